@@ -44,8 +44,9 @@ def scorecard(
     Main claims come first. Columns: paper, title, claim, role, says, where, kind, unit, published, class_report,
     source; for each tier ours_<tier> and verdict_<tier>; then fixed, blame, settles, settled as claims.yaml has them;
     then decided_by ("profile/tier", or "not declared") and of the run that decides tier, profile, value, verdict,
-    counts, elsewhere, interval_low, interval_high, repetitions, reason, date, commit, stale. Ours, value and interval
-    are in the claim's unit, for orderings Kendall's tau, for curves the distance as a share of the published range.
+    counts, elsewhere, interval_low, interval_high, repetitions, reason, date, commit, stale; ran, whether there is any
+    run of the paper. Ours, value and interval are in the claim's unit, for orderings Kendall's tau, for curves the
+    distance as a share of the published range.
 
     The run that decides is the one that claims.yaml declares, whatever else was measured. Where it declares none it is
     the best tier's whose verdict counts if any does, and of a tier the paper profile's, among those that measured the
@@ -87,7 +88,7 @@ _COLUMNS = [
     *("paper", "title", "claim", "role", "says", "where", "kind", "unit", "published", "class_report", "source"),
     *(f"{column}_{tier}" for column in ("ours", "verdict") for tier in TIERS),
     *("fixed", "blame", "settles", "settled", "decided_by", "tier", "profile", "value", "verdict", "counts"),
-    *("elsewhere", "interval_low", "interval_high", "repetitions", "reason", "date", "commit", "stale"),
+    *("elsewhere", "interval_low", "interval_high", "repetitions", "reason", "date", "commit", "stale", "ran"),
 ]
 
 
@@ -132,6 +133,7 @@ def _row(paper: PaperClaims, claim: Claim, runs: list[Run], today: str) -> dict[
         "date": run.date.isoformat() if run else "",
         "commit": run.commit if run else "",
         "stale": bool(run and run.code and today and run.code != today),
+        "ran": bool(runs),
     }
 
 
@@ -214,7 +216,7 @@ def look_of(row: Mapping[str, Any], side: str = "") -> str:
 _CLAIM = ["paper", "title", "claim", "role", "says", "where", "kind", "unit", "published", "class_report", "source"]
 _CLAIM += ["settled", "decided_by"]
 _SIDE = ["verdict", "value", "interval_low", "interval_high", "counts", "reason"]
-_SIDE += ["repetitions", "profile", "tier", "date", "commit", "elsewhere", "stale"]
+_SIDE += ["repetitions", "profile", "tier", "date", "commit", "elsewhere", "stale", "ran"]
 
 
 def problems_of(*tables: pd.DataFrame) -> dict[str, str]:
@@ -226,8 +228,8 @@ def beside(mine: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """A user's scorecard beside the published one, of the same papers: a row a claim.
 
     Columns: those that say the claim, then mine_… and published_…: verdict, value, interval_low, interval_high,
-    counts, reason, repetitions, profile, tier, date, commit, elsewhere, stale. `mine_date` is empty where the user has
-    no run.
+    counts, reason, repetitions, profile, tier, date, commit, elsewhere, stale, ran. `mine_date` is empty where the user
+    has no run that decides, `mine_ran` false where there is none at all.
     """
     table = published[_CLAIM].copy()
     for name, side in (("mine", mine), ("published", published)):
@@ -238,7 +240,7 @@ def beside(mine: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 def combined(mine: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Of each paper that a user has run the user's rows, of the others the published ones; `source` says which."""
-    own = published["paper"].isin(mine.loc[mine["date"] != "", "paper"])
+    own = published["paper"].isin(mine.loc[mine["ran"], "paper"])
     table = pd.concat([mine[own.to_numpy()], published[~own]]).sort_index(kind="stable")
     return table.assign(source=own.map({True: "mine", False: "published"}))
 

@@ -75,7 +75,7 @@ def summary_lines(mine: DataFrame, published: DataFrame) -> list[str]:
     rows = [["paper", "mine", "published"]]
     for slug, theirs in published.groupby("paper", sort=False):
         sides = ((own[slug], "not run"), (theirs, "not published"))
-        rows.append([str(slug), *(_counts(side) if (side["date"] != "").any() else none for side, none in sides)])
+        rows.append([str(slug), *(_counts(side) if side["ran"].any() else none for side, none in sides)])
     levels = [f"{badge} {level}" for level, badge in BADGES.items()]
     signs = [f"{sign} {name.replace('_', ' ')}" for name, sign in SIGNS.items()]
     return [*columns_of(rows), "", *side_by_side(levels), *side_by_side(signs)]
@@ -114,7 +114,23 @@ def _counts(claims: DataFrame) -> str:
     said = [" ".join(f"{each[name]}{SIGNS[name]}" for name in SIGNS if each[name]) for each in (main, details)]
     words = said[1] if not main["claims"] else f"{said[0]}; details {said[1]}" if details["claims"] else said[0]
     covered = coverage_text(claims.itertuples()).removesuffix(" claims")
-    return f"{BADGES[paper_level(claims.itertuples())]} {covered}: {words}"
+    return f"{BADGES[paper_level(claims.itertuples())]} {covered}: {words}{_other_evidence(claims)}"
+
+
+def _other_evidence(claims: DataFrame) -> str:
+    """What other runs say of the claims whose deciding run is missing: signs of the best tier's verdicts."""
+    from netrepro.claims import TIERS
+
+    waiting = claims.loc[claims["verdict"] == "not measured", [f"verdict_{tier}" for tier in TIERS]]
+    said = [next((verdict for verdict in row if verdict != "not measured"), "") for row in waiting.to_numpy()]
+    counts = " ".join(f"{said.count(name)}{SIGNS[name]}" for name in SIGNS if name in said)
+    return f"; other runs say {counts}" if counts else ""
+
+
+def waiting_words(row: Mapping[str, Any], side: str) -> str:
+    """What is said of a claim whose deciding run is missing: which run that is, and what others say."""
+    elsewhere = f"; beside it: {row[f'{side}_elsewhere']}" if row[f"{side}_elsewhere"] else ""
+    return f"not measured by {row['decided_by']}, which decides{elsewhere}"
 
 
 def claim_lines(table: DataFrame, names: tuple[str, str] = ("mine", "published")) -> list[str]:
@@ -131,8 +147,10 @@ def claim_lines(table: DataFrame, names: tuple[str, str] = ("mine", "published")
 
 def side_words(row: dict, side: str) -> str:
     """Verdict, value with interval, and run of one side of a row of `beside`."""
-    if not row[f"{side}_date"]:
+    if not row[f"{side}_ran"]:
         return "not run: published only" if side == "mine" else "nothing published"
+    if not row[f"{side}_date"]:
+        return waiting_words(row, side)
     words, value = f"{_sign(row, side)} {verdict_words(row, side)}", row[f"{side}_value"]
     if not math.isnan(value):
         low, high = row[f"{side}_interval_low"], row[f"{side}_interval_high"]

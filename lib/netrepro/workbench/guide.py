@@ -34,7 +34,7 @@ def _both() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     mine, published = scorecard(results=own_results, code=code_of), scorecard(code=code_of)
     for slug, problem in problems_of(mine, published).items():
         warnings.warn(f"{slug} is left out: {problem}", stacklevel=3)
-    has_runs = (mine["date"] != "").any()
+    has_runs = mine["ran"].any()
     return mine, published, combined(mine, published) if has_runs else published
 
 
@@ -49,8 +49,8 @@ def map_of_papers() -> Styler:
     mine, published, shown = _both()
     summary = paper_summary(shown)
     levels = dict(zip(summary["paper"], summary["level"], strict=True))
-    run = set(mine.loc[mine["date"] != "", "paper"])
-    whose = {slug: "mine" if slug in run else "published" for slug in published.loc[published["date"] != "", "paper"]}
+    run = set(mine.loc[mine["ran"], "paper"])
+    whose = {slug: "mine" if slug in run else "published" for slug in published.loc[published["ran"], "paper"]}
     whose |= dict.fromkeys(run, "mine")
     rows = []
     for notebook in catalogue():
@@ -115,7 +115,7 @@ def verdicts() -> Styler:
 def papers_table() -> Styler:
     """A row a paper: my level and the published one, and how many claims got which verdict, under its sign."""
     mine, published, shown = _both()
-    run = set(mine.loc[mine["date"] != "", "paper"])
+    run = set(mine.loc[mine["ran"], "paper"])
     summary, theirs = paper_summary(shown), paper_summary(published)
     levels = [f"{BADGES[level]} {level}" for level in summary["level"]]
     summary.insert(
@@ -145,5 +145,5 @@ def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> HT
     fits = pd.Series(True, index=shown.index)
     for column, chosen in (("paper", paper), ("verdict", verdict), ("tier", tier)):
         fits &= (shown[column] == chosen) | (chosen == ALL)
-    own = mine[fits] if (mine["date"] != "").any() else None
+    own = mine[fits] if mine["ran"].any() else None
     return HTML(sorting_script() + sortable_claims(published[fits], own))

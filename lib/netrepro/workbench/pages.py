@@ -132,7 +132,7 @@ def _index(pages: list[Page], functions: bool) -> str:
     mine, published = scorecard(results=own_results, code=code_of), scorecard(code=code_of)
     for slug, problem in problems_of(mine, published).items():
         warnings.warn(f"{slug} is left out: {problem}", stacklevel=3)
-    any_run = (mine["date"] != "").any()
+    any_run = mine["ran"].any()
     shown = combined(mine, published) if any_run else published
     guides = [page for page in pages if page.notebook.declaration.kind == "guide"]
     others = [(page.file, page.notebook.title) for page in guides]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from html import escape
 from typing import Any
 
 import itables
@@ -15,7 +16,7 @@ from matplotlib.patches import Patch, Polygon, Rectangle
 from netrepro.claims import DECIDED, coverage_text, paper_level
 from netrepro.claims.scorecard import COUNTS, beside, combined, counts_of, look_of, paper_summary
 from netrepro.style import new_figure
-from netrepro.workbench.console import run_words, said_words, verdict_words
+from netrepro.workbench.console import run_words, said_words, verdict_words, waiting_words
 from netrepro.workbench.looks import BADGES, VERDICT_LOOKS
 from netrepro.workbench.templating import Markup, macros, render
 
@@ -92,7 +93,7 @@ def scorecard_page(table: pd.DataFrame, mine: pd.DataFrame | None = None) -> str
     summary.insert(0, "level_", [f"{BADGES[level]} {level}" for level in summary["level"]])
     summary["paper"] += ": " + summary["title"]
     if mine is not None:
-        run = set(mine.loc[mine["date"] != "", "paper"])
+        run = set(mine.loc[mine["ran"], "paper"])
         summary.insert(1, "whose", ["mine" if slug in run else "published only" for slug in slugs])
     papers = summary.drop(columns=["title", "level"]).rename(columns=lambda name: name.strip("_").replace("_", " "))
     return render(
@@ -155,8 +156,10 @@ def claim_cells(
 
 
 def _side_cell(row: Mapping[str, Any], side: str) -> str:
-    if not row[f"{side}_date"]:
+    if not row[f"{side}_ran"]:
         return "published only" if side == "mine" else "not published"
+    if not row[f"{side}_date"]:
+        return escape(waiting_words(row, side))
     value, low, high = (row[f"{side}_{name}"] for name in ("value", "interval_low", "interval_high"))
     spread = "" if math.isnan(low) or low == high else f" ({low:.4g} to {high:.4g})"
     return macros("claim").side(

@@ -82,6 +82,18 @@ def test_details_are_counted_beside_the_main_claims(three_papers):
     assert edges[0] == "#000000" != edges[1]
 
 
+def test_what_other_runs_say_stands_beside_a_claim_whose_deciding_run_is_missing(three_papers):
+    claims = three_papers / "data/constructed/claims.yaml"
+    decided_by = "    decided_by: {tier: virtual, profile: paper, because: only kernels have it}\n"
+    claims.write_text(claims.read_text() + decided_by)
+    quick, nothing = only(a_run(GOOD)), only()
+    assert any("· 0 of 1: 1·; other runs say 1✓" in line for line in summary_lines(quick, quick))
+    words = " ".join(" ".join(claim_lines(beside(quick, nothing))).split())
+    assert "mine not measured by paper/virtual, which decides; beside it: quick simulated agrees" in words
+    assert "published nothing published" in words
+    assert list(combined(quick, nothing)["source"]) == ["mine"]
+
+
 def test_the_picture_has_one_cell_a_claim_in_its_verdicts_colour(three_papers):
     axis = draw_scorecard(scorecard()).axes[0]
     assert [label.get_text() for label in axis.get_yticklabels()] == ["alpha", "constructed", "omega"]
