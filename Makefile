@@ -62,7 +62,7 @@ sanitize: $(READY)
 	  -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/bin/python \
 	  -Dpybind11_DIR=$$($(VENV)/bin/python -m pybind11 --cmakedir) >/dev/null
 	@$(VENV)/bin/cmake --build $(SANITIZED) >$(SANITIZED)/build.log || { tail -20 $(SANITIZED)/build.log; exit 1; }
-	@NETREPRO_CORE=$$(ls $(SANITIZED)/_core.*.so) ASAN_OPTIONS=detect_leaks=0 \
+	@NETREPRO_RANDOM_RUNS=100 NETREPRO_CORE=$$(ls $(SANITIZED)/_core.*.so) ASAN_OPTIONS=detect_leaks=0 \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  $(VENV)/bin/python -m pytest $(SANITIZED_TESTS) --numprocesses auto $(ARGS)
 
