@@ -33,15 +33,15 @@ class Post:
         self.socket.bind(here)
 
     def understand(self, kinds: Iterable[type]) -> None:
-        """These dataclasses from now on."""
+        """Understand these dataclasses from now on."""
         self.kinds = {kind.__name__: kind for kind in kinds}
 
     def send(self, sender: Hashable, to: Hashable, message: Any) -> None:
-        """One datagram; whether it arrives nobody says."""
+        """Send one datagram; nobody says whether it arrives."""
         self.socket.sendto(self.encode([sender, to, message]), self.addresses[to])
 
     def wait(self, seconds: float) -> tuple[Hashable, Hashable, Any] | None:
-        """(sender, to, message) of the next datagram, or None when so many seconds have passed (math.inf: never)."""
+        """Return (sender, to, message) of the next datagram, or None when so many seconds have passed (inf: never)."""
         # `select` counts microseconds, where a socket's own timeout counts whole milliseconds.
         limit = None if seconds == math.inf else max(seconds, 0.0)
         if not select.select([self.socket], [], [], limit)[0]:
@@ -49,11 +49,11 @@ class Post:
         return self.decode(self.socket.recv(MOST_BYTES))
 
     def encode(self, content: Any) -> bytes:
-        """Dataclasses as {name: [values of their fields]}, tuples as lists."""
+        """Encode dataclasses as {name: [values of their fields]} and tuples as lists."""
         return json.dumps(_plain(content), separators=(",", ":")).encode()
 
     def decode(self, content: bytes) -> Any:
-        """What `encode` was given, lists as tuples."""
+        """Decode what `encode` was given, with lists as tuples."""
         return self._made(json.loads(content))
 
     def _made(self, value: Any) -> Any:

@@ -20,7 +20,7 @@ LAST_S = 9e6  # at which it may leave: the virtual clock counts picoseconds in 6
 
 @dataclass(frozen=True)
 class Passage:
-    """What became of packets.
+    """The fate of packets.
 
     packets : the headers, in their order, with verdict (delivered: through a pipe, allowed, denied, dropped: by a
         pipe's queue, lost: on its line), rule and pipe (their numbers; 0 where there is none), marked (Congestion
@@ -96,7 +96,7 @@ class Dummynet:
         return Passage(packets, pd.DataFrame(rows, columns=["rule", "action", "packets", "bytes"]))
 
     def engine(self) -> Any:
-        """A fresh compiled engine with these rules and pipes (netrepro._core.Dummynet)."""
+        """Make a fresh compiled engine with these rules and pipes (netrepro._core.Dummynet)."""
         from netrepro import _core
 
         engine = _core.Dummynet(seed=self.seed, tick_s=self.tick_ms / 1e3)

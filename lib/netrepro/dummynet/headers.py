@@ -36,7 +36,7 @@ def synthetic_headers(
     size_bytes: int = 46,
     ecn_capable: bool = False,
 ) -> pd.DataFrame:
-    """Headers of one flow of equal packets, evenly spaced from time 0 on."""
+    """Make headers of one flow of equal packets, evenly spaced from time 0 on."""
     return pd.DataFrame(
         {
             "time_s": np.arange(packets) * (spacing_us * 1e-6),
@@ -52,7 +52,7 @@ def synthetic_headers(
 
 
 def headers_of_capture(path: str | PathLike[str]) -> pd.DataFrame:
-    """Headers of the IPv4 packets of a pcap or pcapng file, time_s from the first on; addresses as text.
+    """Read headers of the IPv4 packets of a pcap or pcapng file, time_s from the first on; addresses as text.
 
     Packets that go back in time are put in order. ECN bits are not read: ecn_capable is False.
     Raises NetreproError for a file that is no capture.

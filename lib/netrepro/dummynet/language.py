@@ -240,11 +240,11 @@ class _Words:
         return self._next == len(self._found)
 
     def peek(self) -> str | None:
-        """The next word in small letters, or None."""
+        """Return the next word in small letters, or None."""
         return None if self.done else self._found[self._next][0].lower()
 
     def take(self, what: str, valid: Iterable[str] | None = None) -> str:
-        """The next word, in small letters; with `valid`, one of those."""
+        """Take the next word, in small letters; with `valid`, it must be one of those."""
         word = self.peek()
         choices = list(valid) if valid is not None else None
         if word is None:
@@ -262,7 +262,7 @@ class _Words:
         raise NetreproError(f"line {self.number}, column {column}: {problem}\n{shown}", remedy)
 
     def failure_here(self) -> Callable[[str, str], NoReturn]:
-        """`fail` at the word taken last, for later."""
+        """Make a `fail` at the word taken last, for later."""
         at = self._next - 1
         return lambda problem, remedy: self.fail(problem, remedy, at)
 
@@ -280,7 +280,7 @@ class _Words:
         return value
 
     def quantity(self, what: str, units: Mapping[str, float], bare: str, name: str) -> float:
-        """A number with a unit, in the unit whose factor is 1; `bare` is the unit of a number without.
+        """Read a number with a unit, in the unit whose factor is 1; `bare` is the unit of a number without.
 
         name : of what it becomes, whose unit's domain it must keep, unless it is 0.
         """
@@ -301,7 +301,7 @@ class _Words:
 
 
 def _whole(digits: str) -> int:
-    """A number of digits; one of thousands, which Python refuses to read, is as large as nothing may be."""
+    """Read digits; a number of thousands of digits, which Python refuses to read, is as large as nothing may be."""
     return int(digits.lstrip("0")[:30] or "0")
 
 

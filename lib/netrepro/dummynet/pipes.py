@@ -47,7 +47,7 @@ class Pipe:
             set_number(self, name, least=0, most=1)
 
     def ends_s(self, last_s: float, sizes_bytes: np.ndarray) -> float:
-        """No packet leaves later where the last comes at `last_s`: what waits then, and the one under way, is sent."""
+        """Bound the last departure if the last packet comes at `last_s`: all that waits or is under way is sent."""
         if not len(sizes_bytes) or self.rate_mbps is None:
             return last_s + self.delay_ms / 1e3
         largest = int(sizes_bytes.max())

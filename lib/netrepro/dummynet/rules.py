@@ -16,10 +16,10 @@ LAST_RULE = 65_534  # ipfw keeps 65535 for its default
 
 @dataclass(frozen=True)
 class Rule:
-    """What a packet must be, and what happens to it then with `probability`.
+    """The conditions on a packet, and the action that it then meets with `probability`.
 
-    `protocol` None is any. Networks are IPv4. Ports are (first, last), for TCP, UDP and SCTP only. Raises NetreproError
-    for a number that no rule has and a probability outside 0 to 1.
+    `protocol` None means any protocol. Networks are IPv4. Ports are (first, last), for TCP, UDP and SCTP only. Raises
+    NetreproError for a number that no rule has and a probability outside 0 to 1.
     """
 
     number: int

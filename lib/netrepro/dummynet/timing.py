@@ -12,11 +12,11 @@ from netrepro.errors import NetreproError
 
 @dataclass(frozen=True)
 class Timing:
-    """What packets cost, in wall nanoseconds a packet, a row a batch.
+    """The cost of packets, in wall nanoseconds a packet, a row a batch.
 
     batches : batch, arrivals_ns (generating, entry, rules, entering a pipe, and leaving it where nothing delays),
         timer_ns (what the timer does: leaving the pipes), whole_ns (both).
-    account : packets by what became of them; they sum to those offered.
+    account : numbers of packets by their fate; they sum to those offered.
     out_of_order : packets that ended in another order than that in which they came.
     """
 

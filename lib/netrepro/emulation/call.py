@@ -32,12 +32,12 @@ class Call:
     """A Python function that runs inside a node, in a process of its own."""
 
     def __init__(self, process: _Process, outcome: Callable[[], bytes], complaint: Callable[[], str]):
-        """outcome, complaint : read what call_guest.py has left, and the last line of what it printed as errors."""
+        """Watch the process. outcome, complaint : read what call_guest.py left, and the last line of its errors."""
         self._process, self._outcome, self._complaint = process, outcome, complaint
         self._known: tuple[bool, Any] | None = None
 
     def done(self) -> bool:
-        """Whether the function has returned or raised."""
+        """Tell whether the function has returned or raised."""
         return self._process.poll() is not None
 
     def result(self, timeout: float | None = None) -> Any:

@@ -143,6 +143,6 @@ class Emulation:
 
 
 def _check_absent(tier: str, **arguments: object) -> None:
-    """Raises NetreproError for an argument that this tier has no use for."""
+    """Raise NetreproError for an argument that this tier has no use for."""
     for name in (name for name, wanted in arguments.items() if wanted):
         raise NetreproError(f"{name} on tier {tier!r}, which has none", "leave it out, or use another tier")

@@ -52,9 +52,10 @@ class Interval:
 
 
 def intervals(rate_mbps: float, changes: Iterable[Interval]) -> list[Interval]:
-    """When a link of `rate_mbps` had which rate: the times between its changes.
+    """List the rates that a link of `rate_mbps` had, each with its time between two changes.
 
-    changes : in order, each the time in which it was made, and the rate from then on. Nothing is said of these times.
+    changes : in order, each with the time in which it was made and the rate from then on. The times in which
+    changes were made belong to no interval.
     """
     found, since_s = [], -float("inf")
     for change in changes:
@@ -70,9 +71,10 @@ def deviation_in(
     sample_time_s: np.ndarray,
     sample_queue_packets: np.ndarray,
 ) -> Deviation:
-    """As inter_dequeue_deviation, of a link whose rate was not the same all the time: each gap by the rate in force.
+    """Find the inter_dequeue_deviation of a link whose rate changed: each gap is judged by the rate in force.
 
-    What waited when a link changed may have been dropped, so samples tell of the interval that they were taken in.
+    A change may have dropped the packets that waited, so a sample of the queue counts only in the interval in which it
+    was taken.
     """
     found = []
     for each in rates:
@@ -95,7 +97,7 @@ def inter_dequeue_deviation(
     sample_time_s: np.ndarray,
     sample_queue_packets: np.ndarray,
 ) -> Deviation:
-    """Deviations of the gaps between packets of which both were waiting, so that the link was never without one.
+    """Measure the gaps between packets that both waited, so that the link was never without one.
 
     time_s, size_bytes : shape (packets,), in order of departure. The samples say how many packets waited when: so many
     leave next, and were there all the while. What comes later may have come to an empty link, and does not count.
@@ -114,7 +116,7 @@ def inter_dequeue_deviation(
 
 
 def port_checks(found: Deviation, port: str = "") -> pd.DataFrame:
-    """One row a check of a port's gaps: check, value, bound, holds; rows without a bound always hold.
+    """Check a port's gaps, a row a check: check, value, bound, holds; rows without a bound always hold.
 
     port : its name, put before each check. A port that was never busy for LEAST_BUSY_GAPS is not trusted.
     """
@@ -137,11 +139,11 @@ def port_checks(found: Deviation, port: str = "") -> pd.DataFrame:
 def machine_checks(
     run_by: str, missed_packets: int, packets_a_frame: int, stalled_share: float, stolen_share: float
 ) -> pd.DataFrame:
-    """One row a check of everything but a port; columns as of port_checks.
+    """Check everything but a port, a row a check; columns as in port_checks.
 
     run_by : tier and kernel, in words. missed_packets : packets that a tap or a receiving CPU had no room for.
-    packets_a_frame : the most that the kernel sends as one, from any port. stalled_share : of the time, in which some
-    process waited for a CPU. stolen_share : CPUs taken by the machine underneath.
+    packets_a_frame : the most that the kernel sends as one, from any port. stalled_share : the share of time in which
+    some process waited for a CPU. stolen_share : CPUs taken by the machine underneath.
     """
     rows = [
         _told(run_by, float("nan")),
@@ -154,14 +156,14 @@ def machine_checks(
 
 
 def lateness_rows(of: str, lateness: pd.DataFrame) -> list[tuple[str, float, float, bool]]:
-    """Median and 99th percentile of a lateness histogram (up_to_us, packets), for the reader."""
+    """Give the median and 99th percentile of a lateness histogram (up_to_us, packets), for the reader."""
     if lateness.empty:
         return []
     return [_told(f"lateness of {of} in us, p{percent}", late_us(lateness, percent)) for percent in (50, 99)]
 
 
 def late_us(lateness: pd.DataFrame, percent: float) -> float:
-    """A percentile of a lateness histogram (up_to_us, packets)."""
+    """Return a percentile of a lateness histogram (up_to_us, packets)."""
     reached = lateness["packets"].cumsum() / lateness["packets"].sum()
     return float(lateness["up_to_us"].iloc[int(np.searchsorted(reached, percent / 100))])
 

@@ -22,7 +22,7 @@ UNLIMITED = 2**31 - 1
 
 @dataclass(frozen=True)
 class Request:
-    """One message, and in a user's words what it asks for."""
+    """One message, and in a user's words the thing that it asks for."""
 
     message: bytes
     purpose: str
@@ -42,14 +42,14 @@ def _request(kind: int, body: bytes, purpose: str) -> Request:
 
 
 def replacing(request: Request) -> Request:
-    """The same for what may be there already, which it takes the place of."""
+    """Return the same request, which replaces what may be there already."""
     message = bytearray(request.message)
     struct.pack_into("=H", message, 6, REQUEST | CREATE | REPLACE)
     return Request(bytes(message), request.purpose)
 
 
 def batches(requests: Iterable[Request]) -> list[tuple[bytes, int]]:
-    """The messages in buffers for one send each, with the number of each buffer's last message.
+    """Return the messages in buffers for one send each, with the number of each buffer's last message.
 
     Messages are numbered from 1 in order; only the last of a buffer asks for an answer, errors answer unasked.
     """
@@ -83,7 +83,7 @@ class Interface:
 
 
 def new_pair(first: Interface, second: Interface, address: bytes, mtu_bytes: int | None = None) -> Request:
-    """Two joined interfaces, each made in its own namespace, the first up, and never in need of ARP.
+    """Make two joined interfaces, each in its own namespace, the first up, and never in need of ARP.
 
     The second cannot be up yet, for lack of another end: see `interface_up`.
 
@@ -111,14 +111,14 @@ def new_pair(first: Interface, second: Interface, address: bytes, mtu_bytes: int
 
 
 def interface_up(index: int) -> Request:
-    """The loopback interface has index 1."""
+    """Bring an interface up; the loopback interface has index 1."""
     body = struct.pack("=BxHiII", 0, 0, index, INTERFACE_UP, INTERFACE_UP)
     header = struct.pack("=IHHII", 16 + len(body), NEW_LINK, REQUEST, 0, 0)
     return Request(header + body, "to bring an interface up")
 
 
 def new_address(index: int, address: bytes, peer: bytes | None = None) -> Request:
-    """An address of the interface; with the `peer` at its other end, which can be reached over it from now on."""
+    """Give the interface an address. peer : the address at its other end, which can be reached from now on."""
     body = struct.pack("=BBBBi", 2, 32, 0, 0, index) + attribute(2, address) + attribute(1, peer or address)
     return _request(NEW_ADDRESS, body, "an address")
 
@@ -138,7 +138,7 @@ def new_route(
     congestion_control: str | None = None,
     metrics: Mapping[int, int] | None = None,
 ) -> Request:
-    """The route to one address, or to all with destination b"", over one or several equal next hops.
+    """Make a route to one address, or to all with destination b"", over one or several equal next hops.
 
     metrics : further attributes of its connections, by their numbers (RTAX_...).
     """
@@ -171,7 +171,7 @@ def _multipath_hop(hop: NextHop) -> bytes:
 
 
 def new_shaper(index: int, bytes_per_s: int, burst_bytes: int, limit_bytes: int) -> Request:
-    """A token bucket filter with a drop-tail buffer of `limit_bytes`, handle 1:."""
+    """Make a token bucket filter with a drop-tail buffer of `limit_bytes`, handle 1:."""
     ethernet = 1  # the kernel then computes times itself and needs no table
     rate = struct.pack("=BBHhHI", 0, ethernet, 0, -1, 0, min(bytes_per_s, 2**32 - 1))
     buffer_ticks = int(burst_bytes / bytes_per_s * 1e9 * TICKS_PER_NS)
@@ -181,32 +181,32 @@ def new_shaper(index: int, bytes_per_s: int, burst_bytes: int, limit_bytes: int)
 
 
 def new_packet_limit(index: int, packets: int) -> Request:
-    """A drop-tail buffer of `packets` inside the token bucket filter of the interface."""
+    """Make a drop-tail buffer of `packets` inside the token bucket filter of the interface."""
     purpose = "a buffer counted in packets (the kernel's pfifo)"
     return new_qdisc(index, 0x20000, 0x10000, "pfifo", struct.pack("=I", packets), purpose)
 
 
 def closed_buffer(index: int) -> Request:
-    """No buffer inside the token bucket filter: what waits there is dropped, and so is what comes."""
+    """Close the buffer inside the token bucket filter: what waits there is dropped, and so is what comes."""
     purpose = "a link that is down (the kernel's pfifo of no packets)"
     return new_qdisc(index, 0x30000, 0x10000, "pfifo", struct.pack("=I", 0), purpose)
 
 
 def new_byte_limit(index: int, limit_bytes: int) -> Request:
-    """A drop-tail buffer of bytes inside the token bucket filter of the interface."""
+    """Make a drop-tail buffer of bytes inside the token bucket filter of the interface."""
     purpose = "a buffer counted in bytes (the kernel's bfifo)"
     return new_qdisc(index, 0x20000, 0x10000, "bfifo", struct.pack("=I", limit_bytes), purpose)
 
 
 def new_queue(index: int, handle: int, parent: int, kind: str) -> Request:
-    """A queue discipline without options."""
+    """Make a queue discipline without options."""
     return new_qdisc(index, handle, parent, kind, b"", f"a queue of kind {kind}")
 
 
 def new_netem(
     index: int, delay_ns: int, loss: float, spread_ns: int, places: Sequence[int], bytes_per_s: int, seed: int
 ) -> Request:
-    """A wire (the kernel's netem), handle 1:, that holds each packet for its delay and drops the share `loss`.
+    """Make a wire (the kernel's netem), handle 1:, that delays each packet and drops the share `loss`.
 
     places : a packet's delay is longer by spread_ns / 8192 times one of them, each as likely as another.
     bytes_per_s : how fast packets are sent, one after the other, so that they keep their order; 0: at once, in any.
@@ -223,7 +223,7 @@ def new_netem(
 
 
 def new_redirection(from_index: int, to_index: int) -> Request:
-    """All that arrives at an interface with a clsact leaves by another at once (matchall, mirred)."""
+    """Let all that arrives at an interface with a clsact leave by another at once (matchall, mirred)."""
     stolen, egress_redirect = 4, 1
     parameters = struct.pack("=IIiiiiI", 0, 0, stolen, 0, 0, egress_redirect, to_index)
     action = attribute(1, b"mirred\0") + attribute(2, attribute(2, parameters))

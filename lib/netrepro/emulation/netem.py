@@ -26,7 +26,7 @@ INSTEAD = "use tier 'virtual', whose links are exact"
 
 
 def check_netem(what: str, link: Link) -> None:
-    """Raises NetreproError for what netem does not do as `Link` describes it; `what` names the link."""
+    """Raise NetreproError for what netem does not do as `Link` describes it; `what` names the link."""
     if link.jitter_ms and link.reordering:
         problem = "jitter that keeps the order beside reordering, and netem does one of both"
     elif max(link.jitter_ms, link.reordering_ms if link.reordering else 0.0) > MOST_SPREAD_MS:
@@ -39,7 +39,7 @@ def check_netem(what: str, link: Link) -> None:
 
 
 def redirection(from_index: int, to_index: int) -> list[Request]:
-    """What arrives at one interface leaves by the other."""
+    """Make the messages by which all that arrives at one interface leaves by the other."""
     return [
         messages.new_queue(from_index, 0xFFFF0000, 0xFFFFFFF1, "clsact"),
         messages.new_redirection(from_index, to_index),
@@ -47,7 +47,7 @@ def redirection(from_index: int, to_index: int) -> list[Request]:
 
 
 def wire(index: int, link: Link, seed: int) -> Request:
-    """The link's rate, delay, jitter, loss and reordering, at the interface of the hub that leads to its end.
+    """Set the link's rate, delay, jitter, loss and reordering, at the interface of the hub that leads to its end.
 
     seed : of what is random, on kernels from 6.6 on; older ones choose their own.
     """
@@ -65,17 +65,17 @@ def wire(index: int, link: Link, seed: int) -> Request:
 
 @cache
 def _bell() -> tuple[int, ...]:
-    """Quantiles of the normal distribution, of each of which a packet takes one."""
+    """Compute quantiles of the normal distribution; each packet takes one."""
     normal = NormalDist()
     return tuple(round(ONE * normal.inv_cdf((place + 0.5) / BELL_PLACES)) for place in range(BELL_PLACES))
 
 
 def _share(reordering: float) -> Fraction:
-    """The nearest that a table can be filled to."""
+    """Find the nearest share that a table can be filled to."""
     return Fraction(reordering).limit_denominator(LONGEST_TABLE)
 
 
 def _held_back(reordering: float) -> Sequence[int]:
-    """Nothing for most packets, the whole spread for the share that those behind overtake."""
+    """Make a table with the whole spread for the share that those behind overtake, and nothing for all others."""
     share = _share(reordering)
     return (ONE,) * share.numerator + (0,) * (share.denominator - share.numerator)

@@ -16,14 +16,14 @@ PAYLOAD = bytes(56)
 
 
 def checksum(content: bytes) -> int:
-    """Of the Internet: the complement of the sum of 16-bit words."""
+    """Compute the Internet checksum: the complement of the sum of 16-bit words."""
     total = sum(struct.unpack(f"!{len(content) // 2}H", content))
     total = (total >> 16) + (total & 0xFFFF)
     return ~(total + (total >> 16)) & 0xFFFF
 
 
 def ping(address: str, number: int, timeout_s: float) -> float | None:
-    """The round trip to an address in ms; None where nothing answers."""
+    """Measure the round trip to an address in ms; None where nothing answers."""
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as opened:
         own = os.getpid() & 0xFFFF
         summed = checksum(struct.pack("!BBHHH", REQUEST, 0, 0, own, number) + PAYLOAD)

@@ -54,7 +54,7 @@ COMMON_SYSCTLS = {
 
 @dataclass(frozen=True)
 class Port:
-    """Where one direction of a cable is shaped, (namespace, interface index), and the interface it arrives at.
+    """The place that shapes one direction of a cable, (namespace, interface index), and the interface it arrives at.
 
     tap : (namespace, interface name) at which packets are seen first once the shaper has let them go.
     """
@@ -67,7 +67,7 @@ class Port:
     tap: tuple[str, str]
 
     def shaped(self, link: Link) -> list[Request]:
-        """Rate and buffer of `link`, whose queue is drop-tail, at the interface that sends into it."""
+        """Set rate and buffer of `link`, whose queue is drop-tail, at the interface that sends into it."""
         bytes_per_s = round(link.rate_mbps * 1e6 / 8)
         burst_bytes = PACKET_BURST_BYTES + round(bytes_per_s * BURST_S)
         buffer = _drop_tail(link)
@@ -76,7 +76,7 @@ class Port:
         return [shaper] if buffer.packets is None else [shaper, self.buffer(link)]
 
     def buffer(self, link: Link) -> Request:
-        """The buffer alone, inside the shaper."""
+        """Set the buffer alone, inside the shaper."""
         buffer = _drop_tail(link)
         if buffer.packets is not None:
             return messages.new_packet_limit(self.shaper[1], buffer.packets)
@@ -106,7 +106,7 @@ class Cabling:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is built for `topology`; `congestion_control` has a name for every host, "" where sockets choose."""
+    """The plan of all that is built for `topology`. `congestion_control`: a name by host, "" where sockets choose."""
 
     topology: Topology
     congestion_control: Mapping[str, str]
@@ -123,7 +123,7 @@ class Plan:
         return (HUB, *self.topology.hosts, *self.topology.switches)
 
     def descriptor(self, node: str) -> int:
-        """The launcher's descriptor of the node's namespace."""
+        """Return the launcher's descriptor of the node's namespace."""
         return FIRST_DESCRIPTOR + self._place[node]
 
     @cached_property
@@ -169,7 +169,7 @@ class Plan:
         return made
 
     def needs_wire(self, link: Link) -> bool:
-        """Whether the link does anything that its kernel's shaper does not."""
+        """Tell whether the link does anything that its kernel's shaper does not."""
         return bool(link.delay_ms or link.loss or link.jitter_ms or link.reordering)
 
     @property
@@ -184,7 +184,7 @@ class Plan:
 
     @property
     def wires(self) -> list[Wire]:
-        """What netem has to do, in the order of the cables: both directions where one needs it."""
+        """The work of netem, in the order of the cables: both directions of a cable where one needs it."""
         return self._cabling.wires
 
     @cached_property
@@ -210,37 +210,37 @@ class Plan:
         return found
 
     def shaped(self, port: Port) -> list[Request]:
-        """What makes the port a link: its rate and its buffer."""
+        """Make the messages that turn the port into a link: its rate and its buffer."""
         return port.shaped(port.link)
 
     @property
     def seeded(self) -> bool:
-        """Whether each router can have a hash of its own among equal paths."""
+        """True where each router can have its own hash for the choice among equal paths."""
         return has_hash_seeds()
 
     def wire(self, direction: tuple[str, str], link: Link) -> Request:
-        """What netem is told of one of the wires, for `link`."""
+        """Make the message that tells netem how one of the wires behaves, for `link`."""
         each, seed = self._wires[direction]
         return wire(each.to_index, link, seed)
 
     @cached_property
     def _wires(self) -> dict[tuple[str, str], tuple[Wire, int]]:
-        """Direction -> its wire, and the seed of what is random there."""
+        """Each direction's wire, and the seed of what is random there."""
         seeds = np.random.default_rng(self.seed).integers(2**63, size=len(self.wires)).tolist()
         return {each.direction: (each, seed) for each, seed in zip(self.wires, seeds, strict=True)}
 
     @cached_property
     def path_addresses(self) -> dict[Path, ipaddress.IPv4Address]:
-        """Path -> the address that leads over it: those after the hosts' own."""
+        """The address that leads over each path; they follow the hosts' own."""
         last = max(self.addresses[host] for host in self.topology.hosts)
         return {path: last + 1 + place for place, path in enumerate(self.paths)}
 
     def address_over(self, path: Path, host: str) -> ipaddress.IPv4Address:
-        """The host's address that leads over the path; its own for ()."""
+        """Return the host's address that leads over the path; its own for ()."""
         return self.path_addresses[path] if path else self.addresses[host]
 
     def _routes_of_paths(self) -> dict[str, list[Request]]:
-        """node -> what makes each path's address lead over that path, and its last node answer to it."""
+        """Map each node to messages: each path's address leads over that path, and its last node answers to it."""
         found: dict[str, list[Request]] = {}
         towards = self._cabling.index_towards
         for path, address in self.path_addresses.items():
@@ -257,7 +257,7 @@ class Plan:
         return found
 
     def _own_attributes(self, host: str) -> tuple[bytes, str, dict[int, int] | None]:
-        """Of a host's routes: its address, congestion control and how it speaks TCP."""
+        """Find what a host's routes say of it: its address, congestion control and how it speaks TCP."""
         tcp = self._tcp_of(host)
         metrics = route_metrics(tcp) if tcp else None
         return self.addresses[host].packed, self.congestion_control[host], metrics
@@ -288,11 +288,11 @@ class Plan:
 
     @property
     def _has_equal_paths(self) -> bool:
-        """Whether there may be more than one shortest path: a graph that is a tree has none."""
+        """True where there may be more than one shortest path; a graph that is a tree has none."""
         return self.topology.graph.number_of_edges() >= self.topology.graph.number_of_nodes()
 
     def routes_over(self, in_use: frozenset[tuple[str, str]] | None) -> dict[str, dict[bytes, Request]]:
-        """node -> destination -> route over all shortest paths of these links (from, to), None for all links.
+        """Map node -> destination -> route over all shortest paths of these links (from, to), None for all links.
 
         A host with one cable sends everything there, whatever is in use. Raises NetreproError for hosts that no
         switch joins at the beginning.
@@ -329,12 +329,12 @@ class Plan:
         return NextHop(self._cabling.index_towards[node, neighbour], gateway)
 
     def _only_route(self, host: str) -> Request:
-        """Everything over the host's one cable."""
+        """Route everything over the host's one cable."""
         (neighbour,) = self.topology.graph[host]
         return messages.new_route(b"", [self._hop(host, neighbour, "")], *self._own_attributes(host))
 
     def _hosts_by_neighbours(self, inward: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[str]]:
-        """Hosts with the same neighbours are reached alike: one search serves them all."""
+        """Group hosts with the same neighbours: they are reached alike, and one search serves them all."""
         found: dict[tuple[str, ...], list[str]] = {}
         for host in self.topology.hosts:
             if inward[host]:
@@ -343,7 +343,7 @@ class Plan:
 
 
 def _distances(inward: Mapping[str, tuple[str, ...]], neighbours: Iterable[str]) -> dict[str, int]:
-    """Cables from each node to a host with these neighbours; hosts are no way through.
+    """Count the cables from each node to a host with these neighbours; paths lead through no other host.
 
     inward : node -> the nodes that can send to it.
     """
@@ -372,12 +372,12 @@ def _check_reachable(topology: Topology, host: str, distance: Mapping[str, int])
 
 
 def has_hash_seeds() -> bool:
-    """Whether each router can have a hash of its own among equal paths."""
+    """Tell whether each router can have its own hash for the choice among equal paths."""
     return pathlib.Path("/proc/sys", HASH_SEED).exists()
 
 
 def hashed_fields(topology: Topology, seed: int) -> dict[str, int]:
-    """Node that may choose -> bits of fib_multipath_hash_fields in place of a seed: ports, and others of its own."""
+    """Map nodes that may choose to bits of fib_multipath_hash_fields, in place of a seed: ports, and others."""
     choices = np.random.default_rng(seed).permutation([PORT_FIELDS | others for others in range(8)]).tolist()
     found: dict[str, int] = {}
     for node in (node for node, cables in topology.graph.degree if cables > 1):
@@ -401,7 +401,7 @@ def make_plan(
     routing: Routing | str = "ecmp",
     paths: Iterable[Path] = (),
 ) -> Plan:
-    """The plan of a network of kernels in real time.
+    """Make the plan of a network of kernels in real time.
 
     Hosts have the pool's addresses from the first on (h1 10.0.0.1), switches from the last on downwards.
     congestion_control : of all hosts, or host -> name; hosts not named have cubic.
@@ -435,12 +435,12 @@ def make_plan(
 
 
 def tree_in_use(topology: Topology, routing: Routing) -> frozenset[tuple[str, str]] | None:
-    """The links of a spanning tree, where routes lead over one; None where they lead over all."""
+    """Return the links of a spanning tree, where routes lead over one; None where they lead over all."""
     return links_in_use(topology, routing, ())[0][1] if routing.scheme == "spanning_tree" else None
 
 
 def host_controls(topology: Topology, congestion_control: str | Mapping[str, str]) -> dict[str, str]:
-    """host -> congestion control, where one name or some hosts' are given; others have cubic.
+    """Map host -> congestion control, where one name or some hosts' are given; others have cubic.
 
     Raises NetreproError for a host that is not there.
     """
@@ -455,7 +455,7 @@ def host_controls(topology: Topology, congestion_control: str | Mapping[str, str
 
 
 def tcp_by_host(topology: Topology, tcp: Tcp | Mapping[str, Tcp] | None) -> tuple[Tcp | None, dict[str, Tcp]]:
-    """How all hosts speak TCP, and those that are named. Raises NetreproError for a host that is not there."""
+    """Return how all hosts speak TCP, and how the named ones do. Raises NetreproError for an unknown host."""
     if tcp is None or isinstance(tcp, Tcp):
         return tcp, {}
     for host in tcp:
@@ -464,7 +464,7 @@ def tcp_by_host(topology: Topology, tcp: Tcp | Mapping[str, Tcp] | None) -> tupl
 
 
 def check_experiment(experiment: Experiment) -> None:
-    """Raises NetreproError for what an emulated network does not do: subflows, flows that speak TCP otherwise
+    """Raise NetreproError for what an emulated network does not do: subflows, flows that speak TCP otherwise
     than the experiment but for their congestion control, packet spraying, and changes to a rate that no kernel can
     shape."""
     if experiment.routing.scheme == "packet_spraying":
@@ -476,7 +476,7 @@ def check_experiment(experiment: Experiment) -> None:
 
 
 def check_flows(experiment: Experiment) -> None:
-    """Raises NetreproError for flows that hosts which all speak TCP alike do not send as they are described."""
+    """Raise NetreproError for flows that hosts which all speak TCP alike do not send as they are described."""
     for entry in experiment.traffic:
         if isinstance(entry, (Flow, PoissonFlows)) and entry.subflows > 1:
             raise NetreproError(
@@ -491,7 +491,7 @@ def check_flows(experiment: Experiment) -> None:
 
 
 def check_rate(what: str, rate_mbps: float) -> None:
-    """Raises NetreproError for a rate that no kernel keeps in real time; `what` names the link."""
+    """Raise NetreproError for a rate that no kernel keeps in real time; `what` names the link."""
     if rate_mbps > MAX_RATE_MBPS:
         raise NetreproError(
             f"{what}: {rate_mbps:g} Mb/s; above {MAX_RATE_MBPS:g} Mb/s a packet is over before a kernel has handled it",
@@ -513,14 +513,14 @@ def _check_link(what: str, link: Link) -> None:
 
 
 def check_host_port(what: str, link: Link) -> None:
-    """Raises NetreproError for what no kernel does to what its host sends; `what` names the link."""
+    """Raise NetreproError for what no kernel does to what its host sends; `what` names the link."""
     if link.offload_bytes or isinstance(link.queue, NicPacer):
         asked = "segmentation offload" if link.offload_bytes else "a NicPacer"
         raise NetreproError(f"{what}: {asked}, which kernels have not as described", "use tier 'simulated'")
 
 
 def addresses(topology: Topology, pool: str, paths: int = 0) -> dict[str, ipaddress.IPv4Address]:
-    """Of hosts, the pool's first ones, and of switches, its last ones, with room for so many paths' between them.
+    """Give hosts the first addresses of the pool and switches the last; as many as `paths` stay free between them.
 
     Raises NetreproError for too small a pool, and for one with addresses that mean something else to every kernel.
     """
@@ -548,6 +548,6 @@ def addresses(topology: Topology, pool: str, paths: int = 0) -> dict[str, ipaddr
 
 
 def check_name(name: str, names: Iterable[str], what: str) -> None:
-    """Raises NetreproError, with the nearest name, when `name` is not among `names`."""
+    """Raise NetreproError, with the nearest name, when `name` is not among `names`."""
     if name not in names:
         raise NetreproError(f"no {what} {name!r}", nearest(str(name), names))

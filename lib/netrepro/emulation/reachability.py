@@ -41,7 +41,7 @@ def ping_all(net: Network, count: int = 3, timeout_s: float = 1.0) -> pd.DataFra
 
 
 def described_round_trip_ms(topology: Topology, source: str, destination: str) -> float:
-    """Of a ping over an idle shortest path: each link's delay, and the time in which its rate sends the packet (ms)."""
+    """Compute the round trip of a ping over an idle shortest path: delays and transmission times of links (ms)."""
     path = nx.shortest_path(topology.graph, source, destination)
     hops = [*itertools.pairwise(path), *itertools.pairwise(path[::-1])]
     return sum(link.delay_ms + PACKET_BYTES * 8e-3 / link.rate_mbps for link in (topology.link(*hop) for hop in hops))

@@ -16,13 +16,13 @@ THROUGHPUT_COLUMNS = ["source", "destination", "time_s", "throughput_mbps"]
 
 
 def check_captures(folder: Path | None) -> None:
-    """Raises NetreproError for a folder that is not there."""
+    """Raise NetreproError for a folder that is not there."""
     if folder is not None and not folder.is_dir():
         raise NetreproError(f"no folder {folder} for captures", "make it first")
 
 
 def pcap_header(kept_bytes: int) -> bytes:
-    """Head a pcap with stamps of nanoseconds that keeps so many bytes of a frame."""
+    """Make the head of a pcap with stamps of nanoseconds that keeps so many bytes of a frame."""
     return struct.pack("=IHHiIII", _NANOSECOND_PCAP, 2, 4, 0, 0, kept_bytes, _ETHERNET)
 
 
@@ -34,7 +34,7 @@ def check_asked(
     most_packets: int,
     captures: Path | None,
 ) -> None:
-    """Raises NetreproError for what no network can record: as Network.record says."""
+    """Raise NetreproError for what no network can record: as Network.record says."""
     if not 0.1 <= interval_ms <= 60_000:
         raise NetreproError(f"a sampling interval of {interval_ms} ms", "give 0.1 ms to 60 000 ms")
     if packets and most_packets < 1:
@@ -45,7 +45,7 @@ def check_asked(
 
 
 def check_recorded(port: tuple[str, str], recorded: Container[tuple[str, str]]) -> None:
-    """Raises NetreproError for a port that is not among those whose packets were recorded."""
+    """Raise NetreproError for a port that is not among those whose packets were recorded."""
     if port not in recorded:
         raise NetreproError(f"packets from {' to '.join(port)} were not recorded", "name the port in packets=")
 

@@ -15,9 +15,9 @@ from netrepro.networks.workloads import Flow
 
 @dataclass(frozen=True)
 class Connection:
-    """One of a flow's, `place` 0 or, of a replica, 1; with the paths there and back where it has its own.
+    """One connection of a flow; `place` is 1 for a replica's, else 0; with its own paths there and back, if it has any.
 
-    further : of MPTCP, the paths of its other subflows, which take them back, too.
+    further : with MPTCP, the paths of its other subflows, which they also take back.
     """
 
     flow: int
@@ -30,17 +30,17 @@ class Connection:
 
     @property
     def paths(self) -> list[Path]:
-        """All that its packets take."""
+        """All paths that its packets take."""
         backwards = (path[::-1] for path in self.further)
         return [path for path in (self.there, self.back, *self.further, *backwards) if path]
 
     def addresses(self, plan: Plan) -> tuple[int, int]:
-        """(of who opens it, of who accepts it): those that lead over its paths, else the hosts' own."""
+        """Return (the opener's address, the accepter's): those that lead over its paths, else the hosts' own."""
         return int(plan.address_over(self.back, self.opener)), int(plan.address_over(self.there, self.accepter))
 
 
 def connections(experiment: Experiment) -> list[Connection]:
-    """Those of the flows, in their order, then the replicas'.
+    """List the connections of the flows, in their order, then those of the replicas.
 
     A client that asks for data opens the connection that the answers come on. With "k_shortest_paths" each connection
     draws its paths, there and back by themselves, from the experiment's seed and its own number. With "ecmp" both

@@ -28,7 +28,7 @@ LOCK, INITIAL_WINDOW, MINIMUM_TIMEOUT, QUICK_ACKNOWLEDGEMENTS = 1, 11, 13, 15
 
 
 def check_tcp(tcp: Tcp, least_rto_ms: float = LEAST_RTO_MS, most_segment_bytes: int = FULL_SEGMENT_BYTES) -> None:
-    """Raises NetreproError for what no kernel lets a host set; least_rto_ms : what its timers resolve.
+    """Raise NetreproError for what no kernel lets a host set; least_rto_ms : what its timers resolve.
     most_segment_bytes : what its links take."""
 
     def refuse(what: str, why: str, instead: str) -> None:
@@ -80,19 +80,19 @@ def check_tcp(tcp: Tcp, least_rto_ms: float = LEAST_RTO_MS, most_segment_bytes: 
 
 
 def window_clamp_bytes(tcp: Tcp) -> int:
-    """What a receiver holds its window to, or 0 to let the kernel grow it up to its buffer.
+    """Return the size a receiver holds its window to, or 0 to let the kernel grow it up to its buffer.
 
-    A window that may grow by itself is acknowledged segment by segment meanwhile; the kernel's own steps keep that
-    short, so that only small windows, which are soon reached, are given at once and exactly.
+    While a window grows by itself, each segment is acknowledged. The kernel's own steps keep that time short. So only
+    small windows, which are soon reached, are given at once and exactly.
     """
     return tcp.receive_window_bytes if tcp.receive_window_bytes < LARGE_WINDOW_BYTES else 0
 
 
 class SocketKind(NamedTuple):
-    """How connections speak TCP, as far as their sockets decide it; 0 is what the kernel does by itself.
+    """The settings of a socket that say how its connection speaks TCP; 0 leaves the choice to the kernel.
 
-    receive_window_bytes : what the receiver holds its window to. receive_buffer_bytes : of its own, in place of the
-    host's. segment_bytes : with the timestamps. multipath : MPTCP.
+    receive_window_bytes : the size that the receiver holds its window to. receive_buffer_bytes : a receive buffer of
+    its own, in place of the host's. segment_bytes : a segment with the timestamps. multipath : MPTCP.
     """
 
     receive_window_bytes: int
@@ -103,13 +103,13 @@ class SocketKind(NamedTuple):
 
 
 def socket_kind(tcp: Tcp) -> SocketKind:
-    """That of connections which speak TCP so, on hosts that all do."""
+    """Find the SocketKind of connections that speak TCP so, on hosts that all do."""
     segment_bytes = 0 if tcp.segment_bytes == FULL_SEGMENT_BYTES else tcp.segment_bytes + TIMESTAMP_BYTES
     return SocketKind(window_clamp_bytes(tcp), 0, segment_bytes, tcp.pacing)
 
 
 def host_sysctls(tcp: Tcp) -> dict[str, str]:
-    """Kernel settings of every host's namespace."""
+    """Return kernel settings of every host's namespace."""
     exact = window_clamp_bytes(tcp) > 0
     buffer_bytes = (BUFFER_PER_WINDOW if exact else BUFFER_PER_GROWN_WINDOW) * tcp.receive_window_bytes
     first_bytes = buffer_bytes if exact or not tcp.receive_window_grows else FIRST_BUFFER_BYTES
@@ -127,7 +127,7 @@ def host_sysctls(tcp: Tcp) -> dict[str, str]:
 
 
 def _send_buffer(tcp: Tcp) -> str:
-    """So much memory that whole segments fill it; "" to let the kernel grow it."""
+    """Compute the memory that whole segments fill; "" to let the kernel grow it."""
     if tcp.send_buffer_bytes is None:
         return ""
     memory = tcp.send_buffer_bytes // tcp.segment_bytes * (tcp.segment_bytes + SEGMENT_MEMORY_BYTES)
@@ -135,7 +135,7 @@ def _send_buffer(tcp: Tcp) -> str:
 
 
 def route_metrics(tcp: Tcp) -> dict[int, int]:
-    """Attributes of every host's routes."""
+    """Return attributes of every host's routes."""
     found = {
         LOCK: 1 << MINIMUM_TIMEOUT,
         INITIAL_WINDOW: tcp.initial_window_segments,

@@ -32,7 +32,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class TierStatus:
-    """Whether a tier can be used on this machine, and the trial or the errno that says so."""
+    """The status of a tier on this machine: if it can be used, and the trial or the errno that says so."""
 
     available: bool
     why: str
@@ -40,7 +40,7 @@ class TierStatus:
 
 @dataclass(frozen=True)
 class TierProbe:
-    """What was found for each tier."""
+    """The status found for each tier."""
 
     privileged: TierStatus
     rootless: TierStatus
@@ -56,13 +56,13 @@ class TierProbe:
         return next(tier for tier in (*REAL_TIME_TIERS, "simulated") if self[tier].available)
 
     def table(self) -> pd.DataFrame:
-        """One row a tier, best first: tier, available, why."""
+        """Give a row a tier, best first: tier, available, why."""
         rows = [(tier, self[tier].available, self[tier].why) for tier in TIERS]
         return pd.DataFrame(rows, columns=["tier", "available", "why"])
 
 
 def _ask_probe(*arguments: str) -> object:
-    """The reply of probe.py; raises NetreproError with its last line when it gives none."""
+    """Ask probe.py and return its reply; raises NetreproError with its last line when it gives none."""
     # -P: nothing beside probe.py may stand in for a module of the standard library.
     command = [sys.executable, "-P", str(_PROBE), *arguments]
     try:
@@ -101,14 +101,14 @@ def _features(tier: str) -> pd.DataFrame:
 
 
 def check_feature(feature: str, tier: str, remedy: str) -> None:
-    """Raises NetreproError, with the reason, where the kernel lacks what kernel_features calls so; tries it once."""
+    """Raise NetreproError, with the reason, where the kernel lacks what kernel_features calls so; tries it once."""
     missing = missing_feature(feature, tier)
     if missing:
         raise NetreproError(f"no {feature} on the {tier} tier of this machine: {missing}", remedy)
 
 
 def missing_feature(feature: str, tier: str) -> str:
-    """Why there is not on a tier of kernels what kernel_features calls so, "" where there is; it is tried once."""
+    """Say why a tier's kernels lack what kernel_features calls so, "" where they have it; it is tried once."""
     if not probe_tiers()[tier].available:
         return probe_tiers()[tier].why
     for found in _features(tier).query("feature == @feature").itertuples():
@@ -147,7 +147,7 @@ def _remedy(tier: str, status: TierStatus) -> str:
 
 
 def resolve_tier(requested: str, supported: Sequence[str], probe: TierProbe) -> tuple[str, str]:
-    """The tier to use and why.
+    """Return the tier to use and why.
 
     requested : "auto" (the first of the supported that the machine allows) or a tier.
     supported : the tiers that the notebook can run on, the preferred one first.

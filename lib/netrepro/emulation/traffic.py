@@ -29,20 +29,20 @@ Whole = TypeVar("Whole", int, np.ndarray)
 
 
 def end_key(address: Whole, port: Whole) -> Whole:
-    """An IPv4 address and a port as one number; of arrays, one each."""
+    """Return an IPv4 address and a port as one number; of arrays, one each."""
     return address << 16 | port
 
 
 @dataclass(frozen=True)
 class TrafficResult:
-    """What the traffic generator saw; times are seconds since it began (began_ns, CLOCK_REALTIME).
+    """The results that the traffic generator wrote; times are seconds since it began (began_ns, CLOCK_REALTIME).
 
     flows : a row a flow: completion_s (NaN if never), counts of TCP, errno (0: none); `timeouts` is NaN where this
     kernel does not count them (before Linux 6.7). answers : a row an answer that was asked for: flow, request,
     asked_s, answered_s (NaN if never). windows : samples of TCP's state: flow, connection (of replicated flows 0 or 1,
-    else 0), time_s, window_bytes, slow_start_threshold_bytes, round_trip_ms. lateness : of flows and datagrams:
-    up_to_us (upper edge), packets. waited_share : of the time in which the senders could have run and had no processor;
-    NaN where this kernel does not count it.
+    else 0), time_s, window_bytes, slow_start_threshold_bytes, round_trip_ms. lateness : how late flows and
+    datagrams left: up_to_us (upper edge), packets. waited_share : the share of time in which the senders could have run
+    and had no processor; NaN where this kernel does not count it.
     """
 
     began_ns: int
@@ -144,11 +144,11 @@ class TrafficDescription:
 
     @property
     def _answers(self) -> int:
-        """How many answers there will be if all come."""
+        """The number of answers if all come."""
         return sum(len(each.servers) * each.count for each in self._experiment.traffic if isinstance(each, Requests))
 
     def result(self, shared: bytes, samples: bytes) -> TrafficResult:
-        """What is in the shared counters and in the file of samples, once the process has ended."""
+        """Read the shared counters and the file of samples, once the process has ended."""
         numbers = np.frombuffer(shared, np.int64)
         lasted_ns, waited_ns = (int(number) for number in numbers[2:4])
         return TrafficResult(
@@ -176,7 +176,7 @@ class TrafficDescription:
         return _RESULTS_FROM + len(self._flows) * len(_RESULTS)
 
     def flow_of_end(self) -> dict[int, int]:
-        """end_key of who opened a flow's connection -> flow; of flows that share a port, the last.
+        """Map the end_key of a flow's opener to the flow; of flows that share a port, to the last.
 
         Further subflows have ports of the kernel's choice, and are known by the addresses of their paths: port 0.
         """
@@ -216,7 +216,7 @@ def _windows(content: bytes) -> pd.DataFrame:
 
 
 def lateness_table(counts: np.ndarray) -> pd.DataFrame:
-    """The core's histogram of lateness, shape (LATENESS_BUCKETS,), as up_to_us (upper edge) and packets."""
+    """Turn the core's histogram of lateness, shape (LATENESS_BUCKETS,), into up_to_us (upper edge) and packets."""
     bucket = np.flatnonzero(counts)
     up_to_us = 2.0 ** (bucket // 8) * (1 + (bucket % 8 + 1) / 8) / 1000
     return pd.DataFrame({"up_to_us": up_to_us, "packets": counts[bucket]})

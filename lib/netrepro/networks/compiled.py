@@ -27,22 +27,22 @@ Call = tuple[str, tuple]
 
 
 def node_numbers(topology: Topology) -> dict[str, int]:
-    """Hosts first, then switches."""
+    """Number the nodes: hosts first, then switches."""
     return {name: number for number, name in enumerate((*topology.hosts, *topology.switches))}
 
 
 def link_numbers(topology: Topology) -> dict[Port, int]:
-    """(from, to) -> number, in the order of the topology's ports."""
+    """Map (from, to) -> number, in the order of the topology's ports."""
     return {port: number for number, port in enumerate(topology.ports)}
 
 
 def links_on(path: Path, numbers: Mapping[Port, int]) -> list[int]:
-    """The links of a path, by the numbers of link_numbers."""
+    """Return the links of a path, by the numbers of link_numbers."""
     return [numbers[port] for port in pairwise(path)]
 
 
 def link_calls(topology: Topology) -> list[LinkCall]:
-    """What `add_link` is told, in the order of the topology's ports."""
+    """List the arguments of `add_link`, in the order of the topology's ports."""
     number = node_numbers(topology)
     return [_link_call(number[a], number[b], link) for (a, b), link in topology.ports.items()]
 
@@ -65,14 +65,14 @@ def _link_call(source: int, destination: int, link: Link) -> LinkCall:
 
 
 def _room(link: Link) -> int:
-    """Packets of its own that a host lets wait at this port: two bursts, as in Linux, and all that a pacer may hold."""
+    """Count a host's own packets that may wait here: two bursts, as in Linux, and all that a pacer may hold."""
     bursts = 2 * -(-link.offload_bytes // FULL_PACKET_BYTES)
     wanted = link.queue.most_packets if isinstance(link.queue, NicPacer) else max(OWN_PACKETS_AT_PORT, bursts)
     return min(wanted, link.queue.most_packets)
 
 
 def tcp_settings(tcp: Tcp) -> dict[str, Any]:
-    """What the core's TcpSettings are made of, but for the congestion control."""
+    """Collect the fields of the core's TcpSettings, except the congestion control."""
     return dict(
         segment_bytes=tcp.segment_bytes,
         initial_window_segments=float(tcp.initial_window_segments),
@@ -112,7 +112,7 @@ HEADER_BYTES = 52  # of a segment: IPv4, TCP, time stamps
 
 
 def within_mtu(tcp: Tcp, *mtus: int | None) -> Tcp:
-    """The same with segments that packets of so many bytes hold; None: of any size."""
+    """Return the same with segments that packets of so many bytes hold; None: of any size."""
     room = min((mtu - HEADER_BYTES for mtu in mtus if mtu is not None), default=tcp.segment_bytes)
     return tcp if room >= tcp.segment_bytes else replace(tcp, segment_bytes=room)
 
@@ -132,7 +132,7 @@ def _receiver(tcp: Tcp) -> dict[str, Any]:
 def routing_calls(
     topology: Topology, routing: Routing, pairs: Iterable[tuple[str, str]], changes: Sequence[LinkChange] = ()
 ) -> list[Call]:
-    """What routes packets between the pairs of hosts, both ways, but for the paths of single flows."""
+    """List the calls that route packets between the pairs of hosts, both ways, except over paths of single flows."""
     number, links = node_numbers(topology), link_numbers(topology)
     calls: list[Call] = []
     if routing.scheme == "packet_spraying":

@@ -29,7 +29,7 @@ Links = tuple[int, ...]  # a path, by its links
 
 
 def greatest_share(topology: Topology, pairs: Pairs, limit: float = np.inf) -> float:
-    """The greatest share that all pairs can have at once, or `limit` where that is less, which takes less time.
+    """Compute the greatest share that all pairs can have at once, or `limit` where that is less, which takes less time.
 
     The cables between switches are taken to be equal, hosts' own are not looked at: above 1 only these limit them.
     Infinite where no pair needs a cable between switches.
@@ -42,7 +42,7 @@ def greatest_share(topology: Topology, pairs: Pairs, limit: float = np.inf) -> f
 
 
 def can_have(topology: Topology, pairs: Pairs, share: float) -> bool:
-    """Whether all pairs can have this share at once; asks no further than that needs."""
+    """Tell whether all pairs can have this share at once; compute no more than that needs."""
     least = np.inf
     for least, most in share_bounds(topology, pairs):
         if least >= share or most < share:
@@ -51,7 +51,7 @@ def can_have(topology: Topology, pairs: Pairs, share: float) -> bool:
 
 
 def share_bounds(topology: Topology, pairs: Pairs) -> Iterator[tuple[float, float]]:
-    """(least, most) that `greatest_share` may be, closer and closer, until they meet; nothing where it is infinite.
+    """Yield bounds (least, most) of `greatest_share` until they meet; none where it is infinite.
 
     Least is what paths known so far can carry. Most follows from any prices: what all cables cost, over what all pairs
     pay for a rate of 1 by their cheapest paths. Raises NetreproError where a pair has no path.
@@ -97,11 +97,11 @@ class _Programme:
 
     @property
     def size(self) -> int:
-        """How many paths are known."""
+        """The number of known paths."""
         return len(self._paths)
 
     def cheapest(self, prices: np.ndarray) -> tuple[list[Links], float]:
-        """The cheapest path of every pair, from now on known, and the bound on the share that these prices give.
+        """Find the cheapest path of every pair, from now on known, and the bound on the share that these prices give.
 
         Raises NetreproError where a pair has no path.
         """
@@ -121,12 +121,12 @@ class _Programme:
         return found, float(prices.sum() / (self.rates @ cost))
 
     def load_of(self, paths: Sequence[Links]) -> np.ndarray:
-        """What links carry when each pair takes one path."""
+        """Compute what links carry when each pair takes one path."""
         links = np.concatenate([np.array(path) for path in paths])
         return np.bincount(links, np.repeat(self.rates, [len(path) for path in paths]), self.links)
 
     def solve(self) -> tuple[float, np.ndarray]:
-        """The greatest share over the paths known, and the links' prices: the last variable is the share."""
+        """Find the greatest share over the paths known, and the links' prices: the last variable is the share."""
         pairs, paths = zip(*self._paths, strict=True)
         count, lengths = len(paths), [len(path) for path in paths]
         links, columns = np.concatenate([np.array(path) for path in paths]), np.repeat(np.arange(count), lengths)

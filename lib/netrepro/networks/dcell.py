@@ -30,7 +30,7 @@ MOST_SERVERS = 5_000_000
 
 
 def servers_in(n: int, level: int) -> int:
-    """t_l, the servers of a DCell_l of switches with n ports (section 3.1): t_0 = n, t_l = (t_(l-1) + 1) t_(l-1)."""
+    """Compute t_l, the servers of a DCell_l of n-port switches (section 3.1): t_0 = n, t_l = (t_(l-1) + 1) t_(l-1)."""
     servers = n
     for _ in range(level):
         servers *= servers + 1
@@ -38,7 +38,7 @@ def servers_in(n: int, level: int) -> int:
 
 
 def longest_path(k: int) -> int:
-    """The bound on hops of DCellRouting in a DCell_k (section 4.1, theorem 3): 2^(k+1) - 1."""
+    """Return the bound on hops of DCellRouting in a DCell_k (section 4.1, theorem 3): 2^(k+1) - 1."""
     return 2 ** (k + 1) - 1
 
 
@@ -62,7 +62,7 @@ class DCell:
         return tuple(servers_in(self.n, level) for level in range(self.k + 1))
 
     def address(self, number: int) -> Server:
-        """The server with this number, 0 to t_k - 1."""
+        """Return the server with this number, 0 to t_k - 1."""
         digits = []
         for size in self.sizes[-2::-1]:
             digit, number = divmod(number, size)
@@ -70,7 +70,7 @@ class DCell:
         return (*digits, number)
 
     def number(self, server: Server) -> int:
-        """The inverse of `address`; of the last l + 1 digits, the number within their DCell_l."""
+        """Return the inverse of `address`; of the last l + 1 digits, the number within their DCell_l."""
         return server[-1] + sum(digit * self.sizes[level] for level, digit in enumerate(reversed(server[:-1])))
 
     @cached_property
@@ -79,7 +79,7 @@ class DCell:
         return tuple(map(self.address, range(self.sizes[-1])))
 
     def check_server(self, server: Server) -> None:
-        """Raises NetreproError for an address of no server."""
+        """Raise NetreproError for an address of no server."""
         most = (*(self.sizes[level - 1] for level in range(self.k, 0, -1)), self.n - 1)
         if len(server) != self.k + 1 or not all(0 <= digit <= top for digit, top in zip(server, most, strict=True)):
             raise NetreproError(
@@ -88,8 +88,10 @@ class DCell:
             )
 
     def peer(self, server: Server, level: int) -> Server:
-        """The server at the other end of the cable of this level, 1 to k (section 3.1: of the DCell_(level-1)s i < j,
-        server j - 1 of the one is joined to server i of the other)."""
+        """Find the server at the other end of the cable of this level, 1 to k.
+
+        Section 3.1: of the DCell_(level-1)s i < j, server j - 1 of the one is joined to server i of the other.
+        """
         place = self.k - level
         own, within = server[place], self.number(server[place + 1 :])
         other, number = (within + 1, own) if within >= own else (within, own - 1)
@@ -99,12 +101,12 @@ class DCell:
         return self.address(number)[self.k - level :]
 
     def neighbours(self, server: Server) -> Iterator[Server]:
-        """The peers of levels 1 to k, then those on the same mini-switch."""
+        """Yield the peers of levels 1 to k, then those on the same mini-switch."""
         yield from (self.peer(server, level) for level in range(1, self.k + 1))
         yield from ((*server[:-1], digit) for digit in range(self.n) if digit != server[-1])
 
     def level(self, one: Server, other: Server) -> int:
-        """The smallest l whose DCell_l both are in."""
+        """Return the smallest l whose DCell_l both are in."""
         return self.k - next(
             (place for place, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]), self.k
         )
@@ -118,7 +120,10 @@ class DCell:
         return graph
 
     def joining(self, one: Server, other: Server) -> tuple[Server, Server]:
-        """The ends of the cable between the DCell_(l-1)s that hold the two, l the level of both; one's end first."""
+        """Return the ends of the cable between the DCell_(l-1)s that hold the two; one's end first.
+
+        Here l is the level of both.
+        """
         level = self.level(one, other)
         place = self.k - level
         low, high = sorted((one[place], other[place]))
@@ -129,7 +134,7 @@ class DCell:
         return ends[one[place]], ends[other[place]]
 
     def route(self, source: Server, destination: Server) -> ServerPath:
-        """DCellRouting (section 4.1): to the cable that joins the two's parts of their smallest common DCell, over it,
+        """Route by DCellRouting (section 4.1): to the cable that joins the parts of the smallest common DCell, over it,
         and on, each half by the same rule. Raises NetreproError for unknown servers."""
         self.check_server(source)
         self.check_server(destination)
@@ -144,7 +149,7 @@ class DCell:
         return self._route(source, near) + self._route(far, destination)
 
     def route_lengths(self) -> np.ndarray:
-        """Hops of DCellRouting from every server (row, by number) to every other one."""
+        """Count hops of DCellRouting from every server (row, by number) to every other one."""
         lengths = 1 - np.eye(self.n, dtype=np.int16)
         for size in self.sizes[:-1]:
             parts = size + 1
@@ -158,12 +163,12 @@ class DCell:
         return lengths
 
     def shortest_lengths(self) -> np.ndarray:
-        """Hops of shortest paths, as `route_lengths`."""
+        """Count hops of shortest paths, as `route_lengths`."""
         matrix = nx.to_scipy_sparse_array(self.graph, nodelist=self.servers, format="csr")
         return shortest_path(matrix, unweighted=True).astype(np.int16)
 
     def broadcast(self, source: Server, failed: Collection[Server] = ()) -> tuple[dict[Server, int], int]:
-        """DCellBroadcast (section 4.2): who gets it hands it to all neighbours, but only the first time.
+        """Broadcast by DCellBroadcast (section 4.2): who gets it hands it to all neighbours, but only the first time.
 
         failed : servers that are down. Returns server -> hops from the source, of all that are reached, and how many
         times a message is handed on. Raises NetreproError for an unknown source.
@@ -189,7 +194,7 @@ class DCell:
         state_level: int = 0,
         retries: int = 5,
     ) -> ServerPath | None:
-        """Where fault-tolerant routing (DFR, section 4.3) leads a packet, hop by hop; None where it is dropped.
+        """Follow fault-tolerant routing (DFR, section 4.3) of a packet, hop by hop; None where it is dropped.
 
         failed : servers that are down. broken : cables (sets of two servers) that are. state_level : of the DCells in
         which servers know each other's links, b in the paper, and take shortest paths; beyond, DCellRouting says over
@@ -230,7 +235,7 @@ class DCell:
         cut: frozenset[Hop],
         state_level: int,
     ) -> Server | None:
-        """The next server towards the goal, as far as its own DCell_b knows."""
+        """Find the next server towards the goal, as far as its own DCell_b knows."""
         if leaving and here == leaving[0]:
             is_up = leaving[1] not in down and frozenset(leaving) not in cut
             return leaving[1] if is_up else None
@@ -245,7 +250,7 @@ class DCell:
     def _reached(
         self, here: Server, down: frozenset[Server], cut: frozenset[Hop], state_level: int
     ) -> dict[Server, Server]:
-        """Servers of the same DCell_b that can be reached, nearest first -> the one before on a shortest path."""
+        """Map reachable servers of the same DCell_b, nearest first, to the one before on a shortest path."""
         before, waiting = {here: here}, deque([here])
         while waiting:
             server = waiting.popleft()
@@ -265,7 +270,7 @@ class DCell:
         cut: frozenset[Hop],
         state_level: int,
     ) -> Server | None:
-        """The far end of the nearest cable of this level that leads to a third part."""
+        """Find the far end of the nearest cable of this level that leads to a third part."""
         place = self.k - level
         for near in self._reached(here, down, cut, state_level):
             far = self.peer(near, level)
@@ -277,19 +282,19 @@ class DCell:
     # For experiments.
 
     def host(self, server: Server) -> str:
-        """A server's name as a host: [0,...,0] is h1."""
+        """Name a server as a host: [0,...,0] is h1."""
         return f"h{self.number(server) + 1}"
 
     def forwarder(self, server: Server) -> str:
-        """The name of the part of a server that forwards (in `split_topology`: that takes packets in)."""
+        """Name the part of a server that forwards (in `split_topology`: that takes packets in)."""
         return f"s{self.number(server) + 1}"
 
     def sender(self, server: Server) -> str:
-        """In `split_topology`, the part of a server that puts packets out."""
+        """Name the part of a server that puts packets out, in `split_topology`."""
         return f"s{self.sizes[-1] + self.number(server) + 1}"
 
     def mini_switch(self, server: Server, parts: int = 1) -> str:
-        """Of a server's DCell_0; parts : in which a server's forwarder is."""
+        """Name the mini-switch of a server's DCell_0. parts : number of switches that make up a server's forwarder."""
         return f"s{parts * self.sizes[-1] + self.number(server) // self.n + 1}"
 
     @property
@@ -297,7 +302,7 @@ class DCell:
         return f"DCell_{self.k} of n = {self.n}"
 
     def topology(self, link: Link, inside: Link) -> Topology:
-        """Every server is a host on a switch of its own, which forwards; inside : between the two.
+        """Build a topology: each server is a host on a switch of its own, which forwards; inside : between the two.
 
         Switches are the servers' by number, then the mini-switches.
         """
@@ -307,7 +312,7 @@ class DCell:
         return Topology(tuple(cables), self.name)
 
     def names(self, path: ServerPath) -> tuple[str, ...]:
-        """A path by the names of `topology`, from host to host."""
+        """Name a path by the nodes of `topology`, from host to host."""
         found = [self.host(path[0]), self.forwarder(path[0])]
         for one, other in pairwise(path):
             found += [self.mini_switch(one)] if self.level(one, other) == 0 else []
@@ -315,7 +320,7 @@ class DCell:
         return (*found, self.host(path[-1]))
 
     def split_topology(self, link: Link, inside: Link, processor: Link) -> Topology:
-        """As `topology`, with a server's switch in two: what comes in passes the link `processor` before it goes out.
+        """Build `topology` with two switches a server: packets that enter pass the link `processor` before they leave.
 
         Packets that a server sends, receives and forwards pass it alike, once each, on paths of `split_names`. What
         goes back over a path (acknowledgements) passes links of its own, as fast, and inside as fast as `inside`.
@@ -330,7 +335,7 @@ class DCell:
         return Topology(tuple(cables), self.name)
 
     def split_names(self, path: ServerPath) -> tuple[str, ...]:
-        """A path by the names of `split_topology`, from host to host."""
+        """Name a path by the nodes of `split_topology`, from host to host."""
         found = [self.host(path[0]), self.forwarder(path[0]), self.sender(path[0])]
         for one, other in pairwise(path):
             found += [self.mini_switch(one, 2)] if self.level(one, other) == 0 else []
@@ -338,7 +343,7 @@ class DCell:
         return (*found, self.host(path[-1]))
 
     def _cables(self) -> Iterator[tuple[Server, Server]]:
-        """Of levels 1 to k, each once."""
+        """List the cables of levels 1 to k, each once."""
         for level in range(1, self.k + 1):
             for server in self.servers:
                 other = self.peer(server, level)
@@ -347,7 +352,7 @@ class DCell:
 
 
 def two_level_tree(racks: int, servers_per_rack: int, link: Link, uplink: Link | None = None) -> Topology:
-    """Racks of servers on a mini-switch each, s1, s2, ..., joined by one switch more; what Fig. 12 compares with.
+    """Build racks of servers on mini-switches s1, s2, ..., joined by one more switch; Fig. 12 compares with it.
 
     uplink : between mini-switches and that one; `link` unless named. Raises NetreproError for fewer than two racks.
     """

@@ -17,9 +17,10 @@ from netrepro.errors import NetreproError, nearest
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Numbers:
-    """Which numbers a field takes, within what the unit in its name can mean (`domain`).
+    """The numbers that a field takes, within what the unit in its name can mean (`domain`).
 
-    whole : they are whole ones. but : what another field asks for besides, in words, which the class checks itself.
+    whole : True where only whole numbers are taken. but : a condition set by another field, in words, which the class
+    checks itself.
     """
 
     least: float | None = None
@@ -30,13 +31,13 @@ class Numbers:
     but: str = ""
 
     def __repr__(self) -> str:
-        """But for defaults, as it stands in signatures."""
+        """Write it as it stands in signatures, without defaults."""
         given = (field.name for field in dataclasses.fields(self) if getattr(self, field.name) != field.default)
         return f"Numbers({', '.join(f'{name}={getattr(self, name)!r}' for name in given)})"
 
 
 def whole(least: int = 1, most: float = math.inf, but: str = "") -> Numbers:
-    """Whole numbers from `least` to `most`."""
+    """Allow whole numbers from `least` to `most`."""
     return Numbers(least=least, most=most, whole=True, but=but)
 
 
@@ -57,7 +58,7 @@ Kind = TypeVar("Kind", bound=type)
 
 
 def described(kind: Kind) -> Kind:
-    """Class decorator: a frozen dataclass that to_json and from_json know by its name.
+    """Register a frozen dataclass, so that to_json and from_json know it by its name (a class decorator).
 
     Its docstring gets a line for every number: which ones the field takes, and their unit.
     """
@@ -71,12 +72,12 @@ def described(kind: Kind) -> Kind:
 
 
 def to_json(description: Any) -> str:
-    """One line of JSON, the same for equal descriptions. Raises TypeError for what is no description."""
+    """Write one line of JSON, the same for equal descriptions. Raises TypeError for what is no description."""
     return json.dumps(_plain(description), allow_nan=False)
 
 
 def from_json(text: str) -> Any:
-    """The description that to_json wrote. Raises NetreproError for text that is none."""
+    """Read the description that to_json wrote. Raises NetreproError for text that is none."""
     try:
         return _description(json.loads(text))
     except NetreproError:
@@ -131,17 +132,17 @@ MOST_COUNT = 2**31 - 1  # of what has no unit in its name
 
 
 def domain(name: str) -> tuple[float, float]:
-    """The least above 0 and the most of a field, by the unit in its name; 0 and infinity without one."""
+    """Return the least above 0 and the most of a field, by the unit in its name; 0 and infinity without one."""
     return DOMAINS.get(_end(name), (0.0, math.inf))
 
 
 def _end(name: str) -> str:
-    """What of a field's name tells the unit; "" of one without."""
+    """Find the part of a field's name that tells the unit; "" where there is none."""
     return max((end for end in DOMAINS if name.endswith(end)), key=len, default="")
 
 
 def _numbers_of(kind: type) -> dict[str, Numbers]:
-    """Field -> the numbers that its annotation names, an optional field's too."""
+    """Map field -> the numbers that its annotation names, an optional field's too."""
     known = dict(vars(sys.modules[kind.__module__]))
     found: dict[str, Numbers] = {}
     for field in dataclasses.fields(kind):
@@ -157,7 +158,7 @@ def _numbers_of(kind: type) -> dict[str, Numbers]:
 
 
 def _ends(name: str, numbers: Numbers) -> tuple[float, float]:
-    """The least and the most that a field takes; 0 stands for everything above it where there is no unit."""
+    """Return the least and the most that a field takes; 0 stands for everything above it where there is no unit."""
     smallest, largest = domain(name)
     if numbers.whole and largest == math.inf:
         largest = MOST_COUNT
@@ -259,7 +260,7 @@ def check_count(description: Any, name: str, least: int = 1, most: float = math.
 
 
 def check_one_of(description: Any, name: str, names: Sequence[str]) -> None:
-    """Raises NetreproError, with the nearest name, when the field is none of the names."""
+    """Raise NetreproError, with the nearest name, when the field is none of the names."""
     value = getattr(description, name)
     if value not in names:
         raise NetreproError(f"{type(description).__name__}: {name} = {value!r}", nearest(str(value), names))

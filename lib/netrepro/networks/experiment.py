@@ -80,7 +80,7 @@ FIDELITY_COLUMNS = ["check", "value", "bound", "holds"]
 
 
 class _Row(NamedTuple):
-    """Of the flow table, but for the number of the flow."""
+    """A row of the flow table, without the number of the flow."""
 
     transport: str = "tcp"
     source: str = ""
@@ -108,7 +108,7 @@ def _one_table(rows: list[_Row]) -> pd.DataFrame:
 @described
 @dataclass(frozen=True)
 class Measure:
-    """What to record beside flows and link totals; a port is the pair of nodes (from, to).
+    """Records to take beside flows and link totals; a port is the pair of nodes (from, to).
 
     `queues`: ports whose queue is sampled every `queue_interval_ms`; 0 for whenever a packet joins it, leaves it or is
     dropped (tier "virtual" only; such times are not even). `windows_interval_ms`: how often every TCP flow's window
@@ -131,7 +131,7 @@ class Measure:
         check_numbers(self)
 
     def check_sampled(self) -> None:
-        """Raises NetreproError for queues to be told at every change, which only the virtual kernel's are."""
+        """Raise NetreproError for queues to be told at every change, which only the virtual kernel's are."""
         if self.queues and self.queue_interval_ms == 0:
             raise NetreproError(
                 "every change of a queue (queue_interval_ms = 0), which only tier 'virtual' tells",
@@ -142,7 +142,9 @@ class Measure:
 @described
 @dataclass(frozen=True)
 class Experiment:
-    """`traffic` over `topology` for `duration_s`; equal experiments are equal, hash equal, and give equal JSON.
+    """An experiment: `traffic` over `topology` for `duration_s`.
+
+    Equal experiments are equal, hash equal, and give equal JSON.
 
     `routing` is a Routing or the name of its scheme; by default each flow takes a shortest path, chosen among equals
     by a hash (ECMP). `changes` happen to the network meanwhile. `rcp` says how links rate flows with RCP, where there
@@ -179,7 +181,7 @@ class Experiment:
         return experiment_html(self)
 
     def _check_samples(self) -> None:
-        """A sample too often fills the memory before anybody sees one."""
+        """Raise NetreproError for samples so frequent that they fill the memory before anybody sees one."""
         look = self.measure
         intervals = {"queue_interval_ms": look.queue_interval_ms if look.queues else None}
         for name, interval_ms in (intervals | {"windows_interval_ms": look.windows_interval_ms}).items():
@@ -293,7 +295,7 @@ class Experiment:
         )
 
     def tcp_of(self, entry: Traffic) -> Tcp:
-        """How the connections of an entry speak TCP, but for a congestion control that it names."""
+        """Return how the connections of an entry speak TCP, apart from a congestion control that it names."""
         return own_tcp(entry) or self.tcp
 
     def _row(self, place: int, entry: Traffic) -> _Row:
@@ -364,7 +366,7 @@ class Experiment:
         return pd.DataFrame(row)
 
     def flow_results(self, measured: pd.DataFrame) -> pd.DataFrame:
-        """FLOW_COLUMNS and what else a tier gives: the flows beside `measured`, a row each in their order.
+        """Give FLOW_COLUMNS and what else a tier gives: the flows beside `measured`, a row each in their order.
 
         measured : completion_s (since the experiment's begin, NaN if never), delivered_bytes, retransmitted_packets,
             timeouts, bytes_within_duration (of datagrams, those that came while they were sent), and columns of the
@@ -385,7 +387,7 @@ class Experiment:
         return pd.DataFrame(known | {name: found[name] for name in (*FLOW_COLUMNS[9:], *own)})
 
     def request_results(self, measured: pd.DataFrame) -> pd.DataFrame:
-        """REQUEST_COLUMNS of `measured`: flow, request, asked_s, answered_s (NaN if never), a row an answer."""
+        """Give REQUEST_COLUMNS of `measured`: flow, request, asked_s, answered_s (NaN if never), a row an answer."""
         if measured.empty:
             return pd.DataFrame(columns=REQUEST_COLUMNS)
         answers = self.flow_table[["flow", "label", "source", "destination"]]
@@ -394,12 +396,12 @@ class Experiment:
         return requests[REQUEST_COLUMNS]
 
     def to_json(self) -> str:
-        """One line that from_json reads back."""
+        """Write one line that from_json reads back."""
         return description.to_json(self)
 
     @staticmethod
     def from_json(text: str) -> Experiment:
-        """The experiment that to_json wrote. Raises NetreproError for anything else."""
+        """Read the experiment that to_json wrote. Raises NetreproError for anything else."""
         found = description.from_json(text)
         if not isinstance(found, Experiment):
             raise NetreproError(
@@ -431,7 +433,7 @@ def _pairs(
 
 
 def own_settings(experiment: Experiment, entry: Traffic) -> list[str]:
-    """Names of what an entry's Tcp has other than the experiment's."""
+    """Return names of what an entry's Tcp has other than the experiment's."""
     ours, theirs = experiment.tcp, experiment.tcp_of(entry)
     if theirs is ours:
         return []
@@ -440,7 +442,7 @@ def own_settings(experiment: Experiment, entry: Traffic) -> list[str]:
 
 @dataclass(frozen=True, repr=False)
 class Measurements:
-    """What a tier saw: tidy tables, one row a flow (`flows`), a sample of a port's queue (`queues`), a link
+    """The measurements of a tier: tidy tables, one row a flow (`flows`), a sample of a port's queue (`queues`), a link
     (`links`), a sample of a flow's window (`windows`), a recorded packet (`packets`), an answer to one of Requests
     (`requests`), a host (`hosts`); columns as listed above.
 
@@ -464,12 +466,12 @@ class Measurements:
     hosts: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=HOST_COLUMNS))
 
     def __repr__(self) -> str:
-        """Rows of each table; the tables themselves are what to look at."""
+        """Count the rows of each table; the tables themselves are what to look at."""
         tables = ("flows", "queues", "links", "windows", "packets", "requests", "hosts")
         rows = ", ".join(f"{name}: {len(getattr(self, name))}" for name in tables if len(getattr(self, name)))
         return f"Measurements({self.experiment.topology.name}, {self.tier}, rows of {rows}, trusted={self.trusted})"
 
     @property
     def trusted(self) -> bool:
-        """Whether every fidelity check holds."""
+        """True where every fidelity check holds."""
         return bool(self.fidelity["holds"].all())

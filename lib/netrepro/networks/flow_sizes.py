@@ -80,7 +80,7 @@ class FlowSizeDistribution:
         return self.points if first_probability == 0 else ((first_size, 0.0), *self.points)
 
     def _pieces(self, low: float | None, high: float | None) -> Iterator[tuple[float, float, float]]:
-        """(from, to, probability) of every piece that lies in low < size <= high; None is unbounded."""
+        """Yield (from, to, probability) of every piece that lies in low < size <= high; None is unbounded."""
         lowest, highest = -math.inf if low is None else low, math.inf if high is None else high
         steps = zip(self.sizes[:-1], self.sizes[1:], np.diff(self.probabilities), strict=True)
         for start, end, mass in steps:
@@ -99,7 +99,7 @@ class FlowSizeDistribution:
         low: float | None,
         high: float | None,
     ) -> float:
-        """E[function(X); low < X <= high], not divided by the probability of the range."""
+        """Compute E[function(X); low < X <= high], not divided by the probability of the range."""
         total = 0.0
         for first, last, mass in self._pieces(low, high):
             if first == last:
@@ -121,7 +121,7 @@ class FlowSizeDistribution:
         return float(list(self._pieces(None, None))[-1][1])
 
     def cdf(self, size: float | np.ndarray) -> np.ndarray:
-        """P(X <= size); shape of `size`."""
+        """Return P(X <= size); shape of `size`."""
         size = np.asarray(size, dtype=float)
         after = np.searchsorted(self.sizes, size, side="right")
         low = np.clip(after - 1, 0, len(self.sizes) - 1)
@@ -132,7 +132,7 @@ class FlowSizeDistribution:
         return np.where(after == 0, 0.0, np.where(after == len(self.sizes), 1.0, np.minimum(between, 1.0)))
 
     def quantile(self, probability: float | np.ndarray) -> np.ndarray:
-        """The smallest size with cdf(size) >= probability; shape of `probability`.
+        """Return the smallest size with cdf(size) >= probability; shape of `probability`.
 
         Raises NetreproError for a probability outside [0, 1].
         """
@@ -154,17 +154,17 @@ class FlowSizeDistribution:
         return np.where(self.cdf(size) < probability, self.sizes[high], size)
 
     def sample(self, random: np.random.Generator, count: int) -> np.ndarray:
-        """Sizes drawn by inversion, shape (count,), in `unit`."""
+        """Draw sizes by inversion, shape (count,), in `unit`."""
         return np.interp(random.random(count), self.probabilities, self.sizes)
 
     # Means.
 
     def share_of_flows_below(self, size: float) -> float:
-        """P(X <= size)."""
+        """Return P(X <= size)."""
         return float(self.cdf(size))
 
     def partial_mean(self, low: float | None = None, high: float | None = None) -> float:
-        """E[X; low < X <= high] in `unit`: what flows of this range add to the mean."""
+        """Compute E[X; low < X <= high] in `unit`: what flows of this range add to the mean."""
         return self._partial_mean(lambda x: x, lambda x: x * x / 2, low, high)
 
     @cached_property
@@ -178,7 +178,7 @@ class FlowSizeDistribution:
         return self._partial_mean(lambda x: x * x, lambda x: x**3 / 3, None, None)
 
     def share_of_bytes_below(self, size: float) -> float:
-        """Share of all bytes that flows of at most this size carry."""
+        """Compute the share of all bytes that flows of at most this size carry."""
         return self.partial_mean(None, size) / self.mean
 
     def _probability(self, low: float | None, high: float | None) -> float:
@@ -191,7 +191,7 @@ class FlowSizeDistribution:
         return mass
 
     def mean_inverse(self, low: float | None = None, high: float | None = None) -> float:
-        """E[1/X | low < X <= high], in 1/`unit`; infinite when sizes reach 0 with a density.
+        """Compute E[1/X | low < X <= high], in 1/`unit`; infinite when sizes reach 0 with a density.
 
         Raises NetreproError when no flow lies in the range.
         """
@@ -205,7 +205,7 @@ class FlowSizeDistribution:
         return self._partial_mean(inverse, logarithm, low, high) / self._probability(low, high)
 
     def mean_rounds_per_size(self, initial_window: float, low: float | None = None, high: float | None = None) -> float:
-        """E[log2(X/k + 1)/X | low < X <= high], in 1/`unit`: the integral in (3) of the RepNet paper.
+        """Compute E[log2(X/k + 1)/X | low < X <= high], in 1/`unit`: the integral in (3) of the RepNet paper.
 
         `initial_window` is k in `unit`: a flow of X = k(2^n - 1) takes n rounds of slow start. The
         antiderivative is a dilogarithm, -Li2(-x/k)/ln 2. Raises NetreproError when no flow lies in the range
@@ -226,7 +226,7 @@ class FlowSizeDistribution:
     # Other distributions made from this one.
 
     def conditional(self, low: float | None = None, high: float | None = None) -> FlowSizeDistribution:
-        """The sizes of the flows with low < size <= high. Raises NetreproError when there are none."""
+        """Return the sizes of the flows with low < size <= high. Raises NetreproError when there are none."""
         total = self._probability(low, high)
         points: list[tuple[float, float]] = []
         reached = 0.0
@@ -244,16 +244,16 @@ class FlowSizeDistribution:
         return replace(self, points=points, unit=unit)
 
     def in_packets(self) -> FlowSizeDistribution:
-        """The same flows, sizes in packets (not rounded to whole ones)."""
+        """Return the same flows, sizes in packets (not rounded to whole ones)."""
         return self if self.unit == "packets" else self._scaled(1 / self.packet_bytes, "packets")
 
     def in_bytes(self) -> FlowSizeDistribution:
-        """The same flows, sizes in bytes."""
+        """Return the same flows, sizes in bytes."""
         return self if self.unit == "bytes" else self._scaled(self.packet_bytes, "bytes")
 
 
 def _first_problem(points: Iterable[tuple[float, float]]) -> tuple[int, str] | None:
-    """(index, reason) of the first point that spoils a distribution function, or None."""
+    """Return (index, reason) of the first point that spoils a distribution function, or None."""
     before: tuple[float, float] | None = None
     index = -1
     for index, (size, probability) in enumerate(points):
@@ -280,7 +280,7 @@ def _first_problem(points: Iterable[tuple[float, float]]) -> tuple[int, str] | N
 
 
 def load_flow_sizes(path_or_name: str | Path) -> FlowSizeDistribution:
-    """A published distribution by name (KNOWN_FLOW_SIZES), or one from a CSV of points.
+    """Load a published distribution by name (KNOWN_FLOW_SIZES), or one from a CSV of points.
 
     The CSV has the header `size_packets,probability` or `size_bytes,probability`; `#` starts a comment.
     Raises NetreproError that names the file, the line and the reason.
@@ -319,7 +319,7 @@ def load_flow_sizes(path_or_name: str | Path) -> FlowSizeDistribution:
 
 
 def _rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """The header and the (line number, values) of a CSV file, without comments and empty lines."""
+    """Read the header and the (line number, values) of a CSV file, without comments and empty lines."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -343,7 +343,7 @@ def _number(path: Path, line: int, text: str) -> float:
 def empirical_flow_sizes(
     sizes: Iterable[float], unit: str = "bytes", name: str = "own flows", packet_bytes: float = PACKET_BYTES
 ) -> FlowSizeDistribution:
-    """The empirical distribution of measured flow sizes: one atom for each distinct size.
+    """Compute the empirical distribution of measured flow sizes: one atom for each distinct size.
 
     Raises NetreproError when there are no sizes, or one is not a positive finite number.
     """

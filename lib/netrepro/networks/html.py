@@ -16,12 +16,12 @@ MOST_ROWS = 8  # of one heading
 
 
 def topology_html(topology: Any) -> str:
-    """Of a Topology: a picture of its nodes and cables, and how many there are of which kind."""
+    """Draw a Topology: a picture of its nodes and cables, and how many there are of which kind."""
     return _page(topology.name, _svg(topology.graph, topology.hosts), _rows_of_topology(topology))
 
 
 def experiment_html(experiment: Any) -> str:
-    """Of an Experiment: its network's picture, and a table of links, traffic, TCP and what is measured."""
+    """Draw an Experiment: its network's picture, and a table of links, traffic, TCP and what is measured."""
     topology, measure = experiment.topology, experiment.measure
     rows = [("lasts", f"{experiment.duration_s:g} s, seed {experiment.seed}"), *_rows_of_topology(topology)]
     rows += [("traffic", each) for each in _counted(_said_of_traffic(entry) for entry in experiment.traffic)]
@@ -42,7 +42,7 @@ def _rows_of_topology(topology: Any) -> list[tuple[str, str]]:
 
 
 def _said(description: Any) -> str:
-    """Its name, and the fields that are not None or their default."""
+    """Give its name, and the fields that are not None or their default."""
     return f"{type(description).__name__}({_changed(description)})"
 
 
@@ -59,7 +59,7 @@ def _changed(description: Any, but: Collection[str] = ()) -> str:
 
 
 def _said_of_traffic(entry: Any) -> str:
-    """What a kind of traffic does, without whom it is between."""
+    """Describe a kind of traffic without naming the hosts that it is between."""
     between = ("source", "destination", "client", "servers", "sources", "destinations", "start_s", "path", "label")
     return f"{type(entry).__name__}({_changed(entry, between)})"
 
@@ -84,7 +84,7 @@ def _page(name: str, picture: str, rows: list[tuple[str, str]]) -> str:
 
 
 def _svg(graph: nx.Graph, hosts: Iterable[str]) -> str:
-    """Hosts are squares, switches circles; the same picture for the same network."""
+    """Draw hosts as squares and switches as circles; the same network gives the same picture."""
     if not 0 < len(graph) <= MOST_DRAWN:
         return ""
     ends = set(hosts)
@@ -110,7 +110,7 @@ def _svg(graph: nx.Graph, hosts: Iterable[str]) -> str:
 
 
 def _places(graph: nx.Graph, hosts: set[str]) -> dict[str, tuple[float, float]]:
-    """In layers by the distance from the nearest host, hosts below, where there are three or more; else by springs."""
+    """Place nodes in layers by distance from the nearest host, hosts below; else, below three layers, by springs."""
     far = nx.multi_source_dijkstra_path_length(graph, hosts, weight=None)
     if max(far.values()) >= 2:
         layers: dict[int, list[str]] = {}

@@ -48,12 +48,12 @@ class _Queue:
     packets: int | None
 
     def rule(self) -> Rule:
-        """The core's name of the queue, and its numbers in the core's order; times are seconds."""
+        """Return the core's name of the queue, and its numbers in the core's order; times are seconds."""
         raise NotImplementedError
 
     @property
     def most_packets(self) -> int:
-        """How many full packets fit in at most."""
+        """The largest number of full packets that fit in."""
         return self.packets or 1
 
 

@@ -10,7 +10,7 @@ from netrepro.networks.description import NotNegative, Positive, PositiveShare, 
 @described
 @dataclass(frozen=True)
 class Rcp:
-    """How every link computes the rate R that it offers to all flows with `congestion_control="rcp"` alike.
+    """The computation by which every link offers one rate R to all flows with `congestion_control="rcp"` alike.
 
     Every `update_ms`, or every round trip where that is shorter, R grows by the share T/d (alpha (C - y) - beta q/d)/C:
     C the link's rate, y the traffic that came, q the queue, d the mean round trip that packets report, T the time since

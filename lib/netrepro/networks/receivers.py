@@ -13,7 +13,7 @@ MOST_COPIES = 65_535
 @described
 @dataclass(frozen=True)
 class AckDivision:
-    """Every segment is acknowledged in so many `pieces`, each of which covers a part of its bytes."""
+    """A receiver that acknowledges every segment in so many `pieces`, each of which covers a part of its bytes."""
 
     pieces: Count
 
@@ -24,7 +24,7 @@ class AckDivision:
 @described
 @dataclass(frozen=True)
 class DuplicateSpoofing:
-    """Every acknowledgement of something new is sent so many `copies` more, as if segments beyond it had come.
+    """A receiver that sends `copies` more of every new acknowledgement, as if segments beyond it had come.
 
     Each is a packet; a window's worth of them is what moves a sender, and 65,535 are as many as may be asked for.
     """
@@ -38,10 +38,13 @@ class DuplicateSpoofing:
 @described
 @dataclass(frozen=True)
 class OptimisticAck:
-    """Acknowledges payload at `rate_mbps`, a segment at a time, from the first that comes on, be it there or not.
+    """A receiver that acknowledges payload at `rate_mbps`, a segment at a time, whether it has come or not.
 
-    Losses are kept quiet, so that a flow that had one never has all its bytes. What has not been sent is no news to the
-    sender; when that waits in vain and sends again what is there, the receiver begins anew from what it holds.
+    It begins with the first segment that comes.
+
+    Losses are kept quiet, so that a flow that had one never has all its bytes. The sender ignores acknowledgements of
+    what it has not sent; when it waits in vain and sends again what is there, the receiver begins anew from what it
+    holds.
     """
 
     rate_mbps: Positive

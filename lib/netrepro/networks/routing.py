@@ -24,7 +24,7 @@ ROUTINGS = ("ecmp", "packet_spraying", "spanning_tree", "k_shortest_paths")
 @described
 @dataclass(frozen=True)
 class Routing:
-    """Which path a packet takes.
+    """The choice of the path that a packet takes.
 
     scheme : "ecmp", a shortest path for each flow, chosen by a hash at every node; "packet_spraying", the same anew for
         each packet (Dixit et al., INFOCOM 2013); "spanning_tree", the only path in one tree (IEEE 802.1D);
@@ -64,7 +64,7 @@ class Routing:
 @described
 @dataclass(frozen=True)
 class LinkChange:
-    """What happens to a cable at `at_s`: another rate, or `up=False` (it breaks) or `up=True` (it is mended).
+    """A change of a cable at `at_s`: another rate, or `up=False` (it breaks) or `up=True` (it is mended).
 
     It happens to both directions, unless `both_directions=False`: then only to the link that leaves `source`.
     A link at a new rate finishes the packet being sent at the old one. A link that goes down drops what waits for it
@@ -95,7 +95,7 @@ class LinkChange:
 
 
 def check_path(topology: Topology, path: Path, source: str, destination: str) -> None:
-    """Raises NetreproError unless `path` leads from `source` to `destination` by cables, through no node twice."""
+    """Raise NetreproError unless `path` leads from `source` to `destination` by cables, through no node twice."""
     what = f"the path {' '.join(map(str, path))} of a flow from {source} to {destination}"
     if len(path) < 2 or path[0] != source or path[-1] != destination:
         raise NetreproError(what, f"begin it with {source} and end it with {destination}")
@@ -106,7 +106,7 @@ def check_path(topology: Topology, path: Path, source: str, destination: str) ->
 
 
 def spanning_tree(topology: Topology, root: str = "", without: frozenset[frozenset[str]] = frozenset()) -> nx.Graph:
-    """The tree that IEEE 802.1D agrees on when all cables cost the same.
+    """Compute the tree that IEEE 802.1D agrees on when all cables cost the same.
 
     root : the switch at its root, "" for the first one. without : cables (pairs of nodes) that are down.
 
@@ -129,7 +129,7 @@ def spanning_tree(topology: Topology, root: str = "", without: frozenset[frozens
 def links_in_use(
     topology: Topology, routing: Routing, changes: Sequence[LinkChange]
 ) -> tuple[tuple[float, frozenset[tuple[str, str]]], ...]:
-    """(from when, links that routes lead over) from 0 s on, and after each change that the routing answers.
+    """List (since when, links that routes lead over), from 0 s on and after each change that the routing answers.
 
     A spanning tree uses the cables of the tree, the other schemes all links that are up; with `Routing.over` those
     that it names, whatever happens to links.
@@ -153,7 +153,7 @@ def links_in_use(
 
 
 def shortest_paths(topology: Topology, source: str, destination: str) -> tuple[Path, ...]:
-    """All shortest paths from host to host, among which ECMP chooses. A call is remembered by the topology. Raises
+    """Find all shortest paths from host to host, among which ECMP chooses. A call is remembered by the topology. Raises
     NetreproError for unknown hosts."""
     found = topology.found_paths
     if (source, destination, EQUAL) not in found:
@@ -167,7 +167,7 @@ def shortest_paths(topology: Topology, source: str, destination: str) -> tuple[P
 
 
 def k_shortest_paths(topology: Topology, source: str, destination: str, k: int) -> tuple[Path, ...]:
-    """The k shortest paths without loops (Yen 1971) from host to host, shortest first; fewer where there are fewer.
+    """Find the k shortest paths without loops (Yen 1971) from host to host, shortest first; fewer if there are fewer.
 
     Which of equally long ones come first, or are left out, follows from the order of the switches' numbers. A call is
     remembered by the topology. Raises NetreproError for unknown hosts or hosts that no switch joins.
@@ -197,7 +197,7 @@ def _yen(topology: Topology, source: str, destination: str, k: int) -> tuple[Pat
 
 
 def _between(topology: Topology, source: str, destination: str) -> nx.Graph:
-    """The fabric with two hosts, which are no way for others."""
+    """Make the fabric with two hosts, which are no way for others."""
     topology.check_host(source)
     topology.check_host(destination)
     graph = topology.fabric.copy()

@@ -137,7 +137,7 @@ class Topology:
         return found
 
     def link(self, source: str, destination: str) -> Link:
-        """The link that leaves `source` towards its neighbour. Raises NetreproError when there is none."""
+        """Return the link that leaves `source` towards its neighbour. Raises NetreproError when there is none."""
         if (source, destination) not in self.ports:
             raise NetreproError(
                 f"{self.name}: no cable between {source} and {destination}",
@@ -155,18 +155,18 @@ class Topology:
         return found
 
     def check_host(self, host: str) -> None:
-        """Raises NetreproError, with the nearest name, when there is no such host."""
+        """Raise NetreproError, with the nearest name, when there is no such host."""
         if host not in self.hosts:
             raise NetreproError(f"{self.name}: no host {host!r}", nearest(str(host), self.hosts))
 
 
 def host_cable(host: str, switch: str, link: Link) -> Cable:
-    """A host's cable: the switch's port has the link's queue, the host's own port Linux's and any offload."""
+    """Make a host's cable: the switch's port has the link's queue, the host's own port Linux's and any offload."""
     return Cable(host, switch, replace(link, queue=HOST_QUEUE), replace(link, offload_bytes=0))
 
 
 def dumbbell(pairs: int, access: Link | Sequence[Link], bottleneck: Link) -> Topology:
-    """h1..hN behind s1, h(N+1)..h(2N) behind s2; the bottleneck joins s1 and s2, both ways alike.
+    """Build h1..hN behind s1 and h(N+1)..h(2N) behind s2; the bottleneck joins s1 and s2, both ways alike.
 
     access : of all hosts, or of each pair, at both of its ends. Raises NetreproError for no pair, and for other than a
     link a pair.
@@ -186,14 +186,14 @@ def dumbbell(pairs: int, access: Link | Sequence[Link], bottleneck: Link) -> Top
 
 
 def star(hosts: int, link: Link) -> Topology:
-    """h1..hN on one switch s1."""
+    """Build h1..hN on one switch s1."""
     if hosts < 2:
         raise NetreproError(f"a star of {hosts} hosts", "give two hosts or more")
     return Topology(tuple(host_cable(f"h{i + 1}", "s1", link) for i in range(hosts)), f"star of {hosts} hosts")
 
 
 def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, host_link: Link, fabric_link: Link) -> Topology:
-    """Leaves s1..sL, spines s(L+1)..s(L+S), every leaf joined to every spine; hosts leaf by leaf."""
+    """Build leaves s1..sL and spines s(L+1)..s(L+S), every leaf joined to every spine; hosts leaf by leaf."""
     if min(leaves, spines, hosts_per_leaf) < 1 or leaves * hosts_per_leaf < 2:
         raise NetreproError(
             f"a leaf-spine of {leaves} leaves, {spines} spines, {hosts_per_leaf} hosts a leaf",
@@ -213,7 +213,7 @@ def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, host_link: Link, f
 
 
 def fat_tree(k: int, link: Link, host_link: Link | None = None) -> Topology:
-    """The k-ary fat-tree of Al-Fares et al. (SIGCOMM 2008): k^3/4 hosts, k pods, (k/2)^2 core switches.
+    """Build the k-ary fat-tree of Al-Fares et al. (SIGCOMM 2008): k^3/4 hosts, k pods, (k/2)^2 core switches.
 
     Switches are numbered edge, aggregation, core; hosts pod by pod, edge by edge. Raises NetreproError for k that
     is odd or below 2.
@@ -246,7 +246,7 @@ def jellyfish(
     seed: int,
     host_link: Link | None = None,
 ) -> Topology:
-    """A random graph of switches of `ports` ports each, built as Singla et al. do (NSDI 2012, section 3).
+    """Build a random graph of switches of `ports` ports each, as Singla et al. do (NSDI 2012, section 3).
 
     hosts_per_switch : a number for all, or one for each switch; what ports they leave are joined at random.
 
@@ -304,7 +304,7 @@ def _join_at_random(degrees: Sequence[int], random: Random) -> nx.Graph:
 
 
 def _break_open(graph: nx.Graph, first: int, second: int, random: Random) -> bool:
-    """A cable between two others goes, and its ends are joined to the first and the second."""
+    """Remove a cable between two others, and join its ends to the first and the second."""
     edges = [edge if random.random() < 0.5 else edge[::-1] for edge in graph.edges]
     near_first, near_second = {first, *graph[first]}, {second, *graph[second]}
     possible = [edge for edge in edges if edge[0] not in near_first and edge[1] not in near_second]
@@ -319,7 +319,7 @@ def _break_open(graph: nx.Graph, first: int, second: int, random: Random) -> boo
 def from_graph(
     graph: nx.Graph, link: Link, hosts_per_switch: int | Sequence[int] = 1, host_link: Link | None = None
 ) -> Topology:
-    """A topology whose switches are the nodes of a NetworkX graph, in the graph's order, each with its hosts.
+    """Build a topology whose switches are the nodes of a NetworkX graph, in the graph's order, each with its hosts.
 
     `hosts_per_switch` is a number for all or one for each. An edge with an attribute `link` has that link, the others
     have `link`. `names_of_switches` tells which switch a node has become. Raises NetreproError for a directed graph or

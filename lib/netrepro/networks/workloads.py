@@ -41,7 +41,7 @@ COUNTS = ("segments", "bytes", "acknowledgements")
 
 
 def check_congestion_control(name: str | None) -> None:
-    """Raises NetreproError, with the nearest name, for a congestion control that no tier has.
+    """Raise NetreproError, with the nearest name, for a congestion control that no tier has.
 
     Names that start with "my_" are let through: they are the reader's own.
     """
@@ -56,7 +56,7 @@ def check_congestion_control(name: str | None) -> None:
 @described
 @dataclass(frozen=True)
 class Tcp:
-    """How connections speak TCP: all of an experiment, or those of a flow that has its own; the defaults are Linux's.
+    """The way that connections speak TCP, all of an experiment or those of one flow; the defaults are Linux's.
 
     Segments are payload. The retransmission timeout is the smoothed round trip plus four times its variation, the
     latter at least `min_rto_ms`; the first SYN waits `initial_rto_ms`; both double each time. A receive window of 1 MiB
@@ -319,12 +319,12 @@ Traffic = Flow | Datagrams | PoissonFlows | Requests
 
 
 def flows_per_s_at_load(sizes: FlowSizeDistribution, load: float, capacity_mbps: float) -> float:
-    """How many flows a second offer `load` (0..1) times `capacity_mbps` of payload."""
+    """Compute how many flows a second offer `load` (0..1) times `capacity_mbps` of payload."""
     return load * capacity_mbps * 1e6 / 8 / sizes.in_bytes().mean
 
 
 def own_tcp(entry: Traffic) -> Tcp | None:
-    """How the connections of an entry speak TCP, or None where it does not say."""
+    """Return how the connections of an entry speak TCP, or None where it does not say."""
     return None if isinstance(entry, Datagrams) else entry.tcp
 
 

@@ -8,7 +8,7 @@ from netrepro.errors import NetreproError
 
 
 def zeta(count: int, theta: float) -> float:
-    """The sum of k**-theta for k from 1 to `count`; beyond a million terms by Euler and Maclaurin, to 12 digits."""
+    """Sum k**-theta for k from 1 to `count`; beyond a million terms by Euler and Maclaurin, to 12 digits."""
     direct = min(count, 1_000_000)
     total = float((np.arange(1, direct + 1, dtype=float) ** -theta).sum())
     if count == direct:
@@ -20,7 +20,7 @@ def zeta(count: int, theta: float) -> float:
 
 
 def gray_ranks(uniform: np.ndarray, count: int, theta: float) -> np.ndarray:
-    """Ranks from 0 by the generator of Gray et al. (SIGMOD 1994), which YCSB and the released EPaxos client use.
+    """Turn `uniform` into ranks from 0 as Gray et al. (SIGMOD 1994), YCSB and the released EPaxos client do.
 
     The two most popular keys have exactly their probability, the others nearly. At theta = 1 its exponent
     1 / (1 - theta) is infinite: IEEE arithmetic then gives the rank `count`, which is no key, to all but the two most
@@ -39,9 +39,9 @@ def gray_ranks(uniform: np.ndarray, count: int, theta: float) -> np.ndarray:
 
 
 def exact_ranks(uniform: np.ndarray, count: int, theta: float) -> np.ndarray:
-    """Ranks from 0 by the inverse of the distribution: right for any theta of 0 or more, but needs memory for all keys.
+    """Turn `uniform` into ranks from 0 by the inverse distribution: right for any theta of 0 or more.
 
-    Raises NetreproError for a negative theta and for more than ten million keys.
+    It needs memory for all keys. Raises NetreproError for a negative theta and for more than ten million keys.
     """
     if theta < 0 or not 1 <= count <= 10_000_000:
         raise NetreproError(f"theta {theta} and {count} keys", "give theta from 0 on and at most ten million keys")

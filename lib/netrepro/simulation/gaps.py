@@ -10,7 +10,7 @@ GAP_BOUNDS = {"gaps within 10 %": (0.1, 0.99), "gaps within 1 %": (0.01, 0.9)}
 
 
 def gap_shares(found: Measurements, port: Port) -> list[tuple[str, float, float]]:
-    """(check, share of gaps within it, bound) of full packets that left the recorded `port` while it was busy.
+    """Compute (check, share of gaps within it, bound) for full packets that left the recorded `port` while busy.
 
     A share is NaN where the port was never busy from one full packet to the next.
     """

@@ -124,9 +124,9 @@ class Hosts:
             call(self.now_s)
 
     def measurements(self) -> Measurements:
-        """What the experiment measured: its own flows, and queues, links and packets with those of programs too.
+        """Return what the experiment measured: its own flows, and queues, links and packets, also those of programs.
 
-        In `packets` a connection of `connect` has its number as flow, datagrams numbers from 2^31 on.
+        In `packets` the flow of a connection of `connect` is its number; datagrams have numbers from 2^31 on.
         """
         return measurements(self.experiment, self._core)
 
@@ -148,7 +148,7 @@ class Hosts:
 
 
 def check_size(size_bytes: int) -> None:
-    """Raises NetreproError unless it is a whole number of bytes from 0 to 2^40."""
+    """Raise NetreproError unless it is a whole number of bytes from 0 to 2^40."""
     is_whole = isinstance(size_bytes, WHOLE) and not isinstance(size_bytes, bool)
     if not is_whole or not 0 <= size_bytes <= MOST_MESSAGE_BYTES:
         raise NetreproError(f"a message of {size_bytes!r} bytes", f"give a whole number from 0 to {MOST_MESSAGE_BYTES}")
@@ -160,7 +160,7 @@ class _Datagram:
 
 
 class Connection:
-    """Of TCP, from Hosts.connect; `number` names it in the measurements.
+    """A TCP connection, from Hosts.connect; `number` names it in the measurements.
 
     Each direction has its own sequence of segments and its own acknowledgements, opened at the same time, as with
     Requests; messages follow each other in whole segments.
@@ -195,7 +195,7 @@ class Connection:
         self._closed = True
 
     def hear(self, kind: str, now_s: float) -> None:
-        """What the simulator has to say: "connected", or "message to client" or "message to server"."""
+        """Handle an event of the simulator: "connected", "message to client" or "message to server"."""
         if kind != "connected":
             self._awaited[kind].popleft()(now_s)
         elif self._connected is not None:

@@ -26,7 +26,7 @@ CLOCK_SKEW_PPM = 100.0
 
 @dataclass(frozen=True)
 class Ns3Run:
-    """What ns-3 found: `flows` (completion_ms, delivered_bytes, goodput_mbps; a row a flow), `queues` (time_s,
+    """The result of ns-3: `flows` (completion_ms, delivered_bytes, goodput_mbps; a row a flow), `queues` (time_s,
     queue_packets, of the one port that is measured), packet-hops (transmissions that ended), CPU seconds of the run.
     """
 
@@ -37,7 +37,7 @@ class Ns3Run:
 
 
 def build_ns3(folder: Path) -> Path | None:
-    """The program that runs experiments in ns-3, compiled into `folder` unless it is there already.
+    """Compile the program that runs experiments in ns-3 into `folder`, unless it is there already.
 
     None where ns-3 or a C++ compiler is missing. Raises NetreproError when it is there and the program does not
     compile against it.
@@ -141,7 +141,7 @@ def _direction(link: Link, rate_bps: float) -> str:
 
 
 def _routes(experiment: Experiment) -> list[tuple[str, str, str]]:
-    """(at, to, next): a shortest path to every host that packets go to, drawn among equals."""
+    """List (at, to, next): a shortest path to every host that packets go to, drawn among equals."""
     graph, table = experiment.topology.graph, experiment.flow_table
     random = np.random.Generator(np.random.PCG64([experiment.seed, 1]))
     routes = []

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
 
 
 class OwnCongestionControl:
-    """What a sender asks a congestion control; derive from it and give the class to `simulate`.
+    """A congestion control of one's own: derive from it and give the class to `simulate`.
+
+    The methods are the questions that a sender asks.
 
     Every connection has an object of its own, made without arguments. `window` has `segments` (need not be whole),
     `threshold` (where slow start ends), `in_slow_start`, and `slow_start(acknowledged)`, which grows it up to the
@@ -19,19 +21,19 @@ class OwnCongestionControl:
     """
 
     def grow(self, window: CongestionWindow, delivery: Delivery) -> None:
-        """An acknowledgement while nothing is wrong: `window.segments` may grow."""
+        """Let `window.segments` grow: an acknowledgement came while nothing was wrong."""
         raise NotImplementedError
 
     def threshold_after_loss(self, window: CongestionWindow) -> float:
-        """Segments that the window shrinks to after a loss."""
+        """Return the segments that the window shrinks to after a loss."""
         raise NotImplementedError
 
     def threshold_after_mark(self, window: CongestionWindow) -> float:
-        """Segments that the window shrinks to after an ECN mark; as after a loss unless overridden."""
+        """Return the segments that the window shrinks to after an ECN mark; as after a loss unless overridden."""
         return self.threshold_after_loss(window)
 
     def on_delivery(self, window: CongestionWindow, delivery: Delivery) -> None:
-        """Every acknowledgement, also during recovery: for measuring."""
+        """Note an acknowledgement; called for every one, also during recovery: for measuring."""
 
     def on_timeout(self) -> None:
-        """The retransmission timer has run out."""
+        """Note that the retransmission timer has run out."""

@@ -70,17 +70,17 @@ class Deployment:
 
     @property
     def delays_s(self) -> np.ndarray:
-        """One way between regions, without jitter."""
+        """The delay of one way between regions, without jitter."""
         return np.asarray(self.round_trips_ms, dtype=float) / 2e3
 
     def quorum(self, region: int) -> list[int]:
-        """The nearest replicas that make a majority with it, without itself."""
+        """Find the nearest replicas that make a majority with it, without itself."""
         near = np.argsort(self.delays_s[region], kind="stable")
         return [int(each) for each in near if each != region][: len(self.regions) // 2]
 
     @property
     def hold_back_s(self) -> list[float]:
-        """By region, how long its commands are held back; empty without TOQ."""
+        """The time for which each region's commands are held back; empty without TOQ."""
         every = range(len(self.regions))
         if self.toq == "none":
             return []
@@ -94,7 +94,7 @@ class Deployment:
         return [max(self.delays_s[i][j] for j in groups[self.toq](i)) + extra for i in every]
 
     def minimum_ms(self) -> np.ndarray:
-        """The least latency of execution by region, where nothing interferes, costs or varies."""
+        """Compute the least latency of execution by region, where nothing interferes, costs or varies."""
         delays, every = self.delays_s * 1e3, range(len(self.regions))
         if self.protocol == "multi-paxos":
             leader = self.regions.index(self.leader or self.regions[0])
@@ -107,8 +107,9 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Demand:
-    """What clients want. By command: arrivals_s, clients (ascending numbers), keys, writes; by client: regions (names).
+    """The commands of all clients.
 
+    By command: arrivals_s, clients (ascending numbers), keys, writes; by client: regions (names).
     cap : commands that a client has under way at most. After stop_s nothing is sent.
     """
 
@@ -130,11 +131,14 @@ class Demand:
 
 @dataclass(frozen=True)
 class ReplicatedRun:
-    """commands : of those that were sent: command, client, region, key, is_write, sent_s, committed_s, answered_s,
-    is_fast (EPaxos's first round was enough), value (the command whose write it saw, -1 for none).
+    """The result of a replicated run.
 
-    busy_share : by region, of its processor until the last answer. unlike_keys : keys whose writes have another order
-    at another replica. unexecuted : commands that some replica has not executed in the end. events : all that happened.
+    commands : a row a command that was sent: command, client, region, key, is_write, sent_s, committed_s,
+    answered_s, is_fast (EPaxos's first round was enough), value (the command whose write it saw, -1 for none).
+
+    busy_share : by region, the busy share of its processor until the last answer. unlike_keys : keys
+    whose writes have another order at another replica. unexecuted : commands that some replica has not executed in the
+    end. events : all that happened.
     """
 
     commands: pd.DataFrame
@@ -176,7 +180,7 @@ def simulate_replication(deployment: Deployment, demand: Demand, seed: int = 1) 
 
 
 def drive_replication(deployment: Deployment, demand: Demand) -> ReplicatedRun:
-    """The same by the machines of `protocols`. Raises NetreproError for a deployment with jitter."""
+    """Simulate the same by the machines of `protocols`. Raises NetreproError for a deployment with jitter."""
     if deployment.jitter_ms:
         raise NetreproError("the machines are driven without jitter", "set jitter_ms=0")
     places, names, errors = _places(deployment, demand), deployment.regions, _clock_errors_s(deployment)
@@ -246,7 +250,7 @@ def _clock_errors_s(deployment: Deployment) -> list[float]:
 def replicated_run(
     demand: Demand, found: dict[str, np.ndarray], busy: Any, unlike: int, missing: int, events: int
 ) -> ReplicatedRun:
-    """What became of a demand's commands (found: sent, committed, answered, is_fast, value; -1 for never or none)."""
+    """Collect the fate of a demand's commands (found: sent, committed, answered, is_fast, value; -1 for none)."""
     table = pd.DataFrame(
         {
             "command": np.arange(len(demand.keys)),

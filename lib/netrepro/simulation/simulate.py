@@ -94,10 +94,11 @@ def simulate(
 def simulate_deliveries(
     experiment: Experiment, *, flow: int = 0, clock_skew_ppm: float = 100.0, events: int = 1
 ) -> tuple[Measurements, pd.DataFrame]:
-    """As `simulate`, and what the receiver of one flow holds meanwhile: a row each time that it has grown.
+    """Simulate, and record what the receiver of one flow holds: a row each time that it has grown.
 
-    Columns: time_s, delivered_bytes (payload in order, as in FLOW_COLUMNS). events : between two looks; with 1 every
-    time is exact, at some 2 us of Python an event; with more a time is late by what so many events take.
+    Columns: time_s, delivered_bytes (payload in order, as in FLOW_COLUMNS). events : the number of events between two
+    looks. With 1 every time is exact, and each event takes some 2 us of Python; with more, a time is late by what so
+    many events take.
     Raises NetreproError for fewer events than 1, and for a flow that there is not.
     """
     if events < 1:
@@ -121,7 +122,7 @@ def build(
     clock_skew_ppm: float,
     own_controls: Mapping[str, type[OwnCongestionControl]] = MappingProxyType({}),
 ) -> _core.Simulator:
-    """The simulator of an experiment, before anything has happened. Raises NetreproError as simulate does."""
+    """Build an experiment's simulator, before anything has happened. Raises NetreproError as simulate does."""
     _check_controls(experiment, own_controls)
     _check_packets(experiment)
     topology = experiment.topology
@@ -187,7 +188,7 @@ def _add_flows(
 
 
 def _tcp_of_flows(experiment: Experiment) -> tuple[np.ndarray, list[Tcp]]:
-    """Every flow's place in the list of those settings that are in use."""
+    """Find each flow's place in the list of settings in use."""
     place = {experiment.tcp: 0}
     of_entries = [
         place.setdefault(experiment.tcp_of(entry), len(place)) if own_tcp(entry) else 0 for entry in experiment.traffic
@@ -203,7 +204,7 @@ def _tcp_of_flows(experiment: Experiment) -> tuple[np.ndarray, list[Tcp]]:
 
 
 def _check_packets(experiment: Experiment) -> None:
-    """Raises NetreproError for packets that a port would have to cut or to refuse."""
+    """Raise NetreproError for packets that a port would have to cut or to refuse."""
     sizes = {port: link.mtu_bytes for port, link in experiment.topology.ports.items() if link.mtu_bytes is not None}
     if not sizes:
         return
@@ -272,7 +273,7 @@ def _route(simulator: _core.Simulator, experiment: Experiment) -> None:
 
 
 def measurements(experiment: Experiment, simulator: _core.Simulator) -> Measurements:
-    """What the experiment's simulator has measured so far."""
+    """Return what the experiment's simulator has measured so far."""
     # Columns are put right before they become tables: pandas takes longer over a short one than a short run lasts.
     sources, destinations = (np.array(ends) for ends in zip(*experiment.topology.ports, strict=True))
     links = _whole(simulator.links(), *(name for name in LINK_COLUMNS if name.endswith(("_packets", "_bytes"))))
@@ -306,7 +307,7 @@ def measurements(experiment: Experiment, simulator: _core.Simulator) -> Measurem
 
 
 def _whole(columns: Mapping[str, np.ndarray], *names: str) -> dict[str, np.ndarray]:
-    """The columns, those named as integers."""
+    """Return the columns, the named ones as integers."""
     return {name: column.astype(int) if name in names else column for name, column in columns.items()}
 
 
@@ -334,7 +335,7 @@ def _packets(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame
 
 
 def _fidelity(simulator: _core.Simulator) -> pd.DataFrame:
-    """Every packet that was made must be somewhere."""
+    """Check that every packet that was made is somewhere."""
     account = simulator.account
     ended = account["delivered"] + account["dropped"] + account["lost"] + account["inside"]
     missing = account["created"] - ended

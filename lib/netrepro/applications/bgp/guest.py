@@ -87,7 +87,7 @@ class Lab:
         self.listen(a, f"127.0.2.{place_a}", port, from_bird)
 
     def pipe(self, source, sink, receiver):
-        """Messages as they come; those over the link, which have a receiver, when that AS has thought about them."""
+        """Forward messages as they come; over the link, with a receiver, only when that AS has thought about them."""
         source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         left, in_order_s = bytearray(), 0.0
 

@@ -134,10 +134,13 @@ class Failure:
 
 @dataclass(frozen=True)
 class Failed:
-    """What a failure did. before : client -> site that it reached, 0 for none. answers : of the clients that reached
-    the failed one, client -> the site that each ping reached, 0 for none; once no table changes any more pings end,
+    """The effects of a failure.
+
+    before : client -> site that it reached, 0 for none. answers : client -> the site that each of its
+    pings reached, 0 for none, for the clients that reached the failed site; once no table changes any more pings end,
     as all that follow would go where the last one went. paths : before and at the end, AS -> prefix -> AS path.
-    updates : that went to neighbours after the failure."""
+    updates : number of updates that went to neighbours after the failure.
+    """
 
     before: Mapping[int, int]
     answers: Mapping[int, Sequence[int]]
@@ -239,7 +242,7 @@ def _give_peers(net: VirtualNetwork, names: Mapping[int, str], graph: AsGraph) -
 
 
 def _router_id(number: int) -> str:
-    """In the order of numbers, for a lower one wins among equals."""
+    """Make router identifiers in the order of numbers, for a lower one wins among equals."""
     return ".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0))
 
 

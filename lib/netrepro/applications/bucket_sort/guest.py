@@ -30,7 +30,7 @@ Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def messages(numbers: np.ndarray, slaves: int) -> Iterator[tuple[int, bytes]]:
-    """(slave, text) of every message, in the order in which a scan fills them; what is left comes last.
+    """Give (slave, text) of every message, in the order in which a scan fills them; what is left comes last.
 
     numbers : integers from 0 to VALUES - 1; slave i has those from i VALUES / slaves on.
     """
@@ -47,12 +47,12 @@ def messages(numbers: np.ndarray, slaves: int) -> Iterator[tuple[int, bytes]]:
 
 
 def as_text(numbers: np.ndarray) -> bytes:
-    """A line a number."""
+    """Write numbers as text, one a line."""
     return "".join([f"{number}\n" for number in numbers.tolist()]).encode()
 
 
 async def sort_bucket(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """The slave: counts the numbers of a connection while they arrive, and returns them sorted."""
+    """Act as slave: count the numbers of a connection while they arrive, and return them sorted."""
     counts, rest = np.zeros(VALUES, dtype=np.int64), b""
     try:
         while block := await reader.read(65_536):
@@ -68,7 +68,7 @@ async def sort_bucket(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 
 async def sort(numbers: np.ndarray, streams: Sequence[Stream]) -> bytes:
-    """The master: the numbers sorted, as text, by the slaves behind the streams, which it closes."""
+    """Act as master: return the numbers sorted, as text, by the slaves behind the streams, which are then closed."""
     for slave, text in messages(numbers, len(streams)):
         streams[slave][1].write(text)
     for _, writer in streams:
@@ -90,7 +90,7 @@ Job = tuple[float, float, bool]  # its start, seconds taken, whether it came out
 
 
 async def _job(orders: dict[str, Any], random: np.random.Generator, begin_s: float, end_s: float) -> Job:
-    """One job at once; times since `begin_s`. One that has lost a connection, or has not ended at `end_s`, is not
+    """Run one job; times are since `begin_s`. One that has lost a connection, or has not ended at `end_s`, is not
     sorted."""
     connect: Any = asyncio.open_connection
     if orders["scheme"] != "tcp":

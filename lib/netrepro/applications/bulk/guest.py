@@ -21,7 +21,7 @@ BLOCK = 131_072
 
 
 def send(address: str, seconds: float, paced: bool) -> None:
-    """As Reno; the kernel's own first ten segments leave at once."""
+    """Send as Reno for so many seconds, paced or not; the kernel's own first ten segments leave at once."""
     with socket.create_connection((address, PORT)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
         if paced:
@@ -36,7 +36,7 @@ def send(address: str, seconds: float, paced: bool) -> None:
 
 
 def receive(seconds: int) -> list[int]:
-    """Bytes read in each second."""
+    """Receive data, and count the bytes read in each second."""
     counts = [0] * seconds
     with socket.create_server(("", PORT)) as server:
         connection, _ = server.accept()

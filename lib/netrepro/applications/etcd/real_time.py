@@ -84,7 +84,7 @@ class EtcdCluster:
             self._processes[name] = subprocess.Popen(command, stdout=log, stderr=log)
 
     def _wait_for_leader(self, longest_s: float = 30.0) -> tuple[str, str]:
-        """(name, id) of the leader once all servers name the same, and a moment's heartbeats after that."""
+        """Find (name, id) of the leader once all servers name the same, and a moment's heartbeats after that."""
         end = time.monotonic() + longest_s
         while time.monotonic() < end:
             answers = {name: self._status(name) for name in self.names}
@@ -100,7 +100,7 @@ class EtcdCluster:
         raise NetreproError(f"etcd has no leader after {longest_s:g} s: {logs or 'its logs are empty'}")
 
     def _status(self, name: str) -> dict[str, Any]:
-        """What the server says of itself; nothing where it does not answer."""
+        """Ask the server for its status; {} where it does not answer."""
         client = self._clients.setdefault(
             name, http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=_ANSWERS_WITHIN_S)
         )
@@ -122,7 +122,7 @@ class EtcdCluster:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports of the loopback that nobody uses now; another program may take one before its server does."""
+    """Find loopback ports that nobody uses now; another program may take one before its server does."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

@@ -71,7 +71,7 @@ class _Cluster:
         return heard_s - killed_s
 
     def _wait_for_leader(self, hosts: list[str], before: str | None) -> tuple[str, float]:
-        """The member whom all servers of the hosts take for the leader, another than `before`, and since when."""
+        """Find the member that all hosts' servers take for the leader, another than `before`, and since when."""
         end_s = self._net.now_s + _LONGEST_S
         while self._net.now_s < end_s:
             told = self._told()
@@ -84,7 +84,7 @@ class _Cluster:
         raise NetreproError(f"etcd has no leader after {_LONGEST_S:g} s of virtual time: {last}")
 
     def _told(self) -> dict[str, tuple[float, str, str]]:
-        """host -> when its server last told of a leader, its own member and the leader's, of those that have."""
+        """Map host -> time at which its server last told of a leader, its own member and the leader's, where it has."""
         found = {}
         for host, program in self._programs.items():
             for line in program.errors.splitlines():

@@ -11,7 +11,7 @@ from netrepro.errors import NetreproError
 
 
 def etcd_is_here() -> bool:
-    """Whether this machine has etcd (Debian's package etcd-server)."""
+    """Tell whether this machine has etcd (Debian's package etcd-server)."""
     return shutil.which("etcd") is not None
 
 

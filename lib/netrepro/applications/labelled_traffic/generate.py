@@ -45,7 +45,7 @@ READY_S, LONGEST_STOP_S = 10.0, 20.0  # of virtual time, in which programs have 
 
 @dataclass(frozen=True)
 class Mix:
-    """How many flows of each class a day should have, about; what comes of it is counted afterwards.
+    """The approximate number of flows of each class in a day; the actual numbers are counted afterwards.
 
     The default is near UNIBS-2009's shares, with more of SKYPE and OTHERS, which would be too few to learn from.
     """
@@ -57,14 +57,14 @@ class Mix:
     others: int = 50
 
     def scaled(self, factor: float) -> Mix:
-        """So many times as many of each, at least five."""
+        """Multiply the numbers by a factor; at least five of each."""
         counts = (self.web, self.p2p, self.mails, self.skype, self.others)
         return Mix(*(max(5, round(count * factor)) for count in counts))
 
 
 @dataclass(frozen=True)
 class Day:
-    """What was recorded in one run of the network.
+    """The recording of one run of the network.
 
     capture : a pcap of all packets at the border, headers only. records : what the workstations' watchers saw: seconds
     (since 1970), address and port of the workstation, other_address, other_port, application.
@@ -78,7 +78,7 @@ class Day:
     failed: dict[str, int]
 
     def log_lines(self, later_s: int = 0) -> list[str]:
-        """The records as lines of a log in UNIBS's format, all times `later_s` seconds later."""
+        """Write the records as lines of a log in UNIBS's format, all times `later_s` seconds later."""
         lines = []
         for row in self.records.sort_values("seconds").itertuples(index=False):
             protocol = PROTOCOLS[row.application]
@@ -90,7 +90,7 @@ class Day:
 
 
 def check_libraries() -> None:
-    """Raises NetreproError where a library that the applications are made of is missing."""
+    """Raise NetreproError where a library that the applications are made of is missing."""
     missing = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
     if missing:
         raise NetreproError(
@@ -100,7 +100,7 @@ def check_libraries() -> None:
 
 
 def campus(seed: int) -> Topology:
-    """h1..h10 are workstations behind s1; s2 is the internet, its hosts 3 to 45 ms away over links that shake packets.
+    """Build a network: workstations h1..h10 behind s1, and the internet s2; its hosts are 3 to 45 ms away.
 
     The standard deviation of the delay is 2 to 20 % of it; some links lose packets, some hold a few back.
     """
@@ -131,7 +131,7 @@ class _Programs:
         self._started: list[tuple[str, VirtualProgram]] = []
 
     def start(self, file: str, host: str, name: str, **work: Any) -> None:
-        """With the others, by `begin`."""
+        """Add a program to those that `begin` starts together."""
         files = self.net.next_file(name)
         for ending in (".out", ".err"):
             files.with_suffix(ending).touch()
@@ -154,7 +154,7 @@ class _Programs:
         self._asked = []
 
     def check_ready(self) -> None:
-        """Raises NetreproError for one that has not said that it is ready."""
+        """Raise NetreproError where a program has not said that it is ready."""
         for name, program in self._started:
             if "ready" not in program.output:
                 said = (program.errors.strip() or "it says nothing").splitlines()[-1]
@@ -262,14 +262,14 @@ class _Run:
         return Day(self.capture, table[known], counted["packets"], counted["missed"], failed)
 
     def _port(self, *usual: int) -> int:
-        """One of the usual ports or one of three that nobody else has."""
+        """Draw one of the usual ports or one of three that nobody else has."""
         return int(self.campus.choice((*usual, *self.campus.integers(1024, 32_000, 3))))
 
     def _times(self, count: int, until: float = 1.0) -> list[float]:
         return np.sort(self.rng.uniform(0, self.seconds * until, count)).tolist()
 
     def _shares(self, count: int, hosts: int) -> list[int]:
-        """So many split among hosts, some busier than others."""
+        """Split so many among hosts, some busier than others."""
         return self.rng.multinomial(count, self.rng.dirichlet(np.full(hosts, 4.0))).tolist()
 
     def _addresses(self, hosts: Iterable[str]) -> list[str]:
@@ -331,7 +331,7 @@ class _Run:
                 )  # fmt: skip
 
     def _make_swarms(self) -> list[Path]:
-        """Torrents of random content, and who shares them."""
+        """Make torrents of random content, and choose who shares them."""
         import libtorrent
 
         content = self.scratch / "shared"
@@ -381,7 +381,7 @@ class _Run:
                 )  # fmt: skip
 
     def _is_told(self, joins: dict[str, float], host: str, other: str) -> bool:
-        """A newcomer learns who is there, as from a tracker; who was there hears of him now and then."""
+        """Decide whether a host hears of another: a newcomer learns who is there; others hear of him at times."""
         return bool(self.rng.random() < (0.95 if joins[other] < joins[host] else 0.07))
 
 
@@ -396,8 +396,10 @@ def _stack(rng: np.random.Generator) -> dict[str, int]:
 
 
 def _certificate(rng: np.random.Generator) -> bytes:
-    """A key and a chain of one to three certificates (PEM), of the lengths that such chains have, which follow from
-    `rng` alone: signatures of these kinds are all as long."""
+    """Make a key and a chain of one to three certificates (PEM).
+
+    The lengths are usual ones and follow from `rng` alone: signatures of one kind all have the same length.
+    """
     from datetime import UTC, datetime
 
     from cryptography import x509

@@ -61,7 +61,7 @@ def shorten_day(day: Day, number: int) -> ShortDay:
 
 
 def _between_used_ends(flows: pd.DataFrame) -> pd.Series:
-    """Which valid flows have the ends of an earlier valid one, whichever opened it."""
+    """Mark valid flows that have the ends of an earlier valid one, whichever end opened it."""
     valid = flows[flows["valid"]].sort_values("start_us", kind="stable")
     ends = [frozenset(((row[0], row[1]), (row[2], row[3]))) for row in valid[_ENDS].itertuples(index=False)]
     return pd.Series(ends, valid.index).duplicated().reindex(flows.index, fill_value=False)
@@ -72,7 +72,7 @@ def _end(address: str, port: int) -> bytes:
 
 
 def _kept_packets(capture: Path, flows: pd.DataFrame, later_s: int) -> Iterator[bytes]:
-    """The file's header, then the records that stay, `later_s` seconds later.
+    """Yield the file's header, then the records that stay, `later_s` seconds later.
 
     A packet belongs to the last flow between its ends that began before it: the meter starts each at a packet's time.
     """

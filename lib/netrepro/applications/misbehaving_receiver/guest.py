@@ -60,7 +60,7 @@ def check_sum(content: bytes) -> int:
 
 
 class Client:
-    """One connection. held : bytes that came in order. acknowledged : what it has told."""
+    """One connection. held : number of bytes that came in order. acknowledged : number of bytes acknowledged."""
 
     def __init__(self, own: str, server: str, port: int, receiver: str, how_many: float, segment: int, sack: bool):
         self.own, self.server, self.port = socket.inet_aton(own), socket.inet_aton(server), port
@@ -76,7 +76,7 @@ class Client:
         self.rows: list[tuple[float, int, int]] = []
 
     def send(self, flags: int, told: int, payload: bytes = b"", options: bytes = b"") -> None:
-        """A packet that acknowledges `told` bytes of the document."""
+        """Send a packet that acknowledges `told` bytes of the document."""
         number = (self.theirs + 1 + told) % WHOLE if flags & ACK else 0
         words = (5 + len(options) // 4) << 4
         fields = [CLIENT_PORT, self.port, self.sent, number, words, flags, WINDOW, 0, 0]
@@ -90,7 +90,7 @@ class Client:
         self.sent += len(payload) + bool(flags & (SYN | FIN))
 
     def next_packet(self, until: float) -> tuple[int, int, int] | None:
-        """Flags, number and payload of the server's next one, or None where none comes until then."""
+        """Return flags, number and payload size of the server's next packet, or None where none comes in time."""
         while True:
             left = until - time.monotonic()
             if left <= 0 or not select.select([self.heard], [], [], left)[0]:
@@ -131,7 +131,7 @@ class Client:
         sys.stdout.write(json.dumps(self.rows) + "\n")
 
     def take(self, start: int, length: int) -> None:
-        """A data packet has come."""
+        """Take a data packet that has come."""
         is_old = start + length <= self.held
         self.early.append((start, start + length))
         for begins, ends in sorted(self.early):
@@ -159,7 +159,7 @@ class Client:
             self.claims_at = time.monotonic() + self.how_many / 1e3
 
     def claim(self, size: int) -> None:
-        """It is time for one more segment, be it there or not."""
+        """Acknowledge one more segment, whether it has come or not, and set the time of the next."""
         self.claimed = min(max(self.claimed, self.held) + self.segment, size)
         self.send(ACK, self.claimed)
         assert self.claims_at is not None

@@ -19,7 +19,9 @@ PORT = 80
 
 @dataclass(frozen=True)
 class Client:
-    """How it answers: honest, division (`how_many` pieces), spoofing (copies) or optimistic (ms between segments)."""
+    """A client and how it answers: honest, division (`how_many` pieces), spoofing (copies) or optimistic (ms between
+    segments).
+    """
 
     receiver: str
     how_many: float

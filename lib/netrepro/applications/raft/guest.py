@@ -44,7 +44,10 @@ SETTING = FOLDER / "setting"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Of the tester: `lag` (names whose entries the leader withholds from now on), `seed` (of timeouts from now on)."""
+    """An order of the tester.
+
+    `lag`: names whose entries the leader withholds from now on. `seed`: the seed of timeouts from now on.
+    """
 
     what: str
     value: Any
@@ -52,7 +55,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """To the tester: what happened in a server when."""
+    """A report to the tester: an event in a server, and its time."""
 
     time_s: float
     process: int
@@ -178,7 +181,7 @@ def keep(name: str, addresses: dict[str, str]) -> None:
 
 
 class Cluster:
-    """What the tester knows of the servers, and what it does to them."""
+    """The tester's view of the servers, and what it can do to them."""
 
     def __init__(self, addresses: dict[str, str]):
         self.names = [name for name in addresses if name != TESTER]
@@ -188,7 +191,7 @@ class Cluster:
         self.forget(0)
 
     def forget(self, seed: int) -> None:
-        """Servers begin anew."""
+        """Forget what the servers did; they begin anew."""
         self.random = Random(seed)
         self.alive: set[str] = set()
         self.leads: dict[int, str] = {}  # by term
@@ -197,7 +200,7 @@ class Cluster:
         self.reports: list[tuple[str, int, float, str, Any]] = []  # name, process, time, kind, value
 
     def find_keepers(self) -> None:
-        """The processes' numbers, once all of them have told."""
+        """Find the processes' numbers, once all of them have told."""
         while len(self.keepers) < len(self.names):
             time.sleep(0.001)
             for name in self.names:
@@ -206,7 +209,7 @@ class Cluster:
                     self.keepers[name] = int(content)
 
     def listen(self, until_s: float, until: Callable[[], bool] = lambda: False) -> bool:
-        """Take reports until the time, or until it holds; whether it does."""
+        """Take reports until `until` holds or it is `until_s`; tell whether it holds."""
         while not until():
             left_s = until_s - time.monotonic()
             letter = self.post.wait(left_s) if left_s > 0 else None
@@ -228,7 +231,7 @@ class Cluster:
             self.applied[name] = report.value[1]
 
     def leader(self) -> str | None:
-        """Whom all that are alive have heard of, in one term."""
+        """Name the leader that all live servers have heard of, in one term."""
         known = {self.heard.get(name) for name in self.alive}
         _, leader = known.pop() or (0, None)
         return leader if not known and leader in self.alive else None
@@ -266,8 +269,11 @@ LONGEST_S = 1000.0  # without a leader
 
 
 def ready_leader(cluster: Cluster, case: dict[str, Any], number: int, followers: list[str]) -> bool:
-    """Whether the leader has a new command that a majority has, and the `lagging` first of its followers lack, and
-    leads still at some time between two heartbeats. With `one_seed` all draw their timeouts from one stream now."""
+    """Give the leader a new command, and tell whether it is ready to be killed.
+
+    It is ready if it has a new command that a majority has, and the `lagging` first of its followers lack, and if it
+    still leads at some time between two heartbeats. With `one_seed` all draw their timeouts from one stream now.
+    """
     leader = cluster.leader()
     if leader is None:
         return False
@@ -309,7 +315,7 @@ def trial(cluster: Cluster, case: dict[str, Any], number: int) -> dict[str, Any]
 
 
 def log_of(name: str) -> tuple[Entry, ...]:
-    """What is on its disk."""
+    """Read the log on the server's disk."""
     return Journal(name).disk.log
 
 
@@ -334,7 +340,7 @@ def level_logs(cluster: Cluster, heartbeat_s: float) -> None:
 
 
 def crashes(cluster: Cluster, case: dict[str, Any]) -> dict[str, Any]:
-    """All trials of a case, on servers that begin with nothing; at the end every log, and all that was reported."""
+    """Run a case's trials on servers that begin with nothing; return also the logs at the end, and all reports."""
     for name in cluster.names:
         journal_of(name).unlink(missing_ok=True)
     SETTING.write_text(json.dumps(case))
@@ -349,7 +355,7 @@ def crashes(cluster: Cluster, case: dict[str, Any]) -> dict[str, Any]:
 
 
 def crash(cases: list[dict[str, Any]], addresses: dict[str, str]) -> None:
-    """Every case, a line of JSON each."""
+    """Run every case, a line of JSON each."""
     cluster = Cluster(addresses)
     cluster.find_keepers()
     for case in cases:

@@ -34,7 +34,7 @@ REPLICA_PORT, CLIENTS_PORT = 7000, 7001
 
 
 def replica_of(region: str, regions: list[str], case: dict[str, Any]) -> Machine:
-    """The machine, and its processor where a message costs something."""
+    """Make the machine, with its processor where a message costs something."""
     machine: Machine
     if case["protocol"] == "multi-paxos":
         machine = multi_paxos.MultiPaxosReplica(region, regions, case["leader"])
@@ -50,7 +50,7 @@ def replica_of(region: str, regions: list[str], case: dict[str, Any]) -> Machine
 
 
 def clients_of(region: str, case: dict[str, Any]) -> dict[Hashable, Machine]:
-    """By number, those at home in the region; they ask its replica, or Multi-Paxos's leader."""
+    """Make the clients at home in the region, by number; they ask its replica, or Multi-Paxos's leader."""
     asked = case["leader"] if case["protocol"] == "multi-paxos" else region
     found: dict[Hashable, Machine] = {}
     for number, home in enumerate(case["homes"]):
@@ -85,8 +85,8 @@ def main(what: str, region: str, plan: dict[str, Any]) -> None:
 
 
 def run(machines: Mapping[Any, Machine], post: Post, begins_s: float, ends_s: float) -> dict[str, Any]:
-    """What happened: (kind, seconds since the beginning, command, more) of commands that were sent, committed (more:
-    at once) and answered (more: whose write it saw); and how many were executed here."""
+    """Run the machines and return what happened: (kind, seconds since the beginning, command, more) of commands that
+    were sent, committed (more: at once) and answered (more: whose write it saw); and how many were executed here."""
     events: list[tuple[Any, ...]] = []
     executed = 0
 

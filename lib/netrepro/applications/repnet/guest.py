@@ -22,9 +22,9 @@ HEADER = struct.Struct("!II")  # number of the flow, its bytes
 
 
 class Host:
-    """What one host sends and receives; times are CLOCK_MONOTONIC (s).
+    """One host, with what it sends and receives; times are CLOCK_MONOTONIC (s).
 
-    began : flow -> when its connection was asked for. arrived : flow -> when its last byte was here.
+    began : flow -> time at which its connection was asked for. arrived : flow -> time at which its last byte was here.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Host:
         writer.close()
 
     async def send(self, flow: int, address: str, size_bytes: int, at_s: float, scheme: str) -> None:
-        """One flow, at its time."""
+        """Send one flow, at its time."""
         await asyncio.sleep(at_s - time.monotonic())
         self.began[flow] = time.monotonic()
         try:
@@ -78,13 +78,13 @@ async def _run(orders: dict[str, Any]) -> None:
 
 
 def say(line: str) -> None:
-    """A line to whoever has started this program."""
+    """Write a line to whoever has started this program."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """The program."""
+    """Run the program."""
     orders = json.loads(sys.stdin.readline())
     asyncio.run(_run(orders))
 

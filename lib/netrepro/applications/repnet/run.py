@@ -96,7 +96,7 @@ class Programs:
             self._tell(host, repr(self.begin_s))
 
     def outcomes(self) -> dict[str, Any]:
-        """What the program of each host has said at its end."""
+        """Collect what the program of each host has said at its end."""
         return {host: json.loads(self._hear(host)) for host in self._guests}
 
     def _tell(self, host: str, line: str) -> None:
@@ -137,7 +137,7 @@ def _orders(flows: pd.DataFrame, duration_s: float, net: Network, host: str) -> 
 
 
 def _completions(flows: pd.DataFrame, programs: Programs) -> tuple[dict[int, float], np.ndarray]:
-    """(flow -> from asking for its connection until its last byte arrived, s; lateness of the starts, ms)."""
+    """Compute (flow -> seconds from asking for its connection to its last byte; lateness of the starts, ms)."""
     began: dict[int, float] = {}
     arrived: dict[int, float] = {}
     for seen in programs.outcomes().values():

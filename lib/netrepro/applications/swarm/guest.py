@@ -41,7 +41,7 @@ LEAST_WAITED_FOR = 2_000  # bytes: for less a peer is woken by whatever comes
 
 
 def enter(namespace: str) -> None:
-    """Into a network; sockets that are open stay where they are."""
+    """Enter a network; sockets that are open stay where they are."""
     libc = ctypes.CDLL(None, use_errno=True)
     with Path(namespace).open() as file:
         if libc.setns(file.fileno(), NEW_NETWORK):
@@ -67,7 +67,7 @@ class Connection:
             pass
 
     def queued_bytes(self) -> int:
-        """That the far end has not acknowledged."""
+        """Count the bytes that the far end has not acknowledged."""
         answer = fcntl.ioctl(self.socket, termios.TIOCOUTQ, bytes(4))
         return len(self.waiting) + int.from_bytes(answer, sys.byteorder)
 
@@ -93,7 +93,7 @@ class Peer:
         self.complete_s = 0.0 if client.is_complete else math.inf
 
     def run(self, begins_s: float, stays_s: float, limit_s: float) -> float:
-        """Until nobody is left, or its time is over; seconds since the beginning."""
+        """Run until nobody is left or its time is over; return the seconds since the beginning."""
         time.sleep(begins_s - time.monotonic())
         self.act(self.client.start(0.0))
         now_s = 0.0
@@ -115,7 +115,7 @@ class Peer:
         return now_s
 
     def hold_back(self, now_s: float) -> None:
-        """No block before the sockets are nearly empty."""
+        """Send no block before the sockets are nearly empty."""
         client = self.client
         if now_s < client.free_at_s or not self.sending:
             return
@@ -142,7 +142,7 @@ class Peer:
             self.act(self.client.lose(now_s, name))
 
     def act(self, outputs: Iterable[Output]) -> None:
-        """Messages to one peer go together. A connection that fails is noticed by the next read."""
+        """Send messages, those to one peer together. A connection that fails is noticed by the next read."""
         letters: dict[Any, bytes] = {}
         for output in outputs:
             if not isinstance(output, Event):
@@ -165,7 +165,7 @@ class Peer:
 
 
 def swarm(plan: dict[str, Any], case: dict[str, Any]) -> list[dict[str, Any]]:
-    """All peers of one case, in a process each."""
+    """Run all peers of one case, in a process each."""
     content = Random(case["seed"]).randbytes(case["pieces"] * case["piece_bytes"])
     torrent = make_torrent("file", content, case["piece_bytes"])
     listeners = []
@@ -202,7 +202,7 @@ def be_peer(
     sockets: list[socket.socket],
     begins_s: float,
 ) -> dict[str, Any]:
-    """What becomes of one peer."""
+    """Run one peer and return what becomes of it."""
     own, constants = case["peers"][number], case["chokers"]
     random = Random(f"{case['seed']} {number}")
     chokers = [choker(kind, Random(random.getrandbits(64)), **constants[kind]) for kind in (own["kind"], "seed")]

@@ -36,7 +36,7 @@ BEFORE_S = 1.0  # in which the server starts
 
 
 def speak_as(plan: dict[str, Any], own: socket.socket) -> None:
-    """Segments and windows of the plan's lengths; what is written goes at once."""
+    """Set segments and windows to the plan's lengths; what is written goes at once."""
     for option, value in plan["socket_options"]:
         own.setsockopt(socket.IPPROTO_TCP, option, value)
     own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -67,7 +67,7 @@ class Connection:
 
 
 def serve(plan: dict[str, Any], address: str) -> None:
-    """Until the end of the world."""
+    """Serve until the end of the world."""
     listener = socket.socket()
     speak_as(plan, listener)
     listener.bind((address, PORT))
@@ -94,7 +94,7 @@ def serve(plan: dict[str, Any], address: str) -> None:
 
 
 def answer(connection: Connection, request_bytes: int) -> bool:
-    """Every request that is there whole; whether to go on: the client is there, and has said nothing but requests."""
+    """Answer every whole request; return False once the client is gone or has said anything else."""
     try:
         data = connection.socket.recv(MOST_BYTES)
     except ConnectionError:
@@ -110,7 +110,7 @@ def answer(connection: Connection, request_bytes: int) -> bool:
 
 
 def server_of(way: dict[str, Any]) -> Machine:
-    """What answers over SST or QUIC."""
+    """Make the server that answers over SST or QUIC."""
     if way["over"] == "SST":
         return SstServer(Manners(**way["server"]))
     from netrepro.protocols.quic import QuicServer
@@ -132,7 +132,7 @@ class DatagramEnd:
         return self.socket.fileno()
 
     def take(self) -> None:
-        """All that is there."""
+        """Take all datagrams that are there."""
         while True:
             try:
                 data, sender = self.socket.recvfrom(MOST_BYTES)
@@ -155,7 +155,7 @@ class DatagramEnd:
 
 
 def wait_s(ends: Iterable[DatagramEnd], also_s: float = math.inf) -> float | None:
-    """Until the first of them wants to be woken."""
+    """Compute the seconds until the first of them wants to be woken."""
     due_s = min([also_s, *(end.machine.wake_at_s for end in ends)])
     return None if due_s == math.inf else max(due_s - time.monotonic(), 0.0)
 
@@ -164,7 +164,7 @@ def wait_s(ends: Iterable[DatagramEnd], also_s: float = math.inf) -> float | Non
 
 
 def load(plan: dict[str, Any], address: str) -> None:
-    """Every way, a line each."""
+    """Load pages in every way, a line each."""
     time.sleep(BEFORE_S)
     for place, way in enumerate(plan["ways"]):
         over_tcp = way["over"] == "TCP"

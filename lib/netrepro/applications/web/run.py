@@ -46,7 +46,7 @@ MOST_S_A_PAGE = 60.0
 
 @dataclass(frozen=True)
 class Way:
-    """How pages are asked for: a browser's manner, and `over` what: TCP, or streams of SST or QUIC; of these `fresh`
+    """A way to ask for pages: a browser's manner, and `over` what: TCP, or streams of SST or QUIC; of these `fresh`
     has a new channel or connection a page. `early`: with QUIC's, requests leave in the first packet (0-RTT).
     `in_order`: QUIC's responses are given to the browser in the order of requests. Over SST, `client` and `server` say
     how their channel ends send."""
@@ -77,7 +77,7 @@ class Line:
         return dumbbell(1, ACCESS, Link(self.rate_mbps, self.one_way_ms, queue, loss=self.loss))
 
     def seconds_for(self, size_bytes: float) -> float:
-        """To send so much."""
+        """Compute the seconds to send so much."""
         return size_bytes * 8 / (self.rate_mbps * 1e6)
 
 

@@ -41,7 +41,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Cache:
-    """How the cache's programs are compiled: entries of its maps, and what can be left out or broken.
+    """Options for compiling the cache's programs: entries of its maps, and what can be left out or broken.
 
     route_check : the reverse check of arriving packets asks for the route too, not only for the other host.
     constant_port : the UDP source port of all tunnelled packets, 0 for one that depends on the flow.
@@ -77,10 +77,10 @@ class Overlay:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one run of the traffic program found.
+    """The result of one run of the traffic program.
 
-    count : transactions, bytes received or datagrams received. seconds : the longest of a flow. processor_s : of client
-    and server, with the kernel's work in their name.
+    count : transactions, bytes received or datagrams received. seconds : the duration of the longest flow.
+    processor_s : processor time of client and server, with the kernel's work in their name.
     """
 
     count: float
@@ -89,7 +89,7 @@ class Traffic:
 
     @property
     def rate(self) -> float:
-        """Counted a second, all flows together."""
+        """The count a second, all flows together."""
         return self.count / self.seconds if self.seconds else 0.0
 
     @property
@@ -99,7 +99,7 @@ class Traffic:
 
 
 def missing_for_overlays() -> str:
-    """What this machine lacks for such networks and their caches, or ""."""
+    """Name what this machine lacks for such networks and their caches; "" where nothing is missing."""
     why = missing_feature("eBPF program", "privileged") or missing_feature("VXLAN", "privileged")
     if why:
         return why
@@ -132,16 +132,16 @@ class OverlayNetwork:
         self._ports = itertools.cycle(range(FIRST_PORT, 30_000, MOST_FLOWS))
 
     def host(self, number: int) -> str:
-        """The namespace of a host."""
+        """Return the namespace of a host."""
         return f"{self.name}h{number}"
 
     def container(self, number: int) -> str:
-        """The namespace of a host's container."""
+        """Return the namespace of a host's container."""
         return f"{self.name}c{number}"
 
     @staticmethod
     def address(number: int, bare: bool = False) -> str:
-        """IPv4 address of a host's container, or of the host's network card."""
+        """Return the IPv4 address of a host's container, or of the host's network card."""
         return f"192.168.77.{number}" if bare else f"10.10.{number}.2"
 
     def __enter__(self) -> OverlayNetwork:
@@ -263,7 +263,7 @@ class OverlayNetwork:
 
     @staticmethod
     def inside(namespace: str, command: list[str], given: str = "") -> str:
-        """The output of a command in one of the namespaces."""
+        """Run a command in one of the namespaces and return its output."""
         return _run(_within(namespace) + command, given)
 
     # The daemon.
@@ -274,12 +274,12 @@ class OverlayNetwork:
         self._update(number, "containers", _address_bytes(self.address(number)), veth.to_bytes(4, "little") + bytes(12))
 
     def entries(self, number: int, cache: str) -> list[tuple[bytes, bytes]]:
-        """Keys and values that a host's cache holds."""
+        """List the keys and values that a host's cache holds."""
         found = json.loads(_run(["bpftool", "-j", "map", "dump", "pinned", str(self._pins(number) / cache)]))
         return [(_bytes(each["key"]), _bytes(each["value"])) for each in found]
 
     def evict(self, number: int, cache: str) -> int:
-        """Remove all entries of one of a host's caches, and register its container again; how many there were."""
+        """Remove all entries of one of a host's caches, register its container again, and return their number."""
         keys = [key for key, _ in self.entries(number, cache)]
         for key in keys:
             self._map("delete", number, cache, "key", "hex", *_hex(key))
@@ -288,7 +288,7 @@ class OverlayNetwork:
         return len(keys)
 
     def pause(self, paused: bool) -> None:
-        """Whether both hosts are to learn nothing."""
+        """Stop both hosts' caches from learning, or let them learn again."""
         for number in (1, 2):
             self._update(number, "paused", bytes(4), int(paused).to_bytes(4, "little"))
 
@@ -305,7 +305,7 @@ class OverlayNetwork:
         self.pause(False)
 
     def counters(self, number: int) -> dict[str, int]:
-        """Packets that hit, missed and taught the caches of a host."""
+        """Count the packets that hit, missed and taught the caches of a host."""
         found = json.loads(_run(["bpftool", "-j", "map", "dump", "pinned", str(self._pins(number) / "counters")]))
         sums = [sum(int.from_bytes(_bytes(cpu["value"]), "little") for cpu in each["values"]) for each in found]
         return dict(zip(COUNTERS, sums, strict=True))
@@ -320,7 +320,7 @@ class OverlayNetwork:
 
     @contextmanager
     def conversation(self, own_port: int, far_port: int) -> Iterator[Conversation]:
-        """A UDP flow between the containers whose packets are sent one by one."""
+        """Open a UDP flow between the containers whose packets are sent one by one."""
         with ExitStack() as opened:
             ends = [
                 opened.enter_context(_socket_in(self.container(number), self.address(number), port))
@@ -331,7 +331,7 @@ class OverlayNetwork:
             yield Conversation(self, *ends)
 
     def forget_connections_after(self, seconds: int) -> None:
-        """How long the hosts' connection tracking remembers a UDP connection without packets."""
+        """Set how long the hosts' connection tracking remembers a UDP connection without packets."""
         for number in (1, 2):
             for name in ("udp_timeout", "udp_timeout_stream"):
                 self.inside(self.host(number), ["sysctl", "-qw", f"net.netfilter.nf_conntrack_{name}={seconds}"])
@@ -341,7 +341,7 @@ class OverlayNetwork:
     def run_traffic(
         self, kind: str, seconds: float, flows: int = 1, bare: bool = False, one_processor: bool = False
     ) -> Traffic:
-        """From the first container (or host) to the second; each flow has a process at both ends.
+        """Send from the first container (or host) to the second; each flow has a process at both ends.
 
         A host's processes keep to its half of the processors, as two machines would, or all to one: else their rate
         depends on whether the kernel happens to put both ends of a flow on one. They have real-time priority, so that
@@ -386,7 +386,7 @@ class Conversation:
     server: socket.socket
 
     def exchange(self, times: int = 1) -> int:
-        """A request and, where it arrives, its answer, so many times; how many of these packets arrived."""
+        """Send so many requests, each with its answer where it arrives, and count how many of these packets arrived."""
         arrived = 0
         for _ in range(times):
             for sender, receiver in ((self.client, self.server), (self.server, self.client)):
@@ -399,7 +399,7 @@ class Conversation:
         return arrived
 
     def is_fast(self, times: int = 3) -> bool:
-        """Whether so many more exchanges arrive without a miss at either host."""
+        """Tell whether so many more exchanges arrive without a miss in either host's cache."""
         before = [self.net.counters(number) for number in (1, 2)]
         arrived = self.exchange(times)
         after = [self.net.counters(number) for number in (1, 2)]
@@ -410,7 +410,7 @@ class Conversation:
 
 
 def _socket_in(namespace: str, address: str, port: int) -> socket.socket:
-    """A UDP socket of another network namespace; only this thread goes there, and comes back."""
+    """Open a UDP socket in another network namespace; only this thread goes there, and comes back."""
     with Path("/proc/thread-self/ns/net").open() as own, Path("/run/netns", namespace).open() as other:
         _enter(other.fileno())
         try:
@@ -447,7 +447,7 @@ def _remove(name: str) -> None:
 
 @contextmanager
 def compiled_programs(cache: Cache, tunnel: str = "vxlan") -> Iterator[Path]:
-    """The programs' object file, for as long as the context lasts. Raises NetreproError where they do not compile."""
+    """Compile the programs' object file, kept while the context lasts. Raises NetreproError where that fails."""
     settings = {
         "TUNNEL_PORT": TUNNEL_PORTS[tunnel],
         "L1_ENTRIES": cache.host_entries,
@@ -474,7 +474,7 @@ def _folder_of_programs() -> tempfile.TemporaryDirectory:
 
 @cache
 def traffic_program() -> Path:
-    """The traffic program, compiled once a process. Raises NetreproError where it does not compile."""
+    """Compile the traffic program, once a process. Raises NetreproError where it does not compile."""
     out = Path(_folder_of_programs().name) / "traffic"
     _run(["cc", "-O2", str(SOURCES / "traffic.c"), "-o", str(out)])
     return out
@@ -482,15 +482,16 @@ def traffic_program() -> Path:
 
 @cache
 def _iptables(ending: str = "") -> str:
-    """The program of that ending that this kernel answers: nftables' or, without nftables, the older one."""
+    """Find the program of that ending that this kernel answers: nftables' or, without nftables, the older one."""
     done = subprocess.run(["iptables", "-S"], capture_output=True)
     return f"iptables{ending}" if not done.returncode else f"iptables-legacy{ending}"
 
 
 def _apart(number: int, kind: str, flows: int, one_processor: bool) -> list[str]:
-    """What keeps a program to the processors of host 1 or 2, as many each, or to the first, and lets it go first.
+    """Make the command prefix that keeps a program to processors of its host, and schedules it before others.
 
-    Many streams only get a high nice value: each would keep a processor from the next for longer than they last.
+    Each host has half of the processors; with `one_processor` all programs have the first. Of several streams each only
+    gets a favourable nice value: in real time each would keep a processor from the next for longer than they last.
     """
     processors = sorted(os.sched_getaffinity(0))
     half = len(processors) // 2

@@ -24,7 +24,7 @@ Row = tuple[str, str, str, bool, int, int, bool]
 
 
 def run_trials(tier: str, evicted: Mapping[str, Overlay], refused: Mapping[str, bool]) -> pd.DataFrame:
-    """Every cache of every host evicted once on each of `evicted`, and a flow refused with the deletion or without it.
+    """Try evictions of every host's caches, for each of `evicted`, and refusals of a flow, for each of `refused`.
 
     evicted : case -> overlay with a cache. refused : case -> whether the daemon deletes. tier : privileged or virtual.
     Columns: what (evict, refuse), case, trial, fast_before (whether the flow was on the fast path), arrived, sent
@@ -50,7 +50,7 @@ def run_trials(tier: str, evicted: Mapping[str, Overlay], refused: Mapping[str, 
 def _all_trials(
     evicted: dict[str, Overlay], refused: dict[str, bool], programs: dict[str, Path], at_once: int
 ) -> list[Row]:
-    """All of them; most of the time is waited, for connections to be forgotten, so several share the machine."""
+    """Run all trials; most of the time is spent waiting for connections to be forgotten, so several run at once."""
     with ThreadPoolExecutor(at_once) as pool:
         waiting = [pool.submit(_evictions, name, overlay, programs[name]) for name, overlay in evicted.items()]
         if refused:

@@ -17,7 +17,7 @@ MOST_LATE_MS = 20.0  # fixed before any run: a change that is later makes the ru
 
 
 def now_ns() -> int:
-    """The clock of packets' stamps."""
+    """Read the clock of packets' stamps."""
     return time.clock_gettime_ns(time.CLOCK_REALTIME)
 
 
@@ -37,7 +37,7 @@ class Changes:
 
     @property
     def next_s(self) -> float:
-        """When the next is due, in seconds since the experiment began; infinity when none is left."""
+        """The time of the next change, in seconds since the experiment began; infinity when none is left."""
         return self._left[0].at_s if self._left else float("inf")
 
     def make_due(self, now_s: float) -> None:
@@ -50,7 +50,7 @@ class Changes:
 
 @dataclass
 class _Moment:
-    """What happens at once: messages to nodes' kernels."""
+    """Changes that happen at once: messages to nodes' kernels."""
 
     at_s: float
     requests: dict[str, list[Request]] = field(default_factory=dict)
@@ -111,7 +111,7 @@ def _link_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
 
 
 def _route_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
-    """Where no way is left, the old route stays: packets go on to where the way was, and are dropped there."""
+    """List route changes; where no way is left, the old route stays, and packets are dropped where the way was."""
     moments = links_in_use(experiment.topology, experiment.routing, experiment.changes)
     before = plan.routes_over(plan.in_use)
     found = []

@@ -66,7 +66,7 @@ class CoreGuest:
         return np.frombuffer(self._shared, dtype=np.int64).copy()
 
     def failure(self) -> NetreproError:
-        """What the process said at its end, as an error."""
+        """Make an error of what the process said at its end."""
         self._complaints.seek(0)
         lines = self._complaints.read().decode(errors="replace").strip().splitlines()
         return NetreproError(f"{self._what}: {lines[-1] if lines else 'its process ended'}", self._remedy)

@@ -20,7 +20,7 @@ HELD_BACK_NICE = 10
 
 
 def check_cpu_limits(topology: Topology, limits: Mapping[str, float]) -> None:
-    """Raises NetreproError for hosts that are not there and shares that no kernel keeps."""
+    """Raise NetreproError for hosts that are not there and shares that no kernel keeps."""
     for host, cores in limits.items():
         topology.check_host(host)
         if not LEAST_CORES <= cores <= (os.cpu_count() or 1):
@@ -51,16 +51,16 @@ class CpuLimits:
             self.kept_by = f"nice +{HELD_BACK_NICE} only, for control groups are not to be had ({self.kept_by})"
 
     def folder(self, node: str) -> str:
-        """The control group that the node's programs join, "" for none."""
+        """Return the control group that the node's programs join, "" for none."""
         return str(self._folders.get(node, ""))
 
     def nice(self, node: str) -> int:
-        """How far the node's programs stand back."""
+        """Return the nice value of the node's programs."""
         return HELD_BACK_NICE if node in self._limits and node not in self._folders else 0
 
 
 def new_groups(limits: Mapping[str, float], owner: int) -> tuple[dict[str, Path], str]:
-    """A control group of so many cores for each name: name -> folder, and of which version they are, in words.
+    """Make a control group of so many cores for each name: name -> folder, and of which version they are, in words.
 
     owner : the process that removes them; those whose owner has ended without doing so are removed first.
 

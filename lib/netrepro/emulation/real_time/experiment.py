@@ -106,7 +106,7 @@ def emulate_in_real_time(
 
 
 def _checked_connections(experiment: Experiment) -> list[Connection]:
-    """Those that the experiment opens. Raises NetreproError for what cannot be emulated."""
+    """List the connections that the experiment opens. Raises NetreproError for what cannot be emulated."""
     check_experiment(experiment)
     measure = experiment.measure
     if measure.queue_interval_ms < LEAST_QUEUE_INTERVAL_MS:
@@ -125,7 +125,7 @@ def _checked_connections(experiment: Experiment) -> list[Connection]:
 
 
 def _room(experiment: Experiment) -> int:
-    """Packets that any measured port can send, with room to spare."""
+    """Compute the number of packets that any measured port can send, with room to spare."""
     measure = experiment.measure
     rates_mbps = [experiment.topology.link(*port).rate_mbps for port in (*measure.queues, *measure.packets)]
     full_packets = max(rates_mbps, default=0.0) * 1e6 / 8 / FULL_PACKET_BYTES * experiment.duration_s
@@ -133,7 +133,7 @@ def _room(experiment: Experiment) -> int:
 
 
 def _queues(experiment: Experiment, seen: RealTimeRecording, interval_ms: float) -> pd.DataFrame:
-    """The samples that were asked for: of these ports, at this interval, during the experiment."""
+    """Select the samples that were asked for: of these ports, at this interval, during the experiment."""
     measure = experiment.measure
     queues = seen.queues()
     every = max(round(measure.queue_interval_ms / interval_ms), 1)

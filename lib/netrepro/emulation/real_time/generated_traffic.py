@@ -45,11 +45,11 @@ class GeneratedTraffic:
 
     @property
     def began_ns(self) -> int:
-        """When the experiment's time began (CLOCK_REALTIME); 0 before."""
+        """The time at which the experiment's time began (CLOCK_REALTIME); 0 before."""
         return int(self._process.numbers[0])
 
     def wait(self, progress: Callable[[float], None] | None, changes: Changes, now_ns: Callable[[], int]) -> None:
-        """Until the experiment has ended; `progress` hears the share of its time that has passed.
+        """Wait for the experiment's end; `progress` hears the share of its time that has passed.
 
         Raises NetreproError when the process fails or a change is refused, or what `progress` raises.
         """
@@ -67,12 +67,12 @@ class GeneratedTraffic:
             progress(1.0)
 
     def result(self) -> TrafficResult:
-        """What it saw, once it has ended."""
+        """Read what the generator saw, once it has ended."""
         samples = os.pread(self._samples, os.fstat(self._samples).st_size, 0)
         return self._described.result(self._process.numbers.tobytes(), samples)
 
     def flow_of_end(self) -> dict[int, int]:
-        """As TrafficDescription."""
+        """Map ends to flows, as TrafficDescription.flow_of_end does."""
         return self._described.flow_of_end()
 
     def close(self) -> None:

@@ -29,12 +29,12 @@ _LAUNCHER = Path(__file__).with_name("launcher.py")
 
 
 def errno_text(number: int) -> str:
-    """The errno's name and what it means."""
+    """Return the errno's name and what it means."""
     return f"{errno.errorcode.get(number, number)}: {os.strerror(number)}"
 
 
 def last_line(complaints: IO[bytes]) -> str:
-    """The last line of what a process has written there, or ""."""
+    """Return the last line of what a process has written there, or ""."""
     complaints.seek(0)
     return (complaints.read().decode(errors="replace").strip().splitlines() or [""])[-1]
 
@@ -77,7 +77,7 @@ class LauncherConnection:
         self.first_process: int = opened["process"]  # of the network, as its owner's machine numbers it
 
     def ask(self, what: str, descriptors: Sequence[int] = (), **request: Any) -> tuple[dict, list[int]]:
-        """The launcher's answer and the descriptors that came with it.
+        """Ask the launcher; return its answer and the descriptors that came with it.
 
         Raises NetreproError when it has ended, or could not do it. An interrupt meanwhile (Ctrl-C) ends the network:
         the answer that is still to come would be taken for the next one's.
@@ -104,7 +104,7 @@ class LauncherConnection:
         return self._process.pid
 
     def remove_at_end(self, things: Iterable[str | Path]) -> None:
-        """Folders and control groups that are to end with the network."""
+        """Have folders and control groups removed when the network ends."""
         for thing in things:
             self._removed.write(f"{thing}\n".encode())
 
@@ -157,14 +157,14 @@ class LauncherConnection:
 
 
 def has_ended(told_by: int, timeout_s: float | None) -> bool:
-    """Whether a guest's descriptor has told of its end before `timeout_s` have passed; None waits for it."""
+    """Tell whether a guest's descriptor reports its end within `timeout_s`; with None, wait for the end."""
     ended = select.poll()  # select() knows no descriptors beyond 1023
     ended.register(told_by, select.POLLIN)
     return bool(ended.poll(None if timeout_s is None else max(timeout_s, 0.0) * 1e3))
 
 
 def exit_status(told_by: int) -> int:
-    """The status of a guest that has ended, negative for a signal. Its descriptor tells it once."""
+    """Return the status of a guest that has ended, negative for a signal. Its descriptor tells it once."""
     told = os.read(told_by, 4)
     # Without a status the whole network has ended, and its guests by SIGKILL.
     return struct.unpack("=i", told)[0] if told else -signal.SIGKILL
@@ -233,15 +233,15 @@ class Guest(RunningProgram):
     returncode: int | None
 
     def poll(self) -> int | None:
-        """The exit status, negative for a signal, or None while it runs."""
+        """Return the exit status, negative for a signal, or None while it runs."""
         return self._wait(0)
 
     def poll_for(self, seconds: float) -> int | None:
-        """As poll, once it has ended or `seconds` have passed."""
+        """Tell its status once it has ended, or None where `seconds` pass before that."""
         return self._wait(seconds)
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit status; raises subprocess.TimeoutExpired after `timeout` seconds."""
+        """Return the exit status; raises subprocess.TimeoutExpired after `timeout` seconds."""
         status = self._wait(timeout)
         if status is None:
             assert timeout is not None
@@ -286,7 +286,7 @@ class Guest(RunningProgram):
         return self._output()
 
     def _passed_on(self, descriptor: int, name: str) -> bool:
-        """Write or read what there is; whether that was all."""
+        """Write or read what there is; tell whether that was all."""
         if name != "stdin":
             part = os.read(descriptor, 65536)
             self._came[name] += part

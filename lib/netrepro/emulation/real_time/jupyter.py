@@ -26,7 +26,7 @@ class RealTimeJupyterKernel(BlockingKernelClient):
     """
 
     def __init__(self, launcher: LauncherConnection, place: int, name: str, limits: Mapping[str, Any]):
-        """Raises NetreproError for a kernel that ends, with what it said, or that does not answer."""
+        """Start the kernel. Raises NetreproError if it ends, with what it said, or if it does not answer."""
         launcher.remove_at_end([launcher.folder])
         launcher.folder.mkdir(mode=0o700, exist_ok=True)
         super().__init__(connection_file=str(launcher.folder / f"{name}-{uuid.uuid4().hex[:8]}.json"), transport="ipc")

@@ -40,7 +40,7 @@ DUMP_LINKS = struct.pack("=IHHIIBxHiIIHHI", 40, GET_LINK, DUMP, 1, 0, 0, 0, 0, 0
 
 
 def checked(result: int) -> int:
-    """The result of a C call; raises OSError when it is negative."""
+    """Return the result of a C call; raises OSError when it is negative."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -94,13 +94,13 @@ def stand_back(nice: int) -> None:
 
 
 class Connection:
-    """Pickled dicts with descriptors, both ways."""
+    """A connection that carries pickled dicts with descriptors, both ways."""
 
     def __init__(self, stream: socket.socket):
         self.stream = stream
 
     def receive(self) -> tuple[dict, list[int]]:
-        """The next request; raises EOFError when the caller is gone."""
+        """Read the next request; raises EOFError when the caller is gone."""
         header, descriptors, _, _ = socket.recv_fds(self.stream, 4, 16)
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
@@ -133,7 +133,7 @@ class Launcher:
     # What the caller can ask for: one method a request, named like it.
 
     def congestion_controls(self, request: dict, _: list[int]) -> dict:
-        """Which of `names` this kernel lacks or denies, each with the errno."""
+        """List those of `names` that this kernel lacks or denies, each with the errno."""
         missing = {}
         for name in request["names"]:
             with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
@@ -243,7 +243,7 @@ class Launcher:
         return {}
 
     def socket(self, request: dict, _: list[int]) -> tuple[dict, tuple[int, ...]]:
-        """A socket of a namespace, for the caller itself."""
+        """Open a socket of a namespace, for the caller itself."""
         enter(HUB_DESCRIPTOR + request["place"])
         try:
             made = socket.socket(*request["kind"])
@@ -269,7 +269,7 @@ class Launcher:
         return {"guest": child}
 
     def queue_totals(self, request: dict, _: list[int]) -> dict:
-        """(bytes waiting, packets waiting, bytes sent, packets sent, dropped) of each of `ports`, in their order.
+        """Read (bytes waiting, packets waiting, bytes sent, packets sent, dropped) of each of `ports`, in order.
 
         None for a port that has no queue any more.
         """
@@ -283,7 +283,7 @@ class Launcher:
         return {"totals": [found.get(tuple(port)) for port in request["ports"]]}
 
     def packets_a_frame(self, request: dict, _: list[int]) -> dict:
-        """The most packets that a frame may hold which leaves any of `ports`."""
+        """Find the largest number of packets that a frame which leaves any of `ports` may hold."""
         found: dict[tuple[int, int], int] = {}
         for place in {place for place, _ in request["ports"]}:
             enter(HUB_DESCRIPTOR + place)
@@ -310,7 +310,7 @@ class Launcher:
                 os.close(descriptor)
 
     def answer(self, request: dict, descriptors: list[int]) -> dict | tuple[dict, tuple[int, ...]]:
-        """What was asked for; a request that fails is told, and ends nothing."""
+        """Answer a request; where it fails, the answer says so and the launcher goes on."""
         try:
             return getattr(self, request.pop("ask"))(request, descriptors)
         except Exception as error:
@@ -360,7 +360,7 @@ def keep_namespace(descriptor: int) -> None:
 
 
 def send_batches(batches: list[tuple[bytes, int]]) -> dict:
-    """Send messages to the kernel; what it refused first, or an empty dict."""
+    """Send messages to the kernel; return what it refused first, or an empty dict."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
         for option in (EXTENDED_ANSWERS, SHORT_ANSWERS):
             netlink.setsockopt(SOL_NETLINK, option, 1)
@@ -437,7 +437,7 @@ def sample_queues(ports: list[tuple[int, int]], interval_s: float, output: int) 
 
 
 def root_statistics(netlink: socket.socket):
-    """(interface index, (bytes and packets waiting, bytes and packets sent, dropped)) of each root queue.
+    """Yield (interface index, (bytes and packets waiting, bytes and packets sent, dropped)) of each root queue.
 
     What is named noqueue is none: an interface has it when its own was taken away.
     """
@@ -448,7 +448,7 @@ def root_statistics(netlink: socket.socket):
 
 
 def each_message(netlink: socket.socket, wanted: int):
-    """The messages of this kind in what the kernel dumps."""
+    """Yield the messages of this kind in what the kernel dumps."""
     while True:
         received = netlink.recv(1 << 15)  # no answer is longer, and so much needs no pages of its own
         start = 0

@@ -39,7 +39,7 @@ _STAND_BACK = (
 
 @contextmanager
 def guest_prefix(cores: float) -> Iterator[tuple[list[str], str]]:
-    """Words to put before a guest's command so that it cannot starve the network, and what they do.
+    """Give words to put before a guest's command so that it cannot starve the network, and say what they do.
 
     Guests share a control group of `cores` cores where this process may make one; else they run with nice +10. The
     group is gone after the block; its processes must be by then.
@@ -56,7 +56,7 @@ def guest_prefix(cores: float) -> Iterator[tuple[list[str], str]]:
 
 
 def cpu_stall_us() -> float:
-    """For how long some process of the machine had to wait for a CPU (pressure stall information); NaN without."""
+    """Read how long some process of the machine had to wait for a CPU (pressure stall information); else NaN."""
     try:
         first = Path("/proc/pressure/cpu").read_text().splitlines()[0]
     except OSError:
@@ -65,17 +65,17 @@ def cpu_stall_us() -> float:
 
 
 def processor_ticks() -> tuple[int, int]:
-    """Clock ticks of all CPUs, since the machine started: wanted, and of these taken by the machine under this one."""
+    """Read clock ticks of all CPUs since the start: wanted, and of these taken by the machine under this one."""
     user, nice, system, _idle, _waiting, *interrupts, stolen = map(int, Path("/proc/stat").read_text().split()[1:9])
     return user + nice + system + sum(interrupts) + stolen, stolen
 
 
 def refused_packets() -> int:
-    """Packets that the kernel has dropped on their way to a receiver, since it started: too many waited for a CPU."""
+    """Count packets that the kernel has dropped before a receiver, since it started: too many waited for a CPU."""
     lines = Path("/proc/net/softnet_stat").read_text().splitlines()  # one a CPU; processed, dropped, ... in hexadecimal
     return sum(int(line.split()[1], 16) for line in lines)
 
 
 def steal_ticks() -> int:
-    """Clock ticks that the machine under this one took from all CPUs."""
+    """Read the clock ticks that the machine under this one took from all CPUs."""
     return processor_ticks()[1]

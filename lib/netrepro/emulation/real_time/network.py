@@ -114,7 +114,7 @@ class RealTimeNetwork(Network):
         return self._connection
 
     def place(self, node: str) -> int:
-        """The number of the node's namespace. Raises NetreproError, with the nearest name, for no node."""
+        """Return the number of the node's namespace. Raises NetreproError, with the nearest name, for no node."""
         check_name(node, self.plan.nodes, "host or switch")
         return self.plan.nodes.index(node)
 
@@ -158,7 +158,7 @@ class RealTimeNetwork(Network):
         _raise_refusal(self.launcher.ask("send", batches=batches)[0], wanted)
 
     def open_socket(self, node: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
-        """A socket in the network of a host, a switch, or the hub, for the calling process. Raises OSError."""
+        """Open a socket in the network of a host, a switch, or the hub, for the calling process. Raises OSError."""
         answer, descriptors = self.launcher.ask(
             "socket", place=self.place(node), kind=(int(family), int(kind), protocol)
         )
@@ -179,7 +179,7 @@ class RealTimeNetwork(Network):
         return RealTimeRecording(self, tuple(queues), tuple(packets), interval_ms, most_packets, folder)
 
     def check_congestion_controls(self, names: Iterable[str]) -> None:
-        """Raises NetreproError for a congestion control that this kernel lacks or denies."""
+        """Raise NetreproError for a congestion control that this kernel lacks or denies."""
         missing = self.launcher.ask("congestion_controls", names=sorted(names))[0]["missing"]
         for name, number in missing.items():
             known = pathlib.Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
@@ -190,11 +190,11 @@ class RealTimeNetwork(Network):
 
     @property
     def how_cpu_is_limited(self) -> str:
-        """What keeps `cpu_limits`, in words; "" without any."""
+        """The means by which `cpu_limits` are kept, in words; "" without limits."""
         return self._cpu.kept_by
 
     def limits_of(self, node: str) -> dict[str, Any]:
-        """What holds a program of the node back, as Guest takes it."""
+        """Return the limits of a program of the node (nice value and control group), as Guest takes them."""
         return {"nice": self._cpu.nice(node), "control_group": self._cpu.folder(node)}
 
     def _build(self) -> None:
@@ -353,7 +353,7 @@ class RealTimeNode(Node):
 
     @property
     def enter_command(self) -> str:
-        """What to type in another terminal of the same user for a shell inside."""
+        """The command that opens a shell inside, from another terminal of the same user."""
         process = self.net.launcher.first_process
         user = "--preserve-credentials -U " if self.net.tier == "rootless" else ""
         descriptor = self.net.plan.descriptor(self.name)
@@ -361,7 +361,7 @@ class RealTimeNode(Node):
 
 
 def _file_with(content: str) -> int:
-    """Write a file that has no name; its descriptor, at its beginning."""
+    """Write a file that has no name; return its descriptor, at its beginning."""
     descriptor = os.memfd_create("input")
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(content.encode())
@@ -375,7 +375,7 @@ def _whole_content(file: IO[bytes]) -> bytes:
 
 
 def _copy_terminal(own: int) -> None:
-    """Keys to the shell and its output back, until it ends."""
+    """Copy keys to the shell and its output back, until it ends."""
     while True:
         ready, _, _ = select.select([0, own], [], [])
         try:

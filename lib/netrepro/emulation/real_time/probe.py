@@ -39,7 +39,7 @@ class NotHere(Exception):
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, with the errno's name where the kernel gave one."""
+    """Say what went wrong, with the errno's name where the kernel gave one."""
     number = error.code if isinstance(error, NetlinkError) else getattr(error, "errno", None)
     if not number:
         return str(error) or type(error).__name__
@@ -50,7 +50,7 @@ def reason(error: BaseException) -> str:
 
 
 def checked(result: int) -> int:
-    """The result of a C call; raises OSError when it is negative."""
+    """Return the result of a C call; raises OSError when it is negative."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -101,7 +101,7 @@ def try_tier(tier: str) -> str:
 
 
 def tried(attempt: Callable[[], object]) -> tuple[bool, str]:
-    """Whether `attempt` works, and why: what it says of itself, or what the kernel answered."""
+    """Try `attempt`; return whether it works, and why: what it says of itself, or what the kernel answered."""
     try:
         detail = attempt()
     except (OSError, NetlinkError, NotHere) as error:
@@ -110,7 +110,7 @@ def tried(attempt: Callable[[], object]) -> tuple[bool, str]:
 
 
 def apart(attempt: Callable[[], object]) -> tuple[bool, str]:
-    """As `tried`, in a forked child, so that its namespaces, or its death, are its own."""
+    """Do as `tried` in a forked child, so that its namespaces, or its death, are its own."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -136,7 +136,7 @@ class Features:
         self.pairs = 0
 
     def new_pair(self) -> int:
-        """Index of one end of a new veth pair, both ends up."""
+        """Make a new veth pair, both ends up, and return the index of one end."""
         self.pairs += 1
         ends = f"a{self.pairs}", f"b{self.pairs}"
         self.netlink.link("add", ifname=ends[0], kind="veth", peer=ends[1])
@@ -162,7 +162,7 @@ class Features:
         self.netlink.tc("add-class", "htb", index, 0x10010, parent=0x10000, rate="10mbit", burst=1600)
 
     def wire_of_netem(self) -> None:
-        """What a link that netem delays is made of: netem, and a filter that hands packets from one interface to it."""
+        """Make a link that netem delays: netem, and a filter that hands packets from one interface to it."""
         index = self.new_pair()
         self.netlink.tc("add", "netem", index, 0x10000, delay=1000)
         self.netlink.tc("add", "clsact", index)
@@ -214,7 +214,7 @@ def tun_device() -> None:
 
 
 def control_group_parent(version: int) -> Path:
-    """The control group that groups with a CPU limit are made in, or NotHere."""
+    """Find the control group that groups with a CPU limit are made in, or NotHere."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
     if version == 1:
@@ -231,7 +231,7 @@ def control_group_parent(version: int) -> Path:
 
 
 def nearest_with_limits(folder: Path, top: Path) -> Path:
-    """The control group (v2) nearest above that may limit the CPU of groups in it, or NotHere.
+    """Find the control group (v2) nearest above that may limit the CPU of groups in it, or NotHere.
 
     One with processes, as our own is, may not, but for the topmost. One that does so already comes first, for to let
     another do so changes it for good.
@@ -299,13 +299,13 @@ def performance_counter(kind: int, event: int) -> Callable[[], None]:
 
 
 def available_schemes() -> list[str]:
-    """What this namespace lists, then what experiments ask for by name: setting one may load its module."""
+    """List what this namespace has, then what experiments ask for by name: setting one may load its module."""
     listed = (IPV4 / "tcp_available_congestion_control").read_text().split()
     return [*listed, *(scheme for scheme in ("bbr", "dctcp") if scheme not in listed)]
 
 
 def try_features(tier: str) -> list[dict]:
-    """One row a feature: feature, works, why, needed_by. Never raises for a missing feature."""
+    """Try every feature, a row each: feature, works, why, needed_by. Never raises for a missing feature."""
     open_namespaces(tier)
     tbf = {"rate": 1_250_000, "burst": 1600, "limit": 30_000}
     vxlan = {"vxlan_id": 1, "vxlan_local": "10.0.0.1", "vxlan_port": 4789}

@@ -68,7 +68,7 @@ class _Tap:
         tap.bind((interface, 0x0003))  # of all kinds: before the hub hands it on, where netem delays
 
     def close(self) -> tuple[pd.DataFrame, int]:
-        """(time_ns, size_bytes, sender, receiver: end_keys) of the packets, and how many found the ring full."""
+        """Close the tap; return its packets (time_ns, size_bytes, sender, receiver: end_keys) and the number missed."""
         missed = struct.unpack("=II", self._socket.getsockopt(263, 6, 8))[1]  # PACKET_STATISTICS
         self._socket.close()
         fields = np.dtype({**_FRAME_FIELDS, "itemsize": self._frame_bytes})  # type: ignore[call-overload]
@@ -98,7 +98,7 @@ def _packet_ends(frames: np.ndarray) -> pd.DataFrame:
 
 
 def _kept(frames: np.ndarray, time_ns: np.ndarray) -> Iterator[tuple[int, int, bytes]]:
-    """Frames of a ring as write_capture takes them; packets are cut to what the ring kept of them."""
+    """Yield the frames of a ring as write_capture takes them, cut to what the ring kept of them."""
     raw = frames.view(np.uint8).reshape(len(frames), frames.itemsize)
     for place, frame in enumerate(frames):
         start = int(frame["frame_at"])
@@ -106,7 +106,7 @@ def _kept(frames: np.ndarray, time_ns: np.ndarray) -> Iterator[tuple[int, int, b
 
 
 def write_capture(path: Path, packets: Iterable[tuple[int, int, bytes]]) -> None:
-    """Packets, each its time (ns since 1970), its size and the first bytes of its frame, as a pcap."""
+    """Write packets, each its time (ns since 1970), its size and the first bytes of its frame, as a pcap."""
     with whole_file(path) as part, part.open("wb") as file:
         file.write(pcap_header(_CAPTURED_FRAME_BYTES))
         for time_ns, size_bytes, frame in packets:
@@ -114,7 +114,7 @@ def write_capture(path: Path, packets: Iterable[tuple[int, int, bytes]]) -> None
 
 
 class RealTimeRecording(Recording):
-    """What happens at some ports while its `with` block runs; its tables are there once the block has ended.
+    """A recording of some ports while its `with` block runs; its tables are there once the block has ended.
 
     Times are seconds since the block began. Packet sizes include the Ethernet header, as rates and buffers do.
     """
@@ -208,12 +208,12 @@ class RealTimeRecording(Recording):
         return sampled
 
     def _check_all_ran(self, sampled: int | None) -> None:
-        """Raises NetreproError where what records ended before its time: the results would be wrong."""
+        """Raise NetreproError where what records ended before its time: the results would be wrong."""
         if self._queues and sampled != 0:
             raise NetreproError(f"the sampling of queues ended early, with status {sampled}", "run it again")
 
     def _queue_totals(self) -> pd.DataFrame:
-        """One row a port: what its queue counted, and `lost`, what netem dropped on the wire behind it."""
+        """Give each port's counts, a row a port: of its queue, and `lost`, what netem dropped on the wire behind it."""
         net = self._net
         wires = {each.direction: (net.place(HUB), each.to_index) for each in net.plan.wires}
         ports = self._shapers
@@ -229,7 +229,7 @@ class RealTimeRecording(Recording):
 
     @property
     def _shapers(self) -> list[tuple[int, int]]:
-        """Where each port of the network has its queue: the namespace's place, interface index."""
+        """The place of each port's queue in the network: the namespace's place, interface index."""
         return [(self._net.place(port.shaper[0]), port.shaper[1]) for port in self._net.plan.ports.values()]
 
     def begin_at(self, time_ns: int) -> None:
@@ -249,15 +249,15 @@ class RealTimeRecording(Recording):
         )
 
     def queues(self) -> pd.DataFrame:
-        """Samples of the queues: source, destination, time_s, queue_packets, queue_bytes."""
+        """Give samples of the queues: source, destination, time_s, queue_packets, queue_bytes."""
         return self._table[QUEUE_COLUMNS]
 
     def throughput(self, window_ms: float = 10.0) -> pd.DataFrame:
-        """What each sampled link carried: source, destination, time_s (end of the window), throughput_mbps."""
+        """Give what each sampled link carried: source, destination, time_s (end of the window), throughput_mbps."""
         return throughput_in(self._table, window_ms)
 
     def links(self) -> pd.DataFrame:
-        """Totals from beginning to end, one row a port of the network, columns as of Measurements.links."""
+        """Give totals from beginning to end, one row a port of the network, columns as of Measurements.links."""
         _ = self._table
         plan = self._net.plan
         totals = self._totals_at_end - self._totals_at_start
@@ -279,7 +279,7 @@ class RealTimeRecording(Recording):
         )
 
     def packets(self, flows: Mapping[int, int] | None = None) -> pd.DataFrame:
-        """Packets as they left: source, destination, time_s, size_bytes.
+        """Give packets as they left: source, destination, time_s, size_bytes.
 
         flows : end_key of a sender -> flow; adds the column `flow`, which a packet has whichever way it goes, or -1.
         """
@@ -297,7 +297,7 @@ class RealTimeRecording(Recording):
         return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
     def certificate(self, source: str, destination: str) -> pd.DataFrame:
-        """Whether the port behaved like the link it stands for (columns: check, value, bound, holds).
+        """Check that the port behaved like the link it stands for (columns: check, value, bound, holds).
 
         Raises NetreproError for a port whose packets were not recorded.
         """
@@ -305,7 +305,7 @@ class RealTimeRecording(Recording):
         return pd.concat([fidelity.port_checks(found), self.machine_checks(missed)], ignore_index=True)
 
     def deviation(self, source: str, destination: str) -> tuple[fidelity.Deviation, int]:
-        """How even the port's gaps were, and how many of its packets were not recorded. Raises as certificate."""
+        """Measure how even the port's gaps were, and count its packets not recorded. Raises as certificate does."""
         table = self.queues()
         check_recorded((source, destination), self._packets)
         packets, missed = self._packets[source, destination]
@@ -320,7 +320,7 @@ class RealTimeRecording(Recording):
         return found, missed
 
     def rates(self, source: str, destination: str) -> list[fidelity.Interval]:
-        """When the port had which rate."""
+        """List the rates that the port had, each with its time."""
         changes = []
         for each in self._net.made.get((source, destination), ()):
             from_s, to_s = ((at_ns - self._began_ns) / 1e9 for at_ns in (each.begun_ns, each.made_ns))
@@ -328,14 +328,14 @@ class RealTimeRecording(Recording):
         return fidelity.intervals(self._net.topology.link(source, destination).rate_mbps, changes)
 
     def port_checks(self, source: str, destination: str) -> pd.DataFrame | None:
-        """The checks of the port's gaps, each with its name before; None where it was not busy enough to judge."""
+        """Check the port's gaps, each check with its name before; None where it was not busy enough to judge."""
         found, _ = self.deviation(source, destination)
         if len(found.deviation) < fidelity.LEAST_BUSY_GAPS:
             return None
         return fidelity.port_checks(found, f"{source} to {destination}")
 
     def machine_checks(self, missed_packets: int | None = None) -> pd.DataFrame:
-        """What the machine did meanwhile; `missed_packets` of the taps, None for all of them."""
+        """Check what the machine did meanwhile. missed_packets : missed by taps; None for those of all taps."""
         _ = self._table
         if missed_packets is None:
             missed_packets = sum(missed for _, missed in self._packets.values())

@@ -34,17 +34,17 @@ class RunningNetwork(Protocol):
 
     @property
     def plan(self) -> Plan:
-        """What was built."""
+        """The plan by which the network was built."""
 
     @property
     def launcher(self) -> LauncherConnection:
         """The connection to the process that owns the network."""
 
     def place(self, node: str) -> int:
-        """The number of the node's namespace."""
+        """Return the number of the node's namespace."""
 
     def send(self, requests: Mapping[str, Sequence[Request]]) -> None:
         """Send messages to the kernel inside nodes."""
 
     def open_socket(self, node: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
-        """A socket in the network of a node."""
+        """Open a socket in the network of a node."""

@@ -31,13 +31,14 @@ _HAS_ACK, _LONG_ACK, _HAS_MAP, _LONG_MAP = 0x01, 0x02, 0x04, 0x08
 
 @dataclass(frozen=True)
 class Headers:
-    """Of the TCP packets of a capture, in order; arrays of one length.
+    """The headers of a capture's TCP packets, in order; arrays of one length.
 
-    time_ns : when they left. ends : source and destination address and port, of shape (packets, 4). syn, payload :
-    whether it opens a connection, and its bytes. sequence, acknowledged : TCP's, of 32 bits; acknowledged is -1 of
-    packets without. data_acknowledged : MPTCP's, of 64 bits, where `has_data_acknowledged`; of a sender that writes 32
-    its lower half. data_sequence, mapped_from, mapped_bytes : which of the stream's bytes those of the subflow from
-    `mapped_from` on are, where `has_map`.
+    time_ns : the times at which they left. ends : source and destination address and port, of shape (packets, 4). syn :
+    True where the packet opens a connection. payload : its bytes of payload. sequence, acknowledged : TCP's numbers of
+    32 bits; acknowledged is -1 where the packet acknowledges nothing. data_acknowledged : MPTCP's number of 64 bits,
+    where `has_data_acknowledged`; only its lower half where the sender writes 32 bits. data_sequence, mapped_from,
+    mapped_bytes : where `has_map`, so many bytes of the subflow from `mapped_from` on are those of the stream from
+    `data_sequence` on.
     """
 
     time_ns: np.ndarray
@@ -57,13 +58,14 @@ class Headers:
 def emulate_deliveries(
     experiment: Experiment, *, clock_skew_ppm: float = 100.0
 ) -> tuple[Measurements, pd.DataFrame, pd.DataFrame]:
-    """As emulate_virtually, of an experiment with one flow; what its receiver holds, and what its sender knows of that.
+    """Emulate an experiment with one flow; return also what its receiver holds, and what its sender knows of that.
 
-    Both are tables with a row each time that they have grown: time_s, delivered_bytes (payload in order, as in
-    FLOW_COLUMNS) and time_s, acknowledged_bytes. A packet counts when the last link before its host has sent it, which
-    must have no delay.
+    Runs as emulate_virtually does. Both are tables with a row for each time that the count has grown: time_s,
+    delivered_bytes (payload in order, as in FLOW_COLUMNS) and time_s, acknowledged_bytes. A packet counts when the last
+    link before its host has sent it; that link must have no delay.
 
-    Raises NetreproError as emulate_virtually, and for other traffic, hosts of several cables, last links with delay.
+    Raises NetreproError as emulate_virtually does, and for other traffic, hosts of several cables and last links with
+    delay.
     """
     towards, back = _last_links(experiment)
     measure = replace(experiment.measure, packets=tuple(dict.fromkeys((*experiment.measure.packets, towards, back))))
@@ -82,7 +84,7 @@ def emulate_deliveries(
 
 
 def _last_links(experiment: Experiment) -> tuple[Port, Port]:
-    """To the destination of the only flow, and to its source."""
+    """Find the last link to the destination of the only flow, and the last to its source."""
     flows = experiment.traffic
     if len(flows) != 1 or not isinstance(flows[0], Flow) or flows[0].replication:
         raise NetreproError("what a receiver holds, of other traffic than one flow", "give the experiment one Flow")
@@ -99,7 +101,7 @@ def _last_links(experiment: Experiment) -> tuple[Port, Port]:
 
 
 def read_headers(content: bytes) -> Headers:
-    """Of the TCP packets of a capture that emulate_virtually has left."""
+    """Read the headers of the TCP packets of a capture that emulate_virtually has left."""
     times, rows, sizes, at = [], [], [], _FILE_HEADER
     while at + _RECORD.size <= len(content):
         seconds, nanoseconds, kept, _ = _RECORD.unpack_from(content, at)
@@ -117,7 +119,7 @@ def read_headers(content: bytes) -> Headers:
 
 
 def _number(frames: np.ndarray, at: np.ndarray | int, size: int) -> np.ndarray:
-    """The big-endian number of `size` bytes at a place of every frame."""
+    """Read the big-endian number of `size` bytes at a place of every frame."""
     places = np.broadcast_to(at, len(frames))[:, None] + np.arange(size)
     taken = np.take_along_axis(frames, places, axis=1).astype(np.uint64)
     found = np.zeros(len(frames), np.uint64)
@@ -154,7 +156,7 @@ def _headers(time_ns: np.ndarray, frames: np.ndarray) -> Headers:
 
 
 def _find_signal(frames: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Where every frame's data sequence signal begins, -1 where it has none."""
+    """Find where every frame's data sequence signal begins, -1 where it has none."""
     found, at = np.full(len(frames), -1), np.full(len(frames), _OPTIONS)
     while (going := at < ends).any():
         kind, size, subtype = (np.take_along_axis(frames, (at + k)[:, None], axis=1)[:, 0] for k in range(3))
@@ -165,10 +167,10 @@ def _find_signal(frames: np.ndarray, ends: np.ndarray) -> np.ndarray:
 
 
 def stream_of(data: Headers, answers: Headers) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What has come in order: time_ns, delivered_bytes; and what has been told: time_ns, acknowledged_bytes.
+    """Find what has come in order (time_ns, delivered_bytes) and what was told of it (time_ns, acknowledged_bytes).
 
-    data : what came to the receiver from the first packet on, answers : what came back to the sender. Where no segment
-    says which bytes of a stream it carries, the stream is TCP's.
+    data : headers of what came to the receiver from the first packet on. answers : headers of what came back to the
+    sender. Where no segment says which bytes of a stream it carries, the stream is TCP's.
     """
     opening = zip(data.ends[data.syn].tolist(), data.sequence[data.syn].tolist(), strict=True)
     opened = {tuple(ends): int(number) for ends, number in opening}
@@ -197,7 +199,7 @@ def stream_of(data: Headers, answers: Headers) -> tuple[pd.DataFrame, pd.DataFra
 
 
 def _stream_of_tcp(data: Headers, answers: Headers, opened: dict) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Of the only connection."""
+    """Find the same for the only connection, by TCP's own sequence numbers."""
     if len(opened) != 1:
         raise NetreproError(f"{len(opened)} connections of TCP that carry one stream", "give the flow one path")
     (first,) = opened.values()
@@ -210,20 +212,20 @@ def _stream_of_tcp(data: Headers, answers: Headers, opened: dict) -> tuple[pd.Da
 
 
 def _ahead(number: int, base: int) -> int:
-    """By how much a number of 64 bits, or the lower half of one, is greater than the base."""
+    """Compute by how much a number of 64 bits, or the lower half of one, is greater than the base."""
     whole = 2**64 if number >= 2**32 else 2**32
     return (number - base + whole // 2) % whole - whole // 2
 
 
 def _unwrapped(numbers: np.ndarray, first: int) -> list[int]:
-    """TCP's numbers as how far they are behind the first, none of them half of all numbers behind the one before."""
+    """Turn TCP's numbers into distances from the first; two in succession differ by less than half of all numbers."""
     steps = np.diff(np.concatenate([[first], numbers]))
     steps = (steps + 2**31) % 2**32 - 2**31
     return np.cumsum(steps).tolist()
 
 
 def _in_order(pieces: list[tuple[int, int, int]], origin: int) -> pd.DataFrame:
-    """time_ns, delivered_bytes each time that it has grown; pieces : (time_ns, where they begin, their bytes)."""
+    """List time_ns and delivered_bytes, a row each time that it has grown. pieces : (time_ns, first byte, bytes)."""
     held, early, rows = origin, [], []  # type: ignore[var-annotated]
     for time_ns, start, size in pieces:
         heapq.heappush(early, (start, size))
@@ -237,7 +239,7 @@ def _in_order(pieces: list[tuple[int, int, int]], origin: int) -> pd.DataFrame:
 
 
 def _growing(heard: list[tuple[int, int]]) -> pd.DataFrame:
-    """time_ns, acknowledged_bytes each time that it has grown."""
+    """List time_ns and acknowledged_bytes, a row each time that it has grown."""
     table = pd.DataFrame(heard, columns=["time_ns", "acknowledged_bytes"], dtype=np.int64)
     known = table.acknowledged_bytes.cummax()
     return table[known > known.shift(fill_value=0)].reset_index(drop=True)

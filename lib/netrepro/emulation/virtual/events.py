@@ -37,30 +37,30 @@ EVENT = np.dtype(
 
 
 class Events:
-    """Of one run: `ports` in the order of their numbers, times counted from `began_ns` on."""
+    """Recorded events of one run: `ports` in the order of their numbers, times counted from `began_ns` on."""
 
     def __init__(self, content: bytes, ports: Sequence[tuple[str, str]], began_ns: int):
         self._all = np.frombuffer(content, EVENT)
         self._ports, self._began_ns = list(ports), began_ns
 
     def of(self, port: tuple[str, str], *kinds: int) -> np.ndarray:
-        """The port's events of these kinds, in order; shape (events,), EVENT."""
+        """Return the port's events of these kinds, in order; shape (events,), EVENT."""
         mine = self._all["port"] == self._ports.index(port)
         return self._all[mine & np.isin(self._all["kind"], kinds)]
 
     def seconds(self, events: np.ndarray, name: str = "time_ns") -> np.ndarray:
-        """When they happened, since the beginning."""
+        """Give the times of these events in seconds since the beginning."""
         return (events[name].astype(np.int64) - self._began_ns) / 1e9
 
     def queue(self, port: tuple[str, str]) -> pd.DataFrame:
-        """The port's queue after each event: time_s, queue_packets, queue_bytes."""
+        """Give the port's queue after each event: time_s, queue_packets, queue_bytes."""
         changes = self.of(port, QUEUED, STARTED, DROPPED)
         table = pd.DataFrame({name: changes[name].astype(np.int64) for name in QUEUE_COLUMNS[3:]})
         table.insert(0, "time_s", self.seconds(changes))
         return table
 
     def queues(self, ports: Sequence[tuple[str, str]], duration_s: float) -> pd.DataFrame:
-        """QUEUE_COLUMNS after each event until the end."""
+        """Give QUEUE_COLUMNS after each event until the end."""
         parts = [pd.DataFrame(columns=QUEUE_COLUMNS)]
         for source, destination in ports:
             table = self.queue((source, destination)).assign(source=source, destination=destination)
@@ -68,7 +68,7 @@ class Events:
         return pd.concat(parts[1:] or parts, ignore_index=True)[QUEUE_COLUMNS]
 
     def sampled(self, ports: Sequence[tuple[str, str]], interval_s: float, duration_s: float) -> pd.DataFrame:
-        """QUEUE_COLUMNS every interval, from 0 to the end."""
+        """Give QUEUE_COLUMNS every interval, from 0 to the end."""
         time_s = np.arange(int(duration_s / interval_s + 1e-9) + 1) * interval_s
         parts = [pd.DataFrame(columns=QUEUE_COLUMNS)]
         for source, destination in ports:
@@ -81,7 +81,7 @@ class Events:
         return pd.concat(parts[1:] or parts, ignore_index=True)
 
     def packets(self, ports: Sequence[tuple[str, str]], flow_of_end: dict[int, int], duration_s: float) -> pd.DataFrame:
-        """PACKET_COLUMNS of the packets that had left by the end; flow -1 of those that belong to none."""
+        """Give PACKET_COLUMNS of the packets that had left by the end; flow is -1 where they belong to none."""
         parts = [pd.DataFrame(columns=PACKET_COLUMNS)]
         for source, destination in ports:
             left, queued = self.of((source, destination), LEFT), self.of((source, destination), QUEUED)
@@ -112,7 +112,7 @@ class Events:
         return pd.concat(parts[1:] or parts, ignore_index=True)[PACKET_COLUMNS]
 
     def sent(self, ports: Sequence[tuple[str, str]], interval_s: float, duration_s: float) -> pd.DataFrame:
-        """What ports had sent by when, every interval: source, destination, time_s, sent_bytes."""
+        """Count what ports had sent at each time, one every interval: source, destination, time_s, sent_bytes."""
         time_s = np.arange(int(duration_s / interval_s + 1e-9) + 1) * interval_s
         parts = [pd.DataFrame(columns=["source", "destination", "time_s", "sent_bytes"])]
         for source, destination in ports:
@@ -125,12 +125,12 @@ class Events:
         return pd.concat(parts[1:] or parts, ignore_index=True)
 
     def links(self, duration_s: float) -> pd.DataFrame:
-        """LINK_COLUMNS, from the totals that each line wrote last."""
+        """Give LINK_COLUMNS, from the totals that each line wrote last."""
         table = self.totals()
         return table.assign(utilisation=(table.pop("busy_s") / duration_s).clip(upper=1.0))[LINK_COLUMNS]
 
     def totals(self) -> pd.DataFrame:
-        """The totals that each line wrote last: LINK_COLUMNS, with busy_s in place of the utilisation."""
+        """Return the totals that each line wrote last: LINK_COLUMNS, with busy_s in place of the utilisation."""
         totals = self._all[self._all["kind"] == TOTALS]
         last = {int(each["port"]): each for each in totals}
         rows = []
@@ -144,7 +144,7 @@ class Events:
         return pd.DataFrame(rows, columns=[*LINK_COLUMNS[:-1], "busy_s"])
 
     def deviation(self, port: tuple[str, str], rates: Sequence[fidelity.Interval]) -> fidelity.Deviation:
-        """How even the gaps of a port were while its queue was not empty."""
+        """Measure how even the gaps of a port were while its queue was not empty."""
         left, queue = self.of(port, LEFT), self.queue(port)
         return fidelity.deviation_in(
             rates,
@@ -156,7 +156,7 @@ class Events:
 
 
 def _waits_ns(left: np.ndarray, queued: np.ndarray) -> np.ndarray:
-    """How long each packet waited before it was sent; NaN of those that nobody saw arrive."""
+    """Find how long each packet waited before it was sent; NaN where its arrival was not seen."""
     starts = pd.DataFrame({"packet": left["packet"], "at": left["started_ns"].astype(np.int64)})
     arrivals = pd.DataFrame({"packet": queued["packet"], "at": queued["time_ns"].astype(np.int64)})
     arrivals["arrived"] = arrivals["at"].astype(float)

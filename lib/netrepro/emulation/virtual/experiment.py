@@ -56,12 +56,12 @@ def emulate_virtually(
     patience_s: float = 120.0,
     modules: Mapping[str, str | Path] | None = None,
 ) -> Measurements:
-    """What the virtual kernel measures in the experiment, as `emulate` says; tier "virtual".
+    """Run the experiment in the virtual kernel and return what it measured, as `emulate` does; tier "virtual".
 
     The same experiment gives the same bytes. clock_skew_ppm : every link's rate is off by a factor drawn evenly from
     1 +- this many parts per million, as in the simulator. patience_s : seconds of real time in which virtual time has
-    to advance by a hundredth of the experiment's. modules : congestion control, or name of an OwnQueue -> the C that it
-    is, a file or its text, compiled as a module and loaded; names start with "my_".
+    to advance by a hundredth of the experiment's. modules : name of a congestion control or of an OwnQueue -> its C
+    code, a file or the text itself, which is compiled as a module and loaded; names start with "my_".
 
     Raises NetreproError for what the kernel cannot honour, before it starts; for a kernel that is not built; and for
     one that ends, with its last lines, or whose time stands still.
@@ -164,7 +164,7 @@ def _host_totals(names: list[str], totals: Mapping[str, list[int]]) -> pd.DataFr
 
 
 def check_virtually(experiment: Experiment) -> None:
-    """Raises NetreproError, as emulate_virtually would, for what the virtual kernel cannot honour; starts nothing."""
+    """Raise NetreproError, as emulate_virtually would, for what the virtual kernel cannot honour; starts nothing."""
     made = connections(experiment)
     speech = speech_of(experiment, made)
     _controls(speech, {})
@@ -187,7 +187,7 @@ def build(instance: Instance, plan: VirtualPlan, whole: Mapping[str, str]) -> No
 
 
 def whole_settings(tcp: Tcp | None, controls: Collection[str] = ()) -> dict[str, str]:
-    """File -> content, of the whole kernel: limits that no run should meet, and what TCP has one switch for.
+    """Map file -> content, for the whole kernel: limits that no run should meet, and switches of TCP that hosts share.
 
     controls : whose switches are there, beside those of what is built in.
     """
@@ -211,17 +211,17 @@ def whole_settings(tcp: Tcp | None, controls: Collection[str] = ()) -> dict[str,
 
 
 def _memory_mb(experiment: Experiment) -> int:
-    """More for what is in flight and waits in a large network."""
+    """Return the kernel's memory; a large network gets more, for the packets in flight and in queues."""
     return MEMORY_MB if len(experiment.flow_table) < 2000 else 4 * MEMORY_MB
 
 
 def release_numbers(release: str) -> tuple[int, ...]:
-    """(6, 12, 3) of 6.12.3-netrepro."""
+    """Split a release into numbers: (6, 12, 3) for 6.12.3-netrepro."""
     return tuple(int(part) for part in release.partition("-")[0].split("."))
 
 
 def _who_sends(experiment: Experiment) -> str:
-    """The first ends of flows, for errors."""
+    """Name the first ends of flows, for errors."""
     ends = experiment.flow_table[["source", "destination"]].drop_duplicates()
     named = [f"{source} to {destination}" for source, destination in ends.head(MOST_ENDS).itertuples(index=False)]
     more = len(ends) - len(named)
@@ -229,7 +229,7 @@ def _who_sends(experiment: Experiment) -> str:
 
 
 def _controls(speech: Speech, modules: Mapping[str, str | Path]) -> set[str]:
-    """The congestion controls that it wants. Raises NetreproError for one that the kernel has not."""
+    """Name the congestion controls that it wants. Raises NetreproError for one that the kernel has not."""
     wanted, there = set(speech.control_of_flow) - {""}, congestion_controls() | set(modules)
     for name in sorted(wanted - there):
         raise NetreproError(f"the virtual kernel has no {name}", f"use {', '.join(sorted(there))}")
@@ -237,7 +237,7 @@ def _controls(speech: Speech, modules: Mapping[str, str | Path]) -> set[str]:
 
 
 def _own_queues(experiment: Experiment, modules: Mapping[str, str | Path]) -> set[str]:
-    """The names of its links' own queues. Raises NetreproError for one whose C is not given."""
+    """Name its links' own queues. Raises NetreproError for one whose C is not given."""
     queues = [link.queue for link in experiment.topology.ports.values()]
     wanted = {queue.name for queue in queues if isinstance(queue, OwnQueue)}
     for name in sorted(wanted - set(modules)):
@@ -252,7 +252,7 @@ class _Moment:
 
 
 def _changes(plan: VirtualPlan, experiment: Experiment) -> list[tuple[float, dict[str, Any]]]:
-    """What happens to links and routes, as `guest.Guest.traffic` takes it."""
+    """List what happens to links and routes, as `guest.Guest.traffic` takes it."""
     moments: list[_Moment] = []
     lines = dict(plan.lines)
     for change in sorted(experiment.changes, key=lambda change: change.at_s):
@@ -287,7 +287,7 @@ def _fidelity(
     lateness: pd.DataFrame,
     kernel: str,
 ) -> pd.DataFrame:
-    """Whether busy ports kept their rate, by the times at which the kernel got round to their packets."""
+    """Check that busy ports kept their rate, by the times at which the kernel got round to their packets."""
     rows: list[tuple[str, float, float, bool]] = [(f"tier virtual, kernel {kernel}", float("nan"), float("nan"), True)]
     parts, judged = [], 0
     for port in ports:
@@ -305,7 +305,7 @@ def _fidelity(
 
 
 def _rates(experiment: Experiment, plan: VirtualPlan, port: Port) -> list[fidelity.Interval]:
-    """When the port had which rate, by its own clock; where it goes down or comes up, another time begins, too."""
+    """List the port's rates by its own clock, each with its time; going down or coming up also begins a new time."""
     factor = plan.clock_factors[port]
     first = rate_mbps = experiment.topology.link(*port).rate_mbps
     changes = []

@@ -107,7 +107,7 @@ class Netlink:
         self.socket.bind((0, 0))
 
     def send(self, batches: list) -> None:
-        """Each the bytes of messages of which the last asks for an answer, that one's number, and what each is for."""
+        """Send batches: messages of which the last asks for an answer, its number, and the purpose of each message."""
         for encoded, last, purposes in batches:
             self.socket.send(base64.b64decode(encoded))
             number = 0
@@ -138,7 +138,7 @@ class Guest:
     def build(
         self, whole: dict, nodes: dict[str, int], sysctls: dict, cables: list, requests: dict, owner: str
     ) -> dict:
-        """nodes : name -> the descriptor that its namespace gets. cables : messages for the namespace `owner`."""
+        """Build the nodes. nodes : name -> descriptor of its namespace. cables : messages for namespace `owner`."""
         most = max(nodes.values()) + 1000
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         for name, value in whole.items():
@@ -173,7 +173,7 @@ class Guest:
         return {"monotonic_ns": monotonic, "realtime_ns": time.clock_gettime_ns(time.CLOCK_REALTIME)}
 
     def traffic(self, core: str, arguments: dict, shared_bytes: int, changes: list, tells: bool) -> dict:
-        """One function of the compiled core; what it shares and its samples come before the answer, as bytes.
+        """Run one function of the compiled core; what it shares and its samples come before the answer, as bytes.
 
         changes : (seconds since the beginning, requests), in order.
         """
@@ -218,7 +218,7 @@ class Guest:
         return began
 
     def totals(self, hosts: list[str]) -> dict:
-        """What the kernel has counted in each since it was built: `names`, as nstat has them, and host -> numbers."""
+        """Read what each host's kernel has counted since it was built: `names`, as nstat's, and host -> numbers."""
         names, totals = [], {}
         for host in hosts:
             self.enter(host)
@@ -297,12 +297,12 @@ class Guest:
             self.door.send(b"E", str(process).encode())
 
     def wait(self, process: int, seconds: float | None) -> dict:
-        """Until the process has ended, or so many seconds of virtual time have passed: its status, or None."""
+        """Wait until the process ends, or for so many seconds of virtual time; answer its status, or None."""
         self.pass_time(float("inf") if seconds is None else seconds, process)
         return self.programs.get(process, {"status": None})
 
     def pass_time(self, seconds: float, process: int = 0) -> None:
-        """So much, or until the process has ended; whoever ends meanwhile is noted at once."""
+        """Let so much time pass, or less if the process ends; any other's end meanwhile is noted at once."""
         # A signal that only wakes: without one a wait for a child has no end in time.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         until = time.monotonic() + seconds
@@ -316,7 +316,7 @@ class Guest:
     told_every_s = 1.0
 
     def tell(self) -> None:
-        """That time passes, so that nobody outside loses patience."""
+        """Tell the outside that time passes, so that nobody there loses patience."""
         self.door.send(b"P", b"0")
 
     def reap(self) -> None:
@@ -369,7 +369,7 @@ class Guest:
         return {}
 
     def load(self, module: str) -> dict:
-        """A kernel module, from its file."""
+        """Load a kernel module from its file."""
         file = os.open(module, os.O_RDONLY | os.O_CLOEXEC)
         try:
             checked(LIBC.syscall(313, file, b"", 0))  # finit_module
@@ -379,7 +379,7 @@ class Guest:
 
 
 def aside(work) -> int:
-    """A child that does it; its number."""
+    """Do it in a child process, and return the child's number."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -392,7 +392,7 @@ def aside(work) -> int:
 
 
 def ended(child: int) -> int:
-    """The child's status; one that still runs is ended, which is no failure."""
+    """Return the child's status; one that still runs is ended, which is no failure."""
     process, status = os.waitpid(child, os.WNOHANG)
     if process:
         return status

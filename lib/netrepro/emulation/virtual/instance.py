@@ -189,7 +189,7 @@ class Instance:
                 return answer | {"contents": contents}
 
     def _message(self) -> tuple[bytes, bytes] | None:
-        """The next, or None where there is none within a moment. Raises NetreproError where there will be none."""
+        """Return the next message, or None for none within a moment. Raises NetreproError where none can come."""
         while True:
             if len(self._left) >= 5:
                 kind, size = struct.unpack_from("<cI", self._left)
@@ -205,7 +205,7 @@ class Instance:
             self._left += more
 
     def _said(self) -> str:
-        """The last lines of its console."""
+        """Return the last lines of its console."""
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").strip().splitlines()
         return "\n".join(f"  | {line}" for line in lines[-_LAST_LINES:])
@@ -265,13 +265,13 @@ class Instance:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """The first of many, and how many more there are."""
+    """Name the first of many, and say how many more there are."""
     more = len(names) - _MOST_NAMED
     return "; ".join(names[:_MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
 
 
 def batched(requests: Iterable[Request]) -> list[tuple[str, int, list[str]]]:
-    """Messages as `guest.Netlink.send` takes them."""
+    """Group messages as `guest.Netlink.send` takes them."""
     found, first = [], 0
     listed = list(requests)
     for content, last in messages.batches(listed):
@@ -286,7 +286,7 @@ def batched_by_node(requests: Mapping[str, Iterable[Request]]) -> dict[str, list
 
 
 def _own_folder() -> tuple[str, int]:
-    """A new one, and a descriptor that keeps it; those that nobody keeps any more are removed.
+    """Make a folder and a descriptor that keeps it; remove folders that nobody keeps any more.
 
     A process that is not to be seen may live in another process namespace, so that its lock is asked too.
     """
@@ -313,7 +313,7 @@ def _is_kept(folder: Path) -> bool:
 
 
 def _locks(descriptor: int) -> bool:
-    """Whether it could be locked, as nobody else has."""
+    """Lock the file; tell whether that worked, as it does where nobody else has locked it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -322,7 +322,7 @@ def _locks(descriptor: int) -> bool:
 
 
 def folder_for_memory() -> str:
-    """Where a kernel's memory lies: in memory, where programs may run."""
+    """Find the folder for a kernel's memory: in memory, where programs may run."""
     for folder in ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()):
         usable = folder and os.access(folder, os.W_OK) and not os.statvfs(folder).f_flag & os.ST_NOEXEC
         if usable and shutil.disk_usage(folder).free > MEMORY_MB << 20:
@@ -347,7 +347,7 @@ def _prepare(processor: int | None) -> Callable[[], None]:
 
 
 class _Processor:
-    """One that no other instance has, as far as there is one: `number`."""
+    """A processor that no other instance has, if there is one: `number`."""
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -374,7 +374,7 @@ class _Processor:
 
 
 def run_shell() -> int:
-    """A shell in a kernel of its own, on this terminal; its status. While nobody types, time jumps on."""
+    """Run a shell in a kernel of its own, on this terminal; return its status. While nobody types, time jumps on."""
     with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", dir=folder_for_memory()) as folder:
         init = Path(folder, "init")
         mounts = "".join(f"mount -t {kind} {kind} {at}\n" for kind, at in _SHELL_MOUNTS)

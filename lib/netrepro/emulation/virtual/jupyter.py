@@ -32,7 +32,7 @@ class VirtualJupyterKernel:
     """
 
     def __init__(self, name: str, popen: Callable[..., Any]):
-        """popen : VirtualNode.popen of the host of that name."""
+        """Start the kernel. popen : VirtualNode.popen of the host of that name."""
         self._name = name
         command = [sys.executable, "-P", "-B", str(_GUEST), str(_CHANNEL)]
         self.program = popen(command, environment=ENVIRONMENT, talks=True)
@@ -52,7 +52,7 @@ class VirtualJupyterKernel:
         timeout: float | None = None,
         output_hook: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]:
-        """The reply to a cell, once it has run; what fails in it is told there, as to any client of Jupyter's.
+        """Run a cell and return its reply; a failure in it is told there, as to any client of Jupyter's.
 
         timeout : seconds of virtual time. output_hook : is given each message of output as it comes. Raises
         TimeoutError where it takes longer, and interrupts it; NetreproError where the kernel ends.
@@ -80,7 +80,7 @@ class VirtualJupyterKernel:
         timeout: float | None = None,
         heard: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]:
-        """The reply to any request that comes on the shell channel, such as "complete_request"; see
+        """Send any request that is answered on the shell channel, such as "complete_request"; return the reply. See
         execute_interactive. heard : is given every message of the channel that all listen to."""
         line = json.dumps({"msg_type": kind, "content": dict(content)})
         if self.program.returncode is not None:

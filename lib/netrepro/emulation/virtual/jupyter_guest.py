@@ -25,7 +25,7 @@ STARTS_WITHIN_S, LOOKS_EVERY_S = 20.0, 5.0  # of virtual time, of which computin
 
 
 class Client(BlockingKernelClient):
-    """Of a kernel that is a process of ours."""
+    """A client of a Jupyter kernel that is a process of ours."""
 
     process: subprocess.Popen
 
@@ -61,7 +61,7 @@ def main(descriptor: str) -> int:
 
 
 def answer(client: Client, asked: dict[str, Any], channel: socket.socket) -> None:
-    """Raises ChildProcessError where the kernel ends instead."""
+    """Raise ChildProcessError where the kernel ends instead."""
 
     def say(kind: bytes, message: dict[str, Any]) -> None:
         spoken = {name: part for name, part in message.items() if name != "buffers"}

@@ -63,7 +63,7 @@ class Source:
 
     @classmethod
     def at(cls, path: str | Path) -> Source:
-        """A source archive of Linux, or the folder of an unpacked one. Raises NetreproError where there is none."""
+        """Make the Source of a source archive of Linux, or of an unpacked folder. Raises NetreproError if absent."""
         found = Path(path)
         if not found.exists():
             raise NetreproError(f"no source of Linux: {path} is not there", "give a linux source archive or folder")
@@ -76,7 +76,7 @@ class Source:
 
 
 def recipe() -> Path:
-    """The folder with configuration, patches and sources. Raises NetreproError where there is none."""
+    """Find the folder with configuration, patches and sources. Raises NetreproError where there is none."""
     with suppress(NetreproError):
         found = workbench_root() / "lib" / "kernel"
         if found.is_dir():
@@ -88,14 +88,14 @@ def recipe() -> Path:
 
 
 def congestion_controls() -> set[str]:
-    """Those that it has built in, and those of lib/kernel/modules."""
+    """Name the congestion controls that are built in, and those of lib/kernel/modules."""
     config = (recipe() / "config").read_text()
     built_in = {name.lower() for name in re.findall(r"^CONFIG_TCP_CONG_(\w+)=y", config, re.M)} - {"advanced"}
     return {"reno", *built_in, *_own_sources()}
 
 
 def _own_sources() -> dict[str, Path]:
-    """Congestion control -> the file in lib/kernel/modules that registers it."""
+    """Map congestion control -> the file in lib/kernel/modules that registers it."""
     return {
         name: path
         for path in sorted((recipe() / "modules").glob("tcp_*.c"))
@@ -113,13 +113,13 @@ def _recipe_key(folder: Path) -> str:
 
 
 def cache() -> Path:
-    """Where kernels are kept: netrepro/kernel in the user's cache."""
+    """Return the folder where kernels are kept: netrepro/kernel in the user's cache."""
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(home) / "netrepro" / "kernel"
 
 
 def kernel_path() -> Path:
-    """The newest one that is built from the present recipe. Raises NetreproError where there is none."""
+    """Find the newest kernel that is built from the present recipe. Raises NetreproError where there is none."""
     ending = f"-{_recipe_key(recipe())}"
     try:
         built = [path for path in cache().glob(f"*{ending}/linux") if os.access(path, os.X_OK)]
@@ -135,7 +135,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def missing_for_build() -> str:
-    """What a build lacks on this machine and how to get it, in one line; "" where nothing is missing."""
+    """Name what a build lacks on this machine and how to get it, in one line; "" where nothing is missing."""
     if missing := _missing_tools():
         return missing
     if not sources():
@@ -149,7 +149,7 @@ def _missing_tools() -> str:
 
 
 def sources() -> list[Source]:
-    """Those that are here or that apt can fetch, newest first."""
+    """List the kernel sources that are here or that apt can fetch, newest first."""
     found = {}
     with suppress(OSError, subprocess.SubprocessError):
         listed = subprocess.run(
@@ -171,14 +171,14 @@ def _archives() -> list[Path]:
 
 
 def kernel_archive() -> Path:
-    """The newest source archive on this machine, or where one would be."""
+    """Return the newest source archive on this machine, or where one would be."""
     return max(_archives(), key=lambda path: _version(path.name), default=Path("/usr/src/linux-source.tar.xz"))
 
 
 def build_kernel(
     progress: Callable[[str, float], None] | None = None, source: Source | None = None, *, jobs: int | None = None
 ) -> Path:
-    """The kernel, built if it is not there yet.
+    """Build the kernel if it is not there yet, and return its path.
 
     progress : called with what is done and the share of it that is over. source : which one to take; by default the
     kernel that is there, or the newest source. jobs : compilers at a time, one a processor by default.
@@ -326,7 +326,7 @@ def _keep_for_modules(tree: Path, kept: Path) -> None:
 
 
 def build_module(source: str | Path) -> Path:
-    """A module of the virtual kernel, made of one file of C or its text; kept, and found again, beside the kernel.
+    """Build a module of the virtual kernel from one file of C or its text; it is kept beside the kernel for reuse.
 
     Raises NetreproError with the compiler's complaints and their lines, and where there is no kernel.
     """
@@ -361,7 +361,7 @@ def build_module(source: str | Path) -> Path:
 
 
 def modules_for(names: Iterable[str], given: Mapping[str, str | Path]) -> list[Path]:
-    """The modules of those congestion controls that are not built in: `given` (name -> source), else our own."""
+    """Build the modules of congestion controls that are not built in: `given` (name -> source), else our own."""
     sources = {**_own_sources(), **given}
     wanted = dict.fromkeys(sources[name] for name in sorted(set(names)) if name in sources)
     return [build_module(source) for source in wanted]

@@ -27,19 +27,19 @@ BUFFER_PER_SHARED_WINDOW = 2304 / FULL_SEGMENT_BYTES  # the kernel charges a ful
 
 
 def has_subflows(entry: Traffic) -> bool:
-    """Whether its flows are MPTCP's."""
+    """Tell whether its flows are MPTCP's."""
     return getattr(entry, "subflows", 1) > 1
 
 
 def socket_kind_of_subflows(tcp: Tcp) -> SocketKind:
-    """MPTCP's sockets have a buffer, and no other bound of the window."""
+    """Find the SocketKind of MPTCP; its sockets have a buffer, and no other bound of the window."""
     window_bytes = tcp.receive_window_bytes
     buffer_bytes = round(BUFFER_PER_SHARED_WINDOW * window_bytes) if window_bytes < LARGE_WINDOW_BYTES else 0
     return SocketKind(0, buffer_bytes, 0, tcp.pacing, multipath=True)
 
 
 def check_subflows(experiment: Experiment, made: Iterable[Connection]) -> None:
-    """Raises NetreproError for subflows that the kernel's path manager does not open so."""
+    """Raise NetreproError for subflows that the kernel's path manager does not open so."""
     remedy = "use tier 'simulated'"
     for entry in filter(has_subflows, experiment.traffic):
         if not isinstance(entry, Flow) or not entry.subflow_paths:

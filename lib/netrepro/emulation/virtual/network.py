@@ -136,7 +136,7 @@ class VirtualNetwork(Network):
 
     @property
     def monotonic_s(self) -> float:
-        """What programs inside read as time.monotonic()."""
+        """The time that programs inside read as time.monotonic()."""
         return self.instance.order("clock")["monotonic_ns"] / 1e9
 
     def load_control(self, name: str) -> None:
@@ -248,7 +248,7 @@ class VirtualNetwork(Network):
             return file.read(last - first)
 
     def next_file(self, name: str) -> Path:
-        """Of a program's output."""
+        """Name the next file for a program's output."""
         self._started += 1
         return self.folder / f"{self._started}-{Path(name).name}"
 
@@ -287,7 +287,7 @@ class VirtualProgram(RunningProgram):
     def converse(
         self, line: str, heard: Callable[[dict[str, Any]], None] | None = None, timeout: float | None = None
     ) -> dict[str, Any] | None:
-        """The reply of a program that talks (popen) to a line, as `guest.Guest.converse` says; "" only listens.
+        """Send a line to a program that talks, and return its reply, as `guest.Guest.converse` says; "" only listens.
 
         heard : is given what it says before. None where so many seconds of virtual time pass, or where it ends, of
         which `returncode` then tells.
@@ -328,12 +328,12 @@ class VirtualProgram(RunningProgram):
 
     @property
     def output(self) -> str:
-        """What it has printed so far."""
+        """The output that it has printed so far."""
         return self._files.with_suffix(".out").read_text(errors="replace")
 
     @property
     def errors(self) -> str:
-        """What it has printed to its error output so far."""
+        """The error output that it has printed so far."""
         return self._files.with_suffix(".err").read_text(errors="replace")
 
 

@@ -120,15 +120,15 @@ class Line:
     flags: int = UP
 
     def with_rate(self, rate_mbps: float) -> Line:
-        """The same at another rate."""
+        """Return the same at another rate."""
         return replace(self, rate=rate_mbps * 1e6)
 
     def with_flags(self, flags: int) -> Line:
-        """The same with other flags."""
+        """Return the same with other flags."""
         return replace(self, flags=flags)
 
     def options(self) -> bytes:
-        """struct line_parameters."""
+        """Pack struct line_parameters."""
         link = self.link
         return struct.pack(
             "=5Q2I2i2I",
@@ -148,7 +148,9 @@ class Line:
 
 @dataclass(frozen=True)
 class VirtualPlan(Plan):
-    """What is built; the lines of recorded ports write to `events`, their packets also to their descriptor in
+    """The plan of a virtual network.
+
+    The lines of recorded ports write to `events`, their packets also to their descriptor in
     `captures`."""
 
     skew_ppm: float = CLOCK_SKEW_PPM
@@ -185,7 +187,7 @@ class VirtualPlan(Plan):
         return {port: line.rate / (line.link.rate_mbps * 1e6) for port, line in self.lines.items()}
 
     def shaped(self, port: Port) -> list[Request]:
-        """The port's line and the queue in it."""
+        """Make the port's line and the queue in it."""
         ends = port.source, port.destination
         line, index = self.lines[ends], port.shaper[1]
         return [new_line(index, line), *self._queue(port)]
@@ -202,7 +204,7 @@ class VirtualPlan(Plan):
         return new_queue(index, queue, rate_mbps, self.packet_bytes)
 
     def reports(self) -> dict[str, list[Request]]:
-        """node -> messages that have its lines write their totals, and all events that they still hold."""
+        """Map node -> messages that have its lines write their totals, and all events that they still hold."""
         found: dict[str, list[Request]] = {}
         for ends, line in self.lines.items():
             port = self.ports[ends]
@@ -212,7 +214,7 @@ class VirtualPlan(Plan):
 
     @property
     def packet_bytes(self) -> int:
-        """Of a full segment on the wire."""
+        """The size of a full segment on the wire."""
         return FULL_PACKET_BYTES - FULL_SEGMENT_BYTES + self.tcp.segment_bytes if self.tcp else FULL_PACKET_BYTES
 
     @property
@@ -225,7 +227,7 @@ class VirtualPlan(Plan):
 
 
 def new_line(index: int, line: Line) -> Request:
-    """A line, handle 1:."""
+    """Make a line, handle 1:."""
     options = messages.attribute(1, line.options())
     return messages.new_qdisc(index, _LINE, _ROOT, "line", options, "a link (line)")
 
@@ -245,14 +247,14 @@ def _step(
     memory_bytes: int = 0,
     alpha: float = 0.0,
 ) -> Request:
-    """A queue of kind "step" (lib/kernel/built_in/step.c), with struct step_parameters."""
+    """Make a queue of kind "step" (lib/kernel/built_in/step.c), with struct step_parameters."""
     fixed = round(alpha * 65536)
     numbers = phantom_rate, memory_bytes, limit, threshold, phantom_bytes, memory, fixed, 0
     return _new_inside(index, "step", messages.attribute(1, struct.pack("=2Q6I", *numbers)))
 
 
 def new_queue(index: int, queue: object, rate_mbps: float, packet_bytes: int) -> list[Request]:
-    """The queue in the line of an interface, as the link describes it; packet_bytes : of what is counted in bytes."""
+    """Make the queue in an interface's line, as `queue` says. packet_bytes : packet size in queues that count bytes."""
     match queue:
         case DropTail(packets=int(packets)):
             return [_new_inside(index, "pfifo", struct.pack("=I", packets))]
@@ -295,7 +297,7 @@ def _numbers(words: Mapping[int, float]) -> bytes:
 
 
 def _cake(queue: Cake) -> bytes:
-    """Struct by struct what `tc` would say: besteffort, raw (sizes as on the line), no segments to split."""
+    """Pack what `tc` would say, struct by struct: besteffort, raw (sizes as on the line), no segments to split."""
     round_trip_us = queue.round_trip_ms * 1e3
     words = {
         CAKE_CLASSES: CAKE_ONE_CLASS,
@@ -312,7 +314,7 @@ def _cake(queue: Cake) -> bytes:
 
 
 def _red(index: int, queue: Red, rate_mbps: float, packet_bytes: int) -> list[Request]:
-    """The kernel's RED counts bytes: thresholds are those of so many full packets. Its weight is a power of two."""
+    """Make RED, which counts bytes: thresholds are those of so many full packets. Its weight is a power of two."""
     packet_bytes = queue.mean_packet_bytes or packet_bytes
     low, high, weight_log = _red_thresholds(queue, packet_bytes)
     scale, table = _red_idle_table(weight_log, packet_bytes * 8 / rate_mbps)
@@ -326,7 +328,7 @@ def _red(index: int, queue: Red, rate_mbps: float, packet_bytes: int) -> list[Re
 
 
 def _red_thresholds(queue: Red, packet_bytes: int) -> tuple[int, int, int]:
-    """Both in bytes, and the weight's logarithm."""
+    """Compute both thresholds in bytes, and the weight's logarithm."""
     low, high = queue.min_threshold_packets, queue.max_threshold_packets
     return round(low * packet_bytes), round(high * packet_bytes), max(round(-log2(queue.weight)), 0)
 
@@ -340,7 +342,7 @@ def _sfq_flows(queue: Sfq) -> int:
 
 
 def _red_idle_table(weight_log: int, packet_us: float) -> tuple[int, bytes]:
-    """How an idle time shrinks the average: for each 2^scale us the halvings that so many packets would have made.
+    """Compute how an idle time shrinks the average: its halvings after each 2^scale us (scale, one byte a step).
 
     Within the first 2^scale us the kernel lets it fall evenly, by idle time / 2^scale, and by a half at most. That is
     (1 - weight)^packets where 2^scale is the time in which it falls to 1/e; with the finer table of `tc` the average is
@@ -370,7 +372,7 @@ def make_virtual_plan(
     tcp_of_hosts: Mapping[str, Tcp] | None = None,
     **more: object,
 ) -> VirtualPlan:
-    """The plan of a network in virtual time, as netrepro.emulation.plan.make_plan; any rate and delay will do.
+    """Make the plan of a network in virtual time, as netrepro.emulation.plan.make_plan; any rate and delay will do.
 
     tcp_of_hosts : of hosts that speak TCP otherwise than `tcp` says.
 

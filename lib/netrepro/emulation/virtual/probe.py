@@ -14,7 +14,7 @@ _TRACE_ME, _CONTINUE = 0, 7
 
 
 def try_virtual() -> tuple[bool, str]:
-    """Whether the tier can be had, and why: the kernel is there, may trace its programs, has room, and starts."""
+    """Try the tier; return whether it works, and why: the kernel exists, may trace, has room, and starts."""
     try:
         path = kernel_path()
         folder_for_memory()
@@ -32,7 +32,7 @@ def try_virtual() -> tuple[bool, str]:
 
 
 def _ptrace_problem() -> str:
-    """Why a process may not trace its child, "" where it may."""
+    """Say why a process may not trace its child, "" where it may."""
     libc = ctypes.CDLL(None, use_errno=True)
     child = os.fork()
     if child == 0:

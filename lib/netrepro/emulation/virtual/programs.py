@@ -31,7 +31,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended: its status (negative: by that signal), when, and what it printed."""
+    """The end of a program: its status (negative: by that signal), its time, and what the program printed."""
 
     program: Program
     returncode: int
@@ -63,7 +63,7 @@ def run_programs(
     progress: Callable[[float], None] | None = None,
     **network: Any,
 ) -> list[Ended]:
-    """Run programs in a network for so many seconds of virtual time; how each ended, in their order.
+    """Run programs in a network for so many seconds of virtual time; tell how each ended, in their order.
 
     Real programs on a real network stack, unmodified and without privileges: the same seed gives the same output. They
     see the machine's files, and start in a folder of their own that has `files` (name -> content) and that they may

@@ -89,8 +89,11 @@ OF_MODULE = {"suss", *VARIANTS["cubic"].values()} - {"cubic"}  # those whose HyS
 
 @dataclass(frozen=True)
 class Speech:
-    """tcp : what all hosts, but for tcp_of_hosts, and the kernel are told. kinds : of sockets. Of each flow: which
-    kind it has, and the kernel's name of its congestion control, "" for datagrams."""
+    """The ways in which the hosts, the kernel and the flows speak TCP.
+
+    tcp : what the kernel and all hosts, except tcp_of_hosts, are told. kinds : of sockets. Of each flow: which
+    kind it has, and the kernel's name of its congestion control, "" for datagrams.
+    """
 
     tcp: Tcp
     tcp_of_hosts: Mapping[str, Tcp]
@@ -100,7 +103,7 @@ class Speech:
 
 
 def speech_of(experiment: Experiment, made: Sequence[Connection]) -> Speech:
-    """How its flows speak; `made` are its connections.
+    """Find how the experiment's flows speak TCP; `made` are its connections.
 
     Raises NetreproError for what this kernel does not do, or not for one flow alone.
     """
@@ -141,7 +144,7 @@ def speech_of(experiment: Experiment, made: Sequence[Connection]) -> Speech:
 
 
 def _kernel_control(control: str, tcp: Tcp) -> str:
-    """The kernel's name of it. Raises NetreproError for what only Reno and CUBIC do, of another."""
+    """Return the kernel's name of it. Raises NetreproError where another control needs what only Reno and CUBIC do."""
     counting = tcp.counts == "acknowledgements"
     paced = tcp.pacing and tcp.unpaced_segments == 0
     names = VARIANTS.get(control, {(False, False): control})
@@ -157,7 +160,7 @@ def _kernel_control(control: str, tcp: Tcp) -> str:
 
 
 def check_ways(ways: Sequence[Tcp], most_segment_bytes: int = FULL_SEGMENT_BYTES) -> None:
-    """Raises NetreproError for what this kernel does not do, and for what it has one of, which they have not."""
+    """Raise NetreproError for what this kernel does not do, and for what it has one of, which they have not."""
     for tcp in ways:
         check_tcp(replace(tcp, **_HONOURED), LEAST_RTO_MS, most_segment_bytes)
         for name in (each.name for each in fields(Tcp)):
@@ -170,7 +173,7 @@ def check_ways(ways: Sequence[Tcp], most_segment_bytes: int = FULL_SEGMENT_BYTES
 
 
 def _of_hosts(experiment: Experiment, of_entry: Sequence[Tcp], ways: Sequence[Tcp]) -> dict[str, Tcp]:
-    """What each host is told that has flows, where hosts are not all told the same.
+    """Find what each host that has flows is told of TCP, where not all hosts are told the same.
 
     Raises NetreproError for flows at one host that want different things of it.
     """

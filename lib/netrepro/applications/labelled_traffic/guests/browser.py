@@ -33,7 +33,7 @@ class Browser:
         return "".join((rng or self.rng).choices(LETTERS, k=length))
 
     def _base(self, server: str) -> str:
-        """A server is always asked the same way."""
+        """Choose how to ask a server; one server is always asked the same way."""
         kind = random.Random(f"{server} {self.work['campus']}").random()
         return f"https://{server}" if kind < 0.3 else f"http://{server}" if kind < 0.93 else f"http://{server}:8080"
 
@@ -49,7 +49,7 @@ class Browser:
                 pass
 
     async def page(self, number: int) -> None:
-        """A document, then what it embeds, from its own server and from up to three others."""
+        """Load a document, then what it embeds, from its own server and from up to three others."""
         rng = own_random(self.work, number)
         servers = rng.sample(self.work["servers"], 1 + min(3, int(rng.expovariate(0.9))))
         cookies = {server: self._text(rng.choice((0, 40, 150, 400)), rng) for server in servers}

@@ -22,7 +22,7 @@ from typing import Any
 
 
 def begin() -> dict[str, Any]:
-    """The work, one line of JSON on standard input; takes the program's name and the host's kernel settings from it."""
+    """Read the work, a line of JSON on standard input; set the program's name and the host's kernel settings."""
     logging.disable(logging.CRITICAL)
     work = json.loads(sys.stdin.readline())
     ctypes.CDLL(None).prctl(15, work["name"].encode())  # PR_SET_NAME: what the watcher reads as the application
@@ -42,7 +42,7 @@ def _segment_early(interface: str) -> None:
 
 
 def say(answer: Any) -> None:
-    """A line of JSON to the generator."""
+    """Write a line of JSON to the generator."""
     sys.stdout.write(json.dumps(answer) + "\n")
     sys.stdout.flush()
 
@@ -55,14 +55,14 @@ def told_to_stop() -> threading.Event:
 
 
 def stop_of_loop() -> asyncio.Event:
-    """The same for what runs in an event loop."""
+    """Make the same event for what runs in an event loop."""
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     return stopped
 
 
 async def keep_to_schedule(begin_s: float, times_s: list[float], act: Callable[[int], Awaitable[None]]) -> int:
-    """Begin act(i) at each time after `begin_s` (of the monotonic clock); how many of them failed."""
+    """Begin act(i) at each time after `begin_s` (of the monotonic clock); count those that failed."""
     failed = 0
 
     async def once(i: int) -> None:
@@ -78,12 +78,12 @@ async def keep_to_schedule(begin_s: float, times_s: list[float], act: Callable[[
 
 
 def own_random(work: dict[str, Any], number: int) -> random.Random:
-    """Of a session: what it does depends on no other that runs beside it."""
+    """Make the random numbers of one session, so that they depend on no other that runs beside it."""
     return random.Random(f"{work['seed']} {number}")
 
 
 def lognormal_bytes(rng: random.Random, median: float, sigma: float, least: int, most: int) -> int:
-    """A size in bytes, log-normal, cut off at both ends."""
+    """Draw a size in bytes, log-normal, cut off at both ends."""
     return int(min(most, max(least, rng.lognormvariate(0, sigma) * median)))
 
 

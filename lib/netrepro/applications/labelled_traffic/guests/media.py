@@ -31,7 +31,7 @@ async def receive(reader: asyncio.StreamReader) -> tuple[int, int, int, int]:
 
 
 async def speak(writer: asyncio.StreamWriter, rng: random.Random, size: int, every_ms: int, for_ms: int) -> None:
-    """Voice: a message every so often, its size wavering."""
+    """Speak: send a message every so often, its size wavering."""
     until = time.monotonic() + for_ms / 1000
     while time.monotonic() < until:
         writer.write(message(int(size * rng.uniform(0.6, 1.4))))

@@ -20,13 +20,13 @@ from pyftpdlib.servers import FTPServer
 
 
 class Mailboxes:
-    """POP3 (RFC 1939) and IMAP (RFC 3501) as far as the clients here speak them; what is in a mailbox is drawn."""
+    """Mailboxes over POP3 (RFC 1939) and IMAP (RFC 3501), as far as clients here speak them; mails are drawn."""
 
     def __init__(self, work: dict[str, Any]):
         self._work, self._opened = work, 0
 
     def _open(self) -> tuple[random.Random, list[bytes]]:
-        """Most looks into a mailbox find nothing new."""
+        """Open a mailbox; most looks into one find nothing new."""
         self._opened += 1
         rng = own_random(self._work, self._opened)
         count = 0 if rng.random() < 0.6 else 1 + int(rng.expovariate(1.0))
@@ -100,7 +100,7 @@ class Swallow:
 
 
 async def page(request: web.Request) -> web.StreamResponse:
-    """As many bytes as the request asks for, after as many ms as it says; every third answer is chunked."""
+    """Answer with as many bytes as the request asks for, after so many ms; every third answer is chunked."""
     size, wait_ms = int(request.query["bytes"]), int(request.query["wait"])
     await request.read()
     await asyncio.sleep(wait_ms / 1000)
@@ -132,7 +132,7 @@ class SshServer(asyncssh.SSHServer):
 
 
 async def command(process: asyncssh.SSHServerProcess) -> None:
-    """A number: so many bytes of output; anything else: what is typed comes back."""
+    """Answer a command: a number is so many bytes of output; anything else comes back as typed."""
     try:
         if process.command and process.command.isdigit():
             process.stdout.write("o" * int(process.command))

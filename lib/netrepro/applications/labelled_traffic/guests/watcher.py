@@ -17,7 +17,7 @@ LISTENING, ENDED = "0A", "0"  # a state; the inode of a socket that no process h
 
 
 def connections() -> list[tuple[str, str, str]]:
-    """(local end, remote end, inode) of each connection, ends as the kernel writes them."""
+    """List (local end, remote end, inode) of each connection, ends as the kernel writes them."""
     with open("/proc/self/net/tcp") as table:  # noqa: PTH123
         rows = [line.split() for line in table.readlines()[1:]]
     return [(row[1], row[2], row[9]) for row in rows if row[3] != LISTENING and row[9] != ENDED]
@@ -29,14 +29,14 @@ def end(text: str) -> tuple[str, int]:
 
 
 class Owners:
-    """Which program holds a socket."""
+    """The programs that hold sockets."""
 
     def __init__(self) -> None:
         self._own = Path("/proc/self/ns/net").readlink()
         self._is_here: dict[str, bool] = {}
 
     def now(self) -> dict[str, str]:
-        """inode -> name of the program, of the sockets that processes of this host hold."""
+        """Map inode -> name of the program, of the sockets that processes of this host hold."""
         found = {}
         for process in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
             try:
