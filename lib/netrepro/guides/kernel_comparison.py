@@ -60,8 +60,8 @@ class Scale:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What both found: a row a quantity and seed (part, case, quantity, tool, seed, value), windows and queues of the
-    first seed (part, case, tool), and `why` there is no kernel."""
+    """The values that both tools found. values : part, case, quantity, tool, seed, value; a row for each quantity and
+    seed. windows, queues : of the first seed, by part, case and tool. why : the reason where there is no kernel."""
 
     values: pd.DataFrame
     windows: pd.DataFrame
@@ -70,7 +70,8 @@ class Comparison:
 
 
 def scale(profile: str) -> Scale:
-    """How long it lasts. Raises NetreproError for another profile than quick and paper."""
+    """Return the length of the runs and the number of seeds. Raises NetreproError for another profile than quick and
+    paper."""
     return of_profile(profile, {"quick": Scale(10.0, 2), "paper": Scale(60.0, 5)})
 
 
@@ -82,7 +83,7 @@ def _path(rate_mbps: float, round_trip_ms: float, queue: Queue | None = None, pa
 
 
 def _single_flows(rate_mbps: float, round_trip_ms: float, seed: int) -> Experiment:
-    """One flow of each size after the other, none of which meets another."""
+    """Make the experiment with one flow of each size after the other, none of which meets another."""
     flows, start_s = [], 0.1
     for size in SIZES_BYTES:
         flows.append(Flow("h1", "h2", size, start_s=start_s))
@@ -119,7 +120,8 @@ def _managed(queue: Queue, seconds: float, seed: int) -> Experiment:
 
 
 def _burst(control: str, seed: int) -> Experiment:
-    """Slow start overruns a buffer of a fifth of the path: how much is lost, and when all has arrived."""
+    """Make the experiment in which slow start overruns a buffer of a fifth of the path. It shows how much is lost, and
+    when all has arrived."""
     flow = Flow("h1", "h2", 3_000_000)
     look = Measure(queues=(PORT,), queue_interval_ms=5, windows_interval_ms=20)
     return Experiment(_path(20.0, 80.0, DropTail(30)), (flow,), 20.0, seed, look, _tcp(control))
@@ -152,7 +154,7 @@ def _read(part: str, found: Measurements) -> dict[str, float]:
 
 
 def measure(profile: str, seed: int, progress: Progress = iter) -> Comparison:
-    """Both on everything, and every seed. Raises NetreproError for an unknown profile."""
+    """Measure everything with both, and every seed. Raises NetreproError for an unknown profile."""
     size, why = scale(profile), why_no_processes()
     runs = {SIMULATOR: simulate} | ({} if why else {KERNEL: emulate_virtually})
     work = [
@@ -178,8 +180,8 @@ def _together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def side_by_side(found: Comparison) -> pd.DataFrame:
-    """A row a quantity: what the simulator and the kernel found (means over seeds), how far the simulator is off (%),
-    and how far its own seeds are apart (%)."""
+    """Return a row for each quantity: what the simulator and the kernel found (means over seeds), how far the simulator
+    is off (%), and how far its own seeds are apart (%)."""
     order = ["part", "case", "quantity"]
     means = found.values.pivot_table(index=order, columns="tool", values="value", sort=False)
     means = means.reindex(columns=[SIMULATOR, KERNEL])
@@ -190,7 +192,7 @@ def side_by_side(found: Comparison) -> pd.DataFrame:
 
 
 def draw_completions(found: Comparison) -> Figure:
-    """The simulator's flow completion times over the kernel's, by size, a line a path."""
+    """Draw the simulator's flow completion times over the kernel's, by size, a line for each path."""
     figure, axis = new_figure("Single flows", "flow size (kB)", "completion time (simulator / kernel)", log_x=True)
     table = side_by_side(found).loc["completion"].reset_index()
     for place, (path, rows) in enumerate(table.groupby("case", sort=False)):
@@ -202,7 +204,7 @@ def draw_completions(found: Comparison) -> Figure:
 
 
 def draw_windows(found: Comparison) -> Figure:
-    """Congestion windows of one flow by both, a panel a congestion control."""
+    """Draw the congestion windows of one flow by both, a panel for each congestion control."""
     figure, axes = drawing.panels("One flow, 50 Mb/s, 20 ms", "time (s)", "congestion window (kB)", CONTROLS)
     for axis, control in zip(axes, CONTROLS, strict=True):
         rows = found.windows[(found.windows["part"] == "window") & (found.windows["case"] == control)]
@@ -213,7 +215,7 @@ def draw_windows(found: Comparison) -> Figure:
 
 
 def draw_queues(found: Comparison) -> Figure:
-    """Distributions of two flows' queue by both, a panel a congestion control."""
+    """Draw the distributions of two flows' queue by both, a panel for each congestion control."""
     names = CONTROLS[:3]
     figure, axes = drawing.panels("Two flows at one port, 100 Mb/s", "queue (packets)", "share of the time", names)
     for axis, control in zip(axes, names, strict=True):

@@ -29,7 +29,8 @@ OWN_COLOUR = CURVES[6]
 
 @dataclass(frozen=True)
 class Path:
-    """What two flows share: a rate, a base round trip, a buffer in bandwidth-delay products, and for how long."""
+    """The path that two flows share, and the length of their run: a rate, a base round trip, and a buffer in
+    bandwidth-delay products."""
 
     rate_mbps: float = 20.0
     round_trip_ms: float = 40.0
@@ -64,10 +65,10 @@ def compile_module(source: str) -> str:
 
 
 def race(modules: Mapping[str, str], rivals: Sequence[str], path: Path, progress: Progress = iter) -> Found:
-    """The congestion control in `modules` (name -> C) against each rival, and against itself, on the path.
+    """Run the congestion control in `modules` (name -> C) against each rival, and against itself, on the path.
 
-    `totals` has a row a flow: race, control, goodput (Mb/s), share of the rate. Raises NetreproError for C that does
-    not compile, and with the kernel's last lines for a module that panics.
+    `totals` has a row for each flow: race, control, goodput (Mb/s), share of the rate. Raises NetreproError for C that
+    does not compile, and with the kernel's last lines for a module that panics.
     """
     (own,) = modules
     pairs = {f"{own} against {rival}": (own, rival) for rival in (*rivals, own)}
@@ -76,7 +77,7 @@ def race(modules: Mapping[str, str], rivals: Sequence[str], path: Path, progress
 
 
 def compare_queues(modules: Mapping[str, str], path: Path, progress: Progress = iter) -> Found:
-    """Two CUBIC flows over the queue in `modules` (name -> C), and over drop-tail and CoDel of the same room."""
+    """Run two CUBIC flows over the queue in `modules` (name -> C), and over drop-tail and CoDel of the same room."""
     (own,) = modules
     room = 4 * path.buffer_packets
     queues: dict[str, Queue] = {"drop-tail": DropTail(room), "CoDel": CoDel(room), own: OwnQueue(own, room)}
@@ -126,7 +127,7 @@ def _run(experiments: Mapping[str, Experiment], modules: Mapping[str, str], prog
 
 
 def draw_race(found: Found) -> Figure:
-    """Throughput of both flows over time, a column a race."""
+    """Draw the throughput of both flows over time, a column for each race."""
     names = list(found.goodput) or [""]
     figure, axes = drawing.panels("Two flows, one bottleneck", "time (s)", "throughput (Mb/s)", names)
     for axis, name in zip(axes, names, strict=True):
@@ -141,7 +142,7 @@ def draw_race(found: Found) -> Figure:
 
 
 def draw_windows(found: Found) -> Figure:
-    """Congestion windows of both flows, a column a race."""
+    """Draw the congestion windows of both flows, a column for each race."""
     names = list(found.windows) or [""]
     figure, axes = drawing.panels(
         "What each congestion control does", "time (s)", "congestion window (segments)", names
@@ -157,7 +158,7 @@ def draw_windows(found: Found) -> Figure:
 
 
 def draw_queues(found: Found) -> Figure:
-    """How long the bottleneck's queue would take to send, over time and as a distribution."""
+    """Draw the time that the bottleneck needs to send its queue, over time and as a distribution."""
     figure, axes = new_figure("The same two flows over three queues", "", "", columns=2)
     for place, (name, table) in enumerate(found.queues.items()):
         colour = OWN_COLOUR if name.startswith("my_") else CURVES[2 * place]
@@ -174,7 +175,7 @@ def draw_queues(found: Found) -> Figure:
 
 
 def _look(label: str) -> dict[str, Any]:
-    """Its line: one's own colour, or the control's everywhere; the second of two alike is dashed."""
+    """Choose the look of a curve: one's own colour, or the control's everywhere. The second of two alike is dashed."""
     name, _, second = label.partition(", ")
     colour = OWN_COLOUR if name not in SCHEMES else scheme(name).colour
     return {"color": colour, "linestyle": "--" if second else "-"}

@@ -14,7 +14,8 @@ from netrepro.style import CURVES, new_figure
 
 
 def why_no_kernel(tier: str) -> str:
-    """Why programs cannot run, "" where they can. Raises NetreproError for a tier that is neither or cannot be had."""
+    """Say why programs cannot run, "" where they can. Raises NetreproError for a tier that is neither or cannot be
+    had."""
     if tier == "auto":
         return why_no_processes()
     resolved, _ = resolve_tier(tier, VIRTUAL_TIME_TIERS, probe_tiers())
@@ -22,12 +23,12 @@ def why_no_kernel(tier: str) -> str:
 
 
 def draw_network(experiment: Experiment) -> Figure:
-    """The network, what is recorded broad."""
+    """Draw the network. What is recorded is broad."""
     return drawing.draw_network(experiment, "Two hosts share an uplink to a third")
 
 
 def draw_queue(found: Mapping[str, Measurements]) -> Figure:
-    """Packets in the recorded queue over time, a curve a tier."""
+    """Draw the packets in the recorded queue over time, a curve for each tier."""
     figure, axis = new_figure("What waits in front of the uplink", "time (s)", "packets waiting")
     for colour, (tier, measured) in zip(CURVES, found.items(), strict=False):
         axis.plot("time_s", "queue_packets", data=measured.queues, color=colour, linewidth=1, label=tier)
@@ -36,7 +37,8 @@ def draw_queue(found: Mapping[str, Measurements]) -> Figure:
 
 
 def side_by_side(found: Mapping[str, Measurements]) -> pd.DataFrame:
-    """A row a flow and the queue's mean, a column a tier: goodput (Mb/s), packets."""
+    """Compare the tiers: a row for each flow and one for the queue's mean, a column for each tier: goodput (Mb/s),
+    packets."""
     columns = {}
     for tier, measured in found.items():
         flows = measured.flows.set_index("source").goodput_mbps
@@ -46,7 +48,7 @@ def side_by_side(found: Mapping[str, Measurements]) -> pd.DataFrame:
 
 
 def draw_waits(waits_ms: Mapping[str, list[float]]) -> Figure:
-    """How long each question of a program took, a row of dots a case."""
+    """Draw the time that each question of a program took, in a row of dots for each case."""
     figure, axis = new_figure("How long an answer takes", "question (number)", "time (ms)", log_y=True)
     if not waits_ms:
         drawing.say_not_measured(axis, "simulated")
@@ -58,7 +60,7 @@ def draw_waits(waits_ms: Mapping[str, list[float]]) -> Figure:
 
 
 def draw_capture(packets: pd.DataFrame) -> Figure:
-    """The bytes that each pair of addresses has sent, over time: of headers_of_capture."""
+    """Draw the bytes that each pair of addresses has sent, over time. packets : from headers_of_capture."""
     figure, axis = new_figure("What the uplink carried", "time (s)", "sent so far (kB)")
     for colour, (ends, sent) in zip(CURVES, packets.groupby(["source", "destination"]), strict=False):
         axis.plot(sent.time_s, sent.size_bytes.cumsum() / 1e3, color=colour, label=" to ".join(map(str, ends)))

@@ -66,12 +66,12 @@ class Scale:
 
 
 def scale(profile: str) -> Scale:
-    """How long the scenarios last. Raises NetreproError for another profile than quick and paper."""
+    """Return the length of the scenarios. Raises NetreproError for another profile than quick and paper."""
     return of_profile(profile, {"quick": Scale(3.0, 100, 3), "paper": Scale(60.0, 425, 30)})
 
 
 def scenarios(size: Scale, seed: int) -> list[Scenario]:
-    """The eight scenarios."""
+    """Return the eight scenarios."""
     shared = DropTail(packets=size.buffer_packets)
     return [
         _ten_flows(size, seed),
@@ -86,7 +86,7 @@ def scenarios(size: Scale, seed: int) -> list[Scenario]:
 
 
 def goodput_mbps(flows: pd.DataFrame, queues: pd.DataFrame) -> float:
-    """Of all flows together, each over its own time."""
+    """Add up the goodput of all flows, each over its own time."""
     return float(flows["goodput_mbps"].sum())
 
 
@@ -113,7 +113,7 @@ def _two_flows(name: str, control: str, queue: DropTail | EcnThreshold, size: Sc
 
 
 def two_flows(queue: Queue, tcp: Tcp, seconds: float, seed: int, interval_ms: float = 10.0) -> Experiment:
-    """From two hosts to a third, whose port's queue is sampled."""
+    """Make two flows from two hosts to a third, whose port's queue is sampled."""
     # Without jitter, as ns-3 is given it, two flows tend to lock each other out.
     net = star(3, Link(100, 0.075, queue, jitter_ms=0.05))
     flows = (Flow("h1", "h3", duration_s=seconds), Flow("h2", "h3", duration_s=seconds))
@@ -125,7 +125,7 @@ def _completion_ms(place: int) -> Reading:
 
 
 def _slow_start(seed: int) -> Scenario:
-    """One after the other: no flow meets another."""
+    """Make the scenario in which flows run one after the other, so that no flow meets another."""
     net = dumbbell(1, Link(200, 1, DropTail(packets=1000)), Link(20, 38, DropTail(packets=1000)))
     sizes_bytes, starts_s = (10_000, 100_000, 500_000), (0.2, 0.6, 1.3)
     flows = tuple(Flow("h1", "h2", size, start_s=start) for size, start in zip(sizes_bytes, starts_s, strict=True))
@@ -135,7 +135,8 @@ def _slow_start(seed: int) -> Scenario:
 
 
 def _random_loss(size: Scale, seed: int) -> Scenario:
-    """Four flows, far from filling their link, on a wire that loses a packet in a hundred; the law gives 113 Mb/s."""
+    """Make the scenario of four flows, far from filling their link, on a wire that loses a packet in a hundred. The law
+    gives 113 Mb/s."""
     wire = Link(200, 2.4, DropTail(packets=1000))
     net = Topology((Cable("h1", "s1", replace(wire, loss=0.01), wire), Cable("s1", "h2", replace(wire, delay_ms=0.1))))
     flows = tuple(Flow("h1", "h2", duration_s=size.seconds) for _ in range(4))
@@ -144,7 +145,8 @@ def _random_loss(size: Scale, seed: int) -> Scenario:
 
 
 def _permutation(size: Scale, seed: int) -> Scenario:
-    """Every host sends to the one half the tree away; slow links, which a kernel can do beside 47 others."""
+    """Make the scenario in which every host sends to the one half the tree away. Its links are so slow that a kernel
+    can do them beside 47 others."""
     net = fat_tree(4, Link(5, 0.5, DropTail(packets=20)))
     seconds = size.seconds
     flows = tuple(Flow(f"h{i + 1}", f"h{(i + 8) % 16 + 1}", duration_s=seconds - i / 1e3, start_s=i / 1e3)
@@ -154,7 +156,7 @@ def _permutation(size: Scale, seed: int) -> Scenario:
 
 
 def _incast(size: Scale, seed: int) -> Scenario:
-    """Eight servers answer at once into 20 packets of buffer, every two seconds."""
+    """Make the scenario in which eight servers answer at once into 20 packets of buffer, every two seconds."""
     servers, fragment_bytes, apart_s = 8, 64_000, 2.0
 
     def block_ms(flows: pd.DataFrame, queues: pd.DataFrame) -> float:
@@ -173,7 +175,8 @@ def _incast(size: Scale, seed: int) -> Scenario:
 
 
 def measure(profile: str, tier: str, seed: int, progress: Progress = iter) -> pd.DataFrame:
-    """All scenarios on all tools: scenario, quantity, tool, value, least, most (over the seeds of the simulator), note.
+    """Measure all scenarios on all tools: scenario, quantity, tool, value, least, most (over the seeds of the
+    simulator), note.
 
     tier : "virtual", "simulated" to leave the kernel away, or "auto" for the former where it can be had. A tool that is
     not there or cannot do a scenario has NaN for a value, and the reason for a note; a run of the kernel whose own
@@ -234,7 +237,8 @@ def _ns3(scenario: Scenario, program: Path | None) -> Found:
 
 
 def side_by_side(found: pd.DataFrame) -> pd.DataFrame:
-    """A row a quantity: what each tool found, how far others are from the simulator (%), its own spread, notes."""
+    """Return a row for each quantity: what each tool found, how far others are from the simulator (%), its own spread,
+    notes."""
     order = ["scenario", "quantity"]
     table = found.pivot(index=order, columns="tool", values="value").reindex(
         pd.MultiIndex.from_frame(found[order].drop_duplicates())
@@ -249,7 +253,8 @@ def side_by_side(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(found: pd.DataFrame) -> Figure:
-    """How far the emulator and ns-3 are from the simulator; bars are the simulator's own spread over seeds.
+    """Draw the results of the emulator and ns-3 as shares of the simulator's; bars are the simulator's own spread over
+    seeds.
 
     Hollow points are runs of the emulator that failed their own checks.
     """
@@ -279,7 +284,7 @@ def draw(found: pd.DataFrame) -> Figure:
 
 
 def draw_scenario(seed: int = 1) -> Figure:
-    """Queue of two Reno flows in the simulator, for the page's first picture."""
+    """Draw the queue of two Reno flows in the simulator, for the page's first picture."""
     use_style()
     found = simulate(scenarios(scale("quick"), seed)[1].experiment)
     figure, axis = new_figure("Two Reno flows at one port, 100 packets", "time (s)", "queue (packets)")

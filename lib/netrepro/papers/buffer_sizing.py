@@ -97,8 +97,8 @@ class Setting:
 
     @property
     def warm_up_s(self) -> float:
-        """Flows have started, and slow start's overshoot is repaired, a period of the sawtooth later; for the authors'
-        search, their pauses later."""
+        """The time after which flows have started, and a period of the sawtooth has repaired slow start's overshoot.
+        For the authors' search it is the time of their pauses."""
         return self.start_spread_s + (RAMP_S + WAIT_S if self.samples else 3.0 + sawtooth_s(self.flows, self))
 
 
@@ -109,12 +109,12 @@ AUTHORS = {"congestion_control": "bic", "target": 0.98, "samples": 3, "senders":
 
 
 def theory_packets(flows: float | np.ndarray, setting: Setting = PRINTED) -> float | np.ndarray:
-    """RTT C / sqrt(n) in full packets."""
+    """Compute RTT C / sqrt(n) in full packets."""
     return setting.pipe_packets / np.sqrt(flows)
 
 
 def sawtooth_utilisation(buffer_over_pipe: float) -> float:
-    """Utilisation by one Reno flow whose window falls to half of pipe and buffer together, in closed form.
+    """Compute the utilisation by one Reno flow whose window falls to half of pipe and buffer together, in closed form.
 
     The window grows by a packet a round trip; below the pipe a round trip carries a window of it, above it the
     queue stretches the round trip and nothing is lost. Share of RTT C as buffer, 0 to 1.
@@ -125,15 +125,15 @@ def sawtooth_utilisation(buffer_over_pipe: float) -> float:
 
 
 def sawtooth_s(flows: int, setting: Setting = PRINTED) -> float:
-    """Time between halvings of one of n Reno flows, with the buffer of theory."""
+    """Compute the time between halvings of one of n Reno flows, with the buffer of theory."""
     share = 1 / np.sqrt(flows)
     rounds = setting.pipe_packets * (1 + share) / flows / 2
     return float(rounds * setting.round_trip_ms * 1e-3 * (1 + share / 2))
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """n long flows from the senders to one receiver, over one bottleneck with the setting's buffer, or else theory's;
-    measured for `seconds`, or longer where the sawtooth is longer."""
+    """Make the experiment: n long flows from the senders to one receiver, over one bottleneck with the setting's
+    buffer, or else theory's; measured for `seconds`, or longer where the sawtooth is longer."""
     flows, senders = setting.flows, min(setting.flows, setting.senders)
     stretch = setting.round_trip_spread * (np.linspace(-1, 1, senders) if senders > 1 else np.zeros(1))
     ways = [
@@ -169,8 +169,8 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def utilisation(found: Measurements, setting: Setting) -> float:
-    """Bits that left the bottleneck, as a share of what it could have sent, from the end of the warm-up on; where there
-    are samples, the median of theirs."""
+    """Compute the bits that left the bottleneck, as a share of what it could have sent, from the end of the warm-up on;
+    where there are samples, the median of theirs."""
     edges = np.linspace(setting.warm_up_s, found.experiment.duration_s, 1 + (setting.samples or 1))
     packets = found.packets
     bits = np.histogram(packets["time_s"], edges, weights=8 * packets["size_bytes"])[0]
@@ -179,7 +179,8 @@ def utilisation(found: Measurements, setting: Setting) -> float:
 
 
 def gap_deviations(found: Measurements) -> np.ndarray:
-    """How far full packets leave the busy bottleneck from a packet time apart, as shares of it (Fig. 9c), (gaps,)."""
+    """Compute how far the gaps between full packets of the busy bottleneck differ from a packet time, as shares of it
+    (Fig. 9c). Shape (gaps,)."""
     ideal_s = FULL_PACKET_BYTES * 8 / (found.experiment.topology.link(*PORT).rate_mbps * 1e6)
     gap_s, rest = np.diff(found.packets["time_s"].to_numpy()), found.packets.iloc[1:]
     # A packet that waited longer than the gap before it found the link busy from end to end.
@@ -204,7 +205,7 @@ def smallest_buffer(
     resolution: float = PRINTED.resolution,
     expected_packets: float | None = None,
 ) -> Search:
-    """The smallest buffer (packets) whose utilisation is `target`, searched from `least_packets` to `most_packets`.
+    """Search the smallest buffer (packets) whose utilisation is `target`, from `least_packets` to `most_packets`.
 
     Bisection on a logarithmic scale to within `resolution`, of the whole range, or of what halving or doubling the
     `expected_packets` until the target is passed leaves of it. `probe` is noisy, and one wrong answer would mislead a
@@ -242,9 +243,9 @@ def smallest_buffer(
 
 
 def authors_search(probe: Callable[[int], float], target: float, most_packets: int, resolution: float = 1.0) -> Search:
-    """The buffer (packets) that the authors' scripts find: they halve what lies between 1 and RTT C, believe every
+    """Search the buffer (packets) as the authors' scripts do. They halve what lies between 1 and RTT C, believe every
     probe, and answer with the last buffer that was enough, which is 2 packets at least. `reached` is False where none
-    was: the answer is RTT C then, of which no probe is made."""
+    was. Then the answer is RTT C, of which no probe is made."""
     least, most, probes = 1, most_packets, []
     while most - least >= 2 and most / least > resolution:
         middle = (least + most) // 2
@@ -254,8 +255,9 @@ def authors_search(probe: Callable[[int], float], target: float, most_packets: i
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """The smallest buffer by search, whether it was enough, its ratio to theory, what was tried (probes), percentiles
-    of the gaps of all runs (deviations) and their checks; with a buffer given its utilisation, and the queue.
+    """Measure the smallest buffer by search, whether it was enough, its ratio to theory, what was tried (probes),
+    percentiles of the gaps of all runs (deviations) and their checks; with a buffer given its utilisation, and the
+    queue.
 
     A probe of our search that is within CLOSE of the target is repeated with two further seeds, and is their mean. All
     buffers see the same seeds, so that they are compared on equal terms.
@@ -313,18 +315,19 @@ def _percentiles(gaps: np.ndarray) -> pd.DataFrame:
 
 
 def published_buffers() -> pd.DataFrame:
-    """What hardware and Mininet-HiFi needed (Fig. 9b): source, flows, mean_packets, low_packets, high_packets."""
+    """Read the buffers that hardware and Mininet-HiFi needed (Fig. 9b): source, flows, mean_packets, low_packets,
+    high_packets."""
     return pd.read_csv(data_dir("buffer_sizing") / "published_buffers.csv", comment="#")
 
 
 def authors_case(flows: int, together: bool = False) -> str:
-    """The name of the case of the authors' search with so many flows."""
+    """Return the name of the case of the authors' search with so many flows."""
     return f"authors, {flows}" + ", synchronised" * together
 
 
 def buffers(runs: Runs, tier: str = "") -> pd.DataFrame:
-    """A row a number of flows: theory, published means, and our means (packets) on a tier: the authors' search, and the
-    law's, each as published and with synchronised flows."""
+    """Return a row for each number of flows: theory, published means, and our means (packets) on a tier: the authors'
+    search, and the law's, each as published and with synchronised flows."""
     means = runs.summary(tier)["buffer_packets"].reset_index()
     kinds = means["case"].str.replace(r", \d+", "", regex=True)
     ours = means.assign(kind=kinds).pivot_table(index="flows", columns="kind", values="buffer_packets")
@@ -339,7 +342,7 @@ def buffers(runs: Runs, tier: str = "") -> pd.DataFrame:
 
 
 def exponent(found: pd.Series) -> float:
-    """Of n, by which the buffer falls."""
+    """Fit the exponent of n in buffer ∝ n^e, over the flow counts of SLOPE_RANGE."""
     within = found.loc[SLOPE_RANGE[0] : SLOPE_RANGE[1]]
     return float(np.polyfit(np.log(within.index.to_numpy(float)), np.log(within), 1)[0])
 
@@ -349,7 +352,7 @@ def greatest(over_theory: pd.Series) -> float:
 
 
 def answer(runs: Runs) -> str:
-    """The paper's question answered in one sentence, with this run's numbers."""
+    """Answer the paper's question in one sentence, with this run's numbers."""
     table = buffers(runs)
     if not runs.has("law", "synchronised"):
         found = ", ".join(f"{mean:.0f} packets for {flows} flows" for flows, mean in table["authors"].dropna().items())
@@ -367,7 +370,7 @@ def answer(runs: Runs) -> str:
 
 
 def draw_idea() -> Figure:
-    """Windows that halve at different times, and how much their sum wavers: sawtooths with random phases."""
+    """Draw windows that halve at different times, and how much their sum wavers: sawtooths with random phases."""
     figure, axis = new_figure("Many sawtooths waver less", "time (a flow's periods)", "sum / its mean (ratio)")
     times, random = np.linspace(0, 3, 601), np.random.default_rng(1)
     for flows, colour in zip((1, 16, 400), CURVES, strict=False):
@@ -379,13 +382,13 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """Senders, the bottleneck with the buffer in question, a receiver (Fig. 9a)."""
+    """Draw senders, the bottleneck with the buffer in question, a receiver (Fig. 9a)."""
     return drawing.draw_network(experiment(setting, 10.0, 1), "n long flows meet at one router (Fig. 9a)")
 
 
 def draw_buffers(runs: Runs) -> Figure:
-    """The smallest buffer over the number of flows, by the authors' search on every tier, beside theory, hardware and
-    Mininet-HiFi (Fig. 9b), and the law's."""
+    """Draw the smallest buffer over the number of flows, by the authors' search on every tier, beside theory, hardware
+    and Mininet-HiFi (Fig. 9b), and the law's."""
     figure, axis = new_figure("Buffer for the target utilisation (Fig. 9b)", "", "", log_x=True, log_y=True)
     _theory_line(axis, runs.setting, 800)
     for (source, rows), marker in zip(published_buffers().groupby("source", sort=False), ("D", "s"), strict=True):
@@ -402,7 +405,8 @@ def draw_buffers(runs: Runs) -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """Synchronised flows beside those as published: they need the whole pipe again. Of both searches."""
+    """Draw synchronised flows beside those as published, for both searches. Synchronised flows need the whole pipe
+    again."""
     names = ["our search", "the authors' search"]
     figure, axes = drawing.panels("Broken on purpose: flows that halve together", "", "", names, log_x=True, log_y=True)
     for axis in axes:
@@ -423,8 +427,8 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def draw_search(runs: Runs, shown: tuple[int, ...] = (2, 20, 100, 200)) -> Figure:
-    """Everything that searches tried: utilisation over the buffer; dashed: the target. The law's with `shown` numbers
-    of flows, and the authors' of as many; where these were not measured, of those that were."""
+    """Draw everything that searches tried: utilisation over the buffer; dashed: the target. The law's with `shown`
+    numbers of flows, and the authors' of as many; where these were not measured, of those that were."""
     figure, axes = drawing.panels("What the searches saw", "buffer (packets)", "share of the link's rate",
                                   ["our search", "the authors'"], log_x=True)  # fmt: skip
     probes = runs.tables["probes"][lambda table: table["tier"] == runs.tier]
@@ -444,8 +448,8 @@ def draw_search(runs: Runs, shown: tuple[int, ...] = (2, 20, 100, 200)) -> Figur
 
 
 def draw_fidelity(runs: Runs) -> Figure:
-    """How far the busy link's gaps were from a packet time (Fig. 9c), a curve a number of flows; dashed: what the paper
-    states of its own emulator."""
+    """Draw how far the busy link's gaps were from a packet time (Fig. 9c), a curve for each number of flows. The dashed
+    line is what the paper states of its own emulator."""
     figure, axis = new_figure(
         "Gaps between packets of the busy link (Fig. 9c)",
         "deviation from a packet time (%)",
@@ -467,7 +471,7 @@ def draw_fidelity(runs: Runs) -> Figure:
 
 
 def draw_jitter(runs: Runs) -> Figure:
-    """The law's buffer over the jitter of hosts, a curve a number of flows; grey: theory's."""
+    """Draw the law's buffer over the jitter of hosts, a curve for each number of flows; grey: theory's."""
     figure, axis = new_figure("How much must hosts jitter?", "jitter, standard deviation (ms)", "buffer / theory's (1)")
     table = runs.knobs["jitter"]
     drawing.draw_sweep(axis, table.assign(place=table["jitter_ms"].astype(str)), "place", "over_theory", by="flows",
@@ -479,7 +483,7 @@ def draw_jitter(runs: Runs) -> Figure:
 
 
 def draw_method(runs: Runs) -> Figure:
-    """The authors' search, ours, and the authors' with one difference each, beside hardware and Mininet-HiFi."""
+    """Draw the authors' search, ours, and the authors' with one difference each, beside hardware and Mininet-HiFi."""
     figure, axis = new_figure("What of the authors' search sets the buffer?", "", "", log_x=True, log_y=True)
     _theory_line(axis, runs.setting, 400)
     for source, marker in (("hardware", "D"), ("Mininet-HiFi", "s")):
@@ -492,7 +496,7 @@ def draw_method(runs: Runs) -> Figure:
 
 
 def draw_variants(runs: Runs) -> Figure:
-    """What else sets the law's buffer: one change each."""
+    """Draw what else changes the law's buffer, with one change at a time."""
     figure, axis = new_figure("What else sets the buffer?", "", "", log_x=True, log_y=True)
     _theory_line(axis, runs.setting, 400)
     drawing.draw_sweep(axis, runs.knobs["variants"], "flows", "buffer_packets", by="case")
@@ -501,7 +505,7 @@ def draw_variants(runs: Runs) -> Figure:
 
 
 def draw_many(runs: Runs) -> Figure:
-    """200 flows: utilisation over the buffer, a curve a case; dashed: the target."""
+    """Draw 200 flows: utilisation over the buffer, a curve for each case; dashed: the target."""
     table, setting = runs.knobs["many"], runs.setting
     figure, axis = new_figure("200 flows: use of the link", "buffer (packets)", "share of the link's rate", log_x=True)
     drawing.draw_sweep(axis, table, "buffer_packets", "utilisation", by="case")
@@ -512,7 +516,7 @@ def draw_many(runs: Runs) -> Figure:
 
 
 def draw_steps(runs: Runs) -> Figure:
-    """What keeps 50 flows out of step: bars, beside theory and RTT C."""
+    """Draw the smallest buffer of 50 flows in each case of the knob "steps" as bars, beside the theory and RTT C."""
     table, setting = runs.knobs["steps"], runs.setting
     figure, axis = new_figure("What keeps 50 flows out of step", "smallest buffer (packets)", "")
     means = table.groupby("case", sort=False)["buffer_packets"].mean()
@@ -525,7 +529,7 @@ def draw_steps(runs: Runs) -> Figure:
 
 
 def draw_run(reading: Reading, case: str) -> Figure:
-    """The queue of one run over time, for `explore`."""
+    """Draw the queue of one run over time, for `explore`."""
     title = f"{100 * reading['utilisation']:.1f} % of the link's rate"
     figure, axis = new_figure(title, "time (s)", "queue (packets)")
     rows = reading["queue"]
@@ -534,7 +538,7 @@ def draw_run(reading: Reading, case: str) -> Figure:
 
 
 def _authors_rows(runs: Runs, tier: str, together: bool = False) -> pd.DataFrame:
-    """The numbers of the authors' search, of all numbers of flows."""
+    """Return the numbers of the authors' search, of all numbers of flows."""
     rows = runs.values[(runs.values["tier"] == tier) & runs.values["case"].str.startswith("authors")]
     return rows[rows["case"].str.endswith("synchronised") == together]
 
@@ -545,7 +549,7 @@ def _theory_line(axis: Axes, setting: Setting, most_flows: int) -> None:
 
 
 def _sweep(axis: Axes, rows: pd.DataFrame, look: Scheme, label: str) -> None:
-    """Every search a point, and a line through the means."""
+    """Draw every search as a point, and a line through the means."""
     axis.plot(rows["flows"], rows["buffer_packets"], look.marker, color=look.colour, label=label)
     means = rows.groupby("flows")["buffer_packets"].mean()
     axis.plot(means.index, means, color=look.colour, linewidth=1)

@@ -87,10 +87,11 @@ PRINTED = Setting()
 
 @dataclass(frozen=True)
 class Technique:
-    """What the sites other than the specific one announce.
+    """The announcements of all sites but the specific one.
 
-    prefix : before the failure; "" for nothing. prepends : to it. reacts_after_s : when they announce the specific
-    prefix, in seconds after the failure; None: never. delays : False for routers that pass everything on at once.
+    prefix : announced before the failure; "" for none. prepends : the number of prepends on it. reacts_after_s : the
+    seconds from the failure to the announcement of the specific prefix; None: never. delays : False for routers that
+    pass everything on at once.
     """
 
     prefix: str = ""
@@ -100,7 +101,7 @@ class Technique:
 
 
 def techniques(setting: Setting = PRINTED) -> dict[str, Technique]:
-    """The paper's techniques, and each one broken on purpose."""
+    """Return the paper's techniques, and each one broken on purpose."""
     found = {
         "anycast": Technique(SPECIFIC),
         "reactive-anycast": Technique(reacts_after_s=0.0),
@@ -121,13 +122,13 @@ PAPER = ("anycast", "reactive-anycast", "proactive-prepending", "proactive-super
 
 
 def worlds_of(profile: str, tier: str = "simulated") -> int:
-    """How many Internets a repetition has in profile "quick" or "paper"."""
+    """Return the number of Internets in a repetition of profile "quick" or "paper"."""
     return of_profile(profile, {"quick": 3, "paper": 20} if tier == "simulated" else {"quick": 1, "paper": 8})
 
 
 def setting_of(profile: str, tier: str = "simulated", **changed: Any) -> Setting:
-    """The setting of profile "quick" or "paper", which has the larger Internet; on tier "virtual", where every AS is a
-    daemon, both are smaller: 45 ASes or 139, and the sites. Raises NetreproError for another profile."""
+    """Return the setting of profile "quick" or "paper", which has the larger Internet; on tier "virtual", where every
+    AS is a daemon, both are smaller: 45 ASes or 139, and the sites. Raises NetreproError for another profile."""
     sizes = {"quick": (8, 80, 240), "paper": (8, 400, 2000)}
     if tier == "virtual":
         sizes = {"quick": (4, 16, 25), "paper": (5, 44, 90)}
@@ -150,13 +151,13 @@ class World:
 
 @cache
 def _internet_of(path: str) -> AsGraph:
-    """A file's, without the CDN's own AS."""
+    """Load the Internet of a file, without the CDN's own AS."""
     links = load_as_relationships(path).links
     return AsGraph(tuple(link for link in links if CDN not in link[:2]))
 
 
 def make_world(setting: Setting, seed: int) -> World:
-    """An Internet in which every site buys from two transit ASes; those of a file have customers and providers.
+    """Make an Internet in which every site buys from two transit ASes; those of a file have customers and providers.
 
     Raises NetreproError for a file that is none, has an AS of a site's number, or too few transit ASes.
     """
@@ -180,7 +181,7 @@ def make_world(setting: Setting, seed: int) -> World:
 
 
 def delay_of(law: str, mean_s: float, random_stream: random.Random) -> Callable[[], float]:
-    """Draws how long an update takes through an AS; of all laws the mean is `mean_s`."""
+    """Make the function that draws how long an update takes through an AS. The mean of all laws is `mean_s`."""
     sigma = 1.2
     draws: dict[str, Callable[[], float]] = {
         "exponential": lambda: random_stream.expovariate(1 / mean_s),
@@ -197,7 +198,7 @@ Moment = tuple[float, Callable[[float], list[tuple[int, Output]]]]
 
 
 def fail(world: World, technique: Technique, failed: int, setting: Setting, mean_delay_s: float, seed: int) -> Changes:
-    """What the failure of site `failed` changes in every AS's routes; at time -1 what they were before.
+    """Compute the changes of every AS's routes when site `failed` fails; those at time -1 are the routes before.
 
     BGP has converged before; then the site withdraws its prefix, as if it were switched off cleanly.
     """
@@ -244,7 +245,7 @@ def _slow_down(speaker: Speaker, setting: Setting, mean_delay_s: float, stream: 
 
 
 def arrivals(changes: Changes, targets: Sequence[int], times_s: np.ndarray) -> np.ndarray:
-    """At which site the answers of targets arrive: an array (targets, times) of the sites' numbers, 0 for none.
+    """Find at which site the answers of targets arrive: an array (targets, times) of the sites' numbers, 0 for none.
 
     Each AS sends along its next hop for the longest prefix of which it has a route; where routes are missing or lead
     in a circle, the answer is lost. What is on its way takes no time here.
@@ -310,7 +311,7 @@ class Runs(CheckedRuns):
 
 
 def calibrated_delay_s(setting: Setting, seed: int, worlds: int = 30) -> float:
-    """The mean time of an update through an AS with which anycast's median of reconnection is 10 s.
+    """Return the mean time of an update through an AS with which anycast's median of reconnection is 10 s.
 
     Found on Internets of their own, from anycast alone. Times grow with the mean, but for the links' delays.
     """
@@ -361,7 +362,7 @@ def measure(
 
 
 def not_by_daemons(setting: Setting) -> str:
-    """What of a setting BIRD daemons do not have, in words; "" for nothing."""
+    """Name in words what BIRD daemons do not have of a setting; "" for nothing."""
     if setting.advertisement_interval_s:
         return f"advertisement_interval_s = {setting.advertisement_interval_s:g}: BIRD has no such interval"
     if setting.internet != GENERATED and (count := len(_internet_of(setting.internet).neighbours)) > MOST_DAEMONS:
@@ -370,7 +371,8 @@ def not_by_daemons(setting: Setting) -> str:
 
 
 def compare_tiers(setting: Setting, seed: int, *, progress: Progress = iter) -> tuple[pd.DataFrame, str]:
-    """One Internet in which every site fails under the paper's techniques, with our speakers and with BIRD daemons.
+    """Measure one Internet in which every site fails under the paper's techniques, with our speakers and with BIRD
+    daemons.
 
     Returns tier and the columns of Runs.times; and why there are no daemons, "" where there are.
     """
@@ -394,7 +396,8 @@ def compare_tiers(setting: Setting, seed: int, *, progress: Progress = iter) -> 
 
 
 def tier_table(times: pd.DataFrame, interval_s: float) -> pd.DataFrame:
-    """A row a technique: the medians of both tiers, and the share of clients whose times differ by a ping at most.
+    """Return a row for each technique: the medians of both tiers, and the share of clients whose times differ by a ping
+    at most.
 
     times : of `compare_tiers`, with daemons or without (NaN).
     """
@@ -420,7 +423,8 @@ Seen = tuple[np.ndarray, Callable[[Sequence[int]], np.ndarray], Callable[[Sequen
 def _one_failure(
     setting: Setting, mean_delay_s: float, seed: int, site: int, names: Sequence[str]
 ) -> tuple[pd.DataFrame, np.ndarray]:
-    """The clients' times under each technique, and whether pings were answered under CLASS_CASE (none without it)."""
+    """Measure the clients' times under each technique, and whether pings were answered under CLASS_CASE (none without
+    it)."""
     world, pings = make_world(setting, seed), _pings_s(setting, seed, site)
 
     def see(name: str) -> Seen:
@@ -437,7 +441,8 @@ def _one_failure(
 def _failures_of_daemons(
     setting: Setting, mean_delay_s: float, seed: int, names: Sequence[str]
 ) -> list[tuple[pd.DataFrame, np.ndarray]]:
-    """As `_one_failure`, of every site of one Internet whose ASes are BIRD daemons; of each AS delays are the same."""
+    """Do the work of `_one_failure` for every site of one Internet whose ASes are BIRD daemons. Each AS has the same
+    delays in all of them."""
     world, known = make_world(setting, seed), techniques(setting)
     wanted = list(dict.fromkeys(known[name] for name in ("anycast", *names)))  # some are the same by other names
     announced = {(SPECIFIC, 0), *((each.prefix or SPECIFIC, each.prepends) for each in known.values())}
@@ -496,7 +501,7 @@ def _failures_of_daemons(
 
 
 def _pings_s(setting: Setting, seed: int, site: int) -> np.ndarray:
-    """When clients are pinged. A ping has no business with the failure's moment: their phase is drawn."""
+    """Choose the times of the pings of clients. Pings do not know of the failure's moment, so their phase is random."""
     phase = np.random.default_rng([seed, site]).random()
     return (phase + np.arange(math.ceil(setting.watch_s / setting.ping_interval_s) - 1)) * setting.ping_interval_s
 
@@ -526,25 +531,27 @@ def _clients_times(
 
 
 def _exact_reconnection_s(changes: Changes, targets: Sequence[int]) -> np.ndarray:
-    """When an answer could first arrive, to the moment of the change that made it possible."""
+    """Find the time at which an answer could first arrive, which is the moment of the change that made it possible."""
     moments = np.unique([max(time_s, 0.0) for each in changes.values() for time_s, *_ in each])
     return first_answer_s(arrivals(changes, targets, moments) > 0, moments, math.inf)
 
 
 def first_answer_s(answered: np.ndarray, times_s: np.ndarray, never_s: float) -> np.ndarray:
-    """Reconnection: when the first answer arrived, by target; `never_s` where none did."""
+    """Find the reconnection time, when the first answer arrived, by target; `never_s` where none did."""
     return np.where(answered.any(axis=1), times_s[answered.argmax(axis=1)], never_s)
 
 
 def failover_s(answered: np.ndarray, times_s: np.ndarray, never_s: float) -> np.ndarray:
-    """Failover: from when on every ping was answered until the end, by target; `never_s` where the last was not."""
+    """Find the failover time, from which on every ping was answered until the end, by target; `never_s` where the last
+    was not."""
     missed = answered.shape[1] - answered[:, ::-1].argmin(axis=1)  # one beyond the last that was missed
     missed = np.where(answered.all(axis=1), 0, missed)
     return np.where(missed < len(times_s), times_s[np.minimum(missed, len(times_s) - 1)], never_s)
 
 
 def consecutive_s(answered: np.ndarray, times_s: np.ndarray, count: int, never_s: float) -> np.ndarray:
-    """Failover as the class took it: when the first `count` answers in a row began; `never_s` where none did."""
+    """Find the failover time as the class took it, when the first `count` answers in a row began; `never_s` where none
+    did."""
     whole = np.all(np.lib.stride_tricks.sliding_window_view(answered, count, axis=1), axis=2)
     return first_answer_s(whole, times_s, never_s)
 
@@ -565,12 +572,12 @@ def _fidelity(times: pd.DataFrame, setting: Setting) -> pd.DataFrame:
 
 
 def checks(runs: Runs, tier: str) -> pd.DataFrame:
-    """The trust table of runs that were made on `tier`."""
+    """Return the trust table of runs that were made on `tier`."""
     return trust_by_tier({tier: runs})
 
 
 def summary(runs: Runs) -> pd.DataFrame:
-    """A row a technique: targets, and percentiles of reconnection and failover in seconds."""
+    """Return a row for each technique: targets, and percentiles of reconnection and failover in seconds."""
     rows = {}
     for name in techniques(runs.setting):
         each = runs.of(name)
@@ -586,7 +593,7 @@ def summary(runs: Runs) -> pd.DataFrame:
 
 
 def measured_claims(runs: Runs) -> list[Measured]:
-    """One measurement a claim of data/cdn_routing/claims.yaml."""
+    """Return one measurement for each claim of data/cdn_routing/claims.yaml."""
 
     def quantiles(technique: str, what: str, share: float = 0.5) -> np.ndarray:
         return runs.of(technique).groupby("repetition")[f"{what}_s"].quantile(share).to_numpy()
@@ -639,7 +646,7 @@ def measured_claims(runs: Runs) -> list[Measured]:
 
 
 def answer(runs: Runs) -> str:
-    """The paper's question answered in one sentence, with this run's numbers."""
+    """Answer the paper's question in one sentence, with this run's numbers."""
     median = runs.times.groupby("technique")[["reconnection_s", "failover_s"]].median()
     said = [f"{name} {median.failover_s[name]:.0f} s" for name in PAPER]
     return (
@@ -659,7 +666,7 @@ def vary_prepends(
     worlds: int = 2,
     progress: Progress = iter,
 ) -> pd.DataFrame:
-    """Proactive prepending with more and fewer prepends: what is lost and what is gained.
+    """Measure proactive prepending with more and fewer prepends: what is lost and what is gained.
 
     Returns prepends, share_at_site (of all clients, if the site is to serve everybody), reconnection_s and failover_s
     (medians).
@@ -686,8 +693,8 @@ FASTER_ANNOUNCEMENTS = {"4 times": 1 / 4, "8 times": 1 / 8}
 
 
 def vary_delays(setting: Setting, seed: int, *, worlds: int = 4, progress: Progress = iter) -> pd.DataFrame:
-    """The techniques under other laws of delay, with announcements that are faster than withdrawals, and with an
-    advertisement interval of 30 s; each calibrated anew.
+    """Measure the techniques under other laws of delay, with announcements that are faster than withdrawals, and with
+    an advertisement interval of 30 s; each calibrated anew.
 
     Returns delays, technique, reconnection_s, failover_s (medians), and everywhere_s: the median over worlds and sites
     of when a new announcement has reached every AS, as the beacons of RIS have it.
@@ -712,7 +719,7 @@ def vary_delays(setting: Setting, seed: int, *, worlds: int = 4, progress: Progr
 
 
 def _beacons_s(setting: Setting, mean_delay_s: float, seed: int) -> list[float]:
-    """When a new prefix has reached every AS of a world, by the site that announces it."""
+    """Measure the time until a new prefix has reached every AS of a world, for each site that announces it."""
     world, found = make_world(setting, seed), []
     for site in world.sites:
         speakers = {number: Speaker(number, near) for number, near in world.graph.neighbours.items()}
@@ -737,7 +744,7 @@ def vary_definition(
     losses: Sequence[float] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
     counts: Sequence[int] = (1, 3, 5, 10),
 ) -> pd.DataFrame:
-    """The median failover of CLASS_CASE when it begins with so many answers in a row and some answers get lost.
+    """Measure the median failover of CLASS_CASE when it begins with so many answers in a row and some answers get lost.
 
     Returns loss (share of answers), count, failover_s. The class took ten in a row.
     """
@@ -753,7 +760,7 @@ def vary_definition(
 
 
 def unicast_failover_s(count: int, seed: int, *, time_to_live_s: float = 60.0) -> np.ndarray:
-    """When clients of a unicast site have asked DNS again, `count` of them, in seconds after the failure.
+    """Sample the times at which `count` clients of a unicast site have asked DNS again, in seconds after the failure.
 
     A model without any routing: records expire evenly within their time to live; 13 % of clients go on with an expired
     one, half of these for 56 s or more (exponential; figures of the first author's later proposal).
@@ -770,7 +777,7 @@ LOOKS = dict(zip(PAPER, CURVES, strict=False))
 
 
 def draw_idea() -> Figure:
-    """What the specific site and the others announce, before and after the failure (Fig. 1)."""
+    """Draw a table of what the specific site and the others announce, before and after the failure (Fig. 1)."""
     figure, axis = new_figure("Who announces what (Fig. 1)", "", "")
     axis.axis("off")
     said = {
@@ -796,7 +803,7 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting, seed: int) -> Figure:
-    """The Internet by level, and the sites' links into it."""
+    """Draw the Internet by level, and the sites' links into it."""
     world = make_world(setting, seed_of(seed, 0))
     stubs = set(world.clients)
     levels: dict[int, list[int]] = {}
@@ -833,7 +840,8 @@ def draw_network(setting: Setting, seed: int) -> Figure:
 
 
 def draw_times(runs: Runs, time_to_live_s: float = 60.0) -> Figure:
-    """Distribution of reconnection and failover by technique (Fig. 2), with what was published of it in words."""
+    """Draw the distribution of reconnection and failover by technique (Fig. 2), with what was published of it in
+    words."""
     figure, _ = new_figure(
         "After a site has failed (Fig. 2)", "seconds after the failure", "share of clients", columns=2
     )
@@ -857,7 +865,8 @@ def draw_times(runs: Runs, time_to_live_s: float = 60.0) -> Figure:
 
 
 def draw_tiers(times: pd.DataFrame, why: str = "") -> Figure:
-    """Reconnection and failover with BIRD daemons beside our speakers; `why` there are no daemons."""
+    """Draw reconnection and failover with BIRD daemons beside our speakers. why : the reason where there are no
+    daemons."""
     figure, _ = new_figure(
         f"One Internet, routed twice{f' (not by BIRD: {why[:60]})' if why else ''}",
         "seconds after the failure",
@@ -881,7 +890,7 @@ def draw_tiers(times: pd.DataFrame, why: str = "") -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """The techniques with their mechanism taken away."""
+    """Draw the techniques with their mechanism taken away."""
     figure, axis = new_figure(
         "Broken on purpose", "failover, seconds after the failure", "share of clients", log_x=True
     )
@@ -899,7 +908,7 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def draw_prepends(table: pd.DataFrame) -> Figure:
-    """What more prepends cost and bring."""
+    """Draw the costs and the benefits of more prepends."""
     figure, _ = new_figure("How many prepends?", "prepends", "", columns=2)
     left, right = figure.axes
     left.plot(table.prepends, table.share_at_site, "o-", color=LOOKS["proactive-prepending"])
@@ -913,7 +922,7 @@ def draw_prepends(table: pd.DataFrame) -> Figure:
 
 
 def draw_delays(table: pd.DataFrame) -> Figure:
-    """Medians of the techniques by the law of delays."""
+    """Draw the medians of the techniques by the law of delays."""
     figure, axis = new_figure("Does it matter how delays are distributed?", "median failover (s)", "")
     laws = list(dict.fromkeys(table.delays))
     for name in PAPER:
@@ -928,7 +937,8 @@ def draw_delays(table: pd.DataFrame) -> Figure:
 
 
 def draw_definition(table: pd.DataFrame) -> Figure:
-    """Failover over the share of lost answers, a curve for each number of answers in a row; the class's in grey."""
+    """Draw failover over the share of lost answers, a curve for each number of answers in a row; the class's in
+    grey."""
     figure, axis = new_figure("What the class measured", "share of answers that are lost", "median failover (s)")
     for colour, (count, rows) in zip(CURVES, table.groupby("count"), strict=False):
         axis.plot(rows.loss, rows.failover_s, "o-", color=colour, label=f"{count} in a row")
@@ -939,7 +949,7 @@ def draw_definition(table: pd.DataFrame) -> Figure:
 
 
 def explore(seed: int = 1) -> object:
-    """Sliders for prepends and the law of delays; four failures are run again at once."""
+    """Show sliders for prepends and the law of delays; four failures are run again at once."""
     import ipywidgets as widgets
     from IPython.display import display
 

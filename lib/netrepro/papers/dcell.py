@@ -105,7 +105,7 @@ def _link(rate_mbps: float, packets: int) -> Link:
 
 
 def _inside(rate_mbps: float) -> Link:
-    """From a server's applications to its network, and back: no limit."""
+    """Make the link from a server's applications to its network and back, which sets no limit."""
     return Link(10 * rate_mbps, 0.001, FAST)
 
 
@@ -118,7 +118,7 @@ def _tcp(setting: Setting) -> Tcp:
 
 @dataclass(frozen=True)
 class Failure:
-    """What servers and cables are down from a moment on, and when the source's routing knows."""
+    """The servers and cables that are down from a moment on, and the moment at which the source's routing knows."""
 
     at_s: float
     known_s: float
@@ -127,7 +127,7 @@ class Failure:
 
 
 def failures(setting: Setting, seed: int) -> list[Failure]:
-    """The link goes, comes back, and the server goes.
+    """List the failures: the link goes, comes back, and the server goes.
 
     Link state goes out every `hello_s`, from a moment that the seed draws where the setting gives none. A server that
     senses its link's state tells of it the next time; of a server that is down the others know `timeout_s` after its
@@ -148,7 +148,7 @@ def failures(setting: Setting, seed: int) -> list[Failure]:
 
 
 def known_paths(setting: Setting, seed: int) -> list[tuple[float, ServerPath]]:
-    """(from when, the path that fault-tolerant routing gives); where it gives none the one before stays."""
+    """List (from when, the path that fault-tolerant routing gives). Where it gives none, the path before stays."""
     found = [(0.0, NETWORK.route(SOURCE, DESTINATION))]
     for failure in failures(setting, seed) if setting.reroutes else ():
         broken = [frozenset(cable) for cable in failure.cables]
@@ -159,7 +159,8 @@ def known_paths(setting: Setting, seed: int) -> list[tuple[float, ServerPath]]:
 
 
 def failure_experiment(setting: Setting, seed: int) -> Experiment:
-    """One connection over failures; arrivals are recorded, and what crosses the link of the new path."""
+    """Make the experiment with one connection over failures. Arrivals are recorded, and what crosses the link of the
+    new path."""
     network = NETWORK.topology(_link(setting.rate_mbps, setting.room_packets), _inside(setting.rate_mbps))
     out_s, back_s, down_s, end_s = setting.timeline_s
     one, other = map(NETWORK.forwarder, FIRST_LINK)
@@ -196,7 +197,7 @@ def _times_s(found: Measurements, source: str, destination: str) -> np.ndarray:
 
 
 def longest_silence(times_s: np.ndarray, begin_s: float, end_s: float) -> float:
-    """The longest time without an arrival between two moments."""
+    """Compute the longest time without an arrival between two moments."""
     within = times_s[(times_s >= begin_s) & (times_s <= end_s)]
     return float(np.diff(np.concatenate([[begin_s], within, [end_s]])).max())
 
@@ -231,17 +232,18 @@ def _read_failures(found: Measurements, setting: Setting) -> Reading:
 
 
 def pairs() -> list[tuple[Server, Server]]:
-    """Every two servers, both ways: 380."""
+    """Return all ordered pairs of two servers: 380."""
     return [(a, b) for a in NETWORK.servers for b in NETWORK.servers if a != b]
 
 
 def one_hop_pairs() -> np.ndarray:
-    """Which of `pairs` have a cable between their cells of their own: 20."""
+    """Mark the 20 of `pairs` that have a cable of their own between their cells."""
     return np.array([b == NETWORK.peer(a, 1) for a, b in pairs()])
 
 
 def all_to_all(setting: Setting, seed: int) -> Experiment:
-    """380 flows that start within a hundredth of a flow's time, on DCell (paths of DCellRouting) or on the tree."""
+    """Make 380 flows that start within a hundredth of a flow's time, on DCell (paths of DCellRouting) or on the
+    tree."""
     size_bytes, rate_mbps = setting.flow_kb * 1000, setting.flows_mbps
     link, inside = _link(rate_mbps, setting.room_packets), _inside(rate_mbps)
     flow_s = size_bytes * 8e-6 / rate_mbps
@@ -265,15 +267,15 @@ def all_to_all(setting: Setting, seed: int) -> Experiment:
 
 
 def _with_switch_ports(network: Any, link: Link) -> Any:
-    """Mini-switches have short queues, servers long ones."""
+    """Give mini-switches short queues, while servers keep long ones."""
     minis = {NETWORK.mini_switch(each, 2) for each in NETWORK.servers}
     cables = [replace(each, forward=link) if each.first in minis else each for each in network.cables]
     return replace(network, cables=tuple(cables))
 
 
 def lossless_way(setting: Setting, source: Server, destination: Server) -> tuple[Any, ...]:
-    """Nodes of the model of switches that pause that a flow's packets pass; servers with a processor's limit are two,
-    what comes in and what goes out."""
+    """Return the nodes that a flow's packets pass in the model of switches that pause. Servers with a processor's limit
+    are two nodes, what comes in and what goes out."""
     if setting.network == "tree":
         beyond = () if source[0] == destination[0] else ("root", f"mini {destination[0]}")
         return source, f"mini {source[0]}", *beyond, destination
@@ -288,7 +290,8 @@ def lossless_way(setting: Setting, source: Server, destination: Server) -> tuple
 
 @lru_cache(maxsize=64)
 def _drained(setting: Setting, seed: int) -> Drained:
-    """Servers have memory for all that comes, and a queue for each of their ports; so only switches pause."""
+    """Simulate the model of switches that pause. Servers have memory for all that comes, and a queue for each of their
+    ports, so that only switches pause."""
     ways = [lossless_way(setting, *pair) for pair in pairs()]
     servers = {node for way in ways for node in way if not isinstance(node, str)}
     rates: dict[tuple[Any, Any], float] = {}
@@ -337,7 +340,8 @@ def _read_packets(found: Measurements, setting: Setting) -> Reading:
 
 
 def _finish(ends: np.ndarray, arrivals: np.ndarray, packets: float) -> Reading:
-    """ends : of flows; arrivals : of packets; both in times that a flow takes on an idle link. packets : of a flow."""
+    """Read the ends of flows and the arrivals of packets, both in times that a flow takes on an idle link. packets : of
+    a flow."""
     finish = float(np.max(ends))
     edges = np.linspace(0, finish, INTERVALS + 1)
     rate = np.histogram(arrivals, edges)[0] / packets / np.diff(edges)
@@ -351,13 +355,14 @@ def _finish(ends: np.ndarray, arrivals: np.ndarray, packets: float) -> Reading:
 
 
 def flows_on_links(setting: Setting) -> dict[tuple[Any, Any], int]:
-    """How many of the 380 flows cross each link of the model, processors among them: what bounds the finish below."""
+    """Count the flows, of all 380, that cross each link of the model. Processors count as links. These counts bound the
+    finish from below."""
     return Counter(link for pair in pairs() for link in pairwise(lossless_way(setting, *pair)))
 
 
 def busiest_links() -> pd.DataFrame:
-    """What counting alone says of 380 flows: network, busiest, flows that cross it, least_finish (times of a flow's
-    bytes on an idle link, headers included)."""
+    """Compute the least finish of 380 flows by counting alone: network, busiest, flows (that cross it), least_finish
+    (times of a flow's bytes on an idle link, headers included)."""
     rows = []
     for network, changes in (
         ("DCell", {}),
@@ -392,7 +397,7 @@ def _kind_of_link(link: tuple[Any, Any]) -> str:
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """What is read of one run: see `Setting.kind`. The model and the lengths are computed, whatever the tier."""
+    """Read one run, as `Setting.kind` says. The model and the lengths are computed, whatever the tier."""
     if setting.kind == "failures":
         return _read_failures(run_experiment(failure_experiment(setting, seed), tier), setting)
     if setting.kind == "all to all":
@@ -409,7 +414,7 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
 
 
 def answer(runs: Runs) -> str:
-    """The question answered in one sentence, with this run's numbers."""
+    """Answer the question in one sentence, with this run's numbers."""
     table = runs.summary().groupby("case", sort=False).mean()
     failed, ideal, limited = table.loc["phases"], table.loc["dcell"], table.loc["dcell, processor"]
     tree, paused = table.loc["tree"], table.loc["tree, pause"]
@@ -423,8 +428,8 @@ def answer(runs: Runs) -> str:
 def lost_pairs(
     shares: Iterable[float] = (0.02, 0.05, 0.1, 0.15, 0.2), n: int = 4, k: int = 2, seed: int = 1
 ) -> pd.DataFrame:
-    """Of 300 random pairs of live servers, the shares that fault-tolerant routing loses and that no path joins, with so
-    many servers down at random: failed_share, state_level ("none": no path at all), lost_share."""
+    """Compute the shares of 300 random pairs of live servers that fault-tolerant routing loses, and that no path joins,
+    with random servers down: failed_share, routing ("no path at all": pairs without any path), lost_share."""
     network, random, rows = DCell(n, k), np.random.default_rng(seed), []
     for share in shares:
         order = [network.servers[place] for place in random.permutation(len(network.servers))]
@@ -448,7 +453,7 @@ def broadcast_table(
     draws: int = 10,
     seed: int = 1,
 ) -> pd.DataFrame:
-    """DCellBroadcast from a random live server, with so many servers down at random, means of the draws.
+    """Measure DCellBroadcast from a random live server, with so many servers down at random, as means of the draws.
 
     networks : n and k of each. The columns: network, servers, failed_share; reached_share, of live servers, and
     tree_share, what a tree of shortest paths that was laid before the failures would reach; messages, a live server;
@@ -477,7 +482,7 @@ TREE_COLOUR, DCELL_COLOUR = CURVES[1], CURVES[0]
 
 
 def _places() -> dict[Any, tuple[float, float]]:
-    """Cells around a circle, each with its mini-switch in the middle and its servers beside each other."""
+    """Place cells around a circle, each with its mini-switch in the middle and its servers beside each other."""
     places: dict[Any, tuple[float, float]] = {}
     for cell in range(5):
         turn = math.pi / 2 - 2 * math.pi * cell / 5
@@ -490,7 +495,7 @@ def _places() -> dict[Any, tuple[float, float]]:
 
 
 def draw_idea() -> Figure:
-    """A DCell_1 of n = 4 with the path of Fig. 11 and the one around [0,3]."""
+    """Draw a DCell_1 of n = 4 with the path of Fig. 11 and the one around [0,3]."""
     figure, axis = new_figure("A DCell_1 of n = 4: servers (dots) forward", "", "")
     places = _places()
 
@@ -522,7 +527,7 @@ def draw_idea() -> Figure:
 
 
 def draw_tree(setting: Setting) -> Figure:
-    """The two-level tree of the comparison, with the ports that the setting gives its switches."""
+    """Draw the two-level tree of the comparison, with the ports that the setting gives its switches."""
     asked = all_to_all(replace(setting, network="tree"), 1)
     return drawing.draw_network(asked, "The same servers on a two-level tree")
 
@@ -548,7 +553,7 @@ def _timeline(runs: Runs, setting: Setting) -> Setting:
 
 
 def draw_fig11(runs: Runs) -> Figure:
-    """Fig. 11: goodput over time, in shares of the link's rate, one repetition."""
+    """Draw Fig. 11: goodput over time, in shares of the link's rate, one repetition."""
     figure, axis = new_figure("A link and a server fail (Fig. 11)", "time (s)", "goodput (share of the link's rate)")
     drawing.draw_published_level(axis, 0.91, "published before failures: 910 of 1000 Mb/s")
     for tier in reversed(runs.tiers):
@@ -562,7 +567,7 @@ def draw_fig11(runs: Runs) -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """Fig. 11 with rerouting off."""
+    """Draw Fig. 11 with rerouting off."""
     figure, axis = new_figure("Broken on purpose: no rerouting", "time (s)", "goodput (share of the link's rate)")
     look = {"color": scheme("control").colour, "linewidth": 1.4}
     _draw_goodput(axis, runs, "rerouting off", runs.tier, label="rerouting off", **look)
@@ -574,7 +579,7 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def published_levels() -> pd.DataFrame:
-    """Of Fig. 12: network, from_s, to_s, gbps, end_s."""
+    """Read the published levels of Fig. 12: network, from_s, to_s, gbps, end_s."""
     return pd.read_csv(data_dir("dcell") / "fig12.csv", comment="#")
 
 
@@ -585,7 +590,8 @@ CURVES_OF_FIG12 = {
 
 
 def draw_fig12(runs: Runs) -> Figure:
-    """Fig. 12: all flows together over time; left what networks give, right what the authors' machines leave of it."""
+    """Draw Fig. 12: all flows together over time; left what networks give, right what the authors' machines leave of
+    it."""
     x_label = "time (of a flow's bytes on an idle link; 40 s for 5 GB at 1 Gb/s)"
     figure, axes = drawing.panels(
         "380 flows together (Fig. 12)", x_label, "goodput (rates of a link)", list(CURVES_OF_FIG12)
@@ -621,7 +627,7 @@ MOST_SHOWN = 130  # end of the axis, in times of a flow's bytes
 
 
 def draw_causes(runs: Runs) -> Figure:
-    """When the last flow ends, with each limit by itself and together; grey: published."""
+    """Draw the end of the last flow, with each limit by itself and with all together. Published ends are grey."""
     label = "last flow ends (times of a flow's bytes on an idle link)"
     figure, axes = drawing.panels("What holds each network back", label, "", list(CAUSES))
     table = runs.summary().groupby("case", sort=False).first()
@@ -654,7 +660,7 @@ def _said(case: str) -> str:
 
 
 def draw_uplinks(runs: Runs) -> Figure:
-    """The tree's advantage lost: the control of Fig. 12."""
+    """Draw how the tree loses its advantage: the control of Fig. 12."""
     figure, axis = new_figure(
         "Broken on purpose: uplinks of four links' rate", "last flow ends (times of a flow's bytes)", ""
     )
@@ -667,7 +673,7 @@ def draw_uplinks(runs: Runs) -> Figure:
 
 
 def draw_timeout(runs: Runs) -> Figure:
-    """How long the server's loss costs, over the time-out; dotted: the time-out itself."""
+    """Draw the time that a server's loss costs, over the time-out. The dotted line is the time-out itself."""
     table = runs.knobs["timeout"]
     figure = drawing.sweep_figure(
         "How soon may silence count as death?",
@@ -683,7 +689,7 @@ def draw_timeout(runs: Runs) -> Figure:
 
 
 def draw_more_failures(runs: Runs) -> Figure:
-    """Several servers at once: how long nothing arrives."""
+    """Draw how long nothing arrives when several servers fail at once."""
     table = runs.knobs["failures"]
     return drawing.changes_figure(
         "More servers go with [0,3]", table, "node_outage_s", "nothing arrives (s; 20 s: never again)", 22
@@ -691,7 +697,8 @@ def draw_more_failures(runs: Runs) -> Figure:
 
 
 def draw_room(runs: Runs) -> Figure:
-    """Pause in the tree: finish over the room of an input, with head-of-line blocking and without."""
+    """Draw the finish of a tree whose switches pause over the room of an input, with head-of-line blocking and
+    without."""
     table = runs.knobs["room"].assign(inputs=lambda rows: rows.case)
     figure = drawing.sweep_figure(
         "No larger buffer helps a switch that pauses (dashed: published)",
@@ -706,7 +713,7 @@ def draw_room(runs: Runs) -> Figure:
 
 
 def draw_server_queue(runs: Runs) -> Figure:
-    """DCell with the processor's limit, over the room of the queues in servers."""
+    """Draw DCell with the processor's limit, over the room of the queues in servers."""
     figure = drawing.sweep_figure(
         "How long must the queue in front of a processor be?",
         runs.knobs["server queue"],
@@ -725,7 +732,7 @@ def draw_server_queue(runs: Runs) -> Figure:
 
 
 def draw_lost_pairs() -> Figure:
-    """`lost_pairs` of a DCell_2 of n = 4."""
+    """Draw `lost_pairs` of a DCell_2 of n = 4."""
     figure, axis = new_figure("420 servers, some of them down", "servers down (share)", "pairs lost (share)")
     for (name, rows), colour in zip(lost_pairs().groupby("routing", sort=False), CURVES, strict=False):
         axis.plot(rows.failed_share, rows.lost_share, "o-", color=colour, label=name)
@@ -734,7 +741,7 @@ def draw_lost_pairs() -> Figure:
 
 
 def draw_run(found: Reading, case: str) -> Figure:
-    """One run: goodput over time."""
+    """Draw one run: goodput over time."""
     if "goodput" in found.tables:
         figure, axis = new_figure(
             f"{case}: nothing arrives for {found['node_outage_s']:.1f} s", "time (s)", "goodput (share)"

@@ -69,7 +69,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def _queue(setting: Setting) -> Queue:
-    """The queue of every port; thresholds beyond a small buffer are drawn in to it."""
+    """Return the queue of every port; thresholds beyond a small buffer are drawn in to it."""
     packets = setting.buffer_packets
     if setting.queue == "ecn":
         return EcnThreshold(packets, min(setting.threshold_packets, packets))
@@ -80,7 +80,7 @@ def _queue(setting: Setting) -> Queue:
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Two long flows, the second half a second after the first, into one port."""
+    """Make the experiment: two long flows, the second half a second after the first, into one port."""
     link = Link(setting.rate_mbps, setting.host_delay_ms, _queue(setting), jitter_ms=setting.host_jitter_ms)
     flows = [Flow(host, "h3", duration_s=seconds - start, start_s=start) for host, start in (("h1", 0.0), ("h2", 0.5))]
     return Experiment(
@@ -94,7 +94,8 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def read(found: Measurements, _: Setting) -> Reading:
-    """Of the settled queue (packets) mean, deviation, percentiles and samples; payload of both flows (Mb/s)."""
+    """Read mean, deviation, percentiles and samples of the settled queue (packets), and the payload of both flows
+    (Mb/s)."""
     seconds = found.experiment.duration_s
     settled = found.queues[found.queues.time_s >= SETTLED_S]
     queue = settled["queue_packets"].to_numpy()
@@ -108,7 +109,7 @@ QUANTILES = tuple(f"p{percentile}" for percentile in PERCENTILES)
 
 
 def answer(runs: Runs) -> str:
-    """The paper's question answered in one sentence, with this run's numbers."""
+    """Answer the paper's question in one sentence, with this run's numbers."""
     table, hardware = runs.summary(), {name: _hardware_mean(name) for name in ("tcp", "dctcp")}
     tcp, dctcp = table.loc["tcp"], table.loc["dctcp"]
     return (
@@ -119,12 +120,12 @@ def answer(runs: Runs) -> str:
 
 
 def hardware_queue() -> pd.DataFrame:
-    """Percentiles of the queue at the hardware switch's port: percentile, tcp_packets, dctcp_packets."""
+    """Return the percentiles of the queue at the hardware switch's port: percentile, tcp_packets, dctcp_packets."""
     return pd.read_csv(data_dir("dctcp") / "hardware_queue.csv", comment="#")
 
 
 def _hardware_mean(name: str) -> float:
-    """The area beside the distribution: percentiles are what the data have."""
+    """Compute the mean as the area beside the distribution, since the data have percentiles."""
     queue = hardware_queue()
     return float(np.trapezoid(queue[f"{name}_packets"], queue["percentile"] / 100))
 
@@ -133,7 +134,7 @@ def _hardware_mean(name: str) -> float:
 
 
 def draw_idea() -> Figure:
-    """What a sender does to its window once a round trip (SIGCOMM 2010, equation 2)."""
+    """Draw what a sender does to its window once in a round trip (SIGCOMM 2010, equation 2)."""
     figure, axis = new_figure(
         "How a sender answers marks", "packets marked in a round trip (share)", "window kept (share)"
     )
@@ -146,13 +147,13 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """Three hosts on one switch (Fig. 5), as the case of DCTCP has them."""
+    """Draw three hosts on one switch (Fig. 5), as the case of DCTCP has them."""
     asked = experiment(STUDY.case("dctcp", setting), 1.0, 1)
     return drawing.draw_network(asked, "Two long flows meet at one port (Fig. 5)")
 
 
 def draw_queues(runs: Runs) -> Figure:
-    """The queue over time, one repetition of each scheme (Fig. 6 a and b)."""
+    """Draw the queue over time, one repetition of each scheme (Fig. 6 a and b)."""
     names = [scheme(name).label for name in ("tcp", "dctcp")]
     figure, axes = drawing.panels("Queue at the port (Fig. 6 a, b)", "time (s)", "queue (packets)", names)
     for axis, name in zip(axes, ("tcp", "dctcp"), strict=True):
@@ -165,7 +166,7 @@ def draw_queues(runs: Runs) -> Figure:
 
 
 def _draw_first_seconds(axis: Any, runs: Runs, case: str, what: str = "", **look: Any) -> None:
-    """Five seconds of a case's first repetition, from when it counts."""
+    """Draw five seconds of a case's first repetition, from when it counts."""
     if not runs.has(case):
         drawing.say_not_measured(axis, runs.tier, what)
         return
@@ -175,7 +176,7 @@ def _draw_first_seconds(axis: Any, runs: Runs, case: str, what: str = "", **look
 
 
 def draw_distributions(runs: Runs) -> Figure:
-    """Distribution of the queue beside the hardware's (Fig. 6 c and d), on every tier that was measured."""
+    """Draw the distribution of the queue beside the hardware's (Fig. 6 c and d), on every tier that was measured."""
     names, hardware = [scheme(name).label for name in ("tcp", "dctcp")], hardware_queue()
     figure, axes = drawing.panels("Distribution of the queue (Fig. 6 c, d)", "queue (packets)", "share of time", names)
     for axis, name in zip(axes, ("tcp", "dctcp"), strict=True):
@@ -193,7 +194,7 @@ def draw_distributions(runs: Runs) -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """What DCTCP's queue becomes without marks, beside TCP's."""
+    """Draw DCTCP's queue without marks, beside TCP's."""
     figure, axis = new_figure("Broken on purpose: DCTCP without marking", "time (s)", "queue (packets)")
     looks: dict[str, dict[str, Any]] = {
         "dctcp": {"color": scheme("dctcp").colour, "linewidth": 1},
@@ -208,7 +209,8 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def draw_threshold(runs: Runs) -> Figure:
-    """Goodput and queue over K, a curve a delay; dotted: the guideline C RTT / 7 at the setting's rate."""
+    """Draw the goodput and queue over K, a curve for each delay; dotted: the guideline C RTT / 7 at the setting's
+    rate."""
     table = runs.knobs["threshold"].assign(round_trip_ms=lambda rows: 4 * rows.host_delay_ms)
     figure = drawing.sweep_figure(
         "How small may the threshold be?",
@@ -226,7 +228,7 @@ def draw_threshold(runs: Runs) -> Figure:
 
 
 def draw_run(found: Measurements, case: str) -> Figure:
-    """One run's whole queue over time."""
+    """Draw one run's whole queue over time."""
     goodput_mbps = read(found, STUDY.setting)["goodput_mbps"]
     figure, axis = new_figure(f"{case}: {goodput_mbps:.1f} Mb/s in all", "time (s)", "queue (packets)")
     axis.plot(found.queues.time_s, found.queues.queue_packets, linewidth=1)

@@ -79,20 +79,20 @@ class Scale:
 
 
 def grid(skews: Iterable[float], writes: Iterable[float]) -> tuple[tuple[float, float], ...]:
-    """All cells of a grid, both ascending."""
+    """Return all cells of a grid, with both axes ascending."""
     shares = tuple(writes)
     return tuple((theta, write) for theta in skews for write in shares)
 
 
 def scale(profile: str) -> Scale:
-    """How much is run. Raises NetreproError for another profile than quick and paper."""
+    """Return how much a profile runs. Raises NetreproError for another profile than quick and paper."""
     quick = grid((0.5, 0.7, 0.8, 0.9, 0.99), (0.1, 0.3, 0.5, 1.0))
     both = {*grid(SKEWS_AS_RELEASED, WRITES_AS_RELEASED), *grid(SKEWS_OF_THE_CLASS, WRITES_OF_THE_CLASS)}
     return of_profile(profile, {"quick": Scale(quick, 1.0, 3.5), "paper": Scale(tuple(sorted(both)), 20.0, 60.0)})
 
 
 def round_trips(regions: Sequence[str] = REGIONS) -> tuple[tuple[float, ...], ...]:
-    """Round trips between regions (ms), from data/epaxos_revisited/round_trips.csv."""
+    """Read the round trips between regions (ms), from data/epaxos_revisited/round_trips.csv."""
     table = pd.read_csv(data_dir(SLUG) / "round_trips.csv")
     known = {(a, b): float(ms) for a, b, ms in zip(table["from"], table["to"], table["round_trip_ms"], strict=True)}
     known |= {(b, a): ms for (a, b), ms in known.items()} | {(region, region): 0.0 for region in REGIONS}
@@ -115,14 +115,14 @@ class Case:
 
 
 def grid_case(theta: float, writes: float, **changes: Any) -> tuple[str, Case]:
-    """A cell's EPaxos case under its name."""
+    """Return the name and the EPaxos case of a cell."""
     case = replace(Case(theta=theta, writes=writes), **changes)
     extra = "".join(f", {name}={value}" for name, value in changes.items())
     return f"theta {theta:g}, writes {writes:g}{extra}", case
 
 
 def cases(scale: Scale) -> dict[str, Case]:
-    """All that is measured: the grid, Multi-Paxos (to which keys do not matter), TOQ, and what is broken."""
+    """Return all that is measured: the grid, Multi-Paxos (to which keys do not matter), TOQ, and what is broken."""
     found = dict(grid_case(*cell) for cell in sorted({*scale.cells, *TOQ_CELLS}))
     found |= {"Multi-Paxos": Case("multi-paxos"), "Multi-Paxos from EU": Case("multi-paxos", leader=OTHER_LEADER)}
     found |= {"own keys": Case(own_keys=True, writes=1.0)}
@@ -135,9 +135,10 @@ def cases(scale: Scale) -> dict[str, Case]:
 
 
 def demand(case: Case, setting: Setting, stop_s: float, seed: int, clients: Sequence[str] | None = None) -> Demand:
-    """What the clients want, up to stop_s. `clients`: their regions; None: so many in each.
+    """Generate the commands that clients want up to stop_s. `clients`: their regions; None: as many in each region as
+    the setting says.
 
-    Keys come from Gray's generator, and from the exact law where theta is 1 or more, of which Gray's cannot draw.
+    Keys come from Gray's generator. Where theta is 1 or more, which Gray's cannot draw, they come from the exact law.
     """
     where = tuple(np.repeat(REGIONS, setting.clients_per_region)) if clients is None else tuple(clients)
     random = np.random.default_rng(seed)
@@ -154,7 +155,7 @@ def demand(case: Case, setting: Setting, stop_s: float, seed: int, clients: Sequ
 
 
 def deployment(case: Case, setting: Setting, seed: int, regions: Sequence[str] = REGIONS) -> Deployment:
-    """The replicas of a case."""
+    """Return the replicas of a case."""
     half = case.clock_error_ms / 2
     errors = np.random.default_rng([seed, 7]).uniform(-half, half, len(regions)) if half else ()
     return Deployment(
@@ -194,7 +195,7 @@ SHOWN_PERCENTILES = (50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.8, 99.9)
 def measure(
     scale: Scale, repetitions: int, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter
 ) -> Runs:
-    """Every case, over `repetitions` streams of commands; and the least latencies, without load."""
+    """Measure every case, over `repetitions` streams of commands; and the least latencies, without load."""
     every = cases(scale)
     work = [(name, i) for i in range(repetitions) for name in every]
 
@@ -226,14 +227,14 @@ def _run(case: Case, setting: Setting, scale: Scale, seed: int) -> dict[str, pd.
 
 
 def _settled(run: ReplicatedRun, settle_s: float) -> pd.DataFrame:
-    """Commands sent after settling, with ms (execution) and commit_ms (at the replica that leads)."""
+    """Return commands sent after settling, with ms (execution) and commit_ms (at the replica that leads)."""
     rows = run.commands[run.commands.sent_s >= settle_s]
     ms, commit_ms = 1e3 * (rows.answered_s - rows.sent_s), 1e3 * (rows.committed_s - rows.sent_s)
     return rows.assign(ms=ms, commit_ms=commit_ms)
 
 
 def summary_of(after: pd.DataFrame, seconds: float) -> pd.DataFrame:
-    """Latencies by region and of all: the columns of Runs.latencies but case and repetition."""
+    """Return the latencies by region and of all: the columns of Runs.latencies but case and repetition."""
     parts = [*after.groupby("region", sort=False), ("all", after)]
     return pd.DataFrame(
         [
@@ -284,13 +285,13 @@ PUBLISHED_MINIMA = {
 
 
 def _without_load(stop_s: float) -> dict[str, tuple[Deployment, Demand]]:
-    """The schemes, where no two clients share a key and messages cost nothing."""
+    """Return the schemes with demands so small that no two clients share a key and messages cost nothing."""
     idle = replace(PRINTED, clients_per_region=1, cap=1, arrival_ms=50, message_cost_us=0, jitter_ms=0)
     return {name: (deployment(case, idle, 1), demand(case, idle, stop_s, 1)) for name, case in SCHEMES.items()}
 
 
 def minima(found: Mapping[str, ReplicatedRun] | None = None) -> pd.DataFrame:
-    """Least latencies of the schemes without load, as found (default: simulated) and by arithmetic."""
+    """Return the least latencies of the schemes without load, as found (default: simulated) and by arithmetic."""
     cases = _without_load(3.0)
     found = found or {name: simulate_replication(*case) for name, case in cases.items()}
     rows = []
@@ -301,7 +302,7 @@ def minima(found: Mapping[str, ReplicatedRun] | None = None) -> pd.DataFrame:
 
 
 def ratios(runs: Runs, against: str = "Multi-Paxos") -> pd.DataFrame:
-    """EPaxos over Multi-Paxos by cell, repetition and region: theta, writes, mean, p99, and conflicts."""
+    """Divide EPaxos by Multi-Paxos for each cell, repetition and region: theta, writes, mean, p99, and conflicts."""
     base = runs.latencies[runs.latencies.case == against].set_index(["repetition", "region"])
     found = []
     for name, case in _grid_of(runs).items():
@@ -323,7 +324,7 @@ def _grid_of(runs: Runs) -> dict[str, Case]:
 
 
 def measured_claims(runs: Runs) -> list[Measured]:
-    """One measurement a claim of data/epaxos_revisited/claims.yaml."""
+    """Return one measurement for each claim of data/epaxos_revisited/claims.yaml."""
     table, far = ratios(runs), ratios(runs, "Multi-Paxos from EU")
     each = runs.latencies.set_index(["case", "region", "repetition"]).sort_index()
     repetitions = sorted(runs.latencies.repetition.unique())
@@ -351,7 +352,7 @@ def measured_claims(runs: Runs) -> list[Measured]:
         return [[[i + 1, rows[region, r]] for i, region in enumerate(REGIONS)] for r in repetitions]
 
     def toq(which: str, **apart: float) -> list[list[float]]:
-        """By cell, conflicts over those without TOQ, an entry a repetition."""
+        """Compute the conflicts over those without TOQ for each cell, with an entry for each repetition."""
         names = [(grid_case(*cell, toq=which, **apart)[0], grid_case(*cell)[0]) for cell in TOQ_CELLS]
         return [list(np.divide(whole(a, "conflicts"), whole(b, "conflicts"))) for a, b in names]
 
@@ -391,12 +392,13 @@ def measured_claims(runs: Runs) -> list[Measured]:
 
 
 def claims_on(tier: str, runs: Runs, processes: Processes) -> list[Measured]:
-    """What the tier measured: nothing of real processes, as the claims want more load than they bear."""
+    """Return the claims that the tier measured. Real processes measure none, as the claims want more load than they
+    bear."""
     return measured_claims(runs) if tier == "simulated" else []
 
 
 def _mean_order(table: pd.DataFrame) -> list[list[str]]:
-    """By repetition: the three names of the claim, least relative mean latency first."""
+    """Order the three names of the claim by relative mean latency, least first, for each repetition."""
     means = table.groupby(["repetition", "region"])["mean"].mean()
     found = []
     for _, row in means.groupby("repetition"):
@@ -411,7 +413,7 @@ def _mean_order(table: pd.DataFrame) -> list[list[str]]:
 
 
 def answer(runs: Runs) -> str:
-    """The question answered in one sentence, with this run's numbers."""
+    """Answer the question in one sentence, with this run's numbers."""
     table = ratios(runs)
     means = table.groupby("region")["mean"].mean()
     worst = table.loc[table.p99.idxmax()]
@@ -432,11 +434,10 @@ SAME_MS = 0.1
 
 @dataclass(frozen=True)
 class Processes(CheckedRuns):
-    """What five replicas and their clients did as real processes in virtual time, and what the simulator says of the
-    same commands.
+    """Five replicas and their clients as real processes in virtual time, beside the simulator with the same commands.
 
-    commands : case, tier, command, region, ms, commit_ms, is_fast, of those sent after settling. minima, fidelity : as
-    of Runs, of the processes. why : there are none.
+    commands : case, tier, command, region, ms, commit_ms, is_fast, of those sent after settling. minima, fidelity : the
+    same tables as in Runs, of the processes. why : the reason where there are none.
     """
 
     commands: pd.DataFrame
@@ -446,8 +447,8 @@ class Processes(CheckedRuns):
 
     @property
     def summary(self) -> pd.DataFrame:
-        """A row a case and tier: commands, mean_ms, p99_ms, conflicts (%); within: share of commands (%) that take as
-        long on both tiers, to SAME_MS."""
+        """A row for each case and tier: commands, mean_ms, p99_ms, conflicts (%); within: share of commands (%) that
+        take as long on both tiers, to SAME_MS."""
         rows = []
         for name, of_case in self.commands.groupby("case", sort=False):
             both = of_case.pivot(index="command", columns="tier", values="ms")
@@ -460,13 +461,14 @@ class Processes(CheckedRuns):
 
 
 def checks(runs: Runs, processes: Processes) -> pd.DataFrame:
-    """The trust table of the simulated runs and, where there are any, of the processes."""
+    """Return the trust table of the simulated runs and, where there are any, of the processes."""
     return trust_by_tier({"simulated": runs, "virtual": processes})
 
 
 def measure_processes(seed: int, tier: str, progress: Progress = iter) -> Processes:
-    """Every scheme without load, and Multi-Paxos and some cells at a light one, over real sockets; a shorter stream of
-    commands where another tier is the notebook's, and nothing, with the reason, where there is no such kernel."""
+    """Measure every scheme without load, and Multi-Paxos and some cells at a light one, over real sockets; a shorter
+    stream of commands where another tier is the notebook's, and nothing, with the reason, where there is no such
+    kernel."""
     settle_s, stop_s = 0.5, 2.5 if tier == "virtual" else 1.0
     cells = {"Multi-Paxos": Case("multi-paxos")} | dict(grid_case(*cell) for cell in PROCESS_CELLS)
     idle = _without_load(1.0)
@@ -497,7 +499,8 @@ def measure_processes(seed: int, tier: str, progress: Progress = iter) -> Proces
 
 
 def class_cases(scale: Scale, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter) -> pd.DataFrame:
-    """Three replicas (OR, EU, VA), a closed loop, clients of one region or of all three; and clients without a cap.
+    """Return three replicas (OR, EU, VA), a closed loop, clients of one region or of all three; and clients without a
+    cap.
 
     Returns case, protocol, region, mean_ms, p99_ms, conflicts, per_second, busiest (share of a processor).
     """
@@ -524,7 +527,8 @@ def class_cases(scale: Scale, seed: int, *, setting: Setting = PRINTED, progress
 
 
 def hottest_key(theta: float, keys: int = 10**9) -> dict[str, float]:
-    """Share of commands (%) on the most popular key: by Zipf's law, and of the numbers that Gray's generator gives.
+    """Compute the share of commands (%) on the most popular key: by Zipf's law, and of the numbers that Gray's
+    generator gives.
 
     At theta 1 the generator gives all but the two most popular commands the number `keys`, which is no key.
     """
@@ -539,7 +543,8 @@ def hottest_key(theta: float, keys: int = 10**9) -> dict[str, float]:
 def vary_leader(
     runs: Runs, scale: Scale, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter
 ) -> pd.DataFrame:
-    """Multi-Paxos led from each region, and EPaxos at theta 0.9 with half writes: scheme, mean_ms, p99_ms (of all)."""
+    """Measure Multi-Paxos led from each region, and EPaxos at theta 0.9 with half writes: scheme, mean_ms, p99_ms (of
+    all)."""
 
     def run_one(leader: str) -> tuple:
         rows = _run(Case("multi-paxos", leader=leader), setting, scale, seed)["latencies"].set_index("region")
@@ -559,7 +564,8 @@ def vary_clocks(
     setting: Setting = PRINTED,
     progress: Progress = iter,
 ) -> pd.DataFrame:
-    """TOQ over clocks that are up to so far apart, in the hottest cell: toq, apart_ms, conflicts, mean_ms, p99_ms."""
+    """Measure TOQ over clocks that are up to so far apart, in the hottest cell: toq, apart_ms, conflicts, mean_ms,
+    p99_ms."""
 
     def run_one(toq: str, apart: float) -> tuple:
         case = Case("epaxos", *HOTTEST, toq=toq, clock_error_ms=apart)
@@ -579,7 +585,7 @@ SHADES = ("#0072B2", "#D55E00")  # below and above Multi-Paxos
 
 
 def draw_idea() -> Figure:
-    """One command from Japan: who waits for whom in Multi-Paxos, in EPaxos, and in EPaxos after a conflict."""
+    """Draw one command from Japan, and who waits for whom in Multi-Paxos, in EPaxos, and in EPaxos after a conflict."""
     trips = pd.DataFrame(round_trips(), REGIONS, REGIONS)
     near = sorted(trips["JP"].drop("JP"))[1]
     steps = {
@@ -600,7 +606,7 @@ def draw_idea() -> Figure:
 
 
 def draw_network() -> Figure:
-    """Round trips between the five regions (ms)."""
+    """Draw the round trips between the five regions (ms)."""
     trips = np.array(round_trips())
     figure, axis = new_figure("Round trips between regions (ms)", "", "")
     axis.imshow(trips, cmap="Blues", vmin=0, vmax=300)
@@ -613,7 +619,7 @@ def draw_network() -> Figure:
 
 
 def draw_minima(runs: Runs) -> Figure:
-    """Least latencies by region, published in grey behind ours."""
+    """Draw the least latencies by region, published in grey behind ours."""
     figure, axis = new_figure("Least execution latency", "", "ms")
     for i, (name, published) in enumerate(PUBLISHED_MINIMA.items()):
         at = np.arange(len(REGIONS)) + 0.27 * (i - 1)
@@ -626,7 +632,8 @@ def draw_minima(runs: Runs) -> Figure:
 
 
 def draw_heat_maps(runs: Runs) -> Figure:
-    """Fig. 7: EPaxos over Multi-Paxos by skew and share of writes, a column a region; mean above, 99th below."""
+    """Draw Fig. 7: EPaxos over Multi-Paxos by skew and share of writes, a column for each region; mean above, 99th
+    below."""
     import matplotlib.pyplot as plt
 
     table = ratios(runs)
@@ -660,7 +667,8 @@ def draw_heat_maps(runs: Runs) -> Figure:
 
 
 def draw_conflicts(runs: Runs) -> Figure:
-    """Conflicts against the 99th percentile's ratio: every cell and region, and the 1 % of the claim in grey."""
+    """Draw the conflicts against the 99th percentile's ratio: every cell and region, and the 1 % of the claim in
+    grey."""
     table = ratios(runs).groupby(["region", "theta", "writes"], as_index=False)[["p99", "conflicts"]].mean()
     title = "How many conflicts can the 99th percentile bear?"
     figure, axis = new_figure(
@@ -678,7 +686,8 @@ def draw_conflicts(runs: Runs) -> Figure:
 
 
 def draw_tails(runs: Runs, theta: float = 0.99, writes: float = 1.0) -> Figure:
-    """How many commands take longer, by region: the authors' kind of picture; percentiles of the first repetition."""
+    """Draw the share of commands that take longer than a time, by region, in the authors' kind of picture. Percentiles
+    are of the first repetition."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, len(REGIONS), figsize=(12.8, 3.6), layout="constrained", sharey=True, sharex=True)
@@ -703,7 +712,8 @@ def draw_tails(runs: Runs, theta: float = 0.99, writes: float = 1.0) -> Figure:
 
 
 def draw_processes(processes: Processes) -> Figure:
-    """How many commands take longer: real processes (solid) and the simulator (dashed), a panel a case."""
+    """Draw the share of commands that take longer than a time: real processes (solid) and the simulator (dashed), in a
+    panel for each case."""
     names = ["Multi-Paxos", *(grid_case(*cell)[0] for cell in PROCESS_CELLS)]
     figure, axes = new_figure("Real processes in virtual time", "", "", columns=len(names), log_y=True)
     figure.set_size_inches(12.8, 3.6)
@@ -723,7 +733,7 @@ def draw_processes(processes: Processes) -> Figure:
 
 
 def draw_toq(runs: Runs) -> Figure:
-    """Conflicts and mean latency with TOQ, relative to EPaxos without; what is published in grey."""
+    """Draw the conflicts and mean latency with TOQ, relative to EPaxos without; what is published in grey."""
     figure, axes = new_figure("Timestamp-ordered queueing", "", "", columns=2)
     each = runs.latencies[runs.latencies.region == "all"].groupby("case")[["conflicts", "mean_ms"]].mean()
     shown = [("quorum", {}), ("union", {}), ("quorum", {"clock_error_ms": CLOCKS_APART_MS})]
@@ -751,7 +761,8 @@ def draw_toq(runs: Runs) -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """The 99th percentile over Multi-Paxos's, by region: hottest cell, own keys, no chain fix, leader elsewhere."""
+    """Draw the 99th percentile over Multi-Paxos's, by region: hottest cell, own keys, no chain fix, leader
+    elsewhere."""
     mean = runs.latencies.groupby(["case", "region"]).p99_ms.mean()
     lines = {
         "theta 0.99, only writes": (grid_case(*HOTTEST)[0], "Multi-Paxos"),
@@ -775,7 +786,7 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def draw_leader(table: pd.DataFrame) -> Figure:
-    """Mean and 99th percentile of all commands by where Multi-Paxos is led from, and EPaxos."""
+    """Draw the mean and 99th percentile of all commands by where Multi-Paxos is led from, and EPaxos."""
     figure, axis = new_figure("Where to put the leader", "", "execution latency of all regions' commands (ms)")
     for k, (column, label) in enumerate((("mean_ms", "mean"), ("p99_ms", "99th percentile"))):
         bars = axis.bar(np.arange(len(table)) + 0.4 * k - 0.2, table[column], 0.38, color=SHADES[k], label=label)
@@ -786,7 +797,7 @@ def draw_leader(table: pd.DataFrame) -> Figure:
 
 
 def draw_clocks(table: pd.DataFrame) -> Figure:
-    """Conflicts and mean latency over how far clocks are apart."""
+    """Draw the conflicts and mean latency over how far clocks are apart."""
     figure, axes = new_figure("How good must clocks be?", "clocks up to so far apart (ms)", "", columns=2)
     plain = table[table.toq == "none"].iloc[0]
     for axis, column, label, factor in (
@@ -809,7 +820,7 @@ def draw_clocks(table: pd.DataFrame) -> Figure:
 
 
 def explore(seconds: float = 2.0) -> object:
-    """Sliders for skew and writes, menus for TOQ and the leader; mean and 99th percentile by region."""
+    """Show sliders for skew and writes, menus for TOQ and the leader; mean and 99th percentile by region."""
     import ipywidgets as widgets
     from IPython.display import display
 

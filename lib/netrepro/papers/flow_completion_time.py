@@ -75,7 +75,7 @@ class Setting:
 
     @property
     def buffer_packets(self) -> int:
-        """Of the bottleneck."""
+        """The buffer of the bottleneck."""
         return max(10, round(self.buffer_share * self.packets_per_s * self.round_trip_ms / 1e3))
 
     @property
@@ -91,11 +91,11 @@ PRINTED = Setting()
 
 
 def slow_start_s(packets: np.ndarray | float, setting: Setting = PRINTED) -> Any:
-    """What TCP needs without loss or queue: (log2(L / W + 1) + 1/2) round trips and the link's own time, for a first
-    window of W packets.
+    """Compute the time that TCP needs without loss or queue: (log2(L / W + 1) + 1/2) round trips and the link's own
+    time, for a first window of W packets.
 
-    A round trip for the handshake; windows W, 2W, 4W, ... a round trip each, n of which carry W (2^n - 1) packets; half
-    a round trip for the last one to arrive. Section 2, with W = 1.
+    There is a round trip for the handshake. Windows W, 2W, 4W, ... take a round trip each, and n of them carry W (2^n -
+    1) packets. The last one takes half a round trip to arrive. Section 2 has W = 1.
     """
     windows = np.log2(np.asarray(packets) / setting.initial_window_segments + 1)
     rounds = np.maximum(windows, 1.0) + 0.5
@@ -103,15 +103,14 @@ def slow_start_s(packets: np.ndarray | float, setting: Setting = PRINTED) -> Any
 
 
 def processor_sharing_s(packets: np.ndarray | float, setting: Setting = PRINTED) -> Any:
-    """Handshake and way, one and a half round trips, and the mean time in M/G/1 processor sharing, L / (C (1 - load)),
-    which no more of the sizes' distribution enters than its mean. Section 2.
-    """
+    """Compute the handshake and way, one and a half round trips, and the mean time in M/G/1 processor sharing, L / (C
+    (1 - load)). No more of the sizes' distribution enters than its mean. Section 2."""
     sharing = np.asarray(packets) / (setting.packets_per_s * (1 - setting.load))
     return 1.5 * setting.round_trip_ms * 1e-3 + sharing
 
 
 def share_processor(starts_s: Sequence[float] | np.ndarray, work_s: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Processor sharing of these very flows, exactly: how long each stays, shape (flows,).
+    """Compute exactly how long each of these flows stays in processor sharing. Shape (flows,).
 
     work_s : what each would take alone. starts_s ascend. Everybody present has had the same since any moment; a flow
     leaves when the common share has grown by its work, so one heap of those values is all.
@@ -133,7 +132,7 @@ def share_processor(starts_s: Sequence[float] | np.ndarray, work_s: Sequence[flo
 
 
 def flow_sizes(setting: Setting = PRINTED) -> FlowSizeDistribution:
-    """Pareto sizes (bytes) of the wanted shape and mean, cut off at the greatest size."""
+    """Return the distribution of Pareto sizes (bytes) with the wanted shape and mean, cut off at the greatest size."""
     return _flow_sizes(setting.mean_packets, setting.shape, setting.longest_packets)
 
 
@@ -154,7 +153,8 @@ def _flow_sizes(mean: float, shape: float, longest: float) -> FlowSizeDistributi
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Poisson flows over one bottleneck: what any tier runs. Flows start during the first three quarters."""
+    """Make the experiment that every tier runs: Poisson flows over one bottleneck. Flows start during the first three
+    quarters."""
     delay_ms, seconds = setting.round_trip_ms / 2, setting.longer * seconds
     access = Link(
         setting.access_ratio * setting.rate_mbps,
@@ -193,9 +193,9 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def flow_table(found: Measurements, setting: Setting) -> pd.DataFrame:
-    """A row a flow: start_s, packets, completion_s, finished, least_s (alone, and as fast as light) and ideal_s, what
-    processor sharing of the very same flows would take; handshake and way are in all. A flow that does not finish
-    counts with the time that it has had."""
+    """Return a row for each flow: start_s, packets, completion_s, finished, least_s (alone, and as fast as light) and
+    ideal_s, what processor sharing of the very same flows would take; handshake and way are in all. A flow that does
+    not finish counts with the time that it has had."""
     flows = found.flows.sort_values("start_s")
     starts_s, size_bytes = flows["start_s"].to_numpy(), flows["size_bytes"].to_numpy()
     packets, completion_s = np.ceil(size_bytes / SEGMENT_BYTES), flows["completion_ms"].to_numpy() / 1e3
@@ -215,13 +215,13 @@ def flow_table(found: Measurements, setting: Setting) -> pd.DataFrame:
 
 @lru_cache(maxsize=8)
 def _shared_s(starts_s: bytes, work_s: bytes) -> np.ndarray:
-    """`share_processor`, once for the same flows: all cases of a repetition have them."""
+    """Compute `share_processor` once for the same flows, which all cases of a repetition have."""
     return share_processor(np.frombuffer(starts_s).tolist(), np.frombuffer(work_s).tolist())
 
 
 def by_size(flows: pd.DataFrame, per_decade: int = 4) -> pd.DataFrame:
-    """Mean completion by flow size: a row a bin of sizes, of equal ratio, with packets (geometric mean), flows,
-    completion_s, ideal_s, slowdown (ratio of the two)."""
+    """Return the mean completion by flow size: a row for each bin of sizes, of equal ratio, with packets (geometric
+    mean), flows, completion_s, ideal_s, slowdown (ratio of the two)."""
     # Edges between whole numbers of packets.
     place = np.floor(np.log10(flows["packets"] - 0.5) * per_decade).rename("bin")
     grouped = flows.assign(log=np.log(flows["packets"])).groupby(place)
@@ -231,16 +231,16 @@ def by_size(flows: pd.DataFrame, per_decade: int = 4) -> pd.DataFrame:
 
 
 def active_flows(flows: pd.DataFrame, times_s: np.ndarray, column: str = "completion_s") -> np.ndarray:
-    """How many flows are under way at each time, by how long each is (`column`)."""
+    """Count the flows under way at each time. `column` is how long each flow lasts."""
     starts, ends = np.sort(flows["start_s"]), np.sort(flows["start_s"] + flows[column])
     return np.searchsorted(starts, times_s, "right") - np.searchsorted(ends, times_s, "right")
 
 
 def read(found: Measurements, setting: Setting) -> Reading:
-    """Mean completion of small, large and all flows and in processor sharing (ms); the mean over flows of their
-    slowdown against it, the share of flows that take ten times as long, the slowdown of the worst size; drops, the mean
-    queue; tables: sizes (as by_size), and active (time_s, flows and, in processor sharing, ideal_flows under way,
-    queue_packets)."""
+    """Read the mean completion of small, large and all flows and in processor sharing (ms); the mean over flows of
+    their slowdown against it, the share of flows that take ten times as long, the slowdown of the worst size; drops,
+    the mean queue; tables: sizes (as by_size), and active (time_s, flows and, in processor sharing, ideal_flows under
+    way, queue_packets)."""
     flows = flow_table(found, setting)
     small, sizes = flows["packets"] <= SMALL_PACKETS, by_size(flows)
     queue, ratio = found.queues, flows["completion_s"] / flows["ideal_s"]
@@ -273,7 +273,7 @@ def read(found: Measurements, setting: Setting) -> Reading:
 
 
 def answer(runs: Runs) -> str:
-    """The question answered in one sentence, with this run's numbers."""
+    """Answer the question in one sentence, with this run's numbers."""
     table = runs.summary(SIMULATED)
     tcp, rcp = table.loc["TCP"], table.loc["RCP"]
     return (
@@ -287,7 +287,7 @@ def answer(runs: Runs) -> str:
 
 
 def draw_idea() -> Figure:
-    """Round trips that a flow takes at least, on a link so fast that sending costs no time."""
+    """Draw the round trips that a flow takes at least, on a link so fast that sending costs no time."""
     figure, axis = new_figure("Round trips, on a link of any rate", "flow (packets)", "round trips (count)", log_x=True)
     packets = np.geomspace(1, 1e4, 200)
     slow_start = np.log2(packets + 1) + 0.5
@@ -299,12 +299,12 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """Many flows over one long link."""
+    """Draw many flows over one long link."""
     return drawing.draw_network(experiment(setting, 0.01, 1), "Flows come and go; one long link carries them all")
 
 
 def draw_completion(runs: Runs) -> Figure:
-    """Mean completion time over flow size, and the two closed forms (Fig. 1)."""
+    """Draw the mean completion time over flow size, and the two closed forms (Fig. 1)."""
     figure = _over_size("Completion time by flow size", runs, ("TCP", "RCP"), "completion_s", "mean completion (s)")
     sizes = runs.table("sizes", "TCP", SIMULATED)["packets"]
     x, axis = np.geomspace(sizes.min(), sizes.max(), 200), figure.axes[0]
@@ -316,7 +316,8 @@ def draw_completion(runs: Runs) -> Figure:
 
 
 def draw_slowdown(runs: Runs) -> Figure:
-    """How much longer than in processor sharing of the very same flows; dashed: one order of magnitude."""
+    """Draw completion times as multiples of those in processor sharing of the very same flows. Dashed: one order of
+    magnitude."""
     figure = _over_size("Longer than necessary", runs, ("TCP", "RCP"), "slowdown", "completion / processor sharing (1)")
     drawing.draw_published_level(figure.axes[0], 10, "one order of magnitude")
     figure.axes[0].axhline(1, color=LOOKS["processor sharing"].colour)
@@ -325,13 +326,13 @@ def draw_slowdown(runs: Runs) -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """RCP whose routers keep their first, low rate."""
+    """Draw RCP whose routers keep their first, low rate."""
     title = "Broken on purpose: routers that never correct their rate"
     return _over_size(title, runs, ("TCP", "RCP", WITHOUT_FEEDBACK), "completion_s", "mean completion (s)")
 
 
 def _over_size(title: str, runs: Runs, cases: Sequence[str], column: str, label: str) -> Figure:
-    """Points of every repetition; sizes of few flows are faint."""
+    """Draw the points of every repetition. Sizes of few flows are faint."""
     figure, axis = new_figure(title, "flow size (packets)", label, log_x=True, log_y=True)
     for case in cases:
         rows, look = runs.table("sizes", case, SIMULATED), LOOKS[case]
@@ -343,7 +344,7 @@ def _over_size(title: str, runs: Runs, cases: Sequence[str], column: str, label:
 
 
 def draw_active(runs: Runs) -> Figure:
-    """Flows under way over time, and the queue: one repetition."""
+    """Draw flows under way over time, and the queue: one repetition."""
     figure, axes = drawing.panels("Flows under way, and what waits", "time (s)", "", ["", ""])
     for case in ("TCP", "RCP"):
         rows, look = runs.table("active", case, SIMULATED).query("repetition == 0"), LOOKS[case]
@@ -360,7 +361,7 @@ def draw_active(runs: Runs) -> Figure:
 
 
 def draw_tiers(runs: Runs) -> Figure:
-    """TCP's slowdown by size on the slower link, points of a colour a tier."""
+    """Draw TCP's slowdown by size on the slower link, with points of one colour for each tier."""
     figure, axis = new_figure(SLOWER + ", by tier", "flow size (packets)", "completion / processor sharing (1)",
                               log_x=True, log_y=True)  # fmt: skip
     for tier in runs.tiers:
@@ -373,12 +374,12 @@ def draw_tiers(runs: Runs) -> Figure:
 
 
 def draw_trips(runs: Runs) -> Figure:
-    """Mean slowdown over the round trip."""
+    """Draw the mean slowdown over the round trip."""
     return _draw_knob(runs.knobs["trips"], "round_trip_ms", "round trip (ms)")
 
 
 def draw_windows(runs: Runs) -> Figure:
-    """Mean slowdown over TCP's first window."""
+    """Draw the mean slowdown over TCP's first window."""
     return _draw_knob(runs.knobs["windows"], "initial_window_segments", "TCP's first window (packets)")
 
 
@@ -395,13 +396,13 @@ def _draw_knob(table: pd.DataFrame, name: str, label: str) -> Figure:
 
 
 def draw_causes(runs: Runs) -> Figure:
-    """What makes the worst size wait: TCP with one thing changed each."""
+    """Draw what makes the worst size wait: TCP with one change at a time."""
     title, label = "What makes the worst size wait?", "completion / processor sharing at the worst size (1)"
     return drawing.changes_figure(title, runs.knobs["causes"], "worst_slowdown", label)
 
 
 def draw_run(found: Measurements, case: str) -> Figure:
-    """Completion by size of one run, for `explore`."""
+    """Draw the completion by size of one run, for `explore`."""
     figure, axis = new_figure(case, "flow size (packets)", "mean completion (s)", log_x=True, log_y=True)
     mbps = found.experiment.topology.link(*PORT).rate_mbps
     rows = by_size(flow_table(found, replace(PRINTED, rate_mbps=mbps)))

@@ -83,14 +83,14 @@ class Setting:
 
 @lru_cache(maxsize=1)
 def patterns() -> dict[str, tuple[Demand, ...]]:
-    """The 20 traffic patterns of Fig. 8, in its order: (source, destination) of every flow, hosts 0 to 15."""
+    """Return the 20 traffic patterns of Fig. 8, in its order: (source, destination) of every flow, hosts 0 to 15."""
     table = pd.read_csv(data_dir("hedera") / "patterns.csv", comment="#")
     groups = table.groupby("pattern", sort=False)
     return {str(name): tuple(zip(rows.source, rows.destination, strict=True)) for name, rows in groups}
 
 
 def flows_of(setting: Setting, seed: int) -> list[Demand]:
-    """The flows of a setting. Raises NetreproError, with the nearest name, for none of the 20 patterns."""
+    """Return the flows of a setting. Raises NetreproError, with the nearest name, for none of the 20 patterns."""
     if setting.flows_per_host:
         random, count = np.random.default_rng([seed, setting.flows_per_host]), setting.flows_per_host
         return [(h, int((h + 1 + random.integers(HOSTS - 1)) % HOSTS)) for h in range(HOSTS) for _ in range(count)]
@@ -101,7 +101,7 @@ def flows_of(setting: Setting, seed: int) -> list[Demand]:
 
 @lru_cache(maxsize=1)
 def hardware() -> pd.DataFrame:
-    """What Hedera's testbed reached: pattern, and a share of the 16 links for each of COLUMNS_OF_HARDWARE."""
+    """Read what Hedera's testbed reached: pattern, and a share of the 16 links for each of COLUMNS_OF_HARDWARE."""
     table = pd.read_csv(data_dir("hedera") / "hardware.csv", comment="#").set_index("pattern")
     return pd.DataFrame({name: table[column] / 16_000 for name, column in COLUMNS_OF_HARDWARE.items()})
 
@@ -110,10 +110,10 @@ def hardware() -> pd.DataFrame:
 
 
 def estimate_demands(flows: Sequence[Demand]) -> np.ndarray:
-    """What each flow would get in a network without bottlenecks inside, as a share of a host's link.
+    """Estimate what each flow would get in a network without bottlenecks inside, as a share of a host's link.
 
-    Senders share out what they have left among flows that are not limited at their receiver; receivers that are asked
-    for more than a link limit the flows above the fair share; until nothing changes (Hedera, section 4.2).
+    Senders share out what they have left among flows that are not limited at their receiver. Receivers that are asked
+    for more than a link limit the flows above the fair share. Both repeat until nothing changes (Hedera, section 4.2).
     """
     sources, destinations = (np.array(ends) for ends in zip(*flows, strict=True))
     demands, limited = np.zeros(len(flows)), np.zeros(len(flows), dtype=bool)
@@ -140,7 +140,8 @@ def estimate_demands(flows: Sequence[Demand]) -> np.ndarray:
 
 
 def first_fit(topology: Topology, flows: Sequence[Demand]) -> list[tuple[str, ...]]:
-    """Global first fit: each flow takes the first of its paths on which every link has room for its demand.
+    """Place flows by global first fit: each flow takes the first of its paths on which every link has room for its
+    demand.
 
     Returns a path a flow, () for one that fits nowhere and stays with its hash (Hedera, section 4.3).
     """
@@ -160,8 +161,8 @@ def first_fit(topology: Topology, flows: Sequence[Demand]) -> list[tuple[str, ..
 
 
 def annealing(topology: Topology, flows: Sequence[Demand], seed: int, rounds: int = 1000) -> list[tuple[str, ...]]:
-    """Simulated annealing over the core switch that each destination host is reached by; energy is the demand that
-    exceeds the links (Hedera, section 4.4). `rounds` and the cooling (linear, to nothing) are ours.
+    """Anneal the core switch by which each destination host is reached. The energy is the demand that exceeds the links
+    (Hedera, section 4.4). `rounds` and the cooling (linear, to nothing) are ours.
 
     Returns a path a flow.
     """
@@ -210,7 +211,8 @@ _ways = lru_cache(maxsize=1024)(shortest_paths)  # every repetition asks for the
 
 
 def _paths_by_core(paths: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Of a flow's shortest paths the one by each core switch where it leaves the pod, by its neighbour where not."""
+    """Choose one of a flow's shortest paths for each core switch: the path through it where the flow leaves the pod,
+    else the path by the core's neighbour."""
     by_core = {core: path for path in paths for core in CORES if core in path}
     return [by_core.get(core, paths[place // 2 % len(paths)]) for place, core in enumerate(CORES)]
 
@@ -223,7 +225,7 @@ def _names(flow: Demand) -> tuple[str, str]:
 
 
 def experiment(setting: Setting, counted_s: float, seed: int) -> Experiment:
-    """One pattern under one scheme, counted for so long where the setting does not say.
+    """Make the experiment with one pattern under one scheme, counted for so long where the setting does not say.
 
     Raises NetreproError for another scheme than SCHEMES.
     """
@@ -254,19 +256,19 @@ def experiment(setting: Setting, counted_s: float, seed: int) -> Experiment:
 
 
 def only_tree(topology: Topology) -> Topology:
-    """The fat-tree without the cables that a spanning tree rooted at its first core switch blocks."""
+    """Return the fat-tree without the cables that a spanning tree rooted at its first core switch blocks."""
     tree = spanning_tree(topology, CORES[0])
     kept = tuple(cable for cable in topology.cables if tree.has_edge(cable.first, cable.second))
     return Topology(kept, f"spanning tree of {topology.name}")
 
 
 def ports_to_hosts(topology: Topology) -> list[tuple[str, str]]:
-    """(switch, host) of every host."""
+    """Return (switch, host) of every host."""
     return [(next(iter(topology.graph[host])), host) for host in topology.hosts]
 
 
 def goodput_shares(found: Measurements, setting: Setting) -> np.ndarray:
-    """Payload that reached each host while it was counted, as a share of its link's rate; 16 values.
+    """Return the payload that reached each host while it was counted, as a share of its link's rate; 16 values.
 
     Full packets carry 1448 bytes; acknowledgements, which leave by the same ports, carry none.
     """
@@ -278,7 +280,7 @@ def goodput_shares(found: Measurements, setting: Setting) -> np.ndarray:
 
 
 def read(found: Measurements, setting: Setting) -> Reading:
-    """Payload as a share of all 16 links, and of one link the least and the most that a host got."""
+    """Read the payload as a share of all 16 links, and of one link the least and the most that a host got."""
     of_hosts = goodput_shares(found, setting)
     most = float(of_hosts.max())
     within = Check("most that a host got, of its link", most, at_most=PAYLOAD_SHARE * 1.002)
@@ -286,20 +288,22 @@ def read(found: Measurements, setting: Setting) -> Reading:
 
 
 def by_pattern(runs: Runs, tier: str = "") -> pd.DataFrame:
-    """Mean share over repetitions: a row a pattern, in the figure's order, a column a scheme."""
+    """Return the mean share over repetitions: a row for each pattern, in the figure's order, a column for each
+    scheme."""
     rows = runs.values[(runs.values.tier == (tier or runs.tier)) & runs.values.case.isin(ALL)]
     table = rows.pivot_table(index="pattern", columns="how", values="share")
     return table.reindex([name for name in PATTERNS if name in table.index])[list(SCHEMES)]
 
 
 def _follows(shares: pd.Series) -> float:
-    """Correlation with the testbed's "ECMP" of shares by pattern; NaN for less than FEWEST_TO_CORRELATE patterns."""
+    """Return the correlation with the testbed's "ECMP" of shares by pattern; NaN for less than FEWEST_TO_CORRELATE
+    patterns."""
     published = hardware()["spanning tree"].reindex(shares.index)
     return float(shares.corr(published)) if shares.count() >= FEWEST_TO_CORRELATE else float("nan")
 
 
 def answer(runs: Runs) -> str:
-    """The question answered in short, with this run's numbers."""
+    """Answer the question in short, with this run's numbers."""
     table = by_pattern(runs)
     relative = table.div(table["non-blocking"], axis=0).mean()
     names = {"spanning tree": "one tree", "ECMP": "hashing", "first fit": "first fit", "annealing": "annealing"}
@@ -320,66 +324,67 @@ def answer(runs: Runs) -> str:
 
 
 def at_testbeds_rate(runs: Runs) -> str:
-    """What one tree keeps of stride 8 at 1 Gb/s, beside the testbed, in words."""
+    """Say in words what one tree keeps of stride 8 at 1 Gb/s, beside the testbed."""
     shares = runs.numbers(GIGABIT).groupby(["how", "pattern"]).share.mean()
     ours, testbed = (of_switch("stride8", each) for each in (shares, hardware().unstack()))
     return f"At 1 Gb/s one tree keeps {ours:.1%} of stride 8, on the testbed {testbed:.1%}."
 
 
-# Claims. Tables have a row a pattern and a column a scheme, of one repetition.
+# Claims. Tables have a row for each pattern and a column for each scheme, of one repetition.
 
 
 def share_of_switch(how: str, table: pd.DataFrame) -> list[tuple[float, float]]:
-    """The share of the non-blocking switch over the pattern's place in the figure."""
+    """Compute the share of the non-blocking switch over the pattern's place in the figure."""
     shares = table[how] / table["non-blocking"]
     return [(i + 1.0, float(shares[name])) for i, name in enumerate(PATTERNS)]
 
 
 def as_on_hardware(how: str, table: pd.DataFrame) -> float:
-    """Share of the patterns within a tenth of the testbed, each beside its own non-blocking switch."""
+    """Return the share of the patterns within a tenth of the testbed, each beside its own non-blocking switch."""
     testbed = hardware()
     published = testbed["spanning tree"] / testbed["non-blocking"]
     return float(((table[how] / table["non-blocking"] / published[table.index] - 1).abs() <= 0.1).mean())
 
 
 def kept(how: str, table: pd.DataFrame) -> float:
-    """Of the non-blocking switch, mean over all patterns."""
+    """Compute the share of the non-blocking switch's throughput that is kept, as the mean over all patterns."""
     return float((table[how] / table["non-blocking"]).mean())
 
 
 def filled(how: str, table: pd.DataFrame) -> float:
-    """Of what full packets leave, over the bijective patterns."""
+    """Compute the share that is filled of what full packets leave of the links, as the mean over the bijective
+    patterns."""
     return float(table[how][list(BIJECTIVE)].mean() / PAYLOAD_SHARE)
 
 
 def stride_8_over_1(how: str, shares: pd.Series) -> float:
-    """Shares by scheme and pattern: the longest stride's over the shortest's."""
+    """Divide the longest stride's share by the shortest's. shares : by scheme and pattern."""
     return float(shares[how]["stride8"] / shares[how]["stride1"])
 
 
 def of_switch(pattern: str, shares: pd.Series) -> float:
-    """Shares by scheme and pattern: one tree's over the switch's."""
+    """Divide one tree's share by the switch's. shares : by scheme and pattern."""
     return float(shares["spanning tree"][pattern] / shares["non-blocking"][pattern])
 
 
 def mean_gain(names: Sequence[str], table: pd.DataFrame) -> float:
-    """Of annealing over one tree, in these patterns."""
+    """Compute annealing's throughput over one tree's, as the mean ratio in these patterns."""
     return float((table["annealing"] / table["spanning tree"])[list(names)].mean())
 
 
 def fading(table: pd.DataFrame) -> float:
-    """The gain with four flows a host over that with one."""
+    """Divide the gain with four flows from each host by that with one."""
     return mean_gain(("randx4",), table) / mean_gain(RANDBIJ, table)
 
 
 def fading_to_one_host(few: pd.Series, others: pd.Series, fourfold: pd.Series) -> float:
-    """The same where the four flows all go to one host; shares by scheme and pattern."""
+    """Compute the same where the four flows all go to one host. shares : by scheme and pattern."""
     single = mean_gain(RANDBIJ, pd.concat([few, others]).unstack("how"))
     return mean_gain(RANDBIJ, fourfold.unstack("how")) / single
 
 
 def _over_all(ours: Callable[[pd.DataFrame], Any], control: Callable[[pd.DataFrame], Any] | None = None) -> Evidence:
-    """Evidence out of all patterns and schemes."""
+    """Return evidence out of all patterns and schemes."""
 
     def how(few: pd.Series, others: pd.Series) -> Any:
         return ours(pd.concat([few, others]).unstack("how"))
@@ -391,7 +396,7 @@ def _over_all(ours: Callable[[pd.DataFrame], Any], control: Callable[[pd.DataFra
 
 
 def draw_idea() -> Figure:
-    """The fat-tree of k = 4, and the tree that is left of it when only one path is used."""
+    """Draw the fat-tree of k = 4, and the tree that is left of it when only one path is used."""
     topology = fat_tree(4, Link(1.0, 0.0))  # what its links carry is not drawn
     figure, axis = new_figure("A fat-tree of k = 4, and the tree in it that one path a pair leaves", "", "")
     axis.axis("off")
@@ -413,17 +418,17 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """The network as the experiment has it, with its links' rate, delay and buffer."""
+    """Draw the network as the experiment has it, with its links' rate, delay and buffer."""
     return drawing.draw_network(experiment(setting, 1.0, 1), "Sixteen hosts on a fat-tree of k = 4")
 
 
 def draw_throughput(runs: Runs) -> Figure:
-    """Fig. 8: throughput by pattern, the testbed in grey behind ours."""
+    """Draw Fig. 8: throughput by pattern, the testbed in grey behind ours."""
     return _draw_bars(runs, ("non-blocking", "spanning tree"), "Throughput by pattern, as in Fig. 8")
 
 
 def draw_schedulers(runs: Runs) -> Figure:
-    """The same for hashing and for Hedera's two schedulers."""
+    """Draw the same for hashing and for Hedera's two schedulers."""
     whose = "testbed; which scheduler is which is our guess"
     return _draw_bars(runs, ("ECMP", *SCHEDULED), "Hashing, and Hedera's schedulers", whose)
 
@@ -453,7 +458,7 @@ def _draw_bar(axis: Axes, runs: Runs, how: str, pattern: str, at: float, width: 
 
 
 def draw_which_routing(runs: Runs) -> Figure:
-    """The testbed's "ECMP" against our hash and against one tree, a point a pattern."""
+    """Draw the testbed's "ECMP" against our hash and against one tree, a point for each pattern."""
     table, published = by_pattern(runs), hardware()["spanning tree"]
     few = len(table) < FEWEST_TO_CORRELATE
     figure, axis = new_figure('What was the testbed\'s "ECMP"?', 'testbed, "ECMP" (share of 16 links)', "ours (share)")
@@ -468,8 +473,8 @@ def draw_which_routing(runs: Runs) -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """Left: where no flow has a choice of paths, no scheme can be better than another. Right: what annealing gains over
-    one tree, with one flow a host, with four to one other, and with four to several."""
+    """Draw two controls. Left: where no flow has a choice of paths, no scheme can be better than another. Right: what
+    annealing gains over one tree, with one flow from each host, with four to one other, and with four to several."""
     names = ("Stride 1 and stride 8 under every scheme", "One flow a host, and four")
     figure, (left, right) = drawing.panels("Broken on purpose", "", "", names)
     for i, how in enumerate(SCHEMES):
@@ -493,7 +498,8 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def draw_flows(runs: Runs) -> Figure:
-    """Throughput over flows a host, and what a scheduler gains over hashing with the same flows."""
+    """Draw the throughput over the number of flows from each host, and what a scheduler gains over hashing with the
+    same flows."""
     table = runs.knobs["flows"]
     hashed = table[table.how == "ECMP"].set_index(["flows_per_host", "repetition"])["share"]
     places = pd.MultiIndex.from_frame(table[["flows_per_host", "repetition"]])
@@ -512,7 +518,7 @@ def draw_flows(runs: Runs) -> Figure:
 
 
 def draw_run(found: Measurements, case: str) -> Figure:
-    """One run: what each host received."""
+    """Draw one run: what each host received."""
     rate_mbps = found.experiment.topology.link(*ports_to_hosts(found.experiment.topology)[0]).rate_mbps
     shares = goodput_shares(found, Setting(rate_mbps=rate_mbps))
     title = f"{shares.mean():.0%} of all links"

@@ -116,13 +116,14 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def as_kernels_can(setting: Setting) -> Setting:
-    """Without what kernels have not: Linux's own pacing in place of the NIC's, and its own segmentation offload."""
+    """Replace what kernels have not: Linux's own pacing stands in for the NIC's, and its own segmentation offload is
+    used."""
     pacer = "linux" if setting.pacer == "nic" else setting.pacer
     return replace(setting, pacer=pacer, offload_bytes=0)
 
 
 def _queue(setting: Setting) -> Queue:
-    """The queue of every port of the switch; a threshold beyond a small buffer is drawn in to it."""
+    """Return the queue of every port of the switch; a threshold beyond a small buffer is drawn in to it."""
     if setting.queue == "ecn":
         return EcnThreshold(setting.buffer_packets, min(setting.threshold_packets, setting.buffer_packets))
     if setting.queue == "phantom":
@@ -131,7 +132,8 @@ def _queue(setting: Setting) -> Queue:
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Hosts send to another one through s1: long flows a millisecond apart, or requests that come at random."""
+    """Make the experiment in which hosts send to another one through s1: long flows a millisecond apart, or requests
+    that come at random."""
     port = Link(setting.rate_mbps, setting.link_delay_ms, _queue(setting))
     out = NicPacer() if setting.pacer == "nic" else DropTail(packets=1000)
     own = Link(setting.rate_mbps, setting.link_delay_ms, out, offload_bytes=setting.offload_bytes)
@@ -165,7 +167,7 @@ def _requests(setting: Setting, hosts: list[str], seconds: float) -> tuple[Traff
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """One run on the tier; kernels are asked for what they can."""
+    """Measure one run on the tier; kernels are asked for what they can."""
     asked = experiment(setting if tier == SIMULATED else as_kernels_can(setting), seconds, seed)
     if setting.load and setting.open_connections:
         return read(over_open_connections(asked, setting.open_connections), setting)
@@ -174,13 +176,13 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Why the tier cannot run it beyond what the kernel refuses, or ""."""
+    """Say why the tier cannot run it beyond what the kernel refuses, or ""."""
     kept_open = setting.load and setting.open_connections and tier != SIMULATED
     return "a kernel's requests open a connection each" if kept_open else ""
 
 
 def over_open_connections(asked: Experiment, of_each_server: int) -> Measurements:
-    """The simulator with the same requests, from OPENED_S on, over connections that are opened before and stay open.
+    """Simulate the same requests, from OPENED_S on, over connections that are opened before and stay open.
 
     A request takes any that is idle of those of its server, or waits for any one where none is. Sources are those of
     the requests' bytes, and open the connections.
@@ -215,7 +217,7 @@ def over_open_connections(asked: Experiment, of_each_server: int) -> Measurement
 
 
 def read(found: Measurements, setting: Setting) -> Reading:
-    """Waits at the switch (mean, 99th percentile, microseconds; of long flows once settled), payload that arrived
+    """Read waits at the switch (mean, 99th percentile, microseconds; of long flows once settled), payload that arrived
     (Mb/s), and completion times of requests (ms; NaN of long flows)."""
     seconds, flows = found.experiment.duration_s, found.flows
     settled_s = 0.0 if setting.load else SETTLED_SHARE * seconds
@@ -245,7 +247,8 @@ def _percentiles(waits_us: np.ndarray) -> pd.DataFrame:
 
 
 def rule_bounds() -> pd.DataFrame:
-    """What round trip (microseconds) the published numbers allow where a packet counts itself, so that all are marked.
+    """Compute which round trips (microseconds) the published numbers allow where a packet counts itself, so that all
+    packets are marked.
 
     Two flows of at most three segments (two, and one more before the next cut) carry the published 860 Mb/s only where
     it is below the first row; eight of at least two wait no longer than published only where it is above the second.
@@ -257,7 +260,7 @@ def rule_bounds() -> pd.DataFrame:
 
 
 def answer(runs: Runs) -> str:
-    """The paper's question answered in one sentence, with this run's numbers."""
+    """Answer the paper's question in one sentence, with this run's numbers."""
     means = {name: runs.numbers(name).mean(numeric_only=True) for name in ("pq950", "30k")}
     ours, plain = means["pq950"], means["30k"]
     return (
@@ -270,12 +273,12 @@ def answer(runs: Runs) -> str:
 
 
 def replica_table() -> pd.DataFrame:
-    """The replica's own results: load, case, mean_us, p99_us of the wait at the switch."""
+    """Return the replica's own results: load, case, mean_us, p99_us of the wait at the switch."""
     return pd.read_csv(data_dir("hull") / "replica.csv", comment="#")
 
 
 def draw_idea() -> Figure:
-    """A link at 97 % of its rate, whose phantom queue grows while the real one stays empty."""
+    """Draw a link at 97 % of its rate, whose phantom queue grows while the real one stays empty."""
     figure, axis = new_figure("Two queues, one of them imaginary", "time (ms)", "queue (packets)")
     time_ms = np.linspace(0, 3, 300)
     sent, packet_ms = np.where(time_ms < 1.5, 0.97, 0.9), FULL_PACKET_BYTES * 8e-6
@@ -291,13 +294,13 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """Two senders and a receiver on one switch."""
+    """Draw two senders and a receiver on one switch."""
     asked = experiment(STUDY.case("pq950", setting), 1.0, 1)
     return drawing.draw_network(asked, "Long flows meet at one port")
 
 
 def draw_static(runs: Runs) -> Figure:
-    """Mean wait and goodput of two long flows, each scheme beside what was published."""
+    """Draw the mean wait and goodput of two long flows, each scheme beside what was published."""
     figure, axes = drawing.panels("Two long flows", "", "", ["wait at the switch", "goodput"])
     names = list(PUBLISHED_US)
     for axis, column in zip(axes, ("mean_us", "goodput_mbps"), strict=True):
@@ -310,7 +313,8 @@ def draw_static(runs: Runs) -> Figure:
 
 
 def draw_static_flows(runs: Runs) -> Figure:
-    """Mean wait and goodput over the number of long flows, as far as was published; dashed: other tiers, beside."""
+    """Draw the mean wait and goodput over the number of long flows, as far as was published; dashed: other tiers,
+    beside."""
     table = _static(runs, runs.tier)
     figure = _lines("Two to eight long flows", table, ("flows", "flows that last"), WAIT_AND_GOODPUT)
     for tier in runs.tiers:
@@ -329,7 +333,7 @@ def _static(runs: Runs, tier: str) -> pd.DataFrame:
 
 
 def draw_controls(runs: Runs) -> Figure:
-    """Distribution of the wait at the switch, with the mechanisms and without one of them each."""
+    """Draw the distribution of the wait at the switch, with the mechanisms and without one of them each."""
     figure, axis = new_figure("Broken on purpose", "wait at the switch (µs)", "share of packets")
     names = ("pq950", "pq950, no pacer", "pq950, linux pacing", "pq950, counts itself", "pq950, gamma 1", "30k")
     for name, colour in zip(names, CURVES, strict=False):
@@ -343,12 +347,12 @@ def draw_controls(runs: Runs) -> Figure:
 
 
 def draw_dynamic(runs: Runs) -> Figure:
-    """Over the load: the switch's 99th percentile, small requests' and large ones'."""
+    """Draw the switch's 99th percentile, small requests' and large ones', over the load."""
     return _over_load(runs, "dynamic", "Requests of 1 KB and 10 MB")
 
 
 def draw_replica(runs: Runs) -> Figure:
-    """The same in the replica's network, beside its own percentiles (hollow)."""
+    """Draw the same in the replica's network, beside its own percentiles (hollow)."""
     figure = _over_load(runs, "replica", "The replica's network")
     for name, rows in replica_table().groupby("case"):
         figure.axes[0].plot(rows.load, rows.p99_us, "o", mfc="none", color=COLOURS[str(name)], markersize=8)
@@ -378,8 +382,8 @@ def _requests_figure(title: str, table: pd.DataFrame) -> Figure:
 
 
 def _lines(title: str, table: pd.DataFrame, x: tuple[str, str], columns: dict[str, str]) -> Figure:
-    """A panel a column: means over x, a curve a case, every run a faint point. (Intervals of few runs reach below zero,
-    where a logarithmic axis has no room.)"""
+    """Draw a panel for each column: means over x, a curve for each case, every run a faint point. (Intervals of few
+    runs reach below zero, where a logarithmic axis has no room.)"""
     figure, axes = drawing.panels(title, x[1], "", [""] * len(columns))
     figure.set_size_inches(4.4 * len(columns), 4.0)
     for axis, (column, said) in zip(axes, columns.items(), strict=True):
@@ -410,14 +414,14 @@ WAIT_AND_GOODPUT = {"mean_us": "mean wait at the switch (µs)", "goodput_mbps": 
 
 
 def draw_connections(runs: Runs) -> Figure:
-    """Requests that open a connection each, and (dashed) over connections that stay open."""
+    """Draw requests that open a connection each, and (dashed) over connections that stay open."""
     return _requests_figure(
         "Requests over connections of their own, and over ones kept open", runs.knobs["connections"]
     )
 
 
 def draw_flows(runs: Runs) -> Figure:
-    """Latency and goodput over the number of flows, beyond the published 8."""
+    """Draw the latency and goodput over the number of flows, beyond the published 8."""
     figure = _knob_figure(runs, "flows", "More flows through one port", ("flows", "flows that last"))
     _draw_published_pq(figure.axes[0])
     return figure
@@ -429,12 +433,12 @@ def _draw_published_pq(axis: Axes) -> None:
 
 
 def draw_delay(runs: Runs) -> Figure:
-    """The phantom queue over the delay of a link: a window is two segments at least."""
+    """Draw the phantom queue over the delay of a link: a window is two segments at least."""
     return _knob_figure(runs, "delay", "Round trip against the smallest window", ("link_delay_ms", "link delay (ms)"))
 
 
 def draw_rate(runs: Runs) -> Figure:
-    """A faster port, with the thresholds of 1 Gb/s and with ten times as much."""
+    """Draw a faster port, with the thresholds of 1 Gb/s and with ten times as much."""
     return _knob_figure(runs, "rate", "At 10 Gb/s", ("rate_mbps", "port (Mb/s)"))
 
 
@@ -449,7 +453,7 @@ def _knob_figure(runs: Runs, knob: str, title: str, x: tuple[str, str]) -> Figur
 
 
 def draw_run(found: Reading, case: str) -> Figure:
-    """One run's waits."""
+    """Draw one run's waits."""
     title = f"{case}: mean {found['mean_us']:.1f} µs, {found['goodput_mbps']:.0f} Mb/s"
     figure, axis = new_figure(title, "wait at the switch (µs)", "share of packets")
     axis.plot(found["waits"].wait_us, found["waits"].share)
@@ -457,7 +461,7 @@ def draw_run(found: Reading, case: str) -> Figure:
 
 
 def _mean_change(ours: pd.Series, baseline: pd.Series) -> float:
-    """Mean over the loads of ours / baseline."""
+    """Compute the mean over the loads of ours / baseline."""
     return float((ours / baseline).mean())
 
 

@@ -59,13 +59,13 @@ class Setting:
 
     @property
     def ideal_block_ms(self) -> float:
-        """How long the client's link is busy with one block of full packets."""
+        """The time that one block of full packets keeps the client's link busy."""
         return self.block_bytes / 1448 * FULL_PACKET_BYTES * 8 / (self.rate_mbps * 1e3)
 
 
 def experiment(setting: Setting, _: float, seed: int) -> Experiment:
-    """Blocks over connections opened beforehand, each asked for when the one before is complete. It lasts as long as
-    blocks of 64 timeouts would.
+    """Make the experiment: blocks over connections opened beforehand, each asked for when the one before is complete.
+    It lasts as long as blocks of 64 timeouts would.
 
     Raises NetreproError for fewer servers than 1, or a block with less than a byte for each.
     """
@@ -103,18 +103,18 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
 
 
 def block_times(found: Measurements) -> pd.DataFrame:
-    """A row a block that was asked for: asked_s, complete_s (the client has its last byte; NaN if never)."""
+    """Return a row for each block that was asked for: asked_s, complete_s (the client has its last byte; NaN if
+    never)."""
     moments = found.requests.pivot(index="request", columns="server", values=["asked_s", "answered_s"])
     complete_s = moments["answered_s"].max(axis=1, skipna=False)
     return pd.DataFrame({"asked_s": moments["asked_s"].min(axis=1), "complete_s": complete_s})
 
 
 def read(found: Measurements, setting: Setting) -> Reading:
-    """goodput_mbps (all bytes over all time; a block that never is complete lasts to the end), goodput_share (of what
-    full packets leave of the link), median_delay_ms (beyond the link's own time), a block's own time in timeouts, and a
-    block: timeouts, packets dropped at the port, packets sent again although nothing was lost (needless). Of a single
-    block its arrivals. Gaps at the port and that all blocks are complete must hold.
-    """
+    """Read goodput_mbps (all bytes over all time; a block that never is complete lasts to the end), goodput_share (of
+    what full packets leave of the link), median_delay_ms (beyond the link's own time), a block's own time in timeouts,
+    and a block: timeouts, packets dropped at the port, packets sent again although nothing was lost (needless). Of a
+    single block its arrivals. Gaps at the port and that all blocks are complete must hold."""
     times = block_times(found)
     times_s = times.complete_s.fillna(found.experiment.duration_s) - times.asked_s
     goodput_mbps = float(found.flows.delivered_bytes.sum() * 8e-6 / times_s.sum())
@@ -134,7 +134,7 @@ def read(found: Measurements, setting: Setting) -> Reading:
 
 
 def arrivals(found: Measurements) -> pd.DataFrame:
-    """The first block: time_ms since it was asked for, and block_share, of packets that have left the port."""
+    """Read the first block: time_ms since it was asked for, and block_share, of packets that have left the port."""
     first = found.requests[found.requests.request == 0]
     large = found.packets[found.packets.size_bytes > REQUEST_BYTES]  # no acknowledgements of requests
     packets = large[large.time_s <= first.answered_s.max()]
@@ -143,17 +143,18 @@ def arrivals(found: Measurements) -> pd.DataFrame:
 
 
 def share_after_timeouts(block_in_timeouts: np.ndarray | float, timeouts: int = 1) -> np.ndarray | float:
-    """Share of the goodput that is left when the client's link is idle for `timeouts` minimum timeouts a block."""
+    """Compute the share of the goodput that is left when the client's link is idle for `timeouts` minimum timeouts a
+    block."""
     return block_in_timeouts / (block_in_timeouts + timeouts)
 
 
 def goodput(runs: Runs, column: str = "goodput_mbps") -> pd.DataFrame:
-    """Means of a number read: a row a number of servers, a column a case."""
+    """Return means of a number read: a row for each number of servers, a column for each case."""
     return runs.summary()[column].unstack("case").reindex(columns=[case for case in CASES if runs.has(case)])
 
 
 def answer(runs: Runs) -> str:
-    """The question answered in one sentence, with this run's numbers."""
+    """Answer the question in one sentence, with this run's numbers."""
     table = goodput(runs)
     return (
         f"One of them loses the end of its answer and waits 200 ms, and all wait for it: a block from 32 servers "
@@ -183,7 +184,7 @@ def by_mean_of_many(*names: str) -> Callable[..., list[str]]:
 
 
 def draw_idea() -> Figure:
-    """What a server sees of its packets, and what the client's link does meanwhile; not to scale."""
+    """Draw what a server sees of its packets, and what the client's link does meanwhile. Not to scale."""
     figure, axis = new_figure("One lost end keeps all waiting (not to scale)", "time (arbitrary)", "")
     rows = {"client's link": [(0.3, 3), (9.2, 0.6)], "server 3": [(0, 2.9)], "server 2": [(0, 2.6), (9, 0.5)]}
     rows["server 1"] = [(0, 3)]
@@ -199,14 +200,14 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """Many servers, one switch, one client."""
+    """Draw many servers, one switch, one client."""
     asked = experiment(replace(setting, servers=64), 0.0, 1)
     block = f"{setting.block_bytes / 1e6:g} MB"
     return drawing.draw_network(asked, f"Every server sends its part of {block} at once; one port takes it all")
 
 
 def draw_block(runs: Runs) -> Figure:
-    """How one block arrives, with a long and with a short minimum timeout."""
+    """Draw how one block arrives, with a long and with a short minimum timeout."""
     arrived, label = runs.knobs["one_block_arrivals"], "block that has left the port (share)"
     names = [f"minimum timeout {name}" for name in arrived.case.unique()]
     figure, axes = drawing.panels("One block from 32 servers", "time since the request (ms)", label, names)
@@ -223,14 +224,15 @@ def _over_servers(runs: Runs, title: str, *cases: str) -> Figure:
 
 
 def draw_timeouts(runs: Runs) -> Figure:
-    """Timeouts and drops a block over servers, at a minimum timeout of 200 ms."""
+    """Draw the timeouts and drops in each block over servers, at a minimum timeout of 200 ms."""
     title = f"What a block loses (minimum timeout 200 ms, {runs.tier})"
     columns = {"drops_per_block": "packets dropped (a block)", "timeouts_per_block": "timeouts (a block)"}
     return drawing.sweep_figure(title, runs.numbers("200 ms"), OVER_SERVERS, columns, ticks=TICKS)
 
 
 def draw_block_time(runs: Runs) -> Figure:
-    """Goodput share over the block's own time in timeouts, and what one or three idle timeouts a block leave."""
+    """Draw the goodput share over the block's own time in timeouts, and what one or three idle timeouts a block
+    leave."""
     table, title = runs.knobs["block_time"], "The collapse is deep only where a block is short beside the timeout"
     label = "time of a block at full rate (minimum timeouts)"
     figure, axis = new_figure(title, label, "goodput (share of the link)", log_x=True)
@@ -246,7 +248,7 @@ def draw_block_time(runs: Runs) -> Figure:
 
 
 def draw_run(found: Measurements, case: str) -> Figure:
-    """How the first block of one run arrives."""
+    """Draw how the first block of one run arrives."""
     table, timeouts = arrivals(found), found.flows.timeouts.sum() / len(block_times(found))
     title = f"minimum timeout {case}: {timeouts:.1f} timeouts a block"
     figure, axis = new_figure(title, "time since the request (ms)", "block (share)")

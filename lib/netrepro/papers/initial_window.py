@@ -75,7 +75,7 @@ class Setting:
 
 
 def published(name: str) -> pd.DataFrame:
-    """A table of data/initial_window, by its name without .csv."""
+    """Read a table of data/initial_window, by its name without .csv."""
     return pd.read_csv(data_dir("initial_window") / f"{name}.csv", comment="#")
 
 
@@ -84,8 +84,8 @@ def published(name: str) -> pd.DataFrame:
 
 @lru_cache(maxsize=8)
 def population(setting: Setting, seed: int) -> pd.DataFrame:
-    """A row a client: round_trip_ms, rate_kbps, product_kb (of the two), size_bytes (of a response), loss (on the
-    wire), buffer_bytes. They depend on the seed, and neither on the initial window nor on how it is sent.
+    """Return a row for each client: round_trip_ms, rate_kbps, product_kb (of the two), size_bytes (of a response), loss
+    (on the wire), buffer_bytes. They depend on the seed, and neither on the initial window nor on how it is sent.
 
     Raises NetreproError for an unknown centre or fewer clients than 1.
     """
@@ -117,7 +117,7 @@ def population(setting: Setting, seed: int) -> pd.DataFrame:
 
 
 def _class_clients(setting: Setting) -> pd.DataFrame:
-    """A class project's: a client for each of its round trips, 28 segments at 1.2 Mb/s, nothing lost."""
+    """Return a class project's clients: one for each of its round trips, 28 segments at 1.2 Mb/s, nothing lost."""
     size_bytes = min(28, setting.most_segments) * SEGMENT_BYTES
     round_trips = published("class_gains")["round_trip_ms"].astype(float)
     fixed = {"rate_kbps": 1200.0, "size_bytes": size_bytes, "loss": 0.0, "buffer_bytes": 100 * WIRE_BYTES}
@@ -125,7 +125,7 @@ def _class_clients(setting: Setting) -> pd.DataFrame:
 
 
 def _evenly(drawn: np.ndarray, distribution: Any) -> np.ndarray:
-    """In the order of what was drawn, the middles of as many equal parts of the distribution."""
+    """Replace what was drawn, in its order, by the middles of as many equal parts of the distribution."""
     return distribution.ppf((np.argsort(np.argsort(drawn)) + 0.5) / len(drawn))
 
 
@@ -139,7 +139,7 @@ def _at_least_two_packets(buffer_bytes: np.ndarray) -> np.ndarray:
 
 
 def round_trip_quantile(share: np.ndarray) -> np.ndarray:
-    """The round trip (ms) that a share of the average centre's responses does not exceed (Fig. 5), even in the
+    """Compute the round trip (ms) that a share of the average centre's responses does not exceed (Fig. 5), even in the
     logarithm within a bucket."""
     buckets = published("buckets").query("panel == 'round_trip_ms'")
     ends = np.log([LEAST_ROUND_TRIP_MS, *buckets["upper"].fillna(MOST_ROUND_TRIP_MS)])
@@ -151,20 +151,21 @@ def round_trip_quantile(share: np.ndarray) -> np.ndarray:
 
 
 def rounds(segments: Any, window: float, growth: float = 2.0) -> Any:
-    """Round trips until so many segments are sent, when the window grows by a factor a round (Eq. 1)."""
+    """Count the round trips until so many segments are sent, when the window grows by a factor in each round (Eq.
+    1)."""
     exact = np.log(np.asarray(segments) * (growth - 1) / window + 1) / np.log(growth)
     return np.ceil(exact - 1e-9)
 
 
 def model_ms(size_bytes: Any, window: float, round_trip_ms: Any, rate_kbps: Any, growth: float = 2.0) -> Any:
-    """Eq. 1: rounds times the round trip, and the size at the link's rate. It counts twice what a full link carries
-    while it waits for acknowledgements."""
+    """Compute Eq. 1: rounds times the round trip, and the size at the link's rate. It counts twice what a full link
+    carries while it waits for acknowledgements."""
     segments = np.ceil(np.asarray(size_bytes) / SEGMENT_BYTES)
     return rounds(segments, window, growth) * round_trip_ms + _on_wire_bytes(size_bytes) * 8 / rate_kbps
 
 
 def pipelined_ms(size_bytes: Any, window: float, round_trip_ms: Any, rate_kbps: Any) -> Any:
-    """As model_ms with growth 2, but a round is idle only for what its window leaves of the round trip."""
+    """Compute model_ms with growth 2, but let a round be idle only for what its window leaves of the round trip."""
     segments = np.ceil(np.asarray(size_bytes, dtype=float) / SEGMENT_BYTES)
     packet_ms = WIRE_BYTES * 8 / np.asarray(rate_kbps, dtype=float)
     idle_ms, sent, burst = (
@@ -187,7 +188,8 @@ def _on_wire_bytes(size_bytes: Any) -> Any:
 
 
 def experiment(setting: Setting, _: float, seed: int) -> Experiment:
-    """Servers behind fast links, as many as a client has connections; clients on narrow ones, all at one switch."""
+    """Make the experiment: servers behind fast links, as many as a client has connections; clients on narrow ones, all
+    at one switch."""
     clients, servers = population(setting, seed), tuple(f"h{place + 1}" for place in range(setting.connections))
     fast = Link(10_000, 0.0, HOST_QUEUE)
     cables = [Cable(server, "s1", fast) for server in servers]
@@ -214,15 +216,15 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
 
 
 def latencies(found: Measurements) -> np.ndarray:
-    """How long each client waited for a response (ms; the mean of several), with several connections for the last of
-    them, in the order of the clients; NaN where one never came."""
+    """Measure how long each client waited for a response (ms; the mean of several), in the order of the clients. With
+    several connections the last one counts. NaN where one never came."""
     rows = found.requests.assign(place=found.requests["client"].str[1:].astype(int))
     waits = rows.pivot(index=["place", "request"], columns="server", values="completion_ms").max(axis=1, skipna=False)
     return waits.unstack("request").mean(axis=1, skipna=False).to_numpy()
 
 
 def read(found: Measurements, setting: Setting) -> Reading:
-    """mean_ms and percentiles of latency, model_ms and pipelined_ms (closed forms, means over the same clients),
+    """Read mean_ms and percentiles of latency, model_ms and pipelined_ms (closed forms, means over the same clients),
     resent_percent (of all segments), timeouts a connection; the same means by bucket of Fig. 5."""
     clients, waits = population(setting, found.experiment.seed), latencies(found)
     window, answered = setting.initial_window_segments, np.isfinite(waits)
@@ -246,7 +248,8 @@ QUANTILES = tuple(f"p{percentile:g}" for percentile in PERCENTILES)
 
 
 def in_buckets(table: pd.DataFrame) -> pd.DataFrame:
-    """Means of TIMES by bucket of Fig. 5: panel, upper (of the open bucket: infinity), clients, and they."""
+    """Compute the means of TIMES by bucket of Fig. 5: panel, upper (of the open bucket: infinity), clients, and
+    TIMES."""
     rows = []
     for panel, buckets in published("buckets").groupby("panel", sort=False):
         ends = buckets["upper"].fillna(np.inf).to_numpy()
@@ -261,12 +264,12 @@ def in_buckets(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def gain_ms(latency: pd.Series) -> float:
-    """How much sooner with a window of 10 than of 3 (ms), of a Series over the window."""
+    """Compute how much sooner responses come with a window of 10 than of 3 (ms), from a Series over the window."""
     return float(latency[OLD] - latency[NEW])
 
 
 def gain_percent(latency: pd.Series) -> float:
-    """The same, in % of the latency with 3."""
+    """Compute the same gain, in % of the latency with 3."""
     return 100 * gain_ms(latency) / float(latency[OLD])
 
 
@@ -283,8 +286,8 @@ def rank_windows(latency: pd.Series) -> list[str]:
 
 
 def bucket_gains(buckets: pd.DataFrame, column: str = "mean_ms") -> pd.DataFrame:
-    """Of rows of `buckets` of one case with windows of 3 and 10: panel, upper, gain_ms, gain_percent (means over
-    repetitions where there are several)."""
+    """Compute the gains from rows of `buckets` of one case with windows of 3 and 10: panel, upper, gain_ms,
+    gain_percent (means over repetitions where there are several)."""
     where = ["panel", "upper"]
     times = buckets.groupby([*where, "initial_window_segments"], sort=False)[column].mean().unstack()
     gains = times[OLD] - times[NEW]
@@ -292,13 +295,13 @@ def bucket_gains(buckets: pd.DataFrame, column: str = "mean_ms") -> pd.DataFrame
 
 
 def gain_over_round_trip(buckets: pd.DataFrame) -> list[tuple[float, float]]:
-    """Logarithms of the upper end and of the gain, for round trips up to 1 s."""
+    """Compute logarithms of the upper end and of the gain, for round trips up to 1 s."""
     rows = bucket_gains(buckets).query("panel == 'round_trip_ms' and upper <= 1000").sort_values("upper")
     return list(zip(np.log10(rows.upper).round(3), np.log10(rows.gain_ms.clip(lower=LEAST_GAIN_MS)), strict=True))
 
 
 def answer(runs: Runs) -> str:
-    """The question answered in one sentence, with this run's numbers."""
+    """Answer the question in one sentence, with this run's numbers."""
     table = runs.summary()
     average, slow, maps = table.loc["average"].mean_ms, table.loc["slow"].mean_ms, table.loc["maps"].p99
     return (
@@ -314,7 +317,7 @@ def answer(runs: Runs) -> str:
 
 
 def draw_idea() -> Figure:
-    """Round trips that a response takes, over its size, by initial window (Eq. 1)."""
+    """Draw the round trips that a response takes, over its size, by initial window (Eq. 1)."""
     figure, axis = new_figure("How many round trips a response takes (Eq. 1)", "response (segments)", "count of rounds")
     segments = np.arange(1, 101)
     for colour, window in zip(CURVES, (3, 10, 42), strict=False):
@@ -325,13 +328,13 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """The class project's clients, which are few enough to be seen."""
+    """Draw the class project's clients, which are few enough to be seen."""
     asked = experiment(STUDY.case("class", setting), 0.0, 1)
     return drawing.draw_network(asked, "Every client asks the server over a link of its own (here those of the class)")
 
 
 def draw_clients(setting: Setting, seed: int = 1) -> Figure:
-    """Rate and round trip of the clients of both centres."""
+    """Draw the rate and round trip of the clients of both centres."""
     figure, axes = drawing.panels(
         "The clients: rate and round trip", PANELS["rate_kbps"], PANELS["round_trip_ms"], ("average", "slow")
     )
@@ -344,7 +347,7 @@ def draw_clients(setting: Setting, seed: int = 1) -> Figure:
 
 
 def draw_windows(runs: Runs) -> Figure:
-    """Mean latency over the initial window (Fig. 2), and the closed forms over the same clients."""
+    """Draw the mean latency over the initial window (Fig. 2), and the closed forms over the same clients."""
     figure, axis = new_figure("Mean latency over the initial window (Fig. 2)", WINDOW, "mean latency (ms)", log_x=True)
     points, rows = published("windows"), runs.numbers("average")
     drawing.draw_published_curve(axis, points.initial_window_segments, points.mean_ms)
@@ -362,7 +365,7 @@ def draw_windows(runs: Runs) -> Figure:
 
 
 def draw_percentiles(runs: Runs) -> Figure:
-    """Gain at percentiles of the latency (Table 3), in %."""
+    """Draw the gain at percentiles of the latency (Table 3), in %."""
     figure, axes = drawing.panels(
         "Gain of 10 over 3 segments (Table 3)", "percentile of the latency (%)", "gain (%)", CLIENT_NAMES
     )
@@ -378,7 +381,7 @@ def draw_percentiles(runs: Runs) -> Figure:
 
 
 def draw_buckets(runs: Runs) -> Figure:
-    """Gain by round trip, rate and their product (Fig. 5); means over all repetitions' clients."""
+    """Draw the gain by round trip, rate and their product (Fig. 5); means over all repetitions' clients."""
     figure, axes = drawing.panels("Gain by path, average clients (Fig. 5)", "", "gain (ms)", [""] * 3, log_y=True)
     buckets, points = runs.table("buckets", "average"), published("buckets").dropna(subset="upper")
     for axis, (panel, label) in zip(axes, PANELS.items(), strict=True):
@@ -399,7 +402,7 @@ def draw_buckets(runs: Runs) -> Figure:
 
 
 def draw_retransmissions(runs: Runs) -> Figure:
-    """Share of segments that are sent again (Table 7)."""
+    """Draw the share of segments that are sent again (Table 7)."""
     figure, axes = drawing.panels("Segments sent again (Table 7)", WINDOW, "segments sent again (%)", CLIENT_NAMES)
     for axis, centre in zip(axes, ("average", "slow"), strict=True):
         rows = published("retransmissions").set_index("centre").loc[centre].set_index("initial_window_segments")
@@ -411,8 +414,8 @@ def draw_retransmissions(runs: Runs) -> Figure:
 
 
 def draw_maps(runs: Runs) -> Figure:
-    """How much later pages of ten connections end, at percentiles (Table 8), and those of one; logarithmic beyond ten
-    milliseconds on either side."""
+    """Draw how much later pages of ten connections end, at percentiles (Table 8), and pages of one connection. The axis
+    is logarithmic beyond ten milliseconds on either side."""
     figure, axes = drawing.panels(
         "Slow clients, 10 against 3 segments (Table 8)",
         "percentile of the page's time (%)",
@@ -432,7 +435,7 @@ def draw_maps(runs: Runs) -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """Latency over the window, of responses as they are and of at most three segments."""
+    """Draw the latency over the window, of responses as they are and of at most three segments."""
     figure, axis = new_figure(
         "Broken on purpose: responses of 3 segments at most", WINDOW, "mean latency (ms)", log_x=True
     )
@@ -445,8 +448,8 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def draw_tiers(runs: Runs) -> Figure:
-    """Latency over the window, of closed form and of every tier that was measured: where nothing is lost, where the
-    wire loses, and where four responses share a small buffer."""
+    """Draw the latency over the window, of closed form and of every tier that was measured: where nothing is lost,
+    where the wire loses, and where four responses share a small buffer."""
     figure, axes = drawing.panels("Closed form, simulator, kernel", WINDOW, "mean latency (ms)", HARDER, log_x=True)
     for axis, case in zip(axes, HARDER, strict=True):
         for tier, colour in zip(runs.tiers, CURVES, strict=False):
@@ -464,7 +467,7 @@ def draw_tiers(runs: Runs) -> Figure:
 
 
 def draw_knob(runs: Runs, name: str, title: str, x: tuple[str, str]) -> Figure:
-    """Mean latency and segments sent again over a field, a curve an initial window (and case)."""
+    """Draw the mean latency and segments sent again over a field, a curve for each initial window (and case)."""
     rows = runs.knobs[name]
     label = rows.initial_window_segments.astype(int).astype(str) + " segments"
     rows = rows.assign(curve=label + (", " + rows.case if rows.case.nunique() > 1 else ""))
@@ -473,14 +476,14 @@ def draw_knob(runs: Runs, name: str, title: str, x: tuple[str, str]) -> Figure:
 
 
 def knob_gains(runs: Runs, name: str, x: str) -> pd.DataFrame:
-    """Gains of 10 over 3 segments (%), of the mean and two percentiles, over a field that a knob sweeps."""
+    """Compute gains of 10 over 3 segments (%), of the mean and two percentiles, over a field that a knob sweeps."""
     times = runs.knobs[name].pivot(index=x, columns="initial_window_segments", values=list(GAINS)).dropna()
     gains = {label: 100 * (1 - times[column][NEW] / times[column][OLD]) for column, label in GAINS.items()}
     return pd.DataFrame(gains)
 
 
 def draw_gains(runs: Runs, name: str, title: str, x: tuple[str, str]) -> Figure:
-    """knob_gains, a curve each."""
+    """Draw the gains of knob_gains, with a curve for each."""
     gains = knob_gains(runs, name, x[0])
     figure, axis = new_figure(title, x[1], "gain of 10 over 3 segments (%)")
     for colour, label in zip(CURVES, gains, strict=False):
@@ -492,7 +495,7 @@ def draw_gains(runs: Runs, name: str, title: str, x: tuple[str, str]) -> Figure:
 
 
 def draw_class_reasons(runs: Runs) -> Figure:
-    """A class project's gain in round trips, and that of the same clients here, with several receive windows."""
+    """Draw a class project's gain in round trips, and that of the same clients here, with several receive windows."""
     rows, buckets = published("class_gains"), runs.knobs["class_reasons_buckets"]
     figure, axis = new_figure(
         "28 segments at 1.2 Mb/s: what a class saw", PANELS["round_trip_ms"], "gain (round trips)", log_x=True
@@ -510,7 +513,7 @@ def draw_class_reasons(runs: Runs) -> Figure:
 
 
 def draw_run(found: Measurements, case: str) -> Figure:
-    """One run's latencies as a distribution."""
+    """Draw one run's latencies as a distribution."""
     waits = np.sort(latencies(found))
     figure, axis = new_figure(f"{case}: mean {waits.mean():.0f} ms", "latency (ms)", "share of responses", log_x=True)
     axis.step(waits, np.arange(1, len(waits) + 1) / len(waits), where="post", color=scheme("tcp").colour)

@@ -99,7 +99,7 @@ class Setting:
 
     @property
     def servers(self) -> int:
-        """Of Jellyfish."""
+        """The number of Jellyfish's servers."""
         return round(self.fat_tree_servers * self.server_gain)
 
     @property
@@ -117,14 +117,14 @@ class Setting:
 
 
 def servers_of_switches(switches: int, servers: int) -> list[int]:
-    """How many servers each switch has when they are spread as evenly as can be."""
+    """Compute the number of servers at each switch when they are spread as evenly as can be."""
     return [(i + 1) * servers // switches - i * servers // switches for i in range(switches)]
 
 
 @lru_cache(maxsize=16)  # cases share a network, which remembers its paths
 def same_equipment(kind: str, ports: int, servers: int, link: Link, seed: int) -> Topology:
-    """The switches of a fat-tree: itself, with its own k^3/4 servers; "jellyfish", cabled at random, with servers on
-    all of them; or "edge only", the control, cabled at random, with servers on the fat-tree's edge switches.
+    """Return the switches of a fat-tree: itself, with its own k^3/4 servers; "jellyfish", cabled at random, with
+    servers on all of them; or "edge only", the control, cabled at random, with servers on the fat-tree's edge switches.
 
     Raises NetreproError for another kind, and for more servers than leave ports for the others.
     """
@@ -139,12 +139,12 @@ def same_equipment(kind: str, ports: int, servers: int, link: Link, seed: int) -
 
 
 def network_of(setting: Setting, seed: int) -> Topology:
-    """The network of a setting."""
+    """Return the network of a setting."""
     return same_equipment(setting.network, setting.ports, setting.servers, setting.link, seed)
 
 
 def _fabric(topology: Topology) -> nx.Graph:
-    """The switches in their order, and their cables."""
+    """Return the switches in their order, and their cables."""
     graph = nx.empty_graph(topology.switches)
     graph.add_edges_from(topology.fabric.edges)
     return graph
@@ -155,7 +155,7 @@ def _held(topology: Topology) -> list[int]:
 
 
 def _pairs(graph: nx.Graph, held: Sequence[int]) -> np.ndarray:
-    """How many pairs of servers are so many cables apart: an entry a number of cables."""
+    """Count the pairs of servers at each distance: an entry for each number of cables."""
     hops = shortest_path(nx.to_scipy_sparse_array(graph, weight=None), unweighted=True).astype(int)
     pairs = np.outer(held, held) - np.diag(held)
     return np.bincount(hops.ravel() + 2, pairs.ravel()) / 2
@@ -166,12 +166,12 @@ def _mean(pairs: np.ndarray) -> float:
 
 
 def mean_cables(topology: Topology) -> float:
-    """Between two servers, by a shortest path, their own cables with it."""
+    """Compute the mean number of cables between two servers, by a shortest path, with their own cables."""
     return _mean(_pairs(_fabric(topology), _held(topology)))
 
 
 def permutation(topology: Topology, seed: int) -> Pairs:
-    """Random permutation traffic: every server sends to one other, and hears from one."""
+    """Choose random permutation traffic: every server sends to one other, and hears from one."""
     order = list(topology.hosts)
     Random(seed).shuffle(order)
     return tuple(zip(order, (*order[1:], order[0]), strict=True))
@@ -181,7 +181,7 @@ def permutation(topology: Topology, seed: int) -> Pairs:
 
 
 def measure_full_rate(setting: Setting, seed: int) -> Reading:
-    """The most servers that all send at full rate in `matrices` random permutations, routed at best; by bisection
+    """Find the most servers that all send at full rate in `matrices` random permutations, routed at best, by bisection
     between a quarter and 1.6 times the servers of the fat-tree.
 
     Every number of servers has a network of its own, so that bisection meets a noisy edge: the answer is the number at
@@ -202,7 +202,7 @@ def measure_full_rate(setting: Setting, seed: int) -> Reading:
 
 
 def measure_lengths(setting: Setting, seed: int) -> Reading:
-    """Pairs of servers by their distance (cables), and what optimal routing would give to all alike."""
+    """Count pairs of servers by their distance (cables), and compute what optimal routing would give to all alike."""
     topology = network_of(setting, seed)
     pairs = _pairs(_fabric(topology), _held(topology))
     lengths = pd.DataFrame({"cables": np.arange(len(pairs)), "pairs": pairs.astype(int)}).query("pairs > 0")
@@ -210,7 +210,7 @@ def measure_lengths(setting: Setting, seed: int) -> Reading:
 
 
 def measure_optimum(setting: Setting, seed: int) -> Reading:
-    """The share of its rate that optimal routing gives to everybody; none where the network is too large."""
+    """Compute the share of its rate that optimal routing gives to everybody; none where the network is too large."""
     if setting.switches > LARGEST_PROGRAMME:
         return Reading()
     topology = network_of(setting, seed)
@@ -218,7 +218,7 @@ def measure_optimum(setting: Setting, seed: int) -> Reading:
 
 
 def measure_tree(setting: Setting, seed: int) -> Reading:
-    """Mean distance of servers (cables) when all packets go by one spanning tree."""
+    """Compute the mean distance of servers (cables) when all packets go by one spanning tree."""
     topology = network_of(setting, seed)
     tree = spanning_tree(topology).subgraph(topology.switches)
     held = [_held(topology)[int(switch[1:]) - 1] for switch in tree]
@@ -226,8 +226,8 @@ def measure_tree(setting: Setting, seed: int) -> Reading:
 
 
 def measure_links(setting: Setting, seed: int) -> Reading:
-    """On how many distinct paths of a random permutation each link between switches lies, one direction at a time;
-    ECMP's are at most 8."""
+    """Count on how many distinct paths of a random permutation each link between switches lies, one direction at a
+    time; ECMP's are at most 8."""
     topology = network_of(setting, seed)
     pairs = permutation(topology, seed)
     used = {path[1:-1] for pair in pairs for path in _paths(topology, *pair, setting)}  # servers of two switches share
@@ -244,7 +244,7 @@ def _paths(topology: Topology, source: str, destination: str, setting: Setting) 
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Random permutation traffic in one case: what any tier runs.
+    """Make the experiment that every tier runs: random permutation traffic in one case.
 
     MPTCP's 8 subflows take one of the shortest paths each, in turn; by ECMP, and 8 flows, take theirs by hash.
     Raises NetreproError for an unknown routing or transport.
@@ -274,7 +274,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def measure_packets(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """What each server received, as a share of the payload that full packets leave of its rate."""
+    """Measure what each server received, as a share of the payload that full packets leave of its rate."""
     found = run_experiment(experiment(setting, seconds, seed), tier)
     delivered = found.flows.groupby("label", sort=False)["delivered_bytes"].sum()
     full = setting.link.rate_mbps * 1e6 / 8 * seconds * 1448 / FULL_PACKET_BYTES
@@ -294,25 +294,25 @@ MEASURES = {
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """What one case says on a tier; what is computed is the same on all of them."""
+    """Measure one case on a tier. What is computed is the same on all of them."""
     if setting.what == "packets":
         return measure_packets(setting, seconds, seed, tier)
     return MEASURES[setting.what](setting, seed)
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Why a tier has nothing to run."""
+    """Say why a tier has nothing to run."""
     return "computed without packets: beside it" if tier != SIMULATED and setting.what != "packets" else ""
 
 
 def _tier_of(runs: Runs, case: str) -> str:
-    """The tier that was asked for where it has the case, else the simulator beside it."""
+    """Choose the tier that was asked for where it has the case, else the simulator beside it."""
     return runs.tier if runs.has(case) else SIMULATED
 
 
 def table1(runs: Runs) -> pd.DataFrame:
-    """Table 1: mean share of the rate (%) by network and routing, and by transport; and what optimal routing gives to
-    all alike, NaN where the network is too large for the linear programme."""
+    """Make Table 1: the mean share of the rate (%) by network and routing, and by transport; and what optimal routing
+    gives to all alike, NaN where the network is too large for the linear programme."""
     rows = {}
     for row in REMEMBERED:
         cases = {transport: f"{row}, {transport}" for transport in TRANSPORTS}
@@ -327,7 +327,7 @@ def _optimum(runs: Runs, network: str) -> float:
 
 
 def answer(runs: Runs) -> str:
-    """The question answered in one sentence, with this run's numbers."""
+    """Answer the question in one sentence, with this run's numbers."""
     found = runs.numbers("full rate, jellyfish", SIMULATED)
     gain, table = _largest(found.set_index("ports")["gain"]), table1(runs)["MPTCP"]
     more = 100 * (runs.setting.server_gain - 1)
@@ -340,7 +340,7 @@ def answer(runs: Runs) -> str:
 
 
 def _largest(gain: pd.Series) -> float:
-    """The mean gain on switches with the most ports."""
+    """Return the mean gain on switches with the most ports."""
     return float(gain[gain.index == gain.index.max()].mean())
 
 
@@ -348,12 +348,13 @@ def _largest(gain: pd.Series) -> float:
 
 
 def draw_idea() -> Figure:
-    """Twenty switches of four ports, with the sixteen servers of a fat-tree, cabled by plan and at random."""
+    """Draw twenty switches of four ports, with the sixteen servers of a fat-tree, cabled by plan and at random."""
     return _draw_cabling(NETWORKS[:2], 4, 16, Link(1.0, 0.0), 1)
 
 
 def draw_networks(setting: Setting, seed: int) -> Figure:
-    """A fat-tree, a Jellyfish and the control of the same switches, coloured by how far they are from the first."""
+    """Draw a fat-tree, a Jellyfish and the control of the same switches, coloured by how far they are from the
+    first."""
     return _draw_cabling(NETWORKS, setting.ports, setting.servers, setting.link, seed)
 
 
@@ -378,7 +379,7 @@ def _draw_cabling(kinds: Sequence[str], ports: int, servers: int, link: Link, se
 
 
 def _layers(ports: int) -> dict[str, tuple[float, int]]:
-    """Edge, aggregation and core switches of a fat-tree, below each other."""
+    """Place edge, aggregation and core switches of a fat-tree below each other."""
     of_layer, cores = ports**2 // 2, ports**2 // 4
     layers = [(of_layer, 1.0), (of_layer, 1.0), (cores, of_layer / cores)]
     places = [(at * step, level) for level, (count, step) in enumerate(layers) for at in range(count)]
@@ -386,7 +387,7 @@ def _layers(ports: int) -> dict[str, tuple[float, int]]:
 
 
 def draw_capacity(runs: Runs) -> Figure:
-    """Servers at full rate over those of the fat-tree, by equipment."""
+    """Draw servers at full rate over those of the fat-tree, by equipment."""
     title = "Servers at full rate, optimal routing"
     figure, axis = new_figure(title, "a switch's size (ports)", "servers / those of the fat-tree")
     for network in NETWORKS[1:]:
@@ -401,7 +402,7 @@ def draw_capacity(runs: Runs) -> Figure:
 
 
 def draw_lengths(runs: Runs) -> Figure:
-    """Share of server pairs within so many cables of each other, a curve a network."""
+    """Draw the share of server pairs within so many cables of each other, a curve for each network."""
     figure, axis = new_figure(
         "Path lengths between servers", "distance (cables)", "share of pairs at most so far apart"
     )
@@ -418,8 +419,8 @@ def draw_lengths(runs: Runs) -> Figure:
 
 
 def draw_throughput(runs: Runs) -> Figure:
-    """Table 1 as bars, a panel a tier, with the paper's values as remembered; dashes, where it is known: what optimal
-    routing would give to all alike."""
+    """Draw Table 1 as bars, a panel for each tier, with the paper's values as remembered; dashes, where it is known:
+    what optimal routing would give to all alike."""
     label = "mean of servers (share of the rate, %)"
     figure, axes = drawing.panels("Random permutation traffic (Table 1)", "", label, runs.tiers)
     for axis, tier in zip(axes, runs.tiers, strict=True):
@@ -439,7 +440,7 @@ def draw_throughput(runs: Runs) -> Figure:
 
 
 def draw_diversity(runs: Runs) -> Figure:
-    """Fig. 9: links by the number of distinct paths that they are on, a curve a repetition."""
+    """Draw Fig. 9: links by the number of distinct paths that they are on, a curve for each repetition."""
     title = "Paths over each link of Jellyfish (Fig. 9)"
     figure, axis = new_figure(title, "rank of the link (share)", "distinct paths over it (count)")
     colours = {"8 paths": COLOURS["jellyfish"], "ECMP": scheme("ECMP").colour, "1 path": COLOURS["edge only"]}
@@ -453,7 +454,7 @@ def draw_diversity(runs: Runs) -> Figure:
 
 
 def draw_fairness(runs: Runs) -> Figure:
-    """Every server's share, sorted: MPTCP in both networks, and one flow beside it."""
+    """Draw every server's share, sorted: MPTCP in both networks, and one flow beside it."""
     shown = ("MPTCP", "1 flow")
     figure, axes = drawing.panels("What each server gets", "servers, sorted (share)", "share of its rate", shown)
     for axis, transport in zip(axes, shown, strict=True):
@@ -503,7 +504,8 @@ CONTROLS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def draw_control(runs: Runs) -> Figure:
-    """What is left when one thing is broken: distances, throughput and fairness, controls in their own colour."""
+    """Draw the distances, throughput and fairness that are left when one thing is broken. Controls have a colour of
+    their own."""
     figure, axes = drawing.panels("Broken on purpose", "", "", [""] * len(CONTROLS))
     figure.set_size_inches(14, 4)
     for axis, (label, (reading, bars)) in zip(axes, CONTROLS.items(), strict=True):
@@ -516,14 +518,14 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def draw_paths(runs: Runs) -> Figure:
-    """Mean share and fairness over the number of paths, a curve a transport."""
+    """Draw the mean share and fairness over the number of paths, a curve for each transport."""
     columns = {"share": "share of a server's rate, mean", "jain": "Jain's index (1: all alike)"}
     x = ("paths", "shortest paths (count)")
     return drawing.sweep_figure("How many paths are enough?", runs.knobs["paths"], x, columns, by="case", top=1.05)
 
 
 def draw_servers(runs: Runs) -> Figure:
-    """Optimal share over servers."""
+    """Draw the optimal share over servers."""
     table = runs.knobs["servers"]
     title, y_label = "More servers on the same switches", "share of its rate for everyone"
     figure, axis = new_figure(title, "servers / those of the fat-tree", y_label)
@@ -537,7 +539,7 @@ def draw_servers(runs: Runs) -> Figure:
 
 
 def draw_run(found: Reading, case: str) -> Figure:
-    """One run: every server's share, sorted."""
+    """Draw one run: every server's share, sorted."""
     shares = np.sort(found["servers"]["share"])
     title = f"mean {shares.mean():.2f}, Jain's index {jain(shares):.3f}"
     figure, axis = new_figure(title, "servers, sorted", "share of its rate")

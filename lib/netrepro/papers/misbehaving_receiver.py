@@ -92,19 +92,21 @@ class Setting:
 
     @property
     def sack(self) -> bool:
-        """Whether both ends have SACK."""
+        """True where both ends have SACK."""
         return self.recovery in ("sack", "linux")
 
     @property
     def how_many(self) -> float:
-        """Of what the receiver presses with."""
+        """The number that belongs to the receiver's attack: pieces, copies, or milliseconds between acknowledgements; 0
+        for others."""
         return {"division": self.pieces, "spoofing": self.copies, "optimistic": self.ack_interval_ms}.get(
             self.receiver, 0
         )
 
 
 def receiver_of(setting: Setting) -> Receiver | None:
-    """The receiver that the setting names; None is honest. Raises NetreproError, with the nearest name, for another."""
+    """Return the receiver that the setting names; None is honest. Raises NetreproError, with the nearest name, for
+    another."""
     if setting.receiver not in RECEIVERS:
         raise NetreproError(f"no receiver {setting.receiver!r}", nearest(setting.receiver, RECEIVERS))
     if setting.receiver == "division":
@@ -117,7 +119,8 @@ def receiver_of(setting: Setting) -> Receiver | None:
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """h1 sends to the client behind s2, with `rival` h2 to an honest receiver beside it, both until the end."""
+    """Make the experiment: h1 sends to the client behind s2, with `rival` h2 to an honest receiver beside it, both
+    until the end."""
     spread_ms = setting.round_trip_spread_ms
     round_trip_ms = setting.round_trip_ms + Random(seed).uniform(-spread_ms, spread_ms)
     tcp = Tcp(
@@ -153,8 +156,8 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def arrivals(found: Measurements) -> pd.DataFrame:
-    """Data packets of the first flow as the client sees them: time_ms since its own SYN (had it opened the connection
-    and then asked), and kilobytes so far, with what was sent again."""
+    """Return data packets of the first flow as the client sees them: time_ms since its own SYN (had it opened the
+    connection and then asked), and kilobytes so far, with what was sent again."""
     data = found.packets[(found.packets.size_bytes > NO_DATA_BYTES) & (found.packets.flow == 0)]
     header_bytes = data.size_bytes.max() - SEGMENT_BYTES
     one_way_ms = found.experiment.topology.link(*BOTTLENECK).delay_ms
@@ -163,10 +166,9 @@ def arrivals(found: Measurements) -> pd.DataFrame:
 
 
 def read(found: Measurements, setting: Setting) -> Reading:
-    """Of the document last_data_ms (since the client's SYN; NaN if never complete), segments of the second round and
-    those sent again, packets dropped, timeouts, and the course. With a rival the first flow's share of goodput and of
-    the bottleneck's data packets, goodput_mbps of both, and the same losses.
-    """
+    """Read one run. For a document: last_data_ms (since the client's SYN; NaN if never complete), segments of the
+    second round and those sent again, packets dropped, timeouts, and the course. With a rival: the first flow's share
+    of goodput and of the bottleneck's data packets, goodput_mbps of both, and the same losses."""
     dropped = int(found.links.set_index(["source", "destination"]).dropped_packets.loc[[BOTTLENECK]].sum())
     flow, one_way_ms = found.flows.iloc[0], found.experiment.topology.link(*BOTTLENECK).delay_ms
     if setting.rival:
@@ -195,8 +197,8 @@ def _course(course: pd.DataFrame, round_trip_ms: float) -> Reading:
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """One run: what `read` or, of the virtual kernel, `read_kernel` says. Raises NetreproError as they, and for what a
-    real kernel cannot be."""
+    """Measure one run with `read` or, on the virtual kernel, with `read_kernel`. Raises NetreproError as they do, and
+    for what a real kernel cannot be."""
     if tier == VIRTUAL:
         return read_kernel(setting, seconds, seed)
     found = run_experiment(experiment(setting, seconds, seed), tier)
@@ -204,7 +206,8 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
 
 
 def read_kernel(setting: Setting, seconds: float, seed: int) -> Reading:
-    """What `read` says of a document, from a real Linux sender to a client that is a program; but for dropped packets.
+    """Measure what `read` reads of a document, with a real Linux sender and a client that is a program. Dropped packets
+    are not measured.
 
     Raises NetreproError for what that tier cannot run, as `cannot` says, and for an unknown receiver.
     """
@@ -226,7 +229,7 @@ def read_kernel(setting: Setting, seconds: float, seed: int) -> Reading:
 
 
 def completion_s(packets: pd.DataFrame, size_bytes: int) -> tuple[float, int]:
-    """When all of the document had come (s; NaN if never), and how many of its bytes came in the end.
+    """Find the time when all of the document had come (s; NaN if never), and how many of its bytes came in the end.
 
     packets : time_s, size_bytes, start_bytes; in order of time.
     """
@@ -241,7 +244,7 @@ def completion_s(packets: pd.DataFrame, size_bytes: int) -> tuple[float, int]:
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Why a tier cannot run it, or ""."""
+    """Say why a tier cannot run it, or ""."""
     if tier == VIRTUAL and setting.rival:
         return "two flows at once, of which the client in user space has one only"
     if tier == VIRTUAL and setting.nonce:
@@ -257,20 +260,21 @@ def cannot(setting: Setting, tier: str) -> str:
 
 
 def example_acknowledgements(pieces: int, segment_bytes: int = SEGMENT_BYTES) -> list[int]:
-    """Acknowledgement numbers of a first segment (bytes 1 to segment_bytes) in so many pieces, as in the paper's
+    """Return acknowledgement numbers of a first segment (bytes 1 to segment_bytes) in so many pieces, as in the paper's
     example: pieces of equal length, and the rest with the last."""
     length = segment_bytes // pieces
     return [1 + piece * length for piece in range(1, pieces)] + [1 + segment_bytes]
 
 
 def gains(table: pd.DataFrame) -> pd.DataFrame:
-    """What a receiver gains over an honest one (ms sooner): a row a sender, a column a receiver."""
+    """Compute what a receiver gains over an honest one (ms sooner): a row for each sender and a column for each of the
+    receivers."""
     times = table.pivot_table(index="case", columns="receiver", values="last_data_ms", sort=False)
     return pd.DataFrame({name: times.honest - times[name] for name in RECEIVERS[1:]})
 
 
 def answer(runs: Runs) -> str:
-    """The question answered in one sentence, with this run's numbers."""
+    """Answer the question in one sentence, with this run's numbers."""
     ends = runs.summary().last_data_ms.groupby(level="case", sort=False).first()
     spoofing = "spoofing" if "spoofing" in ends else f"{LINUX}, spoofing"
     whose = "" if spoofing == "spoofing" else " (from Linux of today)"
@@ -284,7 +288,7 @@ def answer(runs: Runs) -> str:
 
 
 def _counted(runs: Runs) -> str:
-    """What the mended sender of the tier counts."""
+    """Name what the mended sender of the tier counts."""
     return "whole segments" if runs.tier == VIRTUAL else "bytes"
 
 
@@ -292,7 +296,7 @@ def _counted(runs: Runs) -> str:
 
 
 def draw_idea() -> Figure:
-    """The paper's example: one segment, acknowledged at once or in three pieces, and the round that follows."""
+    """Draw the paper's example: one segment, acknowledged at once or in three pieces, and the round that follows."""
     figure, axes = drawing.panels("One segment, acknowledged once or in three pieces", "", "", ["honest", "in pieces"])
     for axis, pieces in zip(axes, (1, len(EXAMPLE)), strict=True):
         _draw_ladder(axis, example_acknowledgements(pieces))
@@ -318,13 +322,14 @@ def _draw_ladder(axis: Axes, acknowledgements: list[int]) -> None:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """A sender, a path, a client."""
+    """Draw a sender, a path, a client."""
     asked = experiment(replace(setting, round_trip_spread_ms=0.0), 1.0, 1)
     return drawing.draw_network(asked, "A client fetches a document over a long path")
 
 
 def draw_course(runs: Runs, case: str, title: str) -> Figure:
-    """The time-sequence picture of a receiver beside an honest one; grey: when its last data came as published."""
+    """Draw the time-sequence picture of a receiver beside an honest one. Grey: the published time at which its last
+    data came."""
     figure, axis = new_figure(title, "time since the client's SYN (ms)", "data so far, also sent again (kB)")
     looks = {"honest": (scheme("tcp").colour, "o"), case: (CURVES[6], "s")}
     for name, (colour, marker) in looks.items():
@@ -341,7 +346,7 @@ def draw_course(runs: Runs, case: str, title: str) -> Figure:
 
 
 def draw_growth(runs: Runs) -> Figure:
-    """The second round over the pieces, and the rule 1 + m; control: a sender that counts bytes."""
+    """Draw the second round over the pieces, and the rule 1 + m; control: a sender that counts bytes."""
     figure, axis = new_figure(
         "One segment, acknowledged in m pieces", "pieces m (a segment)", "second round (segments)"
     )
@@ -357,7 +362,7 @@ def draw_growth(runs: Runs) -> Figure:
 
 
 def draw_controls(runs: Runs) -> Figure:
-    """When the last data come, of the sender of 1999 and of one that is mended."""
+    """Draw when the last data come, for the sender of 1999 and for one that is mended."""
     titles = {"bytes counted": "division", "SACK": "spoofing", "nonce": "optimistic", VARIED: "optimistic"}
     figure, axes = drawing.panels("Broken on purpose: senders that are mended", "", "last data (ms)", list(titles))
     for axis, (mended, attack) in zip(axes, titles.items(), strict=True):
@@ -376,14 +381,14 @@ def _on_lines(case: str) -> str:
 
 
 def draw_spoofing(runs: Runs) -> Figure:
-    """Fig. 5; where no sender of 1999 ran, Linux of today without SACK."""
+    """Draw Fig. 5. Where no sender of 1999 ran, it shows Linux of today without SACK."""
     if runs.has("spoofing"):
         return draw_course(runs, "spoofing", "Duplicate-ACK spoofing (Fig. 5)")
     return draw_course(runs, f"{WITHOUT}, spoofing", "Duplicate-ACK spoofing of Linux without SACK (beside Fig. 5)")
 
 
 def draw_linux(runs: Runs) -> Figure:
-    """When the last data come from Linux of today, by receiver: a panel with SACK, and one without."""
+    """Draw when the last data come from Linux of today, by receiver, in a panel with SACK and one without."""
     figure, axes = drawing.panels("Linux of today (CUBIC)", "", "last data (ms)", ["with SACK", "without SACK"])
     colours = dict(zip(RECEIVERS, (scheme("tcp").colour, CURVES[6], CURVES[3], CURVES[2]), strict=True))
     for axis, start in zip(axes, (LINUX, WITHOUT), strict=True):
@@ -394,13 +399,14 @@ def draw_linux(runs: Runs) -> Figure:
 
 
 def draw_buffer(runs: Runs) -> Figure:
-    """When the last data come over the bottleneck's buffer; published is none of it."""
+    """Draw when the last data come over the bottleneck's buffer. None of it is published."""
     title, over = "Whose buffer holds the burst?", ("buffer_packets", "buffer of the bottleneck (packets)")
     return drawing.sweep_figure(title, runs.knobs["buffer"], over, {"last_data_ms": "last data (ms)"}, by="case")
 
 
 def draw_interval(runs: Runs) -> Figure:
-    """Last data over the interval of optimistic acknowledgements, by round trip; dashed: an honest receiver."""
+    """Draw the last data over the interval of optimistic acknowledgements, by round trip; dashed: an honest
+    receiver."""
     table = runs.knobs["interval"]
     optimistic, honest = (table[table.case == name] for name in ("optimistic", "honest"))
     title, over = "Optimistic acknowledgements", ("ack_interval_ms", "a segment acknowledged every (ms)")
@@ -413,7 +419,8 @@ def draw_interval(runs: Runs) -> Figure:
 
 
 def draw_rivals(runs: Runs) -> Figure:
-    """What a divider takes from an honest flow, and what is left of the link, over pieces, by sender."""
+    """Draw what a divider takes from an honest flow, and what is left of the link, over the number of pieces, by
+    sender."""
     columns = {"goodput_share": "divider's goodput (share of both)", "goodput_mbps": "goodput of both (Mb/s)"}
     title, over = "A divider beside an honest flow", ("pieces", "pieces (a segment)")
     figure = drawing.sweep_figure(title, runs.knobs["rivals"], over, columns, by="case")
@@ -423,7 +430,7 @@ def draw_rivals(runs: Runs) -> Figure:
 
 
 def draw_run(reading: Reading, case: str) -> Figure:
-    """The time-sequence picture of one run."""
+    """Draw the time-sequence picture of one run."""
     course = reading["course"]
     title = f"{case}: last data after {course.time_ms.max():.0f} ms"
     figure, axis = new_figure(title, "time since the client's SYN (ms)", "data so far (kB)")
@@ -472,7 +479,7 @@ ENOUGH_S = 60.0  # for a document that comes by timeouts; a run ends with it
 
 
 def sooner(attacking: float, honest: float) -> float:
-    """By how much earlier the last data come (ms)."""
+    """Compute by how much earlier the last data come (ms)."""
     return honest - attacking
 
 

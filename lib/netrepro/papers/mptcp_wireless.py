@@ -93,7 +93,7 @@ class Setting:
 
     @property
     def window_bytes(self) -> int:
-        """What may be on its way: bytes that are not acknowledged fill the send buffer, too."""
+        """The bytes that may be on their way. Bytes that are not acknowledged fill the send buffer, too."""
         return min(self.send_buffer_kb, self.receive_buffer_kb) * KB
 
     @property
@@ -103,12 +103,13 @@ class Setting:
 
 
 def buffer_packets(mbps: float, buffer_ms: float) -> int:
-    """A link's buffer in packets of 1500 bytes, as the class has it: 54 for WiFi and 334 for 3G."""
+    """Return a link's buffer in packets of 1500 bytes, as the class has it: 54 for WiFi and 334 for 3G."""
     return max(1, math.ceil(mbps * buffer_ms * 1e3 / 8 / 1500))
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """One endless stream from h1 to h2; s3 is WiFi, s4 is 3G: its rate and queue before it, its delay behind.
+    """Make the experiment: one endless stream from h1 to h2; s3 is WiFi, s4 is 3G: its rate and queue before it, its
+    delay behind.
 
     Raises NetreproError for a network or queue of another name, and for buffers below a packet.
     """
@@ -158,9 +159,11 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def acknowledged(found: Measurements, delivered: pd.DataFrame) -> pd.DataFrame:
-    """When the sender learns what the receiver holds: time_s, acknowledged_bytes, a row an acknowledgement.
+    """Compute when the sender learns what the receiver holds: time_s, acknowledged_bytes, a row for each
+    acknowledgement.
 
-    Each says what was held when it left; as networks keep the order of packets, the nth that left is the nth that came.
+    Each acknowledgement says what was held when it left. As networks keep the order of packets, the nth that left is
+    the nth that came.
     """
     parts = []
     for switch in SWITCHES.values():
@@ -178,8 +181,8 @@ def _times_s(found: Measurements, source: str, destination: str) -> np.ndarray:
 
 
 def block_latencies(delivered: pd.DataFrame, acknowledged: pd.DataFrame, send_buffer_bytes: int) -> pd.DataFrame:
-    """A row a block that was delivered: accepted_s, when its last byte had room in the send buffer, and latency_ms from
-    then until all of it had arrived in order.
+    """Return a row for each block that was delivered: accepted_s, when its last byte had room in the send buffer, and
+    latency_ms from then until all of it had arrived in order.
 
     The application writes whenever there is room, so the buffer always ends `send_buffer_bytes` beyond what is
     acknowledged. delivered : time_s, delivered_bytes. acknowledged : time_s, acknowledged_bytes. Both ascend.
@@ -194,12 +197,13 @@ def block_latencies(delivered: pd.DataFrame, acknowledged: pd.DataFrame, send_bu
 
 
 def settled_s(seconds: float) -> float:
-    """When a run of `seconds` begins to count: the 3G queue of two seconds has met its first losses by then."""
+    """Return the time from which a run of `seconds` counts. By then the 3G queue of two seconds has met its first
+    losses."""
     return min(10.0, seconds / 3)
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """One run: what blocks waited, what was carried, and on which network.
+    """Measure in one run what blocks waited, what was carried, and on which network.
 
     Raises NetreproError for tiers in real time.
     """
@@ -217,14 +221,14 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Why the tier cannot run it beyond what the kernel refuses, or ""."""
+    """Say why the tier cannot run it beyond what the kernel refuses, or ""."""
     return "the simulator has no path manager that could be told" if setting.told and tier == SIMULATED else ""
 
 
 def read_stream(delivered: pd.DataFrame, setting: Setting, seconds: float) -> Reading:
-    """goodput_mbps once settled, carried_share (of what both links can), progress_share (of whole seconds without WiFi
-    in which bytes arrived), without_wifi_mbps (in these seconds), longest_stall_s (without any byte, from the loss of
-    WiFi on), all three NaN where it stays up, and a table seconds of the goodput over time."""
+    """Read goodput_mbps once settled, carried_share (of what both links can), progress_share (of whole seconds without
+    WiFi in which bytes arrived), without_wifi_mbps (in these seconds), longest_stall_s (without any byte, from the loss
+    of WiFi on), all three NaN where it stays up, and a table seconds of the goodput over time."""
     begin_s, in_all = settled_s(seconds), _held(delivered, seconds)
     each_second = bytes_by_second(delivered, seconds)
     goodput_mbps = (in_all - _held(delivered, begin_s)) * 8e-6 / (seconds - begin_s)
@@ -241,8 +245,8 @@ def read_stream(delivered: pd.DataFrame, setting: Setting, seconds: float) -> Re
 
 
 def read(found: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame | None = None) -> Reading:
-    """What `read_stream` reads, mobile_share (of packets sent on 3G), repeated_share (of packets sent again); where
-    blocks are followed, what `read_blocks` reads.
+    """Read what `read_stream` reads, mobile_share (of packets sent on 3G) and repeated_share (of packets sent again);
+    where blocks are followed, also what `read_blocks` reads.
 
     known : what the sender learned and when, where blocks are followed.
     """
@@ -260,8 +264,8 @@ def read(found: Measurements, delivered: pd.DataFrame, setting: Setting, known: 
 
 
 def read_blocks(found: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame) -> Reading:
-    """Latencies of blocks accepted once settled: mean_ms, percentiles, spread_ms (10th to 90th), late_share (beyond
-    twice the median), and their table."""
+    """Read the latencies of blocks accepted once settled: mean_ms, percentiles, spread_ms (10th to 90th), late_share
+    (beyond twice the median), and their table."""
     every = block_latencies(delivered, known, setting.send_buffer_kb * KB)
     blocks = every[every.accepted_s >= settled_s(found.experiment.duration_s)].reset_index(drop=True)
     latency = blocks.latency_ms.to_numpy() if len(blocks) else np.array([np.nan])
@@ -291,21 +295,21 @@ def _held(delivered: pd.DataFrame, time_s: float) -> int:
 
 
 def _beyond(known: pd.DataFrame, delivered: pd.DataFrame) -> float:
-    """By how much the sender thinks more arrived than did, at most (bytes)."""
+    """Compute by how much the sender thinks more arrived than did, at most (bytes)."""
     place = np.searchsorted(delivered.time_s, known.time_s, side="right")
     held = np.concatenate([[0], delivered.delivered_bytes])[place]
     return float(np.max(known.acknowledged_bytes.to_numpy() - held, initial=0))
 
 
 def bytes_by_second(delivered: pd.DataFrame, seconds: float) -> pd.DataFrame:
-    """What arrived in every whole second: second, goodput_mbps."""
+    """Compute what arrived in every whole second: second, goodput_mbps."""
     ends = np.arange(math.floor(seconds) + 1, dtype=float)
     held = np.array([_held(delivered, end) for end in ends])
     return pd.DataFrame({"second": ends[:-1], "goodput_mbps": np.diff(held) * 8e-6})
 
 
 def longest_stall_s(delivered: pd.DataFrame, setting: Setting, seconds: float) -> float:
-    """The longest time without any byte, from the loss of WiFi on (s); NaN where WiFi is never lost."""
+    """Compute the longest time without any byte, from the loss of WiFi on (s); NaN where WiFi is never lost."""
     if not setting.lost:
         return math.nan
     down_s = setting.lost[0] * seconds
@@ -314,27 +318,27 @@ def longest_stall_s(delivered: pd.DataFrame, setting: Setting, seconds: float) -
 
 
 def without_wifi(each_second: pd.DataFrame, setting: Setting, seconds: float) -> pd.DataFrame:
-    """The rows of whole seconds without WiFi; none where it is never lost."""
+    """Return the rows of whole seconds without WiFi; none where it is never lost."""
     down_s, up_s = (share * seconds for share in setting.lost or (1.0, 1.0))
     return each_second[(each_second.second >= down_s) & (each_second.second + 1 <= up_s)]
 
 
 def progress_share(each_second: pd.DataFrame, setting: Setting, seconds: float) -> float:
-    """Share of the whole seconds without WiFi in which bytes arrived; NaN where WiFi is never lost."""
+    """Compute the share of the whole seconds without WiFi in which bytes arrived; NaN where WiFi is never lost."""
     if not setting.lost:
         return math.nan
     return float((without_wifi(each_second, setting, seconds).goodput_mbps > 0).mean())
 
 
 def masses(latency_ms: pd.Series, bin_ms: float = BIN_MS) -> tuple[np.ndarray, np.ndarray]:
-    """(edges, share of the blocks in each bin); shares add up to 1, or are one 0 where there is no block."""
+    """Return (edges, share of the blocks in each bin); shares add up to 1, or are one 0 where there is no block."""
     edges = np.arange(0, (latency_ms.max() if len(latency_ms) else 0.0) + 2 * bin_ms, bin_ms)
     counts, _ = np.histogram(latency_ms, edges)
     return edges, counts / max(1, counts.sum())
 
 
 def answer(runs: Runs) -> str:
-    """The question answered in one sentence, with this run's numbers."""
+    """Answer the question in one sentence, with this run's numbers."""
     tables = {tier: runs.summary(tier).groupby("case", sort=False).first() for tier in runs.tiers}
     found = {name: tables[tier].loc[name] for name, tier in _where(runs, FIG7).items()}
     plain, both, wifi, mobile = (found[name] for name in FIG7)
@@ -350,14 +354,15 @@ def answer(runs: Runs) -> str:
 
 
 def _where(runs: Runs, cases: Iterable[str]) -> dict[str, str]:
-    """Which tier shows a case: the one asked for, else the simulator; cases that none has run are left out."""
+    """Choose the tier that shows each case: the one asked for, else the simulator. Cases that none has run are left
+    out."""
     tiers = {case: next((tier for tier in runs.tiers if runs.has(case, tier=tier)), "") for case in cases}
     return {case: tier for case, tier in tiers.items() if tier}
 
 
 def _shown(runs: Runs, start: str = "", names: Sequence[str] = ()) -> list[tuple[str, str, str, dict[str, Any]]]:
-    """(case, tier, what it is called, its look) of the ways to send. Of MPTCP the simulator's stand beside the tier's,
-    dashed."""
+    """Return (case, tier, what it is called, its look) of the ways to send. Of MPTCP the simulator's stand beside the
+    tier's, dashed."""
     found = []
     for name in names or FIG7:
         case, colour = start + name, LOOKS[name]
@@ -373,7 +378,7 @@ def _shown(runs: Runs, start: str = "", names: Sequence[str] = ()) -> list[tuple
 
 
 def draw_idea() -> Figure:
-    """One missing segment on 3G, and what the shared buffer does meanwhile; not to scale."""
+    """Draw one missing segment on 3G, and what the shared buffer does meanwhile; not to scale."""
     figure, axis = new_figure("What 3G still holds blocks WiFi (not to scale)", "time (arbitrary)", "")
     rows = {
         "with M1: WiFi": [(0, 2), (2.3, 7.5)],
@@ -393,18 +398,18 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """h1 to h2 by WiFi (s3) and by 3G (s4)."""
+    """Draw the network from h1 to h2 by WiFi (s3) and by 3G (s4)."""
     return drawing.draw_network(experiment(setting, 1.0, 1), "One stream over WiFi (s3) and 3G (s4)")
 
 
 def draw_masses(axis: Axes, table: pd.DataFrame, label: str, bin_ms: float = BIN_MS, **look: Any) -> None:
-    """Share of blocks in each bin, all repetitions together."""
+    """Draw the share of blocks in each bin, all repetitions together."""
     edges, shares = masses(table.latency_ms, bin_ms)
     axis.stairs(shares, edges, label=label, **{"linewidth": 1.4} | look)
 
 
 def draw_fig7(runs: Runs) -> Figure:
-    """Fig. 7: on the left cut, as TCP over WiFi has nearly all in one bin, on the right the whole."""
+    """Draw Fig. 7. The left panel is cut, as TCP over WiFi has nearly all in one bin; the right one shows the whole."""
     cut = 0.2
     names = [f"cut at {cut:g} (TCP over WiFi goes on)", "the whole, logarithmic"]
     label = "blocks (share of all, in each 20 ms)"
@@ -419,7 +424,7 @@ def draw_fig7(runs: Runs) -> Figure:
 
 
 def draw_fig4(runs: Runs) -> Figure:
-    """Fig. 4: goodput over the receive buffer."""
+    """Draw Fig. 4: goodput over the receive buffer."""
     figure, axis = new_figure("Goodput over the buffers (Fig. 4)", "receive buffer (KB)", "goodput (Mb/s)", log_x=True)
     for case, tier, label, look in _shown(runs, "fig 4: "):
         drawing.draw_sweep(axis, runs.numbers(case, tier), "receive_buffer_kb", "goodput_mbps", label=label, **look)
@@ -431,7 +436,7 @@ def draw_fig4(runs: Runs) -> Figure:
 
 
 def draw_ratios(runs: Runs) -> Figure:
-    """The class's extension at its own receive buffer: WiFi gets faster, 3G stays; without loss, and with."""
+    """Draw the class's extension at its own receive buffer: WiFi gets faster, 3G stays; without loss, and with."""
     alike = "the curves are one" if runs.tier == SIMULATED else "the curves are one but Linux's MPTCP"
     names = [f"no loss: {alike}", f"WiFi loses {100 * PROJECT_LOSS:g} % (simulated)"]
     title = f"The class's ratios ({CLASS_KB} KB)"
@@ -453,7 +458,8 @@ def _with_ratio(runs: Runs, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw_cases(axis: Axes, rows: pd.DataFrame, x: str, y: str, tier: str = SIMULATED) -> None:
-    """y over x as a knob found it in the simulator, each way to send in its own colour; dashed beside another tier."""
+    """Draw y over x as a knob found it in the simulator, each way to send in its own colour; dashed beside another
+    tier."""
     beside = tier != SIMULATED
     for name, colour in LOOKS.items():
         if name in set(rows.case):
@@ -464,7 +470,7 @@ def _draw_cases(axis: Axes, rows: pd.DataFrame, x: str, y: str, tier: str = SIMU
 
 
 def draw_losses(runs: Runs) -> Figure:
-    """The class's receive buffer over a WiFi that loses packets."""
+    """Draw the class's receive buffer over a WiFi that loses packets."""
     title = f"A WiFi that loses packets (receive buffer of {CLASS_KB} KB)"
     figure, axes = drawing.panels(title, "loss on WiFi (%)", "", ["", ""])
     rows = runs.knobs["wifi_loss"].assign(loss_percent=lambda table: 100 * table.wifi_loss)
@@ -476,7 +482,7 @@ def draw_losses(runs: Runs) -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """With plenty of memory both mechanisms have next to nothing to do."""
+    """Draw the two mechanisms with plenty of memory, where both have next to nothing to do."""
     names = ["buffers of 200 KB (in each 20 ms)", f"buffers of {PLENTY_KB // 1024} MB (in each 200 ms)"]
     title = "Broken on purpose: hardly anything is blocked"
     figure, axes = drawing.panels(title, "latency of a block (ms)", "blocks (share of all)", names)
@@ -492,7 +498,7 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def draw_handover(runs: Runs) -> Figure:
-    """Goodput over time, WiFi down in the middle third."""
+    """Draw the goodput over time, WiFi down in the middle third."""
     figure, axis = new_figure("WiFi is lost and comes back", "time (s)", "goodput (Mb/s)")
     down_s, up_s = (share * runs.seconds for share in LOST)
     axis.axvspan(down_s, up_s, color="#eeeeee", label="WiFi is down")
@@ -506,7 +512,7 @@ def draw_handover(runs: Runs) -> Figure:
 
 
 def draw_run(reading: Reading, case: str) -> Figure:
-    """How long the blocks of one run took."""
+    """Draw how long the blocks of one run took."""
     title = f"{case}: {reading['mean_ms']:.0f} ms in the mean, {reading['goodput_mbps']:.1f} Mb/s"
     figure, axis = new_figure(title, "latency of a block (ms)", "blocks (share of all, in each 20 ms)")
     draw_masses(axis, reading["blocks"], case)
@@ -587,7 +593,8 @@ def at_ratio_32(ours: pd.Series, wifi: pd.Series) -> float:
 
 
 def latest_first(share: pd.Series) -> list[str]:
-    """The ratios of the rates by how many blocks are late; what is equal stands in the reverse of the claim's order."""
+    """Order the ratios of the rates by how many blocks are late. What is equal stands in the reverse of the claim's
+    order."""
     names = ("32", "16", "8", "4")
     return least_first(*names)(*(-late for late in share.iloc[::-1]))
 

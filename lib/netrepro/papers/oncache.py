@@ -49,7 +49,8 @@ REFUSALS = {"deletes": True, "does not delete": False}
 
 @dataclass(frozen=True)
 class Setting:
-    """What a person may change: the tunnel, rules in the chain that matches nothing, and how the cache is made."""
+    """The values that a person may change: the tunnel, rules in the chain that matches nothing, and how the cache is
+    made."""
 
     tunnel: str = setting("vxlan", "geneve only where the kernel has it", one_of=("vxlan", "geneve"))
     rules: int = setting(0, "in the chain that forwarded packets pass, none of which matches", low=0, high=60_000)
@@ -74,7 +75,7 @@ class Scale:
 
 
 def scale_of(profile: str) -> Scale:
-    """The sizes of a profile. Raises NetreproError for another than quick and paper."""
+    """Return the sizes of a profile. Raises NetreproError for another than quick and paper."""
     return of_profile(
         profile, {"quick": Scale(0.08, (1, 8, MANY)), "paper": Scale(0.5, (1, 2, 4, 8, 16, MANY), (10, 100, 1000))}
     )
@@ -90,7 +91,7 @@ class Cell:
 
 
 def networks(setting: Setting, scale: Scale) -> dict[str, Overlay]:
-    """Every network that is measured, by name; `bare` is not among them, as it is the overlay's own hosts."""
+    """Return every network that is measured, by name; `bare` is not among them, as it is the overlay's own hosts."""
     cache = Cache(
         filter_entries=setting.filter_entries,
         reverse_check=setting.reverse_check,
@@ -117,7 +118,7 @@ def networks(setting: Setting, scale: Scale) -> dict[str, Overlay]:
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """All of a round."""
+    """List all cells of a round."""
     main = [Cell(name, kind, 1) for name in MAIN for kind in KINDS]
     more = [
         Cell(name, kind, flows)
@@ -152,27 +153,27 @@ class Runs:
     why_not: str = ""
 
     def rate(self, network: str, kind: str, flows: int = 1, column: str = "rate") -> pd.Series:
-        """A number of every repetition."""
+        """Return one number for every repetition."""
         rows = self.rates.query("network == @network and kind == @kind and flows == @flows")
         return rows.set_index("repetition")[column].sort_index()
 
     def ratio(self, ours: str, other: str, kind: str, flows: int = 1, column: str = "rate") -> pd.Series:
-        """Of two networks in the same round."""
+        """Compute the ratio of two networks in the same round."""
         return self.rate(ours, kind, flows, column) / self.rate(other, kind, flows, column)
 
     def share(self, what: str, case: str, tier: str = "") -> float:
-        """The share of trials of a case that hold, on the tier asked for unless named."""
+        """Return the share of trials of a case that hold, on the tier asked for unless named."""
         rows = self.trials[self.trials["tier"] == (tier or self.tier)]
         return float(rows.query("what == @what and case == @case")["holds"].mean())
 
     @property
     def trusted(self) -> bool:
-        """Whether every check holds."""
+        """True where every check holds."""
         return bool(check(self)["holds"].all())
 
 
 def why_no_rates(tier: str) -> str:
-    """Why a tier can measure no costs, or ""."""
+    """Say why a tier can measure no costs, or ""."""
     if tier != PRIVILEGED:
         return f"costs are of a processor in real time, which tier {tier} has not; root's tier privileged has"
     return missing_for_overlays()
@@ -182,8 +183,8 @@ def measure(
     tier: str, repetitions: int, seed: int, *, profile: str = "quick", setting: Setting | None = None,
     progress: Progress = iter,
 ) -> Runs:  # fmt: skip
-    """Trials on the tier and with the model beside it; on tier privileged rates and costs, in so many rounds through
-    all cells, each in an order of its own drawn from `seed`.
+    """Measure trials on the tier and with the model beside it; on tier privileged rates and costs, in so many rounds
+    through all cells, each in an order of its own drawn from `seed`.
 
     Raises NetreproError for fewer than two repetitions, an unknown profile or tier.
     """
@@ -241,7 +242,7 @@ def _share_of_fast(net: OverlayNetwork) -> float:
 
 
 def kernel_trials(tier: str) -> pd.DataFrame:
-    """All trials with the real programs; in virtual time with GENEVE as well."""
+    """Run all trials with the real programs; in virtual time with GENEVE as well."""
     evicted = {case: Overlay(cache=Cache(**changes)) for case, changes in TRIALS.items()}
     if tier == VIRTUAL:
         evicted["as published, GENEVE"] = Overlay(tunnel="geneve", cache=Cache())
@@ -249,7 +250,7 @@ def kernel_trials(tier: str) -> pd.DataFrame:
 
 
 def model_trials() -> pd.DataFrame:
-    """The same trials with the model."""
+    """Run the same trials with the model."""
     rows: list[tuple[Any, ...]] = []
     for case, changes in TRIALS.items():
         for cache in model.CACHES:
@@ -281,13 +282,13 @@ def _arrived(passed: Sequence[model.Passed]) -> int:
 
 
 def trial_table(runs: Runs) -> pd.DataFrame:
-    """Share of trials that hold: a row a case, a column a tier."""
+    """Return the share of trials that hold: a row for each case, a column for each tier."""
     table = runs.trials.pivot_table("holds", ["what", "case"], "tier", aggfunc="mean", sort=False)
     return table.astype(float).round(3)
 
 
 def disagreements(runs: Runs) -> pd.DataFrame:
-    """Trials in which the real programs and the model differ; empty where they agree in each."""
+    """Return trials in which the real programs and the model differ; empty where they agree in each."""
     wide = runs.trials[runs.trials["what"] == "evict"].pivot_table("holds", ["case", "trial"], "tier", aggfunc="first")
     wide = wide.dropna()
     return wide[wide.nunique(axis=1) > 1]
@@ -297,8 +298,8 @@ def disagreements(runs: Runs) -> pd.DataFrame:
 
 
 def check(runs: Runs) -> pd.DataFrame:
-    """What must hold of the run: of (trials, costs), and CHECK_COLUMNS. Claims are trusted by the checks of their own
-    kind, those on costs by both."""
+    """Check what must hold of the run: `of` ("trials" or "costs"), and CHECK_COLUMNS. Claims are trusted by the checks
+    of their own kind, those on costs by both."""
     trials = [
         Check("trials that began on the fast path", float(runs.trials["fast_before"].mean()), at_least=1.0),
         Check("trials in which programs and model differ", float(len(disagreements(runs))), at_most=0.0),
@@ -316,7 +317,7 @@ def check(runs: Runs) -> pd.DataFrame:
 
 
 def trust(runs: Runs, *of: str) -> dict[str, Any]:
-    """`trusted` and `why`, as a measured claim takes them, by the checks of "trials", "costs" or both."""
+    """Return `trusted` and `why`, as a measured claim takes them, by the checks of "trials", "costs" or both."""
     failed = check(runs)
     failed = failed[failed["of"].isin(of) & ~failed["holds"]]
     why = [f"{each.check}: {each.value:.3g}, see section 6" for each in failed.itertuples()]
@@ -324,7 +325,7 @@ def trust(runs: Runs, *of: str) -> dict[str, Any]:
 
 
 def measured_claims(runs: Runs) -> list[Measured]:
-    """One measurement a claim of data/oncache/claims.yaml; costs only where they were measured."""
+    """Return one measurement for each claim of data/oncache/claims.yaml; costs only where they were measured."""
     of_trials, of_costs = trust(runs, "trials"), trust(runs, "trials", "costs")
     tried = (runs.trials["tier"] == runs.tier).any()  # where programs cannot be loaded the model tells nothing of them
     found = [
@@ -357,13 +358,14 @@ def measured_claims(runs: Runs) -> list[Measured]:
 
 
 def gap_won_back(runs: Runs, network: str) -> pd.Series:
-    """How much of what the overlay takes from TCP's request-response rate a network gives back, in every round."""
+    """Compute how much a network gives back, in every round, of what the overlay takes from TCP's request-response
+    rate."""
     bare, overlay, ours = (runs.rate(name, "tcp_rr") for name in (BARE, OVERLAY, network))
     return (ours - overlay) / (bare - overlay)
 
 
 def answer(runs: Runs) -> str:
-    """The paper's question answered in one sentence, with this run's numbers."""
+    """Answer the paper's question in one sentence, with this run's numbers."""
     where = runs.tier if (runs.trials["tier"] == runs.tier).any() else SIMULATED
     back, whose = runs.share("evict", "as published", where), "in the model " if where == SIMULATED else ""
     learns = f"{whose}a flow is learned again after {back:.0%} of the evictions"
@@ -379,7 +381,8 @@ def answer(runs: Runs) -> str:
 
 
 def summary(runs: Runs) -> pd.DataFrame:
-    """A row a network, kind and number of flows: rate and processor time (medians), and the ratio to the overlay."""
+    """Return a row for each network, kind and number of flows: rate and processor time (medians), and the ratio to the
+    overlay."""
     table = runs.rates.groupby(["kind", "flows", "network"], sort=False)[["rate", "processor_us"]].median()
     if not len(table):
         return table
@@ -391,12 +394,12 @@ def summary(runs: Runs) -> pd.DataFrame:
 
 
 def published() -> pd.DataFrame:
-    """The class project's tables, by number of flows."""
+    """Read the class project's tables, by number of flows."""
     return pd.read_csv(data_dir("oncache") / "class_rates.csv", comment="#").set_index("flows")
 
 
 def draw_idea() -> Figure:
-    """Where the four programs sit, and the way past the overlay."""
+    """Draw where the four programs sit, and the way past the overlay."""
     figure, axis = new_figure("One host: the overlay's way, and the way past it", "", "")
     figure.set_size_inches(9, 3.2)
     axis.axis("off")
@@ -417,7 +420,8 @@ def draw_idea() -> Figure:
 
 
 def draw_flows(runs: Runs) -> Figure:
-    """Fig. 5's rates: a flow's share over the number of flows; the class's in grey, scaled to our overlay at one flow.
+    """Draw Fig. 5's rates: a flow's share over the number of flows; the class's in grey, scaled to our overlay at one
+    flow.
 
     Without rates the class's alone, as published.
     """
@@ -460,7 +464,7 @@ def _draw_class(axis: Axes, runs: Runs, kind: str) -> float:
 
 
 def draw_ratios(runs: Runs) -> Figure:
-    """Every ratio of a claim with its rounds, the published value (or the class's) and what is accepted."""
+    """Draw every ratio of a claim with its rounds, the published value (or the class's) and what is accepted."""
     from netrepro.claims import load_claims
 
     figure, axis = new_figure("Ratios to the overlay, round by round", "ratio", "")
@@ -487,7 +491,7 @@ def draw_ratios(runs: Runs) -> Figure:
 
 
 def draw_processor(runs: Runs) -> Figure:
-    """Processor time of a transaction, by network and number of flows."""
+    """Draw the processor time of a transaction, by network and number of flows."""
     figure, axes = new_figure(
         "Processor time, client and server together", "flows", "processor time a transaction (µs)", columns=2
     )
@@ -507,7 +511,7 @@ def draw_processor(runs: Runs) -> Figure:
 
 
 def draw_trials(runs: Runs) -> Figure:
-    """Which evictions a flow comes back from, with the programs and with the model."""
+    """Draw from which evictions a flow comes back, with the programs and with the model."""
     rows = runs.trials[runs.trials["what"] == "evict"]
     tiers = list(dict.fromkeys(rows["tier"]))
     figure, axes = new_figure("Back on the fast path after an eviction?", "", "", columns=len(tiers))
@@ -525,7 +529,7 @@ def draw_trials(runs: Runs) -> Figure:
 
 
 def draw_rules(runs: Runs) -> Figure:
-    """TCP's request-response rate over the length of the chain of rules."""
+    """Draw TCP's request-response rate over the length of the chain of rules."""
     figure, axis = new_figure("What the cache saves grows with the rules", "rules in the chain", "1000 transactions/s")
     counts = sorted({int(name.split(", ")[1].split()[0]) for name in runs.rates["network"] if name.endswith(" rules")})
     for name in (OVERLAY, ONCACHE) if counts else ():
@@ -544,7 +548,8 @@ def draw_rules(runs: Runs) -> Figure:
 
 
 def draw_processors(runs: Runs) -> Figure:
-    """Request and response with a processor for each host, and with one for both: what waking the other one hides."""
+    """Draw request and response with a processor for each host, and with one for both: what waking the other one
+    hides."""
     figure, axes = new_figure("One processor or two?", "", "a transaction of one flow (µs)", columns=2)
     for axis, kind in zip(axes, ("tcp_rr", "udp_rr"), strict=True):
         axis.set_title(TITLES[kind].split(",")[0], fontsize=10)
@@ -567,7 +572,7 @@ def draw_processors(runs: Runs) -> Figure:
 def vary_cache(
     flows: Sequence[int] = (32, 64, 96, 120, 128, 136, 160, 256), entries: int = 128, rounds: int = 20, seed: int = 1
 ) -> pd.DataFrame:
-    """Share of packets on the fast path over the number of flows that share a filter cache; in the model.
+    """Measure the share of packets on the fast path over the number of flows that share a filter cache; in the model.
 
     order : "in turn" (each flow once a round, the worst case of forgetting what was used the longest ago) or "drawn".
     Returns flows, entries, order, fast_share.
@@ -588,7 +593,7 @@ def vary_cache(
 
 
 def draw_cache(table: pd.DataFrame) -> Figure:
-    """`vary_cache` as a picture."""
+    """Draw `vary_cache` as a picture."""
     figure, axis = new_figure(
         "Too many flows for the filter cache (model)", "flows / entries", "share on the fast path"
     )
@@ -625,7 +630,7 @@ def explore() -> object:
 
 
 def draw_packets(before: Sequence[model.Passed], after: Sequence[model.Passed]) -> Figure:
-    """Which packets of a conversation took the fast path, out of the sender's host and into the receiver's."""
+    """Draw which packets of a conversation took the fast path, out of the sender's host and into the receiver's."""
     figure, axis = new_figure("Packets before and after", "packet (odd: a to b, even: b to a)", "")
     figure.set_size_inches(9, 2.2)
     looks: list[tuple[str, Callable[[model.Passed], bool]]] = [

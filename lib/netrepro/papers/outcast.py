@@ -105,7 +105,7 @@ class Setting:
 
     @property
     def port_queue(self) -> Queue:
-        """Of every port of a switch. RED's buffer is twice its upper threshold, which 16 KB would not hold."""
+        """The queue of every port of a switch. RED's buffer is twice its upper threshold; 16 KB would not hold that."""
         packets = max(1, self.buffer_bytes // FULL_PACKET_BYTES)
         queues: dict[str, Queue] = {
             "drop tail": DropTail(bytes=self.buffer_bytes),
@@ -116,12 +116,12 @@ class Setting:
 
     @property
     def hop(self) -> Link:
-        """Between switches."""
+        """The link between switches."""
         return Link(self.rate_mbps, self.hop_delay_ms, self.port_queue)
 
     @property
     def host_link(self) -> Link:
-        """To a host."""
+        """The link to a host."""
         return Link(self.rate_mbps, self.host_delay_ms, self.port_queue, jitter_ms=self.jitter_ms)
 
 
@@ -131,7 +131,7 @@ Built = tuple[Topology, dict[str, str]]
 
 
 def two_ports(setting: Setting) -> Built:
-    """The receiver and the near host on s1, far hosts on s2, as far away as over 6 hops."""
+    """Build a network with the receiver and the near host on s1, and far hosts on s2, as far away as over 6 hops."""
     far = [f"h{i + 3}" for i in range(setting.far_flows)]
     cables = [host_cable(RECEIVER, "s1", setting.host_link)]
     cables.append(host_cable("h2", "s2" if setting.near_moved else "s1", setting.host_link))
@@ -141,27 +141,26 @@ def two_ports(setting: Setting) -> Built:
 
 
 def one_switch(setting: Setting) -> Built:
-    """A class project's: three hosts on a switch, all far flows from one of them."""
+    """Build a class project's network: three hosts on a switch, all far flows from one of them."""
     cables = [host_cable(host, "s1", setting.host_link) for host in (RECEIVER, "h2", "h3")]
     return Topology(tuple(cables), "one switch"), {"h2": NEAR, "h3": FAR}
 
 
 def _hops(host: int) -> str:
-    """In a fat-tree of k = 4, from the first host."""
+    """Name the hops from the first host to another, in a fat-tree of k = 4."""
     return NEAR if host == 2 else MIDDLE if host <= 4 else FAR
 
 
 def whole_fat_tree(setting: Setting) -> Built:
-    """k = 4; all 15 others send to the first host (Fig. 2)."""
+    """Build a fat-tree of k = 4, in which all 15 others send to the first host (Fig. 2)."""
     topology = fat_tree(4, setting.hop, setting.host_link)
     return topology, {f"h{i}": _hops(i) for i in range(2, 17)}
 
 
 def equal_length(setting: Setting) -> Built:
-    """The same where all packets go up to one core switch and down again (section 5). Directions of a cable share
+    """Build the same where all packets go up to one core switch and down again (section 5). Directions of a cable share
     nothing, so the way down is drawn as switches of its own: s1 the receiver's edge, s2 its pod's, s3 the core, then
-    each pod's way up.
-    """
+    each pod's way up."""
     cables = [host_cable(RECEIVER, "s1", setting.host_link)]
     cables += [Cable("s2", "s1", setting.hop), Cable("s3", "s2", setting.hop)]
     for pod in range(4):
@@ -172,7 +171,8 @@ def equal_length(setting: Setting) -> Built:
 
 
 def on_and_off(setting: Setting) -> Built:
-    """Far hosts share a port of s1; behind it a link on which nothing waits is off now and then (section 4)."""
+    """Build a network in which far hosts share a port of s1. Behind it a link on which nothing waits is off now and
+    then (section 4)."""
     far = [f"h{i + 2}" for i in range(setting.far_flows)]
     cables = [host_cable(host, "s1", setting.host_link) for host in far]
     cables += [Cable("s1", "s2", setting.hop), Cable("s2", "s3", Link(AT_ONCE_MBPS, 0.0))]
@@ -186,8 +186,8 @@ BUILDERS: dict[str, Callable[[Setting], Built]] = dict(
 
 
 def changes(setting: Setting, seconds: float) -> tuple[LinkChange, ...]:
-    """When the link behind the port is off: once every `on_ms` for the time of `drops_in_a_row` packets at the port's
-    rate, or as often for one each."""
+    """Make the times at which the link behind the port is off: once every `on_ms` for the time of `drops_in_a_row`
+    packets at the port's rate. With `drops_apart` it is off that many times, for one packet each."""
     packet_s = FULL_PACKET_BYTES * 8e-6 / setting.rate_mbps
     times, packets = (setting.drops_in_a_row, 1) if setting.drops_apart else (1, setting.drops_in_a_row)
     if not setting.drops_in_a_row:
@@ -203,14 +203,15 @@ def changes(setting: Setting, seconds: float) -> tuple[LinkChange, ...]:
 
 
 def inputs(setting: Setting) -> dict[str, Port]:
-    """Of the two ports, where the near flow has one for itself: hops -> the last switch's input port."""
+    """Return the last switch's input port by hops, for the two ports; nothing where the near flow has no port for
+    itself."""
     if setting.near_moved or setting.network != "two ports":
         return {}
     return {NEAR: ("h2", "s1"), FAR: ("s2", "s1")}
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """All hosts send to the first one, from within `start_spread_ms` on, to the end."""
+    """Make the experiment: all hosts send to the first one, from within `start_spread_ms` on, to the end."""
     topology, hops = BUILDERS[setting.network](setting)
     copies = setting.far_flows if setting.network == "one switch" else 1
     senders = [host for host, far in hops.items() for _ in range(copies if far == FAR else 1)]
@@ -237,7 +238,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def _last(setting: Setting) -> Port:
-    """The port where all flows meet."""
+    """Return the port where all flows meet."""
     return ("s1", "s2") if setting.network == "on and off" else PORT
 
 
@@ -245,7 +246,7 @@ def _last(setting: Setting) -> Port:
 
 
 def arrivals(found: Measurements, ports: dict[str, Port]) -> pd.DataFrame:
-    """What came to the receiver's port from each input port: time_s, port (its hops), flow, dropped, in order.
+    """List what came to the receiver's port from each input port: time_s, port (its hops), flow, dropped, in order.
 
     A packet was let in if one of its flow began to wait at the moment it came. Needs the packets of all three ports,
     and links behind the input ports without jitter.
@@ -270,14 +271,14 @@ def arrivals(found: Measurements, ports: dict[str, Port]) -> pd.DataFrame:
 
 
 def rows_of_drops(dropped: np.ndarray) -> np.ndarray:
-    """Lengths of the rows of True in a sequence, in order."""
+    """Return the lengths of the rows of True in a sequence, in order."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], dropped.astype(int), [0]])))
     return edges[1::2] - edges[::2]
 
 
 def longest_row(table: pd.DataFrame) -> tuple[int, pd.DataFrame]:
-    """Of `arrivals`: the near port's longest row of drops, and what came to both ports from then on (SHOWN_S): time_ms
-    since its first drop, port, dropped."""
+    """Find in `arrivals` the length of the near port's longest row of drops, and what came to both ports from then on
+    (SHOWN_S): time_ms since its first drop, port, dropped."""
     near = table[table.port == NEAR].reset_index(drop=True)
     dropped = near.dropped.to_numpy()
     lengths, starts = rows_of_drops(dropped), np.flatnonzero(np.diff(np.concatenate([[0], dropped.astype(int)])) == 1)
@@ -288,9 +289,9 @@ def longest_row(table: pd.DataFrame) -> tuple[int, pd.DataFrame]:
 
 
 def read_drops(found: Measurements, setting: Setting) -> Reading:
-    """Shares of packets that the near and the far port lose, of rows of drops that are of one packet (both ports),
-    the near port's longest row after slow start, the arrivals from then on, and a check. NaN where the ports cannot be
-    told apart."""
+    """Read the shares of packets that the near and the far port lose, of rows of drops that are of one packet (both
+    ports), the near port's longest row after slow start, the arrivals from then on, and a check. NaN where the ports
+    cannot be told apart."""
     names = ("near_lost_share", "far_lost_share", "single_share", "longest_row")
     if not inputs(setting) or setting.jitter_ms:
         return Reading(dict.fromkeys(names, np.nan))
@@ -308,7 +309,8 @@ def read_drops(found: Measurements, setting: Setting) -> Reading:
 
 
 def read(found: Measurements, setting: Setting) -> Reading:
-    """Goodput by hops (Mb/s; NaN where there are none), shares of that of the far flows, timeouts a second; drops."""
+    """Read the goodput by hops (Mb/s; NaN where there are none), shares of that of the far flows, timeouts a second;
+    drops."""
     flows = found.flows.assign(hops=found.flows.label)
     seconds = found.experiment.duration_s
     mbps = flows.groupby("hops").goodput_mbps.mean().reindex(HOPS)
@@ -328,15 +330,15 @@ def read(found: Measurements, setting: Setting) -> Reading:
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """One run on a tier, with the clocks that the setting asks for; on slower links so much longer that as many packets
-    pass as at 1 Gb/s."""
+    """Measure one run on a tier, with the clocks that the setting asks for; on slower links so much longer that as many
+    packets pass as at 1 Gb/s."""
     lasts_s = seconds * max(1.0, FULL_RATE_MBPS / setting.rate_mbps)
     found = run_experiment(experiment(setting, lasts_s, seed), tier, clock_skew_ppm=setting.clock_skew_ppm)
     return replace(read(found, setting), fidelity=found.fidelity)
 
 
 def answer(runs: Runs) -> str:
-    """The paper's question answered in one sentence, with this run's numbers."""
+    """Answer the paper's question in one sentence, with this run's numbers."""
     table = runs.summary().groupby("case").mean()
     tail, red = table.loc["drop tail"], table.loc["red"]
     return (
@@ -350,8 +352,9 @@ def answer(runs: Runs) -> str:
 
 
 def who_gets_in(slots: int, near_every: int = 1, near_first: bool = False) -> pd.DataFrame:
-    """The least model of a port's blackout: a full queue of which one packet leaves a slot, a far packet in every slot
-    and a near one in each `near_every`th. The first to come after a departure takes the place: slot, port, dropped."""
+    """Simulate the least model of a port's blackout: a full queue of which one packet leaves in each slot, a far packet
+    in every slot and a near one in each `near_every`th. The first to come after a departure takes the place: slot,
+    port, dropped."""
     order = (NEAR, FAR) if near_first else (FAR, NEAR)
     rows = []
     for slot in range(slots):
@@ -361,7 +364,7 @@ def who_gets_in(slots: int, near_every: int = 1, near_first: bool = False) -> pd
 
 
 def draw_idea() -> Figure:
-    """Two ports whose packets come in step at a full queue: who comes first after a departure gets the place."""
+    """Draw two ports whose packets come in step at a full queue: who comes first after a departure gets the place."""
     figure, axis = new_figure("A full queue, and two ports in step", "departures from the queue", "")
     _draw_arrivals(axis, who_gets_in(12), "slot")
     for slot in range(13):
@@ -371,7 +374,7 @@ def draw_idea() -> Figure:
 
 
 def _draw_arrivals(axis: Axes, table: pd.DataFrame, x: str) -> None:
-    """Packets by input port, dropped ones as crosses above those that were let in."""
+    """Draw the packets by input port, dropped ones as crosses above those that were let in."""
     for place, (port, name) in enumerate(((FAR, "far port"), (NEAR, "near port"))):
         rows = table[table.port == port]
         for dropped, marker, said in ((False, "|", "let in"), (True, "x", "dropped")):
@@ -385,12 +388,12 @@ def _draw_arrivals(axis: Axes, table: pd.DataFrame, x: str) -> None:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """The two ports: the near host on the receiver's switch, the far ones behind another."""
+    """Draw the two ports: the near host on the receiver's switch, the far ones behind another."""
     return drawing.draw_network(experiment(setting, 1.0, 1), "One near flow and twelve from afar meet at one port")
 
 
 def draw_fat_tree(runs: Runs) -> Figure:
-    """Throughput by hops (Fig. 2a), a panel a tier."""
+    """Draw the throughput by hops (Fig. 2a), a panel for each tier."""
     figure, axes = drawing.panels("Fifteen flows to one host (Fig. 2a)", "", "throughput of a flow (Mb/s)", runs.tiers)
     for axis, tier in zip(axes, runs.tiers, strict=True):
         found = runs.numbers("fat-tree", tier)
@@ -400,7 +403,8 @@ def draw_fat_tree(runs: Runs) -> Figure:
 
 
 def draw_timeline(runs: Runs) -> Figure:
-    """Packets at the last switch from the near port's longest row of drops on (Fig. 9), with drop tail and RED."""
+    """Draw the packets at the last switch from the near port's longest row of drops on (Fig. 9), with drop tail and
+    RED."""
     title = f"Drops at the port, by input port (Fig. 9; {runs.tier}, one run)"
     figure, axes = drawing.panels(title, "time (ms)", "", ("drop tail", "RED"))
     for axis, case in zip(axes, ("drop tail", "red"), strict=True):
@@ -455,7 +459,7 @@ SHARES: dict[str, tuple[str, dict[str, tuple[str, str, float | None]]]] = {
 
 
 def draw_shares(runs: Runs, name: str) -> Figure:
-    """One of SHARES: a row a case, every seed a dot, the median a line, on all tiers that were measured."""
+    """Draw one of SHARES: a row for each case, every seed a dot, the median a line, on all tiers that were measured."""
     title, rows = SHARES[name]
     figure, axis = new_figure(title, "share of the mean of flows from afar", "", log_x=True)
     axis.axvline(1, color="black", linewidth=0.8)
@@ -476,7 +480,7 @@ def draw_shares(runs: Runs, name: str) -> Figure:
 
 
 def draw_rows(runs: Runs) -> Figure:
-    """Throughput of a port that drops k packets in a row (section 4), with three kinds of sender."""
+    """Draw the throughput of a port that drops k packets in a row (section 4), with three kinds of sender."""
     names = {
         "rows": "BIC with SACK, as elsewhere here",
         "rows, reno": "Reno of 1990",
@@ -508,7 +512,7 @@ KNOB_LABELS = {
 
 
 def _draw_knobs(runs: Runs, title: str, fields: tuple[str, ...]) -> Figure:
-    """Shares by hops in the fat-tree: every seed a dot, medians joined."""
+    """Draw the shares by hops in the fat-tree: every seed a dot, medians joined."""
     figure, axes = drawing.panels(title, "", "share of flows over 6 hops", [""] * len(fields), log_y=True)
     for axis, field in zip(axes, fields, strict=True):
         rows = runs.knobs["phases"].query("case == @field")
@@ -525,12 +529,12 @@ def _draw_knobs(runs: Runs, title: str, fields: tuple[str, ...]) -> Figure:
 
 
 def draw_timing(runs: Runs) -> Figure:
-    """How far from exact clocks and links are."""
+    """Draw the shares over how far clocks and links are from exact."""
     return _draw_knobs(runs, "Timing (fat-tree, simulated)", ("clock_skew_ppm", "jitter_ms"))
 
 
 def draw_seeds(runs: Runs) -> Figure:
-    """The near flow's share over all seeds, sorted, and how often the sign turns, for 2, 6 and 12 far flows."""
+    """Draw the near flow's share over all seeds, sorted, and how often the sign turns, for 2, 6 and 12 far flows."""
     table = runs.knobs["seeds"]
     figure, axis = new_figure(
         f"Seeds of one second (two ports, simulated, {table.repetition.nunique()} of each)",
@@ -550,17 +554,18 @@ def draw_seeds(runs: Runs) -> Figure:
 
 
 def share_turned(table: pd.DataFrame) -> pd.Series:
-    """Of each number of far flows the share of seeds in which the near flow gets more than they do on average."""
+    """Compute, for each number of far flows, the share of seeds in which the near flow gets more than they do on
+    average."""
     return (table.near_share > 1).groupby(table.far_flows).mean()
 
 
 def draw_sizes(runs: Runs) -> Figure:
-    """The buffer of all ports, and the least timeout."""
+    """Draw the shares over the buffer of all ports, and over the least timeout."""
     return _draw_knobs(runs, "Buffer and timeout (fat-tree, simulated)", ("buffer_bytes", "min_rto_ms"))
 
 
 def draw_run(found: Reading, case: str) -> Figure:
-    """One run: a bar a flow."""
+    """Draw one run: a bar for each flow."""
     flows = found["flows"]
     figure, axis = new_figure(f"{case}: {found['total_mbps']:.0f} Mb/s in all", "flow", "throughput (Mb/s)")
     for hops in HOPS:
@@ -610,7 +615,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def hops_by_throughput(mbps: pd.Series) -> list[str]:
-    """Of far, middle and near throughput the ranking, most first."""
+    """Rank the far, middle and near flows by throughput, most first."""
     return greatest_first(FAR, MIDDLE, NEAR)(*mbps)
 
 

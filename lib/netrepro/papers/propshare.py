@@ -76,7 +76,7 @@ class Setting:
 
     @property
     def median_kilobytes_per_s(self) -> float:
-        """Of the leechers, whose upload rates are uniform on a logarithmic axis."""
+        """The median upload rate of the leechers, whose rates are uniform on a logarithmic axis."""
         return float(np.sqrt(self.slowest_kilobytes_per_s * self.fastest_kilobytes_per_s))
 
 
@@ -120,7 +120,7 @@ class Scale:
 
 
 def scale(profile: str) -> Scale:
-    """How much is computed. Raises NetreproError for another profile than quick and paper."""
+    """Return how much a profile computes. Raises NetreproError for another profile than quick and paper."""
     scales = {
         "quick": Scale(30, (0.0, 0.25, 0.5, 0.75, 1.0), 2, 10),
         "paper": Scale(100, tuple(i / 10 for i in range(11)), 100, 50, 6, 30),
@@ -132,7 +132,7 @@ def scale(profile: str) -> Scale:
 
 
 def capacities(setting: Setting, seed: int) -> list[float]:
-    """Upload rates of the leechers (kB/s), uniform on a logarithmic axis."""
+    """Choose the upload rates of the leechers (kB/s) at random, uniform on a logarithmic axis."""
     random, low = Random(seed), setting.slowest_kilobytes_per_s
     ratio = setting.fastest_kilobytes_per_s / low
     return [low * ratio ** random.random() for _ in range(setting.leechers)]
@@ -147,7 +147,7 @@ def swarm(
     identities: int = 0,
     swapped: bool = False,
 ) -> list[SwarmPeer]:
-    """Seeds and leechers, of which the `fraction`, at random, run the choker `kind` and the others BitTorrent's.
+    """Make seeds and leechers, of which the `fraction`, at random, run the choker `kind` and the others BitTorrent's.
 
     With `identities`, the first leecher is an attacker with twice the median rate, that comes as so many peers.
     `swapped`: at a fraction of one half, the two kinds change places.
@@ -188,7 +188,7 @@ class OneIdentity(RoundRobin):
 
 
 def make_choker(setting: Setting, identities: int, kind: str, random: Random) -> Choker:
-    """The choker of a kind with the setting's constants; `identities` of the attacker, see `swarm`."""
+    """Make the choker of a kind with the setting's constants; `identities` of the attacker, see `swarm`."""
     own = constants(setting).get(kind, {})
     if kind == "seed":
         others = range(setting.seeds + 1, setting.seeds + identities) if setting.seeds_know_clients else ()
@@ -197,7 +197,7 @@ def make_choker(setting: Setting, identities: int, kind: str, random: Random) ->
 
 
 def constants(setting: Setting) -> dict[str, dict[str, float]]:
-    """What each kind of choker gets."""
+    """Return the constants that each kind of choker gets."""
     rounds = {"round_s": setting.round_s, "optimistic_s": setting.optimistic_s}
     return {
         "bittorrent": rounds,
@@ -206,8 +206,8 @@ def constants(setting: Setting) -> dict[str, dict[str, float]]:
 
 
 def run_one(setting: Setting, fraction: float, seed: int, **more: Any) -> tuple[pd.DataFrame, dict[str, float]]:
-    """One swarm: its leechers, one row a client (kind, upload_kilobytes_per_s, complete_s, sent_bytes), and what its
-    checks found."""
+    """Run one swarm. Returns its leechers, one row for each client (kind, upload_kilobytes_per_s, complete_s,
+    sent_bytes), and what its checks found."""
     peers = swarm(setting, fraction, seed, **more)
     found = run_swarm(
         peers,
@@ -220,7 +220,7 @@ def run_one(setting: Setting, fraction: float, seed: int, **more: Any) -> tuple[
 
 
 def checks_of(found: pd.DataFrame) -> dict[str, float]:
-    """What is looked at in every swarm, see BOUNDS."""
+    """Compute what is checked in every swarm, see BOUNDS."""
     able = 1e3 * found["upload_kilobytes_per_s"] * found["present_s"]
     return {
         "clients that did not complete": float(found["complete_s"][~found.is_seed].isna().sum()),
@@ -231,7 +231,7 @@ def checks_of(found: pd.DataFrame) -> dict[str, float]:
 
 
 def clients_of(found: pd.DataFrame) -> pd.DataFrame:
-    """The leechers of a swarm, a row a client."""
+    """Return the leechers of a swarm, a row for each client."""
     clients = (
         found[~found.is_seed]
         .groupby("client", sort=False)
@@ -268,8 +268,8 @@ class Runs(CheckedRuns):
 
 
 def measure(scale: Scale, trials: int, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter) -> Runs:
-    """Every case, with `trials` swarms, or the scale's least, of each. Pure swarms of the same trial are of the same
-    capacities, whatever clients run there."""
+    """Measure every case, with `trials` swarms, or the scale's least, of each. Pure swarms of the same trial are of the
+    same capacities, whatever clients run there."""
     setting = replace(setting, leechers=scale.leechers)
     trials = max(trials, scale.least_trials)
     equal = replace(
@@ -322,21 +322,21 @@ def _all(work: Sequence[tuple[str, Setting, float, dict]], trials: int, seed: in
 
 
 def _means(runs: Runs, case: str, column: str = "complete_s") -> pd.DataFrame:
-    """Mean of a column by fraction and trial (rows) and kind (columns)."""
+    """Compute the mean of a column by fraction and trial (rows) and kind (columns)."""
     rows = runs.clients[runs.clients.case == case]
     return rows.pivot_table(index=["fraction", "trial"], columns="kind", values=column)
 
 
 def ratios(runs: Runs, case: str = "figure 8", column: str = "complete_s") -> pd.Series:
-    """PropShare's mean over BitTorrent's of the same swarm, by fraction and trial of mixed swarms."""
+    """Divide PropShare's mean by BitTorrent's of the same swarm, by fraction and trial of mixed swarms."""
     means = _means(runs, case, column).dropna(subset=["bittorrent"])
     kind = "permuted" if case == "permuted" else "propshare"
     return (means[kind] / means["bittorrent"]).dropna()
 
 
 def comparison(runs: Runs, case: str = "figure 8") -> pd.DataFrame:
-    """Every mixed fraction: trials, mean times (s), their ratio with its 95 % interval, the share of trials in which
-    PropShare's are faster, and the probability of as clear a difference by chance (Wilcoxon's signed ranks)."""
+    """Compare every mixed fraction: trials, mean times (s), their ratio with its 95 % interval, the share of trials in
+    which PropShare's are faster, and the probability of as clear a difference by chance (Wilcoxon's signed ranks)."""
     kind = "permuted" if case == "permuted" else "propshare"
     means, rows = _means(runs, case), []
     for fraction, values in ratios(runs, case).groupby("fraction"):
@@ -359,7 +359,7 @@ def comparison(runs: Runs, case: str = "figure 8") -> pd.DataFrame:
 
 
 def rank_correlation(runs: Runs, case: str, fraction: float) -> pd.Series:
-    """Spearman's correlation of upload capacity and download rate over the clients of a swarm, by trial."""
+    """Compute Spearman's correlation of upload capacity and download rate over the clients of a swarm, by trial."""
     rows = runs.clients[(runs.clients.case == case) & (runs.clients.fraction == fraction)]
     return pd.Series(
         {
@@ -370,20 +370,20 @@ def rank_correlation(runs: Runs, case: str, fraction: float) -> pd.Series:
 
 
 def sybil_gain(runs: Runs, fraction: float) -> pd.Series:
-    """The attacker's time as one peer over that as IDENTITIES peers, by trial; all others run one choker."""
+    """Divide the attacker's time as one peer by that as IDENTITIES peers, by trial; all others run one choker."""
     rows = runs.clients[(runs.clients.client == "attacker") & (runs.clients.fraction == fraction)]
     times = rows.pivot_table(index="trial", columns="case", values="complete_s")
     return times["sybil, 1"] / times[f"sybil, {IDENTITIES}"]
 
 
 def free_rider_cost(runs: Runs, case: str, fraction: float) -> pd.Series:
-    """Free riders' mean time over the contributors', by trial."""
+    """Divide free riders' mean time by the contributors', by trial."""
     means = _means(runs, case).loc[fraction].dropna(axis=1)
     return means["free rider"] / means.drop(columns="free rider").mean(axis=1)
 
 
 def class_table(runs: Runs, trials: int = 3) -> pd.DataFrame:
-    """What an experiment of so many trials at a fraction of one half says: mean times, the ratio and its interval over
+    """Summarise experiments of so many trials at a fraction of one half: mean times, the ratio and its interval over
     all trials, and the share of such experiments in which Welch's test of all clients' times finds a difference (5 %).
     """
     rows = []
@@ -409,7 +409,7 @@ def class_table(runs: Runs, trials: int = 3) -> pd.DataFrame:
 
 
 def measured_claims(runs: Runs) -> list[Measured]:
-    """One measurement a claim of data/propshare/claims.yaml."""
+    """Return one measurement for each claim of data/propshare/claims.yaml."""
     cheap = free_rider_cost(runs, "free riders", 0.0)
     values = _of_figure_8(runs) | {
         "sybil-gains-nothing": {"values": list(sybil_gain(runs, 1.0)), "control": list(sybil_gain(runs, 0.0))},
@@ -422,8 +422,8 @@ def measured_claims(runs: Runs) -> list[Measured]:
 
 
 def claims_on(tier: str, runs: Runs, real: RealRuns) -> list[Measured]:
-    """What the tier measured: simulated swarms, or real processes, among which no client comes as several peers and
-    none gives nothing."""
+    """Return the claims that the tier measured. Among real processes no client comes as several peers and none gives
+    nothing, so that they measure fewer than simulated swarms."""
     if tier == "simulated":
         return measured_claims(runs)
     return [Measured(claim=claim, **found, **real.trust) for claim, found in _of_figure_8(real).items()]
@@ -439,7 +439,7 @@ def _count(holds: pd.Series, broken: pd.Series) -> dict[str, Any]:
 
 
 def _of_figure_8(runs: Runs) -> dict[str, dict[str, Any]]:
-    """Of swarms that are mixed, pure, and permuted."""
+    """Return the measured values of the claims that need mixed, pure and permuted swarms."""
     auction = rank_correlation(runs, "figure 8", 0.0)
     return {
         "faster-than-bittorrent": _count(ratios(runs) < 1, ratios(runs, "permuted") < 1),
@@ -455,7 +455,7 @@ def _of_figure_8(runs: Runs) -> dict[str, dict[str, Any]]:
 
 
 def answer(runs: Runs) -> str:
-    """The question answered in one sentence, with this run's numbers."""
+    """Answer the question in one sentence, with this run's numbers."""
     table, values = comparison(runs), ratios(runs)
     low, high = student_interval(list(values))
     correlation = [rank_correlation(runs, "figure 8", fraction).mean() for fraction in BETWEEN]
@@ -493,8 +493,8 @@ class RealRuns(Runs):
 def measure_processes(
     scale: Scale, seed: int, *, setting: Setting = PRINTED, tier: str = "simulated", progress: Progress = iter
 ) -> RealRuns:
-    """Swarms of processes on the virtual kernel, of PROCESSES' size: all BitTorrent's, half of each, all PropShare's,
-    and the same permuted where they are judged. Those of a trial have the same capacities.
+    """Measure swarms of processes on the virtual kernel, of PROCESSES' size: all BitTorrent's, half of each, all
+    PropShare's, and the same permuted where they are judged. Those of a trial have the same capacities.
 
     Nothing, with the reason, where there is no such kernel.
     """
@@ -532,13 +532,14 @@ def measure_processes(
 
 
 def checks(runs: Runs, real: RealRuns) -> pd.DataFrame:
-    """The trust table of the simulated swarms and, where there are any, of the processes."""
+    """Return the trust table of the simulated swarms and, where there are any, of the processes."""
     return trust_by_tier({"simulated": runs, "virtual": real})
 
 
 def tier_table(real: RealRuns) -> pd.DataFrame:
-    """A row a fraction and kind: mean times (s) of the processes and of the simulated swarms with the same peers, their
-    ratio; and the standard deviation of that ratio over draws of the simulation alone (one draw over their mean)."""
+    """Return a row for each fraction and kind: mean times (s) of the processes and of the simulated swarms with the
+    same peers, their ratio; and the standard deviation of that ratio over draws of the simulation alone (one draw over
+    their mean)."""
     rows, drawn = [], real.simulated[real.simulated.case == "figure 8"]
     for (fraction, kind), found in real.clients[real.clients.case == "figure 8"].groupby(["fraction", "kind"]):
         theirs = drawn[(drawn.fraction == fraction) & (drawn.kind == kind)]
@@ -560,7 +561,7 @@ KNOBS: dict[str, tuple[str, tuple[float, ...]]] = {
 
 
 def vary(name: str, scale: Scale, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter) -> pd.DataFrame:
-    """PropShare's mean time over BitTorrent's, half of each, as one number of the setting goes over KNOBS.
+    """Measure PropShare's mean time over BitTorrent's, half of each, as one number of the setting goes over KNOBS.
 
     Every trial is a swarm and the same with the kinds in each other's places, whose ratios are averaged: which of them
     had the faster peers by chance does not matter. Returns value, trial, ratio. Raises NetreproError for another name.
@@ -584,7 +585,7 @@ def vary(name: str, scale: Scale, seed: int, *, setting: Setting = PRINTED, prog
 
 
 def vary_lending(scale: Scale, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter) -> pd.DataFrame:
-    """PropShare beside BitTorrent, half of each, where an unused share goes to others and where it is lost.
+    """Measure PropShare beside BitTorrent, half of each, where an unused share goes to others and where it is lost.
 
     Every trial is two swarms as in `vary`. A row a value of lends: time and sent, PropShare's means over BitTorrent's
     of the same swarm, each with the ends of its 95 % interval; used, the share of all upload rates.
@@ -612,8 +613,8 @@ def vary_lending(scale: Scale, seed: int, *, setting: Setting = PRINTED, progres
 
 
 def vary_identities(scale: Scale, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter) -> pd.DataFrame:
-    """The attacker's time as one peer over that as several, where all others are of one kind, and seeds serve every
-    identity or one of a client alone. Returns others, seeds_know_clients, identities, trial, gain."""
+    """Measure the attacker's time as one peer over that as several, where all others are of one kind, and seeds serve
+    every identity or one of a client alone. Returns others, seeds_know_clients, identities, trial, gain."""
     counts = (1, 2, 4, 8)
 
     def one(fraction: float, known: bool, trial: int) -> list[tuple]:
@@ -636,7 +637,7 @@ def vary_identities(scale: Scale, seed: int, *, setting: Setting = PRINTED, prog
 
 
 def vary_reserve(scale: Scale, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter) -> pd.DataFrame:
-    """What free riders pay over PropShare's reserve; a reserve of NaN is BitTorrent.
+    """Measure what free riders pay over PropShare's reserve; a reserve of NaN is BitTorrent.
 
     Returns reserve, trial, cost (their time over the contributors').
     """
@@ -666,7 +667,8 @@ def vary_sybil(
     setting: Setting = PRINTED,
     progress: Progress = iter,
 ) -> pd.DataFrame:
-    """What a Sybil gains, that seeds serve once, over the file's length and PropShare's reserve (NaN: BitTorrent).
+    """Measure what a Sybil gains where seeds serve each client once, over the file's length and PropShare's reserve
+    (NaN: BitTorrent).
 
     Returns pieces, reserve, trial, gain (time as one peer over that as IDENTITIES).
     """
@@ -696,7 +698,7 @@ def vary_sybil(
 
 
 def _bars(axis: Any, x: Sequence[float] | np.ndarray, values: Sequence[pd.Series], look: str, **more: Any) -> None:
-    """Means with their 95 % intervals, joined by a line."""
+    """Draw means with their 95 % intervals, joined by a line."""
     means = np.array([each.mean() for each in values])
     ends = np.array([student_interval(list(each)) for each in values]).T
     own = scheme(look)
@@ -706,7 +708,7 @@ def _bars(axis: Any, x: Sequence[float] | np.ndarray, values: Sequence[pd.Series
 
 
 def draw_idea() -> Figure:
-    """What four peers sent, and what they get back: by the auction, and in proportion."""
+    """Draw what four peers sent, and what they get back: by the auction, and in proportion."""
     names = list(EXAMPLE_BYTES)
     received = {name: float(value) for name, value in EXAMPLE_BYTES.items()}
     others = [*names, "E", "F"]
@@ -726,7 +728,7 @@ def draw_idea() -> Figure:
 
 
 def draw_swarm(setting: Setting = PRINTED, seed: int = 1) -> Figure:
-    """Upload rates of the peers of a mixed swarm, sorted."""
+    """Draw upload rates of the peers of a mixed swarm, sorted."""
     peers = sorted(swarm(setting, 0.5, seed_of(seed, 0)), key=lambda peer: peer.upload_kilobytes_per_s)
     title = f"{setting.leechers} leechers and {setting.seeds} seeds, {setting.file_bytes / 1e6:.1f} MB"
     figure, axis = new_figure(title, "peers, sorted", "upload rate (kB/s)")
@@ -740,7 +742,7 @@ def draw_swarm(setting: Setting = PRINTED, seed: int = 1) -> Figure:
 
 
 def draw_figure_8(runs: Runs) -> Figure:
-    """Fig. 8: mean download time of both kinds of clients over the fraction of PropShare's, 95 % intervals."""
+    """Draw Fig. 8: mean download time of both kinds of clients over the fraction of PropShare's, 95 % intervals."""
     figure, axis = new_figure(
         "Download time in mixed swarms (Fig. 8)", "fraction of PropShare clients", "mean download time (s)"
     )
@@ -755,7 +757,7 @@ def draw_figure_8(runs: Runs) -> Figure:
 
 
 def draw_ratio(runs: Runs) -> Figure:
-    """PropShare's time over BitTorrent's at every mixed fraction: every trial a point, mean with its interval, and
+    """Draw PropShare's time over BitTorrent's at every mixed fraction: every trial a point, mean with its interval, and
     the mean of three trials, as the paper took them."""
     figure, axis = new_figure(
         "The same swarms, trial by trial", "fraction of PropShare clients", "PropShare's time / BitTorrent's"
@@ -776,7 +778,7 @@ def draw_ratio(runs: Runs) -> Figure:
 
 
 def draw_by_capacity(runs: Runs, groups: int = 6) -> Figure:
-    """Mean time over upload capacity in pure swarms (left), and of either kind in mixed ones (right)."""
+    """Draw the mean time over upload capacity in pure swarms (left), and of either kind in mixed ones (right)."""
     figure, axes = new_figure("Who gets what it gives?", "upload capacity (kB/s)", "", columns=2, log_x=True)
     rows = runs.clients[(runs.clients.case == "figure 8")]
     pure, mixed = rows[rows.fraction.isin(BETWEEN)], rows[~rows.fraction.isin(BETWEEN)]
@@ -798,7 +800,8 @@ def draw_by_capacity(runs: Runs, groups: int = 6) -> Figure:
 
 
 def draw_strategies(runs: Runs) -> Figure:
-    """Free riders' time over the contributors', and the Sybil's gain: every trial a point, means with intervals."""
+    """Draw free riders' time over the contributors', and the Sybil's gain: every trial a point, means with
+    intervals."""
     figure, axes = new_figure("Who does not play fair", "", "", columns=2)
     looks = ("bittorrent", "propshare", "control")
     cost = [
@@ -824,7 +827,7 @@ def draw_strategies(runs: Runs) -> Figure:
 
 
 def draw_class(runs: Runs) -> Figure:
-    """Three trials at a fraction of one half: the ratio that each such experiment would print, by case."""
+    """Draw the ratio that each experiment of three trials at a fraction of one half would print, by case."""
     figure, axis = new_figure("What three trials say", "PropShare's time / BitTorrent's, mean of three trials", "")
     for i, name in enumerate(CLASS_CASES):
         values = ratios(runs, "figure 8" if name == "ours" else name).loc[0.5]
@@ -845,7 +848,7 @@ _ALL: dict[str, Any] = {"color": scheme("propshare").colour, "marker": "s", "cap
 
 
 def draw_control(runs: Runs) -> Figure:
-    """The ratio with the mechanism broken, and where there is nothing to share unequally; rank correlations."""
+    """Draw the ratio with the mechanism broken, and where there is nothing to share unequally; rank correlations."""
     figure, axes = new_figure("Broken on purpose", "", "", columns=2)
     found = {
         "as it is": (ratios(runs), "propshare"),
@@ -873,7 +876,8 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def draw_tiers(real: RealRuns) -> Figure:
-    """Swarms of processes and of the simulation with the same peers: mean times by fraction, and all clients' times."""
+    """Draw swarms of processes and of the simulation with the same peers: mean times by fraction, and all clients'
+    times."""
     figure, axes = new_figure("Real processes in virtual time", "", "", columns=2)
     figure8, drawn = (each[each.case == "figure 8"] for each in (real.clients, real.simulated))
     for kind, shift in (("bittorrent", -0.02), ("propshare", 0.02)):
@@ -907,7 +911,7 @@ _REAL: dict[str, Any] = {"linewidth": 1.4}
 
 
 def draw_knobs(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """The ratio over each knob, side by side: name of KNOBS -> table of `vary`."""
+    """Draw the ratio over each knob, side by side: name of KNOBS -> table of `vary`."""
     figure, _ = new_figure("Half PropShare, half BitTorrent", "", "", columns=len(tables))
     for axis, (name, table) in zip(figure.axes, tables.items(), strict=True):
         found = list(table.groupby("value")["ratio"])
@@ -923,7 +927,7 @@ def draw_knobs(tables: Mapping[str, pd.DataFrame]) -> Figure:
 
 
 def draw_identities(table: pd.DataFrame) -> Figure:
-    """The Sybil's gain over its identities, with seeds that serve all of them and with seeds that know better."""
+    """Draw the Sybil's gain over its identities, with seeds that serve all of them and with seeds that know better."""
     figure, axis = new_figure("What a Sybil gains, and from whom", "identities", "time as one peer / as several")
     for (others, known), rows in table.groupby(["others", "seeds_know_clients"]):
         found = list(rows.groupby("identities")["gain"])
@@ -939,7 +943,7 @@ def draw_identities(table: pd.DataFrame) -> Figure:
 
 
 def draw_reserve(riders: pd.DataFrame, sybil: pd.DataFrame) -> Figure:
-    """Free riders' cost over the reserve (the band is BitTorrent's, 95 %), and the Sybil's gain over the file."""
+    """Draw free riders' cost over the reserve (the band is BitTorrent's, 95 %), and the Sybil's gain over the file."""
     figure, axes = new_figure("Who lives on the reserve?", "", "", columns=2)
     found = list(riders.groupby("reserve")["cost"])
     _bars(axes[0], [float(value) for value, _ in found], [values for _, values in found], "propshare")
@@ -965,7 +969,7 @@ def draw_reserve(riders: pd.DataFrame, sybil: pd.DataFrame) -> Figure:
 
 
 def explore() -> object:
-    """Sliders for a swarm; every client's time over its capacity, redrawn at once."""
+    """Show sliders for a swarm. Every client's time over its capacity is redrawn at once."""
     import ipywidgets as widgets
     from IPython.display import display
 

@@ -110,15 +110,14 @@ class Setting:
 
     @property
     def packet_ms(self) -> float:
-        """How long the bottleneck sends a packet."""
+        """The time in which the bottleneck sends a packet."""
         return self.packet_bytes * 8 / (self.rate_mbps * 1e3)
 
 
 def tc_weight(min_packets: float, burst: int) -> float:
-    """The weight that Linux's `tc` takes for a RED of that minimum threshold and `burst` (packets): the greatest
-    power of two, 1/2 at most, with which a burst into an empty queue does not reach the threshold (Floyd and Jacobson,
-    equation 3). Raises NetreproError for a burst below the threshold.
-    """
+    """Compute the weight that Linux's `tc` takes for a RED of that minimum threshold and `burst` (packets): the
+    greatest power of two, 1/2 at most, with which a burst into an empty queue does not reach the threshold (Floyd and
+    Jacobson, equation 3). Raises NetreproError for a burst below the threshold."""
     least = burst + 1 - min_packets
     if least < 1:
         raise NetreproError(f"a burst of {burst} packets below {min_packets:g}", "give at least the minimum threshold")
@@ -130,12 +129,13 @@ def tc_weight(min_packets: float, burst: int) -> float:
 
 
 def least_window(setting: Setting) -> int:
-    """Packets that a flow has in flight at least: a receiver of Linux has a buffer of 4096 bytes, too much for one."""
+    """Return the packets that a flow has in flight at least. A receiver of Linux has a buffer of 4096 bytes, too much
+    for one."""
     return 2 if setting.sender == "linux" else 1
 
 
 def class_weight(min_packets: float) -> float:
-    """What the class project's scripts made of it: their burst is 5/3 of the minimum threshold."""
+    """Compute the weight that the class project's scripts led to: their burst is 5/3 of the minimum threshold."""
     return tc_weight(min_packets, int(5 * min_packets / 3))
 
 
@@ -177,12 +177,12 @@ def _tcp(setting: Setting, window: int) -> Tcp:
 
 
 def port_of(setting: Setting) -> tuple[str, str]:
-    """The gateway's port to the bottleneck."""
+    """Return the gateway's port to the bottleneck."""
     return "s1", f"h{len(_scene(setting).delays_ms) + 1}"
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """All senders at one gateway, from which the bottleneck leads to the host that receives.
+    """Make the experiment: all senders at one gateway, from which the bottleneck leads to the host that receives.
 
     Raises NetreproError for an unknown scene, queue or sender, no flow, and packets that are all header.
     """
@@ -208,10 +208,9 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def averages(found: Measurements, setting: Setting) -> pd.DataFrame:
-    """RED's average, computed again from what the gateway let in: time_s of each arrival, the queue (packets) it found
+    """Compute RED's average again from what the gateway let in: time_s of each arrival, the queue (packets) it found
     and the average after it. As in the paper's Fig. 2, while the link is idle the average falls as if packets of the
-    mean size found no queue. Arrivals that were dropped are not recorded; they are left out.
-    """
+    mean size found no queue. Arrivals that were dropped are not recorded; they are left out."""
     packets = found.packets
     leaves_s, wait_s = packets.time_s.to_numpy(), packets.wait_ms.to_numpy() * 1e-3
     begins_s = leaves_s - packets.size_bytes.to_numpy() * 8e-6 / setting.rate_mbps
@@ -230,7 +229,7 @@ def averages(found: Measurements, setting: Setting) -> pd.DataFrame:
 
 
 def losing_share(found: Measurements, round_trip_s: float) -> float:
-    """Mean share of flows that lose in a round trip in which any loses; NaN where none does.
+    """Compute the mean share of flows that lose in a round trip in which any loses; NaN where none does.
 
     A flow loses when its slow-start threshold is cut. The round trip begins with the first to lose; the next begins
     with the first that loses after it.
@@ -249,11 +248,12 @@ def losing_share(found: Measurements, round_trip_s: float) -> float:
 
 
 def read(found: Measurements, setting: Setting) -> Reading:
-    """Of the bottleneck utilisation, throughput_mbps and dropped_share; mean_queue_packets and delay_ms in front of it.
+    """Read the bottleneck's utilisation, throughput_mbps and dropped_share, and mean_queue_packets and delay_ms in
+    front of it.
 
-    Of Fig. 3: share_within (of the time after .2 s in which the average is below the reference), greatest_queue,
-    greatest_average and FAR_ABOVE times that, and the table `average`. Of the bursty node: its share of all throughput.
-    Of ten flows and more: losing_share.
+    For Fig. 3 it reads share_within (of the time after .2 s in which the average is below the reference),
+    greatest_queue, greatest_average and FAR_ABOVE times that, and the table `average`. For the bursty node it reads its
+    share of all throughput. For ten flows and more it reads losing_share.
     """
     port = port_of(setting)
     links = found.links.set_index(["source", "destination"])
@@ -363,25 +363,25 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def queue_in_band(points: pd.DataFrame) -> float:
-    """Mean of mean_queue_packets where the utilisation is within BAND; where none is, that of the nearest to its
-    middle."""
+    """Compute the mean of mean_queue_packets where the utilisation is within BAND; where none is, that of the nearest
+    to its middle."""
     far = (points.utilisation - sum(BAND) / 2).abs()
     inside = points[far <= (BAND[1] - BAND[0]) / 2]
     return float((inside if len(inside) else points.loc[[far.idxmin()]]).mean_queue_packets.mean())
 
 
 def queue_ratio(red: pd.DataFrame, drop_tail: pd.DataFrame) -> float:
-    """RED's queue over drop tail's, each where it carries what BAND says."""
+    """Divide RED's queue by drop tail's, each where it carries what BAND says."""
     return queue_in_band(red) / queue_in_band(drop_tail)
 
 
 def mean_from_5(utilisation: pd.Series) -> float:
-    """Mean over the minimum thresholds from FLAT_FROM on."""
+    """Compute the mean over the minimum thresholds from FLAT_FROM on."""
     return float(utilisation[utilisation.index >= FLAT_FROM].mean())
 
 
 def _means(rank: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    """A ranking by each case's mean over its grid."""
+    """Make the function that ranks by each case's mean over its grid."""
     return lambda *shares: rank(*(float(np.mean(each)) for each in shares))
 
 
@@ -390,7 +390,7 @@ def _both(pair: pd.Series) -> list[str]:
 
 
 def answer(runs: Runs) -> str:
-    """The question answered in one sentence, with this run's numbers."""
+    """Answer the question in one sentence, with this run's numbers."""
     ratio = float(np.mean(runs.values_of(STUDY.claims["delay-at-equal-utilisation"])))
     first = runs.numbers("fig3")
     few, many = (float(runs.numbers("drop tail").query(f"buffer_packets == {b}").utilisation.mean()) for b in (15, 140))
@@ -410,13 +410,13 @@ UTILISATION = "utilisation (share of the link)"
 
 
 def replica() -> pd.DataFrame:
-    """Fig. 5 run again by others in ns-2: gateway, packets, utilisation, delay_ms. From data/red."""
+    """Read Fig. 5 run again by others in ns-2: gateway, packets, utilisation, delay_ms. From data/red."""
     return pd.read_csv(data_dir("red") / "replica_fig5.csv", comment="#")
 
 
 def class_commands() -> pd.DataFrame:
-    """What the class project's scripts ask `tc` for: gateway, command, and what the kernel in virtual time answers ("":
-    it is done). From data/red."""
+    """Read what the class project's scripts ask `tc` for: gateway, command, and what the kernel in virtual time answers
+    ("": it is done). From data/red."""
     return pd.read_csv(data_dir("red") / "class_commands.csv", comment="#", keep_default_na=False)
 
 
@@ -426,12 +426,12 @@ def _of_replica(gateway: str) -> pd.DataFrame:
 
 
 def draw_idea() -> Figure:
-    """The probability of a drop over the average queue (the paper's Fig. 2), thresholds as 1 to 3."""
+    """Draw the probability of a drop over the average queue (the paper's Fig. 2), thresholds as 1 to 3."""
     return _draw_rule("average queue (minimum thresholds)", 1.0, 3.0, 0.1)
 
 
 def draw_rule(setting: Setting) -> Figure:
-    """The same, of a setting."""
+    """Draw the same rule for a setting."""
     low = setting.min_threshold_packets
     return _draw_rule("average queue (packets)", low, low * setting.threshold_ratio, setting.max_probability)
 
@@ -448,7 +448,7 @@ def _draw_rule(over: str, low: float, high: float, most: float) -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """Fig. 3's four senders and their gateway."""
+    """Draw Fig. 3's four senders and their gateway."""
     asked = experiment(STUDY.case("fig3", setting), 1.0, 1)
     return drawing.draw_network(asked, "Four senders, one gateway (Fig. 3)")
 
@@ -466,14 +466,14 @@ def _draw_average(axis: Axes, runs: Runs, case: str, legend: bool = True) -> Non
 
 
 def draw_fig3(runs: Runs) -> Figure:
-    """Queue and average over the second of Fig. 3, one repetition."""
+    """Draw the queue and average over the second of Fig. 3, one repetition."""
     figure, axis = new_figure("Four flows start one after the other (Fig. 3)", "time (s)", "queue (packets)")
     _draw_average(axis, runs, "fig3")
     return figure
 
 
 def draw_fig5(runs: Runs) -> Figure:
-    """Delay over utilisation, a point a buffer or threshold; the re-run in ns-2 in grey (Fig. 5)."""
+    """Draw the delay over utilisation, a point for each buffer or threshold; the re-run in ns-2 in grey (Fig. 5)."""
     figure, axis = new_figure("Delay that throughput costs (Fig. 5)", UTILISATION, "mean delay in the queue (ms)")
     for case, look, label in (("drop tail", DROP_TAIL_LOOK, "drop tail"), ("red", RED_LOOK, "RED")):
         means = runs.summary().loc[case]
@@ -504,7 +504,7 @@ def _gateways(title: str) -> tuple[Figure, list[Axes]]:
 
 
 def draw_throughput(runs: Runs) -> Figure:
-    """Utilisation over drop tail's buffer and RED's minimum threshold (Fig. 5, its two parameters)."""
+    """Draw the utilisation over drop tail's buffer and RED's minimum threshold (Fig. 5, its two parameters)."""
     figure, axes = _gateways("Throughput over what each gateway is given (Fig. 5)")
     for axis, (gateway, x) in zip(axes, _SWEPT.items(), strict=True):
         _draw_beside(axis, runs, gateway, x, "", "ours")
@@ -513,7 +513,7 @@ def draw_throughput(runs: Runs) -> Figure:
 
 
 def draw_bursty(runs: Runs) -> Figure:
-    """The bursty node's share of the throughput over the mean queue (Figs 11 to 14)."""
+    """Draw the bursty node's share of the throughput over the mean queue (Figs 11 to 14)."""
     title = "Who sends in bursts gets less from drop tail (Figs 11 to 14)"
     figure, axis = new_figure(title, "mean queue (packets)", "share of the bursty node's throughput")
     for case, look, label in (
@@ -531,7 +531,7 @@ def draw_bursty(runs: Runs) -> Figure:
 
 
 def draw_synchronisation(runs: Runs) -> Figure:
-    """How many of ten flows lose together."""
+    """Draw the share of ten flows that lose together."""
     figure, axis = new_figure("Who loses at the same time (ten flows)", "", "share of flows that lose together")
     ours = {case.removeprefix("ten, "): list(runs.numbers(case).losing_share) for case in _TEN}
     names = dict(zip(ours, ("drop tail", "RED", "RED as drop tail"), strict=True))
@@ -543,7 +543,7 @@ def draw_synchronisation(runs: Runs) -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """Fig. 3 next to without drops; Fig. 5 with one packet a flow in flight, and with a probability of 1."""
+    """Draw Fig. 3 almost without drops, and Fig. 5 with one packet of each flow in flight and with probability 1."""
     names = ["Fig. 3: next to nothing is dropped", "Fig. 5: one packet a flow", "Fig. 5: probability 1"]
     figure, axes = drawing.panels("Broken on purpose", "", "", names)
     _draw_average(axes[0], runs, "fig3, no drops")
@@ -557,7 +557,7 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def draw_senders(runs: Runs) -> Figure:
-    """Fig. 5 with senders of 1988 to 2005."""
+    """Draw Fig. 5 with senders of 1988 to 2005."""
     figure, axes = _gateways("The same gateways under later senders")
     first = runs.study.scale(runs.profile, runs.tier).changes.get("sender", runs.setting.sender)
     looks = {first: CURVES[4], "reno": scheme("reno").colour, "sack": CURVES[2], "cubic": scheme("cubic").colour}
@@ -573,8 +573,8 @@ def draw_senders(runs: Runs) -> Figure:
 
 
 def draw_class(runs: Runs) -> Figure:
-    """The class project's gateways as its scripts ask for them, as `tc` took them, and with one change at a time; and
-    the delay that throughput costs with both, as asked."""
+    """Draw the class project's gateways as its scripts ask for them, as `tc` took them, and with one change at a time;
+    and the delay that throughput costs with both, as asked."""
     names = ["RED", "drop tail", "as the scripts ask"]
     figure, axes = drawing.panels("The class project's gateways", "", "throughput (Mb/s)", names)
     labels = [
@@ -600,7 +600,7 @@ def draw_class(runs: Runs) -> Figure:
 
 
 def draw_tiers(runs: Runs) -> Figure:
-    """Utilisation and mean queue of both gateways, on every tier that was measured."""
+    """Draw the utilisation and mean queue of both gateways, on every tier that was measured."""
     title = "The same gateways and senders on every tier"
     figure, axes = drawing.panels(title, UTILISATION, "mean queue (packets)", ["drop tail", "RED"])
     for axis, gateway in zip(axes, _SWEPT, strict=True):
@@ -614,7 +614,7 @@ def draw_tiers(runs: Runs) -> Figure:
 
 
 def draw_flows(runs: Runs) -> Figure:
-    """Utilisation and mean queue over the number of flows, thresholds of 5 and 15."""
+    """Draw the utilisation and mean queue over the number of flows, thresholds of 5 and 15."""
     table = runs.knobs["flows"]
     figure, axes = drawing.panels("How many flows does RED stand?", "flows", "", [""] * 2, log_x=True)
     columns = {"utilisation": UTILISATION, "mean_queue_packets": "mean queue (packets)"}
@@ -629,7 +629,7 @@ def draw_flows(runs: Runs) -> Figure:
 
 
 def draw_run(found: Measurements, case: str) -> Figure:
-    """One run's queue over time."""
+    """Draw one run's queue over time."""
     links = found.links.set_index(["source", "destination"])
     share = float(links.utilisation[found.experiment.measure.queues[0]])
     figure, axis = new_figure(f"{case}: {100 * share:.0f} % of the link", "time (s)", "queue (packets)")

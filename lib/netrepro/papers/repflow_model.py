@@ -52,14 +52,14 @@ LOAD_AXIS = "load without replicas (share of capacity)"
 
 @dataclass(frozen=True)
 class Scale:
-    """How much a profile simulates, for each load and repetition; 0 leaves such flows out."""
+    """The number of flows that a profile simulates, for each load and repetition; 0 leaves such flows out."""
 
     short_flows: int
     long_flows: int
 
 
 def scale(profile: str) -> Scale:
-    """The scale of profile "quick" or "paper". Raises NetreproError for another."""
+    """Return the scale of profile "quick" or "paper". Raises NetreproError for another."""
     scales = {"quick": Scale(40_000, 10_000), "paper": Scale(500_000, 100_000)}
     return of_profile(profile, scales)
 
@@ -125,7 +125,7 @@ class Setting:
 
     @property
     def bursts(self) -> Service:
-        """What loads the paths."""
+        """The bursts that load the paths."""
         kind = ExponentialService if self.exponential_bursts else ConstantService
         return kind(self.burst_packets)
 
@@ -140,7 +140,8 @@ INDEPENDENT_ROUNDS = 3_000.0
 
 
 def testbed(setting: Setting = PRINTED) -> Setting:
-    """The same on the paper's testbed: three paths chosen by hashing, whole rounds, the workload's own ε."""
+    """Return the same setting on the paper's testbed: three paths chosen by hashing, whole rounds, the workload's own
+    ε."""
     return replace(setting, extra_load=None, paths=3, path_choice="hashed", whole_rounds=True)
 
 
@@ -148,7 +149,7 @@ def testbed(setting: Setting = PRINTED) -> Setting:
 
 
 def closed_form(setting: Setting = PRINTED, loads: Sequence[float] | np.ndarray = LOADS) -> pd.DataFrame:
-    """Figs 5 to 8 by (3) to (8).
+    """Compute Figs 5 to 8 by (3) to (8).
 
     Returns one row a quantity, scheme and load: quantity (key of QUANTITIES), scheme ("tcp", "repflow"),
     load, normalised_fct (infinite where the replicas fill the paths). Raises NetreproError for loads outside
@@ -177,7 +178,7 @@ def closed_form(setting: Setting = PRINTED, loads: Sequence[float] | np.ndarray 
 
 
 def wait_tails(loads: Sequence[float] = LOADS, setting: Setting = PRINTED) -> pd.DataFrame:
-    """The 99th percentile of the wait of bursts of M packets: exact (M/D/1) and by two approximations.
+    """Return the 99th percentile of the wait of bursts of M packets: exact (M/D/1) and by two approximations.
 
     Returns one row a load and method: load, method, wait_packet_times.
     """
@@ -198,9 +199,8 @@ def wait_tails(loads: Sequence[float] = LOADS, setting: Setting = PRINTED) -> pd
 def _simulate_once(
     setting: Setting, load: float, scale: Scale, seed: int, repetition: int, with_looks: bool
 ) -> list[tuple]:
-    """(quantity, scheme, value) of one repetition; the same seed for both schemes, so that ratios are
-    paired.
-    """
+    """Simulate one repetition: (quantity, scheme, value). The seed is the same for both schemes, so that ratios are
+    paired."""
     sizes_seed, *queue_seeds = np.random.SeedSequence([seed, repetition]).generate_state(4, np.uint64).tolist()
     random = np.random.default_rng(sizes_seed)
     limit, sizes, whole = setting.long_flow_packets, setting.flow_sizes, setting.whole_rounds
@@ -253,7 +253,7 @@ def simulate(
     with_looks: bool = True,
     progress: Progress = iter,
 ) -> pd.DataFrame:
-    """Figs 5 to 8 by simulation: per-flow delays over parallel queues, the least over the copies of a flow.
+    """Compute Figs 5 to 8 by simulation: per-flow delays over parallel queues, the least over the copies of a flow.
 
     Loads are those without replicas; RepFlow's paths carry (1 + (copies - 1) ε) times as much. `progress`
     wraps the list of (load, repetition) that is worked through.
@@ -311,7 +311,8 @@ CASES = {
 def simulate_cases(
     scale: Scale, repetitions: int, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter
 ) -> pd.DataFrame:
-    """The broken models of the claims' negative controls, (4) with independent rounds, and long flows of DRAWN sizes.
+    """Simulate the broken models of the claims' negative controls, (4) with independent rounds, and long flows of DRAWN
+    sizes.
 
     Returns the columns of `simulate` after a column `case` (key of CASES).
     """
@@ -354,7 +355,7 @@ def vary(
     setting: Setting | None = None,
     progress: Progress = iter,
 ) -> pd.DataFrame:
-    """Turns one knob of Setting at one load, for short flows; `values` are those of KNOBS unless given.
+    """Vary one knob of Setting at one load, for short flows; `values` are those of KNOBS unless given.
 
     Returns the columns of `simulate`, without looks, after `parameter` and `setting` (the value). Raises NetreproError
     for a parameter that KNOBS does not have.
@@ -372,7 +373,7 @@ def vary(
 
 
 def fidelity(simulated: pd.DataFrame) -> pd.DataFrame:
-    """Is the simulator sound? A look at a path must find it busy with the probability of its load.
+    """Check whether the simulator is sound: a look at a path must find it busy with the probability of its load.
 
     Needs nothing of the paper. Returns one row a load: load, busy (mean over repetitions), standard_error,
     agrees (within 5 standard errors, or 2 % where few repetitions make those too small).
@@ -392,7 +393,7 @@ def vary_all(
     setting: Setting | None = None,
     progress: Progress = iter,
 ) -> dict[str, pd.DataFrame]:
-    """`vary` for every knob of KNOBS, by its name."""
+    """Run `vary` for every knob of KNOBS, by its name."""
     return {name: vary(name, scale, repetitions, seed, load=load, setting=setting) for name in progress(KNOBS)}
 
 
@@ -400,7 +401,7 @@ def vary_all(
 
 
 def _values(table: pd.DataFrame, quantity: str, name: str, load: float) -> np.ndarray:
-    """One value a repetition."""
+    """Return one value for each repetition."""
     rows = table[(table.quantity == quantity) & (table.scheme == name) & np.isclose(table.load, load)]
     if rows.empty:
         raise NetreproError(f"no {quantity} of {name} at load {load}", "simulate that load first")
@@ -412,7 +413,7 @@ def _ratio(table: pd.DataFrame, quantity: str, load: float) -> np.ndarray:
 
 
 def _workload_claims() -> list[Measured]:
-    """Of the sizes that the authors drew; `readings` has the other readings of the figure."""
+    """Return the claims on the sizes that the authors drew; `readings` has the other readings of the figure."""
     drawn = load_flow_sizes(DRAWN_SIZES).in_bytes()
     large = 1 - drawn.share_of_flows_below(1e6)
     measured = {
@@ -425,7 +426,7 @@ def _workload_claims() -> list[Measured]:
 
 
 def readings() -> pd.DataFrame:
-    """What the readings of the web-search figure say, a row a reading, and the paper's words; shares in 0..1."""
+    """Compare the readings of the web-search figure with the paper's words: a row for each; shares in 0..1."""
     rows = {}
     for name in (DRAWN_SIZES, "web_search", "web_search_bytes"):
         flows = load_flow_sizes(name).in_bytes()
@@ -441,9 +442,10 @@ def readings() -> pd.DataFrame:
 
 
 def price_for_long_flows(simulated: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
-    """RepFlow / TCP of long flows at loads .5 and .9: with the ε of the sizes that the authors drew, and as printed.
+    """Compute RepFlow / TCP of long flows at loads .5 and .9: with the ε of the sizes that the authors drew, and as
+    printed.
 
-    Returns a row a load and quantity: load, quantity, then a column an ε; means over repetitions.
+    Returns a row for each load and quantity: load, quantity, then a column for each ε; means over repetitions.
     """
     drawn = cases[cases.case == DRAWN]
     tables = {f"ε = {DRAWN_SETTING.model.epsilon:.3f}, of the sizes": drawn, "ε = 0.05, as printed": simulated}
@@ -532,7 +534,7 @@ def _figure_claims(simulated: pd.DataFrame, cases: dict[str, pd.DataFrame], trus
 
 
 def measured_claims(simulated: pd.DataFrame, cases: pd.DataFrame, setting: Setting = PRINTED) -> list[Measured]:
-    """One measurement a claim of data/repflow_model/claims.yaml, from `simulate` and `simulate_cases`."""
+    """Return one measurement for each claim of data/repflow_model/claims.yaml, from `simulate` and `simulate_cases`."""
     by_case = {str(case): rows for case, rows in cases.groupby("case")}
     trusted = bool(fidelity(simulated).agrees.all())
     why = "" if trusted else "the simulated paths are not busy as often as their load says"
@@ -553,7 +555,7 @@ def _curve(axis: Axes, table: pd.DataFrame, name: str, **look: Any) -> None:
 
 
 def _points(axis: Axes, rows: pd.DataFrame, x: str, label: str, **look: Any) -> None:
-    """Mean over repetitions, with twice its standard error."""
+    """Draw the means over repetitions, with twice their standard error."""
     grouped = rows.groupby(x, sort=True).value
     error = 2 * grouped.std().fillna(0) / np.sqrt(grouped.count())
     axis.errorbar(grouped.mean().index, grouped.mean(), yerr=error, label=label, **look)
@@ -562,7 +564,8 @@ def _points(axis: Axes, rows: pd.DataFrame, x: str, label: str, **look: Any) -> 
 def _draw_figure(
     quantity: str, closed: pd.DataFrame, simulated: pd.DataFrame | None, cases: pd.DataFrame | None = None
 ) -> Figure:
-    """cases : from `simulate_cases`; long flows of DRAWN sizes, which the claims are judged on, are drawn too."""
+    """Draw one of Figs 5 to 8. cases : from `simulate_cases`; long flows of DRAWN sizes, which the claims are judged
+    on, are drawn too."""
     number, words = QUANTITIES[quantity]
     figure, axis = new_figure(f"Fig. {number}: {words}", LOAD_AXIS, FCT_AXIS, log_y=True)
     drawn = None if cases is None else cases[(cases.case == DRAWN) & (cases.quantity == quantity)]
@@ -592,7 +595,7 @@ def _draw_figure(
 
 
 def _plain_ticks(axis: Axes) -> None:
-    """1, 2, 5, 10 ... instead of powers of ten on a logarithmic axis of completion times."""
+    """Show 1, 2, 5, 10 ... instead of powers of ten on a logarithmic axis of completion times."""
     low, high = axis.get_ylim()
     ticks = [step * 10**power for power in range(4) for step in (1, 1.5, 2, 3, 5, 7)]
     shown = [tick for tick in ticks if low <= tick <= high]
@@ -601,38 +604,38 @@ def _plain_ticks(axis: Axes) -> None:
 
 
 def draw_figure_5(closed: pd.DataFrame, simulated: pd.DataFrame | None = None) -> Figure:
-    """Mean of short flows: (3), (4) and, where given, the simulation."""
+    """Draw the mean of short flows: (3), (4) and, where given, the simulation."""
     return _draw_figure("short_mean", closed, simulated)
 
 
 def draw_figure_6(
     closed: pd.DataFrame, simulated: pd.DataFrame | None = None, cases: pd.DataFrame | None = None
 ) -> Figure:
-    """Mean of long flows: (5), (6) and, where given, the simulation."""
+    """Draw the mean of long flows: (5), (6) and, where given, the simulation."""
     return _draw_figure("long_mean", closed, simulated, cases)
 
 
 def draw_figure_7(closed: pd.DataFrame, simulated: pd.DataFrame | None = None) -> Figure:
-    """99th percentile of short flows: our analogue of (7) and, where given, the simulation."""
+    """Draw the 99th percentile of short flows: our analogue of (7) and, where given, the simulation."""
     return _draw_figure("short_p99", closed, simulated)
 
 
 def draw_figure_8(
     closed: pd.DataFrame, simulated: pd.DataFrame | None = None, cases: pd.DataFrame | None = None
 ) -> Figure:
-    """99th percentile of long flows: (7), (8) and, where given, the simulation."""
+    """Draw the 99th percentile of long flows: (7), (8) and, where given, the simulation."""
     return _draw_figure("long_p99", closed, simulated, cases)
 
 
 def draw_control(closed: pd.DataFrame, cases: pd.DataFrame) -> Figure:
-    """Fig. 5 again with both copies of every flow on one path, from `simulate_cases`."""
+    """Draw Fig. 5 again with both copies of every flow on one path, from `simulate_cases`."""
     figure = draw_figure_5(closed, cases[cases.case == "same path"])
     figure.suptitle("Fig. 5 broken: both simulated copies share one path")
     return figure
 
 
 def draw_wait_tails(table: pd.DataFrame) -> Figure:
-    """The 99th percentile of the wait over its exact value, from `wait_tails`."""
+    """Draw the 99th percentile of the wait over its exact value, from `wait_tails`."""
     figure, axis = new_figure(
         "The tail of the wait, approximated",
         "load (share of capacity)",
@@ -650,7 +653,7 @@ def draw_wait_tails(table: pd.DataFrame) -> Figure:
 def draw_simulation_over_formula(
     simulated: pd.DataFrame, cases: pd.DataFrame | None = None, setting: Setting = PRINTED
 ) -> Figure:
-    """Simulated values over the formulas as printed, against load."""
+    """Draw simulated values over the formulas as printed, against load."""
     figure, axis = new_figure("Where the formulas hold", LOAD_AXIS, "simulated / formula")
     closed = closed_form(setting, sorted(simulated.load.unique()))
     formula = closed.set_index(["quantity", "scheme", "load"]).normalised_fct
@@ -674,7 +677,7 @@ def draw_simulation_over_formula(
 
 
 def draw_variation(table: pd.DataFrame) -> Figure:
-    """Mean and 99th percentile of short flows against one knob, from `vary`."""
+    """Draw the mean and 99th percentile of short flows against one knob, from `vary`."""
     parameter, load = table.parameter.iloc[0], table.load.iloc[0]
     title = f"What matters at load {load:g}"
     figure, _ = new_figure(title, KNOBS[parameter].label, FCT_AXIS, columns=2)
@@ -701,21 +704,21 @@ def draw_variation(table: pd.DataFrame) -> Figure:
 
 
 def draw_variations(tables: dict[str, pd.DataFrame]) -> dict[str, Figure]:
-    """A figure a knob, named knob_<name>, from `vary_all`."""
+    """Draw a figure for each knob, named knob_<name>, from `vary_all`."""
     return {f"knob_{name}": draw_variation(table) for name, table in tables.items()}
 
 
 def settings_table(setting: Setting) -> pd.DataFrame:
-    """Every assumption of the model and its value."""
+    """Return every assumption of the model and its value."""
     return pd.DataFrame(
         {"assumption": list(asdict(setting)), "value": [str(value) for value in asdict(setting).values()]}
     )
 
 
 def draw_idea() -> Figure:
-    """What the two copies of a short flow of four rounds meet on two independent paths.
+    """Draw what the two copies of a short flow of four rounds meet on two independent paths.
 
-    The backlog of two queues fed by Poisson bursts, as the simulation has them.
+    The curves are the backlog of two queues fed by Poisson bursts, as the simulation has them.
     """
     load, burst_packets, random = 0.7, 44, np.random.default_rng(3)
     times = np.arange(0, 1200, 0.5)
@@ -742,7 +745,7 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting = PRINTED, load: float = 0.5) -> Figure:
-    """The model's network: parallel queues between a sender that hashes its copies and a receiver."""
+    """Draw the model's network: parallel queues between a sender that hashes its copies and a receiver."""
     figure, axis = new_figure("The model: parallel M/G/1 queues, first come first served", "", "")
     axis.axis("off")
     middle, count = (setting.paths - 1) / 2, setting.paths
@@ -761,7 +764,7 @@ def draw_network(setting: Setting = PRINTED, load: float = 0.5) -> Figure:
 
 
 def answer(simulated: pd.DataFrame, cases: pd.DataFrame) -> str:
-    """The paper's question answered in one sentence, with this run's numbers."""
+    """Answer the paper's question in one sentence, with this run's numbers."""
     gains = {load: 1 - _ratio(simulated, "short_mean", load).mean() for load in (0.5, 0.9)}
     same = _ratio(cases[cases.case == "same path"], "short_mean", 0.5).mean() - 1
     cost = _ratio(cases[cases.case == DRAWN], "long_mean", 0.9).mean() - 1
@@ -776,7 +779,7 @@ def answer(simulated: pd.DataFrame, cases: pd.DataFrame) -> str:
 
 
 def explore() -> Any:
-    """A panel of sliders that redraws Figs 5 to 8 by the formulas; a marker reads them off at one load."""
+    """Show a panel of sliders that redraws Figs 5 to 8 by the formulas; a marker reads them off at one load."""
     import ipywidgets as widgets
     import matplotlib.pyplot as plt
     from IPython.display import display
@@ -799,7 +802,7 @@ def explore() -> Any:
 
 
 def draw_panel(setting: Setting, load: float) -> Figure:
-    """Figs 5 to 8 side by side by the formulas, read off at one load."""
+    """Draw Figs 5 to 8 side by side by the formulas, read off at one load."""
     loads = np.linspace(0.02, 0.98, 97)
     closed = closed_form(setting, loads)
     at_load = closed_form(setting, [load])

@@ -131,14 +131,14 @@ MARKERS = dict(zip(SCHEMES, "o^sDvx", strict=True))
 
 
 def line_of(setting: Setting) -> Line:
-    """The line of a setting. Raises NetreproError for a loss outside [0, 100) %."""
+    """Return the line of a setting. Raises NetreproError for a loss outside [0, 100) %."""
     if not 0 <= setting.loss_percent < 100:
         raise NetreproError(f"loss_percent = {setting.loss_percent}", "give 0 or more, and less than 100")
     return Line(setting.rate_mbps, setting.one_way_ms, setting.queue_packets, setting.loss_percent / 100)
 
 
 def way_of(setting: Setting) -> Way:
-    """How its pages are asked for."""
+    """Make the way in which a setting's pages are asked for."""
     manner = Manner(setting.connections or UNLIMITED, setting.depth, setting.kept)
     tcp = Tcp(
         "reno",
@@ -154,20 +154,20 @@ def way_of(setting: Setting) -> Way:
 
 @lru_cache(maxsize=2)
 def all_pages(trace: str) -> tuple[tuple[int, ...], ...]:
-    """Pages of the stand-in, or of a file of the true trace: response bytes, the primary first."""
+    """Return the pages of the stand-in, or of a file of the true trace: response bytes, the primary first."""
     path = data_dir(SLUG) / STANDIN if trace == "standin" else Path(trace)
     return tuple(pages(read_trace(path)))
 
 
 def pages_of(setting: Setting, seed: int) -> list[tuple[int, ...]]:
-    """So many pages of the trace one after the other, from a place on that the seed chooses."""
+    """Return so many pages of the trace one after the other, from a place on that the seed chooses."""
     known = all_pages(setting.trace)
     start = int(np.random.default_rng(seed).integers(len(known)))
     return [known[(start + place) % len(known)] for place in range(setting.pages)]
 
 
 def experiment(setting: Setting, seconds: float = 1.0, seed: int = 1) -> Experiment:
-    """The network, with one transfer over it: what is drawn."""
+    """Make the network with one transfer over it, which is what is drawn."""
     return Experiment(line_of(setting).topology, (Flow(SERVER, CLIENT, size_bytes=1000),), seconds, seed)
 
 
@@ -218,31 +218,31 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """What a tier cannot run."""
+    """Say in words what a tier cannot run of a setting; "" for nothing."""
     if setting.over == "QUIC" and (why := why_no_quic()):
         return why
     return "the program on the virtual kernel loads pages only" if setting.beside_tcp and tier == VIRTUAL else ""
 
 
 def panel_of(requests: int) -> str:
-    """The panel of Fig. 8 of a page with so many requests."""
+    """Return the panel of Fig. 8 of a page with so many requests."""
     return next(name for name, (least, most) in PANELS.items() if least <= requests <= most)
 
 
 def levels() -> pd.DataFrame:
-    """Lowest points of Fig. 8 as they were read off: panel, case, least_ms, most_ms."""
+    """Return the lowest points of Fig. 8 as they were read off: panel, case, least_ms, most_ms."""
     return pd.read_csv(data_dir(SLUG) / "fig8_levels.csv", dtype={"panel": str})
 
 
 def page_table(setting: Setting) -> pd.DataFrame:
-    """Of all pages of the trace by panel: how many, and percentiles of their length in bytes."""
+    """Describe all pages of the trace by panel: how many there are, and percentiles of their length in bytes."""
     sizes = pd.DataFrame([(panel_of(len(page)), sum(page)) for page in all_pages(setting.trace)])
     found = sizes.groupby(0)[1].describe(percentiles=[0.05, 0.5, 0.95])[["count", "min", "5%", "50%", "95%", "max"]]
     return found.astype(int).rename_axis("requests a page")
 
 
 def answer(runs: Runs) -> str:
-    """The question answered in one sentence, with this run's numbers."""
+    """Answer the question in one sentence, with this run's numbers."""
     table = runs.summary()
     sst, serial, pipelined = table.loc["SST"], table.loc["serial"], table.loc["pipelined"].median_ms
     return (
@@ -261,7 +261,7 @@ SIZE, TIME = "page (bytes)", "request + response time (ms)"
 
 
 def draw_idea() -> Figure:
-    """Round trips that a page takes at least, over its requests, by each way."""
+    """Draw the round trips that a page takes at least, over its requests, by each way."""
     figure, axis = new_figure("Round trips before a page is there, at least", "requests of a page (count)", "")
     requests, setting = np.arange(1, 17), Setting()
     for name, changes in SCHEMES.items():
@@ -275,12 +275,13 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """The line."""
+    """Draw the line."""
     return drawing.draw_network(experiment(setting), "The server (left) and the client, on a line of 2007")
 
 
 def draw_pages(runs: Runs) -> Figure:
-    """Fig. 8: every page's time over its size, by requests a page, with bounds (lines) and published levels (grey)."""
+    """Draw Fig. 8: every page's time over its size, by requests a page, with bounds (lines) and published levels
+    (grey)."""
     title = "Pages over TCP and over SST (Fig. 8), and over QUIC; lines: closed-form bounds"
     return _scatter(runs, tuple(case for case in SCHEMES if runs.has(case)), title)
 
@@ -323,12 +324,12 @@ def _draw_bound(axis: Axes, setting: Setting, requests: int, colour: str) -> Non
 
 
 def draw_floors(runs: Runs) -> Figure:
-    """The fastest page of each panel, beside what was published (grey bars)."""
+    """Draw the fastest page of each panel, beside what was published (grey bars)."""
     return _floors(runs, tuple(SCHEMES), "The fastest page by requests a page", with_published=True)
 
 
 def draw_controls(runs: Runs) -> Figure:
-    """The same of SST without its warm channel, or with one stream at a time."""
+    """Draw the same of SST without its warm channel, or with one stream at a time."""
     cases = ("SST", "SST, fresh channel", "SST, one stream", "SST, fresh, one stream", "persistent")
     return _floors(runs, cases, "Broken on purpose: a fresh channel a page, one stream at a time")
 
@@ -362,7 +363,7 @@ def _floors(
 
 
 def draw_one_more(runs: Runs) -> Figure:
-    """The fastest page of four requests, and of ten or more: beyond the fewest of their panels."""
+    """Draw the fastest page of four requests, and of ten or more: beyond the fewest of their panels."""
     names = ("four requests", "ten or more requests")
     figure, axes = drawing.panels("One request more than the fewest", "", "fastest page (ms)", names, log_y=True)
     published = levels()
@@ -379,7 +380,7 @@ def draw_one_more(runs: Runs) -> Figure:
 
 
 def draw_step(runs: Runs) -> Figure:
-    """Pages of one request by size: where the initial window of a new connection is used up."""
+    """Draw pages of one request by size: where the initial window of a new connection is used up."""
     figure, axis = new_figure("One request: a new connection's first window", SIZE, TIME, log_x=True)
     look = {
         "serial": (COLOURS["serial"], "three segments, new connection"),
@@ -402,7 +403,8 @@ def draw_step(runs: Runs) -> Figure:
 
 
 def draw_class(runs: Runs) -> Figure:
-    """What the class did otherwise: median page by panel, and a server without a window beside a TCP connection."""
+    """Draw what the class did otherwise: the median page by panel, and a server without a window beside a TCP
+    connection."""
     names = ("pages", "a long response beside one TCP connection (simulated)")
     figure, (left, right) = drawing.panels("What the class did otherwise", "", "median page (ms)", names)
     left.set_xlabel("requests a page (count)")
@@ -426,7 +428,7 @@ def draw_class(runs: Runs) -> Figure:
 
 
 def draw_loss(runs: Runs) -> Figure:
-    """Page times over loss on the line."""
+    """Draw page times over loss on the line."""
     return drawing.sweep_figure(
         "Loss on the line",
         _loss_of(runs, *SCHEMES),
@@ -438,7 +440,7 @@ def draw_loss(runs: Runs) -> Figure:
 
 
 def draw_streams(runs: Runs) -> Figure:
-    """Over loss: when pages are there, and when single responses are, with streams and in the order of requests."""
+    """Draw over loss when pages are there, and when single responses are, with streams and in the order of requests."""
     return drawing.sweep_figure(
         "Loss on the line: a stream a response, or one order for all",
         _loss_of(runs, "SST", "pipelined", IN_ORDER, "QUIC"),
@@ -455,7 +457,8 @@ def _loss_of(runs: Runs, *cases: str) -> pd.DataFrame:
 
 
 def draw_quic(runs: Runs) -> Figure:
-    """The fastest page of each panel: what a handshake costs QUIC, and what becomes of it with 0-RTT."""
+    """Draw the fastest page of each panel, which shows what a handshake costs QUIC, and what becomes of it with
+    0-RTT."""
     if not runs.has("QUIC"):
         figure, axis = new_figure("What became of it: QUIC", "requests a page (count)", "fastest page (ms)")
         drawing.say_not_measured(axis, runs.tier)
@@ -466,7 +469,7 @@ def draw_quic(runs: Runs) -> Figure:
 
 
 def draw_window(runs: Runs) -> Figure:
-    """Page times over SST's first window: on a warm channel, and on a fresh one for every page."""
+    """Draw page times over SST's first window: on a warm channel, and on a fresh one for every page."""
     return drawing.sweep_figure(
         "SST's first window",
         runs.knobs["window"],
@@ -478,7 +481,7 @@ def draw_window(runs: Runs) -> Figure:
 
 
 def draw_run(found: Reading, case: str) -> Figure:
-    """One run's pages."""
+    """Draw one run's pages."""
     table = found["pages"]
     figure, axis = new_figure(f"{case}: median {found['median_ms']:.0f} ms", SIZE, TIME, log_x=True, log_y=True)
     for colour, (panel, rows) in zip(CURVES, table.groupby("panel"), strict=False):

@@ -131,7 +131,8 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def experiment(setting: Setting, _: float, seed: int) -> Experiment:
-    """One flow over the bottleneck; or several long ones, which begin within a second but for the last.
+    """Make the experiment: one flow over the bottleneck; or several long ones, which begin within a second but for the
+    last.
 
     Raises NetreproError for a flow of no size that has no end, and a round trip that the hosts' own links exceed.
     """
@@ -159,7 +160,7 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
 
 
 def _flows(setting: Setting, seed: int) -> tuple[float, tuple[Flow, ...]]:
-    """How long the experiment lasts, and its traffic."""
+    """Return the length of the experiment in seconds, and its traffic."""
     last = f"h{2 * setting.flows}"
     if setting.flows > 1:
         starts_s = [*np.random.default_rng(seed).uniform(0, 1, setting.flows - 1), setting.joins_s]
@@ -176,10 +177,10 @@ def _flows(setting: Setting, seed: int) -> tuple[float, tuple[Flow, ...]]:
 
 
 def read(found: Measurements, setting: Setting) -> Reading:
-    """Of one flow: completion_ms (from the connect call), completion_s (from when the first data arrive, as logs
-    count), delivered_mb, dropped_packets; of a run that is watched exit_segments (where slow start ended; NaN: never)
-    and the tables `windows` and `carried`. Of five: seconds until they are fair, and the table `fairness`.
-    """
+    """Read one run. For one flow: completion_ms (from the connect call), completion_s (from when the first data arrive,
+    as logs count), delivered_mb, dropped_packets. For a run that is watched: exit_segments (where slow start ended;
+    NaN: never) and the tables `windows` and `carried`. For five flows: seconds until they are fair, and the table
+    `fairness`."""
     flow = found.flows.iloc[0]
     bottleneck = found.links.set_index(["source", "destination"]).loc[PORT]
     numbers: dict[str, float] = {
@@ -207,9 +208,9 @@ def read(found: Measurements, setting: Setting) -> Reading:
 
 
 def _course(found: Measurements, setting: Setting) -> tuple[float, dict[str, pd.DataFrame]]:
-    """How a flow's window grew, since the first acknowledgement of data, and what was acknowledged, since the first
-    data were sent: what leaves the bottleneck is acknowledged a round trip later, and data wait one for the connection.
-    """
+    """Compute how a flow's window grew, since the first acknowledgement of data, and what was acknowledged, since the
+    first data were sent. What leaves the bottleneck is acknowledged a round trip later, and data wait one for the
+    connection."""
     windows = found.windows.assign(time_s=found.windows.time_s - 2 * setting.path_ms / 1e3)
     left = windows.slow_start_threshold_bytes[np.isfinite(windows.slow_start_threshold_bytes)]
     data = found.packets[found.packets.size_bytes > FULL_PACKET_BYTES / 2]
@@ -221,7 +222,7 @@ def _course(found: Measurements, setting: Setting) -> tuple[float, dict[str, pd.
 
 
 def jain_by_second(packets: pd.DataFrame, flows: int) -> pd.DataFrame:
-    """Jain's index of `flows` over the bytes that each sent through the port in each second: time_s, jain."""
+    """Compute Jain's index of `flows` over the bytes that each sent through the port in each second: time_s, jain."""
     second = np.floor(packets.time_s).astype(int).rename("time_s")
     shares = packets.size_bytes.groupby([second, packets.flow]).sum().unstack(fill_value=0)
     index = shares.sum(axis=1) ** 2 / (flows * (shares**2).sum(axis=1))
@@ -229,7 +230,8 @@ def jain_by_second(packets: pd.DataFrame, flows: int) -> pd.DataFrame:
 
 
 def fair_after_s(fairness: pd.DataFrame, setting: Setting) -> float:
-    """Whole seconds after the fifth flow's start until the index is FAIR; all that are left if it never is."""
+    """Compute the whole seconds after the fifth flow's start until the index is FAIR; all that are left if it never
+    is."""
     after = fairness[fairness.time_s >= setting.joins_s]
     fair = after.time_s[after.jain >= FAIR]
     return float((fair.iloc[0] if len(fair) else setting.lasts_s) - setting.joins_s)
@@ -239,7 +241,7 @@ def fair_after_s(fairness: pd.DataFrame, setting: Setting) -> float:
 
 
 def rounds_that_grow_fourfold(bdp_packets: float, most: int = MOST_FOURFOLD) -> int:
-    """How often the window grows fourfold on an empty path of `bdp_packets`.
+    """Count how often the window grows fourfold on an empty path of `bdp_packets`.
 
     The first condition of the paper, for acknowledgements that come at the bottleneck's rate: the train of the window
     four times as large must fit into the round trip, so that window must not exceed the path. A sender sees the train
@@ -249,7 +251,7 @@ def rounds_that_grow_fourfold(bdp_packets: float, most: int = MOST_FOURFOLD) -> 
 
 
 def round_windows(bdp_packets: float, fourfold: int) -> list[int]:
-    """Windows (segments), round after round, until one fills the path; that one is not among them."""
+    """Compute the windows (segments), round after round, until one fills the path; that one is not among them."""
     windows, window = [], INITIAL_WINDOW
     while window < bdp_packets:
         windows.append(window)
@@ -258,27 +260,27 @@ def round_windows(bdp_packets: float, fourfold: int) -> list[int]:
 
 
 def idle_round_trips(bdp_packets: float, fourfold: int) -> float:
-    """Round trips that the path has idle until it is full: a round of window W leaves 1 - W / BDP of one."""
+    """Compute the round trips that the path has idle until it is full: a round of window W leaves 1 - W / BDP of
+    one."""
     return sum(1 - window / bdp_packets for window in round_windows(bdp_packets, fourfold))
 
 
 def saved_round_trips(bdp_packets: float, most: int = MOST_FOURFOLD) -> float:
-    """Round trips that SUSS saves once both fill the path: nothing differs from then on, so the saving is the
-    difference of what both leave idle. It depends on the path alone, not on the size of the flow.
-    """
+    """Compute the round trips that SUSS saves once both fill the path: nothing differs from then on, so the saving is
+    the difference of what both leave idle. It depends on the path alone, not on the size of the flow."""
     fourfold = rounds_that_grow_fourfold(bdp_packets, most)
     return idle_round_trips(bdp_packets, 0) - idle_round_trips(bdp_packets, fourfold)
 
 
 def completion_at_full_path_ms(setting: Setting, fourfold: int) -> float:
-    """Completion (from the connect call) of a flow that is large enough to fill the path, without losses: one and a
-    half round trips until the first data arrive, the rounds that leave it idle, and the bytes at its rate."""
+    """Compute the completion (from the connect call) of a flow that is large enough to fill the path, without losses:
+    one and a half round trips until the first data arrive, the rounds that leave it idle, and the bytes at its rate."""
     waiting_ms = (1.5 + idle_round_trips(setting.bdp_packets, fourfold)) * setting.path_ms
     return waiting_ms + setting.size_mb * 8e3 / setting.rate_mbps * FULL_PACKET_BYTES / SEGMENT_BYTES
 
 
 def flights(segments: int, fourfold: int) -> int:
-    """Round trips in which `segments` leave a sender that nothing holds up."""
+    """Count the round trips in which `segments` leave a sender that nothing holds up."""
     window, sent, count = INITIAL_WINDOW, 0, 0
     while sent < segments:
         sent, count = sent + window, count + 1
@@ -290,12 +292,12 @@ def flights(segments: int, fourfold: int) -> int:
 
 
 def improvement(suss: Any, cubic: Any) -> Any:
-    """Share of the completion time that is saved."""
+    """Compute the share of the completion time that is saved."""
     return 1 - suss / cubic
 
 
 def least_improvement(suss: pd.Series, cubic: pd.Series) -> float:
-    """Over all flows and paths that the abstract speaks of."""
+    """Compute the least improvement over all flows and paths that the abstract speaks of."""
     share = improvement(suss, cubic)
     places = share.index.to_frame()
     return float(share[(places.size_mb < LIMIT_MB) & (places.round_trip_ms > LIMIT_MS)].min())
@@ -310,7 +312,7 @@ def _of_size(size_mb: float) -> Any:
 
 
 def improvements(runs: Runs, name: str = "fig12", column: str = "completion_ms") -> pd.DataFrame:
-    """A row a size, path and repetition: saved_ms, improvement (share)."""
+    """Return a row for each size, path and repetition: saved_ms, improvement (share)."""
     keys = [*runs.swept, "repetition"]
     cubic, suss = (
         runs.numbers(f"{name}, {scheme}").set_index(keys)[column].rename(scheme) for scheme in ("cubic", "suss")
@@ -322,14 +324,14 @@ def improvements(runs: Runs, name: str = "fig12", column: str = "completion_ms")
 
 
 def above_a_fifth(runs: Runs) -> pd.DataFrame:
-    """Of the flows and paths that the abstract speaks of: the share whose improvement is above 20 %, by size and round
-    trip, over buffers and repetitions."""
+    """Compute the share of flows and paths, among those that the abstract speaks of, whose improvement is above 20 %,
+    by size and round trip, over buffers and repetitions."""
     table = improvements(runs).query("size_mb < @LIMIT_MB and round_trip_ms > @LIMIT_MS")
     return (table.assign(above=table.improvement > 0.2)).pivot_table("above", "round_trip_ms", "size_mb")
 
 
 def later_table(runs: Runs) -> pd.DataFrame:
-    """The authors' table of 2025 and ours beside it: a row a scheme."""
+    """Return the authors' table of 2025 and ours beside it: a row for each scheme."""
     rows = {}
     for case, published in LATER_PUBLISHED.items():
         mean = runs.numbers(f"later, {case}").groupby("size_mb")[["completion_s", "dropped_packets", "exit_segments"]]
@@ -342,7 +344,8 @@ def later_table(runs: Runs) -> pd.DataFrame:
 
 
 def round_log(runs: Runs) -> pd.DataFrame:
-    """SUSS in the authors' example, on every tier: the window (segments) as rounds 2, 3 and 4 end, and slow start's."""
+    """Compare SUSS in the authors' example, on every tier: the window (segments) as rounds 2, 3 and 4 end, and slow
+    start's."""
     rows = {"the authors' log": EXAMPLE_LOG}
     for tier in runs.tiers:
         numbers = runs.numbers("example, suss", tier).query("size_mb == 16")
@@ -354,8 +357,8 @@ def round_log(runs: Runs) -> pd.DataFrame:
 
 
 def between_tiers(runs: Runs) -> pd.DataFrame:
-    """How far the tier asked for and the simulator are apart: a row a case, the largest difference of completion times
-    (ms, and as a share) and of where slow start ended (segments) over its grid and repetitions."""
+    """Compare the tier asked for with the simulator: a row for each case, with the largest difference of completion
+    times (ms, and as a share) and of where slow start ended (segments) over its grid and repetitions."""
     keys = ["case", *runs.swept, "repetition"]
     ours, simulated = (runs.values[runs.values.tier == tier].set_index(keys) for tier in (runs.tier, "simulated"))
     apart_ms = (ours.completion_ms - simulated.completion_ms).abs()
@@ -369,7 +372,7 @@ LATER_PUBLISHED = {"none": (1.5, 1105, np.nan), "hystart": (1.29, 40, 530), "sus
 
 
 def answer(runs: Runs) -> str:
-    """The question answered in one sentence, with this run's numbers."""
+    """Answer the question in one sentence, with this run's numbers."""
     table = improvements(runs).query("round_trip_ms == 100 and buffer_bdp == 1")
     share = table.groupby("size_mb").improvement.mean()
     example = improvements(runs, "example").query("size_mb >= 0.5")
@@ -390,7 +393,7 @@ COLOURS = {"cubic": CURVES[0], "suss": CURVES[6], "none fourfold": scheme("contr
 
 
 def draw_idea() -> Figure:
-    """Windows round after round on a path of 826 packets, and where each fills it."""
+    """Draw the windows round after round on a path of 826 packets, and where each fills it."""
     bdp = Setting(rate_mbps=100.0).bdp_packets
     figure, axis = new_figure("A path is filled in fewer rounds", "rounds (round trips)", "window (segments)")
     for name, fourfold in (("cubic", 0), ("suss", rounds_that_grow_fourfold(bdp))):
@@ -404,7 +407,7 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """One pair behind the bottleneck."""
+    """Draw one pair behind the bottleneck."""
     return drawing.draw_network(experiment(setting, 0.0, 1), "One flow over a long path")
 
 
@@ -414,7 +417,7 @@ def _draw_carried(axis: Any, runs: Runs, case: str, until_s: float, **look: Any)
 
 
 def draw_two_seconds(runs: Runs) -> Figure:
-    """Data carried over time (Fig. 10), on a path that fits its 2 MB of CUBIC."""
+    """Draw data carried over time (Fig. 10), on a path that fits its 2 MB of CUBIC."""
     figure, axis = new_figure("Data carried over time (Fig. 10)", "time since the first data (s)", "acknowledged (MB)")
     for name in ("cubic", "suss"):
         look = {"color": COLOURS[name], "linewidth": 2, "label": LABELS[name]}
@@ -426,7 +429,7 @@ def draw_two_seconds(runs: Runs) -> Figure:
 
 
 def draw_improvement(runs: Runs) -> Figure:
-    """Improvement over size, a curve a round trip; the smallest and the largest buffer (Fig. 12)."""
+    """Draw the improvement over size, a curve for each round trip; the smallest and the largest buffer (Fig. 12)."""
     table = improvements(runs)
     buffers = sorted({table.buffer_bdp.min(), table.buffer_bdp.max()})
     figure, axes = drawing.panels(
@@ -449,7 +452,7 @@ def draw_improvement(runs: Runs) -> Figure:
 
 
 def draw_example(runs: Runs) -> Figure:
-    """The authors' example run: what is saved, as a time and as a share."""
+    """Draw the authors' example run: what is saved, as a time and as a share."""
     table = improvements(runs, "example", "completion_s").assign(saved_ms=lambda rows: 1e3 * rows.saved_ms)
     table["percent"] = 100 * table.improvement
     figure, axes = drawing.panels(
@@ -482,7 +485,8 @@ EXAMPLE_PUBLISHED_MS = {
 
 
 def draw_later(runs: Runs) -> Figure:
-    """Windows of 20 MB in the authors' test of 2025, and what becomes of SUSS there without the mended HyStart."""
+    """Draw the windows of 20 MB in the authors' test of 2025, and what becomes of SUSS there without the mended
+    HyStart."""
     figure, axis = new_figure(
         "The authors' test of 2025: 50 Mb/s, 100 ms", "time since the first acknowledgement (s)", "window (segments)"
     )
@@ -503,7 +507,8 @@ def draw_later(runs: Runs) -> Figure:
 
 
 def draw_tiers(runs: Runs) -> Figure:
-    """Windows on every tier, where HyStart has its fault (16 MB of the example) and where not (20 MB of 2025)."""
+    """Draw the windows on every tier, where HyStart has its fault (16 MB of the example) and where not (20 MB of
+    2025)."""
     figure, axes = drawing.panels(
         "Windows, tier by tier",
         "time since the first acknowledgement (s)",
@@ -523,7 +528,7 @@ def draw_tiers(runs: Runs) -> Figure:
 
 
 def draw_class(runs: Runs) -> Figure:
-    """The class project's two pictures: 12 MB without and with 500 ms more."""
+    """Draw the class project's two pictures: 12 MB without and with 500 ms more."""
     extras = sorted(runs.numbers("class, suss").extra_ms.unique())
     figure, axes = drawing.panels(
         "What the class project saw: 12 MB",
@@ -543,7 +548,7 @@ def draw_class(runs: Runs) -> Figure:
 
 
 def draw_fifth(runs: Runs) -> Figure:
-    """Jain's index of five flows around the start of the fifth, every repetition and their mean."""
+    """Draw Jain's index of five flows around the start of the fifth, every repetition and their mean."""
     figure, axes = drawing.panels(
         "A fifth flow joins", "time since it began (s)", "Jain's index (1)", [LABELS["cubic"], LABELS["suss"]]
     )
@@ -563,7 +568,7 @@ def draw_fifth(runs: Runs) -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """What is saved where no round may grow fourfold, and where SUSS switches itself off."""
+    """Draw what is saved where no round may grow fourfold, and where SUSS switches itself off."""
     whole = runs.numbers("fig12, cubic").query("round_trip_ms == 100 and buffer_bdp == 1").set_index("size_mb")
     figure, axis = new_figure("Broken on purpose", "flow size (MB)", "saved (ms)", log_x=True)
     for name in ("suss", "none fourfold"):
@@ -578,7 +583,7 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def draw_mended(runs: Runs) -> Figure:
-    """What is saved against CUBIC whose HyStart has or has not the fault, over size; dotted: the closed form."""
+    """Draw what is saved against CUBIC whose HyStart has or has not the fault, over size. Dotted: the closed form."""
     table = runs.knobs["mended"].copy()
     figure, axes = drawing.panels(
         "Both with the fault of HyStart, and both without",
@@ -601,7 +606,8 @@ def draw_mended(runs: Runs) -> Figure:
 
 
 def draw_jumps(runs: Runs) -> Figure:
-    """Improvement over size in small steps: a jump where CUBIC needs one more flight than SUSS, then a slope down."""
+    """Draw the improvement over size in small steps: a jump where CUBIC needs one more flight than SUSS, then a slope
+    down."""
     table = runs.knobs["sizes"]
     times = table.pivot_table("completion_ms", "size_mb", "case")
     figure, axis = new_figure("Why the curve slopes down after each jump", "flow size (MB)", "saved (% of CUBIC's)")
@@ -619,7 +625,7 @@ def draw_jumps(runs: Runs) -> Figure:
 
 
 def draw_run(found: Measurements, case: str) -> Figure:
-    """The window of one run."""
+    """Draw the window of one run."""
     completion_ms = found.flows.completion_ms[0]
     figure, axis = new_figure(f"{case}: complete after {completion_ms:.0f} ms", "time (s)", "window (segments)")
     rows = found.windows[found.windows.time_s <= max(0.1, completion_ms / 1e3)]

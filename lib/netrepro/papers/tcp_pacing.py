@@ -96,17 +96,17 @@ class Setting:
 
     @property
     def round_trip_ms(self) -> float:
-        """Of an empty path; a round trip of the figures."""
+        """The round trip of an empty path, which is a round trip of the figures."""
         return 2 * (self.core_delay_ms + 2 * self.side_delay_ms)
 
     def round_trip_of(self, flow: int) -> float:
-        """Of this flow over an empty path (ms): the second half of the flows are the far ones."""
+        """Return this flow's round trip over an empty path (ms). The second half of the flows are the far ones."""
         is_far = self.far_round_trip_ms and flow >= self.flows / 2
         return self.far_round_trip_ms if is_far else self.round_trip_ms
 
     @property
     def path_packets(self) -> float:
-        """What the path itself holds: rate times round trip."""
+        """The packets that the path itself holds: rate times round trip."""
         return self.rate_mbps * self.round_trip_ms * 1e3 / 8 / self.packet_bytes
 
     @property
@@ -170,7 +170,8 @@ def _flows(setting: Setting, seconds: float, seed: int) -> list[Flow]:
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """The dumbbell, side links four times as fast as the bottleneck; all packets of the paper's size.
+    """Make the experiment on the dumbbell, whose side links are four times as fast as the bottleneck. All packets have
+    the paper's size.
 
     Raises NetreproError for no flow, an unknown queue, far flows that are nearer than the others, and for runs that end
     before flows that start at random do, or before a round of flows with an end.
@@ -202,10 +203,10 @@ def _network(setting: Setting) -> Topology:
 
 
 def read(found: Measurements, setting: Setting) -> Reading:
-    """Of long flows: carried_mbit (payload in order), goodput_mbps, LOSS_SHARES, dropped_share (of the packets
-    that reach the bottleneck), fairness (`normalised_fairness`); of one flow exit_packets and top_packets; of several
-    peak_packets and least_packets; the sum of all windows over time. Of flows with an end:
-    their mean latencies, latency_ratio (Reno over paced). Nothing may carry more than the bottleneck, and flows with an
+    """Read one run. For long flows: carried_mbit (payload in order), goodput_mbps, LOSS_SHARES, dropped_share (of the
+    packets that reach the bottleneck), fairness (`normalised_fairness`) and the sum of all windows over time; for one
+    flow also exit_packets and top_packets, for several peak_packets and least_packets. For flows with an end: their
+    mean latencies, and latency_ratio (Reno over paced). Nothing may carry more than the bottleneck, and flows with an
     end must be complete."""
     seconds = found.experiment.duration_s
     carried_mbit = float(found.flows.delivered_bytes.sum()) * 8e-6
@@ -241,14 +242,14 @@ def _dropped_share(found: Measurements) -> float:
 
 
 def normalised_fairness(throughputs: Sequence[float] | pd.Series, round_trips: Sequence[float]) -> float:
-    """Jain's index of throughput times round trip: 1 where each flow has its share, which is as one over its round
-    trip, and one over the number of flows where one has all (section V)."""
+    """Compute Jain's index of throughput times round trip: 1 where each flow has its share, which is as one over its
+    round trip, and one over the number of flows where one has all (section V)."""
     return jain(np.asarray(throughputs, dtype=float) * np.asarray(round_trips, dtype=float))
 
 
 def shares_that_lose(windows: pd.DataFrame, flows: int, round_s: float) -> tuple[float, float]:
-    """Mean share of flows that lose in the same round trip, of round trips in which any does: in the initial period,
-    and after it; NaN where none does."""
+    """Compute the mean share of flows that lose in the same round trip, of round trips in which any does: in the
+    initial period, and after it; NaN where none does."""
     lost = [rows.assign(time_s=rows.time_s.shift(-1))[_cuts(rows)] for _, rows in windows.groupby("flow")]
     rounds = pd.concat(lost).assign(number=lambda rows: (rows.time_s / round_s).astype(int)).groupby("number")
     share = rounds.flow.nunique() / flows
@@ -257,12 +258,12 @@ def shares_that_lose(windows: pd.DataFrame, flows: int, round_s: float) -> tuple
 
 
 def tops(windows: pd.DataFrame) -> pd.Series:
-    """Where one flow's window is cut after a loss (packets over time), as it was last seen before."""
+    """Find where one flow's window is cut after a loss (packets over time), as it was last seen before."""
     return windows[_cuts(windows)].set_index("time_s").packets
 
 
 def _cuts(windows: pd.DataFrame) -> pd.Series:
-    """Of each look at one flow whether a cut comes before the next, which a loss shows in a changed threshold.
+    """Mark each look at one flow that is followed by a cut before the next look. A loss shows in a changed threshold.
 
     Kernels count windows in whole packets, so that a threshold may be the same as before; then a cut shows in a fall by
     a quarter or more within the next looks, from twice the threshold.
@@ -276,8 +277,8 @@ def _cuts(windows: pd.DataFrame) -> pd.Series:
 
 
 def _of_one(windows: pd.DataFrame, round_s: float) -> dict[str, float]:
-    """exit_packets (slow start's last window), exit_seen_packets (the same, looked at once a round trip), top_packets
-    (mean of the settled sawtooth's, NaN in a run too short for one)."""
+    """Read exit_packets (slow start's last window), exit_seen_packets (the same, looked at once in a round trip),
+    top_packets (mean of the settled sawtooth's, NaN in a run too short for one)."""
     cut, window = tops(windows), windows.set_index("time_s").packets
     until = cut.index[0] if len(cut) else window.index[-1]
     step = round(round_s * 1e3 / WINDOWS_MS)
@@ -290,7 +291,7 @@ def _of_one(windows: pd.DataFrame, round_s: float) -> dict[str, float]:
 
 
 def _of_many(total: pd.Series, round_s: float) -> dict[str, float]:
-    """peak_packets of the first rounds, peak_round, and least_packets soon after it."""
+    """Read peak_packets of the first rounds, peak_round, and least_packets soon after it."""
     first = total[total.index <= PEAK_ROUNDS * round_s]
     at_s = float(first.idxmax())
     after = total[(total.index > at_s) & (total.index <= at_s + FALL_ROUNDS * round_s)]
@@ -301,8 +302,9 @@ def _of_many(total: pd.Series, round_s: float) -> dict[str, float]:
 
 
 def measure_each_second(runs: Runs) -> pd.DataFrame:
-    """What receivers read in each second of the class's runs, on the virtual kernel: case, seconds, carried_mbit (of
-    all flows until then). Kept in `runs.knobs["each_second"]`; empty on another tier."""
+    """Measure what receivers read in each second of the class's runs, on the virtual kernel: case, seconds,
+    carried_mbit (of all flows until then). The table is kept in `runs.knobs["each_second"]`; it is empty on another
+    tier."""
     if runs.tier == "virtual":
         table = pd.concat([_each_second(case, runs) for case in CLASS], ignore_index=True)
     else:
@@ -312,7 +314,8 @@ def measure_each_second(runs: Runs) -> pd.DataFrame:
 
 
 def _each_second(case: str, runs: Runs) -> pd.DataFrame:
-    """Programs start together. Linux's senders: a paced one's first ten segments leave at once."""
+    """Measure what programs that start together carry in each second. Linux's senders: a paced one's first ten segments
+    leave at once."""
     setting = replace(runs.setting, **CLASS[case])
     lasts_s = round(max(CLASS_S.values))
     asked = experiment(setting, lasts_s, runs.seed)
@@ -327,7 +330,8 @@ def _each_second(case: str, runs: Runs) -> pd.DataFrame:
 
 
 def draw_idea() -> Figure:
-    """One window of eight packets in a round trip, sent as acknowledgements arrive, and paced; the queue of each."""
+    """Draw one window of eight packets in a round trip, sent as acknowledgements arrive, and paced; the queue of
+    each."""
     names = ["Reno: in a burst", "paced: evenly"]
     figure, axes = drawing.panels("The same window, and the queue it makes (not to scale)", "", "", names)
     for axis, name, sent in zip(axes, ("reno", "paced"), (np.arange(8) * 0.25, np.arange(8) * 1.25), strict=True):
@@ -344,7 +348,7 @@ def draw_idea() -> Figure:
 
 
 def _backlog(sent: np.ndarray, time: float) -> float:
-    """Packets that wait at a link which takes one each unit of time."""
+    """Count the packets that wait at a link which takes one in each unit of time."""
     left = 0.0
     for place, at in enumerate(sent[sent <= time]):
         after = sent[place + 1] if place + 1 < len(sent) else np.inf
@@ -353,14 +357,14 @@ def _backlog(sent: np.ndarray, time: float) -> float:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """The dumbbell, with the fifty flows' rate and buffer."""
+    """Draw the dumbbell, with the fifty flows' rate and buffer."""
     return drawing.draw_network(
         experiment(STUDY.case("fifty reno", setting), 10.0, 1), "Fifty senders, one bottleneck (packets of 576 bytes)"
     )
 
 
 def _draw_windows(axis: Axes, runs: Runs, cases: dict[str, str], rounds: float) -> None:
-    """Of the first repetition, in round trips; case -> scheme."""
+    """Draw the windows of the first repetition over time in round trips. cases : case -> scheme."""
     round_s = runs.setting.round_trip_ms / 1e3
     for case, name in cases.items():
         rows = runs.table("windows", case).query("repetition == 0")
@@ -370,14 +374,14 @@ def _draw_windows(axis: Axes, runs: Runs, cases: dict[str, str], rounds: float) 
 
 
 def _draw_points(axis: Axes, points: dict[str, tuple[float, float]]) -> None:
-    """Published points, named."""
+    """Draw published points, named."""
     for said, (x, y) in points.items():
         axis.plot(x, y, "o", color=drawing.PUBLISHED_GREY, markersize=8, zorder=1)
         axis.annotate(said, (x, y), (30, 0), textcoords="offset points", color="#555555", fontsize=9, va="center")
 
 
 def draw_course(runs: Runs, cases: dict[str, str], title: str, knob: str = "course") -> Figure:
-    """Cumulative throughput over time, and what an interval of a second carried: the same runs."""
+    """Draw the cumulative throughput over time, and what an interval of a second carried: the same runs."""
     names = ["cumulative, as published", "in each second, as iperf3 shows it"]
     figure, axes = drawing.panels(title, "time (s)", "throughput (Mb/s, payload)", names)
     table = runs.knobs.get(knob, pd.DataFrame(columns=["case"]))
@@ -397,7 +401,7 @@ def draw_course(runs: Runs, cases: dict[str, str], title: str, knob: str = "cour
 
 
 def draw_tiers(runs: Runs) -> Figure:
-    """Windows of the same experiments on the virtual kernel and in the simulator."""
+    """Draw the windows of the same experiments on the virtual kernel and in the simulator."""
     names = ["one flow", "fifty flows"]
     figure, axes = drawing.panels(
         "The kernel and the simulator", "time (round trips)", "sum of windows (packets)", names
@@ -416,7 +420,7 @@ def draw_tiers(runs: Runs) -> Figure:
 
 
 def draw_single_windows(runs: Runs) -> Figure:
-    """Fig. 4: the window of a single flow."""
+    """Draw Fig. 4: the window of a single flow."""
     figure, axis = new_figure("Window of a single flow (Fig. 4)", "time (round trips)", "window (packets)")
     _draw_windows(axis, runs, {"reno": "reno", "paced": "paced"}, 250)
     ends = "published ends of slow start (62, 213; their times are not known)"
@@ -428,7 +432,7 @@ def draw_single_windows(runs: Runs) -> Figure:
 
 
 def draw_fifty_windows(runs: Runs) -> Figure:
-    """Fig. 8: the sum of all windows."""
+    """Draw Fig. 8: the sum of all windows."""
     figure, axis = new_figure("All windows of fifty flows (Fig. 8)", "time (round trips)", "sum of windows (packets)")
     _draw_windows(axis, runs, {"fifty reno": "reno", "fifty paced": "paced"}, 80)
     _draw_points(axis, {"3300": (8, 3300), "200": (14, 200)})
@@ -442,14 +446,14 @@ def draw_fifty_windows(runs: Runs) -> Figure:
 
 
 def gain(table: pd.DataFrame) -> pd.DataFrame:
-    """What pacing adds to the throughput (percent): a row a buffer (of the path's own) and rate, from cases "reno" and
-    "paced"."""
+    """Compute what pacing adds to the throughput (percent), from cases "reno" and "paced": a row for each buffer (as a
+    share of the path's own) and rate."""
     means = table.pivot_table(index=["rate_mbps", "buffer_share"], columns="case", values="carried_mbit")
     return (100 * (means["paced"] / means["reno"] - 1)).rename("gain_percent").reset_index()
 
 
 def draw_gain(runs: Runs) -> Figure:
-    """Fig. 5: the gain over the path's size, for buffers."""
+    """Draw Fig. 5: the gain over the path's size, for buffers."""
     figure, axis = new_figure(
         "What pacing adds in 150 round trips (Fig. 5)", "buffer (of the path's own packets)", "gain (%)", log_x=True
     )
@@ -464,7 +468,7 @@ def draw_gain(runs: Runs) -> Figure:
 
 
 def draw_two_round_trips(runs: Runs) -> Figure:
-    """Figs 9 to 11: fairness, drops and throughput of fifty flows of which half are far, and of the controls."""
+    """Draw Figs 9 to 11: fairness, drops and throughput of fifty flows of which half are far, and of the controls."""
     readings = {
         "fairness": "Jain's index (1: all alike)",
         "dropped_share": "share of packets that are dropped",
@@ -486,7 +490,7 @@ def draw_two_round_trips(runs: Runs) -> Figure:
 
 
 def draw_mix(runs: Runs) -> Figure:
-    """Figs 14 and 15: how long Reno flows take among paced ones, over the share of these."""
+    """Draw Figs 14 and 15: how long Reno flows take among paced ones, over the share of these."""
     figure, axis = new_figure(
         "Paced among Reno flows (Figs 14, 15)", "share of flows that are paced", "latency of Reno (of that of paced)"
     )
@@ -499,7 +503,7 @@ def draw_mix(runs: Runs) -> Figure:
 
 
 def draw_controls(runs: Runs) -> Figure:
-    """The windows where the mechanism is broken: random starts, RED."""
+    """Draw the windows where the mechanism is broken: random starts, RED."""
     names = ["paced, together and at random", "with RED"]
     figure, axes = drawing.panels("Broken on purpose", "time (round trips)", "sum of windows (packets)", names)
     _draw_windows(axes[0], runs, {"fifty paced": "paced", "fifty paced, random starts": "control"}, 150)
@@ -513,7 +517,7 @@ def draw_controls(runs: Runs) -> Figure:
 
 
 def draw_recovery(runs: Runs) -> Figure:
-    """What is left of the collapse with other ways to repair losses, and with faster pacing."""
+    """Draw what is left of the collapse with other ways to repair losses, and with faster pacing."""
     names = ["how losses are repaired", "how fast slow start paces (window per round trip)"]
     figure, axes = drawing.panels("Fifty flows, the first 40 round trips", "", "", names)
     drawing.draw_sweep(axes[1], runs.knobs["ratio"], "slow_start_ratio", "goodput_mbps", **LOOKS["paced"])
@@ -532,7 +536,7 @@ def draw_recovery(runs: Runs) -> Figure:
 
 
 def draw_run(found: Measurements, case: str) -> Figure:
-    """All windows of one run over time."""
+    """Draw all windows of one run over time."""
     total = found.windows.groupby("time_s").window_bytes.sum() / 1e3
     goodput = float(found.flows.delivered_bytes.sum()) * 8e-6 / found.experiment.duration_s
     figure, axis = new_figure(f"{case}: {goodput:.2f} Mb/s of payload", "time (s)", "sum of windows (kB)")
@@ -542,7 +546,7 @@ def draw_run(found: Measurements, case: str) -> Figure:
 
 
 def answer(runs: Runs) -> str:
-    """The question answered in one sentence, with this run's numbers."""
+    """Answer the question in one sentence, with this run's numbers."""
     means = runs.summary()
     one = [means.loc[f"{name}, 150 round trips"].carried_mbit for name in ("paced", "reno")]
     paced, reno = means.loc["fifty paced"], means.loc["fifty reno"]

@@ -38,9 +38,9 @@ LEAST_DROPS = 40  # of all sources: the index of fewer is that of chance
 
 
 def traffic(pairs: Sequence[tuple[str, str]], web_per_s: float, seconds: float) -> list[Traffic]:
-    """Of four pairs (server, client) the first downloads without end, the second loads web objects, the third calls
-    both ways, and the client of the fourth uploads 1 MB time and again over one connection. After each upload it pauses
-    for 5 to 15 s, drawn evenly: a request of one byte, and an answer that is late."""
+    """Make the traffic of four pairs (server, client). The first downloads without end, the second loads web objects,
+    the third calls both ways, and the client of the fourth uploads 1 MB time and again over one connection. After each
+    upload it pauses for 5 to 15 s, drawn evenly: an upload is a late answer to a request of one byte."""
     download, pages, call, upload = pairs
     pause_ms = 1e3 * LEAST_PAUSE_S
     return [
@@ -65,10 +65,11 @@ def traffic(pairs: Sequence[tuple[str, str]], web_per_s: float, seconds: float) 
 
 
 def drops_by_source(found: Measurements, port: Port, rate_mbps: float, since_s: float = 0.0) -> pd.DataFrame:
-    """Of every host behind the port, by name: packets that `came` to it and those `dropped`.
+    """Count for every host behind the port, by name, the packets that `came` to it and those `dropped`.
 
-    Those count that came from `since_s` on and before the last that left, so that none still waits. The port and those
-    of the hosts must be recorded; its rate is fixed, and its queue lets packets go in the order in which they came.
+    Packets count that came from `since_s` on and before the last that left, so that none still waits. The port and
+    those of the hosts must be recorded. The port's rate is fixed, and its queue lets packets go in the order in which
+    they came.
     """
     packets, topology = found.packets, found.experiment.topology
     left = packets[(packets.source == port[0]) & (packets.destination == port[1])]
@@ -87,14 +88,14 @@ def drops_by_source(found: Measurements, port: Port, rate_mbps: float, since_s: 
 
 
 def fairness(drops: pd.DataFrame) -> float:
-    """Jain's index of the share of its packets that each source loses: 1 where all lose the same, 1 / sources where one
-    loses all; NaN without drops."""
+    """Compute Jain's index of the share of its packets that each source loses: 1 where all lose the same, 1 / sources
+    where one loses all; NaN without drops."""
     return jain(drops.dropped / drops.came)
 
 
 def fairer(*names: str) -> Callable[..., list[str]]:
-    """The schemes by their mean index, fairest first, over the places of their grid where all drop LEAST_DROPS packets
-    or more. Of each: a table with columns drop_fairness and dropped."""
+    """Rank the schemes by their mean index, fairest first, over the places of their grid where all drop LEAST_DROPS
+    packets or more. Each scheme has a table with columns drop_fairness and dropped."""
 
     def ranked(*tables: pd.DataFrame) -> list[str]:
         enough = np.all([table.dropped >= LEAST_DROPS for table in tables], axis=0)
@@ -108,8 +109,9 @@ def fairer(*names: str) -> Callable[..., list[str]]:
 
 
 def read(found: Measurements, ports: Mapping[str, Port], rate_mbps: float) -> pd.DataFrame:
-    """A row a direction, with COLUMNS: share of packets dropped (%), median of the wait of those that left (ms),
-    megabytes that left in PUBLISHED_S, or would if the run lasted so long, and the index of drops by source."""
+    """Return a row for each direction, with COLUMNS: share of packets dropped (%), median of the wait of those that
+    left (ms), megabytes that left in PUBLISHED_S, or would if the run lasted so long, and the index of drops by
+    source."""
     rows = []
     links = found.links.set_index(["source", "destination"])
     for direction, port in ports.items():
@@ -128,35 +130,35 @@ def read(found: Measurements, ports: Mapping[str, Port], rate_mbps: float) -> pd
 
 
 def ratios(column: str, ours: pd.DataFrame, baseline: pd.DataFrame) -> pd.Series:
-    """The first over the second, by rate and direction. Tables with edge_mbps, direction and COLUMNS."""
+    """Divide the first table by the second, by rate and direction. Tables have edge_mbps, direction and COLUMNS."""
     first, second = (each.set_index(["edge_mbps", "direction"])[column] for each in (ours, baseline))
     return first / second
 
 
 def ratio_at(column: str, rate_mbps: float, direction: str) -> Callable[[pd.DataFrame, pd.DataFrame], float]:
-    """How the ratio of one link is read of two tables."""
+    """Make the function that reads the ratio of one link from two tables."""
     return lambda ours, baseline: float(ratios(column, ours, baseline)[rate_mbps, direction])
 
 
 def greatest_ratio(column: str) -> Callable[[pd.DataFrame, pd.DataFrame], float]:
-    """The greatest ratio of all links."""
+    """Compute the greatest ratio of all links."""
     return lambda ours, baseline: float(ratios(column, ours, baseline).max())
 
 
 def mean_ratio(column: str) -> Callable[[pd.DataFrame, pd.DataFrame], float]:
-    """The mean ratio of all links."""
+    """Compute the mean ratio of all links."""
     return lambda ours, baseline: float(ratios(column, ours, baseline).mean())
 
 
 @cache
 def published() -> pd.DataFrame:
-    """The article's table: rate_mbps, direction, queue, COLUMNS."""
+    """Read the article's table: rate_mbps, direction, queue, COLUMNS."""
     return pd.read_csv(data_dir("codel") / "edge.csv", comment="#")
 
 
 def table(runs: Runs, cases: Mapping[str, str]) -> pd.DataFrame:
-    """The article's table and ours, means over repetitions: a row a link, direction and metric; columns C, T and C/T
-    (%) of both. cases : queue -> case, CoDel's first."""
+    """Return the article's table and ours, means over repetitions: a row for each link, direction and metric; columns
+    C, T and C/T (%) of both. cases : queue -> case, CoDel's first."""
     names = {"C": "codel", "T": "drop tail"}
     theirs = published().set_index(["queue", "rate_mbps", "direction"])
     rows = []
@@ -183,7 +185,7 @@ def _values(runs: Runs, case: str, rate: float, direction: str, column: str) -> 
 
 
 def draw(runs: Runs, cases: Mapping[str, str]) -> Figure:
-    """The article's table as bars, a panel a metric; grey what was published. cases : queue -> case."""
+    """Draw the article's table as bars, a panel for each metric; grey what was published. cases : queue -> case."""
     figure, axes = drawing.panels("The consumer edge", "", "", [""] * len(COLUMNS))
     labels = {"codel": "CoDel", "drop tail": "drop tail"}
     theirs = published().set_index(["queue", "rate_mbps", "direction"])
@@ -201,8 +203,8 @@ def draw(runs: Runs, cases: Mapping[str, str]) -> Figure:
 
 
 def draw_buffers(found: pd.DataFrame) -> Figure:
-    """Median delay and drops over the buffer of both directions, a curve a link; dotted the published level of drop
-    tail, thin CoDel. found : case, buffer_packets, edge_mbps, direction, COLUMNS."""
+    """Draw the median delay and drops over the buffer of both directions, a curve for each link; dotted the published
+    level of drop tail, thin CoDel. found : case, buffer_packets, edge_mbps, direction, COLUMNS."""
     columns = {"median_ms": COLUMNS["median_ms"], "dropped_percent": COLUMNS["dropped_percent"]}
     figure, axes = drawing.panels("How long was the buffer?", "buffer (packets)", "", [""] * 2, log_x=True)
     theirs = published().set_index(["queue", "rate_mbps", "direction"])

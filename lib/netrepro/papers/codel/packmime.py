@@ -24,26 +24,28 @@ RUNS = {"validation": (0.775, 0.718, 0.357), "download": (3.11, 1.293, 0.316)}
 
 @cache
 def curves() -> pd.DataFrame:
-    """The fitted curves: kind ("validation" or "download"), above (the share of files that are larger), size_bytes."""
+    """Return the fitted curves: kind ("validation" or "download"), above (the share of files that are larger),
+    size_bytes."""
     return pd.read_csv(data_dir("codel") / "packmime_sizes.csv", comment="#")
 
 
 def mean_run(kind: str, connections_per_s: float) -> float:
-    """How many files of a kind follow each other in the mean: the sum of P(run > k) over k."""
+    """Compute the mean number of files of one kind in a row: the sum of P(run > k) over k."""
     scale, logit, by_doubling = RUNS[kind]
     shape = 1 / (1 + np.exp(-(logit + by_doubling * np.log2(connections_per_s))))
     return float(np.exp(-((np.arange(10_000) / scale) ** shape)).sum())
 
 
 def share_of_downloads(connections_per_s: float) -> float:
-    """Of all responses."""
+    """Compute the share of downloads among all responses."""
     downloads, validations = (mean_run(kind, connections_per_s) for kind in ("download", "validation"))
     return downloads / (downloads + validations)
 
 
 @cache
 def response_sizes(connections_per_s: float) -> FlowSizeDistribution:
-    """The mixture of both kinds, linear between the points of their curves, up to the greatest download (62 MB)."""
+    """Return the mixture of both kinds, linear between the points of their curves, up to the greatest download (62
+    MB)."""
     shares = {"download": share_of_downloads(connections_per_s)}
     shares["validation"] = 1 - shares["download"]
     table = curves()
@@ -57,7 +59,7 @@ def response_sizes(connections_per_s: float) -> FlowSizeDistribution:
 
 
 def responses(per_s: float, seconds: float, sources: Sequence[str], destinations: Sequence[str]) -> PoissonFlows:
-    """Web responses so many a second, by Reno, for a run of so many seconds."""
+    """Make Web responses at a rate of so many a second, by Reno, for a run of so many seconds."""
     count = max(1, round(per_s * seconds * 0.95))  # so that they begin before the end
     sizes = response_sizes(per_s)
     return PoissonFlows(

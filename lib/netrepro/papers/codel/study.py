@@ -103,7 +103,7 @@ QUEUES = ("codel", "fq_codel", "red", "drop tail")
 
 
 def queue_of(setting: Setting) -> Queue:
-    """What stands before the link. Raises NetreproError, with the nearest name, for an unknown queue."""
+    """Make the queue before the link. Raises NetreproError, with the nearest name, for an unknown queue."""
     if setting.queue not in QUEUES:
         raise NetreproError(f"queue = {setting.queue!r}", nearest(setting.queue, QUEUES))
     times = (setting.target_ms, setting.interval_ms)
@@ -120,8 +120,8 @@ def queue_of(setting: Setting) -> Queue:
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Four pairs over one link, a fifth of the round trip in each access, a tenth in the link, one way each; the pairs'
-    access differs by a millisecond."""
+    """Make the experiment: four pairs over one link, a fifth of the round trip in each access, a tenth in the link, one
+    way each; the pairs' access differs by a millisecond."""
     if not setting.dynamic:
         seconds = setting.edge_s if setting.edge_mbps else setting.static_s
     access_ms = setting.round_trip_ms / 5
@@ -181,9 +181,9 @@ def _traffic(setting: Setting, seconds: float) -> list[Traffic]:
 
 
 def read(found: Measurements, setting: Setting) -> Reading:
-    """Delay of packets that left the port (median, upper quartile, ms; the greatest, s), 95th percentile of the delay
-    over time (ms), utilisation, megabytes sent, share of packets dropped; of a dynamic link the first drop after a fall
-    of the rate (ms) and, each tenth of a second, delay and megabytes so far.
+    """Read the delay of packets that left the port (median, upper quartile, ms; the greatest, s), 95th percentile of
+    the delay over time (ms), utilisation, megabytes sent, share of packets dropped; of a dynamic link the first drop
+    after a fall of the rate (ms) and, each tenth of a second, delay and megabytes so far.
 
     A static link is counted from a quarter of its run on, when slow start is over. Where drops are counted there, also
     how many and the index of drops by source (Fig. 9). Of a consumer edge the whole run counts; `edge` is its table.
@@ -219,18 +219,19 @@ def read(found: Measurements, setting: Setting) -> Reading:
 
 
 def _within(sent_mb: float, capacity_mb: float) -> Check:
-    """All but the first packet, which began earlier; a link's clock may be 100 parts in a million fast."""
+    """Check that a link sent no more than it could. All but the first packet are counted, which began earlier; a link's
+    clock may be 100 parts in a million fast."""
     return Check("bytes sent over what the link could", sent_mb / capacity_mb, at_most=1.001)
 
 
 def capacity_mbps(setting: Setting) -> float:
-    """The link's mean rate."""
+    """Return the link's mean rate."""
     return float(np.mean(SCHEDULE_MBPS)) if setting.dynamic else setting.rate_mbps
 
 
 def over_time(packets: pd.DataFrame, since_s: float, until_s: float) -> pd.DataFrame:
-    """A row a tenth of a second (BIN_S): time_s at its begin, mean and greatest wait (ms; 0 where no packet left), and
-    sent_mb since the first."""
+    """Return a row for each tenth of a second (BIN_S): time_s at its begin, mean and greatest wait (ms; 0 where no
+    packet left), and sent_mb since the first."""
     count = max(1, round((until_s - since_s) / BIN_S))
     place = np.minimum(((packets.time_s - since_s) / BIN_S).astype(int), count - 1)
     rows = packets.groupby(place).agg(
@@ -248,8 +249,8 @@ def over_time(packets: pd.DataFrame, since_s: float, until_s: float) -> pd.DataF
 
 
 def drops_over_time(found: Measurements) -> pd.DataFrame:
-    """How many packets the port has dropped, at each sample of its queue: those that came less those that began to
-    leave and those that wait. Columns time_s, drops. Of a dynamic link, whose access ports are recorded."""
+    """Count the packets that the port has dropped at each sample of its queue: those that came, less those that began
+    to leave and those that wait. Columns time_s, drops. For a dynamic link, whose access ports are recorded."""
     packets, queue = found.packets, found.queues
     came = packets[packets.destination == PORT[0]]
     delay_ms = came.source.map({host: found.experiment.topology.link(host, PORT[0]).delay_ms for host in SENDERS})
@@ -265,8 +266,8 @@ def drops_over_time(found: Measurements) -> pd.DataFrame:
 
 
 def first_drops_ms(found: Measurements) -> list[float]:
-    """How long after each fall of the rate the port first drops a packet; where it does not, the time to the next
-    change. To the queue's samples (10 ms)."""
+    """Measure the time from each fall of the rate to the port's first drop, as exactly as the queue's samples (10 ms).
+    Where it drops none, this is the time to the next change."""
     dwell_s, drops = found.experiment.duration_s / len(SCHEDULE_MBPS), drops_over_time(found)
     first = []
     for fall in FALLS:
@@ -297,7 +298,7 @@ def by_fast_utilisation(*names: str) -> Callable[..., list[str]]:
 
 
 def answer(runs: Runs) -> str:
-    """The question answered in one sentence, with this run's numbers."""
+    """Answer the question in one sentence, with this run's numbers."""
     table = runs.summary().groupby("case").mean()
     ours, tail, short = (table.loc[name] for name in (DYNAMIC_CODEL, DYNAMIC_TAIL, TEN_PACKETS))
     return (
@@ -312,7 +313,7 @@ def answer(runs: Runs) -> str:
 
 
 def draw_idea() -> Figure:
-    """Two queues that are both never empty for long: one that leaves within a round trip, one that stays."""
+    """Draw two queues that are both never empty for long: one that leaves within a round trip, one that stays."""
     names = ["good: a burst, gone within a round trip", "bad: a standing queue"]
     figure, axes = drawing.panels("Which queue should go? (not to scale)", "time (round trips)", "wait (ms)", names)
     time = np.linspace(0, 6, 1201)
@@ -328,18 +329,18 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """Four pairs over the dynamic link at its first rate."""
+    """Draw four pairs over the dynamic link at its first rate."""
     return drawing.draw_network(experiment(STUDY.case(DYNAMIC_CODEL, setting), 60.0, 1), "Four pairs share one link")
 
 
 def _named(runs: Runs, cases: dict[str, str], tier: str = "") -> pd.DataFrame:
-    """The rows of `values` of cases, under shorter names."""
+    """Return the rows of `values` of cases, under shorter names."""
     return pd.concat([runs.numbers(case, tier).assign(case=name) for case, name in cases.items()])
 
 
 def _static(title: str, runs: Runs, over: str, label: str) -> Figure:
-    """Median delay and utilisation of the static links, means over the other axis of their grid; dashed the simulator,
-    where it is beside a kernel."""
+    """Draw the median delay and utilisation of the static links, as means over the other axis of their grid. The
+    simulator is dashed where it is beside a kernel."""
     figure, axes = drawing.panels(title, label, "", [""] * 2, log_x=True)
     for tier in runs.tiers:
         rows = _named(runs, STATIC_NAMES, tier).groupby(["case", over], sort=False).mean(numeric_only=True)
@@ -356,7 +357,7 @@ def _static(title: str, runs: Runs, over: str, label: str) -> Figure:
 
 
 def _levels(figure: Figure) -> Figure:
-    """The target in the first panel, on a logarithmic axis; the second up to all of the link."""
+    """Draw the target in the first panel, on a logarithmic axis, and let the second reach up to all of the link."""
     first = figure.axes[0]
     first.set_ylim(bottom=None, auto=True)
     first.set_yscale("log")
@@ -371,20 +372,20 @@ def _levels(figure: Figure) -> Figure:
 
 
 def draw_static(runs: Runs) -> Figure:
-    """Median delay and utilisation over the rate, means over round trips (Fig. 5)."""
+    """Draw the median delay and utilisation over the rate, means over round trips (Fig. 5)."""
     title = "Links of fixed rate, means over round trips (Fig. 5)"
     return _static(title, runs, "rate_mbps", "rate (Mb/s)")
 
 
 def draw_round_trips(runs: Runs) -> Figure:
-    """Median delay and utilisation over the round trip, means over rates (Fig. 8)."""
+    """Draw the median delay and utilisation over the round trip, means over rates (Fig. 8)."""
     title = "Over the round trip, means over rates (Fig. 8)"
     return _static(title, runs, "round_trip_ms", "round trip (ms)")
 
 
 def draw_low_rates(runs: Runs) -> Figure:
-    """Median delay and utilisation at low rates, with packets of 500 and 1500 bytes (Fig. 6); on a kernel with its own
-    RED."""
+    """Draw the median delay and utilisation at low rates, with packets of 500 and 1500 bytes (Fig. 6); on a kernel with
+    its own RED."""
     red = {LOW_RED: "RED"} if runs.has(LOW_RED) else {LOW_LINUX_RED: "Linux's RED"}
     rows = _named(runs, {LOW_CODEL: "CoDel", **red})
     rows["case"] = rows["case"] + rows.packet_bytes.map(lambda size: f", {500 if size == 500 else 1500} bytes")
@@ -397,8 +398,8 @@ def draw_low_rates(runs: Runs) -> Figure:
 
 
 def draw_fairness(runs: Runs) -> Figure:
-    """Jain's index of drops by source over the round trip and over the rate, means over the other (Fig. 9), of links
-    with drops enough; dashed the simulator, where it is beside a kernel."""
+    """Draw Jain's index of drops by source over the round trip and over the rate, means over the other (Fig. 9), of
+    links with drops enough; dashed the simulator, where it is beside a kernel."""
     title = f"How fairly drops fall on the sources: links with {edge.LEAST_DROPS} drops or more (Fig. 9)"
     figure, axes = drawing.panels(title, "", "share of the fairest (Jain)", [""] * 2, log_x=True)
     places = {"round_trip_ms": "round trip (ms)", "rate_mbps": "rate (Mb/s)"}
@@ -417,12 +418,12 @@ def draw_fairness(runs: Runs) -> Figure:
 
 
 def draw_edge(runs: Runs) -> Figure:
-    """The table of the consumer edge as bars."""
+    """Draw the table of the consumer edge as bars."""
     return edge.draw(runs, EDGE_CASES)
 
 
 def edge_table(runs: Runs) -> pd.DataFrame:
-    """The article's table of the consumer edge beside ours."""
+    """Return the article's table of the consumer edge beside ours."""
     return edge.table(runs, EDGE_CASES)
 
 
@@ -432,8 +433,8 @@ def _course(axis: Any, runs: Runs, case: str, column: str, **look: Any) -> None:
 
 
 def _dynamic(title: str, runs: Runs, cases: dict[str, str], columns: dict[str, str]) -> Figure:
-    """Those of the cases of the dynamic link that were run, over time, a panel for each column; dotted where the rate
-    changes."""
+    """Draw the cases of the dynamic link that were run, over time, in a panel for each column. Dotted lines mark
+    changes of the rate."""
     figure, _ = new_figure(title, "time (s)", "", columns=len(columns))
     for axis, (column, label) in zip(figure.axes, columns.items(), strict=True):
         for colour, (case, name) in zip(CURVES, cases.items(), strict=False):
@@ -453,7 +454,7 @@ def _dynamic(title: str, runs: Runs, cases: dict[str, str], columns: dict[str, s
 
 
 def draw_dynamic(runs: Runs) -> Figure:
-    """Delay over time and megabytes so far of CoDel, RED and drop tail (Fig. 7)."""
+    """Draw the delay over time and megabytes so far of CoDel, RED and drop tail (Fig. 7)."""
     cases = {DYNAMIC_CODEL: "CoDel", DYNAMIC_RED: "RED", DYNAMIC_TAIL: "drop tail"}
     columns = {"greatest_ms": "delay (ms)", "sent_mb": "sent (MB)"}
     figure = _dynamic("100, 10, 1, 50, 1 and 100 Mb/s (Fig. 7)", runs, cases, columns)
@@ -464,20 +465,20 @@ def draw_dynamic(runs: Runs) -> Figure:
 
 
 def draw_ten_packets(runs: Runs) -> Figure:
-    """The same with buffers of 10 packets."""
+    """Draw the same with buffers of 10 packets."""
     cases = {TEN_PACKETS: "drop tail, 10 packets", TEN_CODEL: "CoDel, 10 packets", DYNAMIC_CODEL: "CoDel, 830 packets"}
     columns = {"greatest_ms": "delay (ms)", "sent_mb": "sent (MB)"}
     return _dynamic("Buffers of 10 packets (Fig. 7)", runs, cases, columns)
 
 
 def draw_control(runs: Runs) -> Figure:
-    """CoDel that never drops, and load that does not care about drops."""
+    """Draw CoDel that never drops, and load that does not care about drops."""
     cases = {DYNAMIC_CODEL: "CoDel", NEVER: "target = interval = 10 s", UNRESPONSIVE: "unresponsive UDP, 120 Mb/s"}
     return _dynamic("Broken on purpose", runs, cases | {DYNAMIC_TAIL: "drop tail"}, {"mean_ms": "mean delay (ms)"})
 
 
 def versions(runs: Runs) -> dict[tuple[str, str], str]:
-    """(tier, case) -> its name, of the three rules of starting again and FQ-CoDel; a kernel has its own rule."""
+    """Name each (tier, case) of the three rules of starting again and FQ-CoDel. A kernel has its own rule."""
     rfc = RFC if runs.has(RFC) else DYNAMIC_CODEL
     names = {DRAFT: "draft 01", NS2: "ns-2\n2012", rfc: "RFC 8289", FAIR: "FQ-CoDel"}
     found = {}
@@ -489,7 +490,8 @@ def versions(runs: Runs) -> dict[tuple[str, str], str]:
 
 
 def draw_reentry(runs: Runs) -> Figure:
-    """What the rule of starting again changes, and queues a flow: delay over time 95 % and bytes."""
+    """Draw the delay over time (95th percentile) and the bytes sent with each rule of starting again, and with a queue
+    for each flow."""
     figure, axes = drawing.panels("Three rules of starting again, and a queue a flow", "", "", ["", ""])
     columns = {"p95_time_ms": "95th percentile of the delay over time (ms)", "sent_mb": "sent (MB)"}
     names = versions(runs)
@@ -503,7 +505,7 @@ def draw_reentry(runs: Runs) -> Figure:
 
 
 def draw_fair(runs: Runs) -> Figure:
-    """CoDel and FQ-CoDel on the dynamic link: delay over time, on every tier that was measured."""
+    """Draw CoDel and FQ-CoDel on the dynamic link: delay over time, on every tier that was measured."""
     names = {DYNAMIC_CODEL: "CoDel", FAIR: "FQ-CoDel"}
     figure, axes = drawing.panels(
         "One queue, and a queue a flow", "time (s)", "greatest delay (ms)", list(names.values())
@@ -521,14 +523,14 @@ def draw_fair(runs: Runs) -> Figure:
 
 
 def draw_interval(runs: Runs) -> Figure:
-    """Median delay and utilisation over the interval, a curve a round trip."""
+    """Draw the median delay and utilisation over the interval, a curve for each round trip."""
     title, over = "How long may the interval be? (10 Mb/s)", ("interval_ms", "interval (ms)")
     how: dict[str, Any] = {"by": "round_trip_ms", "label": "round trip {} ms"}
     return _levels(drawing.sweep_figure(title, runs.knobs["interval"], over, BOTH, **how))
 
 
 def draw_ecn(runs: Runs) -> Figure:
-    """Marks in place of drops, on the dynamic link."""
+    """Draw marks in place of drops, on the dynamic link."""
     figure, axes = drawing.panels("Marks in place of drops", "", "", [""] * 3)
     table = runs.knobs["ecn"]
     columns = {
@@ -544,12 +546,12 @@ def draw_ecn(runs: Runs) -> Figure:
 
 
 def draw_edge_buffer(runs: Runs) -> Figure:
-    """The consumer edge over the buffer's size."""
+    """Draw the consumer edge over the buffer's size."""
     return edge.draw_buffers(runs.knobs["edge_buffer_edge"])
 
 
 def draw_run(found: Measurements, case: str) -> Figure:
-    """The delay of one run over time."""
+    """Draw the delay of one run over time."""
     packets = found.packets[found.packets.source == PORT[0]]
     course = over_time(packets, 0.0, found.experiment.duration_s)
     megabytes = course.sent_mb.iloc[-1]

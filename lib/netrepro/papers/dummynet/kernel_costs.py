@@ -54,7 +54,7 @@ def time_kernel(
 
 
 def _time_cases(cases: Sequence[str], order: Sequence[int], batch_packets: int) -> np.ndarray:
-    """What a batch of each of `order` (places among `cases`) took; in a node."""
+    """Time a batch of each case in `order` (places among `cases`). Runs in a node."""
     from pyroute2 import IPRoute
     from pyroute2.netlink.exceptions import NetlinkError
 
@@ -76,7 +76,8 @@ def _time_cases(cases: Sequence[str], order: Sequence[int], batch_packets: int) 
 
 
 def _open_sender(kernel, place: int, case: str) -> socket.socket:
-    """A socket whose datagrams leave by an interface of their own, sink0 for place 0, that does what the case says."""
+    """Open a socket whose datagrams leave by an interface of their own, sink0 for place 0, that does what the case
+    says."""
     own, far = (f"{NETWORK}.{16 * place + host}" for host in (1, 2))
     kernel.link("add", ifname=f"sink{place}", kind="ifb")
     index = kernel.link_lookup(ifname=f"sink{place}")[0]

@@ -45,19 +45,19 @@ class Case:
 
 
 def deny_at(place: int, rules: int) -> str:
-    """So many rules of which the one at `place` drops the flow; the others want other ports."""
+    """Write so many rules, of which the one at `place` drops the flow. The others want other ports."""
     numbers = range(1, rules + 1)
     return "\n".join(f"add {n} deny udp from any to any {PORT if n == place else 6000 + n}" for n in numbers)
 
 
 def pipe(words: str, rules_before: int = 0) -> str:
-    """All packets into one pipe, behind so many rules that want other ports."""
+    """Write the rules that send all packets into one pipe, behind so many rules that want other ports."""
     before = deny_at(0, rules_before)
     return f"{before}\npipe 1 config {words}\nadd {rules_before + 1} pipe 1 udp from any to any\n"
 
 
 def cases(delay_ms: float = 20.0, rules: int = 100, bandwidth_mbps: float = BANDWIDTH_MBPS) -> dict[str, Case]:
-    """The paper's six cases, and behind them what the controls need. `rules` is even.
+    """Return the paper's six cases, and behind them what the controls need. `rules` is even.
 
     Raises NetreproError for fewer than 4 rules, or more than a port of its own can be given.
     """
@@ -80,7 +80,7 @@ def cases(delay_ms: float = 20.0, rules: int = 100, bandwidth_mbps: float = BAND
 
 
 def packets_a_case(profile: str) -> int:
-    """Packets of each case and repetition. Raises NetreproError for another profile than quick and paper."""
+    """Return the packets of each case and repetition. Raises NetreproError for another profile than quick and paper."""
     packets = {"quick": 1_000_000, "paper": 10_000_000}
     return of_profile(profile, packets)
 
@@ -104,11 +104,11 @@ class Runs:
     delay_ms: float
 
     def medians(self, column: str = "whole_ns") -> pd.DataFrame:
-        """Median over the batches, a row a repetition and a column a case."""
+        """Compute the medians over the batches: a row for each repetition and a column for each case."""
         return self.batches.pivot_table(column, "repetition", "case", aggfunc="median")
 
     def kernel_medians(self) -> pd.DataFrame:
-        """As `medians`, of the processor time in Linux."""
+        """Compute the same as `medians`, for the processor time in Linux."""
         return self.kernel.pivot_table("processor_ns", "repetition", "case", aggfunc="median")
 
     @property
@@ -171,12 +171,12 @@ def measure(
 
 
 def published() -> pd.DataFrame:
-    """The paper's table with the class report's, by case: means and standard deviations (ns)."""
+    """Read the paper's table with the class report's, by case: means and standard deviations (ns)."""
     return pd.read_csv(data_dir("dummynet") / "table.csv", comment="#").set_index("case")
 
 
 def summary(runs: Runs) -> pd.DataFrame:
-    """A row a case beside the published ones (ns a packet).
+    """Return a row for each case, beside the published ones (ns a packet).
 
     ours_ns: median over repetitions of the median over batches; spread, drift and deviation (of batches, median over
     repetitions): as the functions of those names; arrivals_ns and timer_ns: what ours consists of; linux_ns: processor
@@ -193,7 +193,7 @@ def summary(runs: Runs) -> pd.DataFrame:
 
 
 def spread(costs: pd.Series) -> pd.Series:
-    """Median absolute deviation over median of a case's batches, the worst repetition."""
+    """Compute the median absolute deviation over the median of a case's batches, for the worst repetition."""
     share = costs.groupby(["case", "repetition"]).agg(
         lambda cost: (cost - cost.median()).abs().median() / cost.median()
     )
@@ -201,19 +201,22 @@ def spread(costs: pd.Series) -> pd.Series:
 
 
 def deviation(costs: pd.DataFrame) -> pd.DataFrame:
-    """Standard deviation over mean of whole_ns, a row a repetition and a column a case."""
+    """Compute the standard deviation over the mean of whole_ns: a row for each repetition and a column for each
+    case."""
     grouped = costs.groupby(["repetition", "case"]).whole_ns
     return (grouped.std() / grouped.mean()).unstack("case")
 
 
 def drift(costs: pd.Series) -> pd.Series:
-    """How far a case's repetition is off at most: its median from the median of the repetitions' as a share of it."""
+    """Compute the largest distance of a repetition's median from the median of all repetitions, as a share of it, over
+    all cases."""
     medians = costs.groupby(["case", "repetition"]).median().unstack("case")
     return ((medians - medians.median()).abs() / medians.median()).max()
 
 
 def check(runs: Runs) -> pd.DataFrame:
-    """of, check, value, bound, holds: spread and drift of the worst case, and that all packets left in order."""
+    """Check the spread and drift of the worst case, and that all packets left in order: of, check, value, bound,
+    holds."""
     rows: list[tuple[str, str, float, float]] = []
     for name, costs in runs.checked.items():
         for what, found in (("batches of a repetition", spread(costs)), ("repetitions", drift(costs))):
@@ -224,7 +227,7 @@ def check(runs: Runs) -> pd.DataFrame:
 
 
 def trust(runs: Runs, of: str) -> dict[str, Any]:
-    """`trusted` and `why`, as a measured claim takes them, by the checks of "engine" or "Linux"."""
+    """Return `trusted` and `why`, as a measured claim takes them, by the checks of "engine" or "Linux"."""
     failed = check(runs).query("of == @of and not holds")
     why = [f"{each.check}: {each.value:.3g} (bound {each.bound:g}), see section 6" for each in failed.itertuples()]
     return {"trusted": not why, "why": why[0] if why else ""}
@@ -234,7 +237,7 @@ def trust(runs: Runs, of: str) -> dict[str, Any]:
 
 
 def measured_claims(runs: Runs) -> list[Measured]:
-    """One measurement a claim of data/dummynet/claims.yaml; Linux's only where Linux was measured."""
+    """Return one measurement for each claim of data/dummynet/claims.yaml; Linux's only where Linux was measured."""
     engine = trust(runs, "engine")
     whole, arrivals = runs.medians(), runs.medians("arrivals_ns")
     half = runs.rules // 2
@@ -269,7 +272,7 @@ def _order(costs: pd.DataFrame) -> list[list[str]]:
 
 
 def answer(runs: Runs) -> str:
-    """The paper's question answered in one sentence, with this run's numbers."""
+    """Answer the paper's question in one sentence, with this run's numbers."""
     table, why = summary(runs), trust(runs, "engine")["why"]
     ours, arrivals = table.ours_ns, table.arrivals_ns
     found = (
@@ -289,7 +292,8 @@ ROUNDS = 3  # through all points, so that a disturbance does not fall on one of 
 def vary_rules(
     packets: int, seed: int, *, counts: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200), progress: Progress = iter
 ) -> pd.DataFrame:
-    """Cost over the number of rules, by what tells the others apart: the port (looked at late) or the address.
+    """Measure the cost over the number of rules, by what tells the others apart: the port (looked at late) or the
+    address.
 
     Returns rules, differs_in, whole_ns: the median over three rounds of so many packets each.
     """
@@ -312,7 +316,7 @@ def vary_delay(
     ticks_ms: Sequence[float] = (1.0, 0.1, 0.0),
     progress: Progress = iter,
 ) -> pd.DataFrame:
-    """Cost over the delay, and so over the packets in flight (1000 a millisecond), for several timers.
+    """Measure the cost over the delay, and so over the packets in flight (1000 a millisecond), for several timers.
 
     tick 0 is a timer event for each packet. Returns delay_ms, tick_ms, whole_ns as `vary_rules`.
     """
@@ -333,7 +337,7 @@ def _median_cost(engine: Dummynet, packets: int, warm_up_packets: int = 10_000) 
 
 
 def draw_idea() -> Figure:
-    """Where a packet can end: the stages of the chain and the cases named after them."""
+    """Draw where a packet can end: the stages of the chain and the cases named after them."""
     figure, axis = new_figure("A packet's way, and where each case ends", "", "")
     figure.set_size_inches(9, 3)
     axis.axis("off")
@@ -354,7 +358,7 @@ def draw_idea() -> Figure:
 
 
 def draw_costs(runs: Runs) -> Figure:
-    """The table as bars: paper, class report, ours (arrivals and timer), Linux."""
+    """Draw the table as bars: paper, class report, ours (arrivals and timer), Linux."""
     table = summary(runs)
     figure, axis = new_figure("Cost of a packet, one flow", "case", "cost (ns a packet)", log_y=True)
     figure.set_size_inches(9, 4.2)
@@ -377,7 +381,7 @@ def draw_costs(runs: Runs) -> Figure:
 
 
 def draw_ratios(runs: Runs) -> Figure:
-    """Each case as a multiple of B, where hardware cancels best."""
+    """Draw each case as a multiple of B, where hardware cancels best."""
     table = summary(runs).loc[["B", "C0", "Cr", "Cd", "B100"]]
     figure, axis = new_figure("The same as multiples of B", "case", "cost / cost of B")
     looks = [("published", "published_ns", "D", PUBLISHED_GREY), ("class report", "class_report_ns", "s", "#bdbdbd")]
@@ -401,7 +405,7 @@ def draw_ratios(runs: Runs) -> Figure:
 
 
 def draw_batches(runs: Runs) -> Figure:
-    """Every batch's cost: how steady the measurement is."""
+    """Draw every batch's cost, which shows how steady the measurement is."""
     figure, axis = new_figure("Is it steady?", "cost of a batch / median of its case", "share of batches")
     usual = runs.medians().median()
     for name, rows in runs.batches[runs.batches.case.isin(MAIN)].groupby("case"):
@@ -414,7 +418,8 @@ def draw_batches(runs: Runs) -> Figure:
 
 
 def draw_anomaly(runs: Runs) -> Figure:
-    """Pipes with the timer's work and without it, beside the class report's: how far that lowers Cd."""
+    """Draw pipes with the timer's work and without it, beside the class report's. They show how far that work lowers
+    Cd."""
     figure, axes = new_figure("Who pays for the exit from the pipe?", "case", "cost (ns a packet)", columns=2)
     table = summary(runs).loc[["C0", "Cd", "Cr"]]
     axes[0].bar(table.index, table.arrivals_ns, color=COLOURS["arrivals_ns"], label="during arrivals")
@@ -440,7 +445,7 @@ def _delay_costs(costs: pd.Series) -> str:
 
 
 def draw_rules(table: pd.DataFrame) -> Figure:
-    """Cost over the number of rules."""
+    """Draw the cost over the number of rules."""
     figure, axis = new_figure("Rules are looked at one after the other", "rules", "cost (ns a packet)")
     for colour, (field, rows) in zip(COLOURS.values(), table.groupby("differs_in"), strict=True):
         slope = np.polyfit(rows.rules, rows.whole_ns, 1)[0]
@@ -453,7 +458,7 @@ def draw_rules(table: pd.DataFrame) -> Figure:
 
 
 def draw_delay(table: pd.DataFrame) -> Figure:
-    """Cost over the delay, a curve a timer."""
+    """Draw the cost over the delay, a curve for each timer."""
     figure, axis = new_figure(
         "What does delay cost?", "delay (ms), 1000 packets in flight a millisecond", "cost (ns a packet)"
     )
@@ -469,7 +474,7 @@ def draw_delay(table: pd.DataFrame) -> Figure:
 
 
 def explore() -> object:
-    """A box for rules and pipes: what becomes of 2000 packets, and when they leave."""
+    """Show a box for rules and pipes: what becomes of 2000 packets, and when they leave."""
     import ipywidgets as widgets
     from IPython.display import HTML, display
 

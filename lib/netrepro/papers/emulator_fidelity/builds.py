@@ -36,7 +36,7 @@ COLUMNS = ["built_by", "seconds", "times_ours", "remark"]
 def compare_builds(
     k: int = 4, times: int = 3, peers: tuple[str, ...] = (IP_BATCH, PYROUTE2, IP, MININET)
 ) -> pd.DataFrame:
-    """The best of `times` builds of a fat-tree, by us and by each peer: built_by, seconds, times_ours, remark.
+    """Time the best of `times` builds of a fat-tree, by us and by each peer: built_by, seconds, times_ours, remark.
 
     A peer that this machine lacks has no time (NaN), and the remark says why. `ip` alone and Mininet are tried once.
     """
@@ -60,17 +60,16 @@ def compare_builds(
 
 
 def build_ours(topology: Topology) -> float:
-    """Seconds from the description to a network that can be used, without root."""
+    """Measure the seconds from the description to a network that can be used, without root."""
     started = time.perf_counter()
     with RealTimeNetwork(topology, tier="rootless"):
         return time.perf_counter() - started
 
 
 def described(topology: Topology) -> dict[str, Any]:
-    """What to build, in plain words: nodes, cables [(node, interface, peer, its interface)], and of every node its
-    address with the interface that has it, its interfaces with their buffers in packets, and its routes
-    [(destination or "default", [(via or "", interface)])].
-    """
+    """Describe in plain words what to build: nodes, cables [(node, interface, peer, its interface)], and for every node
+    its address with the interface that has it, its interfaces with their buffers in packets, and its routes
+    [(destination or "default", [(via or "", interface)])]."""
     addresses = {node: str(address) for node, address in make_plan(topology).addresses.items()}
     graph = topology.graph
     names: dict[tuple[str, str], str] = {}
@@ -106,7 +105,7 @@ def described(topology: Topology) -> dict[str, Any]:
 
 
 def commands(topology: Topology) -> tuple[list[str], dict[str, list[str]], dict[str, list[str]]]:
-    """Arguments of `ip` outside the nodes, of `ip` in each node, and of `tc` in each node."""
+    """Return arguments of `ip` outside the nodes, of `ip` in each node, and of `tc` in each node."""
     wanted = described(topology)
     outside = [f"netns add {node}" for node in wanted["nodes"]]
     outside += [
@@ -137,7 +136,7 @@ def _settings(node: str) -> str:
 
 
 def build_with_iproute2(topology: Topology, batched: bool) -> float:
-    """Seconds of a shell script that builds the network by `ip -batch`, or by one `ip` for each command.
+    """Measure the seconds of a shell script that builds the network by `ip -batch`, or by one `ip` for each command.
 
     Raises NetreproError where iproute2 or unshare is missing or fails.
     """
@@ -204,7 +203,7 @@ print(time.perf_counter() - started)
 
 
 def build_with_pyroute2(topology: Topology) -> float:
-    """Seconds of a program that builds the network by pyroute2. Raises NetreproError where it fails."""
+    """Measure the seconds of a program that builds the network by pyroute2. Raises NetreproError where it fails."""
     said = _run([sys.executable, "-c", _WITH_PYROUTE2], "pyroute2", json.dumps(described(topology)))
     return float(said.split()[-1])
 
@@ -233,7 +232,7 @@ print(taken)
 
 
 def build_with_mininet(topology: Topology) -> float:
-    """Seconds of Mininet, with bridges for switches, as root. Raises NetreproError where there is none.
+    """Measure the seconds of Mininet, with bridges for switches, as root. Raises NetreproError where there is none.
 
     Mininet puts its switches into the network that it runs in: here one of its own, not the machine's.
     """

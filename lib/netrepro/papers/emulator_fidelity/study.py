@@ -63,11 +63,11 @@ class Case:
 
     @property
     def only_emulated(self) -> bool:
-        """Whether virtual time has no such thing."""
+        """True where virtual time has no such thing."""
         return bool(self.busy_hosts) or self.large_frames
 
     def cannot(self, tier: str) -> str:
-        """Why a tier has no such link; else \"\"."""
+        """Say why a tier has no such link; else ""."""
         if not in_real_time(tier):
             return "hosts that compute cost no virtual time" if self.only_emulated else ""
         if self.large_frames and not (shutil.which("ip") and shutil.which("tc")):
@@ -77,7 +77,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Scale:
-    """How long every run is looked at (the paper: 2 s), and how many hosts compute beside the link of Fig. 1."""
+    """The seconds for which every run is looked at (the paper: 2 s), and the numbers of hosts that compute beside the
+    link of Fig. 1."""
 
     window_s: float
     busy_hosts: tuple[int, ...]
@@ -95,7 +96,7 @@ SPECIAL = {
 
 
 def scale(profile: str) -> Scale:
-    """What a profile runs. Raises NetreproError for another than quick and paper."""
+    """Return the scale of a profile. Raises NetreproError for another than quick and paper."""
     scales = {"quick": Scale(0.7, (0, 16)), "paper": Scale(2.0, (0, 1, 2, 4, 8, 16, 32))}
     return of_profile(profile, scales)
 
@@ -107,18 +108,19 @@ def load_case(busy_hosts: int, isolated: bool, rate_mbps: float = 200.0) -> tupl
 
 
 def cases(chosen: Scale, rate_mbps: float = 200.0) -> dict[str, Case]:
-    """Every case of the notebook; `rate_mbps` is that of Fig. 1's link."""
+    """Return every case of the notebook; `rate_mbps` is that of Fig. 1's link."""
     loads = [load_case(hosts, isolated, rate_mbps) for hosts in chosen.busy_hosts for isolated in (False, True)]
     return LINKS | SPECIAL | dict(loads)
 
 
 def settle_s(case: Case) -> float:
-    """After which the queue waits: a slow start, or the arrival of all flows."""
+    """Return the time after which the queue waits: a slow start, or the arrival of all flows."""
     return 0.2 if case.flows == 1 else 1.5
 
 
 def experiment(case: Case, window_s: float, seed: int) -> Experiment:
-    """What any tier runs: hosts h1... left and right of the port that is looked at; h1's flows cross it."""
+    """Make the experiment that every tier runs: hosts h1... left and right of the port that is looked at; h1's flows
+    cross it."""
     pairs = 1 + -(-case.busy_hosts // 2)
     access = Link(min(10 * case.rate_mbps, 2000.0), 0.0, DropTail(packets=1000))
     link = Link(case.rate_mbps, case.delay_ms, DropTail(packets=case.buffer_packets))
@@ -183,8 +185,8 @@ class Runs:
 
     @property
     def why_untrusted(self) -> str:
-        """Why these runs decide nothing: processes waited beside the link of 100 Mb/s, which keeps no processor busy,
-        so that others used the machine; or packets escaped the recording. Else ""."""
+        """The reason why these runs decide nothing, else "". Processes waited beside the link of 100 Mb/s, which keeps
+        no processor busy, so that others used the machine; or packets escaped the recording."""
         checks = self.fidelity[["case", "check", "value"]]
         found = []
         for row in checks[checks["case"] == "100 Mb/s"].itertuples():
@@ -222,15 +224,15 @@ def measure(
 
 
 def measure_virtually(chosen: Scale, seed: int, progress: Progress = iter) -> Runs | None:
-    """The links of Fig. 7 and the 800 flows, once, on a kernel in virtual time, where hosts that compute cost nothing;
-    None where there is no such kernel."""
+    """Measure the links of Fig. 7 and the 800 flows, once, on a kernel in virtual time, where hosts that compute cost
+    nothing; None where there is no such kernel."""
     if why_no_processes():
         return None
     return measure(LINKS | {MANY_FLOWS: SPECIAL[MANY_FLOWS]}, chosen.window_s, 1, seed, "virtual", progress=progress)
 
 
 def virtual_table(runs: Runs, virtual: Runs | None) -> pd.DataFrame:
-    """Shares of gaps within 1 and 10 %, in real and in virtual time; NaN where not measured."""
+    """Return the shares of gaps within 1 and 10 %, in real and in virtual time; NaN where not measured."""
     columns = ["within_1", "within_10"]
     times = {runs.tier: runs, "virtual": virtual}
     names = [*LINKS, MANY_FLOWS]
@@ -244,7 +246,8 @@ def virtual_table(runs: Runs, virtual: Runs | None) -> pd.DataFrame:
 
 
 def look(case: Case, found: Measurements) -> tuple[dict[str, float | bool], pd.DataFrame]:
-    """Throughput and shares of gaps of one run, as of Runs.totals, and the gaps themselves, as of Runs.gaps."""
+    """Read throughput and shares of gaps of one run, with the columns of Runs.totals, and the gaps themselves, with
+    those of Runs.gaps."""
     packets = found.packets[found.packets["time_s"] >= settle_s(case)]
     full = packets[packets["size_bytes"] >= FULL_PACKET_BYTES]
     queues = found.queues
@@ -274,12 +277,13 @@ def look(case: Case, found: Measurements) -> tuple[dict[str, float | bool], pd.D
 
 
 def share_within(deviation: np.ndarray, bound: float) -> float:
-    """Share of gaps that are at most `bound` off; 0 where the link was never busy: nothing shows it to be true."""
+    """Compute the share of gaps that are at most `bound` off; 0 where the link was never busy: nothing shows it to be
+    true."""
     return float(np.mean(deviation <= bound)) if len(deviation) else 0.0
 
 
 def summary(runs: Runs) -> pd.DataFrame:
-    """A row a case: means over the repetitions, and how many of their certificates hold."""
+    """Return a row for each case: means over the repetitions, and how many of their certificates hold."""
     grouped = runs.totals.groupby("case", sort=False)
     columns = ["throughput_mbps", "gaps", "within_1", "within_10"]
     table = grouped[columns].mean().join(grouped["trusted"].agg(certified="sum", repetitions="size"))
@@ -287,14 +291,15 @@ def summary(runs: Runs) -> pd.DataFrame:
 
 
 def certificates(runs: Runs) -> pd.DataFrame:
-    """The checks that failed, and in how many repetitions: case, check, their mean value, bound, failed."""
+    """Return the checks that failed, and in how many repetitions: case, check, their mean value, bound, failed."""
     failed = runs.fidelity[~runs.fidelity["holds"].astype(bool)]
     grouped = failed.groupby(["case", "check"], sort=False)
     return grouped.agg(value=("value", "mean"), bound=("bound", "first"), failed=("holds", "size"))
 
 
 def build_times(tier: str) -> pd.DataFrame:
-    """Seconds in which this library and its peers build a fat-tree with k = 4, as of compare_builds, without root."""
+    """Measure the seconds in which this library and its peers build a fat-tree with k = 4, without root. The columns
+    are those of compare_builds."""
     if tier == "simulated" or not probe_tiers().rootless.available:
         row = (OURS, np.nan, np.nan, "not measured: no namespaces without root, or the simulated tier was asked for")
         return pd.DataFrame([row], columns=COLUMNS)
@@ -305,7 +310,7 @@ def build_times(tier: str) -> pd.DataFrame:
 
 
 def measured_claims(runs: Runs) -> list[Measured]:
-    """One measurement a claim of data/emulator_fidelity/claims.yaml that this tier can give."""
+    """Return one measurement for each claim of data/emulator_fidelity/claims.yaml that this tier can give."""
     if runs.tier == "simulated":
         return []
     why = runs.why_untrusted
@@ -348,7 +353,8 @@ def measured_claims(runs: Runs) -> list[Measured]:
 
 
 def relative_throughput(runs: Runs) -> dict[bool, list[float]]:
-    """Isolated or not -> throughput beside the most busy hosts over throughput alone, a value a repetition."""
+    """Compute the throughput beside the most busy hosts over the throughput alone: isolated or not -> a value for each
+    repetition."""
     table = of_figure_1(runs)
     found = {}
     for isolated, rows in table.groupby("isolated"):
@@ -358,7 +364,7 @@ def relative_throughput(runs: Runs) -> dict[bool, list[float]]:
 
 
 def of_figure_1(runs: Runs) -> pd.DataFrame:
-    """Totals of Fig. 1's cases with busy_hosts and isolated; the link alone stands in both."""
+    """Return totals of Fig. 1's cases with busy_hosts and isolated; the link alone stands in both."""
     named = runs.totals["case"].str.extract(r"Mb/s, (?:(?P<alone>alone)|(?P<hosts>\d+) busy hosts, (?P<how>.*))$")
     rows = runs.totals[named.notna().any(axis=1)].copy()
     named = named.loc[rows.index]
@@ -383,7 +389,7 @@ def answer(runs: Runs) -> str:
 
 
 def draw_idea() -> Figure:
-    """Full packets as an ideal link, a late one and one that lets large frames pass send them."""
+    """Draw when full packets leave an ideal link, a late one, and one that lets large frames pass."""
     figure, axis = new_figure("When do twelve packets leave a busy link?", "time (packets of the ideal link)", "")
     even = np.arange(12.0)
     late = even + np.array([0, 0.1, 0, 0.4, 0.1, 1.2, 0.3, 0, 0.1, 0.9, 0.2, 0])
@@ -397,7 +403,7 @@ def draw_idea() -> Figure:
 
 
 def draw_links(runs: Runs) -> Figure:
-    """Fig. 7: share of gaps that are further off than so much, at 10, 100 and 1000 Mb/s."""
+    """Draw Fig. 7: share of gaps that are further off than so much, at 10, 100 and 1000 Mb/s."""
     label = "deviation from the ideal gap (%)"
     figure, axis = new_figure("Gaps of a busy link (Fig. 7)", label, "share of gaps beyond", log_x=True, log_y=True)
     for name, case in LINKS.items():
@@ -414,7 +420,8 @@ def _limits(axis) -> None:
 
 
 def _draw_beyond(axis, runs: Runs, name: str, colour: str, label: str, linestyle: str = "-") -> None:
-    """The complementary distribution of all repetitions together; shaded: from the least repetition to the greatest."""
+    """Draw the complementary distribution of all repetitions together; shaded: from the least repetition to the
+    greatest."""
     rows = runs.gaps[runs.gaps["case"] == name]
     if rows.empty:
         axis.plot([], [], color=colour, linestyle=linestyle, label=f"{label}: no gap seen")
@@ -431,13 +438,13 @@ def _draw_beyond(axis, runs: Runs, name: str, colour: str, label: str, linestyle
 
 
 def _share_beyond(deviation: pd.Series) -> np.ndarray:
-    """Share of gaps further off than each of PERCENT."""
+    """Compute the share of gaps further off than each of PERCENT."""
     inside = np.searchsorted(np.sort(deviation.to_numpy()) * 100, PERCENT, side="right")
     return 1 - inside / max(1, len(deviation))
 
 
 def draw_many_flows(runs: Runs) -> Figure:
-    """Fig. 9(c): distribution of the deviation with 800 flows."""
+    """Draw Fig. 9(c): distribution of the deviation with 800 flows."""
     figure, axis = new_figure(
         "800 flows on 62.5 Mb/s (Fig. 9 c)", "deviation from the ideal gap (%)", "share of gaps within", log_x=True
     )
@@ -454,7 +461,8 @@ def draw_many_flows(runs: Runs) -> Figure:
 
 
 def draw_virtual(runs: Runs, virtual: Runs | None) -> Figure:
-    """Figs 7 and 9(c) in virtual time: where gaps are exact, nothing lies beyond any deviation that can be drawn."""
+    """Draw Figs 7 and 9(c) in virtual time: where gaps are exact, nothing lies beyond any deviation that can be
+    drawn."""
     figure, axes = new_figure("Kernels in real and in virtual time", "deviation from the ideal gap (%)", "", columns=2)
     axes[0].set(ylabel="share of gaps beyond")
     axes[1].set(ylabel="share of gaps within")
@@ -477,12 +485,12 @@ def draw_virtual(runs: Runs, virtual: Runs | None) -> Figure:
 
 
 def _beyond(runs: Runs, name: str) -> np.ndarray:
-    """Of all repetitions, the share of gaps further off than each of PERCENT."""
+    """Compute, over all repetitions, the share of gaps that are further off than each of PERCENT."""
     return _share_beyond(runs.gaps["deviation"][runs.gaps["case"] == name])
 
 
 def draw_isolation(runs: Runs) -> Figure:
-    """Fig. 1: throughput beside hosts that compute, with and without isolation."""
+    """Draw Fig. 1: throughput beside hosts that compute, with and without isolation."""
     rate = float(of_figure_1(runs)["rate_mbps"].iloc[0])
     figure, axis = new_figure(
         f"A {rate:g} Mb/s link beside busy hosts (Fig. 1)", "hosts that compute", "throughput (Mb/s)"
@@ -494,7 +502,7 @@ def draw_isolation(runs: Runs) -> Figure:
 
 
 def draw_load_gaps(runs: Runs) -> Figure:
-    """What the same loads do to the spacing of the packets that are sent."""
+    """Draw how the same loads change the spacing of the packets that are sent."""
     figure, axis = new_figure("Spacing beside busy hosts", "hosts that compute", "share of gaps within 10 %")
     _draw_loads(axis, runs, "within_10")
     axis.set_ylim(0, 1.05)
@@ -516,7 +524,7 @@ def _draw_loads(axis, runs: Runs, column: str) -> None:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """The link at 100 Mb/s as it is, and with segmentation offload left on."""
+    """Draw the link at 100 Mb/s as it is, and with segmentation offload left on."""
     label = "deviation from the ideal gap (%)"
     figure, axis = new_figure("Broken on purpose: offloading left on", label, "share of gaps beyond", log_x=True)
     _draw_beyond(axis, runs, "100 Mb/s", COLOURS[100], "one packet a frame")

@@ -44,7 +44,7 @@ def _case(kind: str, flows: int, horizon: int, query: str, base: str = "*", **op
 
 
 def loom_analysis(cores: int = 4) -> Analysis:
-    """Are two steady tenants treated unequally by a network card with a queue for each of `cores`?"""
+    """Ask whether two steady tenants are treated unequally by a network card with a queue for each of `cores`."""
     point = loom(cores)
     return Analysis(point, unfair_query(point), steady_tenants(point))
 
@@ -147,7 +147,7 @@ CASES = {
 def synthesise(
     name: str, *, seed: int = 0, method: str = "generalise", starts: int = 1, backend: str = "cadical"
 ) -> dict[str, Any]:
-    """One case study: its workload, and its negative control.
+    """Synthesise the workload of one case study, and check its negative control.
 
     Keys: case, kind, problem, status ("proven"), workload, size_nodes, base_packets, questions, published_form,
     published_form_status (the original's workload checked here; "" where none is known), control,
@@ -177,19 +177,19 @@ def synthesise(
 
 
 def synthesise_all(*, seed: int = 0, progress: Callable[[Iterable[int]], Iterable[int]] = iter) -> pd.DataFrame:
-    """`synthesise` for every case, on all processors, the largest first; one row each."""
+    """Run `synthesise` for every case, on all processors, the largest first; one row each."""
     work = [(name,) for name in CASES]
     return pd.DataFrame(in_processes(partial(synthesise, seed=seed), work, progress, cost=_size))
 
 
 def _size(case: str) -> int:
-    """Queues, counted in each step."""
+    """Count the queues of a case, once for each step."""
     point = CASES[case].build().point
     return len(point.queues) * point.horizon
 
 
 def without_base_workload(size: Size = (2, 3, 6), horizon: int = 10) -> pd.DataFrame:
-    """The same questions with and without the base workload.
+    """Ask the same questions with and without the base workload.
 
     Columns: question, with_base, without_base. The second question must change its verdict; silence then is
     an answer. With all other hosts silent, host 1 is not slowed.

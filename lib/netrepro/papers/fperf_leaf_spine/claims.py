@@ -10,7 +10,7 @@ from netrepro.papers.fperf_leaf_spine.times import NO_SEARCH, known_times
 
 
 def answer(answers: pd.DataFrame, cases: pd.DataFrame, fits: pd.DataFrame) -> str:
-    """The paper's question answered in one sentence, from `without_base_workload`, `synthesise_all`, `fit_growth`."""
+    """Answer the paper's question in one sentence, from `without_base_workload`, `synthesise_all`, `fit_growth`."""
     found = answers.set_index("question")["with_base"]["fewer than half is received"]
     words = {"sat": "can receive", "unsat": "cannot receive"}.get(found, "could not be shown to receive")
     proven = int((cases["status"] == "proven").sum())
@@ -29,7 +29,7 @@ def measured_claims(
     answers: pd.DataFrame,
     flat_times: pd.DataFrame,
 ) -> list[Measured]:
-    """What was measured, per claim of data/fperf_leaf_spine/claims.yaml.
+    """Return the measured values for each claim of data/fperf_leaf_spine/claims.yaml.
 
     `answers` is `without_base_workload()`, `flat_times` is `measure_flat_times(...)`; the others as named.
     """
@@ -88,7 +88,7 @@ def measured_claims(
 
 
 def _measured_spread(spread: pd.DataFrame) -> Measured:
-    """By what factor the solver's work differs from its median, on the longest horizon's formula.
+    """Measure by what factor the solver's work differs from its median, on the longest horizon's formula.
 
     One median for seeds and orders together: who asks the same elsewhere changes both. The control is the same of a
     formula of two time steps, which leaves little to search; without it the claim has none.
@@ -102,7 +102,7 @@ def _measured_spread(spread: pd.DataFrame) -> Measured:
 
 
 def exponential_shares(times: pd.DataFrame, task: str = "base example", by: str = "hosts") -> list[float]:
-    """Per seed: 1.0 if the task's time grows (by half at least) and an exponential is nearer than a line,
+    """Return for each seed 1.0 if the task's time grows (by half at least) and an exponential is nearer than a line,
     else 0.0.
 
     `by` is the column of sizes; names count as 0, 1, 2, ... in the order of the table. Both fits are least

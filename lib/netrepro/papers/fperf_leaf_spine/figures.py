@@ -36,7 +36,7 @@ MARKERS = {"satisfy": "o", "satisfy (peer)": "x", "base example": "s", "search":
 
 
 def draw_idea() -> Figure:
-    """Strict priority with packets: two flows that send all the time, and what becomes of the third."""
+    """Draw strict priority with packets: two flows that send all the time, and what becomes of the third."""
     point = scheduler_point("strict_priority", 4, 7)
     packet = [(0, 0)]
     sent = {"q0": [packet] * 5, "q1": [[], packet, packet], "q2": [packet] * 3}
@@ -45,7 +45,8 @@ def draw_idea() -> Figure:
 
 
 def draw_times(times: pd.DataFrame, fits: pd.DataFrame) -> Figure:
-    """Figure 7c: CPU seconds against network size, a line a task, all seeds, and the fit; dashed the integer encoding.
+    """Draw Figure 7c: CPU seconds against network size, a line for each task, all seeds, and the fit; dashed the
+    integer encoding.
 
     In grey the original program's seconds, recorded on another machine, where the horizon is the same.
     """
@@ -81,7 +82,7 @@ def draw_times(times: pd.DataFrame, fits: pd.DataFrame) -> Figure:
 
 
 def draw_counterexample(trace: Trace, size: Size) -> Figure:
-    """The answer on the topology: packets carried by each wire; the sender blue, the victim pink."""
+    """Draw the answer on the topology: packets carried by each wire; the sender blue, the victim pink."""
     spines, leaves, hosts = size
     per_leaf = hosts // leaves
     figure, axis = new_figure(f"Who shares whose wires ({size_name(size)})", "", "")
@@ -128,7 +129,7 @@ PREDICTION_COLOURS = {"must lose": "#D55E00", "may lose": "#CC79A7", "cannot los
 
 
 def draw_packet_runs(runs: pd.DataFrame) -> Figure:
-    """Packets received step by step: the packet world's networks as lines, the model's replays as circles."""
+    """Draw the packets received step by step: the packet world's networks as lines, the model's replays as circles."""
     figure, axis = new_figure("The synthesised input in the packet world", "step", "packets received")
     steps = np.arange(1, runs["time_step"].max() + 1)
     axis.plot(steps, np.maximum(0, steps - 3), color=PUBLISHED_GREY, linewidth=7, alpha=0.4, label="line rate")
@@ -149,7 +150,7 @@ def draw_packet_runs(runs: pd.DataFrame) -> Figure:
 
 
 def draw_spread(spread: pd.DataFrame) -> Figure:
-    """Each run's work over the median of its horizon's changed runs; the class report's difference as a band."""
+    """Draw each run's work over the median of its horizon's changed runs; the class report's difference as a band."""
     reported = load_claims("fperf_leaf_spine").claim("seeds-explain-15-percent").class_report - 1
     figure, axis = new_figure("The same question, asked differently", "what was changed", "solver's steps / median")
     label = f"class report: {100 * reported:.0f} %"
@@ -166,7 +167,7 @@ def draw_spread(spread: pd.DataFrame) -> Figure:
 
 
 def explore() -> Any:
-    """A panel: choose the network, the horizon and the threshold; see whether the victim can starve."""
+    """Show a panel: choose the network, the horizon and the threshold; see whether the victim can starve."""
     import ipywidgets
     from IPython.display import display
 

@@ -39,7 +39,7 @@ class Burst:
 
 
 def bursts(trace: Trace, inputs: Iterable[str]) -> list[Burst]:
-    """A trace's arrivals as few bursts. Raises NetreproError where one step's packets have several labels."""
+    """Summarise a trace's arrivals as few bursts. Raises NetreproError where one step's packets have several labels."""
     found: list[Burst] = []
     for source in inputs:
         open_burst: Burst | None = None
@@ -58,7 +58,7 @@ def bursts(trace: Trace, inputs: Iterable[str]) -> list[Burst]:
 
 
 def run_in_packets(size: Size, horizon: int, sent: Sequence[Burst], victim: int, *, seed: int) -> tuple[Any, list[int]]:
-    """The bursts on the packet simulator, whose switches choose the spine by a hash of the flow.
+    """Run the bursts on the packet simulator, whose switches choose the spine by a hash of the flow.
 
     Returns the packets that the victim has received by each step (an array), and the spine of each burst (-1
     inside a leaf).
@@ -98,7 +98,7 @@ def run_in_packets(size: Size, horizon: int, sent: Sequence[Burst], victim: int,
 
 
 def synthesised_input(size: Size = (2, 3, 6), horizon: int = 10, *, seed: int = 0) -> tuple[Workload, Trace]:
-    """A proven workload of the throughput query, and the plainest input that has it.
+    """Find a proven workload of the throughput query, and the plainest input that has it.
 
     Raises NetreproError where no workload is found.
     """
@@ -120,7 +120,7 @@ def packet_runs(
     seed: int = 0,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> pd.DataFrame:
-    """An input of the throughput query on `runs` packet networks that differ in their hash alone.
+    """Run an input of the throughput query on `runs` packet networks that differ in their hash alone.
 
     The hash chooses the spines; with these, `prediction` is what the solver says of all inputs with the same
     senders, destinations and spines: "must lose" (the query holds for all), "cannot lose" (for none) or "may
@@ -157,7 +157,8 @@ def packet_runs(
 
 
 def _prediction(analysis: Analysis, sent: Sequence[Burst], spines: Sequence[int]) -> str:
-    """What the solver says of every input with these senders, destinations and spines."""
+    """Ask the solver about all inputs with these senders, destinations and spines: "cannot lose", "must lose" or "may
+    lose"."""
     silent = [queue for queue in analysis.point.inputs if queue not in {burst.source for burst in sent}]
     lines = [f"[1,{analysis.point.horizon}]: cenq({queue},t) <= 0" for queue in silent]
     for burst, spine in zip(sent, spines, strict=True):
@@ -172,7 +173,8 @@ def _prediction(analysis: Analysis, sent: Sequence[Burst], spines: Sequence[int]
 
 
 def packet_summary(runs: pd.DataFrame) -> pd.DataFrame:
-    """Per prediction: networks, packets received by the horizon in the packet world and in the model."""
+    """Summarise for each prediction the networks, and the packets received by the horizon in the packet world and in
+    the model."""
     last = runs[runs["time_step"] == runs["time_step"].max()]
     grouped = last.groupby("prediction")
     return grouped.agg(
@@ -185,7 +187,8 @@ def packet_summary(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def share_that_lost(runs: pd.DataFrame, prediction: str) -> float:
-    """Of the packet networks of a prediction, those in which the query held: the victim received too little.
+    """Compute the share of a prediction's packet networks in which the query held, that is, the victim received too
+    little.
 
     Raises NetreproError where no network has this prediction.
     """

@@ -16,8 +16,8 @@ from netrepro.verification.workloads import Query
 
 
 def throughput_analysis(size: Size = (2, 3, 6), horizon: int = 10, **options: Any) -> Analysis:
-    """Section 8: can the last host receive fewer than half of the line rate although host 1 sends to it
-    steadily?
+    """Ask the question of section 8: can the last host receive fewer than half of the line rate although host 1 sends
+    to it steadily?
 
     `options` go to `Analysis`. Raises NetreproError where hosts do not divide evenly among leaves.
     """
@@ -29,7 +29,8 @@ def throughput_analysis(size: Size = (2, 3, 6), horizon: int = 10, **options: An
 
 
 def received_packets(trace: Trace, victim: int) -> pd.DataFrame:
-    """Columns time_step, sent_packets (host 1), received_packets (victim), line_rate_packets (the most)."""
+    """Count the packets: columns time_step, sent_packets (host 1), received_packets (victim), line_rate_packets (the
+    most)."""
     steps = range(1, trace.horizon + 1)
     return pd.DataFrame(
         {
@@ -42,7 +43,7 @@ def received_packets(trace: Trace, victim: int) -> pd.DataFrame:
 
 
 def slowest_possible(size: Size = (2, 3, 6), horizon: int = 10, *, seed: int = 0) -> pd.DataFrame:
-    """For each number of packets: whether the victim may receive no more than that, base workload kept.
+    """Ask for each number of packets whether the victim may receive no more than that, with the base workload kept.
 
     Columns received_packets, status. From 0 up to the first "sat".
     """
@@ -58,7 +59,7 @@ def slowest_possible(size: Size = (2, 3, 6), horizon: int = 10, *, seed: int = 0
 
 
 def report_formula() -> str:
-    """The formula of the class report, as it stands there, with the declarations that it needs."""
+    """Return the formula of the class report, as it stands there, with the declarations that it needs."""
     return """
 (declare-fun dst (Int Int) Int) (declare-fun cenq (Int Int) Int) (declare-const Out_6 Int)
 (assert (=> (and
@@ -70,7 +71,8 @@ def report_formula() -> str:
 
 
 def corrected_formula() -> str:
-    """The same with ranges as guards, and asking for a counterexample: workload and query, no implication."""
+    """Return the same formula with ranges as guards. It asks for a counterexample: workload and query, no
+    implication."""
     return """
 (declare-fun dst (Int Int) Int) (declare-fun cenq (Int Int) Int) (declare-const Out_6 Int)
 (assert (forall ((t Int)) (=> (and (>= t 1) (<= t 10)) (= (dst 1 t) 6))))
@@ -82,7 +84,7 @@ def corrected_formula() -> str:
 
 
 def is_tautology(formula: str, timeout_s: float = 10) -> bool | None:
-    """Whether an SMT-LIB formula holds whatever its functions are; None after a time-out."""
+    """Return True where an SMT-LIB formula holds whatever its functions are; None after a time-out."""
     context = z3.Context()
     solver = z3.Solver(ctx=context)
     solver.set("timeout", round(timeout_s * 1000))
@@ -92,7 +94,7 @@ def is_tautology(formula: str, timeout_s: float = 10) -> bool | None:
 
 
 def examine_report_formula(size: Size = (2, 3, 6), horizon: int = 10) -> pd.DataFrame:
-    """What the report's formula asks, as written and corrected.
+    """Examine what the report's formula asks, as written and as corrected.
 
     Columns: reading, formula, says_nothing (true of all functions), network_answer, received_packets (by
     the victim in the answer), sender_is_steady (the answer has the base workload), why.

@@ -21,7 +21,7 @@ class Scale:
     search_sizes: tuple[Size, ...]
 
     def seeds(self, repetitions: int, first: int) -> list[int]:
-        """`repetitions` seeds from the first on, as far as the profile takes them."""
+        """Return `repetitions` seeds from the first on, as far as the profile takes them."""
         return list(range(first, first + min(repetitions, self.most_seeds)))
 
 
@@ -46,10 +46,10 @@ SCALES = {
 
 
 def scale(profile: str) -> Scale:
-    """The sizes of a profile. Raises NetreproError for an unknown one."""
+    """Return the sizes of a profile. Raises NetreproError for an unknown one."""
     return of_profile(profile, SCALES)
 
 
 def size_name(size: Size) -> str:
-    """Si-Lj-Hk, as in Figure 7c."""
+    """Name a size as Si-Lj-Hk, as in Figure 7c."""
     return f"S{size[0]}-L{size[1]}-H{size[2]}"

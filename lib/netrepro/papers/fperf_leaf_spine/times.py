@@ -31,7 +31,7 @@ TIME_COLUMNS = ["size", "hosts", "horizon_steps", "encoding", "seed", "task", "c
 def _timed_work(
     scale: Scale, seeds: Sequence[int], clock: Clock, options: dict[str, Any]
 ) -> list[Callable[[], Iterator[dict[str, Any]]]]:
-    """What there is to time, in the order of the table: each gives its rows as soon as it has them."""
+    """List the pieces of work to time, in the order of the table. Each yields its rows as soon as it has them."""
     work: list[Callable[[], Iterator[dict[str, Any]]]] = [
         partial(_timed_tasks, size, scale.horizon, seed, clock, size in scale.search_sizes, options)
         for size in scale.sizes
@@ -120,7 +120,7 @@ def measure_times(
 
 
 def fit_growth(times: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
-    """Exponential fit of CPU seconds against hosts, per task.
+    """Fit an exponential of CPU seconds against hosts, for each task.
 
     Columns: task, factor_per_host with its interval (low, high; t distribution on log seconds), r_squared
     of the exponential, r_squared_line (a straight line), r_squared_power (hosts ** power; all judged on
@@ -164,7 +164,7 @@ def fit_growth(times: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
 
 
 def known_times(times: pd.DataFrame) -> pd.DataFrame:
-    """Without the rows that a time limit ended."""
+    """Leave out the rows that a time limit ended."""
     return times[times["status"] != "unknown"]
 
 
@@ -172,7 +172,8 @@ NO_SEARCH = 2  # time steps in which no packet can have arrived: a packet takes 
 
 
 def measure_spread(size: Size, horizons: Sequence[int], seeds: Sequence[int]) -> pd.DataFrame:
-    """z3's work on "satisfy", one formula a horizon, under harmless changes, as Mariposa makes them (FMCAD 2023).
+    """Measure z3's work on "satisfy", with one formula for each horizon, under harmless changes, as Mariposa makes them
+    (FMCAD 2023).
 
     Columns: horizon_steps, mutation ("none", twice; "reseeded"; "shuffled": parts in another order, variables
     renamed), seed, solver_steps (`Analysis.solver_steps`), status. Steps and not seconds: they repeat exactly, so that
@@ -195,8 +196,9 @@ def _counted(
 
 
 def spread_summary(spread: pd.DataFrame, averaged: int = 5, draws: int = 10_000, seed: int = 0) -> pd.DataFrame:
-    """Per horizon and mutation: median_steps, most_to_least, typical_difference (the median of |steps / median - 1|),
-    averages_differ (by how much two averages of `averaged` runs differ in 19 of 20 draws from these runs).
+    """Summarise each horizon and mutation: median_steps, most_to_least, typical_difference (the median of |steps /
+    median - 1|), averages_differ (by how much two averages of `averaged` runs differ in 19 of 20 draws from these
+    runs).
 
     seed : of the draws.
     """
@@ -212,7 +214,7 @@ def spread_summary(spread: pd.DataFrame, averaged: int = 5, draws: int = 10_000,
 
 
 def encoding_ratios(times: pd.DataFrame) -> pd.DataFrame:
-    """How many times faster the circuit is than the integer encoding, per size and seed of the same run."""
+    """Compute how many times faster the circuit is than the integer encoding, for each size and seed of a run."""
     peers = known_times(times[times["task"] == "satisfy (peer)"])
     if peers.empty:
         return pd.DataFrame(columns=["size", "seed", "circuit_s", "integers_s", "ratio"])
@@ -223,7 +225,8 @@ def encoding_ratios(times: pd.DataFrame) -> pd.DataFrame:
 
 
 def original_times() -> pd.DataFrame:
-    """The original program's CPU seconds, recorded once on another machine (see SOURCES.md): an order of magnitude.
+    """Read the original program's CPU seconds, recorded once on another machine (see SOURCES.md): an order of
+    magnitude.
 
     Columns size, horizon_steps, task, cpu_s, seeds.
     """
@@ -231,8 +234,7 @@ def original_times() -> pd.DataFrame:
 
 
 def measure_flat_times(scale: Scale, seeds: Sequence[int], clock: Clock) -> pd.DataFrame:
-    """The negative control of growth: the same network under larger and larger host queues, beyond the
-    horizon.
+    """Measure the negative control of growth: the same network under larger and larger host queues, beyond the horizon.
 
     The question does not grow, so neither may the time. Columns as `TIME_COLUMNS`; `hosts` stays.
     """

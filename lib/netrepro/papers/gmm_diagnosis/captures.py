@@ -31,7 +31,7 @@ class Packets:
 
     @classmethod
     def read(cls, path: Path) -> Packets:
-        """Raises NetreproError where the file is no classic pcap capture of Ethernet frames."""
+        """Read a capture. Raises NetreproError where the file is no classic pcap capture of Ethernet frames."""
         content = b"".join(b"".join(chunks) for chunks in CaptureFile(path).captures())
         order = "<" if content[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
         words = np.dtype(f"{order}u4")
@@ -48,7 +48,7 @@ class Packets:
 
     @property
     def ip(self) -> NDArray[np.int64]:
-        """Where each packet's IPv4 header begins."""
+        """The places where each packet's IPv4 header begins."""
         return self.starts + 16 + 14
 
     def _word(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -58,29 +58,29 @@ class Packets:
         self.content[self.ip + 2], self.content[self.ip + 3] = lengths >> 8, lengths & 255
 
     def count_captured_bytes(self) -> None:
-        """The IP length becomes what was captured, as a tool does that reads the record and not the header."""
+        """Set the IP length to what was captured, as a tool does that reads the record and not the header."""
         self._set_ip_length(self.captured - 14)
 
     def count_transport_bytes(self) -> None:
-        """The IP length loses the IP header. A meter that checks lengths could refuse that, ours does not."""
+        """Take the IP header off the IP length. A meter that checks lengths could refuse that; ours does not."""
         self._set_ip_length(self._word(self.ip + 2) - 4 * (self.content[self.ip] & 15).astype(np.int64))
 
     def keep_whole_seconds(self) -> None:
-        """Time stamps lose their fractions, as in flowtbag."""
+        """Cut the fractions off time stamps, as in flowtbag."""
         for byte in range(4, 8):
             self.content[self.starts + byte] = 0
 
     @property
     def tcp(self) -> NDArray[np.int64]:
-        """Where each packet's TCP header begins."""
+        """The places where each packet's TCP header begins."""
         return self.ip + 4 * (self.content[self.ip] & 15).astype(np.int64)
 
     def drop_openings(self) -> None:
-        """Nothing is left of each connection's SYN; its SYN-ACK stays."""
+        """Drop each connection's SYN; its SYN-ACK stays."""
         self._keep((self.content[self.tcp + 13] & 18) != 2)
 
     def drop_handshakes(self) -> None:
-        """Nothing is left of each connection's SYN, SYN-ACK and the acknowledgement after it."""
+        """Drop each connection's SYN, SYN-ACK and the acknowledgement after it."""
         tcp = self.tcp
         ends = np.stack([self._word(self.ip + 12 + 2 * i) for i in range(4)], axis=1)
         hosts = np.stack([ends[:, 0] << 16 | ends[:, 1], ends[:, 2] << 16 | ends[:, 3]], axis=1)
@@ -112,7 +112,7 @@ class Packets:
 
 @lru_cache(maxsize=2)
 def _read_once(path: Path) -> Packets:
-    """One day's packets, which every change takes a copy of."""
+    """Read one day's packets, which every change takes a copy of."""
     return Packets.read(path)
 
 
@@ -126,7 +126,7 @@ CHANGES: dict[str, Callable[[Packets], None]] = {
 
 
 def changed_trace(change: str | None, *, folder: Path | None = None, **metering: Any) -> LabelledFlows:
-    """The stand-in at nine packets, metered from captures that were changed, or otherwise metered.
+    """Meter the stand-in at nine packets, from captures that were changed, or otherwise metered.
 
     Its audit does not ask for the published bytes, since the captures hold the beginnings of flows only.
     """
@@ -145,5 +145,5 @@ def changed_trace(change: str | None, *, folder: Path | None = None, **metering:
 
 
 def all_labelled(found: LabelledFlows) -> pd.DataFrame:
-    """The labelled flows, also those that netmate-flowcalc would not export."""
+    """Return the labelled flows, also those that netmate-flowcalc would not export."""
     return found.join.flows[found.join.flows["class"].notna()].reset_index(drop=True)

@@ -15,7 +15,7 @@ from netrepro.traffic import NAMED_CLASSES
 
 
 def measured_claims(found: Diagnosis) -> list[Measured]:
-    """One measurement a claim of data/gmm_diagnosis/claims.yaml."""
+    """Return one measurement for each claim of data/gmm_diagnosis/claims.yaml."""
     audit = found.trace.at().audit
     trust: dict[str, Any] = {"trusted": audit.passed, "why": audit.why}
     right = found.of("right labels")
@@ -57,7 +57,8 @@ def measured_claims(found: Diagnosis) -> list[Measured]:
 
 
 def audited(found: Diagnosis) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Labels of which more than WRONG are wrong, and those joined otherwise that reach most of the flows."""
+    """Return the variants whose labels are wrong in more than WRONG, and those joined otherwise that reach most of the
+    flows."""
     of_labels = found.table["experiment"].isin(["E1", "E2", "E3"])
     table = found.table[of_labels & (found.table["repetition"] == 0)]
     table = table.assign(rejected=table["audit"] != "passed")[["variant", "wrong", "flows", "audit", "rejected"]]
@@ -66,7 +67,8 @@ def audited(found: Diagnosis) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def order_of_remedies(table: pd.DataFrame, labels: str) -> list[list[str]]:
-    """The report's three mixtures by accuracy, best first; where a lead is less than LEAD, in reverse of its order."""
+    """Order the report's three mixtures by accuracy, best first. Where a lead is less than LEAD, they stand in reverse
+    of its order."""
     asked = {"raw, MLE": ("raw", "mle"), "normalised, MLE": ("z", "mle"), "normalised, MAP": ("z", "map")}
     kept = table[(table["model"] == "GMM") & (table["labels"] == labels) & (table["regularisation"] == 1e-2)]
     orders = []
@@ -81,7 +83,7 @@ def order_of_remedies(table: pd.DataFrame, labels: str) -> list[list[str]]:
 
 
 def answer(found: Diagnosis) -> str:
-    """The question answered in one sentence, with this run's numbers."""
+    """Answer the question in one sentence, with this run's numbers."""
     faults = found.table[found.table["fault"] == "features"].groupby("variant")["forest_accuracy"].mean()
     by_time, right = found.of("join by time").mean(), found.of("right labels").mean()
     return (
@@ -93,7 +95,7 @@ def answer(found: Diagnosis) -> str:
 
 
 def packet_lengths(found: Diagnosis) -> pd.DataFrame:
-    """Mean IP length in bytes of the first and the third packet forward, a column a class."""
+    """Return the mean IP length in bytes of the first and the third packet forward, a column for each class."""
     flows = found.trace.at().flows
     means = flows[flows["class"].isin(NAMED_CLASSES)].groupby("class")[["fpl1", "fpl3"]].mean().T
     return means.set_axis(["first", "third"])

@@ -22,14 +22,15 @@ from netrepro.traffic import NAMED_CLASSES, NORMALISATIONS, confusion
 
 
 def summary(found: Diagnosis, *experiments: str) -> pd.DataFrame:
-    """Means over the repetitions, in %, a row a variant; all experiments where none is named."""
+    """Return the means over the repetitions, in %, a row for each variant; all experiments where none is named."""
     table = found.table[found.table["experiment"].isin(experiments)] if experiments else found.table
     numbers = table.groupby(["experiment", "variant"], sort=False)[TABLE[4:9]].mean() * 100
     return numbers.assign(audit=table.groupby(["experiment", "variant"], sort=False)["audit"].first())
 
 
 def header_lengths(found: Diagnosis) -> pd.DataFrame:
-    """Mean forward header bytes of WEB flows by packets seen, beside the most that can be and the class report's."""
+    """Return the mean forward header bytes of WEB flows by packets seen, beside the most that can be and the class
+    report's."""
     table = found.table[found.table["experiment"] == "E4"].groupby("variant", sort=False)["header_bytes"].mean()
     packets = [each or np.nan for each in found.scale.first_packets]
     report = reported("total_fhlen").loc["WEB", "mean"]
@@ -37,14 +38,14 @@ def header_lengths(found: Diagnosis) -> pd.DataFrame:
 
 
 def naive_bayes_table(found: Diagnosis) -> pd.DataFrame:
-    """Naive Bayes at four packets: accuracy and flows named WEB or P2P, in %, and the class report's."""
+    """Return naive Bayes at four packets: accuracy and flows named WEB or P2P, in %, and the class report's."""
     means = 100 * found.naive_bayes.groupby("labels")[["accuracy", "named"]].mean()
     means.loc["class report"] = [reported("naive Bayes at four packets").loc["all", "flow accuracy"], 100]
     return means.rename(columns={"named": "named WEB or P2P"})
 
 
 def models_table(found: Diagnosis) -> pd.DataFrame:
-    """The report's transformer, plain and balanced, beside models under the fitted noise; all in %."""
+    """Return the report's transformer, plain and balanced, beside models under the fitted noise; all in %."""
     ours = 100 * found.models.groupby("model", sort=False).mean(numeric_only=True).drop(columns="repetition")
     rows = {}
     for words, table in (("class report", "transformer"), ("class report, balanced", "transformer balanced")):
@@ -57,7 +58,7 @@ def models_table(found: Diagnosis) -> pd.DataFrame:
 
 
 def draw_idea() -> Figure:
-    """Flows and log records on two lines of time; arrows of the right join and of the nearest record."""
+    """Draw flows and log records on two lines of time; arrows of the right join and of the nearest record."""
     figure, axis = new_figure("Whose label is it?", "time", "")
     starts, names = np.array([0.6, 1.3, 1.5, 2.6, 3.1, 4.2]), ("WEB", "P2P", "WEB", "MAILS", "WEB", "P2P")
     records = starts + np.array([0.5, 0.7, 0.15, 0.6, 0.2, 0.3])
@@ -80,7 +81,7 @@ def draw_idea() -> Figure:
 
 
 def draw_scan(found: Diagnosis) -> Figure:
-    """Share of flows that find a record by their endpoints, over the clock offset tried (E1)."""
+    """Draw the share of flows that find a record by their endpoints, over the clock offset tried (E1)."""
     figure, axis = new_figure("E1: is the log's clock right?", "clock offset tried (minutes)", "flows matched (%)")
     scan = found.trace.at().join.scan
     axis.plot(scan["offset_s"] / 60, 100 * scan["matched"], color=scheme("GMM").colour)
@@ -91,7 +92,8 @@ def draw_scan(found: Diagnosis) -> Figure:
 
 
 def draw_variants(found: Diagnosis, title: str, *experiments: str) -> Figure:
-    """Accuracy of forest and mixtures for every variant; for joins, wrong labels and the audit's verdict beside."""
+    """Draw the accuracy of forest and mixtures for every variant; for joins, wrong labels and the audit's verdict stand
+    beside."""
     table = summary(found, *experiments)
     figure, axis = new_figure(title, "accuracy on the labels given (%)", "")
     figure.set_size_inches(8.5, 1.6 + 0.34 * len(table))
@@ -111,7 +113,8 @@ def draw_variants(found: Diagnosis, title: str, *experiments: str) -> Figure:
 
 
 def draw_noise(found: Diagnosis) -> Figure:
-    """Scores over the share of re-drawn labels, the class report's as dotted lines; shaded: the fitted share (E2)."""
+    """Draw scores over the share of re-drawn labels, the class report's as dotted lines; shaded: the fitted share
+    (E2)."""
     figure, axes = new_figure("E2: labels drawn anew", "share of labels drawn anew (%)", "%", columns=2)
     means = 100 * found.noise.groupby(["measure", "share"])["value"].mean().unstack(0)
     numbers = reported("transformer")
@@ -136,7 +139,7 @@ def draw_noise(found: Diagnosis) -> Figure:
 
 
 def draw_fit(found: Diagnosis) -> Figure:
-    """The likelihood of the published confusion over the share, and the published and fitted confusion."""
+    """Draw the likelihood of the published confusion over the share, and the published and fitted confusion."""
     figure, axes = new_figure("Which share fits the report's confusion?", "", "", columns=2)
     profile = found.fit.profile
     axes[0].plot(100 * profile["share"], profile["log_likelihood"], color=scheme("GMM").colour)
@@ -158,7 +161,8 @@ def draw_fit(found: Diagnosis) -> Figure:
 
 
 def draw_remedies(found: Diagnosis) -> Figure:
-    """Accuracy of the mixtures by normalisation, prior and regularisation, right labels and fitted noise (E6)."""
+    """Draw the accuracy of the mixtures by normalisation, prior and regularisation, right labels and fitted noise
+    (E6)."""
     flows = f"{found.scale.noise_flows:,} flows at most" if found.scale.noise_flows else "all flows"
     repeated = found.remedies["repetition"].nunique()
     title = f"E6: accuracy of mixtures (%), all 59 features; {flows}, mean of {repeated} repetitions"
@@ -178,7 +182,7 @@ def draw_remedies(found: Diagnosis) -> Figure:
 
 
 def draw_training_and_verification(found: Diagnosis) -> Figure:
-    """Accuracy over the training share (E10), and the likelihood test's error over first packets (E11)."""
+    """Draw the accuracy over the training share (E10), and the likelihood test's error over first packets (E11)."""
     figure, axes = new_figure("Fewer flows to train on; verification", "", "", columns=2)
     table = summary(found, "E10")
     shares = [100 * each for each in found.scale.training_shares]
@@ -201,7 +205,7 @@ def draw_training_and_verification(found: Diagnosis) -> Figure:
 
 
 def draw_real(table: pd.DataFrame) -> dict[str, Figure]:
-    """E13, where captures were given."""
+    """Draw the results of E13, where captures were given."""
     if table.empty:
         return {}
     figure, axis = new_figure("E13: your captures, labelled by inspection", "", "accuracy (%)")
@@ -215,7 +219,7 @@ def draw_real(table: pd.DataFrame) -> dict[str, Figure]:
 
 
 def real_text(table: pd.DataFrame) -> str:
-    """What E13 found, or that it was left out."""
+    """Say in words what E13 found, or that it was left out."""
     if table.empty:
         return (
             "E13 was left out: no folder of captures was given (netrepro run gmm_diagnosis -p pcaps=/path/to/folder)."
@@ -229,7 +233,7 @@ def real_text(table: pd.DataFrame) -> str:
 
 
 def explore(found: Diagnosis, setting: Setting, seed: int) -> Any:
-    """The forest's confusion under a share of re-drawn labels, behind a slider."""
+    """Show the forest's confusion under a share of re-drawn labels, behind a slider."""
     import ipywidgets as widgets
     from IPython.display import display
 

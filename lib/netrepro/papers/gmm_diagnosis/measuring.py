@@ -72,14 +72,14 @@ class Diagnosis:
     verification: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def of(self, variant: str, column: str = "forest_accuracy") -> Floats:
-        """A column of a variant, a value a repetition."""
+        """Return a column of a variant, a value for each repetition."""
         return self.table[self.table["variant"] == variant].sort_values("repetition")[column].to_numpy(float)
 
 
 def noise_confusion(
     flows: pd.DataFrame, share: float, setting: Setting, model: Any, seed: int
 ) -> tuple[Rows, NDArray[Any]]:
-    """Rows with re-drawn labels, and what the model says of the testing ones."""
+    """Return rows with re-drawn labels, and what the model predicts for the testing ones."""
     rows = make_rows(flows, setting, seed)
     rows = rows.relabelled(redraw(rows.labels, share, seed))
     return rows, predict(train(model, rows), rows)
@@ -88,7 +88,7 @@ def noise_confusion(
 def measure(
     trace: Trace, setting: Setting, scale: Scale, repetitions: int, seed: int, *, progress: Progress = iter
 ) -> Diagnosis:
-    """All experiments but E13."""
+    """Measure all experiments but E13."""
     seeds = [derived_seed(seed, repetition) for repetition in range(repetitions)]
     with one_thread():
         curves, noise = _measure_noise(trace, setting, scale, seeds, progress)
@@ -113,7 +113,7 @@ def measure(
 def _measure_rest(
     found: Diagnosis, setting: Setting, by_time: Variant, seeds: Sequence[int], progress: Progress
 ) -> None:
-    """Models, remedies, method and verification."""
+    """Measure models, remedies, method and verification."""
     steps: dict[str, Callable[[int, int], pd.DataFrame]] = {
         "models": partial(_models, found, setting),
         "naive_bayes": partial(_naive_bayes, found, setting),
@@ -132,7 +132,7 @@ def _measure_rest(
 
 
 def flows_as_reported(trace: Trace, scale: Scale, seed: int) -> pd.DataFrame:
-    """Whole flows (the report's features) of the four named classes, in the report's shares."""
+    """Return whole flows (the report's features) of the four named classes, in the report's shares."""
     support = reported("transformer")["support"].drop("all")
     return match_shares(trace.at(None).flows, support, scale.noise_flows or 10**9, seed)
 
@@ -140,7 +140,7 @@ def flows_as_reported(trace: Trace, scale: Scale, seed: int) -> pd.DataFrame:
 def _measure_noise(
     trace: Trace, setting: Setting, scale: Scale, seeds: Sequence[int], progress: Progress
 ) -> tuple[Floats, pd.DataFrame]:
-    """The forest's confusion and scores over the share of re-drawn labels (E2)."""
+    """Measure the forest's confusion and scores over the share of re-drawn labels (E2)."""
     flows = [flows_as_reported(trace, scale, seed) for seed in seeds]
     work = [(i, j) for i in range(len(seeds)) for j in range(len(scale.noise))]
 
@@ -158,7 +158,7 @@ def _measure_noise(
 
 
 def _scores(rows: Rows, predicted: NDArray[Any]) -> dict[str, float]:
-    """Accuracy, macro-F1 of the named, and each class's precision and recall (0 where nothing is named so)."""
+    """Compute accuracy, macro-F1 of the named, and each class's precision and recall (0 where nothing is named so)."""
     matrix = confusion(rows.labels[rows.split[1]], predicted, classes=NAMED_CLASSES)
     table = class_scores(matrix).fillna(0)
     found = {"accuracy": float(np.trace(matrix) / matrix.to_numpy().sum()), "macro-F1": float(table["f1"].mean())}
@@ -189,7 +189,7 @@ def _recover(found: Diagnosis, setting: Setting, seeds: Sequence[int], progress:
 
 
 def _method(found: Diagnosis, setting: Setting, by_time: Variant, seed: int, _: int) -> pd.DataFrame:
-    """The paper's own method, selection and all, with right labels and with labels joined by time (E1)."""
+    """Measure the paper's own method, selection and all, with right labels and with labels joined by time (E1)."""
     row: dict[str, float] = {}
     for words, flows in (("right", found.trace.at().flows), ("by time", by_time.flows(seed))):
         limit = found.scale.flows
@@ -202,7 +202,7 @@ def _method(found: Diagnosis, setting: Setting, by_time: Variant, seed: int, _: 
 
 
 def _remedies(found: Diagnosis, setting: Setting, seed: int, _: int) -> pd.DataFrame:
-    """Normalisation, prior and regularisation, with right labels and under the fitted noise (E6)."""
+    """Measure normalisation, prior and regularisation, with right labels and under the fitted noise (E6)."""
     flows = flows_as_reported(found.trace, found.scale, seed)
     return pd.concat(
         [
@@ -213,13 +213,14 @@ def _remedies(found: Diagnosis, setting: Setting, seed: int, _: int) -> pd.DataF
 
 
 def _by_labels(found: Diagnosis, flows: pd.DataFrame, seed: int) -> dict[str, pd.DataFrame]:
-    """The flows with right labels, and under the fitted noise."""
+    """Return the flows with right labels, and under the fitted noise."""
     noisy = redraw(flows["class"].to_numpy(str), found.fit.share, seed)
     return {"right labels": flows, "fitted noise": flows.assign(**{"class": noisy})}
 
 
 def _models(found: Diagnosis, setting: Setting, seed: int, repetition: int) -> pd.DataFrame:
-    """Forests and neural models, plain and balanced, under the fitted noise; the transformer with right labels too.
+    """Measure forests and neural models, plain and balanced, under the fitted noise; the transformer with right labels
+    too.
 
     Neural models see the features that the mixtures' search selects, and at most `neural_rows` rows train them.
     """
@@ -246,7 +247,7 @@ def _models(found: Diagnosis, setting: Setting, seed: int, repetition: int) -> p
 
 
 def _naive_bayes(found: Diagnosis, setting: Setting, seed: int, _: int) -> pd.DataFrame:
-    """The report's naive Bayes at four packets, with right labels and under the fitted noise."""
+    """Measure the report's naive Bayes at four packets, with right labels and under the fitted noise."""
     support = reported("transformer")["support"].drop("all")
     flows = match_shares(found.trace.at(4).flows, support, found.scale.noise_flows or 10**9, seed)
     given = make_rows(flows, setting, seed, normalisation="z")
@@ -264,7 +265,7 @@ def _naive_bayes(found: Diagnosis, setting: Setting, seed: int, _: int) -> pd.Da
 
 
 def _verification(found: Diagnosis, setting: Setting, seed: int, _: int) -> pd.DataFrame:
-    """The likelihood test's error with right labels and under the fitted noise (E11)."""
+    """Measure the likelihood test's error with right labels and under the fitted noise (E11)."""
     rows = []
     for packets in (3, 6, 9):
         flows = take(found.trace.at(packets), found.scale.flows, seed)

@@ -17,14 +17,14 @@ from netrepro.traffic import NAMED_CLASSES, confusion
 
 
 def redraw(labels: NDArray[Any], share: float, seed: int) -> NDArray[Any]:
-    """Each label is replaced, with probability `share`, by one drawn from all labels; so fewer than that are wrong."""
+    """Replace each label, with probability `share`, by one drawn from all labels; so fewer than that are wrong."""
     random = np.random.default_rng(seed)
     drawn = random.choice(labels, len(labels))
     return np.where(random.uniform(size=len(labels)) < share, drawn, labels)
 
 
 def match_shares(flows: pd.DataFrame, support: pd.Series, limit: int, seed: int) -> pd.DataFrame:
-    """At most `limit` flows of the named classes, drawn so that classes have the shares of `support`."""
+    """Choose at most `limit` flows of the named classes at random, so that classes have the shares of `support`."""
     counts = flows["class"].value_counts()
     shares = support / support.sum()
     total = min(limit, int((counts.reindex(shares.index) / shares).min()))
@@ -37,19 +37,20 @@ def match_shares(flows: pd.DataFrame, support: pd.Series, limit: int, seed: int)
 
 
 def forest(trees: int, seed: int, *, balanced: bool = False) -> RandomForestClassifier:
-    """The classifier that most experiments use: quick, indifferent to scale, and not led astray by single labels."""
+    """Make the classifier that most experiments use: quick, indifferent to scale, and not led astray by single
+    labels."""
     weight = "balanced_subsample" if balanced else None
     return RandomForestClassifier(trees, min_samples_leaf=5, class_weight=weight, random_state=seed)
 
 
 def named_confusion(rows: Rows, predicted: NDArray[Any]) -> Floats:
-    """Rows: labels as given (not the right ones); columns: predictions. Rows sum to 1."""
+    """Compute the confusion. Rows: labels as given (not the right ones); columns: predictions. Rows sum to 1."""
     matrix = confusion(rows.labels[rows.split[1]], predicted, classes=NAMED_CLASSES).to_numpy(float)
     return matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
 
 
 def published_counts() -> Floats:
-    """What precision, recall and support of the report's transformer say of its confusion.
+    """Compute the confusion of the report's transformer from its precision, recall and support.
 
     Shape (3, 3): labels WEB, P2P, and MAILS with SKYPE; named P2P, WEB, something else. It named nothing MAILS or
     SKYPE, so that every cell follows.
@@ -67,7 +68,8 @@ def published_counts() -> Floats:
 
 
 def collapse(confusions: Floats) -> Floats:
-    """Confusions (..., 4, 4) over NAMED_CLASSES, rows summing to 1, as rows and columns of `published_counts`."""
+    """Collapse confusions (..., 4, 4) over NAMED_CLASSES, whose rows sum to 1, to the rows and columns of
+    `published_counts`."""
     places = {name: place for place, name in enumerate(NAMED_CLASSES)}
     support = reported("transformer")["support"]
     rest = (support["MAILS"], support["SKYPE"])
@@ -135,7 +137,7 @@ def fit_noise(shares: Sequence[float], curves: Floats, counts: Floats, seed: int
 
 
 def _interpolate(shares: Sequence[float], values: Floats) -> Floats:
-    """Values (shares, ...) at FINE."""
+    """Interpolate values (shares, ...) at FINE."""
     flat = values.reshape(len(shares), -1)
     columns = [np.interp(FINE, shares, column) for column in flat.T]
     return np.stack(columns, axis=-1).reshape(len(FINE), *values.shape[1:])

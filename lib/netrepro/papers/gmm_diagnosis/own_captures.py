@@ -20,7 +20,7 @@ from netrepro.traffic import grouped_splits, meter, score_table
 def try_real_captures(
     folder: str, setting: Setting, seed: int, *, trees: int = 100, progress: Progress = iter
 ) -> pd.DataFrame:
-    """E13: all captures of a folder, labelled by packet inspection, split at random and by file.
+    """Measure E13: all captures of a folder, labelled by packet inspection, split at random and by file.
 
     Returns split, flows, classes, forest_accuracy, forest_f1, mixtures_accuracy, mixtures_f1; no row where `folder` is
     empty. Raises NetreproError where the folder is missing or too little in it can be labelled.
@@ -71,7 +71,7 @@ def try_real_captures(
 
 
 def check_folder(folder: str) -> str:
-    """The folder, once it is known to be empty or one. Raises NetreproError else."""
+    """Check that the path is empty or a folder, and return it. Raises NetreproError else."""
     if folder and not Path(folder).is_dir():
         raise NetreproError(f"{folder} is no folder", "give a folder of captures, or leave pcaps empty")
     return folder

@@ -23,11 +23,11 @@ TABLE = ["experiment", "variant", "fault", "flows", "wrong", "forest_accuracy", 
 
 @dataclass(frozen=True)
 class Scale:
-    """What a profile affords: flows (for the noise, whose fit must be sharp, more), trees of a forest, shares of
-    re-drawn labels, first packets, training shares. others_once : what no claim needs is measured in the first
-    repetition only. most_variants, most_transformers : repetitions of the variants, the method and verification, and
-    of transformer and naive Bayes at most (None: as many as of all else). search_rows : on which naive Bayes searches
-    its features."""
+    """The amount of work in a profile: flows (more for the noise, whose fit must be sharp), trees of a forest, shares
+    of re-drawn labels, first packets, training shares. others_once : measure what no claim needs in the first
+    repetition only. most_variants : the most repetitions of the variants, the method and verification.
+    most_transformers : the most of transformer and naive Bayes (None: as many as of all else). search_rows : the rows
+    on which naive Bayes searches its features."""
 
     flows: int | None
     noise_flows: int | None
@@ -54,17 +54,17 @@ SCALES = {
 
 
 def diagnosis_scale(profile: str) -> Scale:
-    """Raises NetreproError for another profile than quick and paper."""
+    """Return the scale of a profile. Raises NetreproError for another profile than quick and paper."""
     return of_profile(profile, SCALES)
 
 
 def class_report() -> pd.DataFrame:
-    """Every number of the class report: table, row, measure, value."""
+    """Return every number of the class report: table, row, measure, value."""
     return pd.read_csv(data_dir(SLUG) / "class_report.csv", comment="#")
 
 
 def reported(table: str) -> pd.DataFrame:
-    """One table of the class report: a row a class or "all", a column a measure."""
+    """Return one table of the class report: a row for each class or "all", a column for each measure."""
     found = class_report()
     known = list(dict.fromkeys(found["table"]))
     if table not in known:

@@ -48,18 +48,18 @@ class Variant:
 
     @property
     def is_in_claims(self) -> bool:
-        """Whether a claim needs it in every repetition."""
+        """True where a claim needs it in every repetition."""
         needed = ("right labels", "join by time", f"first {BEST_PACKETS} packets")
         return self.fault == "features" or self.name in needed
 
 
 def is_time(name: str) -> bool:
-    """Whether a feature is made of time stamps."""
+    """Return True where a feature is made of time stamps."""
     return any(word in name for word in ("iat", "duration", "active", "idle"))
 
 
 def variants(trace: Trace, scale: Scale, *, progress: Progress = iter) -> list[Variant]:
-    """Every variant of E2 to E5, E7 to E10 and E12, with what does not depend on the seed made ready."""
+    """Return every variant of E2 to E5, E7 to E10 and E12, with what does not depend on the seed made ready."""
     found = trace.at()
 
     def same(flows: pd.DataFrame) -> Callable[[int], pd.DataFrame]:
@@ -120,7 +120,8 @@ def _split_share(share: float, flows: pd.DataFrame, seed: int) -> Split:
 
 
 def _timed_out(seconds: float | None, *, only_whole: bool = True) -> Variant:
-    """only_whole : flows without a handshake are left out, as netmate-flowcalc does."""
+    """Make the variant with another time-out. only_whole : flows without a handshake are left out, as netmate-flowcalc
+    does."""
     found = changed_trace(None, timeout_s=seconds)
     flows = found.flows if only_whole else all_labelled(found)
     words = "no time-out" if seconds is None else f"time-out {seconds:g} s"
@@ -129,7 +130,7 @@ def _timed_out(seconds: float | None, *, only_whole: bool = True) -> Variant:
 
 
 def _joined(trace: Trace, by: str, ahead_s: float) -> Variant:
-    """Labels joined another way, or with the log's clock taken to be `ahead_s` ahead."""
+    """Make the variant whose labels are joined another way, or with the log's clock taken to be `ahead_s` ahead."""
     found = trace.at()
     metered = found.join.flows.drop(columns=["class", "application", "application_protocol"])
     join = join_labels(metered, found.ground_truth.records, by=by, clock_offset_s=found.join.clock_offset_s + ahead_s)
@@ -155,7 +156,7 @@ def _changed(change: str, **metering: Any) -> Variant:
 
 
 def try_variant(variant: Variant, setting: Setting, scale: Scale, seed: int) -> dict[str, Any]:
-    """Forest and mixtures trained and tested on a variant's labels, as one does who knows no better."""
+    """Train and test forest and mixtures on a variant's labels, as one does who knows no better."""
     flows = of_large_classes(variant.flows(seed), 12)
     wrong = float((flows["class"] != flows["right"]).mean()) if "right" in flows else 0.0
     if scale.flows is not None and len(flows) > scale.flows:

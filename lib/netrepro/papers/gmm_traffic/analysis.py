@@ -21,7 +21,7 @@ from netrepro.traffic import CLASSES, NEURAL, NORMALISATIONS
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the class report looked at, on one split at nine packets.
+    """The tables that the class report looked at, on one split at nine packets.
 
     anova : feature, normalisation, f (between over within the classes). correlation : features by classes, -1..1.
     distributions : class, feature, normalisation, value. maps : map ("t-SNE", "PCA"), x, y, class.
@@ -36,7 +36,7 @@ class Analysis:
 
 
 def analyse(runs: Runs, seed: int, *, points: int = 700, progress: Progress = iter) -> Analysis:
-    """Everything of Analysis; `points` flows are mapped."""
+    """Compute everything of Analysis; `points` flows are mapped."""
     setting, seed = runs.setting, derived_seed(seed, 0)
     flows = take(runs.trace.at(), runs.scale.flows, seed)
     by_name = {name: make_rows(flows, setting, seed, normalisation=name) for name in NORMALISATIONS}
@@ -73,7 +73,7 @@ def _anova(rows: Rows) -> NDArray[np.float64]:
 
 
 def _correlation(rows: Rows) -> pd.DataFrame:
-    """Pearson's correlation of each feature with belonging to each class; 0 where a feature never changes."""
+    """Compute Pearson's correlation of each feature with belonging to each class; 0 where a feature never changes."""
     member = pd.get_dummies(pd.Series(rows.labels)).reindex(columns=list(CLASSES), fill_value=False).astype(float)
     ours, theirs = ((table - table.mean()) / table.std().replace(0, np.inf) for table in (rows.features, member))
     return (ours.T @ theirs / len(ours)).rename_axis("feature")
@@ -94,7 +94,7 @@ def _maps(rows: Rows, points: int, seed: int) -> pd.DataFrame:
 
 
 def _importance(runs: Runs, seed: int) -> pd.DataFrame:
-    """How much each selected feature matters: by gradients (neural models) and by shuffling it (all models)."""
+    """Measure how much each selected feature matters: by gradients (neural models) and by shuffling it (all models)."""
     found = []
     for name in ("GMM", "RF", *(name for name in NEURAL if name in runs.fitted)):
         model, used = runs.fitted[name]

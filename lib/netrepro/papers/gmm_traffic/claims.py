@@ -16,7 +16,7 @@ from netrepro.traffic import CLASSES, NAMED_CLASSES, NEURAL, class_scores
 
 
 def measured_claims(runs: Runs) -> list[Measured]:
-    """One measurement a claim; those on the paper's own numbers only where the trace is the paper's."""
+    """Return one measurement for each claim; those on the paper's own numbers only where the trace is the paper's."""
     trust: dict[str, Any] = {"trusted": runs.audit.passed, "why": runs.audit.why}
     effects = {
         "normalisation-rescues-mixtures": (_rescue(runs, "GMM"), _rescue(runs, "DT")),
@@ -41,7 +41,7 @@ def measured_claims(runs: Runs) -> list[Measured]:
 
 
 def _published(runs: Runs) -> dict[str, tuple[Any, Any]]:
-    """The paper's numbers: ours, and with shuffled labels."""
+    """Return the values for the paper's numbers: ours, and with shuffled labels."""
     asked: dict[str, dict[str, Any]] = {}
     for unit in ("flow", "packet", "byte"):
         asked[f"{unit}-accuracy"] = {"unit": unit}
@@ -71,14 +71,15 @@ def _published(runs: Runs) -> dict[str, tuple[Any, Any]]:
 def half_total_error(
     runs: Runs, first_packets: int = VERIFIED_PACKETS, case: str = "right labels"
 ) -> NDArray[np.float64]:
-    """Mean over the named classes of the half total error rate (0..1), a value a repetition."""
+    """Compute the mean over the named classes of the half total error rate (0..1), a value for each repetition."""
     table = runs.verification
     kept = (table["first_packets"] == first_packets) & (table["case"] == case) & table["class"].isin(NAMED_CLASSES)
     return table[kept].groupby("repetition")["half_total_error"].mean().to_numpy(float)
 
 
 def _rescue(runs: Runs, model: str) -> NDArray[np.float64]:
-    """Macro-F1 with the setting's normalisation over that of raw features, both at the same regularisation, MLE."""
+    """Divide macro-F1 with the setting's normalisation by that of raw features, both at the same regularisation,
+    MLE."""
     table = runs.normalisations[runs.normalisations["model"] == model]
     if model == "GMM":
         table = table[(table["prior"] == "mle") & (table["regularisation"] == 1e-2)]
@@ -90,7 +91,7 @@ LEAD = 0.02  # of macro-F1; a lesser lead is no order
 
 
 def _order(runs: Runs, cases: dict[str, tuple[str, int]]) -> list[list[str]]:
-    """The two cases a repetition, the first named first where its macro-F1 leads by LEAD."""
+    """Order the two cases of each repetition. The first named is first where its macro-F1 leads by LEAD."""
     first, second = cases
     ours, theirs = (
         runs.values(case, first_packets=packets, scope="named", measure="macro_f1") for case, packets in cases.values()
@@ -99,7 +100,7 @@ def _order(runs: Runs, cases: dict[str, tuple[str, int]]) -> list[list[str]]:
 
 
 def answer(runs: Runs, own: OwnCapture = NO_CAPTURE) -> str:
-    """The paper's question answered in one sentence, with this run's numbers; then what was found in a capture."""
+    """Answer the paper's question in one sentence, with this run's numbers; then what was found in a capture."""
     found = (
         f"On {runs.trace.name}, mixtures over {runs.setting.selected_features} features of the first nine packets name "
         f"{runs.values().mean():.1%} of the flows rightly"
@@ -112,7 +113,7 @@ def answer(runs: Runs, own: OwnCapture = NO_CAPTURE) -> str:
 
 
 def table3(runs: Runs) -> pd.DataFrame:
-    """Table 3 at nine packets: a row a model, accuracy and macro-F1 (over four and five classes) in %."""
+    """Return Table 3 at nine packets: a row for each model, accuracy and macro-F1 (over four and five classes) in %."""
     rows = {}
     asked: dict[str, dict[str, Any]] = {
         f"{unit} {words}": {"unit": unit, "scope": scope, "measure": measure}
@@ -137,7 +138,7 @@ def table3(runs: Runs) -> pd.DataFrame:
 
 
 def by_class(runs: Runs) -> pd.DataFrame:
-    """Mixtures at nine packets: precision, recall, F1 in %, testing flows, beside the published F1."""
+    """Return mixtures at nine packets: precision, recall, F1 in %, testing flows, beside the published F1."""
     total = runs.confusions.groupby(["true", "predicted"])["flows"].sum().unstack().reindex(CLASSES)[list(CLASSES)]
     table = class_scores(total).mul({"precision": 100, "recall": 100, "f1": 100, "support": 1})
     claims = load_claims(SLUG)
@@ -148,7 +149,8 @@ def by_class(runs: Runs) -> pd.DataFrame:
 
 
 def cases_table(runs: Runs) -> pd.DataFrame:
-    """Mixtures in every case: mean accuracy and macro-F1 (four classes) in %, and their least and largest accuracy."""
+    """Return mixtures in every case: mean accuracy and macro-F1 (four classes) in %, and their least and largest
+    accuracy."""
     table = runs.scores[(runs.scores["model"] == "GMM") & (runs.scores["unit"] == "flow")]
     main = (table["first_packets"] == BEST_PACKETS) | (table["case"] == "three packets after the handshake")
     table = table[main]
@@ -161,7 +163,7 @@ def cases_table(runs: Runs) -> pd.DataFrame:
 
 
 def audits(runs: Runs) -> pd.DataFrame:
-    """Every check, with the labels as joined and with the same labels dealt out anew."""
+    """Return every check, with the labels as joined and with the same labels dealt out anew."""
     table = runs.audit.table()[["meaning", "by_design", "needed", "value", "passed"]]
     broken = runs.audit_shuffled.table()[["value", "passed"]].add_suffix(" (shuffled)")
     return table.join(broken)

@@ -22,7 +22,7 @@ from netrepro.traffic import CLASSES, NAMED_CLASSES, NORMALISATIONS, confusion
 
 
 def draw_idea() -> Figure:
-    """Packets, numbers, mixtures, class."""
+    """Draw the way from packets to numbers, mixtures and a class."""
     figure, axis = new_figure("A flow's first packets, some numbers, one mixture a class", "", "")
     axis.axis("off")
     sizes = [52, 52, 40, 420, 40, 1500, 1500, 40, 700]
@@ -51,7 +51,7 @@ def draw_idea() -> Figure:
 
 
 def draw_sweep(runs: Runs) -> Figure:
-    """Accuracy over the number of first packets, seven models (Fig. 3), and the mixtures' macro-F1."""
+    """Draw the accuracy over the number of first packets, seven models (Fig. 3), and the mixtures' macro-F1."""
     figure, axes = new_figure("More packets, better names (Fig. 3)", "first packets of a flow", "", columns=2)
     table = runs.scores[(runs.scores["case"] == "random split") & (runs.scores["unit"] == "flow")]
     for axis, scope, measure, label in (
@@ -74,7 +74,8 @@ def draw_sweep(runs: Runs) -> Figure:
 
 
 def draw_table3(runs: Runs) -> Figure:
-    """Flow, packet and byte accuracy and macro-F1 at nine packets (Table 3), ours, the paper's, the class report's."""
+    """Draw flow, packet and byte accuracy and macro-F1 at nine packets (Table 3), ours, the paper's, the class
+    report's."""
     figure, axes = new_figure("At nine packets (Table 3)", "", "%", columns=2)
     table = table3(runs)
     units, width = ("flow", "packet", "byte"), 0.8 / len(table)
@@ -101,9 +102,8 @@ def draw_matrix(
     shade: pd.DataFrame | None = None,
     missing: str = "no fit",
 ) -> None:
-    """A table as shaded cells with their values written in, `missing` where there is none; shade in 0..1, by rows where
-    None.
-    """
+    """Draw a table as shaded cells with their values written in, `missing` where there is none; shade in 0..1, by rows
+    where None."""
     values = table.to_numpy(float)
     tone = shade.to_numpy(float) if shade is not None else values / np.maximum(values.sum(axis=1, keepdims=True), 1e-12)
     axis.imshow(tone, cmap="Blues", vmin=0, vmax=1, aspect="auto")
@@ -116,7 +116,7 @@ def draw_matrix(
 
 
 def draw_confusion(runs: Runs) -> Figure:
-    """Where the mixtures put each class's flows, all repetitions together."""
+    """Draw where the mixtures put each class's flows, all repetitions together."""
     figure, axis = new_figure("Mixtures at nine packets, all repetitions", "named by the mixtures", "true class")
     total = runs.confusions.groupby(["true", "predicted"])["flows"].sum().unstack().reindex(CLASSES)[list(CLASSES)]
     draw_matrix(axis, total)
@@ -124,7 +124,7 @@ def draw_confusion(runs: Runs) -> Figure:
 
 
 def draw_cases(runs: Runs) -> Figure:
-    """Other splits, other features, fewer flows: accuracy and macro-F1 of the mixtures."""
+    """Draw other splits, other features, fewer flows: accuracy and macro-F1 of the mixtures."""
     figure, axis = new_figure("The same mixtures under other conditions", "%", "")
     table = cases_table(runs).iloc[::-1]
     places = np.arange(len(table))
@@ -137,7 +137,7 @@ def draw_cases(runs: Runs) -> Figure:
 
 
 def draw_verification(runs: Runs) -> Figure:
-    """Half total error rate of the likelihood test over first packets, by class."""
+    """Draw the half total error rate of the likelihood test over first packets, by class."""
     title, axis_name = "Is this flow what it claims to be?", "half total error rate (%)"
     figure, axis = new_figure(title, "first packets of a flow", axis_name)
     table = runs.verification[runs.verification["case"] == "right labels"]
@@ -156,7 +156,7 @@ def draw_verification(runs: Runs) -> Figure:
 
 
 def draw_normalisations(runs: Runs) -> Figure:
-    """Macro-F1 by normalisation, for mixtures by prior and regularisation, naive Bayes and a tree."""
+    """Draw macro-F1 by normalisation, for mixtures by prior and regularisation, naive Bayes and a tree."""
     table = runs.normalisations.fillna({"regularisation": 0})
     means = (
         table.groupby(["model", "prior", "regularisation", "normalisation"], sort=False)["macro_f1"].mean().unstack()
@@ -175,7 +175,7 @@ def draw_normalisations(runs: Runs) -> Figure:
 
 
 def draw_distributions(found: Analysis, setting: Setting) -> Figure:
-    """The six features of the largest F, by class, raw and normalised."""
+    """Draw the six features of the largest F, by class, raw and normalised."""
     table = found.distributions
     features = list(dict.fromkeys(table["feature"]))
     figure, _ = new_figure("The six features that separate the classes most", "", "", columns=2)
@@ -208,7 +208,7 @@ def draw_distributions(found: Analysis, setting: Setting) -> Figure:
 
 
 def draw_anova(found: Analysis, setting: Setting) -> Figure:
-    """ANOVA's F of the twenty best features, raw and normalised, and the correlation of each with each class."""
+    """Draw ANOVA's F of the twenty best features, raw and normalised, and the correlation of each with each class."""
     figure, axes = new_figure("Which feature knows something of the class?", "", "", columns=2)
     figure.set_size_inches(13, 6)
     wide = found.anova.pivot(index="feature", columns="normalisation", values="f")
@@ -230,7 +230,7 @@ def draw_anova(found: Analysis, setting: Setting) -> Figure:
 
 
 def draw_maps(found: Analysis) -> Figure:
-    """t-SNE and PCA of the normalised features."""
+    """Draw t-SNE and PCA of the normalised features."""
     figure, axes = new_figure("Flows on a map, normalised features", "", "", columns=2)
     for axis, name in zip(axes, ("t-SNE", "PCA"), strict=True):
         kept = found.maps[found.maps["map"] == name]
@@ -246,7 +246,7 @@ def draw_maps(found: Analysis) -> Figure:
 
 
 def draw_importance(found: Analysis) -> Figure:
-    """Gradients beside permutation, for the selected features."""
+    """Draw gradients beside permutation, for the selected features."""
     wide = found.importance.assign(key=found.importance["model"] + ", " + found.importance["how"])
     wide = wide.pivot(index="feature", columns="key", values="value")
     wide = wide.loc[wide.mean(axis=1).sort_values(ascending=False).index]
@@ -259,7 +259,7 @@ def draw_importance(found: Analysis) -> Figure:
 
 
 def draw_selection(runs: Runs) -> Figure:
-    """Cross-validated macro-F1 as features are added, by first packets."""
+    """Draw cross-validated macro-F1 as features are added, by first packets."""
     figure, axis = new_figure("The forward search", "features chosen", "macro-F1 over four classes (%)")
     colours = ("#D55E00", "#E69F00", "#009E73", "#56B4E9", "#0072B2", "#CC79A7", "#7f3c8d", "#000000")
     for colour, (packets, rows) in zip(colours, runs.selections.groupby("first_packets"), strict=False):
@@ -270,7 +270,7 @@ def draw_selection(runs: Runs) -> Figure:
 
 
 def draw_own(own: OwnCapture) -> dict[str, Figure]:
-    """The confusion of inspection and mixtures on a capture of one's own; nothing where none was given."""
+    """Draw the confusion of inspection and mixtures on a capture of one's own; nothing where none was given."""
     if not own.path:
         return {}
     figure, axis = new_figure("Your capture", "named by the mixtures", "by inspection (nDPI)")
@@ -279,7 +279,7 @@ def draw_own(own: OwnCapture) -> dict[str, Figure]:
 
 
 def own_tables(own: OwnCapture) -> pd.DataFrame:
-    """Applications as nDPI names them, and what the mixtures call their flows."""
+    """Return applications as nDPI names them, and what the mixtures call their flows."""
     if not own.path:
         return pd.DataFrame(columns=list(CLASSES))
     counted = pd.crosstab(own.flows["application"].fillna("not known to nDPI"), own.flows["predicted"])
@@ -287,7 +287,7 @@ def own_tables(own: OwnCapture) -> pd.DataFrame:
 
 
 def explore(runs: Runs, seed: int) -> Any:
-    """Mixtures at a number of packets, by number of features, behind sliders."""
+    """Show mixtures at a number of packets, by number of features, behind sliders."""
     import ipywidgets as widgets
     from IPython.display import display
 

@@ -80,7 +80,7 @@ class Runs:
     searches: dict[tuple[Any, ...], pd.DataFrame] = field(default_factory=dict)
 
     def search(self, rows: Rows, *key: Any) -> pd.DataFrame:
-        """`select_features` of rows that the key tells from all others; made once."""
+        """Return `select_features` of rows that the key tells from all others. The search is made once."""
         if key not in self.searches:
             self.searches[key] = select_features(rows, self.setting)
         return self.searches[key]
@@ -95,7 +95,7 @@ class Runs:
         scope: str = "all",
         measure: str = "accuracy",
     ) -> NDArray[np.float64]:
-        """One score, a value a repetition."""
+        """Return one score, a value for each repetition."""
         table = self.scores
         rows = table[
             (table["case"] == case) & (table["model"] == model) & (table["first_packets"] == first_packets)
@@ -107,7 +107,7 @@ class Runs:
 def audit_relabelled(
     found: LabelledFlows, relabel: Callable[[NDArray[Any]], NDArray[Any]], first_packets: int = BEST_PACKETS
 ) -> JoinAudit:
-    """The audit of the same join with `relabel` of its labels."""
+    """Audit the same join with `relabel` of its labels."""
     flows = found.join.flows
     has_label = flows["class"].notna().to_numpy()
     changed = flows.copy()
@@ -116,14 +116,14 @@ def audit_relabelled(
 
 
 def shuffled(found: LabelledFlows, seed: int) -> JoinAudit:
-    """The audit of the same join with its labels dealt out anew."""
+    """Audit the same join with its labels dealt out anew."""
     return audit_relabelled(found, np.random.default_rng(seed).permutation)
 
 
 def measure(
     trace: Trace, setting: Setting, scale: Scale, repetitions: int, seed: int, *, progress: Progress = iter
 ) -> Runs:
-    """Sweep, cases, normalisations, verification and, where PyTorch is installed, neural models."""
+    """Measure the sweep, cases, normalisations, verification and, where PyTorch is installed, neural models."""
     found = trace.at()
     runs = Runs(trace, setting, scale, found.audit, shuffled(found, seed))
     seeds = [derived_seed(seed, repetition) for repetition in range(repetitions)]
@@ -154,13 +154,13 @@ def measure(
 
 
 def rows_at(runs: Runs, packets: int, seed: int, **metering: Any) -> Rows:
-    """The rows of a repetition."""
+    """Return the rows of a repetition."""
     flows = take(runs.trace.at(packets, **metering), runs.scale.flows, seed)
     return make_rows(flows, runs.setting, seed)
 
 
 def dealt_out(rows: Rows, seed: int) -> Rows:
-    """The rows with their labels dealt out anew."""
+    """Return the rows with their labels dealt out anew."""
     return rows.relabelled(np.random.default_rng(seed).permutation(rows.labels))
 
 
@@ -173,12 +173,12 @@ def _search_ahead(runs: Runs, packets: int, seed: int) -> None:
 
 
 def _with_control(runs: Runs) -> tuple[int, int]:
-    """The numbers of first packets at which the mixtures also learn shuffled labels."""
+    """Return the numbers of first packets at which the mixtures also learn shuffled labels."""
     return min(runs.scale.first_packets), BEST_PACKETS
 
 
 def _sweep(runs: Runs, packets: int, seed: int, is_first: bool) -> dict[str, pd.DataFrame]:
-    """The models at a number of first packets (Fig. 3, Table 3), and the control."""
+    """Measure the models at a number of first packets (Fig. 3, Table 3), and the control."""
     setting, scale = runs.setting, runs.scale
     rows = rows_at(runs, packets, seed)
     selection = runs.search(rows, packets, seed, "right labels")
@@ -206,7 +206,7 @@ def _sweep(runs: Runs, packets: int, seed: int, is_first: bool) -> dict[str, pd.
 
 
 def _try_neural(runs: Runs, packets: int, seed: int, _: bool) -> dict[str, pd.DataFrame]:
-    """The neural models, on the mixtures' features and a part of the training rows."""
+    """Measure the neural models, on the mixtures' features and a part of the training rows."""
     rows = rows_at(runs, packets, seed)
     few = np.random.default_rng(seed).permutation(rows.split[0])[: runs.scale.neural_rows]
     used = rows.only(runs.search(rows, packets, seed, "right labels")["feature"]).trained_on(few)
@@ -219,7 +219,8 @@ def _try_neural(runs: Runs, packets: int, seed: int, _: bool) -> dict[str, pd.Da
 
 
 def _cases(runs: Runs, packets: int, seed: int, _: bool) -> dict[str, pd.DataFrame]:
-    """The mixtures under other splits, other features, fewer flows, and without the handshake among the first three."""
+    """Measure the mixtures under other splits, other features, fewer flows, and without the handshake among the first
+    three."""
     setting = runs.setting
     flows = take(runs.trace.at(packets), runs.scale.flows, seed)
     rows = make_rows(flows, setting, seed)
@@ -254,7 +255,7 @@ def _cases(runs: Runs, packets: int, seed: int, _: bool) -> dict[str, pd.DataFra
 
 
 def workstations(flows: pd.DataFrame, found: LabelledFlows) -> NDArray[Any]:
-    """The workstation of each flow: its end that the log knows as one that was watched."""
+    """Find the workstation of each flow: its end that the log knows as one that was watched."""
     watched = set(found.ground_truth.records["source_address"])
     return np.where(flows["source_address"].isin(watched), flows["source_address"], flows["destination_address"])
 
@@ -262,7 +263,8 @@ def workstations(flows: pd.DataFrame, found: LabelledFlows) -> NDArray[Any]:
 def normalisation_grid(
     flows: pd.DataFrame, setting: Setting, seed: int, others: Sequence[str] = ("NB", "DT")
 ) -> pd.DataFrame:
-    """Mixtures by normalisation, prior and regularisation, and beside them other classifiers, on all features."""
+    """Measure mixtures by normalisation, prior and regularisation, and beside them other classifiers, on all
+    features."""
     found = []
     for normalisation in NORMALISATIONS:
         rows = make_rows(flows, setting, seed, normalisation=normalisation)
@@ -284,7 +286,7 @@ def normalisation_grid(
 
 
 def _mixtures_or_none(model: MixturePerClassClassifier, rows: Rows) -> MixturePerClassClassifier | None:
-    """The model, fitted; None where a covariance is singular."""
+    """Fit the model; None where a covariance is singular."""
     try:
         return train(model, rows)
     except NetreproError:
@@ -297,7 +299,7 @@ def _normalise(runs: Runs, packets: int, seed: int, _: bool) -> dict[str, pd.Dat
 
 
 def verification(flows: pd.DataFrame, setting: Setting, seed: int, *, shuffle: bool = False) -> pd.DataFrame:
-    """The likelihood test: half of the flows train, a quarter sets thresholds, a quarter is judged."""
+    """Measure the likelihood test: half of the flows train, a quarter sets thresholds, a quarter is judged."""
     rows = make_rows(flows, setting, seed, split=random_split(flows["class"], training_share=0.5, seed=seed))
     if shuffle:
         rows = dealt_out(rows, seed)

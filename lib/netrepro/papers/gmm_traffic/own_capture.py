@@ -29,7 +29,7 @@ from netrepro.traffic.captures import CaptureFile
 
 @dataclass(frozen=True)
 class OwnCapture:
-    """What the mixtures and packet inspection make of a capture.
+    """The classes that the mixtures and packet inspection give to the flows of a capture.
 
     flows : columns of `meter`, and inspected (class by nDPI, missing where it knows nothing), application (nDPI's
     name), predicted (class by the mixtures of `trained_on`), certainty (posterior, 0..1). report : of the meter.
@@ -52,7 +52,7 @@ class OwnCapture:
 
     @property
     def text(self) -> str:
-        """What was found, in words."""
+        """The findings in words."""
         if not self.path:
             return f"No capture was given. Classify yours: netrepro run {SLUG} -p capture=/path/to/file.pcap"
         known = self.flows.dropna(subset=["inspected"])
@@ -78,7 +78,7 @@ NO_CAPTURE = OwnCapture(
 
 
 def check_capture(path: str) -> str:
-    """The path, once it is known to be empty or a capture. Raises NetreproError else."""
+    """Check that the path is empty or a capture, and return it. Raises NetreproError else."""
     if path:
         CaptureFile(path)
     return path
@@ -121,7 +121,8 @@ def classify_capture(
 
 
 def _whole_tcp_flows(name: str, metered: MeterResult) -> pd.DataFrame:
-    """The TCP flows that open and carry data. Raises NetreproError, with what else there is, where there is none."""
+    """Return the TCP flows that open and carry data. Raises NetreproError, with what else there is, where there is
+    none."""
     packets = int(metered.report.loc["packets", "count"])
     if not packets:
         raise NetreproError(f"{name} has no packet", "capture while a connection is opened")
@@ -137,7 +138,7 @@ def _whole_tcp_flows(name: str, metered: MeterResult) -> pd.DataFrame:
 
 
 def labelled_by_inspection(path: str | Path, flows: pd.DataFrame) -> pd.DataFrame:
-    """The flows with class and application as nDPI has them, None where it knows nothing."""
+    """Return the flows with class and application as nDPI has them, None where it knows nothing."""
     records = inspect_capture(path)
     if records.empty:
         return flows.assign(**{"class": None, "application": None})
@@ -147,7 +148,7 @@ def labelled_by_inspection(path: str | Path, flows: pd.DataFrame) -> pd.DataFram
 def _posterior(
     flows: pd.DataFrame, trace: pd.DataFrame, setting: Setting, seed: int
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Classes, and the probability of each for each flow by mixtures trained on all of the trace's flows."""
+    """Return classes, and the probability of each for each flow by mixtures trained on all of the trace's flows."""
     both = pd.concat([trace, flows], ignore_index=True).assign(**{"class": [*trace["class"], *["OTHERS"] * len(flows)]})
     split = np.arange(len(trace)), np.arange(len(trace), len(both))
     with one_thread():
@@ -158,7 +159,8 @@ def _posterior(
 
 
 def _cross_validate(flows: pd.DataFrame, setting: Setting, limit: int, seed: int) -> float:
-    """Accuracy of mixtures in three folds of `limit` flows whose class has ten; missing where there is but one such."""
+    """Measure the accuracy of mixtures in three folds of `limit` flows whose class has ten; missing where there is but
+    one such."""
     known = flows[flows["class"].notna()]
     known = known.sample(min(limit, len(known)), random_state=seed)
     known = of_large_classes(known, 10)

@@ -39,7 +39,7 @@ Step = Callable[..., dict[str, pd.DataFrame]]  # a part of the measurement, and 
 
 @dataclass(frozen=True)
 class Setting:
-    """What the paper leaves open, as we chose it.
+    """The choices that the paper leaves open, as we made them.
 
     normalisation : learnt from training rows. regularisation : without it a feature with few values makes a mixture
     infinitely sure. max_components : each class's mixture begins with so many.
@@ -61,7 +61,7 @@ class Setting:
                 raise NetreproError(f"{name} is {getattr(self, name)}", f"it must be {least} or more")
 
     def mixtures(self, seed: int, **changed: Any) -> MixturePerClassClassifier:
-        """The paper's classifier."""
+        """Return the paper's classifier."""
         settings: dict[str, Any] = {
             "prior": self.prior,
             "reg_covar": self.regularisation,
@@ -73,11 +73,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class Scale:
-    """What a profile affords.
+    """The amount of work in a profile.
 
-    flows : used of the trace (None: all). first_packets : swept. epochs, widths, neural_rows : of MLP and
-    FT-Transformer, and the rows that train them (in the first repetition).
-    search_rows : on so many rows each baseline searches features of its own at nine packets (0: none does).
+    flows : used of the trace (None: all). first_packets : the numbers of packets that are swept. epochs, widths : of
+    MLP and FT-Transformer. neural_rows : the rows that train them (in the first repetition).
+    search_rows : the rows on which each baseline searches features of its own at nine packets (0: none does).
     sweeps_once : the baselines are swept in the first repetition only; at nine packets they are in all.
     """
 
@@ -97,7 +97,7 @@ SCALES = {
 
 
 def scale_of(profile: str) -> Scale:
-    """Raises NetreproError for another profile than quick and paper."""
+    """Return the scale of a profile. Raises NetreproError for another profile than quick and paper."""
     return of_profile(profile, SCALES)
 
 
@@ -113,14 +113,14 @@ class Trace:
         self._known: dict[tuple, LabelledFlows] = {}
 
     def at(self, first_packets: int | None = BEST_PACKETS, **metering: Any) -> LabelledFlows:
-        """Its flows with the features of their first packets; keywords go to `meter`."""
+        """Return the trace's flows with the features of their first packets; keywords go to `meter`."""
         key = (first_packets, *sorted(metering.items()))
         if key not in self._known:
             self._known[key] = self._load(first_packets=first_packets, **metering)
         return self._known[key]
 
     def overview(self) -> pd.DataFrame:
-        """A row a class: flows, share of flows, of bytes (0..1), and of flows in UNIBS-2009."""
+        """Return a row for each class: flows, share of flows, of bytes (0..1), and of flows in UNIBS-2009."""
         flows = self.at().flows
         sizes = flow_totals(flows).groupby(flows["class"].to_numpy(str)).sum().reindex(list(CLASSES)).fillna(0)
         count = flows["class"].value_counts().reindex(list(CLASSES)).fillna(0).astype(int)
@@ -136,7 +136,8 @@ class Trace:
 
 
 def open_trace(which: str = "auto") -> Trace:
-    """The trace of a name of TRACES. Raises NetreproError for another, or where UNIBS-2009 is asked for and absent."""
+    """Open the trace of a name of TRACES. Raises NetreproError for another, or where UNIBS-2009 is asked for and
+    absent."""
     if which not in TRACES:
         raise NetreproError(f"no trace {which!r}", nearest(which, TRACES))
     if which != "standin":
@@ -150,10 +151,10 @@ def open_trace(which: str = "auto") -> Trace:
 
 
 def neural_models() -> tuple[str, ...]:
-    """The neural models that this installation has: all or, without PyTorch, none."""
+    """Return the neural models that this installation has: all or, without PyTorch, none."""
     return NEURAL if importlib.util.find_spec("torch") else ()
 
 
 def derived_seed(*parts: int) -> int:
-    """A seed of its own for each repetition."""
+    """Return a seed of its own for each repetition."""
     return int(np.random.SeedSequence(parts).generate_state(1)[0] % 2**31)

@@ -40,14 +40,15 @@ CHEAPER: dict[str, dict[str, Any]] = {
 
 
 def of_large_classes(flows: pd.DataFrame, least: int) -> pd.DataFrame:
-    """The flows whose class has so many, numbered anew."""
+    """Return the flows whose class has so many, numbered anew."""
     counts = flows["class"].value_counts()
     return flows[flows["class"].isin(counts[counts >= least].index)].reset_index(drop=True)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Small problems: threads that wait for each other cost more than they bring, on a busy machine a hundredfold."""
+    """Limit libraries to one thread. On small problems threads that wait for each other cost more than they bring, on a
+    busy machine a hundredfold."""
     torch = importlib.import_module("torch") if neural_models() else None
     before = torch.get_num_threads() if torch else 0
     with threadpool_limits(1):
@@ -61,7 +62,7 @@ def one_thread() -> Iterator[None]:
 
 
 def one_thread_each(step: Callable[..., Value], work: Sequence[tuple], progress: Progress = iter) -> list[Value]:
-    """`in_parallel` within `one_thread`, which of OpenMP's threads knows only those of the thread that calls it."""
+    """Run `in_parallel` within `one_thread`, which of OpenMP's threads knows only those of the thread that calls it."""
 
     def alone(*each: Any) -> Value:
         with threadpool_limits(1, user_api="openmp"):
@@ -90,7 +91,7 @@ class Rows:
 
 
 def take(found: LabelledFlows, limit: int | None, seed: int) -> pd.DataFrame:
-    """At most so many flows, drawn with the classes' shares kept."""
+    """Take at most so many flows, drawn with the classes' shares kept."""
     flows = found.flows
     if limit is None or len(flows) <= limit:
         return flows
@@ -117,7 +118,7 @@ def make_rows(
 
 
 def select_features(rows: Rows, setting: Setting) -> pd.DataFrame:
-    """The forward search for mixtures on the training rows: place (from 1), feature, score (macro-F1 in 0..1)."""
+    """Run the forward search for mixtures on the training rows: place (from 1), feature, score (macro-F1 in 0..1)."""
     training = rows.split[0]
     selector = MixtureFeatureSelector(
         setting.selected_features,
@@ -133,7 +134,7 @@ def select_features(rows: Rows, setting: Setting) -> pd.DataFrame:
 
 
 def own_features(model: str, rows: Rows, setting: Setting, seed: int, *, limit: int) -> list[str]:
-    """scikit-learn's forward search for a baseline, on at most `limit` training rows, with CHEAPER fits."""
+    """Run scikit-learn's forward search for a baseline, on at most `limit` training rows, with CHEAPER fits."""
     training = np.random.default_rng(seed).permutation(rows.split[0])[:limit]
     table = rows.features.iloc[training]
     table = table.loc[:, table.std() > 0]  # naive Bayes divides by the variance
@@ -146,7 +147,8 @@ def own_features(model: str, rows: Rows, setting: Setting, seed: int, *, limit: 
 
 
 def _macro_f1(model: Any, table: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
-    """scikit-learn's "f1_macro" of labels 0, 1, ..., without its checks: a search asks some thousand times."""
+    """Compute scikit-learn's "f1_macro" of labels 0, 1, ..., without its checks, as a search asks some thousand
+    times."""
     predicted = model.predict(table)
     count = int(max(labels.max(), predicted.max())) + 1
     hits, given, named = (
@@ -157,7 +159,7 @@ def _macro_f1(model: Any, table: NDArray[np.float64], labels: NDArray[np.int64])
 
 
 def make_model(name: str, setting: Setting, scale: Scale, seed: int) -> Any:
-    """The classifier of a name, for rows that are normalised already."""
+    """Make the classifier of a name, for rows that are normalised already."""
     if name == "GMM":
         return setting.mixtures(seed)
     if name in NEURAL:
@@ -174,17 +176,17 @@ def make_model(name: str, setting: Setting, scale: Scale, seed: int) -> Any:
 
 
 def train(model: Any, rows: Rows) -> Any:
-    """The model, fitted to the training rows."""
+    """Fit the model to the training rows."""
     training = rows.split[0]
     return model.fit(rows.features.to_numpy()[training], rows.labels[training])
 
 
 def predict(model: Any, rows: Rows) -> NDArray[Any]:
-    """The classes that a trained model gives the testing rows."""
+    """Predict the classes of the testing rows with a trained model."""
     return model.predict(rows.features.to_numpy()[rows.split[1]])
 
 
 def score(rows: Rows, predicted: NDArray[Any], **label: Any) -> pd.DataFrame:
-    """`score_table` of the testing rows, with the label's columns."""
+    """Return `score_table` of the testing rows, with the label's columns."""
     testing = rows.split[1]
     return score_table(rows.labels[testing], predicted, rows.totals.iloc[testing]).assign(**label)

@@ -41,12 +41,12 @@ class Trials(CheckedRuns):
     trials: pd.DataFrame
 
     def times(self, case: str, line: str) -> list[np.ndarray]:
-        """ms without a leader, an array a repetition."""
+        """Return the ms without a leader, with an array for each repetition."""
         rows = self.trials[(self.trials.case == case) & (self.trials.line == line)]
         return [times.to_numpy() for _, times in rows.groupby("repetition")["without_leader_ms"]]
 
     def each(self, statistic: Callable, line: str, case: str = "Raft") -> list[float]:
-        """The statistic of the times, a value a repetition."""
+        """Compute the statistic of the times, with a value for each repetition."""
         return [float(statistic(times)) for times in self.times(case, line)]
 
 
@@ -60,14 +60,15 @@ class Crashes(Trials):
 
     @property
     def lines(self) -> list[str]:
-        """What was measured."""
+        """The lines that were measured."""
         return list(self.trials.line.unique())
 
 
 def crash_processes(
     cases: Sequence[Case], trials: Mapping[str, int], repetitions: int, seed: int, progress: Progress = iter
 ) -> Crashes:
-    """All cases, `trials` by case ("Raft", "one seed") a repetition; nothing, and why, where there is no such kernel.
+    """Run all cases, `trials` by case ("Raft", "one seed") in each repetition; nothing, and why, where there is no such
+    kernel.
 
     Cases with one network share a kernel: their servers are killed and begin anew.
     """
@@ -96,7 +97,7 @@ def crash_processes(
 
 
 def _plan(case: Case, trials: int, seed: int) -> dict[str, Any]:
-    """As the program takes it; seconds."""
+    """Describe a case in the form that the program takes; times are in seconds."""
     least, greatest = timeouts_of(case.timeouts)
     setting, is_control = case.setting, case.case == "one seed"
     heartbeat = least / 2 if setting.heartbeat_ms is None else setting.heartbeat_ms

@@ -58,12 +58,12 @@ class Scale:
 
 
 def setting(**changes: float) -> Election:
-    """The paper's cluster, with other values of `Election`'s fields; its disk is for `calibrate` to find."""
+    """Make the paper's cluster, with other values of `Election`'s fields. Its disk is for `calibrate` to find."""
     return replace(SETTING, **changes)  # type: ignore[arg-type]
 
 
 def scale(profile: str) -> Scale:
-    """How much is tried. Raises NetreproError for another profile than quick and paper."""
+    """Return how much a profile tries. Raises NetreproError for another profile than quick and paper."""
     return of_profile(
         profile, {"quick": Scale(1000, 50, 4000, 2000, 20, 1), "paper": Scale(1000, 1000, 40_000, 20_000, 1000, 20)}
     )
@@ -71,13 +71,14 @@ def scale(profile: str) -> Scale:
 
 @cache
 def published() -> Mapping[str, np.ndarray]:
-    """Fig. 16's lines: percentiles 0, 1, ..., 100 of the time without a leader (ms)."""
+    """Read Fig. 16's lines: percentiles 0, 1, ..., 100 of the time without a leader (ms)."""
     table = pd.read_csv(data_dir("raft") / "election_cdf.csv").groupby("election_timeout_ms")["time_without_leader_ms"]
     return {str(line): rows.to_numpy()[:101] for line, rows in table}  # 150-300 is in both panels
 
 
 def distance(times_ms: np.ndarray, percentiles_ms: np.ndarray) -> float:
-    """Greatest distance between the distribution of our times and that of published percentiles 0, 1, ..., 100."""
+    """Compute the greatest distance between the distribution of our times and that of published percentiles 0, 1, ...,
+    100."""
     ours, shares = np.sort(times_ms), np.linspace(0, 1, len(percentiles_ms))
     theirs = np.interp(ours, percentiles_ms, shares, left=0.0, right=1.0)
     steps = np.arange(len(ours) + 1) / len(ours)
@@ -85,12 +86,13 @@ def distance(times_ms: np.ndarray, percentiles_ms: np.ndarray) -> float:
 
 
 def distance_to(line: str) -> Callable[[np.ndarray], float]:
-    """`distance` to a published line."""
+    """Make the function that computes `distance` to a published line."""
     return lambda times_ms: distance(times_ms, published()[line])
 
 
 def calibrate(setting: Election, trials: int, seed: int, progress: Progress = iter) -> pd.DataFrame:
-    """A grid of disks, nearest first: least_write_ms, extra_write_ms, distance to the line CALIBRATED_ON, no other."""
+    """Compare a grid of disks, nearest first: least_write_ms, extra_write_ms, distance to the line CALIBRATED_ON, no
+    other."""
     grid = [(least, extra) for least in np.arange(0, 4.1, 0.5) for extra in np.arange(0.5, 6.1, 0.5)]
 
     def one(least: float, extra: float) -> tuple[float, float, float]:
@@ -104,7 +106,7 @@ def calibrate(setting: Election, trials: int, seed: int, progress: Progress = it
 
 
 def calibrated(setting: Election, table: pd.DataFrame) -> Election:
-    """The setting with the nearest of `calibrate`'s disks."""
+    """Return the setting with the nearest of `calibrate`'s disks."""
     best = table.iloc[0]
     return replace(setting, least_write_ms=float(best.least_write_ms), extra_write_ms=float(best.extra_write_ms))
 
@@ -113,7 +115,8 @@ SURVIVORS = (4, 3)  # of five servers
 
 
 def split_votes(trials: int, seed: int, latencies_ms: Sequence[float] = (1, 2, 5, 10, 20, 40)) -> pd.DataFrame:
-    """Latency (ms), survivors, share of split first elections, closed_form: timeouts within 100 ms, and no disk."""
+    """Simulate split votes: latency (ms), survivors, share of split first elections, closed_form. Timeouts are within
+    100 ms, and there is no disk."""
     rows = []
     for survivors in SURVIVORS:
         for latency in latencies_ms:
@@ -132,8 +135,8 @@ class Runs(Trials):
 
     @property
     def summary(self) -> pd.DataFrame:
-        """ms, a row a line: median, 90th percentile and greatest of a repetition's trials, ours and published; and the
-        `distance` of the two distributions."""
+        """A row for each line, in ms: median, 90th percentile and greatest of a repetition's trials, ours and
+        published; and the `distance` of the two distributions."""
         rows = []
         for line in LINES:
             row: dict[str, Any] = {"timeouts_ms": line}
@@ -145,7 +148,8 @@ class Runs(Trials):
 
 
 def measure(scale: Scale, repetitions: int, seed: int, setting: Election, progress: Progress = iter) -> Runs:
-    """Every line and the WAN, with seeds of the servers' own and with one for all; `progress` wraps the list."""
+    """Measure every line and the WAN, with seeds of the servers' own and with one for all; `progress` wraps the
+    list."""
     cases = {line: (line, setting) for line in LINES} | {name: (WAN_TIMEOUTS, wan) for name, wan in WANS.items()}
     work = [(name, case, i) for name in cases for case in ("Raft", "one seed") for i in range(repetitions)]
 
@@ -183,7 +187,7 @@ OF_FEW_TRIALS = ("five-ms-median", "short-timeouts-mean", "wan-mean", "wan-two-f
 
 
 def _of_statistics(runs: Trials, names: Iterable[str]) -> list[Measured]:
-    """A value a repetition, with all servers on one seed as the control."""
+    """Measure statistics with a value for each repetition, and with all servers on one seed as the control."""
     values = {name: [runs.each(*STATISTICS[name], case) for case in ("Raft", "one seed")] for name in names}
     return [
         Measured(claim=name, values=ours, control=control, **runs.trust) for name, (ours, control) in values.items()
@@ -191,10 +195,11 @@ def _of_statistics(runs: Trials, names: Iterable[str]) -> list[Measured]:
 
 
 def claims_on(tier: str, runs: Runs, crashes: Crashes) -> list[Measured]:
-    """What the tier measured: simulated elections, or real processes in virtual time.
+    """Return the claims that the tier measured: simulated elections, or real processes in virtual time.
 
-    Of real processes no more than medians and means, where there are fewer than Fig. 16's 1,000 trials a repetition:
-    the greatest of a few, and the distance of their distribution, would be other numbers than the published.
+    Real processes give no more than medians and means where they have fewer than Fig. 16's 1,000 trials in a
+    repetition. The greatest of a few trials, and the distance of their distribution, would not compare with the
+    published numbers.
     """
     if tier == "simulated":
         return measured_claims(runs)
@@ -204,7 +209,7 @@ def claims_on(tier: str, runs: Runs, crashes: Crashes) -> list[Measured]:
 
 
 def measured_claims(runs: Runs) -> list[Measured]:
-    """What section 9.3 and the dissertation say, a value a repetition."""
+    """Return the measured claims of section 9.3 and the dissertation, with a value for each repetition."""
     found = _of_statistics(runs, STATISTICS)
     ranked, broken = (order_of_medians(runs, case) for case in ("Raft", "one seed"))
     found.append(Measured(claim="order-of-medians", values=ranked, control=broken, **runs.trust))
@@ -222,7 +227,7 @@ def measured_claims(runs: Runs) -> list[Measured]:
 
 
 def order_of_medians(runs: Runs, case: str) -> list[list[str]]:
-    """Fig. 16's upper lines by median, least first, a ranking a repetition."""
+    """Order Fig. 16's upper lines by median, least first, with a ranking for each repetition."""
     medians = pd.DataFrame({line: runs.each(np.median, line, case) for line in RANDOMNESS})
     return [list(row.sort_values().index) for _, row in medians.iterrows()]
 
@@ -231,7 +236,7 @@ def order_of_medians(runs: Runs, case: str) -> list[list[str]]:
 
 
 def knobs(setting: Election) -> dict[str, dict[str, Election]]:
-    """What section 10 turns, by name and by value: PreVote, who can win, the disk."""
+    """Return the settings that section 10 varies, by name and by value: PreVote, who can win, the disk."""
     means_ms = (0.0, 1.0, 4.0, 10.0)
     return {
         "PreVote": {"off": setting, "on": replace(setting, pre_vote=True)},
@@ -245,7 +250,7 @@ def knobs(setting: Election) -> dict[str, dict[str, Election]]:
 def vary(
     knobs: Mapping[str, Mapping[str, Election]], trials: int, seed: int, lines: Iterable[str] = ("12-24", "150-300")
 ) -> pd.DataFrame:
-    """A row a knob, value and line: p50_ms, p90_ms and mean_ms without a leader, mean_terms."""
+    """Vary the knobs: a row for each knob, value and line: p50_ms, p90_ms and mean_ms without a leader, mean_terms."""
     rows = []
     for knob, values in knobs.items():
         for value, setting in values.items():
@@ -257,8 +262,8 @@ def vary(
 
 
 def without_randomness(setting: Election, trials: int, seed: int) -> pd.DataFrame:
-    """150-150 with other fastest writes (their mean stays) and timers: least_write_ms, timer_late_ms, median_s without
-    a leader, share_beyond_10_s."""
+    """Simulate 150-150 with other fastest writes (their mean stays) and timers: least_write_ms, timer_late_ms, median_s
+    without a leader, share_beyond_10_s."""
     rows = []
     mean_ms = setting.least_write_ms + setting.extra_write_ms
     for least in (0.0, 0.5, 1.0):
@@ -270,8 +275,8 @@ def without_randomness(setting: Election, trials: int, seed: int) -> pd.DataFram
 
 
 def classes(setting: Election, seed: int, trials: int = 20, count: int = 200) -> pd.DataFrame:
-    """What `count` classes of so few trials would each report, where all survivors can win: 5th, 50th and 95th
-    percentile of their medians (ms), by whether heartbeats go out together, and range."""
+    """Simulate what `count` classes of so few trials would each report, where all survivors can win: 5th, 50th and 95th
+    percentile of their medians (ms), by whether heartbeats go out together, and by range."""
     rows = []
     for together in (True, False):
         plain = replace(setting, synchronised=together, log_lengths=(10, 10, 10, 10))
@@ -284,7 +289,8 @@ def classes(setting: Election, seed: int, trials: int = 20, count: int = 200) ->
 
 
 def measure_etcd(trials: int, seed: int, progress: Progress = iter) -> tuple[np.ndarray, str]:
-    """(times without a leader in ms, "") of real processes in real time, or (nothing, why it was not measured)."""
+    """Measure real processes in real time. Returns (times without a leader in ms, "") or (nothing, why it was not
+    measured)."""
     random = np.random.default_rng(seed)
     try:
         with EtcdCluster(5, **ETCD_MS) as cluster:
@@ -303,8 +309,8 @@ PROCESS_LINES = ("150-155", "150-300", "12-24")
 def measure_processes(
     scale: Scale, repetitions: int, seed: int, setting: Election, tier: str, progress: Progress = iter
 ) -> Crashes:
-    """Leaders of five real processes killed in virtual time; one repetition where another tier is the notebook's, and
-    nothing, with the reason, where there is no such kernel."""
+    """Measure five real processes whose leaders are killed in virtual time; one repetition where another tier is the
+    notebook's, and nothing, with the reason, where there is no such kernel."""
     cases = [Case(line, line, setting) for line in PROCESS_LINES]
     cases += [Case(name, WAN_TIMEOUTS, replace(wan, timer_late_ms=setting.timer_late_ms)) for name, wan in WANS.items()]
     cases += [replace(each, case="one seed") for each in cases] if tier == "virtual" else []
@@ -313,13 +319,14 @@ def measure_processes(
 
 
 def checks(runs: Runs, crashes: Crashes) -> pd.DataFrame:
-    """The trust table of the elections and, where there are any, of the processes."""
+    """Return the trust table of the elections and, where there are any, of the processes."""
     return trust_by_tier({"simulated": runs, "virtual": crashes})
 
 
 def tier_table(runs: Runs, crashes: Crashes) -> pd.DataFrame:
-    """A row a line and tier: trials, median, mean and 90th percentile (ms), mean terms that began; and the greatest
-    distance of the processes' distribution from the simulated one, beside what chance alone exceeds in 1 of 20."""
+    """Return a row for each line and tier: trials, median, mean and 90th percentile (ms), mean terms that began; and
+    the greatest distance of the processes' distribution from the simulated one, beside what chance alone exceeds in 1
+    of 20."""
     rows = []
     for line in crashes.lines:
         ours, theirs = (np.concatenate(each.times("Raft", line)) for each in (crashes, runs))
@@ -333,7 +340,7 @@ def tier_table(runs: Runs, crashes: Crashes) -> pd.DataFrame:
 
 
 def measure_virtual_etcd(trials: int, seed: int, progress: Progress = iter) -> tuple[np.ndarray, str]:
-    """As measure_etcd, of processes in virtual time: other work on the machine does not matter."""
+    """Do the work of measure_etcd with processes in virtual time, where other work on the machine does not matter."""
     try:
         if why := why_no_processes():
             raise NetreproError(why)
@@ -360,7 +367,7 @@ def _steps(axis: Any, times_ms: np.ndarray, **look: Any) -> None:
 
 
 def draw_lines(runs: Runs, lines: Sequence[str], title: str, logarithmic: bool = False) -> Figure:
-    """A panel of Fig. 16: cumulative share of trials, ours coloured, published grey and dashed."""
+    """Draw a panel of Fig. 16: cumulative share of trials, ours coloured, published grey and dashed."""
     figure, axis = new_figure(title, "time without leader (ms)", "cumulative share of trials (%)", log_x=logarithmic)
     for line in lines:
         axis.plot(published()[line], range(101), "--", color=PUBLISHED_GREY, linewidth=1.2)
@@ -372,7 +379,7 @@ def draw_lines(runs: Runs, lines: Sequence[str], title: str, logarithmic: bool =
 
 
 def draw_idea() -> Figure:
-    """Share of first elections that nobody wins against what a message takes, in closed form."""
+    """Draw the share of first elections that nobody wins against what a message takes, in closed form."""
     figure, axis = new_figure("Split votes", "message time / range of timeouts (%)", "first elections split (%)")
     x = np.linspace(0, 50, 101)
     for colour, survivors in zip(CURVES, SURVIVORS, strict=False):
@@ -383,7 +390,7 @@ def draw_idea() -> Figure:
 
 
 def draw_splits(splits: pd.DataFrame) -> Figure:
-    """The same, and as points the elections that were measured."""
+    """Draw the same curves, and as points the elections that were measured."""
     figure = draw_idea()
     axis = figure.axes[0]
     for colour, survivors in zip(CURVES, SURVIVORS, strict=False):
@@ -394,7 +401,7 @@ def draw_splits(splits: pd.DataFrame) -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """The same range of timeouts with seeds of the servers' own and with one seed for all."""
+    """Draw the same range of timeouts with seeds of the servers' own and with one seed for all."""
     title = "One random seed for all servers is no randomness"
     figure, axis = new_figure(title, "time without leader (ms)", "cumulative share of trials (%)", log_x=True)
     for line in ("12-24", "150-300"):
@@ -408,7 +415,7 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def draw_tiers(runs: Runs, crashes: Crashes) -> Figure:
-    """Real processes (solid) beside simulated elections (dashed), and what Fig. 16 has of these lines in grey."""
+    """Draw real processes (solid) beside simulated elections (dashed), and what Fig. 16 has of these lines in grey."""
     figure, axes = new_figure("Real processes in virtual time", "", "", columns=2, log_x=True)
     figure.set_size_inches(11, 4)
     groups = (PROCESS_LINES, tuple(WANS))
@@ -433,7 +440,7 @@ def draw_tiers(runs: Runs, crashes: Crashes) -> Figure:
 
 
 def draw_knobs(table: pd.DataFrame) -> Figure:
-    """Median (dot) to 90th percentile (end of the bar), a column a knob."""
+    """Draw the median (dot) to the 90th percentile (end of the bar), with a column for each knob."""
     names = list(dict.fromkeys(table.knob))
     figure, axes = new_figure("Median to 90th percentile", "", "", columns=len(names), log_x=True)
     figure.set_size_inches(12, 3.2)
@@ -451,7 +458,7 @@ def draw_knobs(table: pd.DataFrame) -> Figure:
 def draw_etcd(
     real: tuple[np.ndarray, str], virtual: tuple[np.ndarray, str], trials: int = 5000, seed: int = 1
 ) -> Figure:
-    """Real etcd, in real and in virtual time, beside our elections with its timers, and Fig. 16's line of the same
+    """Draw real etcd, in real and in virtual time, beside our elections with its timers, and Fig. 16's line of the same
     range in grey."""
     title = "etcd with a tick of 15 ms and timeouts of 150 to 285 ms"
     figure, axis = new_figure(title, "time without leader (ms)", "cumulative share of trials (%)")
@@ -470,7 +477,7 @@ def draw_etcd(
 
 
 def explore(setting: Election = SETTING) -> object:
-    """Sliders for the timeouts and the disk; the distribution redrawn at once."""
+    """Show sliders for the timeouts and the disk. The distribution is redrawn at once."""
     import ipywidgets as widgets
     from IPython.display import display
 

@@ -53,7 +53,8 @@ def _mice(runs: Runs, case: str, tier: str = SIMULATED) -> dict[int, pd.DataFram
 
 
 def _reductions(runs: Runs, which: str, case: str, load: float) -> list[float]:
-    """Against TCP on the same network (%), a value a repetition, as the jackknife has them."""
+    """Compute the reductions against TCP on the same network (%), with a value for each repetition, as the jackknife
+    has them."""
     return list(reduction(which, load)(_mice(runs, case), _mice(runs, f"{case.split()[0]} tcp")))
 
 
@@ -62,8 +63,8 @@ def _loads(runs: Runs, network: str) -> list[float]:
 
 
 def folded(runs: Runs, load: float = 0.5) -> pd.DataFrame:
-    """99.9th percentiles (1:1) as they are, and as the authors' script folds times (SOURCES.md, 6): a row a scheme; of
-    the mice of all repetitions together (ms), and reductions against TCP (%)."""
+    """Compute 99.9th percentiles (1:1) as they are, and as the authors' script folds times (SOURCES.md, 6), of the mice
+    of all repetitions together (ms), and reductions against TCP (%): a row for each scheme."""
     rows = {}
     for name in SCHEMES:
         took_ms = times(_mice(runs, f"1:1 {name}"), load)
@@ -80,27 +81,29 @@ def folded(runs: Runs, load: float = 0.5) -> pd.DataFrame:
 
 
 def overhead_table(runs: Runs) -> pd.DataFrame:
-    """Fig. 16: a row a scheme: mean and deviation (ms), and what it takes more than plain streams (ms)."""
+    """Make the table of Fig. 16: a row for each scheme: mean and deviation (ms), and what it takes more than plain
+    streams (ms)."""
     rows = runs.table("overhead", "loopback", runs.tier if runs.has("loopback") else SIMULATED)
     table = rows.groupby("scheme", sort=False)[["mean_ms", "deviation_ms"]].mean().loc[[*SCHEMES, AGAIN]]
     return table.assign(extra_ms=table["mean_ms"] - table.loc["tcp", "mean_ms"])
 
 
 def sorting_table(runs: Runs) -> pd.DataFrame:
-    """Fig. 17: a row a tier and case: jobs, and percentiles of a job's time (ms), of all runs together."""
+    """Make the table of Fig. 17: a row for each tier and case: jobs, and percentiles of a job's time (ms), of all runs
+    together."""
     took = runs.tables["jobs"].groupby(["tier", "case"], sort=False)["took_ms"]
     names = {"p50 (ms)": 0.5, "p90 (ms)": 0.9, "p99 (ms)": 0.99, "p99.9 (ms)": 0.999}
     return pd.DataFrame({"jobs": took.size()} | {name: took.quantile(q) for name, q in names.items()}).reset_index()
 
 
 def samples(name: str) -> pd.DataFrame:
-    """The authors' samples: "bucket_sort" (Fig. 17: scheme, jobs, p50_ms, p90_ms, p99_ms, p99.7_ms, p99.9_ms) or
+    """Read the authors' samples: "bucket_sort" (Fig. 17: scheme, jobs, p50_ms, p90_ms, p99_ms, p99.7_ms, p99.9_ms) or
     "fat_tree" (Fig. 18: load, scheme, flows, mean_ms, median_ms, p99_ms, p999_ms)."""
     return pd.read_csv(data_dir("repnet") / f"{name}_samples.csv", comment="#")
 
 
 def predicted(runs: Runs) -> pd.DataFrame:
-    """Mean FCT of mice over that of an idle network (1:1), ours and by (3) and (4) of the queueing model.
+    """Compute the mean FCT of mice over that of an idle network (1:1), ours and by (3) and (4) of the queueing model.
 
     The model knows no losses; ours are those of flows whose SYN was not lost.
     Returns load, scheme, measured, formula.
@@ -120,7 +123,7 @@ def predicted(runs: Runs) -> pd.DataFrame:
 
 
 def draw_idea() -> Figure:
-    """The testbed (Fig. 10) and the two connections of one flow."""
+    """Draw the testbed (Fig. 10) and the two connections of one flow."""
     figure, axis = new_figure("One flow, two connections, three paths (Fig. 10)", "", "")
     axis.axis("off")
     nodes = {"sender": (0.0, 0.0), "leaf 1": (1.2, 0.0), "leaf 2": (3.8, 0.0), "receiver": (5.0, 0.0)}
@@ -142,12 +145,12 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """The testbed without oversubscription: six hosts, two leaves, three spines."""
+    """Draw the testbed without oversubscription: six hosts, two leaves, three spines."""
     return drawing.draw_network(experiment(setting, 1, 2), "Two racks and three spines (Fig. 10)")
 
 
 def draw_round_trips(runs: Runs) -> Figure:
-    """Round-trip times of three paths in the first repetition (Fig. 1)."""
+    """Draw the round-trip times of three paths in the first repetition (Fig. 1)."""
     trips = runs.reading("round_trips", "paths", SIMULATED)[0].astype({"path": str})
     paths = ("1", "2", "3")
     title, names = "Round trips on three disjoint paths (Fig. 1)", [f"path {name}" for name in paths]
@@ -161,7 +164,7 @@ def draw_round_trips(runs: Runs) -> Figure:
 
 
 def draw_correlations(runs: Runs) -> Figure:
-    """Correlation of pairs of paths, every repetition a point (Fig. 2, as coefficients)."""
+    """Draw the correlation of pairs of paths, every repetition a point (Fig. 2, as coefficients)."""
     paths = runs.table("correlations", "paths", SIMULATED)
     figure, axis = new_figure("Correlation of round-trip times (Fig. 2)", "", "correlation coefficient (1)")
     for shared, name in ((False, "tcp"), (True, "control")):
@@ -176,7 +179,7 @@ def draw_correlations(runs: Runs) -> Figure:
 
 
 def draw_probes(runs: Runs) -> Figure:
-    """Distributions of the probes' completion times, one of three paths congested (Fig. 3 b and c)."""
+    """Draw the distributions of the probes' completion times, one of three paths congested (Fig. 3 b and c)."""
     titles = {1: "one byte (mostly the handshake, Fig. 3 b)", MOUSE_BYTES: "100 KB (Fig. 3 c)"}
     levels = {1: (0.326, 0.122), MOUSE_BYTES: (0.319, 0.126, 0.115)}
     title = "One of three paths is congested (Fig. 3)"
@@ -196,7 +199,8 @@ def draw_probes(runs: Runs) -> Figure:
 
 
 def draw_loads(runs: Runs, network: str, title: str, columns: Sequence[str] = ("median", "p99", "p999")) -> Figure:
-    """Completion times of mice over load, a panel a statistic, a line a scheme (Figs 11, 12 and 18).
+    """Draw the completion times of mice over load, a panel for each statistic, a line for each scheme (Figs 11, 12 and
+    18).
 
     Lines: the mice of all repetitions together; points: single repetitions; grey, with 1:1: what TCP has here, less
     the published reduction.
@@ -228,7 +232,7 @@ def draw_loads(runs: Runs, network: str, title: str, columns: Sequence[str] = ("
 
 
 def draw_multipath(runs: Runs) -> Figure:
-    """By how much longer mice take with MPTCP than with TCP, over load (Fig. 4)."""
+    """Draw by how much longer mice take with MPTCP than with TCP, over load (Fig. 4)."""
     title, names = "Mice with MPTCP, 2:1 (Fig. 4)", ("mean", "99.9th percentile")
     figure, axes = drawing.panels(title, "load (1)", "longer than with TCP (%)", names)
     loads, tcp = _loads(runs, "2:1"), runs.numbers("2:1 tcp", SIMULATED)
@@ -253,7 +257,7 @@ def draw_multipath(runs: Runs) -> Figure:
 
 
 def draw_prediction(runs: Runs) -> Figure:
-    """Mean completion time over that of an idle network: measured, and by the M/G/1 model."""
+    """Draw the mean completion time over that of an idle network: measured, and by the M/G/1 model."""
     table, title = predicted(runs), "The queueing model beside the packets (1:1)"
     figure, axis = new_figure(title, "load (1)", "mean FCT of mice / idle network (1)", log_y=True)
     for name, rows in table.groupby("scheme", sort=False):
@@ -268,7 +272,8 @@ def draw_prediction(runs: Runs) -> Figure:
 
 
 def draw_by_size(runs: Runs, load: float = 0.4) -> Figure:
-    """99th percentile by size at the load that was run nearest to `load` (Fig. 13): medians of the repetitions.
+    """Draw the 99th percentile by size at the load that was run nearest to `load` (Fig. 13): medians of the
+    repetitions.
 
     Lines go from the least to the greatest repetition: of five, they hold the median of all runs in 15 of 16 cases,
     whatever the distribution. A mean of percentiles with and without a lost SYN (3 s) would say little.
@@ -293,7 +298,8 @@ def draw_by_size(runs: Runs, load: float = 0.4) -> Figure:
 
 
 def draw_incast(runs: Runs) -> Figure:
-    """Distribution of mice under incast, and its tail (Fig. 14); grey: what TCP has here, changed as published."""
+    """Draw the distribution of mice under incast, and its tail (Fig. 14); grey: what TCP has here, changed as
+    published."""
     title = "Eleven hosts answer at once, load .2 (Fig. 14)"
     figure, axis = new_figure(title, "completion time (ms)", "share of slower flows", log_x=True, log_y=True)
     claims = load_claims("repnet")
@@ -316,7 +322,7 @@ def draw_incast(runs: Runs) -> Figure:
 
 
 def draw_elephants(runs: Runs) -> Figure:
-    """Throughput of flows above 1 MB at low and high load (Fig. 15)."""
+    """Draw the throughput of flows above 1 MB at low and high load (Fig. 15)."""
     title, label = "Elephants hardly notice (Fig. 15)", "throughput of flows above 1 MB (Mb/s)"
     figure, axes = drawing.panels(title, label, "share of flows", [f"load {load:g}" for load in ELEPHANT_LOADS])
     looks = {f"1:1 {name}": ("-", scheme(name), scheme(name).label) for name in SCHEMES}
@@ -331,7 +337,8 @@ def draw_elephants(runs: Runs) -> Figure:
 
 
 def draw_overhead(runs: Runs) -> Figure:
-    """What a second connection costs in software, with asyncio and RepNet's streams, beside the published (Fig. 16)."""
+    """Draw what a second connection costs in software, with asyncio and RepNet's streams, beside the published cost
+    (Fig. 16)."""
     table, published = overhead_table(runs), {"repflow": PRINTED.repflow_extra_ms, "repsyn": PRINTED.repsyn_extra_ms}
     figure, axis = new_figure("1-KB flows over the loopback (Fig. 16)", "", "more than a plain flow takes (ms)")
     label = f"published, beside {SOFTWARE_MS:g} ms of a plain flow (ours: {table.loc['tcp', 'mean_ms']:.2f} ms)"
@@ -349,7 +356,7 @@ def draw_overhead(runs: Runs) -> Figure:
 
 
 def draw_fat_tree(runs: Runs) -> Figure:
-    """Reductions against TCP over load in the fat-tree, beside the authors' samples (Fig. 18).
+    """Draw the reductions against TCP over load in the fat-tree, beside the authors' samples (Fig. 18).
 
     With the jackknife's intervals, which few repetitions make longer than the axis: there they are cut.
     """
@@ -376,7 +383,7 @@ def draw_fat_tree(runs: Runs) -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """What is gained when both connections are hashed to one path, with the jackknife's intervals."""
+    """Draw what is gained when both connections are hashed to one path, with the jackknife's intervals."""
     places = {"leaf-spine 1:1, load .5": ("1:1", 0.5), "fat-tree, load .8": ("fat-tree", 0.8)}
     title = "Broken on purpose: both on one path"
     figure, axes = drawing.panels(title, "", "reduction against TCP (%)", list(places))
@@ -395,20 +402,21 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def _of_tiers(runs: Runs) -> tuple[str, str]:
-    """(network, its rate in words) that real kernels run beside the simulator."""
+    """Return (network, its rate in words) that real kernels run beside the simulator."""
     is_virtual = runs.has("full-rate tcp", tier=SIMULATED)
     return ("full-rate", "its own rate") if is_virtual else ("scaled", "a fiftieth of its rate")
 
 
 def tier_table(runs: Runs) -> pd.DataFrame:
-    """What `draw_tiers` shows, in numbers: a row a case, mice's median and 99th percentile (ms) and mean over that of
-    an idle network by tier, means over repetitions."""
+    """Return the numbers that `draw_tiers` shows: a row for each case, with mice's median and 99th percentile (ms) and
+    mean over that of an idle network by tier. All are means over repetitions."""
     table, (network, _) = runs.tier_table("median_ms", "p99_ms", "normalised_mean"), _of_tiers(runs)
     return table[[case.split()[0] == network for case in table.index.get_level_values(0)]]
 
 
 def draw_tiers(runs: Runs) -> Figure:
-    """Distribution of mice over the testbed, a panel a tier; at a fiftieth of its rate but in virtual time."""
+    """Draw the distribution of mice over the testbed, a panel for each tier; at a fiftieth of its rate but in virtual
+    time."""
     network, rate = _of_tiers(runs)
     title, tiers = f"Mice on the testbed at {rate}, load .5", sorted(runs.tiers, key=SIMULATED.__ne__)
     figure, axes = drawing.panels(title, "completion time (ms)", "share of mice", ["", ""], log_x=True)
@@ -428,7 +436,8 @@ def draw_tiers(runs: Runs) -> Figure:
 
 
 def draw_sorting(runs: Runs) -> Figure:
-    """Times of bucket-sort jobs over TCP's median, a panel a tier, beside the authors' percentiles (Fig. 17)."""
+    """Draw times of bucket-sort jobs over TCP's median, a panel for each tier, beside the authors' percentiles (Fig.
+    17)."""
     known = {SIMULATED: "sort", VIRTUAL: "sort"}
     names = {tier: known.get(tier, "kernel sort") for tier in sorted(runs.tiers, key=SIMULATED.__ne__)}
     names = {tier: network for tier, network in names.items() if runs.has(f"{network} tcp", tier=tier)}
@@ -454,7 +463,7 @@ def draw_sorting(runs: Runs) -> Figure:
 
 
 def draw_memory(runs: Runs) -> Figure:
-    """99th and 99.9th percentile over what a port may hold; dashed: a short timeout of the first SYN."""
+    """Draw the 99th and 99.9th percentile over what a port may hold; dashed: a short timeout of the first SYN."""
     table = runs.knobs["memory"]
     table = table.assign(port_kb=table["buffer_kb"] * table["buffer_alpha"] / (1 + table["buffer_alpha"]))
     title = "Memory and the first timeout (1:1, load .5)"

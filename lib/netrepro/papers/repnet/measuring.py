@@ -48,8 +48,8 @@ AGAIN = "tcp again"  # plain streams once more, the control of Fig. 16
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """One run of the setting's network, on its tier; the functions below say what is read. A kernel in virtual time has
-    timers of its own in place of the setting's."""
+    """Measure one run of the setting's network, on its tier; the functions below say what is read. A kernel in virtual
+    time has timers of its own in place of the setting's."""
     del seconds  # the setting's size says how much
     if tier == VIRTUAL:
         setting = replace(setting, **OF_LINUX)
@@ -67,9 +67,9 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
 
 
 def read_flows(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
-    """`read` of the setting's experiment. In virtual time a kernel's own connections carry all flows. On real kernels
-    RepNet's asyncio library sends the mice, from a program in every host; both connections on one path are then routers
-    that choose paths by addresses alone."""
+    """Read the setting's experiment with `read`. In virtual time a kernel's own connections carry all flows. On real
+    kernels RepNet's asyncio library sends the mice, from a program in every host; both connections on one path are then
+    routers that choose paths by addresses alone."""
     planned = experiment(setting, seed)
     if tier in (SIMULATED, VIRTUAL):
         return read(run_experiment(planned, tier, until_complete=tier == VIRTUAL), setting)
@@ -77,11 +77,11 @@ def read_flows(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
 
 
 def read(found: Measurements, setting: Setting) -> Reading:
-    """Numbers: flows, mice, elephants, smallest_group (mice of the rarest size group), unfinished; of mice, with what
-    their software takes beyond TCP's (extra_ms), mean_ms, median_ms, p99_ms, p999_ms; normalised_mean (FCT over that of
-    an idle network, of flows whose SYN was not lost), p99 by size group (GROUPS); elephant_mbps (median), timeouts,
-    dropped_packets. Tables: elephants (share, mbps) and mice, the times of `times`; in the fat-tree those below
-    FAT_TREE_LONGEST_MS, here and in the numbers. A flow that never ends took at least until the end."""
+    """Read numbers: flows, mice, elephants, smallest_group (mice of the rarest size group), unfinished; of mice, with
+    what their software takes beyond TCP's (extra_ms), mean_ms, median_ms, p99_ms, p999_ms; normalised_mean (FCT over
+    that of an idle network, of flows whose SYN was not lost), p99 by size group (GROUPS); elephant_mbps (median),
+    timeouts, dropped_packets. Tables: elephants (share, mbps) and mice, the times of `times`; in the fat-tree those
+    below FAT_TREE_LONGEST_MS, here and in the numbers. A flow that never ends took at least until the end."""
     flows = found.flows
     mice, elephants = flows[flows["size_bytes"] <= MOUSE_BYTES], flows[flows["size_bytes"] > ELEPHANT_BYTES]
     alone_ms = mice["completion_ms"].fillna((found.experiment.duration_s - mice["start_s"]) * 1e3).to_numpy()
@@ -119,13 +119,13 @@ def read(found: Measurements, setting: Setting) -> Reading:
 
 
 def _packed(values: np.ndarray) -> str:
-    """As a text: a million numbers with labels of their own would make tables of 100 MB."""
+    """Encode values as a text. A million numbers with labels of their own would make tables of 100 MB."""
     return base64.b64encode(values.astype("<f8").tobytes()).decode()
 
 
 def times(runs: Mapping[int, pd.DataFrame], load: float, left_out: int | None = None) -> np.ndarray:
-    """Completion times (ms) of the mice of all repetitions together, or of all but one; runs : repetition -> the rows
-    of the table mice_times of a case (load, took_ms)."""
+    """Return the completion times (ms) of the mice of all repetitions together, or of all but one; runs : repetition ->
+    the rows of the table mice_times of a case (load, took_ms)."""
     texts = [
         text
         for repetition, rows in runs.items()
@@ -136,7 +136,7 @@ def times(runs: Mapping[int, pd.DataFrame], load: float, left_out: int | None = 
 
 
 def pooled(runs: Mapping[int, pd.DataFrame], which: str, load: float, left_out: int | None = None) -> float:
-    """A statistic ("mean", or of PERCENTILES) of `times`, in ms."""
+    """Compute a statistic ("mean", or of PERCENTILES) of `times`, in ms."""
     took_ms = times(runs, load, left_out)
     return float(took_ms.mean() if which == "mean" else np.quantile(took_ms, PERCENTILES[which]))
 
@@ -144,8 +144,8 @@ def pooled(runs: Mapping[int, pd.DataFrame], which: str, load: float, left_out: 
 def reduction(
     which: str, *loads: float, idle_ms: float = 0.0
 ) -> Callable[[Mapping[int, pd.DataFrame], Mapping[int, pd.DataFrame]], np.ndarray]:
-    """By how much less one case has than the other, TCP (%), of the mice of all repetitions together, mean of `loads`;
-    a value a repetition, as `jackknife` has them.
+    """Make the function that computes by how much less one case has than the other, TCP (%), of the mice of all
+    repetitions together, mean of `loads`; a value for each repetition, as `jackknife` has them.
 
     idle_ms : what any scheme takes besides, such as software.
     """
@@ -158,7 +158,7 @@ def reduction(
 
 
 def idle_ms(setting: Setting) -> tuple[np.ndarray, np.ndarray]:
-    """(sizes in bytes, FCT in ms) of single flows between the farthest hosts of an idle network."""
+    """Return (sizes in bytes, FCT in ms) of single flows between the farthest hosts of an idle network."""
     return _idle_ms(setting.fat_tree() if setting.network == "fat-tree" else setting.leaf_spine(), setting.tcp)
 
 
@@ -177,7 +177,7 @@ def _idle_ms(topology: Topology, tcp: Tcp) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_probes(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
-    """Fig. 3. slow_share, and a table: probes (completion_ms, is_slow: SLOW_MS later than in an idle network)."""
+    """Read Fig. 3: slow_share, and a table: probes (completion_ms, is_slow: SLOW_MS later than in an idle network)."""
     if tier == VIRTUAL:
         found = run_experiment(probing(setting, seed, together=True), tier)
     else:
@@ -190,7 +190,7 @@ def read_probes(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
 
 @lru_cache
 def _seed_of_collision(topology: Topology, tcp: Tcp, seed: int) -> int:
-    """A seed with which both long flows take one spine, as the authors made sure."""
+    """Find a seed with which both long flows take one spine, as the authors made sure."""
     for candidate in range(seed, seed + 100):
         long = [Flow(f"h{i + 1}", f"h{i + 7}", duration_s=0.02) for i in (0, 1)]
         found = simulate(Experiment(topology, tuple(long), 0.02, candidate, tcp=tcp))
@@ -201,7 +201,7 @@ def _seed_of_collision(topology: Topology, tcp: Tcp, seed: int) -> int:
 
 
 def read_round_trips(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
-    """Figs 1 and 2: instead of sending pings, adds up at an instant what waits at the ports there and back.
+    """Read Figs 1 and 2. Instead of sending pings, it adds up at an instant what waits at the ports there and back.
 
     Correlation coefficients of pairs of paths, means: apart (no common link), together. Tables: round_trips (path,
     time_s, round_trip_ms), correlations (pair, shares_links, correlation).
@@ -228,12 +228,12 @@ def read_round_trips(setting: Setting, seed: int, tier: str = SIMULATED) -> Read
 
 
 def read_loopback(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
-    """Fig. 16, as `measure_overhead` has it, in a table: overhead. Each seed begins with another scheme."""
+    """Read Fig. 16, as `measure_overhead` has it, in a table: overhead. Each seed begins with another scheme."""
     return Reading(tables={"overhead": measure_overhead(int(setting.amount), seed)})
 
 
 def measure_overhead(flows: int, begin: int = 0, size_bytes: int = 1000) -> pd.DataFrame:
-    """Real flows of 1 KB over the loopback, one after the other, with plain asyncio and with our RepNet.
+    """Measure real flows of 1 KB over the loopback, one after the other, with plain asyncio and with our RepNet.
 
     From opening until the server holds the last byte; client and server share one process and one event loop, in a
     thread of its own. begin : which scheme comes first. Returns scheme (SCHEMES, and AGAIN for the control), mean_ms,
@@ -278,7 +278,7 @@ async def _loopback(name: str, flows: int, size_bytes: int) -> list[float]:
 
 
 def read_sort(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
-    """Bucket sort by all twelve hosts: its traffic in the simulator, on kernels the application itself. Table: jobs
+    """Run bucket sort by all twelve hosts: its traffic in the simulator, on kernels the application itself. Table: jobs
     (start_s, took_ms)."""
     rounds = max(1, int(setting.amount * setting.more_jobs))
     if tier == SIMULATED:

@@ -37,7 +37,7 @@ MICE_PER_S_PER_MBPS = 1.5  # many more than the load has, or a run had too few; 
 
 @dataclass(frozen=True)
 class Size:
-    """How much runs of a profile have.
+    """The amount of work in runs of a profile.
 
     amounts : by network, flows of all sizes; of incast, bursts; of the probes of Fig. 3 handshakes, and a quarter as
     many flows of 100 KB; of the loopback, flows a scheme; of bucket sort, jobs a master; of the others, seconds.
@@ -159,40 +159,41 @@ class Setting:
 
     @property
     def sizes(self) -> FlowSizeDistribution:
-        """Of all flows, in bytes."""
+        """The sizes of all flows, in bytes."""
         return load_flow_sizes(self.workload).in_bytes()
 
     @property
     def queue(self) -> DropTail | SharedBuffer:
-        """Of every port of the testbed's switches."""
+        """The queue of every port of the testbed's switches."""
         if self.buffer_packets:
             return DropTail(packets=self.buffer_packets)
         return SharedBuffer(bytes=self.buffer_kb * 1000, alpha=self.buffer_alpha)
 
     @property
     def extra_ms(self) -> float:
-        """What a mouse's software takes beyond TCP's: nothing in the authors' fat-tree, which was another program."""
+        """The time that a mouse's software takes beyond TCP's; none in the authors' fat-tree, which was another
+        program."""
         extras = {"repflow": self.repflow_extra_ms, "repsyn": self.repsyn_extra_ms}
         return 0.0 if self.network == "fat-tree" else extras.get(self.scheme, 0.0)
 
     @property
     def amount(self) -> float:
-        """How much a run has, as `Size` says."""
+        """The amount of work in a run, as `Size` defines it."""
         fewer = self.network == "1:1" and self.load not in CLAIMED_LOADS
         return SIZES[self.size].fewer_flows if fewer else SIZES[self.size].amounts[self.network]
 
     @property
     def is_run(self) -> bool:
-        """Whether its size has this load."""
+        """True where its size has this load."""
         return self.load in SIZES[self.size].loads.get(self.network, (self.load,))
 
     def leaf_spine(self, oversubscription: int = 1) -> Topology:
-        """Two racks of three hosts (1:1) or six (2:1) behind three spines."""
+        """Build two racks of three hosts (1:1) or six (2:1) behind three spines."""
         link = Link(self.rate_mbps, self.link_delay_ms, self.queue)
         return leaf_spine(2, SPINES, SPINES * oversubscription, link, link)
 
     def fat_tree(self) -> Topology:
-        """Six pods, 54 hosts, nine paths between pods."""
+        """Build six pods with 54 hosts, and nine paths between pods."""
         queue = DropTail(packets=self.fat_tree_buffer_packets)
         return fat_tree(FAT_TREE_PODS, Link(self.fat_tree_rate_mbps, self.link_delay_ms, queue))
 
@@ -233,8 +234,8 @@ SORTED = SCALED | {
 
 
 def experiment(setting: Setting, seed: int, flows: int | None = None) -> Experiment:
-    """What any tier runs in one of FLOW_NETWORKS; equal but for the scheme's own connections where only the scheme
-    differs.
+    """Make the experiment that every tier runs in one of FLOW_NETWORKS. Where only the scheme differs, it is equal but
+    for the scheme's own connections.
 
     flows : all of them, with "incast" bursts; by default as many as the setting's size has. Raises NetreproError for
     an unknown network or scheme.
@@ -265,7 +266,7 @@ def experiment(setting: Setting, seed: int, flows: int | None = None) -> Experim
 
 
 def _how(setting: Setting) -> dict[str, Any]:
-    """The scheme's own fields of Flow and PoissonFlows."""
+    """Return the scheme's own fields of Flow and PoissonFlows."""
     if setting.scheme == "mptcp":
         return {"subflows": setting.subflows, "congestion_control": "lia"}
     return {
@@ -282,7 +283,8 @@ def _directions(topology: Topology) -> tuple[tuple[tuple[str, ...], tuple[str, .
 
 
 def _incast(setting: Setting, bursts: int, seed: int) -> Experiment:
-    """Section 5.2.4: with every mouse, ten more of the same size go to the same host, from the other hosts."""
+    """Make the experiment of section 5.2.4: with every mouse, ten more of the same size go to the same host, from the
+    other hosts."""
     plain, share = replace(setting, network="2:1", scheme="tcp"), setting.sizes.share_of_flows_below(MOUSE_BYTES)
     base, how = experiment(plain, seed, max(2, round(bursts / share))), _how(setting)
     traffic = []
@@ -296,7 +298,8 @@ def _incast(setting: Setting, bursts: int, seed: int) -> Experiment:
 
 
 def _with_more_mice(setting: Setting, seed: int) -> Experiment:
-    """The leaf-spine with elephants at the setting's load, more mice beside them, for as long as its size says."""
+    """Make the experiment on the leaf-spine with elephants at the setting's load, and more mice beside them, for as
+    long as its size says."""
     topology = setting.leaf_spine(2 if setting.network.endswith("2:1") else 1)
     sizes, seconds = setting.sizes, setting.amount
     copies = _how(setting) if setting.replicate_below_bytes > MOUSE_BYTES else {}
@@ -316,10 +319,12 @@ def _with_more_mice(setting: Setting, seed: int) -> Experiment:
 
 
 def probing(setting: Setting, seed: int, together: bool = False) -> Experiment:
-    """Fig. 3: two long flows on one of three paths, from h1 and h2 to h7 and h8 (of the six and six hosts); h3 probes
-    h9 by one byte (the handshake) or by flows of 100 KB. All schemes of a seed meet the same long flows.
+    """Make the experiment of Fig. 3: two long flows on one of three paths, from h1 and h2 to h7 and h8 (of the six and
+    six hosts); h3 probes h9 by one byte (the handshake) or by flows of 100 KB. All schemes of a seed meet the same long
+    flows.
 
-    together : the long flows are led over one spine, whatever the hashes say."""
+    together : the long flows are led over one spine, whatever the hashes say.
+    """
     is_small = setting.size_bytes < 1000
     probes = int(setting.amount) // (1 if is_small else 4)
     spacing_s = 0.5e-3 if is_small else 10e-3  # one after the other, as the authors'
@@ -333,8 +338,8 @@ def probing(setting: Setting, seed: int, together: bool = False) -> Experiment:
 
 
 def paths_of_fat_tree() -> dict[str, list[tuple[str, str]]]:
-    """Ports of switches on paths from pod 1 to pod 2 and back: "1", "2", "3" without a common link; "1 again", "1 once
-    more", of other hosts over the switches of path 1."""
+    """Return ports of switches on paths from pod 1 to pod 2 and back: "1", "2", "3" without a common link; "1 again",
+    "1 once more", of other hosts over the switches of path 1."""
     half, edges, paths = FAT_TREE_PODS // 2, FAT_TREE_PODS * FAT_TREE_PODS // 2, {}
     for name, path, host in (("1", 0, 0), ("2", 1, 1), ("3", 2, 2), ("1 again", 0, 1), ("1 once more", 0, 2)):
         near, core, far = edges + path + 1, 2 * edges + path * half + 1, edges + half + path + 1
@@ -344,7 +349,8 @@ def paths_of_fat_tree() -> dict[str, list[tuple[str, str]]]:
 
 
 def watching(setting: Setting, seed: int) -> Experiment:
-    """Figs 1 and 2: the fat-tree at load .3; what waits at the ports of `paths_of_fat_tree`, ten times a second."""
+    """Make the experiment of Figs 1 and 2: the fat-tree at load .3, and ten times a second what waits at the ports of
+    `paths_of_fat_tree`."""
     sizes, topology, seconds = setting.sizes, setting.fat_tree(), setting.amount
     per_s = flows_per_s_at_load(sizes, PATHS_LOAD, len(topology.hosts) * setting.fat_tree_rate_mbps)
     ports = tuple(sorted({port for path in paths_of_fat_tree().values() for port in path}))

@@ -49,12 +49,13 @@ class Sort:
 
     @property
     def slaves(self) -> int:
-        """Of each master."""
+        """The number of slaves of each master."""
         return len(self.topology.hosts) - 1
 
 
 def emulate_sort(sort: Sort, seconds: float, seed: int, tier: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """(jobs, fidelity) of the application on real kernels, masters sorting array after array for `seconds`.
+    """Run the application on real kernels, where masters sort array after array for `seconds`. Returns (jobs,
+    fidelity).
 
     jobs : a row each, start_s, took_ms. The fidelity has the tier's checks of the links between switches, and that
     every array came out sorted. Raises NetreproError as emulate does, and when a host's program fails.
@@ -75,8 +76,9 @@ def emulate_sort(sort: Sort, seconds: float, seed: int, tier: str) -> tuple[pd.D
 
 
 def sort_in_virtual_time(sort: Sort, rounds: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """(jobs, fidelity) of the application itself on a kernel in virtual time: `rounds` times a job of every master, as
-    simulate_sort has them, but over one network. The same seed gives the same jobs. Programs' own time is nothing.
+    """Run the application itself on a kernel in virtual time: `rounds` times a job of every master, as simulate_sort
+    has them, but over one network. The same seed gives the same jobs. Programs' own time is nothing. Returns (jobs,
+    fidelity).
 
     With `same_path` all connections of two hosts share their path, as no other fields than addresses are hashed.
     Raises NetreproError without the kernel, and when a host's program fails.
@@ -105,7 +107,7 @@ def sort_in_virtual_time(sort: Sort, rounds: int, seed: int) -> tuple[pd.DataFra
 
 
 def _read(outcomes: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """(jobs, whether they came out sorted) of what the hosts' programs said."""
+    """Read what the hosts' programs said: (jobs, whether they came out sorted)."""
     jobs = [job for each in outcomes.values() for job in each]
     table = pd.DataFrame(jobs, columns=["start_s", "took_s", "is_sorted"])
     share = float(table["is_sorted"].mean())
@@ -131,7 +133,8 @@ def _orders(sort: Sort, seconds: float, rounds: int, seed: int, net: Network, ho
 
 
 def simulate_sort(sort: Sort, rounds: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """(jobs, fidelity) of the application's traffic in virtual time: `rounds` times a job of every master.
+    """Simulate the application's traffic in virtual time: `rounds` times a job of every master. Returns (jobs,
+    fidelity).
 
     A replicated flow takes a master's numbers to each slave, and a plain flow the sorted ones back, as soon as they are
     there. When that is, a run has to tell: flows are added until no answer starts otherwise than in the run before.
@@ -165,7 +168,7 @@ def _simulate_round(sort: Sort, place: list[int]) -> tuple[pd.DataFrame, pd.Data
 
 
 def _traffic(sort: Sort, random: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """(jobs: start_s; a row a job and slave: job, master, slave, size_bytes, start_s)."""
+    """Return (jobs: start_s; a row for each job and slave: job, master, slave, size_bytes, start_s)."""
     hosts = sort.topology.hosts
     starts_s = random.uniform(0, sort.starts_within_s, len(hosts))
     rows = []

@@ -51,7 +51,7 @@ Tables = Mapping[int, pd.DataFrame]  # repetition -> table of a case
 
 
 def _cases() -> dict[str, dict[str, Any]]:
-    """What the figures and the controls of the claims need."""
+    """Return the cases that the figures and the controls of the claims need."""
     one_path: dict[str, Any] = {"same_path": True}
     probes: dict[str, Any] = {"size_bytes": each(1, MOUSE_BYTES)}
     large: dict[str, Any] = {"buffer_kb": lambda setting: 16 * setting.buffer_kb}  # so that hardly a packet is lost
@@ -101,7 +101,7 @@ CASES = _cases()
 
 
 def of_network(*networks: str) -> list[str]:
-    """The names of all cases of these networks."""
+    """Return the names of all cases of these networks."""
     return [name for name, changes in CASES.items() if changes["network"] in networks]
 
 
@@ -109,24 +109,25 @@ def of_network(*networks: str) -> list[str]:
 
 
 def _gains(case: str, which: str, *loads: float, **how: Any) -> Evidence:
-    """Reduction against TCP; the control: both connections on one path. On real kernels that changes TCP's path too."""
+    """Make the evidence on the reduction against TCP. The control: both connections on one path. On real kernels that
+    changes TCP's path too."""
     tcp = f"{case.split()[0]} tcp"
     broken = f"{case}, same path", f"{tcp}, same path" if case.startswith("scaled") else tcp
     return Evidence("mice_times", (case, tcp), broken, reduction(which, *loads, **how), pooled=True)
 
 
 def _little(name: str, which: str, network: str = "1:1") -> Evidence:
-    """Reduction at load .2 with the software's time."""
+    """Make the evidence on the reduction at load .2 with the software's time."""
     return replace(_gains(f"{network} {name}", which, 0.2, idle_ms=SOFTWARE_MS), control=None)
 
 
 def _slow(case: str, broken: str) -> Evidence:
-    """Share of slow flows of 100 KB, over all repetitions."""
+    """Make the evidence on the share of slow flows of 100 KB, over all repetitions."""
     return Evidence("probes", case, broken, lambda table: table["is_slow"][table["size_bytes"] == MOUSE_BYTES], True)
 
 
 def _longer(name: str) -> Evidence:
-    """Order of medians at load .1; the control: without the software's extra time."""
+    """Make the evidence on the order of medians at load .1. The control: without the software's extra time."""
 
     def order(tcp: pd.DataFrame, ours: pd.DataFrame, with_extra: bool = True) -> list[str]:
         median_ms, extra_ms = ours.loc[0.1]
@@ -137,26 +138,29 @@ def _longer(name: str) -> Evidence:
 
 
 def _ahead(which: str, network: str = "1:1") -> Evidence:
-    """Order of RepFlow and RepSYN at load .5; the control: memories so large that hardly a packet is lost."""
+    """Make the evidence on the order of RepFlow and RepSYN at load .5. The control: memories so large that hardly a
+    packet is lost."""
     both, order = [f"{network} {name}" for name in REPLICATED], least_first(*REPLICATED)
     large = tuple(f"{case}, large memory" for case in both)
     return Evidence(f"{which}_ms", tuple(both), large, lambda *readings: order(*(each[0.5] for each in readings)))
 
 
 def _more_when_oversubscribed(*by_case: pd.Series) -> list[str]:
-    """Of RepFlow, RepSYN and TCP with 2:1, then with 1:1."""
+    """Order "2:1" and "1:1" by the mean gain over TCP, greatest first. by_case : RepFlow, RepSYN and TCP with 2:1, then
+    with 1:1."""
     gains = [np.mean([(1 - ours[0.5] / tcp[0.5]) * 100 for ours in both]) for *both, tcp in (by_case[:3], by_case[3:])]
     return greatest_first("2:1", "1:1")(*gains)
 
 
 def _oversubscribed(twice: str = "2:1", once: str = "1:1") -> Evidence:
-    """Where RepFlow and RepSYN gain more: with an oversubscription of two, or with none."""
+    """Make the evidence on where RepFlow and RepSYN gain more: with an oversubscription of two, or with none."""
     cases = tuple(f"{network} {name}" for network in (twice, once) for name in (*REPLICATED, "tcp"))
     return Evidence("p99_ms", cases, how=_more_when_oversubscribed)
 
 
 def _elephants(network: str = "1:1") -> Evidence:
-    """Median throughput over TCP's, at the load where that is lower; the control: flows of every size sent twice."""
+    """Make the evidence on the median throughput over TCP's, at the load where that is lower. The control: flows of
+    every size sent twice."""
     repflow, tcp = f"{network} repflow", f"{network} tcp"
     return Evidence(
         "elephant_mbps",
@@ -176,13 +180,13 @@ def _incast_longer(repflow: Tables, tcp: Tables) -> np.ndarray:
 
 
 def _least_increase(mptcp: Tables, tcp: Tables) -> np.ndarray:
-    """By how much longer MPTCP's 99.9th percentile is than TCP's (%), at the load where that is least."""
+    """Compute by how much longer MPTCP's 99.9th percentile is than TCP's (%), at the load where that is least."""
     increases = [-reduction("p999", load)(mptcp, tcp) for load in sorted(set(tcp[0]["load"]))]
     return min(increases, key=lambda values: float(values.mean()))
 
 
 def _slower(name: str) -> Evidence:
-    """Milliseconds more than plain streams; the control: plain streams once more."""
+    """Make the evidence on the milliseconds more than plain streams. The control: plain streams once more."""
 
     def times(measured: str) -> Evidence:
         def how(table: pd.DataFrame) -> float:
@@ -195,7 +199,8 @@ def _slower(name: str) -> Evidence:
 
 
 def _sorts(case: str, which: str, broken_tcp: str) -> Evidence:
-    """Of a job's time the median's ratio to TCP's, or a percentile's reduction; with the control of one path."""
+    """Make the evidence on a job's time: the median's ratio to TCP's, or the reduction of a percentile with the control
+    of one path."""
     pair, share = (case, f"{case.rsplit(' ', 1)[0]} tcp"), PERCENTILES[which]
     if which == "median":
         return Evidence("jobs", pair, how=lambda ours, tcp: ours["took_ms"].median() / tcp["took_ms"].median())
@@ -207,7 +212,7 @@ def _sorts(case: str, which: str, broken_tcp: str) -> Evidence:
 
 
 def _undisturbed(*cases: Tables) -> list[pd.Series]:
-    """Which jobs take little longer than most."""
+    """Mark the jobs that take at most MOST_JOB_RATIO times the 5th percentile of all jobs."""
     took_ms = pd.concat([jobs for case in cases for jobs in case.values()])["took_ms"]
     return [took_ms <= MOST_JOB_RATIO * took_ms.quantile(0.05)]
 
@@ -338,7 +343,8 @@ NOT_VIRTUALLY = {
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Real kernels carry the scaled testbed only; the simulator has the application's traffic, not itself."""
+    """Say why a tier cannot run a setting, or "". Real kernels carry the scaled testbed only; the simulator has the
+    application's traffic, not itself."""
     if tier == SIMULATED:
         if setting.network == "kernel sort":
             return "the application needs real kernels; its traffic is simulated"
@@ -351,8 +357,8 @@ def cannot(setting: Setting, tier: str) -> str:
 
 
 def summary(runs: Runs, network: str = "1:1") -> pd.DataFrame:
-    """A row a case and load: mean, median, p99 and p99.9 of the mice of all repetitions together (ms), and means over
-    repetitions."""
+    """Return a row for each case and load: mean, median, p99 and p99.9 of the mice of all repetitions together (ms),
+    and means over repetitions."""
     columns = ["elephant_mbps", "timeouts", "dropped_packets", "mice"]
     table = runs.summary(SIMULATED).loc[of_network(network), columns].droplevel("size_bytes")
     for place, which in enumerate(("mean", *PERCENTILES)):
@@ -362,7 +368,7 @@ def summary(runs: Runs, network: str = "1:1") -> pd.DataFrame:
 
 
 def answer(runs: Runs) -> str:
-    """The paper's question answered in one sentence, by the highest percentile that this run's flows can tell."""
+    """Answer the paper's question in one sentence, by the highest percentile that this run's flows can tell."""
     shares = runs.summary(SIMULATED)["slow_share"].dropna().xs(1, level="size_bytes")
     which = "p99" if "repflow-p999" in runs.study.scale(runs.profile).unjudged else "p999"
 
