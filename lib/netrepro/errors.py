@@ -21,7 +21,7 @@ class NetreproError(Exception):
 
 
 def nearest(given: str, valid: Iterable[str]) -> str:
-    """A hint that names the valid word nearest to `given`, or lists them all when none is near.
+    """Return a hint that names the valid word nearest to `given`, or lists all words when none is near.
 
     >>> nearest("dctpc", ["dctcp", "red"])
     "did you mean 'dctcp'?"

@@ -22,7 +22,7 @@ EXTRA_OF = {
 
 
 def what_is_missing(error: ModuleNotFoundError) -> NetreproError | None:
-    """The error that names the extra to install; None where the module belongs to none."""
+    """Return the error that names the extra to install; None where the module belongs to none."""
     package = (error.name or "").partition(".")[0]
     extra = EXTRA_OF.get(package)
     if extra is None:

@@ -11,7 +11,7 @@ INSTALLED_DATA = Path(__file__).parent / "data"  # in a package that is installe
 
 
 def workbench_root() -> Path:
-    """The folder that holds notebooks/, data/ and figures/.
+    """Find the folder that holds notebooks/, data/ and figures/.
 
     NETREPRO_ROOT if set, else the nearest such folder at or above the working directory, else the checkout
     that an editable installation points into. Raises NetreproError when there is none.
@@ -28,12 +28,12 @@ def workbench_root() -> Path:
 
 
 def notebooks_dir() -> Path:
-    """Source notebooks, NN_<slug>.ipynb, without outputs."""
+    """Return the folder of the source notebooks, NN_<slug>.ipynb, without outputs."""
     return workbench_root() / "notebooks"
 
 
 def all_data() -> Path:
-    """The folders of data_dir: the workbench's, or, outside of one, those that came with the installed package."""
+    """Return the folder data/: the workbench's or, outside of one, that of the installed package."""
     try:
         return workbench_root() / "data"
     except NetreproError:
@@ -43,17 +43,17 @@ def all_data() -> Path:
 
 
 def data_dir(slug: str) -> Path:
-    """A paper's claims.yaml, small inputs and SOURCES.md."""
+    """Return the folder with a paper's claims.yaml, small inputs and SOURCES.md."""
     return all_data() / slug
 
 
 def figures_dir(slug: str) -> Path:
-    """A paper's published figures and results.json."""
+    """Return the folder with a paper's published figures and results.json."""
     return workbench_root() / "figures" / slug
 
 
 def runs_dir() -> Path:
-    """Executed notebooks, logs, manifests; git-ignored."""
+    """Return the folder of executed notebooks, logs, manifests; git-ignored."""
     return workbench_root() / "runs"
 
 

@@ -52,20 +52,20 @@ class _Runner:
         self._seen, self._seen_s = "", time.monotonic()
 
     def receive(self) -> tuple[Any, BaseException | None]:
-        """The next result, or the error that ended the task. Raises EOFError where nothing comes any more."""
+        """Return the next result, or the error that ended the task. Raises EOFError where nothing comes any more."""
         message: tuple[Any, BaseException | None] = self.receiver.recv()
         self._received += 1
         return message
 
     def is_stuck(self) -> bool:
-        """Whether it has slept, without a moment's work, since SILENCE_S ago."""
+        """Tell whether the process has slept for SILENCE_S seconds without any work."""
         now, state = time.monotonic(), _state(self.process.pid)
         if state != self._seen or not state.startswith("S"):
             self._seen, self._seen_s = state, now
         return now - self._seen_s > SILENCE_S
 
     def is_lost(self) -> bool:
-        """Whether it is stuck once more after MOST_STARTS starts. One that is stuck starts again, where it was."""
+        """Start a stuck process again; tell whether it is stuck and has already had MOST_STARTS starts."""
         if not self.is_stuck():
             return False
         self.end()
@@ -75,7 +75,7 @@ class _Runner:
         return True
 
     def was_killed(self) -> bool:
-        """Of a task of which nothing comes any more: whether it was ended from outside."""
+        """Tell whether a task that sends nothing any more was ended from outside."""
         self.process.join()
         self.receiver.close()
         return self.process.exitcode != 0
@@ -87,7 +87,7 @@ class _Runner:
 
 
 def _state(pid: int | None) -> str:
-    """State and processor time of a process (proc_pid_stat(5)); empty where they cannot be read."""
+    """Read the state and processor time of a process (proc_pid_stat(5)); empty where they cannot be read."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -110,7 +110,7 @@ class Race(Generic[Result]):
         self._is_cancelled = False
 
     def run(self, timeout_s: float | None = None) -> Result | None:
-        """The first answer; without one, the last result set aside, or None (time-out, cancel).
+        """Return the first answer; without one, the last result set aside, or None (time-out, cancel).
 
         A task that sleeps is started again, MOST_STARTS times in all. Ctrl-C ends all at once. Raises what a task
         raised, where no other had a result.
@@ -161,7 +161,7 @@ def _once(task: Callable[[], Result]) -> Iterator[Result]:
 def as_they_come(
     tasks: Iterable[Callable[[], Iterable[Result]]], at_once: int | None = None
 ) -> Generator[tuple[int, Result], None, None]:
-    """(a task's number, what it gives) as it comes; a forked process for each task, so many `at_once`.
+    """Yield (a task's number, its result) as they come; a forked process for each task, so many `at_once`.
 
     Tasks start in their order; they compute and do not wait, and what they give travels pickled. Ctrl-C, an error and
     closing this iterator end all processes at once, whatever solver they are in. at_once : None for one a processor.
@@ -206,10 +206,10 @@ def in_processes(
     at_a_time: int = 1,
     cost: Callable[..., float] | None = None,
 ) -> list[Result]:
-    """What `function` says of each of `work` (its arguments), in their order; see `as_they_come`.
+    """Call `function` with each element of `work` (its arguments) and return the results in that order.
 
-    at_a_time : so many for each process; a fork of a large process takes a tenth of a second. cost : of an element of
-    `work`, as of dearest_first.
+    The calls run in other processes, see `as_they_come`. at_a_time : elements for each process; a fork of a large
+    process takes a tenth of a second. cost : the cost of an element of `work`, as `dearest_first` takes it.
     """
     order = dearest_first(work, cost)
     parts = [order[first : first + at_a_time] for first in range(0, len(work), at_a_time)]
@@ -220,7 +220,8 @@ def in_processes(
 
 
 def dearest_first(work: Sequence[tuple], cost: Callable[..., float] | None) -> list[int]:
-    """Places in `work`, of what costs most first, so that no processor waits long for the last; None: as they are."""
+    """Order the places in `work`, the most costly first, so that no processor waits long for the last; None: as they
+    are."""
     return sorted(range(len(work)), key=lambda place: -cost(*work[place]) if cost else 0)
 
 

@@ -30,7 +30,7 @@ CURVES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#D5
 
 @dataclass(frozen=True)
 class Scheme:
-    """What a scheme is called in legends, and its colour and marker in every plot."""
+    """The label of a scheme in legends, and its colour and marker in every plot."""
 
     label: str
     colour: str
@@ -89,7 +89,7 @@ SCHEMES = {
 
 
 def scheme(name: str) -> Scheme:
-    """The look of a scheme. Raises NetreproError for an unknown name."""
+    """Return the look of a scheme. Raises NetreproError for an unknown name."""
     if name not in SCHEMES:
         raise NetreproError(f"no colour for scheme {name!r}", nearest(name, SCHEMES))
     return SCHEMES[name]
@@ -136,7 +136,7 @@ def use_logarithm(axis: Axes, which: str) -> None:
 def new_figure(
     title: str, x_label: str, y_label: str, *, columns: int = 1, log_x: bool = False, log_y: bool = False
 ) -> tuple[Figure, Any]:
-    """An empty figure with labelled axes (labels name their units).
+    """Make an empty figure with labelled axes (labels name their units).
 
     Returns (figure, axes), axes being an array where there are several columns. pyplot is made to forget the
     figure, so that a notebook shows it once, where it is the value of a cell.
@@ -188,8 +188,11 @@ def save_figure(
 
 
 def is_empty(figure: Figure) -> bool:
-    """Whether no panel shows anything of ours: no point, line, bar, area, picture or table but published ones (grey)
-    and lines across a panel, and no text but that nothing was measured. A figure without panels is not empty."""
+    """Tell whether no panel of a figure shows anything of ours.
+
+    That is no point, line, bar, area, picture or table but published ones (grey) and lines across a panel, and no text
+    but that nothing was measured. A figure without panels is not empty.
+    """
     texts = [text for axis in figure.axes for text in axis.texts]
     says_so = any(text.get_gid() == NOT_MEASURED for text in texts)
     return bool(figure.axes) and (says_so or not texts) and not any(_shows_ours(axis) for axis in figure.axes)
@@ -209,5 +212,5 @@ def _shows_ours(axis: Axes) -> bool:
 
 
 def draw_published(axis: Axes, x, y, label: str = "published") -> None:
-    """Published points, in grey, behind ours."""
+    """Draw published points, in grey, behind ours."""
     axis.plot(x, y, linestyle="none", marker="D", color=PUBLISHED_GREY, zorder=1, label=label)

@@ -63,6 +63,8 @@ ALLOWED = {
     "traffic/neural.py": ("threading",),
     "verification/backends.py": ("threading", "time"),
 }
+# A docstring that begins so is half a sentence: a function's begins with a verb, a property's or class's with a noun.
+HALF_A_SENTENCE = re.compile(r"(Of|What|That|Those|As|When|Who|Whose|Which|Whether|How)\b")
 NOT_IN_PURE_MODELS = {"socket", "asyncio", "subprocess", "threading", "multiprocessing", "time", "requests"}
 
 
@@ -71,7 +73,7 @@ def modules() -> list[Path]:
 
 
 def part(path: Path) -> str:
-    """What a module belongs to: 'claims' for claims/models.py, 'errors' for errors.py."""
+    """Name the part that a module belongs to: 'claims' for claims/models.py, 'errors' for errors.py."""
     first = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     return "netrepro" if first == "__init__" else first
 
@@ -147,12 +149,22 @@ def global_randomness(source: str) -> list[str]:
     return wrong
 
 
+def puzzling_docstrings(source: str) -> list[str]:
+    """List the docstrings of functions, properties and classes that begin with half a sentence."""
+    documented = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return [
+        f"line {node.lineno}: {node.name}: {begins.group()} …"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, documented) and (begins := HALF_A_SENTENCE.match(ast.get_docstring(node) or ""))
+    ]
+
+
 def offenders(check, paths: list[Path]) -> list[str]:
     return [f"{path.relative_to(ROOT)} {found}" for path in paths for found in check(path.read_text(encoding="utf-8"))]
 
 
 def tracked_files() -> list[Path]:
-    """What the repository holds; skips where this is no clone."""
+    """List the files of the repository; skip the test where this is no clone."""
     try:
         listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -333,6 +345,10 @@ def test_the_library_uses_no_global_or_unseeded_randomness():
     assert offenders(global_randomness, modules()) == []
 
 
+def test_docstrings_begin_with_a_verb_or_a_noun():
+    assert offenders(puzzling_docstrings, modules()) == []
+
+
 @pytest.mark.parametrize(
     ("check", "source", "is_wrong"),
     [
@@ -353,6 +369,14 @@ def test_the_library_uses_no_global_or_unseeded_randomness():
         (global_randomness, "import random\nrandom.Random(seed)", False),
         (global_randomness, "import numpy as np\nnp.random.default_rng(seed)", False),
         (global_randomness, "def draw(random):\n    return random.normal(0, 1)", False),
+        (puzzling_docstrings, 'def exponent():\n    """Of n, by which the buffer falls."""', True),
+        (puzzling_docstrings, 'async def read():\n    """What has arrived."""', True),
+        (puzzling_docstrings, 'class Queue:\n    """How packets wait."""', True),
+        (puzzling_docstrings, 'class Queue:\n    @property\n    def full(self):\n        """Whether it is."""', True),
+        (puzzling_docstrings, 'def outer():\n    def inner():\n        """As outer."""', True),
+        (puzzling_docstrings, 'def exponent():\n    """Fit n. What is left is noise."""', False),
+        (puzzling_docstrings, 'class Asynchronous:\n    """Asynchronous calls."""', False),
+        (puzzling_docstrings, '"""What this module holds."""\nwhat = "Of n"', False),
     ],
 )
 def test_a_broken_habit_is_noticed(check, source, is_wrong):

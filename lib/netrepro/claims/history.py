@@ -32,8 +32,8 @@ class Commit(NamedTuple):
 
 
 def history() -> pd.DataFrame:
-    """A row a claim: what it says (`fixed`); the commits since which its acceptance stands, with the first code of the
-    paper, and with the first result of the claim (`measured`); and what git says.
+    """Return a row for each claim: what it says (`fixed`); the commits since which its acceptance stands, with the
+    first code of the paper, and with the first result of the claim (`measured`); and what git says.
 
     That is "before" (the acceptance came before any code that could measure), "before results" (after or with the code,
     and before results), "with results" (one commit), "after results", "not measured" or "not committed": only "before"
@@ -51,7 +51,7 @@ def history() -> pd.DataFrame:
 
 
 def _first_code(slug: str) -> Commit | None:
-    """The first commit of the paper's module, or of the package that it became."""
+    """Find the first commit of the paper's module, or of the package that it became."""
     places = (f"lib/netrepro/papers/{slug}.py", f"lib/netrepro/papers/{slug}/__init__.py")
     found = [_first(_versions(place, lambda _: {"": True})).get("") for place in places]
     return min((each for each in found if each), key=lambda commit: commit.date, default=None)
@@ -109,7 +109,7 @@ def _measured(text: str) -> Mapping[str, Any]:
 
 
 def _versions(path: str, read: Any) -> Iterator[tuple[Commit, Mapping[str, Any]]]:
-    """What `read` makes of every committed version of a file, oldest first; a version that it cannot read is none."""
+    """Yield each committed version of a file as `read` returns it, oldest first; skip versions that it cannot read."""
     listed = git("log", "--reverse", "--date=iso-strict-local", "--format=%H %ad", "--", path)
     for line in listed.splitlines():
         name, date = line.split(maxsplit=1)

@@ -49,7 +49,7 @@ class _Strict(BaseModel):
 
 
 class Accept(_Strict):
-    """How near to the published value counts as agreement: exactly one key.
+    """The distance to the published value that still counts as agreement: exactly one key.
 
     relative : published · (1 ± relative). factor : published / factor to published · factor.
     band : [low, high] in the claim's unit; either end may be infinite, not both.
@@ -69,7 +69,7 @@ class Accept(_Strict):
         return next(name for name in type(self).model_fields if getattr(self, name) is not None)
 
     def __str__(self) -> str:
-        """What is accepted, in words: '± 10 %', 'within a factor of 1.25', '3 to 5', …"""
+        """Put into words what is accepted: '± 10 %', 'within a factor of 1.25', '3 to 5', …"""
         if self.band:
             return f"{self.band[0]:g} to {self.band[1]:g}"
         words = {
@@ -206,14 +206,14 @@ class Claim(_Strict):
             raise ValueError("role: what is not comparable is no main claim")
 
     def may_be_judged_on(self, tier: str) -> bool:
-        """Whether evidence of a tier says something about it."""
+        """Tell whether evidence of a tier can judge this claim."""
         # What does not depend on a machine's speed is the same in virtual time, whoever's TCP it is.
         comparable = (*self.comparable_on, *(["virtual"] if "simulated" in self.comparable_on else []))
         return not self.comparable_on or tier in comparable
 
     @property
     def expected(self) -> Any:
-        """What is judged against: the paper's number, or the class report's."""
+        """The value that results are judged against: the paper's, or the class report's."""
         return self.published if self.source == "paper" else self.class_report
 
     def _shaped(self, key: str, value: Any) -> Any:
@@ -246,7 +246,7 @@ class Claim(_Strict):
                 raise ValueError(f"accept: {low:g} to {high:g} excludes the {words} {self.expected:g}")
 
     def accepted_band(self) -> tuple[float, float]:
-        """The accepted values (low, high) of an effect, absolute or proportion, in the claim's unit."""
+        """Return the accepted values (low, high) of an effect, absolute or proportion, in the claim's unit."""
         if self.accept.band:
             return self.accept.band
         if self.accept.relative:
@@ -276,7 +276,7 @@ class PaperClaims(_Strict):
         return self
 
     def claim(self, claim_id: str) -> Claim:
-        """The claim of that id. Raises NetreproError for an unknown one."""
+        """Return the claim of that id. Raises NetreproError for an unknown one."""
         for claim in self.claims:
             if claim.id == claim_id:
                 return claim
@@ -285,7 +285,7 @@ class PaperClaims(_Strict):
         )
 
     def table(self) -> pd.DataFrame:
-        """One row a claim, main claims first, for reading; orderings and curves are put in words."""
+        """Return one row for each claim, main claims first, for reading; orderings and curves are put in words."""
         return pd.DataFrame(
             [
                 {
@@ -308,12 +308,13 @@ class PaperClaims(_Strict):
         )
 
     def main_first(self) -> list[Claim]:
-        """The claims, main ones before details."""
+        """Return the claims, main ones before details."""
         return sorted(self.claims, key=lambda claim: claim.role != "main")
 
 
 def readable(value: Any) -> Any:
-    """A published value for a table cell: numbers stay, an ordering becomes 'a > b', a curve its extent."""
+    """Put a published value into words for a table cell: numbers stay, an ordering becomes 'a > b', a curve its
+    extent."""
     if not isinstance(value, list):
         return value
     if value and isinstance(value[0], str):
@@ -322,7 +323,7 @@ def readable(value: Any) -> Any:
 
 
 def claims_schema() -> str:
-    """The JSON schema of claims.yaml, for editors; claims.schema.json beside this file is it."""
+    """Return the JSON schema of claims.yaml, for editors; claims.schema.json beside this file holds it."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"} | PaperClaims.model_json_schema()
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
@@ -340,7 +341,7 @@ def load_claims(slug: str) -> PaperClaims:
 
 
 def all_papers(problems: dict[str, str] | None = None) -> list[PaperClaims]:
-    """Every data/*/claims.yaml, in the notebooks' order; papers without a notebook last.
+    """Load every data/*/claims.yaml, in the notebooks' order; papers without a notebook last.
 
     problems : takes, by its slug, what is wrong with one that cannot be read, instead of the NetreproError.
     """
@@ -413,7 +414,7 @@ def _validated(path: Path, content: Any) -> PaperClaims:
 
 
 def invalid_file(file: str, content: Any, error: ValidationError, top: type[BaseModel]) -> NetreproError:
-    """One line a mistake: file, claim, key, and the nearest valid word."""
+    """Make an error with one line for each mistake: file, claim, key, and the nearest valid word."""
     lines = []
     mistakes = error.errors(include_url=False)
     for mistake in mistakes:
@@ -438,7 +439,7 @@ def invalid_file(file: str, content: Any, error: ValidationError, top: type[Base
 
 
 def _model_at(top: type[BaseModel], place: tuple) -> type[BaseModel]:
-    """The model that reads what lies at a place, found by following its fields."""
+    """Find the model that reads what lies at a place, found by following its fields."""
     model = top
     for part in place:
         if part in model.model_fields:
@@ -453,7 +454,7 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 def _where(content: Any, place: tuple) -> list[str]:
-    """A place in words: ("claims", 0, "accept") is ["claim 'its-id'", "accept"]."""
+    """Put a place into words: ("claims", 0, "accept") is ["claim 'its-id'", "accept"]."""
     if len(place) < 2 or place[0] != "claims":
         return [str(part) for part in place]
     entry = content["claims"][place[1]]

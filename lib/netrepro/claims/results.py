@@ -51,11 +51,11 @@ class Run(BaseModel):
         return f"{self.profile}/{self.tier}"
 
     def measurement(self, claim_id: str) -> Measured | None:
-        """What was measured for a claim, if anything was."""
+        """Return the measurement of a claim, or None where there is none."""
         return next((each for each in self.measured if each.claim == claim_id), None)
 
     def repeats(self, other: Run) -> bool:
-        """Is this the other run again, by the same code of the paper, but for its date and commit?"""
+        """Tell whether this is the other run again, by the same code of the paper, but for its date and commit."""
         own = {name: getattr(self, name) for name in ("date", "commit", "library")}
         return self == other.model_copy(update=own)
 
@@ -84,13 +84,13 @@ class Results(BaseModel):
         return self
 
     def with_run(self, run: Run) -> Results:
-        """These results with the run of that profile and tier replaced; a mere repeat changes nothing."""
+        """Return these results with the run of that profile and tier replaced; a mere repeat changes nothing."""
         if run.key in self.runs and run.repeats(self.runs[run.key]):
             return self
         return Results(paper=self.paper, runs=dict(sorted((self.runs | {run.key: run}).items())))
 
     def text(self) -> str:
-        """As JSON, one line a measured claim so that a diff shows which of them changed."""
+        """Write the results as JSON. Each measured claim has one line, so a diff shows which claims changed."""
         content = self.model_dump(mode="json", exclude_defaults=True)
         lines: dict[str, str] = {}
         for key, run in content["runs"].items():
@@ -124,7 +124,7 @@ def write_results(results: Results, path: Path) -> bool:
 
 
 def published_results(slug: str) -> Results | None:
-    """figures/<slug>/results.json as it lies there; None before the first publication."""
+    """Load figures/<slug>/results.json as it lies there; None before the first publication."""
     path = figures_dir(slug) / "results.json"
     return read_results(path) if path.exists() else None
 
@@ -136,7 +136,7 @@ def publish_run(slug: str, run: Run) -> bool:
 
 
 def committed_results(slug: str) -> tuple[Results | None, str]:
-    """(figures/<slug>/results.json as the last commit has it, ""), or (None, why there is none)."""
+    """Return (figures/<slug>/results.json as the last commit has it, ""), or (None, why there is none)."""
     name = f"figures/{slug}/results.json"
     try:
         text = git("show", f"HEAD:./{name}")

@@ -39,7 +39,7 @@ def scorecard(
     results: Callable[[str], Results | None] | None = None,
     code: Callable[[str], str] | None = None,
 ) -> pd.DataFrame:
-    """One row a claim of every paper (slugs; default all), judged by today's claims.yaml.
+    """Return one row for each claim of every paper (slugs; default all), judged by today's claims.yaml.
 
     Main claims come first. Columns: paper, title, claim, role, says, where, kind, unit, published, class_report,
     source; for each tier ours_<tier> and verdict_<tier>; then fixed, blame, settles, settled as claims.yaml has them;
@@ -141,7 +141,7 @@ _Judged = tuple[Run | None, Judgement]
 
 
 def _declared(claim: Claim, key: str, judged: Iterable[_Judged]) -> _Judged:
-    """The evidence that claims.yaml names, or that it is missing."""
+    """Return the evidence that claims.yaml names, or say that it is missing."""
     for run, judgement in judged:
         if run and run.key == key:
             return run, judgement
@@ -150,7 +150,7 @@ def _declared(claim: Claim, key: str, judged: Iterable[_Judged]) -> _Judged:
 
 
 def _elsewhere(deciding: Run | None, decided: Judgement, judged: Iterable[_Judged]) -> str:
-    """The other runs' trusted verdicts that count and differ from the one that decides, worst last."""
+    """List the other runs' trusted verdicts that count and differ from the one that decides, worst last."""
     others = [
         (DECIDED.index(each.verdict), f"{run.profile} {run.tier} {each.verdict}")
         for run, each in judged
@@ -160,7 +160,10 @@ def _elsewhere(deciding: Run | None, decided: Judgement, judged: Iterable[_Judge
 
 
 def _deciding(judged: Iterable[_Judged]) -> _Judged:
-    """Of one tier: the first measured and trusted, else the first untrusted, else the first; runs come best first."""
+    """Choose the run that decides for one tier; runs come best first.
+
+    It is the first measured and trusted one, else the first untrusted one, else the first.
+    """
     judged = list(judged)
     for wanted in ((*DECIDED, UNDECIDED, NOT_JUDGED), (UNTRUSTED,), VERDICTS):
         for run, judgement in judged:
@@ -170,15 +173,18 @@ def _deciding(judged: Iterable[_Judged]) -> _Judged:
 
 
 def _best(by_tier: Iterable[_Judged]) -> _Judged:
-    """Of all tiers, best first: the first whose verdict is trusted and counts, else as `_deciding`."""
+    """Choose the run that decides for all tiers; tiers come best first.
+
+    It is the first whose verdict is trusted and counts, else the one that `_deciding` chooses.
+    """
     decided = [(run, judgement) for run, judgement in by_tier if run is not None]
     counted = [each for each in decided if each[1].counts and each[1].verdict in (*DECIDED, UNDECIDED)]
     return counted[0] if counted else _deciding(decided)
 
 
 def paper_summary(table: pd.DataFrame | None = None) -> pd.DataFrame:
-    """One row a paper of a scorecard: paper, title, level, coverage ("3 of 4 main claims" decide the level), claims, a
-    column a verdict, settled, not_counted.
+    """Return one row for each paper of a scorecard: paper, title, level, coverage ("3 of 4 main claims" decide the
+    level), claims, a column a verdict, settled, not_counted.
 
     The columns of verdicts number the claims that count, `disagrees` those that are open and `settled` those whose
     experiment has run; with not_counted they add up to claims.
@@ -198,7 +204,7 @@ COUNTS = (
 
 
 def counts_of(claims: pd.DataFrame) -> dict[str, int]:
-    """How many of some rows of a scorecard there are of each of COUNTS."""
+    """Count these rows of a scorecard under each name of COUNTS."""
     names = [
         look_of(row) if row["counts"] or row["verdict"] == NOT_JUDGED else "not_counted"
         for row in claims.to_dict("records")
@@ -207,8 +213,8 @@ def counts_of(claims: pd.DataFrame) -> dict[str, int]:
 
 
 def look_of(row: Mapping[str, Any], side: str = "") -> str:
-    """A row's verdict, or "settled" where it disagrees and the experiment that settles it has run; `side` is "mine_" or
-    "published_" of a row of `beside`."""
+    """Return a row's verdict, or "settled" where it disagrees and the experiment that settles it has run; `side` is
+    "mine_" or "published_" of a row of `beside`."""
     verdict = str(row[f"{side}verdict"])
     return "settled" if verdict == DISAGREES and row["settled"] else verdict
 
@@ -220,12 +226,12 @@ _SIDE += ["repetitions", "profile", "tier", "date", "commit", "elsewhere", "stal
 
 
 def problems_of(*tables: pd.DataFrame) -> dict[str, str]:
-    """What could not be read for these scorecards: slug -> text."""
+    """Collect what could not be read for these scorecards: slug -> text."""
     return {slug: text for table in tables for slug, text in table.attrs["problems"].items()}
 
 
 def beside(mine: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """A user's scorecard beside the published one, of the same papers: a row a claim.
+    """Put a user's scorecard beside the published one, of the same papers: a row for each claim.
 
     Columns: those that say the claim, then mine_… and published_…: verdict, value, interval_low, interval_high,
     counts, reason, repetitions, profile, tier, date, commit, elsewhere, stale, ran. `mine_date` is empty where the user
@@ -239,19 +245,21 @@ def beside(mine: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 
 def combined(mine: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Of each paper that a user has run the user's rows, of the others the published ones; `source` says which."""
+    """Take the user's rows for each paper that the user has run, and the published rows for the others.
+
+    The column `source` says which ("mine" or "published").
+    """
     own = published["paper"].isin(mine.loc[mine["ran"], "paper"])
     table = pd.concat([mine[own.to_numpy()], published[~own]]).sort_index(kind="stable")
     return table.assign(source=own.map({True: "mine", False: "published"}))
 
 
 def regressions(old: Results, new: Results) -> list[str]:
-    """What held in `old` and no longer holds in `new` at the same profile and tier, a sentence each.
+    """List the claims that held in `old` and no longer hold in `new` at the same profile and tier, a sentence each.
 
-    Both are judged by today's claims.yaml, so a changed acceptance is no regression; a control that no longer
-    flips is one; what more repetitions would decide is none. Runs that `new` does not have, and timed claims, are
-    passed over. Raises NetreproError for the
-    results of two papers.
+    Both are judged by today's claims.yaml, so a changed acceptance is no regression. A control that no longer
+    flips is a regression; a claim that more repetitions would decide is not. Runs that `new` does not have, and
+    timed claims, are passed over. Raises NetreproError for the results of two papers.
     """
     if old.paper != new.paper:
         raise NetreproError(f"results of {old.paper!r} and {new.paper!r} cannot be compared")

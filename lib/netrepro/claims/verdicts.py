@@ -49,7 +49,7 @@ class Interval(NamedTuple):
 
 
 class Measured(BaseModel):
-    """What we measured for one claim; plain JSON inside.
+    """The measurement of one claim; plain JSON inside.
 
     values : one entry a repetition. Effects, absolutes, proportions: floats. Orderings: rankings (names, best
         first). Curves: lists of [x, y], x covering the published x.
@@ -108,11 +108,11 @@ class Measured(BaseModel):
         return self
 
     def has_control(self) -> bool:
-        """Was the mechanism broken and measured again?"""
+        """Tell whether the mechanism was broken and measured again."""
         return bool(self.control) or self.control_trials is not None
 
     def broken(self) -> Measured:
-        """The control as a measurement of its own; a control of several repetitions is not exact."""
+        """Return the control as a measurement of its own; a control of several repetitions is not exact."""
         return Measured(
             claim=self.claim,
             values=self.control or [],
@@ -123,7 +123,7 @@ class Measured(BaseModel):
 
 
 def _plain_entries(entries: Any, place: str = "") -> Any:
-    """Lists, strings and finite floats out of lists, tuples, arrays and columns."""
+    """Make lists, strings and finite floats out of lists, tuples, arrays and columns."""
     if hasattr(entries, "tolist"):
         entries = entries.tolist()
     if isinstance(entries, (list, tuple)):
@@ -210,28 +210,29 @@ def judge(claim: Claim, measured: Measured | None, tier: str) -> Judgement:
 
 
 def level_rests_on(judgements: Iterable[_Judged]) -> list[_Judged]:
-    """The main claims; of a paper that declares none all that are judged."""
+    """Return the main claims; where a paper declares none, all that are judged."""
     judged = [each for each in judgements if each.verdict != NOT_JUDGED]
     return [each for each in judged if each.role == "main"] or judged
 
 
 def coverage(judgements: Iterable[_Judged]) -> tuple[int, int]:
-    """(claims that were measured, trusted, decided and count, claims in all), of those that the level rests on."""
+    """Return (claims that were measured, trusted, decided and count, claims in all), of those that the level rests
+    on."""
     judged = level_rests_on(judgements)
     return len(_decided(judged)), len(judged)
 
 
 def coverage_text(judgements: Iterable[_Judged]) -> str:
-    """The coverage in words: "3 of 4 main claims", or "11 of 32 claims" where none is main."""
+    """Put the coverage into words: "3 of 4 main claims", or "11 of 32 claims" where none is main."""
     judged = level_rests_on(judgements)
     main = "main " if judged and judged[0].role == "main" else ""
     return f"{len(_decided(judged))} of {len(judged)} {main}claims"
 
 
 def paper_level(judgements: Iterable[_Judged]) -> str:
-    """One of LEVELS, from the main claims: replicated (all agree), replicated with differences (all agree or agree in
-    direction), partly (some hold, some disagree), not reproduced (all disagree), undecided (one is not decided, which
-    would decide the level), not measured (none is).
+    """Return one of LEVELS, from the main claims: replicated (all agree), replicated with differences (all agree or
+    agree in direction), partly (some hold, some disagree), not reproduced (all disagree), undecided (one is not
+    decided, which would decide the level), not measured (none is).
 
     Of a paper that declares no main claim from all that count and were measured and trusted; where fewer than half of
     them are decided, at most partly.
@@ -268,7 +269,7 @@ class _Judged(Protocol):
 
 
 def _judge_control(claim: Claim, measured: Measured, verdict: Verdict) -> tuple[bool, str]:
-    """(does the claim count, what to say of its control)."""
+    """Return (True where the claim counts, a comment on its control)."""
     # What disagrees has shown that it can fail.
     if not claim.control:
         return verdict == DISAGREES, "it has no control"
@@ -330,7 +331,7 @@ def _are_one_run(values: Sequence[float]) -> bool:
 def _place(
     claim: Claim, value: float, interval: Interval, repetitions: int, neutral: float | None
 ) -> tuple[Verdict, str]:
-    """Where an interval lies: in the accepted band, on which side of no effect, outside, or across an edge."""
+    """Tell where an interval lies: in the accepted band, on which side of no effect, outside, or across an edge."""
     low, high = claim.accepted_band()
     slack = _ROUNDING * max(abs(edge) for edge in (low, high) if math.isfinite(edge))
     band = f"{low:.4g} to {high:.4g}"
@@ -357,7 +358,7 @@ def _place(
 
 
 def _repetitions_to_leave(edges: Iterable[float], value: float, interval: Interval, repetitions: int) -> float:
-    """With how many repetitions an interval as wide as theirs would leave these edges, were the mean where it is."""
+    """Compute how many repetitions make the interval so narrow that it leaves these edges, if the mean stays."""
     straddled = [edge for edge in edges if interval.low <= edge <= interval.high]
     gap = min((abs(value - edge) for edge in straddled), default=0.0)
     half = max(interval.high - value, value - interval.low)
@@ -423,7 +424,7 @@ def _find_curve(claim: Claim, measured: Measured, name: str) -> _Finding:
 
 
 def _curve_over(curve: Any, xs: np.ndarray, claim: Claim, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Our (x, y), x ascending, once it is known to cover the published x."""
+    """Return our (x, y), x ascending, and check that it covers the published x."""
     pairs: Curve = curve if isinstance(curve, list) else []
     if not pairs or not all(
         isinstance(point, list) and [type(part) for part in point] == [float, float] for point in pairs
@@ -458,14 +459,14 @@ def _mean_interval(values: Sequence[float], exact: bool, name: str) -> tuple[flo
 
 
 def student_interval(values: Sequence[float]) -> Interval:
-    """The 95 % confidence interval of the mean of two or more values (Student's t)."""
+    """Compute the 95 % confidence interval of the mean of two or more values (Student's t)."""
     mean, spread = statistics.fmean(values), statistics.stdev(values)
     half = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * spread / math.sqrt(len(values))
     return Interval(mean - half, mean + half)
 
 
 def wilson_interval(successes: int, trials: int) -> Interval:
-    """The 95 % score interval of a proportion (Wilson 1927, without continuity correction)."""
+    """Compute the 95 % score interval of a proportion (Wilson 1927, without continuity correction)."""
     z, share = float(ndtri((1 + CONFIDENCE) / 2)), successes / trials
     centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
     half = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + (z / (2 * trials)) ** 2)
@@ -473,7 +474,7 @@ def wilson_interval(successes: int, trials: int) -> Interval:
 
 
 def kendall_tau(left: Sequence[float] | np.ndarray, right: Sequence[float] | np.ndarray) -> float:
-    """Kendall's tau-b of two equally long sequences, -1 to 1; 0 where one of them is constant."""
+    """Compute Kendall's tau-b of two equally long sequences, -1 to 1; 0 where one of them is constant."""
     signs = [np.sign(np.subtract.outer(each, each)) for each in (np.asarray(left), np.asarray(right))]
     pairs = math.sqrt(float(np.abs(signs[0]).sum()) * float(np.abs(signs[1]).sum()))
     return float((signs[0] * signs[1]).sum()) / pairs if pairs else 0.0

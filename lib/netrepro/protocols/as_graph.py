@@ -16,7 +16,7 @@ from netrepro.errors import NetreproError
 
 
 class Relation(IntEnum):
-    """What a neighbour is to an AS. The greater, the more its routes are preferred (Gao and Rexford, ToN 2001)."""
+    """The role of a neighbour of an AS. The greater, the more its routes are preferred (Gao and Rexford, ToN 2001)."""
 
     PROVIDER = 1
     PEER = 2
@@ -55,14 +55,14 @@ class AsGraph:
         return [number for number, others in self.neighbours.items() if set(others.values()) == {Relation.PROVIDER}]
 
     def joined(self, links: Iterable[tuple[int, int, Relation]]) -> AsGraph:
-        """The same with more links, and with the ASes that these bring along."""
+        """Return the same graph with more links, and with the ASes that these bring along."""
         return AsGraph((*self.links, *links))
 
 
 def hierarchy(
     seed: int, *, top: int = 6, transit: int = 40, stubs: int = 120, peering: float = 0.25, most_providers: int = 2
 ) -> AsGraph:
-    """A random Internet in three levels: a clique at the top, transit ASes, and stubs.
+    """Draw a random Internet in three levels: a clique at the top, transit ASes, and stubs.
 
     Each transit AS has 1 to `most_providers` providers at the top or among the transit ASes before it, each stub as
     many among the transit ASes; a share `peering` of all transit ASes peers with another. Numbers run from 1: the top,
@@ -99,7 +99,8 @@ def hierarchy(
 
 
 def load_as_relationships(path: str | Path) -> AsGraph:
-    """CAIDA's AS relationships, serial-1: lines `a|b|-1` (a is b's provider) and `a|b|0` (peers); # begins a comment.
+    """Load CAIDA's AS relationships, serial-1: lines `a|b|-1` (a is b's provider) and `a|b|0` (peers); # begins a
+    comment.
 
     Compressed files (.bz2, .gz) are read as they are. Raises NetreproError for a missing file, and for a line that is
     none of these, by its number.

@@ -168,7 +168,7 @@ class Speaker:
         yield Send(neighbour, Update(prefix, path))
 
     def _path_for(self, neighbour: int, prefix: str) -> tuple[int, ...] | None:
-        """What this neighbour is to be told; None: nothing, or a withdrawal."""
+        """Return the path to announce to this neighbour; None: announce nothing, or withdraw."""
         route = self.routes.get(prefix)
         if route is None or route.next_hop == neighbour:
             return None

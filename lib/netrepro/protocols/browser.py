@@ -20,26 +20,30 @@ MOST_RESPONSE_BYTES = 1 << 30
 
 
 def request(request_bytes: int, response_bytes: int) -> bytes:
-    """What asks for a response of so many bytes."""
+    """Make a request of `request_bytes` that asks for a response of `response_bytes`."""
     return f"{response_bytes} ".encode().ljust(request_bytes, b".")
 
 
 def asked_bytes(request: bytes) -> int | None:
-    """What a request asks for; None of what is no request, and of more than MOST_RESPONSE_BYTES: to be refused."""
+    """Read how many bytes a request asks for. None: refuse it, as it is no request or asks for more than
+    MOST_RESPONSE_BYTES."""
     said = request[:LEAST_REQUEST_BYTES].split(b" ")[0]
     found = int(said) if said.isdigit() else None
     return found if found is not None and found <= MOST_RESPONSE_BYTES else None
 
 
 def refusal() -> NetreproError:
-    """What a client raises whose request was refused."""
+    """Make the error that a client raises when its request was refused."""
     return NetreproError("the server refused a request", f"ask for {MOST_RESPONSE_BYTES} bytes at most")
 
 
 @dataclass(frozen=True)
 class Manner:
-    """At most so many `connections`, with so many requests (`depth`) under way on each. Without `keeps` each serves
-    one request; else the same ones serve all pages, and answers come in the order of requests."""
+    """The way in which a browser uses connections.
+
+    It has at most so many `connections`, with so many requests (`depth`) under way on each. Without `keeps` each
+    connection serves one request; else the same ones serve all pages, and answers come in the order of requests.
+    """
 
     connections: int
     depth: int = 1
@@ -64,7 +68,7 @@ class Loaded:
 
 
 class Browser:
-    """Loads `pages` (bytes of each object, the primary first), the next one `pause_s` after the last is there.
+    """A browser that loads `pages` (bytes of each object, the primary first), each `pause_s` after the one before.
 
     `begin` is to be called at `begins_s`, `answered` whenever a response is there whole; both say what to ask for now.
     Connections are numbered from 0; a number not seen before wants a new one.
@@ -82,23 +86,23 @@ class Browser:
 
     @property
     def is_done(self) -> bool:
-        """Whether all pages are there."""
+        """True where all pages are loaded."""
         return len(self.loaded) == len(self.pages)
 
     def news(self) -> list[Event]:
-        """Since it was last asked: "loaded" (a Loaded) of each page that is there, and "done" once all are."""
+        """Return the events since the last call: "loaded" (a Loaded) for each loaded page, and "done" once all are."""
         found = [Event("loaded", each) for each in self.loaded[self._told :]]
         self._told = len(self.loaded)
         return [*found, Event("done", None)] if found and self.is_done else found
 
     def begin(self, now_s: float) -> list[Ask]:
-        """The next page's primary."""
+        """Ask for the next page's primary."""
         self._began_s, self._waited_s, self.begins_s = now_s, 0.0, math.inf
         self._waiting = [0]
         return self._ask()
 
     def answered(self, now_s: float, connection: int) -> list[Ask]:
-        """The oldest request on this connection is answered."""
+        """Note that the oldest request on this connection is answered."""
         request = self._under_way[connection].pop(0)
         self._waited_s += now_s - self._began_s
         if not self._under_way[connection] and not self.manner.keeps:
@@ -122,7 +126,7 @@ class Browser:
         return asked
 
     def _free(self) -> int | None:
-        """The connection with the fewest requests under way that may take one more."""
+        """Find the connection with the fewest requests under way that may take one more."""
         if not self.manner.keeps:
             if len(self._under_way) >= self.manner.connections:
                 return None

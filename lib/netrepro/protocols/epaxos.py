@@ -33,13 +33,13 @@ Dependencies = tuple[int, ...]  # by replica, the number of its last interfering
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What orders a command."""
+    """The attributes that order a command."""
 
     sequence: int
     dependencies: Dependencies
 
     def merged(self, other: Attributes) -> Attributes:
-        """Both: the greater of each number."""
+        """Merge both: the greater of each number."""
         pairs = zip(self.dependencies, other.dependencies, strict=True)
         return Attributes(max(self.sequence, other.sequence), tuple(max(pair) for pair in pairs))
 
@@ -56,7 +56,7 @@ class PreAccept:
 
 @dataclass(frozen=True, slots=True)
 class PreAccepted:
-    """What the sender knows to interfere."""
+    """The answer to PreAccept, with the interfering commands that the sender knows."""
 
     place: Place
     attributes: Attributes
@@ -155,11 +155,11 @@ class EPaxosReplica:
 
     @property
     def wake_at_s(self) -> float:
-        """When the next command that is held back is due, in true time."""
+        """The true time at which the next held-back command is due."""
         return self._held.next_s
 
     def start(self, now_s: float) -> Iterable[Output]:
-        """Nothing happens before the first request."""
+        """Do nothing: nothing happens before the first request."""
         return ()
 
     def wake(self, now_s: float) -> Iterable[Output]:
@@ -216,7 +216,7 @@ class EPaxosReplica:
         return led.attributes
 
     def _interfering(self, message: PreAccept) -> Attributes:
-        """What the sender and this replica know; from now on this replica knows the command, too."""
+        """Merge what the sender and this replica know to interfere; from now on this replica knows the command, too."""
         leader = message.place[0]
         sent, key = message.attributes, message.command.key
         # The leader alone says which of its own writes comes before: an Accept may have told of later ones.
@@ -272,7 +272,7 @@ class EPaxosReplica:
         return outputs
 
     def _edges(self, place: Place) -> Iterator[Place]:
-        """What must be executed before it; one that is not committed ends the search."""
+        """Yield the commands to execute before this one; a command that is not committed ends the search."""
         attributes = self._committed[place].attributes
         for leader, number in enumerate(attributes.dependencies):
             while number >= 0:

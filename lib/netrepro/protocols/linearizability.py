@@ -9,7 +9,7 @@ _LONG_AGO_S = -1e300
 
 
 def violations(history: pd.DataFrame) -> pd.DataFrame:
-    """Keys whose reads and writes no single copy explains: key, and why.
+    """Find the keys whose reads and writes no single copy explains: key, and why.
 
     history : one row a command that was answered: command (a number, each once), key, is_write, value (the command
     that wrote what was read, -1 for nothing; ignored for writes), sent_s, answered_s.

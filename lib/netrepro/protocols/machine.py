@@ -22,7 +22,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened inside the machine and a user wants to know, such as an elected leader or an executed command."""
+    """Something that happened inside the machine and that a user wants to know, such as an elected leader."""
 
     kind: str
     value: Any = None
@@ -36,7 +36,7 @@ class Machine(Protocol):
 
     @property
     def wake_at_s(self) -> float:
-        """When it wants `wake` to be called; math.inf for never."""
+        """The time at which the machine wants `wake` to be called; math.inf for never."""
 
     def start(self, now_s: float) -> Iterable[Output]: ...
 

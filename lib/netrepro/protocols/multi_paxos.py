@@ -61,11 +61,11 @@ class MultiPaxosReplica:
         self._executed = 0
 
     def start(self, now_s: float) -> Iterable[Output]:
-        """Nothing happens before the first request."""
+        """Do nothing: nothing happens before the first request."""
         return ()
 
     def wake(self, now_s: float) -> Iterable[Output]:
-        """Never asked for."""
+        """Do nothing: this is never asked for."""
         return ()
 
     def receive(self, now_s: float, sender: Hashable, message: Any) -> Iterable[Output]:

@@ -22,7 +22,7 @@ CACHES = ("to_host", "to_route", "containers", "filter")
 
 @dataclass(frozen=True)
 class Packet:
-    """From container to container. Marks are two bits of the header: a miss, and an established connection."""
+    """A packet from container to container. Marks are two bits of the header: a miss, and an established connection."""
 
     source: str
     destination: str
@@ -48,7 +48,7 @@ class Lru(OrderedDict):
         self.entries = entries
 
     def used(self, key: Hashable) -> Any:
-        """The value, now the last used; None where there is none."""
+        """Return the value, which is now the last used; None where there is none."""
         if key in self:
             self.move_to_end(key)
         return self.get(key)
@@ -97,13 +97,13 @@ class Host:
 
 
 def flow_at(packet: Packet, leaving: bool) -> Flow:
-    """A packet's flow as its sender's host (leaving) or its receiver's sees it."""
+    """Return a packet's flow as its sender's host (leaving) or its receiver's sees it."""
     there = (packet.source, packet.destination, packet.source_port, packet.destination_port)
     return there if leaving else (there[1], there[0], there[3], there[2])
 
 
 def egress(host: Host, packet: Packet) -> tuple[bool, Packet]:
-    """Whether the packet goes straight to the network card, and the packet as it leaves the program."""
+    """Tell whether the packet goes straight to the network card, and return it as it leaves the program."""
     far = host.to_host.used(packet.destination)
     route = far is not None and host.to_route.used(far)
     if not route or host.filter.used(flow_at(packet, True)) != BOTH:
@@ -117,7 +117,10 @@ def egress(host: Host, packet: Packet) -> tuple[bool, Packet]:
 
 
 def overlay(host: Host, packet: Packet) -> Packet | None:
-    """What the overlay lets through, marked where the connection is established; None where its filter refuses."""
+    """Pass a packet through the overlay; return it, marked where its connection is established, or None.
+
+    None is for a packet that the overlay's filter refuses.
+    """
     connection = frozenset([(packet.source, packet.source_port), (packet.destination, packet.destination_port)])
     seen = host.tracked.get(connection, set())
     if connection in host.tracked:
@@ -143,7 +146,7 @@ def egress_init(host: Host, packet: Packet) -> Packet:
 
 
 def ingress(host: Host, packet: Packet) -> tuple[bool, Packet]:
-    """Whether the packet goes straight to its container, and the packet as it leaves the program."""
+    """Tell whether the packet goes straight to its container, and return it as it leaves the program."""
     known = host.containers.get(packet.destination, False)
     if not known or host.filter.used(flow_at(packet, False)) != BOTH:
         host.counters["ingress_miss"] += 1
@@ -171,7 +174,7 @@ def _allow(host: Host, flow: Flow, bit: int) -> None:
 
 @dataclass(frozen=True)
 class Passed:
-    """What became of a packet: whether it arrived, and where it took the fast path."""
+    """The fate of a packet: whether it arrived, and where it took the fast path."""
 
     arrived: bool
     fast_out: bool = False
@@ -199,12 +202,12 @@ def send(hosts: dict[str, Host], packet: Packet) -> Passed:
 
 
 def host_with(hosts: dict[str, Host], container: str) -> str:
-    """The host of a container, by the overlay's routes."""
+    """Return the host of a container, by the overlay's routes."""
     return next(iter(hosts.values())).host_of[container]
 
 
 def exchange(hosts: dict[str, Host], request: Packet, times: int = 1) -> list[Passed]:
-    """A request and, where it arrives, its answer, so many times."""
+    """Send a request and, where it arrives, its answer, so many times."""
     found = []
     for _ in range(times):
         found.append(send(hosts, request))
@@ -224,7 +227,7 @@ def evict(host: Host, cache: str) -> None:
 
 
 def refuse(hosts: dict[str, Host], at: str, what: Callable[[Packet], bool], delete: bool = True) -> None:
-    """Have one host's filter refuse more: delete-and-reinitialise, or without the deletion.
+    """Let one host's filter refuse more: delete-and-reinitialise, or without the deletion.
 
     Learning is paused, entries of flows that may be refused are deleted on all hosts, then the filter changes.
     """
@@ -241,6 +244,6 @@ def refuse(hosts: dict[str, Host], at: str, what: Callable[[Packet], bool], dele
 
 
 def two_hosts(**settings: Any) -> dict[str, Host]:
-    """Hosts "1" and "2" with containers "a" and "b", with the same settings (those of Host)."""
+    """Make hosts "1" and "2" with containers "a" and "b", with the same settings (those of Host)."""
     host_of = {"a": "1", "b": "2"}
     return {name: Host(name, host_of, **settings) for name in ("1", "2")}

@@ -47,7 +47,7 @@ QuicStream.__hash__ = _by_number  # type: ignore[method-assign, assignment]
 
 
 def certificate() -> x509.Certificate:
-    """The server's, signed by itself: the same bytes each time."""
+    """Make the server's certificate, signed by itself: the same bytes each time."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVER_NAME)])
     made = x509.CertificateBuilder(name, name, KEY.public_key(), 1, *VALID)
     made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName(SERVER_NAME)]), critical=False)
@@ -72,29 +72,30 @@ class _End:
             self.quic.handle_timer(now_s)
 
     def events(self) -> Iterable[Any]:
-        """Of the connection, and of HTTP after the one that it comes of."""
+        """Yield each event of the connection, followed by the HTTP events that it causes."""
         while (event := self.quic.next_event()) is not None:
             yield event
             yield from self.http.handle_event(event)
             self.is_over |= isinstance(event, ConnectionTerminated)
 
     def flush(self, now_s: float) -> Iterable[Send]:
-        """What may go now."""
+        """Yield the datagrams that may be sent now."""
         self._acted_s = now_s
         for data, to in self.quic.datagrams_to_send(now_s):
             yield Send(to, data)
 
     def say(self, stream: int, headers: dict[str, str], body: bytes = b"") -> None:
-        """A whole message."""
+        """Send a whole message."""
         self.http.send_headers(stream, [(name.encode(), value.encode()) for name, value in headers.items()])
         self.http.send_data(stream, body, end_stream=True)
 
 
 class QuicClient:
-    """Loads pages from `server`; with `fresh` every page has a connection of its own, and with `early` as well its
-    request leaves in the first packet (0-RTT), once a connection has left a ticket, which the server takes again and
-    again. With `in_order` a response counts when all that were asked for before it are there, as on one stream.
+    """A client that loads pages from `server`.
 
+    With `fresh` every page has a connection of its own. With `early` as well, its request leaves in the first packet
+    (0-RTT), once a connection has left a ticket, which the server takes again and again. With `in_order` a response
+    counts when all that were asked for before it are there, as on one stream.
     Pages begin once the first connection is up (with `fresh`, at once). Events: "loaded" (a Loaded), "done".
     `resumed` counts connections in which the server took early data. Raises NetreproError where a connection breaks,
     and where the server refuses a request.
@@ -123,7 +124,7 @@ class QuicClient:
 
     @property
     def wake_at_s(self) -> float:
-        """When it wants `wake` to be called."""
+        """The time at which it wants `wake` to be called."""
         return min(self._end.wake_at_s if self._end else math.inf, self.browser.begins_s)
 
     def start(self, now_s: float) -> Iterable[Output]:
@@ -134,14 +135,14 @@ class QuicClient:
         return self._act(now_s, self._open(now_s))
 
     def receive(self, now_s: float, sender: Hashable, message: bytes) -> Iterable[Output]:
-        """A datagram."""
+        """Take in a datagram."""
         if self._end is None:
             return ()
         self._end.quic.receive_datagram(message, sender, now_s)
         return self._act(now_s, self._end)
 
     def wake(self, now_s: float) -> Iterable[Output]:
-        """Time has passed."""
+        """Act on the time that has passed."""
         if self._end:
             self._end.wake(now_s)
             yield from self._act(now_s, self._end)
@@ -199,8 +200,10 @@ class QuicClient:
 
 
 class QuicServer:
-    """Answers whoever opens a connection, until it is closed or has been silent for a minute. A request that is none
-    gets the status 400."""
+    """A server that answers on each connection until it is closed or has been silent for a minute.
+
+    A request that cannot be read gets the status 400.
+    """
 
     def __init__(self) -> None:
         self._asked = QuicConfiguration(
@@ -213,7 +216,7 @@ class QuicServer:
 
     @property
     def wake_at_s(self) -> float:
-        """When it wants `wake` to be called."""
+        """The time at which it wants `wake` to be called."""
         return min((end.wake_at_s for end in self._ends), default=math.inf)
 
     def start(self, now_s: float) -> Iterable[Output]:
@@ -221,7 +224,7 @@ class QuicServer:
         return ()
 
     def receive(self, now_s: float, sender: Hashable, message: bytes) -> Iterable[Output]:
-        """A datagram; of no connection, and not one that may open one, it is dropped."""
+        """Take in a datagram. It is dropped where it belongs to no connection and cannot open one."""
         try:
             header = pull_quic_header(Buffer(data=message), self._asked.connection_id_length)
         except ValueError:
@@ -236,7 +239,7 @@ class QuicServer:
         return self._act(now_s, end)
 
     def wake(self, now_s: float) -> Iterable[Output]:
-        """Time has passed."""
+        """Act on the time that has passed."""
         for end in [end for end in self._ends if end.wake_at_s <= now_s]:
             end.wake(now_s)
             yield from self._act(now_s, end)
@@ -281,7 +284,7 @@ class QuicServer:
 
 
 def is_last(event: H3Event) -> bool:
-    """Whether a message ends with it."""
+    """Tell whether a message ends with this event."""
     return isinstance(event, DataReceived | HeadersReceived) and event.stream_ended
 
 

@@ -33,7 +33,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class RequestVote:
-    """Asks for a vote in `term`; with `pre`, only whether there would be one (nobody's term changes)."""
+    """A request for a vote in `term`; with `pre`, only the question whether there would be one (no term changes)."""
 
     term: int
     last_log_index: int
@@ -79,7 +79,7 @@ class Propose:
 
 @dataclass
 class Disk:
-    """What a crash leaves: Figure 2's persistent state."""
+    """The state that survives a crash: Figure 2's persistent state."""
 
     term: int = 0
     voted_for: Name | None = None
@@ -150,7 +150,7 @@ class Raft:
         return self.wake(now_s)
 
     def wake(self, now_s: float) -> list[Output]:
-        """Whatever can be done now: end a write, then what has waited for that, then a timer that has run out."""
+        """Do what can be done now: end a write, then what has waited for that, then a timer that has run out."""
         outputs: list[Output] = []
         while True:
             if self._written_at_s is not None:
@@ -171,7 +171,7 @@ class Raft:
             outputs += done
 
     def propose(self, now_s: float, command: Any) -> list[Output]:
-        """A client's command, which any server but a leader ignores."""
+        """Take in a client's command, which any server but a leader ignores."""
         return self.receive(now_s, None, Propose(command))
 
     def _end_write(self) -> list[Output]:
@@ -206,7 +206,10 @@ class Raft:
         raise NetreproError(f"{message!r} for a Raft server", "send what this module defines")
 
     def _step_down(self, now_s: float, term: int) -> None:
-        """All servers: a higher term makes a follower, without a vote yet. Only a leader has to set its timer anew."""
+        """Become a follower without a vote, as a higher term demands of all servers.
+
+        Only a leader has to set its timer anew.
+        """
         if self.role == LEADER:
             self._set_election_timer(now_s)
         self.term, self.voted_for, self.role, self._votes = term, None, FOLLOWER, set()
@@ -224,7 +227,7 @@ class Raft:
         return self._stand(now_s)
 
     def _stand(self, now_s: float) -> list[Output]:
-        """Candidates, section 5.2: a new term, a vote for itself, and a request to all others."""
+        """Become a candidate (section 5.2): begin a new term, vote for itself, and ask all others."""
         self.term, self.voted_for, self.role = self.term + 1, self.name, CANDIDATE
         self._votes, self._asks_before, self._must_write = {self.name}, False, True
         return self._ask(RequestVote(self.term, *self._last())) + self._win_if_majority(now_s)
@@ -247,7 +250,7 @@ class Raft:
         self._alarm_s = now_s + self.election_timeout_s()
 
     def _last(self) -> tuple[int, int]:
-        """Index and term of the last entry."""
+        """Return the index and term of the last entry."""
         return len(self.log), self._term_at(len(self.log))
 
     def _term_at(self, index: int) -> int:
@@ -256,7 +259,7 @@ class Raft:
     # RequestVote, sections 5.2 and 5.4.
 
     def _is_up_to_date(self, request: RequestVote) -> bool:
-        """Section 5.4.1: the later last term wins, then the longer log."""
+        """Compare logs by section 5.4.1: the later last term wins, then the longer log."""
         index, term = self._last()
         return (request.last_log_term, request.last_log_index) >= (term, index)
 
@@ -312,7 +315,7 @@ class Raft:
         return [Send(peer, self._entries_for(peer)) for peer in self.peers]
 
     def _send_heartbeats(self, now_s: float) -> list[Output]:
-        """Heartbeats carry what a follower lacks, so that a lost message is made good for."""
+        """Send heartbeats with what each follower lacks, so that a lost message is made good."""
         self._alarm_s = now_s + self.heartbeat_s
         return [Send(peer, self._entries_for(peer)) for peer in self.peers]
 

@@ -56,7 +56,7 @@ class Election:
 
 
 def timeouts_of(line: str) -> tuple[float, float]:
-    """'150-155' as (150.0, 155.0), ms. Raises NetreproError for what is no range."""
+    """Read '150-155' as (150.0, 155.0), ms. Raises NetreproError for a text that is no range."""
     try:
         least, greatest = map(float, line.split("-"))
     except ValueError:
@@ -67,7 +67,7 @@ def timeouts_of(line: str) -> tuple[float, float]:
 
 
 def elect(timeouts: str, election: Election, trials: int, seed: int) -> pd.DataFrame:
-    """A row a trial. `timeouts` is a range as in `timeouts_of`.
+    """Run elections and return a row for each trial. `timeouts` is a range as in `timeouts_of`.
 
     Returns without_leader_ms, from the crash until every other survivor has heard from one new leader; terms that
     began; elected, whether that came within LONGEST_MS; and safe: never two leaders in a term, nor one without a
@@ -99,7 +99,8 @@ def elect(timeouts: str, election: Election, trials: int, seed: int) -> pd.DataF
 
 
 def split_vote_share(latency_share: float, survivors: int = 4, servers: int = 5) -> float:
-    """Chance that nobody wins the first election, in closed form (Ongaro's dissertation; survivors can all win).
+    """Compute the chance that nobody wins the first election, in closed form (Ongaro's dissertation; survivors can all
+    win).
 
     latency_share : what a message takes, as a share of the timeouts' range. Votes are split where so many survivors
     time out within a message of the first that the rest is no majority with it: c > survivors - floor(servers / 2). The

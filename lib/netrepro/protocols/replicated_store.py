@@ -54,7 +54,7 @@ class Store:
 
 
 class Client:
-    """Wants a command at each of `arrivals_s`, but has at most `cap` under way; what must wait is sent in order.
+    """A client that wants a command at each of `arrivals_s`, but has at most `cap` under way; others wait in order.
 
     After `stop_s` it sends nothing more. Events: "sent" and "answered" (a Reply).
     Raises NetreproError for a cap below 1.
@@ -77,7 +77,7 @@ class Client:
         return float(self.arrivals_s[self.sent])
 
     def start(self, now_s: float) -> Iterable[Output]:
-        """Nothing happens before the first arrival."""
+        """Do nothing: nothing happens before the first arrival."""
         return ()
 
     def wake(self, now_s: float) -> Iterable[Output]:
@@ -91,7 +91,7 @@ class Client:
         return outputs
 
     def receive(self, now_s: float, sender: Hashable, message: Any) -> Iterable[Output]:
-        """An answer makes room for the next command."""
+        """Take in an answer, which makes room for the next command."""
         self.answered += 1
         return [Event("answered", message), *self.wake(now_s)]
 
@@ -108,7 +108,7 @@ class Processor:
 
     @property
     def wake_at_s(self) -> float:
-        """When the message in hand is done, or the machine wants to be woken."""
+        """The time at which the message in hand is done, or the machine wants to be woken."""
         return min(self._waiting[0][0] if self._waiting else math.inf, self.machine.wake_at_s)
 
     def start(self, now_s: float) -> Iterable[Output]:
@@ -142,7 +142,7 @@ class HoldBack:
 
     @property
     def next_s(self) -> float:
-        """When the next one is due; math.inf for none."""
+        """The time at which the next one is due; math.inf for none."""
         return self._heap[0][0] if self._heap else math.inf
 
     def put(self, due_s: float, item: Any) -> None:

@@ -26,13 +26,16 @@ Way = tuple[Node, ...]
 
 @dataclass(frozen=True)
 class Drained:
-    """delivered_at : when each packet arrived, in order of time; of_flow : whose it was. Time in packets at rate 1."""
+    """The arrivals of a run. Time is in packets at rate 1.
+
+    delivered_at : the time at which each packet arrived, ascending. of_flow : the flow of each packet.
+    """
 
     delivered_at: np.ndarray
     of_flow: np.ndarray
 
     def ends(self, flows: int) -> np.ndarray:
-        """When each flow's last packet arrived."""
+        """Return the time at which each flow's last packet arrived; 0 where none did."""
         found = np.zeros(flows)
         np.maximum.at(found, self.of_flow, self.delivered_at)
         return found
@@ -109,7 +112,7 @@ class _Network:
         self.now, self._count = 0.0, 0
 
     def join(self, flow: int) -> None:
-        """A packet joins its source's queue."""
+        """Add a packet to its source's queue."""
         self._arrive(self._source[flow], flow, 0)
 
     def _arrive(self, where: int, flow: int, place: int) -> None:
@@ -143,7 +146,7 @@ class _Network:
         heapq.heappush(self.events, (self.now + self._times[link], self._count, link, flow, place, key))
 
     def step(self) -> int:
-        """A packet has passed a link; its flow where it has arrived, else -1."""
+        """Move a packet over a link; return its flow where it has arrived, else -1."""
         self.now, _, link, flow, place, key = heapq.heappop(self.events)
         self._busy[link] = False
         queue = self._queues[key]

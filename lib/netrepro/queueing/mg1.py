@@ -21,7 +21,7 @@ from netrepro.queueing.service import Service
 
 
 def check_load(load: float) -> None:
-    """Raises NetreproError unless 0 <= load < 1."""
+    """Raise NetreproError unless 0 <= load < 1."""
     if not 0 <= load < 1:
         raise NetreproError(
             f"load {load:g}: the queue is unstable" if load >= 1 else f"load {load:g}",
@@ -35,7 +35,7 @@ def _check_probability(probability: float) -> None:
 
 
 def mean_wait(load: float, service: Service) -> float:
-    """E[W] = load E[S^2] / (2 E[S] (1 - load)), in packet times (Pollaczek and Khinchine)."""
+    """Compute E[W] = load E[S^2] / (2 E[S] (1 - load)), in packet times (Pollaczek and Khinchine)."""
     check_load(load)
     return load * service.second_moment / (2 * service.mean * (1 - load))
 
@@ -44,14 +44,14 @@ def mean_wait(load: float, service: Service) -> float:
 
 
 def mm1_wait_cdf(packet_times: float | np.ndarray, load: float, mean_packets: float) -> np.ndarray:
-    """P(W <= t) of M/M/1; shape of `packet_times`."""
+    """Compute P(W <= t) of M/M/1; shape of `packet_times`."""
     check_load(load)
     t = np.asarray(packet_times, dtype=float)
     return np.where(t < 0, 0.0, 1 - load * np.exp(-(1 - load) * np.maximum(t, 0) / mean_packets))
 
 
 def mm1_wait_quantile(probability: float, load: float, mean_packets: float) -> float:
-    """The wait that a share `probability` of the jobs does not exceed, M/M/1, in packet times.
+    """Compute the wait that a share `probability` of the jobs does not exceed, M/M/1, in packet times.
 
     >>> round(mm1_wait_quantile(0.99, load=0.5, mean_packets=1), 2)
     7.82
@@ -66,7 +66,7 @@ def mm1_wait_quantile(probability: float, load: float, mean_packets: float) -> f
 
 
 def _md1_queue_length_cdf(load: float, count: int) -> np.ndarray:
-    """P(N <= n) for n = 0 .. count - 1 of the number N of jobs in an M/D/1 system.
+    """Compute P(N <= n) for n = 0 .. count - 1 of the number N of jobs in an M/D/1 system.
 
     Level crossing at departures: up-crossings of n equal down-crossings, and every term is positive.
     """
@@ -85,7 +85,7 @@ def _md1_queue_length_cdf(load: float, count: int) -> np.ndarray:
 
 
 def md1_wait_cdf(packet_times: float | np.ndarray, load: float, size_packets: float) -> np.ndarray:
-    """P(W <= t) of M/D/1, exactly; shape of `packet_times`.
+    """Compute P(W <= t) of M/D/1, exactly; shape of `packet_times`.
 
     Franx, "A simple solution for the M/D/c waiting time distribution", Operations Research Letters 29
     (2001), for c = 1: with (k - 1) D <= t < k D and u = k D - t, it is the probability that at most k - 1 -
@@ -107,7 +107,7 @@ def md1_wait_cdf(packet_times: float | np.ndarray, load: float, size_packets: fl
 
 
 def md1_wait_quantile(probability: float, load: float, size_packets: float) -> float:
-    """The wait that a share `probability` of the jobs does not exceed, M/D/1, in packet times."""
+    """Compute the wait that a share `probability` of the jobs does not exceed, M/D/1, in packet times."""
     check_load(load)
     _check_probability(probability)
     if probability <= 1 - load:
@@ -123,7 +123,7 @@ def md1_wait_quantile(probability: float, load: float, size_packets: float) -> f
 
 
 def wait_quantile_bounds(probability: float, load: float, service: Service, cells: int = 8192) -> tuple[float, float]:
-    """Lower and upper bound on a quantile of the M/G/1 wait, in packet times.
+    """Compute the lower and upper bound on a quantile of the M/G/1 wait, in packet times.
 
     The wait is a geometric number of residual service times (Pollaczek and Khinchine). Rounding each
     residual down, then up, to a grid of `cells` cells brackets it; the compound sums on the grid are exact
@@ -153,14 +153,14 @@ def wait_quantile_bounds(probability: float, load: float, service: Service, cell
 
 
 def tail_wait_exponential(probability: float, mean_wait_packet_times: float) -> float:
-    """-ln(1 - p) E[W]: the wait as if it were exponential, the RepNet paper's (7) and (8); for p = .99, 2 ln
+    """Compute -ln(1 - p) E[W]: the wait as if it were exponential, the RepNet paper's (7) and (8); for p = .99, 2 ln
     10 E[W].
     """
     return -math.log1p(-probability) * mean_wait_packet_times
 
 
 def tail_wait_when_busy(probability: float, load: float, mean_wait_packet_times: float) -> float:
-    """ln(load / (1 - p)) / load E[W]: exponential given that the server is busy, else zero. Exact for
+    """Compute ln(load / (1 - p)) / load E[W]: exponential given that the server is busy, else zero. Exact for
     M/M/1.
     """
     check_load(load)
@@ -189,7 +189,7 @@ class SimulatedWaits:
         return float(self.batch_means.std(ddof=1) / math.sqrt(len(self.batch_means)))
 
     def quantile(self, probability: float) -> float:
-        """The wait that a share `probability` of the jobs did not exceed, within 1/256 of it (histogram
+        """Return the wait that a share `probability` of the jobs did not exceed, within 1/256 of it (histogram
         bins).
         """
         _check_probability(probability)
@@ -217,7 +217,7 @@ def simulate_waits(
     batches: int = 32,
     warm_up_jobs: int | None = None,
 ) -> SimulatedWaits:
-    """Waits of `jobs` jobs in `batches` batches, after a warm-up, by Lindley's recursion in the compiled
+    """Simulate the waits of `jobs` jobs in `batches` batches, after a warm-up, by Lindley's recursion in the compiled
     core.
 
     The queue starts empty; the warm-up is 100 / (1 - load)^2 jobs unless given, many times the queue's

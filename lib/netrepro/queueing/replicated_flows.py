@@ -15,14 +15,14 @@ PATH_CHOICES = ("hashed", "distinct", "same")
 
 
 def slow_start_rounds(sizes_packets: np.ndarray, initial_window_packets: float, whole: bool) -> np.ndarray:
-    """Rounds of slow start, log2(X/k + 1), shape of `sizes_packets`; `whole` rounds them up, as TCP does."""
+    """Compute rounds of slow start, log2(X/k + 1), shape of `sizes_packets`; `whole` rounds them up, as TCP does."""
     rounds = np.log2(np.asarray(sizes_packets) / initial_window_packets + 1)
     # X = k (2^n - 1) takes n rounds, also when log2 rounds to a little more.
     return np.ceil(rounds - 1e-12) if whole else rounds
 
 
 def window_rounds(sizes_packets: np.ndarray, window_packets: float, whole: bool) -> np.ndarray:
-    """Rounds of a constant window, X/M, shape of `sizes_packets`; `whole` rounds them up."""
+    """Compute the rounds of a constant window, X/M, shape of `sizes_packets`; `whole` rounds them up."""
     rounds = np.asarray(sizes_packets) / window_packets
     return np.ceil(rounds - 1e-12) if whole else rounds
 
@@ -76,7 +76,7 @@ class ReplicatedPaths:
 
 
 def simulate_delays(setting: ReplicatedPaths, rounds: np.ndarray, *, seed: int) -> np.ndarray:
-    """Total queueing delay of every copy of every flow, in packet times.
+    """Simulate the total queueing delay of every copy of every flow, in packet times.
 
     Flows are probes: once a round a copy meets the unfinished work of its path (Poisson arrivals see time
     averages) and adds none. A copy keeps its path for all rounds. The delay of a replicated flow is the

@@ -18,7 +18,8 @@ from netrepro.errors import NetreproError
 
 
 class FlowSizes(Protocol):
-    """What the formulas need of flow sizes in packets; networks.flow_sizes.FlowSizeDistribution has it."""
+    """The methods that the formulas need of a distribution of flow sizes in packets, such as
+    networks.flow_sizes.FlowSizeDistribution."""
 
     @property
     def unit(self) -> str: ...
@@ -97,7 +98,7 @@ class ReplicationModel:
     # Loads and waits.
 
     def path_load(self, load: float | np.ndarray, copies: int = 1) -> np.ndarray:
-        """(1 + (copies - 1) ε) load: the load of every path once the copies are on it."""
+        """Compute (1 + (copies - 1) ε) load: the load of every path once the copies are on it."""
         load = np.asarray(load, dtype=float)
         if not np.all((load >= 0) & (load < 1)):
             raise NetreproError(
@@ -108,7 +109,7 @@ class ReplicationModel:
         return (1 + (copies - 1) * self.epsilon) * load
 
     def effective_load(self, load: float | np.ndarray, copies: int = 1) -> np.ndarray:
-        """((1 + (copies - 1) ε) load)^copies: the probability that all paths of a flow's copies are busy.
+        """Compute ((1 + (copies - 1) ε) load)^copies: the probability that all paths of a flow's copies are busy.
 
         The paper treats the replicated flow as if alone on one path of this load; for two copies (1 + ε)^2
         load^2.
@@ -116,14 +117,13 @@ class ReplicationModel:
         return self.path_load(load, copies) ** copies
 
     def _mean_wait(self, load: np.ndarray) -> np.ndarray:
-        """Pollaczek and Khinchine with bursts of M packets: load M / (2 (1 - load)); infinite from load 1
-        on.
-        """
+        """Compute the wait of Pollaczek and Khinchine with bursts of M packets: load M / (2 (1 - load)); infinite from
+        load 1 on."""
         stable = np.where(load < 1, load, 0.0)
         return np.where(load < 1, stable * self.burst_packets / (2 * (1 - stable)), math.inf)
 
     def short_mean(self, load: float | np.ndarray, copies: int = 1) -> np.ndarray:
-        """(3), and (4) for two copies: mean completion time of short flows.
+        """Compute (3), or (4) for two copies: the mean completion time of short flows.
 
         A flow of X packets needs log2(X/k + 1) rounds, each of which waits W; dividing by X and taking means
         over W and X leaves E[W] A + 1.
@@ -131,7 +131,7 @@ class ReplicationModel:
         return self._mean_wait(self.effective_load(load, copies)) * self.rounds_per_packet + 1
 
     def long_mean(self, load: float | np.ndarray, copies: int = 1) -> np.ndarray:
-        """(5), and (6) for two copies of short flows: mean completion time of long flows.
+        """Compute (5), or (6) for two copies of short flows: the mean completion time of long flows.
 
         X/M rounds, each waiting W: E[W] (X/M)/X + 1, and X cancels. Long flows are sent once, on a path
         whose load the copies of short ones have raised.
@@ -143,7 +143,7 @@ class ReplicationModel:
         return -math.log1p(-self.percentile) - 1
 
     def long_tail(self, load: float | np.ndarray, copies: int = 1) -> np.ndarray:
-        """(7), and (8) for two copies: 99th percentile of long flows.
+        """Compute (7), or (8) for two copies: the 99th percentile of long flows.
 
         An exponential tail puts the 99th percentile of W at 2 ln 10 E[W]. One round of the flow waits that
         long and the others the mean: the mean completion time plus (2 ln 10 - 1) E[W] E[1/X | X > S_L].
@@ -152,7 +152,7 @@ class ReplicationModel:
         return self.long_mean(load, copies) + self._tail_excess * wait * self.inverse_of_long
 
     def short_tail(self, load: float | np.ndarray, copies: int = 1) -> np.ndarray:
-        """Fig. 7: 99th percentile of short flows, by the argument of (7).
+        """Compute the 99th percentile of short flows (Fig. 7), by the argument of (7).
 
         The paper draws it and defers its formula to a supplement that we do not have: this is (7) with short
         flows' mean, E[1/X | X <= S_L] and, with copies, the wait at the effective load. Infinite when sizes

@@ -26,11 +26,11 @@ class Service(Protocol):
     def second_moment(self) -> float: ...
 
     def residual_cdf(self, packets: np.ndarray) -> np.ndarray:
-        """P(what is left of the job in service <= packets), seen by an arrival that finds the server busy."""
+        """Compute P(what is left of the job in service <= packets), seen by an arrival that finds the server busy."""
         ...
 
     def sampler(self) -> _core.SizeSampler:
-        """The compiled core's sampler of the same distribution."""
+        """Return the compiled core's sampler of the same distribution."""
         ...
 
 

@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 
 def of_profile(profile: str, values: Mapping[str, Value]) -> Value:
-    """What a profile stands for. Raises NetreproError, with the nearest name, for another than those of `values`."""
+    """Return the value of a profile. Raises NetreproError, with the nearest name, for a profile not in `values`."""
     if profile not in values:
         raise NetreproError(f"no profile {profile!r}", nearest(profile, values))
     return values[profile]
@@ -37,17 +37,20 @@ class Each:
 
 
 def each(*values: Any) -> Each:
-    """In a case: this field takes all of these values, one after the other."""
+    """Let a field of a case take all of these values, one after the other."""
     return Each(values)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """What a profile stands for: simulated or real seconds of a run (0 where the experiment knows itself when to end),
-    repetitions at most, changes of the setting, of values swept by `each` the only ones that are measured (all where a
-    field is not named), and of settings those of which `where` says so, the cases that are left out, where they would
-    take too long, those repeated less often (case -> repetitions at most), and the claims that runs of this size are
-    too short for."""
+    """The size of the runs of a profile.
+
+    seconds : simulated or real seconds of a run; 0 where the experiment itself knows when to end. repetitions : the
+    largest number. changes : of the setting. only : field -> the values, of those swept by `each`, that are measured
+    (all where a field is not named). where : true for the settings that are measured. without : cases left out,
+    because they would take too long. fewer : case -> the largest number of its repetitions. unjudged : claims for
+    which runs of this size are too short.
+    """
 
     seconds: float = 0.0
     repetitions: int | None = None
@@ -61,9 +64,9 @@ class Scale:
 
 @dataclass(frozen=True)
 class Knob:
-    """What the paper did not turn: cases of its own, at one scale or one a profile; in the simulator.
+    """A parameter that the paper did not vary: cases of its own, at one scale or one a profile; in the simulator.
 
-    tables : those read that are kept, as knob "<name>_<table>", beside the numbers.
+    tables : names of the tables that are kept, as knob "<name>_<table>", beside the numbers.
     """
 
     cases: Mapping[str, Changes]
@@ -135,16 +138,16 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """What a paper declares; the module's text shows all of it.
+    """The declaration of a paper's experiments; the module's text shows all of it.
 
-    on_virtual : scales that the virtual kernel (and real ones) takes instead, as it is slower. in_real_time : those
-    that real kernels take in place of both. on_kernels : claims that other tiers than the simulator judge by other
-    cases, or that they alone can; of several evidences the first of which the tier ran the cases. in_turn : setting ->
-    whether it takes real time on any tier, and is measured when nothing else is. until_complete : runs there end when
-    all sized traffic has arrived. cannot : (setting, tier) -> why that tier cannot run it, or ""; what the virtual
-    kernel refuses need not be said. repetitions : the notebook's default.
+    on_virtual : scales that the virtual kernel (and real ones) takes instead, as it is slower. in_real_time : scales
+    that real kernels take in place of both. on_kernels : evidence for claims that kernels judge by other cases than
+    the simulator, or that only kernels can judge; of several, the first whose cases the tier ran. in_turn : setting ->
+    True where it takes real time on any tier, and is measured while nothing else is. until_complete : runs there end
+    when all sized traffic has arrived. cannot : (setting, tier) -> why that tier cannot run it, or ""; what the
+    virtual kernel itself refuses is not repeated here. repetitions : the notebook's default.
 
-    Raises NetreproError for cases, evidence or knobs that name what there is not.
+    Raises NetreproError for cases, evidence or knobs that name something that does not exist.
     """
 
     slug: str
@@ -184,18 +187,21 @@ class Study:
                     raise NetreproError(f"{self.slug}: claim {claim!r} needs case {case!r}", nearest(case, self.cases))
 
     def scale(self, profile: str, tier: str = SIMULATED) -> Scale:
-        """The sizes of a profile on a tier. Raises NetreproError, with the nearest name, for an unknown profile."""
+        """Return the sizes of a profile on a tier.
+
+        Raises NetreproError, with the nearest name, for an unknown profile.
+        """
         own = {} if tier == SIMULATED else {**self.on_virtual, **(self.in_real_time if tier in REAL_TIME_TIERS else {})}
         return of_profile(profile, {**self.profiles, **own})
 
     def case(self, name: str, setting: Any = None) -> Any:
-        """The setting of a case, at the first place of its grid. Raises NetreproError for an unknown case."""
+        """Return the setting of a case, at the first place of its grid. Raises NetreproError for an unknown case."""
         if name not in self.cases:
             raise NetreproError(f"{self.slug} has no case {name!r}", nearest(name, self.cases))
         return next(points({name: self.cases[name]}, setting or self.setting)).setting
 
     def why_not(self, point: Point, tier: str, seconds: float = 1.0) -> str:
-        """Why this tier cannot run it for so long, and what to do; "" where it can."""
+        """Say why this tier cannot run a setting for so long, and what to do; "" where it can."""
         if self.cannot is not None and (why := self.cannot(point.setting, tier)):
             return why
         if self.experiment is not None and tier == VIRTUAL:
@@ -207,7 +213,10 @@ class Study:
 
 
 def points(cases: Mapping[str, Changes], setting: Any, scale: Scale | None = None) -> Iterator[Point]:
-    """Every setting of every case, in order. A change that is a function is given the setting with all the others."""
+    """Yield every setting of every case, in order.
+
+    A change that is a function is given the setting with all the others.
+    """
     scale = scale or Scale(1.0)
     for name, changes in cases.items():
         swept = {
@@ -232,10 +241,10 @@ def _only(values: Sequence[Any], wanted: Sequence[Any] | None) -> list[Any]:
 
 
 def swept_fields(changes: Changes) -> list[str]:
-    """The fields of a case that take several values."""
+    """List the fields of a case that take several values."""
     return [name for name, change in changes.items() if isinstance(change, Each)]
 
 
 def several(evidence: Evidence | Sequence[Evidence]) -> Sequence[Evidence]:
-    """One evidence, or several, as several."""
+    """Return one or several pieces of evidence as a sequence."""
     return (evidence,) if isinstance(evidence, Evidence) else evidence

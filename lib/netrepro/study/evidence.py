@@ -12,11 +12,11 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is compared with a published claim: a reading (or several) of cases, and how it becomes the claim's value.
+    """The evidence for a published claim: one or several readings of cases, and how they become the claim's value.
 
     control : the cases in which the mechanism is broken, in the same order; or an Evidence of its own.
-    how : of one argument a case, as the module says. counted : sum successes and trials over all repetitions.
-    exact : a closed form, the same in every repetition, of which the first is taken. pooled : `how` is given the
+    how : a function with one argument for each case, as the module says. counted : sum successes and trials over all
+    repetitions. exact : a closed form, the same in every repetition; the first is taken. pooled : `how` is given the
     readings of all repetitions (repetition -> reading) of each case, and returns the values itself.
     """
 
@@ -41,7 +41,7 @@ class Evidence:
 
 
 def as_it_is(value: Any) -> Any:
-    """A number as it is; a Series or a table of two columns as a curve."""
+    """Return a number as it is; a Series or a table of two columns as a curve."""
     if isinstance(value, pd.Series):
         return [(float(x), float(y)) for x, y in value.items()]
     if isinstance(value, pd.DataFrame):
@@ -50,33 +50,33 @@ def as_it_is(value: Any) -> Any:
 
 
 def ratio(ours: float, baseline: float) -> float:
-    """The first case over the second."""
+    """Divide the first case by the second."""
     return ours / baseline
 
 
 def curve(xs: Sequence[float]) -> Callable[[pd.Series], list[tuple[float, float]]]:
-    """The curve through readings (or the places of a grid), in their order, at `xs`."""
+    """Make the curve through readings (or the places of a grid), in their order, at `xs`."""
     return lambda values: list(zip(map(float, xs), map(float, values), strict=True))
 
 
 def least_first(*names: str) -> Callable[..., list[str]]:
-    """A ranking of the cases by their readings, under these names. What is equal stands in the reverse of the order
-    that is given, so that only a difference can agree with it."""
+    """Rank the cases by their readings, under these names. Equal ones stand in the reverse of the given order, so that
+    only a difference can agree with it."""
     return lambda *values: _ranked(names, values)
 
 
 def greatest_first(*names: str) -> Callable[..., list[str]]:
-    """As least_first, the greatest reading first."""
+    """Rank names like `least_first`, but with the greatest reading first."""
     return lambda *values: _ranked(names, [-value for value in values])
 
 
 def rankings(values: Mapping[str, Sequence[float] | np.ndarray]) -> list[list[str]]:
-    """Of each repetition the names by their values, least first; equal ones count against the order given."""
+    """Rank the names in each repetition by their values, least first; equal values count against the order given."""
     return [_ranked(list(values), of_one) for of_one in zip(*values.values(), strict=True)]
 
 
 def jackknife(repetitions: Collection[int], statistic: Callable[[int | None], float]) -> np.ndarray:
-    """A value a repetition: their mean is the statistic of all together, their spread the jackknife's.
+    """Return a value for each repetition: their mean is the statistic of all together, their spread the jackknife's.
 
     statistic : of all repetitions but the one that is left out, or of all (None).
     """
@@ -93,6 +93,7 @@ def _ranked(names: Sequence[str], values: Sequence[float]) -> list[str]:
 
 
 def jain(shares: Sequence[float] | np.ndarray | pd.Series) -> float:
-    """Jain's fairness index (1984): 1 where all get the same, 1/n where one gets all; NaN where nobody gets a share."""
+    """Compute Jain's fairness index (1984): 1 where all get the same, 1/n where one gets all; NaN where nobody gets a
+    share."""
     values = np.asarray(shares, dtype=float)
     return float(values.sum() ** 2 / (len(values) * (values**2).sum())) if values.any() else np.nan

@@ -29,7 +29,7 @@ Value = TypeVar("Value")
 
 
 def seed_of(seed: int, repetition: int) -> int:
-    """The seed of one repetition's experiment."""
+    """Return the seed of one repetition's experiment."""
     return int(np.random.SeedSequence([seed, repetition]).generate_state(1)[0])
 
 
@@ -40,9 +40,10 @@ def in_parallel(
     progress: Progress = iter,
     cost: Callable[..., float] | None = None,
 ) -> list[Value]:
-    """What `function` says of each of `work` (its arguments), in their order, so many at a time; -1: one a processor.
+    """Call `function` with each element of `work` (its arguments) and return the results in that order.
 
-    What costs most starts first. Threads suffice: the simulator lets others run.
+    `n_jobs` calls run at a time; -1: one for each processor. The most costly start first. Threads suffice, because
+    the simulator lets others run.
     """
     order = dearest_first(work, cost)
     parallel = Parallel(n_jobs=n_jobs, prefer="threads", pre_dispatch="n_jobs")
@@ -51,7 +52,7 @@ def in_parallel(
 
 
 def in_real_time(tier: str) -> bool:
-    """Whether runs on this tier take as long as they say, and share the machine's clock with everything else."""
+    """Tell whether runs on this tier take real time, on the machine's own clock."""
     return tier in REAL_TIME_TIERS
 
 
@@ -64,13 +65,14 @@ def run_experiment(
     clock_skew_ppm: float = 100.0,
     until_complete: bool = False,
 ) -> Measurements:
-    """What the tier measures in the experiment: `simulate` or `emulate`, both told the share that has passed.
+    """Run the experiment on a tier, with `simulate` or `emulate`, and return its measurements.
 
-    tier : "simulated", "virtual", "rootless", "privileged", or "auto" for the best that this machine allows. prepare,
-    until_complete : of the emulated tiers, as emulate takes them; the simulator takes none.
-    clock_skew_ppm : of virtual time; real clocks have their own.
+    tier : "simulated", "virtual", "rootless", "privileged", or "auto" for the best that this machine allows.
+    progress : is called with the share that has passed. prepare, until_complete : for the emulated tiers, as `emulate`
+    takes them; the simulator ignores them. clock_skew_ppm : for virtual time; real clocks have their own.
 
-    Raises NetreproError for a tier that is none or cannot be had, and for what it cannot honour.
+    Raises NetreproError for an unknown tier, one that this machine does not allow, and an experiment that the tier
+    cannot run.
     """
     # Only "auto" and real kernels have to ask what this machine allows.
     chosen = tier if tier == "simulated" else resolve_tier(tier, TIERS, probe_tiers())[0]
@@ -89,7 +91,7 @@ def run_all(
     *,
     n_jobs: int = -1,
 ) -> list[Value]:
-    """As `in_parallel`; in real time, one after the other."""
+    """Call `function` with each element of `work` like `in_parallel`; in real time, one after the other."""
     return in_parallel(function, work, 1 if in_real_time(tier) else n_jobs, progress)
 
 
@@ -168,7 +170,7 @@ def read_once(study: Study, setting: Any, seconds: float = 0.0, seed: int = 1) -
 
 
 def _work(wanted: list[Point], scale: Scale, times: int, seed: int, tier: str) -> list[tuple[Point, int, OneRun]]:
-    """Each point with each of its repetitions, in their order, and the run that settles it."""
+    """List each point with each of its repetitions, in their order, and the run that settles it."""
     return [
         (point, repetition, OneRun(point.setting, scale.seconds, seed_of(seed, repetition), tier))
         for point in wanted
@@ -184,8 +186,11 @@ def _read_all(
     progress: Progress,
     known: Mapping[OneRun, Reading] | None = None,
 ) -> dict[OneRun, Reading]:
-    """What each run of the work says: first repetitions first, known ones not again, those that need the machine for
-    themselves last."""
+    """Measure each run of the work and return its reading.
+
+    First repetitions come first, and runs that need the machine for themselves last. Known runs are not measured
+    again.
+    """
     readings = dict(known or {})
     in_order = [run for _, repetition, run in sorted(work, key=lambda each: each[1])]
     new = [run for run in dict.fromkeys(in_order) if run not in readings]
@@ -230,7 +235,7 @@ def _scale_of_knob(knob: Knob, profile: str) -> Scale:
 
 
 def _runs_of_knobs(runs: Runs) -> set[OneRun]:
-    """What all knobs together will ask of the simulator."""
+    """Collect the simulator runs that all knobs together need."""
     return {
         run
         for knob in runs.study.knobs.values()
@@ -242,5 +247,5 @@ def _runs_of_knobs(runs: Runs) -> set[OneRun]:
 
 
 def _places(wanted: Sequence[Point]) -> list[str]:
-    """The fields that any of the points sweeps."""
+    """List the fields that any of the points sweeps."""
     return list(dict.fromkeys(name for point in wanted for name in point.swept))

@@ -30,7 +30,7 @@ INK = "#444444"
 
 
 def panels(title: str, x_label: str, y_label: str, names: Sequence[str], **how: Any) -> tuple[Figure, list[Axes]]:
-    """A figure with a named panel each, and their axes. how : as of new_figure."""
+    """Make a figure with one panel for each name, and return it with its axes. how : as for new_figure."""
     figure, _ = new_figure(title, x_label, y_label, columns=len(names), **how)
     for axis, name in zip(figure.axes, names, strict=True):
         axis.set_title(name, fontsize=10)
@@ -38,7 +38,7 @@ def panels(title: str, x_label: str, y_label: str, names: Sequence[str], **how: 
 
 
 def draw_distribution(axis: Axes, table: pd.DataFrame, column: str, label: str, **look: Any) -> None:
-    """Share of values up to x, a step curve a repetition."""
+    """Draw the share of values up to x, a step curve for each repetition."""
     for _, rows in table.groupby("repetition"):
         values = np.sort(rows[column])
         axis.step(values, np.arange(1, len(values) + 1) / len(values), where="post", **{"linewidth": 1} | look)
@@ -47,20 +47,20 @@ def draw_distribution(axis: Axes, table: pd.DataFrame, column: str, label: str, 
 
 
 def draw_published_curve(axis: Axes, x: Any, y: Any, label: str = "published") -> None:
-    """A published curve: grey, broad, behind ours."""
+    """Draw a published curve: grey, broad, behind ours."""
     axis.plot(x, y, color=PUBLISHED_GREY, linewidth=3, zorder=1, label=label)
 
 
 def draw_published_level(axis: Axes, value: float, label: str) -> None:
-    """A published value over the whole width: grey, dashed, behind ours."""
+    """Draw a published value over the whole width: grey, dashed, behind ours."""
     axis.axhline(value, color=PUBLISHED_GREY, linestyle="--", linewidth=1.5, zorder=1, label=label)
 
 
 def draw_sweep(
     axis: Axes, table: pd.DataFrame, x: str, y: str, *, by: str = "", label: str = "{}", **look: Any
 ) -> None:
-    """y over x: means with their intervals over repetitions, every single one a faint point; a curve for each value of
-    `by`, named by `label`, schemes in their own colours."""
+    """Draw y over x: means with their intervals over repetitions, every single one a faint point; a curve for each
+    value of `by`, named by `label`, schemes in their own colours."""
     groups = list(table.groupby(by, sort=False)) if by else [("", table)]
     for colour, (value, rows) in zip(CURVES * (1 + len(groups) // len(CURVES)), groups, strict=False):
         known = SCHEMES.get(str(value), Scheme(_named(value), colour, "o"))
@@ -94,7 +94,7 @@ def sweep_figure(
     top: float | None = None,
     log_x: bool = True,
 ) -> Figure:
-    """draw_sweep of every column in a panel of its own, from zero on.
+    """Draw each column with draw_sweep in a panel of its own, from zero on.
 
     x : column and label. columns : column -> label, with its unit. ticks : on x; by default all its values. top : where
     the y axis ends, for shares.
@@ -110,7 +110,7 @@ def sweep_figure(
 
 
 def changes_figure(title: str, table: pd.DataFrame, column: str, label: str, top: float | None = None) -> Figure:
-    """A bar a case, one change of the setting each, the first (nothing changed) in grey on top."""
+    """Draw a bar for each case, one change of the setting each, the first (nothing changed) in grey on top."""
     figure, axis = new_figure(title, label, "")
     means = table.groupby("case", sort=False)[column].mean()[::-1]
     bars = axis.barh(means.index, means, color=[*[CURVES[0]] * (len(means) - 1), INK])
@@ -120,7 +120,7 @@ def changes_figure(title: str, table: pd.DataFrame, column: str, label: str, top
 
 
 def draw_bar(axis: Axes, at: float, values: Sequence[float], width: float, **look: Any) -> None:
-    """A bar of the mean of repetitions, none where there are none, with the 95 % interval; look : of the bar."""
+    """Draw a bar of the mean of repetitions, none where there are none, with the 95 % interval; look : of the bar."""
     axis.bar(at, float(np.mean(values)) if len(values) else 0.0, width, **look)
     if len(values) > 1:
         axis.vlines(at, *student_interval(list(values)), color="black", linewidth=1.2)
@@ -133,7 +133,8 @@ def draw_bars(
     colours: Mapping[str, str] | None = None,
     published_label: str = "published",
 ) -> None:
-    """A bar a name from its repetitions, with the interval; beside it in grey what was published, where it was."""
+    """Draw a bar for each name from its repetitions, with the interval; beside it in grey what was published, where it
+    was."""
     names, published, colours = list(ours), published or {}, colours or {}
     width = 0.4 if published else 0.7
     for place, (name, values) in enumerate(ours.items()):
@@ -148,14 +149,14 @@ def draw_bars(
 
 
 def name_ticks(axis: Axes, which: str, values: Iterable[float]) -> None:
-    """Ticks at just these values of the "x" or "y" axis, in plain numbers."""
+    """Set ticks at just these values of the "x" or "y" axis, in plain numbers."""
     ticks = sorted(set(values))
     getattr(axis, f"set_{which}ticks")(ticks, [f"{tick:g}" for tick in ticks])
     (axis.xaxis if which == "x" else axis.yaxis).set_minor_locator(NullLocator())
 
 
 def share_legend(figure: Figure) -> None:
-    """One legend below all panels, each label once, in place of one in each."""
+    """Draw one legend below all panels, each label once, in place of one in each."""
     handles: dict[str, Any] = {}
     for axis in figure.axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
@@ -167,7 +168,7 @@ def share_legend(figure: Figure) -> None:
 
 
 def say_not_measured(axis: Axes, tier: str, what: str = "") -> None:
-    """In a corner: this tier could not measure it."""
+    """Say in a corner that this tier could not measure it."""
     said = f"{what}not measured on the {tier} tier"
     axis.text(0.97, 0.06, said, transform=axis.transAxes, ha="right", gid=NOT_MEASURED)
 
@@ -176,9 +177,9 @@ def say_not_measured(axis: Axes, tier: str, what: str = "") -> None:
 
 
 def draw_network(experiment: Experiment, title: str) -> Figure:
-    """The experiment's topology: senders left, receivers right, of larger networks hosts below; links of one kind in
-    one colour, with their rate, delay and queue in the legend; where something is recorded, the link is broad. Of many
-    hosts of one kind on a switch some are shown."""
+    """Draw the experiment's topology: senders left, receivers right, of larger networks hosts below; links of one kind
+    in one colour, with their rate, delay and queue in the legend; where something is recorded, the link is broad. Of
+    many hosts of one kind on a switch some are shown."""
     topology = experiment.topology
     shown, hidden = _shown(experiment)
     places = _places(experiment, shown)
@@ -221,7 +222,7 @@ def _draw_dots(axis: Axes, places: Mapping[str, tuple[float, float]], group: Seq
 
 
 def _ends(experiment: Experiment) -> tuple[set[str], set[str]]:
-    """Hosts that send, and hosts that receive."""
+    """Find the hosts that send, and hosts that receive."""
     table = experiment.flow_table
     sources, destinations = set(table["source"]), set(table["destination"])
     for entry in experiment.traffic:
@@ -235,7 +236,7 @@ def _ends(experiment: Experiment) -> tuple[set[str], set[str]]:
 
 
 def _groups(experiment: Experiment) -> dict[tuple[str, str], list[str]]:
-    """(switch, role) -> its hosts with that role, by number."""
+    """Group hosts: (switch, role) -> its hosts with that role, by number."""
     sources, destinations = _ends(experiment)
     groups: dict[tuple[str, str], list[str]] = {}
     for host in experiment.topology.hosts:
@@ -246,7 +247,7 @@ def _groups(experiment: Experiment) -> dict[tuple[str, str], list[str]]:
 
 
 def _shown(experiment: Experiment) -> tuple[list[str], set[str]]:
-    """Nodes that are drawn, and hosts that dots stand for."""
+    """Choose the nodes that are drawn, and hosts that dots stand for."""
     hidden = {host for group in _groups(experiment).values() if len(group) > MOST_SHOWN for host in group[2:-1]}
     nodes = [*experiment.topology.switches, *experiment.topology.hosts]
     return [node for node in nodes if node not in hidden], hidden
@@ -261,7 +262,7 @@ def _places(experiment: Experiment, shown: Sequence[str]) -> dict[str, tuple[flo
 
 
 def _along_a_line(experiment: Experiment, shown: Sequence[str], switches: nx.Graph) -> dict[str, tuple[float, float]]:
-    """Switches in a row; senders left of theirs, receivers right; hosts of inner switches above and below."""
+    """Put switches in a row; senders left of theirs, receivers right; hosts of inner switches above and below."""
     groups = _groups(experiment)
     ends = [node for node, degree in switches.degree() if degree <= 1] or list(switches)[:1]
     sending = [switch for switch, role in groups if role == "sends"]
@@ -282,7 +283,7 @@ def _along_a_line(experiment: Experiment, shown: Sequence[str], switches: nx.Gra
 
 
 def _in_layers(topology: Topology, shown: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Hosts at the bottom, switches above by how far the nearest host is."""
+    """Put hosts at the bottom, switches above by how far the nearest host is."""
     layer = {host: 0 for host in topology.hosts}
     layer |= {
         node: int(far)
@@ -298,7 +299,7 @@ def _in_layers(topology: Topology, shown: Sequence[str]) -> dict[str, tuple[floa
 
 
 def _words(topology: Topology, first: str, second: str) -> str:
-    """A cable in words: its rate, delay and the queue that is not just a host's own."""
+    """Put a cable into words: its rate, delay and the queue that is not just a host's own."""
     link = topology.link(first, second)
     link = topology.link(second, first) if link.queue == HOST_QUEUE else link
     return f"{_rate(link.rate_mbps)}, {link.delay_ms:g} ms{_jitter(link)}; {_queue_words(link.queue)}"

@@ -34,7 +34,7 @@ class OneRun(NamedTuple):
 
 @dataclass(frozen=True)
 class Tables:
-    """What was read on one tier: numbers, tables and checks, all with LABELS and the swept fields."""
+    """The readings of one tier: numbers, tables and checks, all with LABELS and the swept fields."""
 
     values: pd.DataFrame
     tables: dict[str, pd.DataFrame]
@@ -83,27 +83,30 @@ class Runs:
         return [name for name in dict.fromkeys(places) if name in self.values]
 
     def has(self, *cases: str, tier: str = "") -> bool:
-        """Whether the tier (the one asked for unless named) ran all of these cases."""
+        """Tell whether the tier (by default the one asked for) ran all of these cases."""
         return set(cases) <= set(self.values["case"][self.values["tier"] == (tier or self.tier)])
 
     def why_not(self, case: str) -> str:
-        """Why a case is missing on the tier asked for; "" where it is there."""
+        """Say why a case is missing on the tier asked for; "" where it is there."""
         return self.skipped.get(f"{self.tier}: {case}", "")
 
     def numbers(self, case: str, tier: str = "") -> pd.DataFrame:
-        """The rows of `values` of one case on one tier."""
+        """Return the rows of `values` of one case on one tier."""
         return self.values[(self.values["case"] == case) & (self.values["tier"] == (tier or self.tier))]
 
     def table(self, name: str, case: str, tier: str = "") -> pd.DataFrame:
-        """The rows of a table of one case on one tier. Raises NetreproError for an unknown table."""
+        """Return the rows of a table of one case on one tier. Raises NetreproError for an unknown table."""
         if name not in self.tables:
             raise NetreproError(f"{self.study.slug} reads no table {name!r}", nearest(name, self.tables))
         table = self.tables[name]
         return table[(table["case"] == case) & (table["tier"] == (tier or self.tier))]
 
     def reading(self, name: str | tuple[str, ...], case: str, tier: str = "") -> dict[int, Any]:
-        """What was read in each repetition of a case: a number, of a case with a grid a Series over it, of a name of a
-        table that table, of several names a Series of them. Raises NetreproError for an unknown name."""
+        """Return what was read in each repetition of a case (repetition -> reading).
+
+        A reading is a number, or a Series over the grid where the case has one. The name of a table gives that table.
+        Several names give a Series of them, or a table over the grid. Raises NetreproError for an unknown name.
+        """
         grid = swept_fields(self.study.cases[case])
         if isinstance(name, str) and name in self.tables:
             rows = self.table(name, case, tier)
@@ -120,13 +123,13 @@ class Runs:
         return found
 
     def summary(self, tier: str = "") -> pd.DataFrame:
-        """Means over repetitions of every number read: a row a case (and place of its grid)."""
+        """Compute the mean over repetitions of every number read: a row for each case (and place of its grid)."""
         rows = self.values[self.values["tier"] == (tier or self.tier)]
         return rows.drop(columns=["tier", "repetition"]).groupby(["case", *self.swept], sort=False).mean()
 
     def tier_table(self, *readings: str) -> pd.DataFrame:
-        """The tiers side by side: a row a case, for every number read (or those named) each tier's mean; NaN where not
-        measured."""
+        """Put the tiers side by side: a row for each case, with each tier's mean of every number read (or those named);
+        NaN where not measured."""
         means = {tier: self.summary(tier) for tier in self.tiers}
         columns = list(readings) or list(next(iter(means.values())).columns)
         side = pd.concat({tier: table[columns] for tier, table in means.items()}, axis=1).swaplevel(axis=1)
@@ -134,17 +137,18 @@ class Runs:
         return side[columns].loc[order]
 
     def trust_table(self) -> pd.DataFrame:
-        """Every check that was made, of all tiers: its worst value, its bounds, how often it was made and failed."""
+        """List every check that was made, of all tiers: its worst value, its bounds, how often it was made and
+        failed."""
         return trust_table(self.checks)
 
     @property
     def trusted(self) -> bool:
-        """Whether every check of the tier asked for holds."""
+        """True where every check of the tier asked for holds."""
         return bool(trust_of(self.checks[self.checks["tier"] == self.tier])["trusted"])
 
     def measured_claims(self, tier: str = "") -> list[Measured]:
-        """One measurement a claim whose cases the tier could run, with its control where that could be run too; none of
-        those that the scale leaves unjudged."""
+        """Return one measurement for each claim whose cases the tier could run, with its control where that could be
+        run too. Claims that the scale leaves unjudged have none."""
         where = tier or self.tier
         trust, found = trust_of(self.checks[self.checks["tier"] == where]), []
         unjudged = self.study.scale(self.profile, self.tier).unjudged
@@ -164,7 +168,7 @@ class Runs:
         return found
 
     def values_of(self, evidence: Evidence, tier: str = "") -> list[Any]:
-        """What the evidence makes of every repetition that its cases have in common."""
+        """Compute the evidence's value in every repetition that its cases have in common."""
         by_case = [self.reading(evidence.reading, case, tier) for case in evidence.case_names]
         how = evidence.how or as_it_is
         common = sorted(set(by_case[0]).intersection(*by_case))
@@ -186,7 +190,7 @@ class Runs:
 
 
 def load_runs(study: Study, folder: Path) -> Runs:
-    """The runs whose tables `Runs.save` left in a folder. Raises NetreproError where there are none."""
+    """Load the runs whose tables `Runs.save` left in a folder. Raises NetreproError where there are none."""
     path = folder / "run.json"
     if not path.is_file():
         raise NetreproError(f"no tables in {folder}", f"measure first: netrepro run {study.slug}")

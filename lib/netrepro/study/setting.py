@@ -28,7 +28,7 @@ EMPTY = "empty"
 
 @dataclass(frozen=True)
 class Range:
-    """What a parameter may be: numbers in a range, or one of some words (`empty`, `a file` and `a folder` too)."""
+    """The allowed values of a parameter: numbers in a range, or some words (`empty`, `a file` and `a folder` too)."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -37,7 +37,7 @@ class Range:
     words: tuple[str, ...] = ()
 
     def holds(self, value: Any) -> bool:
-        """Is it in the range? Of a list: are all of its items?"""
+        """Tell whether a value, or every item of a list, is in the range."""
         if isinstance(value, list):
             return all(self.holds(item) for item in value)
         if isinstance(value, str):
@@ -54,13 +54,13 @@ class Range:
         return self.is_path(word)
 
     def is_path(self, value: Any) -> bool:
-        """Whether a value is no word of the range but names a file or folder that it allows."""
+        """Tell whether a value is no word of the range but names a file or folder that the range allows."""
         if not isinstance(value, str) or not value or (value in self.words and value not in PATHS):
             return False
         return any(test(Path(value).expanduser()) for name, test in PATHS.items() if name in self.words)
 
     def text(self, name: str) -> str:
-        """The range in words, of a parameter of that name."""
+        """Put the range of a parameter of that name into words."""
         if self.words:
             return f"one of {', '.join(self.words)}"
         has_low, has_high = self.low > -math.inf, self.high < math.inf
@@ -72,7 +72,7 @@ class Range:
         return f"{_number(self.low)} {'≤' if self.low_itself else '<'} {below}" if has_low else below
 
     def advice(self, value: Any) -> str:
-        """What to give instead; nothing where the range says it all."""
+        """Return a hint that names the nearest allowed word; "" for a value that is no text."""
         return nearest(value, [word for word in self.words if word != EMPTY]) if isinstance(value, str) else ""
 
 
@@ -104,7 +104,7 @@ def setting(
 
 
 def parameter_fields(setting: Any) -> list[Field[Any]]:
-    """The fields of a setting (or of its class) that the notebook offers, in order."""
+    """List the fields of a setting (or of its class) that the notebook offers, in order."""
     return [each for each in fields(setting) if "help" in each.metadata]
 
 
@@ -118,14 +118,14 @@ def check_setting(setting: Any) -> None:
 
 
 def parameter_line(of: Field[Any]) -> str:
-    """The line of a notebook's parameters cell: `name: type = default  # help (unit) [range]`."""
+    """Write the line of a notebook's parameters cell: `name: type = default  # help (unit) [range]`."""
     help, unit, limits = (of.metadata[key] for key in ("help", "unit", "limits"))
     words = [help, f"({unit})" if unit else "", f"[{limits.text(of.name)}]" if limits is not None else ""]
     return f"{of.name}: {type(of.default).__name__} = {_literal(of.default)}  # {' '.join(filter(None, words))}"
 
 
 def with_parameter_lines(source: str, parameters: Sequence[Field[Any]]) -> str:
-    """A parameters cell in which these fields' lines are as declared, and all others as they were."""
+    """Return a parameters cell in which these fields' lines are as declared, and all others as they were."""
     declared = {each.name: parameter_line(each) for each in parameters}
     lines = [declared.pop(line.split(":")[0], line) for line in source.splitlines()]
     return "\n".join([*lines, *declared.values()])

@@ -26,20 +26,20 @@ class Check:
 
     @property
     def holds(self) -> bool:
-        """Whether the value is within the bounds; no number never is."""
+        """True where the value is within the bounds; never where it is not a number."""
         low = self.at_least is None or self.value >= self.at_least
         return low and (self.at_most is None or self.value <= self.at_most)
 
 
 def check_table(checks: Iterable[Check]) -> pd.DataFrame:
-    """A row a check: check, value, at_least and at_most (NaN: no such bound), holds."""
+    """Return a row for each check: check, value, at_least and at_most (NaN: no such bound), holds."""
     rows = [(each.name, each.value, each.at_least, each.at_most, each.holds) for each in checks]
     numbers = dict.fromkeys(("value", "at_least", "at_most"), float)
     return pd.DataFrame(rows, columns=CHECK_COLUMNS).astype(numbers | {"holds": bool})
 
 
 def with_directions(fidelity: pd.DataFrame) -> pd.DataFrame:
-    """A tier's own checks (check, value, bound, holds) as CHECK_COLUMNS, whatever other columns there are.
+    """Return a tier's own checks (check, value, bound, holds) as CHECK_COLUMNS, whatever other columns there are.
 
     A bound's direction follows from the rows of a check whose value is not the bound itself: what is below its bound
     and holds is bounded from above. Where all values are the bound itself, they are bounded from both sides.
@@ -63,7 +63,7 @@ class CheckedRuns:
 
     @property
     def trusted(self) -> bool:
-        """Whether every check of every run holds."""
+        """True where every check of every run holds."""
         return bool(self.fidelity["holds"].all())
 
     @property
@@ -73,15 +73,18 @@ class CheckedRuns:
 
 
 def trust_by_tier(runs: Mapping[str, CheckedRuns]) -> pd.DataFrame:
-    """The trust table of runs on several tiers, by tier; those that checked nothing are left out."""
+    """Return the trust table of runs on several tiers, by tier; those that checked nothing are left out."""
     checks = [with_directions(each.fidelity).assign(tier=tier) for tier, each in runs.items() if len(each.fidelity)]
     return trust_table(pd.concat(checks, ignore_index=True))
 
 
 def gap_checks(found: Measurements, port: Port) -> list[Check]:
-    """Full packets that leave the busy `port` must be as far apart as its rate demands: 99 % of the gaps within 10 %,
-    90 % within 1 % (Handigol et al., CoNEXT 2012, section 5.1). Of the simulator; kernels' own checks are that test
-    already, with a lower bound. Needs the port's packets recorded; none where it was never busy."""
+    """Check that full packets leave the busy `port` as far apart as its rate demands.
+
+    99 % of the gaps must be within 10 %, 90 % within 1 % (Handigol et al., CoNEXT 2012, section 5.1). This is for the
+    simulator; kernels' own checks are that test already, with a lower bound. The port's packets must be recorded. There
+    are no checks where the port was never busy.
+    """
     if found.tier != "simulated":
         return []
     shares = gap_shares(found, port)
@@ -89,8 +92,8 @@ def gap_checks(found: Measurements, port: Port) -> list[Check]:
 
 
 def trust_table(checks: pd.DataFrame) -> pd.DataFrame:
-    """A row a check: its worst value (the least where there is a lower bound, else the greatest), the bounds, in how
-    many runs it was made and in how many it failed."""
+    """Return a row for each check: its worst value (the least where there is a lower bound, else the greatest), the
+    bounds, in how many runs it was made and in how many it failed."""
     rows = []
     for (tier, name), group in checks.groupby(["tier", "check"], sort=False):
         lower = group["at_least"].notna().any()
@@ -110,7 +113,7 @@ def trust_table(checks: pd.DataFrame) -> pd.DataFrame:
 
 
 def trust_of(checks: pd.DataFrame) -> dict[str, Any]:
-    """`trusted` and `why`, as a measured claim takes them: whether every check holds."""
+    """Return `trusted`, True where every check holds, and `why`, as a measured claim takes them."""
     failed: Sequence[Any] = list(checks[~checks["holds"]].itertuples())
     if not failed:
         return {"trusted": True, "why": ""}

@@ -35,7 +35,7 @@ class _UntilDamage:
         self.damage: Exception | None = None
 
     def read(self, size: int) -> bytes:
-        """`size` bytes; fewer where the stream ends or is damaged."""
+        """Read `size` bytes; fewer where the stream ends or is damaged."""
         parts = []
         while size > 0 and not self.damage:
             try:
@@ -88,7 +88,7 @@ class CaptureFile:
             raise self._no_capture(f"it begins with {head[:4].hex(' ')}" if head else "it is empty")
 
     def captures(self) -> Iterator[Iterator[bytes]]:
-        """The captures of the file, each an iterator of chunks of bytes.
+        """Yield the captures of the file, each an iterator of chunks of bytes.
 
         Raises NetreproError where no member of an archive is a capture.
         """
@@ -106,7 +106,7 @@ class CaptureFile:
             raise self._no_capture("no member of the archive is one")
 
     def _begin(self, file: BinaryIO, stack: ExitStack) -> tuple[bytes, _UntilDamage]:
-        """The first bytes of the decompressed file, and the rest of it, which `stack` closes."""
+        """Return the first bytes of the decompressed file, and the rest of it, which `stack` closes."""
         magic = file.read(6)
         file.seek(0)
         opener = next((open_ for start, open_ in COMPRESSIONS.items() if magic.startswith(start)), None)

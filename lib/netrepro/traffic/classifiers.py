@@ -118,25 +118,26 @@ class NeuralClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """The share of each class in the network's belief, shape (n, c)."""
+        """Return the share of each class in the network's belief, shape (n, c)."""
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float32, reset=False)
         return _neural().probabilities(self.network_, rows)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The class of each row."""
+        """Return the class of each row."""
         place = self.predict_proba(X).argmax(axis=1)
         return self.classes_[place]
 
     def input_gradients(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Mean absolute gradient of the predicted class's score with respect to each feature, shape (d,)."""
+        """Compute the mean absolute gradient of the predicted class's score with respect to each feature, shape
+        (d,)."""
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float32, reset=False)
         return _neural().mean_input_gradients(self.network_, rows)
 
 
 def _neural() -> Any:
-    """The module that needs PyTorch."""
+    """Import the module that needs PyTorch."""
     try:
         return importlib.import_module("netrepro.traffic.neural")
     except ImportError as error:
@@ -168,13 +169,13 @@ NORMALISATIONS: dict[str, str] = {
 
 
 def signed_log(values: ArrayLike) -> NDArray[np.float64]:
-    """sign(x) ln(1 + |x|): features span decades, and lengths are -1 where a direction is silent."""
+    """Compute sign(x) ln(1 + |x|): features span decades, and lengths are -1 where a direction is silent."""
     numbers = np.asarray(values, float)
     return np.sign(numbers) * np.log1p(np.abs(numbers))
 
 
 def make_normaliser(name: str, *, seed: int = 0) -> Any:
-    """The transformer of a name of NORMALISATIONS. Raises NetreproError for another."""
+    """Make the transformer of a name of NORMALISATIONS. Raises NetreproError for another."""
     if name not in NORMALISATIONS:
         raise NetreproError(f"no normalisation {name!r}", nearest(name, NORMALISATIONS))
     if name == "raw":
@@ -187,7 +188,7 @@ def make_normaliser(name: str, *, seed: int = 0) -> Any:
 
 
 def make_classifier(name: str, *, seed: int, normalisation: str = "z") -> Pipeline:
-    """The classifier of a name of CLASSIFIERS behind its normalisation, which it learns from its training rows.
+    """Make the classifier of a name of CLASSIFIERS behind its normalisation, which it learns from its training rows.
 
     Raises NetreproError for an unknown name.
     """
@@ -197,7 +198,7 @@ def make_classifier(name: str, *, seed: int, normalisation: str = "z") -> Pipeli
 
 
 def oversample(labels: ArrayLike, *, seed: int) -> NDArray[np.int64]:
-    """Row numbers in which each class is as frequent as the largest: every row once, then rows drawn again."""
+    """Draw row numbers in which each class is as frequent as the largest: every row once, then rows drawn again."""
     names, place = np.unique(np.asarray(labels), return_inverse=True)
     random = np.random.default_rng(seed)
     counts = np.bincount(place)
@@ -252,7 +253,8 @@ def evaluate(
     classes: Sequence[str] = CLASSES,
     named: Sequence[str] = NAMED_CLASSES,
 ) -> pd.DataFrame:
-    """`fit_predict`, scored: the rows of `score_table` with model, training_rows and testing_rows before them.
+    """Run `fit_predict` and score it: return the rows of `score_table` with model, training_rows and testing_rows
+    before them.
 
     totals : `flow_totals` of all rows, for the scores by packet and byte.
     """

@@ -37,19 +37,22 @@ class WebRequest:
 
     @property
     def response_bytes(self) -> int | None:
-        """Header and data; None where one is unknown."""
+        """The bytes of header and data; None where one is unknown."""
         return None if self.header_bytes is None or self.data_bytes is None else self.header_bytes + self.data_bytes
 
     @property
     def is_primary(self) -> bool:
-        """Whether its URL ends in .html, .htm or nothing."""
+        """True where the URL ends in .html, .htm or without an extension."""
         path = self.url.split(" ")[1] if " " in self.url else self.url
         name = path.rsplit("/", 1)[-1]
         return name.partition(".")[2].strip(".").lower() in PRIMARY_ENDINGS
 
 
 def read_trace(path: Path) -> Iterator[WebRequest]:
-    """Every record, in the file's order (that of completion). Raises NetreproError for a file that is no trace."""
+    """Yield every record, in the file's order (that of completion).
+
+    Raises NetreproError for a file that is no trace.
+    """
     try:
         with gzip.open(path) as file:
             while block := file.read(RECORD.size):
@@ -66,7 +69,8 @@ def read_trace(path: Path) -> Iterator[WebRequest]:
 
 
 def pages(requests: Iterable[WebRequest], *, by_time: bool = False) -> list[tuple[int, ...]]:
-    """Response sizes of each page, the primary first: clients one after the other, each with its requests in order.
+    """List the response sizes of each page, the primary first: clients one after the other, each with its requests in
+    order.
 
     A run of secondaries belongs to the primary before it; those with none before them are left out, and so is what was
     aborted (no length, or none known), longer than 10 MB, or asked for otherwise than by GET. by_time : order a
@@ -89,9 +93,13 @@ def pages(requests: Iterable[WebRequest], *, by_time: bool = False) -> list[tupl
 
 @dataclass(frozen=True)
 class PageSizes:
-    """What the stand-in is drawn from: shares of pages with one and two requests, the mean of the geometric number of
-    requests beyond two of all others, the share of responses that are a header only (not modified), and medians and
-    spread (of the logarithm) of the lengths of all others, in bytes."""
+    """The distributions that the stand-in is drawn from.
+
+    one, two : shares of pages with one and with two requests. more_mean : mean of the geometric number of requests
+    beyond two of all other pages. unchanged : share of responses that are a header only (not modified).
+    primary_median, secondary_median, spread : medians of the lengths of all other responses, in bytes, and the spread
+    of their logarithm.
+    """
 
     one: float = 0.40
     two: float = 0.15
@@ -106,7 +114,7 @@ class PageSizes:
 
 
 def write_standin(path: Path, pages: int, seed: int = 1, sizes: PageSizes | None = None) -> None:
-    """A trace of so many pages of 40 clients, in the format and order of the true one."""
+    """Write a trace of so many pages of 40 clients, in the format and order of the true one."""
     sizes, random = sizes or PageSizes(), np.random.Generator(np.random.PCG64(seed))
     records, now_s = [], 847_000_000.0
     for page in range(pages):

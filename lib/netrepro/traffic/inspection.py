@@ -18,7 +18,7 @@ from netrepro.traffic.unibs import RECORD_COLUMNS, labels
 
 
 def classify_inspected(application: str, category: str, rules: dict[str, Any] | None = None) -> str | None:
-    """The class of what nDPI found, by `inspection` in labels.yaml; None where it found nothing."""
+    """Return the class of what nDPI found, by `inspection` in labels.yaml; None where it found nothing."""
     rules = rules or labels()
     asked = rules["inspection"]
     parts = [part.strip().lower() for part in application.split(".")]
@@ -34,10 +34,10 @@ def classify_inspected(application: str, category: str, rules: dict[str, Any] | 
 
 
 def inspect_capture(path: str | PathLike[str]) -> pd.DataFrame:
-    """What nDPI takes the TCP and UDP connections of a capture for.
+    """Classify the TCP and UDP connections of a capture with nDPI.
 
-    Returns one row a connection, with the columns of GroundTruth.records, so that `join_labels` takes it; class is
-    None where nDPI knows nothing, application is its name, application_protocol its category.
+    Returns one row for each connection, with the columns of GroundTruth.records, so that `join_labels` takes it. The
+    class is None where nDPI knows nothing; application is nDPI's name, application_protocol its category.
     Raises NetreproError where the file is no capture or nDPI cannot read it.
     """
     from nfstream import NFStreamer
@@ -59,7 +59,7 @@ def inspect_capture(path: str | PathLike[str]) -> pd.DataFrame:
 
 
 def _plain_files(capture: CaptureFile, folder: Path) -> list[Path]:
-    """The captures in a file, unpacked: nfstream takes plain ones only."""
+    """Return the captures in a file, unpacked: nfstream takes plain ones only."""
     files = []
     for number, chunks in enumerate(capture.captures()):
         files.append(folder / f"{number}.pcap")

@@ -129,7 +129,7 @@ def join_labels(
 
 
 def _keys(flows: pd.DataFrame, records: pd.DataFrame, by: str) -> tuple[Integers, Integers]:
-    """A number for each flow and each record; they may be joined where their numbers are equal."""
+    """Return a number for each flow and each record; they may be joined where their numbers are equal."""
     columns = ["source_address", "source_port", "destination_address", "destination_port", "protocol"]
     both = pd.concat([flows[columns], records[columns]], ignore_index=True)
     addresses, _ = pd.factorize(pd.concat([both["source_address"], both["destination_address"]], ignore_index=True))
@@ -230,7 +230,7 @@ class Check:
 
 @dataclass(frozen=True)
 class JoinAudit:
-    """What the checks found. Where it did not pass, everything computed from the labels is untrusted."""
+    """The results of the checks. Where the audit did not pass, everything computed from the labels is untrusted."""
 
     checks: tuple[Check, ...]
 
@@ -245,7 +245,7 @@ class JoinAudit:
 
     @property
     def why(self) -> str:
-        """What failed, in words; empty where the audit passed."""
+        """The failed checks in words; empty where the audit passed."""
         return "; ".join(
             f"{check.name}: {check.meaning} is {check.value:.3g}, {check.needed} is needed"
             for check in self.checks
@@ -253,7 +253,7 @@ class JoinAudit:
         )
 
     def table(self) -> pd.DataFrame:
-        """One row a check: check, value, needed, passed, by_design, meaning."""
+        """Return one row for each check: check, value, needed, passed, by_design, meaning."""
         names = ["name", "value", "needed", "passed", "by_design", "meaning"]
         rows = [[getattr(check, name) for name in names] for check in self.checks]
         return pd.DataFrame(rows, columns=["check", *names[1:]]).set_index("check")
@@ -308,10 +308,10 @@ def _share(truths: pd.Series) -> float:
 
 
 def _share_opened(flows: pd.DataFrame) -> float:
-    """Of the labelled flows those that open with SYN, without what netmate-flowcalc drops behind an earlier flow.
+    """Return the share of labelled flows that open with SYN, without the remnants that netmate-flowcalc drops.
 
-    A late packet of a closed or silent connection is a flow of its own to the meter; a real trace has many, and they
-    say nothing of whether flows are whole.
+    To the meter, a late packet of a closed or silent connection is a flow of its own. A real trace has many of these
+    remnants, and they do not show whether flows are whole.
     """
     ends, _ = _keys(flows, flows.iloc[:0], "endpoints")
     order = flows.assign(ends=ends).sort_values("start_us", kind="stable")
@@ -320,7 +320,7 @@ def _share_opened(flows: pd.DataFrame) -> float:
 
 
 def _score_of_port(flows: pd.DataFrame) -> float:
-    """Cross-validated macro-F1 over the named classes of a tree that sees the destination port only."""
+    """Compute the cross-validated macro-F1 over the named classes of a tree that sees the destination port only."""
     present = [name for name in NAMED_CLASSES if (flows["class"] == name).any()]
     if len(flows) < 30 or len(present) < 2:
         return np.nan
@@ -365,7 +365,7 @@ class LabelledFlows:
     trace: str | None = None
 
     def features(self, feature_set: str = "netmate59") -> pd.DataFrame:
-        """The named feature set of the labelled flows; see `feature_sets`."""
+        """Return the named feature set of the labelled flows; see `feature_sets`."""
         return MeterResult(self.flows, self.metering.report).features(feature_set)
 
 
@@ -382,7 +382,7 @@ def load_labelled_flows(
     amend: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
     **metering: Any,
 ) -> LabelledFlows:
-    """Meter captures, read their log, join the labels and audit the join.
+    """Load captures as labelled flows: meter them, read their log, join the labels and audit the join.
 
     protocols : transport protocols to keep (6 TCP, 17 UDP); the paper uses TCP. trace : see `audit_join`.
     clock_offset_s : see `join_labels`. first_packets, progress and the rest go to `meter`.
@@ -409,7 +409,7 @@ def load_unibs(
     progress: Callable[[int, int], None] | None = None,
     **metering: Any,
 ) -> LabelledFlows:
-    """UNIBS-2009 as `load_labelled_flows` gives it, audited against what is published of it.
+    """Load UNIBS-2009 as `load_labelled_flows` gives it, audited against what is published of it.
 
     Raises NetreproError that says how to get the trace where it is not in `folder` (see `find_unibs`).
     """

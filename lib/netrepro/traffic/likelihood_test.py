@@ -40,7 +40,7 @@ def _split(scores: ArrayLike, genuine: ArrayLike) -> tuple[np.ndarray, np.ndarra
 
 
 def error_rates(scores: ArrayLike, genuine: ArrayLike, threshold: float) -> ErrorRates:
-    """The errors when a claim is accepted where its score is at least `threshold`.
+    """Compute the errors when a claim is accepted where its score is at least `threshold`.
 
     scores : (n,) log densities under the claimed class. genuine : (n,) whether the claim is true.
     """
@@ -50,7 +50,7 @@ def error_rates(scores: ArrayLike, genuine: ArrayLike, threshold: float) -> Erro
 
 
 def best_threshold(scores: ArrayLike, genuine: ArrayLike) -> ErrorRates:
-    """The threshold of the least half total error, among the scores themselves; the lowest of several."""
+    """Find the threshold of the least half total error, among the scores themselves; the lowest of several."""
     true_scores, false_scores = (np.sort(part) for part in _split(scores, genuine))
     candidates = np.unique(np.concatenate([true_scores, false_scores]))
     rejected = np.searchsorted(true_scores, candidates, side="left") / len(true_scores)
@@ -64,7 +64,7 @@ def verify(
     tuning: tuple[ArrayLike, ArrayLike],
     testing: tuple[ArrayLike, ArrayLike],
 ) -> pd.DataFrame:
-    """Thresholds that are best on `tuning`, judged on `testing`; each is (features, labels).
+    """Judge on `testing` the thresholds that are best on `tuning`; each is (features, labels).
 
     Every flow claims every class in turn. Returns one row a class: threshold in nats, rates of false
     acceptance, false rejection and half total error in 0..1.

@@ -77,7 +77,7 @@ class MeterResult:
     report: pd.DataFrame
 
     def features(self, feature_set: str = "netmate59", *, only_valid: bool = True) -> pd.DataFrame:
-        """The named feature set (see `feature_sets`), of valid flows unless told otherwise."""
+        """Return the named feature set (see `feature_sets`), of valid flows unless told otherwise."""
         names = feature_sets()
         if feature_set not in names:
             raise NetreproError(f"no feature set {feature_set!r}", nearest(feature_set, names))
@@ -93,7 +93,7 @@ class MeterResult:
 
 @cache
 def feature_sets() -> dict[str, list[str]]:
-    """The named feature sets of data/gmm_traffic/feature_sets.yaml: name to column names."""
+    """Load the named feature sets of data/gmm_traffic/feature_sets.yaml: name to column names."""
     described = yaml.safe_load((data_dir("gmm_traffic") / "feature_sets.yaml").read_text())
     expanded: dict[str, list[str]] = {}
     for name, parts in described["sets"].items():
@@ -209,7 +209,7 @@ def _flow_table(columns: dict[str, np.ndarray], first_lengths: int) -> pd.DataFr
 
 
 def _addresses(words: np.ndarray, versions: np.ndarray) -> np.ndarray:
-    """Addresses as text; each distinct one is formatted once."""
+    """Write addresses as text; each distinct one is formatted once."""
     high, low = (pd.factorize(words[:, side]) for side in (0, 1))
     pairs = (high[0] * len(low[1]) + low[0]) * 2 + (versions == 6)
     place, distinct = pd.factorize(pairs)

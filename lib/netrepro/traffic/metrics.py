@@ -20,7 +20,7 @@ CLASS_MEASURES = ("precision", "recall", "f1", "support")
 
 
 def flow_totals(flows: pd.DataFrame) -> pd.DataFrame:
-    """Packets and bytes of each whole flow, both directions together: columns packet, byte."""
+    """Count the packets and bytes of each whole flow, both directions together: columns packet, byte."""
     return pd.DataFrame(
         {
             "packet": flows["flow_fpackets"] + flows["flow_bpackets"],
@@ -46,7 +46,7 @@ def confusion(
 
 
 def _cells_of(truth: ArrayLike, predicted: ArrayLike, classes: Sequence[str]) -> NDArray[np.int64]:
-    """The place of each flow in a confusion matrix, counted by rows."""
+    """Return the place of each flow in a confusion matrix, counted by rows."""
     true_labels, predicted_labels = np.asarray(truth, object), np.asarray(predicted, object)
     if len(true_labels) != len(predicted_labels):
         raise NetreproError(
@@ -66,7 +66,8 @@ def _sums(place: NDArray[np.int64], weight: NDArray[np.float64], count: int) -> 
 
 
 def class_scores(matrix: pd.DataFrame) -> pd.DataFrame:
-    """From a confusion matrix, one row a class: precision, recall, f1 in 0..1 and support (weight of the true ones).
+    """Compute from a confusion matrix one row for each class: precision, recall, f1 in 0..1 and support (weight of the
+    true ones).
 
     A share of nothing is missing: precision of a class never predicted, F1 of one that neither is nor is predicted.
     """
@@ -75,7 +76,7 @@ def class_scores(matrix: pd.DataFrame) -> pd.DataFrame:
 
 
 def _class_scores(cells: NDArray[np.float64]) -> NDArray[np.float64]:
-    """CLASS_MEASURES of each class, shape (4, classes)."""
+    """Compute CLASS_MEASURES of each class, shape (4, classes)."""
     hits, true_sum, predicted_sum = np.diag(cells), cells.sum(axis=1), cells.sum(axis=0)
     with np.errstate(invalid="ignore"):
         return np.array([hits / predicted_sum, hits / true_sum, 2 * hits / (true_sum + predicted_sum), true_sum])
@@ -89,7 +90,7 @@ def score_table(
     classes: Sequence[str] = CLASSES,
     named: Sequence[str] = NAMED_CLASSES,
 ) -> pd.DataFrame:
-    """Every score, one a row: unit (flow, packet, byte), scope, measure, value.
+    """Return every score, one a row: unit (flow, packet, byte), scope, measure, value.
 
     totals : as `flow_totals`, row for row; None scores flows only. The scope is a class (precision, recall, f1,
     support), "named" or "all" (macro_f1: the mean over `named` or over `classes`, without those that neither are nor

@@ -123,20 +123,20 @@ class ComponentwiseGaussianMixture(DensityMixin, BaseEstimator):
         return densities.T + np.log(self.weights_)
 
     def score_samples(self, X: ArrayLike) -> Floats:
-        """The log density of each row, in nats."""
+        """Compute the log density of each row, in nats."""
         return logsumexp(self._joint_log_likelihood(X), axis=1)
 
     def score(self, X: ArrayLike, y: object = None) -> float:
-        """The mean log density of the rows."""
+        """Compute the mean log density of the rows."""
         return float(self.score_samples(X).mean())
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """How much each component answers for each row, shape (n, k)."""
+        """Compute the probability of each component for each row, shape (n, k)."""
         joint = self._joint_log_likelihood(X)
         return np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """The component that answers most for each row."""
+        """Return the most probable component of each row."""
         return self._joint_log_likelihood(X).argmax(axis=1)
 
     def fit_predict(self, X: ArrayLike, y: object = None) -> NDArray[np.int64]:
@@ -205,7 +205,7 @@ class MixturePerClassClassifier(ClassifierMixin, BaseEstimator):
         return np.log(counts / counts.sum() if self.prior == "map" else np.full(len(counts), 1 / len(counts)))
 
     def with_prior(self, prior: str) -> MixturePerClassClassifier:
-        """A classifier of the same fitted mixtures that weighs the classes by another prior."""
+        """Return a classifier of the same fitted mixtures that weighs the classes by another prior."""
         check_is_fitted(self)
         _check_prior(prior)
         other = copy.copy(self)
@@ -214,21 +214,21 @@ class MixturePerClassClassifier(ClassifierMixin, BaseEstimator):
         return other
 
     def class_log_likelihood(self, X: ArrayLike) -> Floats:
-        """The log density of each row under each class, shape (n, c), without the prior."""
+        """Compute the log density of each row under each class, shape (n, c), without the prior."""
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float64, reset=False)
         return np.column_stack([mixture.score_samples(rows) for mixture in self.mixtures_])
 
     def predict_log_proba(self, X: ArrayLike) -> Floats:
-        """The log posterior of each class, shape (n, c)."""
+        """Compute the log posterior of each class, shape (n, c)."""
         joint = self.class_log_likelihood(X) + self.class_log_prior_
         return joint - logsumexp(joint, axis=1, keepdims=True)
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """The posterior of each class, shape (n, c)."""
+        """Compute the posterior of each class, shape (n, c)."""
         return np.exp(self.predict_log_proba(X))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The class of each row."""
+        """Return the class of each row."""
         place = self.predict_log_proba(X).argmax(axis=1)
         return self.classes_[place]

@@ -140,7 +140,10 @@ def _train(
 
 
 def _rows_of_an_epoch(labels: Tensor, counts: Tensor) -> Tensor:
-    """As many rows of each class as the largest has, drawn anew every epoch: all of its rows, then some again."""
+    """Draw the rows of one epoch, in random order: as many of each class as the largest class has.
+
+    A smaller class gives all of its rows, then some of them again.
+    """
     largest = int(counts.max())
     rows = []
     for label in range(len(counts)):
@@ -165,12 +168,12 @@ def _scores(network: nn.Module, rows: NDArray[np.float32]) -> Tensor:
 
 
 def probabilities(network: nn.Module, rows: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Softmax of the scores, shape (n, classes)."""
+    """Compute the softmax of the scores, shape (n, classes)."""
     return torch.softmax(_scores(network, rows).double(), dim=1).numpy()
 
 
 def mean_input_gradients(network: nn.Module, rows: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Mean over the rows of |d score of the predicted class / d feature|, shape (features,)."""
+    """Compute the mean over the rows of |d score of the predicted class / d feature|, shape (features,)."""
     network.eval()
     total = np.zeros(rows.shape[1])
     for batch in torch.from_numpy(np.array(rows)).split(ROWS_AT_ONCE):

@@ -51,7 +51,7 @@ def day_split(days: ArrayLike, training_days: Collection[Any]) -> Split:
 
 
 def grouped_splits(classes: ArrayLike, groups: ArrayLike, *, folds: int, seed: int) -> list[Split]:
-    """Folds in which all flows of a group (a capture file, a workstation) are on the same side.
+    """Make folds in which all flows of a group (a capture file, a workstation) are on the same side.
 
     Every flow tests once; shares of the classes are kept as well as the groups allow.
     Raises NetreproError where there are fewer groups than folds.

@@ -23,7 +23,7 @@ _FLOW = ["source_address", "source_port", "destination_address", "destination_po
 
 
 def capture_name(day: int) -> str:
-    """The file of a simulated day, from 0."""
+    """Name the file of a simulated day, from 0."""
     return f"day{day + 1}.pcap.xz"
 
 
@@ -34,7 +34,7 @@ def load_standin(
     progress: Callable[[int, int], None] | None = None,
     **metering: Any,
 ) -> LabelledFlows:
-    """The stand-in, or another capture of the same making, as `load_unibs` gives UNIBS-2009.
+    """Load the stand-in, or another capture of the same making, as `load_unibs` gives UNIBS-2009.
 
     folder : data/gmm_traffic/standin if None. The captures hold the first 12 packets of each flow, so features of up to
     12 `first_packets` are metered from them; None takes the features that the whole flows had (with the meter's own
@@ -76,7 +76,7 @@ def load_standin(
 
 
 def _amend(flows: pd.DataFrame, whole: pd.DataFrame, place: Path) -> pd.DataFrame:
-    """The flows with the columns of `whole` in place of what was metered from their beginnings."""
+    """Return the flows with the columns of `whole` in place of what was metered from their beginnings."""
     names = [name for name in whole if name in flows and name not in _FLOW]
     found = flows[_FLOW].merge(whole, on=_FLOW, how="left", validate="one_to_one")
     strange = int(found["end_us"].isna().sum())

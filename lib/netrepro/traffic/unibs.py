@@ -56,18 +56,18 @@ class GroundTruth:
         return len(self.unreadable) / lines if lines else 0.0
 
     def table(self) -> pd.DataFrame:
-        """How many records each pair of application and protocol has, and which class they were given."""
+        """Count the records of each pair of application and protocol, with the class that they were given."""
         return self.records.groupby(LABELS).size().rename("records").reset_index()
 
 
 @cache
 def labels() -> dict[str, Any]:
-    """data/gmm_traffic/labels.yaml."""
+    """Load data/gmm_traffic/labels.yaml."""
     return yaml.safe_load((data_dir("gmm_traffic") / "labels.yaml").read_text())
 
 
 def published_trace(name: str) -> dict[str, Any]:
-    """What labels.yaml says of a trace, and of the one that it was `made_to_meet`.
+    """Return the entry of a trace in labels.yaml, completed by that of the trace that it was `made_to_meet`.
 
     Raises NetreproError for an unknown name.
     """
@@ -78,7 +78,7 @@ def published_trace(name: str) -> dict[str, Any]:
 
 
 def classify_label(application: str, application_protocol: str, rules: dict[str, Any] | None = None) -> str:
-    """The class of a label by the rules of labels.yaml."""
+    """Return the class of a label by the rules of labels.yaml."""
     rules = rules or labels()
     application, application_protocol = application.strip().lower(), application_protocol.strip().lower()
     for name, protocols in rules["classes"].items():
@@ -94,7 +94,7 @@ def classify_label(application: str, application_protocol: str, rules: dict[str,
 
 
 def find_unibs(folder: str | PathLike[str] | None = None) -> TraceFiles:
-    """The three daily captures (archived or not) and the log in `folder`, data/gmm_traffic/unibs-2009 if None.
+    """Find the three daily captures (archived or not) and the log in `folder`, data/gmm_traffic/unibs-2009 if None.
 
     Raises NetreproError that names what is missing and how to get it.
     """
@@ -124,7 +124,7 @@ def read_ground_truth(path: str | PathLike[str]) -> GroundTruth:
 
 @lru_cache(maxsize=2)
 def _read_log(path: Path, changed_ns: int, size_bytes: int) -> GroundTruth:
-    """The log as it was when it was last changed."""
+    """Read the log as it was when it was last changed."""
     try:
         with (lzma.open if path.suffix == ".xz" else open)(path, "rt", errors="replace") as log:
             lines = log.read().splitlines()
@@ -152,7 +152,7 @@ def _read_log(path: Path, changed_ns: int, size_bytes: int) -> GroundTruth:
 
 
 def _fields(line: str) -> tuple[int, str, int, str, int, int, str, str]:
-    """The fields of a line in the order of RECORD_COLUMNS without the class. Raises ValueError."""
+    """Read the fields of a line in the order of RECORD_COLUMNS without the class. Raises ValueError."""
     time, first, second, third, fourth, transport, application, protocol = line.strip().split(":", 7)
     if second.strip().isdigit():
         second, third = third, second

@@ -17,7 +17,7 @@ __all__ = ["ReplicatedServer", "ReplicatedTransport", "State", "open_connection"
 
 
 def __getattr__(name: str) -> Any:
-    """RepNet's names when they are asked for: programs that only want datagrams start without asyncio."""
+    """Import RepNet's names when they are asked for: programs that only want datagrams start without asyncio."""
     if name in __all__:
         from netrepro.transport import repnet
 

@@ -39,7 +39,7 @@ class _Standing(Enum):
 
 @dataclass(frozen=True)
 class Send:
-    """Send `data` on a connection."""
+    """The action to send `data` on a connection."""
 
     connection: int
     data: bytes
@@ -47,21 +47,21 @@ class Send:
 
 @dataclass(frozen=True)
 class SendEof:
-    """End what is sent on a connection; it can still receive."""
+    """The action to end what is sent on a connection; it can still receive."""
 
     connection: int
 
 
 @dataclass(frozen=True)
 class Close:
-    """Close a connection once all its data is sent."""
+    """The action to close a connection once all its data is sent."""
 
     connection: int
 
 
 @dataclass(frozen=True)
 class Reset:
-    """Give a connection up with a reset (an orderly end would end the stream at the peer), or stop opening it."""
+    """The action to reset a connection (an orderly end would end the stream at the peer), or to stop opening it."""
 
     connection: int
 
@@ -131,20 +131,20 @@ class ReplicatedStream:
 
     @property
     def is_closing(self) -> bool:
-        """Whether the application has closed the stream, or it has ended."""
+        """True where the application has closed the stream, or the stream has ended."""
         return self._closing or self.state is State.ENDED
 
     @property
     def expects_another(self) -> bool:
-        """Whether a connection may still come."""
+        """True where a connection may still come."""
         return _Standing.PENDING in self._standing
 
     def has_opened(self, connection: int) -> bool:
-        """Whether that connection has been open."""
+        """Tell whether that connection has been open."""
         return connection in self._opened
 
     def will_choose(self, size_bytes: int) -> bool:
-        """Whether a write of that size makes the client choose a connection."""
+        """Tell whether a write of that size makes the client choose a connection."""
         return (
             self.role == "client"
             and self.state is State.DUP_CONN
@@ -154,7 +154,7 @@ class ReplicatedStream:
     # What happens on the connections.
 
     def connected(self, connection: int) -> list[Action]:
-        """A connection is open; at the server: has been accepted and belongs to this stream.
+        """Note that a connection is open; at the server, that it has been accepted and belongs to this stream.
 
         At the server the second one takes ONE_CONN to DUP_CONN (transition 1) and gets what was written before.
         """
@@ -180,7 +180,7 @@ class ReplicatedStream:
         return actions
 
     def received(self, connection: int, data: bytes) -> list[Action]:
-        """Data came on a connection; the application gets what the other one has not brought already."""
+        """Take in data of a connection; the application gets what the other connection has not brought already."""
         if self._standing[connection] is _Standing.GONE:
             return []
         self._received_bytes[connection] += len(data)
@@ -191,7 +191,7 @@ class ReplicatedStream:
         return [Deliver(data[-new:]), *self._choose_when_long()]
 
     def received_eof(self, connection: int) -> list[Action]:
-        """The peer has ended a connection in order, so that all it wrote has come."""
+        """Note that the peer has ended a connection in order, so that all it wrote has come."""
         is_short = self._received_bytes[connection] < self.delivered_bytes  # of a peer that died
         if self.is_closing or self._eof_delivered or is_short or self._standing[connection] is _Standing.GONE:
             return []
@@ -199,7 +199,7 @@ class ReplicatedStream:
         return [DeliverEof()]
 
     def lost(self, connection: int, error: Exception | None) -> list[Action]:
-        """A connection has failed, was reset, could not be opened, or has been closed as asked (error None).
+        """Note that a connection has failed, was reset, could not be opened, or has been closed as asked (error None).
 
         The stream goes on with the other one where there is one (transition 2).
         """
@@ -227,7 +227,7 @@ class ReplicatedStream:
         return actions
 
     def waiting_over(self) -> list[Action]:
-        """The time on the server's waiting list is over: the client is a plain one (transition 3)."""
+        """Note that the time on the server's waiting list is over: the client is a plain one (transition 3)."""
         if not self.expects_another:
             return []
         self._standing[self._with(_Standing.PENDING)[0]] = _Standing.GONE
@@ -256,7 +256,7 @@ class ReplicatedStream:
         return actions + self._choose_when_long(unsent_bytes)
 
     def write_eof(self) -> list[Action]:
-        """No more will be written; receiving goes on."""
+        """End writing; receiving goes on."""
         if self.is_closing or self.eof_written:
             return []
         self.eof_written = True
@@ -296,7 +296,7 @@ class ReplicatedStream:
             self._archive.clear()
 
     def _replay(self, connection: int) -> list[Action]:
-        """What was written before the connection was there."""
+        """Send again, over a new connection, what was written before it was there."""
         actions: list[Action] = [Send(connection, bytes(self._archive))] if self._archive else []
         if self._closing:
             return [*actions, Close(connection)]

@@ -60,7 +60,7 @@ async def open_connection(
     local_addr: tuple[str, int] | None = None,
     ssl: Any = None,
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """asyncio.open_connection over two connections, to `port` and `port` + 1.
+    """Call asyncio.open_connection over two connections, to `port` and `port` + 1.
 
     Returns as soon as one of them is open. `mode` "repflow" sends everything on both until `threshold_bytes` have
     been written or received and then keeps the faster one; "repsyn" keeps the one that opened first.
@@ -109,7 +109,7 @@ async def start_server(
     start_serving: bool = True,
     ssl: Any = None,
 ) -> ReplicatedServer:
-    """asyncio.start_server on `port` and `port` + 1; with port 0, on two free ones that follow each other.
+    """Call asyncio.start_server on `port` and `port` + 1; with port 0, on two free ones that follow each other.
 
     The callback runs once a stream, as soon as its first connection is there. For `waiting_s` after that the second
     is waited for; a client without one is a plain TCP client.
@@ -193,7 +193,7 @@ class _Member(asyncio.Protocol):
         self.transport.abort()
 
     def unsent_bytes(self) -> int:
-        """What this end has written and the other end has not acknowledged."""
+        """Count the bytes that this end has written and the other end has not acknowledged."""
         in_kernel = bytearray(4)
         try:
             fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, in_kernel)
@@ -226,13 +226,13 @@ class ReplicatedTransport(asyncio.Transport):
 
     @property
     def state(self) -> State:
-        """Where the stream stands (Table 2)."""
+        """The state of the stream (Table 2)."""
         return self.stream.state
 
     # Opening.
 
     async def connect(self, family: int, proto: int, address: tuple, local_addr: tuple[str, int] | None) -> None:
-        """The client's side: open both connections and return when one is there."""
+        """Open both connections, at the client, and return when one is there."""
         plain = _sockets_with_one_port(family, proto, local_addr)
         for number, one in enumerate(plain):
             target = (address[0], address[1] + number, *address[2:])
@@ -259,7 +259,7 @@ class ReplicatedTransport(asyncio.Transport):
             self._opening.pop(number, None)
 
     def member_open(self, member: _Member) -> None:
-        """One of the connections is there."""
+        """Note that one of the connections is there."""
         member.owner = self
         self._members[member.number] = member
         if self._limits is not None:
@@ -274,7 +274,7 @@ class ReplicatedTransport(asyncio.Transport):
         self._settle()
 
     def member_lost(self, number: int, error: Exception | None) -> None:
-        """One of the connections is gone, or could not be opened."""
+        """Note that one of the connections is gone, or could not be opened."""
         self._members.pop(number, None)
         self._paused.discard(number)
         if error is not None:
@@ -283,7 +283,7 @@ class ReplicatedTransport(asyncio.Transport):
         self._settle()
 
     def waiting_over(self) -> None:
-        """The server has waited long enough for the second connection."""
+        """Note that the server has waited long enough for the second connection."""
         self.perform(self.stream.waiting_over())
         self._settle()
 
@@ -338,7 +338,7 @@ class ReplicatedTransport(asyncio.Transport):
             self._established.set_exception(self._failures.get(0) or error or ConnectionAbortedError())
 
     def _settle(self) -> None:
-        """After a change of the members: does the application have to wait with its writing?"""
+        """Pause or resume the application's writing after a change of the members."""
         should_pause = self._paused.issuperset(self.stream.active) and not self.stream.is_closing
         if should_pause != self._protocol_is_paused and self._established.done():
             self._protocol_is_paused = should_pause
@@ -346,7 +346,7 @@ class ReplicatedTransport(asyncio.Transport):
         self.on_change()
 
     def member_paused(self, number: int, paused: bool) -> None:
-        """A member's buffer has become too full, or has room again; the faster one sets the pace."""
+        """Note that a member's buffer has become too full, or has room again; the faster one sets the pace."""
         (self._paused.add if paused else self._paused.discard)(number)
         self._settle()
 
@@ -368,7 +368,7 @@ class ReplicatedTransport(asyncio.Transport):
         self.perform(self.stream.write_eof())
 
     def can_write_eof(self) -> bool:
-        """Yes, as with TCP."""
+        """Return True, as with TCP."""
         return True
 
     def close(self) -> None:
@@ -382,7 +382,7 @@ class ReplicatedTransport(asyncio.Transport):
         self._settle()
 
     def is_closing(self) -> bool:
-        """Whether it is closing or closed."""
+        """Tell whether the transport is closing or closed."""
         return self.stream.is_closing
 
     def pause_reading(self) -> None:
@@ -398,34 +398,34 @@ class ReplicatedTransport(asyncio.Transport):
             member.transport.resume_reading()
 
     def is_reading(self) -> bool:
-        """Whether data is received."""
+        """Tell whether data is received."""
         return self._reads and not self.is_closing()
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that the faster connection has not handed to the kernel."""
+        """Count the bytes that the faster connection has not handed to the kernel."""
         return min((self._members[i].transport.get_write_buffer_size() for i in self._in_use()), default=0)
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
-        """(low, high) of each connection (bytes)."""
+        """Return (low, high) of each connection (bytes)."""
         return next((member.transport.get_write_buffer_limits() for member in self._members.values()), (0, 0))
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """How much may wait in each connection before the application is told to pause (bytes)."""
+        """Set how many bytes may wait in each connection before the application is told to pause."""
         self._limits = high, low
         for member in self._members.values():
             member.transport.set_write_buffer_limits(high, low)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """As of the first connection in use: peername, sockname, socket."""
+        """Return the information of the first connection in use: peername, sockname, socket."""
         members = [self._members[i] for i in self._in_use()] or list(self._members.values())
         return members[0].transport.get_extra_info(name, default) if members else default
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Whom to tell from now on."""
+        """Set the protocol that is told of data and events from now on."""
         self._protocol = protocol
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Who is told."""
+        """Return the protocol that is told of data and events."""
         return self._protocol
 
     def _in_use(self) -> list[int]:
@@ -441,7 +441,7 @@ def _will_reset(plain: Any) -> None:
 
 
 def _sockets_with_one_port(family: int, proto: int, local_addr: tuple[str, int] | None) -> list[socket.socket]:
-    """Two sockets bound to the same port, which may connect to different ones."""
+    """Make two sockets bound to the same port, which may connect to different ones."""
     address = local_addr or (("::", 0) if family == socket.AF_INET6 else ("0.0.0.0", 0))
     plain = [socket.socket(family, socket.SOCK_STREAM, proto) for _ in range(2)]
     try:
@@ -464,7 +464,7 @@ def _sockets_with_one_port(family: int, proto: int, local_addr: tuple[str, int] 
 
 
 class ReplicatedServer:
-    """Listens on two ports; made by start_server, used like asyncio.Server.
+    """A server on two ports; made by start_server, used like asyncio.Server.
 
     `waiting` counts the streams on the waiting list (section 4.4): those whose second connection may still come.
     """
@@ -489,7 +489,7 @@ class ReplicatedServer:
 
     @property
     def sockets(self) -> tuple:
-        """Of both ports."""
+        """The sockets of both ports."""
         return tuple(each for listener in self._listeners for each in listener.sockets)
 
     @property
@@ -549,7 +549,10 @@ class ReplicatedServer:
             del self._streams[client]
 
     def _forget(self, client: tuple) -> None:
-        """The client has opened a new stream from the same port: the old one cannot get a second connection."""
+        """Forget the old stream of a client that opens a new one from the same port.
+
+        The old stream cannot get a second connection any more.
+        """
         if client in self._timers:
             self._waiting_over(client)
         self._streams.pop(client, None)
@@ -573,11 +576,11 @@ class ReplicatedServer:
             await self.wait_closed()
 
     def is_serving(self) -> bool:
-        """Whether it accepts."""
+        """Tell whether the server accepts connections."""
         return bool(self._listeners) and all(listener.is_serving() for listener in self._listeners)
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop."""
+        """Return the event loop."""
         return self._loop
 
     def close(self) -> None:
@@ -601,7 +604,7 @@ class ReplicatedServer:
 
 
 def _free_port(host: str | None) -> int:
-    """A port that was free a moment ago, and has a successor."""
+    """Find a port that is free and has a successor; another program may take it at any time."""
     while True:
         for info in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE):
             with socket.socket(info[0], socket.SOCK_STREAM) as probe:

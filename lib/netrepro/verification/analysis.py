@@ -33,7 +33,7 @@ LARGEST_SEED = 1_000_000_000  # solvers take a larger one modulo what they hold,
 
 @dataclass(frozen=True)
 class Answer:
-    """What the solver said.
+    """The answer of the solver.
 
     Attributes
     ----------
@@ -50,11 +50,11 @@ class Answer:
         return self.status != "unknown"
 
     def grid(self, metric: Metric | str = Metric.QSIZE) -> pd.DataFrame:
-        """Time by queue. Raises NetreproError where there is no trace."""
+        """Return a table of time by queue. Raises NetreproError where there is no trace."""
         return self._shown().grid(metric)
 
     def draw(self, queues: Sequence[str] | None = None, title: str = "Packets waiting, step by step") -> Figure:
-        """`Trace.draw`. Raises NetreproError where there is no trace."""
+        """Draw the trace with `Trace.draw`. Raises NetreproError where there is no trace."""
         return self._shown().draw(queues, title)
 
     def _shown(self) -> Trace:
@@ -65,7 +65,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Verification:
-    """Whether every input of a workload leads to the query.
+    """The verdict on whether every input of a workload leads to the query.
 
     Attributes
     ----------
@@ -161,14 +161,15 @@ class Analysis:
 
     @property
     def solver_steps(self) -> int:
-        """What z3 has done so far, by its own count: the same wherever and whenever the same is asked of it.
+        """The steps of z3 so far, by its own count, which is the same on every machine for the same questions.
 
         Raises NetreproError for other back ends.
         """
         return self._asker.solver_steps()
 
     def copy(self, **changes: Any) -> Analysis:
-        """The same analysis with nothing loaded, and with `changes` of its options (encoding, backend, seed, ...)."""
+        """Return the same analysis with nothing loaded, and with `changes` of its options (encoding, backend, seed,
+        ...)."""
         return Analysis(self.point, self.query, self.base, **{**self._options, **changes})
 
     def cancel(self) -> None:
@@ -183,7 +184,7 @@ class Analysis:
         conditions: Sequence[Any] = (),
         with_trace: bool = True,
     ) -> Answer:
-        """Is there an input of the base and the workload for which the query is as asked?
+        """Ask whether there is an input of the base and the workload for which the query is as asked.
 
         Parameters
         ----------
@@ -212,24 +213,24 @@ class Analysis:
         return Answer(status, trace)
 
     def satisfy_query(self) -> Answer:
-        """An input of the base workload for which the query holds."""
+        """Find an input of the base workload for which the query holds."""
         answer = self.ask(query=True)
         if answer.status == "unsat":
             self.refuse_empty_base()
         return answer
 
     def check_workload_with_query(self, workload: Workload) -> Answer:
-        """An input of the workload for which the query holds."""
+        """Find an input of the workload for which the query holds."""
         return self.ask(workload, query=True)
 
     def check_workload_without_query(self, workload: Workload) -> Answer:
-        """An input of the workload for which the query does not hold."""
+        """Find an input of the workload for which the query does not hold."""
         return self.ask(workload, query=False)
 
     def verify(self, workload: Workload) -> Verification:
-        """Whether the workload is feasible, and model and workload and not query are unsatisfiable.
+        """Check that the workload is feasible, and that model and workload and not query are unsatisfiable.
 
-        Inputs that are known from earlier answers or from `remember` are looked at first.
+        Inputs that are known from earlier answers or from `remember` are tried first.
         """
         self.point.check(workload)
         known = [trace for trace in reversed(self._inputs) if workload.holds(trace)]
@@ -278,7 +279,7 @@ class Analysis:
         raise NetreproError(f"the constraints of {self.point.name!r} have no solution", "check its modules")
 
     def excuses(self, workload: Workload) -> tuple[Answer, Workload]:
-        """`check_workload_without_query`; when "unsat", also the specifications that are enough for it."""
+        """Run `check_workload_without_query`; when "unsat", also return the specifications that are enough for it."""
         answer = self.check_workload_without_query(workload)
         if answer.status != "unsat":
             return answer, workload
@@ -291,7 +292,7 @@ class Analysis:
         conditions: Sequence[Any],
         start: Trace,
     ) -> tuple[Trace, int, Any, bool]:
-        """The trace with the fewest of `bits` true, found from above (circuit encoding only).
+        """Find the trace with the fewest of `bits` true, found from above (circuit encoding only).
 
         `count(limit)` makes their unary number, as far as `limit`. Returns the trace, the number, a bit that
         holds where there are no more, and whether it is proven to be the least (False after a time-out).
@@ -321,7 +322,7 @@ class Analysis:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without Python's search for cycles: formulas and traces have none, and their many objects set the search off."""
+    """Switch off Python's search for cycles. Formulas and traces have none, but their many objects set it off."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -392,7 +393,7 @@ class _CircuitAsker:
         return self.solver.steps()
 
     def needed(self, workload: Workload) -> Workload:
-        """The specifications that took part in the last "unsat"."""
+        """Return the specifications that took part in the last "unsat"."""
         bits = [self.encoding.spec_bit(timed) for timed in workload.specs]
         if 0 in bits:  # nothing was asked: one of them is never true
             return Workload((workload.specs[bits.index(0)],))
@@ -401,7 +402,7 @@ class _CircuitAsker:
         return Workload(tuple(timed for timed, bit in pairs if bit != 1 and variable(bit) in core))
 
     def _known(self) -> tuple[list[int], list[int]]:
-        """The free literals that the solver has been told of, and its variables for them."""
+        """Return the free literals that the solver has been told of, and its variables for them."""
         free = list(self.encoding.logic.labels)
         variables = self.encoding.circuit.dimacs_variables(free)
         known = [bit for bit, variable in zip(free, variables, strict=True) if variable]
@@ -456,7 +457,7 @@ class _IntegerAsker:
         return z3_steps(self.solver)
 
     def needed(self, workload: Workload) -> Workload:
-        """All of them: the reference encoding keeps no unsatisfiable core."""
+        """Return all of them: the reference encoding keeps no unsatisfiable core."""
         return workload
 
     def trace(self) -> Trace:

@@ -26,7 +26,7 @@ IGNORE_SIGNALS = 0  # python-sat: let Python handle them
 
 
 def check_z3(solver: z3.Solver, assumptions: Sequence[Any], timeout_s: float | None) -> tuple[str, str]:
-    """(answer, reason); Ctrl-C becomes KeyboardInterrupt although z3 catches the signal itself."""
+    """Return (answer, reason); Ctrl-C becomes KeyboardInterrupt although z3 catches the signal itself."""
     # z3 takes the number modulo 2^32: a limit of 50 days and a second would be one second.
     limit_ms = LONGEST_MS if timeout_s is None else min(timeout_s * 1000, LONGEST_MS)
     solver.set("timeout", max(1, round(limit_ms)))
@@ -38,7 +38,7 @@ def check_z3(solver: z3.Solver, assumptions: Sequence[Any], timeout_s: float | N
 
 
 def z3_steps(solver: z3.Solver) -> int:
-    """What z3 has done in the solver's context so far, by its own count ("rlimit"), which no clock enters."""
+    """Count the steps of z3 in the solver's context so far: its own count ("rlimit"), which depends on no clock."""
     return int(solver.statistics().get_key_value("rlimit count"))
 
 
@@ -47,7 +47,7 @@ _setting_of_the_process = threading.Lock()
 
 @contextmanager
 def _models_as_they_are() -> Iterator[None]:
-    """Models are handed out without z3's search for constants that are defined by each other.
+    """Let z3 hand out models without its search for constants that are defined by each other.
 
     It finds none among clauses and costs ten times what the model does. z3 heeds this setting for the whole process
     only, so it is put back.
@@ -77,14 +77,14 @@ class ClauseSolver(ABC):
 
     @abstractmethod
     def values(self, variables: Sequence[int]) -> list[bool]:
-        """The variables' values in the model found last."""
+        """Return the variables' values in the model found last."""
 
     @abstractmethod
     def core(self) -> set[int]:
-        """Assumptions of the last check that are "unsat" together."""
+        """Return the assumptions of the last check that are "unsat" together."""
 
     def steps(self) -> int:
-        """What the solver has done so far, by its own count. Raises NetreproError where it keeps none."""
+        """Return the solver's own count of its steps so far. Raises NetreproError where it keeps none."""
         raise NetreproError("only z3 counts its steps", "backend='z3'")
 
     @abstractmethod
@@ -206,7 +206,8 @@ class PySatClauses(ClauseSolver):
         return "sat" if answer else "unsat"
 
     def _solve_on(self, assumptions: Sequence[int]) -> bool | None:
-        """The answer, or None after some conflicts more: only then can Ctrl-C, a cancel or a time limit be heard."""
+        """Solve on: return the answer, or None after some more conflicts, so that Ctrl-C, a cancel or a time limit is
+        heard."""
         self.solver.conf_budget(self.CONFLICTS_AT_ONCE)
         if self.name == "glucose":
             answer: bool | None = self.solver.solve_limited(assumptions=list(assumptions), expect_interrupt=True)
@@ -230,7 +231,7 @@ class PySatClauses(ClauseSolver):
 
 
 def clause_solver(backend: str, seed: int = 0) -> ClauseSolver:
-    """The solver called `backend`. Raises NetreproError for an unknown one."""
+    """Make the solver called `backend`. Raises NetreproError for an unknown one."""
     if backend == "z3":
         return Z3Clauses(seed)
     if backend in BACKENDS:

@@ -41,7 +41,7 @@ from netrepro.verification.workloads import (
 
 
 class Encoding(ABC):
-    """What both encodings share: the order of events in a step, metrics, workloads and queries."""
+    """The part that both encodings share: the order of events in a step, metrics, workloads and queries."""
 
     logic: Logic
 
@@ -130,7 +130,7 @@ class Encoding(ABC):
 
     @abstractmethod
     def offered_bits(self, name: str, time: int) -> Sequence[Bit]:
-        """Bit i: more than i packets are offered."""
+        """Return bits of which bit i is true where more than i packets are offered."""
 
     @abstractmethod
     def _field(self, metric: Metric, name: str, time: int) -> tuple[Number, Bit]: ...
@@ -138,7 +138,7 @@ class Encoding(ABC):
     # --- metrics (time from 0 here) ---
 
     def metric(self, metric: Metric, name: str, time: int) -> tuple[Number, Bit]:
-        """The value and whether it is valid."""
+        """Return the value and whether it is valid."""
         key = metric, name, time
         if key not in self._metrics:
             value, valid = self._make_metric(*key)
@@ -196,7 +196,7 @@ class Encoding(ABC):
     # --- workloads and queries ---
 
     def _side(self, side: Term, time: int, limit: int | None = None) -> tuple[Number, Bit]:
-        """The value of a side, and whether it is valid; what goes beyond `limit` may be cut off."""
+        """Return the value of a side, and whether it is valid; what goes beyond `limit` may be cut off."""
         parts = [self.metric(side.metric, queue, time) for queue in side.queues]
         total = parts[0][0]
         for value, _ in parts[1:]:
@@ -213,7 +213,7 @@ class Encoding(ABC):
         return logic.all_of([above, logic.opposite(beyond)])
 
     def spec_bit(self, timed: TimedSpec) -> Bit:
-        """Whether a timed specification holds."""
+        """Return the bit that is true where a timed specification holds."""
         if timed not in self._bits:
             self._bits[timed] = self._make_spec(timed)
         return self._bits[timed]
@@ -268,11 +268,11 @@ class Encoding(ABC):
         )
 
     def workload_bit(self, workload: Workload) -> Bit:
-        """Whether a workload holds."""
+        """Return the bit that is true where a workload holds."""
         return self.logic.all_of(self.spec_bit(timed) for timed in workload.specs)
 
     def query_bit(self, query: Query) -> Bit:
-        """Whether a query holds."""
+        """Return the bit that is true where a query holds."""
         answers = []
         for time in range(query.time_range[0] - 1, query.time_range[1]):
             measure = query.measure
@@ -291,7 +291,7 @@ class Encoding(ABC):
 
 
 def choice_label(module: QueuingModule, time: int, label: str) -> str:
-    """How a module's free choice is called in traces."""
+    """Name a module's free choice as traces do."""
     return f"{module.name}.{label}@{time}"
 
 
@@ -307,12 +307,12 @@ class _Contents:
         self.length, self.rows = tuple(length), dict(rows or {})
 
     def element(self, position: int) -> dict[Any, int]:
-        """The bits of the packet in a position."""
+        """Return the bits of the packet in a position."""
         return {label: row[position] for label, row in self.rows.items() if position < len(row)}
 
 
 def _is_binary(packet: Iterable[Any]) -> bool:
-    """Whether a packet (its labels) is written as the bits of its fields, and not as one bit for each (dst, ecmp)."""
+    """Tell whether a packet (its labels) is written as the bits of its fields, not as one bit for each (dst, ecmp)."""
     return any(isinstance(key[0], Metric) for key in itertools.islice(packet, 1))  # all are of one kind
 
 
@@ -356,7 +356,7 @@ class CircuitEncoding(Encoding):
             self.always += constraints
 
     def new_constraints_below(self, roots: Iterable[int]) -> list[int]:
-        """The constraints on what `roots` depend on, and on what those constraints depend on in turn.
+        """Return the constraints on what `roots` depend on, and on what those constraints depend on in turn.
 
         Only such as no earlier call has named.
         """
@@ -553,7 +553,7 @@ class CircuitEncoding(Encoding):
 
     @staticmethod
     def _is_plain(labels: Collection[Any]) -> bool:
-        """Whether packets of one kind only can be here: then their bit says no more than that they are there."""
+        """Tell whether packets of only one kind can be here. Then their bit shows only that they are there."""
         return len(labels) == 1 and not _is_binary(labels)
 
     def _field(self, metric: Metric, name: str, time: int) -> tuple[Number, int]:
@@ -587,7 +587,7 @@ class CircuitEncoding(Encoding):
     # --- back to packets ---
 
     def read_arrivals(self, true_literals: Container[int]) -> dict[str, list[list[Packet]]]:
-        """The packets that an assignment of the free literals offers to the inputs."""
+        """Read the packets that an assignment of the free literals offers to the inputs."""
         arrivals: dict[str, list[list[Packet]]] = {}
         for name in self.point.inputs:
             arrivals[name] = []
@@ -610,14 +610,14 @@ class CircuitEncoding(Encoding):
         return self._offers[name, time]
 
     def arrival_inputs(self, name: str, time: int) -> list[int]:
-        """The free literals of what an input is offered in a step."""
+        """List the free literals that say what an input is offered in a step."""
         found = []
         for bit, payload in self._offers[name, time]:
             found += [bit, *(payload.values() if _is_binary(payload) else ())]
         return found
 
     def arrival_literals(self, name: str, time: int, trace: Trace) -> list[int]:
-        """Those of `arrival_inputs` that hold in a trace."""
+        """List the literals of `arrival_inputs` that hold in a trace."""
         true = []
         for (bit, payload), packet in zip(self._offers[name, time], trace.arrived[name][time], strict=False):
             true.append(bit)
@@ -627,7 +627,7 @@ class CircuitEncoding(Encoding):
         return true
 
     def assignment(self, trace: Trace) -> list[int]:
-        """The free literals that hold in a trace: the inverse of `read_arrivals`."""
+        """List the free literals that hold in a trace: the inverse of `read_arrivals`."""
         true = [
             literal
             for name in self.point.inputs
@@ -637,7 +637,7 @@ class CircuitEncoding(Encoding):
         return true + [literal for literal, label in self.logic.labels.items() if trace.choices.get(label)]
 
     def tables(self, true_literals: Sequence[int]) -> tuple[dict[str, list[int]], ...]:
-        """(offered, taken, length) of each queue and step under an assignment of the free literals."""
+        """Return (offered, taken, length) of each queue and step under an assignment of the free literals."""
         numbers = []
         for name in self.point.queues:
             for time in range(self.point.horizon):
@@ -690,7 +690,7 @@ class IntegerEncoding(Encoding):
         return self._kind.val(packet)
 
     def _declare(self, name: str, queue: Queue, time: int) -> None:
-        """The variables of a queue in a step, and what ties them to each other and to the step before."""
+        """Declare the variables of a queue in a step, and tie them to each other and to the step before."""
         logic, demand = self.logic, self.demands.append
 
         def packets(kind: str, count: int) -> list[Any]:
@@ -754,12 +754,12 @@ class IntegerEncoding(Encoding):
         self.demands += constraints
 
     def _drain(self, name: str, time: int) -> None:
-        """As much as there is, but no more than the queue gives."""
+        """Take all packets of a queue, but no more than it gives in one step."""
         elements = self._elements[name, time][: self.point.queues[name].max_dequeue]
         self.take(name, time, self.logic.count([self._valid(packet) for packet in elements]))
 
     def _advance(self, name: str, time: int) -> None:
-        """Nothing: `_declare` already ties the steps together."""
+        """Do nothing: `_declare` already ties the steps together."""
 
     def _is_offered(self, name: str, time: int) -> bool:
         return (name, time) in self._offered
@@ -823,7 +823,7 @@ class IntegerEncoding(Encoding):
         return field(first), self.logic.all_of([self._valid(first), *agree])
 
     def read_arrivals(self, model: z3.ModelRef) -> dict[str, list[list[Packet]]]:
-        """The packets that a model offers to the inputs."""
+        """Read the packets that a model offers to the inputs."""
 
         def value(term: Any) -> Any:
             return model.eval(term, model_completion=True)
@@ -841,7 +841,7 @@ class IntegerEncoding(Encoding):
         }
 
     def tables(self, model: z3.ModelRef) -> tuple[dict[str, list[int]], ...]:
-        """(offered, taken, length) of each queue and step in a model."""
+        """Return (offered, taken, length) of each queue and step in a model."""
         result: tuple[dict[str, list[int]], ...] = ({}, {}, {})
         for name in self.point.queues:
             for time in range(self.point.horizon):

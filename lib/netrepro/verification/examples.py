@@ -43,7 +43,7 @@ def _circuit(analysis: Analysis) -> CircuitEncoding:
 
 
 def base_example(analysis: Analysis, *, steady_labels: bool = False, on_copy: bool = True) -> BaseExample:
-    """The lexicographically best example, by descent on one count after the other.
+    """Find the lexicographically best example, by descent on one count after the other.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def _any_example(analysis: Analysis, steady: list[int]) -> Trace:
 
 
 def _sum(circuit: BooleanCircuit, numbers: list[list[int]], limit: int) -> list[int]:
-    """The sum of unary numbers, as far as `limit`."""
+    """Return the sum of unary numbers, as far as `limit`."""
     if len(numbers) == 1:
         return numbers[0][:limit]
     middle = len(numbers) // 2
@@ -107,7 +107,7 @@ def _sum(circuit: BooleanCircuit, numbers: list[list[int]], limit: int) -> list[
 
 
 def _label_changes(encoding: CircuitEncoding, queue: str) -> list[int]:
-    """Per step: the first packet's labels differ from those of the last step that had packets."""
+    """Return a bit per step: the first packet's labels differ from those of the last step that had packets."""
     circuit = encoding.circuit
     has_sent, changes = 0, []
     labels: dict[Any, int] = {}
@@ -123,7 +123,7 @@ def _label_changes(encoding: CircuitEncoding, queue: str) -> list[int]:
 
 
 def _steady(encoding: CircuitEncoding, queue: str) -> list[int]:
-    """All packets of an input have the labels of its first one."""
+    """Demand that all packets of an input have the labels of its first one."""
     circuit, agree = encoding.circuit, []
     if not encoding.point.has_labels(queue):
         return []
@@ -135,7 +135,7 @@ def _steady(encoding: CircuitEncoding, queue: str) -> list[int]:
 
 
 def examples(analysis: Analysis, base: Trace, count: int, *, is_good: bool, seed: int, tries: int = 4) -> list[Trace]:
-    """Up to `count` inputs near `base` that satisfy the query (`is_good`) or do not.
+    """Find up to `count` inputs near `base` that satisfy the query (`is_good`) or do not.
 
     Each differs from `base` in at least one random step of a random input, and is held equal to it in as many
     others as the solver allows: first all but a few, then fewer. Inputs silent in `base` stay silent.
@@ -165,7 +165,7 @@ def examples(analysis: Analysis, base: Trace, count: int, *, is_good: bool, seed
 
 
 def _equals(encoding: CircuitEncoding, cell: tuple[str, int], trace: Trace) -> int:
-    """The input does in this step what it does in the trace."""
+    """Return a bit: the input does in this step what it does in the trace."""
     queue, time = cell
     true = set(encoding.arrival_literals(queue, time, trace))
     bits = encoding.arrival_inputs(queue, time)

@@ -112,7 +112,7 @@ class Crossbar(QueuingModule):
     def _propose(
         self, wanted: list[tuple[int, int]], side: int, pointers: dict[tuple[int, int], int]
     ) -> set[tuple[int, int]]:
-        """Gale and Shapley's deferred acceptance; the ports of `side` propose."""
+        """Run Gale and Shapley's deferred acceptance; the ports of `side` propose."""
 
         def rank(where: int, port: int, other: int) -> int:
             return (other - pointers.get((where, port), 0) - 1) % self.ports
@@ -154,12 +154,12 @@ class Crossbar(QueuingModule):
 
 
 def host(number: int) -> str:
-    """The input queue of host 0, 1, ..., called host1, host2, ... as in the paper."""
+    """Name the input queue of host 0, 1, ..., called host1, host2, ... as in the paper."""
     return f"host{number + 1}"
 
 
 def received(number: int) -> str:
-    """The output queue of what host 0, 1, ... receives."""
+    """Name the output queue of what host 0, 1, ... receives."""
     return f"to_host{number + 1}"
 
 
@@ -172,7 +172,7 @@ def leaf_spine(
     queue_capacity: int = 10,
     max_enqueue: int = 4,
 ) -> ContentionPoint:
-    """The network of section 8. Packets carry dst (host, from 0) and ecmp (spine, from 0), free per packet.
+    """Make the network of section 8. Packets carry dst (host, from 0) and ecmp (spine, from 0), free per packet.
 
     A host's queue feeds its leaf; every wire takes one step; the first packet can be received in step 4.
 
@@ -249,13 +249,15 @@ def _switch(
 
 
 def throughput_query(point: ContentionPoint, victim: int) -> Query:
-    """Section 8: host `victim` has received fewer than half of what the line carries by the horizon."""
+    """Make the query of section 8: host `victim` has received fewer than half of what the line carries by the
+    horizon."""
     threshold = point.horizon // 2 - 1
     return Query("forall", (point.horizon, point.horizon), received(victim), "cenq", "<=", threshold)
 
 
 def base_workload(point: ContentionPoint, victim: int, *, sender: int = 0) -> Workload:
-    """Section 8: `sender` sends steadily to `victim`, each host to one host, no two hosts to the same."""
+    """Make the base workload of section 8: `sender` sends steadily to `victim`, each host to one host, no two hosts to
+    the same."""
     steady = max(1, point.horizon - 1)
     lines = [
         f"[1,{steady}]: cenq({host(sender)},t) >= t",
@@ -267,7 +269,7 @@ def base_workload(point: ContentionPoint, victim: int, *, sender: int = 0) -> Wo
 
 
 def path_queues(point: ContentionPoint, source: int, packet: Packet, *, hosts_per_leaf: int) -> list[str]:
-    """The virtual output queues that a packet (dst, ecmp) from host `source` passes, between leaves.
+    """Name the virtual output queues that a packet (dst, ecmp) from host `source` passes, between leaves.
 
     Raises NetreproError for a packet that stays in its leaf.
     """

@@ -26,7 +26,7 @@ class Logic(ABC):
 
     @abstractmethod
     def free(self, label: str) -> Bit:
-        """A bit that the solver may choose."""
+        """Return a bit that the solver may choose."""
 
     @abstractmethod
     def opposite(self, bit: Bit) -> Bit: ...
@@ -42,22 +42,22 @@ class Logic(ABC):
 
     @abstractmethod
     def choose(self, condition: Bit, a: Bit, b: Bit) -> Bit:
-        """a where the condition holds, otherwise b."""
+        """Return a where the condition holds, otherwise b."""
 
     @abstractmethod
     def number(self, value: int) -> Number: ...
 
     @abstractmethod
     def count(self, bits: Sequence[Bit]) -> Number:
-        """How many of the bits hold."""
+        """Return the number of bits that hold."""
 
     @abstractmethod
     def add(self, a: Number, b: Number, limit: int | None = None) -> Number:
-        """a + b; only the first `limit` matter, if given."""
+        """Compute a + b; only the first `limit` matter, if given."""
 
     @abstractmethod
     def minus(self, a: Number, b: Number) -> Number:
-        """a - b, or 0 where b is larger."""
+        """Compute a - b, or 0 where b is larger."""
 
     @abstractmethod
     def minimum(self, a: Number, b: Number) -> Number: ...
@@ -70,7 +70,7 @@ class Logic(ABC):
 
     @abstractmethod
     def not_below(self, a: Number, b: Number) -> Bit:
-        """a >= b."""
+        """Return the bit a >= b."""
 
     @abstractmethod
     def equal(self, a: Number, b: Number) -> Bit: ...
@@ -78,11 +78,11 @@ class Logic(ABC):
     keeps_names: ClassVar[bool] = False
 
     def named(self, label: str, bit: Bit) -> Bit:
-        """The same bit under a name of its own, where the encoding keeps names."""
+        """Return the same bit under a name of its own, where the encoding keeps names."""
         return bit
 
     def named_number(self, label: str, number: Number) -> Number:
-        """The same number under a name of its own, where the encoding keeps names."""
+        """Return the same number under a name of its own, where the encoding keeps names."""
         return number
 
     def implies(self, a: Bit, b: Bit) -> Bit:
@@ -91,7 +91,7 @@ class Logic(ABC):
     def match_ports(
         self, pairs: Sequence[tuple[int, int]], wanted: Sequence[Bit], matched: Sequence[Bit], last: Sequence[list[Bit]]
     ) -> tuple[list[Bit], list[list[Bit]]]:
-        """One step of a crossbar that serves its ports in turn: (what must hold, `last` after this step).
+        """Make one step of a crossbar that serves its ports in turn: (what must hold, `last` after this step).
 
         Pair (i, j), port in and port out, is matched if and only if it is wanted and neither of its ports is matched
         with another port that it prefers; a port prefers the next one after the one it was matched with last.
@@ -106,7 +106,7 @@ class Logic(ABC):
             return (a - k - 1) % ports < (b - k - 1) % ports
 
         def gives_way(rival: tuple[int, int], pair: tuple[int, int], side: int) -> Bit:
-            """The port that both share on `side` does not have `rival`, or does not prefer it."""
+            """Return a bit: the port that both share on `side` does not have `rival`, or does not prefer it."""
             pointers, a, b = row[side, pair[side]], rival[1 - side], pair[1 - side]
             prefers = self.any_of([pointers[k] for k in range(ports) if is_sooner(k, a, b)])
             return self.implies(match[rival], self.opposite(prefers))
@@ -124,7 +124,7 @@ class Logic(ABC):
         return demands, after
 
     def compare(self, a: Number, sign: str, b: Number) -> Bit:
-        """a SIGN b, for the signs of the published grammar."""
+        """Return the bit a SIGN b, for the signs of the published grammar."""
         if sign == ">=":
             return self.not_below(a, b)
         if sign == "<=":

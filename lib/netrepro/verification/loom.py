@@ -83,12 +83,12 @@ class TenantQueues(QueuingModule):
 
 
 def loom_inputs(cores: int, flow: str) -> list[str]:
-    """The input queues of a flow of FLOWS, or of all whose name starts so ("tenant2"), core by core."""
+    """Name the input queues of a flow of FLOWS, or of all whose name starts so ("tenant2"), core by core."""
     return [f"core{core + 1}_{name}" for core in range(cores) for name in FLOWS if name.startswith(flow)]
 
 
 def loom(cores: int = 4, horizon: int = 10, *, queue_capacity: int = 10, max_enqueue: int = 4) -> ContentionPoint:
-    """A card with `cores` transmit queues. Inputs core1_tenant1_spark, ...; outputs to_tenant1, to_tenant2.
+    """Make a card with `cores` transmit queues. Inputs core1_tenant1_spark, ...; outputs to_tenant1, to_tenant2.
 
     A packet may pass the whole card in the step in which it came. Raises NetreproError for no core.
     """
@@ -121,13 +121,13 @@ def loom(cores: int = 4, horizon: int = 10, *, queue_capacity: int = 10, max_enq
 
 
 def unfair_query(point: ContentionPoint) -> Query:
-    """In each of the last four steps tenant 2 is more than 3 packets ahead."""
+    """Make the query that tenant 2 is more than 3 packets ahead in each of the last four steps."""
     last = point.horizon
     return Query("forall", (max(1, last - 3), last), ("to_tenant2", "to_tenant1"), "cenq", ">", 3)
 
 
 def steady_tenants(point: ContentionPoint) -> Workload:
-    """Both tenants have sent t packets by step t, for every step t, on any of their cores; no memcached.
+    """Make the workload in which both tenants have sent t packets by each step t, on any of their cores; no memcached.
 
     It is the original's base workload.
     """

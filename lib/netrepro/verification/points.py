@@ -37,7 +37,7 @@ class QueuingModule:
         self.name, self.inputs, self.outputs = name, list(inputs), list(outputs)
 
     def constraints(self, step: Step) -> Iterable[Any]:
-        """The bits that must hold in one step; take and send packets with `step`."""
+        """Return the bits that must hold in one step; take and send packets with `step`."""
         raise NotImplementedError
 
     def serve(self, run: Run) -> None:
@@ -122,7 +122,7 @@ class ContentionPoint:
         self.order = list(self._order())
 
     def _order(self) -> Iterator[QueuingModule]:
-        """Modules so that who fills an immediate queue goes before who empties it."""
+        """Order the modules so that one that fills an immediate queue comes before the one that empties it."""
         waiting = list(self.modules)
         done: set[str] = set()
         while waiting:
@@ -140,12 +140,12 @@ class ContentionPoint:
             yield module
 
     def has_labels(self, name: str) -> bool:
-        """Whether packets of an input may differ in dst or ecmp."""
+        """Tell whether packets of an input may differ in dst or ecmp."""
         return len(self.sends_to[name]) * self.paths > 1
 
     @cached_property
     def can_run(self) -> bool:
-        """Whether every module can be run with real packets."""
+        """True where every module can be run with real packets."""
         return all(module.can_run for module in self.modules)
 
     def check(self, workload: Workload | None = None, query: Query | None = None) -> None:
@@ -220,7 +220,7 @@ class ContentionPoint:
         return run.trace()
 
     def random_arrivals(self, seed: int, load: float = 0.5) -> dict[str, list[list[Packet]]]:
-        """Arrivals in which each step of each input is silent with probability 1 - load."""
+        """Draw arrivals in which each step of each input is silent with probability 1 - load."""
         generator = np.random.default_rng(seed)
         arrivals: dict[str, list[list[Packet]]] = {}
         for name in self.inputs:

@@ -10,7 +10,7 @@ from netrepro.verification.backends import BACKENDS, ClauseSolver, clause_solver
 
 
 def members(count: int, backend: str, seed: int) -> list[tuple[str, int]]:
-    """(back end, seed) of each member of a portfolio: the given ones first, then the others, then other seeds."""
+    """List (back end, seed) of each member of a portfolio: the given ones first, then the others, then other seeds."""
     order = [backend, *(name for name in ("cadical", "z3", "glucose") if name != backend)]
     assert set(order) == set(BACKENDS)
     return [(order[i % len(order)], seed + i // len(order)) for i in range(count)]

@@ -40,10 +40,10 @@ class Queue:
 
 
 def ImmediateQueue(name: str, capacity: int = 10, max_enqueue: int = 1, max_dequeue: int = 1) -> Queue:
-    """A queue whose packets may leave in the step in which they came (the published ImmQueue)."""
+    """Make a queue whose packets may leave in the step in which they came (the published ImmQueue)."""
     return Queue(name, capacity, max_enqueue, max_dequeue, immediate=True)
 
 
 def Link(name: str) -> Queue:
-    """A wire: one packet a step, at the other end one step later."""
+    """Make a wire: one packet a step, at the other end one step later."""
     return Queue(name, capacity=1, max_enqueue=1, max_dequeue=1)

@@ -311,7 +311,7 @@ SCHEDULERS = {
 
 
 def scheduler_point(kind: str, flows: int, horizon: int, **options: Any) -> ContentionPoint:
-    """One scheduler with input queues q0, q1, ... and the output queue "out".
+    """Make one scheduler with input queues q0, q1, ... and the output queue "out".
 
     Parameters
     ----------

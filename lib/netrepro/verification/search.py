@@ -42,7 +42,7 @@ METHODS = ("generalise", "stochastic")
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found.
+    """The result of a search.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class SearchResult:
 
 
 class Search:
-    """Synthesises a workload for an analysis.
+    """A search that synthesises a workload for an analysis.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class Search:
         return result
 
     def _other(self, backend: str, seed: int) -> Search:
-        """The same search by another solver, from another seed."""
+        """Return the same search by another solver, from another seed."""
         analysis = self.analysis.copy(backend=backend, seed=seed, portfolio=0)
         good, bad = self._example_counts
         return Search(
@@ -159,7 +159,10 @@ class Search:
     # --- asking ---
 
     def _held_by(self, workload: Workload, traces: list[Trace], kind: str) -> int:
-        """Bit i: trace i has the workload. The lists of examples only grow, so what is known stays known."""
+        """Return a number whose bit i is set where trace i has the workload.
+
+        The lists of examples only grow, so what is known stays known.
+        """
         held = (1 << len(traces)) - 1
         for timed in workload.specs:
             known, mask = self._masks.get((kind, timed), (0, 0))
@@ -170,7 +173,7 @@ class Search:
         return held
 
     def _is_enough(self, workload: Workload) -> bool:
-        """Every input of the workload satisfies the query. Counterexamples are kept."""
+        """Tell whether every input of the workload satisfies the query. Counterexamples are kept."""
         if self._held_by(workload, self._bad, "bad"):
             self._note(workload, "known counterexample")
             return False
@@ -197,7 +200,7 @@ class Search:
         return min(few, key=lambda workload: (cost(workload), str(workload)), default=None)
 
     def _more_examples(self, base: Trace) -> Iterator[Trace]:
-        """The plainest example with steady labels, then examples near it and near the base example."""
+        """Yield the plainest example with steady labels, then examples near it and near the base example."""
         near = [base]
         if any(self.analysis.point.has_labels(queue) for queue in self.analysis.point.inputs):
             try:
@@ -242,7 +245,7 @@ class Search:
         return workload
 
     def _easier(self, workload: Workload, trace: Trace) -> Workload | None:
-        """The first cheaper or looser workload that is still enough; `trace` stays one of its inputs."""
+        """Find the first cheaper or looser workload that is still enough; `trace` stays one of its inputs."""
         for candidate in looser(workload):
             if candidate.holds(trace) and self._is_enough(candidate):
                 return self._thin(candidate)
@@ -290,7 +293,7 @@ class Search:
         return 10 * (missed + 2 * allowed) + cost(workload)
 
     def _neighbour(self, workload: Workload, base: Trace) -> Workload:
-        """The cheapest of a few random changes: additions, removals, replacements, modifications."""
+        """Return the cheapest of a few random changes: additions, removals, replacements, modifications."""
         changed = [workload.add(self._random_spec()) for _ in range(5)]
         for place in range(len(workload.specs)):
             changed += [workload.without(place), workload.with_spec(place, self._random_spec())]
@@ -302,7 +305,7 @@ class Search:
         return self._dice.choice(lower or changed)
 
     def _random_spec(self) -> TimedSpec:
-        """Distributions of the original: constants 0..3, slopes 1..10, signs evenly."""
+        """Draw a specification from the distributions of the original: constants 0..3, slopes 1..10, signs evenly."""
         dice, point = self._dice, self.analysis.point
         first = dice.randint(1, point.horizon)
         last = dice.choice([point.horizon, dice.randint(first, point.horizon)])
@@ -323,12 +326,12 @@ class Search:
 
 
 def cost(workload: Workload) -> int:
-    """What conciseness is measured by: nodes of the syntax tree."""
+    """Count the nodes of the syntax tree, the measure of conciseness."""
     return workload.size
 
 
 def _is_pointed(timed: TimedSpec) -> bool:
-    """Speaks of one step, or of one exact count."""
+    """Tell whether a specification speaks of one step, or of one exact count."""
     spec = timed.spec
     if timed.first == timed.last:
         return True
@@ -338,13 +341,13 @@ def _is_pointed(timed: TimedSpec) -> bool:
 
 
 def particularity(timed: TimedSpec) -> float:
-    """How much a specification speaks of one example rather than of many; such are dropped first."""
+    """Score how much a specification speaks of one example rather than of many; high scores are dropped first."""
     is_label = isinstance(timed.spec, Comp) and timed.spec.left.metric in FIELDS
     return 30 * _is_pointed(timed) + 20 * is_label + timed.size + 1 / (1 + timed.last - timed.first)
 
 
 def facts(trace: Trace, point: ContentionPoint) -> Iterator[TimedSpec]:
-    """Specifications that a trace satisfies, concise ones and exact ones; together they pin its arrivals."""
+    """Yield specifications that a trace satisfies, concise ones and exact ones; together they pin its arrivals."""
     horizon, inputs = trace.horizon, point.inputs
     times = range(1, horizon + 1)
     silent = [queue for queue in inputs if trace.metric(Metric.CENQ, queue, horizon) == 0]
@@ -379,7 +382,7 @@ def facts(trace: Trace, point: ContentionPoint) -> Iterator[TimedSpec]:
 
 
 def _lines(term: Term, sums: list[int], horizon: int) -> Iterator[TimedSpec]:
-    """The steepest lines below the counts over a beginning of time, the flattest above."""
+    """Yield the steepest lines below the counts over a beginning of time, the flattest above."""
     for last in range(1, horizon + 1):
         slope = min(count // time for time, count in enumerate(sums[:last], 1))
         if slope > 0:
@@ -401,7 +404,7 @@ def _labels(trace: Trace, queue: str, horizon: int) -> Iterator[TimedSpec]:
 
 
 def looser(workload: Workload) -> Iterator[Workload]:
-    """Workloads a step away that say less, or the same in fewer words: the most rewarding first."""
+    """Yield workloads a step away that say less, or the same in fewer words: the most rewarding first."""
     specs = workload.specs
     for place in range(len(specs)):
         yield workload.without(place)
@@ -412,7 +415,7 @@ def looser(workload: Workload) -> Iterator[Workload]:
 
 
 def _merged(workload: Workload) -> Iterator[Workload]:
-    """Two comparisons of never-falling metrics that become one."""
+    """Yield workloads in which two comparisons of never-falling metrics have become one."""
     specs = workload.specs
     for i, j in itertools.combinations(range(len(specs)), 2):
         a, b = specs[i].spec, specs[j].spec

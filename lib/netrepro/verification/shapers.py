@@ -31,7 +31,7 @@ class Mover(QueuingModule):
             )
 
     def keeps(self, step: Step, position: int) -> Bit:
-        """Whether the packet that leaves at a position arrives."""
+        """Return the bit that is true where the packet that leaves at a position arrives."""
         return step.logic.true
 
     def move(self, step: Step, count: Number) -> None:
@@ -69,7 +69,7 @@ class TokenBucket(Mover):
         self.rate, self.max_tokens, self.every = rate, max_tokens, every
 
     def _coming(self, time: int) -> int:
-        """Tokens that come at the end of a step, counted from 0."""
+        """Count the tokens that come at the end of a step, counted from 0."""
         return self.rate if (time + 1) % self.every == 0 else 0
 
     def constraints(self, step: Step) -> Iterable[Any]:
@@ -129,7 +129,7 @@ class Relay(Mover):
 
 
 def delay_line(name: str, queue: Queue, output: Queue, steps: int) -> list[QueuingModule]:
-    """Modules that bring every packet of `queue` to `output` `steps` steps later, none lost.
+    """Make modules that bring every packet of `queue` to `output` `steps` steps later, none lost.
 
     Raises NetreproError for fewer than one step.
     """

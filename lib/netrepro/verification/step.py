@@ -17,11 +17,11 @@ class Module(Protocol):
 
 
 class Unrolled(Protocol):
-    """What a step asks of the encoding that it is part of; queues by name, times from 0."""
+    """The encoding that a step is part of, as the step sees it; queues by name, times from 0."""
 
     @property
     def logic(self) -> Logic:
-        """How to combine bits and numbers."""
+        """The operations that combine bits and numbers."""
 
     @property
     def memory(self) -> Mapping[tuple[str, int], dict[Any, Any]]:
@@ -72,33 +72,33 @@ class Step:
         self._before, self._after = encoding.memory[module.name, time - 1], encoding.memory[module.name, time]
 
     def free(self, label: str) -> Bit:
-        """A choice left open, called "module.label@step" in traces."""
+        """Return a bit that is left open, called "module.label@step" in traces."""
         return self._encoding.free_choice(self._module, self.time, label)
 
     def length(self, queue: Queue) -> Number:
-        """Packets that may be taken now."""
+        """Count the packets that may be taken now."""
         return self._encoding.length(queue.name, self.time)
 
     def nonempty(self, queue: Queue) -> Bit:
         return self._encoding.nonempty(queue.name, self.time)
 
     def packet(self, queue: Queue, position: int = 0) -> Any:
-        """The packet at a position (0: in front); absent where there are fewer."""
+        """Return the packet at a position (0: in front); absent where there are fewer."""
         return self._encoding.packet(queue.name, self.time, position)
 
     def present(self, packet: Any) -> Bit:
         return self._encoding.present(packet)
 
     def only(self, packet: Any, *, destinations: Container[int] | None = None, path: int | None = None) -> Any:
-        """The packet if its dst is one of `destinations` and its ecmp is `path`; absent otherwise."""
+        """Return the packet if its dst is one of `destinations` and its ecmp is `path`; absent otherwise."""
         return self._encoding.only(packet, destinations, path)
 
     def when(self, condition: Bit, packet: Any) -> Any:
-        """The packet where the condition holds; absent otherwise."""
+        """Return the packet where the condition holds; absent otherwise."""
         return self.pick([(condition, packet)])
 
     def pick(self, choices: Sequence[tuple[Bit, Any]]) -> Any:
-        """The packet whose condition holds; at most one may hold."""
+        """Return the packet whose condition holds; at most one may hold."""
         return self._encoding.pick(choices)
 
     def take(self, queue: Queue, count: Bit | Number) -> None:
@@ -107,7 +107,7 @@ class Step:
         self._encoding.take(queue.name, self.time, count)
 
     def taken(self, queue: Queue) -> Number:
-        """Packets dequeued in this step; chosen by the solver unless `take` says how many."""
+        """Return the number of packets dequeued in this step; chosen by the solver unless `take` says how many."""
         return self._encoding.taken(queue.name, self.time)
 
     def offer(self, queue: Queue, packets: Sequence[Any]) -> None:
@@ -124,7 +124,7 @@ class Step:
         self._done.add((what, queue.name))
 
     def recall(self, key: Any, default: Any) -> Any:
-        """What `remember` stored in the step before; `default` (made of logic's constants) in the first."""
+        """Return what `remember` stored in the step before; `default` (made of logic's constants) in the first."""
         return self._before.get(key, default)
 
     def remember(self, key: Any, bit: Bit) -> None:

@@ -22,7 +22,7 @@ Packet = tuple[int, int]  # (dst, ecmp)
 
 @dataclass(frozen=True)
 class Trace:
-    """What happened in each step at each queue: one answer of the solver, or one run.
+    """The events of each step at each queue: one answer of the solver, or one run.
 
     Attributes
     ----------
@@ -41,12 +41,12 @@ class Trace:
     _known: dict[tuple[str, str], list[int | None]] = field(default_factory=dict, compare=False, repr=False)
 
     def offered(self, queue: str, time: int) -> int:
-        """Packets offered to `queue` at `time` (1..horizon)."""
+        """Count the packets offered to `queue` at `time` (1..horizon)."""
         self._refuse_other_times(time)
         return len(self.arrived[queue][time - 1])
 
     def metric(self, metric: Metric | str, queue: str, time: int) -> int | None:
-        """The metric of `queue` at `time` (1..horizon); None where it is not valid.
+        """Return the metric of `queue` at `time` (1..horizon); None where it is not valid.
 
         Raises NetreproError for a queue or time that the trace does not have.
         """
@@ -92,7 +92,7 @@ class Trace:
         return min(before, default=min(after, default=self.horizon))
 
     def table(self) -> pd.DataFrame:
-        """A row per step and queue: time_step, queue, offered_packets, dequeued_packets, waiting_packets."""
+        """Return a row per step and queue: time_step, queue, offered_packets, dequeued_packets, waiting_packets."""
         rows = [
             (t + 1, queue, len(self.arrived[queue][t]), self.taken[queue][t], self.length[queue][t])
             for queue in self.arrived
@@ -103,12 +103,12 @@ class Trace:
         )
 
     def grid(self, metric: Metric | str = Metric.QSIZE) -> pd.DataFrame:
-        """Time by queue: one row per step 1..horizon, one column per queue; empty where not valid."""
+        """Return time by queue: one row per step 1..horizon, one column per queue; empty where not valid."""
         columns = {queue: [self.metric(metric, queue, t) for t in range(1, self.horizon + 1)] for queue in self.arrived}
         return pd.DataFrame(columns, index=pd.RangeIndex(1, self.horizon + 1, name="time_step"))
 
     def draw(self, queues: Sequence[str] | None = None, title: str = "Packets waiting, step by step") -> Figure:
-        """Time against queue: a bar for each packet waiting (green: it leaves now); arrivals as +n above.
+        """Draw time against queue: a bar for each packet waiting (green: it leaves now); arrivals as +n above.
 
         queues : from the top; all where none are named. Raises NetreproError for one that is not there.
         """
@@ -164,7 +164,7 @@ class Run:
 
     @property
     def memory(self) -> dict[str, Any]:
-        """What the module that is being served remembers between steps."""
+        """The values that the module being served remembers between steps."""
         return self._memory.setdefault(self.module, {})
 
     def begin(self, time: int) -> None:
@@ -180,7 +180,7 @@ class Run:
         self._offers[name] += packets
 
     def waiting(self, name: str) -> list[Packet]:
-        """The packets that may be taken from `name` now, first in front."""
+        """Return the packets that may be taken from `name` now, first in front."""
         queue = self.queues[name]
         if queue.immediate and name not in self._merged:
             self._merged.add(name)
@@ -200,7 +200,7 @@ class Run:
         return taken
 
     def choice(self, label: str) -> bool | None:
-        """What was chosen here, if that is known."""
+        """Return what was chosen here; None where that is not known."""
         return self._known.get(label)
 
     def chose(self, label: str, value: bool) -> None:

@@ -25,7 +25,7 @@ from netrepro.errors import NetreproError, nearest
 
 
 class Metric(StrEnum):
-    """What can be asked of a queue at a time; packets, or packet fields, as the comment says."""
+    """A quantity of a queue at a time: packets, or packet fields, as the comment says."""
 
     CENQ = "cenq"  # packets offered so far, dropped ones too
     CDEQ = "cdeq"  # packets dequeued so far
@@ -49,22 +49,22 @@ OPERATORS = {
 
 
 class MeasuredTrace(Protocol):
-    """What a trace must offer for workloads and queries to be judged on it."""
+    """The interface of a trace on which workloads and queries can be judged."""
 
     @property
     def horizon(self) -> int: ...
 
     def metric(self, metric: Metric, queue: str, time: int) -> int | None:
-        """The value at `time` (1..horizon); None where the metric is not valid."""
+        """Return the value at `time` (1..horizon); None where the metric is not valid."""
         ...
 
     def offered(self, queue: str, time: int) -> int:
-        """Packets offered to `queue` at `time`."""
+        """Count the packets offered to `queue` at `time`."""
         ...
 
 
 def as_metric(word: str | Metric) -> Metric:
-    """The metric called `word`. Raises NetreproError that names the nearest one."""
+    """Return the metric called `word`. Raises NetreproError that names the nearest one."""
     try:
         return Metric(str(word).lower())
     except ValueError:
@@ -72,7 +72,7 @@ def as_metric(word: str | Metric) -> Metric:
 
 
 def as_operator(sign: str) -> str:
-    """`sign` if it compares two numbers. Raises NetreproError otherwise."""
+    """Return `sign` if it compares two numbers. Raises NetreproError otherwise."""
     sign = "=" if sign == "==" else sign
     if sign not in OPERATORS:
         raise NetreproError(f"{sign!r} does not compare two numbers", f"valid: {', '.join(OPERATORS)}")
@@ -155,12 +155,12 @@ class Line:
 
 
 def Constant(value: int) -> Line:
-    """The right side `value`."""
+    """Make the right side `value`."""
     return Line(0, value)
 
 
 def Time(coefficient: int = 1) -> Line:
-    """The right side coefficient * t."""
+    """Make the right side coefficient * t."""
     return Line(coefficient)
 
 
@@ -268,12 +268,12 @@ class Steps:
 
 
 def Incr(metric: Metric | str, queue: str) -> Steps:
-    """The metric rises at every step."""
+    """State that the metric rises at every step."""
     return Steps(as_metric(metric), queue, rising=True)
 
 
 def Decr(metric: Metric | str, queue: str) -> Steps:
-    """The metric falls at every step."""
+    """State that the metric falls at every step."""
     return Steps(as_metric(metric), queue, rising=False)
 
 
@@ -354,7 +354,7 @@ class Workload:
         return frozenset(queue for timed in self.specs for queue in timed.spec.queues)
 
     def holds(self, trace: MeasuredTrace) -> bool:
-        """Whether `trace` is one of this workload's."""
+        """Tell whether every specification of this workload holds in `trace`."""
         return all(spec.holds(trace) for spec in self.specs)
 
     def add(self, *specs: TimedSpec) -> Workload:
@@ -367,10 +367,11 @@ class Workload:
         return Workload((*self.specs[:position], spec, *self.specs[position + 1 :]))
 
     def as_original(self) -> Workload:
-        """What the original program makes of it: each `same` in its form, and without what silence contradicts.
+        """Rewrite the workload as the original program reads it.
 
-        There a queue that must be silent (a sum of cenq that may not exceed 0) is taken out before the rest is read,
-        and a comparison that asks for its packets is dropped with it instead of making the workload infeasible.
+        Each `same` has the original's form. The original takes out a queue that must be silent (a sum of cenq that may
+        not exceed 0) before it reads the rest. So a comparison that asks for packets of that queue is dropped with it,
+        instead of making the workload infeasible.
         """
         silent_until: dict[str, int] = {}
         for timed in self.specs:
@@ -391,7 +392,7 @@ def _line_beside_packets(timed: TimedSpec) -> tuple[str, Line] | None:
 
 
 def _is_silence(timed: TimedSpec) -> bool:
-    """Whether it allows its queues no packet by its last step."""
+    """Tell whether a specification allows its queues no packet by its last step."""
     match _line_beside_packets(timed):
         case ("<=" | "<" | "=") as sign, line:
             return line.value(None, timed.last) - (sign == "<") <= 0
@@ -399,7 +400,7 @@ def _is_silence(timed: TimedSpec) -> bool:
 
 
 def _is_dropped(timed: TimedSpec, silent_until: Mapping[str, int]) -> bool:
-    """Whether it asks for packets by a step until which all of its queues are silent."""
+    """Tell whether a specification asks for packets by a step until which all of its queues are silent."""
     match _line_beside_packets(timed):
         case sign, line:
             until = min(timed.last, *(silent_until.get(queue, 0) for queue in timed.spec.queues))
@@ -508,7 +509,7 @@ class Query:
         return self.measure.queues
 
     def holds(self, trace: MeasuredTrace) -> bool:
-        """Whether the query is true of `trace`."""
+        """Tell whether the query is true of `trace`."""
         values = [self.measure.value(trace, time) for time in range(self.time_range[0], self.time_range[1] + 1)]
         answers = [value is not None and OPERATORS[self.op](value, self.threshold) for value in values]
         return all(answers) if self.quantifier == "forall" else any(answers)
@@ -635,7 +636,7 @@ def _spec(words: _Words) -> Spec:
 
 
 def parse_workload(text: str) -> Workload:
-    """The workload that `text` writes in the grammar above. Raises NetreproError at the first wrong word."""
+    """Read the workload that `text` writes in the grammar above. Raises NetreproError at the first wrong word."""
     words = _Words(text)
     if words.words in ([], ["*"]):
         return Workload()
@@ -650,7 +651,7 @@ def parse_workload(text: str) -> Workload:
 
 
 def parse_query(text: str) -> Query:
-    """The query that `text` writes in the grammar above. Raises NetreproError at the first wrong word.
+    """Read the query that `text` writes in the grammar above. Raises NetreproError at the first wrong word.
 
     >>> query = parse_query("exists t in [1,8]: cblocked(thin,t) >= 5")
     >>> query.time_range, query.op, query.threshold

@@ -22,7 +22,7 @@ QUICK_S = 60  # that the quick profile of a notebook may take on two idle cores 
 
 
 class Declaration(BaseModel):
-    """What a notebook says of itself in its metadata, under `netrepro`."""
+    """The declaration of a notebook in its metadata, under `netrepro`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -57,11 +57,11 @@ class Declaration(BaseModel):
         return self
 
     def figures_of_others(self, tier: str) -> set[str]:
-        """The figures whose published pictures are those of another tier's run."""
+        """Name the figures whose published pictures are those of another tier's run."""
         return {name for other, names in self.figures_of.items() if other != tier for name in names}
 
     def budget_on(self, tier: str, profile: str) -> float:
-        """Seconds that the notebook may take."""
+        """Return the seconds that the notebook may take."""
         own = {} if tier == "simulated" else self.emulated_budget_s
         return own.get(profile, self.budget_s[profile])
 
@@ -87,7 +87,7 @@ class Notebook:
 
 
 def read_notebook(path: Path) -> dict:
-    """A notebook's JSON. Raises NetreproError when the file is missing or is no notebook."""
+    """Read a notebook's JSON. Raises NetreproError when the file is missing or is no notebook."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -102,7 +102,7 @@ def read_notebook(path: Path) -> dict:
 
 
 def cell_source(cell: dict) -> str:
-    """A cell's text; nbformat allows a string or a list of lines."""
+    """Return a cell's text; nbformat allows a string or a list of lines."""
     source = cell.get("source", "")
     return source if isinstance(source, str) else "".join(source)
 
@@ -133,19 +133,19 @@ def describe(path: Path) -> Notebook:
 
 
 def catalogue(folder: Path | None = None) -> list[Notebook]:
-    """Every NN_<slug>.ipynb of the folder (default: the workbench's), in the order of NN."""
+    """List every NN_<slug>.ipynb of the folder (default: the workbench's), in the order of NN."""
     folder = folder or notebooks_dir()
     return [describe(path) for path in sorted(folder.glob("*.ipynb")) if FILE_NAME.fullmatch(path.name)]
 
 
 def strays(folder: Path | None = None) -> list[str]:
-    """Files of the folder that are no notebooks of the catalogue for their names; those that begin with _ are none."""
+    """List the files of the folder whose names keep them out of the catalogue; those that begin with _ do not count."""
     folder = folder or notebooks_dir()
     return [path.name for path in sorted(folder.glob("[!_]*.ipynb")) if not FILE_NAME.fullmatch(path.name)]
 
 
 def find(name: str, folder: Path | None = None) -> Notebook:
-    """A notebook by slug, NN_slug or file name. Raises NetreproError naming the nearest slug."""
+    """Find a notebook by slug, NN_slug or file name. Raises NetreproError naming the nearest slug."""
     stem = Path(name).stem if name.endswith(".ipynb") else name
     notebooks = catalogue(folder)
     for notebook in notebooks:
@@ -157,7 +157,7 @@ def find(name: str, folder: Path | None = None) -> Notebook:
 
 
 def select(names: Sequence[str] | None, folder: Path | None = None) -> list[Notebook]:
-    """The named notebooks, each once, or all of them; notebooks marked `last` come last."""
+    """Select the named notebooks, each once, or all of them; notebooks marked `last` come last."""
     chosen = [find(name, folder) for name in names] if names else catalogue(folder)
     unique = {notebook.slug: notebook for notebook in chosen}
     return sorted(unique.values(), key=lambda notebook: (notebook.declaration.last, notebook.name))

@@ -216,7 +216,7 @@ def show(slug: str, as_json: Json = False) -> None:
 
 
 def _described(notebook: Notebook) -> dict[str, Any]:
-    """A notebook as JSON."""
+    """Describe a notebook as JSON."""
     return {
         "slug": notebook.slug,
         "file": notebook.path.name,
@@ -519,7 +519,7 @@ def _check_early(slugs: list[str] | None, given: dict[str, str]) -> None:
 
 
 def _papers_of(report: RunReport, slugs: list[str] | None) -> list[str] | None:
-    """The papers among what was run; None for the whole set."""
+    """Return the papers among what was run; None for the whole set."""
     from netrepro.workbench.catalogue import find
 
     if not slugs:

@@ -14,7 +14,7 @@ PACKAGE = Path(netrepro.__file__).parent
 
 
 def code_of(slug: str, package: Path = PACKAGE) -> str:
-    """The hash of a paper's module or package, all of the library that it imports, and the core's sources.
+    """Hash a paper's module or package, all of the library that it imports, and the core's sources.
 
     Equal where a run would measure with the same code; "" of a paper that is not there. package : the library's folder.
     """
@@ -37,7 +37,7 @@ def code_of(slug: str, package: Path = PACKAGE) -> str:
 
 
 def _file(name: str, package: Path) -> Path | None:
-    """The file of a module's dotted name; None where it is none of the library's."""
+    """Find the file of a module's dotted name; None where it is not the library's."""
     place = package.parent / name.replace(".", "/")
     files = (place / "__init__.py", place.with_suffix(".py"))
     return next((file for file in files if file.is_file()), None)
@@ -45,7 +45,8 @@ def _file(name: str, package: Path) -> Path | None:
 
 @cache
 def _imports(name: str, path: Path) -> tuple[str, ...]:
-    """Everything that a module may import, inside functions too, as dotted names; the packages above them with them."""
+    """List everything that a module may import, inside functions too, as dotted names; the packages above them with
+    them."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     names: list[str] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -22,11 +22,11 @@ from netrepro.workbench.templating import render
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two runs of a paper gave.
+    """The results of two runs of a paper.
 
     first, second : name, folder and result of each.
-    settings : setting, first, second: what was not the same in both.
-    table : a row a claim, as `netrepro.claims.scorecard.beside` gives it, `mine_` for the first run.
+    settings : the settings that differ; columns setting, first, second.
+    table : a row for each claim, as `netrepro.claims.scorecard.beside` gives it, `mine_` for the first run.
     """
 
     first: Side
@@ -101,7 +101,7 @@ def _sheet(side: Side) -> pd.DataFrame:
 
 
 def _kept(given: str | Path, key: str = "") -> Side | None:
-    """The run in that folder, of a published one that of `key`; None where there is no such folder."""
+    """Read the run in that folder, or the published run of `key`; None where there is no such folder."""
     for folder in (Path(given), workbench_root() / given, runs_dir() / given, runs_dir() / "quick" / given):
         if (folder / "status.json").exists() or (folder.is_dir() and (folder / "results.json").exists()):
             if folder.resolve().parent == figures_dir("any").parent:
@@ -129,7 +129,7 @@ def _published(slug: str, key: str) -> Side:
 
 
 def _differences(first: Run, second: Run) -> pd.DataFrame:
-    """What was set otherwise. Columns: setting, first, second."""
+    """List the settings that differ. Columns: setting, first, second."""
     both = [_settings(run) for run in (first, second)]
     names = list(dict.fromkeys([*both[0], *both[1]]))
     rows = [(name, *(settings.get(name) for settings in both)) for name in names]

@@ -30,7 +30,7 @@ COLUMNS = 80
 
 
 def folded(text: str, first: str = "", later: str | None = None) -> list[str]:
-    """A text in lines of at most 80 columns after what goes before; a word that is longer is broken.
+    """Fold a text into lines of at most 80 columns after what goes before; a word that is longer is broken.
 
     first, later : what stands before the first line and before the others (default: the same).
     """
@@ -40,7 +40,7 @@ def folded(text: str, first: str = "", later: str | None = None) -> list[str]:
 
 
 def columns_of(rows: Sequence[Sequence[str]], indent: str = "") -> list[str]:
-    """Rows in columns as wide as their widest cell, two blanks apart; the last column folds."""
+    """Put rows in columns as wide as their widest cell, two blanks apart; the last column folds."""
     widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
     lines: list[str] = []
     for row in rows:
@@ -50,7 +50,7 @@ def columns_of(rows: Sequence[Sequence[str]], indent: str = "") -> list[str]:
 
 
 def side_by_side(items: Sequence[str]) -> list[str]:
-    """As many items in a line as fit, two blanks apart."""
+    """Fill lines with as many items as fit, two blanks apart."""
     lines = [""]
     for item in items:
         longer = f"{lines[-1]}  {item}" if lines[-1] else item
@@ -62,13 +62,15 @@ def side_by_side(items: Sequence[str]) -> list[str]:
 
 
 def run_words(row: Mapping[str, Any], side: str) -> list[str]:
-    """Profile, tier, date and commit of the run behind one side of a row of `beside`; nothing without a run."""
+    """Give the profile, tier, date and commit of the run behind one side of a row of `beside`; nothing without a
+    run."""
     words = [str(row[f"{side}_{name}"]) for name in ("profile", "tier", "date", "commit")]
     return words if row[f"{side}_date"] else []
 
 
 def summary_lines(mine: DataFrame, published: DataFrame) -> list[str]:
-    """A line a paper: the user's level, how many of its claims it rests on, and counts; then the published ones."""
+    """Write a line for each paper: the user's level, how many of its claims it rests on, and counts; then the published
+    ones."""
     if published.empty:
         return []
     own = dict(list(mine.groupby("paper")))
@@ -82,8 +84,8 @@ def summary_lines(mine: DataFrame, published: DataFrame) -> list[str]:
 
 
 def untrusted_lines(mine: DataFrame, published: DataFrame) -> list[str]:
-    """A line a paper and tier whose run does not pass its own checks. The counts show nothing of it where another tier
-    decides."""
+    """Write a line for each paper and tier whose run does not pass its own checks. The counts show nothing of it where
+    another tier decides."""
     from netrepro.claims import TIERS
 
     lines: list[str] = []
@@ -98,7 +100,7 @@ def untrusted_lines(mine: DataFrame, published: DataFrame) -> list[str]:
 
 
 def distrust(run: Run) -> str:
-    """How many claims a run measured without being trusted, and the checks that failed; "" for none."""
+    """Say how many measured claims of a run are untrusted, and which checks failed; "" where all are trusted."""
     whys = [each.why for each in run.measured if not each.trusted]
     if not whys:
         return ""
@@ -106,7 +108,8 @@ def distrust(run: Run) -> str:
 
 
 def _counts(claims: DataFrame) -> str:
-    """A paper's level, what it rests on, and how many claims have which verdict; details behind the main claims."""
+    """Give a paper's level, what it rests on, and how many claims have which verdict; details behind the main
+    claims."""
     from netrepro.claims import coverage_text, paper_level
     from netrepro.claims.scorecard import counts_of
 
@@ -118,7 +121,7 @@ def _counts(claims: DataFrame) -> str:
 
 
 def _other_evidence(claims: DataFrame) -> str:
-    """What other runs say of the claims whose deciding run is missing: signs of the best tier's verdicts."""
+    """Count, by sign, the verdicts of other runs on the claims whose deciding run is missing; the best tier counts."""
     from netrepro.claims import TIERS
 
     waiting = claims.loc[claims["verdict"] == "not measured", [f"verdict_{tier}" for tier in TIERS]]
@@ -128,13 +131,14 @@ def _other_evidence(claims: DataFrame) -> str:
 
 
 def waiting_words(row: Mapping[str, Any], side: str) -> str:
-    """What is said of a claim whose deciding run is missing: which run that is, and what others say."""
+    """Say which run decides a claim and is missing, and what other runs say."""
     elsewhere = f"; beside it: {row[f'{side}_elsewhere']}" if row[f"{side}_elsewhere"] else ""
     return f"not measured by {row['decided_by']}, which decides{elsewhere}"
 
 
 def claim_lines(table: DataFrame, names: tuple[str, str] = ("mine", "published")) -> list[str]:
-    """A few lines a claim of a table from `beside`: what the paper says, what is mine, what is published."""
+    """Write a few lines for each claim of a table from `beside`: what the paper says, what is mine, what is
+    published."""
     lines: list[str] = []
     for row in table.to_dict("records"):
         main = " (main)" if row["role"] == "main" else ""
@@ -146,7 +150,7 @@ def claim_lines(table: DataFrame, names: tuple[str, str] = ("mine", "published")
 
 
 def side_words(row: dict, side: str) -> str:
-    """Verdict, value with interval, and run of one side of a row of `beside`."""
+    """Give the verdict, value with interval, and run of one side of a row of `beside`."""
     if not row[f"{side}_ran"]:
         return "not run: published only" if side == "mine" else "nothing published"
     if not row[f"{side}_date"]:
@@ -161,14 +165,14 @@ def side_words(row: dict, side: str) -> str:
 
 
 def said_words(row: Mapping[str, Any]) -> str:
-    """The number that a claim is judged against, as the paper or, said so, the class report has it."""
+    """Give the number that a claim is judged against, as the paper or, said so, the class report has it."""
     value = row["published"] if row["source"] == "paper" else row["class_report"]
     said = value if isinstance(value, str) else f"{value:.4g}"
     return said if row["source"] == "paper" else f"{said} in the class report"
 
 
 def verdict_words(row: Mapping[str, Any], side: str) -> str:
-    """The verdict of one side of a row of `beside`, and what a reader must know of it."""
+    """Give the verdict of one side of a row of `beside`, and what a reader must know of it."""
     verdict = row[f"{side}_verdict"]
     marks = [f", settled: {row['settled']}"] if verdict == "disagrees" and row["settled"] else []
     marks += [", not counted"] if not row[f"{side}_counts"] and verdict not in ("not measured", "not judged") else []
@@ -183,8 +187,8 @@ def _sign(row: Mapping[str, Any], side: str) -> str:
 
 
 def difference_lines(table: DataFrame) -> list[str]:
-    """A line a claim, below its paper, of a table from `beside`: those that the user has run and whose verdict or
-    count is not the published one; verdict and value of both. Nothing where there are none."""
+    """Write the verdict and value of both sides for each claim, below its paper, of a table from `beside`. Only claims
+    that the user has run and whose verdict or count is not the published one have a line."""
     other = (table["mine_verdict"] != table["published_verdict"]) | (table["mine_counts"] != table["published_counts"])
     differing = table[(table["mine_date"] != "") & other]
     rows = [["mine is not what is published", "mine", "published"]]
@@ -196,7 +200,7 @@ def difference_lines(table: DataFrame) -> list[str]:
 
 
 def _short_side(row: dict, side: str) -> str:
-    """Sign and value of one side of a row of `beside`."""
+    """Give the sign and value of one side of a row of `beside`."""
     verdict, value = row[f"{side}_verdict"], row[f"{side}_value"]
     hollow = "" if row[f"{side}_counts"] or verdict in ("not measured", "not judged") else SIGNS["not_counted"]
     return f"{_sign(row, side)}{hollow}" + ("" if math.isnan(value) else f" {value:.4g}")
@@ -249,7 +253,7 @@ class _LivePerNotebook:
 
 @contextmanager
 def live_lines() -> Iterator[_LivePerNotebook]:
-    """A line a notebook while a run goes on; give what comes out as its `on_event`."""
+    """Show a line for each notebook while a run goes on; give what comes out as its `on_event`."""
     if not console.is_terminal:
         yield _LivePerNotebook(None)
         return
@@ -258,7 +262,7 @@ def live_lines() -> Iterator[_LivePerNotebook]:
 
 
 def outcomes_of(report: RunReport) -> list[str]:
-    """How the notebooks of a run ended, "ok" first, each once."""
+    """List the outcomes of a run's notebooks, "ok" first, each once."""
     return sorted({status.outcome for status in report.statuses}, key=lambda outcome: (outcome != "ok", outcome))
 
 
@@ -316,7 +320,7 @@ def print_scorecard(slugs: list[str] | None = None, *, claims: bool = False, dif
 
 
 def records(table: DataFrame) -> list[dict[str, Any]]:
-    """A table's rows as JSON has them: what is missing is null."""
+    """Return a table's rows as JSON has them: missing values are null."""
     return json.loads(table.to_json(orient="records"))
 
 
@@ -332,5 +336,5 @@ def print_lines(lines: Iterable[str], style: str | None = None) -> None:
 
 
 def short(path: Path) -> str:
-    """A path from here on, or whole where it lies elsewhere."""
+    """Give a path from here on, or whole where it lies elsewhere."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -135,7 +135,7 @@ class Diagnosis:
         return lines if len(self.warnings) else [*lines, "Nothing to warn about."]
 
     def _costs(self) -> pd.DataFrame:
-        """The notebooks with time and memory of a profile in one column."""
+        """Return the notebooks with time and memory of a profile in one column."""
         costs = {
             profile: [
                 f"{_cell(row[f'{profile}_s'])} s, {_cell(row[f'{profile}_mb'])} MB"
@@ -146,12 +146,12 @@ class Diagnosis:
         return self.notebooks.assign(**costs)
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Every table by its name."""
+        """Return every table by its name."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 def _table(table: pd.DataFrame, columns: list[str], words: Sequence[str] = ()) -> list[str]:
-    """A line a row: cells of the columns and, as one more, all words."""
+    """Write a line for each row: cells of the columns and, as one more, all words."""
     rows = [[head.replace("_", " ") for head in [*columns, *(["; ".join(words)] if words else [])]]]
     for row in table.to_dict("records"):
         said = "; ".join(cell for cell in (_cell(row[name]) for name in words) if cell not in ("", row[columns[0]]))
@@ -168,13 +168,13 @@ def _cell(value: object) -> str:
 
 
 def _first_value(file: str, key: str) -> str:
-    """The value after `key` and a colon in a file such as /proc/meminfo; empty where there is none."""
+    """Return the value after `key` and a colon in a file such as /proc/meminfo; empty where there is none."""
     found = re.search(rf"^{key}\s*:\s*(.*)$", Path(file).read_text(), re.MULTILINE)
     return found[1].strip() if found else ""
 
 
 def read_machine() -> Machine:
-    """The machine as this process may use it: limits of containers on CPU and memory count."""
+    """Describe the machine as this process may use it: limits of containers on CPU and memory count."""
     cores, granted_mb = _granted()
     free_mb = int(_first_value("/proc/meminfo", "MemAvailable").split()[0]) * 1024 // 10**6
     return Machine(
@@ -190,7 +190,8 @@ def read_machine() -> Machine:
 
 
 def _granted() -> tuple[int, int]:
-    """Cores and memory (MB) that this process may use: with the limits of containers where Dask can tell them."""
+    """Return the cores and memory (MB) that this process may use: with the limits of containers where Dask can tell
+    them."""
     try:
         from dask.system import cpu_count
         from distributed.system import memory_limit
@@ -200,7 +201,7 @@ def _granted() -> tuple[int, int]:
 
 
 def find_tools(tools: Iterable[Tool] = TOOLS) -> pd.DataFrame:
-    """Which tools are installed, with the version each gives. Columns as in Diagnosis.tools."""
+    """Find the installed tools and the version of each. Columns as in Diagnosis.tools."""
     # An ordinary user's PATH often lacks the folders of ip, tc and iptables.
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
     rows = []
@@ -225,7 +226,7 @@ def _version_of(program: str, argument: str) -> str:
 
 
 def find_packages() -> pd.DataFrame:
-    """What the library and its EXTRAS require against what is installed, the C++ core included.
+    """Compare what the library and its EXTRAS require with what is installed, the C++ core included.
 
     Columns as in Diagnosis.packages.
     """
@@ -253,14 +254,14 @@ def find_packages() -> pd.DataFrame:
 
 
 def _who_needs(requirement: Requirement) -> str | None:
-    """What a required package is for, None where nobody here needs it: tools of development, other machines."""
+    """Name what needs a required package; None where nobody here needs it (development tools, other machines)."""
     if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
         return "the library"
     return next((use for extra, use in EXTRAS.items() if requirement.marker.evaluate({"extra": extra})), None)
 
 
 def _torch_build() -> str:
-    """CPU or CUDA, read from PyTorch's own record without the seconds that importing it takes."""
+    """Return CPU or CUDA, read from PyTorch's own record without the seconds that importing it takes."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return "its files are gone"
@@ -272,7 +273,7 @@ def _torch_build() -> str:
 
 
 def assign_tiers(notebooks: Iterable[Declaration], probe: TierProbe) -> pd.DataFrame:
-    """The tier each notebook would use here, `none` where it cannot run; columns as in Diagnosis."""
+    """Find the tier each notebook would use here, `none` where it cannot run; columns as in Diagnosis."""
     rows = []
     for needs in notebooks:
         try:
@@ -290,7 +291,7 @@ def assign_tiers(notebooks: Iterable[Declaration], probe: TierProbe) -> pd.DataF
 
 
 def find_warnings(machine: Machine, notebooks: pd.DataFrame, packages: pd.DataFrame) -> pd.DataFrame:
-    """What would spoil a run on this machine. `notebooks` as from assign_tiers. Columns: warning, remedy."""
+    """List what would spoil a run on this machine. `notebooks` as from assign_tiers. Columns: warning, remedy."""
     rows: list[tuple[str, str]] = []
     for row in notebooks[notebooks.tier == "none"].itertuples():
         rows.append((f"{row.slug} cannot run: {row.why}", "run it on another machine, or as root"))
@@ -316,7 +317,7 @@ def find_warnings(machine: Machine, notebooks: pd.DataFrame, packages: pd.DataFr
 
 
 def _package_warnings(packages: pd.DataFrame) -> list[tuple[str, str]]:
-    """Absent and wrong packages; those of the capture's applications, which nobody else needs, in one line."""
+    """List absent and wrong packages; those of the capture's applications, which nobody else needs, in one line."""
     rows = []
     for_captures = (packages.needed_by == EXTRAS["capture"]) & (packages.note == "absent")
     in_extras = pd.Series(False, packages.index)
@@ -339,7 +340,7 @@ def _package_warnings(packages: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def _notebooks_here() -> list[Notebook]:
-    """None outside of a workbench, where the library alone is installed."""
+    """List the notebooks; none outside of a workbench, where the library alone is installed."""
     try:
         workbench_root()
     except NetreproError:

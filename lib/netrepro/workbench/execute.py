@@ -35,7 +35,7 @@ ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class Position:
-    """Which cell is running, and the last heading above it; told to progress.json at each code cell."""
+    """The running cell and the last heading above it, written to progress.json at each code cell."""
 
     def __init__(self, folder: Path, cells: int = 0):
         self.folder, self.cells = folder, cells
@@ -132,7 +132,7 @@ def _log(job: Job, text: str) -> None:
 
 
 def _mark_executed_copy(path: Path, failed_cell: int | None) -> None:
-    """After a killed kernel or a time-out papermill's copy calls every cell completed: tell the truth in it."""
+    """Correct papermill's copy, which calls every cell completed even after a killed kernel or a time-out."""
     try:
         notebook = nbformat.read(path, as_version=4)
     except (OSError, ValueError):

@@ -66,7 +66,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check says; `right` is None where there is no answer yet."""
+    """The result of a check; `right` is None where there is no answer yet."""
 
     right: bool | None
     text: str
@@ -80,17 +80,20 @@ class Checked:
 
 
 def exercises(slugs: Sequence[str] | None = None) -> list[Exercise]:
-    """The exercises of the named notebooks, or of all. Raises NetreproError for an unknown name and a bad solution."""
+    """Return the exercises of the named notebooks, or of all.
+
+    Raises NetreproError for an unknown name and a bad solution.
+    """
     return [exercise for notebook in select(slugs) if not notebook.problem for exercise in exercises_of(notebook)]
 
 
 def exercises_of(notebook: Notebook) -> list[Exercise]:
-    """The exercises of a notebook. Raises NetreproError for a solution that does not say what it solves."""
+    """Return the exercises of a notebook. Raises NetreproError for a solution that does not say what it solves."""
     return read_exercises(read_notebook(notebook.path), notebook.slug)
 
 
 def read_exercises(content: Mapping[str, Any], slug: str) -> list[Exercise]:
-    """The same of a notebook's JSON."""
+    """Read the exercises of a notebook's JSON, like `exercises_of`."""
     texts: dict[int, str] = {}
     for cell in content["cells"]:
         if is_list(cell):
@@ -104,12 +107,12 @@ def read_exercises(content: Mapping[str, Any], slug: str) -> list[Exercise]:
 
 
 def is_list(cell: Mapping[str, Any]) -> bool:
-    """Is it the cell that lists the exercises?"""
+    """Tell whether a cell is the one that lists the exercises."""
     return cell["cell_type"] == "markdown" and any(map(HEADING.fullmatch, cell_source(dict(cell)).splitlines()))
 
 
 def _solved(cell: dict[str, Any], slug: str, texts: Mapping[int, str]) -> list[Exercise]:
-    """What a solution's cell solves."""
+    """List the exercises that a solution's cell solves."""
     said = cell["metadata"].get("netrepro", {})
     numbers = said.get("exercise")
     several = isinstance(numbers, list)
@@ -129,7 +132,7 @@ def _solved(cell: dict[str, Any], slug: str, texts: Mapping[int, str]) -> list[E
 
 
 def _each(value: Any, count: int) -> list[Any] | None:
-    """One value an exercise; None where a list has another length."""
+    """Return one value for each exercise; None where a list has another length."""
     values = value if isinstance(value, list) else [value] * count
     return values if len(values) == count else None
 
@@ -138,7 +141,8 @@ def _each(value: Any, count: int) -> list[Any] | None:
 
 
 def class_copy(content: Mapping[str, Any], slug: str) -> dict[str, Any]:
-    """A notebook's JSON without solutions: in the place of each a cell to work in, and one that checks the answer."""
+    """Return a notebook's JSON without solutions: in the place of each a cell to work in, and one that checks the
+    answer."""
     made = copy.deepcopy(dict(content))
     cells: list[dict[str, Any]] = []
     texts = {exercise.number: exercise.text for exercise in read_exercises(content, slug)}
@@ -228,7 +232,7 @@ def check_answer(slug: str, number: int, given: Any, names: Mapping[str, Any] | 
 
 
 def checkable(slug: str, number: int) -> Exercise:
-    """An exercise that can be checked. Raises NetreproError for another."""
+    """Return an exercise that can be checked. Raises NetreproError for another."""
     notebook = find(slug)
     found = exercises_of(notebook)
     fitting = [exercise for exercise in found if exercise.answer]
@@ -242,9 +246,9 @@ def checkable(slug: str, number: int) -> Exercise:
 
 
 def solution_of(exercise: Exercise, names: Mapping[str, Any]) -> Any:
-    """What the solution gives on what a notebook's cells have made, which stays as it is.
+    """Compute the solution of an exercise from `names`, which a notebook's cells have made; `names` stays as it is.
 
-    Raises NetreproError where it cannot be executed.
+    Raises NetreproError where the solution cannot be executed.
     """
     tree = ast.parse(exercise.code)
     last = tree.body.pop()
@@ -264,7 +268,7 @@ def solution_of(exercise: Exercise, names: Mapping[str, Any]) -> Any:
 
 
 def names_of_the_notebook() -> dict[str, Any]:
-    """What the cells of this notebook have made. Raises NetreproError outside of one."""
+    """Return the names that the cells of this notebook have made. Raises NetreproError outside of a notebook."""
     from IPython.core.getipython import get_ipython
 
     shell = get_ipython()
@@ -274,7 +278,7 @@ def names_of_the_notebook() -> dict[str, Any]:
 
 
 def difference(given: Any, expected: Any, within: float) -> str:
-    """Why an answer is not the expected one, without the expected one; empty where it is.
+    """Say why an answer is not the expected one, without naming the expected one; empty where it is.
 
     Numbers may be off by the share `within`; not a number is equal to itself. Raises NetreproError for what is neither
     number, text nor a collection of them.
@@ -294,7 +298,7 @@ def _close(one: float, other: float, within: float) -> bool:
 
 
 def _parts(value: Any) -> tuple[list[float], list[str]]:
-    """The numbers and the words of an answer; not a number counts as a word."""
+    """Split an answer into its numbers and its words; NaN counts as a word."""
     if hasattr(value, "to_numpy"):
         value = value.to_numpy()
     if hasattr(value, "tolist"):

@@ -109,7 +109,7 @@ def grade(
 
 
 def by_student(table: pd.DataFrame) -> pd.DataFrame:
-    """One row a student: student, files, and how many exercises are right, wrong, missing and in error.
+    """Return one row for each student: student, files, and how many exercises are right, wrong, missing and in error.
 
     table : of `grade`. A student is who a folder below that of the class, or else a file, is named after.
     """
@@ -124,7 +124,7 @@ def _is_hidden(path: Path) -> bool:
 
 
 def _read(path: Path, asked: dict[str, list[Exercise]]) -> tuple[Notebook, dict[str, Any]]:
-    """The workbench's notebook that a student's file is a copy of, and the file's JSON.
+    """Find the workbench's notebook that a student's file is a copy of, and the file's JSON.
 
     asked : the exercises with an answer of each notebook, which is read once.
     """
@@ -141,7 +141,7 @@ def _read(path: Path, asked: dict[str, list[Exercise]]) -> tuple[Notebook, dict[
 
 
 def _results(asked: list[Exercise], status: Status | None) -> Iterator[dict[str, Any]]:
-    """One row an exercise of a student's file."""
+    """Yield one row for each exercise of a student's file."""
     found: dict[str, Any] = {}
     why = "it was not executed"
     if status is not None:
@@ -157,7 +157,8 @@ def _results(asked: list[Exercise], status: Status | None) -> Iterator[dict[str,
 
 
 def to_be_graded(content: Mapping[str, Any], slug: str) -> dict[str, Any]:
-    """A student's notebook with our cells: the solutions before its exercises, its cells guarded, grades at the end."""
+    """Return a student's notebook with our cells: the solutions before its exercises, its cells guarded, grades at the
+    end."""
     cells: list[dict[str, Any]] = []
     number, began = 0, False
     for cell in content["cells"]:
@@ -211,7 +212,7 @@ class _Grader:
             self.errors.setdefault(number, f"{type(error).__name__}: {error}")
 
     def grades(self, of: Collection[int] | None = None) -> dict[int, dict[str, str]]:
-        """Of the exercises with these numbers, by default of all."""
+        """Grade the exercises with these numbers, by default all."""
         return {each.number: self._grade(each) for each in self.exercises if of is None or each.number in of}
 
     def _grade(self, exercise: Exercise) -> dict[str, str]:

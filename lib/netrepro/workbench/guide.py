@@ -30,7 +30,8 @@ ALL = "all"
 
 
 def _both() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """The scorecards: mine, what is published, and of each paper mine or, where I have no run, the published one."""
+    """Return the scorecards: mine, what is published, and of each paper mine or, where I have no run, the published
+    one."""
     mine, published = scorecard(results=own_results, code=code_of), scorecard(code=code_of)
     for slug, problem in problems_of(mine, published).items():
         warnings.warn(f"{slug} is left out: {problem}", stacklevel=3)
@@ -39,13 +40,14 @@ def _both() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
 
 
 def draw_papers() -> Figure:
-    """The scorecard in one picture: a row a paper, a coloured cell a claim; pale what is published only."""
+    """Draw the scorecard in one picture: a row for each paper, a coloured cell for each claim; pale where only
+    published."""
     use_style()
     return draw_scorecard(_both()[2])
 
 
 def map_of_papers() -> Styler:
-    """Every notebook with its question, badge, tiers and cost; names are links."""
+    """List every notebook with its question, badge, tiers and cost; names are links."""
     mine, published, shown = _both()
     summary = paper_summary(shown)
     levels = dict(zip(summary["paper"], summary["level"], strict=True))
@@ -71,14 +73,14 @@ def map_of_papers() -> Styler:
 
 
 def parameters_of(slug: str) -> Styler:
-    """The parameters of a notebook: name, type, default, help."""
+    """List the parameters of a notebook: name, type, default, help."""
     items = find(slug).parameters.values()
     rows = [{"parameter": p.name, "type": p.type, "default": repr(p.default), "help": p.help} for p in items]
     return dress(pd.DataFrame(rows))
 
 
 def claims_of(slug: str) -> Styler:
-    """What a paper claims, where, what counts as agreement, and the negative control."""
+    """List a paper's claims: where each stands, what counts as agreement, and the negative control."""
     table = load_claims(slug).table()
     columns = ["role", "says", "where", "unit", "published", "class_report", "accepted"]
     shown = table[[*columns, "decided_by", "fixed", "control"]]
@@ -92,12 +94,12 @@ def claims_of(slug: str) -> Styler:
 
 
 def tiers() -> Styler:
-    """The tiers, whether this machine has them, and why."""
+    """List the tiers, whether this machine has them, and why."""
     return dress(probe_tiers().table(), wide=["why"])
 
 
 def verdicts() -> Styler:
-    """What each verdict means."""
+    """List the verdicts and their meanings."""
     meaning = {
         "agrees": "the whole interval lies in the accepted band",
         "agrees in direction": "not in the band; all of it on the published side, the mean within a factor of 3",
@@ -113,7 +115,8 @@ def verdicts() -> Styler:
 
 
 def papers_table() -> Styler:
-    """A row a paper: my level and the published one, and how many claims got which verdict, under its sign."""
+    """Return a row for each paper: my level and the published one, and how many claims got which verdict, under its
+    sign."""
     mine, published, shown = _both()
     run = set(mine.loc[mine["ran"], "paper"])
     summary, theirs = paper_summary(shown), paper_summary(published)
@@ -128,7 +131,7 @@ def papers_table() -> Styler:
 
 
 def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> HTML:
-    """Every claim with the paper's number, mine and the published one, to sort and to filter.
+    """List every claim with the paper's number, mine and the published one, to sort and to filter.
 
     paper, verdict, tier : show only those of mine or, where I have none, of the published ones.
 

@@ -54,7 +54,7 @@ def file_sha256(path: Path) -> str:
 
 
 def cpu_model() -> str:
-    """The processor's name, as /proc/cpuinfo gives it."""
+    """Return the processor's name, as /proc/cpuinfo gives it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -63,7 +63,7 @@ def cpu_model() -> str:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Everything of a manifest that does not depend on the notebook; reads the clock and the load."""
+    """Describe everything of a manifest that does not depend on the notebook; reads the clock and the load."""
     root = workbench_root()
     lock = root / "lib" / "requirements.txt"
     tiers = probe_tiers()

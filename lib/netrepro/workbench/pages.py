@@ -104,7 +104,7 @@ def _write_page(notebook: Notebook, into: Path) -> Page:
 
 
 def _drawn(formula: re.Match[str]) -> str:
-    """A formula as a picture in its line; as it is where matplotlib cannot draw it."""
+    """Draw a formula as a picture in its line; leave it as it is where matplotlib cannot draw it."""
     drawing = io.BytesIO()
     try:
         below = math_to_image(formula[0], drawing, prop=FontProperties(size=10.5), dpi=72, format="svg")
@@ -116,7 +116,7 @@ def _drawn(formula: re.Match[str]) -> str:
 
 
 def _with_anchors(page: str, claims: list[str]) -> str:
-    """Each row of the table of verdicts gets its claim's anchor, and what there is no row for that of section 8."""
+    """Give each row of the table of verdicts its claim's anchor; without that table, put all anchors at section 8."""
     for table in re.findall(r"<table.*?</table>", page, re.DOTALL):
         head, mark, rows = table.partition("<tbody>")
         if mark and re.search(r"<th[^>]*>\s*verdict\s*</th>", head) and rows.count("<tr>") == len(claims):
@@ -149,7 +149,7 @@ def _index(pages: list[Page], functions: bool) -> str:
 
 
 def _paper(slug: str, claims: pd.DataFrame, links: dict[str, str]) -> dict[str, Any]:
-    """A paper's line: its name and page, and a cell a claim; pale where nobody has run it here."""
+    """Make a paper's line: its name and page, and a cell a claim; pale where nobody has run it here."""
     pale = "source" in claims and claims["source"].iloc[0] == "published"
     title, page = claims["title"].iloc[0], links.get(slug, "")
     cells = [row | {"look": look_of(row)} for row in claims.to_dict("records")]
@@ -157,7 +157,7 @@ def _paper(slug: str, claims: pd.DataFrame, links: dict[str, str]) -> dict[str, 
 
 
 def _describe_functions(into: Path) -> None:
-    """By pdoc in a process of its own, because it imports everything, and by name, or it leaves modules out."""
+    """Run pdoc in a process of its own, because it imports everything. Name each module, or it leaves some out."""
     command = [sys.executable, "-c", _PDOC, str(into), *_module_names()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -165,7 +165,7 @@ def _describe_functions(into: Path) -> None:
 
 
 def _module_names() -> list[str]:
-    """Every public module of the library."""
+    """List every public module of the library."""
     package = Path(netrepro.__file__).parent
     paths = [path.relative_to(package.parent).with_suffix("") for path in sorted(package.rglob("*.py"))]
     names = [".".join(path.parts).removesuffix(".__init__") for path in paths]

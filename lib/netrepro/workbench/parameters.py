@@ -43,7 +43,9 @@ class Parameter:
     help: str
 
     def parse(self, given: Any) -> Any:
-        """The value of the right type and in the range. Text is parsed (`0.5`, `true`, `0.1,0.2`).
+        """Return the value in the right type and check that it is in the range.
+
+        Text is parsed (`0.5`, `true`, `0.1,0.2`).
 
         Raises NetreproError, for a number that is not finite too.
         """
@@ -67,16 +69,16 @@ class Parameter:
 
     @property
     def is_number(self) -> bool:
-        """Is it one number?"""
+        """True where the parameter is one number."""
         return self.type in ("int", "float")
 
     def names_path(self, value: Any) -> bool:
-        """Whether a value of it is the path of a file or folder, by its range."""
+        """Tell whether a value is the path of a file or folder, by the parameter's range."""
         limits = range_of(self.name, self.help)
         return limits is not None and limits.is_path(value)
 
     def _parse_text(self, text: str) -> Any:
-        """The value of a text, or the text itself where it is not of the type, as the caller will say."""
+        """Read the value of a text, or the text itself where it is not of the type, as the caller will say."""
         if self.type.startswith("list["):
             item = Parameter(self.name, self.type[5:-1], self.default, self.help)
             parts = [part.strip() for part in text.strip("[] ").split(",")]
@@ -100,7 +102,7 @@ def _unquoted(text: str) -> str:
 
 
 def read_parameters(notebook: Mapping[str, Any]) -> dict[str, Parameter]:
-    """The parameters of a notebook (its JSON as a mapping), in order.
+    """Read the parameters of a notebook (its JSON as a mapping), in order.
 
     Raises NetreproError when there is no cell tagged `parameters`, or a line of it is not
     `name: type = literal  # help` with one of the known types, or a default is out of its range.

@@ -48,9 +48,9 @@ README_BEGIN, README_END = "<!-- scorecard -->", "<!-- /scorecard -->"
 
 @dataclass
 class Publication:
-    """What publishing one run would change.
+    """The changes that publishing one run would make.
 
-    refusals : why it must not be published; nothing of it is then.
+    refusals : why the run must not be published; where there are any, none of it is.
     changes : what would change, a line each; empty where the run repeats what is published.
     pictures : the files in figures/<slug>/ that become those of this run, or go where it has none.
     """
@@ -125,7 +125,7 @@ def publish(
 
 
 def _chosen(names: Sequence[str] | None, folder: Path | None, profile: str | None, tier: str | None) -> list[Kept]:
-    """The runs to publish, those that failed too; paper before quick, because its figures go before."""
+    """Choose the runs to publish, those that failed too; paper before quick, because its figures go before."""
     if folder is not None:
         if not folder.is_dir():
             raise NetreproError(f"there is no run in {folder}", f"runs lie in {runs_dir()}")
@@ -249,8 +249,11 @@ def _said(judgement: Judgement) -> str:
 
 
 def _whose_pictures(kept: Kept, run: Run, before: Results, asked: bool | None) -> Callable[[str], bool]:
-    """Whether a file of figures/ is this run's. Figures come from the tier that "auto" takes but for those that belong
-    to another, and of a tier from the paper profile, whose verdicts decide."""
+    """Make a function that tells whether a file of figures/ belongs to this run.
+
+    Figures come from the tier that "auto" takes, except those that belong to another tier. On one tier they come from
+    the paper profile, whose verdicts decide.
+    """
     declared = find(kept.slug).declaration
     better = run.profile == "quick" and f"paper/{run.tier}" in before.runs
     published = not better if asked is None else asked
@@ -281,7 +284,7 @@ def _publish_pictures(folder: Path, target: Path, names: set[str]) -> None:
 
 
 def write_scorecard(table: pd.DataFrame, folder: Path, mine: pd.DataFrame | None = None) -> None:
-    """The scorecard as scorecard.csv, .md (the README's excerpt), .html (sortable) and .png (the picture).
+    """Write the scorecard as scorecard.csv, .md (the README's excerpt), .html (sortable) and .png (the picture).
 
     table : what is published; with `mine` the user's own stands beside it. Raises NetreproError for a folder that
     cannot be written.
@@ -310,7 +313,7 @@ def refresh_readme(table: pd.DataFrame, readme: Path) -> None:
 
 
 def lost_verdicts() -> tuple[list[str], list[str]]:
-    """(verdicts that held at the committed results and no longer do at the same tier and profile, notes).
+    """Return (verdicts that held at the committed results and no longer do at the same tier and profile, notes).
 
     Compared with what figures/ holds now, and with the user's own runs.
     """

@@ -27,7 +27,7 @@ FORM = "write it as [1 to 9], [0 < name < 1], [name ≥ 0] or [one of a, b]"
 
 
 def read_range(help: str, name: str) -> Range | None:
-    """The range that a parameter's help ends with; None without one.
+    """Read the range that a parameter's help ends with; None without one.
 
     Raises NetreproError for brackets that say something else, or name another parameter.
     """
@@ -58,5 +58,5 @@ STANDARD = {  # of parameters that every paper has, where a declaration says not
 
 
 def range_of(name: str, help: str) -> Range | None:
-    """The range in the help or, without one, the standard one of that name."""
+    """Return the range in the help or, without one, the standard one of that name."""
     return read_range(help, name) or (read_range(f"[{STANDARD[name]}]", name) if name in STANDARD else None)

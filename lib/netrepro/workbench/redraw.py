@@ -49,7 +49,7 @@ def redraw(slug: str, folder: Path | None = None) -> tuple[Path, pd.DataFrame]:
 
 
 def study_of(slug: str) -> Study:
-    """The Study of a paper. Raises NetreproError for an unknown slug and for a paper that is none."""
+    """Return the Study of a paper. Raises NetreproError for an unknown slug and for a paper that is none."""
     name = find(slug).slug
     try:
         study = getattr(import_module(f"netrepro.papers.{name}"), "STUDY", None)

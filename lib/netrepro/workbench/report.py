@@ -127,12 +127,12 @@ class Report:
         self._level = "not measured"
 
     def progress(self, label: str) -> Callable[[Iterable[Item]], Iterable[Item]]:
-        """A function that wraps items in a progress bar; paper modules take it as their `progress` argument."""
+        """Return a function that wraps items in a progress bar; paper modules take it as their `progress` argument."""
         return partial(tqdm, desc=label, leave=False)
 
     def measure(self, study: Study, setting: Any, **how: Any) -> Runs:
-        """Every case and repetition of a study as this report runs it, with a progress bar; the tables are saved in the
-        run's folder. how : as `study.measure` takes it (beside)."""
+        """Measure every case and repetition of a study as this report runs it, with a progress bar; the tables are
+        saved in the run's folder. how : as `study.measure` takes it (beside)."""
         runs = measure(
             study,
             setting,
@@ -153,7 +153,10 @@ class Report:
         return table
 
     def explore(self, study: Study) -> Any:
-        """A menu of cases and sliders, as the study's `play` declares. Raises NetreproError for a study without one."""
+        """Show a menu of cases and sliders, as the study's `play` declares.
+
+        Raises NetreproError for a study without one.
+        """
         from netrepro.workbench.playing import explore  # widgets take a while to import
 
         return explore(study)
@@ -176,7 +179,7 @@ class Report:
         self._display(figure, name, saved)
 
     def show_all(self, figures: Mapping[str, Figure]) -> None:
-        """`show` of several by their names, which takes less time than of one after the other."""
+        """Show several figures by their names, which takes less time than `show` of one after the other."""
         for name in figures:
             self._check_name(name)
         work = [(figure, self.folder, name, self.made_by) for name, figure in figures.items()]
@@ -198,7 +201,7 @@ class Report:
         plt.close(figure)
 
     def judge(self, measured: Sequence[Measured]) -> Styler:
-        """Verdicts on every claim of the paper: a styled table, verdict first, then paper, class report and ours.
+        """Judge every claim of the paper: return a styled table, verdict first, then paper, class report and ours.
 
         Raises NetreproError for a measurement of a claim that claims.yaml does not have.
         """
@@ -323,14 +326,14 @@ def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any =
 
 
 def _injected(namespace: Mapping[str, Any]) -> list[str]:
-    """The names that papermill sets in a cell of its own, whether the notebook knows them or not."""
+    """List the names that papermill sets in a cell of its own, whether the notebook knows them or not."""
     cells = [cell for cell in namespace.get("In", []) if cell.startswith("# Parameters\n")]
     targets = [target for cell in cells for line in ast.parse(cell).body for target in getattr(line, "targets", [])]
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def _what_the_run_says() -> dict[str, Any]:
-    """The manifest of the run that executes this notebook, which chose its tier before; empty outside of one."""
+    """Read the manifest of the run that executes this notebook, which chose its tier before; empty outside of one."""
     folder = os.environ.get(run_folder.RUN_DIR_VARIABLE)
     if not folder or not Path(folder, run_folder.MANIFEST).is_file():
         return {}

@@ -49,7 +49,7 @@ def failed_beside(folder: Path) -> Path:
 
 
 def folder_suffix(overrides: Mapping[str, Any]) -> str:
-    """A folder-name ending that tells runs with other parameters apart."""
+    """Make a folder-name ending that tells runs with other parameters apart."""
     if not overrides:
         return ""
     text = ",".join(f"{name}={value}" for name, value in sorted(overrides.items()))
@@ -60,7 +60,7 @@ def folder_suffix(overrides: Mapping[str, Any]) -> str:
 
 
 class Job(BaseModel):
-    """What to execute, where, and how long it may take."""
+    """The task of one runner: the notebook, its folder, and its limits."""
 
     slug: str
     name: str  # NN_slug
@@ -82,7 +82,7 @@ class Job(BaseModel):
 
 
 class Progress(BaseModel):
-    """Where a running notebook is."""
+    """The place that a running notebook has reached."""
 
     heading: str = "starting the kernel"
     cell: int = 0
@@ -90,7 +90,7 @@ class Progress(BaseModel):
 
 
 class Status(BaseModel):
-    """How it ended; judged from exceptions, never from what the saved notebook says of itself."""
+    """The end of a run, judged from exceptions, never from what the saved notebook says of itself."""
 
     slug: str
     name: str
@@ -120,7 +120,7 @@ class Status(BaseModel):
         return self.used_s > self.budget_s
 
     def explanation(self) -> str:
-        """The failure report: where, what, the last log lines, and the command that repeats it."""
+        """Write the failure report: where, what, the last log lines, and the command that repeats it."""
         if self.ok:
             return ""
         where = f"in {self.heading!r}, cell {self.cell}" if self.cell is not None else "before its first cell"
@@ -157,7 +157,7 @@ class Kept:
 
     @property
     def good(self) -> bool:
-        """Did it end well, and has it results?"""
+        """True where the run ended well and has results."""
         return self.outcome == "ok" and self.result is not None
 
     @property
@@ -176,7 +176,7 @@ def good_status(folder: Path) -> Status | None:
 
 
 def shown_path(path: Path) -> str:
-    """A path from the workbench on, or whole where it lies elsewhere."""
+    """Return a path from the workbench on, or whole where it lies elsewhere."""
     root = workbench_root()
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
@@ -218,13 +218,17 @@ def _folders(slug: str) -> Iterator[Path]:
 
 
 def kept_runs(slug: str) -> list[Kept]:
-    """Every run of a paper in runs/<profile>/ and runs/interactive/, the newest first, those without results last."""
+    """List every run of a paper in runs/<profile>/ and runs/interactive/, the newest first, those without results
+    last."""
     return sorted((read_kept(folder) for folder in _folders(slug)), key=lambda kept: -kept.made)
 
 
 def newest_executed(slug: str) -> Path | None:
-    """Of the runs with standard settings that ended well the newest folder with an executed notebook, of guides too: of
-    the tier that "auto" takes, or else of another."""
+    """Find the newest folder with an executed notebook, of a paper or a guide; None where there is none.
+
+    Only runs with standard settings that ended well count: those on the tier that "auto" takes or, where there are
+    none, on another.
+    """
     fitting = [
         kept
         for kept in kept_runs(slug)
@@ -236,7 +240,7 @@ def newest_executed(slug: str) -> Path | None:
 
 
 def own_results(slug: str) -> Results | None:
-    """What a user has measured with the standard settings, of each profile and tier the newest; None without a run.
+    """Collect a user's newest results of each profile and tier, with the standard settings; None without a run.
 
     Runs that failed do not count; cells run by hand do.
     """

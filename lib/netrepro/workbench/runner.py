@@ -45,7 +45,7 @@ START_S = 180  # in which a kernel starts, beside what the notebook declares
 
 @dataclass(frozen=True)
 class Event:
-    """What happens while notebooks run; the command line draws it, a notebook may."""
+    """An event while notebooks run; the command line draws it, a notebook may."""
 
     kind: Literal["started", "progress", "ended", "skipped"]
     name: str
@@ -58,7 +58,7 @@ class Event:
 
 @dataclass
 class RunReport:
-    """How every notebook ended. A run that did not end well left the last good one of its folder alone."""
+    """The end of every notebook. A run that did not end well has left the last good run in its folder as it was."""
 
     statuses: list[Status] = field(default_factory=list)
     interrupted: bool = False
@@ -73,7 +73,8 @@ class RunReport:
         return 130 if self.interrupted else int(not self.ok)
 
     def table(self) -> pd.DataFrame:
-        """One row a notebook: name, outcome, seconds, budget_s, cpu_s, peak_mb, reused, exception, folder, stays."""
+        """Return one row for each notebook: name, outcome, seconds, budget_s, cpu_s, peak_mb, reused, exception,
+        folder, stays."""
         columns = ["name", "outcome", "seconds", "budget_s", "cpu_s", "peak_mb", "reused", "exception"]
         columns += ["folder", "stays"]
         return pd.DataFrame([status.model_dump(include=set(columns)) for status in self.statuses], columns=columns)
@@ -158,7 +159,7 @@ def run_copies(
 
 
 def workers(jobs: int | None) -> int:
-    """How many notebooks run at a time: `jobs`, or one a processor. Raises NetreproError for less than one."""
+    """Return how many notebooks run at a time: `jobs`, or one a processor. Raises NetreproError for less than one."""
     if jobs is not None and jobs < 1:
         raise NetreproError(f"jobs = {jobs}", "how many run at a time is 1 or more")
     return len(os.sched_getaffinity(0)) if jobs is None else jobs
@@ -166,7 +167,7 @@ def workers(jobs: int | None) -> int:
 
 @dataclass(frozen=True)
 class _Settings:
-    """What all notebooks of one call share."""
+    """The settings that all notebooks of one call share."""
 
     profile: str
     tier: str
@@ -256,15 +257,15 @@ def _plan(
 
 
 def _other_kind(supported: Sequence[str], tier: str) -> list[tuple[str, str]]:
-    """The best of the supported tiers that is a simulator where `tier` is real kernels, or the other way round, and
-    what says that this machine has it; none where it has none."""
+    """Return the best of the supported tiers that is a simulator where `tier` is real kernels, or the other way round,
+    and what says that this machine has it; none where it has none."""
     probe = probe_tiers()
     others = [each for each in TIERS if each in supported and (each == "simulated") != (tier == "simulated")]
     return [(each, probe[each].why) for each in others if probe[each].available][:1]
 
 
 def lane_on(declared: Declaration, tier: str) -> str:
-    """The lane that a notebook runs in: in real time it wants the machine to itself."""
+    """Name the lane that a notebook runs in: in real time it wants the machine to itself."""
     return declared.lane if tier in VIRTUAL_TIME_TIERS else "quiet"
 
 
@@ -355,7 +356,7 @@ def _refusal(notebook: Notebook, profile: str) -> Status:
 
 
 def _take_over(item: _Planned, report: RunReport, on_event: Callable[[Event], None]) -> bool:
-    """Whether the last good run is of exactly this; if so it is reported as reused."""
+    """Report the last good run as reused where its fingerprint is the same; tell whether it is."""
     status = run_folder.good_status(item.final)
     if item.last or status is None or status.fingerprint != item.job.fingerprint:
         return False
@@ -375,7 +376,7 @@ def _phases(planned: Sequence[_Planned]) -> Iterator[list[_Planned]]:
 
 @contextmanager
 def _lanes(workers: int, scheduler: str | None) -> Iterator[dict[str, Executor]]:
-    """The executor of each lane."""
+    """Yield the executor of each lane."""
     if scheduler is None:
         with ThreadPoolExecutor(workers) as compute, ThreadPoolExecutor(1) as quiet:
             yield {"compute": compute, "quiet": quiet}
@@ -419,7 +420,7 @@ def _check_workers(client: Any) -> None:
 
 
 class _QuietDask(Executor):
-    """Submits to the workers that have the quiet resource; refuses when none has it, else it would wait forever."""
+    """An executor on the workers with the quiet resource; it refuses when none has it, else it would wait forever."""
 
     def __init__(self, client: Any):
         self.client = client
@@ -437,8 +438,8 @@ class _QuietDask(Executor):
 
 @contextmanager
 def _stop_on_interrupt() -> Iterator[threading.Event]:
-    """An event that the first Ctrl-C or SIGTERM sets instead of ending this process, so that nothing is left half-moved
-    and no notebook goes on without its runner; the second ends it."""
+    """Yield an event that the first Ctrl-C or SIGTERM sets instead of ending this process, so that nothing is left
+    half-moved and no notebook goes on without its runner; the second ends it."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop

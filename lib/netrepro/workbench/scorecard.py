@@ -22,8 +22,9 @@ from netrepro.workbench.templating import Markup, macros, render
 
 
 def draw_scorecard(table: pd.DataFrame) -> Figure:
-    """Papers as rows, one coloured and signed cell a claim, main claims first and framed; hollow where a claim does not
-    count, with a corner in the colour of other evidence's verdict where that differs, a star where other code measured.
+    """Draw papers as rows, one coloured and signed cell a claim, main claims first and framed; hollow where a claim
+    does not count, with a corner in the colour of other evidence's verdict where that differs, a star where other code
+    measured.
 
     Pale where a table from `combined` has nothing but the published verdict.
     """
@@ -68,7 +69,8 @@ def draw_scorecard(table: pd.DataFrame) -> Figure:
 
 
 def to_markdown(table: pd.DataFrame) -> str:
-    """A README's excerpt: one line a paper with its level and counts, of main claims and, behind a +, of details."""
+    """Write a README's excerpt: one line for each paper, with its level and counts of main claims and, behind a +,
+    details."""
     names = {name: name.replace("agrees in direction", "in direction").replace("_", " ") for name in COUNTS[1:]}
     lines = [
         f"| paper | level | rests on | {' | '.join(names.values())} |",
@@ -84,7 +86,7 @@ def to_markdown(table: pd.DataFrame) -> str:
 
 
 def scorecard_page(table: pd.DataFrame, mine: pd.DataFrame | None = None) -> str:
-    """A page of its own, which needs nothing from elsewhere: the papers, then every claim.
+    """Write a page of its own, which needs nothing from elsewhere: the papers, then every claim.
 
     table : what is published. With `mine`, a user's scorecard, each claim has both.
     """
@@ -108,7 +110,7 @@ def scorecard_page(table: pd.DataFrame, mine: pd.DataFrame | None = None) -> str
 def claims_table(
     table: pd.DataFrame, mine: pd.DataFrame | None = None, links: Mapping[str, str] | None = None
 ) -> Markup:
-    """The claims as a table to sort and filter, 25 at a time, in a page or output that has `sorting_script`.
+    """Return the claims as a table to sort and filter, 25 at a time, in a page or output that has `sorting_script`.
 
     links : of a slug the page whose anchors `claim-<id>` a claim's name leads to.
     """
@@ -133,8 +135,8 @@ def claim_cells(
     names: tuple[str, str] = ("mine", "published here"),
     links: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """A row a claim, cells as HTML: verdict (the user's if there is one), paper, each side's value and run, the number
-    in the paper, and the claim, whose reasons fold out.
+    """Return a row for each claim, cells as HTML: verdict (the user's if there is one), paper, each side's value and
+    run, the number in the paper, and the claim, whose reasons fold out.
 
     names : what the two sides are called.
     """
@@ -173,7 +175,7 @@ def _side_cell(row: Mapping[str, Any], side: str) -> str:
 
 
 def sortable(table: pd.DataFrame, name: str, **options: Any) -> Markup:
-    """A table, its cells HTML, that a click on a column's head sorts and words filter; `name` is its id."""
+    """Write a table, its cells HTML, that a click on a column's head sorts and words filter; `name` is its id."""
     how: dict[str, Any] = {
         "table_id": name,
         "classes": "compact stripe",
@@ -195,5 +197,5 @@ _LAYOUT = {"topStart": "search", "topEnd": "info", "bottomStart": "pageLength", 
 
 
 def sorting_script() -> Markup:
-    """What makes the `sortable` tables of a page or of an output so, whole: nothing is fetched."""
+    """Return the script that lets readers sort the `sortable` tables of a page or output; it fetches nothing."""
     return Markup(generate_init_offline_itables_html(itables.options.dt_bundle))

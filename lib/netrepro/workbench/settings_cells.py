@@ -15,7 +15,7 @@ PARAMETERS = "parameters"  # the tag of the cell
 
 
 def declared_parameters(slug: str, shown: list[str]) -> list[Field[Any]]:
-    """The fields of a paper's Setting that its notebook offers; none without a Setting.
+    """Return the fields of a paper's Setting that its notebook offers; none without a Setting.
 
     shown : the notebook's parameters, which are all that count where the Setting is another paper's.
     """

@@ -51,7 +51,7 @@ def new_paper(slug: str, number: int | None = None) -> list[Path]:
 
 
 def _notebook(slug: str) -> str:
-    """The template under its new name."""
+    """Return the template under its new name."""
     content = json.loads((notebooks_dir() / "_template.ipynb").read_text(encoding="utf-8"))
     content["metadata"]["netrepro"]["slug"] = slug
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -20,7 +20,7 @@ CHOSEN_BY_THE_RUN = ("profile", "tier")  # `--profile` and `--tier` set them
 
 
 def committed_notebook(path: Path) -> dict[str, Any] | None:
-    """A notebook's JSON as the last commit has it; None where there is none, or no git."""
+    """Return a notebook's JSON as the last commit has it; None where there is none, or no git."""
     try:
         content = json.loads(git("show", f"HEAD:./{path.parent.name}/{path.name}"))
     except (NetreproError, json.JSONDecodeError):
@@ -29,7 +29,7 @@ def committed_notebook(path: Path) -> dict[str, Any] | None:
 
 
 def standard_parameters(notebook: Notebook) -> dict[str, Parameter]:
-    """The committed notebook's parameters; those of the file where it is not committed."""
+    """Return the committed notebook's parameters; those of the file where it is not committed."""
     committed = committed_notebook(notebook.path)
     try:
         return read_parameters(committed) if committed else notebook.parameters
@@ -38,10 +38,10 @@ def standard_parameters(notebook: Notebook) -> dict[str, Parameter]:
 
 
 def changed_parameters(notebook: Notebook, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of `values` that are not the standard ones, profile and tier apart.
+    """Select the `values` that differ from the standard ones; profile and tier do not count.
 
-    Values of the right type, as `check_parameters` gives them; for a parameter that the last commit does not have,
-    the standard is the file's.
+    The values have the right type, as `check_parameters` gives them. For a parameter that the last commit does not
+    have, the standard is the file's.
     """
     standard = notebook.parameters | standard_parameters(notebook)
     return {
@@ -52,7 +52,8 @@ def changed_parameters(notebook: Notebook, values: Mapping[str, Any]) -> dict[st
 
 
 def edited_inputs(notebook: Notebook) -> list[str] | None:
-    """Files that decide a result and differ from the last commit: the library, the paper's data, the notebook's cells.
+    """List the files that decide a result and differ from the last commit: the library, the paper's data, the
+    notebook's cells.
 
     None where git cannot tell. Saved outputs of a notebook are no edit.
     """
@@ -75,7 +76,7 @@ def _cells(content: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def run_command(slug: str, profile: str, tier: str, chosen: Mapping[str, Any]) -> str:
-    """What a person types to run a notebook so; quick and auto need no words."""
+    """Write the command that a person types to run a notebook so; quick and auto need no words."""
     words = ["netrepro", "run", slug]
     words += [] if profile == "quick" else ["--profile", profile]
     words += [] if tier == "auto" else ["--tier", tier]
@@ -85,6 +86,6 @@ def run_command(slug: str, profile: str, tier: str, chosen: Mapping[str, Any]) -
 
 
 def made_by(notebook: Notebook, profile: str, tier: str, changed: Mapping[str, Any]) -> str:
-    """What the metadata of a figure says: the command that makes it again, with the tier where that is a choice."""
+    """Write the metadata of a figure: the command that makes it again, with the tier where there is a choice."""
     choice = len(notebook.declaration.tiers) > 1
     return f"made by: {run_command(notebook.slug, profile, tier if choice else 'auto', changed)}"

@@ -112,7 +112,7 @@ def _stop(process: subprocess.Popen) -> None:
 
 
 class _Limits:
-    """What a run may still use: of its own time, and of the clock's, which ends one that others keep from running."""
+    """The time that a run may still use: its own, and the clock's, which ends a run that others keep from running."""
 
     def __init__(self, job: Job, process: int):
         self.job, self.used = job, UsedTime(process)
@@ -121,7 +121,8 @@ class _Limits:
         self._used_before_cell_s = 0.0
 
     def left_s(self) -> tuple[float, str]:
-        """Seconds until the cell that is running, or the whole notebook, has used its time up, and what to say then."""
+        """Return the seconds until the cell that is running, or the whole notebook, has used its time up, and what to
+        say then."""
         job, used_s = self.job, self.used.now_s()
         advice = "raise --patience on a slow machine"
         clock_s = job.total_limit_s * run_folder.CLOCK_PER_USED
@@ -139,7 +140,7 @@ class _Limits:
 
 
 def _kernel(job: Job) -> int | None:
-    """The kernel's process. Its environment must name our folder: a pid may have been reused."""
+    """Find the kernel's process. Its environment must name our folder: a pid may have been reused."""
     try:
         pid = int((job.folder / run_folder.KERNEL_PID).read_text())
         owner = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
@@ -164,7 +165,7 @@ def _kill_kernel(job: Job) -> None:
 
 
 def _where(folder: Path) -> list[str]:
-    """What the kernel's main thread was doing when it was asked, innermost first."""
+    """Describe what the kernel's main thread was doing when it was asked, innermost call first."""
     dump = _tail(folder / run_folder.RUNNER_LOG, 1000)
     begins = [number for number, line in enumerate(dump) if "(most recent call first)" in line]
     frames = dump[begins[-1] + 1 :] if begins else []

@@ -53,7 +53,7 @@ class Sweep:
 
 
 def parse_range(text: str, parameter: Parameter, points: int) -> list[Any]:
-    """The values of `a..b` (evenly spaced, whole numbers for an int) or `a,b,c`, of the parameter's type.
+    """Read the values of `a..b` (evenly spaced, whole numbers for an int) or `a,b,c`, of the parameter's type.
 
     Raises NetreproError for text that is neither, a range of a parameter that is no number, or points < 2.
     """
@@ -179,7 +179,7 @@ def sweep(
 
 
 def _collect(slug: str, names: Sequence[str], report: RunReport) -> pd.DataFrame:
-    """Every claim of every run that ended well, judged."""
+    """Judge every claim of every run that ended well."""
     claims, rows = load_claims(slug).claims, []
     for status in report.statuses:
         if not status.ok or status.folder is None:

@@ -12,14 +12,15 @@ from netrepro.workbench.looks import VERDICT_LOOKS
 
 
 def number_text(value: Any) -> str:
-    """Four significant digits; text as it is; nothing for what is missing."""
+    """Write a number with four significant digits; text as it is; nothing for what is missing."""
     if isinstance(value, str):
         return value
     return "" if value is None or pd.isna(value) else f"{value:.4g}"
 
 
 def interval_text(interval: tuple[float, float] | None, repetitions: int) -> str:
-    """`low to high`; `exact` for a closed form, `no spread` where all repetitions gave the same."""
+    """Write an interval as `low to high`; `exact` for a closed form, `no spread` where all repetitions gave the
+    same."""
     if interval is None or pd.isna(interval[0]):
         return ""
     low, high = interval
@@ -33,7 +34,7 @@ def verdict_text(verdict: str, counts: bool) -> str:
 
 
 def dress(table: pd.DataFrame, *, wide: Sequence[str] = ()) -> Styler:
-    """A table for reading: left-aligned, `wide` columns with room for a sentence, verdicts with their colour."""
+    """Style a table for reading: left-aligned, `wide` columns with room for a sentence, verdicts with their colour."""
     styles = [{"selector": "th, td", "props": "text-align: left; vertical-align: top; padding: 3px 6px"}]
     styled = table.style.set_table_styles(styles).format(precision=4).hide(axis="index")
     styled = styled.set_properties(subset=[name for name in wide if name in table], **{"min-width": "10em"})

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 
 def anchor(claim: str) -> str:
-    """A claim's place in its notebook's page."""
+    """Name a claim's place in its notebook's page."""
     return f"claim-{claim}"
 
 
@@ -24,12 +24,12 @@ _TEMPLATES.filters["anchor"] = anchor
 
 
 def render(name: str, **values: Any) -> str:
-    """A page: the template `<name>.html.j2` with these values."""
+    """Write a page from the template `<name>.html.j2` with these values."""
     return _TEMPLATES.get_template(f"{name}.html.j2").render(**values)
 
 
 def macros(name: str) -> Any:
-    """A template's macros as functions that give Markup."""
+    """Return a template's macros as functions that give Markup."""
     return _TEMPLATES.get_template(f"{name}.html.j2").module
 
 

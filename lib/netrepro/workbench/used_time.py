@@ -12,7 +12,7 @@ _WANTS_TO_GO_ON = "RD"  # runs or waits for a processor, or for a disk
 
 
 def used_s(passed_s: float, processor_s: float, wants_to_go_on: bool) -> float:
-    """The part of `passed_s` that counts: what it got of a processor that it wanted, and all in which it waited.
+    """Return the part of `passed_s` that counts: what it got of a processor that it wanted, and all in which it waited.
 
     processor_s : what it got of all processors; several at once do not count more than the clock.
     """
@@ -27,7 +27,7 @@ class UsedTime:
         self._used_s, self._processor_s, self._at_s = 0.0, 0.0, time.monotonic()
 
     def now_s(self) -> float:
-        """Used seconds; processes are looked at each SAMPLE_S, and not in between."""
+        """Return the used seconds; processes are looked at each SAMPLE_S, and not in between."""
         passed_s = time.monotonic() - self._at_s
         if passed_s >= SAMPLE_S:
             processor_s, wants_to_go_on = look_at(self._process)
@@ -37,7 +37,8 @@ class UsedTime:
 
 
 def look_at(process: int) -> tuple[float, bool]:
-    """Processor time of a process and all that it has started, and whether one of their threads wants to go on."""
+    """Return the processor time of a process and all that it has started, and whether one of their threads wants to go
+    on."""
     parents, processor_s = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):
         if fields := _fields(folder):
@@ -54,7 +55,7 @@ def look_at(process: int) -> tuple[float, bool]:
 
 
 def _fields(folder: Path) -> list[str]:
-    """Fields of a process's or thread's stat from its state on; none where it has ended."""
+    """Read the fields of a process's or thread's stat from its state on; none where it has ended."""
     try:
         return (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:

@@ -144,7 +144,7 @@ def test_functions_are_described_module_by_module(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_module_names", lambda: ["netrepro.errors", "netrepro.claims.models", "netrepro.none"])
     module._describe_functions(tmp_path)
     assert "the valid word nearest to" in (tmp_path / "netrepro/errors.html").read_text()
-    assert "How near to the published value" in (tmp_path / "netrepro/claims/models.html").read_text()
+    assert "The distance to the published value" in (tmp_path / "netrepro/claims/models.html").read_text()
     assert (tmp_path / "index.html").exists()
 
 

@@ -27,18 +27,18 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class Choker(Protocol):
-    """What every choker is. `round_s`: how often it wants to be asked."""
+    """The interface of every choker. `round_s`: the time between two decisions."""
 
     round_s: float
 
     def decide(
         self, now_s: float, interested: Sequence[Name], received_bytes: Mapping[Name, float]
     ) -> dict[Name, float]:
-        """The weight of each peer to unchoke, all of them interested."""
+        """Return the weight of each peer to unchoke, all of them interested."""
 
 
 class _Recent:
-    """What was received in the last `window_s`, and one optimistic unchoke that is rotated."""
+    """The bytes received in the last `window_s`, and one optimistic unchoke that is rotated."""
 
     def __init__(self, random: Random, *, round_s: float, optimistic_s: float, window_s: float):
         if not 0 < round_s <= optimistic_s:
@@ -54,7 +54,7 @@ class _Recent:
     def _recent(
         self, now_s: float, interested: Sequence[Name], received_bytes: Mapping[Name, float]
     ) -> dict[Name, float]:
-        """Bytes from each interested peer in the last `window_s` (or a little more, as it was seen last)."""
+        """Count the bytes from each interested peer in the last `window_s` (or a little more, as it was seen last)."""
         self._seen.append((now_s, received_bytes))
         while self._seen[1][0] <= now_s - self.window_s:
             self._seen.popleft()
@@ -62,7 +62,7 @@ class _Recent:
         return {name: received_bytes.get(name, 0.0) - old.get(name, 0.0) for name in interested}
 
     def _choose_optimistic(self, now_s: float, candidates: Sequence[Name]) -> list[Name]:
-        """The optimistic unchoke, kept until it is due; another at once when it is no candidate any more."""
+        """Choose the optimistic unchoke, kept until it is due; another at once when it is no candidate any more."""
         if self._optimistic in candidates and now_s < self._rotate_at_s:
             return [name for name in candidates if name == self._optimistic]
         if not candidates:
@@ -164,7 +164,7 @@ class RoundRobin:
 
 
 class FreeRider:
-    """Serves nobody."""
+    """A choker that serves nobody."""
 
     round_s = ROUND_S
 
@@ -185,8 +185,8 @@ CHOKERS: dict[str, Callable[..., Choker]] = {
 
 
 def choker(name: str, random: Random, **constants: float) -> Choker:
-    """A choker by name, with the protocol's constants but for those given. Raises NetreproError for another name than
-    those of CHOKERS."""
+    """Make a choker by name, with the protocol's constants but for those given. Raises NetreproError for a name that
+    is not in CHOKERS."""
     if name not in CHOKERS:
         raise NetreproError(f"no choker {name!r}", nearest(name, CHOKERS))
     return CHOKERS[name](random, **constants)

@@ -129,7 +129,7 @@ class Client:
         return {name: (link.received_bytes, link.sent_bytes) for name, link in self._links.items()}
 
     def missing_bytes(self, name: Hashable) -> int:
-        """Of the message that has begun to arrive over a connection, 0 where none has."""
+        """Count the missing bytes of the message that has begun to arrive over a connection; 0 where none has."""
         return self._links[name].decoder.missing_bytes
 
     @property
@@ -150,7 +150,7 @@ class Client:
         return [output for name in self._peers for output in self.connect(now_s, name)]
 
     def connect(self, now_s: float, name: Hashable) -> list[Output]:
-        """A connection of ours is open: greet. Raises NetreproError for a name that has one."""
+        """Greet over a connection of ours that has opened. Raises NetreproError for a name that is in use."""
         if name in self._links:
             raise NetreproError(f"a second connection called {name!r}", "give it another name, or lose the first")
         link = _Link([False] * len(self.torrent.hashes), last_block_s=now_s, last_sent_s=now_s)
@@ -158,7 +158,7 @@ class Client:
         return [Send(name, handshake(self.torrent.info_hash, self.peer_id))]
 
     def receive(self, now_s: float, sender: Hashable, message: bytes) -> list[Output]:
-        """Bytes came from `sender`, cut anyhow; from a new one it is their connection, which is greeted back."""
+        """Take in bytes from `sender`, cut anywhere. A new sender has opened its connection, and is greeted back."""
         outputs = [] if sender in self._links else self.connect(now_s, sender)
         link = self._links[sender]
         try:
@@ -171,7 +171,7 @@ class Client:
         return outputs + self._upload(now_s)
 
     def lose(self, now_s: float, name: Hashable) -> list[Output]:
-        """The connection is gone; what was asked of it is asked of others."""
+        """Forget a connection that is gone; what was asked of it is asked of others."""
         link = self._links.pop(name, None)
         if link is None:
             return []
@@ -351,7 +351,7 @@ class Client:
         return outputs
 
     def _serves_nobody(self) -> bool:
-        """Whether somebody is interested, and all of them are choked."""
+        """Tell whether some neighbours are interested and all of those are choked."""
         interested = [link.is_choked for link in self._links.values() if link.is_interested]
         return bool(interested) and all(interested)
 

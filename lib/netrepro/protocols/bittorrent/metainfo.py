@@ -14,7 +14,7 @@ MOST_NESTED = 64
 
 
 def bencode(value: Any) -> bytes:
-    """Integers, bytes, strings (as UTF-8), lists and dictionaries with keys of bytes or strings.
+    """Encode integers, bytes, strings (as UTF-8), lists and dictionaries with keys of bytes or strings.
 
     Raises NetreproError for anything else.
     """
@@ -33,7 +33,10 @@ def bencode(value: Any) -> bytes:
 
 
 def bdecode(data: bytes) -> Any:
-    """The value of one whole bencoded string; strings come back as bytes. Raises NetreproError for a malformed one."""
+    """Return the value of one whole bencoded string; strings come back as bytes.
+
+    Raises NetreproError for a malformed one.
+    """
     try:
         value, end = _decode(data, 0, 0)
     except (ValueError, IndexError, TypeError):
@@ -97,17 +100,17 @@ class Torrent:
         return b"d4:info" + self.info + b"e"
 
     def piece_size(self, piece: int) -> int:
-        """Bytes of a piece; the last may be shorter."""
+        """Return the bytes of a piece; the last may be shorter."""
         return min(self.piece_bytes, self.size_bytes - piece * self.piece_bytes)
 
     def blocks(self, piece: int) -> list[tuple[int, int]]:
-        """(offset, bytes) of the blocks of a piece."""
+        """List (offset, bytes) of the blocks of a piece."""
         size = self.piece_size(piece)
         return [(at, min(BLOCK_BYTES, size - at)) for at in range(0, size, BLOCK_BYTES)]
 
 
 def make_torrent(name: str, content: bytes, piece_bytes: int = 16 * BLOCK_BYTES) -> Torrent:
-    """The torrent of a file. Raises NetreproError for an empty one, and pieces of no bytes."""
+    """Make the torrent of a file. Raises NetreproError for an empty one, and pieces of no bytes."""
     if not content or piece_bytes < 1:
         raise NetreproError(f"{len(content)} bytes in pieces of {piece_bytes}", "give at least 1 of each")
     hashes = [hashlib.sha1(content[at : at + piece_bytes]).digest() for at in range(0, len(content), piece_bytes)]

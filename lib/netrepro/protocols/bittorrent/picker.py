@@ -11,10 +11,10 @@ Block = tuple[int, int, int]  # piece, offset, bytes
 
 
 class PiecePicker:
-    """What is there, what is asked for and of whom, and how many neighbours have each piece.
+    """The pieces that are there, the blocks asked for and of whom, and how many neighbours have each piece.
 
-    From a peer that has everything it continues only what such a peer began, as the first client did: so seeds bring
-    new pieces rather than help out with those that others have.
+    From a peer that has everything, the picker continues only pieces that such a peer began, as the first client did.
+    So seeds bring new pieces instead of pieces that others have.
     """
 
     def __init__(self, torrent: Torrent, random: Random, has_everything: bool = False):
@@ -30,11 +30,11 @@ class PiecePicker:
         return all(self.have)
 
     def is_interesting(self, theirs: Sequence[bool]) -> bool:
-        """Whether a peer with these pieces has any that is missing here."""
+        """Tell whether a peer with these pieces has one that is missing here."""
         return any(has and not mine for has, mine in zip(theirs, self.have, strict=True))
 
     def pick(self, peer: Hashable, theirs: Sequence[bool]) -> Block | None:
-        """The next block to ask `peer` for, which counts as asked; None when it has nothing to ask for."""
+        """Choose the next block to ask `peer` for, which counts as asked; None when it has nothing to ask for."""
         is_seed = all(theirs)
         wanted = [p for p, has in enumerate(theirs) if has and not self.have[p] and self._unasked.get(p, True)]
         begun = [p for p in wanted if (p in self._begun_by_seed if is_seed else p in self._unasked)]
@@ -52,14 +52,14 @@ class PiecePicker:
         return block
 
     def arrived(self, block: Block) -> set[Hashable]:
-        """A block is here: of whom else it was asked, to be cancelled."""
+        """Note that a block is here; return whom else it was asked of, to cancel it there."""
         piece = block[0]
         if block in self._unasked.get(piece, ()):  # it was given back meanwhile
             self._unasked[piece].remove(block)
         return self._asked.pop(block, set())
 
     def give_back(self, peer: Hashable, blocks: Iterable[Block]) -> None:
-        """Blocks that `peer` will not send: others may be asked."""
+        """Release the blocks that `peer` will not send: others may be asked."""
         for block in blocks:
             asked = self._asked.get(block)
             if asked is None:
@@ -70,7 +70,7 @@ class PiecePicker:
                 self._begin(block[0]).insert(0, block)
 
     def finished(self, piece: int, is_good: bool) -> None:
-        """All blocks of a piece are here, and its hash is good, or not: then it begins anew."""
+        """Note that all blocks of a piece are here. Where its hash is wrong, the piece begins anew."""
         self.have[piece] = is_good
         self._asked = {block: peers for block, peers in self._asked.items() if block[0] != piece}
         self._unasked.pop(piece, None)

@@ -34,12 +34,12 @@ class Message:
 
 
 def handshake(info_hash: bytes, peer_id: bytes) -> bytes:
-    """The first bytes of a connection; no extension is offered."""
+    """Return the first bytes of a connection; no extension is offered."""
     return PROTOCOL + bytes(8) + info_hash + peer_id
 
 
 def encode(message: Message) -> bytes:
-    """A message with its length before it; not for a handshake."""
+    """Encode a message with its length before it; not for a handshake."""
     if message.kind == "keep alive":
         return bytes(4)
     if message.kind == "have":
@@ -54,7 +54,7 @@ def encode(message: Message) -> bytes:
 
 
 def encode_bits(have: list[bool] | tuple[bool, ...]) -> bytes:
-    """A bitfield: the first piece is the highest bit of the first byte; spare bits are 0."""
+    """Encode a bitfield: the first piece is the highest bit of the first byte; spare bits are 0."""
     bits = bytearray((len(have) + 7) // 8)
     for piece, is_there in enumerate(have):
         if is_there:
@@ -63,7 +63,7 @@ def encode_bits(have: list[bool] | tuple[bool, ...]) -> bytes:
 
 
 def decode_bits(bits: bytes, pieces: int) -> list[bool]:
-    """The pieces of a bitfield. Raises ProtocolError for a wrong length or a spare bit that is set."""
+    """Read the pieces of a bitfield. Raises ProtocolError for a wrong length or a spare bit that is set."""
     if len(bits) != (pieces + 7) // 8:
         raise ProtocolError(f"a bitfield of {len(bits)} bytes for {pieces} pieces")
     have = [bool(bits[piece // 8] & 0x80 >> piece % 8) for piece in range(8 * len(bits))]
@@ -81,13 +81,16 @@ class Decoder:
 
     @property
     def missing_bytes(self) -> int:
-        """Of the message that has begun, 0 where none has, or its length is not here yet."""
+        """The missing bytes of the message that has begun; 0 where none has, or its length is not here yet."""
         if not self._greeted or len(self._buffer) < 4:
             return 0
         return 4 + int(struct.unpack_from(">I", self._buffer)[0]) - len(self._buffer)
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Messages that are whole now; of a kind that BEP 3 does not have, none. Raises ProtocolError."""
+        """Yield the messages that are whole now, except those of a kind that BEP 3 does not have.
+
+        Raises ProtocolError.
+        """
         self._buffer += data
         if not self._greeted:
             begin = bytes(self._buffer[: len(PROTOCOL)])

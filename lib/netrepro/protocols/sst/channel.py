@@ -24,8 +24,9 @@ MOST_RTO_S = 60.0
 
 @dataclass(frozen=True)
 class Manners:
-    """How a channel sends: packets at first, the timeout's lower bound, how long an acknowledgement may wait, and
-    whether a window holds it back at all; `first_rtt_s` is what it takes a round trip for that it has not measured."""
+    """The settings by which a channel sends: the first window in packets, the lower bound of the timeout, the longest
+    wait of an acknowledgement, and whether a congestion window limits it. `first_rtt_s` is the round-trip time that it
+    assumes before it has measured one."""
 
     initial_window: int = LEAST_WINDOW
     min_rto_s: float = 0.2
@@ -36,8 +37,8 @@ class Manners:
 
 @dataclass(slots=True)
 class News:
-    """Of a packet that arrived: its number and its segment, and what (by the sender's word for it) was acknowledged
-    or missed."""
+    """The news that a packet brings: its number, its segment, and what it shows to be acknowledged or lost, each named
+    by the `word` that it was sent with."""
 
     sequence: int
     body: bytes
@@ -64,11 +65,11 @@ class Channel:
 
     @property
     def wake_at_s(self) -> float:
-        """When `wake` is due."""
+        """The time at which `wake` is due."""
         return min(self.timeout_at_s, -math.inf if self.urgent else self.ack_at_s)
 
     def room(self) -> int:
-        """So many packets with segments may go now."""
+        """Return how many packets with segments may be sent now."""
         if not self.manners.controlled:
             return NO_THRESHOLD
         left = int(self.window) - len(self.outstanding)
@@ -76,7 +77,7 @@ class Channel:
         return max(left, 0)
 
     def send(self, now_s: float, body: bytes, word: Any = None) -> bytes:
-        """A packet; one with a `word` counts in the window, and what became of it will be told."""
+        """Make a packet. One with a `word` counts in the window, and its fate will be told."""
         run_end, run = self.urgent.popleft() if self.urgent else (self.run_end, self.run)
         if not self.urgent and run_end == self.run_end:
             self.unacked, self.ack_at_s = 0, math.inf
@@ -90,7 +91,7 @@ class Channel:
         return wire.encode(wire.Packet(self.number, sequence, run_end, min(run, wire.MOST_COUNT), body), self.key)
 
     def receive(self, now_s: float, data: bytes) -> News | None:
-        """None of what is no packet, came before, or acknowledges what was never sent.
+        """Read a packet; None for what is no packet, came before, or acknowledges what was never sent.
 
         The packet is acknowledged only by `accept`.
         """
@@ -111,7 +112,7 @@ class Channel:
         return News(packet.sequence, packet.body, acked, missed)
 
     def accept(self, now_s: float, sequence: int, wants_ack: bool) -> None:
-        """The packet was taken in, and may be acknowledged; only what `wants_ack` will be, soon."""
+        """Note that a packet was taken in and may be acknowledged; one that `wants_ack` will be, soon."""
         ahead = sequence - self.run_end
         if ahead == 1:
             self.run_end, self.run, self.unacked = sequence, self.run + 1, self.unacked + 1
@@ -128,11 +129,11 @@ class Channel:
             self.urgent.append((sequence, 0))
 
     def is_ack_due(self, now_s: float) -> bool:
-        """Whether a packet must go now, if only to acknowledge."""
+        """Tell whether a packet must be sent now, if only to acknowledge."""
         return bool(self.urgent) or self.ack_at_s <= now_s
 
     def wake(self, now_s: float) -> list[Any]:
-        """What is taken for lost because nothing was acknowledged for too long."""
+        """Return the packets taken for lost, because nothing was acknowledged for too long."""
         if self.timeout_at_s > now_s:
             return []
         self.timeouts += 1

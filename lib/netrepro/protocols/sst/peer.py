@@ -25,7 +25,7 @@ BUFFER_BYTES = 0x10000  # of a stream
 
 
 class Peer:
-    """Speaks to `other`; `asks` for the channel or waits to be asked. What streams write goes out by `flush`.
+    """An end that speaks to `other`, and `asks` for the channel or waits to be asked. `flush` sends what streams write.
 
     Events: "up"; "opened", "readable", "ended", "reset" (of a stream); "datagram" ((stream, bytes)). `root` is there
     from the beginning; every other stream has a parent.
@@ -59,7 +59,7 @@ class Peer:
     # What a user calls.
 
     def open(self, parent: Stream | None = None) -> Stream:
-        """A new stream. Raises NetreproError where 2^15 are open."""
+        """Open a new stream. Raises NetreproError where 2^15 are open."""
         if self._last_ours + 1 - min((number for number in self._ours if number), default=math.inf) >= STREAMS_AT_ONCE:
             raise NetreproError(f"a stream beyond {STREAMS_AT_ONCE}", "wait until some have ended")
         stream = Stream(self, self._new_number(), parent or self.root, True, self.buffer_bytes)
@@ -68,7 +68,10 @@ class Peer:
         return stream
 
     def send_datagram(self, data: bytes, stream: Stream | None = None) -> None:
-        """As a child of the stream that nobody will send again. Raises NetreproError beyond four packets' length."""
+        """Send data as a child of the stream; a lost packet of it is not sent again.
+
+        Raises NetreproError for more data than four packets hold.
+        """
         if len(data) > wire.MOST_STATELESS_BYTES:
             raise NetreproError(
                 f"a datagram of {len(data)} bytes", "open a stream for it, and reset it when it is late"
@@ -121,17 +124,17 @@ class Peer:
     # What a stream calls.
 
     def wants(self, stream: Stream) -> None:
-        """It has something to send."""
+        """Note that a stream has something to send."""
         if stream.wants_to_send() and stream not in self._ready:
             self._ready.append(stream)
 
     def tell_window(self, stream: Stream) -> None:
-        """There is room again."""
+        """Tell the other end that a stream has room again."""
         if not stream.is_dead:
             self._say.append(self._window_of(stream))
 
     def settle(self, stream: Stream) -> None:
-        """Forget it if it has ended in both directions."""
+        """Forget a stream that has ended in both directions."""
         if (stream.is_sent and stream.is_at_end) or stream.is_dead:
             self._forget(stream)
 
@@ -139,7 +142,7 @@ class Peer:
 
     @property
     def wake_at_s(self) -> float:
-        """When it wants `wake` to be called."""
+        """The time at which it wants `wake` to be called."""
         return min(self._hello_at_s, self.channel.wake_at_s, self._probe_at_s)
 
     def start(self, now_s: float) -> Iterable[Output]:
@@ -150,7 +153,7 @@ class Peer:
             yield Send(self.other, wire.negotiation(wire.HELLO, self.channel.number))
 
     def receive(self, now_s: float, sender: Hashable, message: bytes) -> Iterable[Output]:
-        """A packet; what is none, or not of this channel, is ignored."""
+        """Take in a packet; what is none, or not of this channel, is ignored."""
         said = wire.decode_negotiation(message)
         if said is not None:
             yield from self._negotiate(said)
@@ -163,7 +166,7 @@ class Peer:
         yield from self.flush(now_s)
 
     def wake(self, now_s: float) -> Iterable[Output]:
-        """Time has passed."""
+        """Act on the time that has passed."""
         if self._hello_at_s <= now_s:
             yield from self.start(now_s)
         for word in self.channel.wake(now_s):
@@ -182,7 +185,8 @@ class Peer:
         return self._last_ours
 
     def _window_of(self, stream: Stream) -> wire.Segment:
-        """An acknowledgement that tells its window; before the other end knows its number, as a reply."""
+        """Make an acknowledgement that tells a stream's window; a reply, before the other end knows the stream's
+        number."""
         assert stream.number is not None
         number = stream.number & 0xFFFF
         if stream.is_known or stream.is_ours or stream.is_dead:
@@ -216,7 +220,7 @@ class Peer:
         self._parked.clear()
 
     def _take(self, now_s: float, sequence: int, body: bytes) -> Iterable[Output]:
-        """A packet's segment; what cannot be read or kept is not acknowledged."""
+        """Take in a packet's segment; one that cannot be read or kept is not acknowledged."""
         try:
             segment = wire.decode_segment(body) if body else None
         except wire.WireError:
@@ -231,7 +235,7 @@ class Peer:
         yield from events
 
     def _segment(self, sequence: int, segment: wire.Segment, events: list[Event]) -> bool:
-        """Whether it was taken in."""
+        """Take in a segment; tell whether that was possible."""
         if segment.kind == wire.RESET:
             known = self._ours if segment.flags & wire.RESET_OURS else self._theirs
             stream = self._find(known, segment.stream)

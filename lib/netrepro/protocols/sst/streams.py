@@ -32,16 +32,16 @@ class Piece:
 
 
 class Owner(Protocol):
-    """What a stream tells the end of the channel that it belongs to."""
+    """The end of a channel, as its streams see it."""
 
     def wants(self, stream: Stream) -> None:
-        """It has something to send."""
+        """Note that a stream has something to send."""
 
     def tell_window(self, stream: Stream) -> None:
-        """There is room again."""
+        """Tell the other end that a stream has room again."""
 
     def settle(self, stream: Stream) -> None:
-        """It may have ended in both directions."""
+        """Forget a stream that has ended in both directions."""
 
 
 class Stream:
@@ -72,27 +72,27 @@ class Stream:
 
     @property
     def received_bytes(self) -> int:
-        """In order, read or not."""
+        """The bytes received in order, read or not."""
         return self._expected
 
     @property
     def is_at_end(self) -> bool:
-        """Whether all that the other end wrote before it closed has been read."""
+        """True where everything that the other end wrote before it closed has been read."""
         return self.end is not None and self._expected >= self.end and not self._ready
 
     @property
     def is_sent(self) -> bool:
-        """Whether this end closed, and all of it was acknowledged."""
+        """True where this end has closed and everything that it sent was acknowledged."""
         return self._end_sent and not self._again and not self.pieces_out
 
     @property
     def exponent(self) -> int:
-        """Of the window: the largest n so that 2^n - 1 bytes fit the buffer."""
+        """The exponent of the window: the largest n for which 2^n - 1 bytes fit into the buffer."""
         free = self.buffer_bytes - len(self._ready) - sum(map(len, self._early.values()))
         return max(free + 1, 1).bit_length() - 1
 
     def write(self, data: bytes, close: bool = False) -> None:
-        """Bytes to send when the peer is flushed. Raises NetreproError after the end."""
+        """Queue bytes to send when the peer is flushed. Raises NetreproError after the end."""
         if self._ends or self.is_dead:
             raise NetreproError("a write to a stream that has ended", "open another one")
         self._data += data
@@ -100,7 +100,7 @@ class Stream:
         self._peer.wants(self)
 
     def read(self, most: int | None = None) -> bytes:
-        """What has arrived in order, at most so many bytes of it."""
+        """Take the bytes that have arrived in order, at most `most` of them."""
         before, found = self.exponent, bytes(self._ready[:most])
         del self._ready[: len(found)]
         if self.exponent > before and self.end is None:
@@ -111,12 +111,12 @@ class Stream:
     # The peer calls what follows.
 
     def wants_to_send(self) -> bool:
-        """Whether there is anything, credit aside."""
+        """Tell whether there is anything to send, if credit is ignored."""
         fresh = self._next < len(self._data) or (self._ends and not self._end_sent) or self.probe
         return not self.is_dead and bool(self._again or fresh)
 
     def next_piece(self) -> Piece | None:
-        """What goes into its next packet; None where credit or Init's offset forbid."""
+        """Return the piece for the next packet; None where credit or Init's offset forbid one."""
         first = not self.is_known
         payer = self.parent if first and self.is_ours and self.parent is not None else self
         left = payer.credit_bytes - payer.unacked_bytes
@@ -144,7 +144,7 @@ class Stream:
         return piece
 
     def segment(self, piece: Piece) -> wire.Segment:
-        """The piece as the packet has it now."""
+        """Return the piece as a packet sends it now."""
         assert self.number is not None
         payload = bytes(self._data[piece.offset : piece.offset + piece.length])
         ends = piece.offset + piece.length == len(self._data)
@@ -160,7 +160,7 @@ class Stream:
         return wire.Segment(wire.REPLY, number, flags, self.exponent, other, piece.offset, payload)
 
     def back(self, piece: Piece, is_acked: bool) -> None:
-        """What became of a piece."""
+        """Note that a piece was acknowledged or lost; a lost one will be sent again."""
         piece.payer.unacked_bytes -= piece.length
         self.pieces_out -= 1
         if is_acked:
@@ -169,7 +169,7 @@ class Stream:
             self._again.append((piece.offset, piece.length, piece.closes))
 
     def take(self, segment: wire.Segment) -> bool:
-        """Whether its bytes could be taken in; those that are there already can."""
+        """Take in the bytes of a segment; tell whether they fit. Bytes that are there already always do."""
         offset = wire.nearest(segment.offset, self._expected, 32) if segment.kind == wire.DATA else segment.offset
         end = offset + len(segment.payload)
         if (self.end is not None and end > self.end) or (segment.flags & wire.CLOSE and end < self._expected):
@@ -191,7 +191,7 @@ class Stream:
         return True
 
     def news(self) -> list[str]:
-        """What to tell a user: "readable", "ended" (once)."""
+        """Return the events to tell a user: "readable", and once "ended"."""
         kinds = ["readable"] if self._ready else []
         if self.end is not None and self._expected >= self.end and not self._told_end:
             self._told_end = True

@@ -16,7 +16,7 @@ NUMBERS = 255  # of channels
 
 
 class SstClient:
-    """Loads pages from `server`; with `fresh` every page has a channel of its own, asked for when the page begins.
+    """A client that loads pages from `server`; with `fresh` each page asks for a channel of its own when it begins.
 
     Pages begin once the first channel is up (with `fresh`, at once). Events: "loaded" (a Loaded), "done". Raises
     NetreproError where the server refuses a request.
@@ -40,7 +40,7 @@ class SstClient:
 
     @property
     def wake_at_s(self) -> float:
-        """When it wants `wake` to be called."""
+        """The time at which it wants `wake` to be called."""
         return min(self.peer.wake_at_s, self.browser.begins_s)
 
     def start(self, now_s: float) -> Iterable[Output]:
@@ -51,18 +51,18 @@ class SstClient:
         return self._act(now_s, self.peer.start(now_s))
 
     def receive(self, now_s: float, sender: Hashable, message: bytes) -> Iterable[Output]:
-        """A packet."""
+        """Take in a packet."""
         return self._act(now_s, self.peer.receive(now_s, sender, message))
 
     def wake(self, now_s: float) -> Iterable[Output]:
-        """Time has passed."""
+        """Act on the time that has passed."""
         yield from self._act(now_s, self.peer.wake(now_s))
         if self.browser.begins_s <= now_s:
             yield from self._begin(now_s)
 
     @property
     def arriving_bytes(self) -> int:
-        """Of responses that are on their way."""
+        """The bytes received so far of responses that are on their way."""
         return sum(stream.received_bytes for stream in self._streams)
 
     def _new_peer(self) -> Peer:
@@ -99,8 +99,10 @@ class SstClient:
 
 
 class SstServer:
-    """Answers whoever asks for a channel, each channel for itself; a new one takes the place of all before. A stream
-    that says no request is reset."""
+    """A server that answers on the newest channel that was asked for; it takes the place of those before.
+
+    A stream that carries no request is reset.
+    """
 
     def __init__(self, manners: Manners | None = None):
         self.manners = manners
@@ -109,7 +111,7 @@ class SstServer:
 
     @property
     def wake_at_s(self) -> float:
-        """When it wants `wake` to be called."""
+        """The time at which it wants `wake` to be called."""
         return self.peer.wake_at_s if self.peer else math.inf
 
     def start(self, now_s: float) -> Iterable[Output]:
@@ -117,7 +119,7 @@ class SstServer:
         return ()
 
     def receive(self, now_s: float, sender: Hashable, message: bytes) -> Iterable[Output]:
-        """A packet."""
+        """Take in a packet."""
         said = wire.decode_negotiation(message)
         known = (self.peer.other, self.peer.channel.number) if self.peer else None
         if said and said[0] == wire.HELLO and known != (sender, said[1]):
@@ -127,7 +129,7 @@ class SstServer:
         return self._act(now_s, self.peer.receive(now_s, sender, message))
 
     def wake(self, now_s: float) -> Iterable[Output]:
-        """Time has passed."""
+        """Act on the time that has passed."""
         return self._act(now_s, self.peer.wake(now_s)) if self.peer else ()
 
     def _act(self, now_s: float, outputs: Iterable[Output]) -> Iterable[Output]:

@@ -41,8 +41,9 @@ class WireError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """sequence : the full number. acked : the highest number acknowledged, count : so many right before it, too.
+    """A packet of a channel.
 
+    sequence : the full number. acked : the highest number acknowledged, count : so many right before it, too.
     body : a segment's bytes, or b"" of a packet that only acknowledges.
     """
 
@@ -55,11 +56,11 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What a packet says about a stream.
+    """The part of a packet that concerns a stream.
 
-    stream : its number, of the sender's numbers; of Init the parent's. other : of Init the new stream's number, of
-    Reply the number at the receiver. offset : of the first byte (16 bits in Init and Reply, 32 in Data).
-    exponent : at least 2^n - 1 bytes may be on their way at once.
+    stream : the stream's number at the sender; in Init, the parent's number. other : in Init, the new stream's number;
+    in Reply, the number at the receiver. offset : place of the first byte (16 bits in Init and Reply, 32 in Data).
+    exponent : n, where at least 2^n - 1 bytes may be on their way at once.
     """
 
     kind: int
@@ -72,7 +73,7 @@ class Segment:
     window_flags: int = 0
 
     def encode(self) -> bytes:
-        """The bytes between channel header and checksum. Raises WireError for what does not fit its field."""
+        """Write the bytes between channel header and checksum. Raises WireError for what does not fit its field."""
         if self.window_flags & ~(SUBSTREAM_WINDOW | INHERITED_WINDOW) or not 0 <= self.exponent <= MOST_EXPONENT:
             raise WireError(f"a window of {self.exponent} and {self.window_flags:#x}")
         if self.kind not in KINDS or not 0 <= self.flags < 16:
@@ -89,7 +90,7 @@ class Segment:
 
 
 def decode_segment(body: bytes) -> Segment:
-    """What `Segment.encode` was given. Raises WireError for anything else."""
+    """Read the segment that `Segment.encode` wrote. Raises WireError for anything else."""
     if len(body) < _SEGMENT.size:
         raise WireError(f"a segment of {len(body)} bytes")
     stream, kind, window = _SEGMENT.unpack_from(body)
@@ -109,7 +110,7 @@ def decode_segment(body: bytes) -> Segment:
 
 
 def checksum(data: bytes) -> int:
-    """Two running sums of 16-bit words modulo 65537, the low halves of both; a word or a byte of 0x80 pads."""
+    """Compute two running sums of 16-bit words modulo 65537, the low halves of both; a word or a byte of 0x80 pads."""
     words = array("H", data + (b"\x80" if len(data) % 2 else b"\x80\x00"))
     if sys.byteorder == "little":
         words.byteswap()
@@ -118,7 +119,7 @@ def checksum(data: bytes) -> int:
 
 
 def encode(packet: Packet, key: int = 0) -> bytes:
-    """A packet, with the checksum over its full sequence number and its bytes, to which `key` is added."""
+    """Encode a packet, with the checksum over its full sequence number and its bytes, to which `key` is added."""
     mask = (1 << SEQUENCE_BITS) - 1
     if not 0 < packet.channel < 256 or not 0 <= packet.count <= MOST_COUNT or packet.sequence < 0:
         raise WireError(f"{packet} does not fit")
@@ -128,7 +129,7 @@ def encode(packet: Packet, key: int = 0) -> bytes:
 
 
 def decode(data: bytes, highest: int, acked: int, key: int = 0) -> Packet:
-    """A packet, its numbers taken as those nearest to the `highest` received so far, and to the highest `acked`.
+    """Read a packet, its numbers taken as those nearest to the `highest` received so far, and to the highest `acked`.
 
     Raises WireError for what is too short, has another checksum, or a number below 0.
     """
@@ -145,18 +146,18 @@ def decode(data: bytes, highest: int, acked: int, key: int = 0) -> Packet:
 
 
 def nearest(low: int, to: int, bits: int) -> int:
-    """The number with these low bits that is nearest to another."""
+    """Return the number with these low bits that is nearest to another."""
     difference = (low - to) & (1 << bits) - 1
     return to + difference - (1 << bits if difference >= 1 << bits - 1 else 0)
 
 
 def negotiation(kind: int, channel: int) -> bytes:
-    """HELLO asks for a channel of this number, WELCOME says that there is one."""
+    """Write a negotiation: HELLO asks for a channel of this number, WELCOME says that there is one."""
     return _NEGOTIATION.pack(MAGIC, kind, channel)
 
 
 def decode_negotiation(data: bytes) -> tuple[int, int] | None:
-    """Its kind and channel, None of anything else."""
+    """Read the kind and channel of a negotiation; None for anything else."""
     if len(data) != _NEGOTIATION.size:
         return None
     magic, kind, channel = _NEGOTIATION.unpack(data)
