@@ -57,6 +57,7 @@ def emulate_with_library(
     measured["completion_s"] = table["start_s"] + table["flow"].map(took_s)
     measured["delivered_bytes"] = table["size_bytes"].where(measured["completion_s"].notna(), 0.0)
     measured["retransmitted_packets"] = measured["timeouts"] = np.nan
+    measured["bytes_within_duration"] = 0.0  # nobody sends datagrams
     places = table.index[~is_small & (table["start_s"] < experiment.duration_s)]
     theirs = found.flows.set_index(places)
     measured.loc[places, "completion_s"] = theirs["start_s"] + theirs["completion_ms"] / 1e3
