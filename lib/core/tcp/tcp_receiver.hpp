@@ -206,8 +206,8 @@ class TcpReceiver {
     const std::uint64_t newest = at->start;
     // Recent ranges are remembered by a byte in them: ranges grow and merge, the byte stays inside.
     int kept = 1;
-    std::uint64_t recent[3] = {newest};
-    for (int i = 0; i < recent_count_ && kept < 3; ++i) {
+    std::uint64_t recent[most_recent] = {newest};
+    for (int i = 0; i < std::min(recent_count_, most_recent) && kept < most_recent; ++i) {
       const Range* range = holding(recent_[i]);
       if (range && std::none_of(recent, recent + kept, [&](std::uint64_t byte) { return holding(byte) == range; }))
         recent[kept++] = recent_[i];
@@ -248,6 +248,7 @@ class TcpReceiver {
   std::uint64_t acknowledged_ = 0;  // what the last acknowledgement told
   std::uint32_t stamp_ms_ = 0;      // to echo: of the oldest segment that it does not tell of
   std::vector<Range> beyond_;
-  std::uint64_t recent_[3] = {};
+  static constexpr int most_recent = 3;  // as many blocks as an acknowledgement has room for
+  std::uint64_t recent_[most_recent] = {};
   int recent_count_ = 0;
 };
