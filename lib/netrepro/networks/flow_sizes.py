@@ -321,7 +321,7 @@ def load_flow_sizes(path_or_name: str | Path) -> FlowSizeDistribution:
 def _rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """Read the header and the (line number, values) of a CSV file, without comments and empty lines."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # spreadsheets begin a file with a byte-order mark
     except (OSError, UnicodeDecodeError) as error:
         raise NetreproError(f"{path.name} cannot be read: {error}", "give a CSV file of text") from error
     numbered = [(n, line.split("#")[0].strip()) for n, line in enumerate(text.splitlines(), 1)]

@@ -72,8 +72,13 @@ class Range:
         return f"{_number(self.low)} {'≤' if self.low_itself else '<'} {below}" if has_low else below
 
     def advice(self, value: Any) -> str:
-        """Return a hint that names the nearest allowed word; "" for a value that is no text."""
-        return nearest(value, [word for word in self.words if word != EMPTY]) if isinstance(value, str) else ""
+        """Return a hint: that a path is not there, or the nearest allowed word; "" for a value that is no text."""
+        if not isinstance(value, str):
+            return ""
+        takes_paths, is_path = any(word in PATHS for word in self.words), "/" in value or "." in value
+        if takes_paths and is_path and not Path(value).expanduser().exists():
+            return f"{value} is not there"
+        return nearest(value, [word for word in self.words if word != EMPTY])
 
 
 def setting(

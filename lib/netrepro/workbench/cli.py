@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 from dataclasses import asdict
@@ -532,6 +533,9 @@ def main() -> None:
     """Entry point: a NetreproError, or a missing extra, becomes two lines and exit code 2, a Ctrl-C exit code 130."""
     # A shell starts what is put in the background with this signal ignored; who sends it means it there, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without our signs shows question marks
     try:
         app()
     except (NetreproError, ModuleNotFoundError) as error:

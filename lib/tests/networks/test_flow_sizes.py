@@ -213,6 +213,12 @@ def test_a_bad_file_is_refused_with_line_and_reason(tmp_path, text, complaint):
     assert complaint in str(error.value) and "own.csv" in str(error.value)
 
 
+def test_a_file_of_a_spreadsheet_with_a_byte_order_mark_is_read(tmp_path):
+    path = tmp_path / "sizes.csv"
+    path.write_text("size_packets,probability\n1,0.5\n10,1\n", encoding="utf-8-sig")
+    assert load_flow_sizes(path).quantile(0.5) > 0
+
+
 def test_a_mistyped_name_gets_the_nearest_one():
     with pytest.raises(NetreproError, match="did you mean 'web_search'"):
         load_flow_sizes("websearch")

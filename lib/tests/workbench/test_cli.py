@@ -104,6 +104,12 @@ def test_a_claim_that_does_not_count_is_counted_as_such(echo_paper, workbench):
     assert "1□" in command("scorecard") and "✓ agrees, not counted" in command("scorecard", "echo")
 
 
+def test_an_output_without_our_signs_gets_question_marks_and_no_traceback(echo_paper, workbench):
+    called = [sys.executable, "-m", "netrepro.workbench.cli", "scorecard"]
+    done = subprocess.run(called, env=os.environ | {"PYTHONIOENCODING": "latin-1"}, capture_output=True)
+    assert done.returncode == 0 and b"Traceback" not in done.stderr and b"replicated" in done.stdout
+
+
 IN_THE_BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")  # as a shell without job control starts `command &`
 WAITING = """
 import time

@@ -89,6 +89,11 @@ def test_resume_runs_again_when_a_parameters_file_has_changed(trace):
     assert again()
 
 
+def test_a_file_that_is_not_there_is_said_to_be_missing():
+    assert read_range("[one of empty, a file]", "x").advice("mine.pcap") == "mine.pcap is not there"
+    assert "web_search" in read_range("[one of web_search, a file]", "x").advice("websearch")
+
+
 def test_numbers_that_are_not_finite_are_refused_and_a_mistyped_word_names_the_nearest():
     for text in ("NaN", "Infinity", "-Infinity"):
         with pytest.raises(NetreproError, match="not finite"):
