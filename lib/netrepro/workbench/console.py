@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 console = Console()
 COLUMNS = 80
+WIDEST_SIDE = 34  # of what stands left of another side in a line
 
 
 def folded(text: str, first: str = "", later: str | None = None) -> list[str]:
@@ -78,9 +79,17 @@ def summary_lines(mine: DataFrame, published: DataFrame) -> list[str]:
     for slug, theirs in published.groupby("paper", sort=False):
         sides = ((own[slug], "not run"), (theirs, "not published"))
         rows.append([str(slug), *(_counts(side) if side["ran"].any() else none for side, none in sides)])
+    if max(len(said) for _, said, _ in rows) > WIDEST_SIDE:
+        rows = [line for row in rows[1:] for line in _under_each_other(*row)]
     levels = [f"{badge} {level}" for level, badge in BADGES.items()]
     signs = [f"{sign} {name.replace('_', ' ')}" for name, sign in SIGNS.items()]
     return [*columns_of(rows), "", *side_by_side(levels), *side_by_side(signs)]
+
+
+def _under_each_other(slug: str, own: str, theirs: str) -> list[list[str]]:
+    """Put what is mine, where I have run it, above what is published."""
+    sides = [["mine", own], ["published", theirs]] if own != "not run" else [["published", theirs]]
+    return [[name, *side] for name, side in zip((slug, ""), sides, strict=False)]
 
 
 def untrusted_lines(mine: DataFrame, published: DataFrame) -> list[str]:
