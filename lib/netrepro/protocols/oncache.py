@@ -3,7 +3,7 @@
 Two hosts with containers. A packet passes, at its own host, `egress`, then on a miss the overlay (connection tracking,
 filter, marks), then `egress_init`; at the other `ingress`, on a miss the overlay, then `ingress_init`. A packet whose
 marks say both "a cache missed" and "the overlay calls this connection established" teaches the caches.
-`emulation/overlay_sources/oncache.bpf.c` has the same programs for a kernel; tests hold the two together.
+`emulation/overlay/sources/oncache.bpf.c` has the same programs for a kernel; tests hold the two together.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from netrepro.emulation.tiers import TierProbe, TierStatus, kernel_features, pro
 from netrepro.errors import NetreproError
 from netrepro.tiers_and_profiles import TIERS
 
-PROBE = Path(tiers.__file__).with_name("probe.py")
+PROBE = Path(tiers.__file__).with_name("real_time") / "probe.py"
 RESTRAINED = Path(__file__).with_name("restrained.py")
 NOBODY = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
 ERRNO_NAME = re.compile("|".join(rf"\b{name}\b" for name in errno.errorcode.values()))
