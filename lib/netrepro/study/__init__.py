@@ -9,55 +9,60 @@ knobs on a tier. runs : what was measured, as tables. trust : whether to believe
 .. include:: how_a_paper_is_written.md
 """
 
-from netrepro.study import pictures
-from netrepro.study.declaration import (
-    SIMULATED,
-    VIRTUAL,
-    Each,
-    Knob,
-    Play,
-    Point,
-    Reading,
-    Scale,
-    Study,
-    each,
-    of_profile,
-    points,
-)
-from netrepro.study.evidence import (
-    Evidence,
-    curve,
-    greatest_first,
-    jackknife,
-    jain,
-    least_first,
-    rankings,
-    ratio,
-)
-from netrepro.study.measuring import (
-    Progress,
-    in_parallel,
-    in_real_time,
-    measure,
-    read_once,
-    run_all,
-    run_experiment,
-    run_once,
-    seed_of,
-    vary,
-)
-from netrepro.study.runs import TABLES, Runs, load_runs
-from netrepro.study.trust import (
-    CHECK_COLUMNS,
-    Check,
-    CheckedRuns,
-    check_table,
-    gap_checks,
-    trust_by_tier,
-    trust_of,
-    trust_table,
-    with_directions,
-)
+from netrepro.extras import absent
+
+try:
+    from netrepro.study import pictures
+    from netrepro.study.declaration import (
+        SIMULATED,
+        VIRTUAL,
+        Each,
+        Knob,
+        Play,
+        Point,
+        Reading,
+        Scale,
+        Study,
+        each,
+        of_profile,
+        points,
+    )
+    from netrepro.study.evidence import (
+        Evidence,
+        curve,
+        greatest_first,
+        jackknife,
+        jain,
+        least_first,
+        rankings,
+        ratio,
+    )
+    from netrepro.study.measuring import (
+        Progress,
+        in_parallel,
+        in_real_time,
+        measure,
+        read_once,
+        run_all,
+        run_experiment,
+        run_once,
+        seed_of,
+        vary,
+    )
+    from netrepro.study.runs import TABLES, Runs, load_runs
+    from netrepro.study.trust import (
+        CHECK_COLUMNS,
+        Check,
+        CheckedRuns,
+        check_table,
+        gap_checks,
+        trust_by_tier,
+        trust_of,
+        trust_table,
+        with_directions,
+    )
+except ModuleNotFoundError as error:
+    __getattr__ = absent(error, __name__)
 
 __all__ = [
     "CHECK_COLUMNS",
