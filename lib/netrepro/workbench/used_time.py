@@ -49,9 +49,17 @@ def look_at(process: int) -> tuple[float, bool]:
     while newest:
         newest = {number for number, parent in parents.items() if parent in newest} - tree
         tree |= newest
-    threads = (thread for number in tree for thread in Path(f"/proc/{number}/task").glob("*"))
+    threads = (thread for number in tree for thread in _threads(number))
     wants_to_go_on = any(fields[0] in _WANTS_TO_GO_ON for thread in threads if (fields := _fields(thread)))
     return sum(processor_s.get(number, 0.0) for number in tree), wants_to_go_on
+
+
+def _threads(process: int) -> list[Path]:
+    """List the folders of a process's threads; none where it has ended, which it may while they are listed."""
+    try:
+        return list(Path(f"/proc/{process}/task").iterdir())
+    except OSError:
+        return []
 
 
 def _fields(folder: Path) -> list[str]:

@@ -78,3 +78,10 @@ def test_a_program_that_has_ended_uses_nothing(start):
     process = start("pass")
     process.wait()
     assert look_at(process.pid) == (0.0, False)
+
+
+def test_processes_may_end_while_they_are_looked_at(start):
+    process = start("import subprocess\nwhile True: subprocess.run(['/bin/true'])")
+    ends_s = time.monotonic() + 1.0
+    while time.monotonic() < ends_s:
+        look_at(process.pid)

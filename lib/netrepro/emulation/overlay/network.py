@@ -17,7 +17,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -442,7 +442,8 @@ def _remove(name: str) -> None:
         subprocess.run(["ip", "netns", "delete", path.name], capture_output=True)
     if (_RUN / name).exists():
         subprocess.run(["umount", str(_RUN / name)], capture_output=True)
-        (_RUN / name).rmdir()
+        with suppress(FileNotFoundError):  # another process may remove the same orphan at the same time
+            (_RUN / name).rmdir()
 
 
 @contextmanager
