@@ -19,7 +19,12 @@ class WinnerTree {
   void set(std::uint32_t source, Time time) {
     Key key = time == never ? none : Key(static_cast<std::uint64_t>(time)) << 64 | sequence_++ << source_bits | source;
     std::size_t place = leaves_ + source;
+    const bool was_none = keys_[place] == none;
     keys_[place] = key;
+    if (was_none) {  // nobody waits for this source's old event: it wins until it meets an earlier one
+      while (place > 1 && key < keys_[place >>= 1]) keys_[place] = key;
+      return;
+    }
     while (place > 1) {
       const Key rival = keys_[place ^ 1];
       key = rival < key ? rival : key;

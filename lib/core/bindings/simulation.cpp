@@ -248,6 +248,7 @@ void bind_simulation(py::module_& module) {
            "that is 0; control is a place in controls, tcp in tcps; replication 0 is none, 1 RepFlow, 2 RepSYN; more "
            "subflows than "
            "one spread it. Of datagrams: rate in bit/s, packet_bytes.")
+      .def("start_after", alone(&Simulator::start_after), "A flow of TCP starts when another one is complete.")
       .def("give_control", alone(+[](Simulator& simulator, std::uint32_t flow, py::object make) {
              // Held by the simulator, which is destroyed under the lock.
              simulator.give_control(flow, [make = std::move(make)]() -> std::unique_ptr<CongestionControl> {

@@ -123,22 +123,18 @@ void Fabric::start_transmission(std::uint32_t number) {
   if (link.next_arrival() != before) schedule_.set_arrival(number, link.next_arrival());
 }
 
-std::optional<std::uint32_t> Fabric::take_arrival(std::uint32_t number) {
+std::uint32_t Fabric::take_arrival(std::uint32_t number) {
   SimulatedLink& link = *links_[number];
-  const auto [place, fate] = link.take_arrival();
+  const std::uint32_t place = link.next_packet();
+  const SimulatedLink::Fate fate = link.take_arrival();
   schedule_.set_arrival(number, link.next_arrival());
   fetch_next();
-  if (fate == SimulatedLink::Fate::held_back) return std::nullopt;
+  if (fate == SimulatedLink::Fate::held_back) return no_packet;
   ++hops_;
-  if (fate == SimulatedLink::Fate::lost) {
-    lose(place);
-  } else if (paths_[++packets_[place].hop] == PathTable::end) {
-    ++account_.delivered;
-    return place;
-  } else {
-    send(place);
-  }
-  return std::nullopt;
+  if (fate == SimulatedLink::Fate::lost) return lose(place), no_packet;
+  if (paths_[++packets_[place].hop] != PathTable::end) return send(place), no_packet;
+  ++account_.delivered;
+  return place;
 }
 
 void Fabric::apply(const LinkChange& change) {

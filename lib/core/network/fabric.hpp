@@ -99,8 +99,9 @@ class Fabric {
   std::uint32_t new_packet(std::uint32_t flow, std::uint32_t path, std::uint32_t wire_bytes, std::uint16_t flags);
   // Onto the link where its path has it.
   void send(std::uint32_t packet);
-  // The next packet is through the link: it goes on, or at the end of its path it is handed out.
-  std::optional<std::uint32_t> take_arrival(std::uint32_t link);
+  // The next packet is through the link: it goes on, or at the end of its path it is handed out; else no_packet.
+  static constexpr std::uint32_t no_packet = ~0u;
+  std::uint32_t take_arrival(std::uint32_t link);
   void give_back(std::uint32_t packet) { packets_.give_back(packet); }
 
   // Links.

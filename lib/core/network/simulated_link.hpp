@@ -29,9 +29,9 @@ class alignas(64) SimulatedLink {
     Time held_back;      // for so long
   };
   struct Counts {
-    std::uint64_t offered_packets = 0, sent_packets = 0, sent_bytes = 0, dropped_packets = 0, marked_packets = 0,
-                  lost_packets = 0;
+    std::uint64_t offered_packets = 0, sent_packets = 0, sent_bytes = 0;
     Time busy = 0;
+    std::uint64_t dropped_packets = 0, marked_packets = 0, lost_packets = 0;
   };
   struct Departure {  // of a packet whose last bit has left
     std::uint32_t flow;
@@ -46,12 +46,14 @@ class alignas(64) SimulatedLink {
         loss_(wire.loss),
         reordering_(wire.reordering),
         discipline_(queue.index() == 1 ? std::move(std::get<1>(queue)) : nullptr),
-        waits_for_transmitter_(discipline_ != nullptr),
         rule_(queue.index() == 0 ? std::move(std::get<0>(queue)) : DropTail(0, 0)),
         held_back_(wire.held_back),
         losses_(losses),
         jitters_(jitters),
-        reorderings_(reorderings) {}
+        reorderings_(reorderings) {
+    waits_for_transmitter_ = discipline_ != nullptr;
+    if (const DropTail* tail = std::get_if<DropTail>(&rule_)) is_drop_tail_ = true, drop_tail_ = *tail;
+  }
 
   // A packet comes. Calls discard(name) for each that is dropped, this one or another. Of this one: mark, when it is
   // marked already, and drop, when it is dropped.
@@ -66,7 +68,7 @@ class alignas(64) SimulatedLink {
     }
     const PacketFacts facts{packet.bytes, packet.ecn_capable};
     const Backlog backlog = waiting(now);
-    const Verdict verdict = std::visit([&](auto& rule) { return rule.arrival(backlog, facts, now); }, rule_);
+    const Verdict verdict = is_drop_tail_ ? drop_tail_.arrival(backlog, facts, now) : ask_rule(backlog, facts, now);
     if (verdict == Verdict::drop) return ++counts_.dropped_packets, discard(packet.name), verdict;
     const bool marks = verdict == Verdict::mark;
     counts_.marked_packets += marks;
@@ -102,26 +104,21 @@ class alignas(64) SimulatedLink {
     const Time first = wire_.empty() ? never : wire_.front().arrival;
     return reordering_ == 0 || held_.empty() ? first : std::min(first, held_.front().arrival);
   }
-  // To be fetched into the cache: the first on the wire, though one that was held back may arrive before it.
-  std::uint32_t next_packet() const { return wire_.empty() ? held_.front().packet : wire_.front().packet; }
+  // The packet that arrives at the far end next, of those that were held back or those on the wire.
+  std::uint32_t next_packet() const { return held_is_next() ? held_.front().packet : wire_.front().packet; }
   enum class Fate : std::uint8_t { arrives, lost, held_back };
-  // Takes the packet that arrives at the far end next, unless the wire loses it or holds it back.
-  std::pair<std::uint32_t, Fate> take_arrival() {
-    if (reordering_ > 0 && !held_.empty() && held_.front().arrival == next_arrival()) {
-      const std::uint32_t packet = held_.front().packet;
-      held_.pop();
-      return {packet, Fate::arrives};
-    }
+  // Takes it, unless the wire loses it or holds it back.
+  Fate take_arrival() {
+    if (held_is_next()) return held_.pop(), Fate::arrives;
     const Held taken{wire_.front().arrival + held_back_, wire_.front().packet};
     if (next_to_start_ == wire_.head()) {  // nobody has looked at the queue since it started
       waiting_bytes_ -= waits_for_transmitter_ ? 0 : wire_.front().bytes;
       ++next_to_start_;
     }
     wire_.pop();
-    if (loss_ > 0 && losses_.uniform() < loss_) return ++counts_.lost_packets, std::pair{taken.packet, Fate::lost};
-    if (reordering_ > 0 && reorderings_.uniform() < reordering_)
-      return held_.push(taken), std::pair{taken.packet, Fate::held_back};
-    return {taken.packet, Fate::arrives};
+    if (loss_ > 0 && losses_.uniform() < loss_) return ++counts_.lost_packets, Fate::lost;
+    if (reordering_ > 0 && reorderings_.uniform() < reordering_) return held_.push(taken), Fate::held_back;
+    return Fate::arrives;
   }
 
   // Another rate: for the packets that wait, not for the one being sent.
@@ -227,6 +224,14 @@ class alignas(64) SimulatedLink {
     std::uint32_t packet;
   };
 
+  Verdict ask_rule(const Backlog& backlog, const PacketFacts& facts, Time now) {
+    return std::visit([&](auto& rule) { return rule.arrival(backlog, facts, now); }, rule_);
+  }
+
+  bool held_is_next() const {
+    return reordering_ > 0 && !held_.empty() && (wire_.empty() || held_.front().arrival <= wire_.front().arrival);
+  }
+
   void transmit(const QueuedPacket& packet, bool marked, Time start) {
     assert(start >= packet.arrived && (wire_.empty() || start >= free_at_));  // one at a time
     const Time duration = transmission_from(start, packet.bytes);
@@ -274,7 +279,7 @@ class alignas(64) SimulatedLink {
     return last_arrival_ = std::max(last_arrival_, free_at_ + std::clamp<Time>(delay, 0, latest));
   }
 
-  // In the order of use, so that a packet that nothing happens to needs few lines of a processor's cache.
+  // In the order of use, so that a packet that nothing happens to needs three lines of a processor's cache.
   double picoseconds_per_byte_;
   Time delay_, jitter_;
   Time free_at_ = 0;
@@ -282,9 +287,10 @@ class alignas(64) SimulatedLink {
   std::uint64_t next_to_start_ = 0;  // the first of wire_ that has not started
   std::uint64_t waiting_bytes_ = 0;
   Ring<Flight> wire_;  // being sent or under way; with early rules also those that wait
+  DropTail drop_tail_{0, 0};  // the rule, where it is this one
+  bool is_drop_tail_ = false, waits_for_transmitter_ = false, up_ = true, records_ = false;
   Counts counts_;
   std::unique_ptr<QueueDiscipline> discipline_;
-  bool waits_for_transmitter_, up_ = true, records_ = false;
   QueueRule rule_;  // where there is no discipline
   Time held_back_, last_arrival_ = 0;
   RandomStream losses_, jitters_, reorderings_;

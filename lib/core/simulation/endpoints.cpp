@@ -5,6 +5,13 @@
 
 #include "network/shortest_paths.hpp"
 
+void Endpoints::start_after(std::uint32_t flow, std::uint32_t earlier) {
+  check_flow(flow), check_flow(earlier);
+  if (flow == earlier) throw std::invalid_argument("flow " + std::to_string(flow) + " after itself");
+  flows_[flow].start = never;
+  followers_[earlier].push_back(flow);
+}
+
 void Endpoints::begin() {
   results_.resize(flows_.size());
   connections_.resize(numbers());
@@ -28,6 +35,15 @@ void Endpoints::start(std::uint32_t number) {
   const auto found = groups_.find(number);
   if (found == groups_.end()) return open(number, nullptr, 0);
   found->second->open();
+}
+
+void Endpoints::start_followers(std::uint32_t flow) {
+  const auto found = followers_.find(flow);
+  if (found == followers_.end()) return;
+  for (std::uint32_t follower : found->second) {
+    flows_[follower].start = schedule_.now();
+    schedule_.set_timer(schedule_.now(), timer::flow_follows, follower);
+  }
 }
 
 void Endpoints::stop(std::uint32_t flow) {

@@ -77,6 +77,8 @@ class Endpoints {
     fabric_.check_path(forward), fabric_.check_path(backward);
     given_paths_[path_owner(flow, place)] = {fabric_.given_path(forward), fabric_.given_path(backward)};
   }
+  // A TCP flow starts when another one is complete, whatever its own time says; never where that one never is.
+  void start_after(std::uint32_t flow, std::uint32_t earlier);
   void begin();
 
   void check_flow(std::uint32_t flow) const {
@@ -115,9 +117,12 @@ class Endpoints {
   void close_if_done(Connection& connection);
   // All bytes of the flow are where they should be: since the first time, or since now.
   void complete(std::uint32_t flow) {
-    if (results_[flow].completion == never) results_[flow].completion = schedule_.now();
+    if (results_[flow].completion == never) complete_now(flow);
   }
-  void complete_now(std::uint32_t flow) { results_[flow].completion = schedule_.now(); }
+  void complete_now(std::uint32_t flow) {
+    if (results_[flow].completion == never && !followers_.empty()) start_followers(flow);
+    results_[flow].completion = schedule_.now();
+  }
   // A packet at the end of its path.
   void deliver(std::uint32_t packet);
   void send_datagram(std::uint32_t flow);
@@ -170,6 +175,7 @@ class Endpoints {
   std::uint32_t datagram_path(std::uint32_t flow);
   std::unique_ptr<CongestionControl> control_for(std::uint32_t connection, const ConnectionGroup* group,
                                                  std::uint32_t place) const;
+  void start_followers(std::uint32_t flow);
   void set_datagram_timer(std::uint32_t flow, DatagramSource& source);
   void set_port_timer(std::uint32_t link);
   void record(FlowResult& result, const Connection& connection) const;
@@ -182,6 +188,7 @@ class Endpoints {
   std::vector<Flow> flows_;
   std::vector<FlowResult> results_;
   std::vector<Companion> companions_;
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> followers_;  // by the flow that they wait for
   std::unordered_map<std::uint32_t, std::unique_ptr<ConnectionGroup>> groups_;  // by flow
   std::unordered_map<std::uint32_t, DatagramSource> datagram_sources_;          // by flow
   std::unordered_map<std::uint32_t, MakeOwnControl> own_controls_;              // by flow

@@ -161,7 +161,7 @@ void Simulator::step() {
   const Schedule::Event event = schedule_.advance();
   switch (event.kind) {
     case Schedule::Event::Kind::arrival:
-      if (const auto packet = fabric_.take_arrival(event.link)) deliver(*packet);
+      if (const auto packet = fabric_.take_arrival(event.link); packet != Fabric::no_packet) deliver(packet);
       break;
     case Schedule::Event::Kind::transmitter:
       fabric_.start_transmission(event.link);
@@ -185,6 +185,9 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
       schedule_.allow_many_events();  // as many may start at once
       endpoints_.start(starts_[next_start_++]);
       set_start_timer();
+      break;
+    case timer::flow_follows:
+      endpoints_.start(timer.owner);
       break;
     case timer::flow_stop:
       endpoints_.stop(timer.owner);

@@ -77,6 +77,8 @@ class Simulator {
                MakeControl control, std::shared_ptr<const TcpSettings> tcp);
   void add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate, std::uint32_t bytes,
                      bool poisson);
+  // A TCP flow that has been added starts when another one is complete.
+  void start_after(std::uint32_t flow, std::uint32_t earlier) { endpoints_.start_after(flow, earlier); }
   // A flow that has been added gets a congestion control of its own, one for each connection.
   void give_control(std::uint32_t flow, Endpoints::MakeOwnControl make) {
     endpoints_.give_control(flow, std::move(make));

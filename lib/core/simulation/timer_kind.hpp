@@ -16,13 +16,14 @@ enum Kind : std::uint32_t {
   link_changes,
   routes_change,
   request_due,  // of an exchange
-  answer_due    // of an exchange
+  answer_due,   // of an exchange
+  flow_follows  // a flow, another that is complete
 };
 
 // For a person, in the order of Kind.
 constexpr const char* names[] = {"the start of a flow",     "the end of a flow",   "the timer of a sender",
                                  "the timer of a receiver", "the port of a host",  "a datagram",
                                  "a sample of queues",      "a sample of windows", "a change of a link",
-                                 "a change of routes",      "a request",           "an answer"};
-static_assert(std::size(names) == answer_due + 1);
+                                 "a change of routes",      "a request",           "an answer",           "a flow after another"};
+static_assert(std::size(names) == flow_follows + 1);
 }

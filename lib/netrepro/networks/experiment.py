@@ -173,6 +173,7 @@ class Experiment:
         self._check_samples()
         for entry in self.traffic:
             self._check_entry(entry)
+        self._warn_of_what_is_cut_off()
         for port in (*self.measure.queues, *self.measure.packets):
             self.topology.link(*port)
         self._check_routing()
@@ -251,14 +252,22 @@ class Experiment:
                 f"traffic that starts at {entry.start_s:g} s in an experiment of {self.duration_s:g} s",
                 "start it earlier or let the experiment last longer",
             )
-        lasts_s = entry.duration_s if isinstance(entry, Flow | Datagrams) else None
-        if lasts_s is not None and entry.start_s + lasts_s > self.duration_s * (1 + 1e-9):  # but for rounding
-            warnings.warn(
-                f"{type(entry).__name__} from {entry.source} to {entry.destination} lasts until "
-                f"{entry.start_s + lasts_s:g} s in an experiment of {self.duration_s:g} s, which cuts it off: "
-                f"give it duration_s={self.duration_s - entry.start_s:g}, or let the experiment last longer",
-                stacklevel=4,  # where the experiment is described
-            )
+
+    def _warn_of_what_is_cut_off(self) -> None:
+        """Warn once, with the first of them, of entries that last longer than the experiment."""
+        timed = [each for each in self.traffic if isinstance(each, Flow | Datagrams) and each.duration_s is not None]
+        end_s = self.duration_s * (1 + 1e-9)  # but for rounding
+        cut_off = [entry for entry in timed if entry.start_s + (entry.duration_s or 0) > end_s]
+        if not cut_off:
+            return
+        first = cut_off[0]
+        more = f" (the first of {len(cut_off)} such entries)" if len(cut_off) > 1 else ""
+        warnings.warn(
+            f"{type(first).__name__} from {first.source} to {first.destination} lasts until "
+            f"{first.start_s + (first.duration_s or 0):g} s in an experiment of {self.duration_s:g} s, which cuts it "
+            f"off{more}: give it duration_s={self.duration_s - first.start_s:g}, or let the experiment last longer",
+            stacklevel=4,  # where the experiment is described
+        )
 
     @cached_property
     def flow_table(self) -> pd.DataFrame:
@@ -370,10 +379,11 @@ class Experiment:
 
         measured : completion_s (since the experiment's begin, NaN if never), delivered_bytes, retransmitted_packets,
             timeouts, bytes_within_duration (of datagrams, those that came while they were sent), and columns of the
-            tier's own.
+            tier's own. start_s, where some flows start otherwise than the experiment says.
         """
         table, found = self.flow_table, {name: measured[name].to_numpy() for name in measured}
         start_s, duration_s = (table[name].to_numpy(dtype=float) for name in ("start_s", "duration_s"))
+        start_s = found.pop("start_s", start_s)
         completion_s, delivered = (found[name].astype(float) for name in ("completion_s", "delivered_bytes"))
         are_datagrams = (table["transport"] == "datagrams").to_numpy()
         stop_s = np.where(are_datagrams, np.fmin(start_s + duration_s, self.duration_s), self.duration_s)
@@ -383,7 +393,7 @@ class Experiment:
         found["goodput_mbps"] = np.full(len(table), np.nan)
         np.divide(counted * 8 / 1e6, lasted_s, out=found["goodput_mbps"], where=lasted_s > 0)
         own = [name for name in measured if name not in (*FLOW_COLUMNS, "completion_s", "bytes_within_duration")]
-        known = {name: table[name] for name in FLOW_COLUMNS[:9]}
+        known = {name: table[name] for name in FLOW_COLUMNS[:9]} | {"start_s": start_s}
         return pd.DataFrame(known | {name: found[name] for name in (*FLOW_COLUMNS[9:], *own)})
 
     def request_results(self, measured: pd.DataFrame) -> pd.DataFrame:

@@ -53,6 +53,7 @@ def simulate(
     *,
     clock_skew_ppm: float = 100.0,
     congestion_controls: Mapping[str, type[OwnCongestionControl]] | None = None,
+    start_after: Mapping[int, int] = MappingProxyType({}),
 ) -> Measurements:
     """Run the experiment in virtual time and return what it measured; tier "simulated".
 
@@ -64,12 +65,16 @@ def simulate(
         all clocks are identical, as on no real network, and two flows may lock each other out of a queue.
     congestion_controls : classes of your own by name; names start with "my_". Slow, for teaching: every
         acknowledgement runs Python.
+    start_after : flow -> the flow whose completion starts it, both by their numbers in `flows`, whatever its own
+        start_s says: an answer, or the next step of a program. In the results its start_s is when that was; NaN where
+        the other one was never complete.
 
     Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
     `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
     window among those of its flow. Retransmissions, timeouts and attempts of a flow are those of all its connections.
     Raises NetreproError for a congestion control of your own that is not given or that answers no number, for queues to
-    be told at every change, for packets that are larger than a port's mtu_bytes, and for too many packets to record.
+    be told at every change, for packets that are larger than a port's mtu_bytes, for too many packets to record, and
+    for a flow that waits for itself or for what is no TCP flow.
 
     Connections open with a SYN and close without FIN; the acknowledgement of the SYN-ACK rides on the first data.
     Requests and answers travel on connections of their own, each with its acknowledgements.
@@ -82,13 +87,16 @@ def simulate(
     """
     if not 0 <= clock_skew_ppm < 1e6:
         raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm}", "give parts per million, 0 to below 1,000,000")
+    _check_start_after(experiment, start_after)
     simulator = build(experiment, clock_skew_ppm, congestion_controls or {})
+    for flow, earlier in start_after.items():
+        simulator.start_after(flow, earlier)
     while not simulator.run(EVENTS_AT_A_TIME):
         if progress is not None:
             progress(simulator.now_s / experiment.duration_s)
     if progress is not None:
         progress(1.0)
-    return measurements(experiment, simulator)
+    return measurements(experiment, simulator, start_after)
 
 
 def simulate_deliveries(
@@ -203,6 +211,24 @@ def _tcp_of_flows(experiment: Experiment) -> tuple[np.ndarray, list[Tcp]]:
     return spoken, list(place)
 
 
+def _check_start_after(experiment: Experiment, start_after: Mapping[int, int]) -> None:
+    """Raise NetreproError for flows that wait for what can never be."""
+    transport = experiment.flow_table["transport"].tolist()
+    for flow in {*start_after, *start_after.values()}:
+        if not (isinstance(flow, int | np.integer) and 0 <= flow < len(transport) and transport[flow] == "tcp"):
+            raise NetreproError(
+                f"start_after: {flow!r} is no TCP flow of this experiment",
+                f"there are {len(transport)} flows, from 0 on",
+            )
+    for flow in start_after:
+        before, earlier = {flow}, start_after.get(flow)
+        while earlier is not None:
+            if earlier in before:
+                raise NetreproError(f"start_after: flow {flow} waits for itself", "let the first of them wait for none")
+            before.add(earlier)
+            earlier = start_after.get(earlier)
+
+
 def _check_packets(experiment: Experiment) -> None:
     """Raise NetreproError for packets that a port would have to cut or to refuse."""
     sizes = {port: link.mtu_bytes for port, link in experiment.topology.ports.items() if link.mtu_bytes is not None}
@@ -272,8 +298,10 @@ def _route(simulator: _core.Simulator, experiment: Experiment) -> None:
             simulator.change_link(change.at_s, ports[port], (change.rate_mbps or 0) * 1e6, change.up)
 
 
-def measurements(experiment: Experiment, simulator: _core.Simulator) -> Measurements:
-    """Return what the experiment's simulator has measured so far."""
+def measurements(
+    experiment: Experiment, simulator: _core.Simulator, start_after: Mapping[int, int] = MappingProxyType({})
+) -> Measurements:
+    """Return what the experiment's simulator has measured so far. start_after : as simulate's."""
     # Columns are put right before they become tables: pandas takes longer over a short one than a short run lasts.
     sources, destinations = (np.array(ends) for ends in zip(*experiment.topology.ports, strict=True))
     links = _whole(simulator.links(), *(name for name in LINK_COLUMNS if name.endswith(("_packets", "_bytes"))))
@@ -296,7 +324,7 @@ def measurements(experiment: Experiment, simulator: _core.Simulator) -> Measurem
     return Measurements(
         experiment=experiment,
         tier="simulated",
-        flows=_flows(experiment, simulator),
+        flows=_flows(experiment, simulator, start_after),
         queues=_table(queues, QUEUE_COLUMNS),
         links=_table(links, LINK_COLUMNS),
         windows=_table(windows, [*WINDOW_COLUMNS, "connection"]),
@@ -315,10 +343,14 @@ def _table(columns: Mapping[str, np.ndarray], names: list[str]) -> pd.DataFrame:
     return pd.DataFrame({name: columns[name] for name in names})
 
 
-def _flows(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
+def _flows(experiment: Experiment, simulator: _core.Simulator, start_after: Mapping[int, int]) -> pd.DataFrame:
     counts = "delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts", "bytes_within_duration"
-    flows = pd.DataFrame(_whole(simulator.flows(), *counts))
-    return experiment.flow_results(flows.iloc[: len(experiment.flow_table)])  # others are those of programs
+    flows = pd.DataFrame(_whole(simulator.flows(), *counts)).iloc[: len(experiment.flow_table)]  # others: of programs
+    if start_after:
+        start_s = experiment.flow_table["start_s"].to_numpy(dtype=float, copy=True)
+        start_s[list(start_after)] = flows["completion_s"].to_numpy()[list(start_after.values())]
+        flows = flows.assign(start_s=start_s)
+    return experiment.flow_results(flows)
 
 
 def _packets(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:

@@ -98,6 +98,9 @@ def test_traffic_that_lasts_beyond_the_end_is_told_by_name():
         with pytest.warns(UserWarning, match=r"from h1 to h2 lasts until 51 s .* of 5 s.* duration_s=4") as told:
             Experiment(network, [entry], 5.0)
         assert told[0].filename == __file__
+    with pytest.warns(UserWarning, match="the first of 3 such entries") as told:
+        Experiment(network, [Flow("h1", "h2", start_s=1, duration_s=50)] * 3, 5.0)
+    assert len(told) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for i in range(1, 50):  # sums of shares of the whole are beyond it by rounding
