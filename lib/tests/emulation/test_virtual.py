@@ -242,8 +242,9 @@ def test_every_queue_holds_what_it_says_and_counts_every_packet(queue):
     found, simulated = emulate(experiment, tier="virtual"), simulate(modelled)
     port, model = (each.links.set_index(["source", "destination"]).loc[PORT] for each in (found, simulated))
     assert port["sent_packets"] == pytest.approx(model["sent_packets"], rel=0.03)
-    settled = [each.queues[each.queues.time_s > 1.0]["queue_packets"].mean() for each in (found, simulated)]
-    assert settled[0] == pytest.approx(settled[1], rel=0.35, abs=3)
+    if isinstance(queue, PhantomQueue | SharedBuffer | Cake):  # the others: test_kernels_queues.py
+        settled = [each.queues[each.queues.time_s > 1.0]["queue_packets"].mean() for each in (found, simulated)]
+        assert settled[0] == pytest.approx(settled[1], rel=0.35, abs=3)
     counted = (
         "marked_packets" if getattr(queue, "ecn", isinstance(queue, Cake)) or control == "dctcp" else "dropped_packets"
     )
