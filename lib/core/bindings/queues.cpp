@@ -1,7 +1,10 @@
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,27 +45,37 @@ class KnownPool : public BufferPool {
   std::uint64_t used = 0;
 };
 
-// A discipline whose packets are named by whoever offers them; `taken` is the name and whether it was marked.
+// A discipline whose packets are named by whoever offers them; `taken` is the name and whether it was marked. It stands
+// before a link of so many bit/s, which is busy for as long as the packet takes that was sent last.
 class NamedQueue {
  public:
-  NamedQueue(const std::string& rule, const std::vector<double>& numbers, double rate, std::uint64_t seed)
-      : discipline_(discipline_named(rule, numbers, {rate, seed, 0, {}})) {}
+  NamedQueue(const std::string& rule, const std::vector<double>& numbers, double rate, std::uint64_t seed,
+             const std::optional<std::vector<std::uint64_t>>& draws)
+      : per_byte_(rate > 0 ? 8 * static_cast<double>(picoseconds_per_second) / rate : 0) {
+    QueuePlace place{rate, seed, 0, {}};
+    if (draws) place.draws = std::make_shared<std::deque<std::uint64_t>>(draws->begin(), draws->end());
+    discipline_ = discipline_named(rule, numbers, place);
+  }
 
+  // idle_since: as in Backlog, where the link is not that one.
   std::vector<std::uint32_t> join(std::uint32_t name, std::uint32_t bytes, std::uint32_t flow, bool ecn_capable,
-                                  Time now) {
+                                  Time now, std::optional<Time> idle_since) {
     discipline_->join({.name = name,
                        .bytes = bytes,
                        .flow = flow,
                        .ecn_capable = ecn_capable,
                        .marked_before = false,
                        .arrived = now},
-                      now, dropped_);
+                      idle_since ? *idle_since : drained_at(now), dropped_);
     return names_of_dropped();
   }
   std::pair<std::optional<std::pair<std::uint32_t, bool>>, std::vector<std::uint32_t>> next(Time now) {
     const auto taken = discipline_->next(now, dropped_);
     std::optional<std::pair<std::uint32_t, bool>> sent;
-    if (taken) sent = {taken->name, taken->marked};
+    if (taken) {
+      sent = {taken->name, taken->marked};
+      free_at_ = now + time_of(taken->bytes);
+    }
     return {sent, names_of_dropped()};
   }
   void hear_echo(std::uint32_t flow, Time now) { discipline_->hear_echo(flow, now); }
@@ -82,6 +95,14 @@ class NamedQueue {
     return names;
   }
 
+  Time time_of(std::uint64_t bytes) const { return static_cast<Time>(static_cast<double>(bytes) * per_byte_ + 0.5); }
+  // When the link will have sent what waits, or was done with all.
+  Time drained_at(Time now) const {
+    return discipline_->packets() == 0 ? free_at_ : std::max(free_at_, now) + time_of(discipline_->bytes());
+  }
+
+  double per_byte_;
+  Time free_at_ = 0;
   std::unique_ptr<QueueDiscipline> discipline_;
   std::vector<QueuedPacket> dropped_;
 };
@@ -139,10 +160,12 @@ void bind_queues(py::module_& module) {
            py::arg("pool"), py::arg("limit_bytes"), py::arg("alpha"), py::arg("mark_packets"));
   py::class_<NamedQueue>(module, "NamedQueue",
                          "Any queue as netrepro.networks.compiled.queue_rule writes it; times are picoseconds.")
-      .def(py::init<const std::string&, const std::vector<double>&, double, std::uint64_t>(), py::arg("rule"),
-           py::arg("numbers"), py::kw_only(), py::arg("rate") = 1e9, py::arg("seed") = 1)
+      .def(py::init<const std::string&, const std::vector<double>&, double, std::uint64_t,
+                    const std::optional<std::vector<std::uint64_t>>&>(),
+           py::arg("rule"), py::arg("numbers"), py::kw_only(), py::arg("rate") = 1e9, py::arg("seed") = 1,
+           py::arg("draws") = py::none())
       .def("join", &NamedQueue::join, py::arg("name"), py::arg("bytes"), py::arg("flow"), py::arg("ecn_capable"),
-           py::arg("now"), "The names of the packets that are dropped.")
+           py::arg("now"), py::arg("idle_since") = py::none(), "The names of the packets that are dropped.")
       .def("next", &NamedQueue::next, py::arg("now"),
            "((name, marked) of the packet that is sent or None, names of those dropped).")
       .def("hear_echo", &NamedQueue::hear_echo, py::arg("flow"), py::arg("now"))

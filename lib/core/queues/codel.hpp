@@ -1,4 +1,5 @@
-// Controlled delay (RFC 8289): drops or marks at departure once packets have waited `target` for an `interval`.
+// Controlled delay (RFC 8289): drops or marks at departure once packets have waited `target` for an `interval`. Linux's
+// is linux_codel.hpp.
 //
 // Versions differ in where they begin when they have to drop again soon after they had stopped: with how many drops
 // (`count`) the gap to the next one is reckoned.
@@ -73,7 +74,7 @@ class CoDel {
         return count_ > 1 && since < 16 * interval_ ? count_ - 1 : 1;
       case Reentry::draft01:  // draft-nichols-tsvwg-codel-01
         return count_ > 2 && since < 8 * interval_ ? count_ - 2 : 1;
-      case Reentry::rfc8289:  // and Linux
+      case Reentry::rfc8289:
         break;
     }
     const std::uint64_t recent = count_ - last_count_;

@@ -1,29 +1,36 @@
 // FQ-CoDel (RFC 8290): flows are hashed into queues, each under a CoDel of its own. Queues take turns by deficit round
 // robin; one that was empty goes ahead of those that were not, once. When packets are too many, half the bytes of the
 // fattest queue are dropped at its head, 64 packets at most, as Linux does.
+//
+// With Linux's CoDel a queue drops nothing while all queues together hold no more than a packet, and what the limit
+// costs it counts as drops of its CoDel. With RFC 8289's each looks at itself alone.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 #include <list>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "queues/codel.hpp"
 #include "queues/flow_buckets.hpp"
+#include "queues/linux_codel.hpp"
 #include "queues/queue_discipline.hpp"
 #include "queues/queue_numbers.hpp"
 
+template <class OneCoDel>
 class FqCoDel final : public QueueDiscipline {
  public:
-  static constexpr const char* name = "fq_codel";
+  static constexpr bool is_linux = std::is_same_v<OneCoDel, LinuxCoDel>;
+  static constexpr const char* name = is_linux ? "linux_fq_codel" : "fq_codel";
   static FqCoDel from(const QueueNumbers& numbers) {
-    const CoDel codel(~std::uint64_t{0}, numbers.time(1), numbers.time(2), numbers.flag(3));
+    const OneCoDel codel(~std::uint64_t{0}, numbers.time(1), numbers.time(2), numbers.flag(3));
     return FqCoDel(numbers.whole(0), codel, numbers.whole(4),
                    {static_cast<std::uint32_t>(numbers.whole(5)), numbers.place.seed, numbers.place.stream});
   }
 
-  FqCoDel(std::uint64_t limit_packets, const CoDel& codel, std::uint64_t quantum_bytes, FlowBuckets buckets)
+  FqCoDel(std::uint64_t limit_packets, const OneCoDel& codel, std::uint64_t quantum_bytes, FlowBuckets buckets)
       : limit_packets_(limit_packets),
         quantum_(static_cast<std::int64_t>(quantum_bytes)),
         hash_(buckets),
@@ -79,9 +86,9 @@ class FqCoDel final : public QueueDiscipline {
   }
 
  private:
-  static constexpr std::size_t most_dropped_at_once = 64;
+  static constexpr std::uint32_t most_dropped_at_once = 64;
   struct Flow {
-    CoDel codel;
+    OneCoDel codel;
     std::list<QueuedPacket> packets{};
     std::uint64_t bytes = 0;
     std::int64_t credits = 0;
@@ -99,7 +106,7 @@ class FqCoDel final : public QueueDiscipline {
   std::optional<QueuedPacket> next_of(Flow& flow, Time now, std::vector<QueuedPacket>& dropped) {
     while (!flow.packets.empty()) {
       QueuedPacket packet = take(flow);
-      const Backlog left{flow.packets.size(), flow.bytes, now};
+      const Backlog left{flow.packets.size(), is_linux ? bytes() : flow.bytes, now};
       const Verdict verdict = flow.codel.departure(left, now - packet.arrived, {packet.bytes, packet.ecn_capable}, now);
       if (verdict != Verdict::drop) {
         packet.marked = verdict == Verdict::mark;
@@ -107,6 +114,7 @@ class FqCoDel final : public QueueDiscipline {
       }
       dropped.push_back(packet);
     }
+    if constexpr (is_linux) flow.codel.ran_empty();
     return std::nullopt;
   }
 
@@ -115,11 +123,13 @@ class FqCoDel final : public QueueDiscipline {
     Flow& fattest =
         *std::max_element(flows_.begin(), flows_.end(), [](const Flow& a, const Flow& b) { return a.bytes < b.bytes; });
     const std::uint64_t goal = fattest.bytes / 2;
-    std::uint64_t gone = 0;
-    for (std::size_t i = 0; i == 0 || (i < most_dropped_at_once && gone < goal); ++i) {
+    std::uint64_t gone_bytes = 0;
+    std::uint32_t gone = 0;
+    do {
       dropped.push_back(take(fattest));
-      gone += dropped.back().bytes;
-    }
+      gone_bytes += dropped.back().bytes;
+    } while (++gone < most_dropped_at_once && gone_bytes < goal);
+    if constexpr (is_linux) fattest.codel.count_drops(gone);
   }
 
   std::uint64_t limit_packets_;

@@ -14,7 +14,8 @@
 #include "queues/ruled_fifo.hpp"
 #include "queues/sfq.hpp"
 
-using QueueDisciplines = std::tuple<Sfq, FqCoDel, NicPacer>;  // those that are no rules: a new one has its place here
+// Those that are no rules: a new one has its place here.
+using QueueDisciplines = std::tuple<Sfq, FqCoDel<LinuxCoDel>, FqCoDel<CoDel>, NicPacer>;
 using LinkQueue = std::variant<QueueRule, std::unique_ptr<QueueDiscipline>>;
 
 template <class... Disciplines>

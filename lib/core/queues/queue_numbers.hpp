@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "queues/draws.hpp"
 #include "queues/queue_rule.hpp"
 
 class BufferPool;
@@ -17,6 +18,7 @@ struct QueuePlace {
   std::uint64_t seed, stream;                           // of what is random
   std::function<std::shared_ptr<BufferPool>()> memory;  // of a shared buffer
   double packet_bytes = full_packet_bytes;              // of a full packet, by which RED counts idle time
+  Draws::Given draws = nullptr;                         // of Linux's queues, where they are known beforehand
 };
 
 // All throw std::out_of_range for too few numbers.

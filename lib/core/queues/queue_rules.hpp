@@ -11,13 +11,17 @@
 #include "queues/codel.hpp"
 #include "queues/drop_tail.hpp"
 #include "queues/ecn_threshold.hpp"
+#include "queues/linux_codel.hpp"
+#include "queues/linux_pie.hpp"
+#include "queues/linux_red.hpp"
 #include "queues/phantom_queue.hpp"
 #include "queues/pie.hpp"
 #include "queues/queue_numbers.hpp"
 #include "queues/red.hpp"
 #include "queues/shared_buffer.hpp"
 
-using QueueRule = std::variant<DropTail, EcnThreshold, Red, CoDel, Pie, PhantomQueue, SharedBuffer>;
+using QueueRule = std::variant<DropTail, EcnThreshold, LinuxRed, LinuxCoDel, LinuxPie, Red, CoDel, Pie, PhantomQueue,
+                               SharedBuffer>;
 
 template <class... Rules>
 std::optional<QueueRule> find_queue_rule(const std::variant<Rules...>*, const std::string& name,

@@ -11,6 +11,7 @@
  * on it. See struct line_event, which netrepro/emulation/virtual/events.py reads.
  */
 #include <linux/errno.h>
+#include <linux/export.h>
 #include <linux/init.h>
 #include <linux/ip.h>
 #include <linux/kernel.h>
@@ -24,6 +25,7 @@
 #include <net/ip.h>
 #include <net/netlink.h>
 #include <net/pkt_sched.h>
+#include <net/red.h>
 #include <os.h>
 
 enum { LINE_PARAMETERS = 1 };
@@ -37,14 +39,15 @@ struct line_parameters {
 	u32 port, flags;
 };
 
-enum { LINE_QUEUED = 1, LINE_DROPPED = 2, LINE_STARTED = 3, LINE_LEFT = 4, LINE_TOTALS = 5 };
+enum { LINE_QUEUED = 1, LINE_DROPPED = 2, LINE_STARTED = 3, LINE_LEFT = 4, LINE_TOTALS = 5, LINE_DREW = 6 };
 
 struct line_event {
 	u64 time_ns;
-	u64 started_ns; /* left: when it was taken from the queue; totals: how long the line was busy */
+	/* left: when it was taken from the queue; totals: how long the line was busy; drew: the random number */
+	u64 started_ns;
 	u32 packet; /* the same number from queued to left; totals: packets lost */
 	u16 port;
-	u8 kind, ecn;
+	u8 kind, ecn; /* queued, dropped: as it came; started, left: with the queue's mark */
 	u32 queue_packets, queue_bytes; /* after the event; totals: packets sent, dropped */
 	u32 size; /* totals: packets marked */
 	u32 from, to; /* IPv4 addresses; totals: bytes sent, low half first */
@@ -127,27 +130,9 @@ static void line_event_done(void)
 		line_flush_events();
 }
 
-static void line_note(struct line *line, u8 kind, u64 now, u32 packet, unsigned int size)
+/* Which packet it is, as an event tells it. */
+static void line_describe(struct line_event *event, struct sk_buff *skb)
 {
-	struct line_event *event;
-
-	if (!(line->wanted.flags & LINE_RECORD))
-		return;
-	event = line_event(line, kind, now);
-	event->packet = packet;
-	event->size = size;
-	line_event_done();
-}
-
-/* Times are those at which the kernel got round to it, so that they tell whether it did in time. */
-static void line_note_left(struct line *line, struct sk_buff *skb, u64 now)
-{
-	struct line_event *event;
-
-	if (!(line->wanted.flags & LINE_RECORD))
-		return;
-	event = line_event(line, LINE_LEFT, now);
-	event->started_ns = line->started;
 	event->packet = (u32)(unsigned long)skb;
 	event->size = qdisc_pkt_len(skb);
 	event->ecn = line_ecn(skb);
@@ -163,8 +148,54 @@ static void line_note_left(struct line *line, struct sk_buff *skb, u64 now)
 			event->to_port = ntohs(ports[1]);
 		}
 	}
+}
+
+static bool line_records(struct line *line)
+{
+	return line->wanted.flags & LINE_RECORD;
+}
+
+/* Times are those at which the kernel got round to it, so that they tell whether it did in time. */
+static void line_note(struct line *line, u8 kind, u64 now, u64 started, const struct line_event *described)
+{
+	struct line_event *event;
+
+	if (!line_records(line))
+		return;
+	event = line_event(line, kind, now);
+	event->started_ns = started;
+	event->packet = described->packet;
+	event->size = described->size;
+	event->ecn = described->ecn;
+	event->from = described->from;
+	event->to = described->to;
+	event->from_port = described->from_port;
+	event->to_port = described->to_port;
 	line_event_done();
 }
+
+static void line_note_packet(struct line *line, u8 kind, u64 now, u64 started, struct sk_buff *skb)
+{
+	struct line_event described = {};
+
+	if (!line_records(line))
+		return;
+	line_describe(&described, skb);
+	line_note(line, kind, now, started, &described);
+}
+
+static struct line *joined; /* by a packet, at this moment */
+
+/* A queue has drawn a random number that decides what becomes of the packet that joins it (patches/draws.patch). */
+u64 line_drew(u64 drawn)
+{
+	static const struct line_event nothing;
+
+	if (joined)
+		line_note(joined, LINE_DREW, 0, drawn, &nothing);
+	return drawn;
+}
+EXPORT_SYMBOL_GPL(line_drew);
 
 static void line_flush_capture(struct line *line)
 {
@@ -228,7 +259,7 @@ static void line_start(struct line *line, u64 at, u64 now)
 	line->sent++;
 	line->sent_bytes += qdisc_pkt_len(skb);
 	line->marked_after += line_ecn(skb) == INET_ECN_CE;
-	line_note(line, LINE_STARTED, now, (u32)(unsigned long)skb, qdisc_pkt_len(skb));
+	line_note_packet(line, LINE_STARTED, now, 0, skb);
 }
 
 static void line_forget(struct Qdisc *sch, struct sk_buff *skb)
@@ -274,7 +305,7 @@ static struct sk_buff *line_dequeue(struct Qdisc *sch)
 
 		skb = line->sending;
 		line->sending = NULL;
-		line_note_left(line, skb, now);
+		line_note_packet(line, LINE_LEFT, now, line->started, skb);
 		line_capture(line, skb, now);
 		line_travel(sch, skb, left);
 		line_start(line, left, now);
@@ -303,26 +334,30 @@ static int line_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff *
 {
 	struct line *line = qdisc_priv(sch);
 	unsigned int size = qdisc_pkt_len(skb);
-	u32 packet = (u32)(unsigned long)skb;
 	bool marked = line_ecn(skb) == INET_ECN_CE;
+	struct line_event described = {};
 	int result;
 
+	if (line_records(line))
+		line_describe(&described, skb);
 	if (!(line->wanted.flags & LINE_UP)) {
 		line->refused++;
-		line_note(line, LINE_DROPPED, ktime_get_ns(), packet, size);
+		line_note(line, LINE_DROPPED, ktime_get_ns(), 0, &described);
 		return qdisc_drop(skb, sch, to_free);
 	}
+	joined = line;
 	result = qdisc_enqueue(skb, line->queue, to_free);
+	joined = NULL;
 	if (result != NET_XMIT_SUCCESS) {
 		if (net_xmit_drop_count(result))
 			qdisc_qstats_drop(sch);
-		line_note(line, LINE_DROPPED, ktime_get_ns(), packet, size);
+		line_note(line, LINE_DROPPED, ktime_get_ns(), 0, &described);
 		return result;
 	}
 	line->marked_before += marked;
 	sch->q.qlen++;
 	sch->qstats.backlog += size;
-	line_note(line, LINE_QUEUED, ktime_get_ns(), packet, size);
+	line_note(line, LINE_QUEUED, ktime_get_ns(), 0, &described);
 	return NET_XMIT_SUCCESS;
 }
 

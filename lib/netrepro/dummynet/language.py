@@ -140,11 +140,11 @@ def _queue(limit: DropTail, given: Mapping[str, Any]) -> PipeQueue:
     packets, ecn = limit.packets or 0, "ecn" in given
     if "red" in given:
         weight, low, high, most = given["red"]
-        return Red(packets, low, high, max_probability=most, weight=weight, ecn=ecn)
+        return Red(packets, low, high, max_probability=most, weight=weight, ecn=ecn, variant="floyd1993")
     if "codel" in given:
-        return CoDel(packets, **given["codel"], ecn=ecn)
+        return CoDel(packets, **given["codel"], ecn=ecn, variant="rfc8289")
     if "pie" in given:
-        return Pie(packets, **given["pie"], ecn=ecn)
+        return Pie(packets, **given["pie"], ecn=ecn, variant="rfc8033")
     if "threshold" in given:
         return EcnThreshold(packets, given["threshold"])
     return limit

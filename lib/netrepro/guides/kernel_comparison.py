@@ -44,8 +44,8 @@ PATHS = ((10.0, 20.0), (10.0, 200.0), (100.0, 10.0), (100.0, 80.0), (1000.0, 1.0
 CONTROLS = ("reno", "cubic", "dctcp", "bbr")
 CUBIC = Tcp("cubic", hystart_rounds_from_start=True)  # as this kernel has it
 QUEUES: Mapping[str, Queue] = {
-    "RED, drops": Red(200, 20, 80, 0.1, gentle=False, wait=False),
-    "RED, marks": Red(200, 20, 80, 0.1, gentle=False, wait=False, ecn=True),
+    "RED, drops": Red(200, 20, 80, 0.1),
+    "RED, marks": Red(200, 20, 80, 0.1, ecn=True),
     "CoDel": CoDel(1000),
 }
 

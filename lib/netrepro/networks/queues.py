@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated
 
-from netrepro.errors import NetreproError, nearest
+from netrepro.errors import NetreproError
 from netrepro.networks.description import (
     Count,
     CountFromZero,
@@ -27,7 +27,12 @@ from netrepro.networks.description import (
 FULL_PACKET_BYTES = 1514
 MOST_BUCKETS = 65_536  # of a fair queue
 LEAST_CAKE_BYTES = 8192  # room for more than one full packet, as the kernel stores it
-REENTRIES = ("rfc8289", "ns2_2012", "draft01")  # of CoDel, in the core's order
+# Of whose rule a queue is; the first is the kernel's, which tier "virtual" has.
+LINUX = "linux"
+RED_VARIANTS = (LINUX, "floyd1993")
+CODEL_VARIANTS = (LINUX, "rfc8289", "ns2_2012", "draft01")  # but for Linux's in the core's order
+PIE_VARIANTS = (LINUX, "rfc8033")
+FQ_CODEL_VARIANTS = (LINUX, "rfc8290")
 ADAPTED_EVERY_S = 0.5  # of RED's probability
 # Of CAKE, as tc calls them, in the kernel's order.
 ISOLATIONS = (
@@ -115,11 +120,14 @@ class Red(_Queue):
     marked with `ecn=True`, with a probability that rises to `max_probability`; from the upper threshold on always.
     A `max_probability` of 0 drops nothing in between. Raises NetreproError unless 0 < min < max <= packets.
 
-    Options are ns-2's. `gentle`: above the upper threshold the probability rises further, to 1 at twice that. `wait`:
-    after a drop 1/p packets pass before there may be another. `by_bytes`: the queue counts as its bytes over
-    `mean_packet_bytes` (None: a full packet), and a packet's chance is in proportion to its size; the mean also says
-    how fast the average falls while the link is idle. `adaptive`: every half second at most `max_probability` is
-    corrected so that the average stays in the middle fifth between the thresholds (Floyd, Gummadi and Shenker 2001).
+    `variant` "linux" is the kernel's. A packet counts as its bytes over `mean_packet_bytes` (None: a full packet), the
+    weight is the nearest power of two, and one lot is drawn after each drop, which the packets since then reach: while
+    the average falls few are dropped. "floyd1993" is the paper's (Fig. 2), which draws for each packet and counts
+    packets. It alone has ns-2's options. `gentle`: above the upper threshold the probability rises further, to 1 at
+    twice that. `wait`: after a drop 1/p packets pass before there may be another. `by_bytes`: the queue counts as its
+    bytes over `mean_packet_bytes`, and a packet's chance is in proportion to its size. In both variants the mean says
+    how fast the average falls while the link is idle, and with `adaptive` `max_probability` is corrected every half
+    second so that the average stays in the middle fifth between the thresholds (Floyd, Gummadi and Shenker 2001).
     """
 
     packets: Count
@@ -133,10 +141,15 @@ class Red(_Queue):
     wait: bool = False
     mean_packet_bytes: Count | None = None
     adaptive: bool = False
+    variant: str = LINUX
 
     def __post_init__(self) -> None:
         check_numbers(self)
+        check_one_of(self, "variant", RED_VARIANTS)
         set_number(self, "max_threshold_packets", above=self.min_threshold_packets, most=self.packets)
+        for name in ("by_bytes", "gentle", "wait") if self.variant == LINUX else ():
+            if getattr(self, name):
+                raise NetreproError(f"Red with {name}, which Linux's has not", "give variant='floyd1993' with it")
         if self.adaptive and self.max_probability == 0:
             raise NetreproError("Red: adaptive from max_probability = 0", "start it above 0, as at 0.1")
 
@@ -171,12 +184,16 @@ class Red(_Queue):
             wait=True,
             mean_packet_bytes=mean_packet_bytes,
             adaptive=adaptive,
+            variant="floyd1993",
         )
 
     def rule(self) -> Rule:
         thresholds = self.min_threshold_packets, self.max_threshold_packets
+        common = (self.packets, *thresholds, self.max_probability, self.weight, self.ecn)
+        if self.variant == LINUX:
+            return "linux_red", (*common, self.mean_packet_bytes or 0, self.adaptive)
         options = self.by_bytes, self.gentle, self.wait, self.mean_packet_bytes or 0, self.adaptive and ADAPTED_EVERY_S
-        return "red", (self.packets, *thresholds, self.max_probability, self.weight, self.ecn, *options)
+        return "red", (*common, *options)
 
 
 @described
@@ -185,27 +202,30 @@ class CoDel(_Queue):
     """Controlled delay (Nichols and Jacobson, ACM Queue 2012; RFC 8289) in a buffer of `packets`.
 
     Drops, or marks with `ecn=True`, at departure once packets have waited `target_ms` or more for `interval_ms`, but
-    nothing while `least_bytes` or fewer wait, a packet of the greatest size. `reentry` names the version by which it
-    starts again soon after it had stopped, with the count of drops so far: "rfc8289" (and Linux) with those of the last
-    time, within 16 intervals; "ns2_2012", the authors' simulations, with one fewer within 16; "draft01" (draft-nichols-
-    tsvwg-codel-01) with two fewer within 8; all of them otherwise with 1.
+    nothing while `least_bytes` or fewer wait, a packet of the greatest size. While it drops, gaps shrink with the root
+    of the drops so far, and when it has to drop again soon after it had stopped it starts near the rate of the last
+    time. `variant` says how: "rfc8289" with as many drops as last time, within 16 intervals; "linux" the same, with a
+    root of 16 bits that is corrected by one step of Newton's a drop (the second to fourth gap are .500, .563 and .488
+    intervals, not .707, .577 and .500); "ns2_2012", the authors' simulations, with one fewer than ever within 16;
+    "draft01" (draft-nichols-tsvwg-codel-01) with two fewer within 8; all of them otherwise with 1.
     """
 
     packets: Count = 1000
     target_ms: Positive = 5.0
     interval_ms: Positive = 100.0
     ecn: bool = False
-    reentry: str = "rfc8289"
+    variant: str = LINUX
     least_bytes: CountFromZero = FULL_PACKET_BYTES
 
     def __post_init__(self) -> None:
         check_numbers(self)
-        if self.reentry not in REENTRIES:
-            raise NetreproError(f"CoDel: reentry = {self.reentry!r}", nearest(str(self.reentry), REENTRIES))
+        check_one_of(self, "variant", CODEL_VARIANTS)
 
     def rule(self) -> Rule:
-        times_s = self.target_ms / 1e3, self.interval_ms / 1e3
-        return "codel", (self.packets, *times_s, self.ecn, REENTRIES.index(self.reentry), self.least_bytes)
+        common = (self.packets, self.target_ms / 1e3, self.interval_ms / 1e3, self.ecn)
+        if self.variant == LINUX:
+            return "linux_codel", (*common, self.least_bytes)
+        return "codel", (*common, CODEL_VARIANTS.index(self.variant) - 1, self.least_bytes)
 
 
 @described
@@ -217,6 +237,10 @@ class Pie(_Queue):
     how it has changed; gains, steps and the derandomisation are the RFC's. For `burst_ms` after a calm nothing is
     dropped. With `ecn=True` a packet that can bear it is marked instead while the probability is at most 10 %
     (section 5.1).
+
+    `variant` "linux" is the kernel's: the delay is that of the packet sent last, not of the queue; the probability
+    decays by 1/64 where two delays are 0, not by 2 % where they are below half the target; it grows by 2 % more above
+    250 ms; and the timer, which has ticks of a millisecond, takes one more than it is told. "rfc8033" is the RFC's.
     """
 
     packets: Count = 1000
@@ -224,13 +248,15 @@ class Pie(_Queue):
     update_ms: Positive = 15.0
     burst_ms: NotNegative = 150.0
     ecn: bool = False
+    variant: str = LINUX
 
     def __post_init__(self) -> None:
         check_numbers(self)
+        check_one_of(self, "variant", PIE_VARIANTS)
 
     def rule(self) -> Rule:
         times_s = self.target_ms / 1e3, self.update_ms / 1e3, self.burst_ms / 1e3
-        return "pie", (self.packets, *times_s, self.ecn)
+        return "linux_pie" if self.variant == LINUX else "pie", (self.packets, *times_s, self.ecn)
 
 
 @described
@@ -282,11 +308,11 @@ class SharedBuffer(_Queue):
 @described
 @dataclass(frozen=True)
 class Sfq(_Queue):
-    """Stochastic fair queueing (McKenney, INFOCOM 1990), as Linux's sch_sfq serves it, in a buffer of `packets`.
+    """Stochastic fair queueing (McKenney, INFOCOM 1990), as Linux's sch_sfq has it, in a buffer of `packets`.
 
-    Flows are hashed into `buckets`, which take turns of `quantum_bytes`. An arrival that makes the packets too many
-    costs the longest bucket its last packet. Flows that share a bucket share its turns; unlike in Linux the hash
-    stays the same for the whole run, and no bucket has a limit of its own.
+    Flows are hashed into `buckets`, which take turns of `quantum_bytes` and hold 127 packets each. An arrival that
+    makes the packets too many costs the longest bucket its last packet. Flows that share a bucket share its turns; the
+    hash is another one than Linux's, and stays the same for the whole run, as there by default.
     """
 
     packets: Count = 127
@@ -308,6 +334,10 @@ class FqCoDel(_Queue):
     Flows are hashed into `flows` queues, each under a CoDel of its own (`target_ms`, `interval_ms`, marks with
     `ecn=True`), which take turns of `quantum_bytes`, new ones first. An arrival that makes the packets too many costs
     the queue with most bytes half of them at its head, 64 packets at most.
+
+    `variant` "linux" is the kernel's: CoDel's of that name, which drops nothing while all queues together hold no more
+    than a packet, and counts what the limit costs its queue as drops. With "rfc8290" it is RFC 8289's, and each queue
+    looks at itself alone.
     """
 
     packets: Count = 10_240
@@ -316,13 +346,16 @@ class FqCoDel(_Queue):
     ecn: bool = True
     quantum_bytes: Count = FULL_PACKET_BYTES
     flows: Annotated[int, whole(most=MOST_BUCKETS)] = 1024
+    variant: str = LINUX
 
     def __post_init__(self) -> None:
         check_numbers(self)
+        check_one_of(self, "variant", FQ_CODEL_VARIANTS)
 
     def rule(self) -> Rule:
         times_s = self.target_ms / 1e3, self.interval_ms / 1e3
-        return "fq_codel", (self.packets, *times_s, self.ecn, self.quantum_bytes, self.flows)
+        name = "linux_fq_codel" if self.variant == LINUX else "fq_codel"
+        return name, (self.packets, *times_s, self.ecn, self.quantum_bytes, self.flows)
 
 
 @described

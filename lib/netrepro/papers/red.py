@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link, Queue, Red
+from netrepro.networks.queues import LINUX
 from netrepro.networks.topology import Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
@@ -62,6 +63,7 @@ SENDERS: dict[str, dict[str, Any]] = {
     "cubic": {"congestion_control": "cubic"},
     "bic": {"congestion_control": "bic"},
 }
+FLOYD = "floyd1993"
 OF_1993 = ("tahoe", "reno", "sack", "linux")  # they count acknowledgements, and start with one packet
 
 
@@ -73,6 +75,7 @@ class Setting:
     lasts, 0 for what the profile says. window_packets : greatest window of all, 0 for the scene's own.
     unit_bytes : what buffer and thresholds count as a packet, 0 for a packet as it is. bottleneck_delay_ms : 0 for the
     scene's own.
+    variant : RED's, as networks.queues.Red has it; no kernel has the paper's.
     reference_packets : the paper's maximum threshold, with which the average is compared, whatever the gateway's.
     """
 
@@ -88,6 +91,7 @@ class Setting:
     )
     weight: float = setting(0.002, "of a new queue in RED's average", "share", above=0, high=1)
     gentle: bool = False
+    variant: str = FLOYD
     packet_bytes: int = 1000
     unit_bytes: int = 0
     bottleneck_delay_ms: float = 0.0
@@ -157,8 +161,16 @@ def _queue(setting: Setting) -> Queue:
         return DropTail(packets=buffer)
     if setting.queue != "red":
         raise NetreproError(f"no queue {setting.queue!r}", nearest(setting.queue, ("drop tail", "red")))
-    chances = setting.max_probability, setting.weight
-    return Red(buffer, low, high, *chances, gentle=setting.gentle, mean_packet_bytes=setting.packet_bytes)
+    return Red(
+        buffer,
+        low,
+        high,
+        setting.max_probability,
+        setting.weight,
+        gentle=setting.gentle,
+        mean_packet_bytes=setting.packet_bytes,
+        variant=FLOYD if setting.gentle else setting.variant,
+    )
 
 
 def _tcp(setting: Setting, window: int) -> Tcp:
@@ -643,7 +655,8 @@ _CLASS = ("class, no BIC", "class, 1000-byte packets", "class, weight .002")
 _SAID = {"tahoe": "Tahoe", "reno": "Reno", "sack": "SACK", "cubic": "CUBIC", "linux": "Reno in Linux"}
 AT_FLOWS = {"flows": each(2, 4, 8, 16, 32, 64)}
 POINTS = ("utilisation", "mean_queue_packets")
-OF_KERNEL = {"sender": "linux"}  # no kernel has Tahoe; it takes the power of two next to the weight by itself
+# No kernel has Tahoe or RED of 1993; of the weight it takes the next power of two by itself.
+OF_KERNEL = {"sender": "linux", "variant": LINUX}
 HALF = {  # every second buffer and threshold, and two of the bursty node's
     "buffer_packets": (*BUFFERS[::2], 10, 18),
     "min_threshold_packets": (*THRESHOLDS[1::2], 4, 10),

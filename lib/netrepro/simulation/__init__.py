@@ -3,6 +3,7 @@
 from netrepro.simulation.gaps import gap_shares
 from netrepro.simulation.hosts import Connection, Hosts, simulate_machines
 from netrepro.simulation.own_control import OwnCongestionControl
+from netrepro.simulation.replay import replay
 from netrepro.simulation.simulate import simulate, simulate_deliveries
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Hosts",
     "OwnCongestionControl",
     "gap_shares",
+    "replay",
     "simulate",
     "simulate_deliveries",
     "simulate_machines",

@@ -51,11 +51,11 @@ def test_rules_are_read_in_full():
     assert rules.pipes == (
         Pipe(1, 10.0, 20.0, 0.01, 0.1, DropTail(packets=50)),
         Pipe(2, 10.0, 0.5, queue=DropTail(bytes=65536)),
-        Pipe(3, 1000.0, queue=Red(100, 10, 30, max_probability=0.1, weight=0.002, ecn=True)),
-        Pipe(4, 5.0, queue=CoDel(50, 5.0, 100.0, ecn=True)),
+        Pipe(3, 1000.0, queue=Red(100, 10, 30, max_probability=0.1, weight=0.002, ecn=True, variant="floyd1993")),
+        Pipe(4, 5.0, queue=CoDel(50, 5.0, 100.0, ecn=True, variant="rfc8289")),
         Pipe(5, 5.0, queue=EcnThreshold(100, 20)),
-        Pipe(6, 5.0, 5.0, queue=Pie(50, 20.0, 30.0, 100.0, ecn=True)),
-        Pipe(7, 5.0, queue=Pie(1000)),
+        Pipe(6, 5.0, 5.0, queue=Pie(50, 20.0, 30.0, 100.0, ecn=True, variant="rfc8033")),
+        Pipe(7, 5.0, queue=Pie(1000, variant="rfc8033")),
     )
     assert [(rule.number, rule.action, rule.protocol) for rule in rules.rules] == [
         (100, "deny", 6),

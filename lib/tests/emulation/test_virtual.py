@@ -242,8 +242,9 @@ def test_every_queue_holds_what_it_says_and_counts_every_packet(queue):
     found, simulated = emulate(experiment, tier="virtual"), simulate(modelled)
     port, model = (each.links.set_index(["source", "destination"]).loc[PORT] for each in (found, simulated))
     assert port["sent_packets"] == pytest.approx(model["sent_packets"], rel=0.03)
-    settled = [each.queues[each.queues.time_s > 1.0]["queue_packets"].mean() for each in (found, simulated)]
-    assert settled[0] == pytest.approx(settled[1], rel=0.35, abs=3)
+    if isinstance(queue, PhantomQueue | SharedBuffer | Cake):  # the others: test_kernels_queues.py
+        settled = [each.queues[each.queues.time_s > 1.0]["queue_packets"].mean() for each in (found, simulated)]
+        assert settled[0] == pytest.approx(settled[1], rel=0.35, abs=3)
     counted = (
         "marked_packets" if getattr(queue, "ecn", isinstance(queue, Cake)) or control == "dctcp" else "dropped_packets"
     )
@@ -399,11 +400,11 @@ def test_a_red_that_drops_nothing_is_refused_as_the_kernel_takes_0_for_always():
 @pytest.mark.parametrize(
     ("queue", "said"),
     [
-        (Red(200, 20, 60, gentle=True), "Red with gentle"),
-        (Red(200, 20, 60, wait=True), "Red with wait"),
-        (Red(200, 20, 60, by_bytes=True), "Red with by_bytes"),
+        (Red(200, 20, 60, variant="floyd1993"), "Red with variant"),
         (Red(9000, 2000, 6000, weight=0.0002), "Red with max_threshold_packets = 6000"),
-        (CoDel(reentry="ns2_2012"), "CoDel with reentry"),
+        (CoDel(variant="ns2_2012"), "CoDel with variant"),
+        (FqCoDel(variant="rfc8290"), "FqCoDel with variant"),
+        (Pie(variant="rfc8033"), "Pie with variant"),
         (CoDel(least_bytes=600), "CoDel with least_bytes"),
         (Pie(burst_ms=100.0), "Pie with burst_ms"),
         (Sfq(buckets=1000), "buckets = 1000"),

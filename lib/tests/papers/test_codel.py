@@ -105,13 +105,13 @@ def test_the_buffer_is_eight_times_the_path_or_what_is_asked_for():
 def test_queues_are_those_that_are_asked_for():
     setting = paper.Setting(packet_bytes=500)
     codel, fair, red, tail = (paper.queue_of(replace(setting, queue=name)) for name in paper.QUEUES)
-    assert codel == CoDel(setting.buffer, reentry="ns2_2012", least_bytes=500)
-    assert fair == FqCoDel(setting.buffer, ecn=False, quantum_bytes=500)
+    assert codel == CoDel(setting.buffer, variant="ns2_2012", least_bytes=500)
+    assert fair == FqCoDel(setting.buffer, ecn=False, quantum_bytes=500, variant="rfc8290")
     assert red == Red.self_configured(10.0, setting.buffer, mean_packet_bytes=500)
     assert tail == DropTail(packets=setting.buffer)
     with pytest.raises(NetreproError, match="did you mean 'drop tail'"):
         paper.queue_of(replace(setting, queue="droptail"))
-    with pytest.raises(NetreproError, match="reentry"):
+    with pytest.raises(NetreproError, match="CoDel: variant"):
         paper.queue_of(replace(setting, reentry="rfc8290"))
 
 
@@ -304,13 +304,13 @@ def test_the_kernel_refuses_the_rules_and_the_red_that_it_has_not():
     )
     found = {point.case: why for point in wanted if (why := paper.STUDY.why_not(point, "virtual", 6.0))}
     assert set(found) == {paper.NS2, paper.DRAFT, paper.LOW_RED}
-    assert "reentry" in found[paper.NS2] and "reentry" in found[paper.DRAFT] and "by_bytes" in found[paper.LOW_RED]
+    assert all("variant" in why for why in found.values())
 
 
 def test_linuxs_red_is_that_of_ns2_but_for_what_linux_has_not():
     ns2, linux = (paper.queue_of(paper.Setting(queue="red", red=red)) for red in ("ns2", "linux"))
     assert ns2.gentle and ns2.wait and ns2.by_bytes
-    assert linux == replace(ns2, gentle=False, wait=False, by_bytes=False)
+    assert linux == replace(ns2, gentle=False, wait=False, by_bytes=False, variant="linux")
 
 
 def test_codel_of_a_device_spares_its_greatest_packet():

@@ -256,26 +256,38 @@ class PieQueue:
 class SfqQueue:
     """Linux's sch_sfq in words: buckets in a ring, each with an allotment that may be overdrawn by one packet."""
 
-    def __init__(self, limit, quantum, bucket_of):
+    def __init__(self, limit, quantum, bucket_of, buckets):
         self.limit, self.quantum, self.bucket_of = limit, quantum, bucket_of
         self.ring: list[int] = []  # buckets with packets, the one to be served first
         self.packets: dict[int, list[Waiting]] = {}
         self.allotment: dict[int, int] = {}
+        self.slots = min(limit, buckets)
+        self.by_length: list[int] = []  # the bucket that has changed its length last comes first
+
+    def changed(self, bucket):
+        self.by_length = [bucket, *(other for other in self.by_length if other != bucket)]
 
     def enqueue(self, packet, flow):
         """The name of the packet that is dropped, if any."""
         bucket = self.bucket_of(flow)
         if bucket not in self.ring:
+            if len(self.ring) == self.slots:
+                return packet.name
             self.ring.append(bucket)
             self.packets[bucket], self.allotment[bucket] = [], self.quantum
+        if len(self.packets[bucket]) == 127:
+            return packet.name
         self.packets[bucket].append(packet)
+        self.changed(bucket)
         if sum(map(len, self.packets.values())) <= self.limit:
             return None
         longest = max(map(len, self.packets.values()))
-        candidates = [b for b in (bucket, *self.ring) if len(self.packets[b]) == longest]
-        victim = self.packets[candidates[0]].pop()
-        if not self.packets[candidates[0]]:
-            self.ring.remove(candidates[0])
+        candidates = self.by_length if longest > 1 else self.ring
+        chosen = next(b for b in candidates if len(self.packets[b]) == longest)
+        victim = self.packets[chosen].pop()
+        self.changed(chosen)
+        if not self.packets[chosen]:
+            self.ring.remove(chosen)
         return victim.name
 
     def dequeue(self):
@@ -286,6 +298,7 @@ class SfqQueue:
             self.ring.append(self.ring.pop(0))
         bucket = self.ring[0]
         packet = self.packets[bucket].pop(0)
+        self.changed(bucket)
         self.allotment[bucket] -= packet.bytes
         if not self.packets[bucket]:
             self.ring.pop(0)

@@ -40,10 +40,10 @@ PS_PER_S = 10**12
 
 
 @settings(max_examples=60)
-@given(st.lists(events, min_size=50, max_size=300), st.integers(1, 20), st.integers(100, 3000), st.integers(1, 8))
+@given(st.lists(events, min_size=50, max_size=300), st.integers(2, 20), st.integers(100, 3000), st.integers(1, 8))
 def test_sfq_sends_and_drops_what_a_second_implementation_does(steps, limit, quantum, buckets):
     queue = core.NamedQueue("sfq", [limit, quantum, buckets])
-    oracle = twin.SfqQueue(limit, quantum, lambda flow: core.flow_bucket(flow, buckets))
+    oracle = twin.SfqQueue(limit, quantum, lambda flow: core.flow_bucket(flow, buckets), buckets)
     dropped = 0
     for name, (_, flow, size) in enumerate(steps):
         if flow is None:
@@ -91,6 +91,28 @@ def test_a_full_fq_codel_takes_half_of_the_fattest_queue_and_64_packets_at_most(
     assert names[:-1] == [[]] * 299 and names[-1] == list(range(1, 65))
     small = core.NamedQueue("fq_codel", [10, 0.005, 0.1, 1, 1514, 1024])
     assert [small.join(name, 100, 1, False, 0) for name in range(11)][-1] == [0, 1, 2, 3, 4, 5]
+
+
+def test_no_bucket_of_sfq_holds_more_than_127_packets():
+    queue = core.NamedQueue(*Sfq(1000).rule())
+    dropped = [name for name in range(200) if queue.join(name, 1514, 1, False, 0)]
+    assert dropped == list(range(127, 200)) and queue.join(200, 1514, 2, False, 0) == []
+
+
+def test_a_queue_of_linuxs_fq_codel_drops_its_only_packet_while_others_wait():
+    # RFC 8290's each spare their own last packet, so that a flow with one packet at a time is never told.
+    dropped = {}
+    for variant in ("linux", "rfc8290"):
+        queue, dropped[variant] = core.NamedQueue(*FqCoDel(10_000, variant=variant).rule()), 0
+        for name in range(2000):
+            queue.join(name, 1514, 1, False, 0)
+        queue.join(lone := 2000, 1514, 2, False, 0)
+        for now in range(0, 4 * PS_PER_S, PS_PER_S // 100):
+            sent, lost = queue.next(now)
+            dropped[variant] += lone in lost
+            if sent[0] == lone or lone in lost:
+                queue.join(lone := lone + 1, 1514, 2, False, now)
+    assert dropped["linux"] > 5 and dropped["rfc8290"] == 0
 
 
 def test_flows_spread_evenly_over_buckets_and_otherwise_with_another_seed():

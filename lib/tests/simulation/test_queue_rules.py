@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from netrepro import _core as core
 from netrepro.errors import NetreproError
 from netrepro.networks import CoDel, Red
-from netrepro.networks.queues import REENTRIES
+from netrepro.networks.queues import CODEL_VARIANTS, FqCoDel, Pie
 
 ACCEPT, MARK, DROP = core.Verdict.accept, core.Verdict.mark, core.Verdict.drop
+REENTRIES = CODEL_VARIANTS[1:]  # of CoDels with a root
 packet_sizes = st.sampled_from([66, 600, 1514])
 
 
@@ -119,6 +120,71 @@ def test_codel_starts_again_as_its_version_says(version, gap, second):
     assert again[1] - again[0] == pytest.approx(interval / count**0.5, abs=1.5)
 
 
+def drops_of(queue, wait_ms, count, gap_ms=0.1):
+    """When a queue that keeps its packets drops (ms): of packets that each find `wait_ms` of others before them."""
+    stand = core.NamedQueue(*queue.rule())
+    ps, dropped_ms = 10**9, []
+    for name in range(count):
+        now_ms = name * gap_ms
+        stand.join(name, 1514, 0, False, int(now_ms * ps))
+        if now_ms >= wait_ms and stand.next(int(now_ms * ps))[1]:
+            dropped_ms.append(now_ms)
+    return dropped_ms
+
+
+def test_linuxs_codel_takes_one_step_of_newtons_towards_the_root_at_each_drop():
+    # x (3 - n x^2) / 2 from 1 on is .5 at n = 2, .5625 at 3, .4878 at 4, .4415 at 5; roots are .707, .577, .5, .447.
+    dropped_ms = drops_of(CoDel(10**6), 50, 10_000)
+    assert [b - a for a, b in pairwise(dropped_ms)][:5] == pytest.approx([100, 50, 56.25, 48.78, 44.15], abs=0.25)
+    exact_ms = drops_of(CoDel(10**6, variant="rfc8289"), 50, 10_000)
+    assert [b - a for a, b in pairwise(exact_ms)][:5] == pytest.approx([100, 70.7, 57.7, 50, 44.7], abs=0.25)
+
+
+def lots(count, average=10_000_000, **options):
+    """Which of so many packets Linux's RED drops while so many bytes wait, and so does their average."""
+    stand = core.NamedQueue(*Red(10**6, 5, 15, 0.1, 1.0, **options).rule())
+    stand.join(10**6, average, 0, False, 0)
+    return [name for name in range(count) if stand.join(name, 0, 0, False, 1)]
+
+
+def test_linuxs_red_draws_a_lot_once_a_drop_and_reaches_it_by_counting():
+    # Half-way between the thresholds 1/p is 20 packets: gaps are even on 1 to 20.
+    dropped = lots(200_000, 10 * 1514)
+    gaps = [b - a for a, b in pairwise(dropped)]
+    assert sum(gaps) / len(gaps) == pytest.approx(10.5, rel=0.02) and set(gaps) == set(range(1, 21))
+    assert lots(100, 4 * 1514) == [] and lots(100, 15 * 1514) == list(range(100))
+
+
+def test_linuxs_red_starts_from_a_new_lot_when_the_average_comes_back_between_the_thresholds():
+    # Given lots of 2^-32 of all (a drop after one more packet) and of all (never in so few packets).
+    for draw, dropped in ((0, 1), (2**32 - 1, 0)):
+        stand = core.NamedQueue(*Red(1000, 5, 15, 0.1, 1.0).rule(), draws=[draw, 2**32 - 1])
+        stand.join(1, 10 * 1514, 0, False, 0)
+        found = [stand.join(name, 0, 0, False, 1) for name in (2, 3, 4)]
+        assert found[0] == []  # it only draws
+        assert [bool(each) for each in found[1:]] == [bool(dropped), False]
+
+
+def test_a_queue_that_draws_more_than_it_is_given_says_so():
+    stand = core.NamedQueue(*Red(1000, 5, 15, 0.1, 1.0).rule(), draws=[])
+    stand.join(1, 10 * 1514, 0, False, 0)
+    with pytest.raises(IndexError, match="more random numbers than were given"):
+        stand.join(2, 1514, 0, False, 1)
+
+
+def test_linuxs_pie_hears_of_the_delay_from_packets_that_leave_and_the_rfcs_knows_it():
+    ps = 10**9
+    for leaves, dropped in ((False, {"linux": False, "rfc8033": True}), (True, {"linux": True, "rfc8033": True})):
+        for variant in ("linux", "rfc8033"):
+            stand = core.NamedQueue(*Pie(10**5, variant=variant).rule(), rate=1514 * 8e3, seed=3)
+            found = []
+            for name in range(3000):  # two a millisecond, where one could leave
+                if leaves and name % 2:
+                    stand.next(name // 2 * ps)
+                found += stand.join(name, 1514, 0, False, name // 2 * ps)
+            assert bool(found) == dropped[variant]
+
+
 red_steps = st.tuples(st.integers(0, 40), st.integers(0, 2000), packet_sizes)
 
 
@@ -202,7 +268,13 @@ def test_red_set_for_a_link_is_as_ns2_sets_itself():
 
 def test_versions_and_options_that_are_none_are_refused():
     with pytest.raises(NetreproError, match="rfc8289"):
-        CoDel(reentry="rfc8298")
+        CoDel(variant="rfc8298")
+    for make in (FqCoDel, Pie, lambda variant: Red(100, 5, 15, variant=variant)):
+        with pytest.raises(NetreproError, match="variant = 'ns2'"):
+            make(variant="ns2")
+    for option in ("gentle", "wait", "by_bytes"):
+        with pytest.raises(NetreproError, match=f"Red with {option}"):
+            Red(100, 5, 15, **{option: True})
     with pytest.raises(NetreproError, match="start it above 0"):
         Red(100, 5, 15, 0, adaptive=True)
     with pytest.raises(NetreproError, match="from 0 to 1"):

@@ -1,4 +1,5 @@
-"""What the lines of a virtual kernel wrote: packets queued, dropped, started and gone, and each link's totals.
+"""What the lines of a virtual kernel wrote: packets queued, dropped, started and gone, each link's totals, and what a
+queue drew to decide about a packet that joins it.
 
 The records are struct line_event of lib/kernel/built_in/line.c. Times are nanoseconds of the kernel's monotonic clock,
 at which it got round to the event.
@@ -16,7 +17,7 @@ from netrepro.emulation.traffic import end_key
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import LINK_COLUMNS, MOST_SAMPLES, PACKET_COLUMNS, QUEUE_COLUMNS
 
-QUEUED, DROPPED, STARTED, LEFT, TOTALS = 1, 2, 3, 4, 5
+QUEUED, DROPPED, STARTED, LEFT, TOTALS, DREW = 1, 2, 3, 4, 5, 6
 EVENT = np.dtype(
     [
         ("time_ns", "<u8"),

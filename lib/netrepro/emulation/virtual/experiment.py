@@ -55,13 +55,15 @@ def emulate_virtually(
     clock_skew_ppm: float = CLOCK_SKEW_PPM,
     patience_s: float = 120.0,
     modules: Mapping[str, str | Path] | None = None,
+    events: str | os.PathLike[str] | None = None,
 ) -> Measurements:
     """Run the experiment in the virtual kernel and return what it measured, as `emulate` does; tier "virtual".
 
     The same experiment gives the same bytes. clock_skew_ppm : every link's rate is off by a factor drawn evenly from
     1 +- this many parts per million, as in the simulator. patience_s : seconds of real time in which virtual time has
     to advance by a hundredth of the experiment's. modules : name of a congestion control or of an OwnQueue -> its C
-    code, a file or the text itself, which is compiled as a module and loaded; names start with "my_".
+    code, a file or the text itself, which is compiled as a module and loaded; names start with "my_". events : a file
+    for what happened at the measured ports, as `virtual.events` reads it.
 
     Raises NetreproError for what the kernel cannot honour, before it starts; for a kernel that is not built; and for
     one that ends, with its last lines, or whose time stands still.
@@ -75,12 +77,12 @@ def emulate_virtually(
     measure = experiment.measure
     ports = tuple(dict.fromkeys((*measure.queues, *measure.packets)))
     with ExitStack() as undone:
-        events = undone.enter_context(tempfile.TemporaryFile())
+        recorded = undone.enter_context(tempfile.TemporaryFile())
         files = {port: undone.enter_context(tempfile.TemporaryFile()) for port in (measure.packets if folder else ())}
         for file in files.values():
             file.write(PCAP_HEADER)
             file.flush()
-        descriptors = [events.fileno(), *(file.fileno() for file in files.values())]
+        descriptors = [recorded.fileno(), *(file.fileno() for file in files.values())]
         instance = Instance(experiment.seed, descriptors, patience_s, _memory_mb(experiment))
         undone.callback(instance.close)
         plan = make_virtual_plan(
@@ -91,7 +93,7 @@ def emulate_virtually(
             sorted({path for each in made for path in each.paths}),
             tcp_of_hosts=speech.tcp_of_hosts,
             skew_ppm=clock_skew_ppm,
-            events=events.fileno(),
+            events=recorded.fileno(),
             recorded=frozenset(ports),
             captures={port: file.fileno() for port, file in files.items()},
             has_seeds=release_numbers(instance.kernel) >= (6, 11),
@@ -123,11 +125,14 @@ def emulate_virtually(
         counted = instance.order("totals", hosts=list(experiment.topology.hosts))
         instance.close()
         undone.pop_all()
-        with events, ExitStack() as closed:
+        with recorded, ExitStack() as closed:
             for file in files.values():
                 closed.enter_context(file)
-            events.seek(0)
-            seen_bytes = events.read()
+            recorded.seek(0)
+            seen_bytes = recorded.read()
+            if events is not None:
+                with whole_file(Path(events)) as part:
+                    part.write_bytes(seen_bytes)
             for port, file in files.items():
                 file.seek(0)
                 with whole_file(folder / f"{'-'.join(port)}.pcap") as part:  # type: ignore[operator]

@@ -10,20 +10,18 @@ Linux has none (step, lib/kernel/built_in/step.c):
 | EcnThreshold | step          |                                                                                      |
 | PhantomQueue | step          |                                                                                      |
 | SharedBuffer | step          |                                                                                      |
-| Red          | red, pfifo    | the queue's length is its bytes over `mean_packet_bytes` (None: a full segment of the|
-|              |               | flows), while any packet's chance is the same; `weight` is the nearest power of two; |
-|              |               | `gentle`, `wait` and `by_bytes` are refused, as is a `max_probability` next to 0;    |
-|              |               | `adaptive` is honoured, down to a probability of 1 %                                 |
-| CoDel        | codel         | `reentry` is "rfc8289", `least_bytes` a full packet                                  |
+| Red          | red, pfifo    | a `max_probability` next to 0 is refused                                             |
+| CoDel        | codel         | `least_bytes` is a full packet                                                       |
 | FqCoDel      | fq_codel      |                                                                                      |
 | Cake         | cake          | besteffort, raw; without `shaped_mbps` it is `unlimited`: turns of 1514 bytes and a  |
 |              |               | target of `round_trip_ms` / 20, however slow the link                                |
 | Pie          | pie           | `burst_ms` is 150                                                                    |
-| Sfq          | sfq           | no flow has more than 127 packets there; `buckets` is a power of two                 |
+| Sfq          | sfq           | `buckets` is a power of two                                                          |
 | NicPacer     | none          | refused                                                                              |
 | OwnQueue     | a module      | whatever its C says                                                                  |
 
-Marks (ECN) are made where a queue says so, of packets whose Tcp asked for them.
+Of Red, CoDel, FqCoDel and Pie the `variant` is "linux". Marks (ECN) are made where a queue says so, of packets whose
+Tcp asked for them.
 """
 
 from __future__ import annotations
@@ -54,6 +52,7 @@ from netrepro.networks.links import Link
 from netrepro.networks.queues import (
     FULL_PACKET_BYTES,
     ISOLATIONS,
+    LINUX,
     Cake,
     CoDel,
     DropTail,
@@ -406,9 +405,10 @@ def make_virtual_plan(
 
 # Settings in which a queue of the kernel is as it is: kind -> name -> its value.
 _FIXED: Mapping[type, Mapping[str, object]] = {
-    Pie: {"burst_ms": PIE_BURST_MS},
-    CoDel: {"reentry": "rfc8289", "least_bytes": FULL_PACKET_BYTES},
-    Red: {"by_bytes": False, "gentle": False, "wait": False},
+    Pie: {"variant": LINUX, "burst_ms": PIE_BURST_MS},
+    CoDel: {"variant": LINUX, "least_bytes": FULL_PACKET_BYTES},
+    FqCoDel: {"variant": LINUX},
+    Red: {"variant": LINUX},
 }
 
 
