@@ -13,9 +13,10 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -647,6 +648,44 @@ def test_a_module_that_panics_ends_the_run_and_nothing_else():
     with pytest.raises(NetreproError, match=r"Kernel panic.*no more"):
         emulate_virtually(race(), modules={"my_own": broken})
     assert set(Path("/dev/shm").glob(ours)) <= before
+
+
+def test_a_kernel_outlives_the_thread_that_opened_it():
+    made: list[Instance] = []
+    thread = threading.Thread(target=lambda: made.append(Instance(1)))
+    thread.start()
+    thread.join()
+    with made[0] as opened:
+        for _ in range(3):  # a signal would come between two orders
+            assert opened.order("sleep", seconds=1)["monotonic_ns"] > 0
+
+
+def test_a_kernel_ends_with_the_process_that_opened_it(tmp_path):
+    script = """
+import os, time
+from netrepro.emulation.virtual.instance import Instance
+opened = Instance(1)
+print(opened.folder, flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as owner:
+        folder = owner.stdout.readline().strip()
+        assert folder and processes_that_name(folder)
+        owner.kill()
+    for _ in range(600):
+        if not processes_that_name(folder):
+            break
+        time.sleep(0.1)
+    assert not processes_that_name(folder)
+    shutil.rmtree(folder)
+
+
+def processes_that_name(folder: str) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has just ended
+            found += [path.parent.name] if f"uml_dir={folder}/".encode() in path.read_bytes().split(b"\0") else []
+    return found
 
 
 def test_only_what_nobody_keeps_is_swept_away():

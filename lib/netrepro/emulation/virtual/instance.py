@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-import ctypes
 import fcntl
 import json
 import os
 import re
-import resource
 import select
 import shutil
 import signal
@@ -27,8 +25,8 @@ from netrepro.emulation.virtual.kernel import cache, kernel_path
 from netrepro.errors import NetreproError
 
 GUEST = Path(__file__).with_name("guest.py")
+_LAUNCH = Path(__file__).with_name("launch.py")
 START_NS = 10**18  # of its clock: in the year 2001
-_NO_RANDOM_ADDRESSES = 0x0040000
 _LAST_LINES = 12
 _MOST_NAMED = 8  # programs, in an error
 _ARGUMENTS = (
@@ -74,7 +72,9 @@ class Instance:
         orders, self._to_guest = os.pipe()
         self._from_guest, answers = os.pipe()
         os.set_blocking(self._from_guest, False)
+        self._processor = _Processor()
         command = [
+            *_launched(self._processor.number),
             kernel,
             *_ARGUMENTS,
             f"mem={memory_mb}M",
@@ -85,7 +85,6 @@ class Instance:
             f"uml_dir={self._folder}/",
         ]
         environment = {"HOME": self._folder, "TMPDIR": self._folder, "PATH": os.environ.get("PATH", "/usr/bin:/bin")}
-        self._processor = _Processor()
         try:
             self._process = subprocess.Popen(
                 command,
@@ -95,7 +94,6 @@ class Instance:
                 env=environment,
                 pass_fds=[orders, answers, *descriptors],
                 start_new_session=True,
-                preexec_fn=_prepare(self._processor.number),
             )
         except OSError as error:
             raise NetreproError(f"the virtual kernel does not start: {error}", "see `netrepro doctor`") from None
@@ -333,17 +331,10 @@ def folder_for_memory() -> str:
     )
 
 
-def _prepare(processor: int | None) -> Callable[[], None]:
-    libc = ctypes.CDLL(None)
-
-    def prepare() -> None:
-        libc.personality(ctypes.c_ulong(_NO_RANDOM_ADDRESSES))
-        libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it ends with whoever started it
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if processor is not None:
-            os.sched_setaffinity(0, {processor})
-
-    return prepare
+def _launched(processor: int | None) -> list[str]:
+    """Return what stands before a kernel's command, so that it ends with this process (launch.py)."""
+    python = [sys.executable, "-I", "-S", "-B"]
+    return [*python, str(_LAUNCH), str(os.getpid()), "" if processor is None else str(processor)]
 
 
 class _Processor:
@@ -380,6 +371,6 @@ def run_shell() -> int:
         mounts = "".join(f"mount -t {kind} {kind} {at}\n" for kind, at in _SHELL_MOUNTS)
         init.write_text(f"#!/bin/sh\n{mounts}cd /; PS1='virtual# ' setsid -c sh -i; poweroff -f\n")
         init.chmod(0o700)
-        command = [str(kernel_path()), *_ARGUMENTS, f"init={init}", "con0=fd:0,fd:1", f"uml_dir={folder}/"]
+        kernel = [str(kernel_path()), *_ARGUMENTS, f"init={init}", "con0=fd:0,fd:1", f"uml_dir={folder}/"]
         environment = {"HOME": folder, "TMPDIR": folder, "PATH": os.environ.get("PATH", ""), "TERM": "linux"}
-        return subprocess.run(command, env=environment, preexec_fn=_prepare(None)).returncode
+        return subprocess.run([*_launched(None), *kernel], env=environment).returncode
