@@ -31,9 +31,8 @@ from netrepro.emulation.plan import make_plan
 from netrepro.emulation.virtual import events, instance
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.instance import Instance
-from netrepro.emulation.virtual.kernel import Source, build_kernel, kernel_path
+from netrepro.emulation.virtual.kernel import kernel_path
 from netrepro.emulation.virtual.plan import _red_idle_table, make_virtual_plan
-from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.emulation.virtual.programs import Event, Program, run_programs
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
@@ -777,41 +776,6 @@ def test_the_command_line_says_where_the_kernel_is_and_builds_none_twice():
     path = subprocess.check_output([*netrepro, "path"], text=True).strip()
     assert Path(path) == kernel_path() and Path(path).stat().st_size <= 12e6
     assert path in subprocess.check_output([*netrepro, "build"], text=True)
-
-
-def test_without_a_kernel_one_line_says_what_to_do(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    works, why = try_virtual()
-    assert not works and "kernel build" in why
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NetreproError, match=r"apt install .*flex.*bison"):
-        build_kernel()
-
-
-def source_of_linux(folder: Path, version: str) -> Path:
-    """As much of it as says that it is one."""
-    (folder / "arch" / "um").mkdir(parents=True)
-    (folder / "arch" / "um" / "Kconfig").touch()
-    names = zip(("VERSION", "PATCHLEVEL", "SUBLEVEL"), version.split("."), strict=True)
-    (folder / "Makefile").write_text("".join(f"{name} = {number}\n" for name, number in names))
-    return folder
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_source_that_no_patch_is_written_for_is_refused(packed, monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    cases = {"5.15.3": "is Linux 5.15.3", "6.18.0": "6.1 to 6.17", "6.12.1": r"clock\.patch does not fit Linux 6.12.1"}
-    for version, said in cases.items():
-        given = source_of_linux(tmp_path / f"linux-{version}", version)
-        if packed:
-            given = Path(shutil.make_archive(str(given), "gztar", tmp_path, given.name))
-        with pytest.raises(NetreproError, match=said):
-            build_kernel(source=Source.at(given))
-    (tmp_path / "empty").mkdir()
-    for wrong, said in ((tmp_path / "empty", "holds no source"), (tmp_path / "nothing", "not there")):
-        with pytest.raises(NetreproError, match=said):
-            build_kernel(source=Source.at(wrong))
-    assert not list((tmp_path / "cache").rglob("build-*"))
 
 
 def test_bgp_daemons_converge_as_programs():
