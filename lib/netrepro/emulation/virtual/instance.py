@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import errno
 import fcntl
 import json
+import mmap
 import os
 import re
 import select
@@ -320,15 +322,35 @@ def _locks(descriptor: int) -> bool:
 
 
 def folder_for_memory() -> str:
-    """Find the folder for a kernel's memory: in memory, where programs may run."""
-    for folder in ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()):
-        usable = folder and os.access(folder, os.W_OK) and not os.statvfs(folder).f_flag & os.ST_NOEXEC
-        if usable and shutil.disk_usage(folder).free > MEMORY_MB << 20:
+    """Find the folder for a kernel's memory: in memory, where programs may run. Raises NetreproError with the reasons
+    against each."""
+    reasons = {}
+    for folder in filter(None, ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir())):
+        reasons[folder] = why_no_memory(folder)
+        if not reasons[folder]:
             return folder
+    told = ", ".join(f"{folder} {reason}" for folder, reason in reasons.items())
     raise NetreproError(
-        "no folder of temporary files in which programs may run, with room for the virtual kernel's memory",
-        "set TMPDIR to one that is not mounted noexec",
+        f"no folder of temporary files for the virtual kernel's memory: {told}",
+        f"set TMPDIR to one that is not mounted noexec, with {MEMORY_MB} MB free",
     )
+
+
+def why_no_memory(folder: str) -> str:
+    """Say why a kernel's memory cannot lie in a folder, "" where it can."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.truncate(mmap.PAGESIZE)
+            try:
+                mmap.mmap(file.fileno(), mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC).close()
+            except PermissionError as error:
+                return (
+                    "is mounted noexec" if error.errno == errno.EPERM else "may not hold programs (SELinux forbids it)"
+                )
+    except OSError as error:
+        return f"cannot be written to ({error.strerror})"
+    free_mb = shutil.disk_usage(folder).free >> 20
+    return "" if free_mb > MEMORY_MB else f"has only {free_mb} MB free (a container's --shm-size?)"
 
 
 def _launched(processor: int | None) -> list[str]:
