@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
@@ -23,15 +24,23 @@ BUILD_HINT = "run `netrepro kernel build` once (about four minutes)"
 
 
 def recipe() -> Path:
-    """Find the folder with configuration, patches and sources. Raises NetreproError where there is none."""
+    """Find the folder with configuration, patches and sources: a checkout's, or that of the package netrepro-kernel.
+
+    Raises NetreproError where there is none.
+    """
+    places = [Path(__file__).parents[3] / "kernel", *_packaged()]
     with suppress(NetreproError):
-        found = workbench_root() / "lib" / "kernel"
-        if found.is_dir():
-            return found
-    found = Path(__file__).parents[3] / "kernel"
-    if not found.is_dir():
-        raise NetreproError("no folder lib/kernel, of which the virtual kernel is made", "work in a clone of netrepro")
-    return found
+        places.insert(0, workbench_root() / "lib" / "kernel")
+    for folder in places:
+        if (folder / "config").is_file():
+            return folder
+    raise NetreproError("what the virtual kernel is made of is not here", "install netrepro-kernel, or work in a clone")
+
+
+def _packaged() -> list[Path]:
+    """List the folder of the package netrepro-kernel, if it is installed."""
+    found = importlib.util.find_spec("netrepro_kernel")
+    return [Path(folder) for folder in found.submodule_search_locations or []] if found else []
 
 
 def congestion_controls() -> set[str]:
@@ -69,8 +78,9 @@ def cache() -> Path:
 def kernel_path() -> Path:
     """Find the newest kernel that is built from the present recipe. Raises NetreproError where there is none."""
     ending = f"-{recipe_key(recipe())}"
+    homes = [cache(), *(folder / "built" for folder in _packaged())]
     try:
-        built = [path for path in cache().glob(f"*{ending}/linux") if os.access(path, os.X_OK)]
+        built = [path for home in homes for path in home.glob(f"*{ending}/linux") if os.access(path, os.X_OK)]
     except OSError as error:  # a home that is another's
         raise NetreproError(f"no virtual kernel: {error}", "set XDG_CACHE_HOME to a folder of your own") from error
     if not built:
@@ -83,7 +93,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def build_module(source: str | Path) -> Path:
-    """Build a module of the virtual kernel from one file of C or its text; it is kept beside the kernel for reuse.
+    """Build a module of the virtual kernel from one file of C or its text; it is kept in the cache for reuse.
 
     Raises NetreproError with the compiler's complaints and their lines, and where there is no kernel.
     """
@@ -91,7 +101,7 @@ def build_module(source: str | Path) -> Path:
     key = hashlib.sha256(text.encode()).hexdigest()[:16]
     name = source.stem if isinstance(source, Path) else f"own_{key}"  # the kernel knows modules by their names
     home = kernel_path().parent
-    made = home / "modules" / key / f"{name}.ko"
+    made = cache() / home.name / "modules" / key / f"{name}.ko"
     if made.exists():
         return made
     if not (home / "tree").is_dir():
