@@ -9,7 +9,7 @@ PARTS  := $(shell find lib/netrepro -name __init__.py)
 # Made where there is what it is made of; else one line says what is missing, each time.
 KERNEL := $(VENV)/netrepro-kernel
 
-.PHONY: run test test-all test-bare paper sanitize tidy bench lab clean setup lint format lock strip
+.PHONY: run test test-all test-bare paper sanitize tidy wheels bench lab clean setup lint format lock strip
 
 setup: $(READY)
 
@@ -44,9 +44,10 @@ test: $(READY) $(KERNEL)
 	  $(if $(COVERAGE),$(COVERED:%=--cov=netrepro.%) --cov-report=)
 	@$(PYTEST) $(REAL_TIME) $(ARGS) || $(PYTEST) $(REAL_TIME) $(ARGS) --verbose --last-failed --last-failed-no-failures none
 
-# The same, with ten thousand random networks in the simulator in place of a few hundred (ten minutes more).
+# The same, with ten thousand random networks in the simulator in place of a few hundred (ten minutes more), and with
+# wheels that are installed into an empty environment.
 test-all:
-	@NETREPRO_RANDOM_RUNS=10000 $(MAKE) --no-print-directory test
+	@NETREPRO_WHOLE=1 NETREPRO_RANDOM_RUNS=10000 $(MAKE) --no-print-directory test
 
 # As on a machine without the packages of binder/apt.txt and a virtual kernel: the tests that would use them.
 BARE := $(addprefix lib/tests/,applications emulation guides papers $(addprefix workbench/test_,bootstrap.py doctor.py environment.py pages.py))
@@ -65,6 +66,10 @@ sanitize: $(READY)
 	@NETREPRO_RANDOM_RUNS=100 NETREPRO_CORE=$$(ls $(SANITIZED)/_core.*.so) ASAN_OPTIONS=detect_leaks=0 \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  $(VENV)/bin/python -m pytest $(SANITIZED_TESTS) --numprocesses auto $(ARGS)
+
+# Wheels and source archives of the library and of the kernel, and the kernel's source beside them: lib/dist.
+wheels: $(READY) $(KERNEL)
+	@$(VENV)/bin/python lib/wheels.py $(ARGS)
 
 bench: $(READY) $(KERNEL)
 	@cd lib && ../$(VENV)/bin/python -m benchmarks $(ARGS)

@@ -275,17 +275,17 @@ app.add_typer(kernel, name="kernel")
 def build_kernel(
     jobs: Annotated[int | None, typer.Option(help="compilers at a time [default: one a core]")] = None,
     source: Annotated[
-        Path | None, typer.Option(help="a linux source archive or folder [default: the newest package that apt has]")
+        Path | None, typer.Option(help="an archive, package or folder of Linux 6.12 [default: Debian's 6.12.117]")
     ] = None,
     quietly: Annotated[
         bool, typer.Option("--if-possible", help="say in one line what is missing, and fail never")
     ] = False,
 ) -> None:
-    """Build it from the distribution's source package, or from one that you name, into your cache; minutes, once."""
+    """Build it from the source of Linux into your cache, without root; minutes, once. What is missing is fetched."""
     from rich.progress import Progress
 
-    from netrepro.emulation.virtual.kernel import Source, kernel_path
-    from netrepro.emulation.virtual.kernel import build_kernel as build
+    from netrepro.emulation.virtual.build import build_kernel as build
+    from netrepro.emulation.virtual.kernel import kernel_path
 
     try:
         with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -298,11 +298,11 @@ def build_kernel(
                 before = what
                 bar.update(task, description=what, completed=share)
 
-            path = build(tell, Source.at(source) if source else None, jobs=jobs)
+            path = build(tell, source, jobs=jobs)
     except NetreproError as error:
         if not quietly:
             raise
-        print_lines([f"no virtual kernel: {error.remedy or error.problem}".splitlines()[0]])
+        print_lines([f"no virtual kernel: {error.problem.splitlines()[0]}; {error.remedy}"])
         return
     print_lines([f"the virtual kernel: {path} ({path.stat().st_size / 1e6:.1f} MB)"])
     if path != kernel_path():

@@ -19,7 +19,6 @@ from packaging.requirements import Requirement
 
 from netrepro.emulation.overlay.network import HEADER
 from netrepro.emulation.tiers import TierProbe, kernel_features, probe_tiers, resolve_tier
-from netrepro.emulation.virtual.kernel import kernel_archive
 from netrepro.errors import NetreproError
 from netrepro.paths import workbench_root
 from netrepro.workbench.catalogue import Declaration, Notebook, catalogue
@@ -52,10 +51,8 @@ TOOLS = (
     Tool("bpftool", "version", "bpftool", "loading eBPF programs (privileged tier)"),
     Tool("etcd", "--version", "etcd-server", "a second opinion on Raft's elections: real processes (raft)"),
     Tool("bird", "--version", "bird2", "a second opinion on BGP routes"),
-    Tool("flex", "--version", "flex", "building the virtual kernel"),
-    Tool("bison", "--version", "bison", "building the virtual kernel"),
-    Tool("bc", "--version", "bc", "building the virtual kernel"),
-    Tool(str(kernel_archive()), "", "linux-source", "building the virtual kernel, unless apt-get can fetch it"),
+    Tool("gcc", "--version", "gcc", "building the virtual kernel and its modules (what else it takes is fetched)"),
+    Tool("make", "--version", "make", "building the virtual kernel and its modules"),
     Tool("chromium", "--version", "chromium", "tests that open a notebook in a browser"),
     Tool("chromedriver", "--version", "chromium-driver", "tests that open a notebook in a browser"),
 )

@@ -13,9 +13,10 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,9 +31,8 @@ from netrepro.emulation.plan import make_plan
 from netrepro.emulation.virtual import events, instance
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.instance import Instance
-from netrepro.emulation.virtual.kernel import Source, build_kernel, kernel_path
+from netrepro.emulation.virtual.kernel import kernel_path
 from netrepro.emulation.virtual.plan import _red_idle_table, make_virtual_plan
-from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.emulation.virtual.programs import Event, Program, run_programs
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
@@ -650,6 +650,44 @@ def test_a_module_that_panics_ends_the_run_and_nothing_else():
     assert set(Path("/dev/shm").glob(ours)) <= before
 
 
+def test_a_kernel_outlives_the_thread_that_opened_it():
+    made: list[Instance] = []
+    thread = threading.Thread(target=lambda: made.append(Instance(1)))
+    thread.start()
+    thread.join()
+    with made[0] as opened:
+        for _ in range(3):  # a signal would come between two orders
+            assert opened.order("sleep", seconds=1)["monotonic_ns"] > 0
+
+
+def test_a_kernel_ends_with_the_process_that_opened_it(tmp_path):
+    script = """
+import os, time
+from netrepro.emulation.virtual.instance import Instance
+opened = Instance(1)
+print(opened.folder, flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as owner:
+        folder = owner.stdout.readline().strip()
+        assert folder and processes_that_name(folder)
+        owner.kill()
+    for _ in range(600):
+        if not processes_that_name(folder):
+            break
+        time.sleep(0.1)
+    assert not processes_that_name(folder)
+    shutil.rmtree(folder)
+
+
+def processes_that_name(folder: str) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has just ended
+            found += [path.parent.name] if f"uml_dir={folder}/".encode() in path.read_bytes().split(b"\0") else []
+    return found
+
+
 def test_only_what_nobody_keeps_is_swept_away():
     """Of two folders whose processes are not to be seen, one is kept by a process of another namespace (here: ours)."""
     home, nobody = Path(instance.folder_for_memory()), 2**22 + 1  # above every process's number
@@ -739,41 +777,6 @@ def test_the_command_line_says_where_the_kernel_is_and_builds_none_twice():
     path = subprocess.check_output([*netrepro, "path"], text=True).strip()
     assert Path(path) == kernel_path() and Path(path).stat().st_size <= 12e6
     assert path in subprocess.check_output([*netrepro, "build"], text=True)
-
-
-def test_without_a_kernel_one_line_says_what_to_do(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    works, why = try_virtual()
-    assert not works and "kernel build" in why
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NetreproError, match=r"apt install .*flex.*bison"):
-        build_kernel()
-
-
-def source_of_linux(folder: Path, version: str) -> Path:
-    """As much of it as says that it is one."""
-    (folder / "arch" / "um").mkdir(parents=True)
-    (folder / "arch" / "um" / "Kconfig").touch()
-    names = zip(("VERSION", "PATCHLEVEL", "SUBLEVEL"), version.split("."), strict=True)
-    (folder / "Makefile").write_text("".join(f"{name} = {number}\n" for name, number in names))
-    return folder
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_source_that_no_patch_is_written_for_is_refused(packed, monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    cases = {"5.15.3": "is Linux 5.15.3", "6.18.0": "6.1 to 6.17", "6.12.1": r"clock\.patch does not fit Linux 6.12.1"}
-    for version, said in cases.items():
-        given = source_of_linux(tmp_path / f"linux-{version}", version)
-        if packed:
-            given = Path(shutil.make_archive(str(given), "gztar", tmp_path, given.name))
-        with pytest.raises(NetreproError, match=said):
-            build_kernel(source=Source.at(given))
-    (tmp_path / "empty").mkdir()
-    for wrong, said in ((tmp_path / "empty", "holds no source"), (tmp_path / "nothing", "not there")):
-        with pytest.raises(NetreproError, match=said):
-            build_kernel(source=Source.at(wrong))
-    assert not list((tmp_path / "cache").rglob("build-*"))
 
 
 def test_bgp_daemons_converge_as_programs():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -15,8 +16,10 @@ from virtual_kernel import needs_virtual
 
 from netrepro.emulation import emulate
 from netrepro.emulation.tiers import probe_tiers
+from netrepro.emulation.virtual import instance
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.plan import make_virtual_plan
+from netrepro.emulation.virtual.probe import try_virtual, why_no_ptrace
 from netrepro.networks import (
     Cable,
     Datagrams,
@@ -136,6 +139,30 @@ def test_where_ptrace_is_refused_the_probe_says_so_and_what_to_do():
     assert said.startswith("False ptrace is refused here") and "SYS_PTRACE" in said
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("proc/sys/kernel/yama/ptrace_scope", "2\n", "ptrace_scope is 2.*=1\\)"),
+        ("proc/sys/kernel/yama/ptrace_scope", "3\n", "ptrace_scope is 3.*restart"),
+        ("sys/fs/selinux/booleans/deny_ptrace", "1 1", "setsebool -P deny_ptrace off"),
+        ("proc/self/status", "Name:\tx\nSeccomp:\t2\n", "--cap-add SYS_PTRACE"),
+        ("proc/self/status", "Name:\tx\nSeccomp:\t0\n", "another machine"),
+    ],
+)
+def test_what_forbids_ptrace_is_named_with_what_to_do(file, text, said, tmp_path):
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text(text)
+    assert re.search(said, why_no_ptrace(tmp_path))
+
+
+def test_a_kernel_that_does_not_start_says_its_last_words(monkeypatch, tmp_path):
+    dying = tmp_path / "linux"
+    dying.write_text("#!/bin/sh\necho first; echo no room for me\nexit 3\n")
+    dying.chmod(0o755)
+    monkeypatch.setattr(instance, "kernel_path", lambda: dying)
+    assert try_virtual() == (False, "the virtual kernel has ended: status 3; no room for me")
+
+
 @pytest.mark.skipif(not probe_tiers().rootless.available, reason="needs user namespaces")
 def test_where_no_folder_of_temporary_files_may_run_programs_the_probe_says_so_and_what_to_do(tmp_path):
     def outcome(*folders: str) -> str:
@@ -146,5 +173,6 @@ def test_where_no_folder_of_temporary_files_may_run_programs_the_probe_says_so_a
         return subprocess.check_output(command, text=True, env=environment)
 
     refused = outcome("/dev/shm", str(tmp_path))
-    assert refused.startswith("False no folder of temporary files in which programs may run") and "noexec" in refused
+    assert refused.startswith("False no folder of temporary files for the virtual kernel's memory: ")
+    assert "/dev/shm is mounted noexec" in refused and f"{tmp_path} is mounted noexec" in refused
     assert outcome("/dev/shm").startswith("True")

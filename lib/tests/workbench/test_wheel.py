@@ -1,18 +1,21 @@
-"""The library as a wheel: what it holds, how much its base brings, and that the base works without any extra."""
+"""The library and its kernel as wheels: what they hold, how much the base brings, and that it works without extras."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
+import re
 import subprocess
 import sys
-import sysconfig
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from virtual_kernel import needs_virtual
 
 LIBRARY = Path(__file__).resolve().parents[2]
 MOST_BYTES = 250 * 2**20
@@ -37,18 +40,19 @@ def base_packages() -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from the checkout; only what has changed is compiled."""
-    folder = tmp_path_factory.mktemp("wheel")
-    how = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
-    scripts = sysconfig.get_path("scripts")
-    command = [sys.executable, "-m", "pip", "wheel", *how, str(LIBRARY)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", scripts, prepend=":")
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that `make wheels` fills; of the library only what has changed is compiled."""
+    folder = tmp_path_factory.mktemp("built")
+    command = [sys.executable, str(LIBRARY / "wheels.py"), "--without-source", "--into", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    (built,) = folder.glob("netrepro-*.whl")
-    return built
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    (found,) = built.glob("netrepro-*.whl")
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +89,8 @@ def run_base(site: Path, folder: Path, code: str) -> subprocess.CompletedProcess
     theirs = importlib.metadata.packages_distributions()
     others = [module for module, names in theirs.items() if not base & {canonicalize_name(name) for name in names}]
     command = [sys.executable, "-I", "-S", "-B", "-c", BASE_ONLY + code]
-    arguments = [str(site), sysconfig.get_path("purelib"), json.dumps(others), json.dumps([*base])]
+    packages = importlib.metadata.distribution("numpy").locate_file("")
+    arguments = [str(site), str(packages), json.dumps(others), json.dumps([*base])]
     return subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True, check=False)
 
 
@@ -100,6 +105,87 @@ def test_the_wheel_holds_the_library_its_core_and_its_data(wheel):
     data = {path for path in (LIBRARY.parent / "data").rglob("*") if path.is_file()}
     assert {f"netrepro/data/{path.relative_to(LIBRARY.parent / 'data').as_posix()}" for path in data} <= names
     assert not any(name.startswith(("tests/", "core/", "kernel/", "benchmarks/")) for name in names)
+
+
+def test_the_source_archive_holds_all_that_the_library_is_built_of(built):
+    with tarfile.open(*built.glob("netrepro-*.tar.gz")) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    for folder, parts in ((LIBRARY, ("netrepro", "core")), (LIBRARY.parent, ("data",))):
+        for part in parts:
+            there = {path.relative_to(folder) for path in (folder / part).rglob("*") if path.is_file()}
+            made = {path for path in there if path.suffix in (".pyc", ".so")}
+            assert there - made <= set(map(Path, names))
+    assert {"pyproject.toml", "CMakeLists.txt", "build_with_data.py", "LICENSE"} <= names
+    assert not any(name.startswith(("kernel/", "tests/", "build/")) for name in names), (
+        "the kernel's licence is another"
+    )
+    assert not (LIBRARY / "data").exists()
+
+
+def test_the_kernels_wheel_holds_its_recipe_and_licence(built):
+    (found,) = built.glob("netrepro_kernel-*.whl")
+    with zipfile.ZipFile(found) as archive:
+        names = set(archive.namelist())
+        (information,) = (name for name in names if name.endswith("/METADATA"))
+        assert "License-Expression: GPL-2.0-only" in archive.read(information).decode()
+    kernel = LIBRARY / "kernel"
+    for part in ("built_in", "modules", "patches"):
+        there = {path.relative_to(kernel) for path in (kernel / part).rglob("*") if path.is_file()}
+        assert there and {f"netrepro_kernel/{path}" for path in there} <= names
+    assert {"netrepro_kernel/config", "netrepro_kernel/LICENSE"} <= names
+
+
+README_WITHOUT_PICTURE = [
+    line
+    for line in re.search(r"```python\n(.*?)```", (LIBRARY.parent / "README.md").read_text(), re.DOTALL)[1].splitlines()
+    if ".plot(" not in line  # matplotlib is an extra's
+]
+
+
+@needs_virtual
+def test_outside_of_a_checkout_the_installed_kernel_runs_the_readmes_network_and_a_module(built, tmp_path):
+    (found,) = built.glob("netrepro_kernel-*.whl")
+    assert found.name.endswith("-py3-none-linux_x86_64.whl")
+    folder = tmp_path / "site"
+    how = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-index", "--target", str(folder)]
+    wheels = [found, *built.glob("netrepro-*.whl")]
+    subprocess.run([sys.executable, "-m", "pip", "install", *how, *wheels], check=True, capture_output=True)
+    code = f"""
+import os
+os.environ["XDG_CACHE_HOME"] = {str(tmp_path / "cache")!r}
+exec({os.linesep.join(README_WITHOUT_PICTURE)!r})
+from netrepro.emulation.virtual.kernel import kernel_path
+assert kernel_path().is_relative_to(site), kernel_path()
+flow = Flow("h1", "h3", duration_s=1, congestion_control="suss")
+suss = emulate(Experiment(network, [flow], duration_s=1), tier="virtual")
+print(json.dumps([found.tier, found.trusted, len(found.flows), float(suss.flows.goodput_mbps.iloc[0])]))
+"""
+    done = run_base(folder, tmp_path, code)
+    assert done.returncode == 0, done.stderr
+    tier, trusted, flows, goodput_mbps = json.loads(done.stdout)
+    assert (tier, trusted, flows) == ("virtual", True, 2) and goodput_mbps > 5
+
+
+@pytest.mark.skipif("NETREPRO_WHOLE" not in os.environ, reason="only in make test-all")
+def test_an_empty_environment_gets_all_from_the_wheels_and_the_source_archive(built, tmp_path):
+    """With what the base depends on from the package index, and a compiler for the archive."""
+    for library in (*built.glob("netrepro-*.whl"), *built.glob("netrepro-*.tar.gz")):
+        place = tmp_path / library.suffix
+        subprocess.run([sys.executable, "-m", "venv", place], check=True)
+        kernel = ["--find-links", built, f"netrepro[kernel] @ {library.as_uri()}"]
+        quiet = ["--quiet", "--disable-pip-version-check"]
+        done = subprocess.run([place / "bin" / "pip", "install", *quiet, *kernel], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        code = "\n".join([*README_WITHOUT_PICTURE, "print(found.tier, found.trusted, len(found.flows))"])
+        environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "NETREPRO_ROOT")}
+        ran = subprocess.run(
+            [place / "bin" / "python", "-c", code],
+            cwd=tmp_path,
+            env=environment | {"XDG_CACHE_HOME": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+        )
+        assert ran.stdout == "virtual True 2\n", ran.stderr
 
 
 def test_the_base_is_smaller_than_250_mb(site):

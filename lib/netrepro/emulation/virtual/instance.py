@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import ctypes
+import errno
 import fcntl
 import json
+import mmap
 import os
 import re
-import resource
 import select
 import shutil
 import signal
@@ -27,8 +27,8 @@ from netrepro.emulation.virtual.kernel import cache, kernel_path
 from netrepro.errors import NetreproError
 
 GUEST = Path(__file__).with_name("guest.py")
+_LAUNCH = Path(__file__).with_name("launch.py")
 START_NS = 10**18  # of its clock: in the year 2001
-_NO_RANDOM_ADDRESSES = 0x0040000
 _LAST_LINES = 12
 _MOST_NAMED = 8  # programs, in an error
 _ARGUMENTS = (
@@ -74,7 +74,9 @@ class Instance:
         orders, self._to_guest = os.pipe()
         self._from_guest, answers = os.pipe()
         os.set_blocking(self._from_guest, False)
+        self._processor = _Processor()
         command = [
+            *_launched(self._processor.number),
             kernel,
             *_ARGUMENTS,
             f"mem={memory_mb}M",
@@ -85,7 +87,6 @@ class Instance:
             f"uml_dir={self._folder}/",
         ]
         environment = {"HOME": self._folder, "TMPDIR": self._folder, "PATH": os.environ.get("PATH", "/usr/bin:/bin")}
-        self._processor = _Processor()
         try:
             self._process = subprocess.Popen(
                 command,
@@ -95,7 +96,6 @@ class Instance:
                 env=environment,
                 pass_fds=[orders, answers, *descriptors],
                 start_new_session=True,
-                preexec_fn=_prepare(self._processor.number),
             )
         except OSError as error:
             raise NetreproError(f"the virtual kernel does not start: {error}", "see `netrepro doctor`") from None
@@ -322,28 +322,41 @@ def _locks(descriptor: int) -> bool:
 
 
 def folder_for_memory() -> str:
-    """Find the folder for a kernel's memory: in memory, where programs may run."""
-    for folder in ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()):
-        usable = folder and os.access(folder, os.W_OK) and not os.statvfs(folder).f_flag & os.ST_NOEXEC
-        if usable and shutil.disk_usage(folder).free > MEMORY_MB << 20:
+    """Find the folder for a kernel's memory: in memory, where programs may run. Raises NetreproError with the reasons
+    against each."""
+    reasons = {}
+    for folder in filter(None, ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir())):
+        reasons[folder] = why_no_memory(folder)
+        if not reasons[folder]:
             return folder
+    told = ", ".join(f"{folder} {reason}" for folder, reason in reasons.items())
     raise NetreproError(
-        "no folder of temporary files in which programs may run, with room for the virtual kernel's memory",
-        "set TMPDIR to one that is not mounted noexec",
+        f"no folder of temporary files for the virtual kernel's memory: {told}",
+        f"set TMPDIR to one that is not mounted noexec, with {MEMORY_MB} MB free",
     )
 
 
-def _prepare(processor: int | None) -> Callable[[], None]:
-    libc = ctypes.CDLL(None)
+def why_no_memory(folder: str) -> str:
+    """Say why a kernel's memory cannot lie in a folder, "" where it can."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.truncate(mmap.PAGESIZE)
+            try:
+                mmap.mmap(file.fileno(), mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC).close()
+            except PermissionError as error:
+                return (
+                    "is mounted noexec" if error.errno == errno.EPERM else "may not hold programs (SELinux forbids it)"
+                )
+    except OSError as error:
+        return f"cannot be written to ({error.strerror})"
+    free_mb = shutil.disk_usage(folder).free >> 20
+    return "" if free_mb > MEMORY_MB else f"has only {free_mb} MB free (a container's --shm-size?)"
 
-    def prepare() -> None:
-        libc.personality(ctypes.c_ulong(_NO_RANDOM_ADDRESSES))
-        libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it ends with whoever started it
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if processor is not None:
-            os.sched_setaffinity(0, {processor})
 
-    return prepare
+def _launched(processor: int | None) -> list[str]:
+    """Return what stands before a kernel's command, so that it ends with this process (launch.py)."""
+    python = [sys.executable, "-I", "-S", "-B"]
+    return [*python, str(_LAUNCH), str(os.getpid()), "" if processor is None else str(processor)]
 
 
 class _Processor:
@@ -380,6 +393,6 @@ def run_shell() -> int:
         mounts = "".join(f"mount -t {kind} {kind} {at}\n" for kind, at in _SHELL_MOUNTS)
         init.write_text(f"#!/bin/sh\n{mounts}cd /; PS1='virtual# ' setsid -c sh -i; poweroff -f\n")
         init.chmod(0o700)
-        command = [str(kernel_path()), *_ARGUMENTS, f"init={init}", "con0=fd:0,fd:1", f"uml_dir={folder}/"]
+        kernel = [str(kernel_path()), *_ARGUMENTS, f"init={init}", "con0=fd:0,fd:1", f"uml_dir={folder}/"]
         environment = {"HOME": folder, "TMPDIR": folder, "PATH": os.environ.get("PATH", ""), "TERM": "linux"}
-        return subprocess.run(command, env=environment, preexec_fn=_prepare(None)).returncode
+        return subprocess.run([*_launched(None), *kernel], env=environment).returncode

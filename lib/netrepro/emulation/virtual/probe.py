@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+from pathlib import Path
 
 from netrepro.emulation.virtual.instance import Instance, folder_for_memory
 from netrepro.emulation.virtual.kernel import kernel_path
@@ -26,7 +27,7 @@ def try_virtual() -> tuple[bool, str]:
     try:
         instance = Instance(1, patience_s=20.0)
     except NetreproError as error:
-        return False, error.problem
+        return False, "; ".join([error.problem, *(line.strip(" |") for line in error.remedy.splitlines()[-1:])])
     with instance:
         return True, f"Linux {instance.kernel} was started ({path.parent.name})"
 
@@ -48,4 +49,24 @@ def _ptrace_problem() -> str:
         libc.ptrace(_CONTINUE, child, None, ctypes.c_void_p(0))
         _, status = os.waitpid(child, 0)
         return ""
-    return "ptrace is refused here (a container's seccomp profile; give it SYS_PTRACE)"
+    return f"ptrace is refused here: {why_no_ptrace()}"
+
+
+def why_no_ptrace(root: Path = Path("/")) -> str:
+    """Say what forbids ptrace on this machine, and what to do, as far as its files tell."""
+
+    def read(name: str) -> str:
+        try:
+            return (root / name).read_text()
+        except OSError:
+            return ""
+
+    scope = read("proc/sys/kernel/yama/ptrace_scope").strip()
+    if scope in ("2", "3"):
+        until = "; from 3 only a restart leads back" if scope == "3" else ""
+        return f"kernel.yama.ptrace_scope is {scope}, have it set to 1 (sysctl kernel.yama.ptrace_scope=1{until})"
+    if read("sys/fs/selinux/booleans/deny_ptrace").startswith("1"):
+        return "SELinux's deny_ptrace is on, have it switched off (setsebool -P deny_ptrace off)"
+    if "Seccomp:\t2" in read("proc/self/status"):
+        return "a seccomp filter, such as a container's; start the container with --cap-add SYS_PTRACE"
+    return "a sandbox or policy that does not say so; use another machine, or tier 'simulated'"

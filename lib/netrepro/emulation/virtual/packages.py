@@ -1,0 +1,129 @@
+"""Programs and files of Debian's packages for a user who may install nothing: apt fetches them into a folder.
+
+Of the system only its list of sources is read; its state is neither asked nor changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from netrepro.errors import NetreproError
+
+_HELPER = Path("/usr/lib/apt/apt-helper")
+_SETTINGS = """\
+Dir::State "{folder}/state";
+Dir::State::status "{folder}/status";
+Dir::Cache "{folder}/cache";
+Debug::NoLocking "1";
+APT::Sandbox::User "root";
+Acquire::Languages "none";
+Acquire::Retries "1";
+#clear APT::Update::Pre-Invoke;
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+"""
+_SYSTEM = ("libc6_", "libgcc-s1_", "libc-bin_")  # fit the machine's loader only if they are its own
+
+
+def can_fetch() -> bool:
+    """Tell whether this machine has apt and dpkg."""
+    return bool(shutil.which("apt-get") and shutil.which("dpkg-deb") and _HELPER.exists())
+
+
+def fetch_programs(packages: Mapping[str, str], folder: Path) -> None:
+    """Fetch programs (each with its package) and what they need; put a command for each into `folder`/bin.
+
+    Raises NetreproError where apt cannot fetch them.
+    """
+    names = sorted(set(packages.values()))
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _apt(folder.parent) as (apt, home):
+        # An installation for an empty system, whatever state the real one is in.
+        options = ["--yes", "--no-install-recommends", "--download-only"]
+        _run([*apt, "install", *options, *names], f"apt cannot fetch {', '.join(names)}")
+        made = home / "made"
+        (made / "files").mkdir(parents=True)
+        for package in (home / "cache" / "archives").glob("*.deb"):
+            if not package.name.startswith(_SYSTEM):
+                subprocess.run(["dpkg-deb", "-x", package, made / "files"], check=True, stdin=subprocess.DEVNULL)
+        files = folder / "files"
+        libraries = [*made.glob("files/usr/lib/*-linux-gnu*"), *made.glob("files/lib/*-linux-gnu*")]
+        variables = {
+            "LD_LIBRARY_PATH": ":".join(str(folder / path.relative_to(made)) for path in libraries),
+            "M4": files / "usr" / "bin" / "m4",
+            "BISON_PKGDATADIR": files / "usr" / "share" / "bison",
+        }
+        settings = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in variables.items())
+        (made / "bin").mkdir()
+        for program in packages:
+            command = made / "bin" / program
+            target = shlex.quote(str(files / "usr" / "bin" / program))
+            command.write_text(f'#!/bin/sh\n{settings} exec {target} "$@"\n')
+            command.chmod(0o755)
+        shutil.rmtree(folder, ignore_errors=True)
+        made.rename(folder)
+
+
+def fetch_package(name: str, version: str, urls: Sequence[str], sha256: str, to: Path) -> None:
+    """Fetch one package, known by its hash, from the first of `urls` that has it, else from the system's sources.
+
+    Raises NetreproError where none has it.
+    """
+    to.parent.mkdir(parents=True, exist_ok=True)
+    problem = NetreproError(f"{name} {version} cannot be fetched")
+    with _apt(to.parent, update=False) as (apt, home):
+        part = home / to.name
+        helper = [str(_HELPER), *apt[1:3], "download-file"]
+        for url in urls:
+            try:
+                _run([*helper, url, str(part), f"SHA256:{sha256}"], str(problem))
+            except NetreproError as error:
+                problem = error
+            else:
+                part.rename(to)
+                return
+    with _apt(to.parent) as (apt, home):
+        _run([*apt, "download", f"{name}={version}"], problem.problem, home)
+        for part in home.glob("*.deb"):
+            if hash_of(part) != sha256:
+                raise NetreproError(f"{name} {version} has not the hash that is recorded", "see lib/kernel/README.md")
+            part.rename(to)
+
+
+def hash_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _apt(parent: Path, update: bool = True) -> Iterator[tuple[list[str], Path]]:
+    """Give an apt-get with a state of its own, and its folder, which is removed in the end."""
+    with tempfile.TemporaryDirectory(prefix="apt-", dir=parent) as folder:
+        home = Path(folder)
+        for name in ("state/lists/partial", "cache/archives/partial"):
+            (home / name).mkdir(parents=True)
+        (home / "status").touch()
+        settings = home / "apt.conf"
+        settings.write_text(_SETTINGS.format(folder=folder))
+        apt = ["apt-get", "-c", str(settings), "-qq"]
+        if update:  # of several sources one may fail: what is missing then says so
+            subprocess.run([*apt, "update"], capture_output=True, stdin=subprocess.DEVNULL)
+        yield apt, home
+
+
+def _run(command: list[str], problem: str, folder: Path | None = None) -> None:
+    """Run a command of apt's. Raises NetreproError with its complaint."""
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
+    )
+    if done.returncode:
+        said = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("E: ")]
+        raise NetreproError(f"{problem} ({said[0][3:]})" if said else problem, "connect this machine to the network")
