@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -35,6 +36,20 @@ constexpr std::size_t samples_at_a_time = 4096;
 constexpr int multipath_tcp = 262;  // IPPROTO_MPTCP, absent from older headers
 constexpr int tcp_syn_sent = 2;     // as TCP_INFO numbers states
 
+// Of /dev/streams: an order of an end, answered in its place, and an end that has come as far as it was to go.
+struct StreamRequest {
+  std::int32_t socket;
+  std::uint32_t number;
+  std::uint64_t bytes, done;
+  std::int64_t done_at_ns;
+  std::uint32_t window, unused;
+};
+struct StreamEvent {
+  std::int64_t done_at_ns;
+  std::uint32_t number, unused;
+};
+constexpr unsigned long stream_send = _IOWR('s', 1, StreamRequest), stream_receive = _IOWR('s', 2, StreamRequest);
+
 [[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
 
 std::int64_t clock_ns(clockid_t clock) {
@@ -60,6 +75,14 @@ sockaddr_in endpoint(std::uint32_t address, int port) {
 
 void set_option(int socket, int level, int option, int value, const char* what) {
   if (setsockopt(socket, level, option, &value, sizeof value)) fail(what);
+}
+
+// Why the connection has ended; 0 while it has not, and once it was asked.
+int error_of(int socket) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length);
+  return error;
 }
 
 // Of a connection, from the kernel. Fields that this kernel does not have read as `none`.
@@ -132,7 +155,8 @@ TrafficGenerator::TrafficGenerator(std::vector<Flow> flows, const std::vector<Re
     if (epoll_ < 0) fail("epoll");
     timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (timer_ < 0) fail("timer");
-    watch(timer_, EPOLLIN, timer, 0);
+    watch(timer_, EPOLLIN | EPOLLET, timer, 0);
+    if (settings_.streams >= 0) watch(settings_.streams, EPOLLIN, finished_streams, 0);
     open_receivers();
   } catch (...) {
     close_all();
@@ -247,33 +271,43 @@ void TrafficGenerator::run() {
   began_monotonic_ns_ = clock_ns(CLOCK_MONOTONIC);
   __atomic_store_n(&shared_->began_ns, clock_ns(CLOCK_REALTIME), __ATOMIC_RELEASE);
   std::array<epoll_event, 256> events{};
+  bool may_be_due = true;  // the clock is asked only then
   while (!ended_) {
-    while (!ended_ && timers_.time() <= now()) handle(timers_.take());
+    if (may_be_due) handle_due();
     if (ended_) break;
     arm_timer();
+    may_be_due = false;
     const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), -1);
     if (count < 0 && errno != EINTR) fail("epoll");
-    for (int i = 0; i < count; ++i)
-      handle_event(static_cast<Source>(events[i].data.u64 >> 32), static_cast<std::uint32_t>(events[i].data.u64));
+    for (int i = 0; i < count; ++i) {
+      const auto source = static_cast<Source>(events[i].data.u64 >> 32);
+      may_be_due |= source == timer;
+      handle_event(source, static_cast<std::uint32_t>(events[i].data.u64));
+    }
   }
   shared_->lasted_ns = now();
   const std::int64_t waited_ns = waited_for_processor_ns();
   shared_->waited_ns = waited_ns == none ? none : waited_ns - waited_before_ns;
   for (std::size_t flow = 0; flow < flows_.size(); ++flow) {
-    if (flows_[flow].duration_ns) read_from(flow);  // what its receiver was not woken for
+    if (flows_[flow].duration_ns && !connections_[flow].accepter.streams)
+      read_from(flow);  // what its receiver was not woken for
     note_result(flow);
   }
   flush_samples();
 }
 
+void TrafficGenerator::handle_due() {
+  for (std::int64_t at = now(); !ended_ && timers_.time() <= at;) {
+    handle(timers_.take(), at);
+    if (timers_.time() <= at) at = now();
+  }
+}
+
 void TrafficGenerator::handle_event(Source source, std::size_t number) {
   switch (source) {
-    case timer: {
-      std::uint64_t expired = 0;
+    case timer:
       armed_ns_ = none;
-      if (read(timer_, &expired, sizeof expired) < 0 && errno != EAGAIN) fail("timer");
       break;
-    }
     case listener:
       accept_from(number);
       break;
@@ -295,6 +329,9 @@ void TrafficGenerator::handle_event(Source source, std::size_t number) {
     case datagram_sink:
       read_datagrams(number);
       break;
+    case finished_streams:
+      take_finished_streams();
+      break;
   }
 }
 
@@ -307,21 +344,21 @@ void TrafficGenerator::arm_timer() {
   if (timerfd_settime(timer_, TFD_TIMER_ABSTIME, &when, nullptr)) fail("timer");
 }
 
-void TrafficGenerator::handle(const TimerHeap::Timer& due) {
+void TrafficGenerator::handle(const TimerHeap::Timer& due, std::int64_t at) {
   const std::size_t owner = due.owner;
   switch (due.kind) {
     case start_flow:
-      shared_->lateness.add(now() - due.time);
+      shared_->lateness.add(at - due.time);
       start(owner);
       break;
     case stop_flow:
       stop(owner);
       break;
     case send_datagram:
-      send_due_datagrams(owner);
+      send_due_datagrams(owner, at);
       break;
     case request_due:
-      rounds_of(owner).ask(owner, now());
+      rounds_of(owner).ask(owner, at);
       break;
     case answer_due:
       send_answer(owner);
@@ -357,7 +394,7 @@ void TrafficGenerator::open(std::size_t number) {
   connection.state = State::sending;
   connection.next_ns = wanted.start_ns;
   connection.stop_ns = wanted.start_ns + wanted.duration_ns;
-  send_due_datagrams(connection.flow);
+  send_due_datagrams(connection.flow, now());
 }
 
 void TrafficGenerator::open_tcp(std::size_t number) {
@@ -384,13 +421,62 @@ void TrafficGenerator::open_tcp(std::size_t number) {
     timers_.set(wanted.start_ns + wanted.duration_ns, stop_flow, static_cast<std::uint32_t>(connection.flow));
 }
 
+bool TrafficGenerator::may_stream(std::size_t number) const {
+  const Flow& flow = flows_[connections_[number].flow];
+  return settings_.streams >= 0 && !settings_.kinds[flow.kind].multipath && flow.replication == Replication::none &&
+         !answers_requests(connections_[number].flow);
+}
+
+// Lets the kernel write or read until it is `bytes` in all, and notes how many it is by now.
+void TrafficGenerator::stream(std::size_t number, End& end, std::uint64_t bytes) {
+  const bool sends = &end == &connections_[number].opener;
+  const int window_bytes = sends ? 0 : kind_of(connections_[number].flow).receive_window_bytes;
+  StreamRequest asked{};
+  asked.socket = end.socket;
+  asked.number = static_cast<std::uint32_t>(number);
+  asked.bytes = bytes;
+  asked.window = static_cast<std::uint32_t>(window_bytes);
+  if (ioctl(settings_.streams, sends ? stream_send : stream_receive, &asked)) {
+    if (errno == ENOTCONN) return;  // reset meanwhile, as the socket itself tells
+    fail("a stream of the kernel's");
+  }
+  end.streams = true;
+  (sends ? end.written : end.received) = asked.done;
+}
+
+// How many bytes its receiver waits for.
+std::uint64_t TrafficGenerator::expected(const Connection& connection) const {
+  if (connection.state == State::sent) return connection.opener.written;
+  const Flow& flow = flows_[connection.flow];
+  return flow.duration_ns ? ~std::uint64_t{0} : flow.size_bytes;
+}
+
+void TrafficGenerator::note_received(std::size_t number) {
+  Connection& connection = connections_[number];
+  if (connection.accepter.streams && connection.accepter.socket >= 0)
+    stream(number, connection.accepter, expected(connection));
+}
+
+void TrafficGenerator::take_finished_streams() {
+  std::array<StreamEvent, 64> events{};
+  const ssize_t size = read(settings_.streams, events.data(), sizeof events);
+  if (size < 0) fail("finished streams");
+  for (std::size_t place = 0; place < static_cast<std::size_t>(size) / sizeof(StreamEvent); ++place) {
+    const Connection& connection = connections_[events[place].number];
+    if (connection.state != State::over) complete(connection.flow, events[place].done_at_ns - began_monotonic_ns_);
+  }
+}
+
 // Of a flow with a duration, which has one connection.
 void TrafficGenerator::stop(std::size_t flow) {
   Connection& connection = connections_[flow];
   if (connection.state == State::over) return;
+  if (connection.opener.streams) stream(flow, connection.opener, 0);
   connection.opener.to_write = connection.opener.written;
   if (connection.state == State::sending) connection.state = State::sent;
-  if (connection.accepter.socket >= 0 && !kind_of(flow).multipath)
+  if (connection.accepter.streams)
+    note_received(flow);
+  else if (connection.accepter.socket >= 0 && !kind_of(flow).multipath)
     set_option(connection.accepter.socket, SOL_SOCKET, SO_RCVLOWAT, 1, "waking up");
   complete_if_all_arrived(flow);
 }
@@ -398,10 +484,7 @@ void TrafficGenerator::stop(std::size_t flow) {
 // Whether the connection is open now.
 bool TrafficGenerator::connected(std::size_t number) {
   Connection& connection = connections_[number];
-  int error = 0;
-  socklen_t length = sizeof error;
-  getsockopt(connection.opener.socket, SOL_SOCKET, SO_ERROR, &error, &length);
-  if (error) return fail_connection(number, error), false;
+  if (const int error = error_of(connection.opener.socket)) return fail_connection(number, error), false;
   const TcpState found = ask_kernel(connection.opener.socket);
   if (found.info.tcpi_state == tcp_syn_sent) return false;
   connection.attempts = 1 + found.info.tcpi_total_retrans;
@@ -426,7 +509,15 @@ bool TrafficGenerator::fill(std::size_t number, End& from) {
 }
 
 void TrafficGenerator::fill_flow(std::size_t number) {
-  if (fill(number, connections_[number].opener)) connections_[number].state = State::sent;
+  Connection& connection = connections_[number];
+  End& from = connection.opener;
+  if (may_stream(number)) {
+    if (const int error = error_of(from.socket)) return fail_connection(number, error);
+    stream(number, from, from.to_write);
+  } else {
+    fill(number, from);
+  }
+  if (connection.state == State::sending && from.written == from.to_write) connection.state = State::sent;
 }
 
 void TrafficGenerator::accept_from(std::size_t number) {
@@ -452,6 +543,9 @@ void TrafficGenerator::accept_from(std::size_t number) {
       connection.accepter.timeouts_before = static_cast<std::uint32_t>(std::max<std::int64_t>(before.timeouts, 0));
       send_as_asked(made, kind_of(connection.flow));
       watch(made, EPOLLIN | EPOLLOUT | EPOLLET, accepter, found->second);
+    } else if (may_stream(found->second)) {
+      stream(found->second, connection.accepter, expected(connection));
+      watch(made, EPOLLRDHUP | EPOLLET, accepter, found->second);
     } else {
       watch(made, EPOLLIN | EPOLLRDHUP, accepter, found->second);
     }
@@ -482,18 +576,20 @@ bool TrafficGenerator::drain(std::size_t number, End& to) {
 void TrafficGenerator::read_from(std::size_t number) {
   Connection& connection = connections_[number];
   if (connection.accepter.socket < 0) return;  // closed earlier in this round
-  if (drain(number, connection.accepter)) complete_if_all_arrived(number);
+  if (!drain(number, connection.accepter)) return;
+  note_received(number);
+  complete_if_all_arrived(number);
 }
 
 void TrafficGenerator::complete_if_all_arrived(std::size_t number) {
   const Connection& connection = connections_[number];
   if (connection.state != State::sent || connection.accepter.received != connection.opener.written) return;
   reset_others(number);
-  complete(connection.flow);
+  complete(connection.flow, now());
 }
 
-void TrafficGenerator::complete(std::size_t flow) {
-  shared_->results[flow].completion_ns = now();
+void TrafficGenerator::complete(std::size_t flow, std::int64_t at) {
+  shared_->results[flow].completion_ns = at;
   note_result(flow);
   for_connections(flow, [&](std::size_t number) { close_ends(number); });
 }
@@ -527,6 +623,7 @@ void TrafficGenerator::note_result(std::size_t flow) {
   for_connections(flow, [&](std::size_t number) {
     Connection& each = connections_[number];
     note_counters(each);
+    note_received(number);
     const std::uint64_t received = answers_requests(flow) ? each.opener.received : each.accepter.received;
     result.delivered_bytes = std::max(result.delivered_bytes, static_cast<std::int64_t>(received));
     result.bytes_within_duration = static_cast<std::int64_t>(each.accepter.within_duration);
@@ -553,12 +650,13 @@ void TrafficGenerator::close_ends(std::size_t number) {
 }
 
 // All that are due are sent, so that lateness shifts packets and never lowers the rate.
-void TrafficGenerator::send_due_datagrams(std::size_t flow) {
+void TrafficGenerator::send_due_datagrams(std::size_t flow, std::int64_t at) {
   const Flow& wanted = flows_[flow];
   Connection& connection = connections_[flow];
   const double mean_gap_ns = wanted.packet_bytes * 8 / wanted.rate * 1e9;
   for (std::size_t count = 0; count < datagrams_at_a_time; ++count) {
-    const std::int64_t late = now() - connection.next_ns;
+    if (count > 0 && connection.next_ns <= at) at = now();
+    const std::int64_t late = at - connection.next_ns;
     if (late < 0 || connection.next_ns >= connection.stop_ns) break;
     shared_->lateness.add(late);
     if (send(connection.opener.socket, zeros_.data(), wanted.packet_bytes - datagram_header_bytes, MSG_NOSIGNAL) < 0)

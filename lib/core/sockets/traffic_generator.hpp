@@ -5,6 +5,9 @@
 // accepting side has one too) and each kind of sockets; a connection is known by its source port. The first
 // connections are those of the flows, in their order; the replicas of replicated flows follow.
 //
+// Where the kernel has sources and sinks of its own (/dev/streams of the virtual kernel, lib/kernel/built_in/streams.c),
+// they write and read what nobody looks at, and note when the last byte was read; else this thread does.
+//
 // A client's requests and a server's answers travel on one connection, which the client opens; the answers are the
 // flow. Replicated flows and requests are in traffic_generator_groups.cpp.
 #pragma once
@@ -58,6 +61,7 @@ class TrafficGenerator : private RequestRounds::Driver {
     std::int64_t window_interval_ns;  // how often windows are sampled; 0 for never
     int sample_descriptor;            // file that samples are appended to
     bool until_complete;              // ends when all flows are over, if that is earlier
+    int streams = -1;                 // /dev/streams, where there is one
   };
   static constexpr std::int64_t none = -1;  // not yet, or not known
   struct Result {                           // counts are those of all connections of the flow
@@ -96,12 +100,13 @@ class TrafficGenerator : private RequestRounds::Driver {
 
  private:
   enum Timer : std::uint32_t { start_flow, stop_flow, send_datagram, request_due, answer_due, sample_windows, end };
-  enum Source : std::uint32_t { timer, listener, opener, accepter, datagram_sink };
+  enum Source : std::uint32_t { timer, listener, opener, accepter, datagram_sink, finished_streams };
   enum class State : std::uint8_t { waiting, connecting, sending, sent, over };
   struct End {
     int socket = -1;
     std::uint64_t to_write = 0, written = 0, received = 0, within_duration = 0;
     std::uint32_t retransmitted_before = 0, timeouts_before = 0;  // while it was opened
+    bool streams = false;                                         // the kernel writes or reads
   };
   struct Connection {
     std::size_t flow, place;  // place: 0, and 1 of a replica
@@ -125,6 +130,8 @@ class TrafficGenerator : private RequestRounds::Driver {
   static int source_port(std::size_t connection) {
     return first_source_port + static_cast<int>(connection % static_cast<std::size_t>(source_ports));
   }
+  // Whether nobody looks at its bytes, and only their number counts.
+  bool may_stream(std::size_t number) const;
   int server_port(const Flow& flow) const { return port_of_.at({flow.congestion_control, flow.kind}); }
   static std::uint64_t key(std::uint32_t address, int port) { return std::uint64_t{address} << 16 | port; }
 
@@ -139,7 +146,12 @@ class TrafficGenerator : private RequestRounds::Driver {
   void open_receivers();
   void close_all();
 
-  void handle(const TimerHeap::Timer& due);
+  void stream(std::size_t number, End& end, std::uint64_t bytes);
+  std::uint64_t expected(const Connection& connection) const;
+  void note_received(std::size_t number);
+  void take_finished_streams();
+  void handle_due();
+  void handle(const TimerHeap::Timer& due, std::int64_t at);
   void handle_event(Source source, std::size_t number);
   void start(std::size_t flow);
   void open(std::size_t number);
@@ -151,10 +163,10 @@ class TrafficGenerator : private RequestRounds::Driver {
   bool drain(std::size_t number, End& to);
   void accept_from(std::size_t listener);
   void read_from(std::size_t number);
-  void send_due_datagrams(std::size_t flow);
+  void send_due_datagrams(std::size_t flow, std::int64_t at);
   void read_datagrams(std::size_t sink);
   void complete_if_all_arrived(std::size_t number);
-  void complete(std::size_t flow);
+  void complete(std::size_t flow, std::int64_t at);
   void note_counters(Connection& connection);
   void note_result(std::size_t flow);
   void fail_connection(std::size_t number, int error);

@@ -102,6 +102,6 @@ void TrafficGenerator::take_answers(std::size_t number) {
   if (!rounds.take_answer(place, client.received / rounds.settings().response_bytes)) return;
   const std::int64_t at = now();
   exchanges_[place].answers[rounds.answered(place) - 1].answered_ns = at;
-  if (rounds.is_finished(place)) complete(connection.flow);
+  if (rounds.is_finished(place)) complete(connection.flow, at);
   rounds.go_on(place, at);
 }

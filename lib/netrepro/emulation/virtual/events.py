@@ -41,13 +41,18 @@ class Events:
     """Recorded events of one run: `ports` in the order of their numbers, times counted from `began_ns` on."""
 
     def __init__(self, content: bytes, ports: Sequence[tuple[str, str]], began_ns: int):
-        self._all = np.frombuffer(content, EVENT)
+        unordered = np.frombuffer(content, EVENT)
+        # By port, and in time within one: each port is asked for several times.
+        self._all = unordered[np.argsort(unordered["port"], kind="stable")]
+        self._starts = np.searchsorted(self._all["port"], np.arange(len(ports) + 1))
         self._ports, self._began_ns = list(ports), began_ns
+        self._numbers = {port: number for number, port in enumerate(self._ports)}
 
     def of(self, port: tuple[str, str], *kinds: int) -> np.ndarray:
         """Return the port's events of these kinds, in order; shape (events,), EVENT."""
-        mine = self._all["port"] == self._ports.index(port)
-        return self._all[mine & np.isin(self._all["kind"], kinds)]
+        number = self._numbers[port]
+        mine = self._all[self._starts[number] : self._starts[number + 1]]
+        return mine[np.isin(mine["kind"], kinds)]
 
     def seconds(self, events: np.ndarray, name: str = "time_ns") -> np.ndarray:
         """Give the times of these events in seconds since the beginning."""

@@ -1,7 +1,8 @@
 """Process 1 of a kernel in virtual time: does what comes through the door. A script, of the standard library alone.
 
 Each order is one JSON object and is answered by one; progress may come before the answer. While this waits for an order
-the kernel stands still, and so does its time. Every system call costs 25 to 50 us of real time, so there are few.
+the kernel stands still, and so does its time. Every system call costs 25 to 50 us of real time, so there are few:
+flows are written and read by the kernel itself (/dev/streams).
 """
 
 from __future__ import annotations
@@ -182,6 +183,7 @@ class Guest:
         module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
         loader.exec_module(module)
         shared, samples = os.memfd_create("shared"), os.memfd_create("samples")
+        streams = os.open("/dev/streams", os.O_RDWR | os.O_CLOEXEC)
         os.ftruncate(shared, shared_bytes)
         duration_s = arguments["duration_ns"] / 1e9
         children = []
@@ -206,7 +208,9 @@ class Guest:
             shared_descriptor=shared,
             sample_descriptor=samples,
             ready=ready,
+            streams=streams,
         )
+        os.close(streams)
         failed = [status for status in map(ended, children) if status]
         for file in (shared, samples):
             size = os.fstat(file).st_size
