@@ -92,7 +92,6 @@ OTHER_SETTINGS: dict[str, set[str]] = {
     "gmm_traffic": {"trace", "capture"},
     "oncache": set(),
     "propshare": set(),
-    "repflow_model": {"load"},
 }
 
 
@@ -126,6 +125,7 @@ DRAWN: dict[str, tuple[str, dict[str, Any]]] = {
     "flow_completion_time": ("draw_network", {"rate_mbps": 77.0}),
     "hedera": ("draw_network", {"buffer_packets": 77}),
     "red": ("draw_rule", {"max_probability": 0.5}),
+    "repflow_model": ("draw_network", {"burst_packets": 77.0}),
     "repnet": ("draw_network", {"buffer_kb": 77}),
 }
 
