@@ -145,7 +145,8 @@ class Runs:
         unjudged = self.study.scale(self.profile, self.tier).unjudged
         claims = {**self.study.claims, **(self.study.on_kernels if where != SIMULATED else {})}
         for claim, asked in claims.items():
-            ran = [each for each in several(asked) if self.has(*each.case_names, tier=where)]
+            counting = [each for each in several(asked) if each.where is None or each.where(self.setting)]
+            ran = [each for each in counting if self.has(*each.case_names, tier=where)]
             if claim in unjudged or not ran:
                 continue
             evidence = ran[0]

@@ -286,6 +286,13 @@ def test_the_virtual_kernel_runs_beside_the_simulator_where_there_is_one_and_jud
     assert [len(each.values) for each in runs.measured_claims()] == [3]
 
 
+def test_evidence_counts_only_with_the_settings_that_it_asks_for(runs):
+    study = replace(STUDY, claims={"x": Evidence("delay_ms", "high", where=lambda setting: setting.label == "own")})
+    assert replace(runs, study=study).measured_claims() == []
+    own = replace(runs, study=study, setting=Setting(label="own"))
+    assert [each.claim for each in own.measured_claims()] == ["x"]
+
+
 def test_a_function_may_make_a_knobs_table(runs):
     study = replace(STUDY, knobs={"own": lambda runs, progress: pd.DataFrame({"seed": [runs.seed]})})
     own = replace(runs, study=study, knobs={})
