@@ -227,6 +227,7 @@ TOO_LONG = {
     ("buffer_sizing", "round_trip_ms"),
     ("dctcp", "rate_mbps"),
     ("flow_completion_time", "rate_mbps"),
+    ("fperf_leaf_spine", "horizon"),
     ("hedera", "rate_mbps"),
     ("incast", "block_bytes"),
 }
