@@ -354,7 +354,7 @@ def draw_completion(runs: Runs, quantity: str, case: str = AS_PRINTED) -> Figure
         look = scheme(name)
         _draw_curve(axis, closed, quantity, name, f"{look.label}, formula")
         label = f"{look.label}, simulated, {runs.repetitions} × {flows:,} flows"
-        style = {"color": look.colour, "marker": look.marker, "linestyle": "none"}
+        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linestyle": "none"}
         drawing.draw_sweep(axis, runs.numbers(case), "load", f"{quantity}_{name}", label=label, **style)
     if quantity.startswith("long"):
         star = style | {"marker": "*", "markersize": 11, "markerfacecolor": "white"}
