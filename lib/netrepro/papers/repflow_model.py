@@ -7,9 +7,9 @@ of a path.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from netrepro.claims import Measured
-from netrepro.errors import NetreproError, nearest
-from netrepro.networks.flow_sizes import KNOWN_FLOW_SIZES, FlowSizeDistribution, load_flow_sizes
+from netrepro.errors import NetreproError
+from netrepro.networks.flow_sizes import FlowSizeDistribution, load_flow_sizes
 from netrepro.queueing.mg1 import (
     md1_wait_quantile,
     mean_wait,
@@ -35,50 +34,37 @@ from netrepro.queueing.replicated_flows import (
 )
 from netrepro.queueing.replication import ReplicationModel
 from netrepro.queueing.service import ConstantService, ExponentialService, Service
-from netrepro.study import Progress, of_profile, rankings
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, least_first
+from netrepro.study import pictures as drawing
 from netrepro.study.setting import setting
-from netrepro.style import new_figure, scheme, use_logarithm
+from netrepro.style import CURVES, new_figure, scheme
 
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 QUANTITIES = {
-    "short_mean": (5, "mean completion time of short flows"),
-    "long_mean": (6, "mean completion time of long flows"),
-    "short_p99": (7, "99th percentile of short flows"),
-    "long_p99": (8, "99th percentile of long flows"),
+    "short_mean": (5, "mean completion time of short flows", ReplicationModel.short_mean),
+    "long_mean": (6, "mean completion time of long flows", ReplicationModel.long_mean),
+    "short_p99": (7, "99th percentile of short flows", ReplicationModel.short_tail),
+    "long_p99": (8, "99th percentile of long flows", ReplicationModel.long_tail),
 }
-FCT_AXIS = "completion time / time without contention"
+FCT_AXIS = "completion time (times that without contention)"
 LOAD_AXIS = "load without replicas (share of capacity)"
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The number of flows that a profile simulates, for each load and repetition; 0 leaves such flows out."""
-
-    short_flows: int
-    long_flows: int
-
-
-def scale(profile: str) -> Scale:
-    """Return the scale of profile "quick" or "paper". Raises NetreproError for another."""
-    scales = {"quick": Scale(40_000, 10_000), "paper": Scale(500_000, 100_000)}
-    return of_profile(profile, scales)
 
 
 @dataclass(frozen=True)
 class Setting:
     """The model's assumptions; the defaults are the paper's.
 
-    workload : a name or file for load_flow_sizes, or flow sizes of one's own.
-    extra_load : ε; None for the share of bytes that the workload has in short flows.
-    initial_window_packets, burst_packets, long_flow_packets : k, M, S_L.
+    workload : a name or file for load_flow_sizes, or flow sizes of one's own. extra_load : None for the share of bytes
+        that the workload has in short flows.
     copies, paths, path_choice, correlation : of replicated flows, see ReplicatedPaths; the analysis takes
         the paths of the two copies as different and independent.
     short_round_gap_packets : mean time between rounds of short flows: the testbed's round trip, 178 us at
-        1 Gb/s.
-    long_round_gap_packets : the same of long flows, whose window takes 44 packet times to send.
+        1 Gb/s. long_round_gap_packets : of long flows, whose window takes 44 packet times to send.
     window_packets : what a long flow sends a round.
     whole_rounds : round a flow's rounds up, as TCP must; the formulas do not.
     exponential_bursts : burst sizes exponential instead of constant, which breaks (3) to (8).
+    short_flows, long_flows : simulated in a run; 0 leaves such flows out.
+    with_looks : ask how often the paths are busy, which costs as much as the short flows do.
 
     The formulas know nothing of paths, choice, correlation, gaps, whole rounds and exponential bursts.
     """
@@ -96,6 +82,13 @@ class Setting:
     long_flow_packets: float = setting(
         68.0, "flows up to this size are short, the paper's S_L", "packets", low=1, high=1_000_000
     )
+    load: float = setting(
+        0.5,
+        "load at which section 10 turns its knobs, of which ε goes to 0.4",
+        "share of capacity",
+        above=0,
+        below=0.71,
+    )
     copies: int = 2
     paths: int = 2
     path_choice: str = "distinct"
@@ -105,18 +98,20 @@ class Setting:
     window_packets: float = 44
     whole_rounds: bool = False
     exponential_bursts: bool = False
+    short_flows: int = 0
+    long_flows: int = 0
+    with_looks: bool = False
 
-    @cached_property
-    def flow_sizes(self) -> FlowSizeDistribution:
-        """The workload, in packets."""
-        workload = self.workload
-        return (load_flow_sizes(workload) if isinstance(workload, str) else workload).in_packets()
+    @property
+    def sizes(self) -> FlowSizeDistribution:
+        """The workload."""
+        return load_flow_sizes(self.workload) if isinstance(self.workload, str) else self.workload
 
     @cached_property
     def model(self) -> ReplicationModel:
         """The formulas under these assumptions."""
         return ReplicationModel(
-            self.flow_sizes,
+            self.sizes.in_packets(),
             self.extra_load,
             self.initial_window_packets,
             self.burst_packets,
@@ -130,90 +125,115 @@ class Setting:
         return kind(self.burst_packets)
 
 
-PRINTED = Setting()
 # Of the readings of the web-search figure the one that the authors themselves drew from: data/flow_sizes/SOURCES.md.
 DRAWN_SIZES = "web_search_authors"
-DRAWN_SETTING = Setting(workload=DRAWN_SIZES, extra_load=None)
-DRAWN = "the sizes that the authors drew, with their own ε"
 # Packet times: 17 times the memory of a queue at load .5, M / (1 - load)^2, and 6 times that at .7.
 INDEPENDENT_ROUNDS = 3_000.0
-
-
-def testbed(setting: Setting = PRINTED) -> Setting:
-    """Return the same setting on the paper's testbed: three paths chosen by hashing, whole rounds, the workload's own
-    ε."""
-    return replace(setting, extra_load=None, paths=3, path_choice="hashed", whole_rounds=True)
 
 
 # Closed form.
 
 
-def closed_form(setting: Setting = PRINTED, loads: Sequence[float] | np.ndarray = LOADS) -> pd.DataFrame:
-    """Compute Figs 5 to 8 by (3) to (8).
-
-    Returns one row a quantity, scheme and load: quantity (key of QUANTITIES), scheme ("tcp", "repflow"),
-    load, normalised_fct (infinite where the replicas fill the paths). Raises NetreproError for loads outside
-    [0, 1).
-    """
-    model = setting.model
-    formulas = {
-        "short_mean": model.short_mean,
-        "long_mean": model.long_mean,
-        "short_p99": model.short_tail,
-        "long_p99": model.long_tail,
-    }
+def closed_form(setting: Setting, loads: Sequence[float] | np.ndarray = LOADS) -> pd.DataFrame:
+    """Compute Figs 5 to 8 by (3) to (8): quantity (key of QUANTITIES), scheme ("tcp", "repflow"), load, normalised_fct
+    (infinite where the replicas fill the paths). Raises NetreproError for loads outside [0, 1)."""
+    model, at = setting.model, np.asarray(loads, dtype=float)
     parts = [
-        pd.DataFrame(
-            {
-                "quantity": quantity,
-                "scheme": name,
-                "load": np.asarray(loads, dtype=float),
-                "normalised_fct": formula(np.asarray(loads, dtype=float), copies),
-            }
-        )
-        for quantity, formula in formulas.items()
+        pd.DataFrame({"quantity": quantity, "scheme": name, "load": at, "normalised_fct": formula(model, at, copies)})
+        for quantity, (*_, formula) in QUANTITIES.items()
         for name, copies in (("tcp", 1), ("repflow", setting.copies))
     ]
     return pd.concat(parts, ignore_index=True)
 
 
-def wait_tails(loads: Sequence[float] = LOADS, setting: Setting = PRINTED) -> pd.DataFrame:
-    """Return the 99th percentile of the wait of bursts of M packets: exact (M/D/1) and by two approximations.
+def wait_tails(setting: Setting, loads: Sequence[float] = LOADS) -> pd.DataFrame:
+    """Return the 99th percentile of the wait of bursts: exact (M/D/1, or M/M/1) and by two approximations of constant
+    bursts.
 
-    Returns one row a load and method: load, method, wait_packet_times.
+    Returns a row a load: load, exact, paper (2 ln 10 E[W]), when_busy (ln(100 ρ)/ρ E[W]); in packet times.
     """
-    rows = []
-    for load in loads:
-        mean = mean_wait(load, ConstantService(setting.burst_packets))
-        rows += [
-            (load, "exact", md1_wait_quantile(0.99, load, setting.burst_packets)),
-            (load, "the paper's: 2 ln 10 E[W]", tail_wait_exponential(0.99, mean)),
-            (load, "ln(100 ρ)/ρ E[W]", tail_wait_when_busy(0.99, load, mean)),
-        ]
-    return pd.DataFrame(rows, columns=["load", "method", "wait_packet_times"])
+    exact = mm1_wait_quantile if setting.exponential_bursts else md1_wait_quantile
+    means = {load: mean_wait(load, ConstantService(setting.burst_packets)) for load in loads}
+    rows = [
+        (
+            load,
+            exact(0.99, load, setting.burst_packets),
+            tail_wait_exponential(0.99, mean),
+            tail_wait_when_busy(0.99, load, mean),
+        )
+        for load, mean in means.items()
+    ]
+    return pd.DataFrame(rows, columns=["load", "exact", "paper", "when_busy"])
+
+
+def shares(sizes: FlowSizeDistribution) -> dict[str, float]:
+    """Compute what the paper says of its flow sizes (0..1)."""
+    in_bytes = sizes.in_bytes()
+    return {
+        "flows_below_100_kb": in_bytes.share_of_flows_below(100e3),
+        "flows_above_1_mb": 1 - in_bytes.share_of_flows_below(1e6),
+        "bytes_above_1_mb": 1 - in_bytes.share_of_bytes_below(1e6),
+        "bytes_below_100_kb": in_bytes.share_of_bytes_below(100e3),
+    }
+
+
+def readings() -> pd.DataFrame:
+    """Compare the readings of the web-search figure with the paper's words: a row for each; shares in 0..1."""
+    names = (DRAWN_SIZES, "web_search", "web_search_bytes")
+    rows = {name: list(shares(load_flow_sizes(name)).values()) for name in names}
+    rows["the paper"] = [0.6, 0.3, 0.95, Setting().model.epsilon]
+    columns = ["flows below 100 KB", "flows above 1 MB", "bytes above 1 MB", "bytes below 100 KB (ε)"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("reading")
+
+
+def _drawn_epsilon() -> float:
+    return Setting(workload=DRAWN_SIZES, extra_load=None).model.epsilon
+
+
+def _formulas(setting: Setting) -> Reading:
+    """Read what takes no simulation: the sizes, the tail of the wait, and the curves of Figs 5 to 8."""
+    tails = wait_tails(setting, (0.5, 0.8)).set_index("load")
+    numbers = shares(setting.sizes)
+    numbers |= {f"wait_tail_at_{load}": row.exact / row.paper for load, row in tails.iterrows()}
+    curves, here = (closed_form(setting, loads) for loads in (np.linspace(0.02, 0.98, 97), [setting.load]))
+    tables = {"formulas": curves, "formulas_at_load": here}
+    return Reading(numbers, {name: table.rename(columns={"load": "at_load"}) for name, table in tables.items()})
 
 
 # Simulation.
 
 
-def _simulate_once(
-    setting: Setting, load: float, scale: Scale, seed: int, repetition: int, with_looks: bool
-) -> list[tuple]:
-    """Simulate one repetition: (quantity, scheme, value). The seed is the same for both schemes, so that ratios are
-    paired."""
-    sizes_seed, *queue_seeds = np.random.SeedSequence([seed, repetition]).generate_state(4, np.uint64).tolist()
+def measure_one(setting: Setting, seconds: float, seed: Any, tier: str) -> Reading:
+    """Simulate flows at one load: delays over parallel queues, the least over the copies of a flow; without flows, read
+    what takes no simulation.
+
+    Loads are those without replicas; RepFlow's paths carry (1 + (copies - 1) ε) times as much. The seed is the same for
+    both schemes, so that ratios are paired. "busy" is the share of looks at which every copy would wait.
+
+    Raises NetreproError when the paths would be full.
+    """
+    if not (setting.short_flows or setting.long_flows):
+        return _formulas(setting)
+    model, load = setting.model, setting.load
+    if not 0 < (busiest := float(model.path_load(load, setting.copies))) < 1:
+        raise NetreproError(
+            f"load {load:g} and ε = {model.epsilon:g} load the paths to {busiest:.3g}",
+            "simulate loads above 0 that leave the paths below 1 with the replicas on them",
+        )
+    sizes_seed, *queue_seeds = np.random.SeedSequence(seed).generate_state(4, np.uint64).tolist()
     random = np.random.default_rng(sizes_seed)
-    limit, sizes, whole = setting.long_flow_packets, setting.flow_sizes, setting.whole_rounds
-    short = sizes.conditional(None, limit).sample(random, scale.short_flows)
-    long = sizes.conditional(limit, None).sample(random, scale.long_flows)
+    limit, sizes, whole = setting.long_flow_packets, setting.sizes.in_packets(), setting.whole_rounds
+    short = sizes.conditional(None, limit).sample(random, setting.short_flows)
+    long = sizes.conditional(limit, None).sample(random, setting.long_flows)
     short_rounds = slow_start_rounds(short, setting.initial_window_packets, whole)
     long_rounds = window_rounds(long, setting.window_packets, whole)
-    rows = []
+    numbers: dict[str, float] = {}
+    checks: list[Check] = []
     for name, copies in (("tcp", 1), ("repflow", setting.copies)):
         # Short flows are sent several times, long ones once, on paths that carry the copies.
         replicated, alone = (
             ReplicatedPaths(
-                float(setting.model.path_load(load, copies)),
+                float(model.path_load(load, copies)),
                 setting.bursts,
                 paths=setting.paths,
                 copies=count,
@@ -224,371 +244,122 @@ def _simulate_once(
             )
             for count, gap in ((copies, setting.short_round_gap_packets), (1, setting.long_round_gap_packets))
         )
-        if scale.short_flows and with_looks:
-            looks = simulate_delays(replicated, np.ones(scale.short_flows), seed=queue_seeds[0]).min(axis=1)
-            rows.append(("busy", name, float(np.mean(looks > 0))))
-        if scale.short_flows:
+        if setting.short_flows and setting.with_looks:
+            looks = simulate_delays(replicated, np.ones(setting.short_flows), seed=queue_seeds[0]).min(axis=1) > 0
+            numbers[f"busy_{name}"] = float(looks.mean())
+            checks += [_busy_as_loaded(looks, load)] if copies == 1 else []
+        if setting.short_flows:
             delays = simulate_delays(replicated, short_rounds, seed=queue_seeds[1]).min(axis=1)
-            rows += _summary("short", name, delays / short + 1)
-        if scale.long_flows:
+            numbers |= _summary("short", name, delays / short + 1)
+        if setting.long_flows:
             delays = simulate_delays(alone, long_rounds, seed=queue_seeds[2])[:, 0]
-            rows += _summary("long", name, delays / long + 1)
-    return rows
+            numbers |= _summary("long", name, delays / long + 1)
+    return Reading(numbers | _compared(numbers, setting), checks=checks)
 
 
-def _summary(kind: str, name: str, completion: np.ndarray) -> list[tuple]:
-    return [
-        (f"{kind}_mean", name, float(completion.mean())),
-        (f"{kind}_p99", name, float(np.quantile(completion, 0.99))),
-    ]
+def _summary(kind: str, name: str, completion: np.ndarray) -> dict[str, float]:
+    p99 = float(np.quantile(completion, 0.99))
+    return {f"{kind}_mean_{name}": float(completion.mean()), f"{kind}_p99_{name}": p99}
 
 
-def simulate(
-    scale: Scale,
-    repetitions: int,
-    seed: int,
-    *,
-    setting: Setting = PRINTED,
-    loads: Sequence[float] = LOADS,
-    with_looks: bool = True,
-    progress: Progress = iter,
-) -> pd.DataFrame:
-    """Compute Figs 5 to 8 by simulation: per-flow delays over parallel queues, the least over the copies of a flow.
-
-    Loads are those without replicas; RepFlow's paths carry (1 + (copies - 1) ε) times as much. `progress`
-    wraps the list of (load, repetition) that is worked through.
-
-    Returns one row a quantity, scheme, load and repetition: quantity (key of QUANTITIES; with_looks also "busy",
-    the share of looks at which every copy would wait, which cost as much as the short flows do), scheme, load,
-    repetition, value; attrs["flows"] holds the "short" and "long" flows of a load and repetition. Raises NetreproError
-    when the paths of a load would be full.
-    """
-    for load in loads:
-        if not 0 < setting.model.path_load(load, setting.copies) < 1:
-            raise NetreproError(
-                f"load {load:g} and ε = {setting.model.epsilon:g} load the paths to"
-                f" {float(setting.model.path_load(load, setting.copies)):.3g}",
-                "simulate loads above 0 that leave the paths below 1 with the replicas on them",
-            )
-    work = [(load, repetition) for load in loads for repetition in range(repetitions)]
-    rows = [
-        (quantity, name, load, repetition, value)
-        for load, repetition in progress(work)
-        for quantity, name, value in _simulate_once(setting, load, scale, seed, repetition, with_looks)
-    ]
-    table = pd.DataFrame(rows, columns=["quantity", "scheme", "load", "repetition", "value"])
-    table.attrs["flows"] = {"short": scale.short_flows, "long": scale.long_flows}
-    return table
+def _compared(numbers: Mapping[str, float], setting: Setting) -> dict[str, float]:
+    """Divide RepFlow's by TCP's, and each by its formula."""
+    found = {}
+    for quantity, (*_, formula) in QUANTITIES.items():
+        if f"{quantity}_tcp" in numbers:
+            found[f"{quantity}_ratio"] = numbers[f"{quantity}_repflow"] / numbers[f"{quantity}_tcp"]
+            for name, copies in (("tcp", 1), ("repflow", setting.copies)):
+                expected = float(formula(setting.model, setting.load, copies))
+                found[f"{quantity}_{name}_over_formula"] = numbers[f"{quantity}_{name}"] / expected
+    return found
 
 
-@dataclass(frozen=True)
-class Case:
-    """A change of the model, the loads at which it is needed, the shares of a scale's flows that suffice, and whether
-    it is asked how often its paths are busy."""
-
-    change: dict[str, Any]
-    loads: tuple[float, ...]
-    short_share: float = 0.0
-    long_share: float = 0.0
-    with_looks: bool = False
+def _busy_as_loaded(looks: np.ndarray, load: float) -> Check:
+    """Check that looks at a path find it busy with the probability of its load: within 5 standard errors, by batches as
+    a queue remembers, or 2 %. Needs nothing of the paper."""
+    batches = [batch.mean() for batch in np.array_split(looks, min(50, len(looks)))]
+    allowed = max(5 * np.std(batches, ddof=1) / np.sqrt(len(batches)), 0.02 * load)
+    return Check("busy paths less the load (of what is allowed)", abs(looks.mean() - load) / allowed, at_most=1.0)
 
 
-_FAR_APART = {"short_round_gap_packets": INDEPENDENT_ROUNDS}
-CASES = {
-    "same path": Case({"path_choice": "same"}, LOADS, short_share=1, with_looks=True),
-    "independent rounds": Case(_FAR_APART, (0.1, 0.3, 0.5, 0.7), short_share=0.25),
-    "same path, independent rounds": Case(_FAR_APART | {"path_choice": "same"}, (0.5,), short_share=0.25),
-    "exponential bursts": Case({"exponential_bursts": True}, (0.5, 0.8), short_share=1, long_share=1),
-    DRAWN: Case({"workload": DRAWN_SIZES, "extra_load": None}, (0.5, 0.9), long_share=1),
-    "copies add half": Case({"workload": DRAWN_SIZES, "extra_load": 0.5}, (0.5,), long_share=1),
-    "copies add a tenth": Case({"workload": DRAWN_SIZES, "extra_load": 0.1}, (0.9,), long_share=1),
-    "one packet a round": Case(
-        {"window_packets": 1, "long_round_gap_packets": 1}, (0.5,), short_share=1, long_share=0.2
-    ),
+# Cases.
+
+AS_PRINTED, SAME_PATH, FAR_APART, FORMULAS = "as printed", "same path", "independent rounds", "formulas"
+EXPONENTIAL, AUTHORS_SIZES = f"{FORMULAS}, exponential bursts", f"{FORMULAS}, the sizes that the authors drew"
+DRAWN = "the sizes that the authors drew, with their own ε"
+OVER_4, OVER_7 = "short_mean_repflow_over_formula", "long_p99_tcp_over_formula"
+_DRAWN: dict[str, Any] = {"workload": DRAWN_SIZES, "extra_load": None}
+_ALL, _SHORT, _LONG = {"with_looks": True}, {"long_flows": 0}, {"short_flows": 0}
+_NONE = _SHORT | _LONG
+_FAR_APART = _SHORT | {
+    "short_round_gap_packets": INDEPENDENT_ROUNDS,
+    "short_flows": lambda setting: round(setting.short_flows / 4),
+}
+CASES: dict[str, dict[str, Any]] = {
+    AS_PRINTED: {"load": each(*LOADS), **_ALL},
+    SAME_PATH: {"load": each(*LOADS), "path_choice": "same", **_ALL, **_SHORT},
+    FAR_APART: {"load": each(0.1, 0.3, 0.5, 0.7), **_FAR_APART},
+    f"{SAME_PATH}, {FAR_APART}": {"load": each(0.5), "path_choice": "same", **_FAR_APART},
+    "exponential bursts": {"load": each(0.5, 0.8), "exponential_bursts": True},
+    DRAWN: {"load": each(0.5, 0.9), **_DRAWN, **_LONG},
+    "copies add half": {"load": each(0.5), **_DRAWN, "extra_load": 0.5, **_LONG},
+    "copies add a tenth": {"load": each(0.9), **_DRAWN, "extra_load": 0.1, **_LONG},
+    "one packet a round": {
+        "load": each(0.5),
+        "window_packets": 1,
+        "long_round_gap_packets": 1,
+        "long_flows": lambda setting: round(setting.long_flows / 5),
+    },
+    FORMULAS: _NONE,
+    EXPONENTIAL: {"exponential_bursts": True, **_NONE},
+    AUTHORS_SIZES: {**_DRAWN, **_NONE},
 }
 
 
-def simulate_cases(
-    scale: Scale, repetitions: int, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter
-) -> pd.DataFrame:
-    """Simulate the broken models of the claims' negative controls, (4) with independent rounds, and long flows of DRAWN
-    sizes.
-
-    Returns the columns of `simulate` after a column `case` (key of CASES).
-    """
-    parts = []
-    for name, case in progress(list(CASES.items())):
-        wanted = Scale(round(scale.short_flows * case.short_share), round(scale.long_flows * case.long_share))
-        changed = replace(setting, **case.change)
-        table = simulate(wanted, repetitions, seed, setting=changed, loads=case.loads, with_looks=case.with_looks)
-        parts.append(table.assign(case=name))
-    table = pd.concat(parts, ignore_index=True)
-    return table[["case", *table.columns.drop("case")]]
-
-
-@dataclass(frozen=True)
-class Knob:
-    """A parameter of Setting that the paper does not turn: its axis label, and values worth trying."""
-
-    label: str
-    values: tuple
-
-
-KNOBS = {
-    "paths": Knob("equal-cost paths (each copy hashed alone)", (1, 2, 3, 4, 6, 9)),
-    "correlation": Knob("share of bursts common to all paths", (0.0, 0.25, 0.5, 0.75, 1.0)),
-    "copies": Knob("copies of each short flow (1 is TCP)", (1, 2, 3, 4)),
-    "workload": Knob("workload", ("web_search", "data_mining")),
-    "extra_load": Knob("ε, load that each further copy adds (share)", (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)),
-    "short_round_gap_packets": Knob("mean time between rounds (packet times)", (5, 15, 50, 150, 500, 1500)),
-}
-
-
-def vary(
-    parameter: str,
-    scale: Scale,
-    repetitions: int,
-    seed: int,
-    *,
-    values: Sequence[Any] | None = None,
-    load: float = 0.5,
-    setting: Setting | None = None,
-    progress: Progress = iter,
-) -> pd.DataFrame:
-    """Vary one knob of Setting at one load, for short flows; `values` are those of KNOBS unless given.
-
-    Returns the columns of `simulate`, without looks, after `parameter` and `setting` (the value). Raises NetreproError
-    for a parameter that KNOBS does not have.
-    """
-    if parameter not in KNOBS:
-        raise NetreproError(f"no knob {parameter!r}", nearest(parameter, KNOBS))
-    setting, parts = setting or testbed(), []
-    for value in progress(KNOBS[parameter].values if values is None else values):
-        changed = replace(setting, **{parameter: value})
-        short = replace(scale, long_flows=0)
-        table = simulate(short, repetitions, seed, setting=changed, loads=[load], with_looks=False)
-        parts.append(table.assign(parameter=parameter, setting=value))
-    table = pd.concat(parts, ignore_index=True)
-    return table[["parameter", "setting", *table.columns.drop(["parameter", "setting"])]]
-
-
-def fidelity(simulated: pd.DataFrame) -> pd.DataFrame:
-    """Check whether the simulator is sound: a look at a path must find it busy with the probability of its load.
-
-    Needs nothing of the paper. Returns one row a load: load, busy (mean over repetitions), standard_error,
-    agrees (within 5 standard errors, or 2 % where few repetitions make those too small).
-    """
-    rows = simulated[(simulated.quantity == "busy") & (simulated.scheme == "tcp")]
-    table = rows.groupby("load").value.agg(busy="mean", standard_error="sem").fillna(0).reset_index()
-    allowed = np.maximum(5 * table.standard_error, 0.02 * table.load)
-    return table.assign(agrees=(table.busy - table.load).abs() <= allowed)
-
-
-def vary_all(
-    scale: Scale,
-    repetitions: int,
-    seed: int,
-    *,
-    load: float = 0.5,
-    setting: Setting | None = None,
-    progress: Progress = iter,
-) -> dict[str, pd.DataFrame]:
-    """Run `vary` for every knob of KNOBS, by its name."""
-    return {name: vary(name, scale, repetitions, seed, load=load, setting=setting) for name in progress(KNOBS)}
-
-
-# Claims.
-
-
-def _values(table: pd.DataFrame, quantity: str, name: str, load: float) -> np.ndarray:
-    """Return one value for each repetition."""
-    rows = table[(table.quantity == quantity) & (table.scheme == name) & np.isclose(table.load, load)]
-    if rows.empty:
-        raise NetreproError(f"no {quantity} of {name} at load {load}", "simulate that load first")
-    return rows.sort_values("repetition").value.to_numpy()
-
-
-def _ratio(table: pd.DataFrame, quantity: str, load: float) -> np.ndarray:
-    return _values(table, quantity, "repflow", load) / _values(table, quantity, "tcp", load)
-
-
-def _workload_claims() -> list[Measured]:
-    """Return the claims on the sizes that the authors drew; `readings` has the other readings of the figure."""
-    drawn = load_flow_sizes(DRAWN_SIZES).in_bytes()
-    large = 1 - drawn.share_of_flows_below(1e6)
-    measured = {
-        "flows-below-100-kb": (drawn.share_of_flows_below(100e3), None),
-        "flows-above-1-mb": (large, None),
-        "bytes-in-flows-above-1-mb": (1 - drawn.share_of_bytes_below(1e6), [large]),  # broken: all flows of equal bytes
-        "bytes-in-replicated-flows": (drawn.share_of_bytes_below(100e3), None),
-    }
-    return [Measured(claim=c, values=[value], control=broken, exact=True) for c, (value, broken) in measured.items()]
-
-
-def readings() -> pd.DataFrame:
-    """Compare the readings of the web-search figure with the paper's words: a row for each; shares in 0..1."""
-    rows = {}
-    for name in (DRAWN_SIZES, "web_search", "web_search_bytes"):
-        flows = load_flow_sizes(name).in_bytes()
-        rows[name] = (
-            flows.share_of_flows_below(100e3),
-            1 - flows.share_of_flows_below(1e6),
-            1 - flows.share_of_bytes_below(1e6),
-            flows.share_of_bytes_below(100e3),
-        )
-    rows["the paper"] = (0.6, 0.3, 0.95, PRINTED.model.epsilon)
-    columns = ["flows below 100 KB", "flows above 1 MB", "bytes above 1 MB", "bytes below 100 KB (ε)"]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("reading")
-
-
-def price_for_long_flows(simulated: pd.DataFrame, cases: pd.DataFrame) -> pd.DataFrame:
+def price_for_long_flows(runs: Runs) -> pd.DataFrame:
     """Compute RepFlow / TCP of long flows at loads .5 and .9: with the ε of the sizes that the authors drew, and as
     printed.
 
     Returns a row for each load and quantity: load, quantity, then a column for each ε; means over repetitions.
     """
-    drawn = cases[cases.case == DRAWN]
-    tables = {f"ε = {DRAWN_SETTING.model.epsilon:.3f}, of the sizes": drawn, "ε = 0.05, as printed": simulated}
+    means = runs.summary()
+    tables = {f"ε = {_drawn_epsilon():.3f}, of the sizes": DRAWN, "ε = 0.05, as printed": AS_PRINTED}
     rows = [
         {"load": load, "quantity": QUANTITIES[quantity][1]}
-        | {words: float(_ratio(table, quantity, load).mean()) for words, table in tables.items()}
+        | {words: means[f"{quantity}_ratio"][case, load] for words, case in tables.items()}
         for load in (0.5, 0.9)
         for quantity in ("long_mean", "long_p99")
     ]
     return pd.DataFrame(rows)
 
 
-def _formula_claims(
-    simulated: pd.DataFrame, cases: dict[str, pd.DataFrame], trust: dict[str, Any], setting: Setting
-) -> list[Measured]:
-    model = setting.model
-    measured = []
-
-    def ratios(table: pd.DataFrame, quantity: str, name: str, load: float, formula: np.ndarray) -> list[float]:
-        return (_values(table, quantity, name, load) / float(formula)).tolist()
-
-    exponential, same_path = cases["exponential bursts"], cases["same path"]
-    for claim, broken, quantity, name, load, formula in (
-        ("formula-4-at-load-0.5", same_path, "short_mean", "repflow", 0.5, model.short_mean(0.5, 2)),
-        ("formula-7-at-load-0.5", exponential, "long_p99", "tcp", 0.5, model.long_tail(0.5)),
-    ):
-        values = ratios(simulated, quantity, name, load, formula)
-        control = ratios(broken, quantity, name, load, formula)
-        measured.append(Measured(claim=claim, values=values, control=control, **trust))
-    formula = model.short_mean(0.5, 2)
-    measured.append(
-        Measured(
-            claim="formula-4-independent-rounds-at-load-0.5",
-            values=ratios(cases["independent rounds"], "short_mean", "repflow", 0.5, formula),
-            control=ratios(cases["same path, independent rounds"], "short_mean", "repflow", 0.5, formula),
-            **trust,
-        )
-    )
-    tails = wait_tails((0.5, 0.8), setting).pivot(index="load", columns="method", values="wait_packet_times")
-    for load, row in tails.iterrows():
-        approximation = row["the paper's: 2 ln 10 E[W]"]
-        broken = mm1_wait_quantile(0.99, load, setting.burst_packets) / approximation
-        ratio = row["exact"] / approximation
-        measured.append(
-            Measured(claim=f"tail-of-the-wait-at-load-{load}", values=[ratio], control=[broken], exact=True)
-        )
-    return measured
-
-
-def _figure_claims(simulated: pd.DataFrame, cases: dict[str, pd.DataFrame], trust: dict[str, Any]) -> list[Measured]:
-    same_path = cases["same path"]
-    # The worst load by its mean over repetitions: the worst of each repetition would favour noise.
-    worst = max(LOADS, key=lambda load: _ratio(simulated, "short_mean", load).mean())
-    measured = [
-        Measured(
-            claim="short-mean-margin-at-worst-load",
-            values=_ratio(simulated, "short_mean", worst).tolist(),
-            control=_ratio(same_path, "short_mean", worst).tolist(),
-            **trust,
-        )
-    ]
-    for quantity in ("long_mean", "long_p99"):
-        for load, case in ((0.5, "copies add half"), (0.9, "copies add a tenth")):
-            measured.append(
-                Measured(
-                    claim=f"{quantity.replace('_', '-')}-at-load-{load}",
-                    values=_ratio(cases[DRAWN], quantity, load).tolist(),
-                    control=_ratio(cases[case], quantity, load).tolist(),
-                    **trust,
-                )
-            )
-
-    def tails(table: pd.DataFrame) -> list[list[str]]:
-        kinds = {"short flows": "short_p99", "long flows": "long_p99"}
-        return rankings({kind: _values(table, q, "tcp", 0.5) for kind, q in kinds.items()})
-
-    measured.append(
-        Measured(
-            claim="long-tail-below-short-tail",
-            values=tails(simulated),
-            control=tails(cases["one packet a round"]),
-            **trust,
-        )
-    )
-    return measured
-
-
-def measured_claims(simulated: pd.DataFrame, cases: pd.DataFrame, setting: Setting = PRINTED) -> list[Measured]:
-    """Return one measurement for each claim of data/repflow_model/claims.yaml, from `simulate` and `simulate_cases`."""
-    by_case = {str(case): rows for case, rows in cases.groupby("case")}
-    trusted = bool(fidelity(simulated).agrees.all())
-    why = "" if trusted else "the simulated paths are not busy as often as their load says"
-    trust = {"trusted": trusted, "why": why}
-    return [
-        *_workload_claims(),
-        *_formula_claims(simulated, by_case, trust, setting),
-        *_figure_claims(simulated, by_case, trust),
-    ]
-
-
 # Figures.
 
 
-def _curve(axis: Axes, table: pd.DataFrame, name: str, **look: Any) -> None:
-    rows = table[(table.scheme == name) & np.isfinite(table.normalised_fct)]
-    axis.plot(rows.load, rows.normalised_fct, **({"color": scheme(name).colour} | look))
+def _draw_curve(axis: Axes, table: pd.DataFrame, quantity: str, name: str, label: str) -> None:
+    rows = table[(table.quantity == quantity) & (table.scheme == name) & np.isfinite(table.normalised_fct)]
+    axis.plot(rows.at_load, rows.normalised_fct, color=scheme(name).colour, label=label)
 
 
-def _points(axis: Axes, rows: pd.DataFrame, x: str, label: str, **look: Any) -> None:
-    """Draw the means over repetitions, with twice their standard error."""
-    grouped = rows.groupby(x, sort=True).value
-    error = 2 * grouped.std().fillna(0) / np.sqrt(grouped.count())
-    axis.errorbar(grouped.mean().index, grouped.mean(), yerr=error, label=label, **look)
-
-
-def _draw_figure(
-    quantity: str, closed: pd.DataFrame, simulated: pd.DataFrame | None, cases: pd.DataFrame | None = None
-) -> Figure:
-    """Draw one of Figs 5 to 8. cases : from `simulate_cases`; long flows of DRAWN sizes, which the claims are judged
-    on, are drawn too."""
-    number, words = QUANTITIES[quantity]
-    figure, axis = new_figure(f"Fig. {number}: {words}", LOAD_AXIS, FCT_AXIS, log_y=True)
-    drawn = None if cases is None else cases[(cases.case == DRAWN) & (cases.quantity == quantity)]
+def draw_completion(runs: Runs, quantity: str, case: str = AS_PRINTED) -> Figure:
+    """Draw one of Figs 5 to 8: the formulas and the simulation of a case. Stars: the sizes of DRAWN, on which claims
+    are judged."""
+    number, words, _ = QUANTITIES[quantity]
+    title = f"Fig. {number} broken: both copies share one path" if case == SAME_PATH else f"Fig. {number}: {words}"
+    figure, axis = new_figure(title, LOAD_AXIS, FCT_AXIS, log_y=True)
+    closed = runs.table("formulas", FORMULAS)
+    closed = closed[closed.at_load.between(min(LOADS), max(LOADS))]
+    flows = runs.study.profiles[runs.profile].changes[f"{quantity.split('_')[0]}_flows"]
     for name in ("tcp", "repflow"):
         look = scheme(name)
-        _curve(axis, closed[closed.quantity == quantity], name, label=f"{look.label}, formula")
-        if simulated is not None:
-            rows = simulated[(simulated.quantity == quantity) & (simulated.scheme == name)]
-            style = dict(color=look.colour, marker=look.marker, linestyle="none")
-            flows = simulated.attrs.get("flows", {}).get(quantity.split("_")[0])
-            size = f", {rows.repetition.nunique()} × {flows:,} flows" if flows else ""
-            _points(axis, rows, "load", f"{look.label}, simulated{size}", **style)
-    if drawn is not None:
-        look, rows = scheme("repflow"), drawn[drawn.scheme == "repflow"]
-        star: dict[str, Any] = {"color": look.colour, "marker": "*", "markersize": 11, "markerfacecolor": "white"}
-        _points(
-            axis,
-            rows,
-            "load",
-            f"{look.label}, simulated, ε = {DRAWN_SETTING.model.epsilon:.3f}",
-            linestyle="none",
-            **star,
-        )
+        _draw_curve(axis, closed, quantity, name, f"{look.label}, formula")
+        label = f"{look.label}, simulated, {runs.repetitions} × {flows:,} flows"
+        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linestyle": "none"}
+        drawing.draw_sweep(axis, runs.numbers(case), "load", f"{quantity}_{name}", label=label, **style)
+    if quantity.startswith("long"):
+        star = style | {"marker": "*", "markersize": 11, "markerfacecolor": "white"}
+        label = f"RepFlow, simulated, ε = {_drawn_epsilon():.3f}"
+        drawing.draw_sweep(axis, runs.numbers(DRAWN), "load", f"{quantity}_repflow", label=label, **star)
     axis.legend()
     _plain_ticks(axis)
     return figure
@@ -598,121 +369,65 @@ def _plain_ticks(axis: Axes) -> None:
     """Show 1, 2, 5, 10 ... instead of powers of ten on a logarithmic axis of completion times."""
     low, high = axis.get_ylim()
     ticks = [step * 10**power for power in range(4) for step in (1, 1.5, 2, 3, 5, 7)]
-    shown = [tick for tick in ticks if low <= tick <= high]
-    axis.set_yticks(shown, [f"{tick:g}" for tick in shown])
-    axis.minorticks_off()
+    drawing.name_ticks(axis, "y", [tick for tick in ticks if low <= tick <= high])
 
 
-def draw_figure_5(closed: pd.DataFrame, simulated: pd.DataFrame | None = None) -> Figure:
-    """Draw the mean of short flows: (3), (4) and, where given, the simulation."""
-    return _draw_figure("short_mean", closed, simulated)
-
-
-def draw_figure_6(
-    closed: pd.DataFrame, simulated: pd.DataFrame | None = None, cases: pd.DataFrame | None = None
-) -> Figure:
-    """Draw the mean of long flows: (5), (6) and, where given, the simulation."""
-    return _draw_figure("long_mean", closed, simulated, cases)
-
-
-def draw_figure_7(closed: pd.DataFrame, simulated: pd.DataFrame | None = None) -> Figure:
-    """Draw the 99th percentile of short flows: our analogue of (7) and, where given, the simulation."""
-    return _draw_figure("short_p99", closed, simulated)
-
-
-def draw_figure_8(
-    closed: pd.DataFrame, simulated: pd.DataFrame | None = None, cases: pd.DataFrame | None = None
-) -> Figure:
-    """Draw the 99th percentile of long flows: (7), (8) and, where given, the simulation."""
-    return _draw_figure("long_p99", closed, simulated, cases)
-
-
-def draw_control(closed: pd.DataFrame, cases: pd.DataFrame) -> Figure:
-    """Draw Fig. 5 again with both copies of every flow on one path, from `simulate_cases`."""
-    figure = draw_figure_5(closed, cases[cases.case == "same path"])
-    figure.suptitle("Fig. 5 broken: both simulated copies share one path")
-    return figure
-
-
-def draw_wait_tails(table: pd.DataFrame) -> Figure:
-    """Draw the 99th percentile of the wait over its exact value, from `wait_tails`."""
-    figure, axis = new_figure(
-        "The tail of the wait, approximated",
-        "load (share of capacity)",
-        "99th percentile, approximate / exact",
-    )
-    wide = table.pivot(index="load", columns="method", values="wait_packet_times")
-    for method, marker in (("the paper's: 2 ln 10 E[W]", "o"), ("ln(100 ρ)/ρ E[W]", "s")):
-        axis.plot(wide.index, wide[method] / wide["exact"], marker=marker, label=method)
+def draw_wait_tails(runs: Runs) -> Figure:
+    """Draw the 99th percentile of the wait over its exact value."""
+    title, value = "The tail of the wait, approximated", "99th percentile (approximate / exact)"
+    figure, axis = new_figure(title, "load (share of capacity)", value)
+    table = wait_tails(runs.setting)
+    for name, label, marker in (("paper", "the paper's: 2 ln 10 E[W]", "o"), ("when_busy", "ln(100 ρ)/ρ E[W]", "s")):
+        axis.plot(table.load, table[name] / table.exact, marker=marker, label=label)
     axis.axhline(1, color="black", linewidth=0.8)
     axis.set_ylim(bottom=0)
     axis.legend()
     return figure
 
 
-def draw_simulation_over_formula(
-    simulated: pd.DataFrame, cases: pd.DataFrame | None = None, setting: Setting = PRINTED
-) -> Figure:
+def draw_simulation_over_formula(runs: Runs) -> Figure:
     """Draw simulated values over the formulas as printed, against load."""
-    figure, axis = new_figure("Where the formulas hold", LOAD_AXIS, "simulated / formula")
-    closed = closed_form(setting, sorted(simulated.load.unique()))
-    formula = closed.set_index(["quantity", "scheme", "load"]).normalised_fct
-    for quantity, name, label, marker in (
-        ("short_mean", "tcp", "(3) short, TCP", "o"),
-        ("short_mean", "repflow", "(4) short, RepFlow", "s"),
-        ("long_mean", "tcp", "(5) long, TCP", "^"),
-        ("long_p99", "tcp", "(7) 99th percentile of long, TCP", "v"),
-    ):
-        rows = simulated[(simulated.quantity == quantity) & (simulated.scheme == name)]
-        rows = rows.assign(value=rows.value / rows.load.map(lambda load, q=quantity, n=name: formula[q, n, load]))
-        _points(axis, rows, "load", label, marker=marker)
-    if cases is not None:
-        far = cases[(cases.case == "independent rounds") & (cases.quantity == "short_mean")]
-        far = far[far.scheme == "repflow"]
-        far = far.assign(value=far.value / far.load.map(lambda load: formula["short_mean", "repflow", load]))
-        _points(axis, far, "load", "(4), independent rounds", marker="D")
+    figure, axis = new_figure("Where the formulas hold", LOAD_AXIS, "ratio (simulated / formula)")
+    curves = (
+        (AS_PRINTED, "short_mean_tcp_over_formula", "(3) short, TCP", "o"),
+        (AS_PRINTED, OVER_4, "(4) short, RepFlow", "s"),
+        (AS_PRINTED, "long_mean_tcp_over_formula", "(5) long, TCP", "^"),
+        (AS_PRINTED, OVER_7, "(7) 99th percentile of long, TCP", "v"),
+        (FAR_APART, OVER_4, "(4), independent rounds", "D"),
+    )
+    for colour, (case, value, label, marker) in zip(CURVES, curves, strict=False):
+        drawing.draw_sweep(axis, runs.numbers(case), "load", value, label=label, color=colour, marker=marker)
     axis.axhline(1, color="black", linewidth=0.8)
     axis.legend()
     return figure
 
 
-def draw_variation(table: pd.DataFrame) -> Figure:
-    """Draw the mean and 99th percentile of short flows against one knob, from `vary`."""
-    parameter, load = table.parameter.iloc[0], table.load.iloc[0]
-    title = f"What matters at load {load:g}"
-    figure, _ = new_figure(title, KNOBS[parameter].label, FCT_AXIS, columns=2)
-    order = list(dict.fromkeys(table.setting))
-    numeric = not any(isinstance(value, str | None) for value in order)
-    places = table.setting if numeric else table.setting.map(order.index)
-    for axis, quantity in zip(figure.axes, ("short_mean", "short_p99"), strict=True):
+def draw_knob(runs: Runs, knob: str) -> Figure:
+    """Draw the mean and 99th percentile of short flows against one knob."""
+    table, quantities = runs.knobs[knob], ("short_mean", "short_p99")
+    names = [QUANTITIES[quantity][1] for quantity in quantities]
+    figure, axes = drawing.panels(f"What matters at load {runs.setting.load:g}", KNOBS[knob][0], FCT_AXIS, names)
+    has_words = knob == "workload"
+    for axis, quantity in zip(axes, quantities, strict=True):
         for name in ("tcp", "repflow"):
-            rows = table.assign(place=places)[(table.quantity == quantity) & (table.scheme == name)]
             look = scheme(name)
-            line = dict(color=look.colour, marker=look.marker, linestyle="-" if numeric else "none")
-            _points(axis, rows, "place", look.label, **line)
-        axis.set_title(QUANTITIES[quantity][1], fontsize=10)
+            style = {"color": look.colour, "marker": look.marker, "linestyle": "none" if has_words else "-"}
+            drawing.draw_sweep(axis, table, knob, f"{quantity}_{name}", label=look.label, **style)
         axis.set_ylim(bottom=1)
-        if not numeric:
-            axis.set_xticks(range(len(order)), [str(value) for value in order])
-            axis.set_xlim(-0.5, len(order) - 0.5)
-        elif parameter == "short_round_gap_packets":
-            use_logarithm(axis, "x")
-        elif all(isinstance(value, int) for value in order):
-            axis.set_xticks(order)
-    figure.axes[0].legend()
+        if has_words:
+            axis.set_xlim(-0.5, 1.5)
+        else:
+            axis.set_xscale("log" if knob == "short_round_gap_packets" else "linear")
+            drawing.name_ticks(axis, "x", table[knob])
+    axes[0].legend()
     return figure
-
-
-def draw_variations(tables: dict[str, pd.DataFrame]) -> dict[str, Figure]:
-    """Draw a figure for each knob, named knob_<name>, from `vary_all`."""
-    return {f"knob_{name}": draw_variation(table) for name, table in tables.items()}
 
 
 def settings_table(setting: Setting) -> pd.DataFrame:
     """Return every assumption of the model and its value."""
-    return pd.DataFrame(
-        {"assumption": list(asdict(setting)), "value": [str(value) for value in asdict(setting).values()]}
-    )
+    of_a_run = ("load", "short_flows", "long_flows", "with_looks")
+    rows = [(name, str(value)) for name, value in asdict(setting).items() if name not in of_a_run]
+    return pd.DataFrame(rows, columns=["assumption", "value"])
 
 
 def draw_idea() -> Figure:
@@ -723,32 +438,27 @@ def draw_idea() -> Figure:
     load, burst_packets, random = 0.7, 44, np.random.default_rng(3)
     times = np.arange(0, 1200, 0.5)
     rounds = np.array([300, 500, 700, 900])
-    figure, _ = new_figure(
-        "One flow on two paths: the copy that waits less decides",
-        "time (packet times)",
-        "wait (packet times)",
-        columns=2,
-    )
-    for path, axis in enumerate(figure.axes, start=1):
+    title, names = "One flow on two paths: the copy that waits less decides", ["copy on path 1", "copy on path 2"]
+    figure, axes = drawing.panels(title, "time (packet times)", "wait (packet times)", names)
+    for name, axis in zip(("tcp", "repflow"), axes, strict=True):
         arrivals = np.sort(random.uniform(0, times[-1], random.poisson(load / burst_packets * times[-1])))
         walk = burst_packets * np.searchsorted(arrivals, times, side="right") - times
         wait = walk - np.minimum(np.minimum.accumulate(walk), 0)
         met = np.interp(rounds, times, wait)
         axis.plot(times, wait, color="#444444", linewidth=1, label="backlog of the queue")
-        look = scheme(("tcp", "repflow")[path - 1])
+        look = scheme(name)
         axis.vlines(rounds, 0, met, color=look.colour, linewidth=3)
         axis.plot(rounds, met, look.marker, color=look.colour, markersize=8, label=f"four rounds wait {met.sum():.0f}")
-        axis.set_title(f"copy on path {path}", fontsize=10)
         axis.set_ylim(0, 160)
         axis.legend(loc="upper left")
     return figure
 
 
-def draw_network(setting: Setting = PRINTED, load: float = 0.5) -> Figure:
+def draw_network(setting: Setting) -> Figure:
     """Draw the model's network: parallel queues between a sender that hashes its copies and a receiver."""
     figure, axis = new_figure("The model: parallel M/G/1 queues, first come first served", "", "")
     axis.axis("off")
-    middle, count = (setting.paths - 1) / 2, setting.paths
+    middle, count, load = (setting.paths - 1) / 2, setting.paths, setting.load
     path_load = float(setting.model.path_load(load, setting.copies))
     for path in range(count):
         axis.annotate("", (0.9, path), (0.0, middle), arrowprops={"arrowstyle": "->", "color": "#888888"})
@@ -763,67 +473,127 @@ def draw_network(setting: Setting = PRINTED, load: float = 0.5) -> Figure:
     return figure
 
 
-def answer(simulated: pd.DataFrame, cases: pd.DataFrame) -> str:
+def answer(runs: Runs) -> str:
     """Answer the paper's question in one sentence, with this run's numbers."""
-    gains = {load: 1 - _ratio(simulated, "short_mean", load).mean() for load in (0.5, 0.9)}
-    same = _ratio(cases[cases.case == "same path"], "short_mean", 0.5).mean() - 1
-    cost = _ratio(cases[cases.case == DRAWN], "long_mean", 0.9).mean() - 1
+    means = runs.summary()
+    short, long = means["short_mean_ratio"], means["long_mean_ratio"]
     return (
         f"In the model, sending short flows on two independent paths cuts their mean completion time by "
-        f"{gains[0.5]:.0%} at load .5 and {gains[0.9]:.0%} at load .9; with both copies on one path it grows by "
-        f"{same:.0%}; long flows take {cost:.0%} longer at load .9 with the ε of the authors' own sizes."
+        f"{1 - short[AS_PRINTED, 0.5]:.0%} at load .5 and {1 - short[AS_PRINTED, 0.9]:.0%} at load .9; "
+        f"with both copies on one path it grows by {short[SAME_PATH, 0.5] - 1:.0%}; "
+        f"long flows take {long[DRAWN, 0.9] - 1:.0%} longer at load .9 with the ε of the authors' own sizes."
     )
 
 
-# Something to play with.
-
-
-def explore() -> Any:
-    """Show a panel of sliders that redraws Figs 5 to 8 by the formulas; a marker reads them off at one load."""
-    import ipywidgets as widgets
-    import matplotlib.pyplot as plt
-    from IPython.display import display
-
-    controls = {
-        "load": widgets.FloatSlider(0.5, min=0.05, max=0.95, step=0.05, description="load"),
-        "workload": widgets.Dropdown(options=KNOWN_FLOW_SIZES, description="workload"),
-        "extra_load": widgets.FloatSlider(0.05, min=0, max=0.3, step=0.005, description="ε", readout_format=".3f"),
-        "initial_window_packets": widgets.IntSlider(3, min=1, max=20, description="k (packets)"),
-        "copies": widgets.IntSlider(2, min=1, max=4, description="copies"),
-    }
-
-    def redraw(load: float, **changes: Any) -> None:
-        figure = draw_panel(replace(PRINTED, **changes), load)
-        display(figure)
-        plt.close(figure)
-
-    drawn = widgets.interactive_output(redraw, controls)
-    return widgets.VBox([widgets.HBox(list(controls.values())[:2]), *list(controls.values())[2:], drawn])
-
-
-def draw_panel(setting: Setting, load: float) -> Figure:
-    """Draw Figs 5 to 8 side by side by the formulas, read off at one load."""
-    loads = np.linspace(0.02, 0.98, 97)
-    closed = closed_form(setting, loads)
-    at_load = closed_form(setting, [load])
-    figure, _ = new_figure(
-        f"{setting.flow_sizes.name}: ε = {setting.model.epsilon:.3g}, k = {setting.initial_window_packets:g},"
-        f" {setting.copies} copies; at load {load:g}",
-        "load",
-        FCT_AXIS,
-        columns=4,
-        log_y=True,
-    )
-    figure.set_size_inches(15, 3.8)
-    for axis, (quantity, (number, words)) in zip(figure.axes, QUANTITIES.items(), strict=True):
-        axis.set_title(f"Fig. {number}: {words}", fontsize=9)
+def draw_panel(found: Reading, case: str) -> Figure:
+    """Draw Figs 5 to 8 side by side by the formulas, read off at the setting's load."""
+    closed, at_load = found["formulas"], found["formulas_at_load"]
+    load = at_load.at_load.iloc[0]
+    names = [f"Fig. {number}: {words}" for number, words, _ in QUANTITIES.values()]
+    figure, axes = drawing.panels(f"By the formulas, at load {load:g}", LOAD_AXIS, FCT_AXIS, names, log_y=True)
+    figure.set_size_inches(16, 3.8)
+    for axis, quantity in zip(axes, QUANTITIES, strict=True):
         for name in ("tcp", "repflow"):
             here = at_load[(at_load.quantity == quantity) & (at_load.scheme == name)].normalised_fct.iloc[0]
-            label = f"{scheme(name).label}: {here:.3g}"
-            _curve(axis, closed[closed.quantity == quantity], name, label=label)
+            _draw_curve(axis, closed, quantity, name, f"{scheme(name).label}: {here:.3g}")
             if np.isfinite(here):
                 axis.plot([load], [here], color=scheme(name).colour, marker=scheme(name).marker)
         axis.set_ylim(1, 100)
         _plain_ticks(axis)
         axis.legend()
     return figure
+
+
+# The study.
+
+# The testbed: three paths chosen by hashing, whole rounds, the workload's own ε.
+TESTBED: dict[str, Any] = {"extra_load": None, "paths": 3, "path_choice": "hashed", "whole_rounds": True}
+KNOBS: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "paths": ("equal-cost paths (each copy hashed alone)", (1, 2, 3, 4, 6, 9)),
+    "correlation": ("share of bursts common to all paths", (0.0, 0.25, 0.5, 0.75, 1.0)),
+    "copies": ("copies of each short flow (1 is TCP)", (1, 2, 3, 4)),
+    "workload": ("workload", ("web_search", "data_mining")),
+    "extra_load": ("ε, load that each further copy adds (share)", (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)),
+    "short_round_gap_packets": ("mean time between rounds (packet times)", (5, 15, 50, 150, 500, 1500)),
+}
+_ENOUGH = {
+    profile: Scale(changes={"short_flows": flows, "long_flows": 0})
+    for profile, flows in (("quick", 40_000), ("paper", 40_000), ("test", 2_000))
+}
+_ONCE = dict.fromkeys([case for case in CASES if case.startswith(FORMULAS)], 1)
+_LARGE_FLOWS = Evidence("flows_above_1_mb", AUTHORS_SIZES, exact=True)  # their share of bytes if all had equal ones
+
+
+def _scale(short_flows: int, long_flows: int) -> Scale:
+    return Scale(changes={"short_flows": short_flows, "long_flows": long_flows}, fewer=_ONCE)
+
+
+def _at(load: float) -> Callable[[pd.Series], float]:
+    return lambda values: float(values[load])
+
+
+def _at_worst_load(ours: Mapping[int, pd.Series], printed: Mapping[int, pd.Series]) -> list[float]:
+    """Return each repetition's value at the load that is worst by the mean as printed: the worst of each repetition
+    would favour noise."""
+    worst = pd.DataFrame(printed).mean(axis=1).idxmax()
+    return [float(values[worst]) for values in ours.values()]
+
+
+def _order_of_tails(p99: pd.DataFrame) -> list[str]:
+    return least_first("short flows", "long flows")(*p99.loc[0.5])
+
+
+STUDY = Study(
+    slug="repflow_model",
+    setting=Setting(),
+    cases=CASES,
+    measure_one=measure_one,
+    seeds=lambda seed, repetition: (seed, repetition),  # several streams are drawn of it
+    answer=answer,
+    profiles={"quick": _scale(40_000, 10_000), "paper": _scale(500_000, 100_000), "test": _scale(8_000, 1_500)},
+    claims={
+        "flows-below-100-kb": Evidence("flows_below_100_kb", AUTHORS_SIZES, exact=True),
+        "flows-above-1-mb": _LARGE_FLOWS,
+        "bytes-in-flows-above-1-mb": Evidence("bytes_above_1_mb", AUTHORS_SIZES, control=_LARGE_FLOWS, exact=True),
+        "bytes-in-replicated-flows": Evidence("bytes_below_100_kb", AUTHORS_SIZES, exact=True),
+        "formula-4-at-load-0.5": Evidence(OVER_4, AS_PRINTED, control=SAME_PATH, how=_at(0.5)),
+        "formula-4-independent-rounds-at-load-0.5": Evidence(
+            OVER_4, FAR_APART, control=f"{SAME_PATH}, {FAR_APART}", how=_at(0.5)
+        ),
+        "formula-7-at-load-0.5": Evidence(OVER_7, AS_PRINTED, control="exponential bursts", how=_at(0.5)),
+        "tail-of-the-wait-at-load-0.5": Evidence("wait_tail_at_0.5", FORMULAS, control=EXPONENTIAL, exact=True),
+        "tail-of-the-wait-at-load-0.8": Evidence("wait_tail_at_0.8", FORMULAS, control=EXPONENTIAL, exact=True),
+        "short-mean-margin-at-worst-load": Evidence(
+            "short_mean_ratio", (AS_PRINTED,) * 2, (SAME_PATH, AS_PRINTED), how=_at_worst_load, pooled=True
+        ),
+        "long-mean-at-load-0.5": Evidence("long_mean_ratio", DRAWN, control="copies add half", how=_at(0.5)),
+        "long-mean-at-load-0.9": Evidence("long_mean_ratio", DRAWN, control="copies add a tenth", how=_at(0.9)),
+        "long-p99-at-load-0.5": Evidence("long_p99_ratio", DRAWN, control="copies add half", how=_at(0.5)),
+        "long-p99-at-load-0.9": Evidence("long_p99_ratio", DRAWN, control="copies add a tenth", how=_at(0.9)),
+        "long-tail-below-short-tail": Evidence(
+            ("short_p99_tcp", "long_p99_tcp"), AS_PRINTED, control="one packet a round", how=_order_of_tails
+        ),
+    },
+    knobs={
+        name: Knob({"testbed": {**TESTBED, name: each(*values)}}, _ENOUGH, repetitions=2)
+        for name, (_, values) in KNOBS.items()
+    },
+    figures={
+        **{f"fig{number}_{name}": partial(draw_completion, quantity=name) for name, (number, *_) in QUANTITIES.items()},
+        "simulation_over_formula": draw_simulation_over_formula,
+        "wait_tails": draw_wait_tails,
+        "control_same_path": partial(draw_completion, quantity="short_mean", case=SAME_PATH),
+        **{f"knob_{name}": partial(draw_knob, knob=name) for name in KNOBS},
+    },
+    play=Play(
+        (FORMULAS,),
+        {
+            "load": (0.05, 0.7, 0.05),
+            "workload": ["web_search", "data_mining"],
+            "extra_load": (0.0, 0.3, 0.005),
+            "initial_window_packets": (1.0, 20.0, 1.0),
+            "copies": (1, 4, 1),
+        },
+        draw_panel,
+    ),
+)

@@ -18,14 +18,17 @@ try:
         VIRTUAL,
         Each,
         Knob,
+        OneRun,
         Play,
         Point,
+        Progress,
         Reading,
         Scale,
         Study,
         each,
         of_profile,
         points,
+        seed_of,
     )
     from netrepro.study.evidence import (
         Evidence,
@@ -38,7 +41,6 @@ try:
         ratio,
     )
     from netrepro.study.measuring import (
-        Progress,
         in_parallel,
         in_real_time,
         measure,
@@ -46,7 +48,6 @@ try:
         run_all,
         run_experiment,
         run_once,
-        seed_of,
         vary,
     )
     from netrepro.study.runs import TABLES, Runs, load_runs
@@ -74,6 +75,7 @@ __all__ = [
     "Each",
     "Evidence",
     "Knob",
+    "OneRun",
     "Play",
     "Point",
     "Progress",

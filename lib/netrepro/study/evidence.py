@@ -17,7 +17,8 @@ class Evidence:
     control : the cases in which the mechanism is broken, in the same order; or an Evidence of its own.
     how : a function with one argument for each case, as the module says. counted : sum successes and trials over all
     repetitions. exact : a closed form, the same in every repetition; the first is taken. pooled : `how` is given the
-    readings of all repetitions (repetition -> reading) of each case, and returns the values itself.
+    readings of all repetitions (repetition -> reading) of each case, and returns the values itself. where : true for
+    the settings on which it is evidence, such as those with the paper's own trace; all where it is not given.
     """
 
     reading: str | tuple[str, ...]
@@ -27,6 +28,7 @@ class Evidence:
     counted: bool = False
     exact: bool = False
     pooled: bool = False
+    where: Callable[[Any], bool] | None = None
 
     @property
     def case_names(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,22 +14,13 @@ import pandas as pd
 from netrepro.claims import Measured
 from netrepro.errors import NetreproError, nearest
 from netrepro.files import whole_file, write_atomically
-from netrepro.study.declaration import SIMULATED, Point, Reading, Study, several, swept_fields
+from netrepro.study.declaration import SIMULATED, OneRun, Point, Reading, Study, several, swept_fields
 from netrepro.study.evidence import Evidence, as_it_is
 from netrepro.study.trust import check_table, trust_of, trust_table, with_directions
 
 TABLES = "tables"  # in the folder of a run
 LABELS = ["tier", "case", "repetition"]
 _SAID = ("tier", "profile", "seed", "repetitions", "seconds")
-
-
-class OneRun(NamedTuple):
-    """One run: what settles all that is read of it."""
-
-    setting: Any
-    seconds: float
-    seed: int
-    tier: str
 
 
 @dataclass(frozen=True)
@@ -154,7 +145,8 @@ class Runs:
         unjudged = self.study.scale(self.profile, self.tier).unjudged
         claims = {**self.study.claims, **(self.study.on_kernels if where != SIMULATED else {})}
         for claim, asked in claims.items():
-            ran = [each for each in several(asked) if self.has(*each.case_names, tier=where)]
+            counting = [each for each in several(asked) if each.where is None or each.where(self.setting)]
+            ran = [each for each in counting if self.has(*each.case_names, tier=where)]
             if claim in unjudged or not ran:
                 continue
             evidence = ran[0]

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import signal
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -15,14 +11,24 @@ import pandas as pd
 import pytest
 
 from netrepro import NetreproError
-from netrepro.claims import judge, load_claims
+from netrepro.claims import Measured, judge, load_claims
 from netrepro.papers import fperf_leaf_spine as paper
-from netrepro.papers.fperf_leaf_spine.cases import CASES, synthesise
-from netrepro.papers.fperf_leaf_spine.claims import _measured_spread, exponential_shares
-from netrepro.papers.fperf_leaf_spine.packets import RUN_COLUMNS, Burst, bursts, run_in_packets, share_that_lost
-from netrepro.papers.fperf_leaf_spine.query import is_tautology
-from netrepro.papers.fperf_leaf_spine.setting import Scale
-from netrepro.papers.fperf_leaf_spine.times import TIME_COLUMNS
+from netrepro.papers.fperf_leaf_spine import figures, study
+from netrepro.papers.fperf_leaf_spine.cases import CASES, HALF, NOTHING, OTHERS_SILENT, synthesise
+from netrepro.papers.fperf_leaf_spine.cases import ask_with_and_without_base as ask
+from netrepro.papers.fperf_leaf_spine.packets import (
+    RUN_COLUMNS,
+    Burst,
+    bursts,
+    packet_runs,
+    run_in_packets,
+    share_that_lost,
+    synthesised_input,
+)
+from netrepro.papers.fperf_leaf_spine.query import is_tautology, received_packets
+from netrepro.papers.fperf_leaf_spine.setting import size_name, size_of
+from netrepro.papers.fperf_leaf_spine.times import TIME_COLUMNS, solver_work, timed_encoding, timed_tasks
+from netrepro.study import read_once
 
 
 def ticks() -> Callable[[], float]:
@@ -30,32 +36,20 @@ def ticks() -> Callable[[], float]:
     return itertools.count(1.0).__next__
 
 
-TINY = Scale(
-    sizes=((1, 2, 4), (2, 2, 4), (1, 3, 6)),
-    horizon=6,
-    most_seeds=2,
-    reference_seeds={(1, 2, 4): 1},
-    reference_horizon=5,
-    search_sizes=((2, 2, 4),),
-)
-
-
 def test_section_8_a_host_can_receive_less_than_half_although_its_sender_is_steady():
     analysis = paper.throughput_analysis()
     trace = analysis.satisfy_query().trace
-    rows = paper.received_packets(trace, 5).set_index("time_step")
+    rows = received_packets(trace, 5).set_index("time_step")
     assert rows.loc[10, "received_packets"] <= 4 < rows.loc[10, "line_rate_packets"]
     assert (rows["received_packets"] <= rows["line_rate_packets"]).all()
     assert analysis.base.holds(trace)
 
 
 def test_the_base_workload_changes_the_verdict():
-    answers = paper.without_base_workload((2, 2, 4), 8).set_index("question")
-    assert list(answers.loc["nothing at all is received"]) == ["unsat", "sat"]
-    assert list(answers.loc["fewer than half is received though the other hosts are silent"]) == [
-        "unsat",
-        "sat",
-    ]
+    for question in (NOTHING, OTHERS_SILENT):
+        row = ask(question, (2, 2, 4), 8)
+        assert (row["with_base"], row["without_base"]) == ("unsat", "sat"), question
+    assert ask(HALF, (2, 2, 4), 8)["with_base"] == "sat"
 
 
 def test_the_least_that_the_victim_can_receive_is_found_from_below():
@@ -92,61 +86,24 @@ def test_the_original_programs_workload_for_fq_codel_is_proven_and_the_fixed_sch
     assert case.build_control().satisfy_query().status == "unsat"
 
 
-def test_every_size_seed_and_task_is_timed_once():
-    times = paper.measure_times(TINY, [1, 2], ticks())
-    assert times.attrs["is_complete"]
-    counts = times.groupby("task")["seed"].count()
-    assert dict(counts) == {"base example": 6, "satisfy": 6, "satisfy (peer)": 2, "search": 2, "verify": 6}
-    assert set(times["status"]) <= {
-        "sat",
-        "unsat",
-        "optimal",
-        "proven",
-        "refuted",
-        "infeasible",
-        "nothing found",
-    }
-    assert set(paper.encoding_ratios(times)["size"]) == {"S1-L2-H4"}
-    figure = paper.draw_times(times, paper.fit_growth(times))
-    assert "Figure 7c" in figure.get_suptitle()
+def test_every_task_of_a_network_is_timed_once():
+    times = timed_tasks((1, 2, 4), 6, 1, with_search=True, clock=ticks())
+    assert list(times["task"]) == ["satisfy", "verify", "base example", "search"]
+    assert set(times["status"]) <= {"sat", "unsat", "optimal", "proven", "refuted", "infeasible", "nothing found"}
+    peers = [timed_encoding((1, 2, 4), 5, encoding, 1, clock=ticks()) for encoding in ("circuit", "integers")]
+    assert list(paper.encoding_ratios(pd.concat(peers))["size"]) == ["S1-L2-H4"]
 
 
-def test_an_interrupted_measurement_keeps_what_it_has():
-    def stop_at_third(rows):
-        for place, row in enumerate(rows):
-            if place == 3:
-                raise KeyboardInterrupt
-            yield row
-
-    times = paper.measure_times(TINY, [1], ticks(), progress=stop_at_third)
-    assert len(times) == 3
-    assert not times.attrs["is_complete"]
-
-
-def test_ctrl_c_in_the_middle_of_a_solvers_work_keeps_the_finished_rows_and_ends_soon():
-    """The integer encoding of the larger network takes minutes; the smaller one is finished by then."""
-    scale = replace(TINY, sizes=((1, 2, 4),), horizon=10, search_sizes=(), reference_seeds={(2, 3, 6): 1})
-    scale, pressed_s = replace(scale, reference_horizon=10), []
-
-    def press_when_the_rest_is_done(rows):
-        for count, row in enumerate(rows, 1):
-            yield row
-            if count == 4:  # satisfy, verify, base example, and the circuit's part of the comparison
-                pressed_s.append(time.monotonic() + 2)
-                threading.Timer(2, os.kill, [os.getpid(), signal.SIGINT]).start()
-
-    times = paper.measure_times(scale, [1], time.process_time, progress=press_when_the_rest_is_done)
-    assert time.monotonic() - pressed_s[0] < 5  # a second is meant; a busy machine gets more
-    assert not times.attrs["is_complete"]
-    assert list(times["task"]) == ["satisfy", "verify", "base example", "satisfy (peer)"]
-    assert set(times["encoding"]) == {"circuit"}
-
-
-def test_a_time_limit_keeps_what_was_finished_and_is_no_answer():
-    times = paper.measure_times(TINY, [1], ticks(), timeout_s=1e-4)
+def test_a_time_limit_keeps_what_was_finished_is_no_answer_and_is_not_trusted():
+    times = timed_tasks((2, 2, 4), 6, 1, with_search=True, timeout_s=1e-4, clock=ticks())
     assert len(times) and "unknown" in set(times["status"])
-    assert paper.fit_growth(times[times["status"] == "unknown"]).empty
-    assert paper.encoding_ratios(times[times["status"] == "unknown"]).empty
+    unknown = times[times["status"] == "unknown"]
+    assert paper.fit_growth(unknown).empty and paper.encoding_ratios(unknown).empty
+    assert not any(check.holds for check in study._timed(times).checks)
+
+
+def test_a_size_is_read_from_its_name():
+    assert size_of(size_name((2, 5, 10))) == (2, 5, 10)
 
 
 def made_up_times(seconds: Callable[[float], float]) -> pd.DataFrame:
@@ -170,53 +127,63 @@ def made_up_times(seconds: Callable[[float], float]) -> pd.DataFrame:
     )
 
 
+def growth(times: pd.DataFrame) -> list[float]:
+    """Judge made-up times as the claim does."""
+    sizes = "S1-L1-" + times["size"]
+    seeds = times.assign(size=sizes).groupby("seed")
+    return study._growth({seed: rows.set_index("size")["cpu_s"] for seed, rows in seeds})
+
+
 def test_an_exponential_is_told_from_a_line_and_from_no_growth():
     exponential = made_up_times(lambda hosts: 0.1 * 1.5**hosts)
     fit = paper.fit_growth(exponential).iloc[0]
     assert fit["low"] < 1.5 < fit["high"] and fit["is_exponential"]
-    assert exponential_shares(exponential) == [1.0] * 5
+    assert growth(exponential) == [1.0] * 5
     power = paper.fit_growth(made_up_times(lambda hosts: 0.01 * hosts**2.5)).iloc[0]
     assert power["power"] == pytest.approx(2.5, abs=0.1) and power["r_squared_power"] > power["r_squared"]
     assert fit["r_squared"] > fit["r_squared_power"]
     line = made_up_times(lambda hosts: 1.0 * hosts)
     assert not paper.fit_growth(line).iloc[0]["is_exponential"]
-    assert sum(exponential_shares(line)) == 0
-    assert sum(exponential_shares(made_up_times(lambda hosts: 1.0))) == 0
+    assert sum(growth(line)) == 0
+    assert sum(growth(made_up_times(lambda hosts: 1.0))) == 0
 
 
 def test_harmless_changes_of_the_formula_change_the_solvers_work_and_not_its_answer():
-    spread = paper.measure_spread((2, 2, 4), [5, 6], range(3))
+    spread = pd.concat([solver_work((2, 2, 4), horizon, range(3)) for horizon in (5, 6)])
     assert spread["status"].nunique() == 1 and len(spread) == 2 * (2 + 2 * 3)
     work = spread.groupby(["horizon_steps", "mutation"])["solver_steps"].nunique()
     assert list(work.xs("none", level="mutation")) == [1, 1]  # to the last step
     assert (work.drop("none", level="mutation") > 1).all()
-    assert len(paper.draw_spread(spread).axes[0].get_legend().get_texts()) == 1 + 2
 
 
-def made_up_spread(differ: float, nothing_to_search: float = 0.01) -> pd.DataFrame:
-    rows = [(10, "none", run, 1000, "sat") for run in range(2)]
+def made_up_spread(differ: float, steps: int = 1000) -> pd.DataFrame:
+    rows = [(10, "none", run, steps, "sat") for run in range(2)]
     for seed in range(5):
-        for mutation in ("reseeded", "shuffled"):
-            rows += [(10, mutation, seed, 1000 * (1 + differ * (seed - 2)), "sat")]
-            rows += [(paper.NO_SEARCH, mutation, seed, 100 * (1 + nothing_to_search * (seed - 2)), "unsat")]
-        rows += [(6, "reseeded", seed, 1 + seed, "sat")]  # another horizon's formula is not judged
+        rows += [
+            (10, mutation, seed, steps * (1 + differ * (seed - 2)), "sat") for mutation in ("reseeded", "shuffled")
+        ]
     return pd.DataFrame(rows, columns=["horizon_steps", "mutation", "seed", "solver_steps", "status"])
+
+
+def measured_spread(differ: float, nothing_to_search: float = 0.01) -> Measured:
+    values, control = (
+        study._differences({0: made_up_spread(each, steps)})
+        for each, steps in ((differ, 1000), (nothing_to_search, 100))
+    )
+    return Measured(claim="seeds-explain-15-percent", values=values, control=control)
 
 
 @pytest.mark.parametrize(("differ", "verdict"), [(0.3, "agrees"), (0.05, "agrees in direction"), (0.0, "disagrees")])
 def test_the_seeds_are_judged_by_how_far_single_runs_lie_from_their_median(differ, verdict):
-    measured = _measured_spread(made_up_spread(differ))
+    measured = measured_spread(differ)
     claim = load_claims("fperf_leaf_spine").claim(measured.claim)
     assert judge(claim, measured, "simulated").verdict == verdict
 
 
 def test_seeds_explain_nothing_where_a_formula_without_search_differs_as_much():
     claim = load_claims("fperf_leaf_spine").claim("seeds-explain-15-percent")
-    spread = made_up_spread(0.3)
-    assert judge(claim, _measured_spread(spread), "simulated").counts
-    assert not judge(claim, _measured_spread(made_up_spread(0.3, 0.3)), "simulated").counts
-    without = spread[spread["horizon_steps"] > paper.NO_SEARCH]
-    assert "the control was not run" in judge(claim, _measured_spread(without), "simulated").reason
+    assert judge(claim, measured_spread(0.3), "simulated").counts
+    assert not judge(claim, measured_spread(0.3, 0.3), "simulated").counts
 
 
 def test_averages_of_many_runs_differ_less_than_single_runs_do():
@@ -232,15 +199,19 @@ def test_averages_of_many_runs_differ_less_than_single_runs_do():
 
 def test_the_pictures_show_every_switch_and_queue():
     trace = paper.throughput_analysis((2, 2, 4), 8).satisfy_query().trace
-    texts = {text.get_text() for text in paper.draw_counterexample(trace, (2, 2, 4)).axes[0].texts}
+    table = figures.wires(trace, (2, 2, 4))
+    texts = {text.get_text() for text in figures.draw_wires(table, 8).axes[0].texts}
     assert {"spine1", "spine2", "leaf1", "leaf2", "host1", "host4"} <= texts
     labels = [t.get_text() for t in trace.draw(["host1", "to_host4"]).axes[0].get_yticklabels()]
     assert labels == ["to_host4", "host1"]
 
 
+def test_who_plays_is_told_where_there_is_no_such_input():
+    found = read_once(paper.STUDY, replace(paper.Setting(), size="S2-L2-H4", horizon=6, at_most_packets=0))
+    assert found["is_found"] == 0 and "No input" in figures.draw_run(found, "").get_suptitle()
+
+
 def test_unknown_words_are_refused():
-    with pytest.raises(NetreproError, match="quick"):
-        paper.scale("quik")
     with pytest.raises(NetreproError, match="FQ-CoDel"):
         synthesise("FQ-Codel")
     with pytest.raises(NetreproError, match="same number of hosts"):
@@ -293,31 +264,13 @@ def test_a_lone_sender_is_received_step_for_step_as_in_the_model():
 
 
 def test_the_packet_world_loses_where_the_solver_says_so_and_nowhere_else():
-    workload, trace = paper.synthesised_input((2, 2, 4), 8)
+    workload, trace = synthesised_input((2, 2, 4), 8)
     assert workload.holds(trace)
-    runs = paper.packet_runs(trace, (2, 2, 4), 8, runs=12)
+    runs = packet_runs(trace, (2, 2, 4), 8, runs=12)
     assert {"must lose", "cannot lose"} == set(runs["prediction"])
     assert share_that_lost(runs, "must lose") == 1.0
     assert share_that_lost(runs, "cannot lose") == 0.0
     assert (runs["received_packets"] - runs["model_packets"]).abs().max() <= 1
     assert len(paper.packet_summary(runs)) == 2
-    labels = [t.get_text() for t in paper.draw_packet_runs(runs).axes[0].get_legend().get_texts()]
+    labels = [t.get_text() for t in figures.draw_packet_runs(runs).axes[0].get_legend().get_texts()]
     assert any("must lose" in label for label in labels)
-
-
-def test_every_claim_is_measured_and_a_control_flips():
-    ids = {claim.id for claim in load_claims("fperf_leaf_spine").claims}
-    times = made_up_times(lambda hosts: 0.1 * 1.5**hosts)
-    cases = pd.DataFrame(
-        {"case": list(CASES), "status": "proven", "control_status": "unsat"},
-        index=range(len(CASES)),
-    )
-    measured = paper.measured_claims(
-        times,
-        paper.fit_growth(times),
-        cases,
-        paper.measure_spread((2, 2, 4), [6], range(2)),
-        paper.without_base_workload((2, 2, 4), 8),
-        made_up_times(lambda hosts: 1.0),
-    )
-    assert {entry.claim for entry in measured} == ids

@@ -20,16 +20,17 @@ from threadpoolctl import threadpool_info
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.papers import gmm_traffic as paper
-from netrepro.papers.gmm_traffic.analysis import Analysis
-from netrepro.papers.gmm_traffic.claims import half_total_error
-from netrepro.papers.gmm_traffic.measuring import Runs, _cases, workstations
+from netrepro.papers.gmm_traffic import study as gmm_study
+from netrepro.papers.gmm_traffic.figures import draw_importance
+from netrepro.papers.gmm_traffic.measuring import Searches, measure_condition, shuffled, workstations
 from netrepro.papers.gmm_traffic.own_capture import _cross_validate
-from netrepro.papers.gmm_traffic.setting import MODELS, Scale, Trace
+from netrepro.papers.gmm_traffic.setting import MODELS, Trace
 from netrepro.papers.gmm_traffic.training import _macro_f1, make_rows, one_thread_each, own_features, take
+from netrepro.study import Runs, measure
+from netrepro.study.setting import check_setting
 from netrepro.traffic import BASELINES, CLASSES, NAMED_CLASSES
 
-SCALE = Scale(700, (3, 9), (3, 1), (8, 8), 120, 0, True)
-SETTING = paper.Setting(selected_features=5)
+SETTING = paper.Setting(trace="standin", selected_features=5)
 
 
 @pytest.fixture(scope="module")
@@ -38,38 +39,37 @@ def trace() -> Trace:
 
 
 @pytest.fixture(scope="module")
-def runs(trace) -> Runs:
-    return paper.measure(trace, SETTING, SCALE, repetitions=2, seed=5)
+def runs() -> Runs:
+    return measure(paper.STUDY, SETTING, profile="test", seed=5)
 
 
-def test_claims_on_the_papers_numbers_wait_for_its_trace_and_no_control_agrees(runs):
-    measured = {each.claim: each for each in paper.measured_claims(runs)}
+def scores(runs: Runs, name: str, case: str = "right labels") -> pd.Series:
+    return runs.numbers(case)[name]
+
+
+def test_claims_on_the_papers_numbers_wait_for_its_trace(runs):
+    measured = {each.claim: each for each in runs.measured_claims()}
     for claim in load_claims("gmm_traffic").claims:
         judgement = judge(claim, measured.get(claim.id), "simulated")
         if claim.needs:
             assert judgement.verdict == "not measured" and "needs UNIBS-2009" in judgement.reason
         else:
             assert judgement.verdict in ("agrees", "agrees in direction", "disagrees", "undecided")
-            assert judge(claim, measured[claim.id].broken(), "simulated").verdict != "agrees"
 
 
-def test_with_the_papers_trace_every_claim_is_measured_and_has_a_control(runs):
-    as_if = replace(runs, trace=Trace("as if", lambda **_: None, published=True))
-    measured = paper.measured_claims(as_if)
+def test_with_the_papers_trace_every_claim_is_measured_and_has_a_control(runs, monkeypatch):
+    as_if = Trace("as if", lambda **_: None, published=True)
+    monkeypatch.setattr(gmm_study, "open_trace", lambda which: as_if)
+    measured = runs.measured_claims()
     assert {each.claim for each in measured} == {claim.id for claim in load_claims("gmm_traffic").claims}
     assert all(each.has_control() for each in measured)
 
 
-def test_labels_dealt_out_anew_fail_the_audit_and_the_mixtures(runs):
-    assert runs.audit.passed and not runs.audit_shuffled.passed
-    assert {"MAILS ports", "WEB ports"} <= set(runs.audit_shuffled.failed)
-    scored = {"scope": "named", "measure": "macro_f1"}
-    assert runs.values("shuffled labels", **scored).max() < 0.4 < runs.values(**scored).min()
-
-
-def test_what_fails_its_audit_is_untrusted(runs):
-    broken = paper.measured_claims(replace(runs, audit=runs.audit_shuffled))
-    assert not any(each.trusted for each in broken)
+def test_labels_dealt_out_anew_fail_the_audit_and_the_mixtures(runs, trace):
+    broken = shuffled(trace.at(), 5)
+    assert runs.trusted and trace.at().audit.passed and not broken.passed
+    assert {"MAILS ports", "WEB ports"} <= set(broken.failed)
+    assert scores(runs, "flow_macro_f1", "shuffled labels").max() < 0.4 < scores(runs, "flow_macro_f1").min()
 
 
 def test_fig_3_three_packets_end_with_the_handshake_and_carry_no_payload(trace):
@@ -126,14 +126,11 @@ def test_baselines_of_the_paper_profile_search_features_of_their_own(trace, mode
     assert len(set(chosen)) == 2 and set(chosen) <= set(offered)
 
 
-def test_the_same_seed_gives_the_same_scores_and_another_seed_others(trace):
-    def scores(seed: int) -> pd.DataFrame:
-        found = Runs(trace, SETTING, SCALE, trace.at().audit, trace.at().audit)
-        return _cases(found, 9, seed, False)["scores"]
-
-    first = scores(1)
-    pd.testing.assert_frame_equal(first, scores(1))
-    assert not first.equals(scores(2))
+def test_the_same_seed_gives_the_same_scores_and_another_seed_others():
+    few = replace(SETTING, flows=700, condition="few flows")
+    first, again, other = (measure_condition(Searches(), few, seed)["scores"] for seed in (1, 1, 2))
+    pd.testing.assert_frame_equal(first, again)
+    assert not first.equals(other)
 
 
 def test_steps_side_by_side_have_one_thread_of_openmp_each():
@@ -148,27 +145,29 @@ def test_tables_hold_every_model_and_class(runs):
     assert set(MODELS) <= set(table.index)
     assert table.loc["paper's mixtures", "flow accuracy"] == pytest.approx(97.74)
     assert list(paper.by_class(runs).index) == list(CLASSES)
-    total = runs.confusions["flows"].sum()
-    right = runs.confusions[runs.confusions["true"] == runs.confusions["predicted"]]["flows"].sum()
-    assert right / total == pytest.approx(runs.values().mean(), abs=0.01)
+    confusions = runs.table("confusions", "right labels")
+    right = confusions[confusions["true"] == confusions["predicted"]]["flows"].sum()
+    assert right / confusions["flows"].sum() == pytest.approx(scores(runs, "flow_accuracy").mean(), abs=0.01)
 
 
 def test_half_total_error_is_the_mean_of_the_named_classes(runs):
-    table = runs.verification[
-        (runs.verification["first_packets"] == 6) & (runs.verification["case"] == "right labels")
-    ].set_index(["repetition", "class"])["half_total_error"]
-    expected = [np.mean([table[repetition, name] for name in NAMED_CLASSES]) for repetition in (0, 1)]
-    assert half_total_error(runs) == pytest.approx(expected)
-    assert half_total_error(runs, case="shuffled labels").min() > 0.35
+    table = runs.table("verification", "verification").query("first_packets == 6")
+    errors = table.set_index(["repetition", "class"])["half_total_error"]
+    expected = [np.mean([errors[repetition, name] for name in NAMED_CLASSES]) for repetition in (0, 1)]
+    found = runs.numbers("verification").query("first_packets == 6")["half_total_error"]
+    assert list(found) == pytest.approx(expected)
+    assert scores(runs, "half_total_error", "verification, shuffled labels").min() > 0.35
 
 
 def test_the_analyses_find_what_is_in_the_features(runs):
-    found = paper.analyse(runs, 5, points=120)
-    assert set(found.maps["map"]) == {"t-SNE", "PCA"} and len(found.maps) == 240
-    assert found.correlation.abs().to_numpy().max() <= 1 + 1e-9
-    assert {"GMM", "RF"} <= set(found.importance["model"])
-    best = found.anova[found.anova["normalisation"] == "log"].nlargest(1, "f")["feature"].iloc[0]
-    assert found.correlation.loc[best].abs().max() > 0.3
+    maps, importance = runs.table("maps", "features"), runs.tables["importance"]
+    correlation = runs.table("correlation", "features").set_index("feature")[list(CLASSES)]
+    anova = runs.table("anova", "features")
+    assert set(maps["map"]) == {"t-SNE", "PCA"} and len(maps) == 240
+    assert correlation.abs().to_numpy().max() <= 1 + 1e-9
+    assert {"GMM", "RF"} <= set(importance["model"])
+    best = anova[anova["normalisation"] == "log"].nlargest(1, "f")["feature"].iloc[0]
+    assert correlation.loc[best].abs().max() > 0.3
 
 
 # Captures of one's own.
@@ -252,15 +251,14 @@ def test_a_capture_of_two_classes_is_cross_validated_within(trace):
     assert np.isnan(_cross_validate(flows[flows["class"] == "WEB"], SETTING, 300, 1))
 
 
-def test_a_feature_that_a_model_does_not_have_is_left_empty_among_the_importances():
+def test_a_feature_that_a_model_does_not_have_is_left_empty_among_the_importances(runs):
     rows = [
         ("fpl3", "GMM", "permutation", 1.0),
         ("bpl3", "GMM", "permutation", 0.5),
         ("fpl3", "RF", "permutation", 1.0),
     ]
     table = pd.DataFrame(rows, columns=["feature", "model", "how", "value"])
-    nothing = pd.DataFrame()
-    figure = paper.draw_importance(Analysis(nothing, nothing, nothing, nothing, table))
+    figure = draw_importance(replace(runs, tables={"importance": table}))
     assert sorted(text.get_text() for text in figure.axes[0].texts) == ["", "0.50", "1.00", "1.00"]
 
 
@@ -272,17 +270,13 @@ def test_a_feature_that_a_model_does_not_have_is_left_empty_among_the_importance
         ({"prior": "mape"}, "did you mean 'map'"),
         ({"training_share": 1.0}, "0 < training_share < 1"),
         ({"regularisation": -0.1}, "regularisation = -0.1 must be 0 < regularisation ≤ 1"),
-        ({"max_components": 0}, "max_components is 0\n  it must be 1 or more"),
-        ({"folds": 1}, "folds is 1\n  it must be 2 or more"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_with_the_nearest(change, hint):
     with pytest.raises(NetreproError, match=hint):
-        paper.Setting(**change)
+        check_setting(paper.Setting(**change))
 
 
-def test_unknown_profiles_and_traces_are_refused():
-    with pytest.raises(NetreproError, match="did you mean 'quick'"):
-        paper.scale_of("quik")
+def test_an_unknown_trace_is_refused():
     with pytest.raises(NetreproError, match="did you mean 'standin'"):
         paper.open_trace("standing")

@@ -26,8 +26,10 @@ from netrepro.study import (
     least_first,
     load_runs,
     measure,
+    measuring,
     points,
     ratio,
+    run_once,
     seed_of,
     trust_of,
     trust_table,
@@ -94,6 +96,19 @@ def test_a_repetition_has_the_same_seed_in_every_case(runs):
     noise = [np.random.default_rng(seed_of(5, repetition)).random() for repetition in range(3)]
     assert values(runs, "delay_ms", "low") == pytest.approx([1 + each for each in noise])
     assert values(runs, "delay_ms", ("high", "low"), how=lambda high, low: high - low) == pytest.approx([8.0] * 3)
+
+
+def test_a_study_makes_seeds_of_its_own_for_measure_one_and_knobs_alike():
+    seen = []
+    study = replace(
+        STUDY,
+        seeds=lambda seed, repetition: (seed, repetition),
+        measure_one=lambda setting, seconds, seed, tier: (
+            seen.append(seed) or measure_one(setting, seconds, sum(seed), tier)
+        ),
+    )
+    vary(measure(study, repetitions=3, seed=5), "load")
+    assert set(seen) == {(5, 0), (5, 1), (5, 2)}
 
 
 def test_a_case_with_a_grid_gives_a_series_over_it(runs):
@@ -241,6 +256,47 @@ def test_what_a_case_and_a_knob_have_in_common_runs_once():
     assert list(table.delay_ms[table.load == 0.1]) == list(found.numbers("low").delay_ms[:2])
     vary(found, "longer")
     assert len(asked) == len(set(asked)) == 3 * 6 + 4
+
+
+def test_runs_that_share_something_are_measured_together_and_read_in_their_order():
+    asked = []
+
+    def measure_all(work, progress):
+        asked.append([(run.setting.load, run.seed) for run in work])
+        return [measure_one(*run) for run in work]
+
+    cases = {name: CASES[name] for name in ("low", "high")}
+    study = replace(STUDY, measure_one=None, measure_all=measure_all, cases=cases, knobs={})
+    apart = measure(replace(STUDY, cases=cases, knobs={}), repetitions=2, seed=5)
+    together = measure(study, repetitions=2, seed=5)
+    assert asked == [[(load, seed_of(5, repetition)) for repetition in (0, 1) for load in (0.1, 0.9)]]
+    pd.testing.assert_frame_equal(together.values, apart.values)
+    assert run_once(study, "low", 1.0, load=0.3)["delay_ms"] == run_once(STUDY, "low", 1.0, load=0.3)["delay_ms"]
+
+
+@pytest.mark.parametrize("why", ["", "no virtual kernel: not built"])
+def test_the_virtual_kernel_runs_beside_the_simulator_where_there_is_one_and_judges_nothing(monkeypatch, why):
+    monkeypatch.setattr(measuring, "why_no_processes", lambda: why)
+    small = {"quick": Scale(2.0, repetitions=1, without=("low", "many", "twice"))}
+    study = replace(STUDY, also_on_virtual=small, claims={"x": Evidence("delay_ms", "high")})
+    runs = measure(study, repetitions=3, seed=5)
+    assert runs.tiers == ["simulated"] + ["virtual"] * (not why)
+    assert len(runs.numbers("high", "virtual")) == (not why)
+    assert runs.skipped.get("virtual: high", "") == why
+    assert [len(each.values) for each in runs.measured_claims()] == [3]
+
+
+def test_evidence_counts_only_with_the_settings_that_it_asks_for(runs):
+    study = replace(STUDY, claims={"x": Evidence("delay_ms", "high", where=lambda setting: setting.label == "own")})
+    assert replace(runs, study=study).measured_claims() == []
+    own = replace(runs, study=study, setting=Setting(label="own"))
+    assert [each.claim for each in own.measured_claims()] == ["x"]
+
+
+def test_a_function_may_make_a_knobs_table(runs):
+    study = replace(STUDY, knobs={"own": lambda runs, progress: pd.DataFrame({"seed": [runs.seed]})})
+    own = replace(runs, study=study, knobs={})
+    assert list(vary(own, "own").seed) == [5] and set(own.knobs) == {"own"}
 
 
 def test_the_tiers_stand_side_by_side():

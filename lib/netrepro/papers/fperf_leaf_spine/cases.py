@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
-
-import pandas as pd
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.papers.fperf_leaf_spine.query import throughput_analysis
 from netrepro.papers.fperf_leaf_spine.setting import Size
-from netrepro.processes import in_processes
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.leaf_spine import leaf_spine, path_queues
 from netrepro.verification.loom import loom, loom_inputs, steady_tenants, unfair_query
@@ -176,44 +172,32 @@ def synthesise(
     }
 
 
-def synthesise_all(*, seed: int = 0, progress: Callable[[Iterable[int]], Iterable[int]] = iter) -> pd.DataFrame:
-    """Run `synthesise` for every case, on all processors, the largest first; one row each."""
-    work = [(name,) for name in CASES]
-    return pd.DataFrame(in_processes(partial(synthesise, seed=seed), work, progress, cost=_size))
-
-
-def _size(case: str) -> int:
-    """Count the queues of a case, once for each step."""
+def size_of_case(case: str) -> int:
+    """Count the queues of a case study, once for each step."""
     point = CASES[case].build().point
     return len(point.queues) * point.horizon
 
 
-def without_base_workload(size: Size = (2, 3, 6), horizon: int = 10) -> pd.DataFrame:
-    """Ask the same questions with and without the base workload.
+HALF, NOTHING = "fewer than half is received", "nothing at all is received"
+FREE_TO_BE_SILENT = f"{NOTHING}, host 1 being free to be silent"
+OTHERS_SILENT = f"{HALF} though the other hosts are silent"
+QUESTIONS = (HALF, NOTHING, FREE_TO_BE_SILENT, OTHERS_SILENT)
 
-    Columns: question, with_base, without_base. The second question must change its verdict; silence then is
-    an answer. With all other hosts silent, host 1 is not slowed.
+
+def ask_with_and_without_base(question: str, size: Size = (2, 3, 6), horizon: int = 10) -> dict[str, str]:
+    """Ask one of QUESTIONS with and without the base workload: question, with_base, without_base.
+
+    NOTHING must change its verdict; silence then is an answer. With all other hosts silent, host 1 is not slowed.
     """
     analysis = throughput_analysis(size, horizon)
     point, query = analysis.point, analysis.query
     nothing = Query("forall", (horizon, horizon), query.queues[0], "cenq", "=", 0)
     others = ",".join(point.inputs[1:])
+    alone = parse_workload(f"[1,{horizon}]: sum cenq({{{others}}},t) <= 0") if question == OTHERS_SILENT else None
     others_only = Workload(tuple(timed for timed in analysis.base.specs if not isinstance(timed.spec, Comp)))
-    alone = parse_workload(f"[1,{horizon}]: sum cenq({{{others}}},t) <= 0")
-
-    def both(
-        name: str, question: Query, workload: Workload | None = None, base: Workload = analysis.base
-    ) -> tuple[str, str, str]:
-        with_base, without = (
-            Analysis(point, question, kept, backend="cadical").ask(workload, query=True).status for kept in (base, None)
-        )
-        return name, with_base, without
-
-    questions = [
-        ("fewer than half is received", query),
-        ("nothing at all is received", nothing),
-        ("nothing at all is received, host 1 being free to be silent", nothing, None, others_only),
-        ("fewer than half is received though the other hosts are silent", query, alone),
-    ]
-    rows = in_processes(both, questions)
-    return pd.DataFrame(rows, columns=["question", "with_base", "without_base"])
+    base = others_only if question == FREE_TO_BE_SILENT else analysis.base
+    asked = query if question in (HALF, OTHERS_SILENT) else nothing
+    with_base, without = (
+        Analysis(point, asked, kept, backend="cadical").ask(alone, query=True).status for kept in (base, None)
+    )
+    return {"question": question, "with_base": with_base, "without_base": without}

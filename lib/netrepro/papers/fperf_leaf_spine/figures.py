@@ -1,4 +1,4 @@
-"""The pictures, and a query to play with."""
+"""The pictures."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.claims import load_claims
-from netrepro.papers.fperf_leaf_spine.setting import Size, size_name
-from netrepro.papers.fperf_leaf_spine.times import known_times, original_times
+from netrepro.papers.fperf_leaf_spine.setting import Size
+from netrepro.papers.fperf_leaf_spine.times import fit_growth, known_times, original_times
+from netrepro.study import Reading, Runs
 from netrepro.style import PUBLISHED_GREY, new_figure
-from netrepro.verification.analysis import Analysis
-from netrepro.verification.leaf_spine import base_workload, host, leaf_spine, received
+from netrepro.verification.leaf_spine import host, received
 from netrepro.verification.schedulers import scheduler_point
 from netrepro.verification.traces import Trace
-from netrepro.verification.workloads import Query
 
 LABELS = {
     "satisfy": "satisfy the query",
@@ -35,6 +34,16 @@ COLOURS = {
 MARKERS = {"satisfy": "o", "satisfy (peer)": "x", "base example": "s", "search": "^", "verify": "D"}
 
 
+EXAMPLE = "the plainest example"
+SPREADS = ("work", "work, four steps fewer", "work, nothing to search")
+ROWS = {"spine": 2.0, "leaf": 1.0, "host": 0.0}  # heights in the picture
+
+
+def all_spreads(runs: Runs) -> pd.DataFrame:
+    """Return the solver's work of all horizons, the longest first."""
+    return pd.concat([runs.table("spread", case) for case in SPREADS])
+
+
 def draw_idea() -> Figure:
     """Draw strict priority with packets: two flows that send all the time, and what becomes of the third."""
     point = scheduler_point("strict_priority", 4, 7)
@@ -44,17 +53,18 @@ def draw_idea() -> Figure:
     return trace.draw(["q0", "q1", "q2", "q3"], "The scheduler serves q0 first, then q1, q2 and q3")
 
 
-def draw_times(times: pd.DataFrame, fits: pd.DataFrame) -> Figure:
+def draw_times(runs: Runs) -> Figure:
     """Draw Figure 7c: CPU seconds against network size, a line for each task, all seeds, and the fit; dashed the
     integer encoding.
 
     In grey the original program's seconds, recorded on another machine, where the horizon is the same.
     """
     figure, axis = new_figure("Figure 7c: time against network size", "network size", "CPU time (s)", log_y=True)
-    own = times[times["task"] != "satisfy (peer)"]
+    own, compared = runs.table("times", "times"), runs.table("times", "encodings")
+    fits = fit_growth(own)
     sizes = own[["size", "hosts"]].drop_duplicates().sort_values(["hosts", "size"])
     names = list(sizes["size"])
-    peers = known_times(times[times["encoding"] == "integers"])
+    peers = known_times(compared[compared["encoding"] == "integers"])
     for task, group in pd.concat([own, peers]).groupby("task", sort=False):
         colour, marker, is_peer = COLOURS[str(task)], MARKERS[str(task)], task == "satisfy (peer)"
         label = LABELS[str(task)] + (f", {group['horizon_steps'].iloc[0]} steps" if is_peer else "")
@@ -81,42 +91,42 @@ def draw_times(times: pd.DataFrame, fits: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_counterexample(trace: Trace, size: Size) -> Figure:
-    """Draw the answer on the topology: packets carried by each wire; the sender blue, the victim pink."""
+def wires(trace: Trace, size: Size) -> pd.DataFrame:
+    """Count the packets that each wire carried: source, target, packets."""
     spines, leaves, hosts = size
-    per_leaf = hosts // leaves
-    figure, axis = new_figure(f"Who shares whose wires ({size_name(size)})", "", "")
-    axis.grid(False)
-    axis.set(xticks=[], yticks=[])
-    axis.set_frame_on(False)
-    places: dict[str, tuple[float, float]] = {}
-    for s in range(spines):
-        places[f"spine{s + 1}"] = ((s + 0.5) * hosts / spines, 2.0)
-    for leaf in range(leaves):
-        places[f"leaf{leaf + 1}"] = (leaf * per_leaf + per_leaf / 2, 1.0)
+    rows = []
     for h in range(hosts):
-        places[host(h)] = (h + 0.5, 0.0)
+        switch = f"leaf{h * leaves // hosts + 1}"
+        rows.append((host(h), switch, trace.metric("cdeq", host(h), trace.horizon) or 0))
+        rows.append((switch, host(h), trace.metric("cenq", received(h), trace.horizon) or 0))
+    for leaf in range(leaves):
+        for spine in range(spines):
+            low, high = f"leaf{leaf + 1}", f"spine{spine + 1}"
+            for a, b in ((low, high), (high, low)):
+                rows.append((a, b, trace.metric("cenq", f"{a}_{b}", trace.horizon) or 0))
+    return pd.DataFrame(rows, columns=["source", "target", "packets"])
 
-    def wire(a: str, b: str, packets: int, shift: float) -> None:
+
+def draw_wires(table: pd.DataFrame, horizon: int) -> Figure:
+    """Draw the answer on the topology: packets carried by each wire (from `wires`); the sender blue, the victim
+    pink."""
+    names = {kind: sorted({name for name in table["source"] if name.startswith(kind)}, key=len) for kind in ROWS}
+    hosts = len(names["host"])
+    figure, axis = new_figure("Who shares whose wires", "", "")
+    axis.axis("off")
+    places: dict[str, tuple[float, float]] = {}
+    for kind, height in ROWS.items():
+        count = len(names[kind])
+        places |= {f"{kind}{at + 1}": ((at + 0.5) * hosts / count, height) for at in range(count)}
+    for a, b, packets in table[["source", "target", "packets"]].itertuples(index=False):
         (x0, y0), (x1, y1) = places[a], places[b]
-        width = 0.6 + 5 * packets / trace.horizon
+        shift = -0.06 if y0 < y1 else 0.06
+        width = 0.6 + 5 * packets / horizon
         colour = "#D55E00" if packets else "#cccccc"
         axis.plot([x0 + shift, x1 + shift], [y0, y1], color=colour, linewidth=width, alpha=0.6, zorder=1)
         if packets:
             place = (x0 + 0.62 * (x1 - x0) + shift, y0 + 0.62 * (y1 - y0))
             axis.annotate(str(packets), place, fontsize=8, ha="center", zorder=3)
-
-    for h in range(hosts):
-        switch = f"leaf{h // per_leaf + 1}"
-        wire(host(h), switch, trace.metric("cdeq", host(h), trace.horizon) or 0, -0.06)
-        wire(switch, host(h), trace.metric("cenq", received(h), trace.horizon) or 0, 0.06)
-    for leaf in range(leaves):
-        for s in range(spines):
-            for a, b, shift in (
-                (f"leaf{leaf + 1}", f"spine{s + 1}", -0.06),
-                (f"spine{s + 1}", f"leaf{leaf + 1}", 0.06),
-            ):
-                wire(a, b, trace.metric("cenq", f"{a}_{b}", trace.horizon) or 0, shift)
     for name, (x, y) in places.items():
         colour = {host(0): "#0072B2", host(hosts - 1): "#CC79A7"}.get(name, "white")
         box = {"boxstyle": "round", "facecolor": colour, "edgecolor": "#444444"}
@@ -125,12 +135,31 @@ def draw_counterexample(trace: Trace, size: Size) -> Figure:
     return figure
 
 
+def draw_counterexample(runs: Runs) -> Figure:
+    """Draw the plainest answer to the report's query."""
+    return draw_wires(runs.table("wires", EXAMPLE), runs.setting.horizon)
+
+
+def draw_run(found: Reading, case: str) -> Figure:
+    """Draw an answer, or say that there is none."""
+    if "wires" in found:
+        return draw_wires(found["wires"], len(found["received"]))
+    figure, axis = new_figure("No input does it, or the time is over", "", "")
+    axis.axis("off")
+    return figure
+
+
 PREDICTION_COLOURS = {"must lose": "#D55E00", "may lose": "#CC79A7", "cannot lose": "#0072B2"}
+
+
+def draw_packet_networks(runs: Runs) -> Figure:
+    """Draw the synthesised input, packet by packet."""
+    return draw_packet_runs(runs.table("packet_networks", "packet networks"))
 
 
 def draw_packet_runs(runs: pd.DataFrame) -> Figure:
     """Draw the packets received step by step: the packet world's networks as lines, the model's replays as circles."""
-    figure, axis = new_figure("The synthesised input in the packet world", "step", "packets received")
+    figure, axis = new_figure("The synthesised input in the packet world", "step (count)", "packets received (count)")
     steps = np.arange(1, runs["time_step"].max() + 1)
     axis.plot(steps, np.maximum(0, steps - 3), color=PUBLISHED_GREY, linewidth=7, alpha=0.4, label="line rate")
     axis.axhline(len(steps) // 2 - 1, color="#444444", linestyle=":", label="query: no more than this at the end")
@@ -149,10 +178,13 @@ def draw_packet_runs(runs: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_spread(spread: pd.DataFrame) -> Figure:
+def draw_spread(runs: Runs) -> Figure:
     """Draw each run's work over the median of its horizon's changed runs; the class report's difference as a band."""
+    spread = all_spreads(runs)
     reported = load_claims("fperf_leaf_spine").claim("seeds-explain-15-percent").class_report - 1
-    figure, axis = new_figure("The same question, asked differently", "what was changed", "solver's steps / median")
+    figure, axis = new_figure(
+        "The same question, asked differently", "what was changed", "work (solver's steps / median)"
+    )
     label = f"class report: {100 * reported:.0f} %"
     axis.axhspan(1 - reported, 1 + reported, color=PUBLISHED_GREY, alpha=0.25, label=label)
     names, horizons = list(spread["mutation"].unique()), list(spread["horizon_steps"].unique())
@@ -164,30 +196,3 @@ def draw_spread(spread: pd.DataFrame) -> Figure:
     axis.set_xticks(range(len(names)), names)
     axis.legend()
     return figure
-
-
-def explore() -> Any:
-    """Show a panel: choose the network, the horizon and the threshold; see whether the victim can starve."""
-    import ipywidgets
-    from IPython.display import display
-
-    def ask(spines: int, leaves: int, hosts_per_leaf: int, horizon: int, at_most_packets: int) -> None:
-        point = leaf_spine(spines, leaves, hosts_per_leaf, horizon)
-        victim = leaves * hosts_per_leaf - 1
-        query = Query("forall", (horizon, horizon), received(victim), "cenq", "<=", at_most_packets)
-        answer = Analysis(point, query, base_workload(point, victim), timeout_s=30).satisfy_query()
-        if answer.trace is None:
-            display(f"{answer.status}: {query}")
-        else:
-            display(draw_counterexample(answer.trace, (spines, leaves, victim + 1)))
-
-    slider = ipywidgets.IntSlider
-    return ipywidgets.interactive(
-        ask,
-        {"manual": True, "manual_name": "ask"},
-        spines=slider(2, 1, 4),
-        leaves=slider(3, 2, 5),
-        hosts_per_leaf=slider(2, 1, 3),
-        horizon=slider(10, 4, 12),
-        at_most_packets=slider(4, 0, 8),
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -118,7 +118,6 @@ def packet_runs(
     *,
     runs: int = 32,
     seed: int = 0,
-    progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> pd.DataFrame:
     """Run an input of the throughput query on `runs` packet networks that differ in their hash alone.
 
@@ -131,7 +130,7 @@ def packet_runs(
     point, sent = analysis.point, bursts(trace, analysis.point.inputs)
     predictions: dict[tuple[int, ...], str] = {}
     tables = []
-    for run in progress(range(runs)):
+    for run in range(runs):
         arrived, chosen = run_in_packets(size, horizon, sent, victim, seed=seed + run)
         arrivals: dict[str, list[list[tuple[int, int]]]] = {}
         for burst, spine in zip(sent, chosen, strict=True):

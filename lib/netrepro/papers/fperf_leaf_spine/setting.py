@@ -1,53 +1,45 @@
-"""Sizes, and what a profile affords."""
+"""What is set, and the sizes of networks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from netrepro.study import of_profile
+from netrepro.study.setting import setting
 
 Size = tuple[int, int, int]  # spines, leaves, hosts
+SIZES = ("S2-L2-H4", "S2-L3-H6", "S2-L4-H8", "S2-L5-H10", "S2-L6-H12", "S3-L4-H12", "S4-L4-H16")
 
 
 @dataclass(frozen=True)
-class Scale:
-    """Sizes, steps and the most seeds of a profile; for the slow reference encoding, seeds per size and steps."""
+class Setting:
+    """The report's query, and what a run asks.
 
-    sizes: tuple[Size, ...]
-    horizon: int
-    most_seeds: int
-    reference_seeds: dict[Size, int]
-    reference_horizon: int
-    search_sizes: tuple[Size, ...]
+    task : what is done, a key of `study.TASKS`. subject : a case study, or a question. size : of the network, as in
+    Figure 7c. at_most_packets : that the victim receives; None for fewer than half of its line. timed_horizon,
+    compared_horizon : steps of the questions that are timed, and of those that both encodings are asked.
+    searched_hosts : the largest network on which the search is timed. queue_packets : of a host's queue that grows.
+    """
 
-    def seeds(self, repetitions: int, first: int) -> list[int]:
-        """Return `repetitions` seeds from the first on, as far as the profile takes them."""
-        return list(range(first, first + min(repetitions, self.most_seeds)))
-
-
-SCALES = {
-    "quick": Scale(
-        sizes=((2, 2, 4), (2, 3, 6), (2, 4, 8), (2, 5, 10)),
-        horizon=8,
-        most_seeds=2,
-        reference_seeds={(2, 2, 4): 1},
-        reference_horizon=6,
-        search_sizes=((2, 2, 4), (2, 3, 6)),
-    ),
-    "paper": Scale(
-        sizes=((2, 2, 4), (2, 3, 6), (2, 4, 8), (2, 5, 10), (2, 6, 12), (3, 4, 12), (4, 4, 16)),
-        horizon=10,
-        most_seeds=5,
-        reference_seeds={(2, 2, 4): 5, (2, 3, 6): 5},  # S2-L4-H8: more than ten minutes each
-        reference_horizon=10,
-        search_sizes=((2, 2, 4), (2, 3, 6), (2, 4, 8), (2, 5, 10)),
-    ),
-}
+    horizon: int = setting(10, "steps of the report's query", low=1, high=100)
+    packet_networks: int = setting(
+        32, "packet networks, which differ in how they hash flows to spines", low=1, high=1024
+    )
+    timeout_s: float = setting(1800.0, "limit of one question", "s", above=0, high=86_400)
+    task: str = "find the plainest example"
+    subject: str = ""
+    size: str = "S2-L3-H6"
+    at_most_packets: int | None = None
+    timed_horizon: int = 8
+    compared_horizon: int = 6
+    searched_hosts: int = 6
+    encoding: str = "circuit"
+    queue_packets: int = 40
 
 
-def scale(profile: str) -> Scale:
-    """Return the sizes of a profile. Raises NetreproError for an unknown one."""
-    return of_profile(profile, SCALES)
+def size_of(name: str) -> Size:
+    """Read a size from its name, Si-Lj-Hk."""
+    spines, leaves, hosts = (int(part[1:]) for part in name.split("-"))
+    return spines, leaves, hosts
 
 
 def size_name(size: Size) -> str:

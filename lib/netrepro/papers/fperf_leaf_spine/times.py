@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
-from functools import partial
+from collections.abc import Callable, Sequence
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,8 @@ from scipy.special import stdtrit  # scipy.stats costs two seconds to import
 
 from netrepro.errors import NetreproError
 from netrepro.papers.fperf_leaf_spine.query import throughput_analysis
-from netrepro.papers.fperf_leaf_spine.setting import Scale, Size, size_name
+from netrepro.papers.fperf_leaf_spine.setting import Size, size_name
 from netrepro.paths import data_dir
-from netrepro.processes import as_they_come, in_processes
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.examples import base_example
 from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query
@@ -24,99 +22,62 @@ from netrepro.verification.workloads import parse_workload
 
 Clock = Callable[[], float]
 
-
 TIME_COLUMNS = ["size", "hosts", "horizon_steps", "encoding", "seed", "task", "cpu_s", "status"]
 
 
-def _timed_work(
-    scale: Scale, seeds: Sequence[int], clock: Clock, options: dict[str, Any]
-) -> list[Callable[[], Iterator[dict[str, Any]]]]:
-    """List the pieces of work to time, in the order of the table. Each yields its rows as soon as it has them."""
-    work: list[Callable[[], Iterator[dict[str, Any]]]] = [
-        partial(_timed_tasks, size, scale.horizon, seed, clock, size in scale.search_sizes, options)
-        for size in scale.sizes
-        for seed in seeds
-    ]
-    return work + [
-        partial(_timed_peer, size, scale.reference_horizon, encoding, seed, clock, options)
-        for size, count in scale.reference_seeds.items()
-        for encoding in ("circuit", "integers")
-        for seed in seeds[:count]
-    ]
+def timed_tasks(
+    size: Size,
+    horizon: int,
+    seed: int,
+    *,
+    with_search: bool,
+    timeout_s: float | None = None,
+    clock: Clock = process_time,
+) -> pd.DataFrame:
+    """Time each task on one network, a row each (see `TIME_COLUMNS`); `clock` returns CPU seconds.
 
+    "satisfy" includes building and loading the formula, "base example" all of "satisfy", on which it goes on, and
+    "search" building the formula again; "verify" is a whole `Analysis.verify` on a loaded formula. A question that
+    takes longer than `timeout_s` makes its row "unknown", and ends it.
+    """
+    rows: list[tuple[Any, ...]] = []
 
-def _timed_tasks(
-    size: Size, horizon: int, seed: int, clock: Clock, with_search: bool, options: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    def row(task: str, seconds: float, status: str) -> dict[str, Any]:
-        values = (size_name(size), size[2], horizon, "circuit", seed, task, seconds, status)
-        return dict(zip(TIME_COLUMNS, values, strict=True))
+    def note(task: str, seconds: float, status: str) -> None:
+        rows.append((size_name(size), size[2], horizon, "circuit", seed, task, seconds, status))
 
     start = clock()
-    analysis = throughput_analysis(size, horizon, seed=seed, shuffle=seed, **options)
+    analysis = throughput_analysis(size, horizon, seed=seed, shuffle=seed, backend="z3", timeout_s=timeout_s)
     status = analysis.satisfy_query().status
     satisfied_s = clock() - start
-    yield row("satisfy", satisfied_s, status)
-    if status == "unknown":
-        return
-    start = clock()
-    status = analysis.verify(parse_workload(f"[1,{horizon}]: ecmp(host1,t) <= 0")).status
-    yield row("verify", clock() - start, status)
-    start = clock()
-    try:
-        base = base_example(analysis, on_copy=False)
-    except NetreproError:  # no example in time: `satisfy` has shown that there is one
-        yield row("base example", satisfied_s + clock() - start, "unknown")
-        return
-    yield row("base example", satisfied_s + clock() - start, "optimal" if base.is_optimal else "unknown")
-    if with_search:
+    note("satisfy", satisfied_s, status)
+    if status != "unknown":
         start = clock()
-        result = Search(analysis.copy(), seed=seed, starts=0, base=base).run()
-        yield row("search", clock() - start, result.status)
+        status = analysis.verify(parse_workload(f"[1,{horizon}]: ecmp(host1,t) <= 0")).status
+        note("verify", clock() - start, status)
+        start = clock()
+        try:
+            base = base_example(analysis, on_copy=False)
+        except NetreproError:  # no example in time: `satisfy` has shown that there is one
+            note("base example", satisfied_s + clock() - start, "unknown")
+            return pd.DataFrame(rows, columns=TIME_COLUMNS)
+        note("base example", satisfied_s + clock() - start, "optimal" if base.is_optimal else "unknown")
+        if with_search:
+            start = clock()
+            result = Search(analysis.copy(), seed=seed, starts=0, base=base).run()
+            note("search", clock() - start, result.status)
+    return pd.DataFrame(rows, columns=TIME_COLUMNS)
 
 
-def _timed_peer(
-    size: Size, horizon: int, encoding: str, seed: int, clock: Clock, options: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    start = clock()
-    analysis = throughput_analysis(size, horizon, encoding=encoding, seed=seed, shuffle=seed, **options)
-    status = analysis.satisfy_query().status
-    values = (size_name(size), size[2], horizon, encoding, seed, "satisfy (peer)", clock() - start, status)
-    yield dict(zip(TIME_COLUMNS, values, strict=True))
-
-
-def measure_times(
-    scale: Scale,
-    seeds: Sequence[int],
-    clock: Clock,
-    *,
-    backend: str = "z3",
-    timeout_s: float | None = None,
-    progress: Callable[[Iterable[Any]], Iterable[Any]] = iter,
+def timed_encoding(
+    size: Size, horizon: int, encoding: str, seed: int, *, timeout_s: float | None = None, clock: Clock = process_time
 ) -> pd.DataFrame:
-    """Time every size, seed and task; a row each (see `TIME_COLUMNS`).
-
-    `clock` returns CPU seconds (time.process_time). A size and seed is timed in a process of its own, as many beside
-    each other as there are processors, the costly ones first. "satisfy" includes building and loading the formula,
-    "base example" all of "satisfy", on which it goes on, and "search" building the formula again; "verify" is a whole
-    `Analysis.verify` on a loaded formula. A question
-    that takes longer than `timeout_s` makes its row "unknown"; a size and seed ends with it.
-
-    Ctrl-C ends all processes and keeps the rows that there are; `attrs["is_complete"]` tells.
-    """
-    work = _timed_work(scale, seeds, clock, {"backend": backend, "timeout_s": timeout_s})
-    found: list[tuple[int, dict[str, Any]]] = []
-    is_complete = True
-    try:
-        with closing(as_they_come(reversed(work))) as numbered:
-            for number, row in progress(numbered):
-                found.append((-number, row))
-    except KeyboardInterrupt:
-        is_complete = False
-    rows = [row for _, row in sorted(found, key=lambda pair: pair[0])]
-    table = pd.DataFrame(rows, columns=TIME_COLUMNS)
-    table.attrs["is_complete"] = is_complete
-    return table
+    """Time "satisfy" by one encoding. Columns as `TIME_COLUMNS`."""
+    start = clock()
+    options: dict[str, Any] = {"encoding": encoding, "backend": "z3", "timeout_s": timeout_s}
+    analysis = throughput_analysis(size, horizon, seed=seed, shuffle=seed, **options)
+    status = analysis.satisfy_query().status
+    row = (size_name(size), size[2], horizon, encoding, seed, "satisfy (peer)", clock() - start, status)
+    return pd.DataFrame([row], columns=TIME_COLUMNS)
 
 
 def fit_growth(times: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
@@ -171,9 +132,8 @@ def known_times(times: pd.DataFrame) -> pd.DataFrame:
 NO_SEARCH = 2  # time steps in which no packet can have arrived: a packet takes three
 
 
-def measure_spread(size: Size, horizons: Sequence[int], seeds: Sequence[int]) -> pd.DataFrame:
-    """Measure z3's work on "satisfy", with one formula for each horizon, under harmless changes, as Mariposa makes them
-    (FMCAD 2023).
+def solver_work(size: Size, horizon: int, seeds: Sequence[int]) -> pd.DataFrame:
+    """Count z3's steps on "satisfy" of one formula under harmless changes, as Mariposa makes them (FMCAD 2023).
 
     Columns: horizon_steps, mutation ("none", twice; "reseeded"; "shuffled": parts in another order, variables
     renamed), seed, solver_steps (`Analysis.solver_steps`), status. Steps and not seconds: they repeat exactly, so that
@@ -182,17 +142,12 @@ def measure_spread(size: Size, horizons: Sequence[int], seeds: Sequence[int]) ->
     changes: list[tuple[str, int, dict[str, int]]] = [("none", run, {}) for run in range(2)]
     for seed in seeds:
         changes += [("reseeded", seed, {"seed": seed}), ("shuffled", seed, {"shuffle": seed})]
-    work = [(size, horizon, *change) for horizon in sorted(horizons, reverse=True) for change in changes]
-    rows = sorted(in_processes(_counted, work), key=lambda row: row[0])
+    rows = []
+    for mutation, seed, options in changes:
+        analysis = throughput_analysis(size, horizon, backend="z3", **options)
+        status = analysis.ask(query=True, with_trace=False).status
+        rows.append((horizon, mutation, seed, analysis.solver_steps, status))
     return pd.DataFrame(rows, columns=["horizon_steps", "mutation", "seed", "solver_steps", "status"])
-
-
-def _counted(
-    size: Size, horizon: int, mutation: str, seed: int, options: dict[str, int]
-) -> tuple[int, str, int, int, str]:
-    analysis = throughput_analysis(size, horizon, backend="z3", **options)
-    status = analysis.ask(query=True, with_trace=False).status
-    return horizon, mutation, seed, analysis.solver_steps, status
 
 
 def spread_summary(spread: pd.DataFrame, averaged: int = 5, draws: int = 10_000, seed: int = 0) -> pd.DataFrame:
@@ -233,21 +188,27 @@ def original_times() -> pd.DataFrame:
     return pd.read_csv(data_dir("fperf_leaf_spine") / "original_times.csv")
 
 
-def measure_flat_times(scale: Scale, seeds: Sequence[int], clock: Clock) -> pd.DataFrame:
-    """Measure the negative control of growth: the same network under larger and larger host queues, beyond the horizon.
+def timed_queues(size: Size, horizon: int, seed: int, capacity: int, *, clock: Clock = process_time) -> pd.DataFrame:
+    """Time the negative control of growth: the same network with a larger host queue, beyond the horizon.
 
     The question does not grow, so neither may the time. Columns as `TIME_COLUMNS`; `hosts` stays.
     """
-    work = [(scale.sizes[0], scale.horizon, seed, packets, clock) for seed in seeds for packets in (40, 400, 4000)]
-    return pd.DataFrame(in_processes(_timed_capacity, work), columns=TIME_COLUMNS)
-
-
-def _timed_capacity(size: Size, horizon: int, seed: int, capacity: int, clock: Clock) -> tuple[Any, ...]:
     spines, leaves, hosts = size
     start = clock()
     point = leaf_spine(spines, leaves, hosts // leaves, horizon, queue_capacity=capacity)
     query, base = throughput_query(point, hosts - 1), base_workload(point, hosts - 1)
     example = base_example(Analysis(point, query, base, seed=seed, shuffle=seed))
     status = "optimal" if example.is_optimal else "unknown"
-    name = f"{size_name(size)}, {capacity} packets"
-    return name, hosts, horizon, "circuit", seed, "base example", clock() - start, status
+    row = (size_name(size), hosts, horizon, "circuit", seed, "base example", clock() - start, status)
+    return pd.DataFrame([row], columns=TIME_COLUMNS)
+
+
+def is_exponential(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """Return 1.0 if the time grows (by half at least) and an exponential is nearer than a line, else 0.0.
+
+    Both fits are least squares with two parameters, the exponential's on log seconds; nearness is judged on seconds.
+    """
+    at, ours = np.asarray(sizes, dtype=float), np.asarray(seconds, dtype=float)
+    line = np.polyval(np.polyfit(at, ours, 1), at)
+    curve = np.exp(np.polyval(np.polyfit(at, np.log(ours), 1), at))
+    return float(((ours - curve) ** 2).sum() < ((ours - line) ** 2).sum() and ours[-1] >= 1.5 * ours[0])

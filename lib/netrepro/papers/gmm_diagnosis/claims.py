@@ -10,7 +10,7 @@ import pandas as pd
 from netrepro.claims import Measured
 from netrepro.papers.gmm_diagnosis.measuring import Diagnosis
 from netrepro.papers.gmm_diagnosis.setting import BALANCED, RIGHT, TRANSFORMER, WRONG
-from netrepro.papers.gmm_traffic.claims import LEAD
+from netrepro.papers.gmm_traffic.study import LEAD
 from netrepro.traffic import NAMED_CLASSES
 
 

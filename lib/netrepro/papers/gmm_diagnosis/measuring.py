@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,14 @@ from netrepro.papers.gmm_diagnosis.noise import (
 from netrepro.papers.gmm_diagnosis.setting import BALANCED, INJECTED, RIGHT, TABLE, TRANSFORMER, Floats, Scale, reported
 from netrepro.papers.gmm_diagnosis.variants import Variant, try_variant, variants
 from netrepro.papers.gmm_traffic.measuring import normalisation_grid, verification
-from netrepro.papers.gmm_traffic.setting import Setting, Trace, derived_seed, neural_models, scale_of
+from netrepro.papers.gmm_traffic.setting import (
+    LARGE_NETWORKS,
+    SMALL_NETWORKS,
+    Setting,
+    Trace,
+    derived_seed,
+    neural_models,
+)
 from netrepro.papers.gmm_traffic.training import (
     Rows,
     make_model,
@@ -225,7 +232,8 @@ def _models(found: Diagnosis, setting: Setting, seed: int, repetition: int) -> p
     Neural models see the features that the mixtures' search selects, and at most `neural_rows` rows train them.
     """
     rows = []
-    profile = scale_of("paper" if found.scale.flows is None else "quick")
+    networks = LARGE_NETWORKS if found.scale.flows is None else SMALL_NETWORKS
+    setting = replace(setting, **networks)
     flows = flows_as_reported(found.trace, found.scale, seed)
     for words, balanced in (("forest", False), (f"forest{BALANCED}", True)):
         model = forest(found.scale.trees, seed, balanced=balanced)
@@ -236,12 +244,12 @@ def _models(found: Diagnosis, setting: Setting, seed: int, repetition: int) -> p
     for labels, share in (("", found.fit.share), (RIGHT, 0.0)):
         used, _ = noise_confusion(flows, share, setting, forest(1, seed), seed)
         used = used.only(select_features(used, setting)["feature"])
-        used = used.trained_on(np.random.default_rng(seed).permutation(used.split[0])[: profile.neural_rows])
+        used = used.trained_on(np.random.default_rng(seed).permutation(used.split[0])[: setting.neural_rows])
         for name in neural_models():
             if name != TRANSFORMER and (repetition or labels):
                 continue  # no claim needs it
             for words, balanced in ((name, False), (f"{name}{BALANCED}", True)):
-                model = make_model(name, setting, profile, seed).set_params(oversampling=balanced)
+                model = make_model(name, setting, seed).set_params(oversampling=balanced)
                 rows.append({"model": words + labels} | _scores(used, predict(train(model, used), used)))
     return pd.DataFrame(rows)
 

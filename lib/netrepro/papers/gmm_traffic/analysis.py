@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,57 +12,36 @@ from sklearn.feature_selection import f_classif
 from sklearn.inspection import permutation_importance
 from sklearn.manifold import TSNE
 
-from netrepro.papers.gmm_traffic.measuring import Runs
-from netrepro.papers.gmm_traffic.setting import derived_seed
-from netrepro.papers.gmm_traffic.training import Rows, make_rows, one_thread, one_thread_each, take
-from netrepro.study import Progress
+from netrepro.papers.gmm_traffic.setting import Setting
+from netrepro.papers.gmm_traffic.training import Rows, make_rows
 from netrepro.traffic import CLASSES, NEURAL, NORMALISATIONS
 
 
-@dataclass(frozen=True)
-class Analysis:
-    """The tables that the class report looked at, on one split at nine packets.
+def feature_tables(flows: pd.DataFrame, setting: Setting, seed: int) -> dict[str, pd.DataFrame]:
+    """Compute what the class report looked at, on one split.
 
     anova : feature, normalisation, f (between over within the classes). correlation : features by classes, -1..1.
     distributions : class, feature, normalisation, value. maps : map ("t-SNE", "PCA"), x, y, class.
-    importance : feature, model, how ("gradient", "permutation"), value (share of the model's largest).
     """
-
-    anova: pd.DataFrame
-    correlation: pd.DataFrame
-    distributions: pd.DataFrame
-    maps: pd.DataFrame
-    importance: pd.DataFrame
-
-
-def analyse(runs: Runs, seed: int, *, points: int = 700, progress: Progress = iter) -> Analysis:
-    """Compute everything of Analysis; `points` flows are mapped."""
-    setting, seed = runs.setting, derived_seed(seed, 0)
-    flows = take(runs.trace.at(), runs.scale.flows, seed)
     by_name = {name: make_rows(flows, setting, seed, normalisation=name) for name in NORMALISATIONS}
     rows = by_name[setting.normalisation]
-    anova = pd.concat(
-        [
-            pd.DataFrame({"feature": each.features.columns, "f": _anova(each), "normalisation": name})
-            for name, each in by_name.items()
-        ]
-    )
+    parts = [
+        pd.DataFrame({"feature": each.features.columns, "f": _anova(each), "normalisation": name})
+        for name, each in by_name.items()
+    ]
+    anova = pd.concat(parts)
     best = anova[anova["normalisation"] == setting.normalisation].nlargest(6, "f")["feature"]
     shown = [
         each.only(best).features.assign(**{"class": each.labels, "normalisation": name})
         for name, each in by_name.items()
         if name in ("raw", setting.normalisation)
     ]
-    steps = [lambda: _maps(rows, points, seed), lambda: _importance(runs, seed)]
-    with one_thread():
-        maps, importance = one_thread_each(lambda step: step(), [(step,) for step in steps], progress)
-    return Analysis(
-        anova,
-        _correlation(rows),
-        pd.concat(shown).melt(["class", "normalisation"], var_name="feature"),
-        maps,
-        importance,
-    )
+    return {
+        "anova": anova,
+        "correlation": _correlation(rows).reset_index(),
+        "distributions": pd.concat(shown).melt(["class", "normalisation"], var_name="feature"),
+        "maps": _maps(rows, setting.mapped_flows, seed),
+    }
 
 
 def _anova(rows: Rows) -> NDArray[np.float64]:
@@ -93,20 +72,22 @@ def _maps(rows: Rows, points: int, seed: int) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True)
 
 
-def _importance(runs: Runs, seed: int) -> pd.DataFrame:
-    """Measure how much each selected feature matters: by gradients (neural models) and by shuffling it (all models)."""
-    found = []
-    for name in ("GMM", "RF", *(name for name in NEURAL if name in runs.fitted)):
-        model, used = runs.fitted[name]
-        table, testing = used.features.to_numpy(), used.split[1][:600]
-        values = {
-            "permutation": permutation_importance(
-                model, table[testing], used.labels[testing], scoring="f1_macro", n_repeats=3, random_state=seed
-            ).importances_mean
-        }
-        if name in NEURAL:
-            values["gradient"] = model.input_gradients(table[testing])
-        for how, value in values.items():
-            share = value / max(np.abs(value).max(), 1e-12)
-            found.append(pd.DataFrame({"feature": used.features.columns, "model": name, "how": how, "value": share}))
+def importance(name: str, model: Any, used: Rows, seed: int) -> pd.DataFrame:
+    """Measure how much each feature matters to a trained model: by shuffling it, and by gradients where it has them.
+
+    Columns: feature, model, how ("gradient", "permutation"), value (share of the model's largest).
+    """
+    table, testing = used.features.to_numpy(), used.split[1][:600]
+    values = {
+        "permutation": permutation_importance(
+            model, table[testing], used.labels[testing], scoring="f1_macro", n_repeats=3, random_state=seed
+        ).importances_mean
+    }
+    if name in NEURAL:
+        values["gradient"] = model.input_gradients(table[testing])
+    shares = {how: value / max(np.abs(value).max(), 1e-12) for how, value in values.items()}
+    found = [
+        pd.DataFrame({"feature": used.features.columns, "model": name, "how": how, "value": share})
+        for how, share in shares.items()
+    ]
     return pd.concat(found, ignore_index=True)

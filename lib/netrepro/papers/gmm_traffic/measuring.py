@@ -1,10 +1,11 @@
-"""The measurement: sweeps of first packets, hard cases, normalisations, verification."""
+"""The measurement: a run is one condition, at a number of first packets; runs share traces and searches."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netrepro.errors import NetreproError
-from netrepro.papers.gmm_traffic.setting import (
-    BEST_PACKETS,
-    FEW_FLOWS,
-    VERIFIED_PACKETS,
-    Scale,
-    Setting,
-    Step,
-    Trace,
-    derived_seed,
-    neural_models,
-)
+from netrepro.papers.gmm_traffic.analysis import feature_tables, importance
+from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, FEW_FLOWS, Setting, neural_models, open_trace
 from netrepro.papers.gmm_traffic.training import (
     Rows,
     make_model,
@@ -36,10 +28,11 @@ from netrepro.papers.gmm_traffic.training import (
     take,
     train,
 )
-from netrepro.study import Progress
+from netrepro.study import Check, OneRun, Progress, Reading
 from netrepro.traffic import (
     BASELINES,
     CLASSIFIERS,
+    NAMED_CLASSES,
     NORMALISATIONS,
     JoinAudit,
     LabelledFlows,
@@ -53,59 +46,58 @@ from netrepro.traffic import (
     verify,
 )
 
+RIGHT, SHUFFLED = "right labels", "shuffled labels"
 
-@dataclass
-class Runs:
-    """Everything measured; every table has a column `repetition`.
 
-    scores : case, model, first_packets, unit, scope, measure, value. selections : first_packets, place, feature,
-    score. confusions : true, predicted, flows (mixtures at nine packets). verification : as `verify`, by first_packets.
-    normalisations : model, normalisation, prior, regularisation, accuracy, macro_f1 (missing where no fit is possible).
-    fitted : at nine packets, the first repetition's models and the rows that they were trained and tested on.
-    audit, audit_shuffled : of the labels as joined, and of the same labels dealt out anew.
-    searches : see `search`.
-    """
+class Searches:
+    """The searches of features that several runs need, each made once."""
 
-    trace: Trace
-    setting: Setting
-    scale: Scale
-    audit: JoinAudit
-    audit_shuffled: JoinAudit
-    scores: pd.DataFrame = field(default_factory=pd.DataFrame)
-    selections: pd.DataFrame = field(default_factory=pd.DataFrame)
-    confusions: pd.DataFrame = field(default_factory=pd.DataFrame)
-    verification: pd.DataFrame = field(default_factory=pd.DataFrame)
-    normalisations: pd.DataFrame = field(default_factory=pd.DataFrame)
-    fitted: dict[str, tuple[Any, Rows]] = field(default_factory=dict)
-    searches: dict[tuple[Any, ...], pd.DataFrame] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._found: dict[tuple[Any, ...], Any] = {}
+        self._locks: dict[tuple[Any, ...], Lock] = {}
 
-    def search(self, rows: Rows, *key: Any) -> pd.DataFrame:
-        """Return `select_features` of rows that the key tells from all others. The search is made once."""
-        if key not in self.searches:
-            self.searches[key] = select_features(rows, self.setting)
-        return self.searches[key]
+    def once(self, make: Callable[[], Any], *key: Any) -> Any:
+        """Return what `make` returned for this key."""
+        with self._locks.setdefault(key, Lock()):
+            if key not in self._found:
+                self._found[key] = make()
+            return self._found[key]
 
-    def values(
-        self,
-        case: str = "random split",
-        model: str = "GMM",
-        first_packets: int = BEST_PACKETS,
-        *,
-        unit: str = "flow",
-        scope: str = "all",
-        measure: str = "accuracy",
-    ) -> NDArray[np.float64]:
-        """Return one score, a value for each repetition."""
-        table = self.scores
-        rows = table[
-            (table["case"] == case) & (table["model"] == model) & (table["first_packets"] == first_packets)
-            & (table["unit"] == unit) & (table["scope"] == scope) & (table["measure"] == measure)
-        ]  # fmt: skip
-        return rows.sort_values("repetition")["value"].to_numpy(float)
+    def features(self, rows: Rows, setting: Setting, seed: int, labels: str = RIGHT) -> pd.DataFrame:
+        """Return `select_features` of a repetition's rows, as they are or dealt out."""
+        return self.once(lambda: select_features(rows, setting), *_metering(setting), seed, labels)
+
+
+def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
+    """Measure runs, which share the settings that no condition changes."""
+    searches = Searches()
+    with one_thread():
+        one_thread_each(metered, sorted({(*_metering(run.setting),) for run in runs}))
+        work = [(searches, run.setting, run.seed) for run in runs]
+        return one_thread_each(measure_condition, work, progress, cost=_cost)
+
+
+def measure_condition(searches: Searches, setting: Setting, seed: int) -> Reading:
+    """Measure what the setting's condition is."""
+    return CONDITIONS[setting.condition](searches, setting, seed)
+
+
+def _metering(setting: Setting) -> tuple[str, int, bool]:
+    return setting.trace, setting.first_packets, setting.handshake
+
+
+def metered(trace: str, first_packets: int, handshake: bool) -> LabelledFlows:
+    """Return the flows of a trace, metered once."""
+    return open_trace(trace).at(first_packets, **({} if handshake else {"handshake": False}))
+
+
+def _cost(_: Searches, setting: Setting, seed: int) -> float:
+    """Put what takes longest first, or one processor waits for it at the end."""
+    return {"neural models": 2.0, "features": 1.0}.get(setting.condition, 0.0)
 
 
 def audit_relabelled(
-    found: LabelledFlows, relabel: Callable[[NDArray[Any]], NDArray[Any]], first_packets: int = BEST_PACKETS
+    found: LabelledFlows, relabel: Callable[[NDArray[Any]], NDArray[Any]], first_packets: int | None = BEST_PACKETS
 ) -> JoinAudit:
     """Audit the same join with `relabel` of its labels."""
     flows = found.join.flows
@@ -120,43 +112,14 @@ def shuffled(found: LabelledFlows, seed: int) -> JoinAudit:
     return audit_relabelled(found, np.random.default_rng(seed).permutation)
 
 
-def measure(
-    trace: Trace, setting: Setting, scale: Scale, repetitions: int, seed: int, *, progress: Progress = iter
-) -> Runs:
-    """Measure the sweep, cases, normalisations, verification and, where PyTorch is installed, neural models."""
-    found = trace.at()
-    runs = Runs(trace, setting, scale, found.audit, shuffled(found, seed))
-    seeds = [derived_seed(seed, repetition) for repetition in range(repetitions)]
-    swept, verified = sorted({*scale.first_packets, BEST_PACKETS}), sorted({3, VERIFIED_PACKETS, BEST_PACKETS})
-    steps = [
-        *((_sweep, packets) for packets in swept),
-        (_cases, BEST_PACKETS),
-        (_normalise, BEST_PACKETS),
-        *((_verify, packets) for packets in verified),
-    ]
-    # What takes longest first, or one processor waits for it at the end.
-    work: list[tuple[Step, int, int]] = [(_try_neural, BEST_PACKETS, 0)] if neural_models() else []
-    work += [(step, packets, repetition) for repetition in range(repetitions) for step, packets in steps]
-
-    def run_one(step: Step, packets: int, repetition: int) -> dict[str, pd.DataFrame]:
-        tables = step(runs, packets, seeds[repetition], repetition == 0)
-        return {name: table.assign(repetition=repetition) for name, table in tables.items()}
-
-    with one_thread():
-        # What steps share comes first.
-        one_thread_each(trace.at, [(packets,) for packets in sorted({*swept, *verified})])
-        one_thread_each(partial(_search_ahead, runs), [(packets, each) for each in seeds for packets in swept])
-        tables = one_thread_each(run_one, work, progress)
-    for name in ("scores", "selections", "confusions", "verification", "normalisations"):
-        parts = [found[name] for found in tables if name in found]
-        setattr(runs, name, pd.concat(parts, ignore_index=True))
-    return runs
-
-
-def rows_at(runs: Runs, packets: int, seed: int, **metering: Any) -> Rows:
+def rows_at(setting: Setting, seed: int) -> Rows:
     """Return the rows of a repetition."""
-    flows = take(runs.trace.at(packets, **metering), runs.scale.flows, seed)
-    return make_rows(flows, runs.setting, seed)
+    return make_rows(flows_at(setting, seed), setting, seed)
+
+
+def flows_at(setting: Setting, seed: int) -> pd.DataFrame:
+    """Return the flows of a repetition."""
+    return take(metered(*_metering(setting)), setting.flows, seed)
 
 
 def dealt_out(rows: Rows, seed: int) -> Rows:
@@ -164,94 +127,124 @@ def dealt_out(rows: Rows, seed: int) -> Rows:
     return rows.relabelled(np.random.default_rng(seed).permutation(rows.labels))
 
 
-def _search_ahead(runs: Runs, packets: int, seed: int) -> None:
-    """Make the searches that several steps use."""
-    rows = rows_at(runs, packets, seed)
-    runs.search(rows, packets, seed, "right labels")
-    if packets in _with_control(runs):
-        runs.search(dealt_out(rows, seed), packets, seed, "shuffled labels")
+def _mixtures(searches: Searches, setting: Setting, seed: int) -> Reading:
+    """Measure the mixtures on a random split (Fig. 3, Table 3), and audit the labels."""
+    rows = rows_at(setting, seed)
+    selection = searches.features(rows, setting, seed)
+    used = rows.only(selection["feature"])
+    predicted = predict(train(setting.mixtures(seed), used), used)
+    found = confusion(rows.labels[rows.split[1]], predicted).stack().rename("flows").reset_index()
+    audit = open_trace(setting.trace).at().audit
+    checks = [Check("checks of the labels that failed (count)", len(audit.failed), at_most=0)]
+    return _scored(score(rows, predicted, model="GMM")) | Reading(
+        tables={"selections": selection, "confusions": found}, checks=checks
+    )
 
 
-def _with_control(runs: Runs) -> tuple[int, int]:
-    """Return the numbers of first packets at which the mixtures also learn shuffled labels."""
-    return min(runs.scale.first_packets), BEST_PACKETS
+def _scored(scores: pd.DataFrame) -> Reading:
+    """Read a model's scores: all as a table, of mixtures what is claimed as numbers."""
+    value = scores.set_index(["model", "unit", "scope", "measure"])["value"]
+    numbers = {f"accuracy_{name}": value[name, "flow", "all", "accuracy"] for name in dict.fromkeys(scores["model"])}
+    if "GMM" in value.index:
+        mixtures = value["GMM"]
+        for unit in ("flow", "packet", "byte"):
+            numbers[f"{unit}_accuracy"] = mixtures[unit, "all", "accuracy"]
+            numbers[f"{unit}_macro_f1"] = mixtures[unit, "named", "macro_f1"]
+        numbers |= {f"flow_f1_{name.lower()}": mixtures["flow", name, "f1"] for name in NAMED_CLASSES}
+    return Reading({name: float(each) for name, each in numbers.items()}, {"scores": scores})
 
 
-def _sweep(runs: Runs, packets: int, seed: int, is_first: bool) -> dict[str, pd.DataFrame]:
-    """Measure the models at a number of first packets (Fig. 3, Table 3), and the control."""
-    setting, scale = runs.setting, runs.scale
-    rows = rows_at(runs, packets, seed)
-    selection = runs.search(rows, packets, seed, "right labels")
-    chosen = rows.only(selection["feature"])
-    found = {"selections": selection.assign(first_packets=packets)}
-    scores = []
-    is_best = packets == BEST_PACKETS
-    for name in ("GMM", *(BASELINES if is_best or is_first or not scale.sweeps_once else ())):
-        searches = is_best and scale.search_rows and name in BASELINES
-        used = rows.only(own_features(name, rows, setting, seed, limit=scale.search_rows)) if searches else chosen
-        model = train(make_model(name, setting, scale, seed), used)
-        predicted = predict(model, used)
-        scores.append(score(rows, predicted, case="random split", model=name, first_packets=packets))
-        if is_best and is_first:
-            runs.fitted[name] = model, used
-        if name == "GMM" and is_best:
-            matrix = confusion(rows.labels[rows.split[1]], predicted).stack().rename("flows").reset_index()
-            found["confusions"] = matrix
-    if packets in _with_control(runs):
-        dealt = dealt_out(rows, seed)
-        used = dealt.only(runs.search(dealt, packets, seed, "shuffled labels")["feature"])
-        predicted = predict(train(setting.mixtures(seed), used), used)
-        scores.append(score(used, predicted, case="shuffled labels", model="GMM", first_packets=packets))
-    return found | {"scores": pd.concat(scores)}
+def _mixtures_on(rows_of: Callable[[Searches, Setting, int], Rows]) -> Callable[[Searches, Setting, int], Reading]:
+    """Make the condition of mixtures that train and test on other rows."""
+
+    def condition(searches: Searches, setting: Setting, seed: int) -> Reading:
+        used = rows_of(searches, setting, seed)
+        return _scored(score(used, predict(train(setting.mixtures(seed), used), used), model="GMM"))
+
+    return condition
 
 
-def _try_neural(runs: Runs, packets: int, seed: int, _: bool) -> dict[str, pd.DataFrame]:
-    """Measure the neural models, on the mixtures' features and a part of the training rows."""
-    rows = rows_at(runs, packets, seed)
-    few = np.random.default_rng(seed).permutation(rows.split[0])[: runs.scale.neural_rows]
-    used = rows.only(runs.search(rows, packets, seed, "right labels")["feature"]).trained_on(few)
-    scores = []
-    for name in neural_models():
-        model = train(make_model(name, runs.setting, runs.scale, seed), used)
-        scores.append(score(rows, predict(model, used), case="random split", model=name, first_packets=packets))
-        runs.fitted[name] = model, used
-    return {"scores": pd.concat(scores)}
+def _shuffled(searches: Searches, setting: Setting, seed: int) -> Rows:
+    rows = dealt_out(rows_at(setting, seed), seed)
+    return rows.only(searches.features(rows, setting, seed, SHUFFLED)["feature"])
 
 
-def _cases(runs: Runs, packets: int, seed: int, _: bool) -> dict[str, pd.DataFrame]:
-    """Measure the mixtures under other splits, other features, fewer flows, and without the handshake among the first
-    three."""
-    setting = runs.setting
-    flows = take(runs.trace.at(packets), runs.scale.flows, seed)
-    rows = make_rows(flows, setting, seed)
-    random = np.random.default_rng(seed)
-    columns = list(runs.search(rows, packets, seed, "right labels")["feature"])
-    dealt = rows.relabelled(random.permutation(rows.labels))
+def _fewer(searches: Searches, setting: Setting, seed: int, *, flows: int) -> Rows:
+    """Train on a part of the training rows, with features chosen on all of them. flows : 0 for two a class."""
+    rows = rows_at(setting, seed)
     training = rows.split[0]
-    labels = rows.labels[training]
-    few = min(FEW_FLOWS, len(training) - 1) / len(training)
-    chosen = rows.only(columns)
-    cases = {
-        "few flows": chosen.trained_on(training[random_split(labels, training_share=few, seed=seed)[0]]),
-        "two flows a class": chosen.trained_on(training[random_split(labels, training_share=1e-9, seed=seed)[0]]),
-        "random features": rows.only(list(random.choice(rows.features.columns, len(columns), replace=False))),
-        "selected for shuffled labels": rows.only(runs.search(dealt, packets, seed, "shuffled labels")["feature"]),
-        "all features": rows,
-    }
-    stations = workstations(flows, runs.trace.at(packets))
-    splits = {"hosts apart": grouped_splits(rows.labels, stations, folds=3, seed=seed)[0]}
-    if flows["day"].nunique() > 1:
-        splits["days apart"] = day_split(flows["day"], [flows["day"].min()])
-    for name, split in splits.items():
-        other = make_rows(flows, setting, seed, split=split)
-        cases[name] = other.only(select_features(other, setting)["feature"])
-    without = rows_at(runs, 3, seed, handshake=False)
-    cases["three packets after the handshake"] = without.only(select_features(without, setting)["feature"])
-    scores = [
-        score(each, predict(train(setting.mixtures(seed), each), each), case=name, model="GMM", first_packets=packets)
-        for name, each in cases.items()
-    ]
-    return {"scores": pd.concat(scores)}
+    share = min(flows, len(training) - 1) / len(training) if flows else 1e-9
+    few = random_split(rows.labels[training], training_share=share, seed=seed)[0]
+    return rows.only(searches.features(rows, setting, seed)["feature"]).trained_on(training[few])
+
+
+def _random_features(searches: Searches, setting: Setting, seed: int) -> Rows:
+    rows, random = rows_at(setting, seed), np.random.default_rng(seed)
+    random.permutation(rows.labels)
+    count = len(searches.features(rows, setting, seed))
+    return rows.only(list(random.choice(rows.features.columns, count, replace=False)))
+
+
+def _selected_for_shuffled(searches: Searches, setting: Setting, seed: int) -> Rows:
+    rows = rows_at(setting, seed)
+    return rows.only(searches.features(dealt_out(rows, seed), setting, seed, SHUFFLED)["feature"])
+
+
+def _apart(searches: Searches, setting: Setting, seed: int, *, by: str) -> Rows:
+    """Split so that no host, or no day, is on both sides."""
+    flows = flows_at(setting, seed)
+    if by == "day":
+        split = day_split(flows["day"], [flows["day"].min()])
+    else:
+        stations = workstations(flows, metered(*_metering(setting)))
+        split = grouped_splits(flows["class"].to_numpy(str), stations, folds=3, seed=seed)[0]
+    rows = make_rows(flows, setting, seed, split=split)
+    return rows.only(select_features(rows, setting)["feature"])
+
+
+def _own_features(searches: Searches, name: str, rows: Rows, setting: Setting, seed: int) -> Rows:
+    """Return the rows with the features of a baseline's own search, else with those of the mixtures."""
+    if not setting.search_rows:
+        return rows.only(searches.features(rows, setting, seed)["feature"])
+    limit = setting.search_rows
+    return rows.only(searches.once(lambda: own_features(name, rows, setting, seed, limit=limit), name, seed))
+
+
+def _baselines(searches: Searches, setting: Setting, seed: int) -> Reading:
+    """Measure the other classifiers on the same split."""
+    rows, scores = rows_at(setting, seed), []
+    for name in BASELINES:
+        used = _own_features(searches, name, rows, setting, seed)
+        predicted = predict(train(make_model(name, setting, seed), used), used)
+        scores.append(score(rows, predicted, model=name))
+    return _scored(pd.concat(scores))
+
+
+def _importance(searches: Searches, setting: Setting, seed: int) -> Reading:
+    """Measure what mixtures and forest look at."""
+    rows, found = rows_at(setting, seed), []
+    for name in ("GMM", "RF"):
+        used = rows.only(searches.features(rows, setting, seed)["feature"])
+        used = used if name == "GMM" else _own_features(searches, name, rows, setting, seed)
+        found.append(importance(name, train(make_model(name, setting, seed), used), used, seed))
+    return Reading(tables={"importance": pd.concat(found)})
+
+
+def _neural(searches: Searches, setting: Setting, seed: int) -> Reading:
+    """Measure the neural models, on the mixtures' features and a part of the training rows, and what they look at."""
+    rows = rows_at(setting, seed)
+    few = np.random.default_rng(seed).permutation(rows.split[0])[: setting.neural_rows]
+    used = rows.only(searches.features(rows, setting, seed)["feature"]).trained_on(few)
+    scores, looked = [], []
+    for name in neural_models():
+        model = train(make_model(name, setting, seed), used)
+        scores.append(score(rows, predict(model, used), model=name))
+        looked.append(importance(name, model, used, seed))
+    return _scored(pd.concat(scores)) | Reading(tables={"importance": pd.concat(looked)})
+
+
+def _features(searches: Searches, setting: Setting, seed: int) -> Reading:
+    return Reading(tables=feature_tables(flows_at(setting, seed), setting, seed))
 
 
 def workstations(flows: pd.DataFrame, found: LabelledFlows) -> NDArray[Any]:
@@ -293,9 +286,17 @@ def _mixtures_or_none(model: MixturePerClassClassifier, rows: Rows) -> MixturePe
         return None
 
 
-def _normalise(runs: Runs, packets: int, seed: int, _: bool) -> dict[str, pd.DataFrame]:
-    flows = take(runs.trace.at(packets), runs.scale.flows, seed)
-    return {"normalisations": normalisation_grid(flows, runs.setting, seed)}
+def _normalisations(searches: Searches, setting: Setting, seed: int) -> Reading:
+    """Measure normalisations, and macro-F1 with the logarithm over that of raw features, of mixtures (MLE) and of a
+    tree."""
+    table = normalisation_grid(flows_at(setting, seed), setting, seed)
+    compared = {
+        "gain_of_mixtures": table[(table["prior"] == "mle") & (table["regularisation"] == 1e-2)],
+        "gain_of_a_tree": table[table["model"] == "DT"],
+    }
+    macro_f1 = {name: rows.set_index("normalisation")["macro_f1"] for name, rows in compared.items()}
+    gains = {name: float(each["log"] / each["raw"]) for name, each in macro_f1.items()}
+    return Reading(gains, {"normalisations": table})
 
 
 def verification(flows: pd.DataFrame, setting: Setting, seed: int, *, shuffle: bool = False) -> pd.DataFrame:
@@ -310,9 +311,28 @@ def verification(flows: pd.DataFrame, setting: Setting, seed: int, *, shuffle: b
     return verify(model, (table[tuning], rows.labels[tuning]), (table[testing], rows.labels[testing])).reset_index()
 
 
-def _verify(runs: Runs, packets: int, seed: int, _: bool) -> dict[str, pd.DataFrame]:
-    flows = take(runs.trace.at(packets), runs.scale.flows, seed)
-    tables = [verification(flows, runs.setting, seed).assign(case="right labels")]
-    if packets == VERIFIED_PACKETS:
-        tables.append(verification(flows, runs.setting, seed, shuffle=True).assign(case="shuffled labels"))
-    return {"verification": pd.concat(tables).assign(first_packets=packets)}
+def _verification(searches: Searches, setting: Setting, seed: int, *, shuffle: bool = False) -> Reading:
+    table = verification(flows_at(setting, seed), setting, seed, shuffle=shuffle)
+    errors = table[table["class"].isin(NAMED_CLASSES)]["half_total_error"]
+    return Reading({"half_total_error": float(errors.mean())}, {"verification": table})
+
+
+Condition = Callable[[Searches, Setting, int], Reading]
+CONDITIONS: dict[str, Condition] = {
+    "mixtures": _mixtures,
+    SHUFFLED: _mixtures_on(_shuffled),
+    "few flows": _mixtures_on(partial(_fewer, flows=FEW_FLOWS)),
+    "two flows a class": _mixtures_on(partial(_fewer, flows=0)),
+    "random features": _mixtures_on(_random_features),
+    "selected for shuffled labels": _mixtures_on(_selected_for_shuffled),
+    "all features": _mixtures_on(lambda _, setting, seed: rows_at(setting, seed)),
+    "hosts apart": _mixtures_on(partial(_apart, by="host")),
+    "days apart": _mixtures_on(partial(_apart, by="day")),
+    "baselines": _baselines,
+    "neural models": _neural,
+    "importance": _importance,
+    "features": _features,
+    "normalisations": _normalisations,
+    "verification": _verification,
+    "verification, shuffled labels": partial(_verification, shuffle=True),
+}

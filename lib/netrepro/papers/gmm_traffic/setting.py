@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.study import of_profile
-from netrepro.study.setting import check_setting, setting
+from netrepro.study.setting import setting
 from netrepro.traffic import (
     BASELINES,
     CLASSES,
@@ -33,32 +33,42 @@ VERIFIED_PACKETS = 6  # at which verification errs least in the paper
 MODELS = ("GMM", *BASELINES)
 # 0.5 % of the paper's 79,000 flows; what a mixture can learn depends on the count, not on the share.
 FEW_FLOWS = 395
+# The neural models of a profile: epochs and widths of MLP and FT-Transformer, and the rows that train them.
+SMALL_NETWORKS: dict[str, Any] = {"epochs": (30, 8), "widths": (64, 32), "neural_rows": 1500}
+LARGE_NETWORKS: dict[str, Any] = {"epochs": (60, 20), "widths": (256, 48), "neural_rows": 3000}
 TRACES = {"auto": "UNIBS-2009 where present", "unibs": "UNIBS-2009", "standin": "the stand-in"}
-Step = Callable[..., dict[str, pd.DataFrame]]  # a part of the measurement, and its tables
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The choices that the paper leaves open, as we made them.
+    """The trace, the choices that the paper leaves open, as we made them, and what a profile affords.
 
     normalisation : learnt from training rows. regularisation : without it a feature with few values makes a mixture
-    infinitely sure. max_components : each class's mixture begins with so many.
+    infinitely sure. max_components : each class's mixture begins with so many. condition : what a run measures, a key
+    of `measuring.CONDITIONS`. handshake : whether its packets count among the first. flows : used of the trace (None:
+    all). mapped_flows : of them on the maps. epochs, widths, neural_rows : see SMALL_NETWORKS. search_rows : the rows
+    on which each baseline searches features of its own (0: none does).
     """
 
+    trace: str = setting("auto", "auto is UNIBS-2009 where present", one_of=tuple(TRACES))
     feature_set: str = setting("netmate59", "of data/gmm_traffic/feature_sets.yaml", one_of=tuple(feature_sets()))
     normalisation: str = setting("log", "of features", one_of=tuple(NORMALISATIONS))
     regularisation: float = setting(1e-2, "added to every variance of normalised features", above=0, high=1)
     prior: str = setting("map", "with map classes weigh by their size", one_of=("map", "mle"))
     selected_features: int = setting(10, "how many the forward search keeps", low=1, high=100)
-    max_components: int = 10
     training_share: float = setting(0.7, "of the flows; the rest tests", above=0, below=1)
+    capture: str = setting("", "path of a capture of your own to classify; empty for none", one_of=("empty", "a file"))
+    max_components: int = 10
     folds: int = 3
-
-    def __post_init__(self) -> None:
-        check_setting(self)
-        for name, least in (("max_components", 1), ("folds", 2)):
-            if getattr(self, name) < least:
-                raise NetreproError(f"{name} is {getattr(self, name)}", f"it must be {least} or more")
+    condition: str = "mixtures"
+    first_packets: int = BEST_PACKETS
+    handshake: bool = True
+    flows: int | None = 3000
+    mapped_flows: int = 700
+    epochs: tuple[int, int] = (30, 8)
+    widths: tuple[int, int] = (64, 32)
+    neural_rows: int = 1500
+    search_rows: int = 0
 
     def mixtures(self, seed: int, **changed: Any) -> MixturePerClassClassifier:
         """Return the paper's classifier."""
@@ -69,36 +79,6 @@ class Setting:
             "n_init": 2,
         }
         return MixturePerClassClassifier(**(settings | changed), random_state=seed)
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The amount of work in a profile.
-
-    flows : used of the trace (None: all). first_packets : the numbers of packets that are swept. epochs, widths : of
-    MLP and FT-Transformer. neural_rows : the rows that train them (in the first repetition).
-    search_rows : the rows on which each baseline searches features of its own at nine packets (0: none does).
-    sweeps_once : the baselines are swept in the first repetition only; at nine packets they are in all.
-    """
-
-    flows: int | None
-    first_packets: tuple[int, ...]
-    epochs: tuple[int, int]
-    widths: tuple[int, int]
-    neural_rows: int
-    search_rows: int
-    sweeps_once: bool
-
-
-SCALES = {
-    "quick": Scale(3000, (3, 4, 6, 9), (30, 8), (64, 32), 1500, 0, True),
-    "paper": Scale(None, (3, 4, 5, 6, 7, 8, 9, 10), (60, 20), (256, 48), 3000, 1000, False),
-}
-
-
-def scale_of(profile: str) -> Scale:
-    """Return the scale of a profile. Raises NetreproError for another profile than quick and paper."""
-    return of_profile(profile, SCALES)
 
 
 class Trace:
@@ -135,6 +115,7 @@ class Trace:
         ).rename_axis("class")
 
 
+@cache
 def open_trace(which: str = "auto") -> Trace:
     """Open the trace of a name of TRACES. Raises NetreproError for another, or where UNIBS-2009 is asked for and
     absent."""

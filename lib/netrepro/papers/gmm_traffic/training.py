@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.feature_selection import SequentialFeatureSelector
 from threadpoolctl import threadpool_limits
 
-from netrepro.papers.gmm_traffic.setting import Scale, Setting, neural_models
+from netrepro.papers.gmm_traffic.setting import Setting, neural_models
 from netrepro.study import Progress, in_parallel
 from netrepro.traffic import (
     CLASSIFIERS,
@@ -61,14 +61,19 @@ def one_thread() -> Iterator[None]:
                 torch.set_num_threads(before)
 
 
-def one_thread_each(step: Callable[..., Value], work: Sequence[tuple], progress: Progress = iter) -> list[Value]:
+def one_thread_each(
+    step: Callable[..., Value],
+    work: Sequence[tuple],
+    progress: Progress = iter,
+    cost: Callable[..., float] | None = None,
+) -> list[Value]:
     """Run `in_parallel` within `one_thread`, which of OpenMP's threads knows only those of the thread that calls it."""
 
     def alone(*each: Any) -> Value:
         with threadpool_limits(1, user_api="openmp"):
             return step(*each)
 
-    return in_parallel(alone, work, progress=progress)
+    return in_parallel(alone, work, progress=progress, cost=cost)
 
 
 @dataclass(frozen=True)
@@ -158,7 +163,7 @@ def _macro_f1(model: Any, table: NDArray[np.float64], labels: NDArray[np.int64])
     return float((2 * hits[known] / (given + named)[known]).mean())
 
 
-def make_model(name: str, setting: Setting, scale: Scale, seed: int) -> Any:
+def make_model(name: str, setting: Setting, seed: int) -> Any:
     """Make the classifier of a name, for rows that are normalised already."""
     if name == "GMM":
         return setting.mixtures(seed)
@@ -166,8 +171,8 @@ def make_model(name: str, setting: Setting, scale: Scale, seed: int) -> Any:
         transformer = name != "MLP"
         return NeuralClassifier(
             "ft-transformer" if transformer else "mlp",
-            width=scale.widths[transformer],
-            max_epochs=scale.epochs[transformer],
+            width=setting.widths[transformer],
+            max_epochs=setting.epochs[transformer],
             random_state=seed,
         )
     model = CLASSIFIERS[name](seed)
