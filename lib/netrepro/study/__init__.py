@@ -18,8 +18,10 @@ try:
         VIRTUAL,
         Each,
         Knob,
+        OneRun,
         Play,
         Point,
+        Progress,
         Reading,
         Scale,
         Study,
@@ -38,7 +40,6 @@ try:
         ratio,
     )
     from netrepro.study.measuring import (
-        Progress,
         in_parallel,
         in_real_time,
         measure,
@@ -74,6 +75,7 @@ __all__ = [
     "Each",
     "Evidence",
     "Knob",
+    "OneRun",
     "Play",
     "Point",
     "Progress",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -19,6 +19,7 @@ from netrepro.study.trust import Check
 
 SIMULATED, VIRTUAL = "simulated", "virtual"
 Changes = Mapping[str, Any]
+Progress = Callable[[Iterable], Iterable]  # wraps what is worked through, to show how far it is
 Value = TypeVar("Value")
 
 
@@ -127,6 +128,16 @@ class Reading:
         )
 
 
+class OneRun(NamedTuple):
+    """One run: what settles all that is read of it."""
+
+    setting: Any
+    seconds: float
+    seed: int
+    tier: str
+    repetition: int = 0
+
+
 @dataclass(frozen=True)
 class Point:
     """One setting that is measured: of a case, at a place of its grid."""
@@ -145,7 +156,11 @@ class Study:
     the simulator, or that only kernels can judge; of several, the first whose cases the tier ran. in_turn : setting ->
     True where it takes real time on any tier, and is measured while nothing else is. until_complete : runs there end
     when all sized traffic has arrived. cannot : (setting, tier) -> why that tier cannot run it, or ""; what the
-    virtual kernel itself refuses is not repeated here. repetitions : the notebook's default.
+    virtual kernel itself refuses is not repeated here. repetitions : the notebook's default. measure_all : in place of
+    measure_one, all runs of one tier together, where they share something dear, with the seed of the whole and a
+    progress; readings in the same order. also_on_virtual : scales of what the virtual kernel, where there is one, runs
+    beside the simulator when that is the tier asked for; shown, and no evidence. knobs : of which a function makes a
+    table of the runs itself, where it is no grid of cases.
 
     Raises NetreproError for cases, evidence or knobs that name something that does not exist.
     """
@@ -157,13 +172,15 @@ class Study:
     experiment: Callable[[Any, float, int], Experiment] | None = None
     read: Callable[[Measurements, Any], Reading] | None = None
     measure_one: Callable[[Any, float, int, str], Reading] | None = None
+    measure_all: Callable[[Sequence[OneRun], int, Progress], Sequence[Reading]] | None = None
     claims: Mapping[str, Evidence] = field(default_factory=dict)
-    knobs: Mapping[str, Knob] = field(default_factory=dict)
+    knobs: Mapping[str, Knob | Callable[[Any, Progress], pd.DataFrame]] = field(default_factory=dict)
     figures: Mapping[str, Callable[[Any], Figure]] = field(default_factory=dict)
     answer: Callable[[Any], str] | None = None
     play: Play | None = None
     repetitions: int = 5
     on_virtual: Mapping[str, Scale] = field(default_factory=dict)
+    also_on_virtual: Mapping[str, Scale] = field(default_factory=dict)
     in_real_time: Mapping[str, Scale] = field(default_factory=dict)
     on_kernels: Mapping[str, Evidence | Sequence[Evidence]] = field(default_factory=dict)
     in_turn: Callable[[Any], bool] | None = None
@@ -171,12 +188,15 @@ class Study:
     cannot: Callable[[Any, str], str] | None = None
 
     def __post_init__(self) -> None:
-        if (self.measure_one is None) == (self.experiment is None or self.read is None):
-            raise NetreproError(f"{self.slug}: what is measured", "give experiment and read, or measure_one")
+        ways = (self.measure_one, self.measure_all, self.experiment and self.read)
+        if sum(way is not None for way in ways) != 1:
+            raise NetreproError(
+                f"{self.slug}: what is measured", "give experiment and read, or measure_one, or measure_all"
+            )
         known = [each.name for each in fields(self.setting)]
         for name, changes in [
             *self.cases.items(),
-            *(pair for knob in self.knobs.values() for pair in knob.cases.items()),
+            *(pair for knob in self.knobs.values() if isinstance(knob, Knob) for pair in knob.cases.items()),
         ]:
             for changed in set(changes) - set(known):
                 raise NetreproError(f"{self.slug}: case {name!r} changes {changed!r}", nearest(changed, known))

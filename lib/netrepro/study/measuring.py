@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -13,18 +13,29 @@ from joblib import Parallel, delayed
 
 from netrepro.emulation import emulate
 from netrepro.emulation.real_time.network import RealTimeNetwork
-from netrepro.emulation.tiers import REAL_TIME_TIERS, probe_tiers, resolve_tier
+from netrepro.emulation.tiers import REAL_TIME_TIERS, probe_tiers, resolve_tier, why_no_processes
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.processes import dearest_first
 from netrepro.simulation import simulate
-from netrepro.study.declaration import SIMULATED, Knob, Point, Reading, Scale, Study, of_profile, points
-from netrepro.study.runs import OneRun, Runs, gather
+from netrepro.study.declaration import (
+    SIMULATED,
+    VIRTUAL,
+    Knob,
+    OneRun,
+    Point,
+    Progress,
+    Reading,
+    Scale,
+    Study,
+    of_profile,
+    points,
+)
+from netrepro.study.runs import Runs, gather
 from netrepro.study.setting import check_setting, parameter_fields
 from netrepro.tiers_and_profiles import TIERS
 
-Progress = Callable[[Iterable], Iterable]  # wraps what is worked through, to show how far it is
 Value = TypeVar("Value")
 
 
@@ -106,7 +117,8 @@ def measure(
     beside: bool = True,
     progress: Progress = iter,
 ) -> Runs:
-    """Measure every case and repetition of a study on the tier and, unless `beside` is False, in the simulator too.
+    """Measure every case and repetition of a study on the tier and, unless `beside` is False, in the simulator too (or
+    beside it on the virtual kernel, see `Study.also_on_virtual`).
 
     progress : wraps what is worked through. Raises NetreproError for an unknown profile or tier, for a setting out
     of its range, and for fewer than one repetition.
@@ -118,35 +130,58 @@ def measure(
         raise NetreproError(f"{asked} repetitions", "give 1 or more")
     times = min(asked, scale.repetitions or asked)
     runs = Runs(study, setting, tier, profile, seed, times, scale.seconds)
-    cases = {name: changes for name, changes in study.cases.items() if name not in scale.without}
-    wanted = list(points(cases, setting, scale))
-    for where in dict.fromkeys((tier, SIMULATED) if beside else (tier,)):
-        left_out = dict.fromkeys(scale.without, f"left out at profile {profile!r} on this tier, to save time")
-        reasons = left_out | {
-            point.case: why for point in wanted if (why := study.why_not(point, where, scale.seconds))
-        }
+    scales = {tier: scale}
+    if beside:
+        scales |= {SIMULATED: scale} if tier != SIMULATED else _also(study, profile)
+    wanted = {where: list(_points(study, setting, each)) for where, each in scales.items()}
+    swept = _places([point for found in wanted.values() for point in found])
+    for where, own in scales.items():
+        reasons = _why_not(study, own, profile, wanted[where], where, is_asked=where == tier)
         runs.skipped.update({f"{where}: {case}": why for case, why in reasons.items()})
-        able = [point for point in wanted if point.case not in reasons]
-        work = _work(able, scale, times, seed, where)
-        readings = _read_all(study, work, where, progress)
-        runs.add(gather([(point, place, readings[run]) for point, place, run in work], where, _places(wanted)))
+        able = [point for point in wanted[where] if point.case not in reasons]
+        work = _work(able, own, min(times, own.repetitions or times), seed, where)
+        readings = _read_all(study, work, seed, progress)
+        runs.add(gather([(point, place, readings[run]) for point, place, run in work], where, swept))
         if where == SIMULATED:
             runs.known = {run: readings[run] for run in _runs_of_knobs(runs) if run in readings}
     return runs
 
 
+def _also(study: Study, profile: str) -> dict[str, Scale]:
+    return {VIRTUAL: study.also_on_virtual[profile]} if profile in study.also_on_virtual else {}
+
+
+def _points(study: Study, setting: Any, scale: Scale) -> Iterator[Point]:
+    """Yield every setting of the cases that the scale does not leave out."""
+    return points({name: changes for name, changes in study.cases.items() if name not in scale.without}, setting, scale)
+
+
+def _why_not(
+    study: Study, scale: Scale, profile: str, wanted: Sequence[Point], tier: str, *, is_asked: bool
+) -> dict[str, str]:
+    """Say why cases are not run on a tier: case -> why."""
+    absent = why_no_processes() if tier == VIRTUAL and not is_asked else ""
+    reasons = dict.fromkeys(scale.without, f"left out at profile {profile!r} on this tier, to save time")
+    return reasons | {
+        point.case: why for point in wanted if (why := absent or study.why_not(point, tier, scale.seconds))
+    }
+
+
 def vary(runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
     """Turn a knob of the runs' study, in the simulator: a row a place and repetition, with the fields that change and
     the numbers read. Kept in `runs.knobs`. What the simulator cannot run is left out, what it ran before is not run
-    again. Raises NetreproError for an unknown knob."""
+    again. A knob that is a function makes the table itself. Raises NetreproError for an unknown knob."""
     study = runs.study
     if name not in study.knobs:
         raise NetreproError(f"{study.slug} has no knob {name!r}", nearest(name, study.knobs))
     knob = study.knobs[name]
+    if not isinstance(knob, Knob):
+        runs.knobs[name] = knob(runs, progress)
+        return runs.knobs[name]
     scale = _scale_of_knob(knob, runs.profile)
     wanted = [point for point in points(knob.cases, runs.setting, scale) if not study.why_not(point, SIMULATED)]
     work = _work(wanted, scale, knob.repetitions, runs.seed, SIMULATED)
-    readings = _read_all(study, work, SIMULATED, progress, runs.known)
+    readings = _read_all(study, work, runs.seed, progress, runs.known)
     found = gather([(point, place, readings[run]) for point, place, run in work], SIMULATED, _places(wanted))
     runs.knobs[name] = found.values.drop(columns="tier")
     runs.knobs |= {f"{name}_{table}": found.tables[table].drop(columns="tier") for table in knob.tables}
@@ -158,21 +193,21 @@ def run_once(study: Study, case: str, seconds: float, seed: int = 1, **changed: 
     the case. Raises NetreproError for one out of its range."""
     check_setting(replace(study.setting, **changed))
     setting = replace(study.case(case), **changed)
-    if study.measure_one is not None:
-        return study.measure_one(setting, seconds, seed, SIMULATED)
-    assert study.experiment is not None
+    if study.experiment is None:
+        return read_once(study, setting, seconds, seed)
     return run_experiment(study.experiment(setting, seconds, seed))
 
 
 def read_once(study: Study, setting: Any, seconds: float = 0.0, seed: int = 1) -> Reading:
     """Read one run of a setting, in the simulator."""
-    return _read(study, OneRun(setting, seconds, seed, SIMULATED))
+    (reading,) = _read_together(study, [OneRun(setting, seconds, seed, SIMULATED)], seed, iter)
+    return reading
 
 
 def _work(wanted: list[Point], scale: Scale, times: int, seed: int, tier: str) -> list[tuple[Point, int, OneRun]]:
     """List each point with each of its repetitions, in their order, and the run that settles it."""
     return [
-        (point, repetition, OneRun(point.setting, scale.seconds, seed_of(seed, repetition), tier))
+        (point, repetition, OneRun(point.setting, scale.seconds, seed_of(seed, repetition), tier, repetition))
         for point in wanted
         for repetition in range(times)
         if repetition < scale.fewer.get(point.case, times)
@@ -182,7 +217,7 @@ def _work(wanted: list[Point], scale: Scale, times: int, seed: int, tier: str) -
 def _read_all(
     study: Study,
     work: list[tuple[Point, int, OneRun]],
-    tier: str,
+    seed: int,
     progress: Progress,
     known: Mapping[OneRun, Reading] | None = None,
 ) -> dict[OneRun, Reading]:
@@ -194,23 +229,36 @@ def _read_all(
     readings = dict(known or {})
     in_order = [run for _, repetition, run in sorted(work, key=lambda each: each[1])]
     new = [run for run in dict.fromkeys(in_order) if run not in readings]
+    if study.measure_all is not None:
+        return readings | dict(zip(new, _read_together(study, new, seed, progress), strict=True))
     alone = [run for run in new if study.in_turn is not None and study.in_turn(run.setting)]
     together = [(study, run) for run in new if run not in alone]
+    tier = new[0].tier if new else SIMULATED
     readings |= zip((run for _, run in together), run_all(_read, together, tier, progress), strict=True)
     return readings | {run: _read(study, run) for run in alone}
+
+
+def _read_together(study: Study, runs: Sequence[OneRun], seed: int, progress: Progress) -> list[Reading]:
+    """Read runs of one tier, with one call where the study measures all together."""
+    if study.measure_all is None:
+        return [_read(study, run) for run in runs]
+    if not runs:
+        return []
+    with _parameters_named(study, runs[0].setting):
+        return [_checked(study, each) for each in study.measure_all(runs, seed, progress)]
 
 
 def _read(study: Study, run: OneRun) -> Reading:
     with _parameters_named(study, run.setting):
         if study.measure_one is not None:
-            reading = study.measure_one(*run)
-        else:
-            assert study.experiment is not None and study.read is not None
-            asked = study.experiment(run.setting, run.seconds, run.seed)
-            found = run_experiment(asked, run.tier, until_complete=study.until_complete)
-            reading = study.read(found, run.setting)
-            if isinstance(reading, Reading):
-                reading = replace(reading, fidelity=found.fidelity)
+            return _checked(study, study.measure_one(run.setting, run.seconds, run.seed, run.tier))
+        assert study.experiment is not None and study.read is not None
+        asked = study.experiment(run.setting, run.seconds, run.seed)
+        found = run_experiment(asked, run.tier, until_complete=study.until_complete)
+        return replace(_checked(study, study.read(found, run.setting)), fidelity=found.fidelity)
+
+
+def _checked(study: Study, reading: Any) -> Reading:
     if not isinstance(reading, Reading):
         what = f"{study.slug}: what is read of a run is a {type(reading).__name__}"
         raise NetreproError(what, "return Reading(numbers, tables, checks)")
@@ -239,6 +287,7 @@ def _runs_of_knobs(runs: Runs) -> set[OneRun]:
     return {
         run
         for knob in runs.study.knobs.values()
+        if isinstance(knob, Knob)
         for scale in [_scale_of_knob(knob, runs.profile)]
         for *_, run in _work(
             list(points(knob.cases, runs.setting, scale)), scale, knob.repetitions, runs.seed, SIMULATED

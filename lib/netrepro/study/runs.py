@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,22 +14,13 @@ import pandas as pd
 from netrepro.claims import Measured
 from netrepro.errors import NetreproError, nearest
 from netrepro.files import whole_file, write_atomically
-from netrepro.study.declaration import SIMULATED, Point, Reading, Study, several, swept_fields
+from netrepro.study.declaration import SIMULATED, OneRun, Point, Reading, Study, several, swept_fields
 from netrepro.study.evidence import Evidence, as_it_is
 from netrepro.study.trust import check_table, trust_of, trust_table, with_directions
 
 TABLES = "tables"  # in the folder of a run
 LABELS = ["tier", "case", "repetition"]
 _SAID = ("tier", "profile", "seed", "repetitions", "seconds")
-
-
-class OneRun(NamedTuple):
-    """One run: what settles all that is read of it."""
-
-    setting: Any
-    seconds: float
-    seed: int
-    tier: str
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,10 @@ from netrepro.study import (
     least_first,
     load_runs,
     measure,
+    measuring,
     points,
     ratio,
+    run_once,
     seed_of,
     trust_of,
     trust_table,
@@ -241,6 +243,40 @@ def test_what_a_case_and_a_knob_have_in_common_runs_once():
     assert list(table.delay_ms[table.load == 0.1]) == list(found.numbers("low").delay_ms[:2])
     vary(found, "longer")
     assert len(asked) == len(set(asked)) == 3 * 6 + 4
+
+
+def test_runs_that_share_something_are_measured_together_and_read_in_their_order():
+    asked = []
+
+    def measure_all(work, seed, progress):
+        asked.append((seed, [(run.setting.load, run.repetition) for run in work]))
+        return [measure_one(*run[:4]) for run in work]
+
+    cases = {name: CASES[name] for name in ("low", "high")}
+    study = replace(STUDY, measure_one=None, measure_all=measure_all, cases=cases, knobs={})
+    apart = measure(replace(STUDY, cases=cases, knobs={}), repetitions=2, seed=5)
+    together = measure(study, repetitions=2, seed=5)
+    assert asked == [(5, [(0.1, 0), (0.9, 0), (0.1, 1), (0.9, 1)])]
+    pd.testing.assert_frame_equal(together.values, apart.values)
+    assert run_once(study, "low", 1.0, load=0.3)["delay_ms"] == run_once(STUDY, "low", 1.0, load=0.3)["delay_ms"]
+
+
+@pytest.mark.parametrize("why", ["", "no virtual kernel: not built"])
+def test_the_virtual_kernel_runs_beside_the_simulator_where_there_is_one_and_judges_nothing(monkeypatch, why):
+    monkeypatch.setattr(measuring, "why_no_processes", lambda: why)
+    small = {"quick": Scale(2.0, repetitions=1, without=("low", "many", "twice"))}
+    study = replace(STUDY, also_on_virtual=small, claims={"x": Evidence("delay_ms", "high")})
+    runs = measure(study, repetitions=3, seed=5)
+    assert runs.tiers == ["simulated"] + ["virtual"] * (not why)
+    assert len(runs.numbers("high", "virtual")) == (not why)
+    assert runs.skipped.get("virtual: high", "") == why
+    assert [len(each.values) for each in runs.measured_claims()] == [3]
+
+
+def test_a_function_may_make_a_knobs_table(runs):
+    study = replace(STUDY, knobs={"own": lambda runs, progress: pd.DataFrame({"seed": [runs.seed]})})
+    own = replace(runs, study=study, knobs={})
+    assert list(vary(own, "own").seed) == [5] and set(own.knobs) == {"own"}
 
 
 def test_the_tiers_stand_side_by_side():
