@@ -28,6 +28,7 @@ try:
         each,
         of_profile,
         points,
+        seed_of,
     )
     from netrepro.study.evidence import (
         Evidence,
@@ -47,7 +48,6 @@ try:
         run_all,
         run_experiment,
         run_once,
-        seed_of,
         vary,
     )
     from netrepro.study.runs import TABLES, Runs, load_runs

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -21,6 +22,11 @@ SIMULATED, VIRTUAL = "simulated", "virtual"
 Changes = Mapping[str, Any]
 Progress = Callable[[Iterable], Iterable]  # wraps what is worked through, to show how far it is
 Value = TypeVar("Value")
+
+
+def seed_of(seed: int, repetition: int) -> int:
+    """Return the seed of one repetition's experiment."""
+    return int(np.random.SeedSequence([seed, repetition]).generate_state(1)[0])
 
 
 def of_profile(profile: str, values: Mapping[str, Value]) -> Value:
@@ -133,9 +139,8 @@ class OneRun(NamedTuple):
 
     setting: Any
     seconds: float
-    seed: int
+    seed: Any
     tier: str
-    repetition: int = 0
 
 
 @dataclass(frozen=True)
@@ -156,11 +161,11 @@ class Study:
     the simulator, or that only kernels can judge; of several, the first whose cases the tier ran. in_turn : setting ->
     True where it takes real time on any tier, and is measured while nothing else is. until_complete : runs there end
     when all sized traffic has arrived. cannot : (setting, tier) -> why that tier cannot run it, or ""; what the
-    virtual kernel itself refuses is not repeated here. repetitions : the notebook's default. measure_all : in place of
-    measure_one, all runs of one tier together, where they share something dear, with the seed of the whole and a
-    progress; readings in the same order. also_on_virtual : scales of what the virtual kernel, where there is one, runs
-    beside the simulator when that is the tier asked for; shown, and no evidence. knobs : of which a function makes a
-    table of the runs itself, where it is no grid of cases.
+    virtual kernel itself refuses is not repeated here. repetitions : the notebook's default. seeds : (seed, repetition)
+    -> what that repetition is given as its seed. measure_all : in place of measure_one, all runs of one tier together,
+    where they share something dear; readings in the same order. also_on_virtual : scales of what the virtual kernel,
+    where there is one, runs beside the simulator when that is the tier asked for; shown, and no evidence. knobs : of
+    which a function makes a table of the runs itself, where it is no grid of cases.
 
     Raises NetreproError for cases, evidence or knobs that name something that does not exist.
     """
@@ -171,8 +176,8 @@ class Study:
     profiles: Mapping[str, Scale]
     experiment: Callable[[Any, float, int], Experiment] | None = None
     read: Callable[[Measurements, Any], Reading] | None = None
-    measure_one: Callable[[Any, float, int, str], Reading] | None = None
-    measure_all: Callable[[Sequence[OneRun], int, Progress], Sequence[Reading]] | None = None
+    measure_one: Callable[[Any, float, Any, str], Reading] | None = None
+    measure_all: Callable[[Sequence[OneRun], Progress], Sequence[Reading]] | None = None
     claims: Mapping[str, Evidence] = field(default_factory=dict)
     knobs: Mapping[str, Knob | Callable[[Any, Progress], pd.DataFrame]] = field(default_factory=dict)
     figures: Mapping[str, Callable[[Any], Figure]] = field(default_factory=dict)
@@ -186,6 +191,7 @@ class Study:
     in_turn: Callable[[Any], bool] | None = None
     until_complete: bool = False
     cannot: Callable[[Any, str], str] | None = None
+    seeds: Callable[[int, int], Any] = seed_of
 
     def __post_init__(self) -> None:
         ways = (self.measure_one, self.measure_all, self.experiment and self.read)

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 
@@ -31,17 +30,13 @@ from netrepro.study.declaration import (
     Study,
     of_profile,
     points,
+    seed_of,
 )
 from netrepro.study.runs import Runs, gather
 from netrepro.study.setting import check_setting, parameter_fields
 from netrepro.tiers_and_profiles import TIERS
 
 Value = TypeVar("Value")
-
-
-def seed_of(seed: int, repetition: int) -> int:
-    """Return the seed of one repetition's experiment."""
-    return int(np.random.SeedSequence([seed, repetition]).generate_state(1)[0])
 
 
 def in_parallel(
@@ -139,8 +134,8 @@ def measure(
         reasons = _why_not(study, own, profile, wanted[where], where, is_asked=where == tier)
         runs.skipped.update({f"{where}: {case}": why for case, why in reasons.items()})
         able = [point for point in wanted[where] if point.case not in reasons]
-        work = _work(able, own, min(times, own.repetitions or times), seed, where)
-        readings = _read_all(study, work, seed, progress)
+        work = _work(study, able, own, min(times, own.repetitions or times), seed, where)
+        readings = _read_all(study, work, progress)
         runs.add(gather([(point, place, readings[run]) for point, place, run in work], where, swept))
         if where == SIMULATED:
             runs.known = {run: readings[run] for run in _runs_of_knobs(runs) if run in readings}
@@ -180,8 +175,8 @@ def vary(runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
         return runs.knobs[name]
     scale = _scale_of_knob(knob, runs.profile)
     wanted = [point for point in points(knob.cases, runs.setting, scale) if not study.why_not(point, SIMULATED)]
-    work = _work(wanted, scale, knob.repetitions, runs.seed, SIMULATED)
-    readings = _read_all(study, work, runs.seed, progress, runs.known)
+    work = _work(study, wanted, scale, knob.repetitions, runs.seed, SIMULATED)
+    readings = _read_all(study, work, progress, runs.known)
     found = gather([(point, place, readings[run]) for point, place, run in work], SIMULATED, _places(wanted))
     runs.knobs[name] = found.values.drop(columns="tier")
     runs.knobs |= {f"{name}_{table}": found.tables[table].drop(columns="tier") for table in knob.tables}
@@ -200,14 +195,17 @@ def run_once(study: Study, case: str, seconds: float, seed: int = 1, **changed: 
 
 def read_once(study: Study, setting: Any, seconds: float = 0.0, seed: int = 1) -> Reading:
     """Read one run of a setting, in the simulator."""
-    (reading,) = _read_together(study, [OneRun(setting, seconds, seed, SIMULATED)], seed, iter)
+    own = seed if study.seeds is seed_of else study.seeds(seed, 0)
+    (reading,) = _read_together(study, [OneRun(setting, seconds, own, SIMULATED)], iter)
     return reading
 
 
-def _work(wanted: list[Point], scale: Scale, times: int, seed: int, tier: str) -> list[tuple[Point, int, OneRun]]:
+def _work(
+    study: Study, wanted: list[Point], scale: Scale, times: int, seed: int, tier: str
+) -> list[tuple[Point, int, OneRun]]:
     """List each point with each of its repetitions, in their order, and the run that settles it."""
     return [
-        (point, repetition, OneRun(point.setting, scale.seconds, seed_of(seed, repetition), tier, repetition))
+        (point, repetition, OneRun(point.setting, scale.seconds, study.seeds(seed, repetition), tier))
         for point in wanted
         for repetition in range(times)
         if repetition < scale.fewer.get(point.case, times)
@@ -217,7 +215,6 @@ def _work(wanted: list[Point], scale: Scale, times: int, seed: int, tier: str) -
 def _read_all(
     study: Study,
     work: list[tuple[Point, int, OneRun]],
-    seed: int,
     progress: Progress,
     known: Mapping[OneRun, Reading] | None = None,
 ) -> dict[OneRun, Reading]:
@@ -230,7 +227,7 @@ def _read_all(
     in_order = [run for _, repetition, run in sorted(work, key=lambda each: each[1])]
     new = [run for run in dict.fromkeys(in_order) if run not in readings]
     if study.measure_all is not None:
-        return readings | dict(zip(new, _read_together(study, new, seed, progress), strict=True))
+        return readings | dict(zip(new, _read_together(study, new, progress), strict=True))
     alone = [run for run in new if study.in_turn is not None and study.in_turn(run.setting)]
     together = [(study, run) for run in new if run not in alone]
     tier = new[0].tier if new else SIMULATED
@@ -238,14 +235,14 @@ def _read_all(
     return readings | {run: _read(study, run) for run in alone}
 
 
-def _read_together(study: Study, runs: Sequence[OneRun], seed: int, progress: Progress) -> list[Reading]:
+def _read_together(study: Study, runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
     """Read runs of one tier, with one call where the study measures all together."""
     if study.measure_all is None:
         return [_read(study, run) for run in runs]
     if not runs:
         return []
     with _parameters_named(study, runs[0].setting):
-        return [_checked(study, each) for each in study.measure_all(runs, seed, progress)]
+        return [_checked(study, each) for each in study.measure_all(runs, progress)]
 
 
 def _read(study: Study, run: OneRun) -> Reading:
@@ -289,9 +286,8 @@ def _runs_of_knobs(runs: Runs) -> set[OneRun]:
         for knob in runs.study.knobs.values()
         if isinstance(knob, Knob)
         for scale in [_scale_of_knob(knob, runs.profile)]
-        for *_, run in _work(
-            list(points(knob.cases, runs.setting, scale)), scale, knob.repetitions, runs.seed, SIMULATED
-        )
+        for wanted in [list(points(knob.cases, runs.setting, scale))]
+        for *_, run in _work(runs.study, wanted, scale, knob.repetitions, runs.seed, SIMULATED)
     }
 
 

@@ -98,6 +98,19 @@ def test_a_repetition_has_the_same_seed_in_every_case(runs):
     assert values(runs, "delay_ms", ("high", "low"), how=lambda high, low: high - low) == pytest.approx([8.0] * 3)
 
 
+def test_a_study_makes_seeds_of_its_own_for_measure_one_and_knobs_alike():
+    seen = []
+    study = replace(
+        STUDY,
+        seeds=lambda seed, repetition: (seed, repetition),
+        measure_one=lambda setting, seconds, seed, tier: (
+            seen.append(seed) or measure_one(setting, seconds, sum(seed), tier)
+        ),
+    )
+    vary(measure(study, repetitions=3, seed=5), "load")
+    assert set(seen) == {(5, 0), (5, 1), (5, 2)}
+
+
 def test_a_case_with_a_grid_gives_a_series_over_it(runs):
     found = values(runs, "delay_ms", "many", how=lambda delay: delay[4] - delay[1])
     assert found == pytest.approx([15.0] * 3)
@@ -248,15 +261,15 @@ def test_what_a_case_and_a_knob_have_in_common_runs_once():
 def test_runs_that_share_something_are_measured_together_and_read_in_their_order():
     asked = []
 
-    def measure_all(work, seed, progress):
-        asked.append((seed, [(run.setting.load, run.repetition) for run in work]))
-        return [measure_one(*run[:4]) for run in work]
+    def measure_all(work, progress):
+        asked.append([(run.setting.load, run.seed) for run in work])
+        return [measure_one(*run) for run in work]
 
     cases = {name: CASES[name] for name in ("low", "high")}
     study = replace(STUDY, measure_one=None, measure_all=measure_all, cases=cases, knobs={})
     apart = measure(replace(STUDY, cases=cases, knobs={}), repetitions=2, seed=5)
     together = measure(study, repetitions=2, seed=5)
-    assert asked == [(5, [(0.1, 0), (0.9, 0), (0.1, 1), (0.9, 1)])]
+    assert asked == [[(load, seed_of(5, repetition)) for repetition in (0, 1) for load in (0.1, 0.9)]]
     pd.testing.assert_frame_equal(together.values, apart.values)
     assert run_once(study, "low", 1.0, load=0.3)["delay_ms"] == run_once(STUDY, "low", 1.0, load=0.3)["delay_ms"]
 
