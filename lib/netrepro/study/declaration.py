@@ -53,7 +53,7 @@ class Scale:
     """The size of the runs of a profile.
 
     seconds : simulated or real seconds of a run; 0 where the experiment itself knows when to end. repetitions : the
-    largest number. changes : of the setting. only : field -> the values, of those swept by `each`, that are measured
+    largest number, least_repetitions: the smallest, whatever is asked for. changes : of the setting. only : field -> the values, of those swept by `each`, that are measured
     (all where a field is not named). where : true for the settings that are measured. without : cases left out,
     because they would take too long. fewer : case -> the largest number of its repetitions. unjudged : claims for
     which runs of this size are too short.
@@ -67,6 +67,7 @@ class Scale:
     without: Sequence[str] = ()
     fewer: Mapping[str, int] = field(default_factory=dict)
     unjudged: Sequence[str] = ()
+    least_repetitions: int = 1
 
 
 @dataclass(frozen=True)
