@@ -25,7 +25,7 @@ def crash_processes(runs: Sequence[OneRun], progress: Progress = iter) -> list[R
         (topology, [each for each, own in zip(runs, networks, strict=True) if own == topology])
         for topology in dict.fromkeys(networks)
     ]
-    readings = {}
+    readings: dict[OneRun, Reading] = {}
     for (_, group), found in zip(work, in_parallel(_crash, work, progress=progress), strict=True):
         readings |= dict(zip(group, found, strict=True))
     return [readings[each] for each in runs]

@@ -121,7 +121,7 @@ def calibrate(setting: Setting, profile: str, seed: int, progress: Progress = it
     """Compare a grid of disks, nearest first: least_write_ms, extra_write_ms, distance to the line CALIBRATED_ON, no
     other."""
     grid = [(least, extra) for least in np.arange(0, 4.1, 0.5) for extra in np.arange(0.5, 6.1, 0.5)]
-    trials = replace(setting, **STUDY.scale(profile).changes).calibration_trials
+    trials = STUDY.scaled(setting, profile).calibration_trials
 
     def one(least: float, extra: float) -> tuple[float, float, float]:
         disk = replace(setting, least_write_ms=least, extra_write_ms=extra)
@@ -157,7 +157,8 @@ def split_votes(trials: int, seed: int, latencies_ms: Sequence[float] = (1, 2, 5
 def line_table(runs: Runs) -> pd.DataFrame:
     """Return a row for each line, in ms: median, 90th percentile and greatest of a repetition's trials, ours and
     published; and the distance of the two distributions."""
-    ours, rows = runs.summary(SIMULATED), {}
+    ours = runs.summary(SIMULATED)
+    rows: dict[str, dict[str, float]] = {}
     for line in LINES:
         rows[line] = {}
         for name, percentile in (("median", 50), ("p90", 90), ("greatest", 100)):
@@ -193,7 +194,7 @@ def tier_table(runs: Runs) -> pd.DataFrame:
 def turn_knobs(runs: Runs, progress: Progress) -> pd.DataFrame:
     """Turn PreVote, who can win, the disk: a row for each knob, value and line: p50_ms, p90_ms and mean_ms without a
     leader, mean_terms."""
-    setting = replace(runs.setting, **runs.study.scale(runs.profile).changes)
+    setting = runs.study.scaled(runs.setting, runs.profile)
     knobs: dict[str, dict[str, dict[str, Any]]] = {
         "PreVote": {"off": {}, "on": {"pre_vote": True}},
         "servers that can win": {name: {"log_lengths": logs} for name, logs in ELIGIBLE.items()},
