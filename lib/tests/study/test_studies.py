@@ -87,7 +87,6 @@ def test_a_setting_out_of_its_range_is_not_measured(study):
 # Papers with a Setting that are no Study, and the parameters of their notebooks that choose something else.
 OTHER_SETTINGS: dict[str, set[str]] = {
     "cdn_routing": set(),
-    "epaxos_revisited": set(),
     "gmm_diagnosis": {"pcaps"},
     "gmm_traffic": {"trace", "capture"},
     "oncache": set(),
