@@ -123,7 +123,8 @@ def draw_heat_maps(runs: Runs) -> Figure:
                           color="white" if strong else "black")  # fmt: skip
             axis.set_title(f"{region}: {label}", fontsize=10)
             axis.set(xlabel="Zipf's theta (exponent)", ylabel="writes (%)")
-            axis.label_outer()
+            axis.xaxis.label.set_visible(row == 1)
+            axis.yaxis.label.set_visible(region == REGIONS[0])
     bar = figure.colorbar(image, ax=axes, label="EPaxos / Multi-Paxos (ratio)", shrink=0.8)
     bar.set_ticks([-2, -1, 0, 1, 2], labels=["1/4", "1/2", "1", "2", "4"])
     bar.ax.axhline(2, color=PUBLISHED_GREY, linewidth=3)  # the abstract's more than 4 times
