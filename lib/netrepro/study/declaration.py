@@ -52,11 +52,11 @@ def each(*values: Any) -> Each:
 class Scale:
     """The size of the runs of a profile.
 
-    seconds : simulated or real seconds of a run; 0 where the experiment itself knows when to end. repetitions : the
-    largest number. changes : of the setting. only : field -> the values, of those swept by `each`, that are measured
-    (all where a field is not named). where : true for the settings that are measured. without : cases left out,
-    because they would take too long. fewer : case -> the largest number of its repetitions. unjudged : claims for
-    which runs of this size are too short.
+    seconds : simulated or real seconds of a run; 0 where the experiment itself knows when to end. repetitions,
+    least_repetitions : the largest and the smallest number, whatever is asked for. changes : of the setting. only :
+    field -> the values, of those swept by `each`, that are measured (all where a field is not named). where : true for
+    the settings that are measured. without : cases left out, because they would take too long. fewer : case -> the
+    largest number of its repetitions. unjudged : claims for which runs of this size are too short.
     """
 
     seconds: float = 0.0
@@ -67,6 +67,7 @@ class Scale:
     without: Sequence[str] = ()
     fewer: Mapping[str, int] = field(default_factory=dict)
     unjudged: Sequence[str] = ()
+    least_repetitions: int = 1
 
 
 @dataclass(frozen=True)
@@ -219,6 +220,10 @@ class Study:
         """
         own = {} if tier == SIMULATED else {**self.on_virtual, **(self.in_real_time if tier in REAL_TIME_TIERS else {})}
         return of_profile(profile, {**self.profiles, **own})
+
+    def scaled(self, setting: Any, profile: str, tier: str = SIMULATED) -> Any:
+        """Return a setting with what a profile changes on a tier."""
+        return replace(setting, **self.scale(profile, tier).changes)
 
     def case(self, name: str, setting: Any = None) -> Any:
         """Return the setting of a case, at the first place of its grid. Raises NetreproError for an unknown case."""

@@ -123,7 +123,7 @@ def measure(
     asked = study.repetitions if repetitions is None else repetitions
     if asked < 1:
         raise NetreproError(f"{asked} repetitions", "give 1 or more")
-    times = min(asked, scale.repetitions or asked)
+    times = max(scale.least_repetitions, min(asked, scale.repetitions or asked))
     runs = Runs(study, setting, tier, profile, seed, times, scale.seconds)
     scales = {tier: scale}
     if beside:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,28 +54,6 @@ def with_directions(fidelity: pd.DataFrame) -> pd.DataFrame:
         holds=holds,
     )
     return found.drop(columns="bound")
-
-
-class CheckedRuns:
-    """Runs that say by a table of checks, `fidelity` (check, value, bound, holds at least), whether to believe them."""
-
-    fidelity: pd.DataFrame
-
-    @property
-    def trusted(self) -> bool:
-        """True where every check of every run holds."""
-        return bool(self.fidelity["holds"].all())
-
-    @property
-    def trust(self) -> dict[str, Any]:
-        """`trusted` and `why`, as a measured claim takes them."""
-        return trust_of(with_directions(self.fidelity))
-
-
-def trust_by_tier(runs: Mapping[str, CheckedRuns]) -> pd.DataFrame:
-    """Return the trust table of runs on several tiers, by tier; those that checked nothing are left out."""
-    checks = [with_directions(each.fidelity).assign(tier=tier) for tier, each in runs.items() if len(each.fidelity)]
-    return trust_table(pd.concat(checks, ignore_index=True))
 
 
 def gap_checks(found: Measurements, port: Port) -> list[Check]:

@@ -13,11 +13,15 @@ from netrepro.applications.bgp.run import Announcement, Failure, find_bird, run_
 from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError
 from netrepro.papers import cdn_routing as paper
+from netrepro.papers.cdn_routing import failures as routing
+from netrepro.papers.cdn_routing import setting
 from netrepro.protocols import drive
 from netrepro.protocols.bgp import Speaker
+from netrepro.study import VIRTUAL
 
 SMALL = paper.Setting(top=3, transit=8, stubs=12, sites=3, watch_s=120.0)
-FIFTY = paper.setting_of("quick", "virtual", watch_s=120.0, announcement_share=0.5)  # the notebook's ASes
+# The notebook's ASes.
+FIFTY = paper.STUDY.scaled(paper.Setting(watch_s=120.0, announcement_share=0.5), "quick", VIRTUAL)
 MEAN_S = 4.0
 
 
@@ -32,22 +36,22 @@ def daemons() -> None:
         pytest.skip(error.problem)
 
 
-def paths_of_speakers(world: paper.World, announcing) -> dict[int, tuple[int, ...] | None]:
+def paths_of_speakers(world: setting.World, announcing) -> dict[int, tuple[int, ...] | None]:
     speakers = {
-        number: Speaker(number, near, as_number=paper.CDN if number in world.sites else None)
+        number: Speaker(number, near, as_number=setting.CDN if number in world.sites else None)
         for number, near in world.graph.neighbours.items()
     }
     announce = lambda now_s: [  # noqa: E731
-        (site, each) for site in announcing for each in speakers[site].originate(now_s, paper.SPECIFIC)
+        (site, each) for site in announcing for each in speakers[site].originate(now_s, setting.SPECIFIC)
     ]
     drive(speakers, lambda *_: 0.01, math.inf, at=[(0.0, announce)])
-    routes = {number: each.routes.get(paper.SPECIFIC) for number, each in speakers.items()}
+    routes = {number: each.routes.get(setting.SPECIFIC) for number, each in speakers.items()}
     return {number: route.path if route else None for number, route in routes.items()}
 
 
 def test_every_as_chooses_the_same_route_and_every_ping_arrives_where_our_speakers_say():
     """After the withdrawal of a site, with the same delays drawn by both, through circles and holes."""
-    world = paper.make_world(FIFTY, 4)
+    world = setting.make_world(FIFTY, 4)
     failed, *others = world.sites
     assert len(world.graph.neighbours) == 50
     stubs = world.clients
@@ -70,30 +74,30 @@ def test_every_as_chooses_the_same_route_and_every_ping_arrives_where_our_speake
         world.graph,
         world.sites,
         stubs,
-        paper.CDN,
-        {"specific": Announcement(paper.SPECIFIC), "prepended": Announcement(paper.SPECIFIC, 3)},
+        setting.CDN,
+        {"specific": Announcement(setting.SPECIFIC), "prepended": Announcement(setting.SPECIFIC, 3)},
         failures,
         delays_s,
-        address=paper.ADDRESS,
+        address=routing.ADDRESS,
         link_delay_ms=FIFTY.link_delay_ms,
         announcement_share=FIFTY.announcement_share,
     )
     for name, each in zip(names, found, strict=True):
-        changes = paper.fail(world, paper.techniques(SMALL)[name], failed, FIFTY, MEAN_S, 4)
-        expected = paper.arrivals(changes, stubs, np.array([-0.5]))[:, 0]
+        changes = routing.fail(world, setting.techniques(SMALL)[name], failed, FIFTY, MEAN_S, 4)
+        expected = routing.arrivals(changes, stubs, np.array([-0.5]))[:, 0]
         assert [each.before[stub] for stub in stubs] == expected.tolist()
         clients = list(each.answers)
         seen = np.array([each.answers[client] for client in clients])
         assert len(clients) > 1 and seen.shape[1] > 5 and not seen[:, 0].all() and seen[:, -1].all()
-        same = seen == paper.arrivals(changes, clients, pings_s[: seen.shape[1]])
+        same = seen == routing.arrivals(changes, clients, pings_s[: seen.shape[1]])
         assert same.mean() > 0.98  # a packet under way when a table changes may go either way
     for place, announcing in enumerate((world.sites, others)):
-        chosen = {number: own.get(paper.SPECIFIC) for number, own in found[0].paths[place].items()}
+        chosen = {number: own.get(setting.SPECIFIC) for number, own in found[0].paths[place].items()}
         assert chosen == paths_of_speakers(world, announcing)
 
 
 def test_a_site_that_announces_what_it_does_not_have_is_named():
-    world = paper.make_world(replace(SMALL, sites=2), 4)
+    world = setting.make_world(replace(SMALL, sites=2), 4)
     failure = Failure(world.sites[0], {world.sites[0]: ["specifik"]}, first=True, pings_s=[1.0])
     with pytest.raises(NetreproError, match="specifik"):
-        run_failures(world.graph, world.sites, [], paper.CDN, {}, [failure], {}, address=paper.ADDRESS)
+        run_failures(world.graph, world.sites, [], setting.CDN, {}, [failure], {}, address=routing.ADDRESS)

@@ -8,53 +8,49 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 from virtual_kernel import needs_virtual
 
-from netrepro.applications.replicas.run import run_replication
-from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.networks.zipf import exact_ranks, gray_ranks, zeta
 from netrepro.papers import epaxos_revisited as paper
+from netrepro.papers.epaxos_revisited import figures, readings, setting, study
 from netrepro.simulation.replication import simulate_replication
+from netrepro.study import SIMULATED, VIRTUAL, OneRun, Reading, Runs, measure, points
 
-SMALL = paper.Scale(((0.5, 0.3), (0.9, 0.3), (0.9, 0.5)), 0.8, 1.4)
+PRINTED = paper.Setting()
 
 
 @pytest.fixture(scope="module")
-def runs() -> paper.Runs:
-    return paper.measure(SMALL, repetitions=2, seed=5)
+def runs() -> Runs:
+    return measure(paper.STUDY, profile="test", repetitions=1, seed=5)
 
 
-def test_every_claim_is_measured_and_none_of_the_controls_agrees(runs):
-    claims = load_claims(paper.SLUG)
-    measured = {each.claim: each for each in paper.measured_claims(runs)}
-    assert set(measured) == {claim.id for claim in claims.claims}
-    for claim in claims.claims:
-        judged = judge(claim, measured[claim.id], "simulated")
-        assert judged.verdict != "untrusted", (claim.id, judged)
-        control = judge(claim, measured[claim.id].broken(), "simulated")
-        assert control.verdict in ("disagrees", "undecided"), claim.id  # two repetitions leave some open
+def settings_of(kind: str, **changed) -> dict[str, paper.Setting]:
+    """Settings by case."""
+    cases = {name: changes for name, changes in paper.STUDY.cases.items() if changes.get("kind") == kind}
+    return {point.case: replace(point.setting, **changed) for point in points(cases, PRINTED)}
 
 
-def test_every_run_keeps_the_order_of_writes_and_is_linearizable(runs):
-    assert runs.trusted, runs.trust
-    assert runs.fidelity.groupby("case").check.nunique().eq(5).all()
+def read_all(settings: dict[str, paper.Setting], tier: str) -> dict[str, Reading]:
+    """Readings by case, of one repetition."""
+    work = [OneRun(each, 1.0, (1, 0), tier) for each in settings.values()]
+    return dict(zip(settings, readings.measure_all(work, iter), strict=True))
 
 
 def test_a_run_that_is_not_linearizable_would_be_noticed():
-    case = paper.Case(theta=0.99, writes=0.5)
-    run = simulate_replication(paper.deployment(case, paper.PRINTED, 1), paper.demand(case, paper.PRINTED, 1.0, 1))
-    after = paper._settled(run, 0.2)
-    assert paper._checks(run, case, after).holds.all()
+    own = replace(PRINTED, theta=0.99, writes=0.5)
+    run = simulate_replication(setting.deployment(own, 1), setting.demand(own, 1.0, 1))
+    after = readings.settled(run, 0.2)
+    assert all(check.holds for check in readings.checks_of(run, own, after))
     seen = run.commands.copy()
     reads = seen[~seen.is_write & (seen.value >= 0)]
     first = reads.sort_values("sent_s").groupby("key").value.first()
     late = reads.groupby("key").sent_s.idxmax()  # the last read of each key sees the first value again
     seen.loc[late, "value"] = first.reindex(reads.loc[late].key).to_numpy()
-    broken = paper._checks(replace(run, commands=seen), case, after).set_index("check").holds
-    assert not broken["keys that are not linearizable"]
+    broken = readings.checks_of(replace(run, commands=seen), own, after)
+    assert [check.name for check in broken if not check.holds] == ["keys that are not linearizable"]
 
 
 # Real processes.
@@ -62,41 +58,36 @@ def test_a_run_that_is_not_linearizable_would_be_noticed():
 
 @needs_virtual
 def test_real_processes_take_as_long_as_the_simulator_says_command_by_command():
-    load = replace(paper.LIGHTER, clients_per_region=2)
-    cases = {"Multi-Paxos": paper.Case("multi-paxos"), "hot": paper.Case("epaxos", *paper.HOTTEST)}
-    cases["own keys"] = paper.Case(own_keys=True, toq="union")
-    asked = {name: (paper.deployment(case, load, 1), paper.demand(case, load, 0.7, 1)) for name, case in cases.items()}
-    for name, run in run_replication(asked).items():
-        told = simulate_replication(*asked[name])
-        checks = paper._checks(run, cases[name], paper._settled(run, 0.0), load)
-        assert checks.holds.all(), checks
+    asked = settings_of("light", clients_per_region=2, light_s=0.9)
+    found = {tier: read_all(asked, tier) for tier in (VIRTUAL, SIMULATED)}
+    for name, reading in found[VIRTUAL].items():
+        assert all(check.holds for check in reading.checks), reading.checks
         # Where two commands meet at the same moment, either may come first.
-        assert len(run.commands) == pytest.approx(len(told.commands), rel=0.05)
-        ours, theirs = (paper._settled(each, 0.0).set_index("command").ms for each in (run, told))
-        assert ((ours - theirs).abs() < paper.SAME_MS).mean() > (0.85 if name == "hot" else 0.95)
+        ours, theirs = (found[tier][name]["commands"].set_index("command").ms for tier in found)
+        assert len(ours) == pytest.approx(len(theirs), rel=0.05)
+        assert ((ours - theirs).abs() < readings.SAME_MS).mean() > (0.85 if "0.99" in name else 0.95)
 
 
 @needs_virtual
 def test_the_least_latencies_of_real_processes_are_exact_to_microseconds():
-    table = paper.minima(run_replication(paper._without_load(0.6)))
+    found = read_all(settings_of("idle"), VIRTUAL)
+    table = pd.concat([reading["regions"] for reading in found.values()])
     assert (table.least_ms >= table.must_ms).all()
     assert (table.least_ms - table.must_ms).max() < 0.2  # a place of Multi-Paxos' log may wait for the one before
     assert (table.least_ms - table.must_ms).median() < 0.003
 
 
-def test_without_the_kernel_the_notebook_says_so_and_goes_on(runs, monkeypatch):
-    monkeypatch.setattr(paper, "why_no_processes", lambda: "no virtual kernel: not built")
-    processes = paper.measure_processes(1, "simulated")
-    assert processes.why and processes.summary.empty and processes.minima.empty
-    assert set(paper.checks(runs, processes).reset_index()["tier"]) == {"simulated"}
-    assert paper.claims_on("simulated", runs, processes) == paper.measured_claims(runs)
-    said = [text.get_text() for axis in paper.draw_processes(processes).axes for text in axis.texts]
+def test_without_real_processes_the_figure_says_so(runs):
+    assert paper.process_table(runs).empty
+    said = [text.get_text() for axis in figures.draw_processes(runs).axes for text in axis.texts]
     assert said == ["not measured on the virtual tier"] * 4
 
 
-def test_of_real_processes_no_claim_is_judged(runs):
-    processes = paper.Processes(runs.latencies, runs.minima, runs.fidelity)
-    assert paper.claims_on("virtual", runs, processes) == []
+def test_of_real_processes_no_claim_is_judged():
+    real = set(settings_of("idle")) | set(settings_of("light"))
+    for claim, evidence in paper.STUDY.claims.items():
+        assert not set(evidence.case_names) & real, claim
+    assert all(paper.STUDY.cannot(point.setting, VIRTUAL) for point in points({"multi": study.MULTI_PAXOS}, PRINTED))
 
 
 # The setting.
@@ -104,37 +95,44 @@ def test_of_real_processes_no_claim_is_judged(runs):
 
 def test_the_delay_matrix_gives_all_four_published_minima():
     """The authors' base latencies; TOQ of all five was published, too, and rounded to whole milliseconds."""
-    published = paper.PUBLISHED_MINIMA | {"EPaxos, TOQ of all": (100, 105, 94, 159, 175)}
-    table = paper.minima()
-    assert table.least_ms.to_numpy() == pytest.approx(table.must_ms.to_numpy())
+    published = figures.PUBLISHED_MINIMA | {"EPaxos, TOQ of all": (100, 105, 94, 159, 175)}
+    found = read_all(settings_of("idle"), SIMULATED)
     for scheme, least in published.items():
-        assert table[table.scheme == scheme].least_ms.to_numpy() == pytest.approx(least, abs=1.0)
+        table = found[f"idle, {scheme}"]["regions"].set_index("region").loc[list(setting.REGIONS)]
+        assert table.least_ms.to_numpy() == pytest.approx(table.must_ms.to_numpy())
+        assert table.least_ms.to_numpy() == pytest.approx(least, abs=1.0)
 
 
 def test_the_two_free_round_trips_do_not_move_the_published_minima_within_their_bounds():
-    trips = np.array(paper.round_trips())
+    trips = np.array(setting.round_trips())
     for virginia_london, oregon_japan in ((64, 59), (64, 98), (129, 59), (129, 98)):
         other = trips.copy()
         other[1, 4] = other[4, 1] = virginia_london
         other[2, 3] = other[3, 2] = oregon_japan
-        where = paper.deployment(paper.Case(), replace(paper.PRINTED, jitter_ms=0), 1)
+        where = setting.deployment(replace(PRINTED, jitter_ms=0), 1)
         least = replace(where, round_trips_ms=tuple(map(tuple, other))).minimum_ms()
         assert least == pytest.approx([64, 64, 59, 98, 129])
 
 
 def test_the_cost_of_a_message_keeps_the_leader_four_fifths_busy(runs):
-    busy = runs.processors[(runs.processors.case == "Multi-Paxos") & (runs.processors.region == "CA")].busy_share
+    table = runs.table("processors", "Multi-Paxos")
+    busy = table[table.region == "CA"].busy_share
     assert busy.to_numpy() == pytest.approx(0.8, abs=0.06)
     assert sum(100 / ms for ms in (0.064, 0.128, 0.090, 0.162, 0.201)) * 5 * 35e-6 == pytest.approx(0.8, abs=0.005)
 
 
 def test_the_paper_profile_has_both_readings_of_the_99_cells():
-    cells = set(paper.scale("paper").cells)
-    released = paper.grid(paper.SKEWS_AS_RELEASED, paper.WRITES_AS_RELEASED)
-    of_the_class = paper.grid(paper.SKEWS_OF_THE_CLASS, paper.WRITES_OF_THE_CLASS)
+    wanted = points({"grid": paper.STUDY.cases["grid"]}, PRINTED, paper.STUDY.scale("paper"))
+    cells = {(point.setting.theta, point.setting.writes) for point in wanted}
+    released = setting.grid(setting.SKEWS_AS_RELEASED, setting.WRITES_AS_RELEASED)
+    of_the_class = setting.grid(setting.SKEWS_OF_THE_CLASS, setting.WRITES_OF_THE_CLASS)
     assert len(released) == len(of_the_class) == 99 and cells == {*released, *of_the_class}
-    with pytest.raises(NetreproError, match="quick"):
-        paper.scale("quik")
+
+
+def test_every_profile_runs_every_case():
+    for profile in paper.STUDY.profiles:
+        wanted = points(paper.STUDY.cases, PRINTED, paper.STUDY.scale(profile))
+        assert {point.case for point in wanted} == set(paper.STUDY.cases)
 
 
 # Keys.
@@ -182,18 +180,18 @@ def test_at_skew_1_grays_generator_gives_a_number_that_is_no_key():
 
 
 def test_own_keys_are_shared_by_no_two_clients_and_the_load_is_poisson():
-    some = paper.demand(paper.Case(own_keys=True), paper.PRINTED, 5.0, 3)
+    some = setting.demand(replace(PRINTED, own_keys=True), 5.0, 3)
     owners = {}
     for key, client in zip(some.keys.tolist(), some.clients.tolist(), strict=True):
         assert owners.setdefault(key, client) == client
     assert len(some.keys) == pytest.approx(50 * 5.0 / 0.0045, rel=0.02)
-    assert some.arrivals_s.max() < 5.0 and set(some.regions) == set(paper.REGIONS)
+    assert some.arrivals_s.max() < 5.0 and set(some.regions) == set(setting.REGIONS)
 
 
 @pytest.mark.parametrize("wrong", [{"cap": 0}, {"arrival_ms": 0}, {"clients_per_region": 0}, {"keys": 1}])
 def test_an_impossible_load_is_refused(wrong):
     with pytest.raises(NetreproError, match=re.escape(next(iter(wrong)))):
-        paper.Setting(**wrong)
+        measure(paper.STUDY, replace(PRINTED, **wrong), profile="test", repetitions=1)
 
 
 # What the class ran.
@@ -201,7 +199,7 @@ def test_an_impossible_load_is_refused(wrong):
 
 def test_the_class_could_see_no_conflicts_but_waits_where_all_regions_run():
     """Three replicas: no conflict is possible; one region at a time: not even a wait."""
-    table = paper.class_cases(paper.Scale((), 0.5, 1.0), 1)
+    table = paper.class_cases(PRINTED, "test", 1)
     epaxos = table.xs("epaxos", level="protocol")
     assert (epaxos.loc[["one region at a time", "all three at once"]].conflicts == 0).all()
     alone, together = (epaxos.loc[(case, "OR"), "p99_ms"] for case in ("one region at a time", "all three at once"))
@@ -210,26 +208,17 @@ def test_the_class_could_see_no_conflicts_but_waits_where_all_regions_run():
 
 
 def test_without_a_cap_the_leader_is_overloaded_and_answers_come_later_and_later():
-    table = paper.class_cases(paper.Scale((), 0.5, 1.0), 1).loc["five regions, no cap"]
+    table = paper.class_cases(PRINTED, "test", 1).loc["five regions, no cap"]
     assert table.loc[("multi-paxos", "CA"), "busiest"] > 0.95
     assert table.loc[("multi-paxos", "CA"), "mean_ms"] > 5 * table.loc[("epaxos", "CA"), "mean_ms"]
 
 
-# Pictures.
+# Knobs.
 
 
-def test_all_pictures_can_be_drawn(runs):
-    leaders = paper.vary_leader(runs, SMALL, 1)
-    clocks = paper.vary_clocks(SMALL, 1, apart_ms=(0, 100))
-    pictures = [paper.draw_idea(), paper.draw_network(), paper.draw_leader(leaders), paper.draw_clocks(clocks)]
-    pictures += [draw(runs) for draw in (paper.draw_minima, paper.draw_heat_maps, paper.draw_conflicts,
-                                         paper.draw_tails, paper.draw_toq, paper.draw_control)]  # fmt: skip
-    assert all(isinstance(each, Figure) for each in pictures)
-    least = leaders.set_index("scheme").mean_ms
+def test_a_leader_in_oregon_is_better_and_clocks_that_are_apart_bring_conflicts_back(runs):
+    least = study.turn_leader(runs, iter).set_index("scheme").mean_ms
     assert least["Multi-Paxos from OR"] < least["Multi-Paxos from CA"] < least["Multi-Paxos from EU"]
+    clocks = study.turn_clocks(runs, iter)
     held = clocks[clocks.toq == "quorum"].set_index("apart_ms").conflicts
     assert held[0] < held[100]
-
-
-def test_the_answer_names_the_worst_cell(runs):
-    assert "99th percentile" in paper.answer(runs)

@@ -213,6 +213,11 @@ def test_profiles_change_seconds_repetitions_setting_and_grid():
     assert changed == ["paper", "loaded", "paper", "paper", "paper"]
 
 
+def test_a_profile_may_repeat_at_least_so_often():
+    often = replace(STUDY, profiles={"quick": Scale(1.0, least_repetitions=4)}, knobs={})
+    assert [measure(often, repetitions=asked).repetitions for asked in (2, 6)] == [4, 6]
+
+
 def test_what_a_scale_leaves_unjudged_is_measured_but_no_claim(runs):
     claims = {name: Evidence("delay_ms", name) for name in ("low", "high")}
     for unjudged, judged in (((), {"low", "high"}), (("low",), {"high"})):

@@ -1,62 +1,37 @@
 """Raft's elections: Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm", USENIX ATC 2014.
 
-`study` is the paper, `processes` its elections among real processes. What a notebook needs is here.
+`setting` has the cluster and what is read of its trials, `processes` its elections among real processes, `study` the
+cases, claims and figures. What a notebook needs is here.
 """
 
+from netrepro.papers.raft.setting import Setting
 from netrepro.papers.raft.study import (
-    RANDOMNESS,
-    SCALE,
+    STUDY,
     answer,
     calibrate,
     calibrated,
-    checks,
-    claims_on,
     classes,
-    draw_control,
     draw_etcd,
     draw_idea,
-    draw_knobs,
-    draw_lines,
-    draw_splits,
-    draw_tiers,
-    explore,
-    knobs,
-    measure,
+    line_table,
     measure_etcd,
-    measure_processes,
     measure_virtual_etcd,
-    scale,
-    setting,
     tier_table,
-    vary,
     without_randomness,
 )
 
 __all__ = [
-    "RANDOMNESS",
-    "SCALE",
+    "STUDY",
+    "Setting",
     "answer",
     "calibrate",
     "calibrated",
-    "checks",
-    "claims_on",
     "classes",
-    "draw_control",
     "draw_etcd",
     "draw_idea",
-    "draw_knobs",
-    "draw_lines",
-    "draw_splits",
-    "draw_tiers",
-    "explore",
-    "knobs",
-    "measure",
+    "line_table",
     "measure_etcd",
-    "measure_processes",
     "measure_virtual_etcd",
-    "scale",
-    "setting",
     "tier_table",
-    "vary",
     "without_randomness",
 ]

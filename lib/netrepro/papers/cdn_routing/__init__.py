@@ -1,0 +1,13 @@
+"""How fast traffic leaves a CDN site that fails: Zhu et al., "The Best of Both Worlds: High Availability CDN Routing
+Without Compromising Control" (IMC 2022), Fig. 2.
+
+`setting` has the Internet and the techniques, `failures` what happens to routes and clients, `readings` what is read of
+it, `study` the cases and claims, `figures` the pictures. What a notebook needs is here.
+"""
+
+from netrepro.papers.cdn_routing.figures import draw_idea, draw_network
+from netrepro.papers.cdn_routing.readings import tier_table
+from netrepro.papers.cdn_routing.setting import Setting
+from netrepro.papers.cdn_routing.study import STUDY, answer
+
+__all__ = ["STUDY", "Setting", "answer", "draw_idea", "draw_network", "tier_table"]

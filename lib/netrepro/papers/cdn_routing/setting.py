@@ -1,0 +1,144 @@
+"""An Internet, the CDN in it, and what its sites announce."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from netrepro.errors import NetreproError
+from netrepro.protocols.as_graph import AsGraph, Relation, hierarchy, load_as_relationships
+from netrepro.study.setting import setting
+
+SPECIFIC, COVERING = "184.164.244.0/24", "184.164.244.0/23"
+CDN = 47065  # the sites' AS number
+FIRST_SITE = 1_000_000  # the sites' numbers as speakers: beyond all ASes
+DELAY_LAWS = ("exponential", "lognormal", "constant")
+GENERATED = "generated"
+ANYCAST, REACTIVE, PREPENDING, SUPERPREFIX = PAPER = (
+    "anycast",
+    "reactive-anycast",
+    "proactive-prepending",
+    "proactive-superprefix",
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The Internet, the CDN and how it is watched.
+
+    internet : GENERATED (of `top`, `transit` and `stubs` ASes), or the path of a file with CAIDA's AS relationships.
+    announcement_share : an announcement takes this share of a withdrawal's time through an AS. technique : a name of
+    `techniques`. worlds : Internets of a repetition. mean_delay_s : of an update's way through an AS; 0 to calibrate it
+    on calibration_worlds Internets. is_small : one Internet that daemons run too. knob_worlds : those of section 10.
+    """
+
+    top: int = 8
+    transit: int = 80
+    stubs: int = 240
+    peering: float = 0.4
+    sites: int = setting(5, "of the CDN; every one fails in turn", low=2, high=20)
+    prepends: int = setting(3, "of the other sites, with proactive-prepending", low=0, high=20)
+    ping_interval_s: float = setting(1.5, "between two pings to a client", "s", low=0.1, high=60)
+    watch_s: float = setting(600.0, "how long clients are pinged after the failure", "s", low=10, high=100_000)
+    link_delay_ms: float = 20.0
+    delay_law: str = setting("exponential", "of an update's way through an AS", one_of=DELAY_LAWS)
+    advertisement_interval_s: float = setting(
+        0.0,
+        "least time between two announcements to a neighbour; RFC 4271 suggests 30; on tier virtual 0",
+        "s",
+        low=0,
+        high=300,
+    )
+    announcement_share: float = setting(
+        1.0, "of a withdrawal's time through an AS that an announcement takes", low=0.01, high=1
+    )
+    internet: str = setting(
+        GENERATED,
+        "or the path of a file with CAIDA's AS relationships (as-rel, serial-1), in place of the levels below",
+    )
+    technique: str = "anycast"
+    worlds: int = 3
+    mean_delay_s: float = 0.0
+    calibration_worlds: int = 30
+    is_small: bool = False
+    knob_worlds: int = 4
+
+
+@dataclass(frozen=True)
+class Technique:
+    """The announcements of all sites but the specific one.
+
+    prefix : announced before the failure; "" for none. prepends : the number of prepends on it. reacts_after_s : the
+    seconds from the failure to the announcement of the specific prefix; None: never. delays : False for routers that
+    pass everything on at once.
+    """
+
+    prefix: str = ""
+    prepends: int = 0
+    reacts_after_s: float | None = None
+    delays: bool = True
+
+
+def techniques(setting: Setting) -> dict[str, Technique]:
+    """Return the paper's techniques, and each one broken on purpose."""
+    found = {
+        "anycast": Technique(SPECIFIC),
+        "reactive-anycast": Technique(reacts_after_s=0.0),
+        "proactive-prepending": Technique(SPECIFIC, setting.prepends),
+        "proactive-superprefix": Technique(COVERING),
+    }
+    return found | {
+        "reactive-anycast, no delays": replace(found["reactive-anycast"], delays=False),
+        "proactive-prepending, no delays": replace(found["proactive-prepending"], delays=False),
+        "reactive-anycast, a minute late": Technique(reacts_after_s=60.0),
+        "no prepends": Technique(SPECIFIC, 0),
+        "prepending after the failure": Technique("", setting.prepends, reacts_after_s=0.0),
+    }
+
+
+@dataclass(frozen=True)
+class World:
+    """One Internet with the CDN in it: its graph with the sites joined to it, and the sites."""
+
+    graph: AsGraph
+    sites: tuple[int, ...]
+
+    @property
+    def clients(self) -> list[int]:
+        """Stubs that are no sites."""
+        return [stub for stub in self.graph.stubs if stub < FIRST_SITE]
+
+
+@cache
+def internet_of(path: str) -> AsGraph:
+    """Load the Internet of a file, without the CDN's own AS."""
+    links = load_as_relationships(path).links
+    return AsGraph(tuple(link for link in links if CDN not in link[:2]))
+
+
+def make_world(setting: Setting, seed: int) -> World:
+    """Make an Internet in which every site buys from two transit ASes; those of a file have customers and providers.
+
+    Raises NetreproError for a file that is none, has an AS of a site's number, or too few transit ASes.
+    """
+    if setting.internet == GENERATED:
+        graph = hierarchy(seed, top=setting.top, transit=setting.transit, stubs=setting.stubs, peering=setting.peering)
+        transits = list(range(setting.top + 1, setting.top + setting.transit + 1))
+    else:
+        graph = internet_of(setting.internet)
+        both = {Relation.CUSTOMER, Relation.PROVIDER}
+        transits = [number for number, near in graph.neighbours.items() if both <= set(near.values())]
+        if len(transits) < 2 * setting.sites or max(graph.neighbours) >= FIRST_SITE:
+            raise NetreproError(
+                f"{setting.internet}: {len(transits)} ASes have customers and providers, the greatest number is "
+                f"{max(graph.neighbours)}",
+                f"give {2 * setting.sites} such ASes, for {setting.sites} sites, and numbers below {FIRST_SITE}",
+            )
+    if len(transits) < 2 * setting.sites:
+        raise NetreproError(f"{setting.sites} sites at {len(transits)} ASes that carry traffic", "give fewer sites")
+    providers = np.random.default_rng([seed, 1]).choice(transits, size=(setting.sites, 2), replace=False)
+    sites = tuple(FIRST_SITE + place for place in range(setting.sites))
+    links = [(site, int(one), Relation.PROVIDER) for site, pair in zip(sites, providers, strict=True) for one in pair]
+    return World(graph.joined(links), sites)

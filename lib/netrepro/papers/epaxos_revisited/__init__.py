@@ -1,0 +1,21 @@
+"""EPaxos Revisited: Tollman, Park and Ousterhout, NSDI 2021, Fig. 7.
+
+`setting` has the sites and the load, `readings` what is read of a run, `study` the cases and claims, `figures` the
+pictures. What a notebook needs is here.
+"""
+
+from netrepro.papers.epaxos_revisited.figures import draw_idea, draw_network
+from netrepro.papers.epaxos_revisited.readings import process_table
+from netrepro.papers.epaxos_revisited.setting import Setting
+from netrepro.papers.epaxos_revisited.study import STUDY, answer, class_cases, hottest_key
+
+__all__ = [
+    "STUDY",
+    "Setting",
+    "answer",
+    "class_cases",
+    "draw_idea",
+    "draw_network",
+    "hottest_key",
+    "process_table",
+]

@@ -1,0 +1,118 @@
+"""Five sites of a wide-area network, what their clients want, and the protocol that orders it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from netrepro.errors import NetreproError
+from netrepro.networks.zipf import exact_ranks, gray_ranks
+from netrepro.paths import data_dir
+from netrepro.simulation.replication import Demand, Deployment
+from netrepro.study.setting import setting
+
+SLUG = "epaxos_revisited"
+REGIONS = ("CA", "VA", "OR", "JP", "EU")
+CLASS_REGIONS = ("OR", "EU", "VA")
+LEADER, OTHER_LEADER = "CA", "EU"
+LONGEST_ROUND_TRIP_MS = 220.0
+# Where the authors compared TOQ, and the cell of most conflicts.
+TOQ_CELLS = ((0.8, 0.5), (0.99, 1.0))
+HOTTEST = (0.99, 1.0)
+CLOCKS_APART_MS = 100.0
+SKEWS_AS_RELEASED = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99)
+SKEWS_OF_THE_CLASS = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
+WRITES_AS_RELEASED = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+WRITES_OF_THE_CLASS = (0.0, 0.1, *WRITES_AS_RELEASED)
+
+
+GRID, LIGHT, IDLE = "grid", "light", "idle"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The load and the network, as the released harness has them where it says so.
+
+    arrival_ms : mean time between a client's commands (Poisson). cap : of them under way at once.
+    message_cost_us : of a replica's processor a message: with it the leader of Multi-Paxos is 80 % busy.
+    jitter_ms : mean of what a message takes longer between regions; our choice. own_keys : no two clients share a key.
+    clock_error_ms : clocks are up to so far apart. settle_s : seconds before measuring. kind : GRID; LIGHT, a load that
+    real processes bear, for light_s in all; or IDLE, so small a load that nobody meets anybody.
+    """
+
+    clients_per_region: int = setting(10, "at each of the five sites", low=1, high=1000)
+    cap: int = setting(10, "commands that a client has under way at most", low=1, high=1_000_000)
+    arrival_ms: float = setting(4.5, "mean time between a client's commands", "ms", low=0.01, high=10_000)
+    keys: int = 1_000_000
+    message_cost_us: float = setting(35.0, "of a replica's processor, a message", "microseconds", low=0, high=100_000)
+    jitter_ms: float = setting(0.2, "mean of what a message takes longer", "ms", low=0, high=1000)
+    protocol: str = "epaxos"
+    theta: float = 0.9
+    writes: float = 0.5
+    own_keys: bool = False
+    leader: str = LEADER
+    toq: str = "none"
+    chain_fix: bool = True
+    fast_path: bool = True
+    clock_error_ms: float = 0.0
+    settle_s: float = 1.0
+    kind: str = GRID
+    light_s: float = 1.0
+
+
+def grid(skews: Iterable[float], writes: Iterable[float]) -> tuple[tuple[float, float], ...]:
+    """Return all cells of a grid, with both axes ascending."""
+    shares = tuple(writes)
+    return tuple((theta, write) for theta in skews for write in shares)
+
+
+def round_trips(regions: Sequence[str] = REGIONS) -> tuple[tuple[float, ...], ...]:
+    """Read the round trips between regions (ms), from data/epaxos_revisited/round_trips.csv."""
+    table = pd.read_csv(data_dir(SLUG) / "round_trips.csv")
+    known = {(a, b): float(ms) for a, b, ms in zip(table["from"], table["to"], table["round_trip_ms"], strict=True)}
+    known |= {(b, a): ms for (a, b), ms in known.items()} | {(region, region): 0.0 for region in REGIONS}
+    return tuple(tuple(known[a, b] for b in regions) for a in regions)
+
+
+def demand(setting: Setting, stop_s: float, seed: int, clients: Sequence[str] | None = None) -> Demand:
+    """Generate the commands that clients want up to stop_s. `clients`: their regions; None: as many in each region as
+    the setting says.
+
+    Keys come from Gray's generator. Where theta is 1 or more, which Gray's cannot draw, they come from the exact law.
+    Raises NetreproError for fewer than two keys.
+    """
+    if setting.keys < 2:
+        raise NetreproError(f"keys = {setting.keys}", "give two at least")
+    where = tuple(np.repeat(REGIONS, setting.clients_per_region)) if clients is None else tuple(clients)
+    random = np.random.default_rng(seed)
+    gap_s = setting.arrival_ms / 1e3
+    each = int(stop_s / gap_s + 5 * np.sqrt(stop_s / gap_s)) + 10
+    arrivals = random.exponential(gap_s, (len(where), each)).cumsum(axis=1).ravel()
+    uniform = random.random(len(arrivals))
+    ranks = (gray_ranks if setting.theta < 1 else exact_ranks)(uniform, setting.keys, setting.theta)
+    owners = np.repeat(np.arange(len(where)), each)
+    keys = ranks * len(where) + owners if setting.own_keys else ranks
+    wanted = random.random(len(arrivals)) < setting.writes
+    sent = arrivals < stop_s
+    return Demand(arrivals[sent], owners[sent], keys[sent], wanted[sent], where, setting.cap, stop_s)
+
+
+def deployment(setting: Setting, seed: int, regions: Sequence[str] = REGIONS) -> Deployment:
+    """Return the replicas of a setting."""
+    half = setting.clock_error_ms / 2
+    errors = np.random.default_rng([seed, 7]).uniform(-half, half, len(regions)) if half else ()
+    return Deployment(
+        tuple(regions),
+        round_trips(regions),
+        setting.protocol,
+        setting.leader if setting.leader in regions else regions[0],
+        setting.chain_fix,
+        setting.fast_path,
+        setting.toq,
+        clock_errors_ms=tuple(errors),
+        message_cost_us=setting.message_cost_us,
+        jitter_ms=setting.jitter_ms,
+    )

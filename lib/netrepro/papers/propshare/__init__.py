@@ -1,0 +1,23 @@
+"""PropShare: Levin et al., "BitTorrent is an Auction: Analyzing and Improving BitTorrent's Incentives", SIGCOMM 2008.
+
+`setting` makes the swarms, `readings` says what is read of them, `study` has the cases and claims, `figures` the
+pictures. What a notebook needs is here.
+"""
+
+from netrepro.papers.propshare.figures import draw_idea, draw_swarm
+from netrepro.papers.propshare.readings import class_table, comparison, lending_table, ratios, tier_table
+from netrepro.papers.propshare.setting import Setting
+from netrepro.papers.propshare.study import STUDY, answer
+
+__all__ = [
+    "STUDY",
+    "Setting",
+    "answer",
+    "class_table",
+    "comparison",
+    "draw_idea",
+    "draw_swarm",
+    "lending_table",
+    "ratios",
+    "tier_table",
+]

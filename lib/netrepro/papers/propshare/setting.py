@@ -1,0 +1,136 @@
+"""Swarms of both kinds of clients: who is in them, how fast each is, and how each chooses whom to serve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+
+from netrepro.errors import NetreproError
+from netrepro.protocols.bittorrent.chokers import Choker, RoundRobin, choker
+from netrepro.simulation.swarm import BLOCK_BYTES, SwarmPeer
+from netrepro.study import seed_of
+from netrepro.study.setting import setting
+
+BETWEEN = (0.0, 1.0)  # of pure swarms
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A swarm. The paper's numbers of peers, capacities and file were not at hand: these are ours, and the file is so
+    long that times lie in the range of Fig. 8.
+
+    free_riders : their share of the leechers. stays_s : how long a leecher serves on after its download.
+    seeds_know_clients : seeds serve one identity of a Sybil alone. lends : what somebody cannot use of a PropShare
+    client's upload goes to the others; without, it is lost. fraction : of leechers, chosen at random, that run the
+    choker `kind`; the others run BitTorrent's. identities : where there are any, the first leecher is an attacker with
+    twice the median rate, that comes as so many peers. swapped : at a fraction of one half, the two kinds change
+    places. paired : swarms of a trial have the same capacities at every fraction; else only pure ones do. processes :
+    a swarm for processes, of which the simulator draws several.
+    """
+
+    leechers: int = 30
+    seeds: int = 3
+    seed_kilobytes_per_s: float = setting(128.0, "upload of each of the three seeds", "kB/s", low=1, high=100_000)
+    slowest_kilobytes_per_s: float = 20.0
+    fastest_kilobytes_per_s: float = setting(
+        300.0, "upload of the fastest leecher; the slowest has 20", "kB/s", low=20, high=100_000
+    )
+    pieces: int = setting(48, "of 256 KiB each: how long the file is", low=1, high=10_000)
+    blocks_per_piece: int = 16
+    reserve: float = setting(0.2, "PropShare's part of the upload for newcomers", "ratio", low=0, high=1)
+    free_riders: float = 0.0
+    stays_s: float = 0.0
+    round_s: float = 10.0
+    optimistic_s: float = 30.0
+    seeds_know_clients: bool = False
+    lends: bool = True
+    fraction: float = 0.5
+    kind: str = "propshare"
+    identities: int = 0
+    swapped: bool = False
+    paired: bool = False
+    processes: bool = False
+
+    @property
+    def file_bytes(self) -> int:
+        return self.pieces * self.blocks_per_piece * BLOCK_BYTES
+
+    @property
+    def median_kilobytes_per_s(self) -> float:
+        """The median upload rate of the leechers, whose rates are uniform on a logarithmic axis."""
+        return float(np.sqrt(self.slowest_kilobytes_per_s * self.fastest_kilobytes_per_s))
+
+
+def trial_seed(setting: Setting, seed: int, trial: int) -> int:
+    """Return the seed of one trial's swarm. Mixed swarms have capacities of their own at every fraction, so that trials
+    are independent."""
+    is_shared = setting.paired or setting.fraction in BETWEEN
+    return seed_of(seed, trial if is_shared else trial + 100_000 * round(100 * setting.fraction))
+
+
+def capacities(setting: Setting, seed: int) -> list[float]:
+    """Choose the upload rates of the leechers (kB/s) at random, uniform on a logarithmic axis."""
+    random, low = Random(seed), setting.slowest_kilobytes_per_s
+    ratio = setting.fastest_kilobytes_per_s / low
+    return [low * ratio ** random.random() for _ in range(setting.leechers)]
+
+
+def swarm(setting: Setting, seed: int) -> list[SwarmPeer]:
+    """Make seeds and leechers.
+
+    Raises NetreproError for a fraction, or a share of free riders, that is none.
+    """
+    for name, value in (("fraction", setting.fraction), ("share of free riders", setting.free_riders)):
+        if not 0 <= value <= 1:
+            raise NetreproError(f"a {name} of {value:g}", "give 0 to 1")
+    random, rates = Random(seed_of(seed, 1)), capacities(setting, seed)
+    order = random.sample(range(setting.leechers), setting.leechers)
+    riders = set(order[: round(setting.free_riders * setting.leechers)])
+    givers = [i for i in order if i not in riders]
+    ours = set((givers[::-1] if setting.swapped else givers)[: round(setting.fraction * len(givers))])
+    identities = setting.identities
+    peers = [SwarmPeer("seed", setting.seed_kilobytes_per_s, is_seed=True)] * setting.seeds
+    for i, rate in enumerate(rates):
+        own = setting.kind if i in ours else "bittorrent"
+        lends = setting.lends or own == "bittorrent"
+        if identities and i == 0:
+            each, client = 2 * setting.median_kilobytes_per_s / identities, "attacker"
+            peers += [SwarmPeer(own, each, client, stays_s=setting.stays_s, lends=lends)] * identities
+        elif i in riders:
+            peers.append(SwarmPeer("free rider", 0.0, stays_s=setting.stays_s))
+        else:
+            peers.append(SwarmPeer(own, rate, stays_s=setting.stays_s, lends=lends))
+    return peers
+
+
+class OneIdentity(RoundRobin):
+    """A seed that knows which peers are one client's, and serves only the first of them."""
+
+    def __init__(self, random: Random, others: frozenset[int], *, round_s: float, turn_s: float):
+        super().__init__(random, round_s=round_s, turn_s=turn_s)
+        self.others = others
+
+    def decide(self, now_s: float, interested: Sequence, received_bytes: Mapping) -> dict:
+        """See Choker."""
+        return super().decide(now_s, [peer for peer in interested if peer not in self.others], received_bytes)
+
+
+def make_choker(setting: Setting, kind: str, random: Random) -> Choker:
+    """Make the choker of a kind with the setting's constants."""
+    own = constants(setting).get(kind, {})
+    if kind == "seed":
+        others = range(setting.seeds + 1, setting.seeds + setting.identities) if setting.seeds_know_clients else ()
+        return OneIdentity(random, frozenset(others), **own)
+    return choker(kind, random, **own)
+
+
+def constants(setting: Setting) -> dict[str, dict[str, float]]:
+    """Return the constants that each kind of choker gets."""
+    rounds = {"round_s": setting.round_s, "optimistic_s": setting.optimistic_s}
+    return {
+        "bittorrent": rounds,
+        "seed": {"round_s": setting.round_s, "turn_s": setting.optimistic_s},
+    } | dict.fromkeys(("propshare", "permuted"), rounds | {"reserve": setting.reserve})
