@@ -4,7 +4,8 @@ Dumbbells with two CUBIC flows and a k = 4 fat-tree with 16, each on one core, a
 Mininet (Debian's; TCLink, iperf3, tcpdump; every node a router with our routes). Speeds count building and starting,
 too. A gap is one between two packets of a busy port, and is even within 1 % of what the rate makes it; ports of
 Mininet's count where they carried 95 % of their rate. Links have no delay, as few kernels have netem. Whatever runs
-beside this slows all of them, and spoils the gaps of both peers.
+beside this slows all of them, and spoils the gaps of both peers. Flows are written and read by the virtual kernel
+itself (lib/kernel/built_in/streams.c); goals are for a processor that nobody else uses.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Found:
 def cases(scale: float) -> tuple[Case, ...]:
     """Two dumbbells and a fat-tree; scale : of how long they last."""
     made = []
-    for rate_mbps, seconds, peer_seconds, goal in ((100.0, 20.0, 4.0, 3.0), (1000.0, 3.0, 3.0, 0.8)):
+    for rate_mbps, seconds, peer_seconds, goal in ((100.0, 20.0, 4.0, 20.0), (1000.0, 3.0, 3.0, 2.0)):
         link = Link(rate_mbps, 0.0, DropTail(packets=100))
         name = f"dumbbell, {rate_mbps:g} Mb/s, 2 flows"
         flows, ports = (("h1", "h3"), ("h2", "h4")), (("s1", "s2"),)
@@ -89,7 +90,7 @@ def cases(scale: float) -> tuple[Case, ...]:
     tree = fat_tree(4, Link(100.0, 0.0, DropTail(packets=100)))
     flows = tuple((f"h{i + 1}", f"h{(i + 8) % 16 + 1}") for i in range(16))
     ports = tuple(port for port in tree.ports if port[0] in tree.hosts)
-    made.append(Case("fat-tree k=4, 100 Mb/s, 16 flows", tree, flows, ports, 4.0 * scale, 4.0 * scale, 0.5))
+    made.append(Case("fat-tree k=4, 100 Mb/s, 16 flows", tree, flows, ports, 4.0 * scale, 4.0 * scale, 1.3))
     return tuple(made)
 
 

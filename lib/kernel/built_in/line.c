@@ -21,6 +21,8 @@
 #include <linux/prandom.h>
 #include <linux/skbuff.h>
 #include <linux/slab.h>
+#include <linux/time-internal.h>
+#include <linux/timerqueue.h>
 #include <net/inet_ecn.h>
 #include <net/ip.h>
 #include <net/netlink.h>
@@ -90,7 +92,10 @@ struct line {
 	u64 last_due;
 	struct sk_buff_head wire; /* by the time at which they arrive */
 	struct rnd_state random;
-	struct qdisc_watchdog watchdog;
+	struct timerqueue_node alarm;
+	struct Qdisc *itself;
+	bool decides_at_arrival; /* its queue does, and nothing that depends on when it is asked for a packet */
+	bool is_late; /* what is being sent may have been sent some time ago */
 	u64 busy_ns, sent_bytes;
 	u32 sent, lost, refused, marked_before, marked_after;
 	u8 *captured;
@@ -100,6 +105,70 @@ struct line {
 struct line_packet {
 	u64 due;
 };
+
+/*
+ * The alarms of all lines, and one event of time travel's for the next of them: a timer of the kernel's for each line
+ * costs several times as much. Such a timer comes a nanosecond after its time, and so do these.
+ */
+static struct timerqueue_head alarms;
+static struct time_travel_event next_alarm;
+
+static void line_set_alarms(void)
+{
+	struct timerqueue_node *first = timerqueue_getnext(&alarms);
+
+	time_travel_del_event(&next_alarm);
+	if (first)
+		time_travel_add_event_rel(&next_alarm, max_t(s64, first->expires - ktime_get(), 1) + 1);
+}
+
+static void line_ring(struct time_travel_event *event)
+{
+	ktime_t now = ktime_get();
+	struct timerqueue_node *first;
+
+	rcu_read_lock();
+	while ((first = timerqueue_getnext(&alarms)) && first->expires <= now) {
+		timerqueue_del(&alarms, first);
+		__netif_schedule(qdisc_root(container_of(first, struct line, alarm)->itself));
+	}
+	rcu_read_unlock();
+	line_set_alarms();
+}
+
+static void line_hush(struct line *line)
+{
+	unsigned long flags;
+
+	local_irq_save(flags);
+	if (!RB_EMPTY_NODE(&line->alarm.node)) {
+		bool was_first = timerqueue_getnext(&alarms) == &line->alarm;
+
+		timerqueue_del(&alarms, &line->alarm);
+		if (was_first)
+			line_set_alarms();
+	}
+	local_irq_restore(flags);
+}
+
+static void line_wake_at(struct line *line, u64 at)
+{
+	unsigned long flags;
+	bool was_first;
+
+	if (test_bit(__QDISC_STATE_DEACTIVATED, &qdisc_root_sleeping(line->itself)->state))
+		return;
+	local_irq_save(flags);
+	was_first = timerqueue_getnext(&alarms) == &line->alarm;
+	if (RB_EMPTY_NODE(&line->alarm.node) || line->alarm.expires != at) {
+		if (!RB_EMPTY_NODE(&line->alarm.node))
+			timerqueue_del(&alarms, &line->alarm);
+		line->alarm.expires = at;
+		if (timerqueue_add(&alarms, &line->alarm) || was_first)
+			line_set_alarms();
+	}
+	local_irq_restore(flags);
+}
 
 static struct line_packet *line_packet(struct sk_buff *skb)
 {
@@ -294,22 +363,38 @@ static void line_travel(struct Qdisc *sch, struct sk_buff *skb, u64 left)
 	__skb_queue_after(&line->wire, before, skb); /* behind the head itself where there is none */
 }
 
-static struct sk_buff *line_dequeue(struct Qdisc *sch)
+/* Ends what has been sent by now, and begins what waits behind it. */
+static void line_advance(struct Qdisc *sch, u64 now)
 {
 	struct line *line = qdisc_priv(sch);
-	u64 now = ktime_get_ns(), next = U64_MAX;
-	struct sk_buff *skb;
 
+	line->is_late = false;
 	while (line->sending && line->sent_at <= now) {
+		struct sk_buff *skb = line->sending;
 		u64 left = line->sent_at;
 
-		skb = line->sending;
 		line->sending = NULL;
 		line_note_packet(line, LINE_LEFT, now, line->started, skb);
 		line_capture(line, skb, now);
 		line_travel(sch, skb, left);
 		line_start(line, left, now);
 	}
+}
+
+/* Whether nobody sees when it has been sent, but only when it arrives. */
+static bool line_may_be_late(struct line *line)
+{
+	return line->decides_at_arrival && !line->queue->q.qlen && !line->wanted.jitter_ns && line->wanted.capture < 0 &&
+	       !(line->wanted.flags & LINE_RECORD) && !line->sending->destructor;
+}
+
+static struct sk_buff *line_dequeue(struct Qdisc *sch)
+{
+	struct line *line = qdisc_priv(sch);
+	u64 now = ktime_get_ns(), next = U64_MAX;
+	struct sk_buff *skb;
+
+	line_advance(sch, now);
 	if (!line->sending) {
 		line->remainder = 0;
 		line_start(line, now, now);
@@ -323,10 +408,12 @@ static struct sk_buff *line_dequeue(struct Qdisc *sch)
 	}
 	if (skb)
 		next = line_packet(skb)->due;
-	if (line->sending)
-		next = min(next, line->sent_at);
+	if (line->sending) {
+		line->is_late = line_may_be_late(line);
+		next = min(next, line->sent_at + (line->is_late ? line->wanted.delay_ns : 0));
+	}
 	if (next != U64_MAX)
-		qdisc_watchdog_schedule_ns(&line->watchdog, next);
+		line_wake_at(line, next);
 	return NULL;
 }
 
@@ -338,6 +425,8 @@ static int line_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff *
 	struct line_event described = {};
 	int result;
 
+	if (line->is_late)
+		line_advance(sch, ktime_get_ns());
 	if (line_records(line))
 		line_describe(&described, skb);
 	if (!(line->wanted.flags & LINE_UP)) {
@@ -381,7 +470,7 @@ static void line_empty(struct Qdisc *sch)
 	line->last_due = 0;
 	sch->q.qlen = 0;
 	sch->qstats.backlog = 0;
-	qdisc_watchdog_cancel(&line->watchdog);
+	line_hush(line);
 }
 
 static void line_report(struct line *line)
@@ -430,6 +519,11 @@ static int line_change(struct Qdisc *sch, struct nlattr *options, struct netlink
 			return -ENOMEM;
 	}
 	sch_tree_lock(sch);
+	if (line->is_late) {
+		line_advance(sch, ktime_get_ns());
+		if (line->sending)
+			line_wake_at(line, line->sent_at);
+	}
 	if (wanted.seed != line->wanted.seed)
 		prandom_seed_state(&line->random, wanted.seed);
 	if ((line->wanted.flags & LINE_UP) && !(wanted.flags & LINE_UP))
@@ -447,7 +541,8 @@ static int line_init(struct Qdisc *sch, struct nlattr *options, struct netlink_e
 {
 	struct line *line = qdisc_priv(sch);
 
-	qdisc_watchdog_init(&line->watchdog, sch);
+	timerqueue_init(&line->alarm);
+	line->itself = sch;
 	__skb_queue_head_init(&line->wire);
 	line->wanted.events = line->wanted.capture = -1;
 	line->queue = fifo_create_dflt(sch, &pfifo_qdisc_ops, 1000, extack);
@@ -470,8 +565,8 @@ static void line_destroy(struct Qdisc *sch)
 {
 	struct line *line = qdisc_priv(sch);
 
-	if (line->watchdog.qdisc)
-		qdisc_watchdog_cancel(&line->watchdog);
+	if (line->itself)
+		line_hush(line);
 	qdisc_put(line->queue);
 	kfree(line->captured);
 }
@@ -496,6 +591,8 @@ static int line_graft(struct Qdisc *sch, unsigned long place, struct Qdisc *new,
 	if (!new)
 		new = &noop_qdisc;
 	*old = qdisc_replace(sch, new, &line->queue);
+	line->decides_at_arrival = new->ops == &pfifo_qdisc_ops || new->ops == &bfifo_qdisc_ops ||
+				   !strcmp(new->ops->id, "step");
 	return 0;
 }
 
@@ -552,6 +649,8 @@ static struct Qdisc_ops line_operations __read_mostly = {
 
 static int __init line_module_init(void)
 {
+	timerqueue_init_head(&alarms);
+	time_travel_set_event_fn(&next_alarm, line_ring);
 	BUILD_BUG_ON(sizeof(struct line_event) != 48 || sizeof(struct line_parameters) != 64);
 	return register_qdisc(&line_operations);
 }

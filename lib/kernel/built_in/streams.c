@@ -136,9 +136,10 @@ static void stream_drain(struct stream_end *end)
 	stream_finish(end);
 }
 
+/* Once half of its room is free, as a program that waits is woken: each write pushes, and a push is answered at once. */
 static void stream_write_space(struct sock *sk)
 {
-	if (!sk_stream_is_writeable(sk) || !sk->sk_socket)
+	if (!__sk_stream_is_writeable(sk, 1) || !sk->sk_socket)
 		return;
 	clear_bit(SOCK_NOSPACE, &sk->sk_socket->flags);
 	stream_fill(sk->sk_user_data);

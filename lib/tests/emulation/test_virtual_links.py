@@ -65,6 +65,12 @@ def test_each_link_has_a_clock_of_its_own_that_is_off_by_as_much_as_its_plan_say
     assert np.abs(off / 10.0 - 1).max() < 1e-4
 
 
+def test_a_network_of_five_hundred_hosts_is_up_when_its_traffic_begins():
+    flow = Flow("h1", "h500", size_bytes=100_000)
+    found = emulate_virtually(Experiment(star(500, Link(100.0, 0.1)), (flow,), 1.0))
+    assert found.flows["completion_ms"].iloc[0] < 20
+
+
 def test_loss_and_jitter_are_as_described():
     """10,000 datagrams over a wire with jitter and then one with loss; three standard errors each."""
     shaky = Link(100.0, 2.0, DropTail(packets=100), jitter_ms=0.2)

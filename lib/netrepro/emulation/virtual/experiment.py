@@ -187,6 +187,7 @@ def build(instance: Instance, plan: VirtualPlan, whole: Mapping[str, str]) -> No
         sysctls=plan.sysctls,
         owner=HUB,
         cables=batched(plan.cables),
+        interfaces=len(plan.ports),
         requests=batched_by_node(plan.requests),
     )
 

@@ -87,6 +87,7 @@ CAPTURED_BYTES = 128  # of a packet, in a capture
 # enters it.
 WHOLE = {
     "/proc/sys/net/core/fb_tunnels_only_for_init_net": "2",  # a namespace has the interfaces that it is given
+    "/proc/sys/user/max_net_namespaces": "1000000",  # of so little memory it would be 500
     "/proc/sys/net/core/netdev_max_backlog": "1000000",
     "/proc/sys/net/core/netdev_budget": "100000",
     "/proc/sys/net/core/rmem_max": str(2**30),
