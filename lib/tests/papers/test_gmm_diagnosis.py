@@ -15,94 +15,77 @@ from netrepro.papers import gmm_diagnosis as paper
 from netrepro.papers import gmm_traffic
 from netrepro.papers.gmm_diagnosis import own_captures
 from netrepro.papers.gmm_diagnosis.captures import Packets, all_labelled, changed_trace
-from netrepro.papers.gmm_diagnosis.measuring import Diagnosis, _models
+from netrepro.papers.gmm_diagnosis.figures import variants_of
 from netrepro.papers.gmm_diagnosis.noise import collapse, fit_noise, match_shares, published_counts, redraw
-from netrepro.papers.gmm_diagnosis.setting import Scale, reported
+from netrepro.papers.gmm_diagnosis.setting import reported
 from netrepro.papers.gmm_traffic import own_capture
 from netrepro.papers.gmm_traffic.setting import neural_models
 from netrepro.paths import data_dir
+from netrepro.study import Runs, measure
 from netrepro.traffic import NAMED_CLASSES, meter
 
-SCALE = Scale(500, 900, 8, (0, 0.3, 0.6, 0.95), (3, 9, None), (0.05, 0.7), True)
-SETTING = gmm_traffic.Setting(selected_features=4)
+SETTING = paper.Setting(selected_features=4)
+TRANSFORMER, BALANCED = "FT-Transformer", "FT-Transformer, balanced"
 STANDIN_DAY = min((data_dir("gmm_traffic") / "standin").glob("day*.pcap.xz"))
 SHARED_CAPTURES = Path(__file__).parents[4] / "shared" / "pcaps"
 
 
 @pytest.fixture(scope="module")
-def found() -> Diagnosis:
-    trace = gmm_traffic.open_trace("standin")
-    return paper.measure(trace, SETTING, SCALE, repetitions=2, seed=3)
+def runs() -> Runs:
+    return measure(paper.STUDY, SETTING, profile="test", seed=3)
 
 
-def test_every_claim_is_measured_and_no_control_agrees(found):
-    claims = load_claims("gmm_diagnosis")
-    measured = {each.claim: each for each in paper.measured_claims(found)}
-    needed = set() if neural_models() else {claim.id for claim in claims.claims if claim.needs}
-    assert set(measured) == {claim.id for claim in claims.claims} - needed
-    for claim in claims.claims:
-        if claim.control and claim.id not in needed:
-            assert judge(claim, measured[claim.id].broken(), "simulated").verdict != "agrees"
+def of(runs: Runs, variant: str, column: str = "forest_accuracy") -> pd.Series:
+    """A column of a variant, a value for each repetition."""
+    return variants_of(runs).query("variant == @variant").sort_values("repetition")[column]
 
 
-def test_only_the_transformer_speaks_for_the_transformer_and_without_it_nothing_does(found):
+@pytest.mark.skipif(not neural_models(), reason="needs PyTorch, for the transformer")
+def test_only_the_transformer_speaks_for_the_transformer_and_without_it_nothing_does(runs):
     """Its claims take its own accuracies, of each repetition, and the control those with right labels."""
-    names = ("FT-Transformer", "FT-Transformer, balanced")
-    rows = [
-        {"model": name + labels, "repetition": repetition, "accuracy": accuracy + repetition / 10}
-        for name, base in zip(names, (0.6, 0.5), strict=True)
-        for labels, accuracy in (("", base), (", right labels", base + 0.2))
-        for repetition in (0, 1)
-    ]
-    without = found.models[~found.models["model"].str.startswith("FT-")]
-    claims = ("transformer-accuracy-under-noise", "balanced-transformer-accuracy-under-noise")
-    with_it = replace(found, models=pd.concat([without, pd.DataFrame(rows)]))
-    measured = {each.claim: each for each in paper.measured_claims(with_it)}
-    for claim, base in zip(claims, (0.6, 0.5), strict=True):
-        assert measured[claim].values == pytest.approx([base, base + 0.1])
-        assert measured[claim].control == pytest.approx([base + 0.2, base + 0.3])
-    missing = {each.claim for each in paper.measured_claims(replace(found, models=without))}
-    assert missing == set(measured) - set(claims)
+    claims = {"transformer-accuracy-under-noise": TRANSFORMER, "balanced-transformer-accuracy-under-noise": BALANCED}
+    measured, own = {each.claim: each for each in runs.measured_claims()}, runs.numbers("neural models")
+    for claim, name in claims.items():
+        assert measured[claim].values == pytest.approx(list(own[name]))
+        assert measured[claim].control == pytest.approx(list(own[f"{name}, right labels"]))
+    without = replace(runs, values=runs.values[runs.values["case"] != "neural models"])
+    assert {each.claim for each in without.measured_claims()} == set(measured) - set(claims)
     for claim in load_claims("gmm_diagnosis").claims:
         if claim.id in claims:
             assert judge(claim, None, "simulated").reason == "needs PyTorch, for the transformer"
 
 
 @pytest.mark.skipif(not neural_models(), reason="needs PyTorch, for the transformer")
-def test_the_transformer_runs_in_every_repetition_and_at_most_as_often_as_the_scale_says(found):
-    counts = found.models["model"].value_counts()
-    assert counts["FT-Transformer"] == counts["FT-Transformer, balanced, right labels"] == 2
+def test_the_transformer_runs_in_every_repetition_and_other_networks_once(runs):
+    counts = runs.tables["models"]["model"].value_counts()
+    assert counts[TRANSFORMER] == counts[f"{BALANCED}, right labels"] == 2
     assert counts["MLP"] == 1 and counts["forest, balanced"] == 2
-    once = replace(found, scale=replace(SCALE, most_transformers=1))
-    table = _models(once, SETTING, 5, 1)
-    assert set(table["model"]) == {"forest", "forest, balanced"}
 
 
-def test_naive_bayes_loses_by_noise_and_then_names_the_large_classes_only(found):
-    means = found.naive_bayes.groupby("labels")[["accuracy", "named"]].mean()
-    assert means.loc["fitted noise", "accuracy"] < means.loc["right labels", "accuracy"] - 0.1
-    assert means.loc["right labels", "named"] < means.loc["fitted noise", "named"] <= 1
-    table = paper.naive_bayes_table(found)
+def test_naive_bayes_loses_by_noise_and_then_names_the_large_classes_only(runs):
+    table = paper.naive_bayes_table(runs)
+    accuracy, named = table["accuracy"], table["named WEB or P2P"]
+    assert accuracy["fitted noise"] < accuracy["right labels"] - 10
+    assert named["right labels"] < named["fitted noise"] <= 100
     assert table.loc["class report"].tolist() == [61, 100]
-    measured = {each.claim: each for each in paper.measured_claims(found)}
-    assert np.mean(measured["naive-bayes-accuracy-under-noise"].values) == pytest.approx(
-        table.loc["fitted noise", "accuracy"] / 100
-    )
+    measured = {each.claim: each for each in runs.measured_claims()}
+    values = measured["naive-bayes-accuracy-under-noise"].values
+    assert np.mean(values) == pytest.approx(accuracy["fitted noise"] / 100)
 
 
-def test_first_packets_are_syns_and_as_long_in_every_class(found):
+def test_first_packets_are_syns_and_as_long_in_every_class(runs):
     """A SYN has 40 to 80 bytes with its headers alone; the third packet forward may carry a request."""
-    lengths = paper.packet_lengths(found)
+    lengths = paper.packet_lengths()
     assert set(lengths.columns) == set(NAMED_CLASSES)
     assert lengths.loc["first"].between(40, 80).all()
     assert lengths.loc["third"].max() > 2 * lengths.loc["third"].min()
-    assert found.of("right labels", "first_packet").mean() == pytest.approx(lengths.loc["first", "WEB"], abs=1)
-    assert found.of("handshakes missed", "first_packet").mean() > 100
+    assert of(runs, "right labels", "first_packet").mean() == pytest.approx(lengths.loc["first", "WEB"], abs=1)
+    assert of(runs, "handshakes missed", "first_packet").mean() > 100
 
 
-def test_headers_of_nine_packets_are_fewer_bytes_than_the_report_has(found):
+def test_headers_of_nine_packets_are_fewer_bytes_than_the_report_has(runs):
     """It has 8,811 bytes a web flow; nine headers have 9 · 120 bytes at most, so its features are of whole flows."""
-    nine, whole = (found.of(words, "header_bytes") for words in ("first 9 packets", "whole flows"))
+    nine, whole = (of(runs, words, "header_bytes").to_numpy() for words in ("first 9 packets", "whole flows"))
     assert nine.max() <= 9 * (60 + 60) and (nine < whole).all()
 
 
@@ -149,21 +132,21 @@ def test_collapsed_rows_are_shares():
     assert rows.sum(axis=-1) == pytest.approx(1) and (rows >= 0).all()
 
 
-def test_the_shares_of_the_report_are_met(found):
+def test_the_shares_of_the_report_are_met():
     support = reported("transformer")["support"].drop("all")
-    flows = match_shares(found.trace.at().flows, support, 2000, 1)
+    flows = match_shares(gmm_traffic.open_trace("standin").at().flows, support, 2000, 1)
     shares = flows["class"].value_counts(normalize=True)
     assert (shares - support / support.sum()).abs().max() < 0.002
 
 
-def test_e3_wrong_joins_fail_the_audit_and_the_right_one_passes(found):
-    rejected, kept = paper.audited(found)
+def test_e3_wrong_joins_fail_the_audit_and_the_right_one_passes(runs):
+    rejected, kept = paper.audited(runs)
     assert len(rejected) >= 4 and rejected["rejected"].all()
     assert not kept.set_index("variant").loc[["right labels", "join by endpoints"], "rejected"].any()
 
 
-def test_every_variant_has_the_audits_verdict_which_names_the_fault_that_it_can_see(found):
-    verdict = found.table.groupby("variant")["audit"].first()
+def test_every_variant_has_the_audits_verdict_which_names_the_fault_that_it_can_see(runs):
+    verdict = variants_of(runs).groupby("variant")["audit"].first()
     assert (verdict != "").all()
     assert verdict["whole flows"] == "first packets"
     assert "MAILS ports" in verdict["30% of labels drawn anew"]
@@ -171,9 +154,10 @@ def test_every_variant_has_the_audits_verdict_which_names_the_fault_that_it_can_
     assert verdict[["right labels", "first 9 packets", "no times", "first day trains"]].eq("passed").all()
 
 
-def test_e3_a_join_by_time_costs_more_than_any_mistake_in_metering(found):
-    faults = found.table[found.table["fault"] == "features"].groupby("variant")["forest_accuracy"].mean()
-    assert found.of("join by time").mean() < faults.min() - 0.1
+def test_e3_a_join_by_time_costs_more_than_any_mistake_in_metering(runs):
+    table = variants_of(runs)
+    faults = table[table["fault"] == "features"].groupby("variant")["forest_accuracy"].mean()
+    assert of(runs, "join by time").mean() < faults.min() - 0.1
 
 
 # Changed captures (E7 to E9) against arithmetic.
@@ -241,7 +225,7 @@ def test_a_pcapng_file_is_not_taken_for_a_pcap_file(tmp_path: Path):
 
 
 def test_e13_is_left_out_where_no_folder_is_given():
-    table = paper.try_real_captures("", SETTING, 1)
+    table = paper.try_real_captures("", SETTING.method, 1)
     assert table.empty and "left out" in paper.real_text(table) and paper.draw_real(table) == {}
 
 
@@ -249,7 +233,7 @@ def test_e13_needs_a_folder_with_captures(tmp_path: Path):
     with pytest.raises(NetreproError, match="is no folder"):
         paper.check_folder(str(tmp_path / "nowhere"))
     with pytest.raises(NetreproError, match="too few labelled flows"):
-        paper.try_real_captures(str(tmp_path), SETTING, 1)
+        paper.try_real_captures(str(tmp_path), SETTING.method, 1)
 
 
 def test_e13_takes_every_capture_of_the_folder_packed_or_not_and_nothing_else(tmp_path: Path, monkeypatch):
@@ -260,18 +244,16 @@ def test_e13_takes_every_capture_of_the_folder_packed_or_not_and_nothing_else(tm
     monkeypatch.setattr(own_captures, "meter", lambda path, **_: metered.append(path.name) or meter(STANDIN_DAY))
     monkeypatch.setattr(own_capture, "inspect_capture", lambda path: pd.DataFrame())
     with pytest.raises(NetreproError, match="too few labelled flows"):
-        paper.try_real_captures(str(tmp_path), SETTING, 1)
+        paper.try_real_captures(str(tmp_path), SETTING.method, 1)
     assert metered == ["a.pcap", "b.pcap.gz", "c.pcapng.xz", "d.cap"]
 
 
 @pytest.mark.skipif(not SHARED_CAPTURES.is_dir(), reason="needs the real captures in ../shared/pcaps")
 def test_e13_files_apart_are_harder_than_flows_of_one_file_on_both_sides():
-    table = paper.try_real_captures(str(SHARED_CAPTURES), SETTING, 1, trees=30).set_index("split")
+    table = paper.try_real_captures(str(SHARED_CAPTURES), SETTING.method, 1, trees=30).set_index("split")
     assert table.loc["by file", "forest_accuracy"] < table.loc["at random", "forest_accuracy"]
 
 
-def test_unknown_profiles_and_tables_are_refused():
-    with pytest.raises(NetreproError, match="did you mean 'paper'"):
-        paper.diagnosis_scale("papr")
+def test_an_unknown_table_is_refused():
     with pytest.raises(NetreproError, match="did you mean 'transformer'"):
         reported("transformr")

@@ -87,7 +87,6 @@ def test_a_setting_out_of_its_range_is_not_measured(study):
 
 # Papers with a Setting that are no Study, and the parameters of their notebooks that choose something else.
 OTHER_SETTINGS: dict[str, set[str]] = {
-    "gmm_diagnosis": {"pcaps"},
     "oncache": set(),
 }
 
@@ -218,7 +217,7 @@ def test_an_unknown_profile_is_refused_by_the_nearest_name(study):
 NEARLY = 1e-6  # a bound that is no value itself is missed by so much
 SECONDS = 0.5
 LONGER_S = {"dctcp": 5.2, "misbehaving_receiver": 30.0}  # until what is read begins
-CASE = {"repnet": "1:1 tcp"}  # in place of the first
+CASE = {"repnet": "1:1 tcp", "gmm_diagnosis": "labels drawn anew"}  # in place of the first
 # A run, and no search; fewer flows.
 CHANGES = {"buffer_sizing": {"flows": 2, "buffer_packets": 20}, "gmm_traffic": {"flows": 300}}
 # Billions of bytes or of packets, which no test can wait for.

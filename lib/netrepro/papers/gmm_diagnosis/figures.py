@@ -3,50 +3,86 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.claims import load_claims
-from netrepro.papers.gmm_diagnosis.claims import order_of_remedies
-from netrepro.papers.gmm_diagnosis.measuring import Diagnosis, flows_as_reported, noise_confusion
-from netrepro.papers.gmm_diagnosis.noise import forest
-from netrepro.papers.gmm_diagnosis.setting import SLUG, TABLE, reported
+from netrepro.papers.gmm_diagnosis.setting import SLUG, TABLE, WRONG, Scale, reported
 from netrepro.papers.gmm_traffic.figures import draw_matrix
-from netrepro.papers.gmm_traffic.setting import Setting
-from netrepro.papers.gmm_traffic.training import one_thread
+from netrepro.papers.gmm_traffic.setting import open_trace
+from netrepro.papers.gmm_traffic.study import LEAD
+from netrepro.study import Reading, Runs
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
-from netrepro.traffic import NAMED_CLASSES, NORMALISATIONS, confusion
+from netrepro.traffic import NAMED_CLASSES, NORMALISATIONS
 
 
-def summary(found: Diagnosis, *experiments: str) -> pd.DataFrame:
+def scale_of(runs: Runs) -> Scale:
+    """Return the amount of work of the runs' profile."""
+    return replace(runs.setting, **runs.study.scale(runs.profile).changes).scale
+
+
+def variants_of(runs: Runs, *experiments: str) -> pd.DataFrame:
+    """Return a row a variant and repetition, columns TABLE; accuracies and F1 (four classes) in 0..1, `wrong` the share
+    of wrong labels, header_bytes and first_packet the means of total_fhlen and fpl1 of WEB flows, audit "passed" or the
+    checks that failed. All experiments where none is named."""
+    table = runs.table("variants", "variants")
+    return table[table["experiment"].isin(experiments)] if experiments else table
+
+
+def summary(runs: Runs, *experiments: str) -> pd.DataFrame:
     """Return the means over the repetitions, in %, a row for each variant; all experiments where none is named."""
-    table = found.table[found.table["experiment"].isin(experiments)] if experiments else found.table
+    table = variants_of(runs, *experiments)
     numbers = table.groupby(["experiment", "variant"], sort=False)[TABLE[4:9]].mean() * 100
     return numbers.assign(audit=table.groupby(["experiment", "variant"], sort=False)["audit"].first())
 
 
-def header_lengths(found: Diagnosis) -> pd.DataFrame:
+def audited(runs: Runs) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the variants whose labels are wrong in more than WRONG, and those joined otherwise that reach most of the
+    flows."""
+    table = variants_of(runs, "E1", "E2", "E3").query("repetition == 0")
+    table = table.assign(rejected=table["audit"] != "passed")[["variant", "wrong", "flows", "audit", "rejected"]]
+    enough = ~table["audit"].str.contains("matched flows")
+    return table[table["wrong"] > WRONG], table[(table["wrong"] <= WRONG) & enough]
+
+
+def order_of_remedies(table: pd.DataFrame, labels: str) -> list[str]:
+    """Order the report's three mixtures of one repetition by accuracy, best first. Where a lead is less than LEAD, they
+    stand in reverse of its order."""
+    asked = {"raw, MLE": ("raw", "mle"), "normalised, MLE": ("z", "mle"), "normalised, MAP": ("z", "map")}
+    kept = table[(table["model"] == "GMM") & (table["labels"] == labels) & (table["regularisation"] == 1e-2)]
+    found = kept.set_index(["normalisation", "prior"])["accuracy"].fillna(0)
+    order: list[str] = []
+    for name, key in asked.items():  # worst first in the report
+        place = next((i for i, other in enumerate(order) if found[key] >= found[asked[other]] + LEAD), len(order))
+        order.insert(place, name)
+    return order
+
+
+def header_lengths(runs: Runs) -> pd.DataFrame:
     """Return the mean forward header bytes of WEB flows by packets seen, beside the most that can be and the class
     report's."""
-    table = found.table[found.table["experiment"] == "E4"].groupby("variant", sort=False)["header_bytes"].mean()
-    packets = [each or np.nan for each in found.scale.first_packets]
+    table = variants_of(runs, "E4").groupby("variant", sort=False)["header_bytes"].mean()
+    packets = [each or np.nan for each in scale_of(runs).first_packets]
     report = reported("total_fhlen").loc["WEB", "mean"]
     return pd.DataFrame({"mean bytes": table, "at most": [120 * each for each in packets], "class report": report})
 
 
-def naive_bayes_table(found: Diagnosis) -> pd.DataFrame:
+def naive_bayes_table(runs: Runs) -> pd.DataFrame:
     """Return naive Bayes at four packets: accuracy and flows named WEB or P2P, in %, and the class report's."""
-    means = 100 * found.naive_bayes.groupby("labels")[["accuracy", "named"]].mean()
-    means.loc["class report"] = [reported("naive Bayes at four packets").loc["all", "flow accuracy"], 100]
-    return means.rename(columns={"named": "named WEB or P2P"})
+    found = 100 * runs.numbers("naive bayes").mean(numeric_only=True)
+    rows = {
+        labels: [found[f"bayes_{what}_{labels.replace(' ', '_')}"] for what in ("accuracy", "named")]
+        for labels in ("fitted noise", "right labels")
+    }
+    rows["class report"] = [reported("naive Bayes at four packets").loc["all", "flow accuracy"], 100]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["accuracy", "named WEB or P2P"])
 
 
-def models_table(found: Diagnosis) -> pd.DataFrame:
+def models_table(runs: Runs) -> pd.DataFrame:
     """Return the report's transformer, plain and balanced, beside models under the fitted noise; all in %."""
-    ours = 100 * found.models.groupby("model", sort=False).mean(numeric_only=True).drop(columns="repetition")
+    ours = 100 * runs.tables["models"].groupby("model", sort=False).mean(numeric_only=True).drop(columns="repetition")
     rows = {}
     for words, table in (("class report", "transformer"), ("class report, balanced", "transformer balanced")):
         numbers = reported(table)
@@ -80,21 +116,22 @@ def draw_idea() -> Figure:
     return figure
 
 
-def draw_scan(found: Diagnosis) -> Figure:
+def draw_scan(runs: Runs) -> Figure:
     """Draw the share of flows that find a record by their endpoints, over the clock offset tried (E1)."""
     figure, axis = new_figure("E1: is the log's clock right?", "clock offset tried (minutes)", "flows matched (%)")
-    scan = found.trace.at().join.scan
+    join = open_trace("standin").at().join
+    scan = join.scan
     axis.plot(scan["offset_s"] / 60, 100 * scan["matched"], color=scheme("GMM").colour)
-    axis.axvline(found.trace.at().join.clock_offset_s / 60, color=PUBLISHED_GREY, linestyle="--", label="used")
+    axis.axvline(join.clock_offset_s / 60, color=PUBLISHED_GREY, linestyle="--", label="used")
     axis.set_ylim(bottom=0)
     axis.legend()
     return figure
 
 
-def draw_variants(found: Diagnosis, title: str, *experiments: str) -> Figure:
+def draw_variants(runs: Runs, title: str, experiments: tuple[str, ...]) -> Figure:
     """Draw the accuracy of forest and mixtures for every variant; for joins, wrong labels and the audit's verdict stand
     beside."""
-    table = summary(found, *experiments)
+    table = summary(runs, *experiments)
     figure, axis = new_figure(title, "accuracy on the labels given (%)", "")
     figure.set_size_inches(8.5, 1.6 + 0.34 * len(table))
     places = np.arange(len(table))[::-1]
@@ -112,11 +149,12 @@ def draw_variants(found: Diagnosis, title: str, *experiments: str) -> Figure:
     return figure
 
 
-def draw_noise(found: Diagnosis) -> Figure:
+def draw_noise(runs: Runs) -> Figure:
     """Draw scores over the share of re-drawn labels, the class report's as dotted lines; shaded: the fitted share
     (E2)."""
-    figure, axes = new_figure("E2: labels drawn anew", "share of labels drawn anew (%)", "%", columns=2)
-    means = 100 * found.noise.groupby(["measure", "share"])["value"].mean().unstack(0)
+    figure, axes = new_figure("E2: labels drawn anew", "share of labels drawn anew (%)", "score (%)", columns=2)
+    means = 100 * runs.table("noise", "noise").groupby(["measure", "redrawn"])["value"].mean().unstack(0)
+    fit = runs.numbers("fit").iloc[0]
     numbers = reported("transformer")
     looks = {"accuracy": (scheme("RF"), numbers.loc["all", "flow accuracy"]),
              "macro-F1": (scheme("GMM"), numbers.loc["all", "flow macro-F1"])}  # fmt: skip
@@ -128,9 +166,7 @@ def draw_noise(found: Diagnosis) -> Figure:
         axes[1].plot(100 * means.index, means[f"{name} recall"], color=look.colour, marker=look.marker, label=name)
         axes[1].axhline(numbers.loc[name, "recall"], color=look.colour, linestyle=":", lw=1)
     for axis, title in zip(axes, ("all flows", "recall by class"), strict=True):
-        axis.axvspan(
-            100 * found.fit.low, 100 * found.fit.high, color=PUBLISHED_GREY, alpha=0.3, lw=0, label="fitted share"
-        )
+        axis.axvspan(100 * fit.low, 100 * fit.high, color=PUBLISHED_GREY, alpha=0.3, lw=0, label="fitted share")
         axis.plot([], [], ":", color="black", label="class report")
         axis.set_title(title, fontsize=10)
         axis.set_ylim(-2, 102)
@@ -138,54 +174,54 @@ def draw_noise(found: Diagnosis) -> Figure:
     return figure
 
 
-def draw_fit(found: Diagnosis) -> Figure:
+def draw_fit(runs: Runs) -> Figure:
     """Draw the likelihood of the published confusion over the share, and the published and fitted confusion."""
     figure, axes = new_figure("Which share fits the report's confusion?", "", "", columns=2)
-    profile = found.fit.profile
+    fit, profile, cells = runs.numbers("fit").iloc[0], runs.table("likelihood", "fit"), runs.table("cells", "fit")
     axes[0].plot(100 * profile["share"], profile["log_likelihood"], color=scheme("GMM").colour)
-    axes[0].axvspan(
-        100 * found.fit.low, 100 * found.fit.high, color=PUBLISHED_GREY, alpha=0.3, lw=0, label="95 % interval"
-    )
+    axes[0].axvspan(100 * fit.low, 100 * fit.high, color=PUBLISHED_GREY, alpha=0.3, lw=0, label="95 % interval")
     axes[0].set(xlabel="share of labels drawn anew (%)", ylabel="log likelihood below the best (nats)")
     axes[0].set_yscale("symlog", linthresh=10)
     axes[0].legend(loc="upper left")
     names = [f"{label}\nas {named}" for label in ("WEB", "P2P", "others") for named in ("P2P", "WEB", "other")]
     places = np.arange(9)
-    axes[1].bar(places - 0.2, 100 * found.fit.published.ravel(), 0.38, color=PUBLISHED_GREY, label="class report")
-    axes[1].bar(places + 0.2, 100 * found.fit.fitted.ravel(), 0.38, color=scheme("RF").colour,
-                label=f"forest, {found.fit.share:.0%} drawn anew")  # fmt: skip
+    axes[1].bar(places - 0.2, 100 * cells["published"], 0.38, color=PUBLISHED_GREY, label="class report")
+    axes[1].bar(places + 0.2, 100 * cells["fitted"], 0.38, color=scheme("RF").colour,
+                label=f"forest, {fit.fitted_share:.0%} drawn anew")  # fmt: skip
     axes[1].set_xticks(places, names, fontsize=8)
     axes[1].set_ylabel("share of the label's flows (%)")
     axes[1].legend()
     return figure
 
 
-def draw_remedies(found: Diagnosis) -> Figure:
+def draw_remedies(runs: Runs) -> Figure:
     """Draw the accuracy of the mixtures by normalisation, prior and regularisation, right labels and fitted noise
     (E6)."""
-    flows = f"{found.scale.noise_flows:,} flows at most" if found.scale.noise_flows else "all flows"
-    repeated = found.remedies["repetition"].nunique()
+    found, most = runs.table("remedies", "remedies"), scale_of(runs).noise_flows
+    flows = f"{most:,} flows at most" if most else "all flows"
+    repeated = found["repetition"].nunique()
     title = f"E6: accuracy of mixtures (%), all 59 features; {flows}, mean of {repeated} repetitions"
     figure, axes = new_figure(title, "normalisation", "", columns=2)
     published = load_claims(SLUG).claim("order-of-remedies-under-noise").expected
-    table = found.remedies[found.remedies["model"] == "GMM"]
+    table = found[found["model"] == "GMM"]
     for axis, labels in zip(axes, ("right labels", "fitted noise"), strict=True):
         kept = table[table["labels"] == labels]
         means = 100 * kept.groupby(["prior", "regularisation", "normalisation"])["accuracy"].mean().unstack()
         means = means[list(NORMALISATIONS)]
         means.index = pd.Index([f"{prior.upper()}, {value:g}" for prior, value in means.index])
         draw_matrix(axis, means, shade=means.fillna(0) / 100)
-        met = sum(order == list(published) for order in order_of_remedies(found.remedies, labels))
+        orders = [order_of_remedies(rows, labels) for _, rows in found.groupby("repetition")]
+        met = sum(order == list(published) for order in orders)
         axis.set_title(f"{labels}; the report's order in {met} of {repeated}", fontsize=10)
     axes[0].set_ylabel("prior, regularisation")
     return figure
 
 
-def draw_training_and_verification(found: Diagnosis) -> Figure:
+def draw_training_and_verification(runs: Runs) -> Figure:
     """Draw the accuracy over the training share (E10), and the likelihood test's error over first packets (E11)."""
     figure, axes = new_figure("Fewer flows to train on; verification", "", "", columns=2)
-    table = summary(found, "E10")
-    shares = [100 * each for each in found.scale.training_shares]
+    table, errors = summary(runs, "E10"), runs.table("errors", "verification")
+    shares = [100 * each for each in scale_of(runs).training_shares]
     for name, model in (("forest", "RF"), ("mixtures", "GMM")):
         look = scheme(model)
         axes[0].plot(shares, table[f"{name}_accuracy"], color=look.colour, marker=look.marker, label=look.label)
@@ -194,11 +230,10 @@ def draw_training_and_verification(found: Diagnosis) -> Figure:
     axes[0].set_xticks(shares, [f"{each:g}" for each in shares])
     axes[0].minorticks_off()
     for labels, colour in (("right labels", "#0072B2"), ("fitted noise", scheme("control").colour)):
-        kept = found.verification[found.verification["labels"] == labels]
-        mean = 100 * kept.groupby("first_packets")["error"].mean()
+        mean = 100 * errors[errors["labels"] == labels].groupby("packets")["error"].mean()
         axes[1].plot(mean.index, mean, "o-", color=colour, label=labels)
     axes[1].plot([6], [7.65], "D", color=PUBLISHED_GREY, label="paper, UNIBS-2009")
-    axes[1].set(xlabel="first packets of a flow", ylabel="half total error rate (%)", title="E11", ylim=(0, 55))
+    axes[1].set(xlabel="first packets of a flow (count)", ylabel="half total error rate (%)", title="E11", ylim=(0, 55))
     for axis in axes:
         axis.legend(fontsize=8)
     return figure
@@ -232,18 +267,8 @@ def real_text(table: pd.DataFrame) -> str:
     )
 
 
-def explore(found: Diagnosis, setting: Setting, seed: int) -> Any:
-    """Show the forest's confusion under a share of re-drawn labels, behind a slider."""
-    import ipywidgets as widgets
-    from IPython.display import display
-
-    flows = flows_as_reported(found.trace, replace(found.scale, noise_flows=1200), seed)
-
-    def show(share: int) -> None:
-        with one_thread():
-            rows, predicted = noise_confusion(flows, share / 100, setting, forest(30, seed), seed)
-        figure, axis = new_figure(f"{share} % of labels drawn anew", "named by the forest", "label given")
-        draw_matrix(axis, confusion(rows.labels[rows.split[1]], predicted, classes=NAMED_CLASSES))
-        display(figure)
-
-    return widgets.interactive(show, share=widgets.IntSlider(65, 0, 100, 5, continuous_update=False))
+def draw_run(found: Reading, case: str) -> Figure:
+    """Draw the forest's confusion under a share of labels drawn anew."""
+    figure, axis = new_figure(f"Names {found['accuracy']:.0%} as labelled", "named by the forest", "label given")
+    draw_matrix(axis, found["confusion"].set_index("label"))
+    return figure

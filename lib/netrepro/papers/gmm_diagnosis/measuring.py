@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from netrepro.papers import gmm_traffic
 from netrepro.papers.gmm_diagnosis.noise import (
     NoiseFit,
     collapse,
@@ -28,10 +28,10 @@ from netrepro.papers.gmm_traffic.measuring import normalisation_grid, verificati
 from netrepro.papers.gmm_traffic.setting import (
     LARGE_NETWORKS,
     SMALL_NETWORKS,
-    Setting,
     Trace,
     derived_seed,
     neural_models,
+    open_trace,
 )
 from netrepro.papers.gmm_traffic.training import (
     Rows,
@@ -46,45 +46,23 @@ from netrepro.papers.gmm_traffic.training import (
     train,
 )
 from netrepro.processes import in_processes
-from netrepro.study import Progress
+from netrepro.study import Check, OneRun, Progress, Reading
 from netrepro.traffic import CLASSIFIERS, NAMED_CLASSES, class_scores, confusion
 
 
-@dataclass
-class Diagnosis:
-    """Everything measured.
+@dataclass(frozen=True)
+class Shared:
+    """What the experiments under noise share: the trace, and the fit to the curves (repetitions, shares, 4, 4)."""
 
-    table : a row a variant and repetition, columns TABLE; accuracies and F1 (four classes) in 0..1, `wrong` the share
-    of wrong labels, header_bytes and first_packet the means of total_fhlen and fpl1 of WEB flows, audit "passed" or the
-    checks that failed.
-    method : accuracy in 0..1 of the paper's own method (selected features, MAP) with right labels and joined by time.
-    noise : repetition, share, measure, value. curves : (repetitions, shares, 4, 4). fit : to the published confusion.
-    recovered : repetition, injected, fitted, control (fitted to confused counts). remedies : as `normalisation_grid`,
-    by labels. models : scores of models under the fitted noise, of the transformer with RIGHT labels too.
-    naive_bayes : labels, accuracy, named (share of flows named WEB or P2P). verification : labels, first_packets,
-    error.
-    """
-
-    scale: Scale
     trace: Trace
-    fit: NoiseFit
+    method: gmm_traffic.Setting
+    scale: Scale
     curves: Floats
-    table: pd.DataFrame = field(default_factory=pd.DataFrame)
-    method: pd.DataFrame = field(default_factory=pd.DataFrame)
-    noise: pd.DataFrame = field(default_factory=pd.DataFrame)
-    recovered: pd.DataFrame = field(default_factory=pd.DataFrame)
-    remedies: pd.DataFrame = field(default_factory=pd.DataFrame)
-    models: pd.DataFrame = field(default_factory=pd.DataFrame)
-    naive_bayes: pd.DataFrame = field(default_factory=pd.DataFrame)
-    verification: pd.DataFrame = field(default_factory=pd.DataFrame)
-
-    def of(self, variant: str, column: str = "forest_accuracy") -> Floats:
-        """Return a column of a variant, a value for each repetition."""
-        return self.table[self.table["variant"] == variant].sort_values("repetition")[column].to_numpy(float)
+    fit: NoiseFit
 
 
 def noise_confusion(
-    flows: pd.DataFrame, share: float, setting: Setting, model: Any, seed: int
+    flows: pd.DataFrame, share: float, setting: gmm_traffic.Setting, model: Any, seed: int
 ) -> tuple[Rows, NDArray[Any]]:
     """Return rows with re-drawn labels, and what the model predicts for the testing ones."""
     rows = make_rows(flows, setting, seed)
@@ -92,50 +70,95 @@ def noise_confusion(
     return rows, predict(train(model, rows), rows)
 
 
-def measure(
-    trace: Trace, setting: Setting, scale: Scale, repetitions: int, seed: int, *, progress: Progress = iter
-) -> Diagnosis:
-    """Measure all experiments but E13."""
-    seeds = [derived_seed(seed, repetition) for repetition in range(repetitions)]
+def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
+    """Measure all experiments but E13. Most stand on the noise that is fitted to all repetitions together."""
+    setting, trace = runs[0].setting, open_trace("standin")
+    method, scale = setting.method, setting.scale
+    # A run's seed is (seed, repetition); of one run alone just a seed.
+    places = [run.seed if isinstance(run.seed, tuple) else (run.seed, 0) for run in runs]
+    seeds = {repetition: derived_seed(seed, repetition) for seed, repetition in places}
+    asked = [(run.setting.experiment, repetition) for run, (_, repetition) in zip(runs, places, strict=True)]
+    found: dict[tuple[str, int], Reading] = {}
     with one_thread():
-        curves, noise = _measure_noise(trace, setting, scale, seeds, progress)
-        fit = fit_noise(scale.noise, curves, published_counts(), seed)
-        found = Diagnosis(scale, trace, fit, curves, noise=noise)
-        found.recovered = _recover(found, setting, seeds, progress)
-        made = variants(trace, scale, progress=progress)
-        turns, once = range(repetitions)[: scale.most_variants], scale.others_once
-        work = [(i, each) for i in turns for each in made if i == 0 or not once or each.is_in_claims]
+        if any(experiment not in ("variants", "one share") for experiment, _ in asked):
+            curves, noise = _measure_noise(trace, method, scale, seeds, progress)
+            fit = fit_noise(scale.noise, curves, published_counts(), places[0][0])
+            found |= noise | dict.fromkeys((each for each in asked if each[0] == "fit"), _read_fit(fit))
+            shared = Shared(trace, method, scale, curves, fit)
+        if any(experiment in ("variants", "method") for experiment, _ in asked):
+            made = variants(trace, scale, progress=progress)
+            repetitions = [repetition for experiment, repetition in asked if experiment == "variants"]
+            found |= _try_variants(trace, made, method, scale, {each: seeds[each] for each in repetitions}, progress)
+            by_time = next(each for each in made if each.name == "join by time")
+        rest = [each for each in asked if each not in found]
 
-        def run_one(repetition: int, variant: Variant) -> dict[str, Any]:
-            return try_variant(variant, setting, scale, seeds[repetition]) | {"repetition": repetition}
+        def run_one(experiment: str, repetition: int) -> Reading:
+            if experiment == "method":
+                return _method(trace, method, scale, by_time, seeds[repetition])
+            if experiment == "one share":
+                (asked_of,) = {run.setting for run in runs if run.setting.experiment == experiment}
+                return _one_share(trace, method, scale, asked_of.share, seeds[repetition])
+            return EXPERIMENTS[experiment](shared, seeds[repetition], repetition)
 
-        found.table = pd.DataFrame(in_processes(run_one, work, progress, at_a_time=8)).reindex(
-            columns=[*TABLE, "repetition"]
-        )
-        by_time = next(each for each in made if each.name == "join by time")
-        _measure_rest(found, setting, by_time, seeds, progress)
+        found |= zip(rest, in_processes(run_one, rest, progress), strict=True)
+    return [found[each] for each in asked]
+
+
+def _read_fit(fit: NoiseFit) -> Reading:
+    numbers = {"fitted_share": fit.share, "low": fit.low, "high": fit.high, "distance": fit.distance}
+    cells = pd.DataFrame({"published": fit.published.ravel(), "fitted": fit.fitted.ravel()})
+    return Reading(numbers, {"likelihood": fit.profile, "cells": cells})
+
+
+def _try_variants(
+    trace: Trace,
+    made: Sequence[Variant],
+    method: gmm_traffic.Setting,
+    scale: Scale,
+    seeds: Mapping[int, int],
+    progress: Progress,
+) -> dict[tuple[str, int], Reading]:
+    """Try every variant; in later repetitions, where the scale says so, those only that a claim needs."""
+    work = [(i, each) for i in seeds for each in made if i == 0 or not scale.others_once or each.is_in_claims]
+
+    def run_one(repetition: int, variant: Variant) -> dict[str, Any]:
+        return try_variant(variant, method, scale, seeds[repetition])
+
+    rows = in_processes(run_one, work, progress, at_a_time=8)
+    audit = trace.at().audit
+    check = Check("checks of the right labels that failed (count)", len(audit.failed), at_most=0)
+    longest = packet_lengths().max(axis=1) / packet_lengths().min(axis=1)
+    found = {}
+    for repetition in seeds:
+        own = [row for row, (i, _) in zip(rows, work, strict=True) if i == repetition]
+        table = pd.DataFrame(own).reindex(columns=TABLE)
+        by_name = table.set_index("variant")
+        numbers = {
+            "with_right_labels": by_name.loc["right labels", "forest_accuracy"],
+            "joined_by_time": by_name.loc["join by time", "forest_accuracy"],
+            "worst_metering": table[table["fault"] == "features"]["forest_accuracy"].min(),
+            "first_packet_bytes": by_name.loc["right labels", "first_packet"],
+            "first_packet_bytes_without_handshake": by_name.loc["handshakes missed", "first_packet"],
+            "longest_over_shortest_first_packet": longest["first"],
+        }
+        numbers = {name: float(value) for name, value in numbers.items()}
+        found["variants", repetition] = Reading(numbers, {"variants": table}, [check])
     return found
 
 
-def _measure_rest(
-    found: Diagnosis, setting: Setting, by_time: Variant, seeds: Sequence[int], progress: Progress
-) -> None:
-    """Measure models, remedies, method and verification."""
-    steps: dict[str, Callable[[int, int], pd.DataFrame]] = {
-        "models": partial(_models, found, setting),
-        "naive_bayes": partial(_naive_bayes, found, setting),
-        "remedies": partial(_remedies, found, setting),
-        "method": partial(_method, found, setting, by_time),
-        "verification": partial(_verification, found, setting),
-    }
-    scale = found.scale
-    once, few = (1 if scale.others_once else scale.most_variants), scale.most_variants
-    most = {"naive_bayes": scale.most_transformers, "method": few, "verification": once}
-    work = [(name, i) for name in steps for i in range(len(seeds))[: most.get(name)]]
-    tables = in_processes(lambda name, i: steps[name](seeds[i], i).assign(repetition=i), work, progress)
-    for name in steps:
-        parts = [table for (each, _), table in zip(work, tables, strict=True) if each == name]
-        setattr(found, name, pd.concat(parts, ignore_index=True))
+def packet_lengths() -> pd.DataFrame:
+    """Return the mean IP length in bytes of the first and the third packet forward, a column for each class."""
+    flows = open_trace("standin").at().flows
+    means = flows[flows["class"].isin(NAMED_CLASSES)].groupby("class")[["fpl1", "fpl3"]].mean().T
+    return means.set_axis(["first", "third"])
+
+
+def _one_share(trace: Trace, method: gmm_traffic.Setting, scale: Scale, share: float, seed: int) -> Reading:
+    """Read the forest's confusion under one share of labels drawn anew, on few flows."""
+    flows = flows_as_reported(trace, replace(scale, noise_flows=1200), seed)
+    rows, predicted = noise_confusion(flows, share, method, forest(30, seed), seed)
+    matrix = confusion(rows.labels[rows.split[1]], predicted, classes=NAMED_CLASSES)
+    return Reading(_scores(rows, predicted), {"confusion": matrix.rename_axis("label").reset_index()})
 
 
 def flows_as_reported(trace: Trace, scale: Scale, seed: int) -> pd.DataFrame:
@@ -145,23 +168,25 @@ def flows_as_reported(trace: Trace, scale: Scale, seed: int) -> pd.DataFrame:
 
 
 def _measure_noise(
-    trace: Trace, setting: Setting, scale: Scale, seeds: Sequence[int], progress: Progress
-) -> tuple[Floats, pd.DataFrame]:
+    trace: Trace, method: gmm_traffic.Setting, scale: Scale, seeds: Mapping[int, int], progress: Progress
+) -> tuple[Floats, dict[tuple[str, int], Reading]]:
     """Measure the forest's confusion and scores over the share of re-drawn labels (E2)."""
-    flows = [flows_as_reported(trace, scale, seed) for seed in seeds]
-    work = [(i, j) for i in range(len(seeds)) for j in range(len(scale.noise))]
+    flows = {repetition: flows_as_reported(trace, scale, seed) for repetition, seed in seeds.items()}
+    work = [(repetition, share) for repetition in seeds for share in scale.noise]
 
-    def run_one(i: int, j: int) -> tuple[Floats, dict[str, float]]:
-        model = forest(scale.trees, seeds[i])
-        used, predicted = noise_confusion(flows[i], scale.noise[j], setting, model, seeds[i])
+    def run_one(repetition: int, share: float) -> tuple[Floats, dict[str, float]]:
+        seed = seeds[repetition]
+        used, predicted = noise_confusion(flows[repetition], share, method, forest(scale.trees, seed), seed)
         return named_confusion(used, predicted), _scores(used, predicted)
 
-    curves = np.zeros((len(seeds), len(scale.noise), 4, 4))
-    rows = []
-    for (i, j), (matrix, scores) in zip(work, in_processes(run_one, work, progress, at_a_time=4), strict=True):
-        curves[i, j] = matrix
-        rows += [(i, scale.noise[j], name, value) for name, value in scores.items()]
-    return curves, pd.DataFrame(rows, columns=["repetition", "share", "measure", "value"])
+    found = dict(zip(work, in_processes(run_one, work, progress, at_a_time=4), strict=True))
+    curves = np.array([[found[i, share][0] for share in scale.noise] for i in seeds])
+    readings = {}
+    for i in seeds:
+        rows = [(share, name, value) for share in scale.noise for name, value in found[i, share][1].items()]
+        table = pd.DataFrame(rows, columns=["redrawn", "measure", "value"])
+        readings["noise", i] = Reading(tables={"noise": table})
+    return curves, readings
 
 
 def _scores(rows: Rows, predicted: NDArray[Any]) -> dict[str, float]:
@@ -174,111 +199,120 @@ def _scores(rows: Rows, predicted: NDArray[Any]) -> dict[str, float]:
     return found
 
 
-def _recover(found: Diagnosis, setting: Setting, seeds: Sequence[int], progress: Progress) -> pd.DataFrame:
+def _recover(shared: Shared, seed: int, _: int) -> Reading:
     """Fit shares that were put in, on splits and draws other than those that the curves were measured on."""
     support = reported("transformer")["support"]
     totals = np.array([support["WEB"], support["P2P"], support["MAILS"] + support["SKYPE"]])
-
-    def run_one(i: int, share: float) -> tuple[int, float, float, float]:
-        fresh = derived_seed(seeds[i], 1)
-        flows = flows_as_reported(found.trace, found.scale, fresh)
-        used, predicted = noise_confusion(flows, share, setting, forest(found.scale.trees, fresh), fresh)
+    fresh, scale = derived_seed(seed, 1), shared.scale
+    rows = []
+    for share in INJECTED:
+        flows = flows_as_reported(shared.trace, scale, fresh)
+        used, predicted = noise_confusion(flows, share, shared.method, forest(scale.trees, fresh), fresh)
         counts = collapse(named_confusion(used, predicted)) * totals[:, None]
         confused = counts[[1, 0, 2]]
-        fitted, control = (
-            fit_noise(found.scale.noise, found.curves, each, 0, draws=2).share for each in (counts, confused)
-        )
-        return i, share, fitted, control
-
-    work = [(i, share) for i in range(len(seeds)) for share in INJECTED]
-    rows = in_processes(run_one, work, progress, at_a_time=2)
-    return pd.DataFrame(rows, columns=["repetition", "injected", "fitted", "control"])
+        both = (fit_noise(scale.noise, shared.curves, each, 0, draws=2).share for each in (counts, confused))
+        rows.append((share, *both))
+    return Reading(tables={"recovered": pd.DataFrame(rows, columns=["injected", "fitted", "control"])})
 
 
-def _method(found: Diagnosis, setting: Setting, by_time: Variant, seed: int, _: int) -> pd.DataFrame:
+def _method(trace: Trace, method: gmm_traffic.Setting, scale: Scale, by_time: Variant, seed: int) -> Reading:
     """Measure the paper's own method, selection and all, with right labels and with labels joined by time (E1)."""
-    row: dict[str, float] = {}
-    for words, flows in (("right", found.trace.at().flows), ("by time", by_time.flows(seed))):
-        limit = found.scale.flows
-        kept = flows if limit is None else flows.sample(min(limit, len(flows)), random_state=seed)
-        used = make_rows(of_large_classes(kept, 8), setting, seed)
-        used = used.only(select_features(used, setting)["feature"])
-        predicted = predict(train(setting.mixtures(seed), used), used)
-        row[words] = float((predicted == used.labels[used.split[1]]).mean())
-    return pd.DataFrame([row])
+    numbers: dict[str, float] = {}
+    for words, flows in (("right_labels", trace.at().flows), ("join_by_time", by_time.flows(seed))):
+        kept = flows if scale.flows is None else flows.sample(min(scale.flows, len(flows)), random_state=seed)
+        used = make_rows(of_large_classes(kept, 8), method, seed)
+        used = used.only(select_features(used, method)["feature"])
+        predicted = predict(train(method.mixtures(seed), used), used)
+        numbers[f"method_with_{words}"] = float((predicted == used.labels[used.split[1]]).mean())
+    return Reading(numbers)
 
 
-def _remedies(found: Diagnosis, setting: Setting, seed: int, _: int) -> pd.DataFrame:
+def _remedies(shared: Shared, seed: int, _: int) -> Reading:
     """Measure normalisation, prior and regularisation, with right labels and under the fitted noise (E6)."""
-    flows = flows_as_reported(found.trace, found.scale, seed)
-    return pd.concat(
-        [
-            normalisation_grid(each, setting, seed, others=()).assign(labels=labels)
-            for labels, each in _by_labels(found, flows, seed).items()
-        ]
-    )
+    flows = flows_as_reported(shared.trace, shared.scale, seed)
+    tables = [
+        normalisation_grid(each, shared.method, seed, others=()).assign(labels=labels)
+        for labels, each in _by_labels(shared, flows, seed).items()
+    ]
+    return Reading(tables={"remedies": pd.concat(tables)})
 
 
-def _by_labels(found: Diagnosis, flows: pd.DataFrame, seed: int) -> dict[str, pd.DataFrame]:
+def _by_labels(shared: Shared, flows: pd.DataFrame, seed: int) -> dict[str, pd.DataFrame]:
     """Return the flows with right labels, and under the fitted noise."""
-    noisy = redraw(flows["class"].to_numpy(str), found.fit.share, seed)
+    noisy = redraw(flows["class"].to_numpy(str), shared.fit.share, seed)
     return {"right labels": flows, "fitted noise": flows.assign(**{"class": noisy})}
 
 
-def _models(found: Diagnosis, setting: Setting, seed: int, repetition: int) -> pd.DataFrame:
-    """Measure forests and neural models, plain and balanced, under the fitted noise; the transformer with right labels
-    too.
-
-    Neural models see the features that the mixtures' search selects, and at most `neural_rows` rows train them.
-    """
-    rows = []
-    networks = LARGE_NETWORKS if found.scale.flows is None else SMALL_NETWORKS
-    setting = replace(setting, **networks)
-    flows = flows_as_reported(found.trace, found.scale, seed)
+def _forests(shared: Shared, seed: int, _: int) -> Reading:
+    """Measure forests, plain and balanced, under the fitted noise."""
+    rows, flows = [], flows_as_reported(shared.trace, shared.scale, seed)
     for words, balanced in (("forest", False), (f"forest{BALANCED}", True)):
-        model = forest(found.scale.trees, seed, balanced=balanced)
-        rows.append({"model": words} | _scores(*noise_confusion(flows, found.fit.share, setting, model, seed)))
-    most = found.scale.most_transformers
-    if most is not None and repetition >= most:
-        return pd.DataFrame(rows)
-    for labels, share in (("", found.fit.share), (RIGHT, 0.0)):
-        used, _ = noise_confusion(flows, share, setting, forest(1, seed), seed)
-        used = used.only(select_features(used, setting)["feature"])
-        used = used.trained_on(np.random.default_rng(seed).permutation(used.split[0])[: setting.neural_rows])
+        model = forest(shared.scale.trees, seed, balanced=balanced)
+        scores = _scores(*noise_confusion(flows, shared.fit.share, shared.method, model, seed))
+        rows.append({"model": words} | scores)
+    return Reading(tables={"models": pd.DataFrame(rows)})
+
+
+def _networks(shared: Shared, seed: int, repetition: int) -> Reading:
+    """Measure neural models, plain and balanced, under the fitted noise; the transformer with right labels too.
+
+    They see the features that the mixtures' search selects, and at most `neural_rows` rows train them.
+    """
+    networks = LARGE_NETWORKS if shared.scale.flows is None else SMALL_NETWORKS
+    rows: list[dict[str, Any]] = []
+    method = replace(shared.method, **networks)
+    flows = flows_as_reported(shared.trace, shared.scale, seed)
+    for labels, share in (("", shared.fit.share), (RIGHT, 0.0)):
+        used, _ = noise_confusion(flows, share, method, forest(1, seed), seed)
+        used = used.only(select_features(used, method)["feature"])
+        used = used.trained_on(np.random.default_rng(seed).permutation(used.split[0])[: method.neural_rows])
         for name in neural_models():
             if name != TRANSFORMER and (repetition or labels):
                 continue  # no claim needs it
             for words, balanced in ((name, False), (f"{name}{BALANCED}", True)):
-                model = make_model(name, setting, seed).set_params(oversampling=balanced)
+                model = make_model(name, method, seed).set_params(oversampling=balanced)
                 rows.append({"model": words + labels} | _scores(used, predict(train(model, used), used)))
-    return pd.DataFrame(rows)
+    numbers = {row["model"]: row["accuracy"] for row in rows if row["model"].startswith(TRANSFORMER)}
+    return Reading(numbers, {"models": pd.DataFrame(rows)})
 
 
-def _naive_bayes(found: Diagnosis, setting: Setting, seed: int, _: int) -> pd.DataFrame:
+def _naive_bayes(shared: Shared, seed: int, _: int) -> Reading:
     """Measure the report's naive Bayes at four packets, with right labels and under the fitted noise."""
+    method, scale = shared.method, shared.scale
     support = reported("transformer")["support"].drop("all")
-    flows = match_shares(found.trace.at(4).flows, support, found.scale.noise_flows or 10**9, seed)
-    given = make_rows(flows, setting, seed, normalisation="z")
-    noisy = given.relabelled(redraw(given.labels, found.fit.share, seed))
-    rows = []
-    for labels, used in (("right labels", given), ("fitted noise", noisy)):
+    flows = match_shares(shared.trace.at(4).flows, support, scale.noise_flows or 10**9, seed)
+    given = make_rows(flows, method, seed, normalisation="z")
+    noisy = given.relabelled(redraw(given.labels, shared.fit.share, seed))
+    numbers = {}
+    for labels, used in (("right_labels", given), ("fitted_noise", noisy)):
         # A feature that few rows all share has no variance: its likelihood is no number, and the search passes it by.
         with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # Skype: six of 400 rows
-            used = used.only(own_features("NB", used, setting, seed, limit=found.scale.search_rows))
+            used = used.only(own_features("NB", used, method, seed, limit=scale.search_rows))
             predicted = predict(train(CLASSIFIERS["NB"](seed), used), used)
-        correct = predicted == used.labels[used.split[1]]
-        rows.append((labels, float(correct.mean()), float(np.isin(predicted, ("WEB", "P2P")).mean())))
-    return pd.DataFrame(rows, columns=["labels", "accuracy", "named"])
+        numbers[f"bayes_accuracy_{labels}"] = float((predicted == used.labels[used.split[1]]).mean())
+        numbers[f"bayes_named_{labels}"] = float(np.isin(predicted, ("WEB", "P2P")).mean())
+    return Reading(numbers)
 
 
-def _verification(found: Diagnosis, setting: Setting, seed: int, _: int) -> pd.DataFrame:
+def _verification(shared: Shared, seed: int, _: int) -> Reading:
     """Measure the likelihood test's error with right labels and under the fitted noise (E11)."""
     rows = []
     for packets in (3, 6, 9):
-        flows = take(found.trace.at(packets), found.scale.flows, seed)
-        for labels, each in _by_labels(found, flows, seed).items():
-            table = verification(each, setting, seed)
+        flows = take(shared.trace.at(packets), shared.scale.flows, seed)
+        for labels, each in _by_labels(shared, flows, seed).items():
+            table = verification(each, shared.method, seed)
             error = table[table["class"].isin(NAMED_CLASSES)]["half_total_error"].mean()
             rows.append((labels, packets, float(error)))
-    return pd.DataFrame(rows, columns=["labels", "first_packets", "error"])
+    return Reading(tables={"errors": pd.DataFrame(rows, columns=["labels", "packets", "error"])})
+
+
+# Those that stand on the fitted noise.
+EXPERIMENTS: dict[str, Callable[[Shared, int, int], Reading]] = {
+    "recovered": _recover,
+    "forests": _forests,
+    "neural models": _networks,
+    "naive bayes": _naive_bayes,
+    "remedies": _remedies,
+    "verification": _verification,
+}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from netrepro.errors import NetreproError, nearest
+from netrepro.papers import gmm_traffic
 from netrepro.paths import data_dir
-from netrepro.study import of_profile
+from netrepro.study.setting import setting
+from netrepro.traffic import NORMALISATIONS
 
 SLUG = "gmm_diagnosis"
 Floats = NDArray[np.float64]
@@ -25,9 +27,7 @@ TABLE = ["experiment", "variant", "fault", "flows", "wrong", "forest_accuracy", 
 class Scale:
     """The amount of work in a profile: flows (more for the noise, whose fit must be sharp), trees of a forest, shares
     of re-drawn labels, first packets, training shares. others_once : measure what no claim needs in the first
-    repetition only. most_variants : the most repetitions of the variants, the method and verification.
-    most_transformers : the most of transformer and naive Bayes (None: as many as of all else). search_rows : the rows
-    on which naive Bayes searches its features."""
+    repetition only. search_rows : the rows on which naive Bayes searches its features."""
 
     flows: int | None
     noise_flows: int | None
@@ -35,27 +35,48 @@ class Scale:
     noise: tuple[float, ...]
     first_packets: tuple[int | None, ...]
     training_shares: tuple[float, ...]
-    others_once: bool = False
-    most_variants: int | None = None
-    most_transformers: int | None = None
-    search_rows: int = 1000
+    others_once: bool
+    search_rows: int
 
 
-SCALES = {
-    "quick": Scale(
-        2000, 5000, 30, (0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.95), (3, 6, 9, None), (0.005, 0.02, 0.1, 0.7), True,
-        most_variants=3, most_transformers=5, search_rows=400,
-    ),
-    "paper": Scale(
-        None, None, 60, (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 0.95),
-        (3, 4, 5, 6, 7, 8, 9, 10, 12, None), (0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 0.7),
-    ),
-}  # fmt: skip
+@dataclass(frozen=True)
+class Setting:
+    """The method's choices, and what a profile affords (see Scale).
 
+    experiment : what a run measures, a key of `measuring.EXPERIMENTS`, or "noise", "fit", "variants". share : of labels
+    drawn anew, in the experiment "one share".
+    """
 
-def diagnosis_scale(profile: str) -> Scale:
-    """Return the scale of a profile. Raises NetreproError for another profile than quick and paper."""
-    return of_profile(profile, SCALES)
+    normalisation: str = setting("log", "of features", one_of=tuple(NORMALISATIONS))
+    regularisation: float = setting(1e-2, "added to every variance of normalised features", above=0, high=1)
+    pcaps: str = setting(
+        "", "folder of captures of your own for E13; empty to leave it out", one_of=("empty", "a folder")
+    )
+    selected_features: int = 10
+    experiment: str = "noise"
+    share: float = 0.65
+    flows: int | None = 2000
+    noise_flows: int | None = 5000
+    trees: int = 30
+    noise: tuple[float, ...] = (0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.95)
+    first_packets: tuple[int | None, ...] = (3, 6, 9, None)
+    training_shares: tuple[float, ...] = (0.005, 0.02, 0.1, 0.7)
+    others_once: bool = True
+    search_rows: int = 400
+
+    @property
+    def method(self) -> gmm_traffic.Setting:
+        """The mixtures' own setting."""
+        return gmm_traffic.Setting(
+            normalisation=self.normalisation,
+            regularisation=self.regularisation,
+            selected_features=self.selected_features,
+        )
+
+    @property
+    def scale(self) -> Scale:
+        """The amount of work."""
+        return Scale(**{each.name: getattr(self, each.name) for each in fields(Scale)})
 
 
 def class_report() -> pd.DataFrame:

@@ -1,0 +1,144 @@
+"""The study: experiments, claims, the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from netrepro.papers.gmm_diagnosis import figures
+from netrepro.papers.gmm_diagnosis.measuring import EXPERIMENTS, measure_all
+from netrepro.papers.gmm_diagnosis.setting import BALANCED, RIGHT, SLUG, TRANSFORMER, Setting
+from netrepro.papers.gmm_traffic.setting import neural_models
+from netrepro.study import Evidence, Play, Runs, Scale, Study
+
+ONE_SHARE = "labels drawn anew"
+CASES = {
+    **{name: {"experiment": name} for name in ("noise", "fit", "variants", "method", *EXPERIMENTS)},
+    ONE_SHARE: {"experiment": "one share"},
+}
+
+
+def cannot(setting: Setting, tier: str) -> str:
+    """Say why an experiment cannot be measured; "" where it can."""
+    return "" if setting.experiment != "neural models" or neural_models() else "PyTorch is not installed"
+
+
+def _lost(accuracies: Mapping[int, pd.Series]) -> list[float]:
+    """Compute what is lost in each repetition from the first accuracy to the second."""
+    table = pd.DataFrame(accuracies)
+    return list(table.iloc[0] - table.iloc[-1])
+
+
+def _lost_again(accuracies: Mapping[int, float]) -> list[float]:
+    """Compute the difference of each repetition's accuracy and that of the repetition before."""
+    right = np.array(list(accuracies.values()))
+    return list(right - np.roll(right, 1))
+
+
+def _claims() -> dict[str, Evidence]:
+    again = Evidence("with_right_labels", "variants", how=_lost_again, pooled=True)
+    loss = partial(Evidence, cases="variants", control=again, how=_lost, pooled=True)
+    remedies = {
+        labels: Evidence("remedies", "remedies", how=partial(figures.order_of_remedies, labels=labels))
+        for labels in ("fitted noise", "right labels")
+    }
+
+    def compared(case: str, ours: str, broken: str) -> Evidence:
+        return Evidence(ours, case, control=Evidence(broken, case))
+
+    return {
+        "method-works-with-right-labels": compared("method", "method_with_right_labels", "method_with_join_by_time"),
+        "order-of-remedies-under-noise": Evidence(
+            "remedies", "remedies", control=remedies["right labels"], how=remedies["fitted noise"].how
+        ),
+        "labels-explain-the-loss": loss(("with_right_labels", "joined_by_time")),
+        "features-explain-the-loss": loss(("with_right_labels", "worst_metering")),
+        "naive-bayes-accuracy-under-noise": compared(
+            "naive bayes", "bayes_accuracy_fitted_noise", "bayes_accuracy_right_labels"
+        ),
+        "naive-bayes-names-only-web-and-p2p": compared(
+            "naive bayes", "bayes_named_fitted_noise", "bayes_named_right_labels"
+        ),
+        "first-packet-of-43-bytes": compared("variants", "first_packet_bytes", "first_packet_bytes_without_handshake"),
+        "first-packet-alike-in-every-class": Evidence("longest_over_shortest_first_packet", "variants", exact=True),
+        "transformer-accuracy-under-noise": compared("neural models", TRANSFORMER, TRANSFORMER + RIGHT),
+        "balanced-transformer-accuracy-under-noise": compared(
+            "neural models", TRANSFORMER + BALANCED, TRANSFORMER + BALANCED + RIGHT
+        ),
+    }
+
+
+def answer(runs: Runs) -> str:
+    """Answer the question in one sentence, with this run's numbers."""
+    table, means = figures.variants_of(runs), runs.numbers("variants").mean(numeric_only=True)
+    faults = table[table["fault"] == "features"].groupby("variant")["forest_accuracy"].mean()
+    fit = runs.numbers("fit").iloc[0]
+    return (
+        f"Most likely its labels: the report's confusion is that of labels of which {fit.fitted_share:.0%} "
+        f"({fit.low:.0%} to {fit.high:.0%}) were drawn anew; a join by time alone leaves {means.joined_by_time:.0%} "
+        f"accuracy of {means.with_right_labels:.0%}, the worst mistake in metering ({faults.idxmin()}) "
+        f"{faults.min():.0%}. The trace itself would have to confirm it."
+    )
+
+
+_ONCE = {"fit": 1, ONE_SHARE: 1}
+_QUICK = _ONCE | {"variants": 3, "method": 3, "verification": 1, "neural models": 5, "naive bayes": 5}
+STUDY = Study(
+    slug=SLUG,
+    setting=Setting(),
+    cases=CASES,
+    measure_all=measure_all,
+    cannot=cannot,
+    seeds=lambda seed, repetition: (seed, repetition),  # the fit takes the first
+    answer=answer,
+    repetitions=10,
+    profiles={
+        "quick": Scale(fewer=_QUICK),
+        "paper": Scale(
+            changes={
+                "flows": None,
+                "noise_flows": None,
+                "trees": 60,
+                "noise": (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 0.95),
+                "first_packets": (3, 4, 5, 6, 7, 8, 9, 10, 12, None),
+                "training_shares": (0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 0.7),
+                "others_once": False,
+                "search_rows": 1000,
+            },
+            fewer=_ONCE,
+        ),
+        "test": Scale(
+            repetitions=2,
+            changes={
+                "flows": 500,
+                "noise_flows": 900,
+                "trees": 8,
+                "noise": (0, 0.3, 0.6, 0.95),
+                "first_packets": (3, 9, None),
+                "training_shares": (0.05, 0.7),
+                "search_rows": 1000,
+            },
+            fewer=_ONCE | {"verification": 1},
+        ),
+    },
+    claims=_claims(),
+    figures={
+        "e1_clock": figures.draw_scan,
+        "e3_joins": partial(
+            figures.draw_variants, title="E1 to E3: whose label is it?", experiments=("E1", "E2", "E3")
+        ),
+        "e4_metering": partial(
+            figures.draw_variants,
+            title="Metering: packets, features, lengths, time",
+            experiments=("E4", "E5", "E7", "E8", "E9"),
+        ),
+        "e2_noise": figures.draw_noise,
+        "noise_fit": figures.draw_fit,
+        "e10_e11": figures.draw_training_and_verification,
+        "e6_remedies": figures.draw_remedies,
+    },
+    play=Play((ONE_SHARE,), {"share": (0.0, 1.0, 0.05)}, figures.draw_run),
+)
