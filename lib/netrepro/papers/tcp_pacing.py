@@ -123,7 +123,8 @@ class Setting:
 def _queue(setting: Setting) -> Queue:
     packets = setting.queue_packets
     if setting.queue == "red":
-        return Red(packets, RED_PACKETS, RED_SHARE * packets, RED_PROBABILITY)
+        variant = "linux" if setting.recovery == "linux" else "floyd1993"  # the one of whoever sends: Linux's or ns-2's
+        return Red(packets, RED_PACKETS, RED_SHARE * packets, RED_PROBABILITY, variant=variant)
     return DropTail(packets=packets)
 
 
