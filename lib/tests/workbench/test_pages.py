@@ -79,8 +79,10 @@ def test_a_click_on_a_cell_leads_to_its_claim_and_nothing_comes_from_elsewhere(s
     WebDriverWait(browser, 60).until(lambda _: browser.find_elements("css selector", "table.dataTable#claims td"))
     shown = "return [...document.querySelectorAll('#claims tbody tr')].map(row => row.cells[1].textContent)"
     assert browser.execute_script(shown) == ["echo", "silent"]
-    browser.find_element("css selector", "table.dataTable#claims th:nth-child(2) .dt-column-title").click()
-    browser.find_element("css selector", "table.dataTable#claims th:nth-child(2) .dt-column-title").click()
+    heading = browser.find_element("css selector", "table.dataTable#claims th:nth-child(2)")
+    for direction in ("ascending", "descending"):
+        heading.find_element("css selector", ".dt-column-title").click()
+        WebDriverWait(browser, 60).until(lambda _, wanted=direction: heading.get_attribute("aria-sort") == wanted)
     assert browser.execute_script(shown) == ["silent", "echo"]
     browser.find_element("css selector", ".claims input").send_keys("silent")
     assert browser.execute_script(shown) == ["silent"]
