@@ -137,27 +137,17 @@ class Scoreboard {
     if (!selective_ && delivered_ + lost_ > outstanding()) --delivered_;
     resend_from_ = std::min(resend_from_, segment);
   }
-  // After a timeout: all that has not arrived, but for what left later than `spared_after` and is not the first.
-  // Returns the oldest segment that is spared, next() if none is.
-  std::uint64_t lose_all(Time spared_after) {
+  // All that has not arrived, as after a timeout.
+  void lose_all() {
     lost_ = resent_ = 0;
-    std::uint64_t spared = next_;
     for (std::uint64_t segment = first_; segment < next_; ++segment) {
       Sent& sent = board_[segment];
       if (sent.has(delivered)) continue;
-      const bool is_under_way = !sent.has(lost) || sent.has(resent);
-      if (segment > first_ && sent.at > spared_after && is_under_way) {
-        spared = std::min(spared, segment);
-        lost_ += sent.has(lost);
-        resent_ += sent.has(resent);
-      } else {
-        sent.marks = static_cast<std::uint8_t>((sent.marks & ever_resent) | lost);
-        ++lost_;
-      }
+      sent.marks = static_cast<std::uint8_t>((sent.marks & ever_resent) | lost);
+      ++lost_;
     }
     resend_from_ = first_;
-    if (resent_ == 0) resent_order_ = {};
-    return spared;
+    resent_order_ = {};
   }
   // Nothing is lost after all.
   void forget_losses() {
