@@ -188,7 +188,7 @@ def run_once(study: Study, case: str, seconds: float, seed: int = 1, **changed: 
     the case. Raises NetreproError for one out of its range."""
     check_setting(replace(study.setting, **changed))
     setting = replace(study.case(case), **changed)
-    if study.experiment is None:
+    if study.experiment is None or study.read is None:
         return read_once(study, setting, seconds, seed)
     return run_experiment(study.experiment(setting, seconds, seed))
 
