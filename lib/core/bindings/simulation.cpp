@@ -101,7 +101,9 @@ void bind_simulation(py::module_& module) {
       .def_readwrite("threshold", &CongestionWindow::ssthresh, "Where slow start ends.")
       .def_property_readonly("in_slow_start", &CongestionWindow::in_slow_start)
       .def("slow_start", &CongestionWindow::slow_start, py::arg("acknowledged"),
-           "Grows by as many segments, up to the threshold; returns how many are left over.");
+           "Grows by as many segments, up to the threshold; returns how many are left over.")
+      .def("avoid_congestion", &CongestionWindow::avoid_congestion, py::arg("acknowledged"), py::arg("per_segment"),
+           "Grows by a whole segment each time that so many have been acknowledged.");
   py::class_<Delivery>(module, "Delivery", "What an acknowledgement tells.")
       .def_property_readonly("now_s", [](const Delivery& delivery) { return to_seconds(delivery.now); })
       .def_readonly("segments", &Delivery::segments, "Newly acknowledged, selectively or not.")

@@ -19,9 +19,14 @@ constexpr double two_segments_from_rate = 1.2e6 / 8;  // bytes a second
 void Bbr::on_connected(const CongestionWindow& window, Time round_trip, Time now) {
   if (round_trip > 0) smallest_round_trip_ = round_trip;
   round_trip_at_ = cycle_began_ = aggregation_began_ = now;
-  // Before there is a sample: the initial window in one round trip, or in 1 ms.
-  const double round_trip_s = round_trip > 0 ? to_seconds(round_trip) : 0.001;
-  pacing_rate_ = high_gain * pacing_margin * window.segments * segment_bytes_ / round_trip_s;
+  set_first_pacing_rate(window.segments, round_trip);
+}
+
+// The initial window in one round trip; in 1 ms until there is a sample.
+void Bbr::set_first_pacing_rate(double window, Time round_trip) {
+  round_trip_known_ = round_trip > 0;
+  const double round_trip_s = round_trip_known_ ? to_seconds(round_trip) : 0.001;
+  pacing_rate_ = high_gain * pacing_margin * window * segment_bytes_ / round_trip_s;
 }
 
 double Bbr::bandwidth_delay_product(double gain) const {
@@ -63,6 +68,7 @@ void Bbr::on_rate_sample(CongestionWindow& window, const RateSample& sample) {
   check_full_pipe(sample);
   check_drained(window, sample);
   update_round_trip(window, sample);
+  if (!round_trip_known_ && sample.round_trip > 0) set_first_pacing_rate(window.segments, sample.round_trip);
   set_pacing_rate(pacing_gain());
   set_window(window, sample);
 }

@@ -48,6 +48,7 @@ class Bbr : public CongestionControl {
   void enter_probe_bandwidth(Time now);
   void leave_probe_round_trip(CongestionWindow& window, Time now);
   void save_window(double window);
+  void set_first_pacing_rate(double window, Time round_trip);
   void set_pacing_rate(double gain);
   void set_window(CongestionWindow& window, const RateSample& sample);
   bool set_window_in_recovery(CongestionWindow& window, const RateSample& sample);
@@ -57,6 +58,7 @@ class Bbr : public CongestionControl {
   std::uint64_t random_;
   Mode mode_ = Mode::startup;
   double pacing_rate_ = 0;  // bytes a second
+  bool round_trip_known_ = false;
 
   std::deque<BandwidthSample> samples_;  // the largest first, each later than the one before
   std::uint64_t round_ = 0;

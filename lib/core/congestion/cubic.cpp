@@ -1,5 +1,8 @@
 #include "congestion/cubic.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace {
 // By Newton's method, of plain arithmetic, so that it is the same on every machine. For x >= 0.
 double cube_root(double x) {
@@ -29,30 +32,45 @@ void Cubic::grow(CongestionWindow& window, const Delivery& delivery) {
   if (!delivery.window_limited) return;
   double left = delivery.segments;
   if (window.in_slow_start()) left = window.slow_start(left);
-  if (left > 0) window.segments += left / acknowledgements_per_segment(window.segments, left, delivery.now);
+  if (left > 0)
+    window.avoid_congestion(left, acknowledgements_per_segment(window.whole(), left, delivery.now));
 }
 
 double Cubic::acknowledgements_per_segment(double window, double acknowledged, Time now) {
-  if (epoch_start_ == never) {
-    epoch_start_ = now;
-    reno_window_ = window;
-    plateau_ = std::max(last_maximum_, window);
-    time_to_plateau_s_ = cube_root((plateau_ - window) / scale);
+  reno_credit_ += acknowledged;
+  if (window == found_for_ && now - found_at_ <= lasts) return needed_;
+  if (epoch_start_ == never || now / tick != found_at_ / tick) {
+    found_for_ = window;
+    found_at_ = now;
+    if (epoch_start_ == never) {
+      epoch_start_ = now;
+      reno_window_ = window;
+      reno_credit_ = acknowledged;
+      plateau_ = std::max(last_maximum_, window);
+      time_to_plateau_s_ = cube_root((plateau_ - window) / scale);
+    }
+    needed_ = of_the_cubic(window, now);
   }
+  // Not slower than a Reno of the same loss rate (RFC 9438, section 4.3).
+  for (const double each = std::floor(per_reno_segment * window); reno_credit_ > each; reno_credit_ -= each)
+    reno_window_ += 1;
+  if (reno_window_ > window) needed_ = std::min(needed_, std::floor(window / (reno_window_ - window)));
+  return needed_ = std::max(needed_, 2.0);
+}
+
+double Cubic::of_the_cubic(double window, Time now) const {
   const Time round_trip = smallest_round_trip_ == never ? 0 : smallest_round_trip_;
   const double distance_s = to_seconds(now + round_trip - epoch_start_) - time_to_plateau_s_;
-  const double target = plateau_ + scale * distance_s * distance_s * distance_s;
-  double needed = target > window ? window / (target - window) : 100 * window;
-  if (last_maximum_ == 0) needed = std::min(needed, 20.0);  // no plateau is known yet
-  // Not slower than a Reno of the same loss rate (RFC 9438, section 4.3).
-  reno_window_ += acknowledged * 3 * (1 - beta) / (1 + beta) / window;
-  if (reno_window_ > window) needed = std::min(needed, window / (reno_window_ - window));
-  return std::max(needed, 2.0);
+  const double away = std::floor(scale * std::abs(distance_s * distance_s * distance_s));
+  const double target = distance_s < 0 ? plateau_ - away : plateau_ + away;
+  const double needed = target > window ? std::floor(window / (target - window)) : 100 * window;
+  return last_maximum_ == 0 ? std::min(needed, 20.0) : needed;  // 0: no plateau is known yet
 }
 
 double Cubic::ssthresh_after_loss(const CongestionWindow& window) {
+  const double whole = window.whole();
   epoch_start_ = never;
   // Fast convergence: who lost before reaching the last plateau leaves room for others.
-  last_maximum_ = window.segments < last_maximum_ ? window.segments * (1 + beta) / 2 : window.segments;
-  return std::max(window.segments * beta, 2.0);
+  last_maximum_ = whole < last_maximum_ ? std::floor(whole * (1 + beta) / 2) : whole;
+  return std::max(std::floor(whole * beta), 2.0);
 }

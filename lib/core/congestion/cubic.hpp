@@ -1,4 +1,4 @@
-// CUBIC (RFC 9438) with HyStart, with the constants of the Linux kernel.
+// CUBIC (RFC 9438) with HyStart, with the constants and the whole segments of the Linux kernel.
 #pragma once
 #include "congestion/control_context.hpp"
 #include "congestion/hystart.hpp"
@@ -29,9 +29,16 @@ class Cubic : public CongestionControl {
  private:
   Cubic(bool hystart, bool paced, HyStart signs) : hystart_(hystart), paced_(paced), signs_(signs) {}
   double acknowledgements_per_segment(double window, double acknowledged, Time now);
+  double of_the_cubic(double window, Time now) const;
 
-  static constexpr double beta = 717.0 / 1024, scale = 0.4;
+  static constexpr double beta = 717.0 / 1024, scale = 410.0 / 1024;
+  static constexpr double per_reno_segment = 15.0 / 8;  // of a window's acknowledgements: 3 (1 - beta)/(1 + beta)
+  static constexpr Time tick = picoseconds_per_second / 1000, lasts = picoseconds_per_second / 32;
   // The cubic: where it levels out, and how long after the start of the epoch.
   Time epoch_start_ = never;
-  double last_maximum_ = 0, plateau_ = 0, time_to_plateau_s_ = 0, reno_window_ = 0;
+  double last_maximum_ = 0, plateau_ = 0, time_to_plateau_s_ = 0;
+  // Acknowledgements for a segment more, and when and for which window that was found.
+  double needed_ = 0, found_for_ = 0;
+  Time found_at_ = 0;
+  double reno_window_ = 0, reno_credit_ = 0;  // acknowledged towards its next segment
 };

@@ -1,4 +1,4 @@
-// RFC 5681: one segment more a round trip, half after a loss.
+// RFC 5681: one segment more a round trip, half after a loss; in whole segments as in Linux, in fractions as of old.
 #pragma once
 #include "congestion/control_context.hpp"
 #include "tcp/congestion_control.hpp"
@@ -6,18 +6,25 @@
 class Reno : public CongestionControl {
  public:
   Reno() = default;
-  explicit Reno(const ControlContext& context) : exit_share_(context.tcp.slow_start_exit_share) {}
+  explicit Reno(const ControlContext& context)
+      : whole_(context.tcp.recovery == Recovery::linux_like), exit_share_(context.tcp.slow_start_exit_share) {}
 
   void grow(CongestionWindow& window, const Delivery& delivery) override {
     if (!delivery.window_limited) return;
     double left = delivery.segments;
     if (window.in_slow_start()) left = window.slow_start(left);
-    if (left > 0) window.segments += left / window.segments;
+    if (left <= 0) return;
+    if (whole_)
+      window.avoid_congestion(left, window.whole());
+    else
+      window.segments += left / window.segments;
   }
   double ssthresh_after_loss(const CongestionWindow& window) override {
-    return std::max(window.segments * (window.in_slow_start() ? exit_share_ : 0.5), 2.0);
+    const double share = window.in_slow_start() ? exit_share_ : 0.5;
+    return std::max(whole_ ? std::floor(window.whole() * share) : window.segments * share, 2.0);
   }
 
  private:
+  bool whole_ = true;
   double exit_share_ = 0.5;
 };

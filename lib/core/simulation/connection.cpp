@@ -11,6 +11,7 @@ void Connection::send_syn() {
   Fabric& fabric = endpoints_.fabric();
   sender_.connect(endpoints_.now());
   const std::uint32_t syn = fabric.new_packet(number_, paths_.forward, Packet::syn_bytes, Packet::synchronise);
+  fabric.packet(syn).stamp_ms = stamp_of(endpoints_.now());
   if (rcp_) RcpHeader::ask(fabric.packet(syn), 0);
   fabric.send(syn);
   set_sender_timer();
@@ -19,9 +20,11 @@ void Connection::send_syn() {
 void Connection::take_syn(std::uint32_t place) {
   Fabric& fabric = endpoints_.fabric();
   if (rcp_) heard_rate_ = RcpHeader::offered(fabric.packet(place));
+  const std::uint32_t stamp_ms = fabric.packet(place).stamp_ms;
   fabric.give_back(place);
   const std::uint32_t answer =
       fabric.new_packet(number_, paths_.backward, Packet::syn_bytes, Packet::synchronise | Packet::acknowledgement);
+  fabric.packet(answer).stamp_ms = stamp_ms;
   if (rcp_) RcpHeader::answer(fabric.packet(answer), heard_rate_);
   fabric.send(answer);
 }
@@ -29,12 +32,13 @@ void Connection::take_syn(std::uint32_t place) {
 void Connection::take_syn_answer(std::uint32_t place) {
   Fabric& fabric = endpoints_.fabric();
   if (rcp_) rcp_->be_told(RcpHeader::answered(fabric.packet(place)), 0);
+  const std::uint32_t echo_ms = fabric.packet(place).stamp_ms;
   fabric.give_back(place);
   if (sender_gone_) {
     send_reset(paths_.forward);
     return endpoints_.close(number_);
   }
-  sender_.on_connected(endpoints_.now());
+  sender_.on_connected(echo_ms, endpoints_.now());
   if (!std::exchange(opened_, true) && group_) group_->on_connected(*this);
   go_on();
 }
@@ -84,11 +88,14 @@ void Connection::take_data(std::uint32_t place) {
   if (receiver_.must_acknowledge_before(packet)) acknowledge();
   const RoundTripEstimator& seen = sender_.round_trip();
   const bool at_once = receiver_.take(packet, endpoints_.now(), seen.smoothed(), seen.smallest());
+  // What a program hears of is acknowledged before it can answer.
+  const bool first = at_once && group_ && group_->acknowledges_first();
+  if (first) acknowledge();
   if (group_)
     group_->on_data(*this, packet);
   else if (receiver_.in_order() == sender_.bytes())
     endpoints_.complete(number_);
-  if (at_once) acknowledge();
+  if (at_once && !first) acknowledge();
   set_receiver_timer();
   if (receiver_.optimistic()) endpoints_.close_if_done(*this);
 }
@@ -107,7 +114,8 @@ void Connection::send_answer(std::uint32_t answer, std::uint32_t answers) {
   receiver_.acknowledge(packet, answer, answers);
   if (group_) group_->stamp(packet);
   if (rcp_) RcpHeader::answer(packet, heard_rate_);
-  packet.wire_bytes = Packet::header_bytes + (packet.blocks > 0 ? 4 + 8u * packet.blocks : 0);
+  const std::uint32_t blocks = packet.blocks + (packet.has(Packet::duplicate_seen) ? 1u : 0u);
+  packet.wire_bytes = Packet::header_bytes + (blocks > 0 ? 4 + 8 * blocks : 0);
   fabric.send(place);
 }
 

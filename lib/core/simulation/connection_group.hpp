@@ -25,6 +25,8 @@ class ConnectionGroup {
   virtual bool appends() const { return false; }
   virtual std::shared_ptr<Coupling> coupling() const { return nullptr; }
   virtual bool collects_bursts() const { return true; }
+  // Whether a segment is acknowledged before the group takes it, else after.
+  virtual bool acknowledges_first() const { return false; }
 
   // Opens those connections that are opened first.
   virtual void open();

@@ -35,6 +35,7 @@ class Conversation : private RequestRounds::Driver {
         : ConnectionGroup(endpoints, answers), conversation_(conversation), number_(number) {}
 
     bool appends() const override { return true; }
+    bool acknowledges_first() const override { return true; }
     void on_connected(Connection&) override;
     void on_data(Connection& connection, const Packet& segment) override;
     std::uint64_t delivered_bytes(const Connection& connection) const override;

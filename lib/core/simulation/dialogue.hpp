@@ -25,6 +25,7 @@ class Dialogue : public ConnectionGroup {
   void hang_up();
 
   bool appends() const override { return true; }
+  bool acknowledges_first() const override { return true; }
   void on_connected(Connection& connection) override;
   void on_data(Connection& connection, const Packet& segment) override;
   void supply(Connection& connection) override;

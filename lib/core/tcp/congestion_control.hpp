@@ -13,7 +13,9 @@
 struct CongestionWindow {
   double segments, ssthresh;  // ssthresh: where slow start ends
   Time send_from = 0;         // nothing leaves sooner
+  double credit = 0;          // segments acknowledged towards the next one of congestion avoidance
   bool in_slow_start() const { return segments < ssthresh; }
+  double three_quarters() const { return std::floor(segments / 2) + std::floor(segments / 4); }
   double whole() const { return std::floor(segments + 1e-9); }  // sums of fractions may miss one by rounding
 
   // Slow start: one segment for each that was acknowledged, up to ssthresh. Returns how many are left over.
@@ -22,6 +24,14 @@ struct CongestionWindow {
     acknowledged -= grown - segments;
     segments = grown;
     return acknowledged;
+  }
+  // Congestion avoidance: a whole segment more each time that so many have been acknowledged.
+  void avoid_congestion(double acknowledged, double per_segment) {
+    if (credit >= per_segment) credit = 0, segments += 1;  // what was counted for a larger window gives one
+    credit += acknowledged;
+    const double steps = std::floor(credit / per_segment);
+    credit -= steps * per_segment;
+    segments += steps;
   }
 };
 
@@ -47,6 +57,8 @@ class CongestionControl {
   // ssthresh after a loss (or, unless overridden, a mark).
   virtual double ssthresh_after_loss(const CongestionWindow& window) = 0;
   virtual double ssthresh_after_mark(const CongestionWindow& window) { return ssthresh_after_loss(window); }
+  // ssthresh where a loss is found while the window still comes down for a mark.
+  virtual double ssthresh_after_loss_and_mark(const CongestionWindow& window) { return window.ssthresh; }
   virtual void on_timeout() {}
   virtual void on_undo() {}  // the last reduction was for nothing, and the window is what it was
   virtual void on_connected(const CongestionWindow&, Time /*round_trip, 0 if unknown*/, Time /*now*/) {}

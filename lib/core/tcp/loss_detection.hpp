@@ -23,11 +23,14 @@ class LossDetection {
     const bool again = sent.has(Scoreboard::ever_resent);
     reordering_seen_ |= !again && segment + 1 < highest_before_;
     // What was sent again and comes back at once is the original, which tells nothing about the retransmission.
-    if (sent.at >= newest_delivered_ && (!again || now - sent.at >= smallest_round_trip)) {
-      newest_delivered_ = sent.at;
-      newest_round_trip_ = now - sent.at;
-    }
+    if (again && now - sent.at < smallest_round_trip) return;
+    newest_delivered_ = std::max(newest_delivered_, sent.at);
+    newest_round_trip_ = now - sent.at;
   }
+  // The handshake's round trip.
+  void on_connected(Time round_trip) { newest_round_trip_ = round_trip; }
+  // What left later than this may still arrive in the time that the last arrival took.
+  Time may_arrive_from(Time now) const { return by_count_ ? never : now - newest_round_trip_; }
   void adapt_reo_wnd(Time now);
   // A segment has arrived twice (DSACK), beyond a hole or not.
   void on_duplicate(std::uint64_t end, const SegmentBoundaries& boundaries, bool beyond_acknowledgement,
@@ -56,7 +59,8 @@ class LossDetection {
 
   bool by_count_;
   std::uint64_t judged_ = 0;  // segments below have been found lost or not
-  // When the latest sent of the delivered segments was sent, and the round trip it took (RACK.xmit_ts and RACK.rtt).
+  // When the latest sent of the delivered segments was sent, and how long the one heard of last was under way
+  // (RACK.xmit_ts and, as in Linux, RACK.rtt).
   Time newest_delivered_ = 0, newest_round_trip_ = 0;
   bool reordering_seen_ = false;  // one sent only once was delivered after one beyond it
   // How many quarters of the least round trip to wait, and for how many recoveries more that is kept.

@@ -137,17 +137,27 @@ class Scoreboard {
     if (!selective_ && delivered_ + lost_ > outstanding()) --delivered_;
     resend_from_ = std::min(resend_from_, segment);
   }
-  // All that has not arrived, as after a timeout.
-  void lose_all() {
+  // After a timeout: all that has not arrived, but for what left later than `spared_after` and is not the first.
+  // Returns the oldest segment that is spared, next() if none is.
+  std::uint64_t lose_all(Time spared_after) {
     lost_ = resent_ = 0;
+    std::uint64_t spared = next_;
     for (std::uint64_t segment = first_; segment < next_; ++segment) {
       Sent& sent = board_[segment];
       if (sent.has(delivered)) continue;
-      sent.marks = static_cast<std::uint8_t>((sent.marks & ever_resent) | lost);
-      ++lost_;
+      const bool is_under_way = !sent.has(lost) || sent.has(resent);
+      if (segment > first_ && sent.at > spared_after && is_under_way) {
+        spared = std::min(spared, segment);
+        lost_ += sent.has(lost);
+        resent_ += sent.has(resent);
+      } else {
+        sent.marks = static_cast<std::uint8_t>((sent.marks & ever_resent) | lost);
+        ++lost_;
+      }
     }
     resend_from_ = first_;
-    resent_order_ = {};
+    if (resent_ == 0) resent_order_ = {};
+    return spared;
   }
   // Nothing is lost after all.
   void forget_losses() {

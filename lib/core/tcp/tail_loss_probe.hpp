@@ -13,6 +13,7 @@ class TailLossProbe {
   bool due() const { return due_; }
   bool take_due() { return std::exchange(due_, false); }
   void cancel() { out_ = due_ = false; }
+  void forget() { out_ = false; }  // its answer tells nothing any more
 
   // One has left: all below segment `end` is out. It may be one that had been sent before.
   void on_resent() { resent_ = true; }
@@ -24,11 +25,12 @@ class TailLossProbe {
   bool is_resent() const { return out_ && resent_; }
   std::uint64_t end() const { return end_; }
 
-  // All below `first` is acknowledged. True if the probe itself repaired a loss.
+  // All below `first` is acknowledged. arrived_twice: the probe, or an acknowledgement has come that tells nothing new.
+  // True if the probe itself repaired a loss.
   bool take_answer(std::uint64_t first, bool arrived_twice) {
-    if (!out_) return false;
+    if (!out_ || first < end_) return false;
     if (!resent_) {
-      out_ = first < end_;
+      out_ = false;
     } else if (arrived_twice) {
       out_ = false;  // the original had arrived: nothing was lost
     } else if (first > end_) {

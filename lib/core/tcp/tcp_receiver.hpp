@@ -104,13 +104,13 @@ class TcpReceiver {
     packet.sequence = next_;
     packet.length = 0;
     packet.flags = static_cast<std::uint16_t>(Packet::acknowledgement | (echo_ ? Packet::congestion_echo : 0) |
-                                              (duplicate_seen_ ? Packet::duplicate_seen : 0));
+                                              (selective_ && duplicate_seen_ ? Packet::duplicate_seen : 0));
     packet.stamp_ms = stamp_ms_;
     packet.duplicate_end = static_cast<std::int32_t>(duplicate_end_ - next_);
     duplicate_seen_ = false;
     acknowledged_ = next_;
     packet.blocks = 0;
-    if (selective_ && !beyond_.empty()) add_blocks(packet);
+    if (selective_ && !beyond_.empty()) add_blocks(packet, packet.has(Packet::duplicate_seen) ? 1 : 0);
     held_back_ = 0;
     compressed_ = 0;
     deadline_ = never;
@@ -227,8 +227,9 @@ class TcpReceiver {
     return at != beyond_.end() && at->start <= byte ? &*at : nullptr;
   }
 
-  void add_blocks(Packet& packet) const {
-    for (int i = 0; i < recent_count_; ++i)
+  // taken: the blocks that a duplicate takes.
+  void add_blocks(Packet& packet, int taken) const {
+    for (int i = 0; i < std::min(recent_count_, most_recent - taken); ++i)
       if (const Range* range = holding(recent_[i]))
         packet.selective[packet.blocks++] = {static_cast<std::uint32_t>(range->start - next_),
                                              static_cast<std::uint32_t>(range->end - next_)};

@@ -1,6 +1,7 @@
 #include "tcp/tcp_sender.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace {
@@ -13,11 +14,12 @@ TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionCont
       control_(std::move(control)),
       stays_open_(true),
       window_{settings.initial_window, 1e18},
-      round_trip_(settings.minimum_timeout, settings.initial_timeout),
+      round_trip_(settings.minimum_timeout, settings.initial_timeout, of_old()),
       ecn_(settings.ecn || control_->wants_precise_ecn()),
       board_(settings.selective),
       losses_(of_old()),
       duplicates_(of_old()),
+      usage_(of_old()),
       pacing_(settings.unpaced_segments) {
   if (control_->owns_window()) rate_.emplace();
 }
@@ -45,32 +47,48 @@ void TcpSender::restart_after(Time idle) {
   const Time timeout = round_trip_.timeout();
   if (idle <= timeout) return;
   const double floor = std::min(settings_.initial_window, window_.segments);
-  window_.ssthresh = std::max(window_.ssthresh, window_.segments * 3 / 4);
-  for (Time left = idle - timeout; left > 0 && window_.segments > floor; left -= timeout) window_.segments /= 2;
+  window_.ssthresh = std::max(window_.ssthresh, window_.three_quarters());
+  for (Time left = idle - timeout; left > 0 && window_.segments > floor; left -= timeout)
+    window_.segments = std::floor(window_.segments / 2);
   window_.segments = std::max(window_.segments, floor);
 }
 
 // RFC 8684's companion rule for a subflow that holds the others up (Raiciu et al., NSDI 2012, section 4.2).
 void TcpSender::penalise() {
   if (state_ != State::open) return;
-  if (!window_.in_slow_start()) window_.ssthresh = std::max(window_.ssthresh / 2, 2.0);
-  window_.segments = std::max(window_.segments / 2, 1.0);
+  if (!window_.in_slow_start()) window_.ssthresh = std::max(std::floor(window_.ssthresh / 2), 2.0);
+  window_.segments = std::max(std::floor(window_.segments / 2), 1.0);
 }
 
 void TcpSender::connect(Time now) {
-  if (attempts_++ > 0) round_trip_.back_off();
+  if (attempts_++ > 0)
+    round_trip_.back_off();
+  else
+    first_syn_ms_ = stamp_of(now);
   syn_sent_ = now;
   deadline_ = now + round_trip_.timeout();
 }
 
-void TcpSender::on_connected(Time now) {
+void TcpSender::on_connected(std::uint32_t echo_ms, Time now) {
   if (connected_) return;
   connected_ = true;
   deadline_ = timeout_at_ = never;
   round_trip_.forget_back_off();
-  if (attempts_ == 1) round_trip_.sample(now - syn_sent_);  // else nobody knows which SYN was answered
-  if (attempts_ > 2) window_.segments = 1;                  // as Linux after two lost SYNs
+  // Of more than one, only its time stamp tells which was answered.
+  const Time round_trip = attempts_ == 1 ? now - syn_sent_ : of_old() ? 0 : by_stamp(echo_ms, now);
+  if (round_trip > 0) {
+    round_trip_.sample(round_trip, round_trip, 0, 0);
+    losses_.on_connected(round_trip);
+  }
+  // As Linux after two lost SYNs; not after needless ones.
+  if (attempts_ > 2 && (of_old() || echo_ms != first_syn_ms_)) window_.segments = 1;
   control_->on_connected(window_, round_trip_.smoothed(), now);
+}
+
+// The round trip by an echoed time stamp, in whole milliseconds as in Linux, one at least.
+Time TcpSender::by_stamp(std::uint32_t echo_ms, Time now) const {
+  constexpr Time millisecond = picoseconds_per_second / 1000;
+  return std::max<Time>(stamp_of(now) - echo_ms, 1) * millisecond;
 }
 
 void TcpSender::finish() {
@@ -83,7 +101,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   if (!connected_) return std::nullopt;
   const bool probe = probe_.take_due();
   if (!probe && !repairs_now() && board_.in_flight() >= allowed()) {
-    cwnd_limited_ = cwnd_limited_ || has_lost() || has_new() || more_expected_;
+    if (has_new() || more_expected_ || (of_old() && has_lost())) usage_.on_held_back(board_);
     return std::nullopt;
   }
   waits_for_pace_ = send_from() > now && !probe && (has_lost() || has_new());
@@ -101,6 +119,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     const std::uint64_t next = board_.next();
     segment = board_.send_new(next + 1 == segments_ ? last_length_ : boundaries_.length(next), now);
     if (timeout_at_ == never) restart_timeout(now);
+    usage_.on_sent(board_, board_.in_flight() >= allowed());
   } else if (probe && board_.outstanding() > 0) {
     segment = board_.repeat_last(now);
     probe_.on_resent();
@@ -194,8 +213,9 @@ void TcpSender::on_deadline(Time now) {
     case Purpose::reordering:
       await_timeout();
       newly_delivered_ = 1;  // as in Linux, so that one may be sent again
+      const std::uint64_t resent_before = board_.resent_count();
       find_losses(now);
-      if (board_.lost_count() > 0 && (state_ == State::open || state_ == State::cwr)) {
+      if (may_begin_recovery(resent_before)) {
         enter_recovery();
         if (!rate_ && !of_old()) reduce_proportionally(false);
       }
@@ -203,13 +223,18 @@ void TcpSender::on_deadline(Time now) {
   }
 }
 
-void TcpSender::take_probe_answer(const Packet& packet) {
-  const bool repaired = probe_.take_answer(board_.first(), packet.has(Packet::duplicate_seen));
-  if (!repaired || state_ != State::open || rate_) return;
+// duplicate: the acknowledgement tells nothing but, perhaps, of what arrived twice.
+void TcpSender::take_probe_answer(const Packet& packet, bool duplicate) {
+  if (!probe_.out()) return;
+  const bool twice =
+      duplicate || (packet.has(Packet::duplicate_seen) && duplicate_end(packet) == end_of(probe_.end() - 1));
+  const bool repaired = probe_.take_answer(board_.first(), twice);
+  if (!repaired || rate_ || (state_ != State::open && state_ != State::cwr)) return;
   // That the network dropped something still counts.
-  window_.segments = window_.ssthresh = control_->ssthresh_after_loss(window_);
+  begin_reduction(State::cwr, control_->ssthresh_after_mark(window_));
+  window_.segments = window_.ssthresh;
   undo_.forget();
-  announce_cwr();
+  state_ = State::open;
 }
 
 // Acknowledgements.
@@ -218,7 +243,8 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   if (settings_.cumulative_nonce && packet.has(Packet::unproven)) return;
   if (packet.sequence != bytes_ && !boundaries_.allow(packet.sequence)) return;
   const std::uint64_t to = segment_at(packet.sequence);
-  if (to < board_.first() || to > board_.next()) return;
+  if (to > board_.next()) return;
+  if (to < board_.first()) return take_old(packet, now);
   const std::uint64_t newly_acknowledged = std::max(packet.sequence, acknowledged_) - acknowledged_;
   const bool news = newly_acknowledged > 0;
   acknowledged_ += newly_acknowledged;
@@ -227,19 +253,19 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   const double in_flight_before = board_.in_flight(), rate_before = window_rate();
   newly_delivered_ = 0;
   sampled_ = newest_sample_ = 0;
-  withholds_repairs_ = false;
+  withholds_repairs_ = original_arrived_ = sends_new_first_ = false;
   losses_.begin(board_);
-  take_cumulative(to, now);
+  take_cumulative(to, packet.stamp_ms, now);
   const bool progress = board_.first() > first_before;
+  const double delivered_in_order = newly_delivered_;
   if (settings_.selective)
-    board_.take_blocks(
-        packet, [&](std::uint64_t byte) { return segment_at(byte); },
-        [&](std::uint64_t segment, const Scoreboard::Sent& sent) { take_delivered(segment, sent, now); });
+    take_blocks(packet, now);
   else if (packet.sequence == acknowledged_ && !news && outstanding_before > 0)
     take_duplicate(now);
   count_duplicate(packet);
   if (newly_delivered_ > 0) losses_.adapt_reo_wnd(now);
-  if (sampled_ > 0) round_trip_.sample(sampled_);
+  if (sampled_ == 0 && progress && !of_old()) sampled_ = newest_sample_ = by_stamp(packet.stamp_ms, now);
+  if (sampled_ > 0) round_trip_.sample(sampled_, newest_sample_, board_.first(), board_.next());
   if (news) {
     round_trip_.forget_back_off();
     timeouts_without_progress_ = 0;
@@ -249,13 +275,10 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   }
 
   const bool echo = ecn_ && packet.has(Packet::congestion_echo);
-  const bool limited =
-      cwnd_limited_ || (window_.in_slow_start() && window_.segments < 2 * static_cast<double>(outstanding_before));
-  cwnd_limited_ = false;
   const Delivery delivery{.now = now,
                           .segments = newly_delivered_,
                           .marked = echo,
-                          .window_limited = limited,
+                          .window_limited = usage_.is_limiting(window_, outstanding_before),
                           .round_trip = newest_sample_,
                           .first = board_.first(),
                           .next = board_.next(),
@@ -263,17 +286,19 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
                           .bytes_per_second = rate_before};
   control_->on_delivery(window_, delivery);
 
+  take_probe_answer(packet, !news && newly_delivered_ == 0);
   if (echo) undo_.keep_reduction();
+  if (state_ == State::loss && !of_old()) heed_timeout(packet, progress, newly_delivered_ > delivered_in_order);
   leave_finished_state(packet, news);
   try_undo(packet, first_before);
-  take_probe_answer(packet);
+  const std::uint64_t resent_before = board_.resent_count();
   if (settings_.selective) {
     if (!withholds_repairs_) find_losses(now);
   } else if (progress && (state_ == State::recovery) && board_.outstanding() > 0) {
     board_.mark_lost(board_.first());  // NewReno: a partial acknowledgement tells the next hole
     repair_due_ = of_old();
   }
-  if (board_.lost_count() > 0 && (state_ == State::open || state_ == State::cwr)) {
+  if (may_begin_recovery(resent_before)) {
     enter_recovery();
     if (echo) undo_.keep_reduction();
   } else if (echo && state_ == State::open) {
@@ -288,7 +313,25 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   } else if (news) {
     control_->grow(window_, counted(delivery, newly_acknowledged));
   }
+  if (sends_new_first_) send_new_first(now);
   if (progress) schedule_probe(now);
+}
+
+// An acknowledgement that a later one has overtaken may tell of arrivals or duplicates all the same. Windows are left
+// alone.
+void TcpSender::take_old(const Packet& packet, Time now) {
+  if (!settings_.selective) return;
+  newly_delivered_ = 0;
+  sampled_ = newest_sample_ = 0;
+  withholds_repairs_ = original_arrived_ = sends_new_first_ = false;
+  losses_.begin(board_);
+  take_blocks(packet, now);
+  count_duplicate(packet);
+  if (state_ == State::loss && !of_old()) heed_timeout(packet, false, newly_delivered_ > 0);
+  try_undo(packet, board_.first());
+  const std::uint64_t resent_before = board_.resent_count();
+  find_losses(now);
+  if (may_begin_recovery(resent_before)) enter_recovery();
 }
 
 // What lets the window grow, by what the sender counts.
@@ -298,40 +341,63 @@ Delivery TcpSender::counted(Delivery delivery, std::uint64_t bytes) const {
   return delivery;
 }
 
+// With a loss, or after a timeout with that of a segment that was sent again since.
+bool TcpSender::may_begin_recovery(std::uint64_t resent_before) const {
+  if (state_ == State::loss) return board_.resent_count() < resent_before;
+  return state_ != State::recovery && board_.lost_count() > 0;
+}
+
 void TcpSender::enter_recovery() {
-  prepare_undo(state_ == State::open);
-  if (state_ == State::open) begin_reduction(State::recovery, control_->ssthresh_after_loss(window_));
+  prepare_undo(state_ != State::cwr);
+  if (state_ != State::cwr)
+    begin_reduction(State::recovery, control_->ssthresh_after_loss(window_));
+  else
+    window_.ssthresh = control_->ssthresh_after_loss_and_mark(window_);
   state_ = State::recovery;
-  recovery_point_ = board_.next();
   repair_due_ = of_old();
+  if (of_old()) recovery_point_ = board_.next();
   if (settings_.recovery == Recovery::newreno) duplicates_.be_careful(recovery_point_ + 1);
   if (purpose_ == Purpose::pto) await_timeout();
 }
 
-void TcpSender::take_delivered(std::uint64_t segment, const Scoreboard::Sent& sent, Time now) {
+// an_earlier_copy: than the one that was sent last.
+void TcpSender::take_delivered(std::uint64_t segment, const Scoreboard::Sent& sent, Time now, bool an_earlier_copy) {
   newly_delivered_ += 1;
   if (rate_) rate_->on_delivered(segment, sent.at);
-  losses_.on_delivered(segment, sent, round_trip_.smallest(), now);
+  if (!an_earlier_copy) losses_.on_delivered(segment, sent, round_trip_.smallest(), now);
   if (sent.has(Scoreboard::ever_resent)) return;
+  original_arrived_ |= segment < recovery_point_;
   sampled_ = std::max(sampled_, now - sent.at);
   newest_sample_ = newest_sample_ == 0 ? now - sent.at : std::min(newest_sample_, now - sent.at);
 }
 
-void TcpSender::take_cumulative(std::uint64_t to, Time now) {
+void TcpSender::take_cumulative(std::uint64_t to, std::uint32_t stamp_ms, Time now) {
   const bool progress = to > board_.first();
-  const auto found = board_.acknowledge(
-      to, [&](std::uint64_t segment, const Scoreboard::Sent& sent) { take_delivered(segment, sent, now); });
+  const auto found = board_.acknowledge(to, [&](std::uint64_t segment, const Scoreboard::Sent& sent) {
+    take_delivered(segment, sent, now, sent.has(Scoreboard::ever_resent) && stamp_ms < stamp_of(sent.at));
+  });
   if (rate_) rate_->forget_below(to);
   if (found.ambiguous) sampled_ = newest_sample_ = 0;  // Karn: which copy is it that this answers?
+  if (found.ambiguous && !settings_.selective) original_arrived_ = false;
   if (settings_.selective || !progress) return;
   // Duplicates stood for segments that this acknowledges: they were counted when they came.
   newly_delivered_ = std::max(1.0, newly_delivered_ - found.known);
-  if (state_ == State::open) board_.set_arrivals(0);
+  if (state_ == State::open || state_ == State::loss) board_.set_arrivals(0);
   duplicates_.forget();
 }
 
+void TcpSender::take_blocks(const Packet& packet, Time now) {
+  board_.take_blocks(
+      packet, [&](std::uint64_t byte) { return segment_at(byte); },
+      [&](std::uint64_t segment, const Scoreboard::Sent& sent) { take_delivered(segment, sent, now); });
+}
+
 void TcpSender::take_duplicate(Time now) {
-  if (state_ == State::loss) return;
+  if (state_ == State::loss) {
+    // A segment that is new since the timeout has arrived.
+    if (!of_old() && board_.next() > recovery_point_ && board_.count_arrival()) newly_delivered_ = 1;
+    return;
+  }
   const auto told = duplicates_.hear(board_.first(), state_ == State::recovery);
   if (told == DuplicateCount::Tells::nothing) return;
   const bool loss = told == DuplicateCount::Tells::loss;
@@ -353,9 +419,11 @@ void TcpSender::find_losses(Time now) {
 
 void TcpSender::begin_reduction(State state, double ssthresh) {
   reduction_.begin(window_.segments);
+  window_.credit = 0;
   window_.ssthresh = ssthresh;
   state_ = state;
   recovery_point_ = board_.next();
+  probe_.forget();
   announce_cwr();
   if (of_old() && !rate_) window_.segments = ssthresh;
 }
@@ -387,15 +455,15 @@ void TcpSender::prepare_undo(bool reduces) {
   if (of_old()) return;
   const std::uint64_t under_way = board_.resent_count() + probe_.is_resent();
   if (board_.resent_count() == 0 && !board_[board_.first()].has(Scoreboard::ever_resent)) undo_.on_all_well();
-  const double ssthresh = reduces ? std::max(window_.ssthresh, window_.segments * 3 / 4) : 0;
+  const double ssthresh = reduces ? std::max(window_.ssthresh, window_.three_quarters()) : 0;
   undo_.prepare(board_.first(), {window_.segments, ssthresh}, under_way);
 }
 
 // RFC 2883's blocks: what arrived twice need not have been sent again.
 void TcpSender::count_duplicate(const Packet& packet) {
   if (!settings_.selective || !packet.has(Packet::duplicate_seen)) return;
-  const std::uint64_t end = packet.sequence + static_cast<std::uint64_t>(std::int64_t{packet.duplicate_end});
-  const bool of_probe = probe_.is_resent() && end >= boundaries_.start(probe_.end());
+  const std::uint64_t end = duplicate_end(packet);
+  const bool of_probe = probe_.is_resent() && end == end_of(probe_.end() - 1);
   losses_.on_duplicate(end, boundaries_, packet.duplicate_end > 0, of_probe);
   undo_.on_duplicate(end, boundaries_);
 }
@@ -441,13 +509,15 @@ void TcpSender::on_timeout(Time now) {
   if (board_.outstanding() == 0) return restart_timeout(now);
   ++timeouts_;
   // One reduction for one loss: not again in a recovery, nor for a retransmission that is lost as well.
-  if (state_ == State::open || (state_ == State::loss && timeouts_without_progress_ == 0)) {
+  if (state_ == State::open || board_.first() >= recovery_point_ ||
+      (state_ == State::loss && timeouts_without_progress_ == 0)) {
     prepare_undo(true);
     window_.ssthresh = control_->ssthresh_after_loss(window_);
   }
+  forward_.begin(!of_old() && (state_ == State::open || state_ == State::cwr || timeouts_without_progress_ > 0));
   control_->on_timeout();
   ++timeouts_without_progress_;
-  send_all_again();
+  send_all_again(settings_.selective ? losses_.may_arrive_from(now) : never);
   round_trip_.back_off();
   restart_timeout(now);
 }
@@ -455,19 +525,38 @@ void TcpSender::on_timeout(Time now) {
 // Tahoe: three duplicates are as good as a timeout.
 void TcpSender::begin_again(Time now) {
   window_.ssthresh = control_->ssthresh_after_loss(window_);
-  send_all_again();
+  send_all_again(never);
   restart_timeout(now);
 }
 
-void TcpSender::send_all_again() {
+// What F-RTO says to an acknowledgement after a timeout, where time stamps and duplicates do not know.
+void TcpSender::heed_timeout(const Packet& packet, bool progress, bool beyond) {
+  if (progress && undo_.justified(packet.stamp_ms)) return;
+  const auto told = forward_.hear({.original = original_arrived_,
+                                   .beyond = beyond,
+                                   .partial = progress && board_.first() < recovery_point_,
+                                   .new_sent = board_.next() > recovery_point_});
+  sends_new_first_ = told == ForwardRetransmission::Tells::send_new;
+  if (told != ForwardRetransmission::Tells::needless) return;
+  undo_reduction(true);
+  timeouts_without_progress_ = 0;
+  state_ = State::open;
+}
+
+void TcpSender::send_new_first(Time now) {
+  withholds_repairs_ = has_new() && has_room() && board_.in_flight() < allowed() && pace_allows(now);
+  if (!withholds_repairs_) forward_.give_up();
+}
+
+void TcpSender::send_all_again(Time spared_after) {
   state_ = State::loss;
   recovery_point_ = board_.next();
   duplicates_.be_careful(recovery_point_ + 1);
   announce_cwr();
-  window_.segments = 1;
   if (!settings_.selective) forget_duplicates();
-  board_.lose_all();
-  losses_.judge_from(board_.next());
+  losses_.judge_from(board_.lose_all(spared_after));
+  window_.segments = board_.in_flight() + 1;
+  window_.credit = 0;
   probe_.cancel();
   withholds_repairs_ = repair_due_ = false;
 }

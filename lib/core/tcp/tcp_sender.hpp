@@ -1,24 +1,26 @@
 // The sending half of a TCP connection as the Linux kernel does it: slow start, recovery by SACK with RACK and tail
 // loss probes (RFC 8985) or by NewReno, proportional rate reduction (RFC 9937), timeouts with back-off. What proves to
-// have been reduced for nothing, by time stamps (RFC 3522) or duplicates (RFC 3708), is undone.
+// have been reduced for nothing, by time stamps (RFC 3522), duplicates (RFC 3708) or F-RTO (RFC 5682), is undone.
 //
 // It conducts parts that do one thing each: the scoreboard, loss detection with and without SACK, the tail loss probe,
-// proportional reduction, undo, pacing, the delivery rate. Here are the window, the timer and the states, which are
-// Linux's. The recovery point is the next new segment at the time when a state was entered:
+// proportional reduction, undo, F-RTO, pacing, the delivery rate. Here are the window, the timer and the states, which
+// are Linux's. The recovery point is the next new segment at the time when a state was entered:
 //
 //   state     entered                          meanwhile                              left for Open
 //   Open      at first, and after the others   grow() with each acknowledgement
 //   Disorder  with what arrives beyond a hole  as Open, but no probe is scheduled     when the hole is filled
 //   CWR       with an echoed mark, from Open   PRR down to ssthresh_after_mark()      beyond the recovery point
 //   Recovery  with a loss found, from Open     PRR down to ssthresh_after_loss(),     at the recovery point,
-//             or CWR                           lost segments are sent again           or undone as needless
-//   Loss      with a timeout, from any         all that is out is lost; grow() from   at the recovery point,
-//                                              a window of one segment                or undone as needless
+//             or CWR; of a repair, from Loss   lost segments are sent again           or undone as needless
+//   Loss      with a timeout, from any         what has had a round trip is lost;     at the recovery point,
+//                                              grow() from a segment more than the    or undone as needless
+//                                              rest; F-RTO before lost segments are
+//                                              sent again
 //
 // Disorder is no State here: it is open while the scoreboard has arrivals beyond a hole. A loss in CWR keeps the
-// ssthresh of the mark, and a timeout in CWR or Recovery that of before. Of old (Recovery in tcp_settings.hpp) the
-// window falls to ssthresh at once; Reno leaves Recovery with the first new acknowledgement; Tahoe goes to Loss with
-// the third duplicate.
+// recovery point and, but for DCTCP, the ssthresh of the mark; a timeout in CWR or Recovery that of before. Of old
+// (Recovery in tcp_settings.hpp) the window falls to ssthresh at once; Reno leaves Recovery with the first new
+// acknowledgement; Tahoe goes to Loss with the third duplicate.
 //
 // It has no clock and sends nothing: the host asks for the next segment while there is room, and gives it the time
 // and the acknowledgements. Bytes are cut into segments once, so that segment n is always the same bytes. What is
@@ -34,6 +36,7 @@
 #include "tcp/congestion_control.hpp"
 #include "tcp/delivery_rate.hpp"
 #include "tcp/duplicate_count.hpp"
+#include "tcp/forward_retransmission.hpp"
 #include "tcp/loss_detection.hpp"
 #include "tcp/pacing.hpp"
 #include "tcp/proportional_reduction.hpp"
@@ -43,6 +46,7 @@
 #include "tcp/segment_boundaries.hpp"
 #include "tcp/tail_loss_probe.hpp"
 #include "tcp/tcp_settings.hpp"
+#include "tcp/window_usage.hpp"
 
 class TcpSender {
  public:
@@ -63,7 +67,8 @@ class TcpSender {
 
   // Connecting: a SYN is due whenever this is called; it is called again when deadline() has passed.
   void connect(Time now);
-  void on_connected(Time now);
+  // echo_ms: when the SYN left that is answered.
+  void on_connected(std::uint32_t echo_ms, Time now);
   bool connected() const { return connected_; }
 
   void on_acknowledgement(const Packet& packet, Time now);
@@ -117,23 +122,33 @@ class TcpSender {
   double pacing_rate() const;
   double window_rate() const;
   RateSample rate_sample(Time now, double in_flight_before, std::uint64_t lost_before);
+  std::uint64_t end_of(std::uint64_t segment) const { return std::min(boundaries_.start(segment + 1), bytes_); }
   std::uint64_t segment_at(std::uint64_t byte) const { return byte >= bytes_ ? segments_ : boundaries_.holding(byte); }
-  void take_delivered(std::uint64_t segment, const Scoreboard::Sent& sent, Time now);
-  void take_cumulative(std::uint64_t to, Time now);
+  void take_delivered(std::uint64_t segment, const Scoreboard::Sent& sent, Time now, bool an_earlier_copy = false);
+  void take_cumulative(std::uint64_t to, std::uint32_t stamp_ms, Time now);
+  void take_blocks(const Packet& packet, Time now);
   void take_duplicate(Time now);
+  static std::uint64_t duplicate_end(const Packet& packet) {
+    return packet.sequence + static_cast<std::uint64_t>(std::int64_t{packet.duplicate_end});
+  }
   void forget_duplicates() {
     board_.set_arrivals(0);
     duplicates_.forget();
   }
   void find_losses(Time now);
+  bool may_begin_recovery(std::uint64_t resent_before) const;
   void enter_recovery();
   void on_timeout(Time now);
   void begin_again(Time now);
-  void send_all_again();
+  void heed_timeout(const Packet& packet, bool progress, bool beyond);
+  void send_new_first(Time now);
+  void send_all_again(Time spared_after);
   void restart_timeout(Time now, bool judges_first = false);
   void await_timeout();
   void schedule_probe(Time now);
-  void take_probe_answer(const Packet& packet);
+  void take_probe_answer(const Packet& packet, bool duplicate);
+  void take_old(const Packet& packet, Time now);
+  Time by_stamp(std::uint32_t echo_ms, Time now) const;
   void begin_reduction(State state, double ssthresh);
   // Whatever the reason, so that no mark of before reduces the window once more.
   void announce_cwr() { cwr_pending_ = ecn_ && !control_->wants_precise_ecn(); }
@@ -158,11 +173,12 @@ class TcpSender {
   CongestionWindow window_;
   RoundTripEstimator round_trip_;
   State state_ = State::open;
-  bool connected_ = false, ecn_, cwnd_limited_ = false, cwr_pending_ = false;
+  bool connected_ = false, ecn_, cwr_pending_ = false;
   // One timer for three purposes: what happens at the deadline.
   enum class Purpose : std::uint8_t { rto, pto, reordering };
   Purpose purpose_ = Purpose::rto;
   Time deadline_ = never, timeout_at_ = never, syn_sent_ = 0;
+  std::uint32_t first_syn_ms_ = 0;
 
   Scoreboard board_;
   LossDetection losses_;
@@ -170,14 +186,18 @@ class TcpSender {
   TailLossProbe probe_;
   ProportionalReduction reduction_;
   ReductionUndo undo_;
+  ForwardRetransmission forward_;
+  WindowUsage usage_;
   Pacing pacing_;
 
   std::uint64_t recovery_point_ = 0;  // cwr, recovery, loss end when this segment is acknowledged
   bool repair_due_ = false;           // of old: a lost segment leaves at once, whatever the window
-  bool withholds_repairs_ = false;    // for this acknowledgement: originals arrive
+  bool withholds_repairs_ = false;    // for this acknowledgement: originals arrive, or may
   std::uint64_t timeouts_without_progress_ = 0;
   // of the acknowledgement being taken in
   double newly_delivered_ = 0;
+  bool original_arrived_ = false;  // of those below the recovery point, sent only once
+  bool sends_new_first_ = false;   // F-RTO
   Time sampled_ = 0, newest_sample_ = 0;
   std::uint64_t timeouts_ = 0, attempts_ = 0;
 };

@@ -66,8 +66,8 @@ def check_tcp(tcp: Tcp, least_rto_ms: float = LEAST_RTO_MS, most_segment_bytes: 
         )
     if not tcp.hystart:
         refuse("hystart = False", "the kernel's CUBIC has one switch for the whole machine", "leave it on")
-    if tcp.hystart_rounds_from_start:
-        refuse("hystart_rounds_from_start = True", "the kernel begins rounds as its release does", "leave it off")
+    if not tcp.hystart_rounds_from_start:
+        refuse("hystart_rounds_from_start = False", "the kernel begins rounds as its release does", "leave it on")
     for name, only in OF_LINUX.items():
         if getattr(tcp, name) != only:
             refuse(f"{name} = {getattr(tcp, name)!r}", "kernels of today are Linux's", f"give {only!r}")

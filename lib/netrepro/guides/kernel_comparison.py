@@ -42,7 +42,6 @@ PORT = ("s1", "s2")
 SIZES_BYTES = (2_000, 20_000, 100_000, 1_000_000, 10_000_000)
 PATHS = ((10.0, 20.0), (10.0, 200.0), (100.0, 10.0), (100.0, 80.0), (1000.0, 1.0))  # Mb/s, base round trip in ms
 CONTROLS = ("reno", "cubic", "dctcp", "bbr")
-CUBIC = Tcp("cubic", hystart_rounds_from_start=True)  # as this kernel has it
 QUEUES: Mapping[str, Queue] = {
     "RED, drops": Red(200, 20, 80, 0.1),
     "RED, marks": Red(200, 20, 80, 0.1, ecn=True),
@@ -88,23 +87,19 @@ def _single_flows(rate_mbps: float, round_trip_ms: float, seed: int) -> Experime
     for size in SIZES_BYTES:
         flows.append(Flow("h1", "h2", size, start_s=start_s))
         start_s += 2 + 20 * round_trip_ms / 1e3 + 3 * size * 8 / (rate_mbps * 1e6)
-    return Experiment(_path(rate_mbps, round_trip_ms), tuple(flows), start_s, seed, tcp=CUBIC)
+    return Experiment(_path(rate_mbps, round_trip_ms), tuple(flows), start_s, seed)
 
 
 def _one_flow(control: str, seconds: float, seed: int) -> Experiment:
     queue = EcnThreshold(100, 20) if control == "dctcp" else DropTail(100)
     look = Measure(queues=(PORT,), queue_interval_ms=5, windows_interval_ms=20)
     flow = Flow("h1", "h2", duration_s=seconds)
-    return Experiment(_path(50.0, 20.0, queue), (flow,), seconds, seed, look, _tcp(control))
-
-
-def _tcp(control: str) -> Tcp:
-    return CUBIC if control == "cubic" else Tcp(control)
+    return Experiment(_path(50.0, 20.0, queue), (flow,), seconds, seed, look, Tcp(control))
 
 
 def _two_flows(control: str, seconds: float, seed: int) -> Experiment:
     queue = EcnThreshold(425, 20) if control == "dctcp" else DropTail(100)
-    return two_flows(queue, _tcp(control), seconds, seed, interval_ms=1)
+    return two_flows(queue, Tcp(control), seconds, seed, interval_ms=1)
 
 
 def _ten_flows(seconds: float, seed: int) -> Experiment:
@@ -124,7 +119,7 @@ def _burst(control: str, seed: int) -> Experiment:
     when all has arrived."""
     flow = Flow("h1", "h2", 3_000_000)
     look = Measure(queues=(PORT,), queue_interval_ms=5, windows_interval_ms=20)
-    return Experiment(_path(20.0, 80.0, DropTail(30)), (flow,), 20.0, seed, look, _tcp(control))
+    return Experiment(_path(20.0, 80.0, DropTail(30)), (flow,), 20.0, seed, look, Tcp(control))
 
 
 def _experiments(size: Scale, seed: int) -> dict[tuple[str, str], Experiment]:

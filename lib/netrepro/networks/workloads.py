@@ -69,13 +69,13 @@ class Tcp:
     `slow_start_exit_share`: of its window that Reno keeps where a loss ends slow start; other losses halve it.
     `slow_start_after_idle`: a connection that was silent for a retransmission timeout starts again from the initial
     window. `hystart`: CUBIC and SUSS may leave slow start by delay and acknowledgement trains,
-    `hystart_rounds_from_start`: rounds begin with the first segments, as in kernels since 2025, not with the first
-    acknowledgement that finds a window of 16.
+    `hystart_rounds_from_start`: rounds begin with the first segments, not with the first acknowledgement that finds a
+    window of 16, as they did by mistake in kernels between 2021 and 2025.
 
-    `recovery`: how a sender finds and repairs losses. "linux" with RACK and proportional rate reduction, and undoing
-    what was for nothing; or as senders did of old, with the window cut at once: "sack" (three segments beyond it tell a
-    loss, RFC 6675), and without SACK "newreno" (RFC 6582), "reno" (1990: fast recovery ends with the first new
-    acknowledgement), "tahoe" (1988: none; slow start, and all is sent again). The latter two are those of ns-2.
+    `recovery`: how a sender finds and repairs losses. "linux" with RACK, proportional rate reduction and F-RTO, and
+    undoing what was for nothing; or as senders did of old, with the window cut at once: "sack" (three segments beyond
+    it tell a loss, RFC 6675), and without SACK "newreno" (RFC 6582), "reno" (1990: fast recovery ends with the first
+    new acknowledgement), "tahoe" (1988: none; slow start, and all is sent again). The latter two are those of ns-2.
     `counts`: what lets the window grow: whole "segments" that are acknowledged (Linux), "bytes" (RFC 3465), or
     "acknowledgements", whatever they tell (RFC 2581, and senders before it).
 
@@ -119,7 +119,7 @@ class Tcp:
     slow_start_exit_share: PositiveShare = 0.5
     slow_start_after_idle: bool = True
     hystart: bool = True
-    hystart_rounds_from_start: bool = False
+    hystart_rounds_from_start: bool = True
     pacing: bool = False
     pacing_slow_start_ratio: Positive = 2.0
     pacing_ratio: Positive = 1.2

@@ -17,10 +17,10 @@ class MyReno(OwnCongestionControl):
         if window.in_slow_start:
             left = window.slow_start(left)
         if left > 0:
-            window.segments += left / window.segments
+            window.avoid_congestion(left, window.segments)
 
     def threshold_after_loss(self, window):
-        return max(window.segments / 2, 2.0)
+        return max(window.segments // 2, 2.0)
 
 
 class MyConstant(OwnCongestionControl):

@@ -27,8 +27,8 @@ def serialisation_ms(*packets_bytes: int) -> float:
 
 def test_an_answer_within_the_initial_window_takes_one_round_trip():
     requests = run(Requests("h1", ("h2",), 100, 5 * SEGMENT, 3)).requests
-    # Both ways two links; the answer's segments follow each other on the second.
-    expected = ROUND_TRIP_MS + serialisation_ms(166, 166, FULL, *[FULL] * 5)
+    # Both ways two links; the answer's segments follow the request's acknowledgement, and each other on the second.
+    expected = ROUND_TRIP_MS + serialisation_ms(166, 166, ACK, FULL, *[FULL] * 5)
     assert requests["completion_ms"][0] == pytest.approx(expected, abs=1e-9)
     # Later requests leave behind the acknowledgement of the answer before.
     assert requests["completion_ms"][1:].to_numpy() == pytest.approx(expected + serialisation_ms(ACK), abs=1e-9)

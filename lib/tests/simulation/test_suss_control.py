@@ -15,7 +15,7 @@ def completion(control: str, size_bytes: int, round_trip_ms=49.5, rate_mbps=48.0
     net = dumbbell(1, Link(1000, 0.01, PLENTY), Link(rate_mbps, round_trip_ms / 2 - 0.02, DropTail(queue)))
     ports = (("h1", "s1"),)
     measure = Measure(windows_interval_ms=1, packets=ports)
-    spoken = Tcp(control, receive_window_grows=False, **tcp)
+    spoken = Tcp(control, **({"receive_window_grows": False, "hystart_rounds_from_start": False} | tcp))
     return simulate(Experiment(net, (Flow("h1", "h2", size_bytes),), 60, tcp=spoken, measure=measure))
 
 

@@ -53,7 +53,7 @@ LEAST_RTO_MS = 1.0
 # What this kernel takes beyond the others', as they take it.
 _HONOURED: dict[str, Any] = {
     "hystart": True,
-    "hystart_rounds_from_start": False,
+    "hystart_rounds_from_start": True,
     "dctcp_alpha": DCTCP_ALPHA,
     "counts": "segments",
     "unpaced_segments": UNPACED_SEGMENTS,

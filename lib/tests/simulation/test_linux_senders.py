@@ -1,0 +1,275 @@
+"""What senders do about marks, losses and timeouts, against the RFCs' rules and a kernel's on the same description.
+
+A link that is down for a while loses exactly the packets that come meanwhile, in the simulator as in the kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from virtual_kernel import needs_virtual
+
+from netrepro.emulation import emulate
+from netrepro.networks import (
+    Cable,
+    DropTail,
+    EcnThreshold,
+    Experiment,
+    Flow,
+    Link,
+    LinkChange,
+    Measure,
+    Measurements,
+    Requests,
+    Routing,
+    Tcp,
+    Topology,
+    dumbbell,
+)
+from netrepro.networks.queues import Queue
+from netrepro.simulation import simulate
+
+SEGMENT = 1448
+PLENTY = DropTail(packets=10_000)
+SENT, GAP = ("h1", "s1"), ("s2", "s3")
+ROUND_TRIP_MS = 40.0
+RETRY_MS = ROUND_TRIP_MS + 200
+
+
+def line(
+    traffic: Flow | Requests,
+    tcp: Tcp,
+    *down_s: tuple[float, float],
+    queue: Queue = PLENTY,
+    rate_mbps: float = 100.0,
+    lasts_s: float = 5.0,
+    backwards: bool = False,
+) -> Experiment:
+    """A bottleneck and a round trip of 40 ms; what comes to a link beyond it is lost while that is down."""
+    net = Topology(
+        (
+            Cable("h1", "s1", Link(1000, 0, PLENTY)),
+            Cable("s1", "s2", Link(rate_mbps, 0, queue)),
+            Cable("s2", "s3", Link(10_000, 0, PLENTY)),
+            Cable("s3", "h2", Link(1000, ROUND_TRIP_MS / 2, PLENTY)),
+        ),
+        "line",
+    )
+    source, destination = reversed(GAP) if backwards else GAP
+    gap = dict(source=source, destination=destination, both_directions=False)
+    changes = tuple(LinkChange(at, up=up, **gap) for begin, end in down_s for at, up in ((begin, False), (end, True)))
+    return Experiment(
+        net,
+        (traffic,),
+        lasts_s,
+        tcp=tcp,
+        changes=changes,
+        routing=Routing(rerouting_ms=60_000),
+        measure=Measure(packets=(SENT,), windows_interval_ms=1),
+    )
+
+
+def run(experiment: Experiment, tier: str) -> Measurements:
+    return simulate(experiment, clock_skew_ppm=0) if tier == "simulated" else emulate(experiment, tier)
+
+
+def on_both(test):
+    """Run a test on the simulator and, where there is one, the virtual kernel."""
+    tiers = ["simulated", pytest.param("virtual", marks=needs_virtual)]
+    return pytest.mark.parametrize("tier", tiers)(test)
+
+
+def sent_ms(found: Measurements) -> np.ndarray:
+    """When the segments of the first flow left its host, since its first."""
+    packets = found.packets[(found.packets["size_bytes"] > 500) & (found.packets["flow"] == 0)]
+    times = packets["time_s"].to_numpy() * 1e3
+    return times - times[0]
+
+
+def thresholds(found: Measurements) -> list[float]:
+    """The values that ssthresh has had, in segments."""
+    values = found.windows["slow_start_threshold_bytes"] / SEGMENT
+    return [float(value) for value in values[values.ne(values.shift())] if np.isfinite(value)]
+
+
+# Marks ---------------------------------------------------------------------------------------------------------------
+
+
+def marked(control: str, *down_s: tuple[float, float], lasts_s: float = 1.5) -> Experiment:
+    """One packet a millisecond, marked where 20 wait."""
+    flow = Flow("h1", "h2", duration_s=lasts_s - 0.1, start_s=0.1)
+    tcp = Tcp(control, ecn=True, delayed_ack_ms=0, hystart=False)
+    return line(flow, tcp, *down_s, queue=EcnThreshold(1000, 20), rate_mbps=12.112, lasts_s=lasts_s)
+
+
+@pytest.mark.parametrize("control", ["reno", "cubic", "dctcp"])
+def test_a_loss_while_the_window_comes_down_for_a_mark_is_a_part_of_that_reduction(control):
+    """As in Linux's tcp_enter_recovery; but for DCTCP, of which RFC 8257, section 3.5, asks for half the window."""
+    begins_s = run(marked(control), "simulated").windows.query("slow_start_threshold_bytes < inf")["time_s"].iloc[0]
+    found = run(marked(control, (begins_s - 0.020, begins_s - 0.019)), "simulated")
+    assert found.links["dropped_packets"].sum() == 1 == found.flows["retransmitted_packets"][0]
+    meanwhile = found.windows.query(f"{begins_s} < time_s < {begins_s + 0.055}")
+    windows, values = (
+        (meanwhile[name] / SEGMENT).to_numpy() for name in ("window_bytes", "slow_start_threshold_bytes")
+    )
+    if control == "dctcp":
+        cut = np.flatnonzero(np.diff(values))
+        assert len(cut) == 1 and values[-1] == pytest.approx(windows[cut[0]] // 2, abs=1)
+    else:
+        assert len(set(values)) == 1
+
+
+# Timeouts ------------------------------------------------------------------------------------------------------------
+
+LOST_WINDOW = (0.12, 0.2)
+BLIND = Tcp("reno", delayed_ack_ms=0, tail_loss_probe=False)
+
+
+def rounds(found: Measurements, first_ms: float) -> list[int]:
+    """How many segments were sent in each round trip from then on."""
+    times = sent_ms(found)
+    return np.bincount(((times[times > first_ms - 5] - first_ms) / ROUND_TRIP_MS + 0.2).astype(int)).tolist()
+
+
+@on_both
+@pytest.mark.parametrize("sack", [True, False])
+def test_after_a_timeout_new_segments_are_sent_before_the_second_repair(tier, sack):
+    """F-RTO, RFC 5682: the first repair's acknowledgement lets two new segments out, which tell of the rest."""
+    found = run(line(Flow("h1", "h2", 60 * SEGMENT, start_s=0.1), replace(BLIND, sack=sack), LOST_WINDOW), tier)
+    # From the fourth round on, as the kernel does: two acknowledgements told of the new ones, and let the window be.
+    assert rounds(found, RETRY_MS)[:5] == ([1, 2, 2, 4, 5] if sack else [1, 2, 2, 2, 3])
+    assert found.flows["timeouts"][0] == 1 and found.flows["retransmitted_packets"][0] == 10
+
+
+@on_both
+def test_after_a_timeout_with_nothing_new_to_send_repairs_follow_at_once(tier):
+    found = run(line(Flow("h1", "h2", 10 * SEGMENT, start_s=0.1), BLIND, LOST_WINDOW), tier)
+    assert rounds(found, RETRY_MS) == [1, 2, 4, 3]
+
+
+@on_both
+def test_what_left_within_a_round_trip_before_a_timeout_is_not_sent_again_for_it(tier):
+    """RFC 8985, section 6.3: ten at once, then one by one; of the first 215 ms all are lost, the rest is under way."""
+    paced = replace(BLIND, initial_window_segments=40, pacing=True, pacing_slow_start_ratio=0.1)
+    found = run(line(Flow("h1", "h2", 60 * SEGMENT, start_s=0.1), paced, (0.12, 0.14 + 0.215)), tier)
+    lost = found.links["dropped_packets"].sum()
+    assert 10 < lost < 35 and found.flows["timeouts"][0] == 1
+    assert found.flows["retransmitted_packets"][0] <= lost
+
+
+# Round trips and timers ----------------------------------------------------------------------------------------------
+
+
+def timeout_after(rounds_before: int) -> float:
+    """The timeout in ms of Linux's tcp_rtt_estimator after so many rounds of ten samples that are all the same."""
+    mean = variation = largest = 2 * ROUND_TRIP_MS  # four times the deviation; of the handshake
+    for _ in range(rounds_before):
+        for sample in range(10):
+            mean -= mean / 4
+            largest = max(largest, mean)
+            if sample == 0:  # what was sent after the last round is acknowledged
+                variation -= (variation - largest) / 4
+                largest = 10.0
+    return ROUND_TRIP_MS + variation
+
+
+@on_both
+@pytest.mark.parametrize("rounds_before", [2, 6])
+def test_a_timeout_forgets_a_quarter_of_its_variation_in_a_round_trip(tier, rounds_before):
+    """Linux's way; RFC 6298's, of which each sample forgets a quarter, would be at the minimum after one round."""
+    tcp = replace(BLIND, min_rto_ms=10, receive_window_bytes=10 * SEGMENT)
+    cut_s = 0.1 + (rounds_before + 1.5) * ROUND_TRIP_MS / 1e3
+    found = run(line(Flow("h1", "h2", 400 * SEGMENT, start_s=0.1), tcp, (cut_s, cut_s + 0.06)), tier)
+    times = sent_ms(found)
+    silence = np.argmax(np.diff(times) > 1.2 * ROUND_TRIP_MS)
+    last_answer_ms = times[silence]  # which lets the last of the window out, and starts the timer anew
+    assert times[silence + 1] - last_answer_ms == pytest.approx(timeout_after(rounds_before + 1), abs=3)
+
+
+@on_both
+def test_time_stamps_give_round_trips_where_everything_is_sent_twice(tier):
+    """RFC 7323, section 4: each segment takes 600 ms, so that the timeout of the handshake is far too short."""
+    found = run(line(Flow("h1", "h2", 12 * SEGMENT, start_s=0.1), BLIND, rate_mbps=1514 * 8 / 600e3, lasts_s=30), tier)
+    assert found.flows["completion_ms"].notna().all() and found.flows["timeouts"][0] <= 4
+
+
+# Windows -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("control", ["reno", "cubic", "dctcp"])
+def test_windows_are_whole_segments_and_their_shares_are_rounded_down(control):
+    flow = Flow("h1", "h2", duration_s=4, start_s=0.1)
+    queue = EcnThreshold(60, 20) if control == "dctcp" else DropTail(11)
+    windows = run(line(flow, Tcp(control, delayed_ack_ms=0), queue=queue, rate_mbps=12.112), "simulated").windows
+    segments = windows["window_bytes"].to_numpy() / SEGMENT
+    values = windows["slow_start_threshold_bytes"].to_numpy() / SEGMENT
+    cuts = np.flatnonzero(np.diff(np.where(np.isfinite(values), values, 1e9)))
+    assert len(cuts) >= 2 and (segments == np.round(segments)).all()
+    assert (values[cuts + 1] == np.round(values[cuts + 1])).all()
+    if control == "reno":
+        assert (np.abs(segments[cuts] // 2 - values[cuts + 1]) <= 1).all()
+
+
+def test_in_congestion_avoidance_a_window_of_acknowledgements_gives_a_segment_more():
+    """RFC 5681, section 3.1. One acknowledgement a millisecond: a segment more takes as many as the window has."""
+    flow = Flow("h1", "h2", duration_s=3.9, start_s=0.1)
+    found = run(line(flow, BLIND, queue=DropTail(100), rate_mbps=12.112, lasts_s=4), "simulated")
+    windows = (found.windows["window_bytes"] / SEGMENT).to_numpy()
+    steps = np.flatnonzero(np.diff(windows) != 0)[-13:]  # the last of them long after the recovery
+    assert (np.diff(windows)[steps] == 1).all()
+    assert steps[-1] - steps[0] == pytest.approx(windows[steps[1:]].sum(), abs=2)
+
+
+@on_both
+def test_cubic_leaves_slow_start_where_the_kernels_does(tier):
+    """HyStart's rounds begin with the first segments; where they began at a window of 16, it is left at 72."""
+    net = dumbbell(1, Link(100, 1), Link(10, 20, DropTail(50)))
+    flow, look = Flow("h1", "h2", 300_000, start_s=0.1), Measure(windows_interval_ms=5)
+    assert thresholds(run(Experiment(net, (flow,), 2, measure=look), tier))[0] == 60
+
+
+# Handshakes and requests ---------------------------------------------------------------------------------------------
+
+
+@on_both
+def test_bbr_paces_by_its_round_trip_after_a_lost_syn(tier):
+    """Linux's bbr_set_pacing_rate: the first sample, if only of a time stamp, corrects what was guessed."""
+
+    def longest_queue(*down_s: tuple[float, float]) -> float:
+        flow = Flow("h1", "h2", duration_s=2.5, start_s=0.1)
+        experiment = line(flow, Tcp("bbr"), *down_s, rate_mbps=20)
+        measure = Measure(queues=(("s1", "s2"),), queue_interval_ms=1)
+        return run(replace(experiment, measure=measure), tier).queues["queue_packets"].max()
+
+    assert longest_queue((0.09, 0.2)) == pytest.approx(longest_queue(), rel=0.1)
+
+
+def first_burst(found: Measurements) -> int:
+    return int((sent_ms(found) < 20).sum())
+
+
+@on_both
+def test_a_syn_that_was_repeated_for_nothing_leaves_the_initial_window(tier):
+    """RFC 6298, section 5.7, and Linux's tcp_try_undo_spurious_syn: two lost ones leave a window of one segment."""
+    far = Link(1000, 1500, PLENTY)
+    net = Topology((Cable("h1", "s1", Link(1000, 0, PLENTY)), Cable("s1", "h2", far)))
+    measure = Measure(packets=(SENT,))
+    needless = run(
+        Experiment(net, (Flow("h1", "h2", 20 * SEGMENT, start_s=0.1),), 20, measure=measure, tcp=Tcp("reno")), tier
+    )
+    assert first_burst(needless) == 10
+    lost = run(line(Flow("h1", "h2", 20 * SEGMENT, start_s=0.1), Tcp("reno"), (0.09, 1.5)), tier)
+    assert first_burst(lost) == 1
+
+
+@on_both
+def test_a_request_is_acknowledged_before_its_answer(tier):
+    """On a link on which a segment of the answer takes longer than the timeout, the request is sent once only."""
+    asked = Requests("h2", ("h1",), 400, 2 * SEGMENT, 2, start_s=0.1)
+    found = run(line(asked, BLIND, rate_mbps=1514 * 8 / 400e3, lasts_s=10), tier)
+    assert len(found.requests) == 2 and found.requests["answered_s"].notna().all()
+    requests = found.links.set_index(["source", "destination"]).loc[("h2", "s3")]
+    # Two requests, the handshakes, and an acknowledgement of each segment of the two answers.
+    assert requests["sent_packets"] <= 2 + 4 + 4 + 2
