@@ -85,9 +85,11 @@ void TcpSender::on_connected(std::uint32_t echo_ms, Time now) {
   control_->on_connected(window_, round_trip_.smoothed(), now);
 }
 
-// The round trip by an echoed time stamp, in whole milliseconds as in Linux, one at least.
+// The round trip by an echoed time stamp, in whole milliseconds as in Linux, one at least. 0, for none, where timeouts
+// may be shorter than that: such timers need finer stamps (Vasudevan et al., SIGCOMM 2009), which are not modelled.
 Time TcpSender::by_stamp(std::uint32_t echo_ms, Time now) const {
   constexpr Time millisecond = picoseconds_per_second / 1000;
+  if (settings_.minimum_timeout < millisecond) return 0;
   return std::max<Time>(stamp_of(now) - echo_ms, 1) * millisecond;
 }
 
