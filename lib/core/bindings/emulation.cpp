@@ -79,6 +79,5 @@ void bind_emulation(py::module_& module) {
   module.def("run_traffic_generator", &run_traffic_generator, py::arg("flows"), py::arg("replicas"),
              py::arg("conversations"), py::arg("duration_ns"), py::arg("seed"), py::arg("kinds"),
              py::arg("window_interval_ns"), py::arg("shared_descriptor"), py::arg("sample_descriptor"),
-             py::arg("until_complete"), py::arg("ready"),
-             py::arg("streams") = -1);
+             py::arg("until_complete"), py::arg("ready"), py::arg("streams") = -1);
 }

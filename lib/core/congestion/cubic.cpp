@@ -32,8 +32,7 @@ void Cubic::grow(CongestionWindow& window, const Delivery& delivery) {
   if (!delivery.window_limited) return;
   double left = delivery.segments;
   if (window.in_slow_start()) left = window.slow_start(left);
-  if (left > 0)
-    window.avoid_congestion(left, acknowledgements_per_segment(window.whole(), left, delivery.now));
+  if (left > 0) window.avoid_congestion(left, acknowledgements_per_segment(window.whole(), left, delivery.now));
 }
 
 double Cubic::acknowledgements_per_segment(double window, double acknowledged, Time now) {

@@ -286,7 +286,7 @@ class alignas(64) SimulatedLink {
   double loss_, reordering_;
   std::uint64_t next_to_start_ = 0;  // the first of wire_ that has not started
   std::uint64_t waiting_bytes_ = 0;
-  Ring<Flight> wire_;  // being sent or under way; with early rules also those that wait
+  Ring<Flight> wire_;         // being sent or under way; with early rules also those that wait
   DropTail drop_tail_{0, 0};  // the rule, where it is this one
   bool is_drop_tail_ = false, waits_for_transmitter_ = false, up_ = true, records_ = false;
   Counts counts_;

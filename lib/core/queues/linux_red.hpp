@@ -133,8 +133,8 @@ class LinuxRed {
   Draws draws_;
   int idle_log_;
   double falls_us_;
-  std::uint64_t average_ = 0;      // bytes, scaled
-  std::int64_t since_draw_ = -1;   // packets
+  std::uint64_t average_ = 0;     // bytes, scaled
+  std::int64_t since_draw_ = -1;  // packets
   std::uint64_t lot_ = 0, chance_of_byte_;
   Time last_arrival_ = 0, next_tick_ = adapt_every;
 };

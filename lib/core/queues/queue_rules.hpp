@@ -20,8 +20,8 @@
 #include "queues/red.hpp"
 #include "queues/shared_buffer.hpp"
 
-using QueueRule = std::variant<DropTail, EcnThreshold, LinuxRed, LinuxCoDel, LinuxPie, Red, CoDel, Pie, PhantomQueue,
-                               SharedBuffer>;
+using QueueRule =
+    std::variant<DropTail, EcnThreshold, LinuxRed, LinuxCoDel, LinuxPie, Red, CoDel, Pie, PhantomQueue, SharedBuffer>;
 
 template <class... Rules>
 std::optional<QueueRule> find_queue_rule(const std::variant<Rules...>*, const std::string& name,

@@ -188,7 +188,7 @@ class Endpoints {
   std::vector<Flow> flows_;
   std::vector<FlowResult> results_;
   std::vector<Companion> companions_;
-  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> followers_;  // by the flow that they wait for
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> followers_;     // by the flow that they wait for
   std::unordered_map<std::uint32_t, std::unique_ptr<ConnectionGroup>> groups_;  // by flow
   std::unordered_map<std::uint32_t, DatagramSource> datagram_sources_;          // by flow
   std::unordered_map<std::uint32_t, MakeOwnControl> own_controls_;              // by flow

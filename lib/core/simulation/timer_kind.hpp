@@ -24,6 +24,7 @@ enum Kind : std::uint32_t {
 constexpr const char* names[] = {"the start of a flow",     "the end of a flow",   "the timer of a sender",
                                  "the timer of a receiver", "the port of a host",  "a datagram",
                                  "a sample of queues",      "a sample of windows", "a change of a link",
-                                 "a change of routes",      "a request",           "an answer",           "a flow after another"};
+                                 "a change of routes",      "a request",           "an answer",
+                                 "a flow after another"};
 static_assert(std::size(names) == flow_follows + 1);
 }

@@ -5,8 +5,9 @@
 // accepting side has one too) and each kind of sockets; a connection is known by its source port. The first
 // connections are those of the flows, in their order; the replicas of replicated flows follow.
 //
-// Where the kernel has sources and sinks of its own (/dev/streams of the virtual kernel, lib/kernel/built_in/streams.c),
-// they write and read what nobody looks at, and note when the last byte was read; else this thread does.
+// Where the kernel has sources and sinks of its own (/dev/streams of the virtual kernel,
+// lib/kernel/built_in/streams.c), they write and read what nobody looks at, and note when the last byte was read; else
+// this thread does.
 //
 // A client's requests and a server's answers travel on one connection, which the client opens; the answers are the
 // flow. Replicated flows and requests are in traffic_generator_groups.cpp.
