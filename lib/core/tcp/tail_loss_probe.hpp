@@ -29,10 +29,8 @@ class TailLossProbe {
   // True if the probe itself repaired a loss.
   bool take_answer(std::uint64_t first, bool arrived_twice) {
     if (!out_ || first < end_) return false;
-    if (!resent_) {
-      out_ = false;
-    } else if (arrived_twice) {
-      out_ = false;  // the original had arrived: nothing was lost
+    if (!resent_ || arrived_twice) {
+      out_ = false;  // it was new, or its original had arrived: nothing was lost
     } else if (first > end_) {
       out_ = false;
       return true;

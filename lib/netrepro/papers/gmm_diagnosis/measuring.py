@@ -52,7 +52,7 @@ from netrepro.traffic import CLASSIFIERS, NAMED_CLASSES, class_scores, confusion
 
 @dataclass(frozen=True)
 class Shared:
-    """The common ground of the experiments under noise: the trace, and the fit to the curves (repetitions, shares, 4, 4)."""
+    """The base of the experiments under noise: the trace, and the fit to the curves (repetitions, shares, 4, 4)."""
 
     trace: Trace
     method: gmm_traffic.Setting
