@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import shutil
 import socket
@@ -15,6 +16,12 @@ from pathlib import Path
 def unique_word() -> str:
     """Make a word that no other process makes, of this machine or another: process ids are no such word."""
     return os.urandom(6).hex()
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, which may be larger than memory."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import netrepro._core as _core
 from netrepro.errors import NetreproError
+from netrepro.files import file_sha256
 from netrepro.paths import workbench_root
 
 PACKAGE = Path(__file__).parent
@@ -51,5 +52,5 @@ def check_code() -> None:
 
 def _hash_files(folder: Path, paths: Iterable[Path]) -> str:
     names = sorted((path.relative_to(folder).as_posix(), path) for path in paths)
-    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {name}\n" for name, path in names]
+    lines = [f"{file_sha256(path)}  {name}\n" for name, path in names]
     return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -255,17 +255,20 @@ class Experiment:
 
     def _warn_of_what_is_cut_off(self) -> None:
         """Warn once, with the first of them, of entries that last longer than the experiment."""
-        timed = [each for each in self.traffic if isinstance(each, Flow | Datagrams) and each.duration_s is not None]
-        end_s = self.duration_s * (1 + 1e-9)  # but for rounding
-        cut_off = [entry for entry in timed if entry.start_s + (entry.duration_s or 0) > end_s]
+        ends = [
+            (each, each.start_s + each.duration_s)
+            for each in self.traffic
+            if isinstance(each, Flow | Datagrams) and each.duration_s is not None
+        ]
+        cut_off = [each for each in ends if each[1] > self.duration_s * (1 + 1e-9)]  # but for rounding
         if not cut_off:
             return
-        first = cut_off[0]
+        first, end_s = cut_off[0]
         more = f" (the first of {len(cut_off)} such entries)" if len(cut_off) > 1 else ""
         warnings.warn(
             f"{type(first).__name__} from {first.source} to {first.destination} lasts until "
-            f"{first.start_s + (first.duration_s or 0):g} s in an experiment of {self.duration_s:g} s, which cuts it "
-            f"off{more}: give it duration_s={self.duration_s - first.start_s:g}, or let the experiment last longer",
+            f"{end_s:g} s in an experiment of {self.duration_s:g} s, which cuts it off{more}: "
+            f"give it duration_s={self.duration_s - first.start_s:g}, or let the experiment last longer",
             stacklevel=4,  # where the experiment is described
         )
 

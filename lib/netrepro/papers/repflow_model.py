@@ -34,7 +34,19 @@ from netrepro.queueing.replicated_flows import (
 )
 from netrepro.queueing.replication import ReplicationModel
 from netrepro.queueing.service import ConstantService, ExponentialService, Service
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, least_first
+from netrepro.study import (
+    Check,
+    Evidence,
+    Knob,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    each,
+    least_first,
+    seed_and_repetition,
+)
 from netrepro.study import pictures as drawing
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, new_figure, scheme
@@ -548,7 +560,7 @@ STUDY = Study(
     setting=Setting(),
     cases=CASES,
     measure_one=measure_one,
-    seeds=lambda seed, repetition: (seed, repetition),  # several streams are drawn of it
+    seeds=seed_and_repetition,  # several streams are drawn of it
     answer=answer,
     profiles={"quick": _scale(40_000, 10_000), "paper": _scale(500_000, 100_000), "test": _scale(8_000, 1_500)},
     claims={

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 
 import numpy as np
@@ -220,13 +221,13 @@ def _check_start_after(experiment: Experiment, start_after: Mapping[int, int]) -
                 f"start_after: {flow!r} is no TCP flow of this experiment",
                 f"there are {len(transport)} flows, from 0 on",
             )
-    for flow in start_after:
-        before, earlier = {flow}, start_after.get(flow)
-        while earlier is not None:
-            if earlier in before:
-                raise NetreproError(f"start_after: flow {flow} waits for itself", "let the first of them wait for none")
-            before.add(earlier)
-            earlier = start_after.get(earlier)
+    try:
+        TopologicalSorter({flow: [earlier] for flow, earlier in start_after.items()}).prepare()
+    except CycleError as error:
+        first = error.args[1][0]
+        raise NetreproError(
+            f"start_after: flow {first} waits for itself", "let the first of them wait for none"
+        ) from None
 
 
 def _check_packets(experiment: Experiment) -> None:

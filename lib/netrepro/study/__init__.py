@@ -28,6 +28,7 @@ try:
         each,
         of_profile,
         points,
+        seed_and_repetition,
         seed_of,
     )
     from netrepro.study.evidence import (
@@ -101,6 +102,7 @@ __all__ = [
     "run_all",
     "run_experiment",
     "run_once",
+    "seed_and_repetition",
     "seed_of",
     "trust_of",
     "trust_table",

@@ -29,6 +29,11 @@ def seed_of(seed: int, repetition: int) -> int:
     return int(np.random.SeedSequence([seed, repetition]).generate_state(1)[0])
 
 
+def seed_and_repetition(seed: int, repetition: int) -> tuple[int, int]:
+    """Return both, as a seed of NumPy's for studies that draw several streams of it."""
+    return seed, repetition
+
+
 def of_profile(profile: str, values: Mapping[str, Value]) -> Value:
     """Return the value of a profile. Raises NetreproError, with the nearest name, for a profile not in `values`."""
     if profile not in values:

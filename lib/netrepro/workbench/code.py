@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import netrepro
+from netrepro.files import file_sha256
 
 PACKAGE = Path(netrepro.__file__).parent
 
@@ -64,6 +65,4 @@ def _with_packages(name: str) -> Iterator[str]:
     yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
-@cache
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+_digest = cache(file_sha256)

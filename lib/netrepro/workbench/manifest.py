@@ -12,6 +12,7 @@ from typing import Any
 
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
+from netrepro.files import file_sha256
 from netrepro.git import git
 from netrepro.paths import workbench_root
 from netrepro.provenance import code_hash, core_stamp
@@ -46,11 +47,6 @@ def _digest(paths: list[Path]) -> str:
     for path in sorted(paths):
         digest.update(path.name.encode() + b"\0" + file_sha256(path).encode())
     return digest.hexdigest()
-
-
-def file_sha256(path: Path) -> str:
-    with path.open("rb") as file:  # a capture may be larger than memory
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def cpu_model() -> str:

@@ -26,13 +26,13 @@ import pandas as pd
 
 from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
-from netrepro.files import held, left_behind, replace_folder, unique_word, write_atomically
+from netrepro.files import file_sha256, held, left_behind, replace_folder, unique_word, write_atomically
 from netrepro.paths import check_writable, runs_dir, workbench_root
 from netrepro.provenance import check_code, code_hash
 from netrepro.tiers_and_profiles import PROFILES, TIERS
 from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import Declaration, Notebook, find, select
-from netrepro.workbench.manifest import file_sha256, notebook_fingerprint
+from netrepro.workbench.manifest import notebook_fingerprint
 from netrepro.workbench.parameters import check_parameters, files_named
 from netrepro.workbench.run_folder import Job, Progress, Status, folder_suffix
 from netrepro.workbench.standard import changed_parameters, edited_inputs, run_command

@@ -12,9 +12,10 @@ import pytest
 
 from netrepro.emulation.virtual import build
 from netrepro.emulation.virtual.build import build_kernel
-from netrepro.emulation.virtual.packages import can_fetch, fetch_package, fetch_programs, hash_of
+from netrepro.emulation.virtual.packages import can_fetch, fetch_package, fetch_programs
 from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError
+from netrepro.files import file_sha256
 
 needs_apt = pytest.mark.skipif(not can_fetch(), reason="needs apt")
 
@@ -58,7 +59,8 @@ def test_what_a_build_lacks_is_fetched_by_apt_with_what_it_depends_on(monkeypatc
         subprocess.run(["dpkg-deb", "--build", "--root-owner-group", tmp_path / name, package], check=True)
         with (store / "Packages").open("a") as index:
             index.write(
-                f"{control}Filename: ./{package.name}\nSize: {package.stat().st_size}\nSHA256: {hash_of(package)}\n\n"
+                f"{control}Filename: ./{package.name}\n"
+                f"Size: {package.stat().st_size}\nSHA256: {file_sha256(package)}\n\n"
             )
     (tmp_path / "sources.list").write_text(f"deb [trusted=yes] copy:{store} ./\n")
     (tmp_path / "apt.conf").write_text(
@@ -85,7 +87,7 @@ def test_a_source_with_another_hash_is_not_taken(monkeypatch, tmp_path):
     with pytest.raises(NetreproError, match="linux 1 cannot be fetched"):
         fetch_package("linux", "1", [given.as_uri()], "0" * 64, kept)
     assert not kept.exists()
-    fetch_package("linux", "1", ["file:/nowhere.deb", given.as_uri()], hash_of(given), kept)
+    fetch_package("linux", "1", ["file:/nowhere.deb", given.as_uri()], file_sha256(given), kept)
     assert kept.read_bytes() == given.read_bytes()
 
 

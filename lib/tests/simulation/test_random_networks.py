@@ -39,6 +39,7 @@ from netrepro.networks import (
     star,
 )
 from netrepro.networks.flow_sizes import empirical_flow_sizes
+from netrepro.networks.queues import CODEL_VARIANTS, FQ_CODEL_VARIANTS, PIE_VARIANTS
 from netrepro.networks.topology import Cable
 from netrepro.networks.workloads import CONGESTION_CONTROLS, COUNTS, RECOVERIES, SCHEDULERS
 from netrepro.simulation.simulate import EVENTS_AT_A_TIME, build, measurements
@@ -63,38 +64,48 @@ def random_queue(random: Random) -> Any:
     packets = round(between(random, 1, 500))
     share = random.random()
     low = between(random, 1, 20)
+
+    def red(**options: Any) -> Red:
+        return Red(
+            40 + packets,
+            min_threshold_packets=low,
+            max_threshold_packets=low * (1 + random.random()) + 0.1,
+            max_probability=share,
+            weight=between(random, 0.0005, 1),
+            ecn=random.random() < 0.5,
+            adaptive=share > 0.01 and random.random() < 0.3,
+            **options,
+        )
+
     kinds = [
         lambda: DropTail(packets=packets),
         lambda: DropTail(bytes=1514 * packets + random.randrange(1514)),
         lambda: EcnThreshold(packets, random.randint(1, packets)),
-        lambda: Red(
-            40 + packets,
-            min_threshold_packets=low,
-            max_threshold_packets=low * (1 + random.random()) + 0.1,
-            max_probability=share,
-            weight=between(random, 0.0005, 1),
+        red,
+        lambda: red(variant="floyd1993", **{name: random.random() < 0.5 for name in ("by_bytes", "gentle", "wait")}),
+        lambda: CoDel(
+            packets,
+            between(random, 0.1, 50),
+            between(random, 1, 500),
             ecn=random.random() < 0.5,
-            by_bytes=random.random() < 0.5,
-            gentle=random.random() < 0.5,
-            wait=random.random() < 0.5,
-            adaptive=share > 0.01 and random.random() < 0.3,
-            variant="floyd1993",
+            variant=random.choice(CODEL_VARIANTS),
         ),
-        lambda: Red(
-            40 + packets,
-            min_threshold_packets=low,
-            max_threshold_packets=low * (1 + random.random()) + 0.1,
-            max_probability=share,
-            weight=between(random, 0.0005, 1),
+        lambda: Pie(
+            packets,
+            between(random, 0.1, 50),
+            between(random, 1, 100),
             ecn=random.random() < 0.5,
-            adaptive=share > 0.01 and random.random() < 0.3,
+            variant=random.choice(PIE_VARIANTS),
         ),
-        lambda: CoDel(packets, between(random, 0.1, 50), between(random, 1, 500), ecn=random.random() < 0.5),
-        lambda: Pie(packets, between(random, 0.1, 50), between(random, 1, 100), ecn=random.random() < 0.5),
         lambda: PhantomQueue(packets, drain_share=max(share, 0.05)),
         lambda: SharedBuffer(1514 * 100, alpha=between(random, 0.1, 8), mark_packets=random.choice([None, 5])),
         lambda: Sfq(packets, buckets=random.choice([1, 8, 1024])),
-        lambda: FqCoDel(packets, between(random, 0.1, 50), flows=random.choice([1, 8, 1024])),
+        lambda: FqCoDel(
+            packets,
+            between(random, 0.1, 50),
+            flows=random.choice([1, 8, 1024]),
+            variant=random.choice(FQ_CODEL_VARIANTS),
+        ),
     ]
     return random.choice(kinds)()
 

@@ -16,8 +16,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from netrepro.emulation.virtual.kernel import cache, kernel_path, recipe, recipe_key
-from netrepro.emulation.virtual.packages import can_fetch, fetch_package, fetch_programs, hash_of
+from netrepro.emulation.virtual.packages import can_fetch, fetch_package, fetch_programs
 from netrepro.errors import NetreproError
+from netrepro.files import file_sha256
 
 # The reference: of what all published results of the tier are, and all tests.
 REFERENCE = "6.12.117"
@@ -94,7 +95,7 @@ def reference(progress: Tell | None = None) -> Path:
     Raises NetreproError where it cannot be had.
     """
     package = cache() / "sources" / _FILE
-    if not package.exists() or hash_of(package) != _SHA256:
+    if not package.exists() or file_sha256(package) != _SHA256:
         if not can_fetch():
             raise NetreproError(
                 f"the source of Linux {REFERENCE} is missing, and there is no apt to fetch it",

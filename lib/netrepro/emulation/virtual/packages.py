@@ -5,7 +5,6 @@ Of the system only its list of sources is read; its state is neither asked nor c
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from netrepro.errors import NetreproError
+from netrepro.files import file_sha256
 
 _HELPER = Path("/usr/lib/apt/apt-helper")
 _SETTINGS = """\
@@ -92,15 +92,9 @@ def fetch_package(name: str, version: str, urls: Sequence[str], sha256: str, to:
     with _apt(to.parent) as (apt, home):
         _run([*apt, "download", f"{name}={version}"], problem.problem, home)
         for part in home.glob("*.deb"):
-            if hash_of(part) != sha256:
+            if file_sha256(part) != sha256:
                 raise NetreproError(f"{name} {version} has not the hash that is recorded", "see lib/kernel/README.md")
             part.rename(to)
-
-
-def hash_of(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

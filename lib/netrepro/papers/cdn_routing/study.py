@@ -29,7 +29,19 @@ from netrepro.papers.cdn_routing.setting import (
     techniques,
 )
 from netrepro.processes import in_processes
-from netrepro.study import VIRTUAL, Evidence, Play, Progress, Runs, Scale, Study, least_first, ratio, seed_of
+from netrepro.study import (
+    VIRTUAL,
+    Evidence,
+    Play,
+    Progress,
+    Runs,
+    Scale,
+    Study,
+    least_first,
+    ratio,
+    seed_and_repetition,
+    seed_of,
+)
 
 QUICK_REACTIVE, QUICK_PREPENDING, LATE = (
     f"{REACTIVE}, no delays",
@@ -172,7 +184,7 @@ STUDY = Study(
     setting=Setting(),
     cases=LARGE | {small(name): SMALL | {"technique": name} for name in PAPER},
     measure_all=measure_all,
-    seeds=lambda seed, repetition: (seed, repetition),
+    seeds=seed_and_repetition,
     cannot=cannot,
     answer=answer,
     profiles={

@@ -60,6 +60,7 @@ from netrepro.study import (
     each,
     in_parallel,
     least_first,
+    seed_and_repetition,
 )
 
 SLUG = "epaxos_revisited"
@@ -291,7 +292,7 @@ STUDY = Study(
     setting=Setting(),
     cases=CASES,
     measure_all=measure_all,
-    seeds=lambda seed, repetition: (seed, repetition),
+    seeds=seed_and_repetition,
     cannot=cannot,
     answer=answer,
     repetitions=3,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -20,7 +18,7 @@ from netrepro.traffic import NAMED_CLASSES, NORMALISATIONS
 
 def scale_of(runs: Runs) -> Scale:
     """Return the amount of work of the runs' profile."""
-    return replace(runs.setting, **runs.study.scale(runs.profile).changes).scale
+    return runs.study.scaled(runs.setting, runs.profile).scale
 
 
 def variants_of(runs: Runs, *experiments: str) -> pd.DataFrame:

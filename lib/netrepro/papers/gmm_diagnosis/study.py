@@ -12,7 +12,7 @@ from netrepro.papers.gmm_diagnosis import figures
 from netrepro.papers.gmm_diagnosis.measuring import EXPERIMENTS, measure_all
 from netrepro.papers.gmm_diagnosis.setting import BALANCED, RIGHT, SLUG, TRANSFORMER, Setting
 from netrepro.papers.gmm_traffic.setting import neural_models
-from netrepro.study import Evidence, Play, Runs, Scale, Study
+from netrepro.study import Evidence, Play, Runs, Scale, Study, seed_and_repetition
 
 ONE_SHARE = "labels drawn anew"
 CASES = {
@@ -92,7 +92,7 @@ STUDY = Study(
     cases=CASES,
     measure_all=measure_all,
     cannot=cannot,
-    seeds=lambda seed, repetition: (seed, repetition),  # the fit takes the first
+    seeds=seed_and_repetition,  # the fit takes the first
     answer=answer,
     repetitions=10,
     profiles={

@@ -28,7 +28,7 @@ from netrepro.papers.propshare.readings import (
     sybil_gain,
 )
 from netrepro.papers.propshare.setting import BETWEEN, Setting
-from netrepro.study import VIRTUAL, Evidence, Knob, Play, Runs, Scale, Study, each
+from netrepro.study import VIRTUAL, Evidence, Knob, Play, Runs, Scale, Study, each, seed_and_repetition
 
 RIDERS, RIDERS_PERMUTED, SYBIL_1, SYBIL_4 = "free riders", "free riders, permuted", "sybil, 1", f"sybil, {IDENTITIES}"
 PROCESSES_PERMUTED = "processes, permuted"
@@ -165,7 +165,7 @@ STUDY = Study(
     setting=Setting(),
     cases=CASES,
     measure_all=measure_all,
-    seeds=lambda seed, repetition: (seed, repetition),
+    seeds=seed_and_repetition,
     cannot=cannot,
     answer=answer,
     repetitions=60,

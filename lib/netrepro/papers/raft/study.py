@@ -38,6 +38,7 @@ from netrepro.study import (
     Study,
     in_parallel,
     least_first,
+    seed_and_repetition,
     seed_of,
 )
 from netrepro.study.pictures import say_not_measured
@@ -445,7 +446,7 @@ STUDY = Study(
     setting=Setting(),
     cases=RAFT | CONTROLS | {SPLITS: {"splits": True}, BLIND: {"checks_logs": False}},
     measure_all=measure_all,
-    seeds=lambda seed, repetition: (seed, repetition),
+    seeds=seed_and_repetition,
     cannot=cannot,
     answer=answer,
     profiles={
