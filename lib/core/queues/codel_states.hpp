@@ -21,10 +21,6 @@ class CoDelStates {
  protected:
   enum class Step : std::uint8_t { none, entered, dropped };
 
-  // Times are in the version's unit. Nothing is dropped while no more than `least_bytes` wait.
-  CoDelStates(std::uint64_t limit_packets, Time target, Time interval, bool ecn, std::uint64_t least_bytes)
-      : limit_packets_(limit_packets), target_(target), interval_(interval), least_bytes_(least_bytes), ecn_(ecn) {}
-
   // Called for each packet taken from the queue until one is accepted or marked. An empty queue calls for nothing.
   Verdict judge(const Backlog& left, Time waited, const PacketFacts& packet, Time now) {
     Law& law = static_cast<Law&>(*this);
@@ -63,6 +59,12 @@ class CoDelStates {
   std::uint64_t count_ = 0, last_count_ = 0;
 
  private:
+  friend Law;  // which alone is built of this
+
+  // Times are in the version's unit. Nothing is dropped while no more than `least_bytes` wait.
+  CoDelStates(std::uint64_t limit_packets, Time target, Time interval, bool ecn, std::uint64_t least_bytes)
+      : limit_packets_(limit_packets), target_(target), interval_(interval), least_bytes_(least_bytes), ecn_(ecn) {}
+
   bool stays_above_target(const Backlog& left, Time waited, Time now) {
     if (waited < target_ || left.bytes <= least_bytes_) return above_ = false;
     if (!above_) return above_ = true, first_above_ = now + interval_, false;
