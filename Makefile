@@ -9,7 +9,7 @@ PARTS  := $(shell find lib/netrepro -name __init__.py)
 # Made where there is what it is made of; else one line says what is missing, each time.
 KERNEL := $(VENV)/netrepro-kernel
 
-.PHONY: run test test-all test-bare paper sanitize tidy wheels bench lab clean setup lint format lock strip
+.PHONY: run test test-all test-bare release paper sanitize tidy wheels bench lab clean setup lint format lock strip
 
 setup: $(READY)
 
@@ -29,6 +29,10 @@ run: $(READY) $(KERNEL)
 
 paper: $(READY) $(KERNEL)
 	@$(VENV)/bin/netrepro run --profile paper $(ARGS)
+
+# All runs that decide a claim, published and tagged: make release VERSION=0.3.0. Hours; it goes on where it stopped.
+release: $(READY) $(KERNEL)
+	@$(VENV)/bin/netrepro release $(VERSION) $(ARGS)
 
 PYTEST := $(VENV)/bin/python -m pytest
 

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from netrepro.claims.models import Claim, PaperClaims, all_papers, load_claims, readable
+from netrepro.claims.release import Release, read_release
 from netrepro.claims.results import Results, Run, published_results
 from netrepro.claims.verdicts import (
     AGREES,
@@ -44,15 +45,16 @@ def scorecard(
     Main claims come first. Columns: paper, title, claim, role, says, where, kind, unit, published, class_report,
     source; for each tier ours_<tier> and verdict_<tier>; then fixed, blame, settles, settled as claims.yaml has them;
     then decided_by ("profile/tier", or "not declared") and of the run that decides tier, profile, value, verdict,
-    counts, elsewhere, interval_low, interval_high, repetitions, reason, date, commit, stale; ran, whether there is any
-    run of the paper. Ours, value and interval are in the claim's unit, for orderings Kendall's tau, for curves the
-    distance as a share of the published range.
+    counts, elsewhere, interval_low, interval_high, repetitions, reason, date, commit, stale, of_release; ran, whether
+    there is any run of the paper. Ours, value and interval are in the claim's unit, for orderings Kendall's tau, for
+    curves the distance as a share of the published range.
 
     The run that decides is the one that claims.yaml declares, whatever else was measured. Where it declares none it is
     the best tier's whose verdict counts if any does, and of a tier the paper profile's, among those that measured the
     claim and are trusted; what it says plays no part. `elsewhere` names the other runs whose trusted verdict counts and
     differs, better or worse, and that verdict. `profile` and `tier` restrict the runs. `results` gives the results of a
     slug; default: what is published. `code` gives today's hash of a paper's code: `stale` is what other code measured.
+    `of_release` is false where other code than the release's measured it (true as long as there is no release).
     Where all are asked for, a paper whose claims cannot be read is left out, one whose results cannot is not measured,
     and `attrs["problems"]` says why (slug -> text). Raises NetreproError for an unknown paper, profile or tier, and for
     files of named papers that cannot be read.
@@ -62,6 +64,7 @@ def scorecard(
             raise NetreproError(f"unknown {given!r}", nearest(given, valid))
     rows = []
     problems: dict[str, str] = {}
+    release = read_release()
     for paper in all_papers(problems) if papers is None else map(load_claims, papers):
         try:
             found = (results or published_results)(paper.paper)
@@ -77,7 +80,7 @@ def scorecard(
         ]
         runs.sort(key=lambda run: (TIERS.index(run.tier), -PROFILES.index(run.profile)))
         today = code(paper.paper) if code and any(run.code for run in runs) else ""
-        rows += [_row(paper, claim, runs, today) for claim in paper.main_first()]
+        rows += [_row(paper, claim, runs, today, release) for claim in paper.main_first()]
     numbers = [f"ours_{tier}" for tier in TIERS] + ["value", "interval_low", "interval_high"]
     table = pd.DataFrame(rows, columns=_COLUMNS).astype(dict.fromkeys(numbers, float))
     table.attrs["problems"] = problems
@@ -88,11 +91,12 @@ _COLUMNS = [
     *("paper", "title", "claim", "role", "says", "where", "kind", "unit", "published", "class_report", "source"),
     *(f"{column}_{tier}" for column in ("ours", "verdict") for tier in TIERS),
     *("fixed", "blame", "settles", "settled", "decided_by", "tier", "profile", "value", "verdict", "counts"),
-    *("elsewhere", "interval_low", "interval_high", "repetitions", "reason", "date", "commit", "stale", "ran"),
+    *("elsewhere", "interval_low", "interval_high", "repetitions", "reason", "date", "commit", "stale", "of_release"),
+    "ran",
 ]
 
 
-def _row(paper: PaperClaims, claim: Claim, runs: list[Run], today: str) -> dict[str, object]:
+def _row(paper: PaperClaims, claim: Claim, runs: list[Run], today: str, release: Release | None) -> dict[str, object]:
     judged = [(run, judge(claim, run.measurement(claim.id), run.tier)) for run in runs]
     declared = claim.decided_by.key if claim.decided_by else ""
     judged.sort(key=lambda each: each[0].key != declared)  # of its tier, it stands for the others
@@ -133,6 +137,7 @@ def _row(paper: PaperClaims, claim: Claim, runs: list[Run], today: str) -> dict[
         "date": run.date.isoformat() if run else "",
         "commit": run.commit if run else "",
         "stale": bool(run and run.code and today and run.code != today),
+        "of_release": release is None or run is None or release.holds(run),
         "ran": bool(runs),
     }
 
@@ -222,7 +227,7 @@ def look_of(row: Mapping[str, Any], side: str = "") -> str:
 _CLAIM = ["paper", "title", "claim", "role", "says", "where", "kind", "unit", "published", "class_report", "source"]
 _CLAIM += ["settled", "decided_by"]
 _SIDE = ["verdict", "value", "interval_low", "interval_high", "counts", "reason"]
-_SIDE += ["repetitions", "profile", "tier", "date", "commit", "elsewhere", "stale", "ran"]
+_SIDE += ["repetitions", "profile", "tier", "date", "commit", "elsewhere", "stale", "of_release", "ran"]
 
 
 def problems_of(*tables: pd.DataFrame) -> dict[str, str]:
@@ -234,8 +239,8 @@ def beside(mine: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Put a user's scorecard beside the published one, of the same papers: a row for each claim.
 
     Columns: those that say the claim, then mine_… and published_…: verdict, value, interval_low, interval_high,
-    counts, reason, repetitions, profile, tier, date, commit, elsewhere, stale, ran. `mine_date` is empty where the user
-    has no run that decides, `mine_ran` false where there is none at all.
+    counts, reason, repetitions, profile, tier, date, commit, elsewhere, stale, of_release, ran. `mine_date` is empty
+    where the user has no run that decides, `mine_ran` false where there is none at all.
     """
     table = published[_CLAIM].copy()
     for name, side in (("mine", mine), ("published", published)):
@@ -252,6 +257,15 @@ def combined(mine: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     own = published["paper"].isin(mine.loc[mine["ran"], "paper"])
     table = pd.concat([mine[own.to_numpy()], published[~own]]).sort_index(kind="stable")
     return table.assign(source=own.map({True: "mine", False: "published"}))
+
+
+def stale_main_claims(table: pd.DataFrame) -> list[str]:
+    """List the main claims of a scorecard whose deciding run other code measured, a sentence each."""
+    stale = table[(table["role"] == "main") & table["stale"]]
+    return [
+        f"{row['paper']}: {row['claim']} stands on {row['commit']}, and the code has changed since"
+        for row in stale.to_dict("records")
+    ]
 
 
 def regressions(old: Results, new: Results) -> list[str]:

@@ -595,7 +595,7 @@ STUDY = Study(
             {"authors_resolution": 1.4},
             without=("law", "synchronised", *(case for case in AUTHORS_CASES if case not in VIRTUAL_CASES)),
         ),
-        "paper": Scale(10.0, 3),
+        "paper": Scale(10.0),
     },
     claims={
         "exponent-of-n": Evidence("buffer_packets", "law", control="synchronised", how=exponent),

@@ -658,7 +658,7 @@ STUDY = Study(
             },
             without=[f"fifth, {scheme}" for scheme in ("cubic", "suss", "none fourfold")],
         ),
-        "paper": Scale(repetitions=3, changes={"module_cubic": True}),
+        "paper": Scale(changes={"module_cubic": True}),
     },
     claims={
         "a-fifth-below-5-mb": Evidence(

@@ -48,6 +48,9 @@ class Each:
     values: tuple[Any, ...]
 
 
+LEAST_REPETITIONS = 5  # of evidence that decides, where a scale names no fewer
+
+
 def each(*values: Any) -> Each:
     """Let a field of a case take all of these values, one after the other."""
     return Each(values)
@@ -167,7 +170,8 @@ class Study:
     the simulator, or that only kernels can judge; of several, the first whose cases the tier ran. in_turn : setting ->
     True where it takes real time on any tier, and is measured while nothing else is. until_complete : runs there end
     when all sized traffic has arrived. cannot : (setting, tier) -> why that tier cannot run it, or ""; what the
-    virtual kernel itself refuses is not repeated here. repetitions : the notebook's default. seeds : (seed, repetition)
+    virtual kernel itself refuses is not repeated here. repetitions : the notebook's default, of which the
+    paper profile makes at least LEAST_REPETITIONS. seeds : (seed, repetition)
     -> what that repetition is given as its seed. measure_all : in place of measure_one, all runs of one tier together,
     where they share something dear; readings in the same order. also_on_virtual : scales of what the virtual kernel,
     where there is one, runs beside the simulator when that is the tier asked for; shown, and no evidence. knobs : of

@@ -19,6 +19,7 @@ from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.processes import dearest_first
 from netrepro.simulation import simulate
 from netrepro.study.declaration import (
+    LEAST_REPETITIONS,
     SIMULATED,
     VIRTUAL,
     Knob,
@@ -123,6 +124,8 @@ def measure(
     asked = study.repetitions if repetitions is None else repetitions
     if asked < 1:
         raise NetreproError(f"{asked} repetitions", "give 1 or more")
+    if profile == "paper" and asked == study.repetitions:
+        asked = max(asked, LEAST_REPETITIONS)
     times = max(scale.least_repetitions, min(asked, scale.repetitions or asked))
     runs = Runs(study, setting, tier, profile, seed, times, scale.seconds)
     scales = {tier: scale}

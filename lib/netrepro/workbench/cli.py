@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import signal
 import sys
@@ -464,7 +465,8 @@ def scorecard(
 
         print_lines([ask_git().to_string(index=False)])
         return
-    from netrepro.claims.scorecard import beside, problems_of
+    from netrepro.claims.release import read_release
+    from netrepro.claims.scorecard import beside, problems_of, stale_main_claims
     from netrepro.claims.scorecard import scorecard as build
     from netrepro.paths import workbench_root
     from netrepro.workbench.code import code_of
@@ -492,11 +494,52 @@ def scorecard(
         print_lines(written)
     if check:
         lost, notes = lost_verdicts()
+        if read_release() is not None:
+            lost += stale_main_claims(build(code=code_of))
         print_lines(notes, "dim")
         print_lines(lost, "red")
         console.print("every committed verdict still holds" if not lost else f"{len(lost)} verdicts no longer hold")
         raise typer.Exit(int(bool(lost) or problems))
     raise typer.Exit(int(problems))
+
+
+@app.command()
+def release(
+    version: Annotated[str | None, typer.Argument(help="such as 0.3.0")] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="only list the runs that decide, and their state")] = False,
+    jobs: Jobs = None,
+    patience: Patience = 3.0,
+) -> None:
+    """Measure all that decides a claim with this commit's code, publish it, and tag the version.
+
+    It goes on where it was interrupted: runs that ended well with the same code are taken over.
+    """
+    from netrepro.workbench.releasing import (
+        measure_release,
+        problems_of_release,
+        publish_release,
+        release_plan,
+        tag_release,
+    )
+
+    if plan:
+        print_lines(release_plan().to_string(index=False).splitlines())
+        return
+    if version is None:
+        raise NetreproError("which version?", "netrepro release 0.3.0, or --plan")
+    with live_lines() as tell:
+        report = measure_release(jobs=jobs, patience=patience, on_event=tell)
+    print_failures(report)
+    if report.interrupted:
+        raise typer.Exit(report.exit_code)
+    if problems := problems_of_release(version):
+        print_lines(problems, "red")
+        console.print(f"nothing is published: {len(problems)} things forbid release {version}")
+        raise typer.Exit(1)
+    changed = publish_release(version, datetime.datetime.now(datetime.UTC).date())
+    tag_release(version)
+    print_lines(changed.to_string(index=False).splitlines() if len(changed) else [])
+    console.print(f"released: v{version}, {len(changed)} verdicts changed")
 
 
 def _assignments(words: list[str] | None) -> dict[str, str]:

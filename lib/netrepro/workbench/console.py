@@ -186,6 +186,7 @@ def verdict_words(row: Mapping[str, Any], side: str) -> str:
     marks = [f", settled: {row['settled']}"] if verdict == "disagrees" and row["settled"] else []
     marks += [", not counted"] if not row[f"{side}_counts"] and verdict not in ("not measured", "not judged") else []
     marks += [", stale: measured by older code"] if row[f"{side}_stale"] else []
+    marks += [", not of the release"] if not row[f"{side}_of_release"] else []
     return verdict + "".join(marks)
 
 

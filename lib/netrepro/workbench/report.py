@@ -143,6 +143,7 @@ class Report:
             progress=self.progress("cases and repetitions"),
             **how,
         )
+        self.repetitions = runs.repetitions  # a profile may measure more, or fewer, than were asked for
         runs.save(self.folder / TABLES)
         return runs
 

@@ -158,6 +158,32 @@ def run_copies(
     return _execute(planned, refused, settings, None, False, on_event)
 
 
+def run_on_tiers(
+    wanted: Sequence[tuple[str, str]],
+    profile: str,
+    *,
+    jobs: int | None = None,
+    resume: bool = False,
+    patience: float = 3.0,
+    on_event: Callable[[Event], None] = lambda event: None,
+) -> RunReport:
+    """Execute notebooks with their standard settings, each on a tier of its own; otherwise as run.
+
+    wanted : (slug, tier); a notebook may be named with several tiers.
+    """
+    shared = _Settings(profile, "auto", runs_dir() / profile, workers(jobs), patience)
+    planned: list[_Planned] = []
+    refused: list[Status] = []
+    for slug, tier in wanted:
+        notebook = find(slug)
+        usual, _ = resolve_tier("auto", notebook.declaration.tiers, probe_tiers())
+        settings = replace(shared, tier="auto" if tier == usual else tier)
+        also_planned, also_refused = _plan([(notebook, {})], settings, True, on_event)
+        planned += also_planned
+        refused += also_refused
+    return _execute(planned, refused, shared, None, resume, on_event)
+
+
 def workers(jobs: int | None) -> int:
     """Return how many notebooks run at a time: `jobs`, or one a processor. Raises NetreproError for less than one."""
     if jobs is not None and jobs < 1:

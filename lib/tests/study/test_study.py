@@ -36,6 +36,7 @@ from netrepro.study import (
     vary,
     with_directions,
 )
+from netrepro.study.declaration import LEAST_REPETITIONS
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,13 @@ def test_readings_become_ratios_rankings_curves_and_proportions(runs):
     assert measured.trials == measured.control_trials == 8 and 0 < measured.successes < 8
     exact = replace(STUDY, claims={"time": Evidence("seconds", "low", control="high", exact=True)})
     assert measure(exact, repetitions=3).measured_claims()[0].values == [1.0]
+
+
+def test_the_paper_profile_makes_at_least_five_repetitions_unless_fewer_are_asked_for():
+    study = replace(STUDY, repetitions=3, profiles={"quick": Scale(1.0), "paper": Scale(1.0)})
+    made = [measure(study, profile=profile).repetitions for profile in ("quick", "paper")]
+    assert made == [3, LEAST_REPETITIONS]
+    assert measure(study, profile="paper", repetitions=2).repetitions == 2
 
 
 def test_a_pooled_claim_is_a_statistic_of_all_repetitions_together_with_the_jackknifes_spread(runs):

@@ -1,0 +1,264 @@
+"""A release: all runs that decide a claim, and the quick set beside them, measured by one code and published at once.
+
+The order: `deciding_runs` says which runs these are, `measure_release` executes them (what ended well with the same
+code is taken over, so that it can go on after an interruption), `problems_of_release` says what forbids publishing, and
+`publish_release` writes figures/, the README, the CHANGELOG's table and the version.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from netrepro.claims import Measured, Results, all_papers, load_claims, published_results, write_results
+from netrepro.claims.release import Release, write_release
+from netrepro.claims.scorecard import scorecard
+from netrepro.emulation.tiers import probe_tiers, resolve_tier
+from netrepro.errors import NetreproError
+from netrepro.files import write_atomically
+from netrepro.git import git
+from netrepro.paths import figures_dir, runs_dir, workbench_root
+from netrepro.provenance import code_hash
+from netrepro.study.declaration import LEAST_REPETITIONS
+from netrepro.workbench.catalogue import find, select
+from netrepro.workbench.code import code_of
+from netrepro.workbench.publishing import publish, refresh_readme, write_scorecard
+from netrepro.workbench.run_folder import Kept, folder_suffix, good_status, read_kept
+from netrepro.workbench.runner import Event, RunReport, run, run_on_tiers
+from netrepro.workbench.tables import number_text
+
+UNRELEASED = "## Unreleased\n"
+_VERSIONS = {  # file -> the line that holds the version
+    "lib/pyproject.toml": re.compile(r'^version = "(.+)"$', re.MULTILINE),
+    "CITATION.cff": re.compile(r"^version: (.+)$", re.MULTILINE),
+}
+
+
+@dataclass(frozen=True)
+class DecidingRun:
+    """A run that decides claims.
+
+    claims, main : how many it decides, and how many main claims are among them. why_not : why this machine cannot run
+    it, "" where it can.
+    """
+
+    slug: str
+    profile: str
+    tier: str
+    claims: int
+    main: int
+    why_not: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder in which `netrepro run` leaves it."""
+        notebook = find(self.slug)
+        usual, _ = resolve_tier("auto", notebook.declaration.tiers, probe_tiers())
+        ending = "" if self.tier == usual else folder_suffix({"tier": self.tier})
+        return runs_dir() / self.profile / (notebook.name + ending)
+
+    def kept(self) -> Kept | None:
+        """Return the run as it lies there if it ended well, None otherwise."""
+        found = read_kept(self.folder) if self.folder.is_dir() else None
+        return found if found and found.good else None
+
+
+def deciding_runs() -> list[DecidingRun]:
+    """List the runs that claims.yaml names as the deciding evidence, of all papers."""
+    found = []
+    for paper in all_papers():
+        wanted = {claim.decided_by.key: claim.decided_by for claim in paper.claims if claim.decided_by}
+        for key, where in sorted(wanted.items()):
+            decided = [claim for claim in paper.claims if claim.decided_by and claim.decided_by.key == key]
+            status = probe_tiers()[where.tier]
+            main = sum(claim.role == "main" for claim in decided)
+            why_not = "" if status.available else status.why
+            found.append(DecidingRun(paper.paper, where.profile, where.tier, len(decided), main, why_not))
+    return found
+
+
+def release_plan(runs: Sequence[DecidingRun] | None = None) -> pd.DataFrame:
+    """Tabulate the deciding runs: paper, profile, tier, claims, main, state, cpu_s.
+
+    state : "ready" (in runs/, measured by today's code), "other code", "not run", or why it cannot be run here. cpu_s :
+    processor seconds of the run that lies in runs/, whatever code it had.
+    """
+    rows = []
+    for each in deciding_runs() if runs is None else runs:
+        kept = each.kept()
+        state = each.why_not or "not run"
+        if kept and kept.result:
+            state = "ready" if kept.result.library == code_hash() else "other code"
+        status = good_status(each.folder)
+        rows.append([each.slug, each.profile, each.tier, each.claims, each.main, state, status and status.cpu_s])
+    columns = ["paper", "profile", "tier", "claims", "main", "state", "cpu_s"]
+    return pd.DataFrame(rows, columns=columns).astype({"cpu_s": float})
+
+
+def measure_release(
+    *,
+    jobs: int | None = None,
+    patience: float = 3.0,
+    on_event: Callable[[Event], None] = lambda event: None,
+) -> RunReport:
+    """Execute the quick set, then every deciding run that this machine can run; take over what is ready."""
+    report = run(jobs=jobs, resume=True, patience=patience, on_event=on_event)
+    for profile in ("quick", "paper"):
+        wanted = [(each.slug, each.tier) for each in deciding_runs() if each.profile == profile and not each.why_not]
+        if wanted and not report.interrupted:
+            more = run_on_tiers(wanted, profile, jobs=jobs, resume=True, patience=patience, on_event=on_event)
+            report.statuses += [each for each in more.statuses if not (profile == "quick" and each.reused)]
+            report.interrupted = more.interrupted
+    return report
+
+
+def problems_of_release(version: str) -> list[str]:
+    """Say what forbids to publish a release, a line each; empty where nothing does.
+
+    That is a version which is none or not newer, files that are not committed, a deciding run that is missing or of
+    other code, and a claim with fewer repetitions than five.
+    """
+    problems = _problems_of_version(version)
+    if edited := git("status", "--porcelain", "--untracked-files=no").splitlines():
+        problems.append(f"{len(edited)} files differ from the commit: commit or undo them")
+    for each in deciding_runs():
+        what = f"{each.slug} {each.profile}/{each.tier}"
+        kept = each.kept()
+        if kept is None or kept.result is None:
+            problems.append(f"{what}: {each.why_not or 'not run'}")
+        elif kept.result.library != code_hash():
+            problems.append(f"{what}: measured by other code")
+        elif few := _with_few_repetitions(each, kept.result.measured):
+            problems.append(f"{what}: fewer than {LEAST_REPETITIONS} repetitions of {', '.join(few)}")
+    return problems
+
+
+def _problems_of_version(version: str) -> list[str]:
+    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        return [f"{version!r} is no version: write such as 0.3.0"]
+    old = _version()
+    is_newer = [int(part) for part in version.split(".")] > [int(part) for part in old.split(".")]
+    return [] if is_newer else [f"{version} is not newer than {old}"]
+
+
+def _version() -> str:
+    file, line = next(iter(_VERSIONS.items()))
+    found = line.search((workbench_root() / file).read_text(encoding="utf-8"))
+    if found is None:
+        raise NetreproError(f"{file} has no version", "write one")
+    return found[1]
+
+
+def _with_few_repetitions(where: DecidingRun, measured: Sequence[Measured]) -> list[str]:
+    """Name the claims that this run decides with too few values; exact ones and counted trials have enough."""
+    found = {each.claim: each for each in measured}
+    few = []
+    for claim in load_claims(where.slug).claims:
+        own = found.get(claim.id)
+        if own is None or not claim.decided_by or claim.decided_by.key != f"{where.profile}/{where.tier}":
+            continue
+        is_exact = claim.exact or own.exact or own.trials is not None
+        if not is_exact and own.values and len(own.values) < LEAST_REPETITIONS:
+            few.append(claim.id)
+    return few
+
+
+def publish_release(version: str, today: datetime.date) -> pd.DataFrame:
+    """Publish all that the release's code measured, and nothing else; return the verdicts that changed.
+
+    Writes figures/, the scorecard, the README's excerpt, the CHANGELOG's section with the table, and the version. What
+    other code measured goes. Raises NetreproError, before anything is written, where something forbids it.
+    """
+    if problems := problems_of_release(version):
+        raise NetreproError(f"no release {version}: {'; '.join(problems)}", "netrepro release --plan shows every run")
+    folders = _folders()
+    plan = [item for folder in folders for item in publish(run=folder, fewer=True, dry_run=True)]
+    if refused := [item.text() for item in plan if item.refusals]:
+        raise NetreproError(f"no release {version}: {'; '.join(refused)}", "mend these runs and begin again")
+    before = scorecard(code=code_of)
+    for folder in folders:
+        publish(run=folder, fewer=True)
+    release = Release(version=version, date=today, library=code_hash())
+    for paper in all_papers():
+        results = published_results(paper.paper)
+        if results is not None:
+            own = {key: each for key, each in results.runs.items() if release.holds(each)}
+            write_results(Results(paper=paper.paper, runs=own), figures_dir(paper.paper) / "results.json")
+    write_release(release)
+    after = scorecard(code=code_of)
+    write_scorecard(after, workbench_root() / "figures")
+    refresh_readme(after, workbench_root() / "README.md")
+    changed = changed_verdicts(before, after)
+    _write_version(version, today, changed)
+    return changed
+
+
+def tag_release(version: str) -> None:
+    """Commit what `publish_release` has written, and tag it v<version>. Raises NetreproError where git refuses."""
+    git("add", "figures", "README.md", "CHANGELOG.md", *_VERSIONS)
+    git("commit", "--quiet", "--message", f"Release {version}")
+    git("tag", "--annotate", "--message", f"netrepro {version}", f"v{version}")
+
+
+def _folders() -> list[Path]:
+    """List the runs to publish: the deciding ones first, whose pictures go before, then the quick set's."""
+    found = [each.folder for each in deciding_runs()]
+    for notebook in select(None):
+        if not notebook.problem and notebook.declaration.kind == "paper":
+            found += [path for path in sorted((runs_dir() / "quick").glob(f"{notebook.name}*")) if _is_ready(path)]
+    return list(dict.fromkeys(found))
+
+
+def _is_ready(folder: Path) -> bool:
+    kept = read_kept(folder)
+    return bool(kept.good and kept.result and not kept.result.changed and kept.result.library == code_hash())
+
+
+def changed_verdicts(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    """Compare two scorecards: a row for each claim whose verdict, or whether it counts, is another one.
+
+    Columns: paper, claim, role, before, after, each verdict with its value. Claims that only one of them has are left
+    out.
+    """
+    both = before.merge(after, on=["paper", "claim"], suffixes=("_before", "_after"))
+    changed = (both["verdict_before"] != both["verdict_after"]) | (both["counts_before"] != both["counts_after"])
+    rows = [
+        [row["paper"], row["claim"], row["role_after"], _said(row, "before"), _said(row, "after")]
+        for row in both[changed].to_dict("records")
+    ]
+    return pd.DataFrame(rows, columns=["paper", "claim", "role", "before", "after"])
+
+
+def _said(row: dict[str, object], side: str) -> str:
+    verdict, value = str(row[f"verdict_{side}"]), row[f"value_{side}"]
+    counted = "" if row[f"counts_{side}"] or verdict in ("not measured", "not judged") else ", not counted"
+    amount = "" if pd.isna(value) else f" {number_text(value)}"
+    return f"{verdict}{amount}{counted}"
+
+
+def _write_version(version: str, today: datetime.date, changed: pd.DataFrame) -> None:
+    """Write the version into its files, and begin its section of the CHANGELOG with the verdicts that changed."""
+    root = workbench_root()
+    for name, line in _VERSIONS.items():
+        text = (root / name).read_text(encoding="utf-8")
+        (found,) = line.finditer(text)
+        write_atomically(root / name, text[: found.start(1)] + version + text[found.end(1) :])
+    path = root / "CHANGELOG.md"
+    text = path.read_text(encoding="utf-8")
+    if text.count(UNRELEASED) != 1:
+        raise NetreproError(f"{path.name} has no line {UNRELEASED.strip()!r}", "begin what is new with it")
+    section = f"{UNRELEASED}\n## {version} - {today.isoformat()}\n\n{_table(changed)}"
+    write_atomically(path, text.replace(UNRELEASED, section))
+
+
+def _table(changed: pd.DataFrame) -> str:
+    if changed.empty:
+        return "No verdict changed.\n"
+    lines = ["### Verdicts that changed", "", "| paper | claim | role | before | now |", "| --- " * 5 + "|"]
+    lines += [f"| {' | '.join(row)} |" for row in changed.itertuples(index=False, name=None)]
+    return "\n".join(lines) + "\n"

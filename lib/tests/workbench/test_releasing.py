@@ -1,0 +1,153 @@
+"""A release: all that decides is measured by one code, published at once and tagged; else nothing is touched."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from netrepro.claims import Results, published_results, write_results
+from netrepro.claims.release import read_release
+from netrepro.claims.scorecard import beside, scorecard, stale_main_claims
+from netrepro.errors import NetreproError
+from netrepro.workbench.console import verdict_words
+from netrepro.workbench.publishing import README_BEGIN, README_END
+from netrepro.workbench.releasing import (
+    deciding_runs,
+    measure_release,
+    problems_of_release,
+    publish_release,
+    release_plan,
+    tag_release,
+)
+
+FIXTURES = Path(__file__).parents[1] / "notebooks"
+TODAY = datetime.date(2026, 1, 31)
+DECIDED = 'decided_by: {tier: simulated, profile: paper, because: "the published scale"}'
+
+
+def build(root: Path, repetitions: int) -> None:
+    """Write a workbench with one paper, whose only claim its paper profile decides, and the files of a version."""
+    (root / "notebooks").mkdir(exist_ok=True)
+    notebook = nbformat.read(FIXTURES / "echo.ipynb", as_version=4)
+    for cell in notebook.cells:
+        cell.source = cell.source.replace("repetitions: int = 2", f"repetitions: int = {repetitions}")
+        cell.source = cell.source.replace("values=[load, load]", "values=[load] * repetitions")
+    nbformat.write(notebook, root / "notebooks/10_echo.ipynb")
+    shutil.copytree(FIXTURES / "echo_data", root / "data/echo", dirs_exist_ok=True)
+    claims = root / "data/echo/claims.yaml"
+    claims.write_text(claims.read_text().replace("comparable_on: [simulated]", f"role: main\n    {DECIDED}"))
+    (root / "lib").mkdir()
+    (root / "lib/pyproject.toml").write_text('[project]\nname = "echo"\nversion = "0.1.0"\n')
+    (root / "CITATION.cff").write_text("cff-version: 1.2.0\nversion: 0.1.0\n")
+    (root / "CHANGELOG.md").write_text("# Changes\n\n## Unreleased\n\n### Added\n- Echo.\n")
+    (root / "README.md").write_text(f"{README_BEGIN}\n{README_END}\n")
+
+
+@pytest.fixture(scope="module")
+def measured_once(tmp_path_factory, commit_all) -> Path:
+    root = tmp_path_factory.mktemp("release")
+    build(root, repetitions=5)
+    commit_all(root)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NETREPRO_ROOT", str(root))
+        assert set(release_plan()["state"]) == {"not run"}
+        assert problems_of_release("0.2.0") == ["echo paper/simulated: not run"]
+        assert measure_release().ok
+    return root
+
+
+@pytest.fixture
+def measured(measured_once, workbench, monkeypatch) -> Path:
+    """A copy of a workbench in which all that decides is measured."""
+    shutil.copytree(measured_once, workbench, dirs_exist_ok=True)
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "test")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "test@example.invalid")
+    return workbench
+
+
+def publish_older_run(run_key: str = "paper/simulated") -> None:
+    """Publish what another code measured, under the name of this run and of one that decides nothing."""
+    found = published_results("echo")
+    run = found.runs[run_key]
+    older = run.model_copy(update={"library": "another", "code": "another"})
+    elsewhere = older.model_copy(update={"tier": "virtual"})
+    write_results(
+        Results(paper="echo", runs={older.key: older, elsewhere.key: elsewhere}), Path("figures/echo/results.json")
+    )
+
+
+def test_a_release_is_published_marked_and_tagged(measured, monkeypatch):
+    monkeypatch.chdir(measured)
+    assert problems_of_release("0.2.0") == []
+    assert release_plan().iloc[0][["state", "claims", "main"]].tolist() == ["ready", 1, 1]
+    changed = publish_release("0.2.0", TODAY)
+    tag_release("0.2.0")
+
+    assert changed.iloc[0].tolist() == ["echo", "load-is-half", "main", "not measured", "agrees 0.5"]
+    assert published_results("echo").runs.keys() == {"paper/simulated", "quick/simulated"}
+    assert read_release().version == "0.2.0" and scorecard()["of_release"].all()
+    assert 'version = "0.2.0"' in (measured / "lib/pyproject.toml").read_text()
+    assert (measured / "CITATION.cff").read_text() == "cff-version: 1.2.0\nversion: 0.2.0\n"
+    log = (measured / "CHANGELOG.md").read_text()
+    assert "## Unreleased\n\n## 0.2.0 - 2026-01-31\n\n### Verdicts that changed\n" in log
+    assert "| echo | load-is-half | main | not measured | agrees 0.5 |\n\n### Added\n" in log
+    assert "agrees" in (measured / "README.md").read_text()
+    git = ["git", "-C", str(measured)]
+    assert subprocess.check_output([*git, "tag"], text=True) == "v0.2.0\n"
+    assert subprocess.check_output([*git, "status", "--porcelain"], text=True) == ""
+
+
+def test_what_other_code_measured_goes_with_the_release_and_is_marked_after_it(measured, monkeypatch):
+    monkeypatch.chdir(measured)
+    publish_release("0.2.0", TODAY)
+    publish_older_run()
+    row = beside(scorecard(), scorecard(code=lambda slug: "today")).to_dict("records")[0]
+    assert verdict_words(row, "published").endswith("stale: measured by older code, not of the release")
+    assert len(stale_main_claims(scorecard(code=lambda slug: "today"))) == 1
+    subprocess.run(["git", "-C", str(measured), "commit", "-qam", "older"], check=True)
+    publish_release("0.3.0", TODAY)
+    assert published_results("echo").runs.keys() == {"paper/simulated", "quick/simulated"}
+    assert stale_main_claims(scorecard()) == []
+
+
+def test_what_forbids_a_release_is_said_and_nothing_is_touched(measured):
+    assert problems_of_release("0.1.0") == ["0.1.0 is not newer than 0.1.0"]
+    assert problems_of_release("next") == ["'next' is no version: write such as 0.3.0"]
+    readme = measured / "README.md"
+    readme.write_text(readme.read_text() + "edited\n")
+    assert problems_of_release("0.2.0") == ["1 files differ from the commit: commit or undo them"]
+    results = measured / "runs/paper/10_echo/results.json"
+    content = json.loads(results.read_text())
+    content["runs"]["paper/simulated"]["library"] = "another"
+    results.write_text(json.dumps(content))
+    assert problems_of_release("0.2.0")[1:] == ["echo paper/simulated: measured by other code"]
+    assert set(release_plan()["state"]) == {"other code"}
+    with pytest.raises(NetreproError, match=r"no release 0\.2\.0: .*measured by other code"):
+        publish_release("0.2.0", TODAY)
+    assert not (measured / "figures").exists() or not any((measured / "figures").iterdir())
+
+
+def test_a_deciding_run_needs_five_repetitions(measured):
+    results = measured / "runs/paper/10_echo/results.json"
+    content = json.loads(results.read_text())
+    (claim,) = content["runs"]["paper/simulated"]["measured"]
+    claim["values"] = claim["values"][:4]
+    results.write_text(json.dumps(content))
+    assert problems_of_release("0.2.0") == ["echo paper/simulated: fewer than 5 repetitions of load-is-half"]
+    claim["values"], claim["exact"] = claim["values"][:1], True
+    results.write_text(json.dumps(content))
+    assert problems_of_release("0.2.0") == []
+
+
+def test_what_this_machine_lacks_is_in_the_plan(measured):
+    (run,) = deciding_runs()
+    assert (run.slug, run.profile, run.tier, run.why_not) == ("echo", "paper", "simulated", "")
+    assert release_plan([replace(run, tier="virtual", why_not="no kernel")])["state"].tolist() == ["no kernel"]
