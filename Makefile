@@ -102,7 +102,7 @@ strip: $(READY)
 	@$(VENV)/bin/jupyter nbconvert --clear-output --inplace notebooks/*.ipynb
 
 lock: $(READY)
-	@cd lib && ../$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --extra notebooks --extra ml --extra verification --extra capture --extra develop --no-annotate --no-header --output-file requirements.txt pyproject.toml
+	@cd lib && ../$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --extra notebooks --extra ml --extra verification --extra capture --group develop --no-annotate --no-header --output-file requirements.txt pyproject.toml
 
 clean:
 	rm -rf $(VENV) runs lib/build lib/dist

@@ -1,6 +1,6 @@
-"""The build of wheels and source archives: scikit-build-core's, with the checkout's data and licence in the archive.
+"""The build of wheels and source archives: scikit-build-core's, with the checkout's data in the archive.
 
-They lie beside this folder, where a source archive cannot reach; it gets copies.
+It lies beside this folder, where a source archive cannot reach; it gets a copy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from scikit_build_core import build
 from scikit_build_core.build import *  # noqa: F403
 
 HERE = Path(__file__).parent
-BESIDE = ("data", "LICENSE")
+BESIDE = ("data",)
 
 
 def build_sdist(directory: str, settings: dict[str, list[str] | str] | None = None) -> str:

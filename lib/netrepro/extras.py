@@ -11,13 +11,12 @@ from netrepro.errors import NetreproError
 EXTRA_OF = {
     "sklearn": "ml",
     "nfstream": "ml",
-    "scapy": "ml",
     "z3": "verification",
     "pysat": "verification",
     "torch": "neural",
     **dict.fromkeys(("dask", "distributed", "ipykernel", "ipywidgets", "IPython", "itables", "joblib"), "notebooks"),
     **dict.fromkeys(("jinja2", "jupyter_client", "jupyterlab", "matplotlib", "nbclient", "nbformat"), "notebooks"),
-    **dict.fromkeys(("papermill", "seaborn", "tqdm"), "notebooks"),
+    **dict.fromkeys(("papermill", "scapy", "tqdm"), "notebooks"),
 }
 
 

@@ -46,8 +46,11 @@ TOP_LEVEL = {
     "CHANGELOG.md",
     "CITATION.cff",
     "CONTRIBUTING.md",
+    "codemeta.json",
     "environment.yml",
+    "Dockerfile",
     "Makefile",
+    "reproduce.sh",
 } | {
     "binder",
     "notebooks",

@@ -42,7 +42,7 @@ def dockerfile(checkout):
         buildpack.platform = "linux/amd64"
         assert buildpack.detect()
         assert buildpack.binder_dir == "binder"
-        assert buildpack.python_version == "3.11"
+        assert buildpack.python_version == "3.12"
         return buildpack.render(build_args={})
 
 

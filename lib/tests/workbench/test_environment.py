@@ -17,10 +17,9 @@ from rattler.version import VersionSpec
 from repo2docker.buildpacks.conda import CondaBuildPack
 
 ROOT = Path(__file__).resolve().parents[3]
-PYTHON = {"python_version": "3.11", "python_full_version": "3.11.9", "sys_platform": "linux"}
+PYTHON = {"python_version": "3.12", "python_full_version": "3.12.9", "sys_platform": "linux"}
 PYPI_NAMES = {
     "matplotlib-base": "matplotlib",
-    "seaborn-base": "seaborn",
     "dask-core": "dask",
     "pytorch-cpu": "torch",
 }
@@ -46,7 +45,7 @@ def conda_spec(line: str) -> tuple[str, VersionSpec | None]:
 
 
 def locked_versions() -> dict[str, str]:
-    """What the lock installs with Python 3.11; PyTorch's version is the bootstrap's."""
+    """What the lock installs with Python 3.12; PyTorch's version is the bootstrap's."""
     locked = {}
     for line in (ROOT / "lib" / "requirements.txt").read_text().splitlines():
         if line.strip() and not line.lstrip().startswith("#"):
@@ -124,8 +123,8 @@ def test_the_pip_list_names_nothing_local():
 
 
 def test_python_is_one_that_the_library_accepts_and_the_lock_is_for():
-    assert "python=3.11" in CONDA_LINES
-    assert "3.11" in SpecifierSet(project()["requires-python"])
+    assert "python=3.12" in CONDA_LINES
+    assert "3.12" in SpecifierSet(project()["requires-python"])
 
 
 @pytest.mark.parametrize("requirement", needed(), ids=lambda requirement: requirement.name)

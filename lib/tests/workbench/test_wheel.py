@@ -17,6 +17,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from virtual_kernel import needs_virtual
 
+import netrepro
+
 LIBRARY = Path(__file__).resolve().parents[2]
 MOST_BYTES = 250 * 2**20
 
@@ -105,6 +107,7 @@ def test_the_wheel_holds_the_library_its_core_and_its_data(wheel):
     data = {path for path in (LIBRARY.parent / "data").rglob("*") if path.is_file()}
     assert {f"netrepro/data/{path.relative_to(LIBRARY.parent / 'data').as_posix()}" for path in data} <= names
     assert not any(name.startswith(("tests/", "core/", "kernel/", "benchmarks/")) for name in names)
+    assert {f"netrepro-{netrepro.__version__}.dist-info/licenses/LICENSE", "netrepro/py.typed"} <= names
 
 
 def test_the_source_archive_holds_all_that_the_library_is_built_of(built):

@@ -97,7 +97,7 @@ def described(topology: Topology) -> dict[str, Any]:
         ],
         "addresses": {node: (addresses[node], "lo" if node[0] == "s" else f"{node}-eth0") for node in graph},
         "interfaces": {
-            node: [(names[node, peer], topology.link(node, peer).queue.packets) for peer in graph[node]]  # type: ignore[union-attr]
+            node: [(names[node, peer], topology.link(node, peer).queue.packets) for peer in graph[node]]
             for node in graph
         },
         "routes": routes,
