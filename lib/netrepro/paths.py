@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from netrepro.errors import NetreproError
@@ -42,14 +43,23 @@ def all_data() -> Path:
         return INSTALLED_DATA
 
 
+def slug_of(name: str) -> str:
+    """Return the slug of a notebook that is named by its slug, its number and slug, or its file.
+
+    >>> slug_of("14_dctcp"), slug_of("notebooks/14_dctcp.ipynb"), slug_of("dctcp")
+    ('dctcp', 'dctcp', 'dctcp')
+    """
+    return re.sub(r"^\d\d_(?=.)", "", Path(name).stem if name.endswith(".ipynb") else name)
+
+
 def data_dir(slug: str) -> Path:
     """Return the folder with a paper's claims.yaml, small inputs and SOURCES.md."""
-    return all_data() / slug
+    return all_data() / slug_of(slug)
 
 
 def figures_dir(slug: str) -> Path:
     """Return the folder with a paper's published figures and results.json."""
-    return workbench_root() / "figures" / slug
+    return workbench_root() / "figures" / slug_of(slug)
 
 
 def runs_dir() -> Path:

@@ -335,8 +335,8 @@ def load_claims(slug: str) -> PaperClaims:
         known = [file.parent.name for file in _claim_files()]
         raise NetreproError(f"no claims for {slug!r}: {_shown(path)} does not exist", nearest(slug, known))
     paper = _validated(path, _read_yaml(path))
-    if paper.paper != slug:
-        raise NetreproError(f"{_shown(path)}: paper is {paper.paper!r}", f"its folder asks for {slug!r}")
+    if paper.paper != path.parent.name:
+        raise NetreproError(f"{_shown(path)}: paper is {paper.paper!r}", f"its folder asks for {path.parent.name!r}")
     return paper
 
 

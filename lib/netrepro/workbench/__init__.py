@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from netrepro.workbench import guide
     from netrepro.workbench.comparison import compare
     from netrepro.workbench.doctor import examine
     from netrepro.workbench.exercises import check_answer, write_class_copies
@@ -24,6 +25,7 @@ __all__ = [
     "examine",
     "gallery",
     "grade",
+    "guide",
     "new_paper",
     "open_report",
     "publish",
@@ -53,4 +55,10 @@ def __getattr__(name: str) -> Any:
     """Import on first use: `netrepro list` needs neither pandas nor matplotlib."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"netrepro.workbench.{_HOME[name]}"), name)
+    module = import_module(f"netrepro.workbench.{_HOME[name]}")
+    return module if name == _HOME[name] else getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    """List what there is, imported or not."""
+    return sorted(__all__)

@@ -15,9 +15,11 @@ import typer
 
 from netrepro.errors import NetreproError
 from netrepro.workbench.console import (
+    COLUMNS,
     columns_of,
     console,
     folded,
+    history_lines,
     live_lines,
     outcomes_of,
     print_failures,
@@ -28,6 +30,8 @@ from netrepro.workbench.console import (
     print_untrusted,
     records,
     short,
+    sweep_lines,
+    verdict_lines,
 )
 
 if TYPE_CHECKING:
@@ -76,6 +80,7 @@ def run(
     scheduler: Scheduler = None,
     resume: Resume = False,
     patience: Patience = 3.0,
+    as_json: Json = False,
 ) -> None:
     """Execute notebooks headlessly; end with one's own scorecard beside the published one."""
     given = _assignments(parameter)
@@ -83,7 +88,7 @@ def run(
         _check_early(slugs, given)
     from netrepro.workbench.runner import run as run_notebooks
 
-    with live_lines() as tell:
+    with live_lines(silent=as_json) as tell:
         report = run_notebooks(
             slugs,
             profile=profile,
@@ -95,10 +100,13 @@ def run(
             patience=patience,
             on_event=tell,
         )
+    if as_json:
+        print_json(_ended(report))
+        raise typer.Exit(report.exit_code)
     code = report.exit_code
     if not given and (papers := _papers_of(report, slugs)) != []:
         try:
-            code = code or int(print_scorecard(papers))
+            code = code or int(print_scorecard(papers, untrusted=False))
         except NetreproError as error:  # a malformed claims.yaml must not hide how the notebooks ended
             print_lines([f"no scorecard: {error}"], "red")
             code = code or 1
@@ -164,11 +172,15 @@ def compare(
     first: Annotated[str, typer.Argument(metavar="RUN", help="a folder, or its name below runs/, or a published slug")],
     second: Annotated[str, typer.Argument(metavar="RUN", help="another")],
     into: Annotated[Path | None, typer.Option(help="the page to write [default: below runs/compare/]")] = None,
+    as_json: Json = False,
 ) -> None:
     """Put two runs beside each other: settings, values, verdicts; as a page with their figures too."""
     from netrepro.workbench.comparison import compare as compare_runs
 
     done = compare_runs(first, second)
+    if as_json:
+        print_json(done.content() | {"page": str(done.write(into))})
+        return
     print_lines(done.lines())
     print_lines([f"with figures: {short(done.write(into))}"])
 
@@ -242,14 +254,15 @@ def sweep(
     jobs: Jobs = None,
     scheduler: Scheduler = None,
     resume: Resume = False,
+    as_json: Json = False,
 ) -> None:
     """Run a notebook over values of its parameters; a table and a figure land under runs/sweeps/."""
     from netrepro.workbench.sweeping import cost_of
     from netrepro.workbench.sweeping import sweep as run_sweep
 
     cost = cost_of(slug, vary, points=points, profile=profile, tier=tier, jobs=jobs)
-    print_lines([cost] if cost else [])
-    with live_lines() as tell:
+    print_lines(folded(cost, "", "  ") if cost and not as_json else [])
+    with live_lines(silent=as_json) as tell:
         done = run_sweep(
             slug,
             vary,
@@ -262,10 +275,23 @@ def sweep(
             resume=resume,
             on_event=tell,
         )
+    if as_json:
+        print_json(_ended(done.report) | {"folder": str(done.folder), "claims": records(done.table)})
+        raise typer.Exit(done.report.exit_code)
+    print_lines(sweep_lines(done.table, done.names))
     print_failures(done.report)
-    console.print(done.table.dropna(subset=["value"]).pivot_table(index="claim", columns=done.names, values="value"))
     console.print(f"table and figure: {short(done.folder)}/sweep.csv, sweep.png")
     raise typer.Exit(done.report.exit_code)
+
+
+def _ended(report: RunReport) -> dict[str, Any]:
+    """Describe the end of a run as JSON: every notebook, and every claim of those that ended well."""
+    left_out = {"log_tail", "fingerprint"}
+    return {
+        "interrupted": report.interrupted,
+        "notebooks": [status.model_dump(mode="json", exclude=left_out) for status in report.statuses],
+        "claims": records(report.claims()),
+    }
 
 
 kernel = typer.Typer(help="The kernel in virtual time: build it, say where it is, look inside.", no_args_is_help=True)
@@ -335,7 +361,7 @@ def draw(
     from netrepro.workbench.redraw import redraw
 
     found, verdicts = redraw(slug, folder)
-    print_lines([verdicts.to_string(index=False)])
+    print_lines(verdict_lines(verdicts))
     console.print(f"figures: {short(found)}")
 
 
@@ -368,7 +394,7 @@ def capture(
     waits = "a minute to start each, and a processor's second or more each second"
     print_lines([f"{cost}: {waits}"])
     made = make_capture(into, seconds=seconds, scale=scale, days=days, seed=seed, progress=partial(tqdm, disable=None))
-    console.print(made.to_string())
+    print_lines([made.to_string(line_width=COLUMNS)])
 
 
 @app.command()
@@ -463,7 +489,7 @@ def scorecard(
     if history:
         from netrepro.claims.history import history as ask_git
 
-        print_lines([ask_git().to_string(index=False)])
+        print_lines(history_lines(ask_git()))
         return
     from netrepro.claims.release import read_release
     from netrepro.claims.scorecard import beside, problems_of, stale_main_claims

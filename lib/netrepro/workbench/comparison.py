@@ -13,8 +13,8 @@ from netrepro.claims import Results, Run, published_results
 from netrepro.claims.scorecard import beside, scorecard
 from netrepro.errors import NetreproError
 from netrepro.files import write_atomically
-from netrepro.paths import figures_dir, runs_dir, workbench_root
-from netrepro.workbench.console import claim_lines, folded
+from netrepro.paths import figures_dir, runs_dir, slug_of, workbench_root
+from netrepro.workbench.console import claim_lines, folded, records
 from netrepro.workbench.run_folder import kept_runs, read_kept, shown_path
 from netrepro.workbench.scorecard import claim_cells
 from netrepro.workbench.templating import render
@@ -44,6 +44,21 @@ class Comparison:
         for row in self.settings.to_dict("records"):
             lines += folded(f"{row['setting']}: first {row['first']}, second {row['second']}", "differs    ", " " * 11)
         return [*lines, "", *claim_lines(self.table, ("first", "second"))]
+
+    def content(self) -> dict[str, Any]:
+        """Return what differs in the settings and every claim as JSON has them."""
+        sides = {"first": self.first, "second": self.second}
+        claims = self.table.rename(
+            columns=lambda name: name.replace("mine_", "first_").replace("published_", "second_")
+        )
+        return {
+            **{
+                name: {"name": side.name, "folder": str(side.folder), "run": side.run.key}
+                for name, side in sides.items()
+            },
+            "settings": records(self.settings),
+            "claims": records(claims),
+        }
 
     def write(self, path: Path | None = None) -> Path:
         """Write the page, by default into runs/compare/; returns where. Raises NetreproError where that cannot be."""
@@ -114,7 +129,7 @@ def _kept(given: str | Path, key: str = "") -> Side | None:
 
 
 def _newest(slug: str) -> Side:
-    for kept in kept_runs(slug):
+    for kept in kept_runs(slug_of(slug)):
         if kept.result is not None:
             return Side(kept.name.removeprefix("runs/"), kept.slug, kept.folder, kept.result)
     raise NetreproError(f"no run called {slug!r} in runs/", "give a folder, such as runs/quick/14_dctcp")
@@ -125,7 +140,7 @@ def _published(slug: str, key: str) -> Side:
     if results is None or not results.runs:
         raise NetreproError(f"no run called {slug!r} in runs/, and nothing published", "give a folder of runs/")
     run = results.runs.get(key) or next(iter(results.runs.values()))
-    return Side(f"figures/{slug}", slug, figures_dir(slug), run)
+    return Side(f"figures/{slug_of(slug)}", slug_of(slug), figures_dir(slug), run)
 
 
 def _differences(first: Run, second: Run) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from netrepro.workbench.looks import BADGES, SIGNS
 
@@ -196,6 +197,44 @@ def _sign(row: Mapping[str, Any], side: str) -> str:
     return SIGNS[look_of(row, f"{side}_")]
 
 
+def sweep_lines(table: DataFrame, names: Sequence[str]) -> list[str]:
+    """Write, below each measured claim of a sweep's table, the value and the sign of its verdict for each combination
+    of the parameters called `names`."""
+    lines: list[str] = []
+    measured = table.dropna(subset=["value"])
+    for (claim, unit), rows in measured.groupby(["claim", "unit"], sort=False):
+        lines += folded(f"{claim} ({unit})" if unit else claim, "", "  ")
+        for row in rows.to_dict("records"):
+            given = ", ".join(f"{name} = {row[name]}" for name in names)
+            lines += folded(f"{given}: {row['value']:.4g} {SIGNS[row['verdict']]}", "  ", "    ")
+    used = [name for name in SIGNS if name in set(measured["verdict"])]
+    return [*lines, *side_by_side([f"{SIGNS[name]} {name}" for name in used])]
+
+
+def verdict_lines(table: DataFrame) -> list[str]:
+    """Write a line for each claim: the sign of its verdict, the verdict, value and reason."""
+    lines: list[str] = []
+    for row in table.to_dict("records"):
+        value = "" if row["value"] is None or math.isnan(row["value"]) else f", {row['value']:.4g}"
+        lines += folded(f"{SIGNS[row['verdict']]} {row['claim']}: {row['verdict']}{value}. {row['reason']}", "", "  ")
+    return lines
+
+
+def history_lines(table: DataFrame) -> list[str]:
+    """Write a few lines for each claim of a table from `history`, below its paper: what it says of its acceptance, what
+    git says, and when acceptance, code and first result came."""
+    lines: list[str] = []
+    for paper, rows in table.fillna("").groupby("paper", sort=False):
+        lines.append(str(paper))
+        for row in rows.to_dict("records"):
+            lines += folded(f"{row['claim']}: says {row['fixed']}, git says {row['git']}", "  ", "    ")
+            came = [
+                f"{name} {row[name]} {row[f'{name}_commit']}" for name in ("accepted", "code", "measured") if row[name]
+            ]
+            lines += folded(", ".join(came), "    ") if came else []
+    return lines
+
+
 def difference_lines(table: DataFrame) -> list[str]:
     """Write the verdict and value of both sides for each claim, below its paper, of a table from `beside`. Only claims
     that the user has run and whose verdict or count is not the published one have a line."""
@@ -241,9 +280,12 @@ class _LivePerNotebook:
                 spent += f" in {status.seconds:.0f} s"
             if status.cpu_s:
                 spent += f" (CPU {status.cpu_s:.0f} s, {status.peak_mb:.0f} MB)"
-            console.print(
-                f"[{colour}]{status.outcome:<12}[/{colour}] {event.name:<32} {spent}{''.join(notes)}", soft_wrap=True
-            )
+            line = f"{status.outcome:<12} {event.name:<26} {spent}{''.join(notes)}"
+            first, *later = folded(line, "", " " * 13)
+            coloured = Text(first)
+            coloured.stylize(colour, 0, len(status.outcome))
+            console.print(coloured, soft_wrap=True)
+            print_lines(later)
         else:
             self.running[event.name] = event
         if self.live is not None:
@@ -262,8 +304,11 @@ class _LivePerNotebook:
 
 
 @contextmanager
-def live_lines() -> Iterator[_LivePerNotebook]:
-    """Show a line for each notebook while a run goes on; give what comes out as its `on_event`."""
+def live_lines(silent: bool = False) -> Iterator[Callable[[Event], None]]:
+    """Show a line for each notebook while a run goes on, or nothing; give what comes out as its `on_event`."""
+    if silent:
+        yield lambda event: None
+        return
     if not console.is_terminal:
         yield _LivePerNotebook(None)
         return
@@ -307,11 +352,14 @@ def print_places(report: RunReport) -> None:
         print_lines([f"executed notebooks, figures and logs: {short(kept[0][1].parent)}/"])
 
 
-def print_scorecard(slugs: list[str] | None = None, *, claims: bool = False, differences: bool = True) -> bool:
+def print_scorecard(
+    slugs: list[str] | None = None, *, claims: bool = False, differences: bool = True, untrusted: bool = True
+) -> bool:
     """Print the verdicts last, where a terminal shows them. Returns whether papers are left out because their claims
     or results cannot be read.
 
     claims : show each claim. differences : else list those whose verdicts of mine are not the published ones.
+    untrusted : say of mine, too, which runs do not pass their own checks.
     """
     from netrepro.claims.scorecard import beside, problems_of, scorecard
     from netrepro.workbench.code import code_of
@@ -320,7 +368,7 @@ def print_scorecard(slugs: list[str] | None = None, *, claims: bool = False, dif
     mine, published = scorecard(slugs, results=own_results, code=code_of), scorecard(slugs, code=code_of)
     table = beside(mine, published)
     before = [claim_lines(table)] if claims else [difference_lines(table)] if differences else []
-    for lines in (*before, untrusted_lines(mine, published)):
+    for lines in (*before, untrusted_lines(mine if untrusted else mine[:0], published)):
         print_lines([*lines, ""] if lines else [])
     print_lines(summary_lines(mine, published))
     problems = problems_of(mine, published)

@@ -111,14 +111,14 @@ class Report:
         parameters: dict[str, Any],
         changed: dict[str, Any],
         answer: AnswerSlot | None,
+        folder: Path,
     ):
         self.slug, self.profile, self.tier, self.why_tier = slug, profile, tier, why_tier
         self.repetitions, self.seed, self.setting = repetitions, seed, setting
         self.parameters, self.changed = parameters, changed
         self.claims = load_claims(slug)
         self._code = code_of(slug)  # before anything is measured
-        named = os.environ.get(run_folder.RUN_DIR_VARIABLE)
-        self.folder = Path(named) if named else runs_dir() / "interactive" / (slug + folder_suffix(changed))
+        self.folder = folder
         self.made_by = made_by(find(slug), profile, tier, changed)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._library = code_hash()
@@ -300,6 +300,7 @@ def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any =
     check_code()
     slug, setting = (paper, setting) if isinstance(paper, str) else (paper.slug, paper.setting)
     notebook = find(slug)
+    slug = notebook.slug
     for name in (*_injected(namespace), *notebook.parameters):
         if name not in notebook.parameters:
             raise NetreproError(f"{slug} has no parameter {name!r}", nearest(name, notebook.parameters))
@@ -323,7 +324,16 @@ def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any =
         why = str(said["why_tier"])
     changed = said.get("changed", {}) | changed
     answer = namespace.get("answer")
-    return Report(slug, profile, resolved, why, repetitions, seed, setting, checked, changed, answer)
+    folder = _folder(slug, profile, tier, changed)
+    return Report(slug, profile, resolved, why, repetitions, seed, setting, checked, changed, answer, folder)
+
+
+def _folder(slug: str, profile: str, tier: str, changed: Mapping[str, Any]) -> Path:
+    """Return the folder that the run names or, outside of one, that of what was asked: two that ask otherwise do not
+    meet."""
+    named = os.environ.get(run_folder.RUN_DIR_VARIABLE)
+    asked = {name: value for name, value in (("profile", profile), ("tier", tier)) if value not in ("quick", "auto")}
+    return Path(named) if named else runs_dir() / "interactive" / (slug + folder_suffix(dict(changed) | asked))
 
 
 def _injected(namespace: Mapping[str, Any]) -> list[str]:

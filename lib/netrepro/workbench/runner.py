@@ -79,6 +79,25 @@ class RunReport:
         columns += ["folder", "stays"]
         return pd.DataFrame([status.model_dump(include=set(columns)) for status in self.statuses], columns=columns)
 
+    def claims(self, parameters: Sequence[str] = ()) -> pd.DataFrame:
+        """Return one row for each claim of every run that ended well: name, then `parameters` of the run, claim, unit,
+        value, interval_low, interval_high, verdict, reason."""
+        from netrepro.claims import judge, load_claims, read_results
+
+        rows = []
+        for status in self.statuses:
+            if not status.ok or status.folder is None or not (status.folder / run_folder.RESULTS).exists():
+                continue
+            given = {"name": status.name} | {name: status.parameters[name] for name in parameters}
+            for result in read_results(status.folder / run_folder.RESULTS).runs.values():
+                for claim in load_claims(status.slug).claims:
+                    judgement = judge(claim, result.measurement(claim.id), result.tier)
+                    low, high = judgement.interval or (None, None)
+                    row = {"claim": claim.id, "unit": claim.unit, "value": judgement.value}
+                    row |= {"interval_low": low, "interval_high": high}
+                    rows.append(given | row | {"verdict": judgement.verdict, "reason": judgement.reason})
+        return pd.DataFrame(rows)
+
 
 def run(
     names: Sequence[str] | None = None,

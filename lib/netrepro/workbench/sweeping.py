@@ -16,13 +16,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from netrepro.claims import judge, load_claims, read_results
 from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.files import write_atomically
 from netrepro.paths import runs_dir
 from netrepro.style import CURVES, save_figure
-from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import Notebook, find
 from netrepro.workbench.looks import VERDICT_LOOKS
 from netrepro.workbench.parameters import Parameter, check_parameters
@@ -169,30 +167,14 @@ def sweep(
         resume=resume,
         on_event=on_event,
     )
-    table = _collect(notebook.slug, names, report)
+    table = report.claims(names)
     if table.empty:
         raise NetreproError("no run of the sweep ended well", report.statuses[0].explanation())
+    table = table.drop(columns="name")
     figure = draw_sweep(table, names)
     write_atomically(folder / "sweep.csv", table.to_csv(index=False))
     save_figure(figure, folder, "sweep")
     return Sweep(table, figure, folder, report, names)
-
-
-def _collect(slug: str, names: Sequence[str], report: RunReport) -> pd.DataFrame:
-    """Judge every claim of every run that ended well."""
-    claims, rows = load_claims(slug).claims, []
-    for status in report.statuses:
-        if not status.ok or status.folder is None:
-            continue
-        for result in read_results(status.folder / run_folder.RESULTS).runs.values():
-            for claim in claims:
-                judgement = judge(claim, result.measurement(claim.id), result.tier)
-                low, high = judgement.interval or (None, None)
-                row = {name: status.parameters[name] for name in names}
-                row |= {"claim": claim.id, "unit": claim.unit, "value": judgement.value}
-                row |= {"interval_low": low, "interval_high": high}
-                rows.append(row | {"verdict": judgement.verdict, "reason": judgement.reason})
-    return pd.DataFrame(rows)
 
 
 def draw_sweep(table: pd.DataFrame, names: Sequence[str]) -> Figure:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import netrepro
+import netrepro.workbench
 from netrepro.workbench.console import COLUMNS, columns_of, folded
 
 LONG = "a question so long that it does not fit into one line of eighty columns, whatever else stands there?"
@@ -74,6 +75,21 @@ def test_the_same_is_there_as_json(echo_paper):
     assert shown == listed and shown["parameters"][-1]["default"] == 0.5
     (claim,) = json.loads(command("scorecard", "--json"))
     assert (claim["claim"], claim["mine_verdict"], claim["mine_value"]) == ("load-is-half", "not measured", None)
+
+
+def test_what_was_run_swept_and_compared_is_there_as_json(echo_paper):
+    ran = json.loads(command("run", "10_echo", "--json"))
+    assert [(each["name"], each["outcome"]) for each in ran["notebooks"]] == [("10_echo", "ok")]
+    assert [(each["claim"], each["verdict"]) for each in ran["claims"]] == [("load-is-half", "agrees")]
+    swept = json.loads(command("sweep", "10_echo", "--vary", "load=0.5,0.7", "--json"))
+    assert [(each["load"], each["value"]) for each in swept["claims"]] == [(0.5, 0.5), (0.7, 0.7)]
+    assert json.loads(command("scorecard", "10_echo", "--json")) == json.loads(command("scorecard", "echo", "--json"))
+
+
+def test_the_workbench_lists_what_it_has():
+    names = set(dir(netrepro.workbench))
+    assert {"run", "sweep", "compare", "guide", "open_report"} <= names
+    assert all(getattr(netrepro.workbench, name) for name in names)
 
 
 SYSTEMS = """

@@ -32,6 +32,14 @@ def test_two_runs_show_settings_values_verdicts_and_figures(two_runs, workbench)
     assert done.write(workbench / "page.html").read_text() == page
 
 
+def test_a_run_is_named_by_number_and_slug_too_and_is_there_as_json(two_runs):
+    assert compare("10_echo", two_runs[0]).first.slug == "echo"  # the newest
+    said = compare(two_runs[1], two_runs[0]).content()
+    assert said["settings"] == [{"setting": "load", "first": 0.7, "second": 0.5}]
+    (claim,) = said["claims"]
+    assert (claim["first_value"], claim["second_verdict"]) == (0.7, "agrees")
+
+
 def test_a_figure_that_only_one_has_is_said_to_be_missing(two_runs, workbench):
     (workbench / "runs/quick" / two_runs[1] / "fig1_load.png").unlink()
     page = compare(f"runs/quick/{two_runs[0]}", workbench / "runs/quick" / two_runs[1]).page

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
@@ -56,6 +59,33 @@ def test_a_person_with_settings_of_their_own_writes_beside_the_standard_ones_and
     assert "load = 0.7" in report.finish("The load is 0.7.").data
     assert report.folder == workbench / "runs/interactive/echo--load=0.7"
     assert read_results(report.folder / "results.json").runs["quick/simulated"].changed == {"load": 0.7}
+
+
+def test_two_that_ask_otherwise_do_not_meet(echo_paper):
+    asked = [{}, {"load": 0.7}, {"profile": "paper"}, {"tier": "simulated"}, {"profile": "paper", "load": 0.7}]
+    assert len({open_report("echo", SETTINGS | each).folder for each in asked}) == len(asked)
+
+
+def papermill(*words: str, **environment: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "papermill", "--no-progress-bar", *words]
+    return subprocess.Popen(command, env=os.environ | environment, stderr=subprocess.PIPE, text=True)
+
+
+def test_papermill_alone_runs_a_notebook_beside_another_and_refuses_a_mistyped_name(echo_paper, workbench):
+    """As the README says."""
+    out, notebook = workbench / "out", str(echo_paper)
+    out.mkdir()
+    mine, others, mistyped = (
+        papermill(notebook, str(out / "mine.ipynb"), "-p", "load", "0.7", NETREPRO_RUN_DIR=str(out / "mine")),
+        papermill(notebook, str(out / "others.ipynb"), "-p", "load", "0.6"),
+        papermill(notebook, str(out / "mistyped.ipynb"), "-p", "laod", "0.7"),
+    )
+    said = [process.communicate(timeout=600)[1] for process in (mine, others, mistyped)]
+    assert [process.returncode for process in (mine, others, mistyped)] == [0, 0, 1], said
+    assert "echo has no parameter 'laod'" in said[2] and "did you mean 'load'" in said[2]
+    for folder, load in ((out / "mine", 0.7), (workbench / "runs/interactive/echo--load=0.6", 0.6)):
+        run = read_results(folder / "results.json").runs["quick/simulated"]
+        assert run.parameters == {"load": load} and (folder / "fig1_load.png").exists()
 
 
 def test_a_tier_that_the_run_chose_by_itself_is_not_said_to_be_asked_for(echo_paper, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netrepro.errors import NetreproError
+from netrepro.workbench.console import COLUMNS, sweep_lines
 from netrepro.workbench.parameters import Parameter
 from netrepro.workbench.sweeping import cost_of, parse_range, sweep
 
@@ -62,6 +63,13 @@ def test_several_parameters_are_swept_over_every_combination(echo_paper):
     assert done.table[["load", "seed", "value"]].to_numpy().tolist() == rows
     legend = [text.get_text() for text in done.figure.legends[0].get_texts()]
     assert legend[-2:] == ["seed = 1", "seed = 2"] and len(done.figure.axes[0].lines) == 2
+
+
+def test_a_sweep_of_several_parameters_is_printed_in_80_columns(echo_paper):
+    table = sweep("echo", ["load=0.5,0.7", "seed=1,2"], jobs=2).table
+    lines = sweep_lines(table, ["load", "seed"])
+    assert lines[0].startswith("load-is-half") and "  load = 0.7, seed = 2: 0.7 ✗" in lines
+    assert lines[-1] == "✓ agrees  ✗ disagrees" and max(map(len, lines)) <= COLUMNS
 
 
 def test_sweeps_with_other_settings_do_not_overwrite_each_other(echo_paper):
