@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from netrepro.workbench.comparison import compare
     from netrepro.workbench.doctor import examine
     from netrepro.workbench.exercises import check_answer, write_class_copies
+    from netrepro.workbench.exporting import export
     from netrepro.workbench.grading import grade
     from netrepro.workbench.pages import gallery
     from netrepro.workbench.publishing import publish
@@ -23,6 +24,7 @@ __all__ = [
     "check_answer",
     "compare",
     "examine",
+    "export",
     "gallery",
     "grade",
     "guide",
@@ -42,6 +44,7 @@ _HOME = {
     "publish": "publishing",
     "compare": "comparison",
     "examine": "doctor",
+    "export": "exporting",
     "gallery": "pages",
     "new_paper": "skeleton",
     "check_answer": "exercises",

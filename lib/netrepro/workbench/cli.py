@@ -353,6 +353,19 @@ def kernel_shell() -> None:
 
 
 @app.command()
+def export(
+    slug: str,
+    kind: Annotated[str, typer.Option("--as", help="artifact, codecheck or ro-crate")],
+    into: Annotated[Path | None, typer.Option(help="a new folder [default: below runs/export/]")] = None,
+    run: Annotated[Path | None, typer.Option(help="the folder of a run [default: the newest good one]")] = None,
+) -> None:
+    """Write a paper, or a run of it, as others check it: an artifact's appendix, a codecheck, an RO-Crate."""
+    from netrepro.workbench.exporting import export as write_export
+
+    print_lines([f"written: {short(write_export(slug, kind, into, run))}/"])
+
+
+@app.command()
 def draw(
     slug: str,
     folder: Annotated[Path | None, typer.Option("--from", help="folder of a run [default: the newest]")] = None,

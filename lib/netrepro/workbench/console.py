@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 console = Console()
 COLUMNS = 80
+REPLICATED = "replicated: as ACM's badges have it, without the authors' artifacts"
 WIDEST_SIDE = 34  # of what stands left of another side in a line
 
 
@@ -84,7 +85,7 @@ def summary_lines(mine: DataFrame, published: DataFrame) -> list[str]:
         rows = [line for row in rows[1:] for line in _under_each_other(*row)]
     levels = [f"{badge} {level}" for level, badge in BADGES.items()]
     signs = [f"{sign} {name.replace('_', ' ')}" for name, sign in SIGNS.items()]
-    return [*columns_of(rows), "", *side_by_side(levels), *side_by_side(signs)]
+    return [*columns_of(rows), "", *side_by_side(levels), *side_by_side(signs), REPLICATED]
 
 
 def _under_each_other(slug: str, own: str, theirs: str) -> list[list[str]]:

@@ -8,6 +8,11 @@ BADGES = {
     "undecided": "◌",
     "not measured": "·",
 }
+# Artifact Review and Badging, version 1.1.
+BADGING = (
+    "In ACM's words these are replications: by another team, with artifacts of its own. Where a paper's claims agree, "
+    "its badge would be Results Replicated; never Results Reproduced, which takes the authors' artifacts."
+)
 # Colour and sign of what `netrepro.claims.scorecard.look_of` gives; Okabe and Ito's colours, signs for who sees none.
 VERDICT_LOOKS = {
     "agrees": ("#009E73", "✓"),

@@ -17,7 +17,7 @@ from netrepro.claims import DECIDED, coverage_text, paper_level
 from netrepro.claims.scorecard import COUNTS, beside, combined, counts_of, look_of, paper_summary
 from netrepro.style import new_figure
 from netrepro.workbench.console import run_words, said_words, verdict_words, waiting_words
-from netrepro.workbench.looks import BADGES, VERDICT_LOOKS
+from netrepro.workbench.looks import BADGES, BADGING, VERDICT_LOOKS
 from netrepro.workbench.templating import Markup, macros, render
 
 
@@ -104,6 +104,7 @@ def scorecard_page(table: pd.DataFrame, mine: pd.DataFrame | None = None) -> str
         papers=sortable(papers.astype(object), "papers", paging=False),
         claims=claims_table(table, mine),
         script=sorting_script(),
+        badging=BADGING,
     )
 
 

@@ -1,0 +1,82 @@
+"""What others check of a paper: an artifact's appendix, a codecheck, an RO-Crate."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from netrepro.claims import load_claims
+from netrepro.errors import NetreproError
+from netrepro.files import file_sha256
+from netrepro.workbench import export
+from netrepro.workbench.catalogue import catalogue, find
+from netrepro.workbench.exporting import artifact_lines
+from netrepro.workbench.runner import run
+
+REPOSITORY = Path(__file__).parents[3]
+PAPERS = [each.slug for each in catalogue(REPOSITORY / "notebooks") if each.declaration.kind == "paper"]
+
+
+@pytest.fixture
+def good_run(echo_paper, workbench) -> Path:
+    (status,) = run(["echo"], jobs=1).statuses
+    assert status.ok and status.folder
+    return status.folder
+
+
+@pytest.mark.parametrize("slug", PAPERS)
+def test_every_claim_has_a_number_and_the_experiment_that_decides_it(slug):
+    text = "\n".join(artifact_lines(find(slug)))
+    claims = load_claims(slug).main_first()
+    assert re.findall(r"^- \*\*(C\d+)\*\*", text, re.M) == [f"C{number}" for number in range(1, len(claims) + 1)]
+    titles = re.findall(
+        r"^### (E\d+): .* \[\d+ human-minutes \+ \d+ compute-minutes \+ \d+ MB of memory\]$", text, re.M
+    )
+    assert titles == [f"E{number}" for number in range(1, len(titles) + 1)] and titles
+    for number, claim in enumerate(claims, 1):
+        assert claim.says in text
+        rows = re.findall(rf"^\| C{number} \|", text, re.M)
+        assert len(rows) == (claim.decided_by is not None)
+    assert "Results Replicated" in text and f"netrepro run {slug} " in text
+
+
+def test_a_codecheck_names_files_that_lie_beside_it(good_run, workbench):
+    folder = export("10_echo", "codecheck")
+    said = yaml.safe_load((folder / "codecheck.yml").read_text())
+    assert folder == workbench / "runs/export/echo-codecheck"
+    assert said["paper"]["title"] and said["paper"]["authors"] and "netrepro run echo" in said["summary"]
+    named = {each["file"] for each in said["manifest"]}
+    assert {"results.json", "fig1_load.png"} <= named
+    for name in named:
+        assert file_sha256(folder / name) == file_sha256(good_run / name)
+
+
+def test_a_crate_describes_every_file_that_it_holds_and_the_run_that_made_them(good_run, tmp_path):
+    folder = export("echo", "ro-crate", tmp_path / "crate", good_run)
+    graph = {each["@id"]: each for each in json.loads((folder / "ro-crate-metadata.json").read_text())["@graph"]}
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    files -= {"ro-crate-metadata.json"}
+    assert files == {name for name, each in graph.items() if each["@type"] == "File"}
+    assert files == {each["@id"] for each in graph["./"]["hasPart"]} and "executed.ipynb" in files
+    assert all(graph[name]["sha256"] == file_sha256(folder / name) for name in files)
+    made = graph["#run"]
+    assert made["name"].startswith("netrepro run echo") and made["startTime"] <= made["endTime"]
+    referred = [each["@id"] for key in ("object", "result") for each in made[key]]
+    assert set(referred) <= set(graph) and graph["#load"]["value"] == 0.5
+
+
+def test_what_cannot_be_exported_is_refused_and_leaves_nothing(echo_paper, add_notebook, tmp_path):
+    add_notebook("well_behaved", 12)
+    with pytest.raises(NetreproError, match="did you mean 'ro-crate'"):
+        export("echo", "rocrate")
+    with pytest.raises(NetreproError, match=r"ended well\n  run it: netrepro run echo"):
+        export("echo", "codecheck", tmp_path / "new")
+    with pytest.raises(NetreproError, match="is no paper"):
+        export("well_behaved", "artifact")
+    assert not (tmp_path / "new").exists() and not list(tmp_path.glob(".*new*"))
+    with pytest.raises(NetreproError, match="is not empty"):
+        export("echo", "artifact", tmp_path)
