@@ -256,14 +256,14 @@ def _write_crate(notebook: Notebook, folder: Path, run: Path | None) -> None:
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     made = [name for name in names if name != "claims.yaml"]
     manifest, result = kept.manifest, kept.result
-    parameters = {
+    parameters: dict[str, Any] = {
         "profile": result.profile,
         "tier": result.tier,
         "repetitions": result.repetitions,
         "seed": result.seed,
     }
     parameters |= result.parameters
-    values = [
+    values: list[dict[str, Any]] = [
         {"@id": f"#{name}", "@type": "PropertyValue", "name": name, "value": value}
         for name, value in parameters.items()
     ]

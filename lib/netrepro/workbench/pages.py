@@ -4,6 +4,7 @@ of claims.yaml. They need nothing from elsewhere and work from a folder.
 
 from __future__ import annotations
 
+import ast
 import base64
 import html
 import importlib.util
@@ -21,21 +22,28 @@ import nbformat
 import pandas as pd
 from matplotlib.font_manager import FontProperties
 from matplotlib.mathtext import math_to_image
+from PIL import Image
 
 import netrepro
 from netrepro.claims import claims_schema, load_claims
 from netrepro.claims.scorecard import combined, look_of, problems_of, scorecard
 from netrepro.errors import NetreproError
-from netrepro.files import write_atomically
+from netrepro.files import whole_file, write_atomically
+from netrepro.paths import figures_dir
 from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import Notebook, catalogue
 from netrepro.workbench.code import code_of
-from netrepro.workbench.looks import VERDICT_LOOKS
-from netrepro.workbench.run_folder import newest_executed, own_results
+from netrepro.workbench.looks import BADGING, VERDICT_LOOKS
+from netrepro.workbench.run_folder import kept_runs, newest_executed, own_results
 from netrepro.workbench.scorecard import claims_table, sorting_script
 from netrepro.workbench.templating import anchor, render
 
+REPOSITORY = "https://github.com/netrepro/netrepro"
+THUMBNAILS = "thumbnails"
+THUMBNAIL_PIXELS = (240, 130)
 WIDGET = "application/vnd.jupyter.widget-view+json"
+PROGRESS_BAR = re.compile(r"\d+%\|")  # in a widget's plain text
+NOTEBOOK_LINK = re.compile(r'(<a [^>]*href=")(?:\./)?(\d\d_[a-z0-9_]+)\.ipynb(?=[#"])')
 SCHEMA = "claims.schema.json"
 FORMULA = re.compile(r"\$(?!\s)[^$`\n]+(?<!\s)\$")
 
@@ -54,8 +62,8 @@ def gallery(
 ) -> list[Page]:
     """Write index.html, a page a notebook, functions/ and the schema of claims.yaml into a folder.
 
-    A notebook's page shows its newest good run in runs/; without one the notebook as it is, which says so. Other files
-    of the folder stay.
+    A paper's page shows its newest good run in runs/ of those that decide its claims, main ones first, or another;
+    without one the notebook as it is, which says so. Other files of the folder stay.
 
     Parameters
     ----------
@@ -72,7 +80,7 @@ def gallery(
         into.mkdir(parents=True, exist_ok=True)
         pages = [_write_page(notebook, into) for notebook in progress(catalogue()) if not notebook.problem]
         write_atomically(into / SCHEMA, claims_schema())
-        write_atomically(into / "index.html", _index(pages, functions))
+        write_atomically(into / "index.html", _index(pages, functions, _thumbnails(pages, into)))
     except OSError as error:
         raise NetreproError(f"cannot write to {into}: {error.strerror}", "choose another folder") from None
     if functions:
@@ -83,11 +91,13 @@ def gallery(
 def _write_page(notebook: Notebook, into: Path) -> Page:
     from nbconvert import HTMLExporter
 
-    run = newest_executed(notebook.slug)
+    run = _run_shown(notebook)
     content = nbformat.read(run / run_folder.EXECUTED if run else notebook.path, as_version=4)
     for cell in content.cells:
         if cell.cell_type == "markdown":
             cell.source = FORMULA.sub(_drawn, cell.source)
+        if "outputs" in cell:
+            cell.outputs = [output for output in cell.outputs if not _is_progress_bar(output)]
         for output in cell.get("outputs", []):
             if WIDGET in output.get("data", {}):  # needs a kernel
                 output.data = nbformat.from_dict({"text/plain": "to play with this, open the notebook in JupyterLab"})
@@ -96,11 +106,47 @@ def _write_page(notebook: Notebook, into: Path) -> Page:
     body, _ = exporter.from_notebook_node(content)
     page = Page(notebook, f"{notebook.name}.html", run)
     head = render("notebook_head", is_run=run is not None)
+    body = NOTEBOOK_LINK.sub(r"\1\2.html", body)
     body = re.sub(r"(<body[^>]*>)", lambda found: found[1] + head, body, count=1)
     if notebook.declaration.kind == "paper":
         body = _with_anchors(body, [claim.id for claim in load_claims(notebook.slug).claims])
     write_atomically(into / page.file, body)
     return page
+
+
+def _run_shown(notebook: Notebook) -> Path | None:
+    """Find the newest good run with standard settings that decides claims of a paper, main ones first; else another."""
+    if notebook.declaration.kind != "paper":
+        return newest_executed(notebook.slug)
+    deciding = [claim.decided_by.key for claim in load_claims(notebook.slug).main_first() if claim.decided_by]
+    for key in dict.fromkeys(deciding):
+        for kept in kept_runs(notebook.slug):
+            whole = kept.outcome == "ok" and not kept.manifest.get("changed")
+            if whole and kept.result and kept.result.key == key and (kept.folder / run_folder.EXECUTED).exists():
+                return kept.folder
+    return newest_executed(notebook.slug)
+
+
+def _is_progress_bar(output: Any) -> bool:
+    data = output.get("data", {})
+    return WIDGET in data and PROGRESS_BAR.search(data.get("text/plain", "")) is not None
+
+
+def _thumbnails(pages: list[Page], into: Path) -> dict[str, str]:
+    """Make a small picture of each paper's first figure, of the run that its page shows or what is published; return
+    the files by slug."""
+    made = {}
+    (into / THUMBNAILS).mkdir(exist_ok=True)
+    for page in pages:
+        slug = page.notebook.slug
+        figures = sorted((page.run or figures_dir(slug)).glob("*.png"))
+        if page.notebook.declaration.kind == "paper" and figures:
+            made[slug] = f"{THUMBNAILS}/{slug}.png"
+            with Image.open(figures[0]) as picture, whole_file(into / made[slug]) as partial:
+                small = picture.convert("RGB")
+                small.thumbnail(THUMBNAIL_PIXELS)
+                small.save(partial, format="PNG")
+    return made
 
 
 def _drawn(formula: re.Match[str]) -> str:
@@ -127,7 +173,7 @@ def _with_anchors(page: str, claims: list[str]) -> str:
     return re.sub(r'(<h2 id="8-)', lambda found: anchors + found[1], page, count=1)
 
 
-def _index(pages: list[Page], functions: bool) -> str:
+def _index(pages: list[Page], functions: bool, thumbnails: dict[str, str]) -> str:
     links = {page.notebook.slug: page.file for page in pages}
     mine, published = scorecard(results=own_results, code=code_of), scorecard(code=code_of)
     for slug, problem in problems_of(mine, published).items():
@@ -141,7 +187,12 @@ def _index(pages: list[Page], functions: bool) -> str:
     return render(
         "gallery",
         looks=VERDICT_LOOKS,
-        papers=[_paper(str(slug), claims, links) for slug, claims in shown.groupby("paper", sort=False)],
+        repository=REPOSITORY,
+        badging=BADGING,
+        papers=[
+            _paper(str(slug), claims, links) | {"picture": thumbnails.get(str(slug), "")}
+            for slug, claims in shown.groupby("paper", sort=False)
+        ],
         others=others,
         claims=claims_table(published, mine if any_run else None, links),
         script=sorting_script(),
@@ -162,6 +213,17 @@ def _describe_functions(into: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise NetreproError(f"pdoc failed: {done.stderr.strip()[-300:]}", "leave the functions out: --no-functions")
+    pages = {name: f"{name.replace('.', '/')}.html" for name in _module_names()}
+    described = [(name, page, _first_line(name)) for name, page in pages.items() if (into / page).exists()]
+    write_atomically(into / "index.html", render("functions", modules=described))
+
+
+def _first_line(module: str) -> str:
+    """Return the first line of a module's docstring, without importing it."""
+    place = Path(netrepro.__file__).parent.joinpath(*module.split(".")[1:])
+    path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return text.partition("\n\n")[0].replace("\n", " ")
 
 
 def _module_names() -> list[str]:

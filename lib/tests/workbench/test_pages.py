@@ -14,6 +14,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
@@ -22,6 +23,7 @@ from netrepro.claims import claims_schema
 from netrepro.errors import NetreproError
 from netrepro.workbench import gallery
 from netrepro.workbench import pages as module
+from netrepro.workbench.catalogue import find
 from netrepro.workbench.looks import VERDICT_LOOKS
 from netrepro.workbench.run_folder import newest_executed
 from netrepro.workbench.runner import run
@@ -41,6 +43,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         notebook.cells[2].source = (
             r"## 8 Paper, class report and ours" + "\n\n" + r"where $E[W]=\rho/(1-\rho)$, `$HOME`"
         )
+        notebook.cells[0].source += "\n\nas [silence](11_silent.ipynb#8-Paper,-class-report-and-ours) is"
         nbformat.write(notebook, root / f"notebooks/{number}_{slug}.ipynb")
         shutil.copytree(FIXTURES / "echo_data", root / "data" / slug)
         claims = root / "data" / slug / "claims.yaml"
@@ -112,12 +115,43 @@ def test_a_paper_that_nobody_has_run_says_so(site, browser):
 
 
 def test_every_link_leads_to_a_page_and_an_anchor_that_exist(site):
-    for page in site.glob("*.html"):
-        text = page.read_text()
-        for target in re.findall(r'<a [^>]*href="([^"#:]*(?:#claim[^"]*)?)"', text):
+    followed = set()
+    for page in site.rglob("*.html"):
+        for target in re.findall(r'<a [^>]*href="([^":]*)"', page.read_text()):
             file, _, anchor = target.partition("#")
-            assert not file or (site / file).exists(), f"{page.name} links to {target}"
-            assert not anchor or f'id="{anchor}"' in (site / (file or page.name)).read_text(), target
+            other = page.parent / file if file else page
+            assert other.exists(), f"{page.name} links to {target}"
+            assert not anchor or f'id="{anchor}"' in other.read_text(), f"{page.name} links to {target}"
+            followed.add(target)
+    assert "11_silent.html#8-Paper,-class-report-and-ours" in followed and "10_echo.html" in followed
+
+
+def test_progress_bars_are_left_out_and_what_one_can_play_with_says_where(site):
+    shown = nbformat.v4.new_output("display_data", {module.WIDGET: {}, "text/plain": "cases:   0%|   | 0/3 [00:00<?]"})
+    played = nbformat.v4.new_output("display_data", {module.WIDGET: {}, "text/plain": "VBox(children=(HBox(...)))"})
+    assert module._is_progress_bar(shown) and not module._is_progress_bar(played)
+
+
+def test_the_index_introduces_shows_a_figure_of_each_paper_that_has_one_and_names_the_repository(site):
+    index = (site / "index.html").read_text()
+    assert re.findall(r'<img src="([^"]+)"', index) == ["thumbnails/echo.png"]
+    with Image.open(site / "thumbnails/echo.png") as picture:
+        assert max(picture.size) <= max(module.THUMBNAIL_PIXELS)
+    assert f'href="{module.REPOSITORY}"' in index and "Results Replicated" in index
+
+
+def test_a_page_shows_the_run_that_decides(site, tmp_path, monkeypatch):
+    shutil.copytree(site.parent, tmp_path / "copy")
+    monkeypatch.setenv("NETREPRO_ROOT", str(tmp_path / "copy"))
+    quick, paper = (tmp_path / "copy/runs" / name / "10_echo" for name in ("quick", "paper"))
+    shutil.copytree(quick, paper)
+    results = (paper / "results.json").read_text()
+    (paper / "results.json").write_text(results.replace('"quick', '"paper'))
+    claims = tmp_path / "copy/data/echo/claims.yaml"
+    line = "    decided_by: {tier: simulated, profile: PROFILE, because: it is as good}\n"
+    for profile, folder in (("paper", paper), ("quick", quick)):
+        claims.write_text(claims.read_text().partition("    decided_by")[0] + line.replace("PROFILE", profile))
+        assert module._run_shown(find("echo")) == folder
 
 
 def test_formulas_are_pictures_and_code_is_not(site):
@@ -147,7 +181,9 @@ def test_functions_are_described_module_by_module(tmp_path, monkeypatch):
     module._describe_functions(tmp_path)
     assert "the valid word nearest to" in (tmp_path / "netrepro/errors.html").read_text()
     assert "The distance to the published value" in (tmp_path / "netrepro/claims/models.html").read_text()
-    assert (tmp_path / "index.html").exists()
+    index = (tmp_path / "index.html").read_text()
+    assert re.findall(r'href="(netrepro[^"]*)"', index) == ["netrepro/errors.html", "netrepro/claims/models.html"]
+    assert "The one exception family" in index
 
 
 def test_what_cannot_be_made_is_refused_in_two_lines(echo_paper, monkeypatch):
