@@ -191,7 +191,9 @@ def _result_line(number: str, row: Mapping[str, Any]) -> str:
     value, low, high = (row[name] for name in ("value", "interval_low", "interval_high"))
     shown = "" if math.isnan(value) else f"{value:.4g}"
     spread = "" if math.isnan(low) else f"{low:.4g} to {high:.4g}"
-    side = {f"mine_{name}": row[name] for name in ("verdict", "counts", "stale")} | {"settled": row["settled"]}
+    side = {f"mine_{name}": row[name] for name in ("verdict", "counts", "stale", "of_release")} | {
+        "settled": row["settled"]
+    }
     return f"| {number} | {verdict_words(side, 'mine')} | {shown} | {spread} |"
 
 

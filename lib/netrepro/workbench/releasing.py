@@ -33,9 +33,12 @@ from netrepro.workbench.runner import Event, RunReport, run, run_on_tiers
 from netrepro.workbench.tables import number_text
 
 UNRELEASED = "## Unreleased\n"
-_VERSIONS = {  # file -> the line that holds the version
-    "lib/pyproject.toml": re.compile(r'^version = "(.+)"$', re.MULTILINE),
-    "CITATION.cff": re.compile(r"^version: (.+)$", re.MULTILINE),
+_VERSIONS = {  # file -> the lines that hold the version and, in some, its date
+    "lib/pyproject.toml": (r'^version = "(.+)"$', ""),
+    "lib/kernel/pyproject.toml": (r'^version = "(.+)"$', ""),
+    "CITATION.cff": (r"^version: (.+)$", r"^date-released: (.+)$"),
+    "codemeta.json": (r'^  "version": "(.+)",$', r'^  "datePublished": "(.+)",$'),
+    ".zenodo.json": (r'^  "version": "(.+)",$', r'^  "publication_date": "(.+)",$'),
 }
 
 
@@ -147,8 +150,8 @@ def _problems_of_version(version: str) -> list[str]:
 
 
 def _version() -> str:
-    file, line = next(iter(_VERSIONS.items()))
-    found = line.search((workbench_root() / file).read_text(encoding="utf-8"))
+    file, (line, _) = next(iter(_VERSIONS.items()))
+    found = re.search(line, (workbench_root() / file).read_text(encoding="utf-8"), re.MULTILINE)
     if found is None:
         raise NetreproError(f"{file} has no version", "write one")
     return found[1]
@@ -242,12 +245,14 @@ def _said(row: dict[str, object], side: str) -> str:
 
 
 def _write_version(version: str, today: datetime.date, changed: pd.DataFrame) -> None:
-    """Write the version into its files, and begin its section of the CHANGELOG with the verdicts that changed."""
+    """Write version and date into their files, and the verdicts that changed into a section of the CHANGELOG."""
     root = workbench_root()
-    for name, line in _VERSIONS.items():
+    for name, lines in _VERSIONS.items():
         text = (root / name).read_text(encoding="utf-8")
-        (found,) = line.finditer(text)
-        write_atomically(root / name, text[: found.start(1)] + version + text[found.end(1) :])
+        for line, word in zip(lines, (version, today.isoformat()), strict=True):
+            for found in re.finditer(line, text, re.MULTILINE) if line else ():
+                text = text[: found.start(1)] + word + text[found.end(1) :]
+        write_atomically(root / name, text)
     path = root / "CHANGELOG.md"
     text = path.read_text(encoding="utf-8")
     if text.count(UNRELEASED) != 1:

@@ -45,7 +45,11 @@ def build(root: Path, repetitions: int) -> None:
     claims.write_text(claims.read_text().replace("comparable_on: [simulated]", f"role: main\n    {DECIDED}"))
     (root / "lib").mkdir()
     (root / "lib/pyproject.toml").write_text('[project]\nname = "echo"\nversion = "0.1.0"\n')
-    (root / "CITATION.cff").write_text("cff-version: 1.2.0\nversion: 0.1.0\n")
+    (root / "lib/kernel").mkdir()
+    (root / "lib/kernel/pyproject.toml").write_text('[project]\nversion = "0.1.0"\n')
+    (root / "CITATION.cff").write_text("cff-version: 1.2.0\nversion: 0.1.0\ndate-released: 2026-01-01\n")
+    for name, date in (("codemeta.json", "datePublished"), (".zenodo.json", "publication_date")):
+        (root / name).write_text(json.dumps({"version": "0.1.0", date: "2026-01-01", "keywords": []}, indent=2))
     (root / "CHANGELOG.md").write_text("# Changes\n\n## Unreleased\n\n### Added\n- Echo.\n")
     (root / "README.md").write_text(f"{README_BEGIN}\n{README_END}\n")
 
@@ -95,7 +99,10 @@ def test_a_release_is_published_marked_and_tagged(measured, monkeypatch):
     assert published_results("echo").runs.keys() == {"paper/simulated", "quick/simulated"}
     assert read_release().version == "0.2.0" and scorecard()["of_release"].all()
     assert 'version = "0.2.0"' in (measured / "lib/pyproject.toml").read_text()
-    assert (measured / "CITATION.cff").read_text() == "cff-version: 1.2.0\nversion: 0.2.0\n"
+    assert (measured / "CITATION.cff").read_text().endswith("\nversion: 0.2.0\ndate-released: 2026-01-31\n")
+    for name, date in (("codemeta.json", "datePublished"), (".zenodo.json", "publication_date")):
+        said = json.loads((measured / name).read_text())
+        assert said == {"version": "0.2.0", date: "2026-01-31", "keywords": []}
     log = (measured / "CHANGELOG.md").read_text()
     assert "## Unreleased\n\n## 0.2.0 - 2026-01-31\n\n### Verdicts that changed\n" in log
     assert "| echo | load-is-half | main | not measured | agrees 0.5 |\n\n### Added\n" in log
