@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import pandas as pd
 
 from netrepro.emulation.call import Call
+from netrepro.emulation.check import check_network
 from netrepro.emulation.plan import Plan
 from netrepro.errors import NetreproError
 from netrepro.networks.routing import Path
@@ -247,6 +248,17 @@ class Network(Protocol):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def check(self, expected: Mapping[str, Any] | str | os.PathLike[str]) -> pd.DataFrame:
+        """Check whether the network does what is expected of it, one phrase after the other, in its own time.
+
+        expected : phrase -> what should be found, such as {"h1 reaches h3": True, "h1->h3 mtu": 1500}, or a YAML file
+            of such lines. check.py lists the phrases and how each is found.
+
+        Returns a row a phrase: what, expected, found, holds. Raises NetreproError, before anything is looked at, for a
+        phrase that it does not know, with those that it knows, and for nodes and values that cannot be meant.
+        """
+        return check_network(self, expected)
 
     def path_address(self, path: Path) -> str:
         """Find the address of the path's last host that packets from its first one reach over the path."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
+from netrepro.emulation import Emulation
 from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier, why_no_processes
+from netrepro.networks import Topology
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.study import pictures as drawing
 from netrepro.style import CURVES, new_figure
@@ -20,6 +23,13 @@ def why_no_kernel(tier: str) -> str:
         return why_no_processes()
     resolved, _ = resolve_tier(tier, VIRTUAL_TIME_TIERS, probe_tiers())
     return "the tier is simulated" if resolved == "simulated" else ""
+
+
+def check_without(link: tuple[str, str], network: Topology, expected: Mapping[str, Any], seed: int) -> pd.DataFrame:
+    """Check the network in virtual time while a link is down in both directions."""
+    with Emulation(network, "virtual", seed=seed) as net:
+        net.change_link(*link, up=False)
+        return net.check(expected)
 
 
 def draw_network(experiment: Experiment) -> Figure:

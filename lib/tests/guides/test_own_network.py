@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from virtual_kernel import needs_virtual
 
 from netrepro.errors import NetreproError
 from netrepro.guides import own_network as own
@@ -33,3 +34,9 @@ def test_no_capture_and_no_answers_are_drawn_too():
     packets = pd.DataFrame({"time_s": [0.0, 1.0], "source": "a", "destination": "b", "size_bytes": [100, 200]})
     (line,) = own.draw_capture(packets).axes[0].lines
     assert list(line.get_ydata()) == [0.1, 0.3]
+
+
+@needs_virtual
+def test_a_check_without_a_link_says_what_fails():
+    found = own.check_without(("s1", "s2"), dumbbell(1, Link(100, 1), Link(10, 10)), {"h1 reaches h2": True}, 1)
+    assert list(found.holds) == [False]
