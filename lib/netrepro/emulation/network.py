@@ -229,6 +229,7 @@ class Network(Protocol):
         interval_ms: float = 1.0,
         most_packets: int = 200_000,
         captures: str | os.PathLike[str] | None = None,
+        live: int | str | os.PathLike[str] | None = None,
     ) -> Recording:
         """Record ports (from, to) until the `with` block of the result ends.
 
@@ -237,8 +238,11 @@ class Network(Protocol):
             is room for `most_packets` of each; virtual time keeps all.
         captures : a folder that gets a pcap with these packets for each such port, "s1-s2.pcap", when the block ends:
             their headers and first bytes, with stamps of nanoseconds.
+        live : a descriptor or the path of a FIFO that gets the same packets while the block runs, as one pcapng, for
+            Wireshark to look on (`wireshark -k -i -`). It has to be read meanwhile; a reader may leave at any time.
+            The virtual kernel hands packets on in pieces of 32 kB, and the rest as the block ends.
 
-        Raises NetreproError for ports and folders that are not there.
+        Raises NetreproError for ports and folders that are not there, and for what cannot be written to.
         """
 
     def close(self) -> None:

@@ -173,10 +173,11 @@ class RealTimeNetwork(Network):
         interval_ms: float = 1.0,
         most_packets: int = 200_000,
         captures: str | os.PathLike[str] | None = None,
+        live: int | str | os.PathLike[str] | None = None,
     ) -> RealTimeRecording:
         """Record ports as Network says; the recording also judges whether they behaved like links (`certificate`)."""
         folder = None if captures is None else pathlib.Path(captures)
-        return RealTimeRecording(self, tuple(queues), tuple(packets), interval_ms, most_packets, folder)
+        return RealTimeRecording(self, tuple(queues), tuple(packets), interval_ms, most_packets, folder, live)
 
     def check_congestion_controls(self, names: Iterable[str]) -> None:
         """Raise NetreproError for a congestion control that this kernel lacks or denies."""

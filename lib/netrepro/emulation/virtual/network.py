@@ -189,6 +189,7 @@ class VirtualNetwork(Network):
         interval_ms: float = 1.0,
         most_packets: int = 200_000,
         captures: str | os.PathLike[str] | None = None,
+        live: int | str | os.PathLike[str] | None = None,
     ) -> VirtualRecording:
         """Record ports as Network says, 16 captures at a time.
 
@@ -197,7 +198,7 @@ class VirtualNetwork(Network):
         queues, packets = list(dict.fromkeys(queues)), list(dict.fromkeys(packets))
         folder = None if captures is None else Path(captures)
         check_asked(self.topology, queues, packets, interval_ms, most_packets, folder)
-        return VirtualRecording(self, queues, packets, interval_ms, folder)
+        return VirtualRecording(self, queues, packets, interval_ms, folder, live)
 
     def observe(
         self, ports: Sequence[tuple[str, str]], captured: Sequence[tuple[str, str]]
