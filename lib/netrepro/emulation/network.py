@@ -214,12 +214,15 @@ class Network(Protocol):
         destination: str,
         *,
         rate_mbps: float | None = None,
+        delay_ms: float | None = None,
+        loss: float | None = None,
         up: bool | None = None,
         both: bool = True,
     ) -> None:
-        """Give a link another rate, or take it down and up again; routes stay. both : in both directions.
+        """Give a link another rate, delay or loss, as LinkChange says, or take it down and up again; routes stay.
 
-        What waits in a link that goes down is lost. Raises NetreproError for a link that is not there.
+        both : in both directions. What waits in a link that goes down is lost. Raises NetreproError for a link that is
+        not there, and in real time for a delay or loss of a cable that was built with neither.
         """
 
     def record(
