@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from netrepro.emulation import Emulation
 from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier, why_no_processes
-from netrepro.networks import Topology
+from netrepro.networks import LinkTrace, Topology
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.study import pictures as drawing
 from netrepro.style import CURVES, new_figure
@@ -42,6 +42,19 @@ def draw_queue(found: Mapping[str, Measurements]) -> Figure:
     figure, axis = new_figure("What waits in front of the uplink", "time (s)", "packets waiting")
     for colour, (tier, measured) in zip(CURVES, found.items(), strict=False):
         axis.plot("time_s", "queue_packets", data=measured.queues, color=colour, linewidth=1, label=tier)
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def draw_trace(trace: LinkTrace, found: Mapping[str, Measurements]) -> Figure:
+    """Draw the rate of the link that changes, and beside it what waits in front of it, a curve for each tier."""
+    figure, (rate, queue) = new_figure("A link that changes", "time (s)", "packets waiting", columns=2)
+    duration_s = max((measured.experiment.duration_s for measured in found.values()), default=trace.period_s)
+    changes = trace.changes("s1", "s2", duration_s)
+    rate.set_ylabel("rate (Mb/s)")
+    rate.step([each.at_s for each in changes], [each.rate_mbps for each in changes], where="post", color=CURVES[-1])
+    for colour, (tier, measured) in zip(CURVES, found.items(), strict=False):
+        queue.plot("time_s", "queue_packets", data=measured.queues, color=colour, linewidth=1, label=tier)
     figure.legend(loc="outside lower center", ncols=2)
     return figure
 
