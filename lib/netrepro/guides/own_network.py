@@ -52,7 +52,7 @@ def draw_trace(trace: LinkTrace, found: Mapping[str, Measurements]) -> Figure:
     duration_s = max((measured.experiment.duration_s for measured in found.values()), default=trace.period_s)
     changes = trace.changes("s1", "s2", duration_s)
     rate.set_ylabel("rate (Mb/s)")
-    rate.step([each.at_s for each in changes], [each.rate_mbps for each in changes], where="post", color=CURVES[-1])
+    rate.step([each.at_s for each in changes], [each.rate_mbps for each in changes], where="post", color=CURVES[2])
     for colour, (tier, measured) in zip(CURVES, found.items(), strict=False):
         queue.plot("time_s", "queue_packets", data=measured.queues, color=colour, linewidth=1, label=tier)
     figure.legend(loc="outside lower center", ncols=2)
