@@ -234,14 +234,16 @@ void bind_simulation(py::module_& module) {
              simulator.offer_rates({alpha, beta, from_seconds(update_s), first_share});
            }),
            "All links tell flows with RCP their rates.")
-      .def(
-          "change_link",
-          alone(+[](Simulator& simulator, double at_s, std::uint32_t link, double rate, const std::optional<bool>& up) {
-            using State = Fabric::LinkChange::State;
-            const State state = !up ? State::as_before : *up ? State::up : State::down;
-            simulator.change_link({from_seconds(at_s), link, rate, state});
-          }),
-          "A rate of 0 leaves the rate as it was.")
+      .def("change_link",
+           alone(+[](Simulator& simulator, double at_s, std::uint32_t link, double rate, const std::optional<bool>& up,
+                     const std::optional<double>& delay_s, const std::optional<double>& loss) {
+             using State = Fabric::LinkChange::State;
+             const State state = !up ? State::as_before : *up ? State::up : State::down;
+             const std::optional<Time> delay = delay_s ? std::optional(from_seconds(*delay_s)) : std::nullopt;
+             simulator.change_link({from_seconds(at_s), link, rate, state, delay, loss});
+           }),
+           py::arg("at_s"), py::arg("link"), py::arg("rate"), py::arg("up"), py::arg("delay_s") = std::nullopt,
+           py::arg("loss") = std::nullopt, "A rate of 0 and None leave what there was.")
       .def("add_flows", alone(&add_flows), py::kw_only(), py::arg("is_tcp"), py::arg("source"), py::arg("destination"),
            py::arg("start_s"), py::arg("size_bytes"), py::arg("duration_s"), py::arg("control"), py::arg("controls"),
            py::arg("tcp"), py::arg("tcps"), py::arg("replication"), py::arg("same_path"), py::arg("subflows"),

@@ -54,6 +54,8 @@ void Fabric::record_departures(std::uint32_t link, std::uint64_t most) {
 void Fabric::check_change(const LinkChange& change) const {
   check_link(change.link);
   if (change.rate != 0) check_rate(change.rate);
+  if (change.delay && *change.delay < 0) throw std::invalid_argument("no delay for a link");
+  if (change.loss && !(*change.loss >= 0 && *change.loss < 1)) throw std::invalid_argument("no loss for a link");
 }
 
 void Fabric::offer_rates(const RcpLink::Settings& rcp, std::function<bool(const Packet&)> asks) {
@@ -144,6 +146,8 @@ void Fabric::apply(const LinkChange& change) {
     link.set_rate(change.rate * skew(change.link), now);
     if (!offers_.empty()) offers_[change.link].set_capacity(link.bytes_per_second());
   }
+  if (change.delay) link.set_delay(*change.delay, now);
+  if (change.loss) link.set_loss(*change.loss);
   if (change.state == LinkChange::State::up) link.come_up();
   if (change.state == LinkChange::State::down && link.up())
     link.go_down(now, [&](std::uint32_t packet) { drop(packet); }, [&](std::uint32_t packet) { lose(packet); });

@@ -46,6 +46,8 @@ class Fabric {
     std::uint32_t link;
     double rate;  // 0: as before
     enum class State : std::uint8_t { as_before, up, down } state;
+    std::optional<Time> delay;
+    std::optional<double> loss;
   };
   // Every packet there ever was is in one of the other places.
   struct Account {

@@ -43,6 +43,7 @@ class alignas(64) SimulatedLink {
       : picoseconds_per_byte_(picoseconds_per_byte(wire.rate)),
         delay_(wire.delay),
         jitter_(wire.jitter),
+        keeps_order_(wire.jitter != 0),
         loss_(wire.loss),
         reordering_(wire.reordering),
         discipline_(queue.index() == 1 ? std::move(std::get<1>(queue)) : nullptr),
@@ -144,6 +145,21 @@ class alignas(64) SimulatedLink {
     free_at_ = free_at;
   }
 
+  // Another delay: for the packets that have not left. Nobody overtakes.
+  void set_delay(Time delay, Time now) {
+    const Time later = delay - std::exchange(delay_, delay);
+    keeps_order_ = true;
+    Time before = 0;
+    for (std::uint64_t number = wire_.head(); number != wire_.tail(); ++number) {
+      const Time departed = departure_of(number);
+      Time& arrival = wire_[number].arrival;
+      if (departed > now) arrival = std::max({departed, arrival + later, before});
+      last_arrival_ = before = arrival;
+    }
+  }
+  // Another loss: for the packets that have not arrived.
+  void set_loss(double loss) { loss_ = loss; }
+
   bool up() const { return up_; }
   void come_up() { up_ = true; }
   // Drops what waits and what is being sent, loses what is on the wire; drop(packet) and lose(packet) hear of each.
@@ -236,7 +252,7 @@ class alignas(64) SimulatedLink {
     assert(start >= packet.arrived && (wire_.empty() || start >= free_at_));  // one at a time
     const Time duration = transmission_from(start, packet.bytes);
     free_at_ = start + duration;
-    wire_.push({start, jitter_ == 0 ? free_at_ + delay_ : jittered_arrival(), packet.name, packet.bytes});
+    wire_.push({start, keeps_order_ ? arrival_in_order() : free_at_ + delay_, packet.name, packet.bytes});
     ++counts_.sent_packets;
     counts_.sent_bytes += packet.bytes;
     counts_.busy += duration;
@@ -274,7 +290,7 @@ class alignas(64) SimulatedLink {
   }
 
   // A delay from a bell, never negative, and nobody overtakes.
-  Time jittered_arrival() {
+  Time arrival_in_order() {
     const Time delay = delay_ + static_cast<Time>(jitters_.bell() * static_cast<double>(jitter_));
     return last_arrival_ = std::max(last_arrival_, free_at_ + std::clamp<Time>(delay, 0, latest));
   }
@@ -282,6 +298,7 @@ class alignas(64) SimulatedLink {
   // In the order of use, so that a packet that nothing happens to needs three lines of a processor's cache.
   double picoseconds_per_byte_;
   Time delay_, jitter_;
+  bool keeps_order_;  // where a packet could overtake another: with jitter, and once the delay has changed
   Time free_at_ = 0;
   double loss_, reordering_;
   std::uint64_t next_to_start_ = 0;  // the first of wire_ that has not started

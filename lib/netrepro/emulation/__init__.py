@@ -4,7 +4,8 @@ Open emulate.py for how a kernel is chosen, network.py for what can be done in a
 what this machine has. real_time/ is the machine's own kernel and virtual/ the one in virtual time; each has network.py
 (programs), experiment.py (an Experiment's traffic) and recording.py (ports under observation). What both share stands
 beside them: plan.py (from a topology to messages for a kernel), traffic.py, call.py (Python functions inside nodes),
-fidelity.py (whether links behaved like links). overlay/ is networks of containers.
+check.py (whether a network does what it should), live.py (packets for a viewer as they leave), fidelity.py (whether
+links behaved like links). overlay/ is networks of containers.
 """
 
 from netrepro.emulation.call import Call

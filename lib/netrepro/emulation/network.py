@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import pandas as pd
 
 from netrepro.emulation.call import Call
+from netrepro.emulation.check import check_network
 from netrepro.emulation.plan import Plan
 from netrepro.errors import NetreproError
 from netrepro.networks.routing import Path
@@ -213,12 +214,15 @@ class Network(Protocol):
         destination: str,
         *,
         rate_mbps: float | None = None,
+        delay_ms: float | None = None,
+        loss: float | None = None,
         up: bool | None = None,
         both: bool = True,
     ) -> None:
-        """Give a link another rate, or take it down and up again; routes stay. both : in both directions.
+        """Give a link another rate, delay or loss, as LinkChange says, or take it down and up again; routes stay.
 
-        What waits in a link that goes down is lost. Raises NetreproError for a link that is not there.
+        both : in both directions. What waits in a link that goes down is lost. Raises NetreproError for a link that is
+        not there, and in real time for a delay or loss of a cable that was built with neither.
         """
 
     def record(
@@ -228,6 +232,7 @@ class Network(Protocol):
         interval_ms: float = 1.0,
         most_packets: int = 200_000,
         captures: str | os.PathLike[str] | None = None,
+        live: int | str | os.PathLike[str] | None = None,
     ) -> Recording:
         """Record ports (from, to) until the `with` block of the result ends.
 
@@ -236,8 +241,11 @@ class Network(Protocol):
             is room for `most_packets` of each; virtual time keeps all.
         captures : a folder that gets a pcap with these packets for each such port, "s1-s2.pcap", when the block ends:
             their headers and first bytes, with stamps of nanoseconds.
+        live : a descriptor or the path of a FIFO that gets the same packets while the block runs, as one pcapng, for
+            Wireshark to look on (`wireshark -k -i -`). It has to be read meanwhile; a reader may leave at any time.
+            The virtual kernel hands packets on in pieces of 32 kB, and the rest as the block ends.
 
-        Raises NetreproError for ports and folders that are not there.
+        Raises NetreproError for ports and folders that are not there, and for what cannot be written to.
         """
 
     def close(self) -> None:
@@ -247,6 +255,17 @@ class Network(Protocol):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def check(self, expected: Mapping[str, Any] | str | os.PathLike[str]) -> pd.DataFrame:
+        """Check whether the network does what is expected of it, one phrase after the other, in its own time.
+
+        expected : phrase -> what should be found, such as {"h1 reaches h3": True, "h1->h3 mtu": 1500}, or a YAML file
+            of such lines. check.py lists the phrases and how each is found.
+
+        Returns a row a phrase: what, expected, found, holds. Raises NetreproError, before anything is looked at, for a
+        phrase that it does not know, with those that it knows, and for nodes and values that cannot be meant.
+        """
+        return check_network(self, expected)
 
     def path_address(self, path: Path) -> str:
         """Find the address of the path's last host that packets from its first one reach over the path."""

@@ -21,7 +21,7 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, own_settings
 from netrepro.networks.links import Link
 from netrepro.networks.queues import FULL_PACKET_BYTES, DropTail, NicPacer
-from netrepro.networks.routing import Path, Routing, check_path, links_in_use
+from netrepro.networks.routing import LinkChange, Path, Routing, check_path, links_in_use
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp
 
@@ -170,7 +170,7 @@ class Plan:
 
     def needs_wire(self, link: Link) -> bool:
         """Tell whether the link does anything that its kernel's shaper does not."""
-        return bool(link.delay_ms or link.loss or link.jitter_ms or link.reordering)
+        return _is_wire(link)
 
     @property
     def cables(self) -> list[Request]:
@@ -470,8 +470,7 @@ def check_experiment(experiment: Experiment) -> None:
     if experiment.routing.scheme == "packet_spraying":
         raise NetreproError(NO_SPRAYING, "use tier 'simulated'")
     for change in experiment.changes:
-        for port in change.links if change.rate_mbps else ():
-            check_rate(f"the link from {port[0]} to {port[1]} at {change.at_s:g} s", change.rate_mbps or 0.0)
+        check_change(experiment.topology, change)
     check_flows(experiment)
 
 
@@ -488,6 +487,24 @@ def check_flows(experiment: Experiment) -> None:
                 f"a flow with {', '.join(own)} of its own, and an emulated host has one for all its flows",
                 "give it to the experiment's Tcp, or use tier 'virtual' or 'simulated'",
             )
+
+
+def _is_wire(link: Link) -> bool:
+    return bool(link.delay_ms or link.loss or link.jitter_ms or link.reordering)
+
+
+def check_change(topology: Topology, change: LinkChange) -> None:
+    """Raise NetreproError for a change that no kernel makes in real time: a rate that it cannot keep, a delay or a loss
+    of a cable that was built with neither."""
+    what = f"the link from {change.source} to {change.destination} at {change.at_s:g} s"
+    if change.rate_mbps is not None:
+        check_rate(what, change.rate_mbps)
+    ends = change.source, change.destination
+    if (change.delay_ms or change.loss) and not any(_is_wire(topology.link(*way)) for way in (ends, ends[::-1])):
+        raise NetreproError(
+            f"{what}: a delay or a loss, and in real time a cable without them has no netem",
+            "give the link a small delay_ms from the beginning, or use tier 'virtual' or 'simulated'",
+        )
 
 
 def check_rate(what: str, rate_mbps: float) -> None:

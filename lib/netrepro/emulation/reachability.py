@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
-from pathlib import Path
 
 import networkx as nx
 import pandas as pd
 
+from netrepro.emulation.check import probe_command
 from netrepro.emulation.network import Network
 from netrepro.networks.topology import Topology
 
-PING = Path(__file__).with_name("ping.py")
 PACKET_BYTES = 98  # a ping of 56 bytes, as Ethernet carries it
 
 
@@ -32,8 +30,7 @@ def ping_all(net: Network, count: int = 3, timeout_s: float = 1.0) -> pd.DataFra
     rows = []
     for source in hosts:
         others = [f"{host}={net[host].address}" for host in hosts if host != source]
-        command = [sys.executable, "-I", "-S", "-B", str(PING), str(count), str(timeout_s), *others]
-        found = json.loads(net[source].run(command).stdout)
+        found = json.loads(net[source].run(probe_command("ping", count, timeout_s, *others)).stdout)
         for host, trips in found.items():
             trip = min(trips, default=float("nan"))
             rows.append((source, host, len(trips), trip, described_round_trip_ms(net.topology, source, host)))

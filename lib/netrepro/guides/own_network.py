@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
+from netrepro.emulation import Emulation
 from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier, why_no_processes
+from netrepro.networks import LinkTrace, Topology
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.study import pictures as drawing
 from netrepro.style import CURVES, new_figure
@@ -22,6 +25,13 @@ def why_no_kernel(tier: str) -> str:
     return "the tier is simulated" if resolved == "simulated" else ""
 
 
+def check_without(link: tuple[str, str], network: Topology, expected: Mapping[str, Any], seed: int) -> pd.DataFrame:
+    """Check the network in virtual time while a link is down in both directions."""
+    with Emulation(network, "virtual", seed=seed) as net:
+        net.change_link(*link, up=False)
+        return net.check(expected)
+
+
 def draw_network(experiment: Experiment) -> Figure:
     """Draw the network. What is recorded is broad."""
     return drawing.draw_network(experiment, "Two hosts share an uplink to a third")
@@ -32,6 +42,19 @@ def draw_queue(found: Mapping[str, Measurements]) -> Figure:
     figure, axis = new_figure("What waits in front of the uplink", "time (s)", "packets waiting")
     for colour, (tier, measured) in zip(CURVES, found.items(), strict=False):
         axis.plot("time_s", "queue_packets", data=measured.queues, color=colour, linewidth=1, label=tier)
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def draw_trace(trace: LinkTrace, found: Mapping[str, Measurements]) -> Figure:
+    """Draw the rate of the link that changes, and beside it what waits in front of it, a curve for each tier."""
+    figure, (rate, queue) = new_figure("A link that changes", "time (s)", "packets waiting", columns=2)
+    duration_s = max((measured.experiment.duration_s for measured in found.values()), default=trace.period_s)
+    changes = trace.changes("s1", "s2", duration_s)
+    rate.set_ylabel("rate (Mb/s)")
+    rate.step([each.at_s for each in changes], [each.rate_mbps for each in changes], where="post", color=CURVES[2])
+    for colour, (tier, measured) in zip(CURVES, found.items(), strict=False):
+        queue.plot("time_s", "queue_packets", data=measured.queues, color=colour, linewidth=1, label=tier)
     figure.legend(loc="outside lower center", ncols=2)
     return figure
 

@@ -41,6 +41,7 @@ from netrepro.networks.topology import (
     names_of_switches,
     star,
 )
+from netrepro.networks.traces import LinkTrace, cellular_trace, read_link_trace
 from netrepro.networks.workloads import (
     CONGESTION_CONTROLS,
     Datagrams,
@@ -69,6 +70,7 @@ __all__ = [
     "FqCoDel",
     "Link",
     "LinkChange",
+    "LinkTrace",
     "Measure",
     "Measurements",
     "NicPacer",
@@ -88,6 +90,7 @@ __all__ = [
     "Tcp",
     "Topology",
     "Traffic",
+    "cellular_trace",
     "dumbbell",
     "fat_tree",
     "flows_per_s_at_load",
@@ -99,6 +102,7 @@ __all__ = [
     "links_in_use",
     "load_flow_sizes",
     "names_of_switches",
+    "read_link_trace",
     "shortest_paths",
     "spanning_tree",
     "star",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from netrepro.errors import NetreproError, nearest
+from netrepro.files import write_atomically
 from netrepro.networks import description
 from netrepro.networks.description import CountFromZero, NotNegative, Positive, check_numbers, described
 from netrepro.networks.html import experiment_html
+from netrepro.networks.qlog import qlog_files
 from netrepro.networks.rcp import Rcp
 from netrepro.networks.routing import LinkChange, Routing, check_path
 from netrepro.networks.topology import Topology
@@ -483,6 +487,26 @@ class Measurements:
         tables = ("flows", "queues", "links", "windows", "packets", "requests", "hosts")
         rows = ", ".join(f"{name}: {len(getattr(self, name))}" for name in tables if len(getattr(self, name)))
         return f"Measurements({self.experiment.topology.name}, {self.tier}, rows of {rows}, trusted={self.trusted})"
+
+    def write_qlog(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write a qlog file (.sqlog, version 0.3) for each flow whose window was sampled or whose packets were recorded
+        as they left its source; return their paths. networks/qlog.py lists what is in them.
+
+        Raises NetreproError where nothing was sampled or recorded, and for a folder that is not there.
+        """
+        into = Path(folder)
+        if not into.is_dir():
+            raise NetreproError(f"no folder {into} for qlog files", "make it first")
+        network = self.experiment.topology.name or "network"
+        tables = self.flows, self.windows, self.packets
+        texts = dict(qlog_files(network, self.tier, self.experiment.duration_s, *tables))
+        if not texts:
+            raise NetreproError(
+                "no flow was sampled", "give Measure(windows_interval_ms=10), or packets of a sender's port"
+            )
+        for name, text in texts.items():
+            write_atomically(into / name, text)
+        return [into / name for name in texts]
 
     @property
     def trusted(self) -> bool:

@@ -6,13 +6,15 @@ A path is the tuple of the names of its nodes, from a host to a host; hosts are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
+from typing import Annotated
 
 import networkx as nx
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.description import Count, NotNegative, Positive, check_numbers, described
+from netrepro.networks.description import Count, NotNegative, Numbers, Positive, check_numbers, described
+from netrepro.networks.links import Link
 from netrepro.networks.topology import Topology
 
 Path = tuple[str, ...]
@@ -64,13 +66,14 @@ class Routing:
 @described
 @dataclass(frozen=True)
 class LinkChange:
-    """A change of a cable at `at_s`: another rate, or `up=False` (it breaks) or `up=True` (it is mended).
+    """A change of a cable at `at_s`: another rate, delay or loss, `up=False` (it breaks) or `up=True` (it is mended).
 
     It happens to both directions, unless `both_directions=False`: then only to the link that leaves `source`.
-    A link at a new rate finishes the packet being sent at the old one. A link that goes down drops what waits for it
-    and what comes until it is up again, and loses what is on its wire. Routes follow after `Routing.rerouting_ms`;
-    where no way is left, packets go on to where the way was and are dropped there. Raises NetreproError when nothing
-    changes.
+    A link at a new rate finishes the packet being sent at the old one. A new delay is that of packets that leave later,
+    which overtake nobody; so is a new loss, but in the simulator of those that arrive later. In real time only a cable
+    that was built with a delay or a loss takes another. A link that goes down drops what waits for it and what comes
+    until it is up again, and loses what is on its wire. Routes follow after `Routing.rerouting_ms`; where no way is
+    left, packets go on to where the way was and are dropped there. Raises NetreproError when nothing changes.
     """
 
     at_s: NotNegative
@@ -79,13 +82,21 @@ class LinkChange:
     rate_mbps: Positive | None = None
     up: bool | None = None
     both_directions: bool = True
+    delay_ms: NotNegative | None = None
+    loss: Annotated[float, Numbers(least=0, below=1)] | None = None
 
     def __post_init__(self) -> None:
         check_numbers(self)
-        if self.rate_mbps is None and self.up is None:
+        if all(each is None for each in (self.rate_mbps, self.up, self.delay_ms, self.loss)):
             raise NetreproError(
-                f"a change of {self.source} {self.destination} that changes nothing", "give rate_mbps=... or up=..."
+                f"a change of {self.source} {self.destination} that changes nothing",
+                "give rate_mbps=..., delay_ms=..., loss=... or up=...",
             )
+
+    def on_wire(self, link: Link) -> Link:
+        """Return the link with the delay and loss that it has from then on."""
+        delay_ms = link.delay_ms if self.delay_ms is None else self.delay_ms
+        return replace(link, delay_ms=delay_ms, loss=link.loss if self.loss is None else self.loss)
 
     @property
     def links(self) -> tuple[tuple[str, str], ...]:

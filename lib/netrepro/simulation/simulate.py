@@ -296,7 +296,9 @@ def _route(simulator: _core.Simulator, experiment: Experiment) -> None:
         simulator.offer_rates(rcp.alpha, rcp.beta, rcp.update_ms / 1e3, rcp.first_share)
     for change in experiment.changes:
         for port in change.links:
-            simulator.change_link(change.at_s, ports[port], (change.rate_mbps or 0) * 1e6, change.up)
+            delay_s = None if change.delay_ms is None else change.delay_ms / 1e3
+            rate = (change.rate_mbps or 0) * 1e6
+            simulator.change_link(change.at_s, ports[port], rate, change.up, delay_s, change.loss)
 
 
 def measurements(

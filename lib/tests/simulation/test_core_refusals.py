@@ -79,6 +79,12 @@ def test_a_time_that_no_run_can_hold_is_refused(time_s: float) -> None:
         _core.Simulator(nodes=2, seed=1, duration_s=time_s, clock_skew=0.0, segment_bytes=1448)
 
 
+@pytest.mark.parametrize("loss", [-0.1, 1.0, math.nan])
+def test_a_link_gets_no_loss_that_is_no_probability(loss: float) -> None:
+    with pytest.raises(ValueError, match="no loss for a link"):
+        simulator().change_link(1.0, 0, 0.0, None, None, loss)
+
+
 def test_samples_have_time_between_them() -> None:
     for method, arguments in {"sample_queues": ([0], 0.0), "sample_windows": (0.0,)}.items():
         with pytest.raises(ValueError, match="samples without time"):

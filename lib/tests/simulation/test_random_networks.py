@@ -243,6 +243,7 @@ def random_experiment(seed: int) -> Experiment:
         LinkChange(at_s[0], cable.first, cable.second, up=False),
         LinkChange(at_s[1], cable.first, cable.second, up=True),
         LinkChange(at_s[1], cable.first, cable.second, between(random, LEAST_MBPS, MOST_MBPS)),
+        LinkChange(at_s[0], cable.second, cable.first, delay_ms=50 * at_s[1] / lasts_s, loss=0.2 * at_s[0] / lasts_s),
     ]
     schemes = ["ecmp"] * 3 + ["packet_spraying", "spanning_tree", "k_shortest_paths"]
     return Experiment(

@@ -11,7 +11,7 @@ from netrepro.emulation.messages import Request
 from netrepro.emulation.plan import HUB, Plan
 from netrepro.emulation.real_time.running import Made, RunningNetwork
 from netrepro.networks.experiment import Experiment
-from netrepro.networks.routing import links_in_use
+from netrepro.networks.routing import LinkChange, links_in_use
 
 MOST_LATE_MS = 20.0  # fixed before any run: a change that is later makes the run untrusted
 
@@ -66,20 +66,20 @@ class Links:
         self._wired = {each.direction for each in plan.wires}
         self._down: set[tuple[str, str]] = set()
 
-    def change(
-        self, port: tuple[str, str], rate_mbps: float | None, up: bool | None
-    ) -> tuple[dict[str, list[Request]], float]:
+    def change(self, port: tuple[str, str], change: LinkChange) -> tuple[dict[str, list[Request]], float]:
         """Change one; node -> what its kernel is told, and the rate from then on."""
         plan, described = self._plan, self._plan.ports[port]
         found: dict[str, list[Request]] = {described.shaper[0]: []}
         wanted = found[described.shaper[0]]
-        if up is not None:
-            self._down = self._down - {port} if up else self._down | {port}
-        if rate_mbps is not None:
-            self._links[port] = replace(self._links[port], rate_mbps=rate_mbps)
+        before = self._links[port]
+        if change.up is not None:
+            self._down = self._down - {port} if change.up else self._down | {port}
+        self._links[port] = change.on_wire(before)
+        if change.rate_mbps is not None:
+            self._links[port] = replace(self._links[port], rate_mbps=change.rate_mbps)
             wanted.append(messages.replacing(described.shaped(self._links[port])[0]))
-            if port in self._wired:
-                found[HUB] = [messages.replacing(plan.wire(port, self._links[port]))]
+        if port in self._wired and self._links[port] != before:
+            found[HUB] = [messages.replacing(plan.wire(port, self._links[port]))]
         # A new rate has set the shaper's buffer anew, and a broken link has none.
         closed = port in self._down
         buffer = messages.closed_buffer(described.shaper[1]) if closed else described.buffer(self._links[port])
@@ -103,7 +103,7 @@ def _link_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
     for change in sorted(experiment.changes, key=lambda change: change.at_s):
         moment = _Moment(change.at_s)
         for port in change.links:
-            requests, moment.rates_mbps[port] = links.change(port, change.rate_mbps, change.up)
+            requests, moment.rates_mbps[port] = links.change(port, change)
             for node, wanted in requests.items():
                 moment.requests.setdefault(node, []).extend(wanted)
         found.append(moment)

@@ -24,7 +24,7 @@ from netrepro.emulation.call import CALL_GUEST, Call, pickled_call
 from netrepro.emulation.messages import Request
 from netrepro.emulation.netem import INSTEAD
 from netrepro.emulation.network import Network, Node
-from netrepro.emulation.plan import HUB, Plan, check_name, check_rate, make_plan
+from netrepro.emulation.plan import HUB, Plan, check_change, check_name, make_plan
 from netrepro.emulation.real_time.changes import Links, make
 from netrepro.emulation.real_time.cpu_limits import CpuLimits, check_cpu_limits
 from netrepro.emulation.real_time.guests import Guest, LauncherConnection, errno_text, last_line
@@ -32,7 +32,7 @@ from netrepro.emulation.real_time.recording import RealTimeRecording
 from netrepro.emulation.real_time.running import Made
 from netrepro.emulation.tiers import check_feature, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.routing import Path, Routing
+from netrepro.networks.routing import LinkChange, Path, Routing
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
 
@@ -138,17 +138,17 @@ class RealTimeNetwork(Network):
         destination: str,
         *,
         rate_mbps: float | None = None,
+        delay_ms: float | None = None,
+        loss: float | None = None,
         up: bool | None = None,
         both: bool = True,
     ) -> None:
         """Change a link as Network says; what netem holds for its delay is on the wire, and still arrives."""
-        ports = [(source, destination), (destination, source)][: 1 + both]
-        for port in ports:
-            self.topology.link(*port)
-        if rate_mbps is not None:
-            check_rate(f"the link from {source} to {destination}", rate_mbps)
-        for port in ports:
-            requests, rate = self._links.change(port, rate_mbps, up)
+        self.topology.link(source, destination)
+        change = LinkChange(0.0, source, destination, rate_mbps, up, both, delay_ms, loss)
+        check_change(self.topology, change)
+        for port in change.links:
+            requests, rate = self._links.change(port, change)
             make(self, requests, {port: rate})
 
     def send(self, requests: Mapping[str, Sequence[Request]]) -> None:
@@ -173,10 +173,11 @@ class RealTimeNetwork(Network):
         interval_ms: float = 1.0,
         most_packets: int = 200_000,
         captures: str | os.PathLike[str] | None = None,
+        live: int | str | os.PathLike[str] | None = None,
     ) -> RealTimeRecording:
         """Record ports as Network says; the recording also judges whether they behaved like links (`certificate`)."""
         folder = None if captures is None else pathlib.Path(captures)
-        return RealTimeRecording(self, tuple(queues), tuple(packets), interval_ms, most_packets, folder)
+        return RealTimeRecording(self, tuple(queues), tuple(packets), interval_ms, most_packets, folder, live)
 
     def check_congestion_controls(self, names: Iterable[str]) -> None:
         """Raise NetreproError for a congestion control that this kernel lacks or denies."""

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity
+from netrepro.emulation.live import Packet, live_capture
 from netrepro.emulation.network import Recording
 from netrepro.emulation.plan import HUB, Port
 from netrepro.emulation.real_time.guests import exit_status, has_ended
@@ -47,6 +48,7 @@ _ENDS = np.dtype(
         "itemsize": 38,
     }
 )
+MOST_AT_A_LOOK = 20_000  # packets of a port that a live capture takes at a time
 SAMPLER_PATIENCE_S = 10.0  # in which a sampler that was told to end has
 _TOTALS = ("queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")
 
@@ -54,9 +56,11 @@ _TOTALS = ("queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")
 class _Tap:
     """Stamps and sizes of what arrives at an interface, in a ring that the kernel fills: no work until it is read."""
 
-    def __init__(self, tap: socket.socket, interface: str, most_packets: int, capture: Path | None = None):
-        self._socket, self._capture = tap, capture
-        self._frame_bytes = _CAPTURED_FRAME_BYTES if capture else _FRAME_BYTES
+    def __init__(
+        self, tap: socket.socket, interface: str, most_packets: int, capture: Path | None = None, keeps: bool = False
+    ):
+        self._socket, self._capture, self._given = tap, capture, 0
+        self._frame_bytes = _CAPTURED_FRAME_BYTES if capture or keeps else _FRAME_BYTES
         blocks = -(-most_packets * self._frame_bytes // _BLOCK_BYTES)
         self._frames = blocks * _BLOCK_BYTES // self._frame_bytes
         tap.setsockopt(263, 10, 1)  # SOL_PACKET, PACKET_VERSION: TPACKET_V2
@@ -67,14 +71,24 @@ class _Tap:
         self._ring = mmap.mmap(tap.fileno(), blocks * _BLOCK_BYTES)
         tap.bind((interface, 0x0003))  # of all kinds: before the hub hands it on, where netem delays
 
+    def new_packets(self) -> list[tuple[int, int, bytes]]:
+        """Return some packets that have come since the last call, as write_capture takes them; keep them too."""
+        frames = self._content()[self._given : self._given + MOST_AT_A_LOOK]
+        filled = frames[: _filled(frames)]
+        self._given += len(filled)
+        return list(_kept(filled, _times_ns(filled)))
+
+    def _content(self) -> np.ndarray:
+        fields = np.dtype({**_FRAME_FIELDS, "itemsize": self._frame_bytes})  # type: ignore[call-overload]
+        return np.frombuffer(self._ring, fields, self._frames)
+
     def close(self) -> tuple[pd.DataFrame, int]:
         """Close the tap; return its packets (time_ns, size_bytes, sender, receiver: end_keys) and the number missed."""
         missed = struct.unpack("=II", self._socket.getsockopt(263, 6, 8))[1]  # PACKET_STATISTICS
         self._socket.close()
-        fields = np.dtype({**_FRAME_FIELDS, "itemsize": self._frame_bytes})  # type: ignore[call-overload]
-        frames = np.frombuffer(self._ring, fields, self._frames)
-        filled = frames[: int(np.argmin(frames["status"] & 1))] if (frames["status"] & 1).min() == 0 else frames
-        time_ns = filled["seconds"].astype(np.int64) * 10**9 + filled["nanoseconds"]
+        frames = self._content()
+        filled = frames[: _filled(frames)]
+        time_ns = _times_ns(filled)
         table = pd.DataFrame({"time_ns": time_ns, "size_bytes": filled["size_bytes"].astype(np.int64)})
         table = table.join(_packet_ends(filled))
         if self._capture:
@@ -82,6 +96,16 @@ class _Tap:
         del frames, filled
         self._ring.close()
         return table, missed
+
+
+def _filled(frames: np.ndarray) -> int:
+    """Count the frames that the kernel has filled, which are the first ones."""
+    is_filled = frames["status"] & 1
+    return int(np.argmin(is_filled)) if len(frames) and is_filled.min() == 0 else len(frames)
+
+
+def _times_ns(frames: np.ndarray) -> np.ndarray:
+    return frames["seconds"].astype(np.int64) * 10**9 + frames["nanoseconds"]
 
 
 def _packet_ends(frames: np.ndarray) -> pd.DataFrame:
@@ -127,13 +151,14 @@ class RealTimeRecording(Recording):
         interval_ms: float,
         most_packets: int,
         captures: Path | None = None,
+        live: int | str | os.PathLike[str] | None = None,
     ):
         check_asked(net.topology, queues, packets, interval_ms, most_packets, captures)
         # A packet's gap says nothing unless a queue was waiting behind it: sample those queues too.
         self._queues: list[Port] = [net.plan.ports[port] for port in dict.fromkeys((*queues, *packets))]
         self._tapped = [net.plan.ports[port] for port in dict.fromkeys(packets)]
         self._net, self._interval_s, self._most_packets = net, interval_ms / 1000, most_packets
-        self._captures = captures
+        self._captures, self._live = captures, live_capture(live, packets)
         self._samples: pd.DataFrame | None = None
         self._packets: dict[tuple[str, str], tuple[pd.DataFrame, int]] = {}
 
@@ -143,6 +168,8 @@ class RealTimeRecording(Recording):
             self._taps = {(port.source, port.destination): self._tap(port, undone) for port in self._tapped}
             self._start_sampler(undone)
             self._totals_at_start = self._queue_totals()
+            if self._live:
+                self._live.open(self._taps, _CAPTURED_FRAME_BYTES, self._new_packets)
             undone.pop_all()
         self._stall_us, self._steal_ticks, self._refused = cpu_stall_us(), steal_ticks(), refused_packets()
         self._began_ns, self._began = time.clock_gettime_ns(time.CLOCK_REALTIME), time.monotonic()
@@ -153,11 +180,17 @@ class RealTimeRecording(Recording):
         ends = f"{port.source}-{port.destination}"
         opened = undone.enter_context(self._net.open_socket(namespace, socket.AF_PACKET, socket.SOCK_RAW))
         try:
-            return _Tap(opened, interface, self._most_packets, self._captures and self._captures / f"{ends}.pcap")
+            capture = self._captures and self._captures / f"{ends}.pcap"
+            return _Tap(opened, interface, self._most_packets, capture, keeps=self._live is not None)
         except OSError as error:
             raise NetreproError(
                 f"no room to record {self._most_packets} packets of {ends}: {error.strerror}", "give fewer most_packets"
             ) from None
+
+    def _new_packets(self) -> list[Packet]:
+        """Return packets that have come since the last call, as live captures take them."""
+        found = [(place, *each) for place, tap in enumerate(self._taps.values()) for each in tap.new_packets()]
+        return sorted(found, key=lambda packet: packet[1])
 
     def _start_sampler(self, undone: ExitStack) -> None:
         self._file = os.memfd_create("samples")
@@ -180,7 +213,11 @@ class RealTimeRecording(Recording):
 
     def __exit__(self, *exception: object) -> None:
         try:
-            sampled = self._collect()
+            try:
+                if self._live:
+                    self._live.close()
+            finally:
+                sampled = self._collect()
             if not any(exception):
                 self._check_all_ran(sampled)
         except NetreproError:  # as of a network that has ended: the block's own error says more

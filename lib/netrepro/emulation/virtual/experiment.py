@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from netrepro.emulation.virtual.plan import (
     CLOCK_SKEW_PPM,
     UP,
     WHOLE,
+    Line,
     VirtualPlan,
     make_virtual_plan,
     new_line,
@@ -37,7 +38,7 @@ from netrepro.errors import NetreproError
 from netrepro.files import whole_file
 from netrepro.networks.experiment import FIDELITY_COLUMNS, HOST_COLUMNS, WINDOW_COLUMNS, Experiment, Measurements, Port
 from netrepro.networks.queues import OwnQueue
-from netrepro.networks.routing import links_in_use
+from netrepro.networks.routing import LinkChange, links_in_use
 from netrepro.networks.workloads import Tcp
 
 # Fixed before any run; a kernel whose clock jumps straight to the next event has no excuse.
@@ -257,6 +258,16 @@ class _Moment:
     requests: dict[str, list[Request]]
 
 
+def changed_line(line: Line, change: LinkChange, clock_factor: float) -> Line:
+    """Return the line as it is from the change on."""
+    line = replace(line, link=change.on_wire(line.link))
+    if change.rate_mbps is not None:
+        line = line.with_rate(change.rate_mbps * clock_factor)
+    if change.up is not None:
+        line = line.with_flags(line.flags | UP if change.up else line.flags & ~UP)
+    return line
+
+
 def _changes(plan: VirtualPlan, experiment: Experiment) -> list[tuple[float, dict[str, Any]]]:
     """List what happens to links and routes, as `guest.Guest.traffic` takes it."""
     moments: list[_Moment] = []
@@ -264,12 +275,7 @@ def _changes(plan: VirtualPlan, experiment: Experiment) -> list[tuple[float, dic
     for change in sorted(experiment.changes, key=lambda change: change.at_s):
         moment = _Moment(change.at_s, {})
         for port in change.links:
-            line = lines[port]
-            if change.rate_mbps is not None:
-                line = line.with_rate(change.rate_mbps * plan.clock_factors[port])
-            if change.up is not None:
-                line = line.with_flags(line.flags | UP if change.up else line.flags & ~UP)
-            lines[port] = line
+            line = lines[port] = changed_line(lines[port], change, plan.clock_factors[port])
             place, index = plan.ports[port].shaper
             moment.requests.setdefault(place, []).append(messages.replacing(new_line(index, line)))
         moments.append(moment)

@@ -18,15 +18,15 @@ from netrepro.emulation.call import CALL_GUEST, Call, pickled_call
 from netrepro.emulation.network import Network, Node, RunningProgram, checked_words
 from netrepro.emulation.plan import check_name
 from netrepro.emulation.recording import check_asked
-from netrepro.emulation.virtual.experiment import PCAP_HEADER, build, release_numbers, whole_settings
+from netrepro.emulation.virtual.experiment import PCAP_HEADER, build, changed_line, release_numbers, whole_settings
 from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched_by_node
 from netrepro.emulation.virtual.kernel import modules_for
-from netrepro.emulation.virtual.plan import RECORD, REPORT, UP, Line, VirtualPlan, make_virtual_plan, new_line
+from netrepro.emulation.virtual.plan import RECORD, REPORT, Line, VirtualPlan, make_virtual_plan, new_line
 from netrepro.emulation.virtual.recording import VirtualRecording
 from netrepro.emulation.virtual.speech import check_ways
 from netrepro.errors import NetreproError
+from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.routing import Path as Route
-from netrepro.networks.routing import Routing
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
 
@@ -155,19 +155,16 @@ class VirtualNetwork(Network):
         destination: str,
         *,
         rate_mbps: float | None = None,
+        delay_ms: float | None = None,
+        loss: float | None = None,
         up: bool | None = None,
         both: bool = True,
     ) -> None:
         """Change a link as Network says; what is under way on a link that goes down is lost, too."""
-        ways = ((source, destination), (destination, source)) if both else ((source, destination),)
-        for port in ways:
-            self.topology.link(*port)
-            line = self._lines[port]
-            if rate_mbps is not None:
-                line = line.with_rate(rate_mbps * self.plan.clock_factors[port])
-            if up is not None:
-                line = line.with_flags(line.flags | UP if up else line.flags & ~UP)
-            self._set_line(port, line)
+        self.topology.link(source, destination)
+        change = LinkChange(0.0, source, destination, rate_mbps, up, both, delay_ms, loss)
+        for port in change.links:
+            self._set_line(port, changed_line(self._lines[port], change, self.plan.clock_factors[port]))
 
     def _set_line(self, port: tuple[str, str], line: Line) -> None:
         self._lines[port] = line
@@ -189,6 +186,7 @@ class VirtualNetwork(Network):
         interval_ms: float = 1.0,
         most_packets: int = 200_000,
         captures: str | os.PathLike[str] | None = None,
+        live: int | str | os.PathLike[str] | None = None,
     ) -> VirtualRecording:
         """Record ports as Network says, 16 captures at a time.
 
@@ -197,7 +195,7 @@ class VirtualNetwork(Network):
         queues, packets = list(dict.fromkeys(queues)), list(dict.fromkeys(packets))
         folder = None if captures is None else Path(captures)
         check_asked(self.topology, queues, packets, interval_ms, most_packets, folder)
-        return VirtualRecording(self, queues, packets, interval_ms, folder)
+        return VirtualRecording(self, queues, packets, interval_ms, folder, live)
 
     def observe(
         self, ports: Sequence[tuple[str, str]], captured: Sequence[tuple[str, str]]

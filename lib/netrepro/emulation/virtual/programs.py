@@ -50,6 +50,8 @@ class Event:
     rate_mbps: float | None = None
     up: bool | None = None
     both: bool = True
+    delay_ms: float | None = None
+    loss: float | None = None
 
 
 def run_programs(
@@ -96,8 +98,8 @@ def run_programs(
                 running[place].send_signal(programs[place].end_signal)
 
         def change(event: Event) -> None:
-            how = {"rate_mbps": event.rate_mbps, "up": event.up, "both": event.both}
-            net.change_link(event.source, event.destination, **how)  # type: ignore[arg-type]
+            how = {"rate_mbps": event.rate_mbps, "delay_ms": event.delay_ms, "loss": event.loss, "up": event.up}
+            net.change_link(event.source, event.destination, **how, both=event.both)  # type: ignore[arg-type]
 
         moments: list[tuple[float, int, Callable[[], None]]] = [
             (event.at_s, 0, partial(change, event)) for event in events

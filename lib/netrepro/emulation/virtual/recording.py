@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import struct
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -9,15 +11,18 @@ from typing import IO, Protocol
 
 import pandas as pd
 
+from netrepro.emulation.live import Packet, live_capture
 from netrepro.emulation.network import Recording
-from netrepro.emulation.recording import throughput_in
+from netrepro.emulation.recording import pcap_header, throughput_in
 from netrepro.emulation.virtual.events import Events
-from netrepro.emulation.virtual.plan import VirtualPlan
+from netrepro.emulation.virtual.plan import CAPTURED_BYTES, VirtualPlan
 from netrepro.errors import NetreproError
 from netrepro.files import whole_file
 from netrepro.networks.experiment import LINK_COLUMNS
 
 Port = tuple[str, str]
+RECORD = struct.Struct("=4I")  # the head of a packet in a pcap
+MOST_BYTES_AT_A_LOOK = 1 << 20  # of a capture that is looked at live
 
 
 class ObservedNetwork(Protocol):
@@ -51,13 +56,23 @@ class VirtualRecording(Recording):
         packets: Sequence[Port],
         interval_ms: float,
         captures: Path | None,
+        live: int | str | os.PathLike[str] | None = None,
     ):
         self._net, self._interval_s, self._captures = net, interval_ms / 1e3, captures
+        self._live = live_capture(live, packets)
         self._sampled, self._recorded = list(dict.fromkeys((*queues, *packets))), list(packets)
         self._seen: Events | None = None
 
     def __enter__(self) -> VirtualRecording:
-        self._files = self._net.observe(self._sampled, self._recorded if self._captures else ())
+        kept = self._recorded if self._captures or self._live else ()
+        self._files = self._net.observe(self._sampled, kept)
+        try:
+            if self._live:
+                self._given = [len(pcap_header(CAPTURED_BYTES)) for _ in self._files]
+                self._live.open(self._files, CAPTURED_BYTES, self._new_packets)
+        except BaseException:
+            self._net.unobserve(self._sampled, self._files)
+            raise
         self._from, self._begun = self._net.report()
         self._began_s = self._net.monotonic_s
         return self
@@ -65,14 +80,36 @@ class VirtualRecording(Recording):
     def __exit__(self, *exception: object) -> None:
         failed = any(exception)
         with suppress(NetreproError) if failed else nullcontext():  # the network may have ended: what failed says more
-            if not failed:
-                self._collect()
-            self._net.unobserve(self._sampled, self._files)
+            try:
+                if not failed:
+                    self._collect()
+            finally:
+                try:
+                    if self._live:
+                        self._live.close()
+                finally:
+                    self._net.unobserve(self._sampled, self._files)
         if not failed and self._captures:
             for port, file in self._files.items():
                 file.seek(0)
                 with whole_file(self._captures / f"{'-'.join(port)}.pcap") as part:
                     part.write_bytes(file.read())
+
+    def _new_packets(self) -> list[Packet]:
+        """Return packets that the kernel has written since the last call, as live captures take them."""
+        found: list[Packet] = []
+        for place, file in enumerate(self._files.values()):
+            content = os.pread(file.fileno(), MOST_BYTES_AT_A_LOOK, self._given[place])
+            taken = 0
+            while len(content) - taken >= RECORD.size:
+                seconds, nanoseconds, kept, size_bytes = RECORD.unpack_from(content, taken)
+                end = taken + RECORD.size + kept
+                if end > len(content):
+                    break
+                found.append((place, seconds * 10**9 + nanoseconds, size_bytes, content[taken + RECORD.size : end]))
+                taken = end
+            self._given[place] += taken
+        return sorted(found, key=lambda packet: packet[1])
 
     def _collect(self) -> None:
         self._duration_s = self._net.monotonic_s - self._began_s

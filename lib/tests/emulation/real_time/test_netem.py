@@ -12,7 +12,8 @@ from emulation_traffic import emulation, rootless
 
 from netrepro.emulation import emulate, messages
 from netrepro.emulation.netem import wire
-from netrepro.emulation.plan import HUB, make_plan
+from netrepro.emulation.plan import HUB, check_change, make_plan
+from netrepro.emulation.real_time.changes import Links
 from netrepro.emulation.tiers import check_feature, probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks import DropTail, Link, LinkChange, Red, dumbbell, star
@@ -121,6 +122,22 @@ def test_the_shaper_stays_at_the_port_before_the_wire():
     plan = make_plan(dumbbell(1, FAST, Link(10, 5)))
     assert all(port.shaper[0] == port.source for port in plan.ports.values())
     assert plan.ports[PORT].tap[0] == HUB and plan.ports["h1", "s1"].tap[0] == "s1"
+
+
+def test_a_new_delay_and_loss_are_told_to_the_wire_alone():
+    links = Links(make_plan(dumbbell(1, FAST, Link(10, 5))))
+    requests, rate_mbps = links.change(PORT, LinkChange(0, *PORT, delay_ms=20, loss=0.25))
+    (request,) = requests[HUB]
+    options = decoded(request).get_attr("TCA_OPTIONS")
+    assert rate_mbps == 10 and options["delay"] * 64 == pytest.approx(20e6)
+    assert options["loss"] == pytest.approx(0.25 * 2**32, rel=1e-6)
+
+
+def test_a_cable_without_netem_takes_no_delay():
+    network = dumbbell(1, FAST, Link(10, 0))
+    check_change(network, LinkChange(0.5, *PORT, rate_mbps=5, delay_ms=0))
+    with pytest.raises(NetreproError, match=r"s1 to s2 at 0.5 s: a delay or a loss.*\n.*from the beginning"):
+        check_change(network, LinkChange(0.5, *PORT, delay_ms=5))
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,13 @@
 """Every host pings every other one, and a port of a network in virtual time is captured while programs run."""
 
-import sys
-
 import pytest
 from emulation_traffic import emulation, rootless
 from virtual_kernel import needs_virtual
 
 from netrepro.dummynet import headers_of_capture
 from netrepro.emulation import Emulation, ping_all
-from netrepro.emulation.reachability import PING, described_round_trip_ms
+from netrepro.emulation.check import probe_command
+from netrepro.emulation.reachability import described_round_trip_ms
 from netrepro.errors import NetreproError
 from netrepro.networks import Cable, Link, Topology, dumbbell
 
@@ -51,7 +50,7 @@ def test_in_real_time_everybody_answers():
 @needs_virtual
 def test_a_port_is_captured_while_programs_run_and_only_then(tmp_path):
     def ping(net, count):
-        net["h1"].run([sys.executable, "-I", "-S", "-B", str(PING), str(count), "1", f"h3={net['h3'].address}"])
+        net["h1"].run(probe_command("ping", count, 1, f"h3={net['h3'].address}"))
 
     with Emulation(NETWORK, tier="virtual") as net:
         ping(net, 1)

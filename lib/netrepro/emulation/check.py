@@ -1,0 +1,238 @@
+"""A check of a network against what it should do, phrase by phrase: `Network.check`.
+
+| phrase                     | expected    | found by                                                                  |
+|----------------------------|-------------|---------------------------------------------------------------------------|
+| h1 reaches h3              | True, False | an answer to one of three pings                                           |
+| h1 reaches h3:80           | True, False | a TCP connection to that port of h3 being accepted within a second        |
+| h1->h3 path                | "h1 s1 h3"  | who answers a ping as its lifetime grows; ? is a node that is silent      |
+| h1->h3 through s1          | True, False | that path; other flows may take another of the same length                |
+| h1->h3 mtu                 | bytes       | the largest IP packet that is answered and never fragmented               |
+| h1->h3 round trip at most  | ms          | the shortest of three pings                                               |
+| h1->h3 loss at most        | 0 to 1      | the share of 200 pings, one every 10 ms, that nothing answers             |
+| h1->h3 rate at least       | Mb/s        | the payload of one TCP connection, for two seconds after a first one      |
+| h1 address                 | "10.0.0.1"  | the host's own table of addresses                                         |
+
+A ping has 56 bytes of payload, and is lost after a second of the network's time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pandas as pd
+
+from netrepro.emulation.plan import check_name
+from netrepro.errors import NetreproError
+from netrepro.networks.topology import Topology
+
+COLUMNS = ["what", "expected", "found", "holds"]
+PROBE = Path(__file__).with_name("probe.py")
+LINES = "give a YAML file of lines such as h1 reaches h3: true"
+PINGS, TIMEOUT_S, COUNTED_PINGS, INTERVAL_S, PORT = 3, 1.0, 200, 0.01, 47_123
+
+
+class CheckedNetwork(Protocol):
+    """The side of Network that a check needs."""
+
+    topology: Topology
+
+    @property
+    def plan(self) -> Any: ...
+
+    def __getitem__(self, name: str) -> Any: ...
+
+
+def probe_command(*words: object) -> list[str]:
+    """Make the command by which a host asks one of probe.py's questions."""
+    return [sys.executable, "-I", "-S", "-B", str(PROBE), *map(str, words)]
+
+
+def check_network(net: CheckedNetwork, expected: Mapping[str, Any] | str | os.PathLike[str]) -> pd.DataFrame:
+    """Check the network as Network.check says."""
+    wanted = expected if isinstance(expected, Mapping) else _read(Path(expected))
+    checks = [_parsed(net.topology, str(phrase), value) for phrase, value in wanted.items()]
+    rows = []
+    for each in checks:
+        found = each.kind.find(net, *each.names)
+        rows.append((each.phrase, each.expected, found, each.kind.holds(each.expected, found)))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    import yaml  # few need it
+
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise NetreproError(
+            f"no checks in {path}: {error}", "give a YAML file of lines such as h1 reaches h3: true"
+        ) from None
+    if not isinstance(found, Mapping):
+        raise NetreproError(f"no checks in {path}", "give a YAML file of lines such as h1 reaches h3: true")
+    return found
+
+
+# What hosts find.
+
+
+def _ask(net: CheckedNetwork, host: str, *words: object) -> Any:
+    return json.loads(net[host].run(probe_command(*words)).stdout)
+
+
+def _trips_ms(net: CheckedNetwork, source: str, destination: str) -> list[float]:
+    target = f"{destination}={net[destination].address}"
+    return _ask(net, source, "ping", PINGS, TIMEOUT_S, target)[destination]
+
+
+def _reaches(net: CheckedNetwork, source: str, destination: str) -> bool:
+    return bool(_trips_ms(net, source, destination))
+
+
+def _opens(net: CheckedNetwork, source: str, destination: str, port: str) -> bool:
+    return _ask(net, source, "opens", net[destination].address, port)
+
+
+def _path(net: CheckedNetwork, source: str, destination: str) -> str:
+    name_of = {str(address): node for node, address in net.plan.addresses.items()}
+    answers = _ask(net, source, "way", net[destination].address)
+    return " ".join([source, *("?" if each is None else name_of.get(each, each) for each in answers)])
+
+
+def _through(net: CheckedNetwork, source: str, destination: str, node: str) -> bool:
+    return node in _path(net, source, destination).split()
+
+
+def _mtu_bytes(net: CheckedNetwork, source: str, destination: str) -> int:
+    return _ask(net, source, "largest", net[destination].address)
+
+
+def _round_trip_ms(net: CheckedNetwork, source: str, destination: str) -> float:
+    return min(_trips_ms(net, source, destination), default=float("inf"))
+
+
+def _loss(net: CheckedNetwork, source: str, destination: str) -> float:
+    return _ask(net, source, "lost", COUNTED_PINGS, INTERVAL_S, net[destination].address)
+
+
+def _rate_mbps(net: CheckedNetwork, source: str, destination: str) -> float:
+    ends = net[destination].address, PORT
+    with net[destination].popen(probe_command("receive", *ends), input="") as receiver:
+        net[source].run(probe_command("send", *ends))
+        output, _ = receiver.communicate()
+    if receiver.returncode:
+        raise NetreproError(f"{destination} cannot measure a rate", f"leave its port {PORT} free")
+    return json.loads(output)
+
+
+def _addresses(net: CheckedNetwork, host: str) -> str:
+    return " ".join(_ask(net, host, "addresses"))
+
+
+# What is expected.
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise NetreproError(repr(value), "give True or False")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+        raise NetreproError(repr(value), "give a number of 0 or more")
+    return value
+
+
+def _names(value: Any) -> str:
+    words = value.split() if isinstance(value, str) else value
+    if not isinstance(words, Sequence) or not words or not all(isinstance(word, str) for word in words):
+        raise NetreproError(repr(value), "give the names in a string")
+    return " ".join(words)
+
+
+def _is_same(expected: Any, found: Any) -> bool:
+    return bool(expected == found)
+
+
+def _is_at_most(expected: float, found: float) -> bool:
+    return found <= expected
+
+
+def _is_at_least(expected: float, found: float) -> bool:
+    return found >= expected
+
+
+def _is_among(expected: str, found: str) -> bool:
+    return expected in found.split()
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A phrase.
+
+    words : with a letter for each name in it: A and B are hosts, S is a switch, P a port. read : checks what is
+    expected. find : looks for it in a network with these names. holds : compares expected and found.
+    """
+
+    words: str
+    read: Callable[[Any], Any]
+    find: Callable[..., Any]
+    holds: Callable[[Any, Any], bool] = _is_same
+
+    def names_in(self, phrase: str) -> tuple[str, ...] | None:
+        """Find the names in a phrase; None where it is another kind's."""
+        parts = (re.escape(part) for part in re.split("[ABSP]", self.words))
+        pattern = r"(\w+)".join(parts).replace(r"\ ", r"\s+").replace(r"\->", r"\s*->\s*")
+        found = re.fullmatch(pattern, phrase.strip())
+        return found.groups() if found else None
+
+
+KINDS = (
+    _Kind("A reaches B", _truth, _reaches),
+    _Kind("A reaches B:P", _truth, _opens),
+    _Kind("A->B path", _names, _path),
+    _Kind("A->B through S", _truth, _through),
+    _Kind("A->B mtu", _number, _mtu_bytes),
+    _Kind("A->B round trip at most", _number, _round_trip_ms, _is_at_most),
+    _Kind("A->B loss at most", _number, _loss, _is_at_most),
+    _Kind("A->B rate at least", _number, _rate_mbps, _is_at_least),
+    _Kind("A address", _names, _addresses, _is_among),
+)
+
+
+@dataclass(frozen=True)
+class _Check:
+    phrase: str
+    kind: _Kind
+    names: tuple[str, ...]
+    expected: Any
+
+
+def _parsed(topology: Topology, phrase: str, value: Any) -> _Check:
+    """Read one line of what is expected. Raises NetreproError for a phrase, a node or a value that cannot be meant."""
+    for kind in KINDS:
+        names = kind.names_in(phrase)
+        if names is None:
+            continue
+        for letter, name in zip(re.findall("[ABSP]", kind.words), names, strict=True):
+            if letter in "AB":
+                topology.check_host(name)
+            elif letter == "S":
+                check_name(name, topology.switches, "switch")
+            elif not (name.isdecimal() and 0 < int(name) < 65_536):
+                raise NetreproError(f"{phrase!r}: no port {name!r}", "give a number from 1 to 65535")
+        try:
+            return _Check(phrase, kind, names, kind.read(value))
+        except NetreproError as error:
+            raise NetreproError(f"{phrase!r}: {error.problem}", error.remedy) from None
+    known = ", ".join(repr(kind.words) for kind in KINDS)
+    raise NetreproError(
+        f"no check {phrase!r}", f"write one of {known}, with A and B for hosts, S for a switch and P for a port"
+    )

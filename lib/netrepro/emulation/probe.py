@@ -1,0 +1,215 @@
+"""A program that looks at the network from inside a host: `probe.py QUESTION ARGUMENTS...` prints its answer as JSON.
+
+| question                              | answer                                                                     |
+|---------------------------------------|----------------------------------------------------------------------------|
+| ping COUNT TIMEOUT_S NAME=ADDRESS ... | {name: [round trips in ms]}                                                |
+| lost COUNT INTERVAL_S ADDRESS         | the share of pings without an answer, sent without waiting for any         |
+| largest ADDRESS                       | the bytes of the largest IP packet that is answered and never fragmented   |
+| way ADDRESS                           | the addresses that answer as a packet's lifetime grows; null where none    |
+| opens ADDRESS PORT                    | whether a TCP connection is accepted                                       |
+| addresses                             | the host's own IPv4 addresses                                              |
+| receive ADDRESS PORT                  | the payload (Mb/s) that a TCP connection brings, after a second, in two    |
+| send ADDRESS PORT                     | null, once the receiver has had enough                                     |
+
+By raw sockets, so that no program need be installed; a kernel answers by itself. The standard library alone.
+"""
+
+import json
+import os
+import select
+import socket
+import struct
+import sys
+import time
+
+REPLY, UNREACHABLE, REQUEST, TIME_EXCEEDED = 0, 3, 8, 11
+PAYLOAD_BYTES, HEADER_BYTES, MOST_BYTES, MOST_HOPS, TRIES = 56, 28, 65_535, 30, 3
+IP_MTU_DISCOVER, NEVER_FRAGMENT = 10, 3
+TIMEOUT_S, PATIENCE_S, WARM_UP_S, MEASURED_S = 1.0, 5.0, 1.0, 2.0
+
+
+def checksum(content: bytes) -> int:
+    """Compute the Internet checksum: the complement of the sum of 16-bit words."""
+    content += bytes(len(content) % 2)
+    total = sum(struct.unpack(f"!{len(content) // 2}H", content))
+    while total >> 16:
+        total = (total >> 16) + (total & 0xFFFF)
+    return ~total & 0xFFFF
+
+
+def request(number: int, payload_bytes: int) -> bytes:
+    """Make an ICMP echo request."""
+    header, payload = struct.pack("!BBHHH", REQUEST, 0, 0, os.getpid() & 0xFFFF, number), bytes(payload_bytes)
+    return header[:2] + struct.pack("!H", checksum(header + payload)) + header[4:] + payload
+
+
+def answer_in(packet: bytes) -> tuple[int, int]:
+    """Return kind and number of the ICMP message where it answers a request of this process; -1, -1 where not."""
+    at = 4 * (packet[0] & 15)
+    kind = packet[at]
+    if kind in (UNREACHABLE, TIME_EXCEEDED):  # with the beginning of the packet that it is about
+        inner = at + 8
+        at = inner + 4 * (packet[inner] & 15)
+        if packet[at] != REQUEST:
+            return -1, -1
+    elif kind != REPLY:
+        return -1, -1
+    own, number = struct.unpack_from("!HH", packet, at + 4)
+    return (kind, number) if own == os.getpid() & 0xFFFF else (-1, -1)
+
+
+def echo(
+    address: str, number: int, timeout_s: float, payload_bytes: int = PAYLOAD_BYTES, hops: int = 64, whole: bool = False
+) -> tuple[int, float, str]:
+    """Send a ping; return the kind of the answer, the round trip (ms) and who answered; -1, 0 and "" without one.
+
+    whole : never fragment it; UNREACHABLE where it is too large for the host's own link.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as opened:
+        opened.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, hops)
+        if whole:
+            opened.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, NEVER_FRAGMENT)
+        began = time.monotonic()
+        try:
+            opened.sendto(request(number, payload_bytes), (address, 0))
+        except OSError:  # no route, or too large
+            return UNREACHABLE, 0.0, ""
+        while (left_s := began + timeout_s - time.monotonic()) > 0:
+            if not select.select([opened], [], [], left_s)[0]:
+                break
+            packet, (by, _) = opened.recvfrom(MOST_BYTES)
+            kind, which = answer_in(packet)
+            if which == number:
+                return kind, (time.monotonic() - began) * 1e3, by
+        return -1, 0.0, ""
+
+
+def ping(count: int, timeout_s: float, targets: dict[str, str]) -> dict[str, list[float]]:
+    """Ping every target so many times, one after the other."""
+    found = {}
+    for name, address in targets.items():
+        answers = [echo(address, number, timeout_s) for number in range(count)]
+        found[name] = [trip for kind, trip, _ in answers if kind == REPLY]
+    return found
+
+
+def lost(count: int, interval_s: float, address: str) -> float:
+    """Send pings at even intervals; return the share that no answer has come to a second after the last one."""
+    answered = set()
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as opened:
+        began = time.monotonic()
+        for number in range(count + 1):
+            if number < count:
+                opened.sendto(request(number, PAYLOAD_BYTES), (address, 0))
+            until = began + (number + 1) * interval_s + (TIMEOUT_S if number == count else 0.0)
+            while (left_s := until - time.monotonic()) > 0 and select.select([opened], [], [], left_s)[0]:
+                kind, which = answer_in(opened.recv(MOST_BYTES))
+                if kind == REPLY:
+                    answered.add(which)
+    return 1 - len(answered) / count
+
+
+def largest(address: str) -> int:
+    """Search for the largest IP packet that is answered and never fragmented (bytes); 0 where nothing answers."""
+
+    def passes(size_bytes: int) -> bool:
+        for number in range(TRIES):
+            kind, _, _ = echo(address, number, TIMEOUT_S, size_bytes - HEADER_BYTES, whole=True)
+            if kind != -1:
+                return kind == REPLY
+        return False
+
+    fits, too_large = HEADER_BYTES, MOST_BYTES + 1
+    if not passes(fits):
+        return 0
+    while too_large - fits > 1:
+        middle = (fits + too_large) // 2
+        fits, too_large = (middle, too_large) if passes(middle) else (fits, middle)
+    return fits
+
+
+def way(address: str) -> list[str | None]:
+    """List who answers pings of ever more hops, up to the address itself, at most three silent ones in a row."""
+    found: list[str | None] = []
+    for hops in range(1, MOST_HOPS + 1):
+        answers = (echo(address, number, TIMEOUT_S, hops=hops) for number in range(TRIES))
+        kind, _, by = next((each for each in answers if each[0] != -1), (-1, 0.0, ""))
+        found.append(by or None)
+        if kind in (REPLY, UNREACHABLE) or found[-TRIES:] == [None] * TRIES:
+            break
+    return found
+
+
+def opens(address: str, port: int) -> bool:
+    """Tell whether a TCP connection is accepted."""
+    try:
+        with socket.create_connection((address, port), TIMEOUT_S):
+            return True
+    except OSError:
+        return False
+
+
+def addresses() -> list[str]:
+    """List the host's IPv4 addresses, but for its loopback's."""
+    found, last = set(), ""
+    with open("/proc/net/fib_trie", encoding="ascii") as table:  # noqa: PTH123  it starts faster without pathlib
+        for line in table:
+            words = line.split()
+            if words[0] == "|--":
+                last = words[1]
+            elif words[:3] == ["/32", "host", "LOCAL"] and not last.startswith("127."):
+                found.add(last)
+    return sorted(found)
+
+
+def receive(address: str, port: int) -> float:
+    """Accept a TCP connection, let it warm up and measure what it brings (Mb/s); 0 where none comes in time."""
+    with socket.create_server((address, port)) as door:
+        door.settimeout(PATIENCE_S)
+        try:
+            opened, _ = door.accept()
+        except TimeoutError:
+            return 0.0
+    came, began = 0, time.monotonic()
+    with opened:
+        opened.settimeout(WARM_UP_S + MEASURED_S)
+        while (now := time.monotonic()) < began + WARM_UP_S + MEASURED_S:
+            try:
+                size = len(opened.recv(1 << 18))
+            except TimeoutError:
+                break
+            if size == 0:
+                break
+            came += size if now >= began + WARM_UP_S else 0
+    return came * 8e-6 / MEASURED_S
+
+
+def send(address: str, port: int) -> None:
+    """Send by TCP until the receiver closes, or patience ends."""
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        try:
+            with socket.create_connection((address, port), PATIENCE_S) as opened:
+                while time.monotonic() < until:
+                    opened.sendall(bytes(1 << 16))
+        except ConnectionRefusedError:  # it does not listen yet
+            time.sleep(0.02)
+        except OSError:
+            return
+
+
+def main(question: str, *words: str) -> object:
+    """Answer a question."""
+    if question == "ping":
+        return ping(int(words[0]), float(words[1]), dict(word.split("=") for word in words[2:]))
+    if question == "lost":
+        return lost(int(words[0]), float(words[1]), words[2])
+    if question == "addresses":
+        return addresses()
+    if question in ("largest", "way"):
+        return {"largest": largest, "way": way}[question](words[0])
+    return {"opens": opens, "receive": receive, "send": send}[question](words[0], int(words[1]))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(main(*sys.argv[1:])))
