@@ -27,6 +27,7 @@ class alignas(64) SimulatedLink {
     double loss;         // the probability that a packet is lost
     double reordering;   // the probability that one is held back
     Time held_back;      // for so long
+    Time host_delay;     // the host in front takes for a packet: uniform from 0 to this
   };
   struct Counts {
     std::uint64_t offered_packets = 0, sent_packets = 0, sent_bytes = 0;
@@ -39,7 +40,8 @@ class alignas(64) SimulatedLink {
     Time time, waited;
   };
 
-  SimulatedLink(const Wire& wire, LinkQueue queue, RandomStream losses, RandomStream jitters, RandomStream reorderings)
+  SimulatedLink(const Wire& wire, LinkQueue queue, RandomStream losses, RandomStream jitters, RandomStream reorderings,
+                RandomStream host_delays)
       : picoseconds_per_byte_(picoseconds_per_byte(wire.rate)),
         delay_(wire.delay),
         jitter_(wire.jitter),
@@ -48,9 +50,12 @@ class alignas(64) SimulatedLink {
         discipline_(queue.index() == 1 ? std::move(std::get<1>(queue)) : nullptr),
         rule_(queue.index() == 0 ? std::move(std::get<0>(queue)) : DropTail(0, 0)),
         held_back_(wire.held_back),
+        host_delay_(wire.host_delay),
         losses_(losses),
         jitters_(jitters),
-        reorderings_(reorderings) {
+        reorderings_(reorderings),
+        host_delays_(host_delays) {
+    varies_ = jitter_ > 0 || host_delay_ > 0;
     waits_for_transmitter_ = discipline_ != nullptr;
     if (const DropTail* tail = std::get_if<DropTail>(&rule_)) is_drop_tail_ = true, drop_tail_ = *tail;
   }
@@ -236,7 +241,7 @@ class alignas(64) SimulatedLink {
     assert(start >= packet.arrived && (wire_.empty() || start >= free_at_));  // one at a time
     const Time duration = transmission_from(start, packet.bytes);
     free_at_ = start + duration;
-    wire_.push({start, jitter_ == 0 ? free_at_ + delay_ : jittered_arrival(), packet.name, packet.bytes});
+    wire_.push({start, varies_ ? varied_arrival() : free_at_ + delay_, packet.name, packet.bytes});
     ++counts_.sent_packets;
     counts_.sent_bytes += packet.bytes;
     counts_.busy += duration;
@@ -273,10 +278,13 @@ class alignas(64) SimulatedLink {
     return std::min(static_cast<Time>(bytes * picoseconds_per_byte_ + 0.5), latest - start);
   }
 
-  // A delay from a bell, never negative, and nobody overtakes.
-  Time jittered_arrival() {
-    const Time delay = delay_ + static_cast<Time>(jitters_.bell() * static_cast<double>(jitter_));
-    return last_arrival_ = std::max(last_arrival_, free_at_ + std::clamp<Time>(delay, 0, latest));
+  // A delay from a bell, never negative, and the time that the host takes. Nobody overtakes.
+  Time varied_arrival() {
+    Time delay = delay_;
+    if (jitter_ > 0) delay += static_cast<Time>(jitters_.bell() * static_cast<double>(jitter_));
+    delay = std::max<Time>(delay, 0);
+    if (host_delay_ > 0) delay += static_cast<Time>(host_delays_.uniform() * static_cast<double>(host_delay_));
+    return last_arrival_ = std::max(last_arrival_, free_at_ + std::min(delay, latest));
   }
 
   // In the order of use, so that a packet that nothing happens to needs three lines of a processor's cache.
@@ -288,12 +296,12 @@ class alignas(64) SimulatedLink {
   std::uint64_t waiting_bytes_ = 0;
   Ring<Flight> wire_;         // being sent or under way; with early rules also those that wait
   DropTail drop_tail_{0, 0};  // the rule, where it is this one
-  bool is_drop_tail_ = false, waits_for_transmitter_ = false, up_ = true, records_ = false;
+  bool is_drop_tail_ = false, waits_for_transmitter_ = false, up_ = true, records_ = false, varies_ = false;
   Counts counts_;
   std::unique_ptr<QueueDiscipline> discipline_;
   QueueRule rule_;  // where there is no discipline
-  Time held_back_, last_arrival_ = 0;
-  RandomStream losses_, jitters_, reorderings_;
+  Time held_back_, host_delay_, last_arrival_ = 0;
+  RandomStream losses_, jitters_, reorderings_, host_delays_;
   Ring<Held> held_;                    // held back on the wire
   std::vector<QueuedPacket> dropped_;  // by the discipline, a moment ago
   std::vector<Departure> departures_;
