@@ -119,13 +119,22 @@ void bind_simulation(py::module_& module) {
   py::class_<LinkSettings>(module, "LinkSettings", "Rate in bit/s; room: packets of its own that a host lets wait.")
       .def(py::init([](std::uint32_t source, std::uint32_t destination, double rate, double delay_s, double jitter_s,
                        double loss, std::uint64_t room, double reordering, double held_back_s,
-                       std::uint64_t burst_bytes) {
-             return LinkSettings{source, destination, rate,       from_seconds(delay_s),     from_seconds(jitter_s),
-                                 loss,   room,        reordering, from_seconds(held_back_s), burst_bytes};
+                       std::uint64_t burst_bytes, double host_delay_s) {
+             return LinkSettings{source,
+                                 destination,
+                                 rate,
+                                 from_seconds(delay_s),
+                                 from_seconds(jitter_s),
+                                 loss,
+                                 room,
+                                 reordering,
+                                 from_seconds(held_back_s),
+                                 burst_bytes,
+                                 from_seconds(host_delay_s)};
            }),
            py::kw_only(), py::arg("source"), py::arg("destination"), py::arg("rate"), py::arg("delay_s"),
            py::arg("jitter_s"), py::arg("loss"), py::arg("room"), py::arg("reordering"), py::arg("held_back_s"),
-           py::arg("burst_bytes"));
+           py::arg("burst_bytes"), py::arg("host_delay_s"));
 
   module.def("congestion_controls", &control_names, "Names, as add_flows takes them.");
   module.def("subflow_schedulers", &scheduler_names, "Names, as TcpSettings take them.");

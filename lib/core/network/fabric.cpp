@@ -29,11 +29,12 @@ std::uint32_t Fabric::add_link(const LinkSettings& link, const std::string& rule
   LinkQueue queue = link_queue_named(
       rule, numbers, {link.rate, random_.seed(), RandomStreams::number(decisions, number), node_memory, packet_bytes});
   routes_.add_link(link.from, link.to);
-  const SimulatedLink::Wire wire{link.rate * skew(number), link.delay,    link.jitter, link.loss,
-                                 link.reordering,          link.held_back};
+  const SimulatedLink::Wire wire{link.rate * skew(number), link.delay,     link.jitter,    link.loss,
+                                 link.reordering,          link.held_back, link.host_delay};
   links_.push_back(std::make_unique<SimulatedLink>(
       wire, std::move(queue), random_.stream(RandomStreams::losses, number),
-      random_.stream(RandomStreams::jitters, number), random_.stream(RandomStreams::reorderings, number)));
+      random_.stream(RandomStreams::jitters, number), random_.stream(RandomStreams::reorderings, number),
+      random_.stream(RandomStreams::host_delays, number)));
   if (memory) memory->ports.push_back(links_[number].get());
   return number;
 }

@@ -40,6 +40,7 @@ class Fabric {
     double reordering;          // share of packets that the wire holds back
     Time held_back;             // for so long
     std::uint64_t burst_bytes;  // that a host hands over at a time; 0: each segment when it may
+    Time host_delay;            // the host in front takes for a packet: uniform from 0 to this
   };
   struct LinkChange {
     Time at;

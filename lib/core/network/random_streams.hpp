@@ -19,7 +19,8 @@ class RandomStreams {
     spraying,
     control_choices,
     answer_delays,
-    segment_ends
+    segment_ends,
+    host_delays
   };
 
   explicit RandomStreams(std::uint64_t seed) : seed_(seed) {}

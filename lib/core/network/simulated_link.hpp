@@ -27,6 +27,7 @@ class alignas(64) SimulatedLink {
     double loss;         // the probability that a packet is lost
     double reordering;   // the probability that one is held back
     Time held_back;      // for so long
+    Time host_delay;     // the host in front takes for a packet: uniform from 0 to this
   };
   struct Counts {
     std::uint64_t offered_packets = 0, sent_packets = 0, sent_bytes = 0;
@@ -39,19 +40,22 @@ class alignas(64) SimulatedLink {
     Time time, waited;
   };
 
-  SimulatedLink(const Wire& wire, LinkQueue queue, RandomStream losses, RandomStream jitters, RandomStream reorderings)
+  SimulatedLink(const Wire& wire, LinkQueue queue, RandomStream losses, RandomStream jitters, RandomStream reorderings,
+                RandomStream host_delays)
       : picoseconds_per_byte_(picoseconds_per_byte(wire.rate)),
         delay_(wire.delay),
         jitter_(wire.jitter),
-        keeps_order_(wire.jitter != 0),
         loss_(wire.loss),
         reordering_(wire.reordering),
         discipline_(queue.index() == 1 ? std::move(std::get<1>(queue)) : nullptr),
         rule_(queue.index() == 0 ? std::move(std::get<0>(queue)) : DropTail(0, 0)),
         held_back_(wire.held_back),
+        host_delay_(wire.host_delay),
         losses_(losses),
         jitters_(jitters),
-        reorderings_(reorderings) {
+        reorderings_(reorderings),
+        host_delays_(host_delays) {
+    keeps_order_ = jitter_ != 0 || host_delay_ != 0;
     waits_for_transmitter_ = discipline_ != nullptr;
     if (const DropTail* tail = std::get_if<DropTail>(&rule_)) is_drop_tail_ = true, drop_tail_ = *tail;
   }
@@ -289,16 +293,18 @@ class alignas(64) SimulatedLink {
     return std::min(static_cast<Time>(bytes * picoseconds_per_byte_ + 0.5), latest - start);
   }
 
-  // A delay from a bell, never negative, and nobody overtakes.
+  // A delay from a bell, never negative, and the time that the host takes. Nobody overtakes.
   Time arrival_in_order() {
-    const Time delay = delay_ + static_cast<Time>(jitters_.bell() * static_cast<double>(jitter_));
-    return last_arrival_ = std::max(last_arrival_, free_at_ + std::clamp<Time>(delay, 0, latest));
+    Time delay = delay_;
+    if (jitter_ > 0) delay += static_cast<Time>(jitters_.bell() * static_cast<double>(jitter_));
+    delay = std::max<Time>(delay, 0);
+    if (host_delay_ > 0) delay += static_cast<Time>(host_delays_.uniform() * static_cast<double>(host_delay_));
+    return last_arrival_ = std::max(last_arrival_, free_at_ + std::min(delay, latest));
   }
 
   // In the order of use, so that a packet that nothing happens to needs three lines of a processor's cache.
   double picoseconds_per_byte_;
   Time delay_, jitter_;
-  bool keeps_order_;  // where a packet could overtake another: with jitter, and once the delay has changed
   Time free_at_ = 0;
   double loss_, reordering_;
   std::uint64_t next_to_start_ = 0;  // the first of wire_ that has not started
@@ -306,11 +312,12 @@ class alignas(64) SimulatedLink {
   Ring<Flight> wire_;         // being sent or under way; with early rules also those that wait
   DropTail drop_tail_{0, 0};  // the rule, where it is this one
   bool is_drop_tail_ = false, waits_for_transmitter_ = false, up_ = true, records_ = false;
+  bool keeps_order_ = false;  // where a packet could overtake another: its delay varies, or has changed
   Counts counts_;
   std::unique_ptr<QueueDiscipline> discipline_;
   QueueRule rule_;  // where there is no discipline
-  Time held_back_, last_arrival_ = 0;
-  RandomStream losses_, jitters_, reorderings_;
+  Time held_back_, host_delay_, last_arrival_ = 0;
+  RandomStream losses_, jitters_, reorderings_, host_delays_;
   Ring<Held> held_;                    // held back on the wire
   std::vector<QueuedPacket> dropped_;  // by the discipline, a moment ago
   std::vector<Departure> departures_;

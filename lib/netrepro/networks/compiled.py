@@ -41,13 +41,19 @@ def links_on(path: Path, numbers: Mapping[Port, int]) -> list[int]:
     return [numbers[port] for port in pairwise(path)]
 
 
-def link_calls(topology: Topology) -> list[LinkCall]:
-    """List the arguments of `add_link`, in the order of the topology's ports."""
+def link_calls(topology: Topology, host_delay_ms: float) -> list[LinkCall]:
+    """List the arguments of `add_link`, in the order of the topology's ports.
+
+    host_delay_ms : the longest time that a host takes for a packet.
+    """
     number = node_numbers(topology)
-    return [_link_call(number[a], number[b], link) for (a, b), link in topology.ports.items()]
+    return [
+        _link_call(number[a], number[b], link, host_delay_ms if a[0] == "h" else 0.0)
+        for (a, b), link in topology.ports.items()
+    ]
 
 
-def _link_call(source: int, destination: int, link: Link) -> LinkCall:
+def _link_call(source: int, destination: int, link: Link, host_delay_ms: float) -> LinkCall:
     rule, numbers = link.queue.rule()
     settings = dict(
         source=source,
@@ -60,6 +66,7 @@ def _link_call(source: int, destination: int, link: Link) -> LinkCall:
         reordering=link.reordering,
         held_back_s=link.reordering_ms / 1e3,
         burst_bytes=link.offload_bytes,
+        host_delay_s=host_delay_ms / 1e3,
     )
     return settings, rule, numbers
 
@@ -109,6 +116,7 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
 
 
 HEADER_BYTES = 52  # of a segment: IPv4, TCP, time stamps
+ETHERNET_HEADER_BYTES = 14
 
 
 def within_mtu(tcp: Tcp, *mtus: int | None) -> Tcp:

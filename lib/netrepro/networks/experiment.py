@@ -15,6 +15,7 @@ import pandas as pd
 from netrepro.errors import NetreproError, nearest
 from netrepro.files import write_atomically
 from netrepro.networks import description
+from netrepro.networks.compiled import ETHERNET_HEADER_BYTES, HEADER_BYTES
 from netrepro.networks.description import CountFromZero, NotNegative, Positive, check_numbers, described
 from netrepro.networks.html import experiment_html
 from netrepro.networks.qlog import qlog_files
@@ -25,6 +26,7 @@ from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Requests,
 
 Port = tuple[str, str]
 
+MOST_HOST_DELAY_MS = 1e9  # as a link's delay
 # What `Experiment.flow_table` and the tables of `Measurements` hold at least; a tier may add columns.
 MOST_SAMPLES = 10_000_000  # of a queue or a window, and packets of a port
 FLOW_TABLE_COLUMNS = [
@@ -152,9 +154,18 @@ class Experiment:
 
     `routing` is a Routing or the name of its scheme; by default each flow takes a shortest path, chosen among equals
     by a hash (ECMP). `changes` happen to the network meanwhile. `rcp` says how links rate flows with RCP, where there
-    are any. Everything random comes from `seed`. Raises NetreproError for traffic between unknown hosts, traffic or
-    changes that come after the end, unknown ports, a path without cables; warns of a flow that lasts beyond the end,
-    and, when it runs, of PoissonFlows that start after it: `fidelity` says how many, and they have no goodput.
+    are any. Everything random comes from `seed`.
+
+    `host_delay_packets`: a host takes time for each packet that it sends or forwards: a random time, uniform from 0 to
+    that of so many full packets, the largest of the traffic, at the network's slowest link (`host_delay_ms`). Packets
+    keep their order. With 1, phase effects go away, such as drops that are always the same flow's (Floyd and Jacobson
+    1992, "On traffic phase effects in packet-switched gateways"). It is one time for all hosts, so that it tells no
+    flow from another. The virtual kernel draws it from a bell of the same mean and deviation. In real time hosts are
+    real, and nothing is added.
+
+    Raises NetreproError for traffic between unknown hosts, traffic or changes that come after the end, unknown ports, a
+    path without cables; warns of a flow that lasts beyond the end, and, when it runs, of PoissonFlows that start after
+    it: `fidelity` says how many, and they have no goodput.
     """
 
     topology: Topology
@@ -166,6 +177,7 @@ class Experiment:
     routing: Routing = field(default_factory=Routing)
     changes: tuple[LinkChange, ...] = ()
     rcp: Rcp = field(default_factory=Rcp)
+    host_delay_packets: NotNegative = 0.0
 
     def __post_init__(self) -> None:
         traffic = self.traffic if isinstance(self.traffic, (list, tuple)) else (self.traffic,)
@@ -309,6 +321,22 @@ class Experiment:
         return (
             pd.concat([fidelity, pd.DataFrame(rows, columns=FIDELITY_COLUMNS)], ignore_index=True) if late else fidelity
         )
+
+    @property
+    def host_delay_ms(self) -> float:
+        """The longest time that a host takes for a packet; rates are those before any change."""
+        if not self.host_delay_packets:
+            return 0.0
+        slowest_mbps = min(link.rate_mbps for link in self.topology.ports.values())
+        headers = HEADER_BYTES + ETHERNET_HEADER_BYTES
+        packet_bytes = max(
+            (
+                entry.packet_bytes if isinstance(entry, Datagrams) else self.tcp_of(entry).segment_bytes + headers
+                for entry in self.traffic
+            ),
+            default=self.tcp.segment_bytes + headers,
+        )
+        return min(self.host_delay_packets * packet_bytes * 8e-3 / slowest_mbps, MOST_HOST_DELAY_MS)
 
     def tcp_of(self, entry: Traffic) -> Tcp:
         """Return how the connections of an entry speak TCP, apart from a congestion control that it names."""

@@ -67,9 +67,9 @@ def simulate_ns3(experiment: Experiment, program: Path) -> Ns3Run:
     """Run the experiment in ns-3; `program` is what build_ns3 made.
 
     Differences that remain: ns-3's frames are 12 bytes shorter than Ethernet's; a path is chosen for each
-    destination, not for each flow; wires have no jitter. Links are off their rate by up to 100 parts per
-    million, as in `simulate`. Raises NetreproError for what the program does not do: other traffic than plain flows of
-    one congestion control (reno, cubic or dctcp), other queues than drop-tail in packets and EcnThreshold,
+    destination, not for each flow; wires have no jitter, and hosts take no time. Links are off their rate by up to 100
+    parts per million, as in `simulate`. Raises NetreproError for what the program does not do: other traffic than plain
+    flows of one congestion control (reno, cubic or dctcp), other queues than drop-tail in packets and EcnThreshold,
     reordering, changes, more than one measured queue.
     """
     lines = _described(experiment)

@@ -12,6 +12,7 @@ import pandas as pd
 from netrepro import _core
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.compiled import (
+    ETHERNET_HEADER_BYTES,
     HEADER_BYTES,
     link_calls,
     link_numbers,
@@ -43,7 +44,6 @@ from netrepro.networks.workloads import (
 )
 from netrepro.simulation.own_control import OwnCongestionControl
 
-ETHERNET_HEADER_BYTES = 14
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
 EVENTS_AT_A_TIME = 1 << 17
 
@@ -143,7 +143,7 @@ def build(
         clock_skew=clock_skew_ppm * 1e-6,
         segment_bytes=experiment.tcp.segment_bytes,
     )
-    for settings, rule, numbers in link_calls(topology):
+    for settings, rule, numbers in link_calls(topology, experiment.host_delay_ms):
         simulator.add_link(_core.LinkSettings(**settings), rule, numbers)
     _add_flows(simulator, experiment, number, own_controls)
     table = experiment.flow_table

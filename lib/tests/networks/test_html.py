@@ -38,4 +38,6 @@ def test_an_experiment_says_what_differs_from_the_usual():
     for words in ("5 s, seed 7", "4 hosts, 2 switches", "10 Mb/s, 10 ms, Red(", "2 × Flow(duration_s=5)",
                   "initial_window_segments=3", "queue s1 to s2"):  # fmt: skip
         assert words in page
-    assert "<b>mine" not in page and len(page) < 6000
+    assert "<b>mine" not in page and len(page) < 6000 and "for a packet" not in page
+    page = Experiment(network, flows, 5.0, host_delay_packets=1)._repr_html_()
+    assert "take up to 1.21 ms for a packet" in page

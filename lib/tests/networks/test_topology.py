@@ -296,6 +296,7 @@ experiments = st.builds(
     st.builds(Routing, st.sampled_from(ROUTINGS), st.integers(1, 16), st.sampled_from(["", "s1"])),
     st.lists(changes, max_size=3).map(tuple),
     st.builds(Rcp, st.floats(0, 1), st.floats(0, 1)),
+    st.sampled_from([0.0, 0.5, 1]),
 )
 
 
@@ -319,10 +320,22 @@ def test_experiments_that_differ_in_anything_are_unequal():
         replace(base, tcp=Tcp(sack=False)),
         replace(base, routing="packet_spraying"),
         replace(base, rcp=Rcp(beta=0.5)),
+        replace(base, host_delay_packets=1),
         replace(base, changes=(LinkChange(0.5, "h1", "s1", up=False),)),
         replace(base, traffic=(Flow("h1", "h2", 10, path=("h1", "s1", "h2")),)),
     ]
-    assert len({base, *others}) == 10
+    assert len({base, *others}) == 11
+
+
+def test_hosts_take_up_to_a_full_packets_time_at_the_slowest_link_or_none_at_all():
+    net = dumbbell(2, Link(1000, 0.1), Link(10, 5))
+    base = Experiment(net, (Flow("h1", "h3", 10),), 1)
+    assert base.host_delay_ms == 0
+    assert replace(base, host_delay_packets=1).host_delay_ms == pytest.approx(1514 * 8 / 10e3)
+    small = Flow("h2", "h4", 10, tcp=Tcp(segment_bytes=934)), Datagrams("h1", "h3", 1, 1, packet_bytes=200)
+    assert replace(base, traffic=small, host_delay_packets=0.5).host_delay_ms == pytest.approx(0.5 * 1000 * 8 / 10e3)
+    with pytest.raises(NetreproError, match="host_delay_packets = -1"):
+        replace(base, host_delay_packets=-1)
 
 
 def test_poisson_flows_have_the_rate_the_sizes_and_the_ends_they_were_given():

@@ -254,6 +254,7 @@ def random_experiment(seed: int) -> Experiment:
         measure=Measure(queues=list(topology.ports)[:1], windows_interval_ms=lasts_s * 50),
         routing=Routing(random.choice(schemes), rerouting_ms=random.choice([0, 100])),
         changes=sometimes(random, 0.3, lambda: random.choice([changes[:1], changes[:2], changes[2:], changes]), []),
+        host_delay_packets=sometimes(random, 0.3, lambda: between(random, 0.01, 100), 0),
     )
 
 

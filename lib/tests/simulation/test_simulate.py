@@ -150,7 +150,10 @@ def experiments(draw, links=links, routings=routings, changing=True) -> Experime
     tcp = draw(tcps)
     if any(getattr(entry, "subflows", 1) > 1 for entry in traffic):
         tcp = replace(tcp, congestion_control=tcp.congestion_control.replace("rcp", "lia"))
-    return Experiment(net, tuple(traffic), 1.5, seed, measure, tcp, draw(routings), found)
+    host_delay_packets = draw(st.sampled_from([0.0, 1.0, 30.0]))
+    return Experiment(
+        net, tuple(traffic), 1.5, seed, measure, tcp, draw(routings), found, host_delay_packets=host_delay_packets
+    )
 
 
 @settings(max_examples=120)

@@ -29,7 +29,8 @@ def test_a_segment_sent_again_on_a_path_that_reorders_is_judged_at_a_time_to_com
 def instant_network(duration_s: float) -> _core.Simulator:
     """Two nodes between which a packet takes no time at all, so that a flow's packets never let time pass."""
     simulator = _core.Simulator(nodes=2, seed=1, duration_s=duration_s, clock_skew=0.0, segment_bytes=1448)
-    ends = dict(delay_s=0.0, jitter_s=0.0, loss=0.0, room=4, reordering=0.0, held_back_s=0.0, burst_bytes=0)
+    ends = dict(delay_s=0.0, jitter_s=0.0, loss=0.0, room=4, reordering=0.0, held_back_s=0.0)
+    ends |= dict(burst_bytes=0, host_delay_s=0.0)
     for source, destination in ((0, 1), (1, 0)):
         settings = _core.LinkSettings(source=source, destination=destination, rate=1e30, **ends)
         simulator.add_link(settings, "drop_tail", (100, 0))

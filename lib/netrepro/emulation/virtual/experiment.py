@@ -97,6 +97,7 @@ def emulate_virtually(
             events=recorded.fileno(),
             recorded=frozenset(ports),
             captures={port: file.fileno() for port, file in files.items()},
+            host_delay_ms=experiment.host_delay_ms,
             has_seeds=release_numbers(instance.kernel) >= (6, 11),
         )
         instance.load(loaded)

@@ -30,7 +30,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import log, log2
+from math import hypot, log, log2, sqrt
 
 import numpy as np
 
@@ -157,6 +157,7 @@ class VirtualPlan(Plan):
     events: int = -1
     recorded: frozenset[tuple[str, str]] = frozenset()
     captures: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    host_delay_ms: float = 0.0  # the longest time that a host takes for a packet
     has_seeds: bool = True  # of the routers' hashes, from Linux 6.11 on
 
     @cached_property
@@ -168,7 +169,7 @@ class VirtualPlan(Plan):
         return {
             port: Line(
                 number,
-                described.link,
+                self._with_host_delay(port[0], described.link),
                 described.link.rate_mbps * 1e6 * off[number],
                 seeds[number],
                 self.events,
@@ -177,6 +178,16 @@ class VirtualPlan(Plan):
             )
             for number, (port, described) in enumerate(self.ports.items())
         }
+
+    def _with_host_delay(self, node: str, link: Link) -> Link:
+        """Return what leaves the node with the time that it takes for a packet, if it is a host.
+
+        A line has one bell, which keeps the order: its mean and deviation are those of a uniform delay and the jitter.
+        """
+        if not self.host_delay_ms or node[0] != "h":
+            return link
+        jitter_ms = hypot(link.jitter_ms, self.host_delay_ms / sqrt(12))
+        return replace(link, delay_ms=link.delay_ms + self.host_delay_ms / 2, jitter_ms=jitter_ms)
 
     def needs_wire(self, link: Link) -> bool:
         return False  # lines do all
