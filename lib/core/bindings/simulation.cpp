@@ -190,6 +190,7 @@ void bind_simulation(py::module_& module) {
       .def_readwrite("send_buffer_bytes", &TcpSettings::send_buffer_bytes)
       .def_property("minimum_timeout_s", minimum, set_minimum)
       .def_property("initial_timeout_s", initial, set_initial)
+      .def_readwrite("syn_linear_timeouts", &TcpSettings::syn_linear_timeouts)
       .def_property("acknowledgement_delay_s", delay, set_delay)
       .def_readwrite("selective", &TcpSettings::selective)
       .def_readwrite("tail_loss_probe", &TcpSettings::tail_loss_probe)

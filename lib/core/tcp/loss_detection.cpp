@@ -17,7 +17,7 @@ Time LossDetection::find(Scoreboard& board, bool recovering, const RoundTripEsti
       if (sent.has(Scoreboard::delivered | Scoreboard::lost)) continue;
       // Beyond the highest delivered one, only a retransmission that was delivered tells.
       if (judged_ >= board.highest_delivered() && sent.at >= newest_delivered_) break;
-      if (reo_wnd > 0 && lost_from(sent.at, reo_wnd) > now) {
+      if (lost_from(sent.at, reo_wnd) > now) {
         // The newest hole by number may have left before this one did, which was sent again.
         last_due = lost_from(std::max(sent.at, board[board.newest_hole(judged_)].at), reo_wnd);
         break;
@@ -42,8 +42,7 @@ void LossDetection::find_by_count(Scoreboard& board) {
 Time LossDetection::find_lost_retransmissions(Scoreboard& board, Time reo_wnd, Time now) const {
   while (const Scoreboard::Resent* oldest = board.oldest_retransmission()) {
     if (oldest->at >= newest_delivered_) return 0;
-    if (reo_wnd > 0 && lost_from(oldest->at, reo_wnd) > now)
-      return lost_from(board.newest_retransmission(newest_delivered_), reo_wnd);
+    if (lost_from(oldest->at, reo_wnd) > now) return lost_from(board.newest_retransmission(newest_delivered_), reo_wnd);
     board.lose_oldest_retransmission();
   }
   return 0;

@@ -18,10 +18,13 @@ class LossDetection {
   explicit LossDetection(bool by_count) : by_count_(by_count) {}
 
   // An acknowledgement comes: before anything of it is on the scoreboard, for each segment, and when all are.
-  void begin(const Scoreboard& board) { highest_before_ = board.highest_delivered(); }
+  void begin(const Scoreboard& board) {
+    highest_before_ = board.highest_delivered();
+    late_from_ = ~std::uint64_t{0};
+  }
   void on_delivered(std::uint64_t segment, const Scoreboard::Sent& sent, Time smallest_round_trip, Time now) {
     const bool again = sent.has(Scoreboard::ever_resent);
-    reordering_seen_ |= !again && segment + 1 < highest_before_;
+    if (!again && segment + 1 < highest_before_) late_from_ = std::min(late_from_, segment);
     // What was sent again and comes back at once is the original, which tells nothing about the retransmission.
     if (again && now - sent.at < smallest_round_trip) return;
     newest_delivered_ = std::max(newest_delivered_, sent.at);
@@ -36,11 +39,23 @@ class LossDetection {
   void on_duplicate(std::uint64_t end, const SegmentBoundaries& boundaries, bool beyond_acknowledgement,
                     bool of_probe) {
     // Beyond a hole: that it was sent again and the original came tells of reordering.
-    reordering_seen_ |= beyond_acknowledgement && end < boundaries.start(highest_before_);
+    if (beyond_acknowledgement && end < boundaries.start(highest_before_))
+      late_from_ = std::min(late_from_, boundaries.holding(end - 1));
     duplicate_came_ |= reordering_seen_ && !of_probe;
   }
+  void end(const Scoreboard& board) {
+    if (is_late()) note_reordering(late_from_, board);
+  }
   // An original came after what was sent again, where the cumulative acknowledgement stood at `first`.
-  void on_late_original(std::uint64_t first) { reordering_seen_ |= first < highest_before_; }
+  void on_late_original(std::uint64_t first, const Scoreboard& board) {
+    if (first < highest_before_) note_reordering(first, board);
+  }
+  // Whether segments come later than as many others as would tell of a loss.
+  bool reorders_far() const { return !by_count_ && displacement_ > dup_thresh; }
+  // A timeout in Open or Disorder: what came beyond the hole was no reordering.
+  void on_timeout_while_open(const Scoreboard& board) {
+    if (board.delivered_count() >= dup_thresh) displacement_ = dup_thresh;
+  }
   void on_recovery_ended() { reo_wnd_persist_ -= reo_wnd_persist_ > 0; }
   void on_recovery_needless() { reo_wnd_persist_ = std::min(reo_wnd_persist_ + 1, reo_wnd_persistence); }
 
@@ -50,8 +65,14 @@ class LossDetection {
   void judge_from(std::uint64_t segment) { judged_ = segment; }
 
  private:
+  static constexpr std::uint64_t most_displacement = 300;                  // net.ipv4.tcp_max_reordering
   static constexpr int most_reo_wnd_mult = 255, reo_wnd_persistence = 16;  // RFC 8985, section 6.2, and Linux
 
+  bool is_late() const { return late_from_ < highest_before_; }
+  void note_reordering(std::uint64_t late, const Scoreboard& board) {
+    reordering_seen_ = true;
+    displacement_ = std::max(displacement_, std::min(board.highest_delivered() - late, most_displacement));
+  }
   void find_by_count(Scoreboard& board);
   Time find_lost_retransmissions(Scoreboard& board, Time reo_wnd, Time now) const;
   Time current_reo_wnd(const Scoreboard& board, bool recovering, const RoundTripEstimator& round_trip) const;
@@ -62,10 +83,13 @@ class LossDetection {
   // When the latest sent of the delivered segments was sent, and how long the one heard of last was under way
   // (RACK.xmit_ts and, as in Linux, RACK.rtt).
   Time newest_delivered_ = 0, newest_round_trip_ = 0;
-  bool reordering_seen_ = false;  // one sent only once was delivered after one beyond it
+  bool reordering_seen_ = false;             // one sent only once was delivered after one beyond it
+  std::uint64_t displacement_ = dup_thresh;  // by how many segments at most, or the number that tells of a loss
   // How many quarters of the least round trip to wait, and for how many recoveries more that is kept.
   int reo_wnd_mult_ = 1, reo_wnd_persist_ = 0;
   bool duplicate_came_ = false;  // since the steps became more
   Time stretched_at_ = 0;
-  std::uint64_t highest_before_ = 0;  // delivered segment, before the acknowledgement being taken in
+  // of the acknowledgement being taken in
+  std::uint64_t highest_before_ = 0;  // delivered segment, before it
+  std::uint64_t late_from_ = 0;       // the oldest that has come after one beyond it
 };

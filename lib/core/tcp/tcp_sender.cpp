@@ -61,10 +61,11 @@ void TcpSender::penalise() {
 }
 
 void TcpSender::connect(Time now) {
-  if (attempts_++ > 0)
-    round_trip_.back_off();
-  else
+  if (attempts_ == 0)
     first_syn_ms_ = stamp_of(now);
+  else if (attempts_ > settings_.syn_linear_timeouts)
+    round_trip_.back_off();
+  ++attempts_;
   syn_sent_ = now;
   deadline_ = now + round_trip_.timeout();
 }
@@ -257,14 +258,17 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   sampled_ = newest_sample_ = 0;
   withholds_repairs_ = original_arrived_ = sends_new_first_ = false;
   losses_.begin(board_);
+  // As in Linux what it tells of beyond is taken first, so that RACK's round trip is that of what it acknowledges.
+  if (settings_.selective) take_blocks(packet, now);
+  const double delivered_beyond = newly_delivered_;
+  const Time sampled_beyond = std::exchange(sampled_, 0), newest_beyond = std::exchange(newest_sample_, 0);
   take_cumulative(to, packet.stamp_ms, now);
+  if (sampled_ == 0) sampled_ = sampled_beyond;
+  if (newest_beyond > 0) newest_sample_ = newest_beyond;
   const bool progress = board_.first() > first_before;
-  const double delivered_in_order = newly_delivered_;
-  if (settings_.selective)
-    take_blocks(packet, now);
-  else if (packet.sequence == acknowledged_ && !news && outstanding_before > 0)
-    take_duplicate(now);
+  if (!settings_.selective && packet.sequence == acknowledged_ && !news && outstanding_before > 0) take_duplicate(now);
   count_duplicate(packet);
+  losses_.end(board_);
   if (newly_delivered_ > 0) losses_.adapt_reo_wnd(now);
   if (sampled_ == 0 && progress && !of_old()) sampled_ = newest_sample_ = by_stamp(packet.stamp_ms, now);
   if (sampled_ > 0) round_trip_.sample(sampled_, newest_sample_, board_.first(), board_.next());
@@ -290,7 +294,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
 
   take_probe_answer(packet, !news && newly_delivered_ == 0);
   if (echo) undo_.keep_reduction();
-  if (state_ == State::loss && !of_old()) heed_timeout(packet, progress, newly_delivered_ > delivered_in_order);
+  if (state_ == State::loss && !of_old()) heed_timeout(packet, progress, delivered_beyond > 0);
   leave_finished_state(packet, news);
   try_undo(packet, first_before);
   const std::uint64_t resent_before = board_.resent_count();
@@ -312,7 +316,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
     if (control_->wants_application_limited_mark()) rate_->limit_by_application(board_.in_flight());
   } else if (state_ == State::cwr || state_ == State::recovery) {
     if (!of_old()) reduce_proportionally(progress && board_.ever_lost() == lost_before);
-  } else if (news) {
+  } else if (news || (losses_.reorders_far() && newly_delivered_ > 0)) {
     control_->grow(window_, counted(delivery, newly_acknowledged));
   }
   if (sends_new_first_) send_new_first(now);
@@ -322,13 +326,14 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
 // An acknowledgement that a later one has overtaken may tell of arrivals or duplicates all the same. Windows are left
 // alone.
 void TcpSender::take_old(const Packet& packet, Time now) {
-  if (!settings_.selective) return;
+  if (packet.blocks == 0 && !packet.has(Packet::duplicate_seen)) return;
   newly_delivered_ = 0;
   sampled_ = newest_sample_ = 0;
   withholds_repairs_ = original_arrived_ = sends_new_first_ = false;
   losses_.begin(board_);
   take_blocks(packet, now);
   count_duplicate(packet);
+  losses_.end(board_);
   if (state_ == State::loss && !of_old()) heed_timeout(packet, false, newly_delivered_ > 0);
   try_undo(packet, board_.first());
   const std::uint64_t resent_before = board_.resent_count();
@@ -479,7 +484,7 @@ void TcpSender::try_undo(const Packet& packet, std::uint64_t first_before) {
     if (undone) undo_reduction(true);
     undone &= settings_.selective;  // without, duplicates of what was sent again would look like a loss
   } else if (state_ == State::recovery && progress && undo_.original_arrived(packet.stamp_ms)) {
-    losses_.on_late_original(first_before);
+    losses_.on_late_original(first_before, board_);
     withholds_repairs_ =
         board_.resent_count() > 0;  // some may still be needed: until that is known, new segments go out instead
     undone = !withholds_repairs_;
@@ -495,7 +500,7 @@ void TcpSender::try_undo(const Packet& packet, std::uint64_t first_before) {
 void TcpSender::undo_reduction(bool forgets_losses) {
   if (forgets_losses) {
     board_.forget_losses();
-    losses_.judge_from(board_.first());
+    if (state_ == State::loss) losses_.judge_from(board_.first());  // else what was once found lost is not again
   }
   const ReductionUndo::Former former = undo_.take();
   if (former.ssthresh == 0) return;
@@ -516,6 +521,7 @@ void TcpSender::on_timeout(Time now) {
     prepare_undo(true);
     window_.ssthresh = control_->ssthresh_after_loss(window_);
   }
+  if (state_ == State::open) losses_.on_timeout_while_open(board_);
   forward_.begin(!of_old() && (state_ == State::open || state_ == State::cwr || timeouts_without_progress_ > 0));
   control_->on_timeout();
   ++timeouts_without_progress_;

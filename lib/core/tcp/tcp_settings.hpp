@@ -27,10 +27,11 @@ struct TcpSettings {
   std::uint64_t send_buffer_bytes = ~std::uint64_t{0};  // payload that a sender may have under way, beside that
   bool offers_all;  // from the start, whatever it holds; else a window of 1 MiB or more grows
   Time minimum_timeout, initial_timeout;
-  Time acknowledgement_delay;  // 0: every segment is acknowledged at once
-  bool selective;              // SACK
-  bool tail_loss_probe;        // with SACK only
-  bool ecn;                    // ask for ECN even where the congestion control does not need it
+  std::uint64_t syn_linear_timeouts = 0;  // so many repeated SYNs do not double the timeout
+  Time acknowledgement_delay;             // 0: every segment is acknowledged at once
+  bool selective;                         // SACK
+  bool tail_loss_probe;                   // with SACK only
+  bool ecn;                               // ask for ECN even where the congestion control does not need it
   bool pacing;
   double pacing_slow_start_ratio, pacing_ratio;  // to the window over the smoothed round trip
   std::uint64_t unpaced_segments;                // at the start of a connection

@@ -18,6 +18,7 @@ OF_LINUX: dict[str, str | int | None] = {
     "cumulative_nonce": False,
     "boundary_spread_bytes": 0,
 }
+SYN_LINEAR_TIMEOUTS = "net/ipv4/tcp_syn_linear_timeouts"
 DCTCP_ALPHA, UNPACED_SEGMENTS, EXIT_SHARE = 1.0, 10, 0.5
 SEGMENT_MEMORY_BYTES = 832  # of a send buffer, beside a segment's payload (Linux 6.12 on 64 bits)
 # The kernel charges a packet's bookkeeping to the socket's buffer, and lets a window it grows be half of it.
@@ -117,6 +118,7 @@ def host_sysctls(tcp: Tcp) -> dict[str, str]:
         "net/ipv4/tcp_sack": str(int(tcp.sack)),
         "net/ipv4/tcp_ecn": str(int(tcp.ecn)),
         "net/ipv4/tcp_early_retrans": "3" if tcp.tail_loss_probe else "0",
+        SYN_LINEAR_TIMEOUTS: str(tcp.syn_linear_timeouts),
         "net/ipv4/tcp_slow_start_after_idle": str(int(tcp.slow_start_after_idle)),
         "net/ipv4/tcp_pacing_ss_ratio": str(round(100 * tcp.pacing_slow_start_ratio)),
         "net/ipv4/tcp_pacing_ca_ratio": str(round(100 * tcp.pacing_ratio)),

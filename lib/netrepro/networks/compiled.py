@@ -88,6 +88,7 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
         offers_all=not tcp.receive_window_grows,
         minimum_timeout_s=tcp.min_rto_ms / 1e3,
         initial_timeout_s=tcp.initial_rto_ms / 1e3,
+        syn_linear_timeouts=tcp.syn_linear_timeouts,
         acknowledgement_delay_s=tcp.delayed_ack_ms / 1e3,
         selective=tcp.sack and tcp.recovery in RECOVERIES_WITH_SACK,
         tail_loss_probe=tcp.tail_loss_probe and tcp.recovery == "linux",

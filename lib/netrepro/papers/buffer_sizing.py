@@ -161,7 +161,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         end_s,
         seed,
         Measure(packets=(PORT,)),
-        Tcp(setting.congestion_control, delayed_ack_ms=setting.delayed_ack_ms),
+        Tcp(setting.congestion_control, delayed_ack_ms=setting.delayed_ack_ms, syn_linear_timeouts=0),
     )
 
 

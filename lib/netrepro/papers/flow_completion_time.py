@@ -177,6 +177,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         segment_bytes=SEGMENT_BYTES,
         receive_window_bytes=setting.receive_window_bytes,
         delayed_ack_ms=0.0,  # slow start doubles only where every packet is acknowledged
+        syn_linear_timeouts=0,
         sack=setting.recovery == "linux",
         tail_loss_probe=setting.recovery == "linux",
         recovery=setting.recovery,

@@ -251,7 +251,7 @@ def experiment(setting: Setting, counted_s: float, seed: int) -> Experiment:
         end_s,
         seed,
         Measure(packets=tuple(ports_to_hosts(topology))),
-        Tcp(setting.congestion_control),
+        Tcp(setting.congestion_control, syn_linear_timeouts=0),
     )
 
 

@@ -145,6 +145,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         segment_bytes=setting.segment_bytes,
         ecn=setting.queue != "drop tail",
         min_rto_ms=10,
+        syn_linear_timeouts=0,
         pacing=setting.pacer == "linux",
     )
     traffic = _requests(setting, hosts, seconds) if setting.load else _long_flows(hosts, seconds)

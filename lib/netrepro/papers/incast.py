@@ -88,6 +88,7 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
         initial_window_segments=setting.initial_window_segments,
         receive_window_bytes=setting.receive_window_segments * 1448,
         min_rto_ms=setting.min_rto_ms,
+        syn_linear_timeouts=0,
         delayed_ack_ms=setting.delayed_ack_ms,
         tail_loss_probe=False,  # Linux got it after the paper
     )

@@ -206,6 +206,7 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
         segment_bytes=SEGMENT_BYTES,
         receive_window_bytes=setting.receive_window_segments * SEGMENT_BYTES,
         initial_rto_ms=setting.initial_rto_ms,
+        syn_linear_timeouts=0,
         pacing=setting.pacing,
         unpaced_segments=0,
         tail_loss_probe=False,  # Linux got it after the paper

@@ -269,7 +269,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
             for start in starts
         ]
     routing = Routing("k_shortest_paths", paths=setting.paths) if setting.routing == "shortest" else Routing()
-    tcp = Tcp("reno", min_rto_ms=setting.min_rto_ms, initial_rto_ms=setting.initial_rto_ms)
+    tcp = Tcp("reno", min_rto_ms=setting.min_rto_ms, initial_rto_ms=setting.initial_rto_ms, syn_linear_timeouts=0)
     return Experiment(topology, tuple(flows), seconds, seed, tcp=tcp, routing=routing)
 
 

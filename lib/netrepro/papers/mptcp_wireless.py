@@ -148,6 +148,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         Tcp(
             "cubic",
             receive_window_bytes=setting.window_bytes,
+            syn_linear_timeouts=0,
             opportunistic_retransmission=setting.retransmits,
             penalisation=setting.penalises,
         ),

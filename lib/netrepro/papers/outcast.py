@@ -223,6 +223,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     tcp = Tcp(
         setting.congestion_control,
         min_rto_ms=setting.min_rto_ms,
+        syn_linear_timeouts=0,
         tail_loss_probe=False,  # Linux got it after the paper
         pacing=setting.pacing,
         pacing_slow_start_ratio=1.0,  # the window over a round trip, as Aggarwal et al. define pacing

@@ -181,6 +181,7 @@ def _tcp(setting: Setting, window: int) -> Tcp:
         segment_bytes=setting.segment_bytes,
         receive_window_bytes=(setting.window_packets or window) * setting.segment_bytes,
         initial_window_segments=1 if old else 10,
+        syn_linear_timeouts=0,
         delayed_ack_ms=0.0 if old else 40.0,
         counts="acknowledgements" if old else "segments",
         tail_loss_probe=not old,

@@ -145,6 +145,7 @@ def way_of(setting: Setting) -> Way:
         initial_window_segments=setting.initial_window_segments,
         segment_bytes=setting.segment_bytes,
         receive_window_bytes=65_535,
+        syn_linear_timeouts=0,
         slow_start_after_idle=False,
     )
     client = Manners(initial_window=setting.sst_window)

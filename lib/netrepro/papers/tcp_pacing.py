@@ -135,6 +135,7 @@ def _tcp(setting: Setting) -> Tcp:
         segment_bytes=setting.segment_bytes,
         receive_window_bytes=10_000 * setting.segment_bytes,
         min_rto_ms=setting.min_rto_ms,
+        syn_linear_timeouts=0,
         delayed_ack_ms=setting.delayed_ack_ms,
         sack=setting.recovery in ("linux", "sack"),
         tail_loss_probe=False,

@@ -65,7 +65,6 @@ def test_slow_start_takes_as_many_rounds_in_the_kernel(segments):
     assert kernel["completion_ms"][0] == pytest.approx(simulated["completion_ms"][0], rel=0.03, abs=2)
 
 
-@pytest.mark.xfail(reason="since it follows Linux after timeouts, the simulator is 12 to 25 % slower here; why is open")
 @pytest.mark.parametrize("held_back_ms", [8, 15])
 def test_a_path_that_reorders_slows_the_kernel_as_little(held_back_ms):
     # 2 % are held back for less (8 ms) and more (15 ms) than a quarter of the round trip. Medians of three seeds within

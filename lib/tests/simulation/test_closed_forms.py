@@ -150,7 +150,7 @@ def lossy_starts(loss: float, tcp: Tcp, segments: int = 1) -> pd.DataFrame:
 
 
 def test_a_lost_syn_is_sent_again_after_one_second_then_two_then_four():
-    flows = lossy_starts(0.4, AT_ONCE)
+    flows = lossy_starts(0.4, replace(AT_ONCE, syn_linear_timeouts=0))
     clean = flows[(flows["retransmitted_packets"] == 0) & (flows["connection_attempts"] <= 7)]  # no wait of two minutes
     undisturbed = 30 + milliseconds(2 * SYN + FULL, 1000)
     waited_s = (clean["completion_ms"] - undisturbed) / 1e3

@@ -33,7 +33,7 @@ from netrepro.simulation import simulate
 
 SEGMENT = 1448
 PLENTY = DropTail(packets=10_000)
-SENT, GAP = ("h1", "s1"), ("s2", "s3")
+SENT, SLOW, GAP = ("h1", "s1"), ("s1", "s2"), ("s2", "s3")
 ROUND_TRIP_MS = 40.0
 RETRY_MS = ROUND_TRIP_MS + 200
 
@@ -121,6 +121,34 @@ def test_a_loss_while_the_window_comes_down_for_a_mark_is_a_part_of_that_reducti
         assert len(set(values)) == 1
 
 
+@on_both
+@pytest.mark.parametrize("silent_rounds", [20, 30, 110])
+def test_dctcps_estimate_forgets_a_sixteenth_a_round_trip_in_whole_1024ths(tier, silent_rounds):
+    """Linux's dctcp_update_alpha. From 1 on; below 16 nothing is a sixteenth, and it falls to 0."""
+    window = 100
+    tcp = Tcp("dctcp", delayed_ack_ms=0, initial_window_segments=window, receive_window_bytes=window * SEGMENT)
+    tcp = replace(tcp, slow_start_after_idle=False, tail_loss_probe=False)
+    slow_s = 0.1 + (silent_rounds + 0.5) * ROUND_TRIP_MS / 1e3
+    experiment = line(
+        Flow("h1", "h2", duration_s=slow_s + 0.2, start_s=0.1),
+        tcp,
+        queue=EcnThreshold(1000, 70),
+        rate_mbps=1000,
+        lasts_s=slow_s + 0.4,
+    )
+    slower = tuple(LinkChange(at, *SLOW, rate_mbps=rate) for at, rate in ((slow_s, 10), (slow_s + 0.06, 1000)))
+    found = run(replace(experiment, changes=slower), tier)
+    windows = (found.windows["window_bytes"] / SEGMENT).to_numpy()
+    values = (found.windows["slow_start_threshold_bytes"] / SEGMENT).to_numpy()
+    cut = np.flatnonzero(np.isfinite(values))[0]
+    alphas = [1024]
+    while len(alphas) <= silent_rounds + 2:
+        alphas.append(alphas[-1] - (alphas[-1] // 16 or alphas[-1]))
+    expected = [windows[cut - 1] - windows[cut - 1] * alpha // 2048 for alpha in alphas]
+    # Of the round trips since the first acknowledgement one more or less has ended.
+    assert values[cut] in expected[-3:]
+
+
 # Timeouts ------------------------------------------------------------------------------------------------------------
 
 LOST_WINDOW = (0.12, 0.2)
@@ -157,6 +185,77 @@ def test_what_left_within_a_round_trip_before_a_timeout_is_not_sent_again_for_it
     lost = found.links["dropped_packets"].sum()
     assert 10 < lost < 35 and found.flows["timeouts"][0] == 1
     assert found.flows["retransmitted_packets"][0] <= lost
+
+
+# What arrived twice ---------------------------------------------------------------------------------------------------
+
+
+def broken(flow: Flow, tcp: Tcp, *cuts: tuple[float, float, bool], **more) -> Experiment:
+    """A line, of which packets to h2 (True) or to h1 (False) are lost from one moment to another, in s."""
+    whole = line(flow, tcp, **more)
+    changes = tuple(
+        LinkChange(at, *(GAP if forwards else reversed(GAP)), up=up, both_directions=False)
+        for begin, end, forwards in cuts
+        for at, up in ((begin, False), (end, True))
+    )
+    return replace(whole, changes=changes)
+
+
+def answered_once(*lost: int) -> Experiment:
+    """Thirty segments, one a millisecond; some are lost, and all acknowledgements. The probe repeats the last, which is
+    there already: its answer is the first thing that the sender hears."""
+    tcp = Tcp("reno", delayed_ack_ms=0, initial_window_segments=30, receive_window_bytes=30 * SEGMENT)
+    first_s = 0.1 + ROUND_TRIP_MS / 1e3
+    holes = tuple((first_s + (place + 0.3) / 1e3, first_s + (place + 1.3) / 1e3, True) for place in lost)
+    silence = (first_s + 0.01, first_s + 0.1, False)
+    return broken(Flow("h1", "h2", 60 * SEGMENT, start_s=0.1), tcp, *holes, silence, rate_mbps=12.112)
+
+
+@on_both
+def test_a_segment_that_came_twice_takes_the_place_of_one_of_three_blocks(tier):
+    """RFC 2883: beside a time stamp there is room for three. The third run is not told, and its four are sent again."""
+    found = run(answered_once(0, 5, 10), tier)
+    assert found.links.set_index(["source", "destination"]).loc[GAP, "dropped_packets"] == 3
+    assert found.flows["retransmitted_packets"][0] == 1 + 3 + 4 and found.flows["timeouts"][0] == 0
+
+
+@on_both
+def test_what_is_acknowledged_in_order_tells_how_long_losses_are_waited_for(tier):
+    """Linux's RACK.rtt is that of the last segment it hears of, in order after those beyond. Those before the hole were
+    under way for as long as the silence was: RACK's timer comes first, lets one repair out, and that tells the rest."""
+    found = run(answered_once(5, 10, 15), tier)
+    assert found.links.set_index(["source", "destination"]).loc[GAP, "dropped_packets"] == 3
+    assert found.flows["retransmitted_packets"][0] == 1 + 3 and found.flows["timeouts"][0] == 0
+
+
+@on_both
+@pytest.mark.parametrize("tail_is_lost", [False, True])
+def test_a_probe_that_repeats_what_had_come_reduces_no_window(tier, tail_is_lost):
+    """RFC 8985, section 7.4: what came twice tells that nothing was lost; a probe that repairs a loss costs half."""
+    tcp = Tcp("reno", delayed_ack_ms=0, receive_window_bytes=10 * SEGMENT)
+    second_s = 0.1 + 2 * ROUND_TRIP_MS / 1e3
+    cuts = [(second_s + 0.03, second_s + 0.08, False)]  # no acknowledgement of that round
+    if tail_is_lost:
+        cuts.append((second_s + 0.0108, second_s + 0.03, True))
+    found = run(broken(Flow("h1", "h2", 60 * SEGMENT, start_s=0.1), tcp, *cuts, rate_mbps=12.112), tier)
+    assert found.flows["retransmitted_packets"][0] == 1 and found.flows["timeouts"][0] == 0
+    assert found.links["dropped_packets"].sum() == 10
+    assert len(thresholds(found)) == tail_is_lost
+
+
+def test_what_an_overtaken_acknowledgement_tells_counts():
+    """Over a round trip of 0.4 ms time stamps do not tell copy from original: each reduction for what comes late is
+    undone by the acknowledgement of what came twice, which others overtake. Unheard, it costs up to half the rate."""
+    late = Link(1000, 0.2, PLENTY, reordering=0.02, reordering_ms=0.3)
+    back = Link(1000, 0.2, PLENTY, reordering=0.5, reordering_ms=0.2)
+
+    def completion_ms(forth: Link, back: Link, seed: int) -> float:
+        net = Topology((Cable("h1", "s1", forth, back), Cable("s1", "h2", Link(1000, 0, PLENTY))))
+        experiment = Experiment(net, (Flow("h1", "h2", 10**7),), 60, seed, tcp=Tcp(hystart=False))
+        return run(experiment, "simulated").flows["completion_ms"][0]
+
+    in_order_ms = completion_ms(replace(late, reordering=0), replace(back, reordering=0), 1)
+    assert max(completion_ms(late, back, seed) for seed in (1, 2, 3)) < 1.05 * in_order_ms
 
 
 # Round trips and timers ----------------------------------------------------------------------------------------------
@@ -244,6 +343,17 @@ def test_bbr_paces_by_its_round_trip_after_a_lost_syn(tier):
         return run(replace(experiment, measure=measure), tier).queues["queue_packets"].max()
 
     assert longest_queue((0.09, 0.2)) == pytest.approx(longest_queue(), rel=0.1)
+
+
+@on_both
+@pytest.mark.parametrize(("linear", "waits_s"), [(4, [1, 1, 1, 1, 1, 2]), (0, [1, 2, 4])])
+def test_the_first_repeated_syns_wait_no_longer_than_the_first(tier, linear, waits_s):
+    """Linux's net.ipv4.tcp_syn_linear_timeouts, since 6.5; before it every timeout doubled the next."""
+    flow = Flow("h1", "h2", SEGMENT, start_s=0.1)
+    found = run(line(flow, Tcp("reno", syn_linear_timeouts=linear), (0.05, sum(waits_s) - 0.5), lasts_s=10), tier)
+    times = found.packets["time_s"].to_numpy()
+    assert np.diff(times)[: len(waits_s)] == pytest.approx(waits_s, rel=0.05)
+    assert found.flows["connection_attempts"][0] == 1 + len(waits_s)
 
 
 def first_burst(found: Measurements) -> int:

@@ -150,6 +150,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
             segment_bytes=setting.packet_bytes - HEADERS_BYTES,
             receive_window_bytes=max(2**16, 16 * setting.path_packets * setting.packet_bytes),
             hystart=False,  # younger than the simulator's TCP
+            syn_linear_timeouts=0,
             delayed_ack_ms=0.0 if setting.edge_mbps else 40.0,  # at the edge acknowledgements take room themselves
             ecn=setting.ecn,
         ),

@@ -153,6 +153,7 @@ class Setting:
             initial_window_segments=self.initial_window_segments,
             min_rto_ms=self.min_rto_ms,
             initial_rto_ms=self.initial_rto_ms,
+            syn_linear_timeouts=0,
             delayed_ack_ms=self.delayed_ack_ms,
             tail_loss_probe=False,  # came later
         )
