@@ -79,6 +79,7 @@ class Job(BaseModel):
     manifest: dict[str, Any]
     fingerprint: str
     code: str  # hash of the library that was asked to run it
+    shut_in_with: Path | None = None  # for code that nobody trusts: a sandbox, and what lies in it as notebooks/
 
 
 class Progress(BaseModel):

@@ -143,18 +143,34 @@ def run_variants(
     return _execute(planned, refused, settings, scheduler, resume, on_event)
 
 
+@dataclass(frozen=True)
+class Copy:
+    """A file to be executed as the notebook that it is a copy of.
+
+    parameters : values for its parameters.
+    shut_in_with : for one that nobody trusts, which then runs in a sandbox: the folder that it sees as notebooks/.
+    """
+
+    notebook: Notebook
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    shut_in_with: Path | None = None
+
+
 def run_copies(
-    copies: Sequence[Notebook],
+    copies: Sequence[Copy],
     *,
     into: Path,
     jobs: int | None = None,
     patience: float = 3.0,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> RunReport:
-    """Execute other files than the workbench's own, in the quick profile, each as the notebook that it is a copy of;
-    otherwise as run."""
+    """Execute other files than the workbench's own, in the quick profile; otherwise as run."""
     settings = _Settings("quick", "auto", into, workers(jobs), patience)
-    planned, refused = _plan([(notebook, {}) for notebook in copies], settings, False, on_event)
+    shut_in = {copy.notebook.path: copy.shut_in_with for copy in copies}
+    planned, refused = _plan([(copy.notebook, dict(copy.parameters)) for copy in copies], settings, False, on_event)
+    planned = [
+        replace(item, job=item.job.model_copy(update={"shut_in_with": shut_in[item.job.notebook]})) for item in planned
+    ]
     return _execute(planned, refused, settings, None, False, on_event)
 
 
