@@ -69,6 +69,7 @@ class Job(BaseModel):
     folder: Path  # where everything it makes goes
     root: Path  # the workbench
     parameters: dict[str, Any]
+    inputs: list[str] = []  # those that name a file or folder of who asks
     budget_s: float
     cell_limit_s: float
     total_limit_s: float
