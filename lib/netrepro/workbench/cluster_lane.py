@@ -64,8 +64,8 @@ class Cluster:
         self.address, self.say = address, say
         self.client: Any = connect(address)
         self._archive = pack_workbench(workbench_root())
+        self._known: dict[str, str] = {}  # address -> folder of the worker, for one that starts again is another
         self._good: set[str] = set()
-        self._refused: set[str] = set()
         self._queue: deque[_Sent] = deque()
         self._sent: list[_Sent] = []
         self._looked_s, self._alone_since_s, self._said_s = 0.0, time.monotonic(), 0.0
@@ -153,7 +153,8 @@ class Cluster:
 
     def _welcome(self, workers: dict[str, Any]) -> list[str]:
         """Give new workers the workbench; return the names of those with other code, and what they have."""
-        new = [address for address in workers if workers[address] and address not in self._good | self._refused]
+        here = {address: worker["local_directory"] for address, worker in workers.items() if worker}
+        new = [address for address, folder in here.items() if self._known.get(address) != folder]
         if not new:
             return []
         try:
@@ -163,8 +164,8 @@ class Cluster:
                 self.client.run(_take_workbench, self._topic, self._archive, workers=able)
         except (OSError, TimeoutError):  # one that left just now: the next look is another
             return []
-        self._good |= set(able)
-        self._refused |= set(wrong)
+        self._known |= {address: here[address] for address in new}
+        self._good = (self._good - set(wrong)) | set(able)
         return list(wrong.values())
 
     def _hand_out(self, workers: dict[str, Any]) -> None:

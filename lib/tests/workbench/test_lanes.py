@@ -118,21 +118,31 @@ def test_a_worker_gets_the_files_that_parameters_name_and_sends_its_folder_back(
     assert status.parameters["file"] == str(mine)
 
 
-def test_a_cluster_without_workers_is_told_and_a_stop_ends_the_wait_at_once(add_notebook, workbench, monkeypatch):
+def test_a_cluster_without_workers_is_told_as_is_one_with_other_code_that_joins_and_a_stop_ends_the_wait(
+    add_notebook, workbench, monkeypatch
+):
     monkeypatch.setattr(cluster_lane, "FIRST_WORD_S", 0.5)
     add_notebook("well_behaved")
     told = []
 
     def listen(event):
-        told.append(event)
-        if event.kind == "waiting":
+        if event.kind != "waiting":
+            return
+        told.append(event.reason)
+        if len(told) == 1:
+            monkeypatch.setattr("netrepro.cluster.code_hash", lambda: "of this checkout")
+            empty.scale(1)
+        else:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    with LocalCluster(n_workers=0, dashboard_address=":0") as empty:
-        report = run(scheduler=empty.scheduler_address, on_event=listen)
+    with LocalCluster(n_workers=0, threads_per_worker=1, processes=False, dashboard_address=":0") as empty:
+        report = run(
+            scheduler=empty.scheduler_address, on_event=lambda event: event.kind == "waiting" and listen(event)
+        )
         assert report.interrupted and [status.outcome for status in report.statuses] == ["interrupted"]
-        (waits,) = [event.reason for event in told if event.kind == "waiting"]
-        assert f"no worker at {empty.scheduler_address}" in waits and "dask worker" in waits
+        nobody, wrong = told
+        assert f"no worker at {empty.scheduler_address}" in nobody and "dask worker" in nobody
+        assert "a worker gets nothing" in wrong and code_hash() in wrong
 
 
 def test_a_stop_ends_what_runs_on_a_worker(cluster, add_notebook, workbench):
