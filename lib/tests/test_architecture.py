@@ -19,6 +19,7 @@ PACKAGE = ROOT / "lib" / "netrepro"
 FLOORS = {
     0: {
         "netrepro",
+        "cluster",
         "errors",
         "extras",
         "files",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import builtins
 import json
+import tokenize
+from io import StringIO
 from itertools import takewhile
 from pathlib import Path
 
@@ -128,8 +130,17 @@ def solutions(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
 def test_solutions_are_folded_and_the_reader_is_told(notebook):
     for cell in solutions(notebook):
         assert cell.metadata.get("jupyter") == {"source_hidden": True, "outputs_hidden": True}
+        # JupyterLab shows the first line of a folded cell, and unfolds what a cell shows when it runs.
+        assert cell.source.startswith("# The solution of exercise")
+        assert ends_with_a_semicolon(cell.source), cell.source
     told = any(FOLDED in cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     assert told is bool(solutions(notebook))
+
+
+def ends_with_a_semicolon(source: str) -> bool:
+    """Tell whether the last of a cell's tokens that is no comment keeps what it finds from being shown."""
+    tokens = [token for token in tokenize.generate_tokens(StringIO(source).readline) if token.string.strip()]
+    return [token.string for token in tokens if token.type != tokenize.COMMENT][-1] == ";"
 
 
 def test_each_solution_says_what_it_solves_and_a_class_copy_holds_none(path, notebook):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import pandas as pd
 from joblib import Parallel, delayed
 
+from netrepro.cluster import cluster_of_notebooks
 from netrepro.emulation import emulate
 from netrepro.emulation.real_time.network import RealTimeNetwork
 from netrepro.emulation.tiers import REAL_TIME_TIERS, probe_tiers, resolve_tier, why_no_processes
@@ -49,12 +50,13 @@ def in_parallel(
 ) -> list[Value]:
     """Call `function` with each element of `work` (its arguments) and return the results in that order.
 
-    `n_jobs` calls run at a time; -1: one for each processor. The most costly start first. Threads suffice, because
-    the simulator lets others run.
+    `n_jobs` calls run at a time; -1: one for each processor, of the cluster that NETREPRO_SCHEDULER names where it
+    names one. The most costly start first. Threads suffice, because the simulator lets others run.
     """
     order = dearest_first(work, cost)
-    parallel = Parallel(n_jobs=n_jobs, prefer="threads", pre_dispatch="n_jobs")
-    found = parallel(delayed(function)(*each) for each in progress([work[place] for place in order]))
+    with cluster_of_notebooks() if n_jobs == -1 and len(work) > 1 else nullcontext():
+        parallel = Parallel(n_jobs=n_jobs, prefer="threads", pre_dispatch="n_jobs")
+        found = parallel(delayed(function)(*each) for each in progress([work[place] for place in order]))
     return [each for _, each in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
 
 

@@ -428,6 +428,7 @@ def exercises(
     slugs: Slugs = None,
     into: Annotated[Path | None, typer.Option(help="write class copies, without solutions, to this folder")] = None,
     grade: Annotated[Path | None, typer.Option(help="execute and grade what students handed in there")] = None,
+    trust: Annotated[bool, typer.Option(help="grade with your own rights, and not in a sandbox")] = False,
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
@@ -446,7 +447,7 @@ def exercises(
         from netrepro.workbench.grading import grade as grade_folder
 
         with live_lines() as tell:
-            table = grade_folder(grade, jobs=jobs, on_event=tell)
+            table = grade_folder(grade, jobs=jobs, trust=trust, on_event=tell)
 
         students = by_student(table)
         if as_json:

@@ -269,6 +269,8 @@ class _LivePerNotebook:
     def __call__(self, event: Event) -> None:
         if event.kind == "skipped":
             console.print(f"[yellow]skipped[/yellow]  {event.name}: {event.reason}")
+        elif event.kind == "waiting":
+            console.print(f"[yellow]waiting[/yellow]  {event.reason}", soft_wrap=True)
         elif event.kind == "ended" and event.status is not None:
             self.running.pop(event.name, None)
             status = event.status

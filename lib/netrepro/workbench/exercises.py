@@ -30,9 +30,13 @@ from netrepro.workbench.catalogue import Notebook, cell_source, find, read_noteb
 
 HEADING = re.compile(r"## (12 )?Try next")
 ITEM = re.compile(r"(\d+)\. (.+)")
+Parts = tuple[list[float], list[str]]  # an answer's numbers and words
 SOLUTION, OWN_WORK, CHECK = "solution", "answer", "check"  # tags of cells
 # The last line of a notebook's exercises; a class copy has the other instead.
-FOLDED = "The solutions are folded below: a click on the three dots of a cell shows it."
+FOLDED = (
+    "The solutions are folded below, and show nothing when they run: a click on the three dots of a cell opens it, and "
+    "without its last semicolon it shows what it finds."
+)
 TO_DO = (
     "Work in the cells below, and put what you found in the place of the dots. The cell after each says whether it is "
     "right."
@@ -66,10 +70,13 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of a check; `right` is None where there is no answer yet."""
+    """The result of a check, true where the answer is right; `right` is None where there is no answer yet."""
 
     right: bool | None
     text: str
+
+    def __bool__(self) -> bool:
+        return self.right is True
 
     def __repr__(self) -> str:
         return self.text
@@ -163,10 +170,13 @@ def _cells_to_work_in(exercise: Exercise) -> list[dict[str, Any]]:
     work = f"# Exercise {number}. {wanted}\n{name} = ..."
     cells = [code_cell(f"exercise-{number}", work, OWN_WORK, number)]
     if exercise.answer:
-        check = f'guide.check_answer("{exercise.slug}", {number}, {name})'
-        check = f"from netrepro.workbench import guide\n\n{check}"
-        cells.append(code_cell(f"check-{number}", check, CHECK, number))
+        cells.append(code_cell(f"check-{number}", check_of(exercise.slug, number), CHECK, number))
     return cells
+
+
+def check_of(slug: str, number: int) -> str:
+    """Return the code of the cell that checks an answer."""
+    return f'from netrepro.workbench import guide\n\nguide.check_answer("{slug}", {number}, answer_{number})'
 
 
 def code_cell(name: str, source: str, tag: str, number: int) -> dict[str, Any]:
@@ -226,9 +236,19 @@ def check_answer(slug: str, number: int, given: Any, names: Mapping[str, Any] | 
     if given is None or given is Ellipsis:
         return Checked(None, f"Exercise {number}: no answer yet. What to give: {exercise.answer}.")
     expected = solution_of(exercise, names_of_the_notebook() if names is None else names)
-    problem = difference(given, expected, exercise.within)
+    problem = difference(parts_of(given), parts_of(expected), exercise.within)
     text = f"right, {exercise.how_close}" if not problem else f"not yet: {problem}. Asked for: {exercise.answer}"
     return Checked(not problem, f"Exercise {number}: {text}.")
+
+
+def solution(slug: str, number: int) -> Any:
+    """Return what the solution of an exercise finds in this notebook, as plain numbers and words.
+
+    Raises NetreproError as check_answer does.
+    """
+    found = solution_of(checkable(slug, number), names_of_the_notebook())
+    found = found.to_numpy() if hasattr(found, "to_numpy") else found
+    return found.tolist() if hasattr(found, "tolist") else found
 
 
 def checkable(slug: str, number: int) -> Exercise:
@@ -277,13 +297,12 @@ def names_of_the_notebook() -> dict[str, Any]:
     return shell.user_ns
 
 
-def difference(given: Any, expected: Any, within: float) -> str:
+def difference(given: Parts, expected: Parts, within: float) -> str:
     """Say why an answer is not the expected one, without naming the expected one; empty where it is.
 
-    Numbers may be off by the share `within`; not a number is equal to itself. Raises NetreproError for what is neither
-    number, text nor a collection of them.
+    Numbers may be off by the share `within`.
     """
-    (numbers, words), (right_numbers, right_words) = _parts(given), _parts(expected)
+    (numbers, words), (right_numbers, right_words) = given, expected
     for what, ours, theirs in (("number", numbers, right_numbers), ("word", words, right_words)):
         if len(ours) != len(theirs):
             return f"{len(theirs)} {what}{'s' * (len(theirs) != 1)} would be right, {len(ours)} {what}s were given"
@@ -297,8 +316,11 @@ def _close(one: float, other: float, within: float) -> bool:
     return abs(one - other) <= within * abs(other) + 1e-9 * max(1.0, abs(other)) or one == other
 
 
-def _parts(value: Any) -> tuple[list[float], list[str]]:
-    """Split an answer into its numbers and its words; NaN counts as a word."""
+def parts_of(value: Any) -> Parts:
+    """Split an answer into its numbers and its words; NaN counts as a word, and so equals itself.
+
+    Raises NetreproError for what is neither number, text nor a collection of them.
+    """
     if hasattr(value, "to_numpy"):
         value = value.to_numpy()
     if hasattr(value, "tolist"):
@@ -306,7 +328,7 @@ def _parts(value: Any) -> tuple[list[float], list[str]]:
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, (list, tuple, set, frozenset)):
-        parts = [_parts(each) for each in value]
+        parts = [parts_of(each) for each in value]
         return [number for numbers, _ in parts for number in numbers], [word for _, words in parts for word in words]
     if isinstance(value, bool) or value is None:
         return [], [str(value).lower()]

@@ -1,45 +1,54 @@
 """Grade what students hand in: their notebooks are executed, and what they answer is compared with the solutions.
 
-A student's notebook runs whole. Before its first cell of exercises the solutions of this checkout are executed on what
-its cells have made; an error in a cell of exercises does not end it. The students' own checks do not count. Their code
-runs with the rights of who grades: in a container or an account of its own, where that matters.
+A student's notebook runs whole, in a sandbox; an error in a cell of exercises does not end it. It notes answers, and
+knows no solution: these are executed on what this checkout's own notebook makes with the same settings, in another
+process, and compared here. The students' own checks do not count.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import stat
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from netrepro.errors import NetreproError
 from netrepro.files import write_atomically
 from netrepro.paths import runs_dir
 from netrepro.workbench import run_folder
+from netrepro.workbench.answers import ANSWERS
 from netrepro.workbench.catalogue import Notebook, cell_source, find, read_notebook
 from netrepro.workbench.exercises import (
     CHECK,
     Exercise,
+    Parts,
+    check_of,
     difference,
     exercises_of,
     is_list,
-    read_exercises,
+    names_of_the_notebook,
+    parts_of,
     solution_of,
+    write_class_copies,
 )
-from netrepro.workbench.parameters import read_parameters
+from netrepro.workbench.parameters import check_parameters, read_parameters
 from netrepro.workbench.run_folder import Status
-from netrepro.workbench.runner import Event, run_copies
+from netrepro.workbench.runner import Copy, Event, run_copies
+from netrepro.workbench.sandbox import why_not
 
-GRADES = "grades.json"
+EXPECTED = "expected.json"
 GRADED, STUDENTS = "grades.csv", "students.csv"
-COLUMNS = ["file", "notebook", "exercise", "result", "answer", "why"]
+COLUMNS = ["file", "notebook", "exercise", "result", "answer", "why", "settings"]
 RESULTS = ("right", "wrong", "missing", "error")
-LONGEST_ANSWER = 200  # characters in the table
+ANSWERING = "__import__('netrepro.workbench.answers', fromlist=['answers'])"  # leaves no name behind
+LARGEST_ANSWERS = 10_000_000  # bytes of a student's file
 
 
 def grade(
@@ -47,6 +56,7 @@ def grade(
     *,
     jobs: int | None = None,
     patience: float = 3.0,
+    trust: bool = False,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> pd.DataFrame:
     """Execute every notebook below a folder and write <folder>/grades.csv, one row a file and exercise, and
@@ -55,53 +65,44 @@ def grade(
     Parameters
     ----------
     folder : of what was handed in; a notebook says in its metadata which one it is, so its name does not matter.
+    trust : run the students' code with your own rights, and not in a sandbox.
     jobs, patience, on_event : as for run; events name the files.
 
-    Returns the table: file, notebook, exercise, result ("right", "wrong", "missing" or "error"), answer, why. A file
-    that is no notebook of this workbench, or whose cells before the exercises fail, is an error in each exercise; where
-    a student's cell does not end, or takes the kernel with it, what was answered before counts.
+    Returns the table: file, notebook, exercise, result ("right", "wrong", "missing" or "error"), answer, why, settings
+    (those that differ from ours; the answers were compared with what our notebook finds with them). A file that is no
+    notebook of this workbench, or whose cells before the exercises fail, is an error in each exercise; where a
+    student's cell does not end, or takes the kernel with it, what was answered before counts.
     Executed copies are in runs/grading/.
 
-    Raises NetreproError for a folder without notebooks, and where it is interrupted: the tables are left as they were.
+    Raises NetreproError for a folder without notebooks, where this machine has no sandbox, and where it is interrupted:
+    the tables are left as they were.
     """
     handed_in = [path for path in sorted(folder.rglob("*.ipynb")) if not _is_hidden(path.relative_to(folder))]
     if not handed_in:
         raise NetreproError(f"no notebooks in {folder}", "give the folder of what students handed in")
-    rows: list[dict[str, Any]] = []
-    asked: dict[str, list[Exercise]] = {}
+    if not trust and (reason := why_not()):
+        raise NetreproError(
+            f"students' code cannot be shut in on this machine: {reason}",
+            "allow user namespaces (see `netrepro doctor`), or run it with your own rights: --trust, in a container or "
+            "an account that has nothing to lose",
+        )
     with tempfile.TemporaryDirectory(prefix="netrepro-grading-") as made:
-        copies: dict[str, tuple[str, Notebook]] = {}
-        for number, path in enumerate(handed_in):
-            name = path.relative_to(folder).as_posix()
-            try:
-                notebook, content = _read(path, asked)
-                parameters, cells = read_parameters(content), json.dumps(to_be_graded(content, notebook.slug))
-            except Exception as error:  # whatever one file holds, the others are graded
-                why = error.problem if isinstance(error, NetreproError) else f"no notebook: {error!r}"
-                rows.append(dict(zip(COLUMNS, (name, "", "", "error", "", why), strict=True)))
-                continue
-            target = Path(made) / f"{number:03}_{notebook.slug}.ipynb"
-            write_atomically(target, cells)
-            copies[target.stem] = name, replace(notebook, path=target, parameters=parameters)
-
-        def told(event: Event) -> None:
-            name, _ = copies[event.name.split("--")[0]]
-            on_event(replace(event, name=name))
-
+        grading = _Grading(Path(made), trust)
+        for path in handed_in:
+            grading.take(path, path.relative_to(folder).as_posix())
         report = run_copies(
-            [notebook for _, notebook in copies.values()],
+            grading.copies(),
             into=runs_dir() / "grading",
             jobs=jobs,
             patience=patience,
-            on_event=told,
+            on_event=lambda event: on_event(replace(event, name=grading.name_of(event.name))),
         )
     if report.interrupted:
-        done = sum(status.outcome != "interrupted" for status in report.statuses)
-        raise NetreproError(f"interrupted after {done} of {len(copies)} files: nothing is written", "grade them again")
-    ended = {status.name.split("--")[0]: status for status in report.statuses}
-    for stem, (name, notebook) in copies.items():
-        whose = {"file": name, "notebook": notebook.slug}
-        rows += [whose | row for row in _results(asked[notebook.slug], ended.get(stem))]
+        done = sum(s.outcome != "interrupted" for s in report.statuses if _stem(s.name) in grading.files)
+        raise NetreproError(
+            f"interrupted after {done} of {len(grading.files)} files: nothing is written", "grade them again"
+        )
+    rows = grading.rows({_stem(status.name): status for status in report.statuses})
     table = pd.DataFrame(rows, columns=COLUMNS).sort_values(["file", "notebook"], kind="stable", ignore_index=True)
     write_atomically(folder / GRADED, table.to_csv(index=False))
     write_atomically(folder / STUDENTS, by_student(table).to_csv(index=False))
@@ -123,134 +124,240 @@ def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
 
-def _read(path: Path, asked: dict[str, list[Exercise]]) -> tuple[Notebook, dict[str, Any]]:
-    """Find the workbench's notebook that a student's file is a copy of, and the file's JSON.
-
-    asked : the exercises with an answer of each notebook, which is read once.
-    """
-    content = read_notebook(path)
-    slug = content.get("metadata", {}).get("netrepro", {}).get("slug")
-    if not slug:
-        raise NetreproError(f"{path.name} does not say which notebook it is")
-    notebook = find(slug)
-    if slug not in asked:
-        asked[slug] = [exercise for exercise in exercises_of(notebook) if exercise.answer]
-    if not asked[slug]:
-        raise NetreproError(f"{slug} has no exercise with an answer to check")
-    return notebook, content
+def _stem(name: str) -> str:
+    """Name the file that was executed, of a run's name."""
+    return name.split("--")[0]
 
 
-def _results(asked: list[Exercise], status: Status | None) -> Iterator[dict[str, Any]]:
+@dataclass(frozen=True)
+class _File:
+    """A file that is executed: whose, and the run that its answers are compared with."""
+
+    name: str
+    slug: str
+    settings: str
+    reference: str
+
+
+class _Grading:
+    """The files of a class and, for each notebook and its settings, the run of ours that tells what is right."""
+
+    def __init__(self, made: Path, trust: bool):
+        self.made, self.trust = made, trust
+        self.files: dict[str, _File] = {}
+        self._exercises: dict[str, list[Exercise]] = {}
+        self._copies: dict[str, Copy] = {}
+        self._references: dict[tuple[str, str], str] = {}
+        self._refused: list[dict[str, Any]] = []
+        self._notebooks = made / "notebooks"
+
+    def take(self, path: Path, name: str) -> None:
+        """Get a student's file ready; whatever is wrong with it, the others are graded."""
+        notebook: Notebook | None = None
+        try:
+            content = _read(path)
+            notebook = self._found(content, path)
+            own = read_parameters(content)
+            changed = _changed(notebook, {each.name: each.default for each in own.values()})
+            runs_as = self._as_executed(notebook)
+            cells = to_be_graded(content, read_notebook(notebook.path), notebook.slug, self._asked(notebook))
+            text = json.dumps(cells)
+        except Exception as error:
+            why = error.problem if isinstance(error, NetreproError) else f"no notebook: {error!r}"
+            whose = {"file": name, "notebook": notebook.slug if notebook else "", "answer": "", "settings": ""}
+            for number in self._asked(notebook) if notebook else [""]:
+                self._refused.append(whose | {"exercise": number, "result": "error", "why": why})
+            return
+        shut_in_with = None if self.trust else self._class_copies()
+        stem = self._add(Copy(replace(runs_as, parameters=own), shut_in_with=shut_in_with), text)
+        said = ", ".join(f"{key}={value}" for key, value in changed.items())
+        self.files[stem] = _File(name, notebook.slug, said, self._reference(runs_as, changed))
+
+    def copies(self) -> list[Copy]:
+        """List what is to be executed."""
+        return list(self._copies.values())
+
+    def name_of(self, run: str) -> str:
+        """Name a run for who grades."""
+        stem = _stem(run)
+        return self.files[stem].name if stem in self.files else f"ours, of {stem.partition('_')[2]}"
+
+    def rows(self, ended: Mapping[str, Status]) -> list[dict[str, Any]]:
+        """Compare what was answered with what is right; a row for each file and exercise."""
+        rows = list(self._refused)
+        right = {stem: _expected(stem, ended.get(stem)) for stem in self._references.values()}
+        for stem, file in self.files.items():
+            whose = {"file": file.name, "notebook": file.slug, "settings": file.settings}
+            found = _results(self._exercises[file.slug], ended.get(stem), right[file.reference])
+            rows += [whose | row for row in found]
+        return rows
+
+    def _found(self, content: Mapping[str, Any], path: Path) -> Notebook:
+        """Find the workbench's notebook that a student's file is a copy of."""
+        slug = content.get("metadata", {}).get("netrepro", {}).get("slug")
+        if not slug:
+            raise NetreproError(f"{path.name} does not say which notebook it is")
+        notebook = find(slug)
+        if not self._asked(notebook):
+            raise NetreproError(f"{slug} has no exercise with an answer to check")
+        return notebook
+
+    def _asked(self, notebook: Notebook) -> list[int]:
+        """List the exercises with an answer; a notebook is read once."""
+        if notebook.slug not in self._exercises:
+            self._exercises[notebook.slug] = [each for each in exercises_of(notebook) if each.answer]
+        return [each.number for each in self._exercises[notebook.slug]]
+
+    def _as_executed(self, notebook: Notebook) -> Notebook:
+        """Return the notebook as it is executed here: to the end of its cells, on a tier that a sandbox has."""
+        declared = notebook.declaration
+        tiers = [tier for tier in declared.tiers if self.trust or tier != "privileged"]
+        if not tiers:
+            raise NetreproError(f"{notebook.slug} needs root, which no sandbox gives: grade it with --trust")
+        return replace(notebook, declaration=declared.model_copy(update={"tiers": tiers, "kind": "guide"}))
+
+    def _class_copies(self) -> Path:
+        """Return the folder that stands in the place of notebooks/ in a sandbox; no solution is in it."""
+        if not self._notebooks.exists():
+            write_class_copies(self._notebooks)
+            self._notebooks.chmod(0o755)
+        return self._notebooks
+
+    def _reference(self, notebook: Notebook, changed: dict[str, Any]) -> str:
+        """Return the run of our notebook with a student's settings; one for all who have the same."""
+        key = (notebook.slug, json.dumps(changed, sort_keys=True))
+        if key not in self._references:
+            content = read_notebook(notebook.path)
+            self._references[key] = self._add(
+                Copy(notebook, changed), json.dumps(with_solutions(content, notebook.slug))
+            )
+        return self._references[key]
+
+    def _add(self, copy: Copy, text: str) -> str:
+        path = self.made / f"{len(self._copies):03}_{copy.notebook.slug}.ipynb"
+        write_atomically(path, text)
+        self._copies[path.stem] = replace(copy, notebook=replace(copy.notebook, path=path))
+        return path.stem
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Read a student's file; a link or a pipe is none."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise NetreproError(f"{path.name} is no file of its own", "hand in the notebook itself")
+    return read_notebook(path)
+
+
+def _changed(notebook: Notebook, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings in which a student's notebook differs from ours. Raises NetreproError for what is out of
+    range."""
+    differ = {
+        name: own[name]
+        for name, item in notebook.parameters.items()
+        if name in own and own[name] != item.default and name not in ("profile", "tier")
+    }
+    return check_parameters(notebook.parameters, differ, notebook.slug)
+
+
+class _Answer(BaseModel):
+    """An answer as a student's process notes it, which is believed in nothing but what it answers."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    shown: str
+    error: str
+    numbers: list[float] | None = None
+    words: list[str] = []
+
+
+def _expected(stem: str, status: Status | None) -> dict[int, Parts] | str:
+    """Read what our run has found to be right, or say why it has not."""
+    if status is None or status.folder is None or not status.ok:
+        why = "it was not executed" if status is None else f"{status.outcome} in {status.heading!r}: {status.exception}"
+        return f"our own notebook gives nothing to compare with: {why}"
+    found = json.loads((status.folder / EXPECTED).read_text())
+    return {int(number): (parts[0], parts[1]) for number, parts in found.items()}
+
+
+def _results(
+    asked: list[Exercise], status: Status | None, expected: dict[int, Parts] | str
+) -> Iterator[dict[str, Any]]:
     """Yield one row for each exercise of a student's file."""
-    found: dict[str, Any] = {}
+    found: dict[str, _Answer] = {}
     why = "it was not executed"
     if status is not None:
-        why = f"{status.outcome} in {status.heading!r}: {status.exception}" if not status.ok else "it left no grades"
-        if status.folder and (status.folder / GRADES).exists():
-            found = json.loads((status.folder / GRADES).read_text())
-        for row in found.values():
-            if row == NOT_ENDED and not status.ok:
-                row["why"] += f": {status.outcome}, {status.exception}"
-    none = {"result": "error", "answer": "", "why": why}
+        why = f"{status.outcome} in {status.heading!r}: {status.exception}" if not status.ok else "it left no answers"
+        try:
+            found = _answers(status.folder / ANSWERS) if status.folder else {}
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, ValidationError):
+            why = f"its answers cannot be read; {why}"
     for exercise in asked:
-        yield {"exercise": exercise.number} | found.get(str(exercise.number), none)
+        given = found.get(str(exercise.number))
+        row: dict[str, Any] = {"exercise": exercise.number, "answer": given.shown if given else "", "why": ""}
+        if isinstance(expected, str):
+            yield row | {"result": "error", "why": expected}
+        elif given is None:
+            yield row | {"result": "error", "why": why}
+        elif given.error:
+            ended = f": {status.outcome}, {status.exception}" if status and not status.ok else ""
+            yield row | {"result": "error", "why": given.error + (ended if given.error == "it did not end" else "")}
+        elif given.numbers is None:
+            yield row | {"result": "missing"}
+        else:
+            problem = difference((given.numbers, given.words), expected[exercise.number], exercise.within)
+            yield row | {"result": "wrong" if problem else "right", "why": problem}
 
 
-def to_be_graded(content: Mapping[str, Any], slug: str) -> dict[str, Any]:
-    """Return a student's notebook with our cells: the solutions before its exercises, its cells guarded, grades at the
-    end."""
-    cells: list[dict[str, Any]] = []
+def _answers(path: Path) -> dict[str, _Answer]:
+    """Read what a student's process has written; it may hold anything. Raises ValueError for what are no answers."""
+    if path.stat().st_size > LARGEST_ANSWERS:
+        raise ValueError("too large")
+    found = json.loads(path.read_text())
+    if not isinstance(found, dict):
+        raise ValueError("no answers")
+    return {number: _Answer.model_validate(each) for number, each in found.items()}
+
+
+# What is executed ------------------------------------------------------------------------------------
+
+
+def to_be_graded(
+    content: Mapping[str, Any], original: Mapping[str, Any], slug: str, asked: list[int]
+) -> dict[str, Any]:
+    """Return a student's notebook with our cells: its exercises are guarded, and what they answer is noted."""
+    cells: list[dict[str, Any]] = [_ours(f"{ANSWERING}.begin({asked})")]
     number, began = 0, False
     for cell in content["cells"]:
         metadata = cell.get("metadata", {})
         its = metadata.get("netrepro", {}).get("exercise") if isinstance(metadata.get("netrepro"), dict) else None
-        if not began and (its or is_list(cell)):
-            began = True
-            cells.append(_ours(f"grading.begin({slug!r})"))
+        began = began or bool(its) or is_list(cell)
         number = its if isinstance(its, int) else number
         if not began or cell["cell_type"] != "code":
             cells.append(cell)
-        elif CHECK not in metadata.get("tags", []):
-            cells.append(cell | {"source": f"grading.attempt({number}, {cell_source(cell)!r})"})
-    cells += [] if began else [_ours(f"grading.begin({slug!r})")]
-    return dict(content) | {"cells": [*cells, _ours("grading.finish()")]}
+        elif CHECK not in metadata.get("tags", []) or cell_source(cell).strip() != check_of(slug, number):
+            cells.append(cell | {"source": f"await {ANSWERING}.attempt({number}, {cell_source(cell)!r})"})
+    kernel = original.get("metadata", {}).get("kernelspec")
+    metadata = content["metadata"] | ({"kernelspec": kernel} if kernel else {})
+    return dict(content) | {"metadata": metadata, "cells": [*cells, _ours(f"{ANSWERING}.finish()")]}
 
 
-def _ours(call: str) -> dict[str, Any]:
-    source = f"from netrepro.workbench import grading\n\n{call}"
+def with_solutions(content: Mapping[str, Any], slug: str) -> dict[str, Any]:
+    """Return our notebook up to its exercises, with a cell that writes down what is right."""
+    cells = content["cells"]
+    first = next((place for place, cell in enumerate(cells) if is_list(cell)), len(cells))
+    return dict(content) | {
+        "cells": [*cells[:first], _ours(f"from netrepro.workbench import grading\n\ngrading.write_expected({slug!r})")]
+    }
+
+
+def _ours(source: str) -> dict[str, Any]:
     return {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": source}
 
 
-# In the kernel of a student's notebook --------------------------------------------------------------
-
-
-NOT_ENDED = {"result": "error", "answer": "", "why": "it did not end"}
-
-
-class _Grader:
-    """The solutions' answers, taken before the student's, and what went wrong in the student's cells."""
-
-    def __init__(self, found: list[Exercise], names: dict[str, Any]):
-        self.exercises, self.names = found, names
-        self.expected: dict[int, Any] = {}
-        self.errors: dict[int, str] = {}
-        self.begun: set[int] = set()
-        for exercise in found:
-            try:
-                self.expected[exercise.number] = solution_of(exercise, names)
-            except NetreproError as error:
-                self.errors[exercise.number] = error.problem
-
-    def attempt(self, number: int, code: str) -> None:
-        from IPython.core.inputtransformer2 import TransformerManager
-
-        _write(self.grades(self.begun) | {number: NOT_ENDED})  # what stands should this cell not end
-        self.begun.add(number)
-        try:
-            exec(compile(TransformerManager().transform_cell(code), f"<exercise {number}>", "exec"), self.names)
-        except (Exception, SystemExit) as error:
-            self.errors.setdefault(number, f"{type(error).__name__}: {error}")
-
-    def grades(self, of: Collection[int] | None = None) -> dict[int, dict[str, str]]:
-        """Grade the exercises with these numbers, by default all."""
-        return {each.number: self._grade(each) for each in self.exercises if of is None or each.number in of}
-
-    def _grade(self, exercise: Exercise) -> dict[str, str]:
-        given = self.names.get(f"answer_{exercise.number}")
-        shown = "" if given is None or given is Ellipsis else repr(given)[:LONGEST_ANSWER]
-        if exercise.number in self.errors:
-            return {"result": "error", "answer": shown, "why": self.errors[exercise.number]}
-        if not shown:
-            return {"result": "missing", "answer": "", "why": ""}
-        try:
-            problem = difference(given, self.expected[exercise.number], exercise.within)
-        except NetreproError as error:
-            return {"result": "error", "answer": shown, "why": error.problem}
-        return {"result": "wrong" if problem else "right", "answer": shown, "why": problem}
-
-
-_graders: list[_Grader] = []
-
-
-def begin(slug: str, names: dict[str, Any] | None = None) -> None:
-    """Take the answers of this checkout's solutions; `names`: what the cells have made (default: this notebook's)."""
-    from netrepro.workbench.exercises import names_of_the_notebook
-
-    found = read_exercises(read_notebook(find(slug).path), slug)
-    _graders[:] = [
-        _Grader([each for each in found if each.answer], names_of_the_notebook() if names is None else names)
-    ]
-
-
-def attempt(number: int, code: str) -> None:
-    """Execute a student's cell; an error is noted and does not end the notebook."""
-    _graders[0].attempt(number, code)
-
-
-def finish() -> None:
-    """Write the grades into the run's folder."""
-    _write(_graders[0].grades())
-
-
-def _write(grades: Mapping[int, Any]) -> None:
-    write_atomically(Path(os.environ[run_folder.RUN_DIR_VARIABLE]) / GRADES, json.dumps(grades))
+def write_expected(slug: str) -> None:
+    """Execute the solutions on what the cells of this notebook have made, and write what they give into the run's
+    folder."""
+    names = names_of_the_notebook()
+    found = {each.number: parts_of(solution_of(each, names)) for each in exercises_of(find(slug)) if each.answer}
+    write_atomically(Path(os.environ[run_folder.RUN_DIR_VARIABLE]) / EXPECTED, json.dumps(found))

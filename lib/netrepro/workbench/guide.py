@@ -20,6 +20,7 @@ from netrepro.style import use_style
 from netrepro.workbench.catalogue import catalogue, find
 from netrepro.workbench.code import code_of
 from netrepro.workbench.exercises import check_answer as check_answer  # for notebooks
+from netrepro.workbench.exercises import solution as solution
 from netrepro.workbench.looks import BADGES, SIGNS, VERDICT_LOOKS
 from netrepro.workbench.run_folder import own_results
 from netrepro.workbench.scorecard import claims_table as sortable_claims

@@ -69,6 +69,7 @@ class Job(BaseModel):
     folder: Path  # where everything it makes goes
     root: Path  # the workbench
     parameters: dict[str, Any]
+    inputs: list[str] = []  # those that name a file or folder of who asks
     budget_s: float
     cell_limit_s: float
     total_limit_s: float
@@ -79,6 +80,7 @@ class Job(BaseModel):
     manifest: dict[str, Any]
     fingerprint: str
     code: str  # hash of the library that was asked to run it
+    shut_in_with: Path | None = None  # for code that nobody trusts: a sandbox, and what lies in it as notebooks/
 
 
 class Progress(BaseModel):

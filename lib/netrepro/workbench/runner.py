@@ -2,14 +2,13 @@
 
 The compute lane runs several notebooks at a time, each in a process of its own; the quiet lane (emulated,
 timing-sensitive) runs one at a time with nothing beside it. With a Dask scheduler the same jobs go to its
-workers, and the quiet lane asks for the worker resource `quiet_machine`.
+workers, and the quiet lane asks for the worker resource `quiet_machine`; what reads other runs stays here.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import threading
@@ -20,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pandas as pd
 
@@ -38,7 +37,9 @@ from netrepro.workbench.run_folder import Job, Progress, Status, folder_suffix
 from netrepro.workbench.standard import changed_parameters, edited_inputs, run_command
 from netrepro.workbench.supervise import supervise
 
-QUIET_RESOURCE = "quiet_machine"
+if TYPE_CHECKING:
+    from netrepro.workbench.cluster_lane import Cluster
+
 POLL_S = 0.1
 START_S = 180  # in which a kernel starts, beside what the notebook declares
 
@@ -47,7 +48,7 @@ START_S = 180  # in which a kernel starts, beside what the notebook declares
 class Event:
     """An event while notebooks run; the command line draws it, a notebook may."""
 
-    kind: Literal["started", "progress", "ended", "skipped"]
+    kind: Literal["started", "progress", "ended", "skipped", "waiting"]
     name: str
     budget_s: float
     elapsed_s: float = 0.0
@@ -122,7 +123,7 @@ def run(
     tier : "auto", or a tier that each named notebook must support.
     parameters : values for notebook parameters; every named notebook must have each of them.
     jobs : notebooks at a time in the compute lane; default: one a core.
-    scheduler : address of a Dask scheduler ("tcp://…") whose workers see this folder, instead of local processes.
+    scheduler : address of a Dask scheduler ("tcp://…"), whose workers have this library, instead of local processes.
     resume : take over runs that ended well with the same notebook, data, library and parameters.
     patience : a cell may use this many times the notebook's declared budget, in seconds; to wait for processors that
         others have uses none.
@@ -162,18 +163,34 @@ def run_variants(
     return _execute(planned, refused, settings, scheduler, resume, on_event)
 
 
+@dataclass(frozen=True)
+class Copy:
+    """A file to be executed as the notebook that it is a copy of.
+
+    parameters : values for its parameters.
+    shut_in_with : for one that nobody trusts, which then runs in a sandbox: the folder that it sees as notebooks/.
+    """
+
+    notebook: Notebook
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    shut_in_with: Path | None = None
+
+
 def run_copies(
-    copies: Sequence[Notebook],
+    copies: Sequence[Copy],
     *,
     into: Path,
     jobs: int | None = None,
     patience: float = 3.0,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> RunReport:
-    """Execute other files than the workbench's own, in the quick profile, each as the notebook that it is a copy of;
-    otherwise as run."""
+    """Execute other files than the workbench's own, in the quick profile; otherwise as run."""
     settings = _Settings("quick", "auto", into, workers(jobs), patience)
-    planned, refused = _plan([(notebook, {}) for notebook in copies], settings, False, on_event)
+    shut_in = {copy.notebook.path: copy.shut_in_with for copy in copies}
+    planned, refused = _plan([(copy.notebook, dict(copy.parameters)) for copy in copies], settings, False, on_event)
+    planned = [
+        replace(item, job=item.job.model_copy(update={"shut_in_with": shut_in[item.job.notebook]})) for item in planned
+    ]
     return _execute(planned, refused, settings, None, False, on_event)
 
 
@@ -239,9 +256,9 @@ def _execute(
     order = {item.job.name: index for index, item in enumerate(planned)}
     if resume:
         planned = [item for item in planned if not _take_over(item, report, on_event)]
-    with _alive(settings), _lanes(settings.workers, scheduler) as lanes, _stop_on_interrupt() as stop:
+    with _alive(settings), _lanes(settings.workers, scheduler, on_event) as lane_of, _stop_on_interrupt() as stop:
         for group in _phases(planned):
-            _run_group(group, lanes[group[0].lane], stop, report, on_event)
+            _run_group(group, lane_of(group[0]), stop, report, on_event)
     report.statuses.sort(key=lambda status: order.get(status.name, -1))
     return report
 
@@ -331,6 +348,7 @@ def _plan_one(
     final = settings.folder / (notebook.name + folder_suffix(named))
     inputs = files_named(notebook.parameters, used, notebook.path.parent)
     usual_tier, _ = resolve_tier("auto", declared.tiers, probe_tiers())
+    given_paths = [name for name in given if notebook.parameters[name].names_path(values[name])]
     shown = {
         "slug": notebook.slug,
         "profile": settings.profile,
@@ -351,6 +369,7 @@ def _plan_one(
         folder=settings.folder / f"{run_folder.PARTIAL}{final.name}-{settings.word}",
         root=root,
         parameters=values,
+        inputs=given_paths,
         budget_s=budget_s,
         cell_limit_s=settings.patience * budget_s,
         total_limit_s=settings.patience * budget_s + START_S,
@@ -419,66 +438,69 @@ def _phases(planned: Sequence[_Planned]) -> Iterator[list[_Planned]]:
             yield sorted(group, key=lambda item: -item.job.budget_s)
 
 
+class _Lane(Protocol):
+    """A place where jobs run."""
+
+    def submit(self, folder: Path) -> Future[Status]:
+        """Queue the job of a folder."""
+
+    def look(self) -> None:
+        """Do what has to be done now and then."""
+
+    def stop(self) -> None:
+        """Ask all jobs to end, beside what their folders ask."""
+
+
+class _Here:
+    """A lane of this machine."""
+
+    def __init__(self, executor: Executor):
+        self.executor = executor
+
+    def submit(self, folder: Path) -> Future[Status]:
+        return self.executor.submit(supervise, folder)
+
+    def look(self) -> None:
+        """Nothing has to be done."""
+
+    def stop(self) -> None:
+        """The folders ask."""
+
+
+@dataclass(frozen=True)
+class _There:
+    """A lane of a cluster."""
+
+    cluster: Cluster
+    quiet: bool
+
+    def submit(self, folder: Path) -> Future[Status]:
+        return self.cluster.submit(folder, quiet=self.quiet)
+
+    def look(self) -> None:
+        self.cluster.look()
+
+    def stop(self) -> None:
+        self.cluster.stop()
+
+
 @contextmanager
-def _lanes(workers: int, scheduler: str | None) -> Iterator[dict[str, Executor]]:
-    """Yield the executor of each lane."""
-    if scheduler is None:
-        with ThreadPoolExecutor(workers) as compute, ThreadPoolExecutor(1) as quiet:
-            yield {"compute": compute, "quiet": quiet}
-        return
-    from dask.distributed import Client
+def _lanes(
+    workers: int, scheduler: str | None, on_event: Callable[[Event], None]
+) -> Iterator[Callable[[_Planned], _Lane]]:
+    """Yield what chooses the lane of a job. What comes last reads other runs, and so stays on this machine."""
+    with ThreadPoolExecutor(workers) as compute, ThreadPoolExecutor(1) as quiet:
+        here = {"compute": _Here(compute), "quiet": _Here(quiet)}
+        if scheduler is None:
+            yield lambda item: here[item.lane]
+            return
+        from netrepro.workbench.cluster_lane import Cluster
 
-    if not re.fullmatch(r"\w+://.+|.+:\d+", scheduler):  # the client would try for a minute
-        raise NetreproError(f"{scheduler!r} is no address of a Dask scheduler", "such as tcp://192.0.2.1:8786")
-    try:
-        client = Client(scheduler, timeout="10s", set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
-        raise NetreproError(
-            f"no Dask scheduler answers at {scheduler} ({error})",
-            "start one: dask scheduler; dask worker tcp://…",
-        ) from None
-    with client:
-        _check_workers(client)
-        yield {"compute": client.get_executor(pure=False), "quiet": _QuietDask(client)}
-
-
-def _check_workers(client: Any) -> None:
-    """Raise NetreproError naming the workers that would run other code than this, with what each has."""
-
-    def ask() -> str:  # sent as it is written here: a worker without netrepro can say so
+        cluster = Cluster(scheduler, lambda reason: on_event(Event("waiting", "", 0, reason=reason)))
         try:
-            from netrepro.provenance import code_hash
-
-            return code_hash()
-        except Exception as error:
-            return f"{type(error).__name__}: {error}"
-
-    here, names = code_hash(), {}
-    for address, worker in client.scheduler_info(n_workers=-1)["workers"].items():
-        names[address] = f"{worker['name']} ({address})"
-    wrong = [f"{names.get(address, address)}: {told}" for address, told in client.run(ask).items() if told != here]
-    if wrong:
-        raise NetreproError(
-            f"Dask workers whose netrepro is not {here}, the one that runs here: {'; '.join(sorted(wrong))}",
-            "start them in this checkout, with its .venv",
-        )
-
-
-class _QuietDask(Executor):
-    """An executor on the workers with the quiet resource; it refuses when none has it, else it would wait forever."""
-
-    def __init__(self, client: Any):
-        self.client = client
-
-    def submit(self, function: Callable, /, *arguments: Any, **keywords: Any) -> Future:
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        if not any(worker["resources"].get(QUIET_RESOURCE) for worker in workers):
-            raise NetreproError(
-                f"no Dask worker has the resource {QUIET_RESOURCE}, which emulated notebooks need",
-                f"start one on an otherwise idle machine: dask worker … --nworkers 1 --resources {QUIET_RESOURCE}=1",
-            )
-        executor = self.client.get_executor(pure=False, resources={QUIET_RESOURCE: 1})
-        return executor.submit(function, *arguments, **keywords)
+            yield lambda item: here[item.lane] if item.last else _There(cluster, item.lane == "quiet")
+        finally:
+            cluster.close()
 
 
 @contextmanager
@@ -506,7 +528,7 @@ def _stop_on_interrupt() -> Iterator[threading.Event]:
 
 def _run_group(
     group: Sequence[_Planned],
-    executor: Executor,
+    lane: _Lane,
     stop: threading.Event,
     report: RunReport,
     on_event: Callable[[Event], None],
@@ -519,12 +541,14 @@ def _run_group(
             _write_job(item.job)
             if stop.is_set():
                 (item.job.folder / run_folder.CANCEL).touch()
-            pending[executor.submit(supervise, item.job.folder)] = item
+            pending[lane.submit(item.job.folder)] = item
         while pending:
             if stop.is_set() and not report.interrupted:
                 report.interrupted = True
                 for item in pending.values():
                     (item.job.folder / run_folder.CANCEL).touch()
+                lane.stop()
+            lane.look()
             done, _ = wait(pending, timeout=POLL_S, return_when=FIRST_COMPLETED)
             for future in done:
                 _finish(pending.pop(future), future, report, on_event)

@@ -23,6 +23,7 @@ from netrepro.workbench import run_folder
 from netrepro.workbench.ipc import KERNEL_PID_FILE
 from netrepro.workbench.manifest import describe_machine
 from netrepro.workbench.run_folder import Job, Outcome, Progress, Status
+from netrepro.workbench.shut_in import ShutIn
 from netrepro.workbench.used_time import UsedTime
 
 POLL_S = 0.05
@@ -50,9 +51,11 @@ def supervise(folder: Path) -> Status:
         manifest = describe_machine() | job.manifest
         write_atomically(folder / run_folder.MANIFEST, json.dumps(manifest, indent=1, default=str))
         with (folder / run_folder.RUNNER_LOG).open("w") as log:
+            command = [sys.executable, "-m", "netrepro.workbench.execute", str(folder)]
+            shut_in = ShutIn(job, command) if job.shut_in_with else None
             process = subprocess.Popen(
-                [sys.executable, "-m", "netrepro.workbench.execute", str(folder)],
-                env=_environment(job, sockets),
+                shut_in.command if shut_in else command,
+                env=shut_in.environment if shut_in else _environment(job, sockets),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -63,13 +66,17 @@ def supervise(folder: Path) -> Status:
             try:
                 while process.poll() is None:
                     left_s, reason = limits.left_s()
-                    if not asked and left_s < LAST_MOMENT_S:
+                    if shut_in and (excess := shut_in.look_at(process.pid)):
+                        stopped, why = "failed", excess
+                    elif not shut_in and not asked and left_s < LAST_MOMENT_S:
                         asked = True
                         _signal_kernel(job, run_folder.ASK_WHERE)
                     if (folder / run_folder.CANCEL).exists():
                         stopped = "interrupted"
                     elif left_s < 0:
                         stopped, why = "timed out", reason
+                        if shut_in:
+                            break
                         _kill_kernel(job)  # the executing process then saves what there is
                         with suppress(subprocess.TimeoutExpired):
                             process.wait(SAVE_S)
@@ -79,6 +86,8 @@ def supervise(folder: Path) -> Status:
             finally:
                 used_s = limits.used.now_s()
                 _stop(process)
+                if shut_in:
+                    shut_in.bring_out()
         status = _status(job, folder, process.returncode, stopped, why)
         status.seconds, status.used_s = time.monotonic() - start, used_s
         return status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 SAMPLE_S = 0.5
@@ -45,13 +46,24 @@ def look_at(process: int) -> tuple[float, bool]:
             number = int(folder.name)
             parents[number] = int(fields[1])
             processor_s[number] = sum(map(int, fields[11:15])) / _TICKS_PER_S  # its own and of those that have ended
+    tree = _below(process, parents)
+    threads = (thread for number in tree for thread in _threads(number))
+    wants_to_go_on = any(fields[0] in _WANTS_TO_GO_ON for thread in threads if (fields := _fields(thread)))
+    return sum(processor_s.get(number, 0.0) for number in tree), wants_to_go_on
+
+
+def tree_of(process: int) -> set[int]:
+    """Return a process and all that it has started, and they."""
+    found = ((int(folder.name), _fields(folder)) for folder in Path("/proc").glob("[0-9]*"))
+    return _below(process, {number: int(fields[1]) for number, fields in found if fields})
+
+
+def _below(process: int, parents: Mapping[int, int]) -> set[int]:
     tree, newest = {process}, {process}
     while newest:
         newest = {number for number, parent in parents.items() if parent in newest} - tree
         tree |= newest
-    threads = (thread for number in tree for thread in _threads(number))
-    wants_to_go_on = any(fields[0] in _WANTS_TO_GO_ON for thread in threads if (fields := _fields(thread)))
-    return sum(processor_s.get(number, 0.0) for number in tree), wants_to_go_on
+    return tree
 
 
 def _threads(process: int) -> list[Path]:

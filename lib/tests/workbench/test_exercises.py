@@ -16,8 +16,9 @@ import pandas as pd
 import pytest
 
 from netrepro.errors import NetreproError
-from netrepro.workbench import check_answer, grade, write_class_copies
-from netrepro.workbench.exercises import CHECK, FOLDED, difference, exercises, solution_of
+from netrepro.workbench import check_answer, grade, grading, shut_in, write_class_copies
+from netrepro.workbench.exercises import CHECK, FOLDED, difference, exercises, parts_of, solution_of
+from netrepro.workbench.sandbox import Sandbox, library_paths, why_not
 
 SECRET = "double = 2 * load\ndouble, [load, load + 1]"
 
@@ -79,15 +80,16 @@ def hand_in(lesson, tmp_path) -> Callable[..., Path]:
     ],
 )
 def test_an_answer_is_right_when_its_numbers_and_words_are(given, expected, within, is_right):
-    assert (difference(given, expected, within) == "") is is_right
+    assert (difference(parts_of(given), parts_of(expected), within) == "") is is_right
 
 
 def test_a_hint_tells_how_many_but_not_which():
-    assert difference([1], [471, 472], 0) == "2 numbers would be right, 1 numbers were given"
-    assert difference([471, 9], [471, 472], 0) == "not all of them are right"
-    assert difference(1, 471, 0) == "it is another"
+    two = parts_of([471, 472])
+    assert difference(parts_of([1]), two, 0) == "2 numbers would be right, 1 numbers were given"
+    assert difference(parts_of([471, 9]), two, 0) == "not all of them are right"
+    assert difference(parts_of(1), parts_of(471), 0) == "it is another"
     with pytest.raises(NetreproError, match="cannot be a object"):
-        difference(object(), 1, 0)
+        parts_of(object())
 
 
 def test_a_notebook_says_what_its_exercises_ask(lesson):
@@ -132,66 +134,191 @@ def test_a_check_compares_with_what_the_same_run_gives(lesson):
         check_answer("echo", 7, 0.6, names)
 
 
-def test_hand_ins_are_graded_by_executing_them(hand_in, tmp_path, workbench):
-    hand_in("good", answer_1="answer_1 = load + load", answer_2="answer_2 = [load, 1.5]", answer_4="answer_4 = 0.25")
-    hand_in("mixed", answer_1="answer_1 = 5", answer_2="answer_2 = no_such_name\nanswer_2 = 1")
-    # Names that solutions stand on may be overwritten, a check removed, and another load chosen.
-    bold = hand_in("bold", answer_1="%matplotlib inline\nload = 7\nanswer_1 = 14", answer_4="answer_4 = object()")
-    stopped = hand_in("stopped")
-    stopped.write_text(stopped.read_text().replace("answer_slot(", "no_such_function("))
-    (tmp_path / "class" / "broken.ipynb").write_text("{")
-    written = bold.read_bytes()
-    table = grade(tmp_path / "class", jobs=2)
-    found = {(row.file.split(".")[0], row.exercise): row.result for row in table.itertuples()}
-    assert [found["good", number] for number in (1, 2, 4)] == ["right", "right", "right"]
-    assert [found["mixed", number] for number in (1, 2, 4)] == ["wrong", "error", "missing"]
-    assert [found[bold.stem, number] for number in (1, 2, 4)] == ["wrong", "missing", "error"]
-    assert {found["stopped", number] for number in (1, 2, 4)} == {"error"} and found["broken", ""] == "error"
-    whys = {(row.file.split(".")[0], row.exercise): row.why for row in table.itertuples()}
-    assert "no_such_name" in whys["mixed", 2] and "no_such_function" in whys["stopped", 1]
-    saved = pd.read_csv(tmp_path / "class" / "grades.csv")
+@pytest.fixture
+def sandbox() -> None:
+    """Nothing but a skip where this machine has no sandbox."""
+    if reason := why_not():
+        pytest.skip(f"needs user namespaces: {reason}")
+
+
+RIGHT = {
+    "answer_1": "answer_1 = 2 * load",
+    "answer_2": "answer_2 = [load, load + 1]",
+    "answer_4": "answer_4 = load / 2",
+}
+FORGED = """from netrepro.workbench import answers, exercises
+exercises.difference = lambda *_: ""
+exercises.check_answer = answers.parts_of = lambda *_: ([], [])
+import json, os
+open(os.path.join(os.environ["NETREPRO_RUN_DIR"], "grades.json"), "w").write(json.dumps({"1": {"result": "right"}}))
+answer_1 = 7"""
+SPIES = """import os, socket
+def tried(action):
+    try:
+        action()
+        return "it worked"
+    except OSError:
+        return "refused"
+root = os.environ["NETREPRO_ROOT"]
+found = [tried(lambda: open(OUTSIDE)), tried(lambda: socket.create_connection(("192.0.2.1", 80), 1))]
+found += [tried(lambda: open(f"{root}/data/x", "w")), tried(lambda: os.kill(CALLER, 9))]
+found += ["SECRET" in os.environ and "it worked" or "refused"]
+for name in os.listdir(f"{root}/notebooks"):
+    found += ["it worked" if "double = 2" in open(f"{root}/notebooks/{name}").read() else "refused"]
+answer_1 = found"""
+LINKS = """import os
+os.symlink("/dev/zero", os.environ["NETREPRO_RUN_DIR"] + "/a.csv")
+os.mkfifo(os.environ["NETREPRO_RUN_DIR"] + "/b.csv")
+answer_1 = 2 * load"""
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_a_class_is_graded_whatever_is_handed_in(hand_in, tmp_path, workbench, monkeypatch):
+    """Each of these in a file of its own would cost seconds: those that end nothing but their own cell share one."""
+    monkeypatch.setenv("SECRET", "of who grades")
+    (tmp_path / "outside.txt").write_text("of another student")
+    folder = tmp_path / "class"
+    # Right, with `await`; right and then exit(); far too much printed before what is right.
+    waits = "import asyncio\nawait asyncio.sleep(0)\n%matplotlib inline\nanswer_1 = load + load"
+    loud = "print('x' * 30_000_000)\nanswer_4 = 0.25"
+    hand_in("right", answer_1=waits, answer_2="answer_2 = [load, 1.5]\nexit()", answer_4=loud)
+    # Wrong; an error after an answer; nothing.
+    hand_in("mixed", answer_1="answer_1 = 5", answer_2="answer_2 = [0.5, 1.5]\nno_such_name")
+    # The checker patched and grades written; what is no answer; one that refuses to be looked at.
+    vain = "class Vain:\n    def __repr__(self): raise SystemExit\nanswer_4 = Vain()"
+    hand_in("forged", answer_1=FORGED, answer_2="answer_2 = object()", answer_4=vain)
+    # Files outside, a socket, the caller's process, its variables, the solutions; then links and pipes for the reader.
+    spies = SPIES.replace("OUTSIDE", repr(str(tmp_path / "outside.txt"))).replace("CALLER", str(os.getpid()))
+    hand_in("spies", answer_1=spies, answer_2=LINKS.replace("answer_1", "answer_2"))
+    # A name that solutions stand on is rebound above the exercises; an answer typed into the check's cell.
+    rebound = hand_in("rebound", answer_1="answer_1 = 14.0")
+    _edit(rebound, 'print("the last cell ran")', "load = 7.0")
+    _edit(rebound, 'guide.check_answer("echo", 4', 'answer_4 = 0.25\nguide.check_answer("echo", 4')
+    # Settings of their own, and answers that are right with these.
+    own = hand_in("settings", **RIGHT)
+    _edit(own, "load: float = 0.5", "load: float = 0.25")
+    # The kernel ends, after a right answer.
+    killed = hand_in("killed", **RIGHT | {"answer_2": "answer_2 = [0.5, 1.5]\nimport os\nos._exit(0)"})
+    # One that does not end, and one that fills the disk.
+    hand_in("endless", **RIGHT | {"answer_2": "while True:\n    pass"})
+    fills = (
+        "import os, time\nopen(os.environ['NETREPRO_RUN_DIR'] + '/x', 'wb').write(bytes(50_000_000))\ntime.sleep(60)"
+    )
+    hand_in("hog", **RIGHT | {"answer_2": fills})
+    monkeypatch.setattr(shut_in, "MOST_ON_DISK_MB", 40)
+    _refused(hand_in, folder)
+    written = killed.read_bytes()
+    table = grade(folder, jobs=2, patience=0.15)
+    results = {(row.file.removesuffix(".ipynb"), row.exercise): row.result for row in table.itertuples()}
+    whys = {(row.file.removesuffix(".ipynb"), row.exercise): row.why for row in table.itertuples()}
+    of = lambda name: [results[name, number] for number in (1, 2, 4)]  # noqa: E731
+    assert of("right") == ["right", "right", "right"], whys
+    assert of("mixed") == ["wrong", "error", "missing"] and "no_such_name" in whys["mixed", 2]
+    assert of("forged") == ["wrong", "wrong", "error"]
+    (seen,) = table.answer[(table.file == "spies.ipynb") & (table.exercise == 1)]
+    assert seen.count("refused") == 6 and "it worked" not in seen
+    assert of("rebound") == ["wrong", "missing", "right"]
+    assert of("settings") == ["right", "right", "right"]
+    assert set(table.settings[table.file == "settings.ipynb"]) == {"load=0.25"}
+    assert of("killed") == ["right", "error", "error"] and "kernel died" in whys["killed", 2]
+    assert of("endless") == ["right", "error", "error"] and "timed out" in whys["endless", 2]
+    assert of("hog") == ["right", "error", "error"] and "it wrote more than 40 MB" in whys["hog", 2]
+    assert killed.read_bytes() == written and not list((workbench / "runs").glob("quick*"))
+    for name, reason in REFUSED.items():
+        assert reason in whys.get((name, ""), whys.get((name, 1), ""))
+    for name in ("no_type", "no_number"):
+        assert of(name) == ["error"] * 3
+    saved = pd.read_csv(folder / "grades.csv")
     assert list(saved.result) == list(table.result)
-    assert not list((workbench / "runs").glob("quick*")) and bold.read_bytes() == written
-
-
-def test_a_class_with_broken_files_is_graded_and_nobody_is_lost(hand_in, tmp_path, workbench):
-    for number in range(3):
-        hand_in(
-            f"good{number}",
-            answer_1="answer_1 = 2 * load",
-            answer_2="answer_2 = [load, 1.5]",
-            answer_4="answer_4 = 0.25",
-        )
-    crashed = hand_in(
-        "crashed", answer_1="answer_1 = 1.0", answer_2="import os\nos._exit(1)", answer_4="answer_4 = 0.25"
-    )
-    raises = hand_in("raises", answer_1="raise ValueError('no idea')")
-    incomplete = nbformat.read(hand_in("incomplete", answer_1="answer_1 = 1.0"), as_version=4)
-    incomplete.cells = [cell for cell in incomplete.cells if "answer_4" not in cell.source]
-    nbformat.write(incomplete, tmp_path / "class" / "incomplete.ipynb")
-    for name, text in {
-        "half": '{"cells": [',
-        "list": "[1, 2]",
-        "empty": "",
-        "cells": '{"metadata": {"netrepro": 3}}',
-    }.items():
-        (tmp_path / "class" / f"{name}.ipynb").write_text(text)
-    (tmp_path / "class" / "binary.ipynb").write_bytes(b"\xff\xfe\x00")
-    named = set()
-    table = grade(tmp_path / "class", jobs=2, on_event=lambda event: named.add(event.name))
-    assert {"good0.ipynb", "crashed.ipynb"} <= named <= {path.name for path in (tmp_path / "class").glob("*.ipynb")}
-    students = pd.read_csv(tmp_path / "class" / "students.csv").set_index("student")
-    assert set(students.index) == {path.stem for path in (tmp_path / "class").glob("*.ipynb")}
-    assert (
-        students.loc["good0":"good2", ["right", "wrong", "missing", "error"]].to_numpy().tolist() == [[3, 0, 0, 0]] * 3
-    )
-    assert students.loc[crashed.stem, ["right", "error"]].tolist() == [1, 2]  # what was answered before counts
-    (why,) = table.why[(table.file == crashed.name) & table.why.str.startswith("it did not end")]
-    assert "kernel died" in why
-    assert students.loc[raises.stem, ["error", "missing"]].tolist() == [1, 2]
-    assert students.loc["incomplete", ["right", "missing"]].tolist() == [1, 2]
-    assert (students.loc[["half", "list", "empty", "cells", "binary"], "error"] == 1).all()
+    students = pd.read_csv(folder / "students.csv").set_index("student")
+    assert set(students.index) == {path.stem for path in folder.glob("*.ipynb")}
     assert students[["right", "wrong", "missing", "error"]].to_numpy().sum() == len(table)
+
+
+REFUSED = {
+    "half": "not valid JSON",
+    "list": "holds no cells",
+    "empty": "not valid JSON",
+    "strange": "no cells",
+    "binary": "not valid JSON",
+    "unknown": "no notebook called 'nothing'",
+    "nameless": "does not say which notebook it is",
+    "link": "is no file of its own",
+    "no_type": "the parameters cell holds `load = 7`",
+    "no_number": "is not of type float",
+}
+
+
+def _refused(hand_in: Callable[..., Path], folder: Path) -> None:
+    """Hand in what is refused before anything of it runs."""
+    texts = {"half": '{"cells": [', "list": "[1, 2]", "empty": "", "strange": '{"metadata": {"netrepro": 3}}'}
+    for name, text in texts.items():
+        (folder / f"{name}.ipynb").write_text(text)
+    (folder / "binary.ipynb").write_bytes(b"\xff\xfe\x00")
+    (folder / "link.ipynb").symlink_to("/dev/zero")
+    _edit(hand_in("no_type"), "load: float = 0.5", "load = 7")
+    _edit(hand_in("no_number"), "load: float = 0.5", "load: float = 'much'")
+    for name, slug in (("unknown", "nothing"), ("nameless", "")):
+        path = hand_in(name)
+        path.write_text(path.read_text().replace('"slug": "echo"', f'"slug": "{slug}"'))
+
+
+def _edit(path: Path, old: str, new: str) -> None:
+    """Change a text in the cells of a notebook."""
+    notebook = nbformat.read(path, as_version=4)
+    assert any(old in cell.source for cell in notebook.cells)
+    for cell in notebook.cells:
+        cell.source = cell.source.replace(old, new)
+    nbformat.write(notebook, path)
+
+
+def _shut_in(program: str, tmp_path: Path, **limits: int) -> subprocess.CompletedProcess[str]:
+    around = Sandbox(library_paths(Path(__file__).parents[3]), {"/run/mine": str(tmp_path)}, **limits)
+    words = around.command([sys.executable, "-c", program])
+    return subprocess.run(words, env=around.environment({}), capture_output=True, text=True, timeout=60)
+
+
+BOMB = """import os, time
+for number in range(50):
+    if os.fork() == 0:
+        time.sleep(60)"""
+TWO_FILES = """for name in ("/tmp/x", "/tmp/y"):
+    open(name, "wb").write(bytes(90 << 20))"""
+LEFT_BEHIND = """import os, time
+if os.fork() == 0:
+    os.setsid()
+    open("/run/mine/begun", "w")
+    time.sleep(60)
+time.sleep(1)"""
+
+
+@pytest.mark.usefixtures("sandbox")
+@pytest.mark.parametrize(
+    ("program", "limits", "said"),
+    [
+        ("bytearray(300 << 20)", {"memory_mb": 200}, "MemoryError"),
+        (TWO_FILES, {"memory_mb": 150}, "No space left"),
+        ("while True:\n    pass", {"processor_s": 1}, ""),
+        (BOMB, {"processes": 20}, "BlockingIOError"),
+        ("import os\nos.listdir('/sys')", {}, "FileNotFoundError"),
+    ],
+)
+def test_a_sandbox_has_limits_of_memory_files_processor_time_and_processes(program, limits, said, tmp_path):
+    done = _shut_in(program, tmp_path, **limits)
+    assert done.returncode != 0 and said in done.stderr
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_what_a_sandbox_has_started_ends_with_it(tmp_path):
+    done = _shut_in(LEFT_BEHIND, tmp_path)  # this would wait for who holds its streams
+    assert done.returncode == 0 and (tmp_path / "begun").exists()
+
+
+def test_without_namespaces_grading_asks_for_trust(hand_in, tmp_path, monkeypatch):
+    hand_in("right", **RIGHT)
+    monkeypatch.setattr(grading, "why_not", lambda: "no user namespace: Operation not permitted")
+    with pytest.raises(NetreproError, match=r"cannot be shut in on this machine: no user namespace.*\n.*--trust"):
+        grade(tmp_path / "class")
 
 
 def test_an_interrupted_grading_leaves_the_tables_as_they_were(hand_in, tmp_path):
@@ -202,6 +329,8 @@ def test_an_interrupted_grading_leaves_the_tables_as_they_were(hand_in, tmp_path
     with pytest.raises(NetreproError, match="interrupted after 0 of 1 files"):
         grade(
             tmp_path / "class",
+            jobs=1,
+            trust=True,
             on_event=lambda event: os.kill(os.getpid(), signal.SIGINT) if event.kind == "started" else None,
         )
     assert [path.read_text() for path in tables] == ["before", "before"]

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import gc
 import json
+import os
+import signal
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+import nbformat
 import pytest
 from dask.distributed import LocalCluster
 
 from netrepro.errors import NetreproError
 from netrepro.provenance import code_hash
-from netrepro.workbench import runner
-from netrepro.workbench.runner import QUIET_RESOURCE, run
+from netrepro.study.measuring import in_parallel
+from netrepro.workbench import cluster_lane
+from netrepro.workbench.cluster_lane import QUIET_RESOURCE
+from netrepro.workbench.runner import run
 
 
 def interval(workbench: Path, name: str) -> tuple[datetime, datetime]:
@@ -71,7 +76,7 @@ def test_a_cluster_without_a_quiet_worker_is_refused_before_an_emulated_notebook
 
 def test_a_worker_with_other_code_is_refused_by_name_and_reason(cluster, add_notebook, workbench, monkeypatch):
     add_notebook("well_behaved")
-    monkeypatch.setattr(runner, "code_hash", lambda: "of this checkout")
+    monkeypatch.setattr("netrepro.cluster.code_hash", lambda: "of this checkout")
     with pytest.raises(NetreproError, match=rf"not of this checkout.*\(tcp://.*\): {code_hash()}; .*: {code_hash()}"):
         run(scheduler=cluster.scheduler_address)
     assert not list((workbench / "runs").rglob("executed.ipynb"))
@@ -89,3 +94,81 @@ def test_what_is_no_address_is_refused_at_once_and_without_a_trace(add_notebook,
         run(scheduler="nonsense")
     gc.collect()  # a client that is half made complains only then
     assert capfd.readouterr().err == ""
+
+
+def test_a_worker_gets_the_files_that_parameters_name_and_sends_its_folder_back(
+    cluster, add_notebook, workbench, tmp_path
+):
+    """Its folder is no other's: what a lost worker still writes meets nobody."""
+    path = add_notebook("well_behaved")
+    notebook = nbformat.read(path, as_version=4)
+    (settings,) = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", [])]
+    settings.source += '\nfile: str = ""  # what is read [one of empty, a file]'
+    reads = "import os\nfrom pathlib import Path\n\ntext = Path(file).read_text()"
+    writes = "Path(os.environ['NETREPRO_RUN_DIR'], 'said.csv').write_text(f'{text} {os.getcwd()} {Path(file).parent}')"
+    notebook.cells.append(nbformat.v4.new_code_cell(f"{reads}\n{writes}"))
+    nbformat.write(notebook, path)
+    mine = tmp_path / "mine.txt"
+    mine.write_text("hello")
+    report = run(["well_behaved"], parameters={"file": str(mine)}, scheduler=cluster.scheduler_address)
+    (status,) = report.statuses
+    assert status.ok, status.explanation()
+    text, folder, inputs = (status.folder / "said.csv").read_text().split()
+    assert text == "hello" and not folder.startswith(str(workbench)) and not Path(inputs).exists()
+    assert status.parameters["file"] == str(mine)
+
+
+def test_a_cluster_without_workers_is_told_as_is_one_with_other_code_that_joins_and_a_stop_ends_the_wait(
+    add_notebook, workbench, monkeypatch
+):
+    monkeypatch.setattr(cluster_lane, "FIRST_WORD_S", 0.5)
+    add_notebook("well_behaved")
+    told = []
+
+    def listen(event):
+        if event.kind != "waiting":
+            return
+        told.append(event.reason)
+        if len(told) == 1:
+            monkeypatch.setattr("netrepro.cluster.code_hash", lambda: "of this checkout")
+            empty.scale(1)
+        else:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with LocalCluster(n_workers=0, threads_per_worker=1, processes=False, dashboard_address=":0") as empty:
+        report = run(
+            scheduler=empty.scheduler_address, on_event=lambda event: event.kind == "waiting" and listen(event)
+        )
+        assert report.interrupted and [status.outcome for status in report.statuses] == ["interrupted"]
+        nobody, wrong = told
+        assert f"no worker at {empty.scheduler_address}" in nobody and "dask worker" in nobody
+        assert "a worker gets nothing" in wrong and code_hash() in wrong
+
+
+def test_a_stop_ends_what_runs_on_a_worker(cluster, add_notebook, workbench):
+    add_notebook("endless_cell")
+    report = run(
+        scheduler=cluster.scheduler_address,
+        on_event=lambda event: os.kill(os.getpid(), signal.SIGTERM) if event.kind == "started" else None,
+    )
+    assert report.interrupted and not list((workbench / "runs").rglob("*"))[1:]
+
+
+def test_a_lost_scheduler_names_resume(add_notebook, workbench, monkeypatch):
+    monkeypatch.setattr(cluster_lane, "LOST_S", 0.5)
+    add_notebook("endless_cell")
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as lost,
+        pytest.raises(NetreproError, match=r"scheduler at .* is lost\n.*--resume"),
+    ):
+        run(
+            scheduler=lost.scheduler_address,
+            on_event=lambda event: lost.close() if event.kind == "started" else None,
+        )
+    assert not list((workbench / "runs").rglob("executed.ipynb"))
+
+
+def test_a_sweep_inside_a_notebook_uses_the_cluster_that_a_variable_names(cluster, monkeypatch):
+    monkeypatch.setenv("NETREPRO_SCHEDULER", cluster.scheduler_address)
+    found = in_parallel(lambda number: (number, os.getpid()), [(3,), (1,), (2,)])
+    assert [number for number, _ in found] == [3, 1, 2] and os.getpid() not in {process for _, process in found}

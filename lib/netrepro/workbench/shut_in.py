@@ -1,0 +1,125 @@
+"""Run a job in a sandbox: what goes in, what it may use, what is brought out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from netrepro.files import write_atomically
+from netrepro.workbench import run_folder
+from netrepro.workbench.run_folder import Job
+from netrepro.workbench.sandbox import Sandbox, font_lists, library_paths
+from netrepro.workbench.used_time import tree_of
+
+INSIDE = "inside"  # in the job's folder: what it sees as that folder
+HANDED_IN = "handed_in.ipynb"
+LOOK_EVERY_S = 0.5
+MEMORY_SHARE, LEAST_MEMORY_MB = 3, 3000  # of what the notebook declares; the virtual kernel takes files in memory
+MOST_PROCESSES = 600
+MOST_ON_DISK_MB = 200
+MOST_BROUGHT_OUT_MB = 50
+
+
+class ShutIn:
+    """A job in its sandbox.
+
+    command, environment : what starts it.
+    """
+
+    def __init__(self, job: Job, command: Sequence[str]):
+        assert job.shut_in_with is not None
+        self.folder = job.folder
+        self.inside = job.folder / INSIDE
+        self.inside.mkdir()
+        shutil.copy(job.notebook, self.inside / HANDED_IN)
+        its_own = job.model_copy(update={"notebook": job.folder / HANDED_IN, "shut_in_with": None})
+        write_atomically(self.inside / run_folder.JOB, its_own.model_dump_json())
+        self.memory_mb = max(MEMORY_SHARE * job.memory_mb, LEAST_MEMORY_MB)
+        around = Sandbox(
+            read_only=library_paths(job.root) | {str(job.root / "notebooks"): str(job.shut_in_with)},
+            writable={str(job.folder): str(self.inside)},
+            copied=font_lists(),
+            memory_mb=self.memory_mb,
+            processes=MOST_PROCESSES,
+            processor_s=int(job.total_limit_s) + 1,
+        )
+        self.command = around.command(command)
+        threads = str(job.threads)
+        self.environment = around.environment(
+            {
+                "NETREPRO_ROOT": str(job.root),
+                run_folder.RUN_DIR_VARIABLE: str(job.folder),
+                "JUPYTER_RUNTIME_DIR": "/tmp",
+                "OMP_NUM_THREADS": threads,
+                "OPENBLAS_NUM_THREADS": threads,
+                "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+            }
+        )
+        self._looked_s = 0.0
+
+    def look_at(self, process: int) -> str:
+        """Say what it uses too much of, "" where it does not; show how far it has come."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s < LOOK_EVERY_S:
+            return ""
+        self._looked_s = now_s
+        progress = _plain(self.inside / run_folder.PROGRESS, 10_000)
+        with suppress(OSError):
+            if progress and progress != (_plain(self.folder / run_folder.PROGRESS, 10_000) or b""):
+                write_atomically(self.folder / run_folder.PROGRESS, progress.decode(errors="replace"))
+        tree = tree_of(process)
+        if len(tree) > MOST_PROCESSES:
+            return f"it started more than {MOST_PROCESSES} processes"
+        if sum(map(_memory_mb, tree)) > self.memory_mb:
+            return f"it used more than {self.memory_mb} MB of memory"
+        if sum(size for _, size in _files(self.folder)) > MOST_ON_DISK_MB << 20:
+            return f"it wrote more than {MOST_ON_DISK_MB} MB"
+        return ""
+
+    def bring_out(self) -> None:
+        """Move what it left into the job's folder: plain files, of which nothing can be made that a reader waits for,
+        and not too many."""
+        left = MOST_BROUGHT_OUT_MB << 20
+        for path, size in sorted(_files(self.inside), key=lambda found: found[1]):
+            keeps = (run_folder.JOB, HANDED_IN, run_folder.KERNEL_PID, run_folder.CANCEL, run_folder.MANIFEST)
+            if path.parent != self.inside or path.name in keeps or path.name.startswith("."):
+                continue
+            left -= size
+            content = _plain(path, size) if left > 0 else None
+            if content is not None:
+                (self.folder / path.name).write_bytes(content)
+        shutil.rmtree(self.inside, ignore_errors=True)
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, int]]:
+    """Yield the plain files below a folder with their sizes."""
+    for where, _, names in os.walk(folder):
+        for path in (Path(where, name) for name in names):
+            with suppress(OSError):
+                found = path.lstat()
+                if stat.S_ISREG(found.st_mode):
+                    yield path, found.st_size
+
+
+def _plain(path: Path, most: int) -> bytes | None:
+    """Read a file, no link and no pipe, up to so many bytes; None where there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(most) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+
+
+def _memory_mb(process: int) -> float:
+    """Return the memory of a process, what it shares in parts; 0 where it has ended."""
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+    except (OSError, ValueError):
+        return 0.0
