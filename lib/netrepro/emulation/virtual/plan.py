@@ -108,7 +108,8 @@ class Line:
     """A port's line: its link, and what is recorded of it.
 
     number : the port's, in the events. rate : bits per second, off by the clock's skew. events, capture : descriptors
-    of the kernel's process; -1 for none.
+    of the kernel's process; -1 for none. host_delay_ms : the longest time that a host in front takes for a packet. A
+    line has one bell, which keeps the order: its mean and deviation are those of a uniform time and the link's jitter.
     """
 
     number: int
@@ -118,6 +119,7 @@ class Line:
     events: int = -1
     capture: int = -1
     flags: int = UP
+    host_delay_ms: float = 0.0
 
     def with_rate(self, rate_mbps: float) -> Line:
         """Return the same at another rate."""
@@ -133,8 +135,8 @@ class Line:
         return struct.pack(
             "=5Q2I2i2I",
             round(self.rate),
-            round(link.delay_ms * 1e6),
-            round(link.jitter_ms * 1e6),
+            round((link.delay_ms + self.host_delay_ms / 2) * 1e6),
+            round(hypot(link.jitter_ms, self.host_delay_ms / sqrt(12)) * 1e6),
             round(link.reordering_ms * 1e6),
             self.seed,
             round(link.loss * (2**32 - 1)),
@@ -169,25 +171,16 @@ class VirtualPlan(Plan):
         return {
             port: Line(
                 number,
-                self._with_host_delay(port[0], described.link),
+                described.link,
                 described.link.rate_mbps * 1e6 * off[number],
                 seeds[number],
                 self.events,
                 self.captures.get(port, -1),
                 UP | (RECORD if port in self.recorded else 0),
+                host_delay_ms=self.host_delay_ms if port[0][0] == "h" else 0.0,
             )
             for number, (port, described) in enumerate(self.ports.items())
         }
-
-    def _with_host_delay(self, node: str, link: Link) -> Link:
-        """Return what leaves the node with the time that it takes for a packet, if it is a host.
-
-        A line has one bell, which keeps the order: its mean and deviation are those of a uniform delay and the jitter.
-        """
-        if not self.host_delay_ms or node[0] != "h":
-            return link
-        jitter_ms = hypot(link.jitter_ms, self.host_delay_ms / sqrt(12))
-        return replace(link, delay_ms=link.delay_ms + self.host_delay_ms / 2, jitter_ms=jitter_ms)
 
     def needs_wire(self, link: Link) -> bool:
         return False  # lines do all
