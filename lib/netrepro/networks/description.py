@@ -8,6 +8,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any, TypeVar, get_args
 
 import numpy as np
@@ -136,6 +137,7 @@ def domain(name: str) -> tuple[float, float]:
     return DOMAINS.get(_end(name), (0.0, math.inf))
 
 
+@cache
 def _end(name: str) -> str:
     """Find the part of a field's name that tells the unit; "" where there is none."""
     return max((end for end in DOMAINS if name.endswith(end)), key=len, default="")

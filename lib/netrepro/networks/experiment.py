@@ -536,6 +536,14 @@ class Measurements:
             write_atomically(into / name, text)
         return [into / name for name in texts]
 
+    @cached_property
+    def packets_by_port(self) -> dict[Port, pd.DataFrame]:
+        """The recorded packets of each port that sent any, with the labels that they have in `packets`."""
+        ports = self.experiment.measure.packets
+        if len(ports) == 1 and len(self.packets):  # to compare the names of a million rows takes its time
+            return {ports[0]: self.packets}
+        return dict(list(self.packets.groupby(["source", "destination"])))
+
     @property
     def trusted(self) -> bool:
         """True where every fidelity check holds."""

@@ -252,14 +252,13 @@ def arrivals(found: Measurements, ports: dict[str, Port]) -> pd.DataFrame:
     A packet was let in if one of its flow began to wait at the moment it came. Needs the packets of all three ports,
     and links behind the input ports without jitter.
     """
-    packets, topology = found.packets, found.experiment.topology
-    at = packets.source + " " + packets.destination
+    at, topology = found.packets_by_port, found.experiment.topology
     rate_mbps = topology.link(*PORT).rate_mbps
-    left = packets[at == " ".join(PORT)]
+    left = at.get(PORT, found.packets[:0])
     entered_s = left.time_s - left.size_bytes * 8e-6 / rate_mbps - left.wait_ms / 1e3
     parts = []
     for hops, port in ports.items():
-        came = packets[at == " ".join(port)]
+        came = at.get(port, found.packets[:0])
         came = pd.DataFrame(
             {"time_s": came.time_s + topology.link(*port).delay_ms / 1e3, "port": hops, "flow": came.flow}
         )

@@ -503,7 +503,7 @@ STUDY = Study(
     answer=answer,
     repetitions=3,
     profiles={
-        "quick": Scale(120.0),
+        "quick": Scale(120.0, fewer=dict.fromkeys(HANDSHAKES, 1)),
         "paper": Scale(300.0, changes={"pages": 800}),
         "test": Scale(40.0, changes={"pages": 120}),
     },
@@ -536,7 +536,11 @@ STUDY = Study(
                 name: changes | {"loss_percent": each(0.0, 0.5, 1.0, 2.0, 3.0)}
                 for name, changes in (*SCHEMES.items(), (IN_ORDER, QUIC | {"in_order": True}))
             },
-            {"quick": Scale(), "paper": Scale(changes={"pages": 1600}), "test": Scale(changes={"pages": 100})},
+            {
+                "quick": Scale(only={"loss_percent": (0.0, 1.0, 3.0)}),
+                "paper": Scale(changes={"pages": 1600}),
+                "test": Scale(changes={"pages": 100}),
+            },
         ),
         "window": Knob(
             {

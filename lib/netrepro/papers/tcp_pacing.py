@@ -252,8 +252,9 @@ def normalised_fairness(throughputs: Sequence[float] | pd.Series, round_trips: S
 def shares_that_lose(windows: pd.DataFrame, flows: int, round_s: float) -> tuple[float, float]:
     """Compute the mean share of flows that lose in the same round trip, of round trips in which any does: in the
     initial period, and after it; NaN where none does."""
-    lost = [rows.assign(time_s=rows.time_s.shift(-1))[_cuts(rows)] for _, rows in windows.groupby("flow")]
-    rounds = pd.concat(lost).assign(number=lambda rows: (rows.time_s / round_s).astype(int)).groupby("number")
+    next_look_s = windows.groupby("flow").time_s.shift(-1)
+    lost = windows.assign(time_s=next_look_s)[_cuts(windows)]
+    rounds = lost.assign(number=lambda rows: (rows.time_s / round_s).astype(int)).groupby("number")
     share = rounds.flow.nunique() / flows
     first = share.index < INITIAL_ROUNDS
     return float(share[first].mean()), float(share[~first].mean())
@@ -261,21 +262,35 @@ def shares_that_lose(windows: pd.DataFrame, flows: int, round_s: float) -> tuple
 
 def tops(windows: pd.DataFrame) -> pd.Series:
     """Find where one flow's window is cut after a loss (packets over time), as it was last seen before."""
-    return windows[_cuts(windows)].set_index("time_s").packets
+    return windows[_cuts(windows.assign(flow=0))].set_index("time_s").packets
 
 
 def _cuts(windows: pd.DataFrame) -> pd.Series:
-    """Mark each look at one flow that is followed by a cut before the next look. A loss shows in a changed threshold.
+    """Mark each look at a flow that is followed by a cut before the next look. A loss shows in a changed threshold.
 
     Kernels count windows in whole packets, so that a threshold may be the same as before; then a cut shows in a fall by
     a quarter or more within the next looks, from twice the threshold.
     """
-    window, threshold = windows.packets, windows.threshold_packets
-    changes = threshold.ne(threshold.shift(-1)) & (window.index != window.index[-1])
-    least_ahead = window[::-1].rolling(LOOKS_AHEAD, min_periods=1).min()[::-1].shift(-1)
+    order = np.argsort(windows.flow.to_numpy(), kind="stable")
+    flow, window, threshold = (windows[name].to_numpy()[order] for name in ("flow", "packets", "threshold_packets"))
+    places = np.arange(len(flow))
+
+    def has_ahead(looks: int) -> np.ndarray:
+        return np.append(flow[looks:] == flow[:-looks], np.zeros(min(looks, len(flow)), bool))
+
+    cuts = has_ahead(1) & (threshold != np.append(threshold[1:], np.nan))
+    least_ahead = np.full(len(flow), np.inf)
+    for looks in range(1, LOOKS_AHEAD + 1):
+        near = places[has_ahead(looks)]
+        least_ahead[near] = np.fmin(least_ahead[near], window[near + looks])
     falls = least_ahead < 0.75 * window
-    peaks = window[falls].groupby(falls.ne(falls.shift()).cumsum()[falls]).idxmax()
-    return changes | (window.index.isin(peaks) & (np.floor(window / 2) == threshold))
+    begins = falls & ~np.append(False, falls[:-1] & has_ahead(1)[:-1])
+    fall = np.cumsum(begins)[falls]
+    # The highest look of each fall, the first of several.
+    highest = np.lexsort((places[falls], -window[falls], fall))
+    peaks = places[falls][highest[np.unique(fall[highest], return_index=True)[1]]]
+    cuts[peaks] |= np.floor(window[peaks] / 2) == threshold[peaks]
+    return pd.Series(cuts, windows.index[order]).reindex(windows.index)
 
 
 def _of_one(windows: pd.DataFrame, round_s: float) -> dict[str, float]:

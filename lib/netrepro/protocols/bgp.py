@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from netrepro.errors import NetreproError
 from netrepro.protocols.as_graph import Relation
 from netrepro.protocols.machine import Event, Output, Send
 
@@ -82,14 +83,14 @@ class Speaker:
     @property
     def wake_at_s(self) -> float:
         due = self._inbox[0][0] if self._inbox else math.inf
-        return min([due, *(self._may_announce_s[each] for each in self._waiting)])
+        return min([due, *(self._may_announce_s[each] for each in self._waiting)]) if self._waiting else due
 
     def start(self, now_s: float) -> Iterable[Output]:
         return ()
 
     def receive(self, now_s: float, sender: Any, message: Update) -> list[Output]:
         if self.delay_s is None:
-            return list(self._take(now_s, sender, message))
+            return self._take(now_s, sender, message)
         taken_s = self.delay_s() * (1.0 if message.path is None else self.announcement_share)
         due = max(now_s + taken_s, self._in_order_s.get(sender, 0.0))
         self._in_order_s[sender] = due
@@ -104,20 +105,31 @@ class Speaker:
             outputs += self._take(now_s, sender, update)
         for neighbour in [each for each in self._waiting if self._may_announce_s[each] <= now_s]:
             for prefix in sorted(self._waiting.pop(neighbour)):
-                outputs += self._tell(now_s, neighbour, prefix)
+                outputs += self._tell(now_s, neighbour, prefix, self._path_for(neighbour, prefix))
         return outputs
 
     def originate(self, now_s: float, prefix: str, prepends: int = 0) -> list[Output]:
         """Announce a prefix as one's own, with the AS number so many times more than once."""
         self._own[prefix] = (self.as_number,) * prepends
-        return list(self._decide(now_s, prefix))
+        return self._decide(now_s, prefix)
 
     def withdraw(self, now_s: float, prefix: str) -> list[Output]:
         """Stop to announce one's own prefix."""
         self._own.pop(prefix, None)
-        return list(self._decide(now_s, prefix))
+        return self._decide(now_s, prefix)
 
-    def _take(self, now_s: float, sender: int, update: Update) -> Iterator[Output]:
+    def settled(self) -> Speaker:
+        """Return a copy with the same routes, which goes its own way from here on. Raises NetreproError while updates
+        or announcements wait."""
+        if self._inbox or self._waiting:
+            raise NetreproError(f"AS {self.number} has updates on their way", "copy it once nothing happens any more")
+        twin = Speaker(self.number, self.neighbours, as_number=self.as_number, accepts_own=self.accepts_own)
+        twin.routes, twin._own = dict(self.routes), dict(self._own)
+        twin._heard = {prefix: dict(paths) for prefix, paths in self._heard.items()}
+        twin._told = {prefix: dict(paths) for prefix, paths in self._told.items()}
+        return twin
+
+    def _take(self, now_s: float, sender: int, update: Update) -> list[Output]:
         heard = self._heard.setdefault(update.prefix, {})
         if update.path is None or update.path.count(self.as_number) > self.accepts_own:
             heard.pop(sender, None)
@@ -125,18 +137,22 @@ class Speaker:
             heard[sender] = update.path
         return self._decide(now_s, update.prefix)
 
-    def _decide(self, now_s: float, prefix: str) -> Iterator[Output]:
+    def _decide(self, now_s: float, prefix: str) -> list[Output]:
         before, best = self.routes.get(prefix), self._best(prefix)
         if best == before:
-            return
+            return []
+        outputs: list[Output] = []
         if best is None:
             del self.routes[prefix]
         else:
             self.routes[prefix] = best
         if before is None or best is None or before.next_hop != best.next_hop:
-            yield Event("route", (prefix, best.next_hop if best else None))
-        for neighbour in self.neighbours:
-            yield from self._tell(now_s, neighbour, prefix)
+            outputs.append(Event("route", (prefix, best.next_hop if best else None)))
+        told = self._told.setdefault(prefix, {})
+        for neighbour, path in self._paths(best):
+            if told.get(neighbour) != path or neighbour in self._waiting:
+                outputs += self._tell(now_s, neighbour, prefix, path)
+        return outputs
 
     def _best(self, prefix: str) -> Route | None:
         if prefix in self._own:
@@ -148,31 +164,33 @@ class Speaker:
         next_hop = min(heard, key=lambda each: (-neighbours[each], len(heard[each]), each))
         return Route(next_hop, heard[next_hop])
 
-    def _tell(self, now_s: float, neighbour: int, prefix: str) -> Iterator[Output]:
-        told, path = self._told.setdefault(prefix, {}), self._path_for(neighbour, prefix)
+    def _tell(self, now_s: float, neighbour: int, prefix: str, path: tuple[int, ...] | None) -> list[Output]:
+        told = self._told.setdefault(prefix, {})
         if told.get(neighbour) == path:
             if neighbour in self._waiting:
                 self._waiting[neighbour].discard(prefix)
                 if not self._waiting[neighbour]:
                     del self._waiting[neighbour]
-            return
+            return []
         if path is not None and self.advertisement_interval_s is not None:
             if self._may_announce_s.get(neighbour, 0.0) > now_s:
                 self._waiting.setdefault(neighbour, set()).add(prefix)
-                return
+                return []
             self._may_announce_s[neighbour] = now_s + self.advertisement_interval_s()
         if path is None:
             del told[neighbour]
         else:
             told[neighbour] = path
-        yield Send(neighbour, Update(prefix, path))
+        return [Send(neighbour, Update(prefix, path))]
 
     def _path_for(self, neighbour: int, prefix: str) -> tuple[int, ...] | None:
-        """Return the path to announce to this neighbour; None: announce nothing, or withdraw."""
-        route = self.routes.get(prefix)
-        if route is None or route.next_hop == neighbour:
-            return None
-        goes_to_all = route.next_hop == LOCAL or self.neighbours[route.next_hop] == Relation.CUSTOMER
-        if not goes_to_all and self.neighbours[neighbour] != Relation.CUSTOMER:
-            return None
-        return (self.as_number, *route.path)
+        return dict(self._paths(self.routes.get(prefix)))[neighbour]
+
+    def _paths(self, route: Route | None) -> Iterator[tuple[int, tuple[int, ...] | None]]:
+        """Yield the path to announce to each neighbour; None: announce nothing, or withdraw."""
+        path = None if route is None else (self.as_number, *route.path)
+        next_hop = None if route is None else route.next_hop
+        goes_to_all = next_hop in (None, LOCAL) or self.neighbours[next_hop] == Relation.CUSTOMER
+        for neighbour, relation in self.neighbours.items():
+            goes = neighbour != next_hop and (goes_to_all or relation == Relation.CUSTOMER)
+            yield neighbour, path if goes else None

@@ -38,7 +38,7 @@ KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 
 
 def _by_number(stream: QuicStream) -> int:
-    return hash(stream.stream_id)
+    return stream.stream_id or 0
 
 
 # Streams that share a packet take their next turns in the order of a set: else by where they lie in memory, which no

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from netrepro.networks.experiment import Measurements, Port
 from netrepro.networks.links import FULL_PACKET_BYTES
 
@@ -15,10 +17,11 @@ def gap_shares(found: Measurements, port: Port) -> list[tuple[str, float, float]
     A share is NaN where the port was never busy from one full packet to the next.
     """
     ideal_s = FULL_PACKET_BYTES * 8 / (found.experiment.topology.link(*port).rate_mbps * 1e6)
-    packets = found.packets
-    packets = packets[(packets["source"] == port[0]) & (packets["destination"] == port[1])]
+    packets = found.packets_by_port.get(port, found.packets[:0])
     # A packet that waited longer than the gap before it found the port busy from end to end.
-    gap_s = packets["time_s"].diff()
-    busy = (packets["wait_ms"] * 1e-3 >= gap_s) & (packets["size_bytes"] == FULL_PACKET_BYTES)
-    deviation = (gap_s[busy] - ideal_s).abs() / ideal_s
+    gap_s, rest = np.diff(packets["time_s"].to_numpy()), packets.iloc[1:]
+    busy = (rest["wait_ms"].to_numpy() * 1e-3 >= gap_s) & (rest["size_bytes"].to_numpy() == FULL_PACKET_BYTES)
+    deviation = np.abs(gap_s[busy] - ideal_s) / ideal_s
+    if not len(deviation):
+        return [(name, np.nan, bound) for name, (_, bound) in GAP_BOUNDS.items()]
     return [(name, float((deviation <= within).mean()), bound) for name, (within, bound) in GAP_BOUNDS.items()]

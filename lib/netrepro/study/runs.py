@@ -16,7 +16,7 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.files import whole_file, write_atomically
 from netrepro.study.declaration import SIMULATED, OneRun, Point, Reading, Study, several, swept_fields
 from netrepro.study.evidence import Evidence, as_it_is
-from netrepro.study.trust import check_table, trust_of, trust_table, with_directions
+from netrepro.study.trust import CHECK_COLUMNS, check_row, rows_with_directions, trust_of, trust_table
 
 TABLES = "tables"  # in the folder of a run
 LABELS = ["tier", "case", "repetition"]
@@ -202,25 +202,30 @@ def gather(found: Sequence[tuple[Point, int, Reading]], tier: str, swept: Sequen
     """Make tables of the readings of one tier (point, repetition, what was read); `swept` fields are columns of all,
     also where this tier sweeps none."""
     rows, checks = [], []
-    tables: dict[str, list[pd.DataFrame]] = {}
+    tables: dict[str, list[tuple[dict[str, Any], pd.DataFrame]]] = {}
     for point, repetition, read in found:
         label = {"tier": tier, "case": point.case, "repetition": repetition}
         label |= {name: getattr(point.setting, name) for name in swept}
-        checks.append(check_table(read.checks).assign(**label))
-        if read.fidelity is not None:
-            checks.append(with_directions(read.fidelity).assign(**label))
+        own = [check_row(each) for each in read.checks]
+        own += [] if read.fidelity is None else rows_with_directions(read.fidelity)
+        checks += [(*label.values(), *row) for row in own]
         for name, table in read.tables.items():
-            tables.setdefault(name, []).append(_labelled(table, label))
+            tables.setdefault(name, []).append((label, table))
         rows.append(label | dict(read.numbers))
-    together = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
-    made = [each for each in checks if len(each)]
-    columns = [*LABELS, *swept, "check", "value", "at_least", "at_most", "holds"]
-    checked = pd.concat(made, ignore_index=True).reindex(columns=columns) if made else pd.DataFrame(columns=columns)
-    return Tables(pd.DataFrame(rows), together, checked.astype({"holds": bool}))
+    together = {name: _labelled(parts) for name, parts in tables.items()}
+    checked = pd.DataFrame(checks, columns=[*LABELS, *swept, *CHECK_COLUMNS])
+    numbers = dict.fromkeys(("value", "at_least", "at_most"), float)
+    return Tables(pd.DataFrame(rows), together, checked.astype(numbers | {"holds": bool}))
 
 
-def _labelled(table: pd.DataFrame, label: Mapping[str, Any]) -> pd.DataFrame:
-    return table.assign(**label)[[*label, *(name for name in table if name not in label)]]
+def _labelled(parts: Sequence[tuple[Mapping[str, Any], pd.DataFrame]]) -> pd.DataFrame:
+    """Join tables below each other, with their labels as first columns; a label wins over a column of its name."""
+    lengths = [len(table) for _, table in parts]
+    table = pd.concat([table for _, table in parts], ignore_index=True)
+    names = list(parts[0][0])
+    # Labels of thousands of short tables are repeated all at once.
+    labels = pd.DataFrame([label for label, _ in parts]).loc[np.repeat(np.arange(len(parts)), lengths)]
+    return pd.concat([labels.reset_index(drop=True), table.drop(columns=names, errors="ignore")], axis=1)
 
 
 def _below(above: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:

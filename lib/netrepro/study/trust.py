@@ -33,27 +33,44 @@ class Check:
 
 def check_table(checks: Iterable[Check]) -> pd.DataFrame:
     """Return a row for each check: check, value, at_least and at_most (NaN: no such bound), holds."""
-    rows = [(each.name, each.value, each.at_least, each.at_most, each.holds) for each in checks]
-    numbers = dict.fromkeys(("value", "at_least", "at_most"), float)
-    return pd.DataFrame(rows, columns=CHECK_COLUMNS).astype(numbers | {"holds": bool})
+    return _check_table([check_row(each) for each in checks])
+
+
+def check_row(check: Check) -> tuple[Any, ...]:
+    """Return a check as a row of CHECK_COLUMNS."""
+    return check.name, check.value, check.at_least, check.at_most, check.holds
 
 
 def with_directions(fidelity: pd.DataFrame) -> pd.DataFrame:
-    """Return a tier's own checks (check, value, bound, holds) as CHECK_COLUMNS, whatever other columns there are.
+    """Return a tier's own checks (check, value, bound, holds) as CHECK_COLUMNS, whatever other columns there are."""
+    return _check_table(rows_with_directions(fidelity))
+
+
+def rows_with_directions(fidelity: pd.DataFrame) -> list[tuple[Any, ...]]:
+    """Return a tier's own checks as rows of CHECK_COLUMNS.
 
     A bound's direction follows from the rows of a check whose value is not the bound itself: what is below its bound
     and holds is bounded from above. Where all values are the bound itself, they are bounded from both sides.
     """
-    above, holds = fidelity["value"] > fidelity["bound"], fidelity["holds"].astype(bool)
-    differs = (fidelity["value"] != fidelity["bound"]) & fidelity[["value", "bound"]].notna().all(axis=1)
-    decided, from_above = set(fidelity["check"][differs]), set(fidelity["check"][differs & (above != holds)])
-    is_most = fidelity["check"].isin(from_above) | ~fidelity["check"].isin(decided)
-    found = fidelity.assign(
-        at_least=fidelity["bound"].where(~fidelity["check"].isin(from_above)),
-        at_most=fidelity["bound"].where(is_most),
-        holds=holds,
-    )
-    return found.drop(columns="bound")
+    rows = list(zip(*(fidelity[name].tolist() for name in ("check", "value", "bound", "holds")), strict=True))
+    differing = [row for row in rows if row[1] != row[2] and not (np.isnan(row[1]) or np.isnan(row[2]))]
+    decided = {check for check, *_ in differing}
+    from_above = {check for check, value, bound, holds in differing if (value > bound) != bool(holds)}
+    return [
+        (
+            check,
+            value,
+            np.nan if check in from_above else bound,
+            bound if check in from_above or check not in decided else np.nan,
+            bool(holds),
+        )
+        for check, value, bound, holds in rows
+    ]
+
+
+def _check_table(rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
+    numbers = dict.fromkeys(("value", "at_least", "at_most"), float)
+    return pd.DataFrame(rows, columns=CHECK_COLUMNS).astype(numbers | {"holds": bool})
 
 
 def gap_checks(found: Measurements, port: Port) -> list[Check]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -53,30 +53,40 @@ Changes = dict[int, list[tuple[float, str, int | None]]]  # AS -> (time after th
 Moment = tuple[float, Callable[[float], list[tuple[int, Output]]]]
 
 
-def fail(world: World, technique: Technique, failed: int, setting: Setting, mean_delay_s: float, seed: int) -> Changes:
-    """Compute the changes of every AS's routes when site `failed` fails; those at time -1 are the routes before.
-
-    BGP has converged before; then the site withdraws its prefix, as if it were switched off cleanly.
-    """
+def converge(world: World, technique: Technique, failed: int, setting: Setting) -> dict[int, Speaker]:
+    """Return the speakers once BGP has converged on what the sites announce before site `failed` fails."""
     speakers = {
         number: Speaker(number, neighbours, as_number=CDN if number in world.sites else None)
         for number, neighbours in world.graph.neighbours.items()
     }
-    others = [site for site in world.sites if site != failed]
+    at = [(0.0, _announce(speakers, [failed], SPECIFIC, 0))]
+    if technique.prefix:
+        others = [site for site in world.sites if site != failed]
+        at.append((0.0, _announce(speakers, others, technique.prefix, technique.prepends)))
+    drive(speakers, lambda *_: setting.link_delay_ms * 1e-3, math.inf, at=at)
+    return speakers
 
-    def announce(sites: Sequence[int], prefix: str, prepends: int) -> Callable[[float], list[tuple[int, Output]]]:
-        return lambda now_s: [
-            (site, each) for site in sites for each in speakers[site].originate(now_s, prefix, prepends)
-        ]
+
+def fail(
+    world: World,
+    technique: Technique,
+    failed: int,
+    setting: Setting,
+    mean_delay_s: float,
+    seed: int,
+    converged: Mapping[int, Speaker] | None = None,
+) -> Changes:
+    """Compute the changes of every AS's routes when site `failed` fails; those at time -1 are the routes before.
+
+    converged : from `converge`, which is asked where there are none; they are left as they are. The site withdraws its
+    prefix, as if it were switched off cleanly.
+    """
+    converged = converged or converge(world, technique, failed, setting)
+    speakers = {number: each.settled() for number, each in converged.items()}
 
     def withdraw(now_s: float) -> list[tuple[int, Output]]:
         return [(failed, each) for each in speakers[failed].withdraw(now_s, SPECIFIC)]
 
-    link_s = setting.link_delay_ms * 1e-3
-    before: list[Moment] = [(0.0, announce([failed], SPECIFIC, 0))]
-    if technique.prefix:
-        before.append((0.0, announce(others, technique.prefix, technique.prepends)))
-    drive(speakers, lambda *_: link_s, math.inf, at=before)
     changes: Changes = {
         number: [(-1.0, prefix, route.next_hop) for prefix, route in each.routes.items()]
         for number, each in speakers.items()
@@ -86,11 +96,18 @@ def fail(world: World, technique: Technique, failed: int, setting: Setting, mean
             slow_down(each, setting, mean_delay_s, random.Random(f"{seed} {number}"))
     after: list[Moment] = [(0.0, withdraw)]
     if technique.reacts_after_s is not None:
-        after.append((technique.reacts_after_s, announce(others, SPECIFIC, technique.prepends)))
-    for time_s, number, event in drive(speakers, lambda *_: link_s, setting.watch_s, at=after):
+        others = [site for site in world.sites if site != failed]
+        after.append((technique.reacts_after_s, _announce(speakers, others, SPECIFIC, technique.prepends)))
+    for time_s, number, event in drive(speakers, lambda *_: setting.link_delay_ms * 1e-3, setting.watch_s, at=after):
         prefix, next_hop = event.value
         changes[number].append((time_s, prefix, next_hop))
     return changes
+
+
+def _announce(
+    speakers: Mapping[int, Speaker], sites: Sequence[int], prefix: str, prepends: int
+) -> Callable[[float], list[tuple[int, Output]]]:
+    return lambda now_s: [(site, each) for site in sites for each in speakers[site].originate(now_s, prefix, prepends)]
 
 
 def slow_down(speaker: Speaker, setting: Setting, mean_delay_s: float, stream: random.Random) -> None:
@@ -167,9 +184,18 @@ def one_failure(
     """Measure the clients' times under each technique, and whether pings were answered under CLASS_CASE (none without
     it)."""
     world, pings = make_world(setting, seed), _pings_s(setting, seed, site)
+    known, failed = techniques(setting), world.sites[site]
+    converged: dict[tuple[str, int], dict[int, Speaker]] = {}
+
+    @cache  # some techniques are the same by other names
+    def changes_of(technique: Technique) -> Changes:
+        announced = technique.prefix, technique.prepends if technique.prefix else 0
+        if announced not in converged:
+            converged[announced] = converge(world, technique, failed, setting)
+        return fail(world, technique, failed, setting, mean_delay_s, seed, converged[announced])
 
     def see(name: str) -> Seen:
-        changes = fail(world, techniques(setting)[name], world.sites[site], setting, mean_delay_s, seed)
+        changes = changes_of(known[name])
         return (
             arrivals(changes, world.clients, np.array([-0.5]))[:, 0],
             lambda targets: arrivals(changes, targets, pings) > 0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 
 import numpy as np
@@ -20,6 +21,7 @@ PERCENTILES = (5, 10, 50, 90)
 Failures = list[tuple[pd.DataFrame, np.ndarray]]
 
 
+@cache  # knobs ask for the same
 def calibrated_delay_s(setting: Setting, seed: int) -> float:
     """Return the mean time of an update through an AS with which anycast's median of reconnection is 10 s.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -118,6 +118,7 @@ def internet_of(path: str) -> AsGraph:
     return AsGraph(tuple(link for link in links if CDN not in link[:2]))
 
 
+@lru_cache(maxsize=1)  # all sites of an Internet fail one after the other
 def make_world(setting: Setting, seed: int) -> World:
     """Make an Internet in which every site buys from two transit ASes; those of a file have customers and providers.
 

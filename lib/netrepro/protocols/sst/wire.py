@@ -111,11 +111,16 @@ def decode_segment(body: bytes) -> Segment:
 
 def checksum(data: bytes) -> int:
     """Compute two running sums of 16-bit words modulo 65537, the low halves of both; a word or a byte of 0x80 pads."""
-    words = array("H", data + (b"\x80" if len(data) % 2 else b"\x80\x00"))
+    whole = len(data) & ~1
+    # Zeros at the end, of which responses are made, leave the first sum as it is.
+    busy = len(data[:whole].rstrip(b"\0")) + 1 & ~1
+    words = array("H", data[:busy])
     if sys.byteorder == "little":
         words.byteswap()
-    sums = list(accumulate(words))
-    return (sums[-1] % 65537 & 0xFFFF) | (sum(sums) % 65537 & 0xFFFF) << 16
+    sums = list(accumulate(words, initial=0))
+    last = sums[-1] + (data[-1] << 8 | 0x80 if len(data) % 2 else 0x8000)
+    both = sum(sums) + sums[-1] * (whole - busy >> 1) + last
+    return (last % 65537 & 0xFFFF) | (both % 65537 & 0xFFFF) << 16
 
 
 def encode(packet: Packet, key: int = 0) -> bytes:
