@@ -28,7 +28,7 @@ def test_slurm_gets_a_script_that_starts_workers_with_this_python(capsys):
     with names["cluster"]:
         script = capsys.readouterr().out
     assert "#SBATCH --cpus-per-task=4" in script and "#SBATCH -t 02:00:00" in script
-    assert "/home/me/netrepro/.venv/bin/python -m distributed.cli.dask_worker tcp://" in script
+    assert "/srv/netrepro/.venv/bin/python -m distributed.cli.dask_worker tcp://" in script
     assert "--nworkers 4" in script and "--nthreads 1" in script
 
 
