@@ -52,9 +52,9 @@ class Size:
 
 
 QUICK = Size(
-    {"1:1": 1000, "2:1": 450, "incast": 560, "fat-tree": 120, "probes": 1000, "loopback": 80, "sort": 1}
+    {"1:1": 1000, "2:1": 1000, "incast": 560, "fat-tree": 120, "probes": 1000, "loopback": 80, "sort": 1}
     | {"paths": 12.0, "scaled": 5.0, "kernel sort": 5.0},
-    450,
+    1000,
     {"1:1": (0.1, 0.2, 0.5), "2:1": (0.2, 0.5), "fat-tree": (0.1, 0.8)},
 )
 # With five repetitions 200,000 flows a scheme with 1:1, as the authors had.
@@ -89,8 +89,7 @@ VIRTUAL_TEST = replace(
     amounts={**TEST.amounts, "incast": 4, "full-rate": 0.03, "full-rate-2:1": 0.03, "probes": 40},
     virtual=VIRTUAL_PAPER.virtual,
 )
-SIZES = {"quick": QUICK, "paper": PAPER, "test": TEST}
-SIZES |= {"quick's knob": replace(QUICK, amounts={"1:1": 450}), "paper's knob": replace(PAPER, amounts={"1:1": 5000})}
+SIZES = {"quick": QUICK, "paper": PAPER, "paper's knob": replace(PAPER, amounts={"1:1": 5000}), "test": TEST}
 SIZES |= {"virtual quick": VIRTUAL_QUICK, "virtual paper": VIRTUAL_PAPER, "virtual test": VIRTUAL_TEST}
 
 

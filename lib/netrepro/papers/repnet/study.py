@@ -425,7 +425,7 @@ STUDY = Study(
                     changes={"size": size},
                     where=lambda setting: (setting.buffer_kb, setting.buffer_alpha) in MEMORIES,
                 )
-                for profile, size in {"quick": "quick's knob", "paper": "paper's knob", "test": "test"}.items()
+                for profile, size in {"quick": "quick", "paper": "paper's knob", "test": "test"}.items()
             },
         )
     },
