@@ -352,7 +352,7 @@ def _take_workbench(topic: str, archive: bytes, dask_worker: Any = None) -> None
     _workbenches[topic] = root
 
 
-def _cancel_there(topic: str) -> None:
+async def _cancel_there(topic: str) -> None:  # who does not wait for a function may send none but such
     """Ask the jobs of one caller to end."""
     for folder in [folder for folder, whose in list(_running.items()) if whose == topic]:
         (folder / run_folder.CANCEL).touch()

@@ -231,7 +231,7 @@ def test_a_jellyfish_joins_every_pair_of_switches_as_often_as_any_other():
         (lambda: Experiment(star(2, LINK), (), 1, changes=LinkChange(2, "h1", "s1", up=False)), "happen earlier"),
         (lambda: Experiment(star(2, LINK), (), 1, changes=LinkChange(0, "h1", "h2", up=False)), "no cable"),
         (lambda: Experiment(star(2, LINK), (), 1, changes=("h1 s1",)), "give LinkChange"),
-        (lambda: LinkChange(1, "h1", "s1"), "rate_mbps=... or up"),
+        (lambda: LinkChange(1, "h1", "s1"), "give rate_mbps=..., delay_ms=..., loss=... or up=..."),
         (lambda: Routing(paths=0), "1 or more"),
         (lambda: Rcp(alpha=-1), "from 0"),
         (lambda: Rcp(first_share=0), "above 0"),

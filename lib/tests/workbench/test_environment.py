@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PYTHON = {"python_version": "3.12", "python_full_version": "3.12.9", "sys_platform": "linux"}
 PYPI_NAMES = {
     "matplotlib-base": "matplotlib",
+    "seaborn-base": "seaborn",
     "dask-core": "dask",
     "pytorch-cpu": "torch",
 }
