@@ -53,7 +53,8 @@ def test_a_silent_connection_starts_again_from_the_initial_window():
 
 
 def test_a_cubic_window_grows_only_while_something_is_under_way():
-    # Linux's cubictcp_cwnd_event: short silences too shift the start of the cubic, which levels out at 154 segments.
+    # Linux's cubictcp_cwnd_event: short silences too shift the start of the cubic, which levels out at 161 segments
+    # (158 on the kernel).
     # A loss in slow start begins it; pauses are shorter than a timeout.
     cut = (LinkChange(0.551, "h2", "s1", up=False), LinkChange(0.5511, "h2", "s1", up=True))
     net = star(2, Link(1000, 25, DropTail(packets=10_000)))
@@ -67,7 +68,7 @@ def test_a_cubic_window_grows_only_while_something_is_under_way():
         windows.append(answered["window_bytes"].to_numpy() / SEGMENT)
     busy, pausing = windows
     assert pausing == pytest.approx(busy, abs=0.1)
-    assert busy[0] < 120 and busy[20:25] == pytest.approx(np.full(5, 154), abs=1) and busy[-1] > 200
+    assert busy[0] < 120 and busy[20:25] == pytest.approx(np.full(5, 161), abs=1) and busy[-1] > 200
 
 
 @pytest.mark.parametrize("think_ms", [0.0, 7.5])
