@@ -53,9 +53,8 @@ def test_a_silent_connection_starts_again_from_the_initial_window():
 
 
 def test_a_cubic_window_grows_only_while_something_is_under_way():
-    # Linux's cubictcp_cwnd_event: short silences too shift the start of the cubic, which levels out at 161 segments
-    # (158 on the kernel).
-    # A loss in slow start begins it; pauses are shorter than a timeout.
+    # Linux's cubictcp_cwnd_event: short silences too shift the start of the cubic, which levels out at 161 segments, on
+    # the kernel at 158. A loss in slow start begins it; pauses are shorter than a timeout.
     cut = (LinkChange(0.551, "h2", "s1", up=False), LinkChange(0.5511, "h2", "s1", up=True))
     net = star(2, Link(1000, 25, DropTail(packets=10_000)))
     windows = []
