@@ -16,18 +16,18 @@ from netrepro.paths import workbench_root
 class Release(BaseModel):
     """A published set of results that one version of the code measured.
 
-    version : as its tag has it, without the "v". library : hash of the code (netrepro.provenance.code_hash).
+    version : as its tag has it, without the "v". code : hash of what measured it (netrepro.provenance.code_hash).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: str
     date: datetime.date
-    library: str
+    code: str
 
     def holds(self, run: Run) -> bool:
         """Tell whether the release's code measured this run."""
-        return run.library == self.library
+        return run.is_by(self.code)
 
 
 def read_release() -> Release | None:

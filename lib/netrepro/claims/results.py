@@ -54,6 +54,10 @@ class Run(BaseModel):
         """Return the measurement of a claim, or None where there is none."""
         return next((each for each in self.measured if each.claim == claim_id), None)
 
+    def is_by(self, code: str) -> bool:
+        """Tell whether the whole library and core with this hash (netrepro.provenance.code_hash) measured it."""
+        return self == self.model_copy(update={"library": code})
+
     def repeats(self, other: Run) -> bool:
         """Tell whether this is the other run again, by the same code of the paper, but for its date and commit."""
         own = {name: getattr(self, name) for name in ("date", "commit", "library")}

@@ -30,11 +30,10 @@ from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import Notebook, find
 from netrepro.workbench.code import code_of
 from netrepro.workbench.console import said_words, verdict_words
-from netrepro.workbench.looks import BADGING
-from netrepro.workbench.run_folder import Kept, kept_runs, own_results, read_kept
+from netrepro.workbench.looks import BADGING, REPOSITORY
+from netrepro.workbench.run_folder import Kept, own_results, read_kept, standard_runs
 from netrepro.workbench.standard import run_command
 
-REPOSITORY = "https://github.com/netrepro/netrepro"
 SET_UP_MINUTES = (5, 15)  # of a person, of two cores
 PERSONS_MINUTES = 2  # to type an experiment's commands and to read its verdicts
 TITLE = re.compile(r"(?P<title>.+) \((?P<authors>.+?), (?P<venue>[^,]*(?:, )?\d{4})\)")
@@ -87,8 +86,8 @@ def _good_run(notebook: Notebook, folder: Path | None) -> Kept:
                 f"{folder} is no good run of {notebook.slug}", kept.problem or f"it is one of {kept.slug}"
             )
         return kept
-    for kept in kept_runs(notebook.slug):
-        if kept.good and not kept.manifest.get("changed"):
+    for kept in standard_runs(notebook.slug):
+        if kept.good:
             return kept
     raise NetreproError(f"no run of {notebook.slug} ended well", f"run it: netrepro run {notebook.slug}")
 

@@ -8,6 +8,7 @@ BADGES = {
     "undecided": "◌",
     "not measured": "·",
 }
+REPOSITORY = "https://github.com/netrepro/netrepro"
 # Artifact Review and Badging, version 1.1.
 BADGING = (
     "In ACM's words these are replications: by another team, with artifacts of its own. Where a paper's claims agree, "

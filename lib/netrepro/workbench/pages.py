@@ -33,12 +33,11 @@ from netrepro.paths import figures_dir
 from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import Notebook, catalogue
 from netrepro.workbench.code import code_of
-from netrepro.workbench.looks import BADGING, VERDICT_LOOKS
-from netrepro.workbench.run_folder import kept_runs, newest_executed, own_results
+from netrepro.workbench.looks import BADGING, REPOSITORY, VERDICT_LOOKS
+from netrepro.workbench.run_folder import newest_executed, own_results, standard_runs
 from netrepro.workbench.scorecard import claims_table, sorting_script
 from netrepro.workbench.templating import anchor, render
 
-REPOSITORY = "https://github.com/netrepro/netrepro"
 THUMBNAILS = "thumbnails"
 THUMBNAIL_PIXELS = (240, 130)
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -118,13 +117,12 @@ def _run_shown(notebook: Notebook) -> Path | None:
     """Find the newest good run with standard settings that decides claims of a paper, main ones first; else another."""
     if notebook.declaration.kind != "paper":
         return newest_executed(notebook.slug)
+    newest: dict[str, Path] = {}
+    for kept in standard_runs(notebook.slug):
+        if kept.result and (kept.folder / run_folder.EXECUTED).exists():
+            newest.setdefault(kept.result.key, kept.folder)
     deciding = [claim.decided_by.key for claim in load_claims(notebook.slug).main_first() if claim.decided_by]
-    for key in dict.fromkeys(deciding):
-        for kept in kept_runs(notebook.slug):
-            whole = kept.outcome == "ok" and not kept.manifest.get("changed")
-            if whole and kept.result and kept.result.key == key and (kept.folder / run_folder.EXECUTED).exists():
-                return kept.folder
-    return newest_executed(notebook.slug)
+    return next((newest[key] for key in deciding if key in newest), None) or newest_executed(notebook.slug)
 
 
 def _is_progress_bar(output: Any) -> bool:

@@ -19,7 +19,6 @@ from pathlib import Path
 import pandas as pd
 
 from netrepro.claims import (
-    Judgement,
     PaperClaims,
     Results,
     Run,
@@ -239,13 +238,15 @@ def _changes_of_claims(paper: PaperClaims, run: Run, old: Run | None) -> list[st
     for claim in paper.claims:
         before, now = (judge(claim, each.measurement(claim.id), each.tier) for each in (old, run))
         if (before.verdict, before.counts, before.value) != (now.verdict, now.counts, now.value):
-            lines.append(f"{claim.id}: {_said(before)} -> {_said(now)}")
+            told = (judged_text(each.verdict, each.value, each.counts) for each in (before, now))
+            lines.append(f"{claim.id}: {' -> '.join(told)}")
     return lines
 
 
-def _said(judgement: Judgement) -> str:
-    counted = "" if judgement.counts or judgement.verdict == "not measured" else ", not counted"
-    return f"{judgement.verdict} {number_text(judgement.value)}".strip() + counted
+def judged_text(verdict: str, value: float | None, counts: bool) -> str:
+    """Write a verdict with its value, and whether it does not count."""
+    counted = "" if counts or verdict == "not measured" else ", not counted"
+    return f"{verdict} {number_text(value)}".strip() + counted
 
 
 def _whose_pictures(kept: Kept, run: Run, before: Results, asked: bool | None) -> Callable[[str], bool]:

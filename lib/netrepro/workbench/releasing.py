@@ -12,27 +12,27 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from netrepro.claims import Measured, Results, all_papers, load_claims, published_results, write_results
 from netrepro.claims.release import Release, write_release
 from netrepro.claims.scorecard import scorecard
-from netrepro.emulation.tiers import probe_tiers, resolve_tier
+from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.files import write_atomically
 from netrepro.git import git
-from netrepro.paths import figures_dir, runs_dir, workbench_root
+from netrepro.paths import figures_dir, workbench_root
 from netrepro.provenance import code_hash
 from netrepro.study.declaration import LEAST_REPETITIONS
-from netrepro.workbench.catalogue import find, select
 from netrepro.workbench.code import code_of
-from netrepro.workbench.publishing import publish, refresh_readme, write_scorecard
-from netrepro.workbench.run_folder import Kept, folder_suffix, good_status, read_kept
+from netrepro.workbench.publishing import judged_text, publish, refresh_readme, write_scorecard
+from netrepro.workbench.run_folder import Kept, good_status, standard_run, standard_runs
 from netrepro.workbench.runner import Event, RunReport, run, run_on_tiers
-from netrepro.workbench.tables import number_text
 
-UNRELEASED = "## Unreleased\n"
+CHANGELOG, UNRELEASED = "CHANGELOG.md", "## Unreleased\n"
+READY, OTHER_CODE = "ready", "other code"
 _VERSIONS = {  # file -> the lines that hold the version and, in some, its date
     "lib/pyproject.toml": (r'^version = "(.+)"$', ""),
     "lib/kernel/pyproject.toml": (r'^version = "(.+)"$', ""),
@@ -58,17 +58,19 @@ class DecidingRun:
     why_not: str
 
     @property
-    def folder(self) -> Path:
-        """The folder in which `netrepro run` leaves it."""
-        notebook = find(self.slug)
-        usual, _ = resolve_tier("auto", notebook.declaration.tiers, probe_tiers())
-        ending = "" if self.tier == usual else folder_suffix({"tier": self.tier})
-        return runs_dir() / self.profile / (notebook.name + ending)
+    def key(self) -> str:
+        """Its place in a results file, 'profile/tier'."""
+        return f"{self.profile}/{self.tier}"
 
     def kept(self) -> Kept | None:
-        """Return the run as it lies there if it ended well, None otherwise."""
-        found = read_kept(self.folder) if self.folder.is_dir() else None
-        return found if found and found.good else None
+        """Return the newest run as it lies in runs/; None where none ended well."""
+        return standard_run(self.slug, self.key)
+
+    def state(self, kept: Kept | None, code: str) -> str:
+        """Return READY where the code with this hash measured that run, else OTHER_CODE, or why there is none."""
+        if kept is None or kept.result is None:
+            return self.why_not or "not run"
+        return READY if kept.result.is_by(code) else OTHER_CODE
 
 
 def deciding_runs() -> list[DecidingRun]:
@@ -91,13 +93,11 @@ def release_plan(runs: Sequence[DecidingRun] | None = None) -> pd.DataFrame:
     state : "ready" (in runs/, measured by today's code), "other code", "not run", or why it cannot be run here. cpu_s :
     processor seconds of the run that lies in runs/, whatever code it had.
     """
-    rows = []
+    rows, code = [], code_hash()
     for each in deciding_runs() if runs is None else runs:
         kept = each.kept()
-        state = each.why_not or "not run"
-        if kept and kept.result:
-            state = "ready" if kept.result.library == code_hash() else "other code"
-        status = good_status(each.folder)
+        status = good_status(kept.folder) if kept else None
+        state = each.state(kept, code)
         rows.append([each.slug, each.profile, each.tier, each.claims, each.main, state, status and status.cpu_s])
     columns = ["paper", "profile", "tier", "claims", "main", "state", "cpu_s"]
     return pd.DataFrame(rows, columns=columns).astype({"cpu_s": float})
@@ -123,21 +123,23 @@ def measure_release(
 def problems_of_release(version: str) -> list[str]:
     """Say what forbids to publish a release, a line each; empty where nothing does.
 
-    That is a version which is none or not newer, files that are not committed, a deciding run that is missing or of
-    other code, and a claim with fewer repetitions than five.
+    That is a version which is none or not newer, a CHANGELOG without its first section, files that are not committed, a
+    deciding run that is missing or of other code, and a claim with fewer repetitions than five.
     """
-    problems = _problems_of_version(version)
+    problems, code = _problems_of_version(version), code_hash()
+    if (workbench_root() / CHANGELOG).read_text(encoding="utf-8").count(UNRELEASED) != 1:
+        problems.append(f"{CHANGELOG} has no line {UNRELEASED.strip()!r}")
     if edited := git("status", "--porcelain", "--untracked-files=no").splitlines():
         problems.append(f"{len(edited)} files differ from the commit: commit or undo them")
     for each in deciding_runs():
-        what = f"{each.slug} {each.profile}/{each.tier}"
         kept = each.kept()
-        if kept is None or kept.result is None:
-            problems.append(f"{what}: {each.why_not or 'not run'}")
-        elif kept.result.library != code_hash():
-            problems.append(f"{what}: measured by other code")
-        elif few := _with_few_repetitions(each, kept.result.measured):
-            problems.append(f"{what}: fewer than {LEAST_REPETITIONS} repetitions of {', '.join(few)}")
+        state = each.state(kept, code)
+        few = _with_few_repetitions(each, kept.result.measured) if kept and kept.result else []
+        if state != READY:
+            problems.append(f"{each.slug} {each.key}: {f'measured by {state}' if state == OTHER_CODE else state}")
+        elif few:
+            repetitions = f"fewer than {LEAST_REPETITIONS} repetitions of {', '.join(few)}"
+            problems.append(f"{each.slug} {each.key}: {repetitions}")
     return problems
 
 
@@ -163,7 +165,7 @@ def _with_few_repetitions(where: DecidingRun, measured: Sequence[Measured]) -> l
     few = []
     for claim in load_claims(where.slug).claims:
         own = found.get(claim.id)
-        if own is None or not claim.decided_by or claim.decided_by.key != f"{where.profile}/{where.tier}":
+        if own is None or not claim.decided_by or claim.decided_by.key != where.key:
             continue
         is_exact = claim.exact or own.exact or own.trials is not None
         if not is_exact and own.values and len(own.values) < LEAST_REPETITIONS:
@@ -186,7 +188,7 @@ def publish_release(version: str, today: datetime.date) -> pd.DataFrame:
     before = scorecard(code=code_of)
     for folder in folders:
         publish(run=folder, fewer=True)
-    release = Release(version=version, date=today, library=code_hash())
+    release = Release(version=version, date=today, code=code_hash())
     for paper in all_papers():
         results = published_results(paper.paper)
         if results is not None:
@@ -203,23 +205,19 @@ def publish_release(version: str, today: datetime.date) -> pd.DataFrame:
 
 def tag_release(version: str) -> None:
     """Commit what `publish_release` has written, and tag it v<version>. Raises NetreproError where git refuses."""
-    git("add", "figures", "README.md", "CHANGELOG.md", *_VERSIONS)
+    git("add", "figures", "README.md", CHANGELOG, *_VERSIONS)
     git("commit", "--quiet", "--message", f"Release {version}")
     git("tag", "--annotate", "--message", f"netrepro {version}", f"v{version}")
 
 
 def _folders() -> list[Path]:
     """List the runs to publish: the deciding ones first, whose pictures go before, then the quick set's."""
-    found = [each.folder for each in deciding_runs()]
-    for notebook in select(None):
-        if not notebook.problem and notebook.declaration.kind == "paper":
-            found += [path for path in sorted((runs_dir() / "quick").glob(f"{notebook.name}*")) if _is_ready(path)]
+    found = [kept.folder for each in deciding_runs() if (kept := each.kept())]
+    code = code_hash()
+    for paper in all_papers():
+        quick = [each for each in standard_runs(paper.paper) if each.result and each.result.profile == "quick"]
+        found += [each.folder for each in quick if each.result and each.result.is_by(code)]
     return list(dict.fromkeys(found))
-
-
-def _is_ready(folder: Path) -> bool:
-    kept = read_kept(folder)
-    return bool(kept.good and kept.result and not kept.result.changed and kept.result.library == code_hash())
 
 
 def changed_verdicts(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
@@ -231,17 +229,14 @@ def changed_verdicts(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     both = before.merge(after, on=["paper", "claim"], suffixes=("_before", "_after"))
     changed = (both["verdict_before"] != both["verdict_after"]) | (both["counts_before"] != both["counts_after"])
     rows = [
-        [row["paper"], row["claim"], row["role_after"], _said(row, "before"), _said(row, "after")]
+        [row["paper"], row["claim"], row["role_after"], *(_said(row, side) for side in ("before", "after"))]
         for row in both[changed].to_dict("records")
     ]
     return pd.DataFrame(rows, columns=["paper", "claim", "role", "before", "after"])
 
 
-def _said(row: dict[str, object], side: str) -> str:
-    verdict, value = str(row[f"verdict_{side}"]), row[f"value_{side}"]
-    counted = "" if row[f"counts_{side}"] or verdict in ("not measured", "not judged") else ", not counted"
-    amount = "" if pd.isna(value) else f" {number_text(value)}"
-    return f"{verdict}{amount}{counted}"
+def _said(row: dict[str, Any], side: str) -> str:
+    return judged_text(row[f"verdict_{side}"], row[f"value_{side}"], row[f"counts_{side}"])
 
 
 def _write_version(version: str, today: datetime.date, changed: pd.DataFrame) -> None:
@@ -253,10 +248,8 @@ def _write_version(version: str, today: datetime.date, changed: pd.DataFrame) ->
             for found in re.finditer(line, text, re.MULTILINE) if line else ():
                 text = text[: found.start(1)] + word + text[found.end(1) :]
         write_atomically(root / name, text)
-    path = root / "CHANGELOG.md"
+    path = root / CHANGELOG
     text = path.read_text(encoding="utf-8")
-    if text.count(UNRELEASED) != 1:
-        raise NetreproError(f"{path.name} has no line {UNRELEASED.strip()!r}", "begin what is new with it")
     section = f"{UNRELEASED}\n## {version} - {today.isoformat()}\n\n{_table(changed)}"
     write_atomically(path, text.replace(UNRELEASED, section))
 

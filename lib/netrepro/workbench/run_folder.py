@@ -82,6 +82,17 @@ class Job(BaseModel):
     code: str  # hash of the library that was asked to run it
     shut_in_with: Path | None = None  # for code that nobody trusts: a sandbox, and what lies in it as notebooks/
 
+    def variables(self) -> dict[str, str]:
+        """Return the variables by which the executing process and its kernel know the job."""
+        threads = str(self.threads)
+        return {
+            "NETREPRO_ROOT": str(self.root),
+            RUN_DIR_VARIABLE: str(self.folder),
+            "OMP_NUM_THREADS": threads,
+            "OPENBLAS_NUM_THREADS": threads,
+            "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # a debugger's warning that would stand in every log
+        }
+
 
 class Progress(BaseModel):
     """The place that a running notebook has reached."""
@@ -225,17 +236,23 @@ def kept_runs(slug: str) -> list[Kept]:
     return sorted((read_kept(folder) for folder in _folders(slug)), key=lambda kept: -kept.made)
 
 
+def standard_runs(slug: str) -> list[Kept]:
+    """List the runs in runs/ with standard settings that ended well, the newest first."""
+    return [kept for kept in kept_runs(slug) if kept.outcome == "ok" and not kept.manifest.get("changed")]
+
+
+def standard_run(slug: str, key: str) -> Kept | None:
+    """Find the newest of them with results of a profile and tier, "profile/tier"; None where there is none."""
+    return next((kept for kept in standard_runs(slug) if kept.result and kept.result.key == key), None)
+
+
 def newest_executed(slug: str) -> Path | None:
     """Find the newest folder with an executed notebook, of a paper or a guide; None where there is none.
 
     Only runs with standard settings that ended well count: those on the tier that "auto" takes or, where there are
     none, on another.
     """
-    fitting = [
-        kept
-        for kept in kept_runs(slug)
-        if kept.outcome == "ok" and not kept.manifest.get("changed") and (kept.folder / EXECUTED).exists()
-    ]
+    fitting = [kept for kept in standard_runs(slug) if (kept.folder / EXECUTED).exists()]
     usual = [kept for kept in fitting if kept.manifest.get("tier") == kept.manifest.get("usual_tier")]
     folders = [kept.folder for kept in usual or fitting]
     return max(folders, key=lambda folder: (folder / EXECUTED).stat().st_mtime, default=None)

@@ -49,17 +49,7 @@ class ShutIn:
             processor_s=int(job.total_limit_s) + 1,
         )
         self.command = around.command(command)
-        threads = str(job.threads)
-        self.environment = around.environment(
-            {
-                "NETREPRO_ROOT": str(job.root),
-                run_folder.RUN_DIR_VARIABLE: str(job.folder),
-                "JUPYTER_RUNTIME_DIR": "/tmp",
-                "OMP_NUM_THREADS": threads,
-                "OPENBLAS_NUM_THREADS": threads,
-                "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-            }
-        )
+        self.environment = around.environment(job.variables() | {"JUPYTER_RUNTIME_DIR": "/tmp"})
         self._looked_s = 0.0
 
     def look_at(self, process: int) -> str:

@@ -97,17 +97,8 @@ def supervise(folder: Path) -> Status:
 
 
 def _environment(job: Job, sockets: Path) -> dict[str, str]:
-    threads = str(job.threads)
-    return {
-        **os.environ,
-        "NETREPRO_ROOT": str(job.root),
-        run_folder.RUN_DIR_VARIABLE: str(job.folder),
-        "JUPYTER_RUNTIME_DIR": str(sockets),
-        KERNEL_PID_FILE: str(job.folder / run_folder.KERNEL_PID),
-        "OMP_NUM_THREADS": threads,
-        "OPENBLAS_NUM_THREADS": threads,
-        "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # a debugger's warning that would stand in every log
-    }
+    own = {"JUPYTER_RUNTIME_DIR": str(sockets), KERNEL_PID_FILE: str(job.folder / run_folder.KERNEL_PID)}
+    return {**os.environ, **job.variables(), **own}
 
 
 def _stop(process: subprocess.Popen) -> None:
