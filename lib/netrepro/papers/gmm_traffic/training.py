@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.feature_selection import SequentialFeatureSelector
-from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from netrepro.papers.gmm_traffic.setting import Setting, neural_models
@@ -144,54 +143,12 @@ def own_features(model: str, rows: Rows, setting: Setting, seed: int, *, limit: 
     training = np.random.default_rng(seed).permutation(rows.split[0])[:limit]
     table = rows.features.iloc[training]
     table = table.loc[:, table.std() > 0]  # naive Bayes divides by the variance
-    values, labels = table.to_numpy(), np.unique(rows.labels[training], return_inverse=True)[1]
+    searcher = CLASSIFIERS[model](seed).set_params(**CHEAPER.get(model, {}))
     wanted = min(setting.selected_features, table.shape[1] - 1)
-    if model == "NB":
-        chosen = _search_for_naive_bayes(values, labels, wanted, setting.folds)
-    else:
-        searcher = CLASSIFIERS[model](seed).set_params(**CHEAPER.get(model, {}))
-        selector = SequentialFeatureSelector(
-            searcher, n_features_to_select=wanted, scoring=_macro_f1, cv=setting.folds
-        ).fit(values, labels)
-        chosen = selector.get_support()
-    return list(table.columns[chosen])
-
-
-class _NaiveBayes:
-    """scikit-learn's GaussianNB, number for number, without its checks, which take longer than so small a fit."""
-
-    def fit(self, table: NDArray[np.float64], labels: NDArray[np.int64]) -> _NaiveBayes:
-        self.classes, counts = np.unique(labels, return_counts=True)
-        self.shares = counts / counts.sum()
-        parts = [table[labels == each] for each in self.classes]
-        least = 1e-9 * np.var(table, axis=0).max()
-        self.means = [np.mean(part, axis=0) for part in parts]
-        self.variances = [np.var(part, axis=0) + least for part in parts]
-        return self
-
-    def predict(self, table: NDArray[np.float64]) -> NDArray[np.int64]:
-        joint = []
-        for share, mean, variance in zip(self.shares, self.means, self.variances, strict=True):
-            density = -0.5 * np.sum(np.log(2.0 * np.pi * variance))
-            joint.append(np.log(share) + (density - 0.5 * np.sum((table - mean) ** 2 / variance, axis=1)))
-        return self.classes[np.stack(joint).T.argmax(axis=1)]
-
-
-def _search_for_naive_bayes(
-    table: NDArray[np.float64], labels: NDArray[np.int64], wanted: int, folds: int
-) -> NDArray[np.bool_]:
-    """Run the forward search of SequentialFeatureSelector with naive Bayes: a mask of the chosen features."""
-    parts, chosen = list(StratifiedKFold(folds).split(table, labels)), np.zeros(table.shape[1], bool)
-    for _ in range(wanted):
-        scores = {}
-        for candidate in np.flatnonzero(~chosen):
-            mask = chosen.copy()
-            mask[candidate] = True
-            seen = table[:, mask]
-            fitted = ((_NaiveBayes().fit(seen[training], labels[training]), testing) for training, testing in parts)
-            scores[candidate] = np.mean([_macro_f1(model, seen[testing], labels[testing]) for model, testing in fitted])
-        chosen[max(scores, key=lambda each: scores[each])] = True
-    return chosen
+    selector = SequentialFeatureSelector(
+        searcher, n_features_to_select=wanted, scoring=_macro_f1, cv=setting.folds
+    ).fit(table.to_numpy(), np.unique(rows.labels[training], return_inverse=True)[1])
+    return list(table.columns[selector.get_support()])
 
 
 def _macro_f1(model: Any, table: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
