@@ -71,11 +71,9 @@ def _read(path: Path) -> Mapping[str, Any]:
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise NetreproError(
-            f"no checks in {path}: {error}", "give a YAML file of lines such as h1 reaches h3: true"
-        ) from None
+        raise NetreproError(f"no checks in {path}: {error}", LINES) from None
     if not isinstance(found, Mapping):
-        raise NetreproError(f"no checks in {path}", "give a YAML file of lines such as h1 reaches h3: true")
+        raise NetreproError(f"no checks in {path}", LINES)
     return found
 
 

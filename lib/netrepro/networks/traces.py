@@ -28,13 +28,14 @@ from netrepro.networks.routing import LinkChange
 COLUMNS = ("time_s", "rate_mbps", "delay_ms", "loss")
 MOST_CHANGES = 100_000
 WINDOW_MS = 20.0
+Step = tuple[float, float | None, float | None, float | None]  # COLUMNS; None: the link's own
 
 
 @dataclass(frozen=True)
 class LinkTrace:
     """A link over time: from when on (s) it has which rate, delay and loss (None: its own), and when it begins anew."""
 
-    steps: tuple[tuple[float, float | None, float | None, float | None], ...]
+    steps: tuple[Step, ...]
     period_s: float
 
     def __post_init__(self) -> None:
@@ -68,7 +69,7 @@ class LinkTrace:
         found = (_change(at_s, source, destination, step, both_directions) for at_s, step in self._repeated(duration_s))
         return tuple(found)
 
-    def _repeated(self, duration_s: float) -> Iterator[tuple[float, tuple]]:
+    def _repeated(self, duration_s: float) -> Iterator[tuple[float, Step]]:
         for turn in range(math.ceil(duration_s / self.period_s)):
             for step in self.steps:
                 at_s = turn * self.period_s + step[0]
@@ -76,7 +77,7 @@ class LinkTrace:
                     yield at_s, step
 
 
-def _change(at_s: float, source: str, destination: str, step: tuple, both_directions: bool) -> LinkChange:
+def _change(at_s: float, source: str, destination: str, step: Step, both_directions: bool) -> LinkChange:
     _, rate_mbps, delay_ms, loss = step
     return LinkChange(at_s, source, destination, rate_mbps, None, both_directions, delay_ms, loss)
 
@@ -136,7 +137,7 @@ def _whole(text: str, line: int) -> int:
 def _from_opportunities(at_ms: list[int], window_ms: float) -> LinkTrace:
     if not at_ms or at_ms[-1] == 0 or at_ms != sorted(at_ms):
         raise NetreproError(f"{len(at_ms)} milliseconds, not in order or none above 0", "give them in order")
-    steps: list[tuple[float, float | None, float | None, float | None]] = []
+    steps: list[Step] = []
     began_ms = count = 0
     moments, counts = np.unique(at_ms, return_counts=True)
     for moment, packets in zip(moments.tolist(), counts.tolist(), strict=True):

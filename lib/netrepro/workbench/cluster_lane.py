@@ -33,7 +33,7 @@ from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import find
 from netrepro.workbench.manifest import git_state
 from netrepro.workbench.run_folder import Job, Progress, Status
-from netrepro.workbench.standard import edited_inputs
+from netrepro.workbench.standard import commit_name
 from netrepro.workbench.supervise import supervise
 
 QUIET_RESOURCE = "quiet_machine"
@@ -282,9 +282,9 @@ def _name_what_ran(job: Job) -> None:
         write_atomically(manifest, json.dumps(json.loads(manifest.read_text()) | {"git": state}, indent=1))
     if results.exists():
         found = json.loads(results.read_text())
-        dirty = "-dirty" if edited_inputs(find(job.slug)) else ""
+        commit = commit_name(state.get("commit"), find(job.slug))
         for run in found["runs"].values():
-            run["commit"] = f"{state.get('commit') or 'unknown'}{dirty}"
+            run["commit"] = commit
             run["changed"] = job.manifest["changed"]
             run["parameters"] |= {name: job.parameters[name] for name in job.inputs if name in run["parameters"]}
         write_atomically(results, json.dumps(found, indent=1, ensure_ascii=False) + "\n")

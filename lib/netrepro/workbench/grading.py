@@ -272,10 +272,16 @@ class _Answer(BaseModel):
 def _expected(stem: str, status: Status | None) -> dict[int, Parts] | str:
     """Read what our run has found to be right, or say why it has not."""
     if status is None or status.folder is None or not status.ok:
-        why = "it was not executed" if status is None else f"{status.outcome} in {status.heading!r}: {status.exception}"
-        return f"our own notebook gives nothing to compare with: {why}"
+        return f"our own notebook gives nothing to compare with: {_how_it_ended(status)}"
     found = json.loads((status.folder / EXPECTED).read_text())
     return {int(number): (parts[0], parts[1]) for number, parts in found.items()}
+
+
+def _how_it_ended(status: Status | None) -> str:
+    """Say why a run has nothing for us, where it has not."""
+    if status is None:
+        return "it was not executed"
+    return "it left no answers" if status.ok else f"{status.outcome} in {status.heading!r}: {status.exception}"
 
 
 def _results(
@@ -283,15 +289,13 @@ def _results(
 ) -> Iterator[dict[str, Any]]:
     """Yield one row for each exercise of a student's file."""
     found: dict[str, _Answer] = {}
-    why = "it was not executed"
-    if status is not None:
-        why = f"{status.outcome} in {status.heading!r}: {status.exception}" if not status.ok else "it left no answers"
-        try:
-            found = _answers(status.folder / ANSWERS) if status.folder else {}
-        except FileNotFoundError:
-            pass
-        except (OSError, ValueError, ValidationError):
-            why = f"its answers cannot be read; {why}"
+    why = _how_it_ended(status)
+    try:
+        found = _answers(status.folder / ANSWERS) if status and status.folder else {}
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, ValidationError):
+        why = f"its answers cannot be read; {why}"
     for exercise in asked:
         given = found.get(str(exercise.number))
         row: dict[str, Any] = {"exercise": exercise.number, "answer": given.shown if given else "", "why": ""}

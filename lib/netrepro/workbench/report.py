@@ -51,7 +51,7 @@ from netrepro.workbench.code import code_of
 from netrepro.workbench.manifest import git_state
 from netrepro.workbench.parameters import check_parameters
 from netrepro.workbench.run_folder import folder_suffix
-from netrepro.workbench.standard import changed_parameters, edited_inputs, made_by
+from netrepro.workbench.standard import changed_parameters, commit_name, made_by
 from netrepro.workbench.tables import dress, interval_text, number_text, verdict_text
 
 Item = TypeVar("Item")
@@ -269,8 +269,7 @@ class Report:
         return HTML(f"<b>{escape(self._level)}</b> ({how}): {escape(answer)}")
 
     def _commit(self) -> str:
-        commit = git_state(workbench_root()).get("commit")
-        return f"{commit or 'unknown'}{'-dirty' if edited_inputs(find(self.slug)) else ''}"
+        return commit_name(git_state(workbench_root()).get("commit"), find(self.slug))
 
 
 def _with_blame(reason: str, verdict: str, claim: Claim) -> str:

@@ -212,8 +212,7 @@ def run_on_tiers(
     refused: list[Status] = []
     for slug, tier in wanted:
         notebook = find(slug)
-        usual, _ = resolve_tier("auto", notebook.declaration.tiers, probe_tiers())
-        settings = replace(shared, tier="auto" if tier == usual else tier)
+        settings = replace(shared, tier="auto" if tier == _usual_tier(notebook.declaration) else tier)
         also_planned, also_refused = _plan([(notebook, {})], settings, True, on_event)
         planned += also_planned
         refused += also_refused
@@ -326,6 +325,11 @@ def _other_kind(supported: Sequence[str], tier: str) -> list[tuple[str, str]]:
     return [(each, probe[each].why) for each in others if probe[each].available][:1]
 
 
+def _usual_tier(declared: Declaration) -> str:
+    """Return the tier that "auto" takes here."""
+    return resolve_tier("auto", declared.tiers, probe_tiers())[0]
+
+
 def lane_on(declared: Declaration, tier: str) -> str:
     """Name the lane that a notebook runs in: in real time it wants the machine to itself."""
     return declared.lane if tier in VIRTUAL_TIME_TIERS else "quiet"
@@ -347,7 +351,6 @@ def _plan_one(
     named = (given if settings.variants else {}) | changed | ({} if settings.tier == "auto" else {"tier": tier})
     final = settings.folder / (notebook.name + folder_suffix(named))
     inputs = files_named(notebook.parameters, used, notebook.path.parent)
-    usual_tier, _ = resolve_tier("auto", declared.tiers, probe_tiers())
     given_paths = [name for name in given if notebook.parameters[name].names_path(values[name])]
     shown = {
         "slug": notebook.slug,
@@ -356,7 +359,7 @@ def _plan_one(
         "why_tier": why_tier,
         "lane": lane,
         "budget_s": budget_s,
-        "usual_tier": usual_tier,  # whose figures are published
+        "usual_tier": _usual_tier(declared),  # whose figures are published
         "parameters": used,
         "changed": changed,
         "edited": edited_inputs(notebook),

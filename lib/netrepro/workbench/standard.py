@@ -71,6 +71,11 @@ def edited_inputs(notebook: Notebook) -> list[str] | None:
     return edited
 
 
+def commit_name(commit: str | None, notebook: Notebook) -> str:
+    """Name what a result of the notebook was measured by: the commit, "-dirty" where its inputs differ from it."""
+    return f"{commit or 'unknown'}{'-dirty' if edited_inputs(notebook) else ''}"
+
+
 def _cells(content: dict[str, Any]) -> list[tuple[str, str]]:
     return [(cell["cell_type"], cell_source(cell)) for cell in content["cells"]]
 
