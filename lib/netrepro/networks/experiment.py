@@ -161,7 +161,8 @@ class Experiment:
     keep their order. With 1, phase effects go away, such as drops that are always the same flow's (Floyd and Jacobson
     1992, "On traffic phase effects in packet-switched gateways"). It is one time for all hosts, so that it tells no
     flow from another. The virtual kernel draws it from a bell of the same mean and deviation. In real time hosts are
-    real, and nothing is added.
+    real, and nothing is added. None leaves it to whoever runs the experiment: `simulate` and `emulate` take no time,
+    the studies of papers take 1.
 
     Raises NetreproError for traffic between unknown hosts, traffic or changes that come after the end, unknown ports, a
     path without cables; warns of a flow that lasts beyond the end, and, when it runs, of PoissonFlows that start after
@@ -177,7 +178,7 @@ class Experiment:
     routing: Routing = field(default_factory=Routing)
     changes: tuple[LinkChange, ...] = ()
     rcp: Rcp = field(default_factory=Rcp)
-    host_delay_packets: NotNegative = 0.0
+    host_delay_packets: NotNegative | None = None
 
     def __post_init__(self) -> None:
         traffic = self.traffic if isinstance(self.traffic, (list, tuple)) else (self.traffic,)

@@ -162,6 +162,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         seed,
         Measure(packets=(PORT,)),
         Tcp(setting.congestion_control, delayed_ack_ms=setting.delayed_ack_ms, syn_linear_timeouts=0),
+        host_delay_packets=0,  # `jitter_ms` is instead, of which cases have none
     )
 
 

@@ -90,6 +90,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         seed,
         Measure(queues=(PORT,), queue_interval_ms=10.0, packets=(PORT,)),
         Tcp(setting.congestion_control, ecn=True),  # of no matter where nothing marks
+        host_delay_packets=0,  # the authors' jitter is instead
     )
 
 

@@ -25,6 +25,7 @@ from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_
 from netrepro.paths import data_dir
 from netrepro.simulation import Hosts
 from netrepro.study import (
+    HOST_DELAY_PACKETS,
     SIMULATED,
     Check,
     Evidence,
@@ -191,7 +192,8 @@ def over_open_connections(asked: Experiment, of_each_server: int) -> Measurement
     requests, seconds = asked.flow_table, asked.duration_s + OPENED_S
     client = requests.destination.iloc[0]
     servers = sorted({*asked.topology.hosts} - {client})
-    hosts = Hosts(replace(asked, traffic=(), duration_s=seconds), most_connections=len(servers) * of_each_server)
+    network = replace(asked, traffic=(), duration_s=seconds, host_delay_packets=HOST_DELAY_PACKETS)
+    hosts = Hosts(network, most_connections=len(servers) * of_each_server)
     opened = {server: [hosts.connect(server, client) for _ in range(of_each_server)] for server in servers}
     carried = dict.fromkeys((one for ones in opened.values() for one in ones), 0)
     random = np.random.default_rng([asked.seed, of_each_server])

@@ -81,7 +81,9 @@ class Setting:
     clock_skew_ppm: float = setting(
         100.0, "how far links' rates are off at most", "parts per million", low=0, high=10_000
     )
-    jitter_ms: float = setting(0.0, "of hosts' links, standard deviation", "ms", low=0, high=1)
+    host_delay_packets: float = setting(
+        1.0, "that hosts take for a packet, at most, in packets' times at the slowest link", low=0, high=1000
+    )
     host_delay_ms: float = 0.1025
     hop_delay_ms: float = 0.0425
     start_spread_ms: float = 0.5
@@ -122,7 +124,7 @@ class Setting:
     @property
     def host_link(self) -> Link:
         """The link to a host."""
-        return Link(self.rate_mbps, self.host_delay_ms, self.port_queue, jitter_ms=self.jitter_ms)
+        return Link(self.rate_mbps, self.host_delay_ms, self.port_queue)
 
 
 # Networks: the topology, and of every sending host its hops.
@@ -235,7 +237,17 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     routing = Routing("spanning_tree", root="s17") if tree else Routing("ecmp", rerouting_ms=1e6)
     ports = (_last(setting), *inputs(setting).values())
     off = changes(setting, seconds) if setting.network == "on and off" else ()
-    return Experiment(topology, tuple(flows), seconds, seed, Measure(packets=ports), tcp, routing, off)
+    return Experiment(
+        topology,
+        tuple(flows),
+        seconds,
+        seed,
+        Measure(packets=ports),
+        tcp,
+        routing,
+        off,
+        host_delay_packets=setting.host_delay_packets,
+    )
 
 
 def _last(setting: Setting) -> Port:
@@ -249,8 +261,8 @@ def _last(setting: Setting) -> Port:
 def arrivals(found: Measurements, ports: dict[str, Port]) -> pd.DataFrame:
     """List what came to the receiver's port from each input port: time_s, port (its hops), flow, dropped, in order.
 
-    A packet was let in if one of its flow began to wait at the moment it came. Needs the packets of all three ports,
-    and links behind the input ports without jitter.
+    A packet was let in if one of its flow began to wait when it came: at once, or within the time that its host takes,
+    which is of a packet, and so ends before the next one can come. Needs the packets of all three ports.
     """
     at, topology = found.packets_by_port, found.experiment.topology
     rate_mbps = topology.link(*PORT).rate_mbps
@@ -262,12 +274,21 @@ def arrivals(found: Measurements, ports: dict[str, Port]) -> pd.DataFrame:
         came = pd.DataFrame(
             {"time_s": came.time_s + topology.link(*port).delay_ms / 1e3, "port": hops, "flow": came.flow}
         )
+        late_s = found.experiment.host_delay_ms / 1e3 if port[0] in topology.hosts else SAME_S
         for flow, rows in came.groupby("flow"):
-            mine = np.sort(np.append(entered_s[left.flow == flow], np.inf))
-            first = mine[np.searchsorted(mine, rows.time_s.to_numpy() - SAME_S)]
-            parts.append(rows.assign(dropped=first > rows.time_s + SAME_S))
+            let_in = first_of_each(rows.time_s.to_numpy(), entered_s[left.flow == flow].to_numpy() - late_s)
+            dropped = np.ones(len(rows), dtype=bool)
+            dropped[let_in] = False
+            parts.append(rows.assign(dropped=dropped))
     table = pd.concat(parts).sort_values("time_s", ignore_index=True)
     return table[table.time_s <= entered_s.max()]  # of what came later some may wait still
+
+
+def first_of_each(times_s: np.ndarray, since_s: np.ndarray) -> np.ndarray:
+    """Find the place of the first of `times_s` since each of `since_s`, both in order; none is found twice."""
+    count = np.arange(len(since_s))
+    places = np.maximum.accumulate(np.searchsorted(times_s, since_s) - count) + count
+    return places[places < len(times_s)]
 
 
 def rows_of_drops(dropped: np.ndarray) -> np.ndarray:
@@ -293,7 +314,7 @@ def read_drops(found: Measurements, setting: Setting) -> Reading:
     ports), the near port's longest row after slow start, the arrivals from then on, and a check. NaN where the ports
     cannot be told apart."""
     names = ("near_lost_share", "far_lost_share", "single_share", "longest_row")
-    if not inputs(setting) or setting.jitter_ms:
+    if not inputs(setting):
         return Reading(dict.fromkeys(names, np.nan))
     table = arrivals(found, inputs(setting))
     by_port = {hops: table[table.port == hops].dropped.to_numpy() for hops in (NEAR, FAR)}
@@ -430,8 +451,8 @@ SHARES: dict[str, tuple[str, dict[str, tuple[str, str, float | None]]]] = {
         {
             "2 hops": ("fat-tree", "near_share", 0.178),
             "4 hops": ("fat-tree", "middle_share", 0.525),
-            "2 hops, jitter of 12 µs": ("fat-tree, jitter", "near_share", 0.178),
-            "4 hops, jitter of 12 µs": ("fat-tree, jitter", "middle_share", 0.525),
+            "2 hops, hosts take no time": ("fat-tree, prompt", "near_share", 0.178),
+            "4 hops, hosts take no time": ("fat-tree, prompt", "middle_share", 0.525),
             "2 hops, hashed routes": ("fat-tree, hashed", "near_share", None),
             "4 hops, hashed routes": ("fat-tree, hashed", "middle_share", None),
             "2 hops, equal length": ("equal length", "near_share", 0.833),
@@ -445,10 +466,10 @@ SHARES: dict[str, tuple[str, dict[str, tuple[str, str, float | None]]]] = {
         {
             "1 Gb/s, the paper's": OUTCAST,
             "100 Mb/s, BIC, 16 kB": ("class, 16 kB", "near_share", None),
-            "16 kB, jitter of 12 µs": ("class, 16 kB, jitter", "near_share", None),
-            "128 kB, jitter of 12 µs": ("class, 128 kB, jitter", "near_share", None),
+            "16 kB, hosts take no time": ("class, 16 kB, prompt", "near_share", None),
+            "128 kB": ("class, 128 kB", "near_share", None),
             "100 Mb/s, Reno, 200 packets": ("class, reno", "near_share", None),
-            "Reno, jitter of 12 µs": ("class, reno, jitter", "near_share", None),
+            "Reno, hosts take no time": ("class, reno, prompt", "near_share", None),
         },
     ),
     "control_port": (
@@ -505,7 +526,7 @@ def draw_rows(runs: Runs) -> Figure:
 
 KNOB_LABELS = {
     "clock_skew_ppm": "clocks' skew (ppm)",
-    "jitter_ms": "jitter of hosts' links (ms)",
+    "host_delay_packets": "time of hosts (packets' times)",
     "buffer_bytes": "buffer (bytes)",
     "min_rto_ms": "least timeout (ms)",
 }
@@ -529,8 +550,8 @@ def _draw_knobs(runs: Runs, title: str, fields: tuple[str, ...]) -> Figure:
 
 
 def draw_timing(runs: Runs) -> Figure:
-    """Draw the shares over how far clocks and links are from exact."""
-    return _draw_knobs(runs, "Timing (fat-tree, simulated)", ("clock_skew_ppm", "jitter_ms"))
+    """Draw the shares over how far clocks are off, and how much time hosts take."""
+    return _draw_knobs(runs, "Timing (fat-tree, simulated)", ("clock_skew_ppm", "host_delay_packets"))
 
 
 def draw_seeds(runs: Runs) -> Figure:
@@ -576,7 +597,7 @@ def draw_run(found: Reading, case: str) -> Figure:
 
 
 TREE = {"network": "fat-tree"}
-JITTER = {"jitter_ms": 0.012}  # a packet's time at 1 Gb/s
+PROMPT = {"host_delay_packets": 0.0}  # hosts take no time
 CLASS = {"network": "one switch", "rate_mbps": 100.0, "host_delay_ms": 1.0}
 CLASS_RENO = {
     "rate_mbps": 100.0,
@@ -599,14 +620,14 @@ CASES: dict[str, dict[str, Any]] = {
     "paced": {"pacing": True},
     "fat-tree": TREE,
     "fat-tree, red": TREE | {"queue": "red"},
-    "fat-tree, jitter": TREE | JITTER,
+    "fat-tree, prompt": TREE | PROMPT,
     "fat-tree, hashed": TREE | {"routing": "ecmp"},
     "equal length": {"network": "equal length"},
     "class, 16 kB": CLASS,
-    "class, 16 kB, jitter": CLASS | JITTER,
-    "class, 128 kB, jitter": CLASS | JITTER | {"buffer_bytes": 131_072},
+    "class, 16 kB, prompt": CLASS | PROMPT,
+    "class, 128 kB": CLASS | {"buffer_bytes": 131_072},
     "class, reno": CLASS_RENO,
-    "class, reno, jitter": CLASS_RENO | JITTER,
+    "class, reno, prompt": CLASS_RENO | PROMPT,
     "rows": ROW,
     "rows, reno": ROW | {"congestion_control": "reno", "recovery": "reno"},
     "rows, reno, 200 ms": ROW | {"congestion_control": "reno", "recovery": "reno", "min_rto_ms": 200.0},
@@ -658,7 +679,7 @@ STUDY = Study(
         "phases": Knob(
             {
                 "clock_skew_ppm": TREE | {"clock_skew_ppm": each(0.0, 10.0, 100.0, 1000.0)},
-                "jitter_ms": TREE | {"jitter_ms": each(0.0, 0.003, 0.012, 0.05)},
+                "host_delay_packets": TREE | {"host_delay_packets": each(0.0, 0.25, 1.0, 4.0)},
                 "buffer_bytes": TREE | {"buffer_bytes": each(8_192, 16_384, 32_768, 65_536, 131_072)},
                 "min_rto_ms": TREE | {"min_rto_ms": each(2.0, 10.0, 50.0, 200.0)},
             },
@@ -680,7 +701,7 @@ STUDY = Study(
         ("drop tail", "red", "sfq", "paced", "near moved", "fat-tree", "equal length"),
         {
             "far_flows": (1, 20, 1),
-            "jitter_ms": (0.0, 0.05, 0.001),
+            "host_delay_packets": (0.0, 4.0, 0.1),
             "clock_skew_ppm": (0.0, 1000.0, 10.0),
             "buffer_bytes": (4_096, 131_072, 4_096),
             "min_rto_ms": (2.0, 200.0, 1.0),

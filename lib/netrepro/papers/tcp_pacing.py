@@ -23,6 +23,7 @@ from netrepro.networks.links import DropTail, Link, Queue, Red
 from netrepro.networks.topology import Topology, dumbbell
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.study import (
+    HOST_DELAY_PACKETS,
     Check,
     Evidence,
     Knob,
@@ -59,9 +60,10 @@ class Setting:
     """The paper's path and senders, those of its single flow.
 
     packet_bytes : on the wire. paced : whether the paced flows pace; `paced_share` of all flows are called so.
-    side_jitter_ms : by how much the side links' delay varies from packet to packet at most. starts_within_s : flows
-    start at random so far apart at most. size_packets : of flows that end; every `every_s` such a flow of every sender,
-    after a random time with a mean of a second. seconds : how long a run lasts, 0 for what the profile says.
+    host_delay_packets : as of Experiment; none for one flow, which has no other to be in step with, as in ns-2.
+    starts_within_s : flows start at random so far apart at most. size_packets : of flows that end; every `every_s` such
+    a flow of every sender, after a random time with a mean of a second. seconds : how long a run lasts, 0 for what the
+    profile says.
     far_round_trip_ms : of half of the flows, by longer side links; 0 for that of the others.
     buffer_share : of the path's own packets, in place of `buffer_packets`, 0 for none. many_s : how long runs of
     several flows last at most, 0 for as long as those of one. trips_s : how long runs with two
@@ -75,7 +77,7 @@ class Setting:
     paced_share: float = 1.0
     core_delay_ms: float = setting(40.0, "of the bottleneck, one way", "ms", low=0.1, high=1000)
     side_delay_ms: float = 5.0
-    side_jitter_ms: float = 0.0
+    host_delay_packets: float = 0.0
     far_round_trip_ms: float = 0.0
     packet_bytes: int = setting(576, "on the wire", "bytes", low=100, high=9000)
     initial_window_segments: int = setting(1, "of every flow", "segments", low=1, high=1000)
@@ -192,15 +194,13 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     if seconds < least_s or (seconds == least_s and not setting.size_packets):
         raise NetreproError(f"a run of {seconds:g} s", f"give seconds above {least_s:g}")
     look = Measure(windows_interval_ms=None if setting.size_packets else WINDOWS_MS)
-    return Experiment(_network(setting), tuple(_flows(setting, seconds, seed)), seconds, seed, look)
+    flows = tuple(_flows(setting, seconds, seed))
+    return Experiment(_network(setting), flows, seconds, seed, look, host_delay_packets=setting.host_delay_packets)
 
 
 def _network(setting: Setting) -> Topology:
     longer_ms = [(setting.round_trip_of(flow) - setting.round_trip_ms) / 4 for flow in range(setting.flows)]
-    sides = [
-        Link(4 * setting.rate_mbps, setting.side_delay_ms + more_ms, jitter_ms=setting.side_jitter_ms)
-        for more_ms in longer_ms
-    ]
+    sides = [Link(4 * setting.rate_mbps, setting.side_delay_ms + more_ms) for more_ms in longer_ms]
     return dumbbell(setting.flows, sides, Link(setting.rate_mbps, setting.core_delay_ms, _queue(setting)))
 
 
@@ -585,17 +585,18 @@ LOOKS: dict[str, dict[str, Any]] = {
     "paced": {"color": scheme("tcp").colour, "label": "paced", "linewidth": 1.3},
     "control": {"color": scheme("control").colour, "label": "control", "linewidth": 1.3, "linestyle": "--"},
 }
-FIFTY: dict[str, Any] = {"flows": 50, "rate_mbps": 57.0, "buffer_packets": 312}
+SEVERAL: dict[str, Any] = {"host_delay_packets": HOST_DELAY_PACKETS}
+FIFTY = SEVERAL | {"flows": 50, "rate_mbps": 57.0, "buffer_packets": 312}
 FIRST, ROUNDS_150 = {"seconds": 4.0}, {"seconds": 15.0}
 PACED, RED, DEEP = {"paced": True}, {"queue": "red"}, {"buffer_packets": 108}
-MIX: dict[str, Any] = {"flows": 20, "rate_mbps": 25.0, "buffer_share": 0.25, "paced_share": 0.1}
+MIX = SEVERAL | {"flows": 20, "rate_mbps": 25.0, "buffer_share": 0.25, "paced_share": 0.1}
 SHORT = MIX | {"size_packets": 300, "every_s": 15.0, "seconds": 150.0}
 MIXED = MIX | {"size_packets": 5000, "every_s": 120.0, "seconds": 120.0}
-TRIPS: dict[str, Any] = {"flows": 50, "rate_mbps": 20.0, "buffer_packets": 312}
+TRIPS = SEVERAL | {"flows": 50, "rate_mbps": 20.0, "buffer_packets": 312}
 TRIPS |= {"seconds": lambda setting: setting.trips_s}
 FAR, TENTH = {"far_round_trip_ms": 280.0}, {"buffer_packets": 31}
 LINUX = {"packet_bytes": 1514, "initial_window_segments": 10, "recovery": "linux", "delayed_ack_ms": 40.0}
-LINUX |= {"flows": 5, "rate_mbps": 5.0}
+LINUX |= SEVERAL | {"flows": 5, "rate_mbps": 5.0}
 BUFFER_SHARES = (0.1, 0.25, 0.5, 1.0, 2.0)
 CLASS: dict[str, dict[str, Any]] = {
     "class reno": LINUX | {"buffer_packets": 1000},
@@ -635,6 +636,7 @@ CASES: dict[str, dict[str, Any]] = {
 TWO_TRIPS = ("two round trips reno", "two round trips paced")
 ONE_TRIP = ("one round trip reno", "one round trip paced")
 SMALL_BUFFER = ("two round trips reno, small buffer", "two round trips paced, small buffer")
+HOST_TIME = ("host_delay_packets", "time of hosts (packets' times)")
 BY_SENDER = greatest_first("reno", "paced")
 STUDY = Study(
     slug="tcp_pacing",
@@ -721,13 +723,21 @@ STUDY = Study(
             Scale(4.0),
             repetitions=3,
         ),
-        "jitter": Knob(
+        "hosts": Knob(
             {
-                name: changes | FIFTY | {"side_jitter_ms": each(0.0, 0.08, 0.3, 1.0)}
+                name: changes | FIFTY | {"host_delay_packets": each(0.0, 1.0, 4.0, 12.0)}
                 for name, changes in (("paced", PACED), ("reno", {}))
             },
             Scale(20.0),
             repetitions=3,
+        ),
+        "hosts_of_one": Knob(
+            {
+                name: changes | ROUNDS_150 | {"host_delay_packets": each(0.0, 0.25, 0.5, 1.0)}
+                for name, changes in (("paced", PACED), ("reno", {}))
+            },
+            Scale(15.0),
+            repetitions=5,
         ),
         "mix": Knob(
             {
@@ -785,14 +795,22 @@ STUDY = Study(
         ),
         "tiers_windows": draw_tiers,
         "control": draw_controls,
-        "knob_jitter": lambda runs: drawing.sweep_figure(
+        "knob_hosts": lambda runs: drawing.sweep_figure(
             "Hosts that do not keep step (fifty flows; a packet takes 0.08 ms)",
-            runs.knobs["jitter"],
-            ("side_jitter_ms", "jitter of the side links (ms)"),
+            runs.knobs["hosts"],
+            HOST_TIME,
             {
                 "first_loss_share": "share of flows that lose together, at first",
                 "later_loss_share": "share of flows that lose together, later",
             },
+            by="case",
+            log_x=False,
+        ),
+        "knob_hosts_of_one": lambda runs: drawing.sweep_figure(
+            "A single flow, 150 round trips (a packet takes 0.92 ms)",
+            runs.knobs["hosts_of_one"],
+            HOST_TIME,
+            {"carried_mbit": "carried (Mbit)", "dropped_share": "share of packets dropped"},
             by="case",
             log_x=False,
         ),

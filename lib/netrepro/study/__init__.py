@@ -42,6 +42,7 @@ try:
         ratio,
     )
     from netrepro.study.measuring import (
+        HOST_DELAY_PACKETS,
         in_parallel,
         in_real_time,
         measure,
@@ -66,6 +67,7 @@ except ModuleNotFoundError as error:
 
 __all__ = [
     "CHECK_COLUMNS",
+    "HOST_DELAY_PACKETS",
     "SIMULATED",
     "TABLES",
     "VIRTUAL",

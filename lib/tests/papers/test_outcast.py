@@ -101,6 +101,18 @@ def test_rows_of_drops_are_those_that_counting_finds(dropped):
     assert list(paper.rows_of_drops(np.array(dropped, dtype=bool))) == [len(row) for row in said]
 
 
+@given(st.lists(st.booleans(), max_size=60), st.randoms(use_true_random=False))
+def test_packets_that_were_let_in_are_found_by_when_they_came_at_whatever_time_their_host_took(let_in, random):
+    came = 3.0 * np.arange(len(let_in))
+    late = np.array([random.random() for _ in let_in])
+    found = paper.first_of_each(came, (came + late)[let_in] - 1.0)
+    assert found.tolist() == np.flatnonzero(let_in).tolist()
+
+
+def test_no_packet_is_found_to_be_let_in_twice():
+    assert paper.first_of_each(np.arange(4.0), np.array([0.5, 0.6, 2.5, 3.5])).tolist() == [1, 2, 3]
+
+
 @pytest.mark.parametrize("case", ["drop tail", "red", "sfq", "paced"])
 def test_drops_that_are_found_by_input_port_are_as_many_as_the_port_counts(case):
     setting = paper.STUDY.case(case)
@@ -135,7 +147,7 @@ def test_the_longest_row_begins_at_no_time_and_holds_as_many_drops_as_counting_a
 
 
 def test_where_ports_cannot_be_told_apart_drops_are_no_numbers_and_no_checks():
-    for case in ("near moved", "fat-tree", "fat-tree, jitter"):
+    for case in ("near moved", "fat-tree", "fat-tree, prompt"):
         setting = paper.STUDY.case(case)
         found = paper.read(simulate(paper.experiment(setting, 0.1, 1)), setting)
         assert np.isnan(found["longest_row"]) and "timeline" not in found
@@ -183,14 +195,14 @@ def test_behind_the_far_flows_port_the_near_flow_is_no_outcast():
     assert np.median(shares("near moved", seeds=8)) > 2 * np.median(shares("drop tail", seeds=8))
 
 
-def test_with_a_jitter_of_a_packets_time_the_flows_over_4_hops_lose_too():
+def test_where_hosts_take_up_to_a_packets_time_the_flows_over_4_hops_lose_too():
     def middle(case: str) -> float:
         setting = paper.STUDY.case(case)
         return float(
             np.median([paper.measure_one(setting, SECONDS, each, "simulated")["middle_share"] for each in range(5)])
         )
 
-    assert middle("fat-tree, jitter") < 0.7 < middle("fat-tree")
+    assert middle("fat-tree") < 0.7 < middle("fat-tree, prompt")
 
 
 def test_who_comes_first_after_a_departure_shuts_the_other_port_out():

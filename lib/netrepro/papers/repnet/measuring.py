@@ -169,7 +169,7 @@ def _idle_ms(topology: Topology, tcp: Tcp) -> tuple[np.ndarray, np.ndarray]:
         Flow(topology.hosts[0], topology.hosts[-1], size_bytes=int(size), start_s=i * 0.5)
         for i, size in enumerate(sizes)
     )
-    found = simulate(Experiment(topology, alone, len(sizes) * 0.5 + 1, tcp=tcp))
+    found = run_experiment(Experiment(topology, alone, len(sizes) * 0.5 + 1, tcp=tcp))
     return sizes.astype(float), found.flows["completion_ms"].to_numpy()
 
 
@@ -181,7 +181,7 @@ def read_probes(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
     if tier == VIRTUAL:
         found = run_experiment(probing(setting, seed, together=True), tier)
     else:
-        found = simulate(probing(setting, _seed_of_collision(setting.leaf_spine(2), setting.tcp, seed)))
+        found = run_experiment(probing(setting, _seed_of_collision(setting.leaf_spine(2), setting.tcp, seed)))
     took_ms = found.flows[found.flows["label"] == "probe"]["completion_ms"]
     slow = took_ms > SLOW_MS + np.interp(setting.size_bytes, *idle_ms(setting))
     table = pd.DataFrame({"completion_ms": took_ms, "is_slow": slow})
@@ -206,7 +206,7 @@ def read_round_trips(setting: Setting, seed: int, tier: str = SIMULATED) -> Read
     Correlation coefficients of pairs of paths, means: apart (no common link), together. Tables: round_trips (path,
     time_s, round_trip_ms), correlations (pair, shares_links, correlation).
     """
-    found, seconds = simulate(watching(setting, seed)), setting.amount
+    found, seconds = run_experiment(watching(setting, seed)), setting.amount
     table = found.queues[(found.queues["time_s"] > 0.1 * seconds) & (found.queues["time_s"] < seconds)]
     waits_ms = table.pivot_table(index="time_s", columns=["source", "destination"], values="queue_bytes")
     waits_ms *= 8e-3 / setting.fat_tree_rate_mbps

@@ -22,6 +22,7 @@ from netrepro.networks.experiment import FIDELITY_COLUMNS, Experiment, Measure
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.simulation import simulate
+from netrepro.study import HOST_DELAY_PACKETS
 
 ROUND_S = 60.0  # of rounds in virtual time, those of the simulator each a run; a SYN lost three times takes 21 s
 PATIENCE_S, LAST_S = 6.0, 1.0  # for jobs under way when no more begin; and then until the network ends
@@ -148,7 +149,9 @@ def _simulate_round(sort: Sort, place: list[int]) -> tuple[pd.DataFrame, pd.Data
     jobs, ways = _traffic(sort, random)
     seed = int(random.integers(2**31))
     flows, count = (*_flows_there(sort, ways), *_flows_back(ways)), len(ways)
-    experiment = Experiment(sort.topology, flows, 2 * ROUND_S, seed, tcp=sort.tcp)
+    experiment = Experiment(
+        sort.topology, flows, 2 * ROUND_S, seed, tcp=sort.tcp, host_delay_packets=HOST_DELAY_PACKETS
+    )
     found = simulate(experiment, start_after={count + way: way for way in range(count)})
     answers = found.flows.iloc[count:].reset_index(drop=True)
     back_s = answers["start_s"] + answers["completion_ms"] / 1e3
