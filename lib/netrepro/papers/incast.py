@@ -20,7 +20,20 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Requests, Tcp
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, gap_checks, greatest_first
+from netrepro.study import (
+    HOST_DELAY_PACKETS,
+    Check,
+    Evidence,
+    Knob,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    each,
+    gap_checks,
+    greatest_first,
+)
 from netrepro.study import pictures as drawing
 from netrepro.study.setting import setting
 from netrepro.style import new_figure, scheme
@@ -37,9 +50,7 @@ MARKING = 20  # DCTCP's threshold (packets)
 @dataclass(frozen=True)
 class Setting:
     """The authors' simulation (their public scripts); our choice are `scatter_ms`, how far apart servers answer, and
-    `jitter_ms`, by how much a link's delay varies from packet to packet at most. `blocks` are fetched one after the
-    other.
-    """
+    `host_delay_packets`, as of Experiment. `blocks` are fetched one after the other."""
 
     rate_mbps: float = setting(1000.0, "of every link", "Mb/s", low=1, high=100_000)
     link_delay_ms: float = setting(0.025, "of every link, one way", "ms", low=0, high=1000)
@@ -53,7 +64,7 @@ class Setting:
         0.0, "how long the client holds an acknowledgement back, 0 for not at all", "ms", low=0, high=1000
     )
     scatter_ms: float = 0.05
-    jitter_ms: float = 0.0
+    host_delay_packets: float = HOST_DELAY_PACKETS
     servers: int = 32
     blocks: int = 3
 
@@ -94,12 +105,13 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
     )
     longest_ms = 64 * setting.min_rto_ms + 20 * setting.ideal_block_ms + setting.scatter_ms
     return Experiment(
-        star(servers + 1, Link(setting.rate_mbps, setting.link_delay_ms, queue, jitter_ms=setting.jitter_ms)),
+        star(servers + 1, Link(setting.rate_mbps, setting.link_delay_ms, queue)),
         (asked,),
         1.0 + setting.blocks * longest_ms * 1e-3,
         seed,
         Measure(packets=(PORT,)),
         tcp,
+        host_delay_packets=setting.host_delay_packets,
     )
 
 
@@ -261,10 +273,6 @@ def _deep(setting: Setting) -> int:
     return max(DEEP, 2 * -(-setting.block_bytes // 1448))
 
 
-def _packet_ms(setting: Setting) -> float:
-    return FULL_PACKET_BYTES * 8 / (setting.rate_mbps * 1e3)
-
-
 OVER_SERVERS, SHARE = ("servers", "servers"), {"goodput_share": "goodput (share of the link)"}
 GOODPUT = {"goodput_mbps": "goodput (Mb/s)"}
 TICKS = (1, 2, 4, 8, 16, 32, 64)
@@ -278,8 +286,8 @@ CASES: dict[str, dict[str, Any]] = {
 WHY_NOT: dict[str, dict[str, Any]] = {
     "as published": {},
     "8 servers": {"servers": 8},
-    "8 servers, delays vary by a packet's time": {"servers": 8, "jitter_ms": _packet_ms},
-    "delays vary by a packet's time": {"jitter_ms": _packet_ms},
+    "8 servers, hosts take no time": {"servers": 8, "host_delay_packets": 0.0},
+    "hosts take no time": {"host_delay_packets": 0.0},
     "queue of 1000 packets (Linux's default)": {"buffer_packets": 1000},
     "100 Mb/s": {"rate_mbps": 100.0},
     "10 Mb/s": {"rate_mbps": 10.0},
