@@ -68,6 +68,11 @@ class Runs:
         return list(dict.fromkeys([self.tier, *self.values["tier"]]))
 
     @property
+    def beside(self) -> str:
+        """The words before what was measured in the simulator beside the tier that was asked for; "" where that is it."""
+        return "" if self.tier == SIMULATED else "In the simulator, beside this tier: "
+
+    @property
     def swept(self) -> list[str]:
         """The fields that any measured case sweeps."""
         places = [name for changes in self.study.cases.values() for name in swept_fields(changes)]

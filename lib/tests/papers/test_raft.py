@@ -266,3 +266,7 @@ def test_a_range_that_is_none_is_refused(line):
 def test_a_setting_that_cannot_be_is_refused(change, words):
     with pytest.raises(NetreproError, match=words):
         _ = replace(SETTING, **change).election
+
+
+def test_what_the_simulator_found_is_not_said_to_be_of_the_tier_that_was_asked_for(runs):
+    assert paper.answer(replace(runs, tier="virtual")) == f"In the simulator, beside this tier: {paper.answer(runs)}"
