@@ -174,14 +174,30 @@ def test_a_file_with_too_few_transit_ases_is_refused(caida_file):
         setting.make_world(paper.Setting(internet=caida_file, sites=9), 1)
 
 
-# Faster announcements.
+# Announcements and withdrawals.
+
+
+def test_the_share_of_announcements_is_the_one_that_beacons_show():
+    """It follows from BEACON alone: 12 Internets of the default size, which nothing else is measured on."""
+    assert readings.share_of_beacons(paper.Setting(), 1, 12) == pytest.approx(setting.Setting().announcement_share, 0.2)
+
+
+def test_what_beacons_show_does_not_hang_on_the_share_it_is_looked_for_with():
+    found = [readings.share_of_beacons(replace(SMALL, announcement_share=share), 1, 4) for share in (0.2, 0.8)]
+    assert found[0] == pytest.approx(found[1], rel=0.1)
+
+
+def test_a_beacon_is_seen_everywhere_before_it_is_withdrawn_and_gone_later():
+    for half_s, everywhere_s, gone_s in failures.beacons_of(SMALL, 5.0, 3):
+        assert 0 < half_s < everywhere_s and gone_s > half_s
 
 
 def test_faster_announcements_help_whoever_waits_for_them_and_the_beacons_show_it(runs):
     own = replace(runs, setting=replace(SMALL, sites=3))
     table = study.turn_delays(own, iter).set_index(["delays", "technique"])
-    same, fast = "exponential", "exponential, announcements 8 times as fast"
+    same, fast = (f"exponential, announcements {words}" for words in ("as slow as withdrawals", "8 times as fast"))
     assert table.everywhere_s[fast, "anycast"] < table.everywhere_s[same, "anycast"]
+    assert table.slower_withdrawal[fast, "anycast"] > 4 * table.slower_withdrawal[same, "anycast"]
     slower = table.reconnection_s.unstack("technique")
     slower = slower["reactive-anycast"] / slower["anycast"]
     assert slower[fast] < slower[same]

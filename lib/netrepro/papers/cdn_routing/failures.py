@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 
 import numpy as np
@@ -28,7 +28,7 @@ from netrepro.papers.cdn_routing.setting import (
 )
 from netrepro.protocols import drive
 from netrepro.protocols.bgp import LOCAL, Speaker
-from netrepro.protocols.machine import Output
+from netrepro.protocols.machine import Event, Output
 
 CLASS_CASE = REACTIVE  # whose pings are judged as the class judged them
 ADDRESS = "184.164.244.1"  # that answers to pings are sent to
@@ -323,20 +323,48 @@ def consecutive_s(answered: np.ndarray, times_s: np.ndarray, count: int, never_s
     return first_answer_s(whole, times_s, never_s)
 
 
-def beacons_s(setting: Setting, mean_delay_s: float, seed: int) -> list[float]:
-    """Measure the time until a new prefix has reached every AS of a world, for each site that announces it."""
+Beacon = tuple[float, float, float]  # times in s; see `beacons_of`
+
+
+def beacons_of(setting: Setting, mean_delay_s: float, seed: int) -> list[Beacon]:
+    """Announce and withdraw a new prefix at each site of a world, as a beacon, and watch all ASes that have customers.
+
+    Returns for each site when half of the watched have a route, when all have, and when less than a tenth is left with
+    one after the withdrawal.
+    """
     world, found = make_world(setting, seed), []
+    watched = set(world.graph.neighbours) - set(world.graph.stubs) - set(world.sites)
     for site in world.sites:
         speakers = {number: Speaker(number, near) for number, near in world.graph.neighbours.items()}
-        for number, each in speakers.items():
-            slow_down(each, setting, mean_delay_s, random.Random(f"{seed} {number} beacon"))
-        told = partial(_originated, speakers[site])
-        heard: dict[int, float] = {}
-        for time_s, number, _ in drive(speakers, lambda *_: setting.link_delay_ms * 1e-3, math.inf, at=[(0.0, told)]):
-            heard.setdefault(number, time_s)
-        found.append(max(heard.values()))
+        came: dict[int, float] = {}
+        for time_s, number, _ in _told(speakers, partial(_originated, speakers[site]), setting, mean_delay_s, seed):
+            came.setdefault(number, time_s)
+        speakers = {number: each.settled() for number, each in speakers.items()}
+        went: dict[int, float] = {}
+        for time_s, number, event in _told(speakers, partial(_withdrawn, speakers[site]), setting, mean_delay_s, seed):
+            if event.value[1] is None:
+                went[number] = time_s  # the last time: others may have told it of a route once more
+        coming, going = (np.sort([times[number] for number in watched]) for times in (came, went))
+        half, nine_tenths = math.ceil(0.5 * len(watched)), math.floor(0.9 * len(watched))
+        found.append((float(coming[half - 1]), float(coming[-1]), float(going[nine_tenths])))
     return found
+
+
+def _told(
+    speakers: Mapping[int, Speaker],
+    told: Callable[[float], list[tuple[int, Output]]],
+    setting: Setting,
+    mean_delay_s: float,
+    seed: int,
+) -> Iterator[tuple[float, int, Event]]:
+    for number, each in speakers.items():
+        slow_down(each, setting, mean_delay_s, random.Random(f"{seed} {number} beacon"))
+    return drive(speakers, lambda *_: setting.link_delay_ms * 1e-3, math.inf, at=[(0.0, told)])
 
 
 def _originated(speaker: Speaker, now_s: float) -> list[tuple[int, Output]]:
     return [(speaker.number, each) for each in speaker.originate(now_s, SPECIFIC)]
+
+
+def _withdrawn(speaker: Speaker, now_s: float) -> list[tuple[int, Output]]:
+    return [(speaker.number, each) for each in speaker.withdraw(now_s, SPECIFIC)]

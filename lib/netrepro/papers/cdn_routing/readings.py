@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -10,12 +11,20 @@ from itertools import chain
 import numpy as np
 import pandas as pd
 
-from netrepro.papers.cdn_routing.failures import CLASS_CASE, consecutive_s, failures_of_daemons, one_failure
+from netrepro.papers.cdn_routing.failures import (
+    CLASS_CASE,
+    Beacon,
+    beacons_of,
+    consecutive_s,
+    failures_of_daemons,
+    one_failure,
+)
 from netrepro.papers.cdn_routing.setting import ANYCAST, PAPER, Setting
 from netrepro.processes import in_processes
 from netrepro.study import SIMULATED, VIRTUAL, Check, OneRun, Progress, Reading, Runs, in_parallel, seed_of
 
 PUBLISHED_MEDIAN_S = 10.0
+BEACON: Beacon = (10.0, 38.0, 120.0)  # RIS, 2 February 2011; see SOURCES.md
 WHATS = ("reconnection_s", "failover_s")
 PERCENTILES = (5, 10, 50, 90)
 Failures = list[tuple[pd.DataFrame, np.ndarray]]
@@ -34,6 +43,29 @@ def calibrated_delay_s(setting: Setting, seed: int) -> float:
     work = [(unit, 1.0, each, site, (ANYCAST,)) for each in seeds for site in range(setting.sites)]
     found = pd.concat([times for times, _ in in_processes(one_failure, work, at_a_time=setting.sites)])
     return PUBLISHED_MEDIAN_S / float(found.exact_s.median())
+
+
+def slower_withdrawal(beacon: Beacon) -> float:
+    """Divide the time of a beacon's withdrawal by the geometric mean of the two times of its announcement."""
+    half_s, everywhere_s, gone_s = beacon
+    return gone_s / math.sqrt(half_s * everywhere_s)
+
+
+def beacon_of(setting: Setting, mean_delay_s: float, seeds: Sequence[int]) -> Beacon:
+    """Return the medians of beacons over worlds and sites."""
+    found = chain(*in_processes(beacons_of, [(setting, mean_delay_s, each) for each in seeds]))
+    half_s, everywhere_s, gone_s = np.median(list(found), axis=0)
+    return float(half_s), float(everywhere_s), float(gone_s)
+
+
+def share_of_beacons(setting: Setting, seed: int, worlds: int) -> float:
+    """Return the share of a withdrawal's time that makes our announcements as fast, beside withdrawals, as BEACON's.
+
+    An announcement's times grow with the share, a withdrawal's hardly; the mean delay is a factor of all.
+    """
+    seeds = [seed_of(seed, 2_000_000 + number) for number in range(worlds)]
+    ours = beacon_of(replace(setting, link_delay_ms=1e-3), 1.0, seeds)
+    return setting.announcement_share * slower_withdrawal(ours) / slower_withdrawal(BEACON)
 
 
 def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:

@@ -29,9 +29,10 @@ class Setting:
     """The Internet, the CDN and how it is watched.
 
     internet : GENERATED (of `top`, `transit` and `stubs` ASes), or the path of a file with CAIDA's AS relationships.
-    announcement_share : an announcement takes this share of a withdrawal's time through an AS. technique : a name of
-    `techniques`. worlds : Internets of a repetition. mean_delay_s : of an update's way through an AS; 0 to calibrate it
-    on calibration_worlds Internets. is_small : one Internet that daemons run too. knob_worlds : those of section 10.
+    announcement_share : an announcement takes this share of a withdrawal's time through an AS; the default is from
+    `readings.share_of_beacons`. technique : a name of `techniques`. worlds : Internets of a repetition. mean_delay_s :
+    of an update's way through an AS; 0 to calibrate it on calibration_worlds Internets. is_small : one Internet that
+    daemons run too. knob_worlds : those of section 10.
     """
 
     top: int = 8
@@ -52,7 +53,7 @@ class Setting:
         high=300,
     )
     announcement_share: float = setting(
-        1.0, "of a withdrawal's time through an AS that an announcement takes", low=0.01, high=1
+        0.4, "of a withdrawal's time through an AS that an announcement takes; from beacons", low=0.01, high=1
     )
     internet: str = setting(
         GENERATED,

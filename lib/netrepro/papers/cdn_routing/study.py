@@ -16,8 +16,15 @@ import numpy as np
 import pandas as pd
 
 from netrepro.papers.cdn_routing import figures
-from netrepro.papers.cdn_routing.failures import beacons_s, not_by_daemons, one_failure
-from netrepro.papers.cdn_routing.readings import calibrated_delay_s, measure_all, small, times_of
+from netrepro.papers.cdn_routing.failures import not_by_daemons, one_failure
+from netrepro.papers.cdn_routing.readings import (
+    beacon_of,
+    calibrated_delay_s,
+    measure_all,
+    slower_withdrawal,
+    small,
+    times_of,
+)
 from netrepro.papers.cdn_routing.setting import (
     ANYCAST,
     DELAY_LAWS,
@@ -139,27 +146,27 @@ def turn_prepends(runs: Runs, progress: Progress) -> pd.DataFrame:
     return medians.assign(share_at_site=grouped.share_at_site.mean()).reset_index()
 
 
-FASTER_ANNOUNCEMENTS = {"4 times": 1 / 4, "8 times": 1 / 8}
+OTHER_SHARES = {"as slow as withdrawals": 1.0, "4 times as fast": 1 / 4, "8 times as fast": 1 / 8}
 
 
 def turn_delays(runs: Runs, progress: Progress) -> pd.DataFrame:
-    """Measure the techniques under other laws of delay, with announcements that are faster than withdrawals, and with
-    an advertisement interval of 30 s; each calibrated anew.
+    """Measure the techniques under other laws of delay, with announcements that are faster or slower beside
+    withdrawals, and with an advertisement interval of 30 s; each calibrated anew.
 
-    Returns delays, technique, reconnection_s, failover_s (medians), and everywhere_s: the median over worlds and sites
-    of when a new announcement has reached every AS, as the beacons of RIS have it.
+    Returns delays, technique, reconnection_s, failover_s (medians), and of a beacon half_s, everywhere_s, gone_s (see
+    `beacons_of`; medians over worlds and sites) and slower_withdrawal.
     """
     setting, seed = _setting_of(runs), runs.seed
     worlds = setting.knob_worlds
     laws = {law: replace(setting, delay_law=law) for law in DELAY_LAWS}
-    for words, share in FASTER_ANNOUNCEMENTS.items():
-        laws[f"{setting.delay_law}, announcements {words} as fast"] = replace(setting, announcement_share=share)
+    for words, share in OTHER_SHARES.items():
+        laws[f"{setting.delay_law}, announcements {words}"] = replace(setting, announcement_share=share)
     laws[f"{setting.delay_law}, 30 s between announcements"] = replace(setting, advertisement_interval_s=30.0)
-    work, names, everywhere = [], [], {}
+    work, names, beacons = [], [], {}
     for name, changed in laws.items():
         mean_delay_s = calibrated_delay_s(changed, seed)
-        beacons = [(changed, mean_delay_s, seed_of(seed, number)) for number in range(worlds)]
-        everywhere[name] = float(np.median(in_processes(beacons_s, beacons)))
+        beacon = beacon_of(changed, mean_delay_s, [seed_of(seed, number) for number in range(worlds)])
+        beacons[name] = (*beacon, slower_withdrawal(beacon))
         for number in range(worlds):
             for site in range(setting.sites):
                 work.append((changed, mean_delay_s, seed_of(seed, number), site, PAPER))
@@ -167,7 +174,8 @@ def turn_delays(runs: Runs, progress: Progress) -> pd.DataFrame:
     found = in_processes(one_failure, work, progress, at_a_time=setting.sites)
     times = pd.concat([table.assign(delays=name) for name, (table, _) in zip(names, found, strict=True)])
     medians = times.groupby(["delays", "technique"], sort=False)[["reconnection_s", "failover_s"]].median()
-    return medians.reset_index().assign(everywhere_s=lambda table: table.delays.map(everywhere))
+    columns = ["half_s", "everywhere_s", "gone_s", "slower_withdrawal"]
+    return medians.reset_index().join(pd.DataFrame.from_dict(beacons, "index", columns=columns), on="delays")
 
 
 # The study.
