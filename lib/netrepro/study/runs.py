@@ -69,7 +69,7 @@ class Runs:
 
     @property
     def beside(self) -> str:
-        """The words before what was measured in the simulator beside the tier that was asked for; "" where that is it."""
+        """The words before what the simulator found beside the tier that was asked for; "" where that is it."""
         return "" if self.tier == SIMULATED else "In the simulator, beside this tier: "
 
     @property

@@ -132,7 +132,8 @@ def test_below_the_published_rate_the_collapse_is_shallow(runs):
 def test_with_few_servers_it_is_packets_in_step_that_wait_and_with_many_it_is_not():
     """A packet's time of hosts spreads the same losses over all servers, which then repair them at once."""
     few_in_step, few, many = (
-        read(1, servers=servers, blocks=20, host_delay_packets=time) for servers, time in ((8, 0.0), (8, 1.0), (32, 1.0))
+        read(1, servers=servers, blocks=20, host_delay_packets=time)
+        for servers, time in ((8, 0.0), (8, 1.0), (32, 1.0))
     )
     assert few_in_step["drops_per_block"] == pytest.approx(few["drops_per_block"], rel=0.2)
     assert few_in_step["timeouts_per_block"] > 0.3 and few["timeouts_per_block"] < 0.1

@@ -187,8 +187,8 @@ def answer(runs: Runs) -> str:
     table = ratios(runs)
     means = table.groupby("region")["mean"].mean()
     worst = table.loc[table.p99.idxmax()]
-    return (
-        f"{runs.beside}Without a leader the mean is {100 * (1 - means.drop(LEADER).mean()):.0f} % lower outside the leader's region "
+    return runs.beside + (
+        f"Without a leader the mean is {100 * (1 - means.drop(LEADER).mean()):.0f} % lower outside the leader's region "
         f"(mean over the grid), but the 99th percentile is worse in {100 * (table.p99 > 1).mean():.0f} % of cells and "
         f"regions, up to {worst.p99:.1f} times in {worst.region} at theta {worst.theta:g} with "
         f"{100 * worst.writes:.0f} % writes."

@@ -115,8 +115,8 @@ def answer(runs: Runs) -> str:
     low, high = student_interval(list(values))
     correlation = [of_trials(runs, "rank").loc[fraction].mean() for fraction in BETWEEN]
     gain = [sybil_gain(runs, fraction).mean() for fraction in BETWEEN]
-    return (
-        f"{runs.beside}In {len(values)} swarms of both kinds PropShare's clients take {values.mean():.3f} times as long as "
+    return runs.beside + (
+        f"In {len(values)} swarms of both kinds PropShare's clients take {values.mean():.3f} times as long as "
         f"BitTorrent's ({low:.3f} to {high:.3f}; faster in {100 * (values < 1).mean():.0f} %, mean times "
         f"{table['PropShare (s)'].mean():.0f} and {table['BitTorrent (s)'].mean():.0f} s); what a client gives decides "
         f"more of what it gets (rank correlation {correlation[1]:.2f} against {correlation[0]:.2f}), and a Sybil of "

@@ -269,8 +269,8 @@ def measure_virtual_etcd(trials: int, seed: int, progress: Progress = iter) -> t
 def answer(runs: Runs) -> str:
     """The notebook's one sentence."""
     none, little, much = (runs.summary(SIMULATED).median_ms[line] for line in ("150-150", "150-155", "150-300"))
-    return (
-        f"{runs.beside}Without randomness half of the elections take longer than {none / 1e3:.0f} s; 5 ms of it make that "
+    return runs.beside + (
+        f"Without randomness half of the elections take longer than {none / 1e3:.0f} s; 5 ms of it make that "
         f"{little:.0f} ms, 150 ms {much:.0f} ms; no trial had two leaders in a term."
     )
 
