@@ -280,11 +280,11 @@ async def _loopback(name: str, flows: int, size_bytes: int) -> list[float]:
 def read_sort(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
     """Run bucket sort by all twelve hosts: its traffic in the simulator, on kernels the application itself. Table: jobs
     (start_s, took_ms)."""
-    rounds = max(1, int(setting.amount * setting.more_jobs))
+    count = max(1, int(setting.amount * setting.more_jobs))
     if tier == SIMULATED:
-        jobs, fidelity = simulate_sort(setting.sort, rounds, seed)
+        jobs, fidelity = simulate_sort(setting.sort, count, seed)
     elif tier == VIRTUAL:
-        jobs, fidelity = sort_in_virtual_time(setting.sort, rounds, seed)
+        jobs, fidelity = sort_in_virtual_time(setting.sort, count, seed)
     else:
         jobs, fidelity = emulate_sort(setting.sort, setting.amount, seed, tier)
     return Reading(tables={"jobs": jobs}, fidelity=fidelity)

@@ -52,7 +52,7 @@ class Size:
 
 
 QUICK = Size(
-    {"1:1": 1000, "2:1": 1000, "incast": 560, "fat-tree": 120, "probes": 1000, "loopback": 80, "sort": 1}
+    {"1:1": 1000, "2:1": 1000, "incast": 560, "fat-tree": 120, "probes": 1000, "loopback": 80, "sort": 3}
     | {"paths": 12.0, "scaled": 5.0, "kernel sort": 5.0},
     1000,
     {"1:1": (0.1, 0.2, 0.5), "2:1": (0.2, 0.5), "fat-tree": (0.1, 0.8)},
@@ -80,7 +80,7 @@ VIRTUAL_QUICK = replace(
 )
 VIRTUAL_PAPER = replace(
     PAPER,
-    amounts={**PAPER.amounts, "incast": 1000, "full-rate": 5.0, "full-rate-2:1": 1.5},
+    amounts={**PAPER.amounts, "incast": 1000, "sort": 4, "full-rate": 5.0, "full-rate-2:1": 1.5},
     loads={**PAPER.loads, "full-rate": ELEPHANT_LOADS},
     virtual=("full-rate", "full-rate-2:1", "probes", "incast", "sort"),
 )
@@ -106,8 +106,10 @@ class Setting:
     "scaled" (1:1 as real kernels can run it), "full-rate" and "full-rate-2:1" (the same at the testbed's own rate, as a
     kernel in virtual time can); "probes" (Fig. 3), "paths" (Figs 1 and 2), "loopback" (Fig. 16), "sort"
     (Fig. 17), "kernel sort". scheme : of SCHEMES, or "mptcp" for all flows over so many subflows. size : in SIZES.
-    same_path : both connections are hashed to one path. long_flows : of Fig. 3, on one path. numbers, starts_within_s,
-    more_jobs : of bucket sort: numbers of an array, the time in which masters start, and so many times as many jobs.
+    same_path : both connections are hashed to one path. long_flows : of Fig. 3, on one path. Of bucket sort
+    (data/repnet/SOURCES.md): numbers of an array; starts_within_s, in which masters start; scan_ms and range_ms of
+    processor time, of a master and a slave; rest_ms between a master's jobs, on the mean; one_master, no other
+    host begins jobs; more_jobs, so many times as many.
     """
 
     rate_mbps: float = 1000.0
@@ -142,7 +144,11 @@ class Setting:
     size_bytes: int = 1
     long_flows: int = 2
     numbers: int = 1_000_000
-    starts_within_s: float = 1.0
+    starts_within_s: float = 0.01
+    scan_ms: float = 76.0
+    range_ms: float = 2.0
+    rest_ms: float = 50.0
+    one_master: bool = False
     more_jobs: float = 1.0
 
     @property
@@ -201,8 +207,19 @@ class Setting:
     @property
     def sort(self) -> Sort:
         """Bucket sort as section 5.3 has it."""
-        network, below_bytes = self.leaf_spine(2), self.replicate_below_bytes
-        return Sort(network, self.tcp, self.scheme, self.numbers, below_bytes, self.starts_within_s, self.same_path)
+        return Sort(
+            self.leaf_spine(2),
+            self.tcp,
+            self.scheme,
+            self.numbers,
+            self.replicate_below_bytes,
+            self.starts_within_s,
+            self.scan_ms / 1e3,
+            self.range_ms / 1e3,
+            self.rest_ms / 1e3,
+            self.same_path,
+            self.one_master,
+        )
 
 
 PRINTED = Setting()
@@ -224,13 +241,16 @@ OF_LINUX: dict[str, Any] = {"initial_rto_ms": 1000.0, "delayed_ack_ms": 40.0}
 # not at the start of a connection, which the simulator's would.
 FULL_RATE: dict[str, Any] = {"initial_rto_ms": OF_LINUX["initial_rto_ms"]}
 # Bucket sort on real kernels: a five-hundredth of the rate and a hundredth of the numbers, which two cores can sort in
-# time. In the simulator: as published, masters starting apart (see SOURCES.md).
+# time, so that all takes five times as long.
 SORTED = SCALED | {
     "rate_mbps": 2.0,
     "buffer_packets": 50,
     "numbers": 10_000,
     "replicate_below_bytes": MOUSE_BYTES // 100,
-    "starts_within_s": 0.5,
+    "starts_within_s": 0.05,
+    "scan_ms": 5 * PRINTED.scan_ms,
+    "range_ms": 5 * PRINTED.range_ms,
+    "rest_ms": 5 * PRINTED.rest_ms,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,23 +20,26 @@ from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import FIDELITY_COLUMNS, Experiment, Measure
 from netrepro.networks.topology import Topology
-from netrepro.networks.workloads import Flow, Tcp
-from netrepro.simulation import simulate
+from netrepro.networks.workloads import Tcp
+from netrepro.simulation import Hosts
+from netrepro.simulation.hosts import Connection
 from netrepro.study import HOST_DELAY_PACKETS
 
-ROUND_S = 60.0  # of rounds in virtual time, those of the simulator each a run; a SYN lost three times takes 21 s
+MOST_JOBS = 1_000_000  # where the time ends them
 PATIENCE_S, LAST_S = 6.0, 1.0  # for jobs under way when no more begin; and then until the network ends
+LONGEST_JOB_S = 40.0  # of jobs in virtual time; a SYN lost three times takes 21 s
+BUSY_S = 900.0  # of real time, that twelve programs may take to start or to sort
 PROGRAMS_MB = 4096  # of memory for a kernel in virtual time and twelve programs with a million numbers each
-# Of each value as a line of text.
-TEXT_BYTES = np.array([len(bucket_sort.as_text(np.array([value]))) for value in range(bucket_sort.VALUES)])
 
 
 @dataclass(frozen=True)
 class Sort:
     """Bucket sort by all hosts of `topology` at once, each as master of the others, over one scheme.
 
-    starts_within_s : masters begin at random within this time. threshold_bytes : of a stream, that RepNet replicates.
-    same_path : the control, both connections of a stream on one path.
+    starts_within_s : masters begin at random within this time. scan_s, range_s : processor time of a master's scan,
+    and of a slave's range. rest_s : from the end of a master's job to its next one. threshold_bytes : of a stream, that
+    RepNet replicates. same_path : the control, both connections of a stream on one path. one_master : another one, no
+    other host begins jobs.
     """
 
     topology: Topology
@@ -45,12 +48,21 @@ class Sort:
     numbers: int
     threshold_bytes: int
     starts_within_s: float
+    scan_s: float
+    range_s: float
+    rest_s: float
     same_path: bool = False
+    one_master: bool = False
 
     @property
     def slaves(self) -> int:
         """The number of slaves of each master."""
         return len(self.topology.hosts) - 1
+
+    @property
+    def masters(self) -> tuple[str, ...]:
+        """The hosts that begin jobs."""
+        return self.topology.hosts[:1] if self.one_master else self.topology.hosts
 
 
 def emulate_sort(sort: Sort, seconds: float, seed: int, tier: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -60,7 +72,7 @@ def emulate_sort(sort: Sort, seconds: float, seed: int, tier: str) -> tuple[pd.D
     jobs : a row each, start_s, took_ms. The fidelity has the tier's checks of the links between switches, and that
     every array came out sorted. Raises NetreproError as emulate does, and when a host's program fails.
     """
-    programs = Programs(bucket_sort.__name__, partial(_orders, sort, seconds, 1, seed))
+    programs = Programs(bucket_sort.__name__, partial(_orders, sort, seconds, MOST_JOBS, seed))
 
     def prepare(net: RealTimeNetwork) -> None:
         if sort.same_path:
@@ -75,16 +87,20 @@ def emulate_sort(sort: Sort, seconds: float, seed: int, tier: str) -> tuple[pd.D
     return jobs, pd.concat([found.fidelity, checks], ignore_index=True)
 
 
-def sort_in_virtual_time(sort: Sort, rounds: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Run the application itself on a kernel in virtual time: `rounds` times a job of every master, as simulate_sort
-    has them, but over one network. The same seed gives the same jobs. Programs' own time is nothing. Returns (jobs,
-    fidelity).
+def sort_in_virtual_time(sort: Sort, jobs: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Run the application itself on a kernel in virtual time: so many jobs of every master, one after the other. The
+    same seed gives the same jobs. Programs take no other time than they are told to. Returns (jobs, fidelity).
 
     With `same_path` all connections of two hosts share their path, as no other fields than addresses are hashed.
     Raises NetreproError without the kernel, and when a host's program fails.
     """
     net = VirtualNetwork(
-        sort.topology, congestion_control=sort.tcp.congestion_control, seed=seed, tcp=sort.tcp, memory_mb=PROGRAMS_MB
+        sort.topology,
+        congestion_control=sort.tcp.congestion_control,
+        seed=seed,
+        tcp=sort.tcp,
+        patience_s=BUSY_S,
+        memory_mb=PROGRAMS_MB,
     )
     with net:
         if sort.same_path:
@@ -93,9 +109,10 @@ def sort_in_virtual_time(sort: Sort, rounds: int, seed: int) -> tuple[pd.DataFra
         command = [sys.executable, "-P", "-B", "-m", bucket_sort.__name__]
         started = {}
         for host in sort.topology.hosts:
-            orders = json.dumps(_orders(sort, 0.0, rounds, seed, net, host))
+            orders = json.dumps(_orders(sort, jobs * LONGEST_JOB_S, jobs, seed, net, host))
             started[host] = net[host].popen(command, input=f"{orders}\n{begin_s!r}\n")
-        net.sleep(BEGIN_S + (rounds - 1) * ROUND_S + sort.starts_within_s + PATIENCE_S + LAST_S)
+        while net.monotonic_s < begin_s + jobs * LONGEST_JOB_S and not all(map(_has_said, started.values())):
+            net.sleep(LAST_S)
         outcomes = {}
         for host, program in started.items():
             ready, _, said = program.output.partition("\n")
@@ -104,6 +121,11 @@ def sort_in_virtual_time(sort: Sort, rounds: int, seed: int) -> tuple[pd.DataFra
                 raise NetreproError(f"the program of {host} has not sorted: {''.join(last)}", "run the notebook again")
             outcomes[host] = json.loads(said)
     return _read(outcomes)
+
+
+def _has_said(program: Any) -> bool:
+    """Return whether a program has told its outcome, or has ended."""
+    return program.output.count("\n") > 1 or program.poll() is not None
 
 
 def _read(outcomes: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -116,7 +138,7 @@ def _read(outcomes: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
     return table[["start_s", "took_ms"]], rows
 
 
-def _orders(sort: Sort, seconds: float, rounds: int, seed: int, net: Network, host: str) -> dict[str, Any]:
+def _orders(sort: Sort, seconds: float, jobs: int, seed: int, net: Network, host: str) -> dict[str, Any]:
     return {
         "address": net[host].address,
         "slaves": [net[other].address for other in net.topology.hosts if other != host],
@@ -124,68 +146,159 @@ def _orders(sort: Sort, seconds: float, rounds: int, seed: int, net: Network, ho
         "numbers": sort.numbers,
         "threshold_bytes": sort.threshold_bytes,
         "starts_within_s": sort.starts_within_s,
+        "scan_s": sort.scan_s,
+        "range_s": sort.range_s,
+        "rest_s": sort.rest_s,
         "seconds": seconds,
-        "rounds": rounds,
-        "round_s": ROUND_S,
+        "jobs": jobs if host in sort.masters else 0,
         "patience_s": PATIENCE_S,
         "seed": [seed, net.topology.hosts.index(host)],
     }
 
 
-def simulate_sort(sort: Sort, rounds: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Simulate the application's traffic in virtual time: `rounds` times a job of every master. Returns (jobs,
+def simulate_sort(sort: Sort, jobs: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Simulate the application's traffic: so many jobs of every master, one after the other. Returns (jobs,
     fidelity).
 
-    A replicated flow takes a master's numbers to each slave, and a plain flow the sorted ones back, as soon as they are
-    there.
+    A stream carries a master's numbers to a slave while they are scanned, and the sorted ones back; _Stream says on
+    which connections.
     """
-    found = [_simulate_round(sort, [seed, number]) for number in range(rounds)]
-    jobs, checks = zip(*found, strict=True)
-    return pd.concat(jobs, ignore_index=True), pd.concat(checks, ignore_index=True)
-
-
-def _simulate_round(sort: Sort, place: list[int]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    random = np.random.default_rng(place)
-    jobs, ways = _traffic(sort, random)
-    seed = int(random.integers(2**31))
-    flows, count = (*_flows_there(sort, ways), *_flows_back(ways)), len(ways)
+    streams = jobs * len(sort.masters) * sort.slaves
     experiment = Experiment(
-        sort.topology, flows, 2 * ROUND_S, seed, tcp=sort.tcp, host_delay_packets=HOST_DELAY_PACKETS
+        sort.topology, (), jobs * LONGEST_JOB_S, seed, tcp=sort.tcp, host_delay_packets=HOST_DELAY_PACKETS
     )
-    found = simulate(experiment, start_after={count + way: way for way in range(count)})
-    answers = found.flows.iloc[count:].reset_index(drop=True)
-    back_s = answers["start_s"] + answers["completion_ms"] / 1e3
-    share = float(back_s.notna().mean())
-    whole = pd.DataFrame([("answers that are there", share, 1.0, share == 1.0)], columns=list(found.fidelity))
-    took_ms = (back_s.groupby(ways["job"]).max() - jobs["start_s"]) * 1e3
-    return jobs.assign(took_ms=took_ms), pd.concat([found.fidelity, whole], ignore_index=True)
+    network = Hosts(experiment, most_connections=streams * (1 if sort.scheme == "tcp" else 2))
+    slaves = {host: bucket_sort.Processor(sort.range_s) for host in sort.topology.hosts}
+    done: list[tuple[float, float]] = []
+    for place, host in enumerate(sort.masters):
+        random = np.random.default_rng([seed, place])
+        master = _Master(sort, network, host, jobs, random, slaves, done)
+        network.at(random.uniform(0, sort.starts_within_s), master.begin)
+    network.run()
+    share = len(done) / (jobs * len(sort.masters))
+    whole = pd.DataFrame([("jobs that are done", share, 1.0, share == 1.0)], columns=FIDELITY_COLUMNS)
+    table = pd.DataFrame(sorted(done), columns=["start_s", "took_ms"])
+    return table, pd.concat([network.measurements().fidelity, whole], ignore_index=True)
 
 
-def _traffic(sort: Sort, random: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return (jobs: start_s; a row for each job and slave: job, master, slave, size_bytes, start_s)."""
-    hosts = sort.topology.hosts
-    starts_s = random.uniform(0, sort.starts_within_s, len(hosts))
-    rows = []
-    for job, master in enumerate(hosts):
-        slaves = [host for host in hosts if host != master]
-        buckets = (np.arange(bucket_sort.VALUES) * len(slaves)) // bucket_sort.VALUES
-        # How often each value comes: the numbers themselves are not needed.
-        counts = random.multinomial(sort.numbers, np.full(bucket_sort.VALUES, 1 / bucket_sort.VALUES))
-        text_bytes = np.bincount(buckets, weights=counts * TEXT_BYTES)
-        for slave, size_bytes in zip(slaves, text_bytes.astype(int).tolist(), strict=True):
-            rows.append((job, master, slave, size_bytes, starts_s[job]))
-    columns = ["job", "master", "slave", "size_bytes", "start_s"]
-    return pd.DataFrame({"start_s": starts_s}), pd.DataFrame(rows, columns=columns)
+class _Master:
+    """A master of the simulated application, with its slaves' part of its jobs.
+
+    slaves : host -> its processor as a slave. done : where the jobs of all masters go, (start_s,
+    took_ms).
+    """
+
+    def __init__(
+        self,
+        sort: Sort,
+        network: Hosts,
+        host: str,
+        jobs: int,
+        random: np.random.Generator,
+        slaves: dict[str, bucket_sort.Processor],
+        done: list[tuple[float, float]],
+    ):
+        self._sort, self._network, self._host, self._jobs = sort, network, host, jobs
+        self._random, self._slaves, self._done = random, slaves, done
+
+    def begin(self, now_s: float) -> None:
+        """Begin a job: open the streams, and scan."""
+        sort, steps = self._sort, bucket_sort.SCAN_STEPS
+        self._jobs -= 1
+        self._start_s, self._missing = now_s, sort.slaves
+        # Which numbers there are in each step, by slave: the numbers themselves are not needed.
+        shares = np.full(steps * sort.slaves, 1 / (steps * sort.slaves))
+        scanned = self._random.multinomial(sort.numbers, shares).reshape(sort.slaves, steps).cumsum(axis=1)
+        left_bytes = [bucket_sort.whole_messages(each) * bucket_sort.NUMBER_BYTES for each in scanned]
+        self._total_bytes = [int(each[-1]) for each in left_bytes]
+        self._step_bytes = np.diff(left_bytes, prepend=0).T.tolist()
+        slaves = [host for host in sort.topology.hosts if host != self._host]
+        self._streams = [_Stream(self._network, self._host, slave, sort) for slave in slaves]
+        for step in range(steps):
+            self._network.at(now_s + sort.scan_s * (step + 1) / steps, partial(self._scan, step))
+
+    def _scan(self, step: int, _: float) -> None:
+        is_last = step == bucket_sort.SCAN_STEPS - 1
+        for slave, size_bytes in enumerate(self._step_bytes[step]):
+            if size_bytes:
+                self._streams[slave].send(size_bytes, partial(self._arrived, slave) if is_last else _ignore)
+
+    def _arrived(self, slave: int, now_s: float) -> None:
+        """Have the slave write its range, after those that wait there, and send it back."""
+        stream = self._streams[slave]
+        answer = partial(stream.answer, self._total_bytes[slave], partial(self._answered, slave))
+        self._network.at(self._slaves[stream.slave].done_s(now_s), lambda _: answer())
+
+    def _answered(self, slave: int, now_s: float) -> None:
+        self._streams[slave].close()
+        self._missing -= 1
+        if self._missing:
+            return
+        self._done.append((self._start_s, (now_s - self._start_s) * 1e3))
+        if self._jobs:
+            self._network.at(now_s + bucket_sort.draw_rest_s(self._sort.rest_s, self._random), self.begin)
 
 
-def _flows_there(sort: Sort, ways: pd.DataFrame) -> list[Flow]:
-    replication = "" if sort.scheme == "tcp" else sort.scheme
-    how: dict[str, Any] = {"replication": replication, "replicate_below_bytes": 10**9, "label": "numbers"}
-    how["replica_same_path"] = sort.same_path
-    return [
-        Flow(row.master, row.slave, size_bytes=row.size_bytes, start_s=row.start_s, **how) for row in ways.itertuples()
-    ]
+class _Stream:
+    """A master's stream to a slave: one connection with TCP, else two.
+
+    With RepSYN the first to open carries all. With RepFlow both carry the first bytes, up to the threshold, and then
+    the one that has brought more; what comes first counts. With `same_path` it is the same one of the two whatever they
+    do, so that there is nothing to choose.
+    """
+
+    def __init__(self, network: Hosts, master: str, slave: str, sort: Sort):
+        self.slave, self._sort = slave, sort
+        self._sent_bytes, self._brought = 0, [0, 0]
+        self._heard: set[int] = set()  # messages, by the bytes before them
+        self._early: list[tuple[int, Callable[[float], Any]]] = []  # what is sent before RepSYN has a connection
+        places = (0,) if sort.scheme == "tcp" else (0, 1)
+        self._all = [network.connect(master, slave, partial(self._opened, place)) for place in places]
+        decides_late = sort.scheme != "tcp" and not (sort.same_path and sort.scheme == "repflow")
+        self._chosen = None if decides_late else self._all[0]
+
+    def send(self, size_bytes: int, delivered: Callable[[float], Any]) -> None:
+        """Send so many bytes to the slave, and have `delivered` called."""
+        if self._sort.scheme == "repflow" and self._sent_bytes <= self._sort.threshold_bytes:
+            for place, connection in enumerate(self._all):
+                connection.send(size_bytes, partial(self._copied, place, self._sent_bytes, delivered))
+            self._sent_bytes += size_bytes
+        elif self._connection is None:
+            self._early.append((size_bytes, delivered))
+        else:
+            self._connection.send(size_bytes, delivered)
+
+    def answer(self, size_bytes: int, delivered: Callable[[float], Any]) -> None:
+        """Send so many bytes to the master."""
+        assert self._connection is not None
+        self._connection.send(size_bytes, delivered, to_client=True)
+
+    def close(self) -> None:
+        """Close the connection that was used."""
+        assert self._chosen is not None
+        self._chosen.close()
+
+    @property
+    def _connection(self) -> Connection | None:
+        """The connection that carries what is not copied; RepFlow chooses it when it is asked for."""
+        if self._chosen is None and self._sort.scheme == "repflow":
+            self._chosen = self._all[int(self._brought[1] > self._brought[0])]
+        return self._chosen
+
+    def _opened(self, place: int, _: float) -> None:
+        if self._sort.scheme != "repsyn" or self._chosen is not None or (self._sort.same_path and place):
+            return
+        self._chosen = self._all[place]
+        self._all[1 - place].close()
+        for size_bytes, delivered in self._early:
+            self._chosen.send(size_bytes, delivered)
+
+    def _copied(self, place: int, before: int, delivered: Callable[[float], Any], now_s: float) -> None:
+        self._brought[place] += 1
+        if before not in self._heard:
+            self._heard.add(before)
+            delivered(now_s)
 
 
-def _flows_back(ways: pd.DataFrame) -> list[Flow]:
-    return [Flow(row.slave, row.master, size_bytes=row.size_bytes, label="sorted") for row in ways.itertuples()]
+def _ignore(_: float) -> None:
+    """Take a message that nothing waits for."""
