@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
 import numpy as np
@@ -356,7 +356,7 @@ def _told(
     setting: Setting,
     mean_delay_s: float,
     seed: int,
-) -> Iterator[tuple[float, int, Event]]:
+) -> list[tuple[float, int, Event]]:
     for number, each in speakers.items():
         slow_down(each, setting, mean_delay_s, random.Random(f"{seed} {number} beacon"))
     return drive(speakers, lambda *_: setting.link_delay_ms * 1e-3, math.inf, at=[(0.0, told)])
