@@ -7,6 +7,7 @@ link, marks before there is one, and pacers at the hosts take the bursts of segm
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -37,6 +38,7 @@ from netrepro.study import (
     Study,
     each,
     gap_checks,
+    jackknife,
     least_first,
     ratio,
     run_experiment,
@@ -46,7 +48,8 @@ from netrepro.study.setting import setting
 from netrepro.style import CURVES, draw_published, new_figure, scheme, use_logarithm
 
 SETTLED_SHARE = 1 / 3  # of a run with long flows; slow start is over by then
-LARGE_BYTES, SMALL_SHARE = 10_000_000, 0.8  # four small requests to a large one, as the replica had them
+SMALL_BYTES, LARGE_BYTES = 1000, 10_000_000
+SMALL_SHARE = 0.8  # four small requests to a large one, as the replica had them
 SERVERS = 9  # and one client
 OPENED_S = 0.1  # after which all connections that stay open have been opened
 ARRIVING_SHARE = 0.75  # of such a run; what came then has the rest to complete
@@ -60,13 +63,14 @@ PUBLISHED_PQ_MBPS = 860.0  # at least, from the same figure
 class Setting:
     """Section 4's mechanisms; link delay and buffer are choices. `queue` is "drop tail", "ecn" or "phantom", `pacer`
     "none", "nic" (the paper's) or "linux" (every segment, at 1.2 windows a round trip). A `load` above 0 (share of the
-    port's rate) is of requests in place of `flows` long flows; they are few, so that their runs last `stretch` times as
-    long. A request opens a connection, or takes an idle one of the `open_connections` that its server keeps."""
+    port's rate) is of requests in place of `flows` long flows, until about `large_requests` of 10 MB have come. A
+    request takes an idle one of the `open_connections` that its server keeps, or opens one where it keeps none.
+    `in_turn`: servers are asked one after the other, and keep connections for each size apart, as the replica's."""
 
     flows: int = 2
     load: float = 0.0
-    stretch: int = 15
-    small_bytes: int = 1000
+    large_requests: int = 40
+    small_bytes: int = SMALL_BYTES
     rate_mbps: float = 1000.0
     link_delay_ms: float = setting(0.04, "of every link, one way; a choice", "ms", low=0.001, high=10)
     buffer_packets: int = setting(425, "of the port; a choice", "packets", low=1, high=100_000)
@@ -78,7 +82,9 @@ class Setting:
     congestion_control: str = "reno"
     pacer: str = "none"
     offload_bytes: int = 65_536
-    open_connections: int = 0
+    open_connections: int = 16
+    in_turn: bool = False
+    slow_start_after_idle: bool = True
 
 
 DCTCP = {"congestion_control": "dctcp"}
@@ -97,6 +103,7 @@ LOADS = {"load": each(0.2, 0.4, 0.6)}
 LONG_FLOWS = {"flows": each(*PUBLISHED_PQ_US)}
 # The replica's packets, of 950 bytes, are below the threshold: they may count themselves. 30 KB are 31 of them.
 REPLICA = LOADS | {"small_bytes": 900, "link_delay_ms": 0.005, "buffer_packets": 500, "segment_bytes": 898}
+REPLICA |= {"open_connections": 1, "in_turn": True, "slow_start_after_idle": False}  # as its scripts say
 REPLICA_OWN: dict[str, dict[str, Any]] = {
     "30k": {"threshold_packets": 31},
     "6k": {"threshold_packets": 6},
@@ -113,14 +120,15 @@ CASES: dict[str, dict[str, Any]] = {
     **{f"static {name}": SCHEMES[name] | LONG_FLOWS for name in PUBLISHED_US},
     **{f"dynamic {name}": changes | LOADS for name, changes in SCHEMES.items()},
     **{f"replica {name}": changes | REPLICA | REPLICA_OWN.get(name, {}) for name, changes in SCHEMES.items()},
+    "replica 6k, no pacer": SCHEMES["6k"] | REPLICA | REPLICA_OWN["6k"] | {"pacer": "none", "load": 0.4},
 }
 
 
 def as_kernels_can(setting: Setting) -> Setting:
     """Replace what kernels have not: Linux's own pacing stands in for the NIC's, and its own segmentation offload is
-    used."""
+    used, and requests open a connection each."""
     pacer = "linux" if setting.pacer == "nic" else setting.pacer
-    return replace(setting, pacer=pacer, offload_bytes=0)
+    return replace(setting, pacer=pacer, offload_bytes=0, open_connections=0)
 
 
 def _queue(setting: Setting) -> Queue:
@@ -138,7 +146,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     port = Link(setting.rate_mbps, setting.link_delay_ms, _queue(setting))
     out = NicPacer() if setting.pacer == "nic" else DropTail(packets=1000)
     own = Link(setting.rate_mbps, setting.link_delay_ms, out, offload_bytes=setting.offload_bytes)
-    seconds, senders = (seconds * setting.stretch, SERVERS) if setting.load else (seconds, setting.flows)
+    senders = SERVERS if setting.load else setting.flows
     hosts = [f"h{number + 1}" for number in range(senders + 1)]
     cables = tuple(Cable(host, "s1", own, port) for host in hosts)
     tcp = Tcp(
@@ -148,8 +156,14 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         min_rto_ms=10,
         syn_linear_timeouts=0,
         pacing=setting.pacer == "linux",
+        slow_start_after_idle=setting.slow_start_after_idle,
     )
-    traffic = _requests(setting, hosts, seconds) if setting.load else _long_flows(hosts, seconds)
+    traffic: tuple[Traffic, ...]
+    if setting.load:
+        requests = _requests(setting, hosts)
+        traffic, seconds = (requests,), requests.count / requests.flows_per_s / ARRIVING_SHARE
+    else:
+        traffic = _long_flows(hosts, seconds)
     return Experiment(Topology(cables), traffic, seconds, seed, Measure(packets=(("s1", hosts[-1]),)), tcp)
 
 
@@ -160,19 +174,19 @@ def _long_flows(hosts: list[str], seconds: float) -> tuple[Traffic, ...]:
     )
 
 
-def _requests(setting: Setting, hosts: list[str], seconds: float) -> tuple[Traffic, ...]:
+def _requests(setting: Setting, hosts: list[str]) -> PoissonFlows:
     small, large = setting.small_bytes, LARGE_BYTES
     sizes = FlowSizeDistribution(((small, 0.0), (small, SMALL_SHARE), (large, SMALL_SHARE), (large, 1.0)), "bytes")
     per_s = flows_per_s_at_load(sizes, setting.load, setting.rate_mbps)
-    count = max(round(per_s * seconds * ARRIVING_SHARE), 1)
-    return (PoissonFlows(sizes, per_s, count, tuple(hosts[:-1]), (hosts[-1],)),)
+    count = round(setting.large_requests / (1 - SMALL_SHARE))
+    return PoissonFlows(sizes, per_s, count, tuple(hosts[:-1]), (hosts[-1],))
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     """Measure one run on the tier; kernels are asked for what they can."""
     asked = experiment(setting if tier == SIMULATED else as_kernels_can(setting), seconds, seed)
     if setting.load and setting.open_connections:
-        return read(over_open_connections(asked, setting.open_connections), setting)
+        return read(over_open_connections(asked, setting.open_connections, in_turn=setting.in_turn), setting)
     found = run_experiment(asked, tier)
     return replace(read(found, setting), fidelity=None if tier == SIMULATED else found.fidelity)
 
@@ -183,24 +197,33 @@ def cannot(setting: Setting, tier: str) -> str:
     return "a kernel's requests open a connection each" if kept_open else ""
 
 
-def over_open_connections(asked: Experiment, of_each_server: int) -> Measurements:
+def over_open_connections(asked: Experiment, of_each_server: int, *, in_turn: bool = False) -> Measurements:
     """Simulate the same requests, from OPENED_S on, over connections that are opened before and stay open.
 
     A request takes any that is idle of those of its server, or waits for any one where none is. Sources are those of
-    the requests' bytes, and open the connections.
+    the requests' bytes, and open the connections. in_turn : requests of a size ask the servers one after the other,
+    each of which keeps so many connections for every size.
     """
     requests, seconds = asked.flow_table, asked.duration_s + OPENED_S
     client = requests.destination.iloc[0]
     servers = sorted({*asked.topology.hosts} - {client})
+    if in_turn:
+        turns = requests.groupby("size_bytes").cumcount() % len(servers)
+        requests = requests.assign(source=[servers[turn] for turn in turns])
+    kinds = requests.size_bytes if in_turn else pd.Series(0, index=requests.index)
     network = replace(asked, traffic=(), duration_s=seconds, host_delay_packets=HOST_DELAY_PACKETS)
-    hosts = Hosts(network, most_connections=len(servers) * of_each_server)
-    opened = {server: [hosts.connect(server, client) for _ in range(of_each_server)] for server in servers}
+    hosts = Hosts(network, most_connections=len(servers) * kinds.nunique() * of_each_server)
+    opened = {
+        (server, kind): [hosts.connect(server, client) for _ in range(of_each_server)]
+        for server in servers
+        for kind in kinds.unique()
+    }
     carried = dict.fromkeys((one for ones in opened.values() for one in ones), 0)
     random = np.random.default_rng([asked.seed, of_each_server])
     completion_ms = np.full(len(requests), np.nan)
 
     def ask(place: int, asked_s: float) -> None:
-        own = opened[requests.source[place]]
+        own = opened[requests.source[place], kinds[place]]
         free = [one for one in own if not carried[one]] or own
         chosen = free[random.integers(len(free))]
 
@@ -236,9 +259,10 @@ def read(found: Measurements, setting: Setting) -> Reading:
     numbers |= {"small_mean_ms": small.mean(), "small_p99_ms": small.quantile(0.99)}
     numbers |= {"large_mean_ms": large.mean(), "large_p99_ms": large.quantile(0.99)}
     # Requests that did not complete are missing in the percentiles; long flows keep the port busy, or not.
-    complete = [Check("requests complete", float(flows.completion_ms.notna().mean()), at_least=0.98)]
+    complete = [Check("requests complete", float(flows.completion_ms.notna().mean()), at_least=0.999)]
     checks = complete if setting.load else gap_checks(found, found.experiment.measure.packets[0])
-    return Reading(numbers, {"waits": _percentiles(waits_us)}, checks)
+    times = {"requests": flows[["size_bytes", "completion_ms"]]} if setting.load else {}
+    return Reading(numbers, {"waits": _percentiles(waits_us), **times}, checks)
 
 
 def _percentiles(waits_us: np.ndarray) -> pd.DataFrame:
@@ -391,12 +415,12 @@ def _lines(title: str, table: pd.DataFrame, x: tuple[str, str], columns: dict[st
     figure.set_size_inches(4.4 * len(columns), 4.0)
     for axis, (column, said) in zip(axes, columns.items(), strict=True):
         for (name, rows), other in zip(table.groupby("case", sort=False), CURVES[5:] + CURVES, strict=False):
-            colour = COLOURS.get(str(name).removesuffix(KEPT_OPEN), other)
+            colour = COLOURS.get(str(name).removesuffix(OWN), other)
             means = rows.groupby(x[0])[column].mean()
             axis.plot(
                 means.index,
                 means,
-                "o--" if str(name).endswith(("gamma 1", KEPT_OPEN)) else "o-",
+                "o--" if str(name).endswith(("gamma 1", OWN)) else "o-",
                 color=colour,
                 label=name,
             )
@@ -417,10 +441,8 @@ WAIT_AND_GOODPUT = {"mean_us": "mean wait at the switch (µs)", "goodput_mbps": 
 
 
 def draw_connections(runs: Runs) -> Figure:
-    """Draw requests that open a connection each, and (dashed) over connections that stay open."""
-    return _requests_figure(
-        "Requests over connections of their own, and over ones kept open", runs.knobs["connections"]
-    )
+    """Draw requests over connections that stay open, and (dashed) that open a connection each."""
+    return _requests_figure("Requests over connections that stay open, and over their own", runs.knobs["connections"])
 
 
 def draw_flows(runs: Runs) -> Figure:
@@ -463,18 +485,40 @@ def draw_run(found: Reading, case: str) -> Figure:
     return figure
 
 
-def _mean_change(ours: pd.Series, baseline: pd.Series) -> float:
-    """Compute the mean over the loads of ours / baseline."""
-    return float((ours / baseline).mean())
+def change_of_means(ours: pd.Series, baseline: pd.Series) -> float:
+    """Compute ours / baseline of the means over the loads, as the replica's report computes its changes."""
+    return float(ours.mean() / baseline.mean())
 
 
-def _dynamic(reading: str, baseline: str) -> Evidence:
-    broken = ("dynamic pq950, gamma 1", f"dynamic {baseline}")
-    return Evidence(reading, ("dynamic pq950", f"dynamic {baseline}"), control=broken, how=_mean_change)
+def percentile_ms(runs: Mapping[int, pd.DataFrame], size_bytes: int, left_out: int | None = None) -> pd.Series:
+    """Compute the 99th percentile of the completion time (ms) by load, of all repetitions' requests of a size together,
+    or of all but one's; runs : repetition -> the rows of the table `requests` of a case."""
+    rows = pd.concat([table for repetition, table in runs.items() if repetition != left_out])
+    return rows[rows.size_bytes == size_bytes].groupby("load").completion_ms.quantile(0.99)
+
+
+def change_of_requests(size_bytes: int) -> Callable[..., np.ndarray]:
+    """Make the function that computes the change of `percentile_ms` by `change_of_means`, with a value for each
+    repetition, as `jackknife` has them."""
+
+    def change(ours: Mapping[int, pd.DataFrame], baseline: Mapping[int, pd.DataFrame]) -> np.ndarray:
+        both = (ours, baseline)
+        return jackknife(ours, lambda out: change_of_means(*(percentile_ms(runs, size_bytes, out) for runs in both)))
+
+    return change
+
+
+def _dynamic(baseline: str, size_bytes: int = 0) -> Evidence:
+    """Make the evidence on the wait at the switch, or on requests of a size, under dynamic load."""
+    pair, broken = ("dynamic pq950", f"dynamic {baseline}"), ("dynamic pq950, gamma 1", f"dynamic {baseline}")
+    if size_bytes:
+        return Evidence("requests", pair, control=broken, how=change_of_requests(size_bytes), pooled=True)
+    return Evidence("p99_us", pair, control=broken, how=change_of_means)
 
 
 GAMMA_1 = "pq950, gamma 1"
-KEPT_OPEN = ", kept open"
+OWN = ", a connection each"
+PROFILES = {"quick": Scale(0.6), "paper": Scale(5.0, changes={"large_requests": 250})}
 NAMES = ("pq950", "6k", "30k", "tcp")
 STUDY = Study(
     slug="hull",
@@ -484,23 +528,23 @@ STUDY = Study(
     cannot=cannot,
     answer=answer,
     repetitions=3,
-    profiles={"quick": Scale(0.6), "paper": Scale(5.0, changes={"stretch": 6})},
-    # Requests need seconds to complete: in the quick profile there are none on the virtual kernel.
+    profiles=PROFILES,
+    # A kernel's requests open a connection each, and need seconds to complete: there are none.
     on_virtual={
         "quick": Scale(0.6, repetitions=2, only={"load": (), "flows": (2, 4, 6, 8)}),
-        "paper": Scale(2.0, changes={"stretch": 3}),
+        "paper": Scale(2.0, only={"load": ()}),
     },
     claims={
         "static-latency-order": Evidence("mean_us", NAMES, control=(GAMMA_1, *NAMES[1:]), how=least_first(*NAMES)),
         "static-latency-30k": Evidence("mean_us", "30k", control="30k, no marking"),
         "static-latency-pq": Evidence("mean_us", "pq950", control=GAMMA_1),
         "static-sacrifice": Evidence("goodput_mbps", ("pq950", "30k"), control=(GAMMA_1, "30k"), how=ratio),
-        "dynamic-latency-tcp": _dynamic("p99_us", "tcp"),
-        "dynamic-latency-30k": _dynamic("p99_us", "30k"),
-        "dynamic-small-tcp": _dynamic("small_p99_ms", "tcp"),
-        "dynamic-small-30k": _dynamic("small_p99_ms", "30k"),
-        "dynamic-large-tcp": _dynamic("large_p99_ms", "tcp"),
-        "dynamic-large-30k": _dynamic("large_p99_ms", "30k"),
+        "dynamic-latency-tcp": _dynamic("tcp"),
+        "dynamic-latency-30k": _dynamic("30k"),
+        "dynamic-small-tcp": _dynamic("tcp", SMALL_BYTES),
+        "dynamic-small-30k": _dynamic("30k", SMALL_BYTES),
+        "dynamic-large-tcp": _dynamic("tcp", LARGE_BYTES),
+        "dynamic-large-30k": _dynamic("30k", LARGE_BYTES),
         "replica-latency-order": Evidence(
             "p99_us",
             tuple(f"replica {name}" for name in NAMES),
@@ -517,11 +561,11 @@ STUDY = Study(
     knobs={
         "connections": Knob(
             {
-                f"{name}{kept}": SCHEMES[name] | LOADS | {"open_connections": 16 if kept else 0}
+                f"{name}{own}": SCHEMES[name] | LOADS | ({"open_connections": 0} if own else {})
                 for name in ("tcp", "30k", "pq950")
-                for kept in ("", KEPT_OPEN)
+                for own in ("", OWN)
             },
-            Scale(0.6),
+            PROFILES,
             repetitions=3,
         ),
         "flows": Knob({name: CASES[name] | {"flows": each(2, 4, 8, 16, 32)} for name in NAMES[:3]}, Scale(0.3)),

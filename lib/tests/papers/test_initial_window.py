@@ -164,6 +164,28 @@ def test_a_gain_over_the_round_trip_is_read_as_logarithms_and_no_gain_as_a_tenth
     assert paper.gain_over_round_trip(rows) == [(2.0, pytest.approx(1.0)), (2.301, pytest.approx(-1.0))]
 
 
+def test_what_pages_lose_is_the_same_clients_difference_at_the_99th_percentile_and_no_single_one_decides():
+    """A window of 10 ends 50 ms later for the slowest 2 %, 5 s sooner for all others, and a minute later for one."""
+    random = np.random.default_rng(1)
+    pages = {}
+    for repetition in range(3):
+        old_ms = random.permutation(np.arange(1.0, 1001.0)) * 1e4
+        new_ms = old_ms + np.where(old_ms > 9.8e6, 50.0, -5e3)
+        new_ms[np.argsort(old_ms)[989]] += 6e4 * (repetition == 0)
+        pages[repetition] = pd.concat(
+            pd.DataFrame({"client": range(1000), "initial_window_segments": window, "page_ms": times})
+            for window, times in ((10, new_ms), (3, old_ms))
+        )
+    assert paper.paired_loss_ms(pages) == pytest.approx([50.0] * 3)
+
+
+def test_pages_are_kept_where_they_are_compared(runs):
+    pages = runs.table("pages", "maps")
+    assert len(pages) == 2 * 2 * 150  # windows, repetitions, clients
+    measured = next(each for each in runs.measured_claims() if each.claim == "parallel-connections-lose")
+    assert np.isfinite(measured.values).all() and np.isfinite(measured.control).all()
+
+
 def test_the_class_gains_nothing_at_20_ms_and_30_ms_at_50_as_it_saw(runs):
     """At 1.2 Mb/s three segments take 30 ms: a round trip of 20 ms leaves the link never idle."""
     gains = paper.bucket_gains(runs.table("buckets", "class")).query("panel == 'round_trip_ms'").set_index("upper")
