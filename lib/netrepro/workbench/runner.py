@@ -8,6 +8,7 @@ workers, and the quiet lane asks for the worker resource `quiet_machine`; what r
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.1
 START_S = 180  # in which a kernel starts, beside what the notebook declares
+ONE_REQUEST_S = 1.0  # in which asking twice to stop is asking once
 
 
 @dataclass(frozen=True)
@@ -509,16 +511,23 @@ def _lanes(
 @contextmanager
 def _stop_on_interrupt() -> Iterator[threading.Event]:
     """Yield an event that the first Ctrl-C or SIGTERM sets instead of ending this process, so that nothing is left
-    half-moved and no notebook goes on without its runner; the second ends it."""
-    stop = threading.Event()
+    half-moved and no notebook goes on without its runner; the next ends it.
+
+    What comes within `ONE_REQUEST_S` is the same request: `timeout` signals a process and then its group.
+    """
+    stop, first_s = threading.Event(), math.inf
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def ask(number: int, frame: Any) -> None:
+        nonlocal first_s
         stop.set()
-        signal.signal(number, before[signal.Signals(number)])
+        first_s = min(first_s, time.monotonic())
+        if time.monotonic() > first_s + ONE_REQUEST_S:
+            signal.signal(number, before[signal.Signals(number)])
+            signal.raise_signal(number)
 
     for number in before:
         signal.signal(number, ask)
