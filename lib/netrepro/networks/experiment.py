@@ -162,7 +162,7 @@ class Experiment:
     1992, "On traffic phase effects in packet-switched gateways"). It is one time for all hosts, so that it tells no
     flow from another. The virtual kernel draws it from a bell of the same mean and deviation. In real time hosts are
     real, and nothing is added. None leaves it to whoever runs the experiment: `simulate` and `emulate` take no time,
-    the studies of papers take 1.
+    the studies of papers take 1 where several flows run.
 
     Raises NetreproError for traffic between unknown hosts, traffic or changes that come after the end, unknown ports, a
     path without cables; warns of a flow that lasts beyond the end, and, when it runs, of PoissonFlows that start after

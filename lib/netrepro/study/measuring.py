@@ -40,7 +40,7 @@ from netrepro.tiers_and_profiles import TIERS
 
 Value = TypeVar("Value")
 
-# Against phase effects: up to one packet's time at the slowest link (Floyd and Jacobson 1992, section 3).
+# Against phase effects between flows: up to one packet's time at the slowest link (Floyd and Jacobson 1992, section 3).
 HOST_DELAY_PACKETS = 1.0
 
 
@@ -79,7 +79,8 @@ def run_experiment(
 ) -> Measurements:
     """Run the experiment on a tier, with `simulate` or `emulate`, and return its measurements.
 
-    Its hosts take up to `HOST_DELAY_PACKETS` for a packet, unless it says how long, so that no two are in step.
+    Where several flows run its hosts take up to `HOST_DELAY_PACKETS` for a packet, unless it says how long, so that no
+    two are in step. A flow that is alone has none to be in step with.
 
     tier : "simulated", "virtual", "rootless", "privileged", or "auto" for the best that this machine allows.
     progress : is called with the share that has passed. prepare, until_complete : for the emulated tiers, as `emulate`
@@ -88,7 +89,7 @@ def run_experiment(
     Raises NetreproError for an unknown tier, one that this machine does not allow, and an experiment that the tier
     cannot run.
     """
-    if experiment.host_delay_packets is None:
+    if experiment.host_delay_packets is None and len(experiment.flow_table) > 1:
         experiment = replace(experiment, host_delay_packets=HOST_DELAY_PACKETS)
     # Only "auto" and real kernels have to ask what this machine allows.
     chosen = tier if tier == "simulated" else resolve_tier(tier, TIERS, probe_tiers())[0]
