@@ -37,7 +37,7 @@ def test_drops_are_counted_from_what_comes_and_what_leaves_as_the_link_counts_th
     measured = found(case, count_drops=True)
     drops = paper.drops_over_time(measured).drops
     assert np.all(np.diff(drops) >= 0) and drops.iloc[0] >= 0
-    assert abs(drops.iloc[-1] - dropped(measured)) <= 1  # one may be on its way in
+    assert abs(drops.iloc[-1] - dropped(measured)) <= 4  # one of each host may be on its way in
 
 
 def test_a_queue_that_drops_nothing_is_seen_to_drop_nothing():
