@@ -24,6 +24,7 @@ from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.topology import HOST_QUEUE, Cable, Topology, fat_tree, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.study import (
+    HOST_DELAY_PACKETS,
     Check,
     Evidence,
     Knob,
@@ -82,7 +83,10 @@ class Setting:
         100.0, "how far links' rates are off at most", "parts per million", low=0, high=10_000
     )
     host_delay_packets: float = setting(
-        1.0, "that hosts take for a packet, at most, in packets' times at the slowest link", low=0, high=1000
+        HOST_DELAY_PACKETS,
+        "that hosts take for a packet, at most, in packets' times at the slowest link",
+        low=0,
+        high=1000,
     )
     host_delay_ms: float = 0.1025
     hop_delay_ms: float = 0.0425

@@ -23,7 +23,6 @@ from netrepro.networks.links import DropTail, Link, Queue, Red
 from netrepro.networks.topology import Topology, dumbbell
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.study import (
-    HOST_DELAY_PACKETS,
     Check,
     Evidence,
     Knob,
@@ -60,7 +59,7 @@ class Setting:
     """The paper's path and senders, those of its single flow.
 
     packet_bytes : on the wire. paced : whether the paced flows pace; `paced_share` of all flows are called so.
-    host_delay_packets : as of Experiment; none for one flow, which has no other to be in step with, as in ns-2.
+    host_delay_packets : as of Experiment, None for what all papers have: none for one flow, as in ns-2.
     starts_within_s : flows start at random so far apart at most. size_packets : of flows that end; every `every_s` such
     a flow of every sender, after a random time with a mean of a second. seconds : how long a run lasts, 0 for what the
     profile says.
@@ -77,7 +76,7 @@ class Setting:
     paced_share: float = 1.0
     core_delay_ms: float = setting(40.0, "of the bottleneck, one way", "ms", low=0.1, high=1000)
     side_delay_ms: float = 5.0
-    host_delay_packets: float = 0.0
+    host_delay_packets: float | None = None
     far_round_trip_ms: float = 0.0
     packet_bytes: int = setting(576, "on the wire", "bytes", low=100, high=9000)
     initial_window_segments: int = setting(1, "of every flow", "segments", low=1, high=1000)
@@ -585,18 +584,17 @@ LOOKS: dict[str, dict[str, Any]] = {
     "paced": {"color": scheme("tcp").colour, "label": "paced", "linewidth": 1.3},
     "control": {"color": scheme("control").colour, "label": "control", "linewidth": 1.3, "linestyle": "--"},
 }
-SEVERAL: dict[str, Any] = {"host_delay_packets": HOST_DELAY_PACKETS}
-FIFTY = SEVERAL | {"flows": 50, "rate_mbps": 57.0, "buffer_packets": 312}
+FIFTY: dict[str, Any] = {"flows": 50, "rate_mbps": 57.0, "buffer_packets": 312}
 FIRST, ROUNDS_150 = {"seconds": 4.0}, {"seconds": 15.0}
 PACED, RED, DEEP = {"paced": True}, {"queue": "red"}, {"buffer_packets": 108}
-MIX = SEVERAL | {"flows": 20, "rate_mbps": 25.0, "buffer_share": 0.25, "paced_share": 0.1}
+MIX: dict[str, Any] = {"flows": 20, "rate_mbps": 25.0, "buffer_share": 0.25, "paced_share": 0.1}
 SHORT = MIX | {"size_packets": 300, "every_s": 15.0, "seconds": 150.0}
 MIXED = MIX | {"size_packets": 5000, "every_s": 120.0, "seconds": 120.0}
-TRIPS = SEVERAL | {"flows": 50, "rate_mbps": 20.0, "buffer_packets": 312}
+TRIPS: dict[str, Any] = {"flows": 50, "rate_mbps": 20.0, "buffer_packets": 312}
 TRIPS |= {"seconds": lambda setting: setting.trips_s}
 FAR, TENTH = {"far_round_trip_ms": 280.0}, {"buffer_packets": 31}
 LINUX = {"packet_bytes": 1514, "initial_window_segments": 10, "recovery": "linux", "delayed_ack_ms": 40.0}
-LINUX |= SEVERAL | {"flows": 5, "rate_mbps": 5.0}
+LINUX |= {"flows": 5, "rate_mbps": 5.0}
 BUFFER_SHARES = (0.1, 0.25, 0.5, 1.0, 2.0)
 CLASS: dict[str, dict[str, Any]] = {
     "class reno": LINUX | {"buffer_packets": 1000},

@@ -524,8 +524,9 @@ def _stop_on_interrupt() -> Iterator[threading.Event]:
     def ask(number: int, frame: Any) -> None:
         nonlocal first_s
         stop.set()
-        first_s = min(first_s, time.monotonic())
-        if time.monotonic() > first_s + ONE_REQUEST_S:
+        now_s = time.monotonic()
+        first_s = min(first_s, now_s)
+        if now_s > first_s + ONE_REQUEST_S:
             signal.signal(number, before[signal.Signals(number)])
             signal.raise_signal(number)
 

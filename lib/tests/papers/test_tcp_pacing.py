@@ -18,14 +18,14 @@ from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.papers import tcp_pacing as paper
 from netrepro.simulation import simulate
-from netrepro.study import Runs, points
+from netrepro.study import Runs, points, run_experiment
 
 PAPER = paper.Setting()
 
 
 def readings(seconds: float = 40.0, seed: int = 3, **changed):
     setting = replace(PAPER, **changed)
-    return paper.read(simulate(paper.experiment(setting, seconds, seed)), setting)
+    return paper.read(run_experiment(paper.experiment(setting, seconds, seed)), setting)
 
 
 def test_the_published_path_holds_108_packets_of_a_round_trip_of_100_ms():

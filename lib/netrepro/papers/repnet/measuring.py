@@ -179,9 +179,10 @@ def _idle_ms(topology: Topology, tcp: Tcp) -> tuple[np.ndarray, np.ndarray]:
 def read_probes(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
     """Read Fig. 3: slow_share, and a table: probes (completion_ms, is_slow: SLOW_MS later than in an idle network)."""
     if tier == VIRTUAL:
-        found = run_experiment(probing(setting, seed, together=True), tier)
+        asked = probing(setting, seed, together=True)
     else:
-        found = run_experiment(probing(setting, _seed_of_collision(setting.leaf_spine(2), setting.tcp, seed)))
+        asked = probing(setting, _seed_of_collision(setting.leaf_spine(2), setting.tcp, seed))
+    found = run_experiment(asked, tier)
     took_ms = found.flows[found.flows["label"] == "probe"]["completion_ms"]
     slow = took_ms > SLOW_MS + np.interp(setting.size_bytes, *idle_ms(setting))
     table = pd.DataFrame({"completion_ms": took_ms, "is_slow": slow})
