@@ -282,7 +282,7 @@ BOMB = """import os, time
 for number in range(50):
     if os.fork() == 0:
         time.sleep(60)"""
-TWO_FILES = """for name in ("/tmp/x", "/tmp/y"):
+TWO_FILES = """for name in ("/tmp/one", "/tmp/another"):
     open(name, "wb").write(bytes(90 << 20))"""
 LEFT_BEHIND = """import os, time
 if os.fork() == 0:
