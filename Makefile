@@ -79,7 +79,8 @@ bench: $(READY) $(KERNEL)
 	@cd lib && ../$(VENV)/bin/python -m benchmarks $(ARGS)
 
 lab: $(READY) $(KERNEL)
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/jupyter lab --notebook-dir=. $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb $(ARGS)
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/jupyter lab --notebook-dir=. \
+	  --ServerApp.contents_manager_class=netrepro.workbench.lab_contents.OutputsAside $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb $(ARGS)
 
 lint: $(READY)
 	@$(VENV)/bin/ruff check lib && $(VENV)/bin/ruff format --check lib && cd lib && ../$(VENV)/bin/mypy
@@ -99,7 +100,7 @@ format: $(READY)
 
 strip: $(READY)
 	@$(VENV)/bin/python -m netrepro.workbench.settings_cells
-	@$(VENV)/bin/jupyter nbconvert --clear-output --inplace notebooks/*.ipynb
+	@$(VENV)/bin/python lib/netrepro/workbench/clean_notebook.py notebooks/*.ipynb
 
 lock: $(READY)
 	@cd lib && ../$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --extra notebooks --extra ml --extra verification --extra capture --group develop --no-annotate --no-header --output-file requirements.txt pyproject.toml

@@ -1,0 +1,69 @@
+"""JupyterLab in a clone: notebooks stay as they are committed, and what was seen in them is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
+from nbformat import NotebookNode
+
+from netrepro.files import write_atomically
+from netrepro.paths import notebooks_dir, runs_dir
+from netrepro.workbench.clean_notebook import clean_notebook
+
+
+def with_outputs(notebook: NotebookNode, seen: NotebookNode) -> NotebookNode:
+    """Return a notebook with the outputs of the one that was saved last, of cells that have not changed since."""
+    if clean_notebook(nbformat.writes(notebook)) == clean_notebook(nbformat.writes(seen)):
+        return seen
+    before = {cell.get("id"): cell for cell in seen.cells}
+    for place, cell in enumerate(notebook.cells):
+        saved = before.get(cell.get("id"))
+        if saved and (saved.cell_type, saved.source) == (cell.cell_type, cell.source):
+            notebook.cells[place] = saved
+    return notebook
+
+
+def is_change(clean: str, before: str) -> bool:
+    """Tell whether a cleaned notebook says something else than the file before; a damaged one says nothing."""
+    try:
+        return clean != clean_notebook(before)
+    except (ValueError, KeyError, TypeError):
+        return True
+
+
+class OutputsAside(AsyncLargeFileManager):
+    """Files as JupyterLab keeps them, but that a notebook of notebooks/ is written without its outputs.
+
+    So git sees what a person changed, and `git pull` goes on. The whole notebook lies in runs/lab/, from where its
+    outputs come back when it is opened.
+    """
+
+    def _whole(self, os_path: str) -> Path | None:
+        path = Path(os_path).resolve()
+        is_ours = path.suffix == ".ipynb" and path.parent == notebooks_dir()
+        return runs_dir() / "lab" / path.name if is_ours else None
+
+    async def _read_notebook(
+        self, os_path: str, as_version: int = 4, capture_validation_error: Any = None, raw: bool = False
+    ) -> Any:
+        read = await super()._read_notebook(os_path, as_version, capture_validation_error, raw)
+        whole = self._whole(os_path)
+        if whole is None or not whole.exists():
+            return read
+        notebook = with_outputs(read[0] if raw else read, nbformat.read(whole, as_version=as_version))
+        return (notebook, read[1]) if raw else notebook
+
+    async def _save_notebook(self, os_path: str, nb: NotebookNode, capture_validation_error: Any = None) -> None:
+        whole, path = self._whole(os_path), Path(os_path)
+        if whole is None:
+            await super()._save_notebook(os_path, nb, capture_validation_error)
+            return
+        written = nbformat.writes(nb, capture_validation_error=capture_validation_error)
+        whole.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(whole, written)
+        clean = clean_notebook(written)
+        if not path.exists() or is_change(clean, path.read_text(encoding="utf-8")):
+            write_atomically(path, clean)
