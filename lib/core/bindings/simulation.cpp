@@ -12,6 +12,7 @@
 
 #include "bindings/module.hpp"
 #include "bindings/python_control.hpp"
+#include "bindings/python_queue.hpp"
 #include "congestion/coupled.hpp"
 #include "multipath/subflow_schedulers.hpp"
 #include "simulation/simulator.hpp"
@@ -96,6 +97,16 @@ py::cpp_function named(Value TcpSettings::* field, std::vector<std::string> name
 }  // namespace
 
 void bind_simulation(py::module_& module) {
+  py::class_<WaitingPacket>(module, "WaitingPacket", "A packet in a queue of one's own (OwnQueueDiscipline).")
+      .def_property_readonly("bytes", [](const WaitingPacket& waiting) { return waiting.packet.bytes; })
+      .def_property_readonly("flow", [](const WaitingPacket& waiting) { return waiting.packet.flow; })
+      .def_property_readonly("ecn_capable", [](const WaitingPacket& waiting) { return waiting.packet.ecn_capable; })
+      .def_property_readonly("arrived_s",
+                             [](const WaitingPacket& waiting) { return to_seconds(waiting.packet.arrived); })
+      .def_property_readonly(
+          "marked", [](const WaitingPacket& waiting) { return waiting.packet.marked || waiting.packet.marked_before; })
+      .def("mark", &WaitingPacket::mark, "Set Congestion Experienced. Raises NetreproError where its flow has no ECN.")
+      .def("drop", &WaitingPacket::drop, "Drop it. Raises NetreproError where it has gone already.");
   py::class_<CongestionWindow>(module, "CongestionWindow", "In segments, which need not be whole.")
       .def_readwrite("segments", &CongestionWindow::segments)
       .def_readwrite("threshold", &CongestionWindow::ssthresh, "Where slow start ends.")
@@ -271,6 +282,10 @@ void bind_simulation(py::module_& module) {
              });
            }),
            "The flow's congestion control is what make() returns.")
+      .def("give_queue", alone(+[](Simulator& simulator, std::uint32_t link, py::object queue) {
+             simulator.use_queue(link, std::make_unique<PythonQueue>(std::move(queue)));
+           }),
+           "The link's queue is this object, in place of the one that it was added with.")
       .def("request",
            alone(+[](Simulator& simulator, std::uint32_t first_answer, std::uint32_t servers,
                      std::uint64_t request_bytes, std::uint64_t response_bytes, std::uint64_t count, bool barrier,

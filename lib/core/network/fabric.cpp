@@ -46,6 +46,12 @@ void Fabric::set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::ve
   routes_.set_paths(from, to, std::move(paths));
 }
 
+void Fabric::use_queue(std::uint32_t link, std::unique_ptr<QueueDiscipline> queue) {
+  schedule_.check_set_up();
+  check_link(link);
+  links_[link]->use_queue(std::move(queue));
+}
+
 void Fabric::record_departures(std::uint32_t link, std::uint64_t most) {
   schedule_.check_set_up();
   check_link(link);

@@ -68,6 +68,7 @@ class Fabric {
   // share one memory.
   std::uint32_t add_link(const LinkSettings& link, const std::string& rule, const std::vector<double>& numbers);
   void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths);
+  void use_queue(std::uint32_t link, std::unique_ptr<QueueDiscipline> queue);
   void record_departures(std::uint32_t link, std::uint64_t most);
   Routes& routes() { return routes_; }
   void spray() { sprays_ = true; }  // a path for every packet

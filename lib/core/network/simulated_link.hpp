@@ -60,6 +60,12 @@ class alignas(64) SimulatedLink {
     if (const DropTail* tail = std::get_if<DropTail>(&rule_)) is_drop_tail_ = true, drop_tail_ = *tail;
   }
 
+  // Before anything has come: another queue in place of the one that it was made with.
+  void use_queue(std::unique_ptr<QueueDiscipline> queue) {
+    discipline_ = std::move(queue);
+    waits_for_transmitter_ = true;
+  }
+
   // A packet comes. Calls discard(name) for each that is dropped, this one or another. Of this one: mark, when it is
   // marked already, and drop, when it is dropped.
   template <class Discard>

@@ -58,6 +58,10 @@ class Simulator {
   // As Fabric::add_link.
   std::uint32_t add_link(const Fabric::LinkSettings& link, const std::string& rule, const std::vector<double>& numbers);
 
+  void use_queue(std::uint32_t link, std::unique_ptr<QueueDiscipline> queue) {
+    fabric_.use_queue(link, std::move(queue));
+  }
+
   // Routing. Without further word every flow has a shortest path over all links, chosen by a hash.
   void spray() { fabric_.spray(); }  // a path for every packet
   void use_links(Time from, std::vector<bool> in_use);

@@ -3,6 +3,7 @@
 from netrepro.simulation.gaps import gap_shares
 from netrepro.simulation.hosts import Connection, Hosts, simulate_machines
 from netrepro.simulation.own_control import OwnCongestionControl
+from netrepro.simulation.own_queue import OwnQueueDiscipline
 from netrepro.simulation.replay import replay
 from netrepro.simulation.simulate import simulate, simulate_deliveries
 
@@ -10,6 +11,7 @@ __all__ = [
     "Connection",
     "Hosts",
     "OwnCongestionControl",
+    "OwnQueueDiscipline",
     "gap_shares",
     "replay",
     "simulate",

@@ -14,6 +14,7 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.networks.compiled import (
     ETHERNET_HEADER_BYTES,
     HEADER_BYTES,
+    Port,
     link_calls,
     link_numbers,
     links_on,
@@ -43,6 +44,7 @@ from netrepro.networks.workloads import (
     own_tcp,
 )
 from netrepro.simulation.own_control import OwnCongestionControl
+from netrepro.simulation.own_queue import OwnQueueDiscipline
 
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
 EVENTS_AT_A_TIME = 1 << 17
@@ -54,6 +56,7 @@ def simulate(
     *,
     clock_skew_ppm: float = 100.0,
     congestion_controls: Mapping[str, type[OwnCongestionControl]] | None = None,
+    queues: Mapping[Port, Callable[[], OwnQueueDiscipline]] = MappingProxyType({}),
     start_after: Mapping[int, int] = MappingProxyType({}),
 ) -> Measurements:
     """Run the experiment in virtual time and return what it measured; tier "simulated".
@@ -66,6 +69,8 @@ def simulate(
         all clocks are identical, as on no real network, and two flows may lock each other out of a queue.
     congestion_controls : classes of your own by name; names start with "my_". Slow, for teaching: every
         acknowledgement runs Python.
+    queues : port -> what makes its queue: a class of your own, called without arguments. It stands in place of the
+        link's `queue`. Slow, for teaching: every packet runs Python twice.
     start_after : flow -> the flow whose completion starts it, both by their numbers in `flows`, whatever its own
         start_s says: an answer, or the next step of a program. In the results its start_s is when that was; NaN where
         the other one was never complete.
@@ -73,9 +78,9 @@ def simulate(
     Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
     `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
     window among those of its flow. Retransmissions, timeouts and attempts of a flow are those of all its connections.
-    Raises NetreproError for a congestion control of your own that is not given or that answers no number, for queues to
-    be told at every change, for packets that are larger than a port's mtu_bytes, for too many packets to record, and
-    for a flow that waits for itself or for what is no TCP flow.
+    Raises NetreproError for a congestion control of your own that is not given or that answers no number, for a queue
+    of your own that sends what does not wait, for queues to be told at every change, for packets that are larger than a
+    port's mtu_bytes, for too many packets to record, and for a flow that waits for itself or for what is no TCP flow.
 
     Connections open with a SYN and close without FIN; the acknowledgement of the SYN-ACK rides on the first data.
     Requests and answers travel on connections of their own, each with its acknowledgements.
@@ -89,7 +94,7 @@ def simulate(
     if not 0 <= clock_skew_ppm < 1e6:
         raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm}", "give parts per million, 0 to below 1,000,000")
     _check_start_after(experiment, start_after)
-    simulator = build(experiment, clock_skew_ppm, congestion_controls or {})
+    simulator = build(experiment, clock_skew_ppm, congestion_controls or {}, queues)
     for flow, earlier in start_after.items():
         simulator.start_after(flow, earlier)
     while not simulator.run(EVENTS_AT_A_TIME):
@@ -130,6 +135,7 @@ def build(
     experiment: Experiment,
     clock_skew_ppm: float,
     own_controls: Mapping[str, type[OwnCongestionControl]] = MappingProxyType({}),
+    own_queues: Mapping[Port, Callable[[], OwnQueueDiscipline]] = MappingProxyType({}),
 ) -> _core.Simulator:
     """Build an experiment's simulator, before anything has happened. Raises NetreproError as simulate does."""
     _check_controls(experiment, own_controls)
@@ -145,6 +151,12 @@ def build(
     )
     for settings, rule, numbers in link_calls(topology, experiment.host_delay_ms):
         simulator.add_link(_core.LinkSettings(**settings), rule, numbers)
+    for port, make in own_queues.items():
+        if port not in ports:
+            raise NetreproError(
+                f"queues: no port {port}", f"a port is (from, to); {nearest(str(port), map(str, ports))}"
+            )
+        simulator.give_queue(ports[port], _own_queue(make))
     _add_flows(simulator, experiment, number, own_controls)
     table = experiment.flow_table
     for place, answers in table[table["transport"] == "requests"].groupby("entry"):
@@ -161,6 +173,13 @@ def build(
     for port in measure.packets:
         simulator.record_departures(ports[port], MOST_SAMPLES)
     return simulator
+
+
+def _own_queue(make: Callable[[], OwnQueueDiscipline]) -> OwnQueueDiscipline:
+    queue = make() if callable(make) else None
+    if isinstance(queue, OwnQueueDiscipline):
+        return queue
+    raise NetreproError(f"queues: {make!r} makes no OwnQueueDiscipline", "give a class that is derived from it")
 
 
 def _add_flows(
