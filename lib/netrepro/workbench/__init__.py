@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from netrepro.workbench import guide
+    from netrepro.workbench.class_formats import write_class_copies
     from netrepro.workbench.comparison import compare
     from netrepro.workbench.doctor import examine
-    from netrepro.workbench.exercises import check_answer, write_class_copies
+    from netrepro.workbench.exercises import check_answer
     from netrepro.workbench.exporting import export
     from netrepro.workbench.grading import grade
     from netrepro.workbench.pages import gallery
@@ -48,7 +49,7 @@ _HOME = {
     "gallery": "pages",
     "new_paper": "skeleton",
     "check_answer": "exercises",
-    "write_class_copies": "exercises",
+    "write_class_copies": "class_formats",
     "grade": "grading",
     "guide": "guide",
 }

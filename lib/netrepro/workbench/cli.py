@@ -427,6 +427,9 @@ def new(
 def exercises(
     slugs: Slugs = None,
     into: Annotated[Path | None, typer.Option(help="write class copies, without solutions, to this folder")] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="of the copies: netrepro; the instructor's for nbgrader or otter")
+    ] = "netrepro",
     grade: Annotated[Path | None, typer.Option(help="execute and grade what students handed in there")] = None,
     trust: Annotated[bool, typer.Option(help="grade with your own rights, and not in a sandbox")] = False,
     jobs: Jobs = None,
@@ -436,10 +439,11 @@ def exercises(
     if into is not None and grade is not None:
         raise NetreproError("--into and --grade", "give one of them")
     if into is not None:
-        from netrepro.workbench.exercises import write_class_copies
+        from netrepro.workbench.class_formats import write_class_copies
 
-        made = write_class_copies(into, slugs)
-        print_lines([f"{len(made)} notebooks without solutions: {short(into)}/"])
+        made = write_class_copies(into, slugs, form)
+        what = "without solutions" if form == "netrepro" else f"with solutions and hidden tests, for {form}"
+        print_lines([f"{len(made)} notebooks {what}: {short(into)}/"])
     elif grade is not None:
         if slugs:
             raise NetreproError("--grade takes no notebooks", "each file says which notebook it is a copy of")

@@ -14,18 +14,15 @@ from __future__ import annotations
 import ast
 import copy
 import io
-import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from netrepro.errors import NetreproError
-from netrepro.files import write_atomically
 from netrepro.workbench.catalogue import Notebook, cell_source, find, read_notebook, select
 
 HEADING = re.compile(r"## (12 )?Try next")
@@ -147,9 +144,12 @@ def _each(value: Any, count: int) -> list[Any] | None:
 # A class copy --------------------------------------------------------------------------------------
 
 
-def class_copy(content: Mapping[str, Any], slug: str) -> dict[str, Any]:
-    """Return a notebook's JSON without solutions: in the place of each a cell to work in, and one that checks the
-    answer."""
+def class_copy(
+    content: Mapping[str, Any], slug: str, cells_of: Callable[[Exercise], list[dict[str, Any]]] | None = None
+) -> dict[str, Any]:
+    """Return a notebook's JSON without solutions: in the place of each the cells that `cells_of` makes; by default one
+    to work in, and one that checks the answer."""
+    cells_of = cells_of or cells_to_work_in
     made = copy.deepcopy(dict(content))
     cells: list[dict[str, Any]] = []
     texts = {exercise.number: exercise.text for exercise in read_exercises(content, slug)}
@@ -160,14 +160,20 @@ def class_copy(content: Mapping[str, Any], slug: str) -> dict[str, Any]:
             cells.append(cell)
             continue
         for exercise in _solved(cell, slug, texts):
-            cells += _cells_to_work_in(exercise)
+            cells += cells_of(exercise)
     return made | {"cells": cells}
 
 
-def _cells_to_work_in(exercise: Exercise) -> list[dict[str, Any]]:
-    number, name = exercise.number, f"answer_{exercise.number}"
+def what_to_give(exercise: Exercise) -> str:
+    """Say what an exercise asks for."""
     wanted = f"What to give: {exercise.answer} ({exercise.how_close})." if exercise.answer else "A person reads it."
-    work = f"# Exercise {number}. {wanted}\n{name} = ..."
+    return f"Exercise {exercise.number}. {wanted}"
+
+
+def cells_to_work_in(exercise: Exercise) -> list[dict[str, Any]]:
+    """Return the cells of an exercise in a class copy."""
+    number = exercise.number
+    work = f"# {what_to_give(exercise)}\nanswer_{number} = ..."
     cells = [code_cell(f"exercise-{number}", work, OWN_WORK, number)]
     if exercise.answer:
         cells.append(code_cell(f"check-{number}", check_of(exercise.slug, number), CHECK, number))
@@ -180,6 +186,7 @@ def check_of(slug: str, number: int) -> str:
 
 
 def code_cell(name: str, source: str, tag: str, number: int) -> dict[str, Any]:
+    """Return a code cell of an exercise."""
     return {
         "cell_type": "code",
         "execution_count": None,
@@ -188,29 +195,6 @@ def code_cell(name: str, source: str, tag: str, number: int) -> dict[str, Any]:
         "outputs": [],
         "source": source,
     }
-
-
-def write_class_copies(into: Path, slugs: Sequence[str] | None = None) -> list[Path]:
-    """Write class copies of the named notebooks, or of all that have solutions, into a folder; returns the files.
-
-    Raises NetreproError, before anything is written, for an unknown name, a file that is there already, and a folder
-    that cannot be written.
-    """
-    chosen = [each for each in select(slugs) if not each.problem]
-    chosen = [each for each in chosen if slugs or any(exercise.code for exercise in exercises_of(each))]
-    copies = {into / each.path.name: class_copy(read_notebook(each.path), each.slug) for each in chosen}
-    there = [path.name for path in copies if path.exists()]
-    if there:
-        raise NetreproError(
-            f"{into} holds {there[0]} already", "choose an empty folder: a student may have worked there"
-        )
-    try:
-        into.mkdir(parents=True, exist_ok=True)
-        for path, content in copies.items():
-            write_atomically(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    except OSError as error:
-        raise NetreproError(f"cannot write to {into}: {error.strerror}", "choose another folder") from None
-    return list(copies)
 
 
 # A check -------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from netrepro.paths import runs_dir
 from netrepro.workbench import run_folder
 from netrepro.workbench.answers import ANSWERS
 from netrepro.workbench.catalogue import Notebook, cell_source, find, read_notebook
+from netrepro.workbench.class_formats import write_class_copies
 from netrepro.workbench.exercises import (
     CHECK,
     Exercise,
@@ -36,7 +37,6 @@ from netrepro.workbench.exercises import (
     names_of_the_notebook,
     parts_of,
     solution_of,
-    write_class_copies,
 )
 from netrepro.workbench.parameters import check_parameters, read_parameters
 from netrepro.workbench.run_folder import Status

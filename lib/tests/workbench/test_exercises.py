@@ -20,23 +20,6 @@ from netrepro.workbench import check_answer, grade, grading, shut_in, write_clas
 from netrepro.workbench.exercises import CHECK, FOLDED, difference, exercises, parts_of, solution_of
 from netrepro.workbench.sandbox import Sandbox, library_paths, why_not
 
-SECRET = "double = 2 * load\ndouble, [load, load + 1]"
-
-
-@pytest.fixture
-def lesson(echo_paper) -> Path:
-    """The paper `echo` with four exercises, of which the third is read by a person."""
-    notebook = nbformat.read(echo_paper, as_version=4)
-    text = f"## 12 Try next\n\n1. Twice the load?\n2. Its neighbours?\n3. Why?\n4. Half of it?\n\n{FOLDED}"
-    notebook.cells.append(nbformat.v4.new_markdown_cell(text))
-    both = {"exercise": [1, 2], "answer": ["the load, doubled", "the load and one more"], "within": [0.05, 0]}
-    half = {"exercise": 4, "answer": "half of the load", "within": 0.01}
-    for source, said in ((SECRET, both), ("'because'", {"exercise": 3}), ("load / 2", half)):
-        cell = nbformat.v4.new_code_cell(source, metadata={"tags": ["solution"], "netrepro": said})
-        notebook.cells.append(cell)
-    nbformat.write(notebook, echo_paper)
-    return echo_paper
-
 
 @pytest.fixture
 def hand_in(lesson, tmp_path) -> Callable[..., Path]:
