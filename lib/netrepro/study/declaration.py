@@ -174,7 +174,7 @@ class Study:
     paper profile makes at least LEAST_REPETITIONS. seeds : (seed, repetition)
     -> what that repetition is given as its seed. measure_all : in place of measure_one, all runs of one tier together,
     where they share something dear; readings in the same order. also_on_virtual : scales of what the virtual kernel,
-    where there is one, runs beside the simulator when that is the tier asked for; shown, and no evidence. knobs : of
+    where there is one, runs beside another tier that was asked for; shown, and no evidence. knobs : of
     which a function makes a table of the runs itself, where it is no grid of cases.
 
     Raises NetreproError for cases, evidence or knobs that name something that does not exist.
@@ -218,7 +218,8 @@ class Study:
                 raise NetreproError(f"{self.slug}: case {name!r} changes {changed!r}", nearest(changed, known))
         there = [(claim, each) for claim, given in self.on_kernels.items() for each in several(given)]
         for claim, evidence in [*self.claims.items(), *there]:
-            for case in {*evidence.case_names, *(evidence.broken.case_names if evidence.broken else ())}:
+            broken = evidence.broken.case_names if evidence.broken else ()
+            for case in {*evidence.case_names, *broken, *evidence.checked_by}:
                 if case not in self.cases:
                     raise NetreproError(f"{self.slug}: claim {claim!r} needs case {case!r}", nearest(case, self.cases))
 

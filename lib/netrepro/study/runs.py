@@ -146,7 +146,7 @@ class Runs:
         """Return one measurement for each claim whose cases the tier could run, with its control where that could be
         run too. Claims that the scale leaves unjudged have none."""
         where = tier or self.tier
-        trust, found = trust_of(self.checks[self.checks["tier"] == where]), []
+        checks, found = self.checks[self.checks["tier"] == where], []
         unjudged = self.study.scale(self.profile, self.tier).unjudged
         claims = {**self.study.claims, **(self.study.on_kernels if where != SIMULATED else {})}
         for claim, asked in claims.items():
@@ -161,7 +161,8 @@ class Runs:
                 control = _as_measured(self.values_of(broken, where), broken)
                 given |= {"control" if name == "values" else f"control_{name}": each for name, each in control.items()}
             given.pop("control_exact", None)
-            found.append(Measured(claim=claim, **given, **trust))
+            own = checks[checks["case"].isin(evidence.checked_by)] if evidence.checked_by else checks
+            found.append(Measured(claim=claim, **given, **trust_of(own)))
         return found
 
     def values_of(self, evidence: Evidence, tier: str = "") -> list[Any]:

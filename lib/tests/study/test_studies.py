@@ -85,26 +85,7 @@ def test_a_setting_out_of_its_range_is_not_measured(study):
             measure(study, replace(study.setting, **{each.name: 2 * each.metadata["limits"].high}))
 
 
-# Papers with a Setting that are no Study, and the parameters of their notebooks that choose something else.
-OTHER_SETTINGS: dict[str, set[str]] = {
-    "oncache": set(),
-}
-
-
-def test_every_paper_with_a_setting_is_held_to_it():
-    slugs = {path.stem for path in Path(papers.__file__).parent.glob("[a-z]*") if path.stem.isidentifier()}
-    having = {slug for slug in slugs if hasattr(import_module(f"netrepro.papers.{slug}"), "Setting")}
-    assert having - set(SLUGS) == set(OTHER_SETTINGS)
-
-
-@pytest.mark.parametrize("slug", OTHER_SETTINGS)
-def test_a_parameter_of_a_paper_without_a_study_is_a_field_or_chooses_something_else(slug):
-    parameters = find(slug).parameters
-    declared = {each.name for each in declared_parameters(slug, list(parameters))}
-    assert set(parameters) - NOT_OF_THE_SETTING - OTHER_SETTINGS[slug] == declared
-
-
-@pytest.mark.parametrize("slug", [*SLUGS, *OTHER_SETTINGS])
+@pytest.mark.parametrize("slug", SLUGS)
 def test_the_notebooks_lines_are_the_settings(slug):
     """`make strip` writes them."""
     cells = [cell for cell in read_notebook(find(slug).path)["cells"] if PARAMETERS in cell["metadata"].get("tags", [])]
@@ -272,6 +253,6 @@ def test_what_is_refused_names_the_parameters_that_are_not_at_their_defaults():
 def test_sliders_stay_in_the_ranges_of_their_parameters(study):
     sliders = study.play.sliders if study.play else {}
     ranges = {each.name: each.metadata["limits"] for each in parameter_fields(study.setting)}
-    for name in sliders.keys() & ranges.keys():
+    for name in sliders.keys() & {name for name, limits in ranges.items() if limits is not None}:
         ends = sliders[name] if isinstance(sliders[name], list) else list(sliders[name][:2])
         assert ranges[name].holds(ends), name
