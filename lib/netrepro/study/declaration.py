@@ -91,13 +91,16 @@ class Knob:
     tables: tuple[str, ...] = ()
 
 
+TEXT = "text"  # of a field that is written, in a box
+
+
 @dataclass(frozen=True)
 class Play:
-    """For `explore`: cases to choose from, sliders (field -> least, most, step) or menus (field -> list of values), and
-    how one run is drawn."""
+    """For `explore`: cases to choose from, sliders (field -> least, most, step), menus (field -> list of values) or
+    boxes (field -> TEXT), and how one run is drawn."""
 
     cases: tuple[str, ...]
-    sliders: Mapping[str, tuple[float, float, float] | list[Any]]
+    sliders: Mapping[str, tuple[float, float, float] | list[Any] | str]
     draw: Callable[[Any, str], Figure]  # of Measurements (else what measure_one returned), and the case
     seconds: float = 10.0
 
