@@ -221,8 +221,7 @@ class Study:
                 raise NetreproError(f"{self.slug}: case {name!r} changes {changed!r}", nearest(changed, known))
         there = [(claim, each) for claim, given in self.on_kernels.items() for each in several(given)]
         for claim, evidence in [*self.claims.items(), *there]:
-            broken = evidence.broken.case_names if evidence.broken else ()
-            for case in {*evidence.case_names, *broken, *evidence.checked_by}:
+            for case in {*evidence.case_names, *(evidence.broken.case_names if evidence.broken else ())}:
                 if case not in self.cases:
                     raise NetreproError(f"{self.slug}: claim {claim!r} needs case {case!r}", nearest(case, self.cases))
 

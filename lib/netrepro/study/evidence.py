@@ -19,7 +19,7 @@ class Evidence:
     repetitions. exact : a closed form, the same in every repetition; the first is taken. pooled : `how` is given the
     readings of all repetitions (repetition -> reading) of each case, and returns the values itself. where : true for
     the settings on which it is evidence, such as those with the paper's own trace; all where it is not given.
-    checked_by : the cases whose checks must hold for it to be believed; all cases where none is given.
+    checked_by : cases, and names of checks, that must hold for it to be believed; all where none is given.
     """
 
     reading: str | tuple[str, ...]

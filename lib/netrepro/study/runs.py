@@ -161,9 +161,17 @@ class Runs:
                 control = _as_measured(self.values_of(broken, where), broken)
                 given |= {"control" if name == "values" else f"control_{name}": each for name, each in control.items()}
             given.pop("control_exact", None)
-            own = checks[checks["case"].isin(evidence.checked_by)] if evidence.checked_by else checks
-            found.append(Measured(claim=claim, **given, **trust_of(own)))
+            found.append(Measured(claim=claim, **given, **trust_of(self._checks_of(evidence, checks))))
         return found
+
+    def _checks_of(self, evidence: Evidence, checks: pd.DataFrame) -> pd.DataFrame:
+        """Choose the checks that bear on a claim. Raises NetreproError for a name that is neither case nor check."""
+        if not evidence.checked_by:
+            return checks
+        known = [*self.study.cases, *dict.fromkeys(checks["check"])]
+        for name in set(evidence.checked_by) - set(known):
+            raise NetreproError(f"{self.study.slug} has no case or check {name!r}", nearest(name, known))
+        return checks[checks["case"].isin(evidence.checked_by) | checks["check"].isin(evidence.checked_by)]
 
     def values_of(self, evidence: Evidence, tier: str = "") -> list[Any]:
         """Compute the evidence's value in every repetition that its cases have in common."""
