@@ -6,10 +6,10 @@ caches must never do is tried packet by packet there, in virtual time, and with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,40 +17,61 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from netrepro.claims import Measured
-from netrepro.emulation.overlay.network import KINDS, Cache, Overlay, OverlayNetwork, missing_for_overlays
+from netrepro.emulation.overlay.network import KINDS, Cache, Overlay, OverlayNetwork, Traffic, missing_for_overlays
 from netrepro.emulation.overlay.trials import AFTER, COLUMNS, WARM_UP, run_trials
-from netrepro.errors import NetreproError
 from netrepro.paths import data_dir
 from netrepro.protocols import oncache as model
-from netrepro.study import CHECK_COLUMNS, Check, Progress, check_table, of_profile
-from netrepro.study.pictures import share_legend
-from netrepro.study.setting import check_setting, setting
+from netrepro.study import (
+    SIMULATED,
+    VIRTUAL,
+    Check,
+    Evidence,
+    OneRun,
+    Play,
+    Progress,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    each,
+    seed_and_repetition,
+)
+from netrepro.study.pictures import draw_sweep, name_ticks, share_legend, sweep_figure
+from netrepro.study.setting import setting
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
-PRIVILEGED, VIRTUAL, SIMULATED = "privileged", "virtual", "simulated"
+PRIVILEGED = "privileged"
 BARE, AGAIN, OVERLAY, ONCACHE, UNMARKED = "bare", "bare again", "overlay", "ONCache", "no marks"
-MAIN = {BARE: "bare", OVERLAY: "overlay", ONCACHE: "ONCache", UNMARKED: "control"}  # network -> scheme
+MAIN = {BARE: "bare", OVERLAY: "overlay", ONCACHE: "ONCache", UNMARKED: "control"}  # case -> scheme
 TITLES = {
     "tcp_stream": "TCP, throughput (Gbit/s)",
     "tcp_rr": "TCP, transactions (1000/s)",
     "udp_stream": "UDP, datagrams (1000/s)",
     "udp_rr": "UDP, transactions (1000/s)",
 }
+OF_CLASS = {"bare": "no overlay", "overlay": "Antrea", "oncache": "its ONCache"}
 UNITS = {"tcp_stream": 8e-9, "tcp_rr": 1e-3, "udp_stream": 1e-3, "udp_rr": 1e-3}
-CLASS_COLUMNS = {"tcp_stream": "gbps", "udp_stream": "gbps", "tcp_rr": "rr", "udp_rr": "rr"}
-TOGETHER = ", one processor"  # both ends of a flow on it
+TOGETHER, MORE_RULES = "{}, one processor", "{}, more rules"
 PORT = 49_152  # of the control whose packets all have one
 MANY = 32
 LEAST_FAST, MOST_APART = 0.95, 0.2
-TRIALS = {"as published": {}, "no reverse check": {"reverse_check": False}, "route checked too": {"route_check": True}}
-REFUSALS = {"deletes": True, "does not delete": False}
+PUBLISHED, UNREVERSED, GENEVE = "as published", "no reverse check", "as published, GENEVE"
+EVICTIONS = {PUBLISHED: {}, UNREVERSED: {"reverse_check": False}, "route checked too": {"route_check": True}}
+DELETES, KEEPS = "deletes", "does not delete"
+REFUSALS = {DELETES: True, KEEPS: False}
+TRIALS = (*EVICTIONS, GENEVE, *REFUSALS)
+PLAY = "one eviction"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The values that a person may change: the tunnel, rules in the chain that matches nothing, and how the cache is
-    made."""
+    """The values that a person may change, and those of the cases.
+
+    trial : a name of TRIALS, or PLAY, in place of traffic. cached, marks, steering, segmentation : of the overlay.
+    is_bare : between the hosts themselves. kind, flows : of the traffic. together : both ends of a flow on one
+    processor. again : measured once more. fast_share : the least and the greatest share of packets on the fast path
+    with which rates are believed. route_check, evicts, of_host, forgets : of PLAY.
+    """
 
     tunnel: str = setting("vxlan", "geneve only where the kernel has it", one_of=("vxlan", "geneve"))
     rules: int = setting(0, "in the chain that forwarded packets pass, none of which matches", low=0, high=60_000)
@@ -60,176 +81,126 @@ class Setting:
         0, "UDP source port of all tunnelled packets, 0 for one from the flow's hash", low=0, high=65_535
     )
     prints: bool = setting(False, "whether the programs print where they miss or learn, to the kernel's trace")
-
-    def __post_init__(self) -> None:
-        check_setting(self)
-
-
-@dataclass(frozen=True)
-class Scale:
-    """Seconds of a cell, flows of the figure, and rules of the knob."""
-
-    seconds: float
-    flows: tuple[int, ...]
-    rules: tuple[int, ...] = (100, 1000)
-
-
-def scale_of(profile: str) -> Scale:
-    """Return the sizes of a profile. Raises NetreproError for another than quick and paper."""
-    return of_profile(
-        profile, {"quick": Scale(0.08, (1, 8, MANY)), "paper": Scale(0.5, (1, 2, 4, 8, 16, MANY), (10, 100, 1000))}
-    )
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One measurement of a round."""
-
-    network: str
-    kind: str
-    flows: int
-
-
-def networks(setting: Setting, scale: Scale) -> dict[str, Overlay]:
-    """Return every network that is measured, by name; `bare` is not among them, as it is the overlay's own hosts."""
-    cache = Cache(
-        filter_entries=setting.filter_entries,
-        reverse_check=setting.reverse_check,
-        constant_port=setting.constant_port,
-        prints=setting.prints,
-    )
-    plain = Overlay(tunnel=setting.tunnel, rules=setting.rules)
-    cached = replace(plain, cache=cache)
-    found = {
-        OVERLAY: plain,
-        ONCACHE: cached,
-        UNMARKED: replace(cached, marks=False),
-        "constant port": replace(cached, cache=replace(cache, constant_port=PORT)),
-        "steered": replace(cached, steering=True),
-        "steered, constant port": replace(cached, steering=True, cache=replace(cache, constant_port=PORT)),
-        "no marks, prints": replace(cached, marks=False, cache=replace(cache, prints=True)),
-        "overlay, no segmentation": replace(plain, segmentation=False),
-        "ONCache, no segmentation": replace(cached, segmentation=False),
-    }
-    for rules in scale.rules:
-        found[f"overlay, {rules} rules"] = replace(plain, rules=rules)
-        found[f"ONCache, {rules} rules"] = replace(cached, rules=rules)
-    return found
-
-
-def cells(scale: Scale) -> list[Cell]:
-    """List all cells of a round."""
-    main = [Cell(name, kind, 1) for name in MAIN for kind in KINDS]
-    more = [
-        Cell(name, kind, flows)
-        for name in (BARE, OVERLAY, ONCACHE)
-        for kind in KINDS
-        for flows in scale.flows
-        if flows > 1 and (kind.endswith("rr") or len(scale.flows) > 3)
-    ]
-    odd = [Cell(AGAIN, "tcp_rr", 1), Cell(UNMARKED, "tcp_rr", MANY), Cell("no marks, prints", "tcp_rr", 1)]
-    odd += [Cell(name, "udp_rr", MANY) for name in ("constant port", "steered", "steered, constant port")]
-    odd += [Cell(f"{name}, no segmentation", "tcp_stream", 1) for name in (OVERLAY, ONCACHE)]
-    odd += [Cell(f"{name}, {rules} rules", "tcp_rr", 1) for name in (OVERLAY, ONCACHE) for rules in scale.rules]
-    together = [Cell(name + TOGETHER, kind, 1) for name in (BARE, OVERLAY, ONCACHE) for kind in ("tcp_rr", "udp_rr")]
-    return [*main, *more, *odd, *together]
-
-
-@dataclass(frozen=True)
-class Runs:
-    """All that was measured.
-
-    rates : repetition, network, kind, flows, rate (transactions, bytes or datagrams a second, all flows together),
-    processor_us (of one); empty but on tier privileged. trials : tier, and the columns of
-    `emulation.overlay_trials.run_trials`. fast : network -> share of its containers' packets that left by the fast
-    path. why_not : why there are no rates, or "".
-    """
-
-    tier: str
-    setting: Setting
-    rates: pd.DataFrame
-    trials: pd.DataFrame
-    fast: Mapping[str, float]
-    why_not: str = ""
-
-    def rate(self, network: str, kind: str, flows: int = 1, column: str = "rate") -> pd.Series:
-        """Return one number for every repetition."""
-        rows = self.rates.query("network == @network and kind == @kind and flows == @flows")
-        return rows.set_index("repetition")[column].sort_index()
-
-    def ratio(self, ours: str, other: str, kind: str, flows: int = 1, column: str = "rate") -> pd.Series:
-        """Compute the ratio of two networks in the same round."""
-        return self.rate(ours, kind, flows, column) / self.rate(other, kind, flows, column)
-
-    def share(self, what: str, case: str, tier: str = "") -> float:
-        """Return the share of trials of a case that hold, on the tier asked for unless named."""
-        rows = self.trials[self.trials["tier"] == (tier or self.tier)]
-        return float(rows.query("what == @what and case == @case")["holds"].mean())
+    trial: str = ""
+    cached: bool = False
+    marks: bool = True
+    steering: bool = False
+    segmentation: bool = True
+    is_bare: bool = False
+    kind: str = "tcp_rr"
+    flows: int = 1
+    together: bool = False
+    again: bool = False
+    fast_share: tuple[float, float] | None = None
+    route_check: bool = False
+    evicts: str = "containers"
+    of_host: str = "2"
+    forgets: bool = True
 
     @property
-    def trusted(self) -> bool:
-        """True where every check holds."""
-        return bool(check(self)["holds"].all())
+    def overlay(self) -> Overlay:
+        """The network of two hosts; the bare one is the overlay's own hosts."""
+        names = ("filter_entries", "reverse_check", "constant_port", "prints")
+        cache = Cache(**{name: getattr(self, name) for name in names})
+        more = (self.rules, self.marks, self.steering, self.segmentation)
+        return Overlay(self.tunnel, cache if self.cached else None, *more)
 
 
-def why_no_rates(tier: str) -> str:
-    """Say why a tier can measure no costs, or ""."""
-    if tier != PRIVILEGED:
+# Cases.
+
+CACHED: dict[str, Any] = {"cached": True}
+ONE_TCP = {"kind": each("tcp_rr"), "flows": each(1)}
+ONE_STREAM = {"kind": each("tcp_stream"), "flows": each(1)}
+PAIR = {"kind": each("tcp_rr", "udp_rr"), "flows": each(1)}
+CROWD = {"kind": each("udp_rr"), "flows": each(MANY)}
+FIG5 = {"kind": each(*KINDS), "flows": each(1, 2, 4, 8, 16, MANY)}
+NETWORKS: dict[str, dict[str, Any]] = {
+    BARE: {"is_bare": True, **FIG5},
+    AGAIN: {"is_bare": True, "again": True, **ONE_TCP},
+    OVERLAY: FIG5,
+    ONCACHE: CACHED | FIG5 | {"fast_share": (LEAST_FAST, 1.0)},
+    UNMARKED: CACHED | FIG5 | {"marks": False, "flows": each(1), "fast_share": (0.0, 0.0)},
+    f"{UNMARKED}, many flows": CACHED | ONE_TCP | {"marks": False, "flows": each(MANY)},
+    f"{UNMARKED}, prints": CACHED | ONE_TCP | {"marks": False, "prints": True},
+    "constant port": CACHED | CROWD | {"constant_port": PORT},
+    "steered": CACHED | CROWD | {"steering": True},
+    "steered, constant port": CACHED | CROWD | {"steering": True, "constant_port": PORT},
+}
+for _name, _changes in ((BARE, {"is_bare": True}), (OVERLAY, {}), (ONCACHE, CACHED)):
+    NETWORKS[TOGETHER.format(_name)] = _changes | PAIR | {"together": True}
+    if _name != BARE:
+        NETWORKS[f"{_name}, no segmentation"] = _changes | ONE_STREAM | {"segmentation": False}
+        NETWORKS[MORE_RULES.format(_name)] = _changes | ONE_TCP | {"rules": each(10, 100, 1000)}
+
+
+def cannot(setting: Setting, tier: str) -> str:
+    """Say why a tier cannot run a setting."""
+    if not setting.trial and tier != PRIVILEGED:
         return f"costs are of a processor in real time, which tier {tier} has not; root's tier privileged has"
-    return missing_for_overlays()
+    if setting.trial == GENEVE and tier != VIRTUAL:
+        return "many kernels of virtual machines lack GENEVE; the virtual one has it"
+    return missing_for_overlays() if tier == PRIVILEGED else ""
 
 
-def measure(
-    tier: str, repetitions: int, seed: int, *, profile: str = "quick", setting: Setting | None = None,
-    progress: Progress = iter,
-) -> Runs:  # fmt: skip
-    """Measure trials on the tier and with the model beside it; on tier privileged rates and costs, in so many rounds
-    through all cells, each in an order of its own drawn from `seed`.
+# Measuring.
 
-    Raises NetreproError for fewer than two repetitions, an unknown profile or tier.
-    """
-    if repetitions < 2:
-        raise NetreproError(f"{repetitions} repetitions", "give 2 or more: ratios need an interval")
-    if tier not in (PRIVILEGED, VIRTUAL, SIMULATED):
-        raise NetreproError(f"tier = {tier!r}", "choose privileged, virtual or simulated")
-    setting, scale, why = setting or Setting(), scale_of(profile), why_no_rates(tier)
-    trials = [model_trials()]
-    if tier == VIRTUAL:
-        trials.insert(0, kernel_trials(tier))
-    rows, fast = [], {}
-    if not why:
-        random = np.random.default_rng(seed)
-        work = [
-            (repetition, each)
-            for repetition in range(repetitions)
-            for each in random.permutation(np.array(cells(scale), dtype=object))
-        ]
-        with ThreadPoolExecutor(1) as beside, ExitStack() as opened:
-            tried = beside.submit(kernel_trials, tier)  # they mostly wait: time to build the networks
-            built = opened.enter_context(_built(networks(setting, scale)))
-            trials.insert(0, tried.result())
-            for name, net in built.items():  # what is done once (connections, neighbours) belongs to no round
-                for kind in ("tcp_rr", "udp_rr") if name in MAIN else ("udp_rr",):
-                    net.run_traffic(kind, 0.02)
-            for repetition, cell in progress(work):
-                name = cell.network.removesuffix(TOGETHER)
-                bare, together = name in (BARE, AGAIN), cell.network.endswith(TOGETHER)
-                net = built[OVERLAY if bare else name]
-                found = net.run_traffic(cell.kind, scale.seconds, cell.flows, bare, together)
-                rows.append((repetition, cell.network, cell.kind, cell.flows, found.rate, found.processor_us))
-            fast = {name: _share_of_fast(net) for name, net in built.items() if net.overlay.cache}
-    rates = pd.DataFrame(rows, columns=["repetition", "network", "kind", "flows", "rate", "processor_us"])
-    return Runs(tier, setting, rates, pd.concat(trials, ignore_index=True), fast, why)
+
+def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
+    """Make the trials, and beside them build all networks; then go through all cells in rounds, each in an order of its
+    own, so that what disturbs the machine falls on all alike."""
+    tried = [run for run in runs if run.setting.trial]
+    timed = [run for run in runs if not run.setting.trial]
+    with ThreadPoolExecutor(1) as beside:
+        trials = beside.submit(_read_trials, tried)  # they mostly wait
+        with _built(dict.fromkeys(run.setting.overlay for run in timed)) as nets:
+            readings = trials.result() | _read_rounds(timed, nets, progress)
+    return [readings[run] for run in runs]
 
 
 @contextmanager
-def _built(described: Mapping[str, Overlay]) -> Iterator[dict[str, OverlayNetwork]]:
+def _built(overlays: Iterable[Overlay]) -> Iterator[dict[Overlay, OverlayNetwork]]:
     with ExitStack() as opened, ThreadPoolExecutor(2) as pool:
-        nets = {name: OverlayNetwork(each) for name, each in described.items()}
+        nets = {each: OverlayNetwork(each) for each in overlays}
         for net in nets.values():
             opened.callback(net.close)
         list(pool.map(OverlayNetwork.__enter__, nets.values()))
         yield nets
+
+
+def _read_rounds(
+    runs: Sequence[OneRun], nets: Mapping[Overlay, OverlayNetwork], progress: Progress
+) -> dict[OneRun, Reading]:
+    """Read the rate (transactions, bytes or datagrams a second, all flows together) and processor_us of one."""
+    if not runs:
+        return {}
+    for net in nets.values():  # what is done once (connections, neighbours) belongs to no round
+        for kind in ("tcp_rr", "udp_rr"):
+            net.run_traffic(kind, 0.02)
+    random = np.random.default_rng(runs[0].seed[0])
+    rounds = [[run for run in runs if run.seed == seed] for seed in dict.fromkeys(run.seed for run in runs)]
+    found: dict[OneRun, Traffic] = {}
+    for run in progress([cells[place] for cells in rounds for place in random.permutation(len(cells))]):
+        own = run.setting
+        found[run] = nets[own.overlay].run_traffic(own.kind, run.seconds, own.flows, own.is_bare, own.together)
+    return {
+        run: Reading({"rate": each.rate, "processor_us": each.processor_us}, checks=list(_checks(run, found, nets)))
+        for run, each in found.items()
+    }
+
+
+def _checks(run: OneRun, found: Mapping[OneRun, Traffic], nets: Mapping[Overlay, OverlayNetwork]) -> Iterator[Check]:
+    """Check, once for all rounds, that ONCache's packets are on the fast path, that none is without marks, and that
+    the bare network gives the same twice in a round."""
+    own = run.setting
+    if run.seed[1] or (own.kind, own.flows) != ("tcp_rr", 1):
+        return
+    if own.fast_share is not None:
+        name = f"packets on the fast path, {'ONCache' if own.marks else 'no marks'}"
+        yield Check(name, _share_of_fast(nets[own.overlay]), *own.fast_share)
+    if own.again:
+        once = {each: each._replace(setting=replace(own, again=False)) for each in found if each.setting == own}
+        apart = float(np.median([found[each].rate / found[other].rate for each, other in once.items()]))
+        yield Check("no overlay, twice in a round", apart, 1 / (1 + MOST_APART), 1 + MOST_APART)
 
 
 def _share_of_fast(net: OverlayNetwork) -> float:
@@ -241,18 +212,42 @@ def _share_of_fast(net: OverlayNetwork) -> float:
 # Trials.
 
 
+def _read_trials(runs: Sequence[OneRun]) -> dict[OneRun, Reading]:
+    """Read the share of trials that hold."""
+    if not runs:
+        return {}
+    tier, by_model = runs[0].tier, model_trials()
+    table = by_model if tier == SIMULATED else kernel_trials(tier)
+    return {
+        run: _play(run.setting) if run.setting.trial == PLAY else read_trials(run.setting.trial, table, by_model)
+        for run in runs
+    }
+
+
+def read_trials(trial: str, table: pd.DataFrame, by_model: pd.DataFrame) -> Reading:
+    """Read the share of trials that hold, and check that they began on the fast path and come out as in the model."""
+    rows = table[table["case"] == trial]
+    both = rows.merge(by_model, on=["what", "case", "trial"])  # none where the model has no such trial
+    differing = float((both["holds_x"] != both["holds_y"]).sum())
+    checks = [
+        Check("trials that began on the fast path", float(rows["fast_before"].mean()), at_least=1.0),
+        Check("trials in which programs and model differ", differing, at_most=0.0),
+    ]
+    return Reading({"holds": float(rows["holds"].mean())}, {"trials": rows}, checks)
+
+
 def kernel_trials(tier: str) -> pd.DataFrame:
     """Run all trials with the real programs; in virtual time with GENEVE as well."""
-    evicted = {case: Overlay(cache=Cache(**changes)) for case, changes in TRIALS.items()}
+    evicted = {case: Overlay(cache=Cache(**changes)) for case, changes in EVICTIONS.items()}
     if tier == VIRTUAL:
-        evicted["as published, GENEVE"] = Overlay(tunnel="geneve", cache=Cache())
-    return run_trials(tier, evicted, REFUSALS).assign(tier=tier)
+        evicted[GENEVE] = Overlay(tunnel="geneve", cache=Cache())
+    return run_trials(tier, evicted, REFUSALS)
 
 
 def model_trials() -> pd.DataFrame:
     """Run the same trials with the model."""
     rows: list[tuple[Any, ...]] = []
-    for case, changes in TRIALS.items():
+    for case, changes in EVICTIONS.items():
         for cache in model.CACHES:
             for number in ("1", "2"):
                 hosts, request = model.two_hosts(**changes), model.Packet("a", "b", 1, 2)
@@ -269,7 +264,7 @@ def model_trials() -> pd.DataFrame:
         model.refuse(hosts, "2", lambda packet: packet.destination_port == 2, delete)
         arrived = _arrived(model.exchange(hosts, request, AFTER))
         rows.append(("refuse", case, "port 2", fast, arrived, 2 * AFTER, arrived == 0))
-    return pd.DataFrame(rows, columns=COLUMNS).assign(tier=SIMULATED)
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def _is_fast(hosts: dict[str, model.Host], request: model.Packet, warm_up: int = WARM_UP) -> bool:
@@ -281,113 +276,67 @@ def _arrived(passed: Sequence[model.Passed]) -> int:
     return sum(each.arrived for each in passed)
 
 
+def _play(setting: Setting) -> Reading:
+    """Evict a cache of the model, and read which packets before and after it took the fast path."""
+    hosts = model.two_hosts(reverse_check=setting.reverse_check, route_check=setting.route_check)
+    request = model.Packet("a", "b", 1, 2)
+    before = model.exchange(hosts, request, 4)
+    for host in hosts.values() if setting.forgets else ():
+        host.tracked.clear()
+    model.evict(hosts[setting.of_host], setting.evicts)
+    packets = [*before, *model.exchange(hosts, request, 6)]
+    table = pd.DataFrame([asdict(packet) for packet in packets])
+    return Reading(tables={"packets": table.assign(is_before=table.index < len(before))})
+
+
+# What was found.
+
+
 def trial_table(runs: Runs) -> pd.DataFrame:
     """Return the share of trials that hold: a row for each case, a column for each tier."""
-    table = runs.trials.pivot_table("holds", ["what", "case"], "tier", aggfunc="mean", sort=False)
-    return table.astype(float).round(3)
+    tried = runs.values[runs.values["case"].isin(TRIALS)]
+    return tried.pivot_table("holds", "case", "tier", sort=False).round(3)
 
 
-def disagreements(runs: Runs) -> pd.DataFrame:
-    """Return trials in which the real programs and the model differ; empty where they agree in each."""
-    wide = runs.trials[runs.trials["what"] == "evict"].pivot_table("holds", ["case", "trial"], "tier", aggfunc="first")
-    wide = wide.dropna()
-    return wide[wide.nunique(axis=1) > 1]
+def rates(runs: Runs) -> pd.DataFrame:
+    """Return the rows of traffic; none where costs were not measured."""
+    columns = ["repetition", "case", "kind", "flows", "rules", "rate", "processor_us"]
+    return runs.values.reindex(columns=columns).dropna(subset="rate")
 
 
-# Trust and claims.
+def rate(runs: Runs, case: str, kind: str, flows: int = 1, column: str = "rate") -> pd.Series:
+    """Return one number for every repetition."""
+    rows = rates(runs).query("case == @case and kind == @kind and flows == @flows")
+    return rows.set_index("repetition")[column].sort_index()
 
 
-def check(runs: Runs) -> pd.DataFrame:
-    """Check what must hold of the run: `of` ("trials" or "costs"), and CHECK_COLUMNS. Claims are trusted by the checks
-    of their own kind, those on costs by both."""
-    trials = [
-        Check("trials that began on the fast path", float(runs.trials["fast_before"].mean()), at_least=1.0),
-        Check("trials in which programs and model differ", float(len(disagreements(runs))), at_most=0.0),
-    ]
-    parts = [check_table(trials).assign(of="trials")]
-    if len(runs.rates):
-        apart = float(runs.ratio(AGAIN, BARE, "tcp_rr").median())
-        costs = [
-            Check("packets on the fast path, ONCache", runs.fast[ONCACHE], at_least=LEAST_FAST),
-            Check("packets on the fast path, no marks", runs.fast[UNMARKED], at_most=0.0),
-            Check("no overlay, twice in a round", apart, at_least=1 / (1 + MOST_APART), at_most=1 + MOST_APART),
-        ]
-        parts.append(check_table(costs).assign(of="costs"))
-    return pd.concat(parts, ignore_index=True)[["of", *CHECK_COLUMNS]]
-
-
-def trust(runs: Runs, *of: str) -> dict[str, Any]:
-    """Return `trusted` and `why`, as a measured claim takes them, by the checks of "trials", "costs" or both."""
-    failed = check(runs)
-    failed = failed[failed["of"].isin(of) & ~failed["holds"]]
-    why = [f"{each.check}: {each.value:.3g}, see section 6" for each in failed.itertuples()]
-    return {"trusted": not why, "why": why[0] if why else ""}
-
-
-def measured_claims(runs: Runs) -> list[Measured]:
-    """Return one measurement for each claim of data/oncache/claims.yaml; costs only where they were measured."""
-    of_trials, of_costs = trust(runs, "trials"), trust(runs, "trials", "costs")
-    tried = (runs.trials["tier"] == runs.tier).any()  # where programs cannot be loaded the model tells nothing of them
-    found = [
-        Measured(
-            claim=claim, values=[runs.share(what, ours)], control=[runs.share(what, broken)], exact=True, **of_trials
-        )
-        for claim, what, ours, broken in (
-            ("refused-stays-refused", "refuse", "deletes", "does not delete"),
-            ("learns-again", "evict", "as published", "no reverse check"),
-        )
-        if tried
-    ]
-    if not len(runs.rates):
-        return found
-    values: dict[str, tuple[pd.Series, pd.Series]] = {}
-    for claim, kind, flows, column in (
-        ("tcp-rr", "tcp_rr", 1, "rate"),
-        ("udp-rr", "udp_rr", 1, "rate"),
-        ("tcp-throughput", "tcp_stream", 1, "rate"),
-        ("udp-throughput", "udp_stream", 1, "rate"),
-        ("cpu-per-rr", "tcp_rr", 1, "processor_us"),
-        ("tcp-rr-many-flows", "tcp_rr", MANY, "rate"),
-    ):
-        ours, broken = (runs.ratio(name, OVERLAY, kind, flows, column) for name in (ONCACHE, UNMARKED))
-        values[claim] = ours, broken
-    values["gap-to-bare"] = gap_won_back(runs, ONCACHE), gap_won_back(runs, UNMARKED)
-    costs = [Measured(claim=claim, values=list(a), control=list(b), **of_costs) for claim, (a, b) in values.items()]
-    port = runs.ratio("steered", "steered, constant port", "udp_rr", MANY)
-    return [*costs, Measured(claim="source-port", values=list(port), **of_costs), *found]
-
-
-def gap_won_back(runs: Runs, network: str) -> pd.Series:
-    """Compute how much a network gives back, in every round, of what the overlay takes from TCP's request-response
-    rate."""
-    bare, overlay, ours = (runs.rate(name, "tcp_rr") for name in (BARE, OVERLAY, network))
-    return (ours - overlay) / (bare - overlay)
-
-
-def answer(runs: Runs) -> str:
-    """Answer the paper's question in one sentence, with this run's numbers."""
-    where = runs.tier if (runs.trials["tier"] == runs.tier).any() else SIMULATED
-    back, whose = runs.share("evict", "as published", where), "in the model " if where == SIMULATED else ""
-    learns = f"{whose}a flow is learned again after {back:.0%} of the evictions"
-    if not len(runs.rates):
-        return f"Costs were not measured here ({runs.why_not}); {learns}."
-    tcp, udp = (runs.ratio(ONCACHE, OVERLAY, kind).median() for kind in ("tcp_rr", "udp_rr"))
-    stream = runs.ratio(ONCACHE, OVERLAY, "tcp_stream").median()
-    found = (
-        f"The cache makes request and response {tcp:.2f} times as fast as this overlay with TCP (published 1.36) and "
-        f"{udp:.2f} times with UDP (1.34), and TCP's throughput {stream:.2f} times (1.12); {learns}."
-    )
-    return found if runs.trusted else f"Untrusted (see section 6): {found}"
+def ratio(runs: Runs, ours: str, other: str, kind: str, flows: int = 1, column: str = "rate") -> pd.Series:
+    """Compute the ratio of two networks in the same round."""
+    return rate(runs, ours, kind, flows, column) / rate(runs, other, kind, flows, column)
 
 
 def summary(runs: Runs) -> pd.DataFrame:
     """Return a row for each network, kind and number of flows: rate and processor time (medians), and the ratio to the
     overlay."""
-    table = runs.rates.groupby(["kind", "flows", "network"], sort=False)[["rate", "processor_us"]].median()
-    if not len(table):
-        return table
-    of_overlay = table["rate"].xs(OVERLAY, level="network").reindex(table.index.droplevel("network"))
+    table = rates(runs).groupby(["kind", "flows", "case", "rules"], sort=False)[["rate", "processor_us"]].median()
+    overlay = table["rate"].xs(OVERLAY, level="case").droplevel("rules") if len(table) else table["rate"]
+    of_overlay = overlay.reindex(table.index.droplevel(["case", "rules"])) if len(table) else overlay
     return table.assign(to_overlay=table["rate"].to_numpy() / of_overlay.to_numpy()).sort_index()
+
+
+def answer(runs: Runs) -> str:
+    """Answer the paper's question in one sentence, with this run's numbers."""
+    where = runs.tier if runs.has(PUBLISHED) else SIMULATED
+    back, whose = float(runs.numbers(PUBLISHED, where)["holds"].iloc[0]), "in the model " if where == SIMULATED else ""
+    learns = f"{whose}a flow is learned again after {back:.0%} of the evictions"
+    if why := runs.why_not(ONCACHE):
+        return f"Costs were not measured here ({why}); {learns}."
+    tcp, udp, stream = (ratio(runs, ONCACHE, OVERLAY, kind).median() for kind in ("tcp_rr", "udp_rr", "tcp_stream"))
+    words = (
+        f"The cache makes request and response {tcp:.2f} times as fast as this overlay with TCP (published 1.36) and "
+        f"{udp:.2f} times with UDP (1.34), and TCP's throughput {stream:.2f} times (1.12); {learns}."
+    )
+    return words if runs.trusted else f"Untrusted (see section 6): {words}"
 
 
 # Figures.
@@ -421,98 +370,64 @@ def draw_idea() -> Figure:
 
 def draw_flows(runs: Runs) -> Figure:
     """Draw Fig. 5's rates: a flow's share over the number of flows; the class's in grey, scaled to our overlay at one
-    flow.
-
-    Without rates the class's alone, as published.
-    """
+    flow."""
     figure, axes = new_figure("Rate of a flow (Fig. 5)", "flows", "", columns=4)
     figure.set_size_inches(14, 3.8)
     for axis, kind in zip(axes, TITLES, strict=True):
-        in_bits = kind == "udp_stream" and not len(runs.rates)
-        axis.set_title("UDP, throughput (Gbit/s)" if in_bits else TITLES[kind], fontsize=10)
-        factor = _draw_class(axis, runs, kind)
-        for name, look in MAIN.items() if len(runs.rates) else ():
-            if name != UNMARKED:
-                rows = runs.rates.query("network == @name and kind == @kind")
-                each = (rows["rate"] / rows["flows"] * UNITS[kind]).groupby(rows["flows"])
-                style = scheme(look)
-                low, high = each.quantile(0.25), each.quantile(0.75)
-                axis.plot(each.median().index, each.median(), style.marker + "-", color=style.colour, label=style.label)
-                axis.fill_between(low.index, low, high, color=style.colour, alpha=0.15, linewidth=0)
-        if factor != 1:
-            axis.set_xlabel(f"flows (class x {factor:.2g})")
-        axis.set_xscale("log", base=2)
-        axis.set_xticks([1, 2, 4, 8, 16, 32], ["1", "2", "4", "8", "16", "32"])
-        axis.set_ylim(bottom=0)
+        axis.set_ylabel(TITLES[kind])
+        for name, rows in _of_figure_5(runs, kind):
+            shares = (rows["rate"] / rows["flows"] * UNITS[kind]).groupby(rows["flows"])
+            style, (low, high) = scheme(MAIN[name]), (shares.quantile(share) for share in (0.25, 0.75))
+            axis.plot(shares.median(), style.marker + "-", color=style.colour, label=style.label)
+            axis.fill_between(low.index, low, high, color=style.colour, alpha=0.15, linewidth=0)
+        if len(rates(runs)):
+            _draw_class(axis, kind, rate(runs, OVERLAY, kind).median() * UNITS[kind])
+        _over_flows(axis)
     share_legend(figure)
     return figure
 
 
-def _draw_class(axis: Axes, runs: Runs, kind: str) -> float:
-    table, protocol = published(), kind[:3]
-    columns = {name: f"{protocol}_{name}_{CLASS_COLUMNS[kind]}" for name in ("bare", "overlay", "oncache")}
-    factor = 1e-3 if kind.endswith("rr") else 1.0
-    scale = 1.0
-    if len(runs.rates):
-        ours = runs.rate(OVERLAY, kind).median() * UNITS[kind]
-        scale = ours / (factor * table[columns["overlay"]].iloc[0])
-    for (name, column), marker in zip(columns.items(), "osv", strict=True):
-        label = {"bare": "no overlay", "overlay": "Antrea", "oncache": "its ONCache"}[name]
-        values = scale * factor * table[column]
-        axis.plot(table.index, values, f"{marker}:", color=PUBLISHED_GREY, lw=1, label=f"class: {label}", zorder=1)
-    return float(scale)
+def _of_figure_5(runs: Runs, kind: str) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the rows of one kind of traffic, for each network of the figure that was measured."""
+    for name in (BARE, OVERLAY, ONCACHE):
+        rows = rates(runs).query("case == @name and kind == @kind")
+        if len(rows):
+            yield name, rows
 
 
-def draw_ratios(runs: Runs) -> Figure:
-    """Draw every ratio of a claim with its rounds, the published value (or the class's) and what is accepted."""
-    from netrepro.claims import load_claims
+def _over_flows(axis: Axes) -> None:
+    axis.set_xscale("log", base=2)
+    name_ticks(axis, "x", (1, 2, 4, 8, 16, 32))
+    axis.set_ylim(bottom=0)
 
-    figure, axis = new_figure("Ratios to the overlay, round by round", "ratio", "")
-    figure.set_size_inches(9, 4.4)
-    found = {each.claim: each for each in measured_claims(runs)}
-    shown = [each for each in load_claims("oncache").claims if each.kind == "effect"]
-    for y, claim in enumerate(reversed(shown)):
-        low, high = claim.accepted_band()
-        axis.barh(y, high - low, left=low, height=0.7, color=PUBLISHED_GREY, alpha=0.2, label="accepted" * (y == 0))
-        axis.plot([claim.expected], [y], "D", color=PUBLISHED_GREY, label="published" * (y == 0))
-        if claim.id in found:
-            ours, broken = found[claim.id].values, found[claim.id].control or []
-            for values, look, label, up in ((ours, "ONCache", "ours", 0.12), (broken, "control", "control", -0.12)):
-                style = scheme(look)
-                at = np.full(len(values), y + up)
-                axis.plot(values, at, style.marker, color=style.colour, alpha=0.5, ms=4, label=label * (y == 0))
-                axis.plot([np.median(values)], [y + up], "|", color=style.colour, ms=16, mew=2)
-    axis.set_yticks(range(len(shown)), [claim.id for claim in reversed(shown)])
-    axis.axvline(1, color="black", linewidth=0.6)
-    handles, labels = axis.get_legend_handles_labels()
-    kept = [(handle, label) for handle, label in zip(handles, labels, strict=True) if label]
-    axis.legend(*zip(*kept, strict=True), loc="upper left", bbox_to_anchor=(1, 1))
-    return figure
+
+def _draw_class(axis: Axes, kind: str, our_overlay: float) -> None:
+    table, column = published(), f"{kind[:3]}_{{}}_{'rr' if kind.endswith('rr') else 'gbps'}"
+    scale = our_overlay / table[column.format("overlay")].iloc[0]
+    for (name, label), marker in zip(OF_CLASS.items(), "osv", strict=True):
+        values = scale * table[column.format(name)]
+        axis.plot(values, f"{marker}:", color=PUBLISHED_GREY, lw=1, label=f"class: {label}", zorder=1)
+    in_kilo = 1e3 if kind.endswith("rr") else 1.0
+    axis.set_xlabel(f"flows (class x {scale * in_kilo:.2g})")
 
 
 def draw_processor(runs: Runs) -> Figure:
     """Draw the processor time of a transaction, by network and number of flows."""
-    figure, axes = new_figure(
-        "Processor time, client and server together", "flows", "processor time a transaction (µs)", columns=2
-    )
+    figure, axes = new_figure("Processor time, client and server together", "flows", "", columns=2)
     for axis, kind in zip(axes, ("tcp_rr", "udp_rr"), strict=True):
-        axis.set_title(TITLES[kind].split(",")[0], fontsize=10)
-        for name, look in MAIN.items():
-            rows = runs.rates.query("network == @name and kind == @kind")
-            if len(rows) and name != UNMARKED:
-                found, style = rows.groupby("flows")["processor_us"].median(), scheme(look)
-                axis.plot(found.index, found, style.marker + "-", color=style.colour, label=style.label)
-        axis.set_xscale("log", base=2)
-        axis.set_xticks([1, 2, 4, 8, 16, 32], ["1", "2", "4", "8", "16", "32"])
-        axis.set_ylim(bottom=0)
-    if len(runs.rates):
-        axes[0].legend()
+        axis.set_ylabel(f"{kind[:3].upper()}, processor time a transaction (µs)")
+        for name, rows in _of_figure_5(runs, kind):
+            style = scheme(MAIN[name])
+            times = rows.groupby("flows")["processor_us"].median()
+            axis.plot(times, style.marker + "-", color=style.colour, label=style.label)
+            axis.legend()
+        _over_flows(axis)
     return figure
 
 
 def draw_trials(runs: Runs) -> Figure:
     """Draw from which evictions a flow comes back, with the programs and with the model."""
-    rows = runs.trials[runs.trials["what"] == "evict"]
+    rows = runs.tables["trials"].query("what == 'evict'")
     tiers = list(dict.fromkeys(rows["tier"]))
     figure, axes = new_figure("Back on the fast path after an eviction?", "", "", columns=len(tiers))
     figure.set_size_inches(1.5 + 4.5 * len(tiers), 4.2)
@@ -530,47 +445,43 @@ def draw_trials(runs: Runs) -> Figure:
 
 def draw_rules(runs: Runs) -> Figure:
     """Draw TCP's request-response rate over the length of the chain of rules."""
-    figure, axis = new_figure("What the cache saves grows with the rules", "rules in the chain", "1000 transactions/s")
-    counts = sorted({int(name.split(", ")[1].split()[0]) for name in runs.rates["network"] if name.endswith(" rules")})
-    for name in (OVERLAY, ONCACHE) if counts else ():
-        rates = [runs.rate(name, "tcp_rr"), *(runs.rate(f"{name}, {count} rules", "tcp_rr") for count in counts)]
-        style, middle = scheme(MAIN[name]), [1e-3 * each.median() for each in rates]
-        away = [[m - 1e-3 * each.min(), 1e-3 * each.max() - m] for m, each in zip(middle, rates, strict=True)]
-        axis.errorbar(
-            [runs.setting.rules, *counts], middle, np.array(away).T, fmt=style.marker + "-", color=style.colour,
-            label=style.label, capsize=3,
-        )  # fmt: skip
-    if counts:
-        axis.set_xscale("symlog", linthresh=10)
-        axis.legend()
+    title = "What the cache saves grows with the rules"
+    figure, axis = new_figure(title, "rules in the chain (number)", "TCP, transactions (1000/s)")
+    table = rates(runs).query("kind == 'tcp_rr' and flows == 1")
+    for name in (OVERLAY, ONCACHE):
+        rows = table[table["case"].isin([name, MORE_RULES.format(name)])]
+        draw_sweep(axis, rows.assign(scheme=MAIN[name], rate=1e-3 * rows["rate"]), "rules", "rate", by="scheme")
+    axis.set_xscale("symlog", linthresh=10)
     axis.set_ylim(bottom=0)
+    share_legend(figure)
     return figure
 
 
 def draw_processors(runs: Runs) -> Figure:
     """Draw request and response with a processor for each host, and with one for both: what waking the other one
     hides."""
-    figure, axes = new_figure("One processor or two?", "", "a transaction of one flow (µs)", columns=2)
+    figure, axes = new_figure("One processor or two?", "", "", columns=2)
     for axis, kind in zip(axes, ("tcp_rr", "udp_rr"), strict=True):
-        axis.set_title(TITLES[kind].split(",")[0], fontsize=10)
-        for shift, (name, look) in enumerate(list(MAIN.items())[:3] if len(runs.rates) else []):
-            times = [1e6 / runs.rate(name + where, kind).median() for where in ("", TOGETHER)]
-            at = np.arange(2) + 0.27 * (shift - 1)
-            drawn = axis.bar(at, times, 0.25, color=scheme(look).colour, label=scheme(look).label)
+        axis.set_ylabel(f"{kind[:3].upper()}, a transaction of one flow (µs)")
+        for shift, name in enumerate((BARE, OVERLAY, ONCACHE) if len(rates(runs)) else ()):
+            times = [1e6 / rate(runs, case, kind).median() for case in (name, TOGETHER.format(name))]
+            look = {"color": scheme(MAIN[name]).colour, "label": scheme(MAIN[name]).label}
+            drawn = axis.bar(np.arange(2) + 0.27 * (shift - 1), times, 0.25, **look)
             axis.bar_label(drawn, [f"{each:.0f}" for each in times], fontsize=8)
+            axis.legend()
         axis.set_xticks([0, 1], ["one a host", "one for both"])
         axis.grid(axis="x", visible=False)
         axis.margins(y=0.15)
-    if len(runs.rates):
-        axes[0].legend()
     return figure
 
 
 # Knobs of the model.
 
+FLOWS_A_CACHE = (32, 64, 96, 120, 128, 136, 160, 256)
+
 
 def vary_cache(
-    flows: Sequence[int] = (32, 64, 96, 120, 128, 136, 160, 256), entries: int = 128, rounds: int = 20, seed: int = 1
+    runs: Runs, progress: Progress, flows: Sequence[int] = FLOWS_A_CACHE, entries: int = 128, rounds: int = 20
 ) -> pd.DataFrame:
     """Measure the share of packets on the fast path over the number of flows that share a filter cache; in the model.
 
@@ -580,7 +491,7 @@ def vary_cache(
     rows = []
     for order in ("in turn", "drawn"):
         for count in flows:
-            random = np.random.default_rng([seed, count])
+            random = np.random.default_rng([runs.seed, count])
             hosts = model.two_hosts(entries={"filter": entries})
             found: list[model.Passed] = []
             for turn in range(rounds):
@@ -592,56 +503,96 @@ def vary_cache(
     return pd.DataFrame(rows, columns=["flows", "entries", "order", "fast_share"])
 
 
-def draw_cache(table: pd.DataFrame) -> Figure:
-    """Draw `vary_cache` as a picture."""
-    figure, axis = new_figure(
-        "Too many flows for the filter cache (model)", "flows / entries", "share on the fast path"
-    )
-    for (order, rows), marker in zip(table.groupby("order", sort=False), "os", strict=False):
-        axis.plot(rows["flows"] / rows["entries"], rows["fast_share"], f"{marker}-", label=f"flows {order}")
-    axis.axvline(1, color="black", linewidth=0.6)
-    axis.set_ylim(-0.03, 1.05)
-    axis.legend()
-    return figure
+def draw_cache(runs: Runs) -> Figure:
+    """Draw the share of packets on the fast path over the flows that share the cache."""
+    x, y = ("flows", "flows that share 128 entries"), {"fast_share": "share on the fast path (model)"}
+    title, ticks = "Too many flows for the filter cache", (32, 64, 128, 256)
+    return sweep_figure(title, runs.knobs["cache"], x, y, by="order", label="flows {}", ticks=ticks, top=1.05)
 
 
-def explore() -> object:
-    """Evict a cache of the model and see the packets that follow."""
-    import ipywidgets as widgets
-    from IPython.display import display
-
-    def redraw(cache: str, host: str, reverse_check: bool, route_check: bool, forgotten: bool) -> None:
-        hosts = model.two_hosts(reverse_check=reverse_check, route_check=route_check)
-        request = model.Packet("a", "b", 1, 2)
-        before = model.exchange(hosts, request, 4)
-        for each in hosts.values() if forgotten else ():
-            each.tracked.clear()
-        model.evict(hosts[host], cache)
-        display(draw_packets(before, model.exchange(hosts, request, 6)))
-
-    controls = {
-        "cache": widgets.Dropdown(options=list(model.CACHES), value="containers", description="evict"),
-        "host": widgets.Dropdown(options=["1", "2"], value="2", description="of host"),
-        "reverse_check": widgets.Checkbox(True, description="reverse check"),
-        "route_check": widgets.Checkbox(False, description="of the route too"),
-        "forgotten": widgets.Checkbox(True, description="connections forgotten"),
-    }
-    return widgets.VBox([widgets.HBox(list(controls.values())), widgets.interactive_output(redraw, controls)])
-
-
-def draw_packets(before: Sequence[model.Passed], after: Sequence[model.Passed]) -> Figure:
+def draw_packets(reading: Reading, case: str) -> Figure:
     """Draw which packets of a conversation took the fast path, out of the sender's host and into the receiver's."""
     figure, axis = new_figure("Packets before and after", "packet (odd: a to b, even: b to a)", "")
     figure.set_size_inches(9, 2.2)
-    looks: list[tuple[str, Callable[[model.Passed], bool]]] = [
-        ("leaving", lambda each: each.fast_out),
-        ("arriving", lambda each: each.fast_in),
-    ]
-    for y, (_, is_fast) in enumerate(looks):
-        for x, each in enumerate([*before, *after], 1):
-            colour = scheme("ONCache").colour if is_fast(each) else scheme("overlay").colour
-            axis.plot([x], [y], "s" if each.arrived else "x", color=colour, ms=9)
-    axis.axvline(len(before) + 0.5, color="black", linewidth=0.8)
-    axis.set_yticks([0, 1], [name for name, _ in looks])
+    packets = reading["packets"]
+    for y, way in enumerate(("fast_out", "fast_in")):
+        for x, (is_fast, arrived) in enumerate(zip(packets[way], packets["arrived"], strict=True), 1):
+            colour = scheme("ONCache" if is_fast else "overlay").colour
+            axis.plot([x], [y], "s" if arrived else "x", color=colour, ms=9)
+    axis.axvline(packets["is_before"].sum() + 0.5, color="black", linewidth=0.8)
+    axis.set_yticks([0, 1], ["leaving", "arriving"])
     axis.set(ylim=(-0.6, 1.6), title="fast path (orange) or overlay (blue); the line is the eviction")
     return figure
+
+
+# The study.
+
+
+def _to_overlay(kind: str, flows: int = 1, reading: str = "rate", broken: str = UNMARKED) -> Evidence:
+    """Compare ONCache with the overlay in the same round; where nothing is marked, nothing may be learned."""
+
+    def how(ours: pd.Series, overlay: pd.Series) -> float:
+        return ours[kind, flows] / overlay[kind, flows]
+
+    return Evidence(reading, (ONCACHE, OVERLAY), control=(broken, OVERLAY), how=how)
+
+
+def _won_back(ours: pd.Series, overlay: pd.Series, bare: pd.Series) -> float:
+    """Compute how much a network gives back of what the overlay takes from TCP's request-response rate."""
+    return (ours["tcp_rr", 1] - overlay["tcp_rr", 1]) / (bare["tcp_rr", 1] - overlay["tcp_rr", 1])
+
+
+def _tried(case: str, broken: str) -> Evidence:
+    """Compare the shares of trials that hold; the checks of rates have no bearing on them."""
+    return Evidence("holds", case, control=broken, exact=True, checked_by=TRIALS)
+
+
+ONCE = dict.fromkeys(TRIALS, 1)
+
+STUDY = Study(
+    slug="oncache",
+    setting=Setting(),
+    cases={name: {"trial": name} for name in (*TRIALS, PLAY)} | NETWORKS,
+    measure_all=measure_all,
+    seeds=seed_and_repetition,
+    cannot=cannot,
+    answer=answer,
+    profiles={
+        "quick": Scale(
+            0.08,
+            only={"flows": (1, 8, MANY), "rules": (100, 1000)},
+            where=lambda setting: setting.flows == 1 or setting.kind.endswith("rr"),
+            without=(PLAY,),
+            fewer=ONCE,
+        ),
+        "paper": Scale(0.5, without=(PLAY,), fewer=ONCE),
+    },
+    claims={"refused-stays-refused": _tried(DELETES, KEEPS), "learns-again": _tried(PUBLISHED, UNREVERSED)},
+    on_kernels={
+        "tcp-rr": _to_overlay("tcp_rr"),
+        "udp-rr": _to_overlay("udp_rr"),
+        "tcp-throughput": _to_overlay("tcp_stream"),
+        "udp-throughput": _to_overlay("udp_stream"),
+        "cpu-per-rr": _to_overlay("tcp_rr", reading="processor_us"),
+        "tcp-rr-many-flows": _to_overlay("tcp_rr", MANY, broken=f"{UNMARKED}, many flows"),
+        "gap-to-bare": Evidence("rate", (ONCACHE, OVERLAY, BARE), control=(UNMARKED, OVERLAY, BARE), how=_won_back),
+        "source-port": Evidence(
+            "rate", ("steered", "steered, constant port"), how=lambda port, constant: float((port / constant).iloc[0])
+        ),
+    },
+    knobs={"cache": vary_cache},
+    figures={
+        "fig5_rates": draw_flows,
+        "fig5_processor": draw_processor,
+        "evictions": draw_trials,
+        "knob_rules": draw_rules,
+        "knob_processors": draw_processors,
+        "knob_cache": draw_cache,
+    },
+    play=Play(
+        (PLAY,),
+        {"evicts": list(model.CACHES), "of_host": ["1", "2"]}
+        | {name: [True, False] for name in ("reverse_check", "route_check", "forgets")},
+        draw_packets,
+    ),
+)

@@ -15,6 +15,7 @@ try:
     from netrepro.study import pictures
     from netrepro.study.declaration import (
         SIMULATED,
+        TEXT,
         VIRTUAL,
         Each,
         Knob,
@@ -70,6 +71,7 @@ __all__ = [
     "HOST_DELAY_PACKETS",
     "SIMULATED",
     "TABLES",
+    "TEXT",
     "VIRTUAL",
     "Check",
     "Each",

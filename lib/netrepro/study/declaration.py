@@ -91,13 +91,16 @@ class Knob:
     tables: tuple[str, ...] = ()
 
 
+TEXT = "text"  # of a field that is written, in a box
+
+
 @dataclass(frozen=True)
 class Play:
-    """For `explore`: cases to choose from, sliders (field -> least, most, step) or menus (field -> list of values), and
-    how one run is drawn."""
+    """For `explore`: cases to choose from, sliders (field -> least, most, step), menus (field -> list of values) or
+    boxes (field -> TEXT), and how one run is drawn."""
 
     cases: tuple[str, ...]
-    sliders: Mapping[str, tuple[float, float, float] | list[Any]]
+    sliders: Mapping[str, tuple[float, float, float] | list[Any] | str]
     draw: Callable[[Any, str], Figure]  # of Measurements (else what measure_one returned), and the case
     seconds: float = 10.0
 
@@ -174,7 +177,7 @@ class Study:
     paper profile makes at least LEAST_REPETITIONS. seeds : (seed, repetition)
     -> what that repetition is given as its seed. measure_all : in place of measure_one, all runs of one tier together,
     where they share something dear; readings in the same order. also_on_virtual : scales of what the virtual kernel,
-    where there is one, runs beside the simulator when that is the tier asked for; shown, and no evidence. knobs : of
+    where there is one, runs beside another tier that was asked for; shown, and no evidence. knobs : of
     which a function makes a table of the runs itself, where it is no grid of cases.
 
     Raises NetreproError for cases, evidence or knobs that name something that does not exist.

@@ -19,6 +19,7 @@ class Evidence:
     repetitions. exact : a closed form, the same in every repetition; the first is taken. pooled : `how` is given the
     readings of all repetitions (repetition -> reading) of each case, and returns the values itself. where : true for
     the settings on which it is evidence, such as those with the paper's own trace; all where it is not given.
+    checked_by : cases, and names of checks, that must hold for it to be believed; all where none is given.
     """
 
     reading: str | tuple[str, ...]
@@ -29,6 +30,7 @@ class Evidence:
     exact: bool = False
     pooled: bool = False
     where: Callable[[Any], bool] | None = None
+    checked_by: tuple[str, ...] = ()
 
     @property
     def case_names(self) -> tuple[str, ...]:

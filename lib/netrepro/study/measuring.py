@@ -123,8 +123,8 @@ def measure(
     beside: bool = True,
     progress: Progress = iter,
 ) -> Runs:
-    """Measure every case and repetition of a study on the tier and, unless `beside` is False, in the simulator too (or
-    beside it on the virtual kernel, see `Study.also_on_virtual`).
+    """Measure every case and repetition of a study on the tier and, unless `beside` is False, in the simulator too (and
+    on the virtual kernel, see `Study.also_on_virtual`).
 
     progress : wraps what is worked through. Raises NetreproError for an unknown profile or tier, for a setting out
     of its range, and for fewer than one repetition.
@@ -140,7 +140,7 @@ def measure(
     runs = Runs(study, setting, tier, profile, seed, times, scale.seconds)
     scales = {tier: scale}
     if beside:
-        scales |= {SIMULATED: scale} if tier != SIMULATED else _also(study, profile)
+        scales |= {SIMULATED: scale, **_also(study, profile)} | scales
     wanted = {where: list(_points(study, setting, each)) for where, each in scales.items()}
     swept = _places([point for found in wanted.values() for point in found])
     for where, own in scales.items():

@@ -146,7 +146,7 @@ class Runs:
         """Return one measurement for each claim whose cases the tier could run, with its control where that could be
         run too. Claims that the scale leaves unjudged have none."""
         where = tier or self.tier
-        trust, found = trust_of(self.checks[self.checks["tier"] == where]), []
+        checks, found = self.checks[self.checks["tier"] == where], []
         unjudged = self.study.scale(self.profile, self.tier).unjudged
         claims = {**self.study.claims, **(self.study.on_kernels if where != SIMULATED else {})}
         for claim, asked in claims.items():
@@ -161,8 +161,17 @@ class Runs:
                 control = _as_measured(self.values_of(broken, where), broken)
                 given |= {"control" if name == "values" else f"control_{name}": each for name, each in control.items()}
             given.pop("control_exact", None)
-            found.append(Measured(claim=claim, **given, **trust))
+            found.append(Measured(claim=claim, **given, **trust_of(self._checks_of(evidence, checks))))
         return found
+
+    def _checks_of(self, evidence: Evidence, checks: pd.DataFrame) -> pd.DataFrame:
+        """Choose the checks that bear on a claim. Raises NetreproError for a name that is neither case nor check."""
+        if not evidence.checked_by:
+            return checks
+        known = [*self.study.cases, *dict.fromkeys(checks["check"])]
+        for name in set(evidence.checked_by) - set(known):
+            raise NetreproError(f"{self.study.slug} has no case or check {name!r}", nearest(name, known))
+        return checks[checks["case"].isin(evidence.checked_by) | checks["check"].isin(evidence.checked_by)]
 
     def values_of(self, evidence: Evidence, tier: str = "") -> list[Any]:
         """Compute the evidence's value in every repetition that its cases have in common."""

@@ -7,8 +7,7 @@
         queue: str = "drop tail"  # changed by cases, not by a notebook
 
 The notebook's line is `parameter_line` of the field; `make strip` writes it, and a test holds them equal. A range
-is for what a person sets: a Study checks the setting that it is given, and its cases may go beyond. A Setting without a
-Study calls `check_setting(self)` in its `__post_init__`.
+is for what a person sets: a Study checks the setting that it is given, and its cases may go beyond.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""Sliders and a menu of cases in a notebook; the simulator runs and draws one setting again at once."""
+"""Sliders, menus and boxes of text in a notebook; the simulator runs and draws one setting again at once."""
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any
 
 import ipywidgets as widgets
-from IPython.display import display
+from IPython.display import HTML, display
 
 from netrepro.errors import NetreproError
-from netrepro.study import Study, run_once
+from netrepro.study import TEXT, Study, run_once
 
 
 def explore(study: Study) -> widgets.Widget:
@@ -19,7 +20,9 @@ def explore(study: Study) -> widgets.Widget:
     controls["case"] = widgets.Dropdown(options=list(play.cases), description="case")
     for name, values in play.sliders.items():
         start, label = getattr(study.setting, name), {"description": name.replace("_", " ")}
-        if isinstance(values, list):
+        if values == TEXT:
+            controls[name] = widgets.Textarea(start, layout={"width": "40em", "height": "6em"}, **label)
+        elif isinstance(values, list):
             controls[name] = widgets.Dropdown(options=values, value=start, **label)
         else:
             kind = widgets.IntSlider if isinstance(start, int) else widgets.FloatSlider
@@ -27,6 +30,9 @@ def explore(study: Study) -> widgets.Widget:
         controls[name].style.description_width = "initial"
 
     def redraw(case: str, **changed: Any) -> None:
-        display(play.draw(run_once(study, case, play.seconds, **changed), case))
+        try:
+            display(play.draw(run_once(study, case, play.seconds, **changed), case))
+        except NetreproError as refused:  # such as rules that are half written
+            display(HTML(f"<pre>{escape(str(refused))}</pre>"))
 
     return widgets.VBox([widgets.HBox(list(controls.values())), widgets.interactive_output(redraw, controls)])

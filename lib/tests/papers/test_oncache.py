@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,11 +10,11 @@ from virtual_kernel import needs_virtual
 
 from netrepro.claims import load_claims
 from netrepro.claims.verdicts import judge
-from netrepro.emulation.overlay.network import Cache, Overlay
-from netrepro.emulation.overlay.trials import run_trials
+from netrepro.emulation.overlay.network import Overlay, Traffic
 from netrepro.errors import NetreproError
 from netrepro.papers import oncache as paper
 from netrepro.protocols import oncache as model
+from netrepro.study import Runs, measure
 
 CONTAINERS = {"a": "1", "b": "2", "c": "1", "d": "2"}
 FLOWS = [
@@ -132,7 +131,8 @@ def test_a_full_cache_forgets_what_was_used_the_longest_ago():
 
 
 def test_flows_that_fit_are_fast_and_one_too_many_in_turn_is_none():
-    table = paper.vary_cache(flows=(8, 9), entries=8, rounds=10).query("order == 'in turn'").set_index("flows")
+    table = paper.vary_cache(measure(paper.STUDY), iter, (8, 9), entries=8, rounds=10)
+    table = table.query("order == 'in turn'").set_index("flows")
     assert table["fast_share"][8] == 1
     assert table["fast_share"][9] == 0
 
@@ -142,42 +142,61 @@ def test_mistakes_are_named():
         model.two_hosts(entries={"filter": 0})
     with pytest.raises(NetreproError, match="no cache"):
         model.evict(model.two_hosts()["1"], "route")
-    with pytest.raises(NetreproError, match="repetitions"):
-        paper.measure("simulated", 1, 1)
-    with pytest.raises(NetreproError, match="tier"):
-        paper.measure("rootless", 2, 1)
-    with pytest.raises(NetreproError, match="profile"):
-        paper.measure("simulated", 2, 1, profile="quik")
 
 
 # Claims and figures.
 
 
-def made_up(gain: float = 1.36, spread: float = 0.01) -> paper.Runs:
-    """Runs whose cache is so much faster than the overlay; the model's trials are real."""
-    random, rows = np.random.default_rng(1), []
-    scale = paper.scale_of("quick")
-    for repetition in range(5):
-        for cell in paper.cells(scale):
-            name = cell.network.removesuffix(paper.TOGETHER)
-            fast = {"bare": 1.5, "bare again": 1.5, "steered, constant port": gain / 3}.get(name, 1.0)
-            if name.startswith(("ONCache", "steered", "constant port")) and name != "steered, constant port":
-                fast = gain
-            rate = 1e5 * fast * (1 + spread * random.standard_normal())
-            rows.append((repetition, cell.network, cell.kind, cell.flows, rate, 1e6 / rate))
-    rates = pd.DataFrame(rows, columns=["repetition", "network", "kind", "flows", "rate", "processor_us"])
-    return paper.Runs("privileged", paper.Setting(), rates, paper.model_trials().assign(tier="privileged"),
-                      {paper.ONCACHE: 1.0, paper.UNMARKED: 0.0})  # fmt: skip
+class MadeUpNetwork:
+    """A network whose cache is so much faster than its overlay, up to a hundredth."""
+
+    gain, uneven, random = 1.36, False, np.random.default_rng(1)
+    bare_runs = 0
+
+    def __init__(self, overlay: Overlay):
+        self.overlay, self.marked = overlay, overlay.cache is not None and overlay.marks
+
+    def __enter__(self) -> MadeUpNetwork:
+        return self
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+
+    def run_traffic(self, kind, seconds, flows=1, bare=False, one_processor=False) -> Traffic:
+        fast = 1.5 if bare else self.gain if self.marked else 1.0
+        if self.overlay.steering and self.overlay.cache and self.overlay.cache.constant_port:
+            fast /= 3
+        if self.uneven and bare and (kind, flows, one_processor) == ("tcp_rr", 1, False):
+            self.bare_runs += 1
+            fast *= 1 + self.bare_runs % 2
+        return Traffic(1e5 * fast * (1 + 0.01 * self.random.standard_normal()), 1.0, 1.0)
+
+    def counters(self, number: int) -> dict[str, int]:
+        return {"egress_hit": 100 * self.marked, "egress_miss": 1}
 
 
-def verdicts(runs: paper.Runs) -> dict[str, tuple[str, bool]]:
+@pytest.fixture
+def made_up(monkeypatch):
+    """Measure, as root would, networks that are made up; the trials of the programs are the model's."""
+
+    def measured(**changes) -> Runs:
+        monkeypatch.setattr(paper, "OverlayNetwork", type("Network", (MadeUpNetwork,), changes))
+        monkeypatch.setattr(paper, "kernel_trials", lambda tier: paper.model_trials())
+        monkeypatch.setattr(paper, "missing_for_overlays", lambda: "")
+        return measure(paper.STUDY, tier="privileged")
+
+    return measured
+
+
+def verdicts(runs: Runs) -> dict[str, tuple[str, bool]]:
     claims = load_claims("oncache")
-    found = [judge(claims.claim(each.claim), each, runs.tier) for each in paper.measured_claims(runs)]
-    return {each.claim: (each.verdict, each.counts) for each in found}
+    judged = [judge(claims.claim(each.claim), each, runs.tier) for each in runs.measured_claims()]
+    return {each.claim: (each.verdict, each.counts) for each in judged}
 
 
-def test_the_published_gain_agrees_and_no_gain_disagrees():
-    fast, none = verdicts(made_up(1.36)), verdicts(made_up(1.0))
+def test_the_published_gain_agrees_and_no_gain_disagrees(made_up):
+    fast, none = verdicts(made_up()), verdicts(made_up(gain=1.0))
+    assert set(fast) == {claim.id for claim in load_claims("oncache").claims}
     for claim in ("tcp-rr", "udp-rr", "cpu-per-rr", "tcp-rr-many-flows", "gap-to-bare"):
         assert fast[claim] == ("agrees", True), claim
     assert fast["source-port"][0] == "not judged"  # dozens of processors decide it
@@ -185,38 +204,45 @@ def test_the_published_gain_agrees_and_no_gain_disagrees():
         assert none[claim][0] == "disagrees", claim
 
 
-def test_a_machine_that_does_not_repeat_itself_is_not_believed_but_its_trials_are():
+def test_every_cell_is_measured_once_a_round_and_its_trials_are_tried_once(made_up):
     runs = made_up()
-    again = runs.rates["network"] == paper.AGAIN
-    runs.rates.loc[again, "rate"] *= 2
+    rounds = paper.rates(runs).groupby("repetition").size()
+    assert set(rounds) == {46} and len(rounds) == 5
+    assert (runs.values[runs.values["case"].isin(paper.TRIALS)].groupby(["tier", "case"]).size() == 1).all()
+
+
+def test_a_machine_that_does_not_repeat_itself_is_not_believed_but_its_trials_are(made_up):
+    runs = made_up(uneven=True)
     found = verdicts(runs)
-    assert found["tcp-rr"][0] == "untrusted"
+    assert found["tcp-rr"][0] == "untrusted" and paper.answer(runs).startswith("Untrusted")
     assert found["refused-stays-refused"] == ("agrees", True)
 
 
+def test_packets_that_miss_the_fast_path_make_costs_untrusted(made_up):
+    slow = made_up(counters=lambda self, number: {"egress_hit": 80 * self.marked, "egress_miss": 20})
+    assert verdicts(slow)["udp-rr"][0] == "untrusted"
+
+
 def test_a_machine_without_root_gets_the_models_trials_and_is_told_why_there_are_no_costs():
-    runs = paper.measure("simulated", 2, 1)
+    runs = measure(paper.STUDY)
     assert set(verdicts(runs)) == {"refused-stays-refused", "learns-again"}
-    assert "real time" in runs.why_not
+    assert "real time" in runs.why_not(paper.ONCACHE)
     assert "not measured" in paper.answer(runs)
-    for draw in (paper.draw_flows, paper.draw_processor, paper.draw_ratios, paper.draw_trials, paper.draw_rules,
-                 paper.draw_processors):  # fmt: skip
-        draw(runs)
 
 
 def test_root_without_a_compiler_is_told_what_lacks_and_the_model_stands_for_no_program(monkeypatch):
     monkeypatch.setattr(paper, "missing_for_overlays", lambda: "clang is not installed")
-    runs = paper.measure("privileged", 2, 1)
-    assert paper.measured_claims(runs) == []
+    runs = measure(paper.STUDY, tier="privileged")
+    assert runs.measured_claims() == []
     assert "clang is not installed" in paper.answer(runs)
     assert paper.draw_trials(runs).axes
 
 
-def test_figures_of_a_whole_run():
+def test_figures_of_a_whole_run_show_every_network(made_up):
     runs = made_up()
-    for draw in (paper.draw_flows, paper.draw_processor, paper.draw_ratios, paper.draw_rules, paper.draw_processors):
-        assert draw(runs).axes
-    assert paper.draw_cache(paper.vary_cache(flows=(4, 8), entries=8, rounds=6)).axes
+    for name in ("fig5_rates", "fig5_processor", "knob_rules", "knob_processors"):
+        for axis in paper.STUDY.figures[name](runs).axes:
+            assert len(axis.lines) + len(axis.patches) >= 2, name
 
 
 def test_the_class_tables_are_those_of_the_report():
@@ -232,16 +258,18 @@ def test_the_class_tables_are_those_of_the_report():
 
 @needs_virtual
 def test_programs_and_model_agree_in_every_trial_without_privileges():
-    cases = {
-        "as published": Overlay(tunnel="geneve", cache=Cache()),
-        "no reverse check": Overlay(cache=Cache(reverse_check=False)),
-    }
-    found = run_trials("virtual", cases, paper.REFUSALS).assign(tier="virtual")
-    trials = pd.concat([found, paper.model_trials()], ignore_index=True)
-    runs = paper.Runs("virtual", paper.Setting(), pd.DataFrame(), trials, {})
-    assert trials["fast_before"].all()
-    assert len(found) == 18  # eight evictions a case, two refusals
+    runs = measure(paper.STUDY, tier="virtual")
+    trials = runs.tables["trials"].query("tier == 'virtual'")
+    assert len(trials) == 34 and trials["fast_before"].all()  # eight evictions a case, two refusals
     assert (trials[trials["what"] == "evict"]["arrived"] == 10).all()  # slow perhaps, never lost
-    assert paper.disagreements(runs).empty
-    assert (runs.share("evict", "as published"), runs.share("evict", "no reverse check")) == (0.75, 0.25)
-    assert (runs.share("refuse", "deletes"), runs.share("refuse", "does not delete")) == (1.0, 0.0)
+    assert runs.trusted
+    assert dict(paper.trial_table(runs)["virtual"]) == {
+        "as published": 0.75, "no reverse check": 0.25, "route checked too": 1.0, "as published, GENEVE": 0.75,
+        "deletes": 1.0, "does not delete": 0.0,
+    }  # fmt: skip
+
+
+def test_a_trial_that_differs_from_the_models_is_not_believed():
+    table = paper.model_trials()
+    other = table.assign(holds=~table["holds"].astype(bool))
+    assert not all(each.holds for each in paper.read_trials("as published", other, table).checks)

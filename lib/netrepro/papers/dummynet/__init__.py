@@ -3,44 +3,6 @@
 `study` is the paper, `kernel_costs` times a kernel beside it. What a notebook needs is here.
 """
 
-from netrepro.papers.dummynet.study import (
-    answer,
-    cases,
-    check,
-    deny_at,
-    draw_anomaly,
-    draw_batches,
-    draw_costs,
-    draw_delay,
-    draw_idea,
-    draw_ratios,
-    draw_rules,
-    explore,
-    measure,
-    measured_claims,
-    packets_a_case,
-    summary,
-    vary_delay,
-    vary_rules,
-)
+from netrepro.papers.dummynet.study import EXAMPLE, STUDY, Setting, answer, deny_at, draw_idea, stages, summary
 
-__all__ = [
-    "answer",
-    "cases",
-    "check",
-    "deny_at",
-    "draw_anomaly",
-    "draw_batches",
-    "draw_costs",
-    "draw_delay",
-    "draw_idea",
-    "draw_ratios",
-    "draw_rules",
-    "explore",
-    "measure",
-    "measured_claims",
-    "packets_a_case",
-    "summary",
-    "vary_delay",
-    "vary_rules",
-]
+__all__ = ["EXAMPLE", "STUDY", "Setting", "answer", "deny_at", "draw_idea", "stages", "summary"]

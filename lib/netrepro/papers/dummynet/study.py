@@ -2,46 +2,81 @@
 
 One flow of smallest UDP datagrams; packets are dropped before the classifier (A), by the first rule (B), after 100
 rules (B100), or behind a pipe without delay (C0), with 20 ms (Cd), with a bandwidth limit (Cr). Our engine runs on a
-virtual clock, so that 20 ms cost no time and the timer that lets packets out of a pipe can be charged as well.
+virtual clock, so that 20 ms cost no time and the timer that lets packets out of a pipe can be charged as well. Costs
+are of this machine's processor on every tier; those with namespaces time Linux as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from html import escape
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from netrepro.claims import Measured
-from netrepro.dummynet import Dummynet, synthetic_headers, time_packets
+from netrepro.dummynet import Dummynet, Timing, synthetic_headers, time_packets
 from netrepro.errors import NetreproError
-from netrepro.papers.dummynet.kernel_costs import time_kernel
+from netrepro.papers.dummynet.kernel_costs import CASES, time_kernel
 from netrepro.paths import data_dir
-from netrepro.study import Progress, of_profile
+from netrepro.study import (
+    TEXT,
+    Check,
+    Evidence,
+    OneRun,
+    Play,
+    Progress,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    in_real_time,
+    least_first,
+    ratio,
+    seed_and_repetition,
+    trust_of,
+)
+from netrepro.study.pictures import name_ticks, sweep_figure
+from netrepro.study.setting import setting
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 MAIN = ("A", "B", "B100", "C0", "Cd", "Cr")
 PORT = 5000  # of the generator's packets
 BEHIND_MANY = "Cd behind 10000 rules"  # only has to break a bound: few packets, and not checked
-BANDWIDTH_MBPS = 600.0
+BEFORE_OTHERS, HALF_WAY = "match before the others", "match half-way"
+LINUX = "Linux {}"
+PLAY = "rules of your own"
+EXAMPLE = "pipe 1 config bw 1Mbit/s delay 20ms plr 0.02 queue 30\nadd 100 pipe 1 udp from 10.0.0.0/8 to any 5000-6000"
 MOST_SPREAD = 0.2
 BATCH_PACKETS = 1000  # at a packet every microsecond a batch lasts one tick of Dummynet's timer, 1 ms
-SINGLE_PACKETS = 20_000  # of a case and repetition that are timed one by one
 VISITS = 5  # to a case in a repetition: what disturbs the machine for a moment then spoils a part of its batches
+SHARES = np.linspace(0, 1, 501)  # of batches, at which their costs are kept
 COLOURS = {"arrivals_ns": scheme("tcp").colour, "timer_ns": scheme("repflow").colour}
 
 
 @dataclass(frozen=True)
-class Case:
-    """Rules for the engine; with `drop_at_entry` no packet reaches them."""
+class Setting:
+    """The values that a person may change, and those of the cases.
 
-    rules: str
-    drop_at_entry: bool = False
+    stage : where packets end, a name of `stages`. is_linux : in Linux, where it is one of `kernel_costs.CASES`; its
+    rules are always 100, and its delay is not measured. packets : of a case and repetition, in Linux of a case.
+    single_packets : timed one by one as well, of the paper's cases. own_rules, spacing_us : of PLAY.
+    """
+
+    delay_ms: float = setting(20.0, "of the pipe in case Cd", "ms", low=0.1, high=10_000)
+    rules: int = setting(100, "in case B100, an even number", low=4, high=10_000)
+    bandwidth_mbps: float = setting(
+        600.0, "of the pipe in case Cr; packets fill 368 of it, 0 for no limit", "Mb/s", low=0, high=1e6
+    )
+    stage: str = "A"
+    is_linux: bool = False
+    packets: int = 1_000_000
+    single_packets: int = 20_000
+    own_rules: str = EXAMPLE
+    spacing_us: float = 350.0
 
 
 def deny_at(place: int, rules: int) -> str:
@@ -56,118 +91,133 @@ def pipe(words: str, rules_before: int = 0) -> str:
     return f"{before}\npipe 1 config {words}\nadd {rules_before + 1} pipe 1 udp from any to any\n"
 
 
-def cases(delay_ms: float = 20.0, rules: int = 100, bandwidth_mbps: float = BANDWIDTH_MBPS) -> dict[str, Case]:
-    """Return the paper's six cases, and behind them what the controls need. `rules` is even.
+@cache
+def stages(setting: Setting) -> dict[str, str]:
+    """Return the rules of the paper's six cases, and behind them of what the controls need. Packets of A never reach
+    any.
 
-    Raises NetreproError for fewer than 4 rules, or more than a port of its own can be given.
+    Raises NetreproError for an odd number of rules.
     """
-    if not 4 <= rules <= 20_000 or rules % 2:
-        raise NetreproError(f"rules = {rules}", "give an even number from 4 to 20000")
-    limited = f"bw {bandwidth_mbps:g}Mbit/s" if bandwidth_mbps else ""
+    rules, delay = setting.rules, f"delay {setting.delay_ms:g}ms"
+    if rules % 2:
+        raise NetreproError(f"rules = {rules}", "give an even number")
     return {
-        "A": Case("", drop_at_entry=True),
-        "B": Case(deny_at(1, 1)),
-        "B100": Case(deny_at(rules, rules)),
-        "C0": Case(pipe("")),
-        "Cd": Case(pipe(f"delay {delay_ms:g}ms")),
-        "Cr": Case(pipe(limited)),
-        "A again": Case("", drop_at_entry=True),
-        "B50": Case(deny_at(rules // 2, rules // 2)),
-        "match before the others": Case(deny_at(1, rules)),
-        "match half-way": Case(deny_at(rules // 2, rules)),
-        BEHIND_MANY: Case(pipe(f"delay {delay_ms:g}ms", 10_000)),
+        "A": "",
+        "B": deny_at(1, 1),
+        "B100": deny_at(rules, rules),
+        "C0": pipe(""),
+        "Cd": pipe(delay),
+        "Cr": pipe(f"bw {setting.bandwidth_mbps:g}Mbit/s" if setting.bandwidth_mbps else ""),
+        "B50": deny_at(rules // 2, rules // 2),
+        BEFORE_OTHERS: deny_at(1, rules),
+        HALF_WAY: deny_at(rules // 2, rules),
+        BEHIND_MANY: pipe(delay, 10_000),
     }
 
 
-def packets_a_case(profile: str) -> int:
-    """Return the packets of each case and repetition. Raises NetreproError for another profile than quick and paper."""
-    packets = {"quick": 1_000_000, "paper": 10_000_000}
-    return of_profile(profile, packets)
+ENGINE = tuple(stages(Setting()))
+LINUX_CASES = tuple(map(LINUX.format, CASES))
 
 
-@dataclass(frozen=True)
-class Runs:
-    """Costs of packets, in nanoseconds.
+def cannot(setting: Setting, tier: str) -> str:
+    """Say why a tier cannot run a setting."""
+    if setting.is_linux and not in_real_time(tier):
+        return f"Linux is timed in namespaces of this machine's kernel, which tier {tier} has not"
+    return ""
 
-    batches : case, repetition, batch, arrivals_ns, timer_ns, whole_ns: of our engine, wall time a packet.
-    kernel : case, repetition, batch, wall_ns, processor_ns: of Linux; empty on tier simulated.
-    single : the same of the paper's cases, every packet timed by itself: case, repetition, batch, whole_ns.
-    out_of_order : packets that left in another order than that in which they came.
-    rules, delay_ms : of the cases B100 and Cd.
+
+# Measuring.
+
+
+def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
+    """Time the engine, then Linux."""
+    readings = {run: _play(run) for run in runs if run.setting.stage == PLAY}
+    rest = [run for run in runs if run not in readings]
+    readings |= _read_engine([run for run in rest if not run.setting.is_linux], progress)
+    readings |= _read_linux([run for run in rest if run.setting.is_linux])
+    return [readings[run] for run in runs]
+
+
+def _read_engine(runs: Sequence[OneRun], progress: Progress) -> dict[OneRun, Reading]:
+    """Time so many packets of every case in each repetition, in several visits whose order is drawn from the seed, and
+    then of the paper's cases some one by one. The case of 10000 rules gets a hundredth of the packets, in one visit.
+
+    Read the medians over batches (ns a packet): whole_ns, and of it arrivals_ns and timer_ns.
     """
+    if not runs:
+        return {}
+    random, visits = np.random.default_rng(runs[0].seed[0]), []
+    for seed in dict.fromkeys(run.seed for run in runs):
+        own = [run for run in runs if run.seed == seed]
+        steady = [run for run in own if run.setting.stage != BEHIND_MANY]
+        for those in (own, *[steady] * (VISITS - 1)):
+            visits += [those[place] for place in random.permutation(len(those))]
+    timed: dict[OneRun, list[Timing]] = defaultdict(list)
+    for run in progress(visits):
+        share = 100 if run.setting.stage == BEHIND_MANY else VISITS
+        timed[run].append(_time(run, max(run.setting.packets // share, BATCH_PACKETS), BATCH_PACKETS))
+    main = [run for run in runs if run.setting.stage in MAIN]
+    alone = {run: _time(run, run.setting.single_packets, 1).batches["whole_ns"] for run in progress(main)}
+    batches = {run: pd.concat([each.batches for each in parts], ignore_index=True) for run, parts in timed.items()}
+    readings = read_costs({run: table["whole_ns"] for run, table in batches.items()}, "whole_ns")
+    for run, table in batches.items():
+        numbers = {name: float(table[name].median()) for name in ("arrivals_ns", "timer_ns")}
+        numbers["rules"] = stages(run.setting)[run.setting.stage].count("add ")
+        numbers |= {"single_deviation": deviation(alone[run])} if run in alone else {}
+        kept = pd.DataFrame({"share": SHARES, "whole_ns": table["whole_ns"].quantile(SHARES).to_numpy()})
+        late = Check("packets out of order", float(sum(each.out_of_order for each in timed[run])), at_most=0.0)
+        if run.setting.stage == BEHIND_MANY:
+            readings[run] = replace(readings[run], checks=[])
+        readings[run] |= Reading(numbers, {"batches": kept} if run in alone else {}, [late])
+    return readings
 
-    batches: pd.DataFrame
-    single: pd.DataFrame
-    kernel: pd.DataFrame
-    out_of_order: int
-    rules: int
-    delay_ms: float
 
-    def medians(self, column: str = "whole_ns") -> pd.DataFrame:
-        """Compute the medians over the batches: a row for each repetition and a column for each case."""
-        return self.batches.pivot_table(column, "repetition", "case", aggfunc="median")
-
-    def kernel_medians(self) -> pd.DataFrame:
-        """Compute the same as `medians`, for the processor time in Linux."""
-        return self.kernel.pivot_table("processor_ns", "repetition", "case", aggfunc="median")
-
-    @property
-    def checked(self) -> dict[str, pd.Series]:
-        """Costs by case, repetition and batch of what is checked by itself: our engine, and Linux."""
-        found = {
-            "engine": (self.batches[self.batches.case != BEHIND_MANY], "whole_ns"),
-            "Linux": (self.kernel, "processor_ns"),
-        }
-        order = ["case", "repetition", "batch"]
-        return {name: rows.set_index(order)[column] for name, (rows, column) in found.items() if len(rows)}
+def _time(run: OneRun, packets: int, batch_packets: int) -> Timing:
+    stage = run.setting.stage
+    engine = Dummynet(stages(run.setting)[stage], tick_ms=1.0, seed=run.seed[0])
+    return time_packets(engine, packets, drop_at_entry=stage == "A", batch_packets=batch_packets)
 
 
-def measure(
-    packets: int,
-    repetitions: int,
-    seed: int,
-    *,
-    tier: str = "simulated",
-    tested: dict[str, Case] | None = None,
-    rules: int = 100,
-    delay_ms: float = 20.0,
-    progress: Progress = iter,
-) -> Runs:
-    """Time so many packets of every case in each repetition, in several visits whose order is drawn from `seed`; Linux
-    too where `tier` has namespaces.
+def _read_linux(runs: Sequence[OneRun]) -> dict[OneRun, Reading]:
+    """Read the median over batches of the processor time in Linux (ns a packet), whose cases take turns."""
+    if not runs:
+        return {}
+    seeds = list(dict.fromkeys(run.seed for run in runs))
+    batches = -(-runs[0].setting.packets // (len(seeds) * BATCH_PACKETS))
+    table = time_kernel(runs[0].tier, batches, BATCH_PACKETS, repetitions=len(seeds))
+    costs = {place: rows["processor_ns"] for place, rows in table.groupby(["case", "repetition"])}
+    return read_costs({run: costs[run.setting.stage, seeds.index(run.seed)] for run in runs}, "processor_ns")
 
-    `rules` and `delay_ms` are those of `tested`; Linux's rules are always 100, and its delay is not measured. The case
-    of 10000 rules gets a hundredth of the packets, in one visit. Of the paper's cases 20,000 packets a repetition are
-    timed one by one as well. Linux gets `packets` a case in all repetitions together.
+
+def read_costs(costs: Mapping[OneRun, pd.Series], name: str) -> dict[OneRun, Reading]:
+    """Read the median over batches of each run's costs, under a name, and how they vary.
+
+    spread : the median absolute deviation over the median. drift : the distance of the median from that of all
+    repetitions, as a share of it. deviation : the standard deviation over the mean.
     """
-    tested = tested or cases(rules=rules)
-    random = np.random.default_rng(seed)
-    rounds = [list(tested), *([name for name in tested if name != BEHIND_MANY] for _ in range(VISITS - 1))]
-    work = [
-        (repetition, str(name))
-        for repetition in range(repetitions)
-        for names in rounds
-        for name in random.permutation(names)
-    ]
-    batches, single, out_of_order = [], [], 0
-    for repetition, name in progress(work):
-        case = tested[name]
-        count = max(packets // (100 if name == BEHIND_MANY else VISITS), BATCH_PACKETS)
-        engine = Dummynet(case.rules, tick_ms=1.0, seed=seed)
-        timing = time_packets(engine, count, drop_at_entry=case.drop_at_entry, batch_packets=BATCH_PACKETS)
-        batches.append(timing.batches.assign(case=name, repetition=repetition))
-        out_of_order += timing.out_of_order
-    for repetition, name in progress([(repetition, name) for repetition in range(repetitions) for name in MAIN]):
-        case = tested[name]
-        engine = Dummynet(case.rules, tick_ms=1.0, seed=seed)
-        timing = time_packets(engine, SINGLE_PACKETS, drop_at_entry=case.drop_at_entry, batch_packets=1)
-        single.append(timing.batches[["batch", "whole_ns"]].assign(case=name, repetition=repetition))
-    kernel = [pd.DataFrame(columns=["case", "repetition", "batch", "wall_ns", "processor_ns"])]
-    kernel_batches = -(-packets // (repetitions * BATCH_PACKETS))
-    if tier != "simulated":
-        kernel += [time_kernel(tier, kernel_batches, BATCH_PACKETS, repetitions=repetitions)]
-    ours, alone, linux = (pd.concat(parts, ignore_index=True) for parts in (batches, single, kernel[1:] or kernel))
-    return Runs(ours, alone, linux, out_of_order, rules, delay_ms)
+    medians, readings = {run: float(each.median()) for run, each in costs.items()}, {}
+    for run, each in costs.items():
+        middle = float(np.median([medians[other] for other in costs if other.setting == run.setting]))
+        spread = float((each - medians[run]).abs().median()) / medians[run]
+        drift = abs(medians[run] - middle) / middle
+        numbers = {name: medians[run], "spread": spread, "drift": drift, "deviation": deviation(each)}
+        checks = [
+            Check("spread of the batches of a repetition", spread, at_most=MOST_SPREAD),
+            Check("spread of repetitions", drift, at_most=MOST_SPREAD),
+        ]
+        readings[run] = Reading(numbers, checks=checks)
+    return readings
+
+
+def deviation(costs: pd.Series) -> float:
+    """Compute the standard deviation over the mean."""
+    return float(costs.std() / costs.mean())
+
+
+def _play(run: OneRun) -> Reading:
+    """Send 2000 packets through rules of one's own, and read what becomes of them and when they leave."""
+    headers = synthetic_headers(2000, run.setting.spacing_us)
+    return Reading(tables={"packets": Dummynet(run.setting.own_rules).run(headers).packets})
 
 
 def published() -> pd.DataFrame:
@@ -178,159 +228,76 @@ def published() -> pd.DataFrame:
 def summary(runs: Runs) -> pd.DataFrame:
     """Return a row for each case, beside the published ones (ns a packet).
 
-    ours_ns: median over repetitions of the median over batches; spread, drift and deviation (of batches, median over
-    repetitions): as the functions of those names; arrivals_ns and timer_ns: what ours consists of; linux_ns: processor
+    ours_ns: median over repetitions of the median over batches; arrivals_ns and timer_ns: what ours consists of;
+    deviation (of batches, median over repetitions); spread and drift: the worst, see `read_costs`; linux_ns: processor
     time (NaN where not measured).
     """
-    table = published()
+    rows, table = runs.values[runs.values["tier"] == runs.tier], published()
+    grouped = rows.groupby("case")
     for column, name in (("whole_ns", "ours_ns"), ("arrivals_ns", "arrivals_ns"), ("timer_ns", "timer_ns")):
-        table[name] = runs.medians(column).median()
-    table["spread"], table["drift"] = spread(runs.checked["engine"]), drift(runs.checked["engine"])
-    table["deviation"] = deviation(runs.batches).median()
-    table["linux_ns"] = runs.kernel_medians().median() if len(runs.kernel) else np.nan
+        table[name] = grouped[column].median()
+    table["spread"], table["drift"] = grouped["spread"].max(), grouped["drift"].max()
+    table["deviation"] = grouped["deviation"].median()
+    linux = rows.reindex(columns=["case", "processor_ns"]).groupby("case")["processor_ns"].median()
+    table["linux_ns"] = linux.reindex(map(LINUX.format, table.index)).to_numpy()
     table["ours_to_class_report"] = table.ours_ns / table.class_report_ns
     return table
 
 
-def spread(costs: pd.Series) -> pd.Series:
-    """Compute the median absolute deviation over the median of a case's batches, for the worst repetition."""
-    share = costs.groupby(["case", "repetition"]).agg(
-        lambda cost: (cost - cost.median()).abs().median() / cost.median()
-    )
-    return share.groupby("case").max()
-
-
-def deviation(costs: pd.DataFrame) -> pd.DataFrame:
-    """Compute the standard deviation over the mean of whole_ns: a row for each repetition and a column for each
-    case."""
-    grouped = costs.groupby(["repetition", "case"]).whole_ns
-    return (grouped.std() / grouped.mean()).unstack("case")
-
-
-def drift(costs: pd.Series) -> pd.Series:
-    """Compute the largest distance of a repetition's median from the median of all repetitions, as a share of it, over
-    all cases."""
-    medians = costs.groupby(["case", "repetition"]).median().unstack("case")
-    return ((medians - medians.median()).abs() / medians.median()).max()
-
-
-def check(runs: Runs) -> pd.DataFrame:
-    """Check the spread and drift of the worst case, and that all packets left in order: of, check, value, bound,
-    holds."""
-    rows: list[tuple[str, str, float, float]] = []
-    for name, costs in runs.checked.items():
-        for what, found in (("batches of a repetition", spread(costs)), ("repetitions", drift(costs))):
-            rows.append((name, f"spread of {what}, worst in {found.idxmax()}", found.max(), MOST_SPREAD))
-    rows.append(("engine", "packets out of order", runs.out_of_order, 0))
-    table = pd.DataFrame(rows, columns=["of", "check", "value", "bound"])
-    return table.assign(holds=table.value <= table.bound)
-
-
-def trust(runs: Runs, of: str) -> dict[str, Any]:
-    """Return `trusted` and `why`, as a measured claim takes them, by the checks of "engine" or "Linux"."""
-    failed = check(runs).query("of == @of and not holds")
-    why = [f"{each.check}: {each.value:.3g} (bound {each.bound:g}), see section 6" for each in failed.itertuples()]
-    return {"trusted": not why, "why": why[0] if why else ""}
-
-
-# Claims.
-
-
-def measured_claims(runs: Runs) -> list[Measured]:
-    """Return one measurement for each claim of data/dummynet/claims.yaml; Linux's only where Linux was measured."""
-    engine = trust(runs, "engine")
-    whole, arrivals = runs.medians(), runs.medians("arrivals_ns")
-    half = runs.rules // 2
-    steps = (half - 1) / half  # rules between B and B50 against those between B50 and B100
-    values = {
-        "order-of-costs": (_order(whole), _order(arrivals)),
-        "delay-costs": (whole.Cd / whole.C0, arrivals.Cd / arrivals.C0),
-        "rate-costs": (whole.Cr / whole.C0, arrivals.Cr / arrivals.C0),
-        "hundred-rules": (whole.B100 / whole.B, whole["match before the others"] / whole.B),
-        "cost-per-rule-is-constant": (
-            (whole.B100 - whole.B50) / (whole.B50 - whole.B) * steps,
-            (whole["match half-way"] - whole.B50) / (whole.B50 - whole.B) * steps,
-        ),
-        "classifier-over-entry": (whole.B / whole.A, None),
-        "delay-over-entry": (whole.Cd / whole.A, None),
-        "pipe-over-entry": (whole.C0 / whole.A, None),
-        "rate-over-entry": (whole.Cr / whole.A, None),
-        "hundred-rules-over-entry": (whole.B100 / whole.A, None),
-        "delayed-packet": (whole.Cd, None),
-        "steady-costs": tuple(deviation(costs)[list(MAIN)].max(axis=1) for costs in (runs.batches, runs.single)),
-    }
-    found = [Measured(claim=claim, values=ours, control=broken, **engine) for claim, (ours, broken) in values.items()]
-    if len(runs.kernel):
-        linux = runs.kernel_medians()
-        ours = list((linux.B100 - linux.B) / 99 / linux.A)
-        found.append(Measured(claim="linux-cost-per-rule", values=ours, **trust(runs, "Linux")))
-    return found
-
-
-def _order(costs: pd.DataFrame) -> list[list[str]]:
-    return [list(row.sort_values().index) for _, row in costs[list(MAIN)].iterrows()]
-
-
 def answer(runs: Runs) -> str:
     """Answer the paper's question in one sentence, with this run's numbers."""
-    table, why = summary(runs), trust(runs, "engine")["why"]
+    table, why = summary(runs), trust_of(runs.checks[runs.checks["case"].isin(ENGINE)])["why"]
     ours, arrivals = table.ours_ns, table.arrivals_ns
-    found = (
-        f"In our engine an emulated packet costs {ours.C0:.0f} ns, {ours.Cd:.0f} ns with a delay of {runs.delay_ms:g} "
-        f"ms, and {ours.B100:.0f} ns behind {runs.rules} rules; with the timer's work left out, the delayed packet "
-        f"seems to cost {arrivals.Cd:.0f} ns, {'less' if arrivals.Cd < arrivals.C0 else 'more'} than one that is not "
-        "delayed."
+    words = (
+        f"In our engine an emulated packet costs {ours.C0:.0f} ns, {ours.Cd:.0f} ns with a delay of "
+        f"{runs.setting.delay_ms:g} ms, and {ours.B100:.0f} ns behind {runs.setting.rules} rules; with the timer's "
+        f"work left out, the delayed packet seems to cost {arrivals.Cd:.0f} ns, "
+        f"{'less' if arrivals.Cd < arrivals.C0 else 'more'} than one that is not delayed."
     )
-    return f"Untrusted ({why}): {found}" if why else found
+    return f"Untrusted ({why}): {words}" if why else words
 
 
 # Knobs.
 
 ROUNDS = 3  # through all points, so that a disturbance does not fall on one of them
+COUNTS = (1, 2, 5, 10, 20, 50, 100, 200)
+DELAYS_MS, TICKS_MS = (0, 1, 5, 20, 50, 200), (1.0, 0.1, 0.0)
 
 
-def vary_rules(
-    packets: int, seed: int, *, counts: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200), progress: Progress = iter
-) -> pd.DataFrame:
+def vary_rules(runs: Runs, progress: Progress) -> pd.DataFrame:
     """Measure the cost over the number of rules, by what tells the others apart: the port (looked at late) or the
     address.
 
-    Returns rules, differs_in, whole_ns: the median over three rounds of so many packets each.
+    Returns rules, differs_in, whole_ns: the median over three rounds.
     """
     rows = []
-    for _, count, field in progress(list(product(range(ROUNDS), counts, ("port", "address")))):
+    for _, count, field in progress(list(product(range(ROUNDS), COUNTS, ("port", "address")))):
         rules = deny_at(count, count)
         if field == "address":
             others = (f"add {n} deny udp from any to 10.1.0.{n % 256}" for n in range(1, count))
             rules = "\n".join([*others, f"add {count} deny udp from any to any {PORT}"])
-        rows.append((count, field, _median_cost(Dummynet(rules, seed=seed), packets)))
+        rows.append((count, field, _median_cost(runs, rules, 1.0)))
     table = pd.DataFrame(rows, columns=["rules", "differs_in", "whole_ns"])
     return table.groupby(["differs_in", "rules"], as_index=False, sort=False).median()
 
 
-def vary_delay(
-    packets: int,
-    seed: int,
-    *,
-    delays_ms: Sequence[float] = (0, 1, 5, 20, 50, 200),
-    ticks_ms: Sequence[float] = (1.0, 0.1, 0.0),
-    progress: Progress = iter,
-) -> pd.DataFrame:
+def vary_delay(runs: Runs, progress: Progress) -> pd.DataFrame:
     """Measure the cost over the delay, and so over the packets in flight (1000 a millisecond), for several timers.
 
     tick 0 is a timer event for each packet. Returns delay_ms, tick_ms, whole_ns as `vary_rules`.
     """
-    rows = []
-    for _, tick, delay in progress(list(product(range(ROUNDS), ticks_ms, delays_ms))):
-        engine = Dummynet(pipe(f"delay {delay:g}ms"), tick_ms=tick, seed=seed)
-        until_full = int(1000 * (delay + 10))
-        rows.append((delay, tick, _median_cost(engine, packets, until_full)))
+    rows = [
+        (delay, tick, _median_cost(runs, pipe(f"delay {delay:g}ms"), tick, until_full=int(1000 * (delay + 10))))
+        for _, tick, delay in progress(list(product(range(ROUNDS), TICKS_MS, DELAYS_MS)))
+    ]
     table = pd.DataFrame(rows, columns=["delay_ms", "tick_ms", "whole_ns"])
     return table.groupby(["tick_ms", "delay_ms"], as_index=False, sort=False).median()
 
 
-def _median_cost(engine: Dummynet, packets: int, warm_up_packets: int = 10_000) -> float:
-    return float(time_packets(engine, packets, warm_up_packets=warm_up_packets).batches.whole_ns.median())
+def _median_cost(runs: Runs, rules: str, tick_ms: float, until_full: int = 10_000) -> float:
+    packets = max(runs.study.scaled(runs.setting, runs.profile).packets // 20, BATCH_PACKETS)
+    engine = Dummynet(rules, tick_ms=tick_ms, seed=runs.seed)
+    return float(time_packets(engine, packets, warm_up_packets=until_full).batches.whole_ns.median())
 
 
 # Figures.
@@ -383,21 +350,13 @@ def draw_costs(runs: Runs) -> Figure:
 def draw_ratios(runs: Runs) -> Figure:
     """Draw each case as a multiple of B, where hardware cancels best."""
     table = summary(runs).loc[["B", "C0", "Cr", "Cd", "B100"]]
-    figure, axis = new_figure("The same as multiples of B", "case", "cost / cost of B")
+    figure, axis = new_figure("The same as multiples of B", "case", "cost (multiples of that of B)")
     looks = [("published", "published_ns", "D", PUBLISHED_GREY), ("class report", "class_report_ns", "s", "#bdbdbd")]
     looks += [("ours, all work", "ours_ns", "o", COLOURS["arrivals_ns"])]
     if table.linux_ns.notna().any():
         looks.append(("Linux", "linux_ns", "^", scheme("repsyn").colour))
     for label, column, marker, colour in looks:
-        axis.plot(
-            table.index,
-            table[column] / table[column]["B"],
-            marker=marker,
-            linestyle="none",
-            color=colour,
-            label=label,
-            ms=8,
-        )
+        axis.plot(table[column] / table[column]["B"], linestyle="none", marker=marker, color=colour, label=label, ms=8)
     axis.axhline(1, color="black", linewidth=0.6)
     axis.set_ylim(bottom=0)
     axis.legend()
@@ -406,11 +365,10 @@ def draw_ratios(runs: Runs) -> Figure:
 
 def draw_batches(runs: Runs) -> Figure:
     """Draw every batch's cost, which shows how steady the measurement is."""
-    figure, axis = new_figure("Is it steady?", "cost of a batch / median of its case", "share of batches")
-    usual = runs.medians().median()
-    for name, rows in runs.batches[runs.batches.case.isin(MAIN)].groupby("case"):
-        ratio = np.sort(rows.whole_ns / usual[name])
-        axis.plot(ratio, np.arange(1, len(ratio) + 1) / len(ratio), label=name, linewidth=1.4)
+    figure, axis = new_figure("Is it steady?", "cost of a batch (medians of its case)", "share of batches")
+    for name in MAIN:
+        costs = np.sort(runs.table("batches", name)["whole_ns"] / runs.numbers(name)["whole_ns"].median())
+        axis.plot(costs, np.linspace(0, 1, len(costs)), label=name, linewidth=1.4)
     axis.axvspan(1 - MOST_SPREAD, 1 + MOST_SPREAD, color=PUBLISHED_GREY, alpha=0.15, label="within 20 %")
     axis.set_xlim(0.7, 1.6)
     axis.legend()
@@ -444,54 +402,107 @@ def _delay_costs(costs: pd.Series) -> str:
     return f"{costs.Cd / costs.C0:.2f}"
 
 
-def draw_rules(table: pd.DataFrame) -> Figure:
+def draw_rules(runs: Runs) -> Figure:
     """Draw the cost over the number of rules."""
-    figure, axis = new_figure("Rules are looked at one after the other", "rules", "cost (ns a packet)")
-    for colour, (field, rows) in zip(COLOURS.values(), table.groupby("differs_in"), strict=True):
+    title = "Rules are looked at one after the other"
+    figure, axis = new_figure(title, "rules (number)", "cost (ns a packet)")
+    for colour, (field, rows) in zip(COLOURS.values(), runs.knobs["rules"].groupby("differs_in"), strict=True):
         slope = np.polyfit(rows.rules, rows.whole_ns, 1)[0]
-        axis.plot(
-            rows.rules, rows.whole_ns, "o-", color=colour, label=f"other rules differ in {field}: {slope:.2f} ns a rule"
-        )
+        label = f"other rules differ in {field}: {slope:.2f} ns a rule"
+        axis.plot(rows.rules, rows.whole_ns, "o-", color=colour, label=label)
     axis.set_ylim(bottom=0)
     axis.legend()
     return figure
 
 
-def draw_delay(table: pd.DataFrame) -> Figure:
+def draw_delay(runs: Runs) -> Figure:
     """Draw the cost over the delay, a curve for each timer."""
-    figure, axis = new_figure(
-        "What does delay cost?", "delay (ms), 1000 packets in flight a millisecond", "cost (ns a packet)"
-    )
-    for marker, (tick, rows) in zip("os^", table.groupby("tick_ms", sort=False), strict=False):
-        label = f"timer every {tick:g} ms" if tick else "a timer event a packet"
-        axis.plot(rows.delay_ms, rows.whole_ns, f"{marker}-", label=label)
-    axis.set_xscale("symlog", linthresh=1)
-    axis.set_xticks(sorted(set(table.delay_ms)), [f"{delay:g}" for delay in sorted(set(table.delay_ms))])
-    axis.minorticks_off()
-    axis.set_ylim(0, 1.25 * table.whole_ns.max())
-    axis.legend()
+    x, y = ("delay_ms", "delay (ms), 1000 packets in flight a millisecond"), {"whole_ns": "cost (ns a packet)"}
+    title, label = "What does delay cost? (0 ms: a timer event a packet)", "timer every {} ms"
+    figure = sweep_figure(title, runs.knobs["delay"], x, y, by="tick_ms", label=label, log_x=False)
+    figure.axes[0].set_xscale("symlog", linthresh=1)
+    figure.axes[0].set_xlim(left=-0.2)
+    name_ticks(figure.axes[0], "x", DELAYS_MS)
     return figure
 
 
-def explore() -> object:
-    """Show a box for rules and pipes: what becomes of 2000 packets, and when they leave."""
-    import ipywidgets as widgets
-    from IPython.display import HTML, display
+def draw_packets(reading: Reading, case: str) -> Figure:
+    """Draw what becomes of packets, and when they leave."""
+    packets = reading["packets"]
+    ends = ", ".join(f"{count} {verdict}" for verdict, count in packets.verdict.value_counts().items() if count)
+    figure, axis = new_figure(ends, "arrival (s)", "time in the pipe (ms)")
+    axis.plot(packets.time_s, (packets.departure_s - packets.time_s) * 1e3, ".", markersize=3)
+    return figure
 
-    text = "pipe 1 config bw 1Mbit/s delay 20ms plr 0.02 queue 30\nadd 100 pipe 1 udp from 10.0.0.0/8 to any 5000-6000"
-    rules = widgets.Textarea(text, layout={"width": "40em", "height": "6em"}, description="rules")
-    spacing = widgets.FloatSlider(0.35, min=0.05, max=1, step=0.05, description="spacing (ms)")
 
-    def redraw(rules: str, spacing: float) -> None:
-        try:
-            found = Dummynet(rules).run(synthetic_headers(2000, spacing * 1e3)).packets
-        except NetreproError as error:
-            display(HTML(f"<pre>{escape(str(error))}</pre>"))
-            return
-        ends = ", ".join(f"{packets} {verdict}" for verdict, packets in found.verdict.value_counts().items() if packets)
-        figure, axis = new_figure(ends, "arrival (s)", "time in the pipe (ms)")
-        axis.plot(found.time_s, (found.departure_s - found.time_s) * 1e3, ".", markersize=3)
-        display(figure)
+# The study.
 
-    shown = widgets.interactive_output(redraw, {"rules": rules, "spacing": spacing})
-    return widgets.VBox([rules, spacing, shown])
+
+def _rule_over_rule(last: pd.Series, half: pd.Series, first: pd.Series) -> float:
+    """Divide what a rule of the second half costs by what one of the first half costs."""
+    steps = (half["rules"] - 1) / half["rules"]
+    return float((last["whole_ns"] - half["whole_ns"]) / (half["whole_ns"] - first["whole_ns"]) * steps)
+
+
+def _to_pipe(case: str) -> Evidence:
+    """Compare with a pipe that does nothing; the control leaves out what the timer does."""
+    pair = (case, "C0")
+    return Evidence("whole_ns", pair, control=Evidence("arrivals_ns", pair, how=ratio), how=ratio)
+
+
+def _to_entry(case: str) -> Evidence:
+    return Evidence("whole_ns", (case, "A"), how=ratio)
+
+
+ORDER = ("A", "B", "C0", "Cr", "Cd", "B100")
+RANKED = Evidence("whole_ns", ORDER, how=least_first(*ORDER))
+CLAIMS = {
+    "order-of-costs": replace(RANKED, control=replace(RANKED, reading="arrivals_ns")),
+    "delay-costs": _to_pipe("Cd"),
+    "rate-costs": _to_pipe("Cr"),
+    "hundred-rules": Evidence("whole_ns", ("B100", "B"), control=(BEFORE_OTHERS, "B"), how=ratio),
+    "cost-per-rule-is-constant": Evidence(
+        ("whole_ns", "rules"), ("B100", "B50", "B"), control=(HALF_WAY, "B50", "B"), how=_rule_over_rule
+    ),
+    "classifier-over-entry": _to_entry("B"),
+    "delay-over-entry": _to_entry("Cd"),
+    "pipe-over-entry": _to_entry("C0"),
+    "rate-over-entry": _to_entry("Cr"),
+    "hundred-rules-over-entry": _to_entry("B100"),
+    "delayed-packet": Evidence("whole_ns", "Cd"),
+    "steady-costs": Evidence("deviation", MAIN, control=Evidence("single_deviation", MAIN, how=max), how=max),
+}
+LINUX_RULE = Evidence(
+    "processor_ns",
+    tuple(map(LINUX.format, ("B100", "B", "A"))),
+    how=lambda hundred, one, entry: (hundred - one) / 99 / entry,
+    checked_by=LINUX_CASES,
+)
+
+STUDY = Study(
+    slug="dummynet",
+    setting=Setting(),
+    cases={stage: {"stage": stage} for stage in (*ENGINE, PLAY)}
+    | {LINUX.format(stage): {"stage": stage, "is_linux": True} for stage in CASES},
+    measure_all=measure_all,
+    seeds=seed_and_repetition,
+    cannot=cannot,
+    answer=answer,
+    profiles={
+        "quick": Scale(without=(PLAY,)),
+        "paper": Scale(changes={"packets": 10_000_000}, without=(PLAY,)),
+        "test": Scale(changes={"packets": 5000, "single_packets": 2000}, without=(PLAY,)),
+    },
+    claims={claim: replace(evidence, checked_by=ENGINE) for claim, evidence in CLAIMS.items()},
+    on_kernels={"linux-cost-per-rule": LINUX_RULE},
+    knobs={"rules": vary_rules, "delay": vary_delay},
+    figures={
+        "batches": draw_batches,
+        "table_costs": draw_costs,
+        "table_ratios": draw_ratios,
+        "control_enqueue_only": draw_anomaly,
+        "knob_rules": draw_rules,
+        "knob_delay": draw_delay,
+    },
+    play=Play((PLAY,), {"own_rules": TEXT, "spacing_us": (50.0, 1000.0, 50.0)}, draw_packets),
+)
