@@ -44,8 +44,10 @@ class VirtualNetwork(Network):
     Arguments as of Emulation.
 
     Virtual time passes while `run`, `wait`, `python` or `sleep` wait, and stands still otherwise. Programs see the
-    machine's files, may write to `folder` and to /run, and have no other network than their node's. What they print
-    lies in `folder`. The same seed and the same calls give the same output. Raises NetreproError as Instance.
+    machine's files with the caller's rights, may write to `folder` and to /run, and have no other network than their
+    node's. They are root inside; the machine's Landlock, where it has one (`netrepro doctor` tells), keeps root and
+    modules of the kernel's from writing elsewhere, too. What programs print lies in `folder`. The same seed and the
+    same calls give the same output. Raises NetreproError as Instance.
     """
 
     tier = "virtual"
