@@ -62,6 +62,7 @@ class VirtualNetwork(Network):
         routing: Routing | str = "ecmp",
         paths: Iterable[Route] = (),
         *,
+        ipv6: bool = False,
         patience_s: float = PATIENCE_S,
         memory_mb: int = MEMORY_MB,
     ):
@@ -72,6 +73,7 @@ class VirtualNetwork(Network):
             "paths": list(paths),
             "congestion_control": congestion_control,
             "address_pool": address_pool,
+            "ipv6": ipv6,
         }
         ways = [each for each in (tcp.values() if isinstance(tcp, Mapping) else [tcp]) if each]
         if ways:
