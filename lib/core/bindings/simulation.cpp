@@ -235,11 +235,11 @@ void bind_simulation(py::module_& module) {
 
   py::class_<Simulator>(module, "Simulator", "A network in virtual time. Nodes are numbers; times are seconds.")
       .def(py::init([](std::size_t nodes, std::uint64_t seed, double duration_s, double clock_skew,
-                       std::uint32_t segment_bytes) {
-             return new Simulator({seed, from_seconds(duration_s), clock_skew, segment_bytes}, nodes);
+                       std::uint32_t segment_bytes, std::uint32_t header_bytes) {
+             return new Simulator({seed, from_seconds(duration_s), clock_skew, segment_bytes, header_bytes}, nodes);
            }),
            py::kw_only(), py::arg("nodes"), py::arg("seed"), py::arg("duration_s"), py::arg("clock_skew"),
-           py::arg("segment_bytes"))
+           py::arg("segment_bytes"), py::arg("header_bytes") = Packet::header_bytes)
       .def("add_link", alone(&Simulator::add_link), py::arg("settings"), py::arg("rule"), py::arg("numbers"),
            "A link with a queue, as netrepro.networks.compiled.queue_rule writes it.")
       .def("spray", alone(&Simulator::spray), "A path for every packet.")

@@ -25,7 +25,7 @@ std::uint32_t Fabric::add_link(const LinkSettings& link, const std::string& rule
     return memory = of_node;
   };
   const auto decisions = rule == "pie" ? RandomStreams::pie_decisions : RandomStreams::red_decisions;
-  const double packet_bytes = settings_.segment_bytes + Packet::header_bytes;
+  const double packet_bytes = settings_.segment_bytes + settings_.header_bytes;
   LinkQueue queue = link_queue_named(
       rule, numbers, {link.rate, random_.seed(), RandomStreams::number(decisions, number), node_memory, packet_bytes});
   routes_.add_link(link.from, link.to);

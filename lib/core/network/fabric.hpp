@@ -30,6 +30,7 @@ class Fabric {
   struct Settings {
     double clock_skew;            // links run off their rate by a factor drawn from 1 +- this
     std::uint32_t segment_bytes;  // of most packets, for queues that reckon with it
+    std::uint32_t header_bytes = Packet::header_bytes;
   };
   struct LinkSettings {
     std::uint32_t from, to;
@@ -70,6 +71,7 @@ class Fabric {
   void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths);
   void use_queue(std::uint32_t link, std::unique_ptr<QueueDiscipline> queue);
   void record_departures(std::uint32_t link, std::uint64_t most);
+  std::uint32_t header_bytes() const { return settings_.header_bytes; }  // of a segment without options but timestamps
   Routes& routes() { return routes_; }
   void spray() { sprays_ = true; }  // a path for every packet
   // All links tell the packets of flows with RCP their rates; asks(packet): whether it is one of those that ask.

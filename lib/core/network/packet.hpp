@@ -4,8 +4,8 @@
 #include <cstdint>
 
 struct alignas(64) Packet {                          // a line of a processor's cache
-  static constexpr std::uint32_t header_bytes = 66;  // Ethernet 14, IPv4 20, TCP 32 with timestamps
-  static constexpr std::uint32_t syn_bytes = 74;
+  static constexpr std::uint32_t header_bytes = 66;  // Ethernet 14, IPv4 20, TCP 32 with timestamps; IPv6 has 20 more
+  static constexpr std::uint32_t syn_options_bytes = 8;  // beside timestamps
 
   enum Flag : std::uint16_t {
     acknowledgement = 1,

@@ -10,7 +10,7 @@
 void Connection::send_syn() {
   Fabric& fabric = endpoints_.fabric();
   sender_.connect(endpoints_.now());
-  const std::uint32_t syn = fabric.new_packet(number_, paths_.forward, Packet::syn_bytes, Packet::synchronise);
+  const std::uint32_t syn = fabric.new_packet(number_, paths_.forward, fabric.header_bytes() + Packet::syn_options_bytes, Packet::synchronise);
   fabric.packet(syn).stamp_ms = stamp_of(endpoints_.now());
   if (rcp_) RcpHeader::ask(fabric.packet(syn), 0);
   fabric.send(syn);
@@ -23,7 +23,7 @@ void Connection::take_syn(std::uint32_t place) {
   const std::uint32_t stamp_ms = fabric.packet(place).stamp_ms;
   fabric.give_back(place);
   const std::uint32_t answer =
-      fabric.new_packet(number_, paths_.backward, Packet::syn_bytes, Packet::synchronise | Packet::acknowledgement);
+      fabric.new_packet(number_, paths_.backward, fabric.header_bytes() + Packet::syn_options_bytes, Packet::synchronise | Packet::acknowledgement);
   fabric.packet(answer).stamp_ms = stamp_ms;
   if (rcp_) RcpHeader::answer(fabric.packet(answer), heard_rate_);
   fabric.send(answer);
@@ -115,13 +115,13 @@ void Connection::send_answer(std::uint32_t answer, std::uint32_t answers) {
   if (group_) group_->stamp(packet);
   if (rcp_) RcpHeader::answer(packet, heard_rate_);
   const std::uint32_t blocks = packet.blocks + (packet.has(Packet::duplicate_seen) ? 1u : 0u);
-  packet.wire_bytes = Packet::header_bytes + (blocks > 0 ? 4 + 8 * blocks : 0);
+  packet.wire_bytes = fabric.header_bytes() + (blocks > 0 ? 4 + 8 * blocks : 0);
   fabric.send(place);
 }
 
 void Connection::send_reset(std::uint32_t path) {
   Fabric& fabric = endpoints_.fabric();
-  fabric.send(fabric.new_packet(number_, path, Packet::header_bytes, Packet::reset));
+  fabric.send(fabric.new_packet(number_, path, fabric.header_bytes(), Packet::reset));
 }
 
 // Data.
@@ -157,7 +157,8 @@ bool Connection::send_segment() {
   Fabric& fabric = endpoints_.fabric();
   std::uint16_t flags = segment->ecn_capable ? Packet::ecn_capable : 0;
   if (segment->cwr) flags |= Packet::congestion_window_reduced;
-  const std::uint32_t place = fabric.new_packet(number_, paths_.forward, segment->length + Packet::header_bytes, flags);
+  const std::uint32_t place =
+      fabric.new_packet(number_, paths_.forward, segment->length + fabric.header_bytes(), flags);
   Packet& packet = fabric.packet(place);
   packet.sequence = segment->sequence;
   packet.length = segment->length;

@@ -12,7 +12,7 @@
 Simulator::Simulator(const Settings& settings, std::size_t nodes)
     : end_(settings.end),
       random_(settings.seed),
-      fabric_(schedule_, random_, {settings.clock_skew, settings.segment_bytes}, nodes),
+      fabric_(schedule_, random_, {settings.clock_skew, settings.segment_bytes, settings.header_bytes}, nodes),
       endpoints_(fabric_, schedule_, random_),
       sampler_(endpoints_) {}
 

@@ -37,6 +37,7 @@ class Simulator {
     Time end;
     double clock_skew;            // links run off their rate by a factor drawn from 1 +- this
     std::uint32_t segment_bytes;  // of most packets, for queues that reckon with it
+    std::uint32_t header_bytes;   // of a segment without options but timestamps
   };
 
   // Whoever uses a simulator holds one. Throws Refusal while somebody else does, and after a run has failed.

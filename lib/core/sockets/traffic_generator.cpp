@@ -65,13 +65,43 @@ std::int64_t waited_for_processor_ns() {
   return counted >> ran_ns >> waited_ns ? waited_ns : TrafficGenerator::none;
 }
 
-sockaddr_in endpoint(std::uint32_t address, int port) {
-  sockaddr_in found{};
-  found.sin_family = AF_INET;
-  found.sin_addr.s_addr = htonl(address);
-  found.sin_port = htons(static_cast<std::uint16_t>(port));
-  return found;
-}
+// An address and a port, as system calls take them.
+class Endpoint {
+ public:
+  Endpoint() = default;
+  Endpoint(bool ipv6, std::uint32_t address, int port) {
+    const std::uint16_t packed_port = htons(static_cast<std::uint16_t>(port));
+    const std::uint32_t packed = htonl(address);
+    if (ipv6) {
+      in6_.sin6_family = AF_INET6;
+      in6_.sin6_port = packed_port;
+      if (address != INADDR_ANY) in6_.sin6_addr.s6_addr[0] = TrafficGenerator::ipv6_prefix;
+      std::memcpy(&in6_.sin6_addr.s6_addr[12], &packed, sizeof packed);
+    } else {
+      in4_.sin_family = AF_INET;
+      in4_.sin_port = packed_port;
+      in4_.sin_addr.s_addr = packed;
+      length_ = sizeof in4_;
+    }
+  }
+  std::uint32_t address() const {  // of IPv6, its last four bytes
+    std::uint32_t packed = in4_.sin_addr.s_addr;
+    if (in4_.sin_family == AF_INET6) std::memcpy(&packed, &in6_.sin6_addr.s6_addr[12], sizeof packed);
+    return ntohl(packed);
+  }
+  int port() const { return ntohs(in4_.sin_family == AF_INET6 ? in6_.sin6_port : in4_.sin_port); }
+  sockaddr* data() { return reinterpret_cast<sockaddr*>(&in6_); }
+  const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&in6_); }
+  socklen_t& length() { return length_; }
+  socklen_t length() const { return length_; }
+
+ private:
+  union {
+    sockaddr_in6 in6_{};
+    sockaddr_in in4_;
+  };
+  socklen_t length_ = sizeof in6_;
+};
 
 void set_option(int socket, int level, int option, int value, const char* what) {
   if (setsockopt(socket, level, option, &value, sizeof value)) fail(what);
@@ -184,12 +214,12 @@ void TrafficGenerator::enter(int network_namespace) {
 
 int TrafficGenerator::new_socket(int network_namespace, int type, int protocol, std::uint32_t address, int port) {
   enter(network_namespace);
-  const int made = socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
+  const int made = socket(settings_.ipv6 ? AF_INET6 : AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
   if (made < 0) fail("opening a socket");
   const int yes = 1;
   setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  const sockaddr_in own = endpoint(address, port);
-  if (bind(made, reinterpret_cast<const sockaddr*>(&own), sizeof own)) {
+  const Endpoint own(settings_.ipv6, address, port);
+  if (bind(made, own.data(), own.length())) {
     const int error = errno;
     close(made);
     errno = error;
@@ -389,8 +419,8 @@ void TrafficGenerator::open(std::size_t number) {
   if (is_tcp(connection.flow)) return open_tcp(number);
   const int made = new_socket(wanted.opener_namespace, SOCK_DGRAM, 0, connection.opener_address, source_port(number));
   connection.opener.socket = made;
-  const sockaddr_in peer = endpoint(connection.accepter_address, first_server_port);
-  if (connect(made, reinterpret_cast<const sockaddr*>(&peer), sizeof peer)) fail("connecting");
+  const Endpoint peer(settings_.ipv6, connection.accepter_address, first_server_port);
+  if (connect(made, peer.data(), peer.length())) fail("connecting");
   connection.state = State::sending;
   connection.next_ns = wanted.start_ns;
   connection.stop_ns = wanted.start_ns + wanted.duration_ns;
@@ -412,9 +442,9 @@ void TrafficGenerator::open_tcp(std::size_t number) {
   send_as_asked(made, kind);
   if (requests) bound_window(made, kind);
   if (kind.segment_bytes) set_option(made, IPPROTO_TCP, TCP_MAXSEG, kind.segment_bytes, "segment size");
-  const sockaddr_in peer = endpoint(connection.accepter_address, server_port(wanted));
+  const Endpoint peer(settings_.ipv6, connection.accepter_address, server_port(wanted));
   connection.state = State::connecting;
-  if (connect(made, reinterpret_cast<const sockaddr*>(&peer), sizeof peer) && errno != EINPROGRESS) fail("connecting");
+  if (connect(made, peer.data(), peer.length()) && errno != EINPROGRESS) fail("connecting");
   watch(made, requests ? EPOLLIN | EPOLLOUT | EPOLLET : EPOLLOUT | EPOLLET, opener, number);
   live_.push_back(number);
   if (wanted.duration_ns && connection.place == 0)
@@ -522,15 +552,13 @@ void TrafficGenerator::fill_flow(std::size_t number) {
 
 void TrafficGenerator::accept_from(std::size_t number) {
   for (;;) {
-    sockaddr_in peer{};
-    socklen_t length = sizeof peer;
-    const int made =
-        accept4(listeners_[number].socket, reinterpret_cast<sockaddr*>(&peer), &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    Endpoint peer;
+    const int made = accept4(listeners_[number].socket, peer.data(), &peer.length(), SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (made < 0) {
       if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
       fail("accepting");
     }
-    const auto found = connection_from_.find(key(ntohl(peer.sin_addr.s_addr), ntohs(peer.sin_port)));
+    const auto found = connection_from_.find(key(peer.address(), peer.port()));
     if (found == connection_from_.end() || connections_[found->second].state == State::over) {
       close(made);
       continue;
@@ -659,7 +687,7 @@ void TrafficGenerator::send_due_datagrams(std::size_t flow, std::int64_t at) {
     const std::int64_t late = at - connection.next_ns;
     if (late < 0 || connection.next_ns >= connection.stop_ns) break;
     shared_->lateness.add(late);
-    if (send(connection.opener.socket, zeros_.data(), wanted.packet_bytes - datagram_header_bytes, MSG_NOSIGNAL) < 0)
+    if (send(connection.opener.socket, zeros_.data(), wanted.packet_bytes - datagram_header_bytes(), MSG_NOSIGNAL) < 0)
       ++shared_->failed_sends;
     const double gap = wanted.poisson ? mean_gap_ns * random_[flow].exponential() : mean_gap_ns;
     connection.next_ns += static_cast<std::int64_t>(std::llround(gap));
@@ -669,20 +697,20 @@ void TrafficGenerator::send_due_datagrams(std::size_t flow, std::int64_t at) {
 }
 
 void TrafficGenerator::read_datagrams(std::size_t sink) {
-  static std::array<sockaddr_in, datagrams_at_a_time> from;
+  static std::array<Endpoint, datagrams_at_a_time> from;
   static std::array<mmsghdr, datagrams_at_a_time> messages;
   for (std::size_t i = 0; i < datagrams_at_a_time; ++i) {
     messages[i] = {};
-    messages[i].msg_hdr.msg_name = &from[i];
-    messages[i].msg_hdr.msg_namelen = sizeof from[i];
+    messages[i].msg_hdr.msg_name = from[i].data();
+    messages[i].msg_hdr.msg_namelen = sizeof(sockaddr_in6);
   }
   const int count = recvmmsg(sinks_[sink], messages.data(), datagrams_at_a_time, MSG_DONTWAIT | MSG_TRUNC, nullptr);
   const std::int64_t came_at = now();
   for (int i = 0; i < count; ++i) {
-    const auto found = connection_from_.find(key(ntohl(from[i].sin_addr.s_addr), ntohs(from[i].sin_port)));
+    const auto found = connection_from_.find(key(from[i].address(), from[i].port()));
     if (found == connection_from_.end()) continue;
     Connection& connection = connections_[found->second];
-    const std::uint64_t bytes = messages[i].msg_len + datagram_header_bytes;
+    const std::uint64_t bytes = messages[i].msg_len + datagram_header_bytes();
     connection.accepter.received += bytes;
     if (came_at <= connection.stop_ns) connection.accepter.within_duration += bytes;
   }

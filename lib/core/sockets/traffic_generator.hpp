@@ -63,6 +63,7 @@ class TrafficGenerator : private RequestRounds::Driver {
     int sample_descriptor;            // file that samples are appended to
     bool until_complete;              // ends when all flows are over, if that is earlier
     int streams = -1;                 // /dev/streams, where there is one
+    bool ipv6 = false;                // hosts' addresses are those of IPv4 behind ipv6_prefix
   };
   static constexpr std::int64_t none = -1;  // not yet, or not known
   struct Result {                           // counts are those of all connections of the flow
@@ -86,8 +87,7 @@ class TrafficGenerator : private RequestRounds::Driver {
   };
 
   static constexpr int first_server_port = 5001, first_source_port = 10'000, source_ports = 50'000;
-  // Ethernet, IPv4 and UDP headers: what a datagram weighs beside its payload.
-  static constexpr std::uint32_t datagram_header_bytes = 42;
+  static constexpr std::uint8_t ipv6_prefix = 0xFD;  // the first byte; those up to the last four are 0
 
   // `shared` has room for `Shared`, results and answers, zeroed, and outlives the generator.
   // Throws std::system_error when a socket is refused, std::runtime_error for a congestion control that is not kept.
@@ -139,6 +139,8 @@ class TrafficGenerator : private RequestRounds::Driver {
   std::int64_t now() const;  // since the beginning
   void enter(int network_namespace);
   const SocketKind& kind_of(std::size_t flow) const { return settings_.kinds[flows_[flow].kind]; }
+  // Ethernet, IP and UDP headers: what a datagram weighs beside its payload.
+  std::uint32_t datagram_header_bytes() const { return settings_.ipv6 ? 62 : 42; }
   int new_socket(int network_namespace, int type, int protocol, std::uint32_t address, int port);
   void set_congestion_control(int socket, const std::string& name) const;
   void send_as_asked(int socket, const SocketKind& kind) const;

@@ -14,6 +14,7 @@
 #include <linux/export.h>
 #include <linux/init.h>
 #include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/kernel.h>
 #include <linux/ktime.h>
 #include <linux/math64.h>
@@ -52,7 +53,8 @@ struct line_event {
 	u8 kind, ecn; /* queued, dropped: as it came; started, left: with the queue's mark */
 	u32 queue_packets, queue_bytes; /* after the event; totals: packets sent, dropped */
 	u32 size; /* totals: packets marked */
-	u32 from, to; /* IPv4 addresses; totals: bytes sent, low half first */
+	/* IPv4 addresses, or the last four bytes of IPv6's; totals: bytes sent, low half first */
+	u32 from, to;
 	u16 from_port, to_port;
 };
 
@@ -177,6 +179,8 @@ static struct line_packet *line_packet(struct sk_buff *skb)
 
 static u8 line_ecn(struct sk_buff *skb)
 {
+	if (skb->protocol == htons(ETH_P_IPV6))
+		return ipv6_get_dsfield(ipv6_hdr(skb)) & INET_ECN_MASK;
 	return skb->protocol == htons(ETH_P_IP) ? ip_hdr(skb)->tos & INET_ECN_MASK : 0;
 }
 
@@ -199,6 +203,17 @@ static void line_event_done(void)
 		line_flush_events();
 }
 
+/* The ports of TCP or UDP, behind a network header of so many bytes. */
+static void line_describe_ports(struct line_event *event, struct sk_buff *skb, int header_bytes)
+{
+	__be16 ports[2];
+
+	if (skb_copy_bits(skb, skb_network_offset(skb) + header_bytes, ports, sizeof(ports)))
+		return;
+	event->from_port = ntohs(ports[0]);
+	event->to_port = ntohs(ports[1]);
+}
+
 /* Which packet it is, as an event tells it. */
 static void line_describe(struct line_event *event, struct sk_buff *skb)
 {
@@ -207,15 +222,18 @@ static void line_describe(struct line_event *event, struct sk_buff *skb)
 	event->ecn = line_ecn(skb);
 	if (skb->protocol == htons(ETH_P_IP)) {
 		const struct iphdr *ip = ip_hdr(skb);
-		int at = skb_network_offset(skb) + ip->ihl * 4;
-		__be16 ports[2] = {};
 
 		event->from = ntohl(ip->saddr);
 		event->to = ntohl(ip->daddr);
-		if (!(ip->frag_off & htons(IP_OFFSET)) && !skb_copy_bits(skb, at, ports, sizeof(ports))) {
-			event->from_port = ntohs(ports[0]);
-			event->to_port = ntohs(ports[1]);
-		}
+		if (!(ip->frag_off & htons(IP_OFFSET)))
+			line_describe_ports(event, skb, ip->ihl * 4);
+	} else if (skb->protocol == htons(ETH_P_IPV6)) {
+		const struct ipv6hdr *ip = ipv6_hdr(skb);
+
+		event->from = ntohl(ip->saddr.s6_addr32[3]);
+		event->to = ntohl(ip->daddr.s6_addr32[3]);
+		if (ip->nexthdr == IPPROTO_TCP || ip->nexthdr == IPPROTO_UDP)
+			line_describe_ports(event, skb, sizeof(*ip));
 	}
 }
 

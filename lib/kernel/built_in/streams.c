@@ -23,6 +23,7 @@
 #include <linux/version.h>
 #include <net/sock.h>
 #include <net/tcp.h>
+#include <net/transp_v6.h>
 
 /* Of both: attaches the end, or tells one that is attached how far it has to go; answers how far it has come. */
 struct stream_request {
@@ -239,7 +240,7 @@ static long streams_ioctl(struct file *file, unsigned int what, unsigned long at
 	sock = sockfd_lookup(wanted.socket, &error);
 	if (!sock)
 		return error;
-	if (sock->sk->sk_prot != &tcp_prot)
+	if (sock->sk->sk_prot != &tcp_prot && sock->sk->sk_prot != &tcpv6_prot)
 		error = -EOPNOTSUPP;
 	else
 		error = stream_go(file->private_data, sock->sk, &wanted, what == STREAM_SEND);

@@ -10,8 +10,9 @@
 | h1->h3 round trip at most  | ms          | the shortest of three pings                                               |
 | h1->h3 loss at most        | 0 to 1      | the share of 200 pings, one every 10 ms, that nothing answers             |
 | h1->h3 rate at least       | Mb/s        | the payload of one TCP connection, for two seconds after a first one      |
-| h1 address                 | "10.0.0.1"  | the host's own table of addresses                                         |
+| h1 address                 | "10.0.0.1"  | the host's own table of addresses, also IPv6's                            |
 
+Any of them but the last may end in "over IPv6", in a network that has that: "h1->h3 mtu over IPv6".
 A ping has 56 bytes of payload, and is lost after a second of the network's time.
 """
 
@@ -35,6 +36,7 @@ from netrepro.networks.topology import Topology
 COLUMNS = ["what", "expected", "found", "holds"]
 PROBE = Path(__file__).with_name("probe.py")
 LINES = "give a YAML file of lines such as h1 reaches h3: true"
+OVER_IPV6 = " over IPv6"
 PINGS, TIMEOUT_S, COUNTED_PINGS, INTERVAL_S, PORT = 3, 1.0, 200, 0.01, 47_123
 
 
@@ -58,9 +60,11 @@ def check_network(net: CheckedNetwork, expected: Mapping[str, Any] | str | os.Pa
     """Check the network as Network.check says."""
     wanted = expected if isinstance(expected, Mapping) else _read(Path(expected))
     checks = [_parsed(net.topology, str(phrase), value) for phrase, value in wanted.items()]
+    for each in checks:
+        _ = each.ipv6 and net[each.names[0]].ipv6_address  # refuses a network without IPv6
     rows = []
     for each in checks:
-        found = each.kind.find(net, *each.names)
+        found = each.kind.find(_Addressed(net, each.ipv6), *each.names)
         rows.append((each.phrase, each.expected, found, each.kind.holds(each.expected, found)))
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -80,47 +84,66 @@ def _read(path: Path) -> Mapping[str, Any]:
 # What hosts find.
 
 
-def _ask(net: CheckedNetwork, host: str, *words: object) -> Any:
+def _ask(net: _Addressed, host: str, *words: object) -> Any:
     return json.loads(net[host].run(probe_command(*words)).stdout)
 
 
-def _trips_ms(net: CheckedNetwork, source: str, destination: str) -> list[float]:
-    target = f"{destination}={net[destination].address}"
+@dataclass(frozen=True)
+class _Addressed:
+    """A network as it is checked: the addresses of its nodes are those of IPv4, or of IPv6."""
+
+    net: CheckedNetwork
+    ipv6: bool
+
+    def __getitem__(self, name: str) -> Any:
+        return self.net[name]
+
+    def address(self, node: str) -> str:
+        return self.net[node].ipv6_address if self.ipv6 else self.net[node].address
+
+    @property
+    def name_of_address(self) -> dict[str, str]:
+        plan = self.net.plan
+        return {str(each): node for node, each in (plan.ipv6_addresses if self.ipv6 else plan.addresses).items()}
+
+
+def _trips_ms(net: _Addressed, source: str, destination: str) -> list[float]:
+    target = f"{destination}={net.address(destination)}"
     return _ask(net, source, "ping", PINGS, TIMEOUT_S, target)[destination]
 
 
-def _reaches(net: CheckedNetwork, source: str, destination: str) -> bool:
+def _reaches(net: _Addressed, source: str, destination: str) -> bool:
     return bool(_trips_ms(net, source, destination))
 
 
-def _opens(net: CheckedNetwork, source: str, destination: str, port: str) -> bool:
-    return _ask(net, source, "opens", net[destination].address, port)
+def _opens(net: _Addressed, source: str, destination: str, port: str) -> bool:
+    return _ask(net, source, "opens", net.address(destination), port)
 
 
-def _path(net: CheckedNetwork, source: str, destination: str) -> str:
-    name_of = {str(address): node for node, address in net.plan.addresses.items()}
-    answers = _ask(net, source, "way", net[destination].address)
+def _path(net: _Addressed, source: str, destination: str) -> str:
+    name_of = net.name_of_address
+    answers = _ask(net, source, "way", net.address(destination))
     return " ".join([source, *("?" if each is None else name_of.get(each, each) for each in answers)])
 
 
-def _through(net: CheckedNetwork, source: str, destination: str, node: str) -> bool:
+def _through(net: _Addressed, source: str, destination: str, node: str) -> bool:
     return node in _path(net, source, destination).split()
 
 
-def _mtu_bytes(net: CheckedNetwork, source: str, destination: str) -> int:
-    return _ask(net, source, "largest", net[destination].address)
+def _mtu_bytes(net: _Addressed, source: str, destination: str) -> int:
+    return _ask(net, source, "largest", net.address(destination))
 
 
-def _round_trip_ms(net: CheckedNetwork, source: str, destination: str) -> float:
+def _round_trip_ms(net: _Addressed, source: str, destination: str) -> float:
     return min(_trips_ms(net, source, destination), default=float("inf"))
 
 
-def _loss(net: CheckedNetwork, source: str, destination: str) -> float:
-    return _ask(net, source, "lost", COUNTED_PINGS, INTERVAL_S, net[destination].address)
+def _loss(net: _Addressed, source: str, destination: str) -> float:
+    return _ask(net, source, "lost", COUNTED_PINGS, INTERVAL_S, net.address(destination))
 
 
-def _rate_mbps(net: CheckedNetwork, source: str, destination: str) -> float:
-    ends = net[destination].address, PORT
+def _rate_mbps(net: _Addressed, source: str, destination: str) -> float:
+    ends = net.address(destination), PORT
     with net[destination].popen(probe_command("receive", *ends), input="") as receiver:
         net[source].run(probe_command("send", *ends))
         output, _ = receiver.communicate()
@@ -129,7 +152,7 @@ def _rate_mbps(net: CheckedNetwork, source: str, destination: str) -> float:
     return json.loads(output)
 
 
-def _addresses(net: CheckedNetwork, host: str) -> str:
+def _addresses(net: _Addressed, host: str) -> str:
     return " ".join(_ask(net, host, "addresses"))
 
 
@@ -211,12 +234,15 @@ class _Check:
     kind: _Kind
     names: tuple[str, ...]
     expected: Any
+    ipv6: bool
 
 
 def _parsed(topology: Topology, phrase: str, value: Any) -> _Check:
     """Read one line of what is expected. Raises NetreproError for a phrase, a node or a value that cannot be meant."""
+    short = phrase.strip().removesuffix(OVER_IPV6)
+    ipv6 = short != phrase.strip()
     for kind in KINDS:
-        names = kind.names_in(phrase)
+        names = kind.names_in(short)
         if names is None:
             continue
         for letter, name in zip(re.findall("[ABSP]", kind.words), names, strict=True):
@@ -227,7 +253,7 @@ def _parsed(topology: Topology, phrase: str, value: Any) -> _Check:
             elif not (name.isdecimal() and 0 < int(name) < 65_536):
                 raise NetreproError(f"{phrase!r}: no port {name!r}", "give a number from 1 to 65535")
         try:
-            return _Check(phrase, kind, names, kind.read(value))
+            return _Check(phrase, kind, names, kind.read(value), ipv6)
         except NetreproError as error:
             raise NetreproError(f"{phrase!r}: {error.problem}", error.remedy) from None
     known = ", ".join(repr(kind.words) for kind in KINDS)

@@ -85,6 +85,8 @@ class Emulation:
     routing : "ecmp", over all shortest paths, or "spanning_tree"; other addresses than those of `paths` have "ecmp"
         with "k_shortest_paths".
     paths : nodes from host to host; `net.path_address(path)` is an address of the last one that leads over the path.
+    ipv6 : beside IPv4: `net["h1"].ipv6_address` is fd00::10.0.0.1 (fd00::a00:1), and routes are the same. Off by
+        default, because a large network takes longer to build.
     cpu_limits : in real time, host -> cores that its programs and functions may have together, such as 0.2. Control
         groups keep them where this process may make some, else nice +10 holds the programs back: `how_cpu_is_limited`
         of the network says which.
@@ -110,6 +112,7 @@ class Emulation:
         routing: Routing | str = "ecmp",
         paths: Iterable[Path] = (),
         *,
+        ipv6: bool = False,
         cpu_limits: Mapping[str, float] | None = None,
         patience_s: float | None = None,
         memory_mb: int | None = None,
@@ -125,13 +128,14 @@ class Emulation:
                 tcp,
                 routing,
                 paths,
+                ipv6=ipv6,
                 patience_s=PATIENCE_S if patience_s is None else patience_s,
                 memory_mb=MEMORY_MB if memory_mb is None else memory_mb,
             )
         else:
             _check_absent(tier, patience_s=patience_s, memory_mb=memory_mb)
             network = RealTimeNetwork(
-                topology, tier, congestion_control, seed, address_pool, tcp, routing, paths, cpu_limits=cpu_limits
+                topology, tier, congestion_control, seed, address_pool, tcp, routing, paths, cpu_limits, ipv6
             )
         self._network = network
 

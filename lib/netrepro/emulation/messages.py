@@ -14,6 +14,8 @@ from dataclasses import dataclass
 NEW_LINK, NEW_ADDRESS, NEW_ROUTE, NEW_QDISC, NEW_FILTER = 16, 20, 24, 36, 44
 REQUEST, ACKNOWLEDGE, REPLACE, EXCLUSIVE, CREATE = 0x1, 0x4, 0x100, 0x200, 0x400
 INTERFACE_UP, NO_ARP = 0x1, 0x80
+NO_DUPLICATE_DETECTION = 2
+IPV6_PREFIX = bytes([0xFD, *bytes(11)])  # before IPv4's four bytes: private addresses, fd00::/8 (RFC 4193)
 ON_LINK = 4  # the gateway is a neighbour, whatever the addresses say
 BATCH_BYTES = 16_384
 TICKS_PER_NS = 1 / 64  # a packet scheduler's tick is 64 ns
@@ -119,8 +121,14 @@ def interface_up(index: int) -> Request:
 
 def new_address(index: int, address: bytes, peer: bytes | None = None) -> Request:
     """Give the interface an address. peer : the address at its other end, which can be reached from now on."""
-    body = struct.pack("=BBBBi", 2, 32, 0, 0, index) + attribute(2, address) + attribute(1, peer or address)
+    flags = NO_DUPLICATE_DETECTION if _family(address) == socket.AF_INET6 else 0
+    body = struct.pack("=BBBBi", _family(address), 8 * len(address), flags, 0, index)
+    body += attribute(2, address) + attribute(1, peer or address)
     return _request(NEW_ADDRESS, body, "an address")
+
+
+def _family(address: bytes) -> int:
+    return socket.AF_INET6 if len(address) == 16 else socket.AF_INET
 
 
 @dataclass(frozen=True)
@@ -137,16 +145,23 @@ def new_route(
     source: bytes | None = None,
     congestion_control: str | None = None,
     metrics: Mapping[int, int] | None = None,
+    prefix: bytes = b"",
 ) -> Request:
     """Make a route to one address, or to all with destination b"", over one or several equal next hops.
 
-    metrics : further attributes of its connections, by their numbers (RTAX_...).
+    metrics : further attributes of its connections, by their numbers (RTAX_...). prefix : IPV6_PREFIX turns all
+    addresses into IPv6's.
     """
+    if prefix:
+        destination = destination and prefix + destination
+        hops = [NextHop(hop.index, hop.gateway and prefix + hop.gateway) for hop in hops]
+        source = source and prefix + source
+    family = socket.AF_INET6 if prefix else socket.AF_INET
     length = 8 * len(destination)
     single = len(hops) == 1
     scope = 253 if single and hops[0].gateway is None else 0  # link, universe
     flags = ON_LINK if single and hops[0].gateway else 0
-    parts = [struct.pack("=BBBBBBBBI", 2, length, 0, 0, 254, 4, scope, 1, flags)]
+    parts = [struct.pack("=BBBBBBBBI", family, length, 0, 0, 254, 4, scope, 1, flags)]
     if destination:
         parts.append(attribute(1, destination))
     if single:

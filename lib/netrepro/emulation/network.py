@@ -148,6 +148,13 @@ class Node(Protocol):
         """Its IPv4 address."""
         return str(self.net.plan.addresses[self.name])
 
+    @property
+    def ipv6_address(self) -> str:
+        """Its IPv6 address. Raises NetreproError in a network that has none."""
+        if not self.net.plan.ipv6:
+            raise NetreproError(f"no IPv6 address of {self.name}", "build the network with Emulation(..., ipv6=True)")
+        return str(self.net.plan.ipv6_addresses[self.name])
+
     def run(
         self,
         command: Sequence[str],

@@ -14,7 +14,7 @@ import networkx as nx
 import numpy as np
 
 from netrepro.emulation import messages
-from netrepro.emulation.messages import Interface, NextHop, Request
+from netrepro.emulation.messages import IPV6_PREFIX, Interface, NextHop, Request
 from netrepro.emulation.netem import check_netem, redirection, wire
 from netrepro.emulation.tcp import check_tcp, host_sysctls, route_metrics
 from netrepro.errors import NetreproError, nearest
@@ -49,6 +49,17 @@ COMMON_SYSCTLS = {
     "net/ipv4/conf/all/rp_filter": "0",
     "net/ipv4/conf/default/rp_filter": "0",
     "net/ipv4/tcp_no_metrics_save": "1",
+}
+
+
+# Where a network has IPv6: hosts have the addresses that they are given and no others, from the first moment on.
+IPV6_SYSCTLS = {
+    "net/ipv6/conf/all/disable_ipv6": "0",
+    "net/ipv6/conf/default/disable_ipv6": "0",
+    "net/ipv6/conf/default/accept_dad": "0",
+    "net/ipv6/conf/default/accept_ra": "0",
+    "net/ipv6/conf/default/addr_gen_mode": "1",  # none
+    "net/ipv6/conf/default/router_solicitations": "0",
 }
 
 
@@ -116,6 +127,14 @@ class Plan:
     tcp_of_hosts: Mapping[str, Tcp] = field(default_factory=dict)  # of those that speak otherwise
     in_use: frozenset[tuple[str, str]] | None = None  # links that routes lead over; None: all
     paths: tuple[Path, ...] = ()  # each has an address of its own at its last node
+    ipv6: bool = False  # beside IPv4
+
+    @cached_property
+    def ipv6_addresses(self) -> dict[str, ipaddress.IPv6Address]:
+        """The IPv6 address of each node, its IPv4 address behind IPV6_PREFIX; none where the network has no IPv6."""
+        if not self.ipv6:
+            return {}
+        return {node: ipaddress.IPv6Address(IPV6_PREFIX + each.packed) for node, each in self.addresses.items()}
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
@@ -197,7 +216,7 @@ class Plan:
             if node == HUB:
                 continue
             home = 1 if node[0] == "s" else 2  # a switch's address is for its ICMP only
-            requests.append(messages.new_address(home, self.addresses[node].packed))
+            requests += self._new_addresses(home, self.addresses[node])
         for port in self.ports.values():
             found.setdefault(port.shaper[0], []).extend(self.shaped(port))
         for each in self.wires:
@@ -208,6 +227,21 @@ class Plan:
         for node, more in self._routes_of_paths().items():
             found[node] += more
         return found
+
+    def _new_addresses(self, index: int, address: ipaddress.IPv4Address) -> list[Request]:
+        """Give the interface an address, and IPv6's where the network has that."""
+        wanted = [address.packed, *([IPV6_PREFIX + address.packed] if self.ipv6 else [])]
+        return [messages.new_address(index, each) for each in wanted]
+
+    def _new_routes(
+        self, destination: bytes, hops: list[NextHop], own: tuple[bytes, str, dict[int, int] | None] | tuple[()]
+    ) -> dict[bytes, Request]:
+        """Make the route, and IPv6's where the network has that: destination -> message."""
+        source, control, metrics = own or (None, None, None)
+        return {
+            prefix + destination: messages.new_route(destination, hops, source, control, metrics, prefix)
+            for prefix in (b"", *([IPV6_PREFIX] if self.ipv6 else []))
+        }
 
     def shaped(self, port: Port) -> list[Request]:
         """Make the messages that turn the port into a link: its rate and its buffer."""
@@ -244,7 +278,7 @@ class Plan:
         found: dict[str, list[Request]] = {}
         towards = self._cabling.index_towards
         for path, address in self.path_addresses.items():
-            found.setdefault(path[-1], []).append(messages.new_address(2, address.packed))
+            found.setdefault(path[-1], []).extend(self._new_addresses(2, address))
         for path, address in self.path_addresses.items():
             back = self.path_addresses.get(path[::-1])
             for node, peer in pairwise(path):
@@ -252,8 +286,8 @@ class Plan:
                 own = self._own_attributes(node) if node[0] == "h" else ()
                 if own and back:  # who connects over the path is answered over it
                     own = back.packed, *own[1:]
-                route = messages.new_route(address.packed, [NextHop(towards[node, peer], gateway)], *own)
-                found.setdefault(node, []).append(route)
+                routes = self._new_routes(address.packed, [NextHop(towards[node, peer], gateway)], own)
+                found.setdefault(node, []).extend(routes.values())
         return found
 
     def _own_attributes(self, host: str) -> tuple[bytes, str, dict[int, int] | None]:
@@ -271,10 +305,12 @@ class Plan:
         seeds = np.random.default_rng(self.seed).integers(1, 2**31, len(self.nodes))
         seeded = self.seeded
         fields = {} if seeded else hashed_fields(self.topology, self.seed)
-        found = {node: dict(COMMON_SYSCTLS) for node in self.nodes}
+        found = {node: COMMON_SYSCTLS | (IPV6_SYSCTLS if self.ipv6 and node != HUB else {}) for node in self.nodes}
         for node, seed in zip(self.nodes[1:], seeds[1:], strict=True):
             if node[0] == "s":
                 found[node]["net/ipv4/ip_forward"] = "1"
+                if self.ipv6:
+                    found[node]["net/ipv6/conf/all/forwarding"] = "1"
             elif tcp := self._tcp_of(node):
                 found[node] |= host_sysctls(tcp)
             if self._has_equal_paths:
@@ -283,7 +319,10 @@ class Plan:
                     if seeded
                     else {HASH_FIELDS: fields.get(node, ALL_FIELDS)}
                 )
-                found[node] |= {HASH_POLICY: "3"} | {name: str(value) for name, value in own.items()}
+                chosen = {HASH_POLICY: "3"} | {name: str(value) for name, value in own.items()}
+                found[node] |= chosen
+                if self.ipv6:  # there is one seed for both
+                    found[node] |= {name.replace("ipv4", "ipv6"): chosen[name] for name in (HASH_POLICY, HASH_FIELDS)}
         return found
 
     @property
@@ -306,7 +345,7 @@ class Plan:
         hop = self._hop
         only = {host for host in self.topology.hosts if len(graph[host]) == 1}
         for host in only:
-            found[host][b""] = self._only_route(host)
+            found[host] |= self._only_route(host)
         for neighbours, hosts in self._hosts_by_neighbours(inward).items():
             distance = _distances(inward, neighbours)
             if in_use is self.in_use:
@@ -321,17 +360,17 @@ class Plan:
                         continue
                     direct = [hop(node, host, host)] if node in neighbours else hops
                     own = self._own_attributes(node) if node[0] == "h" else ()
-                    found[node][packed[host]] = messages.new_route(packed[host], direct, *own)
+                    found[node] |= self._new_routes(packed[host], direct, own)
         return found
 
     def _hop(self, node: str, neighbour: str, destination: str) -> NextHop:
         gateway = None if neighbour == destination else self.addresses[neighbour].packed
         return NextHop(self._cabling.index_towards[node, neighbour], gateway)
 
-    def _only_route(self, host: str) -> Request:
+    def _only_route(self, host: str) -> dict[bytes, Request]:
         """Route everything over the host's one cable."""
         (neighbour,) = self.topology.graph[host]
-        return messages.new_route(b"", [self._hop(host, neighbour, "")], *self._own_attributes(host))
+        return self._new_routes(b"", [self._hop(host, neighbour, "")], self._own_attributes(host))
 
     def _hosts_by_neighbours(self, inward: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[str]]:
         """Group hosts with the same neighbours: they are reached alike, and one search serves them all."""
@@ -400,6 +439,8 @@ def make_plan(
     tcp: Tcp | Mapping[str, Tcp] | None = None,
     routing: Routing | str = "ecmp",
     paths: Iterable[Path] = (),
+    *,
+    ipv6: bool = False,
 ) -> Plan:
     """Make the plan of a network of kernels in real time.
 
@@ -409,6 +450,7 @@ def make_plan(
     tcp : how hosts speak TCP, but for the congestion control: all alike, or host -> Tcp (others: the kernel's own).
     routing : of the addresses of hosts: "ecmp", also for "k_shortest_paths", or "spanning_tree".
     paths : from host to host, each with an address of its own (Plan.path_addresses).
+    ipv6 : beside IPv4, with addresses and routes alike (Plan.ipv6_addresses).
 
     Raises NetreproError for what kernels cannot honour: a rate above MAX_RATE_MBPS, another queue than drop-tail,
     packet spraying, too few addresses, hosts joined through hosts only, a congestion control for a host that is not
@@ -429,7 +471,7 @@ def make_plan(
     for path in chosen:
         check_path(topology, path, path[0], path[-1])
     controls, places = host_controls(topology, congestion_control), addresses(topology, address_pool, len(chosen))
-    plan = Plan(topology, controls, places, seed, common, of_hosts, in_use, chosen)
+    plan = Plan(topology, controls, places, seed, common, of_hosts, in_use, chosen, ipv6)
     _ = plan.requests  # finds hosts that no route can reach
     return plan
 

@@ -23,8 +23,9 @@ import sys
 import time
 
 REPLY, UNREACHABLE, REQUEST, TIME_EXCEEDED = 0, 3, 8, 11
-PAYLOAD_BYTES, HEADER_BYTES, MOST_BYTES, MOST_HOPS, TRIES = 56, 28, 65_535, 30, 3
-IP_MTU_DISCOVER, NEVER_FRAGMENT = 10, 3
+IPV6_REQUEST, IN_IPV4 = 128, {129: REPLY, 1: UNREACHABLE, 2: UNREACHABLE, 3: TIME_EXCEEDED}  # 2: packet too big
+PAYLOAD_BYTES, HEADER_BYTES, IPV6_HEADER_BYTES, MOST_BYTES, MOST_HOPS, TRIES = 56, 28, 48, 65_535, 30, 3
+IP_MTU_DISCOVER, IPV6_MTU_DISCOVER, NEVER_FRAGMENT, IPV6_NEVER_FRAGMENT = 10, 23, 3, 62
 TIMEOUT_S, PATIENCE_S, WARM_UP_S, MEASURED_S = 1.0, 5.0, 1.0, 2.0
 
 
@@ -37,20 +38,39 @@ def checksum(content: bytes) -> int:
     return ~total & 0xFFFF
 
 
-def request(number: int, payload_bytes: int) -> bytes:
-    """Make an ICMP echo request."""
-    header, payload = struct.pack("!BBHHH", REQUEST, 0, 0, os.getpid() & 0xFFFF, number), bytes(payload_bytes)
+def is_ipv6(address: str) -> bool:
+    """Tell whether it is an address of IPv6."""
+    return ":" in address
+
+
+def family_of(address: str) -> socket.AddressFamily:
+    """Return the family of sockets for the address."""
+    return socket.AF_INET6 if is_ipv6(address) else socket.AF_INET
+
+
+def open_raw(address: str) -> socket.socket:
+    """Open a socket for pings to the address."""
+    protocol = socket.IPPROTO_ICMPV6 if is_ipv6(address) else socket.IPPROTO_ICMP
+    return socket.socket(family_of(address), socket.SOCK_RAW, protocol)
+
+
+def request(address: str, number: int, payload_bytes: int) -> bytes:
+    """Make an ICMP echo request; of IPv6's the kernel writes the checksum."""
+    kind = IPV6_REQUEST if is_ipv6(address) else REQUEST
+    header, payload = struct.pack("!BBHHH", kind, 0, 0, os.getpid() & 0xFFFF, number), bytes(payload_bytes)
     return header[:2] + struct.pack("!H", checksum(header + payload)) + header[4:] + payload
 
 
-def answer_in(packet: bytes) -> tuple[int, int]:
-    """Return kind and number of the ICMP message where it answers a request of this process; -1, -1 where not."""
-    at = 4 * (packet[0] & 15)
-    kind = packet[at]
+def answer_in(address: str, packet: bytes) -> tuple[int, int]:
+    """Return kind and number of the ICMP message where it answers a request of this process to the address, by the
+    numbers of IPv4's; -1, -1 where not."""
+    ipv6 = is_ipv6(address)
+    at = 0 if ipv6 else 4 * (packet[0] & 15)  # IPv6's comes without its header
+    kind = IN_IPV4.get(packet[at], -1) if ipv6 else packet[at]
     if kind in (UNREACHABLE, TIME_EXCEEDED):  # with the beginning of the packet that it is about
         inner = at + 8
-        at = inner + 4 * (packet[inner] & 15)
-        if packet[at] != REQUEST:
+        at = inner + (40 if ipv6 else 4 * (packet[inner] & 15))
+        if packet[at] != (IPV6_REQUEST if ipv6 else REQUEST):
             return -1, -1
     elif kind != REPLY:
         return -1, -1
@@ -65,20 +85,25 @@ def echo(
 
     whole : never fragment it; UNREACHABLE where it is too large for the host's own link.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as opened:
-        opened.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, hops)
-        if whole:
-            opened.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, NEVER_FRAGMENT)
+    with open_raw(address) as opened:
+        if is_ipv6(address):
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, hops)
+            opened.setsockopt(socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER, NEVER_FRAGMENT)
+            opened.setsockopt(socket.IPPROTO_IPV6, IPV6_NEVER_FRAGMENT, int(whole))
+        else:
+            opened.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, hops)
+            if whole:
+                opened.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, NEVER_FRAGMENT)
         began = time.monotonic()
         try:
-            opened.sendto(request(number, payload_bytes), (address, 0))
+            opened.sendto(request(address, number, payload_bytes), (address, 0))
         except OSError:  # no route, or too large
             return UNREACHABLE, 0.0, ""
         while (left_s := began + timeout_s - time.monotonic()) > 0:
             if not select.select([opened], [], [], left_s)[0]:
                 break
-            packet, (by, _) = opened.recvfrom(MOST_BYTES)
-            kind, which = answer_in(packet)
+            packet, (by, *_) = opened.recvfrom(MOST_BYTES)
+            kind, which = answer_in(address, packet)
             if which == number:
                 return kind, (time.monotonic() - began) * 1e3, by
         return -1, 0.0, ""
@@ -96,14 +121,14 @@ def ping(count: int, timeout_s: float, targets: dict[str, str]) -> dict[str, lis
 def lost(count: int, interval_s: float, address: str) -> float:
     """Send pings at even intervals; return the share that no answer has come to a second after the last one."""
     answered = set()
-    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as opened:
+    with open_raw(address) as opened:
         began = time.monotonic()
         for number in range(count + 1):
             if number < count:
-                opened.sendto(request(number, PAYLOAD_BYTES), (address, 0))
+                opened.sendto(request(address, number, PAYLOAD_BYTES), (address, 0))
             until = began + (number + 1) * interval_s + (TIMEOUT_S if number == count else 0.0)
             while (left_s := until - time.monotonic()) > 0 and select.select([opened], [], [], left_s)[0]:
-                kind, which = answer_in(opened.recv(MOST_BYTES))
+                kind, which = answer_in(address, opened.recv(MOST_BYTES))
                 if kind == REPLY:
                     answered.add(which)
     return 1 - len(answered) / count
@@ -111,15 +136,16 @@ def lost(count: int, interval_s: float, address: str) -> float:
 
 def largest(address: str) -> int:
     """Search for the largest IP packet that is answered and never fragmented (bytes); 0 where nothing answers."""
+    header_bytes = IPV6_HEADER_BYTES if is_ipv6(address) else HEADER_BYTES
 
     def passes(size_bytes: int) -> bool:
         for number in range(TRIES):
-            kind, _, _ = echo(address, number, TIMEOUT_S, size_bytes - HEADER_BYTES, whole=True)
+            kind, _, _ = echo(address, number, TIMEOUT_S, size_bytes - header_bytes, whole=True)
             if kind != -1:
                 return kind == REPLY
         return False
 
-    fits, too_large = HEADER_BYTES, MOST_BYTES + 1
+    fits, too_large = header_bytes, MOST_BYTES + 1
     if not passes(fits):
         return 0
     while too_large - fits > 1:
@@ -150,7 +176,7 @@ def opens(address: str, port: int) -> bool:
 
 
 def addresses() -> list[str]:
-    """List the host's IPv4 addresses, but for its loopback's."""
+    """List the host's addresses, but for its loopback's."""
     found, last = set(), ""
     with open("/proc/net/fib_trie", encoding="ascii") as table:  # noqa: PTH123  it starts faster without pathlib
         for line in table:
@@ -159,12 +185,23 @@ def addresses() -> list[str]:
                 last = words[1]
             elif words[:3] == ["/32", "host", "LOCAL"] and not last.startswith("127."):
                 found.add(last)
-    return sorted(found)
+    return sorted(found) + sorted(ipv6_addresses())
+
+
+def ipv6_addresses() -> list[str]:
+    """List the host's IPv6 addresses, but for its loopback's."""
+    try:
+        with open("/proc/net/if_inet6", encoding="ascii") as table:  # noqa: PTH123
+            rows = [line.split() for line in table]
+    except OSError:  # a kernel without IPv6
+        return []
+    packed = [bytes.fromhex(row[0]) for row in rows if row[5] != "lo"]
+    return [socket.inet_ntop(socket.AF_INET6, each) for each in packed]
 
 
 def receive(address: str, port: int) -> float:
     """Accept a TCP connection, let it warm up and measure what it brings (Mb/s); 0 where none comes in time."""
-    with socket.create_server((address, port)) as door:
+    with socket.create_server((address, port), family=family_of(address)) as door:
         door.settimeout(PATIENCE_S)
         try:
             opened, _ = door.accept()

@@ -29,7 +29,7 @@ Whole = TypeVar("Whole", int, np.ndarray)
 
 
 def end_key(address: Whole, port: Whole) -> Whole:
-    """Return an IPv4 address and a port as one number; of arrays, one each."""
+    """Return an IPv4 address, or the last four bytes of IPv6's, and a port as one number; of arrays, one each."""
     return address << 16 | port
 
 
@@ -94,6 +94,7 @@ class TrafficDescription:
             "kinds": [tuple(kind) for kind in kinds or [socket_kind(experiment.tcp)]],
             "window_interval_ns": 0 if interval_ms is None else round(interval_ms * 1e6),
             "until_complete": until_complete,
+            "ipv6": experiment.ipv6,
         }
 
     def _described(self) -> list[tuple]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from netrepro.networks.links import Link
+from netrepro.networks.links import ETHERNET_MTU_BYTES, Link
 from netrepro.networks.queues import FULL_PACKET_BYTES, NicPacer
 from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, OptimisticAck
 from netrepro.networks.routing import LinkChange, Path, Routing, k_shortest_paths, links_in_use
@@ -117,12 +117,24 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
 
 
 HEADER_BYTES = 52  # of a segment: IPv4, TCP, time stamps
+IPV6_MORE_BYTES = 20  # that its header has
 ETHERNET_HEADER_BYTES = 14
 
 
-def within_mtu(tcp: Tcp, *mtus: int | None) -> Tcp:
-    """Return the same with segments that packets of so many bytes hold; None: of any size."""
-    room = min((mtu - HEADER_BYTES for mtu in mtus if mtu is not None), default=tcp.segment_bytes)
+def header_bytes(ipv6: bool) -> int:
+    """Count the bytes of a segment's headers, but for Ethernet's."""
+    return HEADER_BYTES + (IPV6_MORE_BYTES if ipv6 else 0)
+
+
+def within_mtu(tcp: Tcp, *mtus: int | None, ipv6: bool = False) -> Tcp:
+    """Return the same with segments that packets of so many bytes hold; None: of any size.
+
+    Over IPv6, packets of which no size is said are no larger than Ethernet's, or than they would be over IPv4.
+    """
+    sizes = [mtu for mtu in mtus if mtu is not None]
+    if ipv6 and (not mtus or None in mtus):
+        sizes.append(max(ETHERNET_MTU_BYTES, tcp.segment_bytes + HEADER_BYTES))
+    room = min((size - header_bytes(ipv6) for size in sizes), default=tcp.segment_bytes)
     return tcp if room >= tcp.segment_bytes else replace(tcp, segment_bytes=room)
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from netrepro.errors import NetreproError, nearest
 from netrepro.files import write_atomically
 from netrepro.networks import description
-from netrepro.networks.compiled import ETHERNET_HEADER_BYTES, HEADER_BYTES
+from netrepro.networks.compiled import ETHERNET_HEADER_BYTES, header_bytes, within_mtu
 from netrepro.networks.description import CountFromZero, NotNegative, Positive, check_numbers, described
 from netrepro.networks.html import experiment_html
 from netrepro.networks.qlog import qlog_files
@@ -27,6 +27,7 @@ from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Requests,
 Port = tuple[str, str]
 
 MOST_HOST_DELAY_MS = 1e9  # as a link's delay
+IPV6_DATAGRAM_HEADER_BYTES = 62  # Ethernet 14, IPv6 40, UDP 8
 # What `Experiment.flow_table` and the tables of `Measurements` hold at least; a tier may add columns.
 MOST_SAMPLES = 10_000_000  # of a queue or a window, and packets of a port
 FLOW_TABLE_COLUMNS = [
@@ -164,6 +165,9 @@ class Experiment:
     real, and nothing is added. None leaves it to whoever runs the experiment: `simulate` and `emulate` take no time,
     the studies of papers take 1 where several flows run.
 
+    `ipv6`: all traffic goes over IPv6, whose header is 20 bytes longer: full segments of an Ethernet carry 1428 bytes.
+    Datagrams are as large as they say.
+
     Raises NetreproError for traffic between unknown hosts, traffic or changes that come after the end, unknown ports, a
     path without cables; warns of a flow that lasts beyond the end, and, when it runs, of PoissonFlows that start after
     it: `fidelity` says how many, and they have no goodput.
@@ -179,6 +183,7 @@ class Experiment:
     changes: tuple[LinkChange, ...] = ()
     rcp: Rcp = field(default_factory=Rcp)
     host_delay_packets: NotNegative | None = None
+    ipv6: bool = False
 
     def __post_init__(self) -> None:
         traffic = self.traffic if isinstance(self.traffic, (list, tuple)) else (self.traffic,)
@@ -248,6 +253,10 @@ class Experiment:
                 ends = (entry.source, entry.destination)
         for host in ends:
             self.topology.check_host(host)
+        if self.ipv6 and isinstance(entry, Datagrams) and entry.packet_bytes < IPV6_DATAGRAM_HEADER_BYTES:
+            raise NetreproError(
+                f"Datagrams of {entry.packet_bytes} bytes over IPv6", f"give {IPV6_DATAGRAM_HEADER_BYTES} or more"
+            )
         if isinstance(entry, Flow):
             for path in (*((entry.path,) if entry.path else ()), *entry.subflow_paths):
                 check_path(self.topology, path, entry.source, entry.destination)
@@ -329,15 +338,17 @@ class Experiment:
         if not self.host_delay_packets:
             return 0.0
         slowest_mbps = min(link.rate_mbps for link in self.topology.ports.values())
-        headers = HEADER_BYTES + ETHERNET_HEADER_BYTES
         packet_bytes = max(
             (
-                entry.packet_bytes if isinstance(entry, Datagrams) else self.tcp_of(entry).segment_bytes + headers
+                entry.packet_bytes if isinstance(entry, Datagrams) else self._full_packet_bytes(self.tcp_of(entry))
                 for entry in self.traffic
             ),
-            default=self.tcp.segment_bytes + headers,
+            default=self._full_packet_bytes(self.tcp),
         )
         return min(self.host_delay_packets * packet_bytes * 8e-3 / slowest_mbps, MOST_HOST_DELAY_MS)
+
+    def _full_packet_bytes(self, tcp: Tcp) -> int:
+        return within_mtu(tcp, ipv6=self.ipv6).segment_bytes + header_bytes(self.ipv6) + ETHERNET_HEADER_BYTES
 
     def tcp_of(self, entry: Traffic) -> Tcp:
         """Return how the connections of an entry speak TCP, apart from a congestion control that it names."""

@@ -26,6 +26,8 @@ def experiment_html(experiment: Any) -> str:
     rows = [("lasts", f"{experiment.duration_s:g} s, seed {experiment.seed}"), *_rows_of_topology(topology)]
     rows += [("traffic", each) for each in _counted(_said_of_traffic(entry) for entry in experiment.traffic)]
     rows += [("TCP", _changed(experiment.tcp) or "as Linux has it"), ("routing", experiment.routing.scheme)]
+    if experiment.ipv6:
+        rows += [("packets", "IPv6")]
     if experiment.host_delay_packets:
         rows += [("hosts", f"take up to {experiment.host_delay_ms:.3g} ms for a packet")]
     rows += [("changes", f"{len(experiment.changes)} of links")] if experiment.changes else []

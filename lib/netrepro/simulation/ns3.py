@@ -159,6 +159,8 @@ def _check(experiment: Experiment) -> None:
 
     if experiment.changes:
         refuse("changes of links")
+    if experiment.ipv6:
+        refuse("IPv6")
     if experiment.routing.scheme != "ecmp":
         refuse(f"routing by {experiment.routing.scheme}")
     if len(experiment.measure.queues) > 1:

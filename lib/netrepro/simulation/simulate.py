@@ -13,8 +13,8 @@ from netrepro import _core
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.compiled import (
     ETHERNET_HEADER_BYTES,
-    HEADER_BYTES,
     Port,
+    header_bytes,
     link_calls,
     link_numbers,
     links_on,
@@ -147,7 +147,8 @@ def build(
         seed=experiment.seed,
         duration_s=experiment.duration_s,
         clock_skew=clock_skew_ppm * 1e-6,
-        segment_bytes=experiment.tcp.segment_bytes,
+        segment_bytes=within_mtu(experiment.tcp, ipv6=experiment.ipv6).segment_bytes,
+        header_bytes=header_bytes(experiment.ipv6) + ETHERNET_HEADER_BYTES,
     )
     for settings, rule, numbers in link_calls(topology, experiment.host_delay_ms):
         simulator.add_link(_core.LinkSettings(**settings), rule, numbers)
@@ -223,10 +224,10 @@ def _tcp_of_flows(experiment: Experiment) -> tuple[np.ndarray, list[Tcp]]:
     ]
     table, mtus = experiment.flow_table, experiment.topology.mtu_of_hosts
     spoken = np.array(of_entries, dtype=int)[table["entry"].to_numpy(dtype=int)]
-    if any(mtus.values()):
+    if any(mtus.values()) or experiment.ipv6:
         said = list(place)
         for flow, (source, destination) in enumerate(zip(table["source"], table["destination"], strict=True)):
-            tcp = within_mtu(said[spoken[flow]], mtus[source], mtus[destination])
+            tcp = within_mtu(said[spoken[flow]], mtus[source], mtus[destination], ipv6=experiment.ipv6)
             spoken[flow] = place.setdefault(tcp, len(place))
     return spoken, list(place)
 
@@ -267,7 +268,7 @@ def _check_packets(experiment: Experiment) -> None:
     port = min(inner, key=lambda port: sizes[port], default=port)
     spoken, tcps = _tcp_of_flows(experiment)
     segments = [tcps[place].segment_bytes for place in set(spoken[experiment.flow_table["transport"] != "datagrams"])]
-    if inner and max(segments, default=0) + HEADER_BYTES > sizes[port]:
+    if inner and max(segments, default=0) + header_bytes(experiment.ipv6) > sizes[port]:
         raise NetreproError(
             f"{' to '.join(port)}: mtu_bytes = {sizes[port]}, and hosts send larger packets; the simulator's find out "
             "about no path",
@@ -288,6 +289,8 @@ def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnC
         raise NetreproError(
             "subflows with rcp, which couples nothing", "give such flows lia, olia or balia, or one subflow"
         )
+    if experiment.ipv6 and (table["congestion_control"] == "rcp").any():
+        raise NetreproError("rcp over IPv6, whose rates reckon with IPv4's headers", "leave ipv6 away")
     for name in table["congestion_control"].unique():
         if name in CONTROLS_OF_KERNELS:
             here = ", ".join(CONGESTION_CONTROLS)

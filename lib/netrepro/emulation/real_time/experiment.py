@@ -62,6 +62,7 @@ def emulate_in_real_time(
         experiment.seed,
         tcp=experiment.tcp,
         cpu_limits=cpu_limits,
+        ipv6=experiment.ipv6,
         routing=experiment.routing,
         paths=sorted(paths),
     )

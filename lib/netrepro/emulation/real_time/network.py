@@ -68,8 +68,9 @@ class RealTimeNetwork(Network):
         routing: Routing | str = "ecmp",
         paths: Iterable[Path] = (),
         cpu_limits: Mapping[str, float] | None = None,
+        ipv6: bool = False,
     ):
-        self._plan = make_plan(topology, congestion_control, seed, address_pool, tcp, routing, paths)
+        self._plan = make_plan(topology, congestion_control, seed, address_pool, tcp, routing, paths, ipv6=ipv6)
         check_cpu_limits(topology, cpu_limits or {})
         self._cpu = CpuLimits(cpu_limits or {})
         self.topology = topology

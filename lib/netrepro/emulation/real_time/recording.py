@@ -39,15 +39,22 @@ _FRAME_FIELDS = {
     "formats": ["<u4", "<u4", "<u4", "<u2", "<u4", "<u4"],
     "offsets": [0, 4, 8, 12, 16, 20],
 }
-# Of an IPv4 packet behind its Ethernet header, without IP options, as hosts here send them.
+# Of a packet behind its Ethernet header, without IP options, as hosts here send them; of IPv6 the last four bytes of
+# addresses.
+_OFFSETS_OF_ENDS = {
+    "protocol": 12,
+    "source_address": 26, "destination_address": 30, "source_port": 34, "destination_port": 36,
+    "ipv6_source_address": 34, "ipv6_destination_address": 50, "ipv6_source_port": 54, "ipv6_destination_port": 56,
+}  # fmt: skip
 _ENDS = np.dtype(
     {
-        "names": ["source_address", "destination_address", "source_port", "destination_port"],
-        "formats": [">u4", ">u4", ">u2", ">u2"],
-        "offsets": [26, 30, 34, 36],
-        "itemsize": 38,
+        "names": list(_OFFSETS_OF_ENDS),
+        "formats": [">u4" if name.endswith("address") else ">u2" for name in _OFFSETS_OF_ENDS],
+        "offsets": list(_OFFSETS_OF_ENDS.values()),
+        "itemsize": 58,
     }
 )
+_IPV6 = 0x86DD
 MOST_AT_A_LOOK = 20_000  # packets of a port that a live capture takes at a time
 SAMPLER_PATIENCE_S = 10.0  # in which a sampler that was told to end has
 _TOTALS = ("queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")
@@ -114,10 +121,13 @@ def _packet_ends(frames: np.ndarray) -> pd.DataFrame:
     start = int(frames["frame_at"][0])  # the same for all of one socket
     bytes_of = frames.view(np.uint8).reshape(len(frames), frames.itemsize)
     ends = np.ascontiguousarray(bytes_of[:, start : start + _ENDS.itemsize]).view(_ENDS)[:, 0]
-    keys = {
-        name: end_key(ends[f"{side}_address"].astype(np.int64), ends[f"{side}_port"].astype(np.int64))
-        for name, side in (("sender", "source"), ("receiver", "destination"))
-    }
+    keys = {}
+    for name, side in (("sender", "source"), ("receiver", "destination")):
+        of_ipv4, of_ipv6 = (
+            end_key(ends[f"{kind}{side}_address"].astype(np.int64), ends[f"{kind}{side}_port"].astype(np.int64))
+            for kind in ("", "ipv6_")
+        )
+        keys[name] = np.where(ends["protocol"] == _IPV6, of_ipv6, of_ipv4)
     return pd.DataFrame(keys)
 
 

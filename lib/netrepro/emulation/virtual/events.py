@@ -130,9 +130,12 @@ class Events:
             )
         return pd.concat(parts[1:] or parts, ignore_index=True)
 
-    def links(self, duration_s: float) -> pd.DataFrame:
-        """Give LINK_COLUMNS, from the totals that each line wrote last."""
+    def links(self, duration_s: float, before: Events | None = None) -> pd.DataFrame:
+        """Give LINK_COLUMNS, from the totals that each line wrote last, without those that it had `before`."""
         table = self.totals()
+        if before:
+            counted = table.columns[2:]
+            table[counted] -= before.totals()[counted]
         return table.assign(utilisation=(table.pop("busy_s") / duration_s).clip(upper=1.0))[LINK_COLUMNS]
 
     def totals(self) -> pd.DataFrame:

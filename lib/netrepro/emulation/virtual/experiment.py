@@ -99,10 +99,12 @@ def emulate_virtually(
             captures={port: file.fileno() for port, file in files.items()},
             host_delay_ms=experiment.host_delay_ms,
             has_seeds=release_numbers(instance.kernel) >= (6, 11),
+            ipv6=experiment.ipv6,
         )
         instance.load(loaded)
         build(instance, plan, whole_settings(speech.tcp, controls))
         tell_path_managers(instance, plan, made)
+        settled_bytes = _settled_bytes(instance, plan, recorded.fileno())
         traffic = TrafficDescription(
             experiment,
             made,
@@ -142,7 +144,9 @@ def emulate_virtually(
     shared, samples = answer["contents"]
     result = traffic.result(shared, samples)
     began_ns = result.began_ns - (answer["realtime_ns"] - answer["monotonic_ns"])
-    seen = Events(seen_bytes, list(plan.ports), began_ns)
+    before, seen = (
+        Events(part, list(plan.ports), began_ns) for part in (seen_bytes[:settled_bytes], seen_bytes[settled_bytes:])
+    )
     lasted_s = result.lasted_s if until_complete else experiment.duration_s
     if progress is not None:
         progress(1.0)
@@ -155,7 +159,7 @@ def emulate_virtually(
             if measure.queue_interval_ms
             else seen.queues(measure.queues, lasted_s)
         ),
-        links=seen.links(lasted_s),
+        links=seen.links(lasted_s, before),
         windows=result.windows[[*WINDOW_COLUMNS, "connection"]],
         packets=seen.packets(measure.packets, traffic.flow_of_end(), experiment.duration_s),
         fidelity=experiment.with_late_flows(_fidelity(experiment, plan, seen, ports, result.lateness, instance.kernel)),
@@ -177,7 +181,7 @@ def check_virtually(experiment: Experiment) -> None:
     _controls(speech, {})
     _own_queues(experiment, {})
     paths = sorted({path for each in made for path in each.paths})
-    make_virtual_plan(experiment.topology, experiment.seed, speech.tcp, experiment.routing, paths)
+    make_virtual_plan(experiment.topology, experiment.seed, speech.tcp, experiment.routing, paths, ipv6=experiment.ipv6)
 
 
 def build(instance: Instance, plan: VirtualPlan, whole: Mapping[str, str]) -> None:
@@ -192,6 +196,17 @@ def build(instance: Instance, plan: VirtualPlan, whole: Mapping[str, str]) -> No
         interfaces=len(plan.ports),
         requests=batched_by_node(plan.requests),
     )
+
+
+def _settled_bytes(instance: Instance, plan: VirtualPlan, events: int) -> int:
+    """Return how many bytes of events tell of the time before the traffic.
+
+    Routers of IPv6 say to their neighbours which groups they listen to (MLD). Those of IPv4 are silent.
+    """
+    if not plan.ipv6:
+        return 0
+    instance.order("change", requests=batched_by_node(plan.reports()))
+    return os.fstat(events).st_size
 
 
 def whole_settings(tcp: Tcp | None, controls: Collection[str] = ()) -> dict[str, str]:

@@ -52,6 +52,9 @@ MEMORY_MB = 512
 class Instance:
     """A kernel that runs until it is closed; everything random in it follows from `seed`.
 
+    Inside, the files of the machine (hostfs) are to be read, with the rights of this process, and only the kernel's own
+    folder is to be written to: launch.py.
+
     descriptors : further ones that stay open in it, for the events of its links. patience_s : seconds of real time in
     which virtual time has to advance, or an order to end.
 
@@ -76,7 +79,7 @@ class Instance:
         os.set_blocking(self._from_guest, False)
         self._processor = _Processor()
         command = [
-            *_launched(self._processor.number),
+            *_launched(self._processor.number, self._folder),
             kernel,
             *_ARGUMENTS,
             f"mem={memory_mb}M",
@@ -353,10 +356,11 @@ def why_no_memory(folder: str) -> str:
     return "" if free_mb > MEMORY_MB else f"has only {free_mb} MB free (a container's --shm-size?)"
 
 
-def _launched(processor: int | None) -> list[str]:
-    """Return what stands before a kernel's command, so that it ends with this process (launch.py)."""
+def _launched(processor: int | None, folder: str) -> list[str]:
+    """Return what stands before a kernel's command, so that it ends with this process and writes to no other folder
+    (launch.py)."""
     python = [sys.executable, "-I", "-S", "-B"]
-    return [*python, str(_LAUNCH), str(os.getpid()), "" if processor is None else str(processor)]
+    return [*python, str(_LAUNCH), str(os.getpid()), "" if processor is None else str(processor), folder]
 
 
 class _Processor:
@@ -395,4 +399,4 @@ def run_shell() -> int:
         init.chmod(0o700)
         kernel = [str(kernel_path()), *_ARGUMENTS, f"init={init}", "con0=fd:0,fd:1", f"uml_dir={folder}/"]
         environment = {"HOME": folder, "TMPDIR": folder, "PATH": os.environ.get("PATH", ""), "TERM": "linux"}
-        return subprocess.run([*_launched(None), *kernel], env=environment).returncode
+        return subprocess.run([*_launched(None, folder), *kernel], env=environment).returncode

@@ -2,22 +2,63 @@
 
 It is the kernel's parent, because a kernel that asked to end with its parent would end with the thread that started it.
 Nor is anything left to do between fork and exec in the owner, where other threads may hold locks.
+
+Root inside, and a module of the kernel's, may ask this machine for whatever its user may. So the machine holds the
+kernel to its own folder (Landlock): it creates, writes, cuts and removes nothing elsewhere, by whatever way inside, and
+opens no TCP connection of the machine's. What it may still do is to read what its user may read, and to change rights
+and times of files that are the user's.
 """
 
 import ctypes
 import os
 import resource
 import signal
+import struct
 import sys
 
 _NO_RANDOM_ADDRESSES = 0x0040000
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _WAKES = (signal.SIGCHLD, signal.SIGUSR1)
 LIBC = ctypes.CDLL(None)
+# Landlock's system calls, the same on every processor, and its words (linux/landlock.h).
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF, _ASK_VERSION, _PATH_BENEATH = 444, 445, 446, 1, 1
+_NO_NEW_PRIVILEGES = 38
+# What it may not do to files, by the version that knew of it first: writing; creating and removing of each kind;
+# moving between folders; cutting.
+_WRITES = {1: 1 << 1 | 0b1_1111_1111 << 4, 2: 1 << 13, 3: 1 << 14}
+_TCP, _OTHERS = {4: 0b11}, {6: 0b11}  # bind and connect; abstract sockets and signals of processes outside
 
 
-def launch(owner: int, processor: int | None, command: list[str]) -> int:
-    """Run the command on a processor (None: any) until it ends; return its status, as a shell would say it."""
+def landlock_version() -> int:
+    """Return the version of the machine's Landlock, 0 for none."""
+    return max(LIBC.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _ASK_VERSION), 0)
+
+
+def hold_to(folder: str) -> None:
+    """Let this process and its children write to no other folder than this; without Landlock, do nothing."""
+    version = landlock_version()
+    if not version:
+        return
+    writes, tcp, others = (
+        sum(words for first, words in kind.items() if first <= version) for kind in (_WRITES, _TCP, _OTHERS)
+    )
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    asked = struct.pack("=3Q", writes, tcp, others)[:size]
+    rules = LIBC.syscall(_CREATE_RULESET, asked, ctypes.c_size_t(size), 0)
+    at = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    LIBC.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    failed = LIBC.syscall(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", writes, at), 0)
+    if rules < 0 or failed or LIBC.syscall(_RESTRICT_SELF, rules, 0):
+        raise OSError(0, f"it cannot be held to {folder}")
+    os.close(at)
+    os.close(rules)
+
+
+def launch(owner: int, processor: int | None, folder: str, command: list[str]) -> int:
+    """Run the command on a processor (None: any) until it ends; return its status, as a shell would say it.
+
+    folder : the only one that it may write to.
+    """
     LIBC.personality(ctypes.c_ulong(_NO_RANDOM_ADDRESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if processor is not None:
@@ -32,6 +73,7 @@ def launch(owner: int, processor: int | None, command: list[str]) -> int:
             LIBC.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             if os.getppid() == launcher:
+                hold_to(folder)
                 os.execv(command[0], command)
         except OSError as error:
             os.write(2, f"{command[0]}: {error.strerror}\n".encode())
@@ -50,4 +92,4 @@ def launch(owner: int, processor: int | None, command: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(launch(int(sys.argv[1]), int(sys.argv[2]) if sys.argv[2] else None, sys.argv[3:]))
+    sys.exit(launch(int(sys.argv[1]), int(sys.argv[2]) if sys.argv[2] else None, sys.argv[3], sys.argv[4:]))

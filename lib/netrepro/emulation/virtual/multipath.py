@@ -42,6 +42,8 @@ def check_subflows(experiment: Experiment, made: Iterable[Connection]) -> None:
     """Raise NetreproError for subflows that the kernel's path manager does not open so."""
     remedy = "use tier 'simulated'"
     for entry in filter(has_subflows, experiment.traffic):
+        if experiment.ipv6:
+            raise NetreproError("subflows over IPv6, of which path managers are told IPv4's addresses", remedy)
         if not isinstance(entry, Flow) or not entry.subflow_paths:
             raise NetreproError(
                 f"flows of {entry.subflows} subflows without paths; a kernel has one for each pair of addresses",  # type: ignore[union-attr]

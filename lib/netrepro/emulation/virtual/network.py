@@ -44,8 +44,10 @@ class VirtualNetwork(Network):
     Arguments as of Emulation.
 
     Virtual time passes while `run`, `wait`, `python` or `sleep` wait, and stands still otherwise. Programs see the
-    machine's files, may write to `folder` and to /run, and have no other network than their node's. What they print
-    lies in `folder`. The same seed and the same calls give the same output. Raises NetreproError as Instance.
+    machine's files with the caller's rights, may write to `folder` and to /run, and have no other network than their
+    node's. They are root inside; the machine's Landlock, where it has one (`netrepro doctor` tells), keeps root and
+    modules of the kernel's from writing elsewhere, too. What programs print lies in `folder`. The same seed and the
+    same calls give the same output. Raises NetreproError as Instance.
     """
 
     tier = "virtual"
@@ -60,6 +62,7 @@ class VirtualNetwork(Network):
         routing: Routing | str = "ecmp",
         paths: Iterable[Route] = (),
         *,
+        ipv6: bool = False,
         patience_s: float = PATIENCE_S,
         memory_mb: int = MEMORY_MB,
     ):
@@ -70,6 +73,7 @@ class VirtualNetwork(Network):
             "paths": list(paths),
             "congestion_control": congestion_control,
             "address_pool": address_pool,
+            "ipv6": ipv6,
         }
         ways = [each for each in (tcp.values() if isinstance(tcp, Mapping) else [tcp]) if each]
         if ways:

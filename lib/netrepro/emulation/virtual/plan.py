@@ -46,8 +46,8 @@ from netrepro.emulation.plan import (
     tcp_by_host,
     tree_in_use,
 )
-from netrepro.emulation.tcp import FULL_SEGMENT_BYTES
 from netrepro.errors import NetreproError
+from netrepro.networks.compiled import ETHERNET_HEADER_BYTES, header_bytes, within_mtu
 from netrepro.networks.links import Link
 from netrepro.networks.queues import (
     FULL_PACKET_BYTES,
@@ -82,6 +82,7 @@ RED_STEPS = 5  # of 2^-32 that its probability rises by for each byte, at least:
 CAKE_BYTES_PER_S, CAKE_CLASSES, CAKE_ISOLATION, CAKE_ROUND_TRIP, CAKE_TARGET = 2, 3, 5, 7, 8
 CAKE_MEMORY, CAKE_RAW, CAKE_ACK_FILTER, CAKE_SPLIT_GSO, CAKE_ONE_CLASS = 10, 12, 16, 17, 3
 MOST_BYTES = 2**32 - 1  # that a queue is told; no packets are as many
+LEAST_IPV6_MTU_BYTES = 1280  # RFC 8200
 CAPTURED_BYTES = 128  # of a packet, in a capture
 # Settings of the whole kernel, not of a namespace: room for all that a run may hold, so that no limit of a machine's
 # enters it.
@@ -219,7 +220,8 @@ class VirtualPlan(Plan):
     @property
     def packet_bytes(self) -> int:
         """The size of a full segment on the wire."""
-        return FULL_PACKET_BYTES - FULL_SEGMENT_BYTES + self.tcp.segment_bytes if self.tcp else FULL_PACKET_BYTES
+        tcp = within_mtu(self.tcp or Tcp(), ipv6=self.ipv6)
+        return tcp.segment_bytes + header_bytes(self.ipv6) + ETHERNET_HEADER_BYTES
 
     @property
     def seeded(self) -> bool:
@@ -374,14 +376,15 @@ def make_virtual_plan(
     congestion_control: str | Mapping[str, str] = "",
     address_pool: str = "10.0.0.0/8",
     tcp_of_hosts: Mapping[str, Tcp] | None = None,
+    ipv6: bool = False,
     **more: object,
 ) -> VirtualPlan:
     """Make the plan of a network in virtual time, as netrepro.emulation.plan.make_plan; any rate and delay will do.
 
     tcp_of_hosts : of hosts that speak TCP otherwise than `tcp` says.
 
-    Raises NetreproError for packet spraying, segmentation offload of so many bytes, a NicPacer, and for settings of
-    queues that the kernel's do not have.
+    Raises NetreproError for packet spraying, segmentation offload of so many bytes, a NicPacer, links that are too
+    narrow for IPv6, and for settings of queues that the kernel's do not have.
     """
     routing = routing if isinstance(routing, Routing) else Routing(routing)
     if routing.scheme == "packet_spraying":
@@ -389,6 +392,12 @@ def make_virtual_plan(
     for (source, destination), link in topology.ports.items():
         check_host_port(f"{source} to {destination}", link)
         _check_queue(f"{source} to {destination}", link.queue)
+        if ipv6 and (link.mtu_bytes or LEAST_IPV6_MTU_BYTES) < LEAST_IPV6_MTU_BYTES:
+            raise NetreproError(
+                f"{source} to {destination}: mtu_bytes = {link.mtu_bytes}, and IPv6 takes no less than "
+                f"{LEAST_IPV6_MTU_BYTES}",
+                "give more, or leave ipv6 away",
+            )
     chosen = tuple(dict.fromkeys(map(tuple, paths)))
     for path in chosen:
         check_path(topology, path, path[0], path[-1])
@@ -402,6 +411,7 @@ def make_virtual_plan(
         {**of_hosts, **(tcp_of_hosts or {})},
         tree_in_use(topology, routing),
         chosen,
+        ipv6,
         **more,  # type: ignore[arg-type]
     )
     _ = plan.requests  # finds hosts that no route can reach

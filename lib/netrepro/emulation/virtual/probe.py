@@ -9,6 +9,7 @@ from pathlib import Path
 
 from netrepro.emulation.virtual.instance import Instance, folder_for_memory
 from netrepro.emulation.virtual.kernel import kernel_path
+from netrepro.emulation.virtual.launch import landlock_version
 from netrepro.errors import NetreproError
 
 _TRACE_ME, _CONTINUE = 0, 7
@@ -29,7 +30,14 @@ def try_virtual() -> tuple[bool, str]:
     except NetreproError as error:
         return False, "; ".join([error.problem, *(line.strip(" |") for line in error.remedy.splitlines()[-1:])])
     with instance:
-        return True, f"Linux {instance.kernel} was started ({path.parent.name})"
+        return True, f"Linux {instance.kernel} was started ({path.parent.name}); {_files_inside()}"
+
+
+def _files_inside() -> str:
+    """Say what a program inside may do to the machine's files."""
+    if landlock_version():
+        return "root inside reads files with your rights, and writes none (Landlock)"
+    return "root inside reads files with your rights, and could mount them to write: this machine has no Landlock"
 
 
 def _ptrace_problem() -> str:

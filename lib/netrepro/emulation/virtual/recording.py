@@ -18,7 +18,6 @@ from netrepro.emulation.virtual.events import Events
 from netrepro.emulation.virtual.plan import CAPTURED_BYTES, VirtualPlan
 from netrepro.errors import NetreproError
 from netrepro.files import whole_file
-from netrepro.networks.experiment import LINK_COLUMNS
 
 Port = tuple[str, str]
 RECORD = struct.Struct("=4I")  # the head of a packet in a pcap
@@ -137,8 +136,4 @@ class VirtualRecording(Recording):
         return throughput_in(self._events.sent(self._sampled, self._interval_s, self._duration_s), window_ms)
 
     def links(self) -> pd.DataFrame:
-        table, before = self._events.totals(), self._before.totals()
-        counted = table.columns[2:]
-        table[counted] -= before[counted]
-        table["utilisation"] = (table.pop("busy_s") / self._duration_s).clip(upper=1.0)
-        return table[LINK_COLUMNS]
+        return self._events.links(self._duration_s, self._before)

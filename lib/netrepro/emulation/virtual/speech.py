@@ -186,7 +186,7 @@ def _of_hosts(experiment: Experiment, of_entry: Sequence[Tcp], ways: Sequence[Tc
     mtus, flows = experiment.topology.mtu_of_hosts, experiment.flow_table
     rows = flows.loc[flows["transport"] != "datagrams", ["entry", "transport", "source", "destination"]]
     for entry, transport, *ends in rows.drop_duplicates().itertuples(index=False):
-        tcp = within_mtu(of_entry[entry], *(mtus[host] for host in ends))
+        tcp = within_mtu(of_entry[entry], *(mtus[host] for host in ends), ipv6=experiment.ipv6)
         received.setdefault(ends[1], set()).add(tcp.receive_window_bytes)
         for host, others in zip(ends, (OF_SENDERS, OF_RECEIVERS), strict=True):
             windows.setdefault(host, set()).add(tcp.receive_window_bytes)
