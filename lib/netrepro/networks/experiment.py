@@ -262,8 +262,6 @@ class Experiment:
                 f"boundary_spread_bytes = {tcp.boundary_spread_bytes} of a flow with several connections",
                 "give it to plain flows",
             )
-        if getattr(entry, "subflows", 1) > 1 and tcp.send_buffer_bytes is not None:
-            raise NetreproError("a send_buffer_bytes of subflows, which no tier shares out", "give it to plain flows")
         if entry.start_s >= self.duration_s:
             raise NetreproError(
                 f"traffic that starts at {entry.start_s:g} s in an experiment of {self.duration_s:g} s",
