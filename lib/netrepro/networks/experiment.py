@@ -18,6 +18,7 @@ from netrepro.networks import description
 from netrepro.networks.compiled import ETHERNET_HEADER_BYTES, HEADER_BYTES
 from netrepro.networks.description import CountFromZero, NotNegative, Positive, check_numbers, described
 from netrepro.networks.html import experiment_html
+from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.networks.qlog import qlog_files
 from netrepro.networks.rcp import Rcp
 from netrepro.networks.routing import LinkChange, Routing, check_path
@@ -143,6 +144,12 @@ class Measure:
                 "every change of a queue (queue_interval_ms = 0), which only tier 'virtual' tells",
                 "give queue_interval_ms, or use tier 'virtual'",
             )
+
+
+def longest_host_delay_ms(topology: Topology, packets: float, packet_bytes: int = FULL_PACKET_BYTES) -> float:
+    """Return the longest time that a host takes for a packet: that of so many at the topology's slowest link."""
+    slowest_mbps = min(link.rate_mbps for link in topology.ports.values())
+    return min(packets * packet_bytes * 8e-3 / slowest_mbps, MOST_HOST_DELAY_MS)
 
 
 @described
@@ -326,7 +333,6 @@ class Experiment:
         """The longest time that a host takes for a packet; rates are those before any change."""
         if not self.host_delay_packets:
             return 0.0
-        slowest_mbps = min(link.rate_mbps for link in self.topology.ports.values())
         headers = HEADER_BYTES + ETHERNET_HEADER_BYTES
         packet_bytes = max(
             (
@@ -335,7 +341,7 @@ class Experiment:
             ),
             default=self.tcp.segment_bytes + headers,
         )
-        return min(self.host_delay_packets * packet_bytes * 8e-3 / slowest_mbps, MOST_HOST_DELAY_MS)
+        return longest_host_delay_ms(self.topology, self.host_delay_packets, packet_bytes)
 
     def tcp_of(self, entry: Traffic) -> Tcp:
         """Return how the connections of an entry speak TCP, apart from a congestion control that it names."""

@@ -25,6 +25,7 @@ from netrepro.emulation.virtual.plan import RECORD, REPORT, Line, VirtualPlan, m
 from netrepro.emulation.virtual.recording import VirtualRecording
 from netrepro.emulation.virtual.speech import check_ways
 from netrepro.errors import NetreproError
+from netrepro.networks.experiment import longest_host_delay_ms
 from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.routing import Path as Route
 from netrepro.networks.topology import Topology
@@ -60,6 +61,7 @@ class VirtualNetwork(Network):
         routing: Routing | str = "ecmp",
         paths: Iterable[Route] = (),
         *,
+        host_delay_packets: float = 0.0,
         patience_s: float = PATIENCE_S,
         memory_mb: int = MEMORY_MB,
     ):
@@ -70,6 +72,7 @@ class VirtualNetwork(Network):
             "paths": list(paths),
             "congestion_control": congestion_control,
             "address_pool": address_pool,
+            "host_delay_ms": longest_host_delay_ms(topology, host_delay_packets),
         }
         ways = [each for each in (tcp.values() if isinstance(tcp, Mapping) else [tcp]) if each]
         if ways:
