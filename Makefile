@@ -9,7 +9,7 @@ PARTS  := $(shell find lib/netrepro -name __init__.py)
 # Made where there is what it is made of; else one line says what is missing, each time.
 KERNEL := $(VENV)/netrepro-kernel
 
-.PHONY: run test test-all test-bare release paper sanitize tidy wheels bench lab clean setup lint format lock strip
+.PHONY: run test test-all test-bare release paper sanitize sanitize-threads tidy wheels bench lab clean setup lint format lock strip
 
 setup: $(READY)
 
@@ -62,7 +62,7 @@ test-bare: $(READY)
 # The core's tests on a core with assertions, under the address and undefined-behaviour sanitizers. Python itself leaks.
 SANITIZED := lib/build/sanitized
 SANITIZED_TESTS := lib/tests/simulation lib/tests/dummynet lib/tests/queueing
-sanitize: $(READY)
+sanitize: $(READY) sanitize-threads
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S lib -B $(SANITIZED) -G Ninja -DCMAKE_BUILD_TYPE=Debug -DNETREPRO_SANITIZE=ON \
 	  -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/bin/python \
 	  -Dpybind11_DIR=$$($(VENV)/bin/python -m pybind11 --cmakedir) >/dev/null
@@ -70,6 +70,17 @@ sanitize: $(READY)
 	@NETREPRO_RANDOM_RUNS=100 NETREPRO_CORE=$$(ls $(SANITIZED)/_core.*.so) ASAN_OPTIONS=detect_leaks=0 \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  $(VENV)/bin/python -m pytest $(SANITIZED_TESTS) --numprocesses auto $(ARGS)
+
+# Sweeps by threads on a core under the thread sanitizer. Python itself is not watched, only its locks are.
+THREADED := lib/build/threads
+sanitize-threads: $(READY)
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S lib -B $(THREADED) -G Ninja -DCMAKE_BUILD_TYPE=Debug \
+	  -DNETREPRO_SANITIZE_THREADS=ON -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/bin/python \
+	  -Dpybind11_DIR=$$($(VENV)/bin/python -m pybind11 --cmakedir) >/dev/null
+	@$(VENV)/bin/cmake --build $(THREADED) >$(THREADED)/build.log || { tail -20 $(THREADED)/build.log; exit 1; }
+	@NETREPRO_CORE=$$(ls $(THREADED)/_core.*.so) TSAN_OPTIONS=halt_on_error=1 \
+	  LD_PRELOAD="$$($(CXX) -print-file-name=libtsan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	  $(VENV)/bin/python -m pytest lib/tests/simulation/test_threads.py --numprocesses 0 $(ARGS)
 
 # Wheels and source archives of the library and of the kernel, and the kernel's source beside them: lib/dist.
 wheels: $(READY) $(KERNEL)

@@ -215,7 +215,8 @@ void bind_simulation(py::module_& module) {
       .def_property("recovery", nullptr, named(&TcpSettings::recovery, {"linux", "sack", "newreno", "reno", "tahoe"}))
       .def_property("counts", nullptr, named(&TcpSettings::counts, {"segments", "bytes", "acknowledgements"}))
       .def_property("receiver", nullptr,
-                    named(&TcpSettings::receiver, {"honest", "ack_division", "duplicate_spoofing", "optimistic"}))
+                    named(&TcpSettings::receiver,
+                          {"honest", "ack_division", "duplicate_spoofing", "first_duplicate_spoofing", "optimistic"}))
       .def_readwrite("receiver_count", &TcpSettings::receiver_count)
       .def_property("receiver_interval_s", interval, set_interval)
       .def_readwrite("cumulative_nonce", &TcpSettings::cumulative_nonce)

@@ -1,6 +1,8 @@
 // One stream of bytes over several TCP connections (MPTCP, RFC 8684): which segment of the stream travels on which
 // subflow, as its scheduler says, and in what order the receiver has them. Both ends of the stream are here; what one
 // knows of the other comes in through acknowledge() and receive() alone.
+//
+// With a send buffer of its own the writer fills that, sleeps, and wakes when a third of it is free, as Linux's does.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -19,14 +21,16 @@ class Multipath {
  public:
   static constexpr std::size_t most_subflows = 64;  // a bit each
 
-  // Of `bytes` in all; of those that the receiver does not hold in order, `buffer_bytes` at most may be on their way.
-  // Throws std::invalid_argument for none or too many subflows.
-  Multipath(std::uint64_t bytes, std::uint32_t segment_bytes, std::uint64_t buffer_bytes, std::size_t subflows,
-            std::unique_ptr<SubflowScheduler> scheduler)
+  // Of `bytes` in all; of those that the receiver does not hold in order, as many may be on their way as its buffer and
+  // the sender's hold. Throws std::invalid_argument for none or too many subflows.
+  Multipath(std::uint64_t bytes, std::uint32_t segment_bytes, std::uint64_t receive_buffer_bytes,
+            std::uint64_t send_buffer_bytes, std::size_t subflows, std::unique_ptr<SubflowScheduler> scheduler)
       : bytes_(bytes),
         segment_bytes_(segment_bytes),
         segments_((bytes + segment_bytes - 1) / segment_bytes),
-        window_(std::max<std::uint64_t>(1, buffer_bytes / segment_bytes)),
+        window_(std::max<std::uint64_t>(1, receive_buffer_bytes / segment_bytes)),
+        send_buffer_(std::clamp<std::uint64_t>(send_buffer_bytes / segment_bytes, 1, segments_)),
+        written_(send_buffer_),
         carried_(checked(subflows)),
         scheduler_(std::move(scheduler)),
         chooses_segments_(scheduler_->chooses_segments()),
@@ -37,11 +41,14 @@ class Multipath {
   // Sending. The segment that a subflow would carry next.
   std::optional<std::uint64_t> next_for(std::uint32_t subflow) {
     while (!repeats_.empty() && repeats_.front() < first_) repeats_.pop();
-    SubflowScheduler::Stream stream{first_, next_, next_ < segments_ && next_ - first_ < window_, {}};
+    SubflowScheduler::Stream stream{first_, next_, next_ < written_ && next_ - first_ < window_, {}};
     if (!repeats_.empty() && !has_carried(subflow, repeats_.front())) stream.repeats = repeats_.front();
     return chooses_segments_ ? scheduler_->segment_for(subflow, stream) : SubflowScheduler::in_order(stream);
   }
-  bool blocked() const { return next_ < segments_ && next_ - first_ >= window_; }
+  // By the receiver's buffer, or by the sender's, all of which has been sent.
+  bool blocked() const { return next_ < segments_ && (next_ == written_ || next_ - first_ >= window_); }
+  // As in the authors' kernel: the receiver's buffer is full, or nothing has left the sender's since it was filled.
+  bool full() const { return next_ - first_ >= std::min(window_, send_buffer_); }
   // Whoever sent the oldest segment that is not acknowledged, and so blocks the others.
   std::uint64_t first() const { return first_; }
   std::uint32_t blocker() const { return board_.front().first_carrier; }
@@ -72,6 +79,7 @@ class Multipath {
   }
   void acknowledge(std::uint64_t to) {
     for (; first_ < to; ++first_) board_.pop();
+    if (3 * (written_ - first_) <= 2 * send_buffer_) written_ = first_ + std::min(send_buffer_, segments_ - first_);
   }
   // The subflow's own segments below are acknowledged: nobody will ask for them again.
   void forget(std::uint32_t subflow, std::uint64_t below) {
@@ -79,7 +87,7 @@ class Multipath {
     while (carried.head() < below) carried.pop();
   }
   void finish() {
-    segments_ = next_;
+    segments_ = written_ = next_;
     bytes_ = std::min(bytes_, segments_ * segment_bytes_);
   }
   bool all_acknowledged() const { return first_ == segments_; }
@@ -113,7 +121,7 @@ class Multipath {
 
   std::uint64_t bytes_;
   std::uint32_t segment_bytes_;
-  std::uint64_t segments_, window_;
+  std::uint64_t segments_, window_, send_buffer_, written_;
   std::uint64_t first_ = 0, next_ = 0;
   Ring<Sent> board_;                          // segments first_ to next_
   Ring<std::uint64_t> repeats_;               // segments that another subflow should carry as well

@@ -136,7 +136,10 @@ bool Connection::pump(bool at_once, bool one_segment) {
       if (!send_segment()) return false;
       if (one_segment) return true;
     }
-  if (!sender_.wants_to_send(endpoints_.now()) && !(group_ && group_->has_supply(*this))) return false;
+  if (!sender_.wants_to_send(endpoints_.now()) && !(group_ && group_->has_supply(*this))) {
+    sender_.heed_application(endpoints_.now());
+    return false;
+  }
   waits_for_port_ = true;
   endpoints_.wait_for_port(link, number_);
   return false;

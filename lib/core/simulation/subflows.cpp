@@ -9,7 +9,8 @@
 Subflows::Subflows(Endpoints& endpoints, std::uint32_t flow, std::uint32_t count)
     : ConnectionGroup(endpoints, flow),
       stream_(endpoints.flow(flow).bytes, endpoints.tcp_of(flow).segment_bytes,
-              endpoints.tcp_of(flow).receive_window_bytes, count, endpoints.tcp_of(flow).scheduler()),
+              endpoints.tcp_of(flow).receive_window_bytes, endpoints.tcp_of(flow).send_buffer_bytes, count,
+              endpoints.tcp_of(flow).scheduler()),
       coupling_(std::make_shared<Coupling>()) {}
 
 void Subflows::open() { endpoints_.open(members_[0], this, 0); }
@@ -48,7 +49,7 @@ std::optional<std::uint64_t> Subflows::rescue(Connection& connection) {
   const Time own = connection.sender().round_trip().smoothed(), other = slow.round_trip().smoothed();
   Time& until = stream_.penalised_until(connection.place());
   const TcpSettings& tcp = endpoints_.tcp_of(members_[0]);
-  if (tcp.penalisation && endpoints_.now() >= until && own < other && slow.open_state()) {
+  if (tcp.penalisation && stream_.full() && endpoints_.now() >= until && own < other && slow.open_state()) {
     slow.penalise();
     until = endpoints_.now() + own;
   }

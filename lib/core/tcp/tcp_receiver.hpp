@@ -83,7 +83,9 @@ class TcpReceiver {
     const std::uint64_t news = next_ - acknowledged_;
     if (policy_ == ReceiverPolicy::ack_division && news > 0)
       return static_cast<std::uint32_t>(std::min<std::uint64_t>(count_, news));
-    return policy_ == ReceiverPolicy::duplicate_spoofing && news > 0 ? 1 + count_ : 1;
+    const bool spoofs = policy_ == ReceiverPolicy::duplicate_spoofing ||
+                        (policy_ == ReceiverPolicy::first_duplicate_spoofing && acknowledged_ == 0);
+    return spoofs && news > 0 ? 1 + count_ : 1;
   }
   // Fills in the first, second, ... of them.
   void acknowledge(Packet& packet, std::uint32_t answer, std::uint32_t answers) {

@@ -34,8 +34,7 @@ TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionCont
 
 void TcpSender::append(std::uint64_t bytes, Time now) {
   if (rate_ && !more_expected_ && board_.in_flight() < allowed()) rate_->limit_by_application(board_.in_flight());
-  if (settings_.slow_start_after_idle && !rate_ && board_.outstanding() == 0 && board_.next() > 0)
-    restart_after(now - last_sent_);
+  if (settings_.slow_start_after_idle && !rate_ && board_.outstanding() == 0 && board_.next() > 0) restart_if_idle(now);
   const std::uint64_t count = (bytes + settings_.segment_bytes - 1) / settings_.segment_bytes;
   segments_ += count;
   bytes_ = segments_ * settings_.segment_bytes;
@@ -43,14 +42,22 @@ void TcpSender::append(std::uint64_t bytes, Time now) {
 }
 
 // Linux's tcp_cwnd_restart: half the window for each timeout of silence, down to the initial window.
-void TcpSender::restart_after(Time idle) {
-  const Time timeout = round_trip_.timeout();
+void TcpSender::restart_if_idle(Time now) {
+  const Time idle = now - last_sent_, timeout = round_trip_.timeout();
   if (idle <= timeout) return;
   const double floor = std::min(settings_.initial_window, window_.segments);
   window_.ssthresh = std::max(window_.ssthresh, window_.three_quarters());
   for (Time left = idle - timeout; left > 0 && window_.segments > floor; left -= timeout)
     window_.segments = std::floor(window_.segments / 2);
   window_.segments = std::max(window_.segments, floor);
+  usage_.start_over(now);
+}
+
+// Linux's rule of RFC 2861 for an application that sends less than the window.
+void TcpSender::heed_application(Time now) {
+  const bool calm = state_ == State::open && board_.delivered_count() == 0;
+  if (!settings_.slow_start_after_idle || rate_ || !calm || has_new() || more_expected_) return;
+  usage_.on_nothing_left(window_, settings_.initial_window, round_trip_.timeout(), now);
 }
 
 // RFC 8684's companion rule for a subflow that holds the others up (Raiciu et al., NSDI 2012, section 4.2).
@@ -122,11 +129,12 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     const std::uint64_t next = board_.next();
     segment = board_.send_new(next + 1 == segments_ ? last_length_ : boundaries_.length(next), now);
     if (timeout_at_ == never) restart_timeout(now);
-    usage_.on_sent(board_, board_.in_flight() >= allowed());
+    usage_.on_sent(board_, window_, board_.in_flight() >= allowed(), now);
   } else if (probe && board_.outstanding() > 0) {
     segment = board_.repeat_last(now);
     probe_.on_resent();
   } else {
+    heed_application(now);
     return std::nullopt;
   }
   // Linux's CA_EVENT_TX_START, which BBR heeds only where the application has held it back.
@@ -275,6 +283,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   if (news) {
     round_trip_.forget_back_off();
     timeouts_without_progress_ = 0;
+    usage_.on_acknowledged(now);
     restart_timeout(now);
   } else if (purpose_ == Purpose::reordering) {
     await_timeout();

@@ -83,6 +83,8 @@ class TcpSender {
     return probe_.due() ||
            (connected_ && has_some && (repairs_now() || board_.in_flight() < allowed()) && pace_allows(now));
   }
+  // For who does not ask for one because there is none.
+  void heed_application(Time now);
   void finish();  // nothing more than what has been sent already
 
   bool done() const { return connected_ && !stays_open_ && board_.first() == segments_; }
@@ -118,7 +120,7 @@ class TcpSender {
   }
   bool of_old() const { return settings_.recovery != Recovery::linux_like; }
   bool repairs_now() const { return repair_due_ && has_lost(); }
-  void restart_after(Time idle);
+  void restart_if_idle(Time now);
   double pacing_rate() const;
   double window_rate() const;
   RateSample rate_sample(Time now, double in_flight_before, std::uint64_t lost_before);

@@ -15,7 +15,13 @@ enum class Recovery : std::uint8_t { linux_like, sack, newreno, reno, tahoe };
 enum class Counts : std::uint8_t { segments, bytes, acknowledgements };
 // A receiver may answer otherwise than it should (Savage et al., CCR 1999): acknowledge a segment in pieces, repeat
 // what it said, or acknowledge what has not come yet.
-enum class ReceiverPolicy : std::uint8_t { honest, ack_division, duplicate_spoofing, optimistic };
+enum class ReceiverPolicy : std::uint8_t {
+  honest,
+  ack_division,
+  duplicate_spoofing,
+  first_duplicate_spoofing,
+  optimistic
+};
 
 class SubflowScheduler;
 using MakeScheduler = std::unique_ptr<SubflowScheduler> (*)();

@@ -1,9 +1,17 @@
 // Whether the congestion window is what holds a sender back. As in Linux's tcp_cwnd_validate, once it does that is
 // remembered until a window has been acknowledged; else the most that was out tells whether slow start may go on. Of
 // old only the time since the last acknowledgement counts.
+//
+// What leaves while nothing has been acknowledged for a timeout, and the window does not hold it back, tells that the
+// application is what does (RFC 2861). As in Linux's tcp_cwnd_application_limited, the window then moves half-way to
+// the most that was used.
 #pragma once
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <utility>
 
+#include "base/simulated_time.hpp"
 #include "tcp/congestion_control.hpp"
 #include "tcp/scoreboard.hpp"
 
@@ -12,8 +20,29 @@ class WindowUsage {
   explicit WindowUsage(bool of_old) : of_old_(of_old) {}
 
   // A new segment has left.
-  void on_sent(const Scoreboard& board, bool fills_window) {
-    if (!of_old_) note(board, fills_window);
+  void on_sent(const Scoreboard& board, const CongestionWindow& window, bool fills_window, Time now) {
+    if (of_old_) return;
+    note(board, fills_window);
+    has_sent_ = true;
+    if (is_limiting(window, 0))
+      start_over(now);
+    else
+      most_used_ = std::max(most_used_, board.outstanding());
+  }
+  // The application has no more for now.
+  void on_nothing_left(CongestionWindow& window, double initial_window, Time timeout, Time now) {
+    if (!std::exchange(has_sent_, false) || most_used_ == 0 || now - fed_at_ < timeout) return;
+    const double used = std::max(static_cast<double>(most_used_), initial_window);
+    if (used < window.segments) {
+      window.ssthresh = std::max(window.ssthresh, window.three_quarters());
+      window.segments = std::floor((window.segments + used) / 2);
+    }
+    start_over(now);
+  }
+  void on_acknowledged(Time now) { fed_at_ = now; }
+  void start_over(Time now) {
+    fed_at_ = now;
+    most_used_ = 0;
   }
   // None may leave while the window is full.
   void on_held_back(const Scoreboard& board) { note(board, true); }
@@ -34,6 +63,7 @@ class WindowUsage {
     until_ = board.next();
   }
 
-  bool of_old_, held_back_ = false;
-  std::uint64_t most_out_ = 0, until_ = 0;
+  bool of_old_, held_back_ = false, has_sent_ = false;
+  std::uint64_t most_out_ = 0, until_ = 0, most_used_ = 0;
+  Time fed_at_ = 0;  // when last the window was full, or something was acknowledged
 };

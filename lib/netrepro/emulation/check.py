@@ -31,6 +31,7 @@ import pandas as pd
 
 from netrepro.emulation.plan import check_name
 from netrepro.errors import NetreproError
+from netrepro.networks.description import REAL
 from netrepro.networks.topology import Topology
 
 COLUMNS = ["what", "expected", "found", "holds"]
@@ -166,9 +167,9 @@ def _truth(value: Any) -> bool:
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
+    if isinstance(value, bool) or not isinstance(value, REAL) or not value >= 0:
         raise NetreproError(repr(value), "give a number of 0 or more")
-    return value
+    return float(value)
 
 
 def _names(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 
@@ -90,6 +91,9 @@ class Emulation:
     cpu_limits : in real time, host -> cores that its programs and functions may have together, such as 0.2. Control
         groups keep them where this process may make some, else nice +10 holds the programs back: `how_cpu_is_limited`
         of the network says which.
+    host_delay_packets : in virtual time, a host takes a random time for each packet that it sends, up to that of so
+        many full packets at the slowest link, as in Experiment. None takes none: papers' experiments ask for one
+        packet, so that nothing rests on hosts in lock step.
     patience_s, memory_mb : in virtual time, seconds of real time in which it has to advance, and the memory of kernel
         and programs.
 
@@ -114,9 +118,12 @@ class Emulation:
         *,
         ipv6: bool = False,
         cpu_limits: Mapping[str, float] | None = None,
+        host_delay_packets: float | None = None,
         patience_s: float | None = None,
         memory_mb: int | None = None,
     ):
+        if host_delay_packets is not None and not 0 <= host_delay_packets < math.inf:
+            raise NetreproError(f"host_delay_packets = {host_delay_packets!r}", "give a number of 0 or more")
         network: Network
         if tier == "virtual":
             _check_absent(tier, cpu_limits=cpu_limits)
@@ -129,11 +136,12 @@ class Emulation:
                 routing,
                 paths,
                 ipv6=ipv6,
+                host_delay_packets=host_delay_packets or 0.0,
                 patience_s=PATIENCE_S if patience_s is None else patience_s,
                 memory_mb=MEMORY_MB if memory_mb is None else memory_mb,
             )
         else:
-            _check_absent(tier, patience_s=patience_s, memory_mb=memory_mb)
+            _check_absent(tier, host_delay_packets=host_delay_packets, patience_s=patience_s, memory_mb=memory_mb)
             network = RealTimeNetwork(
                 topology, tier, congestion_control, seed, address_pool, tcp, routing, paths, cpu_limits, ipv6
             )

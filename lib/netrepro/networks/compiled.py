@@ -144,7 +144,8 @@ def _receiver(tcp: Tcp) -> dict[str, Any]:
         case AckDivision():
             policy, count = "ack_division", tcp.receiver.pieces
         case DuplicateSpoofing():
-            policy, count = "duplicate_spoofing", tcp.receiver.copies
+            policy = "first_duplicate_spoofing" if tcp.receiver.first_only else "duplicate_spoofing"
+            count = tcp.receiver.copies
         case OptimisticAck():
             policy, interval_s = "optimistic", tcp.segment_bytes * 8 / (tcp.receiver.rate_mbps * 1e6)
     return dict(receiver=policy, receiver_count=count, receiver_interval_s=interval_s)

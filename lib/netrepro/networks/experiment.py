@@ -18,6 +18,7 @@ from netrepro.networks import description
 from netrepro.networks.compiled import ETHERNET_HEADER_BYTES, header_bytes, within_mtu
 from netrepro.networks.description import CountFromZero, NotNegative, Positive, check_numbers, described
 from netrepro.networks.html import experiment_html
+from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.networks.qlog import qlog_files
 from netrepro.networks.rcp import Rcp
 from netrepro.networks.routing import LinkChange, Routing, check_path
@@ -146,6 +147,12 @@ class Measure:
             )
 
 
+def longest_host_delay_ms(topology: Topology, packets: float, packet_bytes: int = FULL_PACKET_BYTES) -> float:
+    """Return the longest time that a host takes for a packet: that of so many at the topology's slowest link."""
+    slowest_mbps = min(link.rate_mbps for link in topology.ports.values())
+    return min(packets * packet_bytes * 8e-3 / slowest_mbps, MOST_HOST_DELAY_MS)
+
+
 @described
 @dataclass(frozen=True)
 class Experiment:
@@ -271,8 +278,6 @@ class Experiment:
                 f"boundary_spread_bytes = {tcp.boundary_spread_bytes} of a flow with several connections",
                 "give it to plain flows",
             )
-        if getattr(entry, "subflows", 1) > 1 and tcp.send_buffer_bytes is not None:
-            raise NetreproError("a send_buffer_bytes of subflows, which no tier shares out", "give it to plain flows")
         if entry.start_s >= self.duration_s:
             raise NetreproError(
                 f"traffic that starts at {entry.start_s:g} s in an experiment of {self.duration_s:g} s",
@@ -337,7 +342,6 @@ class Experiment:
         """The longest time that a host takes for a packet; rates are those before any change."""
         if not self.host_delay_packets:
             return 0.0
-        slowest_mbps = min(link.rate_mbps for link in self.topology.ports.values())
         packet_bytes = max(
             (
                 entry.packet_bytes if isinstance(entry, Datagrams) else self._full_packet_bytes(self.tcp_of(entry))
@@ -345,7 +349,7 @@ class Experiment:
             ),
             default=self._full_packet_bytes(self.tcp),
         )
-        return min(self.host_delay_packets * packet_bytes * 8e-3 / slowest_mbps, MOST_HOST_DELAY_MS)
+        return longest_host_delay_ms(self.topology, self.host_delay_packets, packet_bytes)
 
     def _full_packet_bytes(self, tcp: Tcp) -> int:
         return within_mtu(tcp, ipv6=self.ipv6).segment_bytes + header_bytes(self.ipv6) + ETHERNET_HEADER_BYTES

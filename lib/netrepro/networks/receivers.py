@@ -26,10 +26,13 @@ class AckDivision:
 class DuplicateSpoofing:
     """A receiver that sends `copies` more of every new acknowledgement, as if segments beyond it had come.
 
+    With `first_only` it repeats the first one of a connection alone.
+
     Each is a packet; a window's worth of them is what moves a sender, and 65,535 are as many as may be asked for.
     """
 
     copies: Annotated[int, whole(most=MOST_COPIES)]
+    first_only: bool = False
 
     def __post_init__(self) -> None:
         check_numbers(self)

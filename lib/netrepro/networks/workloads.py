@@ -62,9 +62,10 @@ class Tcp:
     latter at least `min_rto_ms`; the first SYN waits `initial_rto_ms`, and so do the next `syn_linear_timeouts` (0 in
     kernels before 6.5 of 2023); then both double each time. A receive window of 1 MiB or more begins with 64 KiB and
     grows with what the reader takes, unless `receive_window_grows` is False. With `send_buffer_bytes` a sender has no
-    more payload under way than so many whole segments; None bounds nothing. With `delayed_ack_ms` every second segment
-    is acknowledged, or the only one after that long; at once the first 16, all that let the receive window grow, and
-    the first three beyond a hole (what follows there: once a millisecond). With 0 each one is.
+    more payload under way than so many whole segments; None bounds nothing. Subflows share it: their writer wakes when
+    a third of it is free. With `delayed_ack_ms` every second segment is acknowledged, or the only one after that long;
+    at once the first 16, all that let the receive window grow, and the first three beyond a hole (what follows there:
+    once a millisecond). With 0 each one is.
     `dctcp_alpha` is DCTCP's first estimate of the share of marked bytes (1 in Linux, 0 in the paper's model).
     `slow_start_exit_share`: of its window that Reno keeps where a loss ends slow start; other losses halve it.
     `slow_start_after_idle`: a connection that was silent for a retransmission timeout starts again from the initial

@@ -129,6 +129,7 @@ def measure(
     progress : wraps what is worked through. Raises NetreproError for an unknown profile or tier, for a setting out
     of its range, and for fewer than one repetition.
     """
+    seed = int(seed)
     setting, scale = setting or study.setting, study.scale(profile, tier)
     check_setting(setting)
     asked = study.repetitions if repetitions is None else repetitions
@@ -208,6 +209,7 @@ def run_once(study: Study, case: str, seconds: float, seed: int = 1, **changed: 
 
 def read_once(study: Study, setting: Any, seconds: float = 0.0, seed: int = 1) -> Reading:
     """Read one run of a setting, in the simulator."""
+    seed = int(seed)  # papers seed Python's random streams with it, which take no number of NumPy
     own = seed if study.seeds is seed_of else study.seeds(seed, 0)
     (reading,) = _read_together(study, [OneRun(setting, seconds, own, SIMULATED)], iter)
     return reading

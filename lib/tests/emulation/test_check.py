@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 
+import numpy as np
 import pytest
 from virtual_kernel import needs_virtual
 
@@ -43,8 +44,8 @@ def test_what_holds_holds_and_what_was_found_is_told(net):
         "h1 reaches h2:80": True,
         "h1->h2 path": "h1 s1 s2 h2",
         "h1->h2 through s2": True,
-        "h1->h2 mtu": 1500,
-        "h1->h2 round trip at most": 1000,
+        "h1->h2 mtu": np.int64(1500),
+        "h1->h2 round trip at most": np.float32(1000),
         "h1->h2 loss at most": 0.5,
         "h1->h2 rate at least": 2,
         "h1 address": "10.0.0.1",

@@ -201,12 +201,6 @@ with socket.create_connection(("10.0.0.2", 5000)) as connection:
         (lambda: Tcp(send_buffer_bytes=2**60), "send_buffer_bytes"),
         (lambda: make_plan(star(2, Link(1.0, 0.0, mtu_bytes=600))), "(?s)mtu_bytes in real time.*virtual"),
         (lambda: make_plan(star(2, Link(1.0, 0.0)), tcp=Tcp(send_buffer_bytes=9000)), "send_buffer_bytes in real time"),
-        (
-            lambda: Experiment(
-                star(2, Link(1.0, 0.0)), (Flow("h1", "h2", 1000, subflows=2),), 1.0, tcp=Tcp(send_buffer_bytes=9000)
-            ),
-            "send_buffer_bytes of subflows",
-        ),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_by_name(make, said):

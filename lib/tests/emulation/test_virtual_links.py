@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,12 +16,13 @@ import pandas as pd
 import pytest
 from virtual_kernel import needs_virtual
 
-from netrepro.emulation import emulate
+from netrepro.emulation import Emulation, emulate
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.emulation.virtual import instance
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.plan import make_virtual_plan
 from netrepro.emulation.virtual.probe import try_virtual, why_no_ptrace
+from netrepro.errors import NetreproError
 from netrepro.networks import (
     Cable,
     Datagrams,
@@ -211,3 +214,49 @@ def test_where_no_folder_of_temporary_files_may_run_programs_the_probe_says_so_a
     assert refused.startswith("False no folder of temporary files for the virtual kernel's memory: ")
     assert "/dev/shm is mounted noexec" in refused and f"{tmp_path} is mounted noexec" in refused
     assert outcome("/dev/shm").startswith("True")
+
+
+# Hosts ----------------------------------------------------------------------------------------------
+
+ECHO = """
+import socket
+heard = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+heard.bind(("", 5000))
+while True:
+    heard.sendto(*heard.recvfrom(2000))
+"""
+
+
+def ask_often() -> list[float]:
+    """Round trips of datagrams to h2 and back (ms), in a kernel."""
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        for _ in range(500):
+            began = time.monotonic()
+            asking.sendto(b"?", ("10.0.0.2", 5000))
+            asking.recv(100)
+            found.append((time.monotonic() - began) * 1e3)
+    return found
+
+
+@pytest.mark.parametrize("host_delay_packets", [None, 2.0])
+def test_hosts_of_programs_take_time_where_that_is_asked_for(host_delay_packets):
+    link, wires_ms = Link(10, 1), 4 * 43 * 8e-3 / 10
+    with Emulation(star(2, link), tier="virtual", host_delay_packets=host_delay_packets) as net:
+        net["h2"].popen([sys.executable, "-c", ECHO])
+        net.sleep(0.5)
+        trips_ms = np.array(net["h1"].python(ask_often)[1:])
+    late_ms = trips_ms - 4 * link.delay_ms - wires_ms
+    packet_ms = 1514 * 8e-3 / 10
+    if host_delay_packets is None:
+        assert late_ms == pytest.approx(0, abs=0.05)
+    else:  # there and back, each up to two packets' time
+        assert late_ms.mean() == pytest.approx(2 * packet_ms, rel=0.1)
+        assert late_ms.std() == pytest.approx(2 * packet_ms / np.sqrt(6), rel=0.15)
+
+
+def test_a_time_that_hosts_cannot_take_is_refused():
+    with pytest.raises(NetreproError, match=r"host_delay_packets = -1\n.*0 or more"):
+        Emulation(star(2, Link(10, 1)), tier="virtual", host_delay_packets=-1)
+    with pytest.raises(NetreproError, match="host_delay_packets on tier 'rootless'"):
+        Emulation(star(2, Link(10, 1)), tier="rootless", host_delay_packets=1)

@@ -116,6 +116,7 @@ def test_a_flow_lives_on_over_the_other_path_while_one_is_down():
         (replace(RENO, opportunistic_retransmission=True), {}, "opportunistic_retransmission"),
         (replace(RENO, scheduler="redundant"), {}, "scheduler = 'redundant'"),
         (replace(RENO, segment_bytes=1000), {}, "segment_bytes = 1000"),
+        (replace(RENO, send_buffer_bytes=9000), {}, "send_buffer_bytes = 9000 of subflows"),
     ],
 )
 def test_what_linux_does_not_do_is_refused_by_name(tcp, how, said):

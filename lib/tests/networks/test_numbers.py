@@ -1,5 +1,6 @@
 """Numbers of NumPy are numbers, flags are flags, names survive."""
 
+from dataclasses import replace
 from typing import Any
 
 import networkx as nx
@@ -27,7 +28,9 @@ from netrepro.networks import (
 )
 from netrepro.networks.description import from_json, to_json
 from netrepro.networks.flow_sizes import FlowSizeDistribution, empirical_flow_sizes
-from netrepro.simulation import simulate
+from netrepro.papers import misbehaving_receiver
+from netrepro.simulation import Hosts, simulate, simulate_deliveries
+from netrepro.study import read_once
 
 EIGHT, HALF = np.int64(8), np.float32(0.5)
 PLAIN = Link(8, 8)
@@ -101,6 +104,32 @@ def test_names_of_a_graphs_nodes_lead_to_its_switches() -> None:
 def test_a_last_probability_that_rounds_to_one_is_shown_as_it_is() -> None:
     with pytest.raises(NetreproError, match=r"the last probability is 0\.99999999999, not 1"):
         FlowSizeDistribution(((1.0, 0.0), (2.0, 0.99999999999)), "bytes", "mine")
+
+
+def test_a_study_measures_with_numbers_of_numpy() -> None:
+    of_numpy, of_python = (
+        replace(misbehaving_receiver.Setting(), document_bytes=size, rate_mbps=rate)
+        for size, rate in ((np.int64(30_000), np.float32(50)), (30_000, 50.0))
+    )
+    read = (
+        read_once(misbehaving_receiver.STUDY, setting, seconds, seed)
+        for setting, seconds, seed in ((of_numpy, np.float32(20), np.int64(3)), (of_python, 20.0, 3))
+    )
+    assert next(read).numbers == next(read).numbers
+
+
+def test_simulators_take_numbers_of_numpy() -> None:
+    asked = Experiment(star(np.uint8(2), PLAIN), [Flow("h1", "h2", np.int32(10_000)), Flow("h2", "h1", EIGHT)], EIGHT)
+    late = simulate(asked, clock_skew_ppm=HALF, start_after={np.int64(1): np.int64(0)})
+    assert late.flows["completion_ms"].notna().all()
+    _, delivered = simulate_deliveries(asked, flow=np.int64(0), events=EIGHT)
+    assert delivered["delivered_bytes"].iloc[-1] == 10_000
+    hosts = Hosts(asked, most_connections=np.uint8(1), clock_skew_ppm=HALF)
+    heard: list[float] = []
+    hosts.at(HALF, lambda now_s: hosts.send("h1", "h2", np.int64(100), heard.append))
+    connection = hosts.connect("h1", "h2", lambda now_s: connection.send(np.uint8(100), heard.append))
+    hosts.run(np.float32(1.5))
+    assert len(heard) == 2
 
 
 # What flows get.

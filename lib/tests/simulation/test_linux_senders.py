@@ -5,13 +5,17 @@ A link that is down for a while loses exactly the packets that come meanwhile, i
 
 from __future__ import annotations
 
+import socket
+import sys
+import time
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from virtual_kernel import needs_virtual
 
-from netrepro.emulation import emulate
+from netrepro.emulation import Emulation, emulate
 from netrepro.networks import (
     Cable,
     DropTail,
@@ -29,7 +33,7 @@ from netrepro.networks import (
     dumbbell,
 )
 from netrepro.networks.queues import Queue
-from netrepro.simulation import simulate
+from netrepro.simulation import Hosts, simulate
 
 SEGMENT = 1448
 PLENTY = DropTail(packets=10_000)
@@ -383,3 +387,73 @@ def test_a_request_is_acknowledged_before_its_answer(tier):
     requests = found.links.set_index(["source", "destination"]).loc[("h2", "s3")]
     # Two requests, the handshakes, and an acknowledgement of each segment of the two answers.
     assert requests["sent_packets"] <= 2 + 4 + 4 + 2
+
+
+# Applications that send less than the window -------------------------------------------------------------------------
+
+BURSTS = ((0.1, 400), (0.5, 5), (0.65, 5), (0.84, 400))  # when, and how many segments
+BACK = ("h2", "s1")
+SLOWER_AT_S, SLOWER_MS = 0.45, 200.0  # the way back from then on, so that nothing is acknowledged for a timeout
+LISTEN = "import socket\nstream = socket.create_server(('', 5000)).accept()[0]\nwhile stream.recv(1 << 20): pass"
+
+
+def write_bursts() -> None:
+    """Write to h2, in a kernel."""
+    with socket.create_connection(("10.0.0.2", 5000)) as connection:
+        began = time.monotonic()
+        for at, segments in BURSTS:
+            time.sleep(began + at - time.monotonic())
+            connection.sendall(bytes(segments * SEGMENT))
+        time.sleep(1)
+
+
+def on_kernel(net: Topology, tcp: Tcp) -> pd.DataFrame:
+    with Emulation(net, tier="virtual", tcp=tcp) as kernel:
+        kernel["h2"].popen([sys.executable, "-c", LISTEN])
+        kernel.sleep(0.5)
+        with kernel.record(packets=(SENT,)) as recording:
+            writing = kernel["h1"].start(write_bursts)
+            kernel.sleep(SLOWER_AT_S)
+            kernel.change_link(*BACK, delay_ms=SLOWER_MS, both=False)
+            writing.result()
+    return recording.packets()
+
+
+def in_simulator(net: Topology, tcp: Tcp) -> pd.DataFrame:
+    slower = LinkChange(SLOWER_AT_S, *BACK, delay_ms=SLOWER_MS, both_directions=False)
+    hosts = Hosts(Experiment(net, (), 3, tcp=tcp, changes=(slower,), measure=Measure(packets=(SENT,))))
+    connection = hosts.connect("h1", "h2")
+    for at, segments in BURSTS:
+        hosts.at(at, lambda now_s, size=segments * SEGMENT: connection.send(size, lambda now_s: None))
+    hosts.run()
+    return hosts.measurements().packets
+
+
+@pytest.mark.parametrize("write", [in_simulator, pytest.param(on_kernel, marks=needs_virtual)])
+@pytest.mark.parametrize("control", ["reno", "cubic"])
+def test_a_window_of_which_an_application_uses_little_comes_half_way_down_to_that(write, control):
+    """RFC 2861, as Linux's tcp_cwnd_application_limited: what leaves when nothing was acknowledged for a timeout and
+    the window does not hold it back, shows how much of that is used, the initial window at least."""
+    net = Topology((Cable("h1", "s1", Link(1000, 0, PLENTY)), Cable("s1", "h2", Link(1000, ROUND_TRIP_MS / 2, PLENTY))))
+    packets = write(net, Tcp(control, delayed_ack_ms=0, tail_loss_probe=False, hystart=False))
+    times = packets[packets["size_bytes"] > 500]["time_s"].to_numpy()
+    since_first = times - times[0] + BURSTS[0][0]
+    (last_at, _), used, grown = BURSTS[-1], 10, 10 + 400
+    burst = ((since_first > last_at - 0.005) & (since_first < last_at + 0.02)).sum()
+    assert burst == (grown + used) // 2 - 5  # of the burst before, which is still under way
+
+
+@needs_virtual
+@pytest.mark.parametrize(("control", "think_ms"), [("reno", 150.0), ("cubic", 150.0), ("cubic", 400.0)])
+def test_windows_of_an_application_that_pauses_are_the_kernels(control, think_ms):
+    """Answers of 30 segments, a part of the window: within a timeout it stays, after one it starts again."""
+    net = Topology((Cable("h1", "s1", Link(1000, 0, PLENTY)), Cable("s1", "h2", Link(100, ROUND_TRIP_MS / 2, PLENTY))))
+    asked = Requests("h2", ("h1",), 100, 30 * SEGMENT, 8, think_ms=think_ms, start_s=0.1)
+    tcp, look = Tcp(control, delayed_ack_ms=0), Measure(windows_interval_ms=5)
+    experiment = Experiment(net, (asked,), 5, tcp=tcp, measure=look)
+    simulated, kernel = (
+        run(experiment, tier).windows.query("connection == 0").drop_duplicates("time_s").set_index("time_s")
+        for tier in ("simulated", "virtual")
+    )
+    both = pd.merge_asof(kernel["window_bytes"], simulated["window_bytes"], on="time_s")
+    assert np.isclose(both["window_bytes_x"], both["window_bytes_y"], atol=SEGMENT / 2).mean() > 0.98

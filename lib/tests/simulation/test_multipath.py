@@ -137,6 +137,27 @@ def test_a_small_receive_window_is_blocked_by_the_slower_path_unless_it_is_rescu
     assert wireless(2_000_000) > 1.05 * alone
 
 
+def test_a_send_buffer_of_its_own_is_full_more_seldom_than_a_receive_window_and_penalises_less():
+    # As in the authors' kernel: a writer sleeps until a third is free, and while anything of a full buffer has been
+    # acknowledged, only the slower path's segments are sent again.
+    own = dict(receive_window=6_000_000, send_buffer_bytes=200_000)
+    rescued = dict(opportunistic_retransmission=True, penalisation=True)
+    assert wireless(**own) < wireless(**own, **rescued) < wireless(200_000, **rescued)
+    assert wireless(**own) < wireless(200_000)
+    # A receive window that is the smaller one decides as if it were alone.
+    assert wireless(150_000, send_buffer_bytes=6_000_000, **rescued) == wireless(150_000, **rescued)
+
+
+def test_no_more_of_a_stream_is_under_way_than_the_send_buffer_holds():
+    buffer, path_mbps = 40 * SEGMENT, 40
+    net = over(*[Link(path_mbps, 10, DropTail(packets=200))] * 2)
+    flow = Flow("h1", "h2", duration_s=10, subflows=2)
+    found = using_all(net, flow, 10, Tcp("lia", send_buffer_bytes=buffer, delayed_ack_ms=0))
+    most_mbps = buffer * 8e-6 / 0.0204
+    # Between a buffer a round trip, and two thirds of it.
+    assert 0.6 * most_mbps < found.flows["goodput_mbps"][0] < most_mbps < 2 * path_mbps
+
+
 def sent_over(measured: Measurements, middle: str) -> int:
     return int(measured.links.set_index(["source", "destination"]).loc[("s1", middle), "sent_packets"])
 

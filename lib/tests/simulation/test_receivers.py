@@ -89,6 +89,13 @@ def test_spoofed_duplicates_inflate_the_window_of_a_reno_until_the_rest_leaves_a
     assert spoofed.flows["retransmitted_packets"][0] > 0 == honest.flows["retransmitted_packets"][0]
 
 
+def test_copies_of_the_first_acknowledgement_alone_have_one_segment_sent_again():
+    spoofed = fetch(replace(OF_1999, receiver=DuplicateSpoofing(100, first_only=True)))
+    assert sum(rounds(spoofed)[:2]) >= 42 and spoofed.flows["retransmitted_packets"][0] == 1
+    back = spoofed.links.set_index(["source", "destination"]).loc[("h2", "s2")]
+    assert back["sent_packets"] <= 100 + 1 + 43  # copies, the handshake, and an acknowledgement of each that came
+
+
 def test_a_sender_with_sack_does_not_hear_duplicates_that_tell_of_nothing():
     modern = Tcp("reno", delayed_ack_ms=0)
     honest, spoofed = fetch(modern), fetch(replace(modern, receiver=DuplicateSpoofing(100)))
@@ -246,7 +253,7 @@ def test_what_cannot_be_is_refused():
 
 def test_such_flows_are_descriptions():
     net = dumbbell(1, Link(1000, 0.1, PLENTY), Link(20, 5, PLENTY))
-    for receiver in (AckDivision(3), DuplicateSpoofing(2), OptimisticAck(3)):
+    for receiver in (AckDivision(3), DuplicateSpoofing(2), DuplicateSpoofing(2, first_only=True), OptimisticAck(3)):
         one = Experiment(net, (Flow("h1", "h2", 10, tcp=Tcp(receiver=receiver)),), 1)
         assert Experiment.from_json(one.to_json()) == one and hash(one) == hash(Experiment.from_json(one.to_json()))
 

@@ -5,9 +5,9 @@ one says more, and writes as JSON what its kernel counted.
 
 fetch OWN SERVER PORT BYTES SECONDS RECEIVER HOW_MANY SEGMENT SACK : a client without a kernel's TCP, at an address
 that its host does not own, so that nobody else answers. Its packets are raw, and it hears of the server's by a packet
-socket. RECEIVER is honest, division (HOW_MANY pieces of each segment), spoofing (HOW_MANY copies) or optimistic (a
-segment acknowledged every HOW_MANY milliseconds). Writes as JSON [[seconds since its SYN, bytes, where they begin],
-...] of the data packets that come.
+socket. RECEIVER is honest, division (HOW_MANY pieces of each segment), spoofing (HOW_MANY copies of every
+acknowledgement), first spoofing (of the first) or optimistic (a segment acknowledged every HOW_MANY milliseconds).
+Writes as JSON [[seconds since its SYN, bytes, where they begin], ...] of the data packets that come.
 """
 
 from __future__ import annotations
@@ -146,7 +146,9 @@ class Client:
             for piece in range(1, min(count, news) + 1):
                 self.send(ACK, self.acknowledged + news * piece // min(count, news))
         else:
-            for _ in range(1 + (count if self.receiver == "spoofing" and news > 0 else 0)):
+            is_first = self.receiver == "first spoofing" and self.acknowledged == 0
+            spoofs = news > 0 and (is_first or self.receiver == "spoofing")
+            for _ in range(1 + count * spoofs):
                 self.send(ACK, self.held)
         self.acknowledged = self.held
 

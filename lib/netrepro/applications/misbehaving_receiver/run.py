@@ -19,8 +19,8 @@ PORT = 80
 
 @dataclass(frozen=True)
 class Client:
-    """A client and how it answers: honest, division (`how_many` pieces), spoofing (copies) or optimistic (ms between
-    segments).
+    """A client and how it answers: honest, division (`how_many` pieces), spoofing (copies), first spoofing (copies of
+    the first acknowledgement) or optimistic (ms between segments).
     """
 
     receiver: str

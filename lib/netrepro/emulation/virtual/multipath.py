@@ -55,6 +55,10 @@ def check_subflows(experiment: Experiment, made: Iterable[Connection]) -> None:
                 f"give each its own, {MOST_SUBFLOWS} at most, or {remedy}",
             )
         tcp = experiment.tcp_of(entry)
+        if tcp.send_buffer_bytes is not None:
+            raise NetreproError(
+                f"Tcp: send_buffer_bytes = {tcp.send_buffer_bytes} of subflows", f"leave it, or {remedy}"
+            )
         for name in ("opportunistic_retransmission", "penalisation"):
             if getattr(tcp, name):
                 raise NetreproError(

@@ -25,6 +25,7 @@ from netrepro.emulation.virtual.plan import RECORD, REPORT, Line, VirtualPlan, m
 from netrepro.emulation.virtual.recording import VirtualRecording
 from netrepro.emulation.virtual.speech import check_ways
 from netrepro.errors import NetreproError
+from netrepro.networks.experiment import longest_host_delay_ms
 from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.routing import Path as Route
 from netrepro.networks.topology import Topology
@@ -63,6 +64,7 @@ class VirtualNetwork(Network):
         paths: Iterable[Route] = (),
         *,
         ipv6: bool = False,
+        host_delay_packets: float = 0.0,
         patience_s: float = PATIENCE_S,
         memory_mb: int = MEMORY_MB,
     ):
@@ -74,6 +76,7 @@ class VirtualNetwork(Network):
             "congestion_control": congestion_control,
             "address_pool": address_pool,
             "ipv6": ipv6,
+            "host_delay_ms": longest_host_delay_ms(topology, host_delay_packets),
         }
         ways = [each for each in (tcp.values() if isinstance(tcp, Mapping) else [tcp]) if each]
         if ways:
