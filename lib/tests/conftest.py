@@ -30,6 +30,9 @@ import yaml
 from hypothesis import settings
 
 from netrepro.emulation.real_time.machine import processor_ticks
+from netrepro.paths import data_dir
+from netrepro.workbench import run_folder, runner
+from netrepro.workbench.run_folder import Job, Status
 
 FIXTURES = Path(__file__).parent / "notebooks"
 REPOSITORY = Path(__file__).parents[2]
@@ -37,7 +40,8 @@ REPOSITORY = Path(__file__).parents[2]
 # A background job begins with this signal ignored, and so does what it starts: tests of Ctrl-C would wait in vain.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("netrepro", deadline=None)  # no test asserts a time
+# No test asserts a time. Ten times as many examples in `make test-all`.
+settings.register_profile("netrepro", deadline=None, max_examples=400 if "NETREPRO_WHOLE" in os.environ else 40)
 settings.load_profile("netrepro")
 
 
@@ -73,6 +77,43 @@ def echo_paper(add_notebook: Callable[..., Path], workbench: Path) -> Path:
     path = add_notebook("echo")
     shutil.copytree(FIXTURES / "echo_data", workbench / "data" / "echo")
     return path
+
+
+@pytest.fixture(scope="session")
+def finished_echo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a good run of `echo_paper`: a kernel is started for it once."""
+    root = tmp_path_factory.mktemp("finished")
+    (root / "notebooks").mkdir()
+    shutil.copy(FIXTURES / "echo.ipynb", root / "notebooks/10_echo.ipynb")
+    shutil.copytree(FIXTURES / "echo_data", root / "data/echo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NETREPRO_ROOT", str(root))
+        (status,) = runner.run(["echo"]).statuses
+    assert status.ok and status.folder, status.explanation()
+    return status.folder
+
+
+@pytest.fixture
+def good_echo(finished_echo: Path, echo_paper: Path, workbench: Path) -> Path:
+    """The folder of a good run of `echo_paper` in its workbench."""
+    return Path(shutil.copytree(finished_echo, workbench / "runs/quick/10_echo"))
+
+
+@pytest.fixture
+def pretended_runs(finished_echo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every notebook end well at once, without a kernel; one with claims leaves what a run of `echo_paper` left."""
+
+    def supervise(folder: Path) -> Status:
+        job = Job.model_validate_json((folder / run_folder.JOB).read_text())
+        if data_dir(job.slug).exists():
+            for name in (run_folder.RESULTS, "fig1_load.png"):
+                shutil.copy(finished_echo / name, folder)
+            results = folder / run_folder.RESULTS
+            results.write_text(results.read_text().replace('"paper": "echo"', f'"paper": "{job.slug}"'))
+        of_job = ("slug", "name", "budget_s", "fingerprint", "parameters", "command")
+        return Status(outcome="ok", seconds=0, **{name: getattr(job, name) for name in of_job})
+
+    monkeypatch.setattr(runner, "supervise", supervise)
 
 
 @pytest.fixture(scope="session")

@@ -55,8 +55,9 @@ def run(folder: Path, program: str) -> str:
     return subprocess.run([folder / "main"], capture_output=True, text=True, check=True).stdout
 
 
-def test_there_is_an_example_of_each_kind():
+def test_there_is_a_short_example_of_each_kind():
     assert {"queues/coin_flip.hpp", "congestion/half_again.hpp", "multipath/only_backup.hpp"} == set(EXAMPLES)
+    assert all(len(example.splitlines()) <= 41 for example in EXAMPLES.values()), "too long to read at once"
 
 
 def test_the_queue_drops_every_other_packet_and_what_is_beyond_its_limit(folder):

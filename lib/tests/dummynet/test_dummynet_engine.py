@@ -6,7 +6,7 @@ import dummynet_twin as twin
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from netrepro.dummynet import (
@@ -168,7 +168,6 @@ def table_of(headers: list[twin.Header]) -> pd.DataFrame:
     return table.assign(time_s=table.time_us * 1e-6).drop(columns="time_us")
 
 
-@settings(max_examples=150)
 @given(st.lists(rule_lines(), max_size=8), traffic(), st.sampled_from([3, 20]), st.sampled_from(["bw 25Mbit/s", ""]))
 def test_verdicts_rules_and_departures_are_those_of_the_plain_twin(lines, headers, room, rate):
     text = f"pipe 1 config {rate} delay 2ms queue {room}\npipe 2 config bw 40Mbit/s queue 5\n" + "\n".join(lines)
@@ -418,7 +417,6 @@ def test_what_is_built_by_hand_keeps_the_domains_of_the_text(made, problem):
         made()
 
 
-@settings(max_examples=300)
 @given(
     st.floats(-3, 14).map(lambda digits: 10**digits),
     st.floats(-8, 8).map(lambda digits: 10**digits),

@@ -5,7 +5,7 @@ from itertools import pairwise
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from netrepro.errors import NetreproError
@@ -83,7 +83,6 @@ def test_a_broadcast_reaches_all_by_shortest_ways_and_hands_on_over_each_port_on
     assert max(hops.values()) <= longest_path(network.k)
 
 
-@settings(max_examples=150)
 @given(cells_with_two_servers(), st.data())
 def test_the_way_around_failures_uses_nothing_that_failed(drawn, data):
     network, source, destination = drawn

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from virtual_kernel import needs_virtual
@@ -80,7 +80,6 @@ def test_utilisation_never_exceeds_the_link():
         assert share(flows, packets) <= 1 + 2e-4  # a link's clock may be 100 ppm fast, and a packet straddles the start
 
 
-@settings(max_examples=100)
 @given(answer=st.floats(1, 600), slope=st.floats(0.01, 0.2))
 def test_the_search_finds_the_answer_of_a_known_curve_within_its_resolution(answer, slope):
     found = paper.smallest_buffer(lambda packets: 0.99 + slope * np.log(packets / answer), 0.99, 673)
@@ -100,7 +99,6 @@ def test_the_search_bears_noise():
     assert abs(np.mean(errors)) < 0.01 and np.std(errors) < 0.06
 
 
-@settings(max_examples=100)
 @given(answer=st.floats(1, 600), slope=st.floats(0.01, 0.2), expected=st.floats(0.5, 900))
 def test_wherever_the_search_begins_it_finds_the_answer_and_near_it_with_fewer_probes(answer, slope, expected):
     def probe(packets):

@@ -193,7 +193,7 @@ def test_a_beacon_is_seen_everywhere_before_it_is_withdrawn_and_gone_later():
 
 
 def test_faster_announcements_help_whoever_waits_for_them_and_the_beacons_show_it(runs):
-    own = replace(runs, setting=replace(SMALL, sites=3))
+    own = replace(runs, setting=replace(SMALL, sites=2))
     table = study.turn_delays(own, iter).set_index(["delays", "technique"])
     same, fast = (f"exponential, announcements {words}" for words in ("as slow as withdrawals", "8 times as fast"))
     assert table.everywhere_s[fast, "anycast"] < table.everywhere_s[same, "anycast"]

@@ -75,7 +75,6 @@ def test_the_patterns_are_the_papers():
 
 
 @given(DEMANDS)
-@settings(max_examples=200)
 def test_estimated_demands_are_max_min_fair_shares_of_host_links(flows):
     """Water filling by a second method: raise all flows together, freeze those at a full link, go on."""
     demands = paper.estimate_demands(flows)

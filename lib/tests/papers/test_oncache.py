@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from virtual_kernel import needs_virtual
 
@@ -55,7 +55,6 @@ def play(hosts: dict[str, model.Host], steps) -> None:
             )
 
 
-@settings(max_examples=150)
 @given(STEPS, SIZES, st.booleans())
 def test_a_cache_changes_no_packets_fate(steps, sizes, reverse_check):
     """Neither a refused packet that passes, nor a black hole, whatever is evicted, forgotten or refused when."""
@@ -69,7 +68,6 @@ def test_without_the_deletion_a_refused_flow_passes_so_that_the_property_can_fai
     assert all(each.arrived for each in model.exchange(hosts, request, 4))
 
 
-@settings(max_examples=100)
 @given(STEPS)
 def test_any_flow_that_is_let_through_comes_to_the_fast_path_when_the_route_is_checked_too(steps):
     hosts = hosts_with(route_check=True)

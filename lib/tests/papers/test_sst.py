@@ -10,7 +10,7 @@ from virtual_kernel import needs_virtual
 from netrepro.applications.web.run import least_s, load_pages, share_beside_tcp, why_no_quic
 from netrepro.errors import NetreproError
 from netrepro.papers import sst as paper
-from netrepro.study import measure, vary
+from netrepro.study import Scale, measure, vary
 
 LINE = paper.line_of(paper.Setting())
 ROUND_TRIP_MS = 2 * LINE.one_way_ms
@@ -96,7 +96,10 @@ def test_responses_in_the_order_of_requests_wait_for_each_other_and_the_page_doe
 
 def test_without_aioquic_its_cases_are_left_out_with_the_reason(monkeypatch):
     monkeypatch.setattr(paper, "why_no_quic", lambda: "aioquic is not installed")
-    found = measure(paper.STUDY, replace(paper.Setting(), pages=20), profile="test", repetitions=1)
+    few = Scale(40.0, changes={"pages": 20})
+    study = replace(paper.STUDY, profiles={"quick": few})
+    loss = replace(study.knobs["loss"], scale=few)
+    found = measure(replace(study, knobs={"loss": loss}), repetitions=1)
     assert "not installed" in found.why_not("QUIC") and found.has(*PUBLISHED) and not found.has("QUIC")
     assert set(vary(found, "loss").case) == set(PUBLISHED)
     for name, draw in paper.STUDY.figures.items():
@@ -189,18 +192,6 @@ def test_what_makes_no_sense_is_refused():
         paper.line_of(paper.Setting(loss_percent=100.0))
     with pytest.raises(NetreproError, match=r"no \.tr\.gz"):
         paper.pages_of(paper.Setting(trace="none"), 1)
-
-
-@pytest.mark.parametrize("name", [each for each in paper.STUDY.figures if not each.startswith("knob")])
-def test_every_figure_can_be_drawn(name, runs):
-    assert paper.STUDY.figures[name](runs).axes
-
-
-def test_knobs_can_be_drawn(runs):
-    for name in paper.STUDY.knobs:
-        vary(runs, name)
-    for name in (each for each in paper.STUDY.figures if each.startswith("knob")):
-        assert paper.STUDY.figures[name](runs).axes
 
 
 def test_the_virtual_tier_says_what_it_cannot_run():

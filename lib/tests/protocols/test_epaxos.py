@@ -8,7 +8,7 @@ from itertools import permutations
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from netrepro.errors import NetreproError
@@ -104,7 +104,6 @@ def tournament(draw) -> list[Commit]:
     return [commit(i, 0, i, draw(st.integers(1, 4)), **known[i]) for i in range(size)]
 
 
-@settings(max_examples=150)
 @given(st.data())
 def test_the_order_of_writes_is_a_function_of_what_is_committed(data):
     commits = tournament(data.draw)
@@ -190,7 +189,6 @@ def explained(operations: list[dict], value: int = -1) -> bool:
     return False
 
 
-@settings(max_examples=400)
 @given(st.data())
 def test_the_test_for_linearizability_finds_what_trying_every_order_finds(data):
     size = data.draw(st.integers(1, 6))

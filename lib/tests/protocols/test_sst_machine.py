@@ -347,7 +347,6 @@ class Repeating(Echo):
                 yield output
 
 
-@settings(max_examples=100)
 @given(st.lists(st.binary(max_size=40), max_size=20))
 def test_no_packets_of_a_stranger_break_a_peer(packets):
     peer = Peer("b", False)
@@ -356,7 +355,6 @@ def test_no_packets_of_a_stranger_break_a_peer(packets):
         list(peer.receive(0.0, "b", data))
 
 
-@settings(max_examples=100)
 @given(st.lists(st.tuples(SEGMENT, st.integers(0, 5), st.integers(0, 9)), max_size=20))
 def test_no_segments_of_a_fool_break_a_peer(segments):
     peer, fool = Peer("b", False), Channel(1)

@@ -44,7 +44,7 @@ from netrepro.networks.topology import Cable
 from netrepro.networks.workloads import CONGESTION_CONTROLS, COUNTS, RECOVERIES, SCHEDULERS
 from netrepro.simulation.simulate import EVENTS_AT_A_TIME, build, measurements
 
-RUNS = int(os.environ.get("NETREPRO_RANDOM_RUNS", "300"))  # `make test-all` asks for ten thousand
+RUNS = int(os.environ.get("NETREPRO_RANDOM_RUNS", "100"))  # `make test-all` asks for ten thousand
 RUNS_A_TEST = 50
 CLOCK_SKEW_PPM = 100.0
 LEAST_MBPS, MOST_MBPS = 0.2, 1000.0

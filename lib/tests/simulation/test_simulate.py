@@ -156,7 +156,6 @@ def experiments(draw, links=links, routings=routings, changing=True) -> Experime
     )
 
 
-@settings(max_examples=120)
 @given(experiments())
 def test_packets_and_bytes_are_conserved_in_any_network(experiment):
     simulator = build(experiment, clock_skew_ppm=100)

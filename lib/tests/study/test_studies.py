@@ -15,6 +15,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
+from smallest import REPETITIONS, SMALLEST, smallest
 
 from netrepro import papers
 from netrepro.claims import judge, load_claims
@@ -32,30 +33,21 @@ SLUGS = sorted(
     for path in [*FOLDER.glob("[a-z]*.py"), *FOLDER.glob("[a-z]*/*.py")]
     if re.search(r"^STUDY\b", path.read_text(encoding="utf-8"), re.MULTILINE)
 )
-REPETITIONS = 4
 NOT_OF_THE_SETTING = {"profile", "tier", "repetitions", "seed"}
 # Papers that time this machine's processor in every case: two runs differ, and beside other work none is trusted.
 TIMED = {"dummynet"}
 COUNTS = ("servers", "flows", "hosts", "clients", "receivers", "nodes", "peers", "connections", "repetitions")
 
 
-def study_named(slug: str) -> Study:
-    return import_module(f"netrepro.papers.{slug}").STUDY
-
-
-def smallest_profile(study: Study) -> str:
-    return "test" if "test" in study.profiles else "quick"
-
-
 @pytest.fixture(scope="module", params=SLUGS)
 def study(request: pytest.FixtureRequest) -> Study:
-    return study_named(request.param)
+    return smallest(request.param)
 
 
 @pytest.fixture(scope="module")
 def runs(study: Study) -> Runs:
-    """The smallest profile with few repetitions, and every knob."""
-    found = measure(study, profile=smallest_profile(study), repetitions=min(REPETITIONS, study.repetitions), seed=7)
+    """Of every case with few repetitions, and of every knob."""
+    found = measure(study, profile=SMALLEST, repetitions=REPETITIONS, seed=7)
     for knob in study.knobs:
         vary(found, knob)
     return found
@@ -169,12 +161,13 @@ def test_every_axis_says_what_it_shows_and_in_which_unit(figures):
                 assert not any(r"\times" in tick for tick in ticks), f"{name}: {ticks}"
 
 
-def test_the_same_seed_gives_the_same_runs(study):
+def test_the_same_seed_gives_the_same_runs(study, runs):
     name, changes = next(iter(study.cases.items()))
     small = replace(study, cases={name: changes}, claims={}, on_kernels={}, knobs={}, figures={})
-    first, again = (measure(small, profile=smallest_profile(study), repetitions=1, seed=3).values for _ in range(2))
-    columns = ["case", "repetition"] if study.slug in TIMED else list(first)
-    pd.testing.assert_frame_equal(first[columns], again[columns])
+    again = measure(small, profile=SMALLEST, repetitions=1, seed=runs.seed).values
+    first = runs.values[runs.values["case"].eq(name) & runs.values["repetition"].isin(again["repetition"])]
+    columns = ["case", "repetition"] if study.slug in TIMED else list(again)
+    pd.testing.assert_frame_equal(first[columns].reset_index(drop=True), again[columns], check_dtype=False)
 
 
 WITH_EXPERIMENT = [slug for slug in SLUGS if hasattr(import_module(f"netrepro.papers.{slug}"), "experiment")]
@@ -182,8 +175,8 @@ WITH_EXPERIMENT = [slug for slug in SLUGS if hasattr(import_module(f"netrepro.pa
 
 @pytest.mark.parametrize("slug", WITH_EXPERIMENT)
 def test_the_experiment_of_every_case_survives_json(slug):
-    study = study_named(slug)
-    make, scale = import_module(f"netrepro.papers.{slug}").experiment, study.scale(smallest_profile(study))
+    study = smallest(slug)
+    make, scale = import_module(f"netrepro.papers.{slug}").experiment, study.scale(SMALLEST)
     asked = {}
     for point in points(study.cases, study.setting, scale):
         asked.setdefault(point.case, point.setting)
@@ -230,14 +223,14 @@ def ends(slug: str, parameter: Field[Any]) -> list[Any]:
 
 def all_ends() -> Iterator[tuple[str, str, Any]]:
     for slug in SLUGS:
-        for parameter in parameter_fields(study_named(slug).setting):
+        for parameter in parameter_fields(smallest(slug).setting):
             yield from ((slug, parameter.name, end) for end in ends(slug, parameter))
 
 
 @pytest.mark.parametrize(("slug", "name", "end"), list(all_ends()))
 def test_the_end_of_a_range_runs_or_is_refused_by_name(slug, name, end):
-    study = study_named(slug)
-    scale = study.profiles["test" if "test" in study.profiles else "quick"]
+    study = smallest(slug)
+    scale = study.scale(SMALLEST)
     case = CASE.get(slug, next(iter(study.cases)))
     setting = replace(study.setting, **{name: end})
     point = next(points({case: {**study.cases[case], **CHANGES.get(slug, {})}}, setting, scale))
@@ -248,7 +241,7 @@ def test_the_end_of_a_range_runs_or_is_refused_by_name(slug, name, end):
 
 
 def test_what_is_refused_names_the_parameters_that_are_not_at_their_defaults():
-    study = study_named("jellyfish")
+    study = smallest("jellyfish")
     with pytest.raises(NetreproError, match=r"with server_gain = 0\.01: a Jellyfish of"):
         read_once(study, replace(study.setting, server_gain=0.01), SECONDS)
 

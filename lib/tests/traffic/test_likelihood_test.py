@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.stats import norm
@@ -32,7 +32,6 @@ def test_two_normal_classes_are_verified_at_the_error_rate_of_the_closed_form(di
     np.testing.assert_allclose(table["half_total_error"], expected, atol=0.01)
 
 
-@settings(max_examples=100)
 @given(scores=st.lists(st.integers(-5, 5), min_size=2, max_size=30), data=st.data())
 def test_no_threshold_beats_the_best_one(scores: list[int], data: st.DataObject) -> None:
     genuine = data.draw(st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from netmate_twin import twin_meter
 from packet_builder import (
@@ -68,7 +68,6 @@ def packet_sequences(draw: st.DrawFn) -> list[Packet]:
     return packets
 
 
-@settings(max_examples=400)
 @given(
     packets=packet_sequences(),
     first_packets=st.sampled_from([None, 1, 3, 9]),

@@ -412,7 +412,6 @@ def test_it_does_not_matter_in_what_chunks_a_capture_arrives(content: bytes, siz
     assert all((columns[name] == whole_columns[name]).all() for name in columns)
 
 
-@settings(max_examples=300)
 @given(
     content=st.sampled_from(CAPTURES),
     changes=st.lists(st.tuples(st.integers(4, 900), st.integers(0, 255)), max_size=12),

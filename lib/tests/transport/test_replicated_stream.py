@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from netrepro.errors import NetreproError
@@ -356,7 +356,6 @@ MESSAGES = st.lists(st.binary(min_size=1, max_size=30), max_size=6)
     down=MESSAGES,
     seed=st.integers(0, 10**9),
 )
-@settings(max_examples=150)
 def test_whatever_the_order_of_events_every_byte_arrives_once_and_in_order(mode, threshold, up, down, seed):
     """The two ends never choose against each other."""
     near, far = run_both(mode, threshold, up, down, seed, cut=None)
@@ -371,7 +370,6 @@ def test_whatever_the_order_of_events_every_byte_arrives_once_and_in_order(mode,
     seed=st.integers(0, 10**9),
     cut=st.integers(0, 12),
 )
-@settings(max_examples=150)
 def test_a_short_flow_loses_nothing_when_the_network_breaks_one_of_its_two_connections(up, down, seed, cut):
     """A long one may just have chosen the connection that breaks, as any TCP flow may."""
     near, far = run_both("repflow", 1000, up, down, seed, cut)

@@ -42,7 +42,6 @@ def build(operations) -> tuple[BooleanCircuit, list[int], list]:
     return circuit, inputs, list(zip(gates, functions, strict=True))
 
 
-@settings(max_examples=200)
 @given(OPERATIONS)
 def test_gates_compute_what_they_say(operations):
     circuit, inputs, gates = build(operations)
@@ -136,7 +135,6 @@ def test_equal_gates_are_one_gate():
     assert circuit.both(a, circuit.both(a, b) ^ 1) == circuit.both(a, b ^ 1)
 
 
-@settings(max_examples=100)
 @given(st.lists(st.booleans(), max_size=9), st.lists(st.booleans(), max_size=9), st.integers(1, 20))
 def test_unary_numbers_count_and_add(first, second, limit):
     circuit = BooleanCircuit()
@@ -149,7 +147,6 @@ def test_unary_numbers_count_and_add(first, second, limit):
     assert total == sorted(total, reverse=True)
 
 
-@settings(max_examples=100)
 @given(
     queue=st.lists(st.tuples(st.booleans(), st.booleans()), max_size=5),
     offered=st.lists(st.tuples(st.booleans(), st.booleans()), max_size=3),

@@ -24,7 +24,6 @@ def demands(encoding: CircuitEncoding) -> list[int]:
 
 
 @pytest.mark.parametrize("name", POINTS)
-@settings(max_examples=100)
 @given(seed=SEEDS, load=st.sampled_from([0.2, 0.5, 0.9]))
 def test_what_real_packets_do_satisfies_every_constraint(name, seed, load):
     point, encoding = POINTS[name], CIRCUITS[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_points import POINTS, random_query, random_workload
 
@@ -29,7 +29,6 @@ from netrepro.verification.workloads import (
 )
 
 
-@settings(max_examples=200)
 @given(seed=st.integers(0, 2**32 - 1), name=st.sampled_from(sorted(POINTS)))
 def test_what_is_printed_parses_to_the_same(seed, name):
     dice, point = random.Random(seed), POINTS[name]
@@ -52,7 +51,6 @@ RANGES = st.tuples(st.integers(1, 20), st.integers(0, 20)).map(lambda pair: (pai
 TIMED = st.builds(lambda spec, steps: TimedSpec(spec, *steps), SPECS, RANGES)
 
 
-@settings(max_examples=300)
 @given(specs=st.lists(TIMED, max_size=3), names=st.tuples(NAMES, NAMES), steps=RANGES, metric=METRICS, least=WHOLE)
 def test_all_that_can_be_said_of_any_queue_can_be_written_and_read(specs, names, steps, metric, least):
     assert parse_workload(str(Workload(tuple(specs)))) == Workload(tuple(specs))
@@ -163,7 +161,6 @@ def test_the_originals_form_drops_what_a_silent_queue_contradicts_and_nothing_el
     assert beside.as_original() == beside  # q0 may send
 
 
-@settings(max_examples=200)
 @given(seed=st.integers(0, 2**32 - 1), name=st.sampled_from(sorted(POINTS)))
 def test_the_originals_form_allows_all_that_the_corrected_one_allows(seed, name):
     dice, point = random.Random(seed), POINTS[name]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -10,12 +12,29 @@ from netrepro.errors import NetreproError
 from netrepro.workbench import compare
 from netrepro.workbench.runner import run_variants
 
+FIXTURES = Path(__file__).parents[1] / "notebooks"
+
+NAMES = ["10_echo--load=0.5", "10_echo--load=0.7"]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("both")
+    (root / "notebooks").mkdir()
+    shutil.copy(FIXTURES / "echo.ipynb", root / "notebooks/10_echo.ipynb")
+    shutil.copytree(FIXTURES / "echo_data", root / "data/echo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NETREPRO_ROOT", str(root))
+        report = run_variants("echo", [{"load": 0.5}, {"load": 0.7}], into=root / "runs", jobs=2)
+    assert [status.name for status in report.statuses if status.ok] == NAMES
+    return root / "runs"
+
 
 @pytest.fixture
-def two_runs(echo_paper, workbench) -> list[str]:
-    report = run_variants("echo", [{"load": 0.5}, {"load": 0.7}], into=workbench / "runs/quick", jobs=2)
-    assert report.ok
-    return [status.name for status in report.statuses]
+def two_runs(both, echo_paper, workbench) -> list[str]:
+    """The names of two runs in the workbench."""
+    shutil.copytree(both, workbench / "runs/quick")
+    return NAMES
 
 
 def test_two_runs_show_settings_values_verdicts_and_figures(two_runs, workbench):

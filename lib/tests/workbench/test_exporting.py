@@ -15,17 +15,9 @@ from netrepro.files import file_sha256
 from netrepro.workbench import export
 from netrepro.workbench.catalogue import catalogue, find
 from netrepro.workbench.exporting import artifact_lines
-from netrepro.workbench.runner import run
 
 REPOSITORY = Path(__file__).parents[3]
 PAPERS = [each.slug for each in catalogue(REPOSITORY / "notebooks") if each.declaration.kind == "paper"]
-
-
-@pytest.fixture
-def good_run(echo_paper, workbench) -> Path:
-    (status,) = run(["echo"], jobs=1).statuses
-    assert status.ok and status.folder
-    return status.folder
 
 
 @pytest.mark.parametrize("slug", PAPERS)
@@ -44,7 +36,7 @@ def test_every_claim_has_a_number_and_the_experiment_that_decides_it(slug):
     assert "Results Replicated" in text and f"netrepro run {slug} " in text
 
 
-def test_a_codecheck_names_files_that_lie_beside_it(good_run, workbench):
+def test_a_codecheck_names_files_that_lie_beside_it(good_echo, workbench):
     folder = export("10_echo", "codecheck")
     said = yaml.safe_load((folder / "codecheck.yml").read_text())
     assert folder == workbench / "runs/export/echo-codecheck"
@@ -52,11 +44,11 @@ def test_a_codecheck_names_files_that_lie_beside_it(good_run, workbench):
     named = {each["file"] for each in said["manifest"]}
     assert {"results.json", "fig1_load.png"} <= named
     for name in named:
-        assert file_sha256(folder / name) == file_sha256(good_run / name)
+        assert file_sha256(folder / name) == file_sha256(good_echo / name)
 
 
-def test_a_crate_describes_every_file_that_it_holds_and_the_run_that_made_them(good_run, tmp_path):
-    folder = export("echo", "ro-crate", tmp_path / "crate", good_run)
+def test_a_crate_describes_every_file_that_it_holds_and_the_run_that_made_them(good_echo, tmp_path):
+    folder = export("echo", "ro-crate", tmp_path / "crate", good_echo)
     graph = {each["@id"]: each for each in json.loads((folder / "ro-crate-metadata.json").read_text())["@graph"]}
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     files -= {"ro-crate-metadata.json"}

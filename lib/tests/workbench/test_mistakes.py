@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 import warnings
 
 import pytest
+from command_line import command
 
 from netrepro.claims.scorecard import scorecard
 from netrepro.errors import NetreproError
@@ -16,11 +15,6 @@ from netrepro.networks import Datagrams, Experiment, Flow, Link, Measure, dumbbe
 from netrepro.paths import check_writable
 from netrepro.workbench.catalogue import find
 from netrepro.workbench.sweeping import cost_of
-
-
-def command(*words: str) -> subprocess.CompletedProcess[str]:
-    called = [sys.executable, "-m", "netrepro.workbench.cli", *words]
-    return subprocess.run(called, capture_output=True, text=True, check=False)
 
 
 def test_a_mistyped_tier_names_file_and_tier(echo_paper, add_notebook):
@@ -121,7 +115,7 @@ def test_trying_whether_a_folder_can_be_written_leaves_nothing(tmp_path):
             check_writable(folder)
 
 
-def test_a_run_of_some_notebooks_ends_with_what_it_ran(echo_paper, add_notebook, workbench):
+def test_a_run_of_some_notebooks_ends_with_what_it_ran(echo_paper, add_notebook, workbench, pretended_runs):
     add_notebook("echo", 11, slug="other")
     add_notebook("well_behaved", 12)
     shutil.copytree(workbench / "data/echo", workbench / "data/other")

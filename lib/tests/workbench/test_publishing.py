@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
 import pytest
+from command_line import command
 
 from netrepro.claims import published_results
 from netrepro.claims.scorecard import scorecard
@@ -337,11 +336,6 @@ def test_every_notebook_says_of_figures_that_it_draws_whose_they_are():
         text = notebook.path.read_text()
         for figure in (name for names in notebook.declaration.figures_of.values() for name in names):
             assert f'\\"{figure}\\"' in text, f"{notebook.name} draws no {figure}"
-
-
-def command(*words: str) -> subprocess.CompletedProcess[str]:
-    called = [sys.executable, "-m", "netrepro.workbench.cli", *words]
-    return subprocess.run(called, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
 
 def test_the_command_shows_the_change_and_asks_for_yes(ran, figures):

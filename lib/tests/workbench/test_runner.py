@@ -132,13 +132,13 @@ def test_the_manifest_says_what_the_run_stood_on(damaged_set):
 def test_a_run_says_what_it_cost_with_the_programs_that_it_started(add_notebook, workbench):
     path = add_notebook("well_behaved")
     notebook = nbformat.read(path, as_version=4)
-    busy = "import time; held = b'x' * 320_000_000\nwhile time.process_time() < 2: pass"
+    busy = "import time; held = b'x' * 320_000_000\nwhile time.process_time() < 1: pass"
     notebook.cells.append(
         nbformat.v4.new_code_cell(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {busy!r}])")
     )
     nbformat.write(notebook, path)
     (status,) = run().statuses
-    assert status.ok and status.cpu_s >= 2 and 300 <= status.peak_mb < 1000
+    assert status.ok and status.cpu_s >= 1 and 300 <= status.peak_mb < 1000
     manifest = json.loads((status.folder / "manifest.json").read_text())
     assert (manifest["cpu_s"], manifest["peak_mb"]) == (round(status.cpu_s, 2), round(status.peak_mb))
 
@@ -214,20 +214,19 @@ def test_a_parameter_given_its_default_is_the_default_run(echo_paper, workbench)
     assert "changed" not in result_of(workbench / "runs/quick/10_echo")
 
 
-def test_settings_edited_and_saved_are_no_default_run(echo_paper, workbench, commit_all):
+def test_settings_edited_and_saved_are_no_default_run(good_echo, echo_paper, workbench, commit_all):
     commit_all(workbench)
-    assert run(["echo"]).ok
     echo_paper.write_text(echo_paper.read_text().replace("load: float = 0.5", "load: float = 0.7"))
     report = run(["echo"])
     assert report.ok, report.statuses[0].explanation()
     assert result_of(workbench / "runs/quick/10_echo--load=0.7")["changed"] == {"load": 0.7}
     assert report.statuses[0].command == "netrepro run echo -p load=0.7"
-    assert "changed" not in result_of(workbench / "runs/quick/10_echo")
+    assert "changed" not in result_of(good_echo)
     commit_all(workbench)  # now it is the standard
     assert run(["echo"]).statuses[0].name == "10_echo"
 
 
-def test_resume_keeps_what_ended_well_and_repeats_what_changed(echo_paper, workbench):
+def test_resume_keeps_what_ended_well_and_repeats_what_changed(echo_paper, workbench, pretended_runs):
     assert not run(["echo"]).statuses[0].reused
     assert run(["echo"], resume=True).statuses[0].reused
     claims = workbench / "data/echo/claims.yaml"
@@ -235,9 +234,8 @@ def test_resume_keeps_what_ended_well_and_repeats_what_changed(echo_paper, workb
     assert not run(["echo"], resume=True).statuses[0].reused
 
 
-def test_results_name_the_code_that_measured_them(echo_paper, workbench):
-    assert run(["echo"]).ok
-    assert result_of(workbench / "runs/quick/10_echo")["library"] == code_hash()
+def test_results_name_the_code_that_measured_them(finished_echo):
+    assert result_of(finished_echo)["library"] == code_hash()
 
 
 def test_a_run_of_a_library_that_was_edited_meanwhile_is_refused(echo_paper, monkeypatch):
@@ -253,7 +251,7 @@ def test_a_core_of_other_sources_is_refused_before_anything_starts(echo_paper, w
     assert not (workbench / "runs").exists()
 
 
-def test_variants_of_one_notebook_run_side_by_side(add_notebook, workbench):
+def test_variants_of_one_notebook_run_side_by_side(add_notebook, workbench, pretended_runs):
     add_notebook("well_behaved")
     report = run_variants(
         "well_behaved", [{"flow_count": count} for count in (1, 2)], into=workbench / "runs/variants", jobs=2
@@ -266,15 +264,15 @@ def test_variants_of_one_notebook_run_side_by_side(add_notebook, workbench):
 @pytest.mark.parametrize("patience", [1, 2])
 def test_many_short_cells_have_a_limit_in_all_which_patience_stretches(add_notebook, monkeypatch, patience):
     monkeypatch.setattr(runner, "START_S", 0)
-    path = add_notebook("well_behaved", budget_s={"quick": 5, "paper": 5})
+    path = add_notebook("well_behaved", budget_s={"quick": 2, "paper": 2})
     notebook = nbformat.read(path, as_version=4)
     notebook.cells += [nbformat.v4.new_code_cell("import time\ntime.sleep(1)") for _ in range(60)]
     nbformat.write(notebook, path)
     (status,) = run(["well_behaved"], patience=patience).statuses
-    assert status.outcome == "timed out" and f"longer than {5 * patience} s in all" in status.exception
+    assert status.outcome == "timed out" and f"longer than {2 * patience} s in all" in status.exception
 
 
-@pytest.mark.parametrize(("asked", "times"), [(signal.SIGINT, 1), (signal.SIGTERM, 1), (signal.SIGTERM, 2)])
+@pytest.mark.parametrize(("asked", "times"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
 def test_ctrl_c_stops_every_notebook_and_leaves_nothing_half_written(add_notebook, workbench, asked, times):
     """Twice at once is once, as `timeout` asks a process and then its group."""
     add_notebook("endless_cell", 10, budget_s={"quick": 60, "paper": 60})
@@ -298,7 +296,7 @@ def test_ctrl_c_stops_every_notebook_and_leaves_nothing_half_written(add_noteboo
     assert our_processes(workbench) == []
 
 
-def test_a_killed_runner_leaves_a_folder_that_the_next_run_removes(add_notebook, workbench):
+def test_a_killed_runner_leaves_a_folder_that_the_next_run_removes(add_notebook, workbench, pretended_runs):
     add_notebook("well_behaved")
     runs = workbench / "runs/quick"
     for name in (".partial-10_well_behaved-aa", ".aside-10_good-aa", ".partial-10_other-bb", ".partial-10_far-cc"):
@@ -324,8 +322,8 @@ def fail_at(notebook: Path, code: str) -> None:
     nbformat.write(content, notebook)
 
 
-def test_a_failed_run_leaves_the_good_one_and_is_named_beside_it(echo_paper, workbench):
-    good = run(["echo"]).statuses[0].folder
+def test_a_failed_run_leaves_the_good_one_and_is_named_beside_it(good_echo, echo_paper, workbench):
+    good = good_echo
     before = {path.name: path.read_bytes() for path in good.iterdir()}
     fail_at(echo_paper, "1 / 0")
     report = run(["echo"])
@@ -340,17 +338,14 @@ def test_a_failed_run_leaves_the_good_one_and_is_named_beside_it(echo_paper, wor
     assert not run(["echo"], resume=True).ok  # the good one is of another notebook
 
 
-def test_a_run_out_of_time_leaves_the_good_one(echo_paper):
-    good = run(["echo"]).statuses[0].folder
+def test_a_run_out_of_time_leaves_the_good_one(good_echo):
+    good = good_echo
     (status,) = run(["echo"], patience=0.01).statuses
     assert status.outcome == "timed out" and good_status(good) is not None and status.stays == good
 
 
-def test_a_run_that_ends_well_removes_what_the_failed_one_left(echo_paper, workbench):
-    text = echo_paper.read_text()
-    fail_at(echo_paper, "1 / 0")
-    assert not run(["echo"]).ok
-    echo_paper.write_text(text)
+def test_a_run_that_ends_well_removes_what_the_failed_one_left(echo_paper, workbench, pretended_runs):
+    (workbench / "runs/quick/10_echo--failed").mkdir(parents=True)
     assert run(["echo"]).ok
     assert [path.name for path in (workbench / "runs/quick").iterdir()] == ["10_echo"]
 
@@ -400,7 +395,7 @@ def offer(monkeypatch, *available: str) -> None:
     [(TIERS, "privileged"), (("rootless", "simulated"), "rootless"), (("simulated",), "")],
 )
 def test_the_whole_set_runs_what_asks_for_it_on_both_kinds_of_tiers(
-    echo_paper, add_notebook, workbench, monkeypatch, available, second
+    echo_paper, add_notebook, workbench, monkeypatch, pretended_runs, available, second
 ):
     offer(monkeypatch, *available)
     tiers = ["simulated", "privileged", "rootless"]
@@ -413,11 +408,11 @@ def test_the_whole_set_runs_what_asks_for_it_on_both_kinds_of_tiers(
     assert [status.name for status in report.statuses] == expected
     if second:
         assert report.statuses[1].budget_s == 77 and f"--tier {second}" in report.statuses[1].command
-    tiers = {result_of(workbench / f"runs/quick/{name}")["tier"] for name in expected[:-1]}
-    assert tiers == {"simulated", *([second] if second else [])}
+    tiers = [status.parameters["tier"] for status in report.statuses[:-1]]
+    assert sorted(tiers) == sorted(["simulated", *([second] if second else [])])
 
 
-def test_only_a_quick_run_of_the_whole_set_takes_both_kinds(add_notebook, workbench, monkeypatch):
+def test_only_a_quick_run_of_the_whole_set_takes_both_kinds(add_notebook, workbench, monkeypatch, pretended_runs):
     offer(monkeypatch, *TIERS)
     add_notebook("well_behaved", both_kinds=True, tiers=["privileged", "simulated"])
     assert [status.name for status in run().statuses] == ["10_well_behaved", "10_well_behaved--tier=simulated"]

@@ -57,22 +57,18 @@ def test_a_sweep_judges_every_value_and_leaves_a_table_and_a_figure(echo_paper, 
     assert not list((workbench / "figures").iterdir())
 
 
-def test_several_parameters_are_swept_over_every_combination(echo_paper):
+def test_several_parameters_are_swept_over_every_combination_and_printed_in_80_columns(echo_paper):
     done = sweep("echo", ["load=0.5,0.7", "seed=1,2"], jobs=2)
     rows = [[load, seed, load] for load in (0.5, 0.7) for seed in (1, 2)]
     assert done.table[["load", "seed", "value"]].to_numpy().tolist() == rows
     legend = [text.get_text() for text in done.figure.legends[0].get_texts()]
     assert legend[-2:] == ["seed = 1", "seed = 2"] and len(done.figure.axes[0].lines) == 2
-
-
-def test_a_sweep_of_several_parameters_is_printed_in_80_columns(echo_paper):
-    table = sweep("echo", ["load=0.5,0.7", "seed=1,2"], jobs=2).table
-    lines = sweep_lines(table, ["load", "seed"])
+    lines = sweep_lines(done.table, ["load", "seed"])
     assert lines[0].startswith("load-is-half") and "  load = 0.7, seed = 2: 0.7 ✗" in lines
     assert lines[-1] == "✓ agrees  ✗ disagrees" and max(map(len, lines)) <= COLUMNS
 
 
-def test_sweeps_with_other_settings_do_not_overwrite_each_other(echo_paper):
+def test_sweeps_with_other_settings_do_not_overwrite_each_other(echo_paper, pretended_runs):
     first = sweep("echo", "load=0.5")
     table = (first.folder / "sweep.csv").read_bytes()
     others = [sweep("echo", "load=0.5", parameters={"seed": 2}), sweep("echo", "load=0.7")]

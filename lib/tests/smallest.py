@@ -1,0 +1,89 @@
+"""Each paper's Study at the smallest size that still makes every number of it: the tests ask for shapes, not values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+
+from netrepro.papers import buffer_sizing, dcell, gmm_diagnosis, gmm_traffic, hedera, mptcp_wireless, raft, repnet
+from netrepro.papers.cdn_routing import study as cdn_routing
+from netrepro.papers.repnet.setting import SIZES
+from netrepro.study import Knob, Scale, Study
+
+SMALLEST = "smallest"
+FEW_NETWORKS = {"top": 3, "transit": 15, "stubs": 40, "calibration_worlds": 2, "knob_worlds": 2}
+FEW_BLOCKS, FEW_CLIENTS = Scale(changes={"blocks": 1}), Scale(changes={"clients": 40})
+COARSE = {"resolution": 8.0, "authors_resolution": 8.0}
+SHORT_FLOWS = {"model_kb": 40, "flow_kb": 120}
+SOON = {"counted_from_s": 0.6, "starts_within_s": 0.2}
+# Of cases, and of knobs. A study that is not here has a profile "test", or else "quick", that is small.
+SIZES[SMALLEST] = replace(
+    SIZES["test"],
+    amounts={**SIZES["test"].amounts, "1:1": 100, "2:1": 80, "incast": 20, "fat-tree": 40, "probes": 100},
+    fewer_flows=100,
+)
+SCALES = {
+    "buffer_sizing": Scale(1.0, changes=COARSE, only={"flows": (1, 10, 100)}, without=buffer_sizing.MANY_CASES),
+    "cdn_routing": Scale(changes=FEW_NETWORKS, fewer=cdn_routing.ONCE),
+    "codel": Scale(
+        60.0,
+        changes={"static_s": 3.0, "edge_s": 30.0},
+        only={"rate_mbps": (0.128, 0.512, 3.0, 45.0), "round_trip_ms": (100.0,)},
+    ),
+    "dcell": Scale(changes=SHORT_FLOWS, without=dcell.AT_LENGTH),
+    "flow_completion_time": Scale(2.5),
+    "gmm_diagnosis": replace(
+        gmm_diagnosis.STUDY.profiles["test"],
+        changes=gmm_diagnosis.STUDY.profiles["test"].changes
+        | {"flows": 300, "noise_flows": 400, "trees": 3, "noise": (0, 0.6, 0.95), "first_packets": (3, None)}
+        | {"search_rows": 200, "selected_features": 2},
+    ),
+    "gmm_traffic": replace(
+        gmm_traffic.STUDY.profiles["test"],
+        changes=gmm_traffic.STUDY.profiles["test"].changes
+        | {"flows": 400, "mapped_flows": 60, "folds": 2}
+        | {"max_components": 4},
+    ),
+    "hedera": Scale(0.3, changes=SOON, without=(hedera.FASTER, hedera.GIGABIT)),
+    "hull": Scale(0.2, changes={"large_requests": 6}),
+    "incast": FEW_BLOCKS,
+    "initial_window": FEW_CLIENTS,
+    "mptcp_wireless": Scale(5.0, only={"receive_buffer_kb": (50, 600), "wifi_mbps": mptcp_wireless.WIFI_MBPS}),
+    "outcast": Scale(0.2, only={"drops_in_a_row": (0, 5, 6), "far_flows": (1, 7)}),
+    "raft": replace(
+        raft.STUDY.profiles["test"], changes={"trials": 200, "calibration_trials": 1000, "knob_trials": 50}
+    ),
+    "red": Scale(2.0),
+    "repnet": replace(repnet.STUDY.profiles["test"], changes={"size": SMALLEST}),
+    "sst": Scale(20.0, changes={"pages": 80}),
+    "tcp_pacing": Scale(20.0, changes={"many_s": 12.0, "trips_s": 30.0}),
+}
+KNOBS = {
+    "buffer_sizing": Scale(1.0, changes=COARSE),
+    "codel": Scale(30.0, changes={"static_s": 3.0, "edge_s": 15.0}),
+    "dcell": Scale(changes=SHORT_FLOWS),
+    "flow_completion_time": Scale(1.0),
+    "hedera": Scale(0.3, changes=SOON),
+    "hull": Scale(0.1, changes={"large_requests": 6}),
+    "incast": FEW_BLOCKS,
+    "initial_window": FEW_CLIENTS,
+    "mptcp_wireless": Scale(4.0),
+    "outcast": Scale(0.1),
+    "red": Scale(2.0),
+    "repnet": replace(repnet.STUDY.knobs["memory"].scale["test"], changes={"size": SMALLEST}),
+    "sst": Scale(changes={"pages": 25}),
+}
+REPETITIONS = 2  # the fewest that have an interval
+
+
+def smallest(slug: str) -> Study:
+    """Return a paper's Study with a profile SMALLEST, and knobs that are turned at it."""
+    study = import_module(f"netrepro.papers.{slug}").STUDY
+    scale = SCALES.get(slug, study.profiles.get("test", study.profiles["quick"]))
+    knobs = {name: _small(knob, slug) if isinstance(knob, Knob) else knob for name, knob in study.knobs.items()}
+    return replace(study, profiles={**study.profiles, SMALLEST: scale}, knobs=knobs)
+
+
+def _small(knob: Knob, slug: str) -> Knob:
+    own = knob.scale if isinstance(knob.scale, Scale) else knob.scale.get("test", knob.scale["quick"])
+    return replace(knob, scale=KNOBS.get(slug, own), repetitions=min(REPETITIONS, knob.repetitions))
