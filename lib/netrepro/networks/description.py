@@ -193,17 +193,36 @@ def check_numbers(description: Any) -> None:
     """
     for name in _FLAGS[type(description)]:
         value = getattr(description, name)
-        if not isinstance(value, (bool, np.bool_)):
+        if value is True or value is False:
+            continue
+        if not isinstance(value, np.bool_):
             raise NetreproError(f"{type(description).__name__}: {name} = {value!r}", "give True or False")
         object.__setattr__(description, name, bool(value))
-    for name, numbers in _NUMBERS[type(description)].items():
-        if getattr(description, name) is None and getattr(type(description), name, 0) is None:
+    for name, numbers, stored, low, high in _usual(type(description)):
+        value = getattr(description, name)
+        # Large networks have a hundred thousand numbers, nearly all of which are as they shall be stored.
+        if type(value) is stored and low <= value <= high:
+            continue
+        if value is None and getattr(type(description), name, 0) is None:
             continue
         if numbers.whole:
             check_count(description, name, int(numbers.least or 0), numbers.most)
         else:
             limits = {"above": numbers.above, "least": numbers.least}
             set_number(description, name, **limits, most=numbers.most, below=numbers.below)
+
+
+@cache
+def _usual(kind: type) -> tuple[tuple[str, Numbers, type, float, float], ...]:
+    """List each number's name, its condition, the type that it is stored in, and ends between which it is right."""
+    rows = []
+    for name, numbers in _NUMBERS[kind].items():
+        low, high = _ends(name, numbers)
+        if numbers.above is not None:
+            low = max(low, math.nextafter(numbers.above, math.inf))
+        high = min(high, math.nextafter(numbers.below, 0.0))
+        rows.append((name, numbers, int if numbers.whole else float, low, high))
+    return tuple(rows)
 
 
 def set_number(

@@ -570,6 +570,10 @@ AUTHORS_CASES: dict[str, dict[str, Any]] = {authors_case(n): AUTHORS | {"flows":
 VIRTUAL_CASES = (authors_case(10), authors_case(100), authors_case(100, together=True))
 MANY_CASES = tuple(authors_case(n) for n in AUTHORS_FLOWS if n not in BOUNDED_FLOWS)
 SOME = each(5, 20, 100)
+OF_KNOBS = {
+    "quick": Scale(10.0, only={"flows": (5, 10, 100), "jitter_ms": (0.0, 0.1, 0.5, 2.0)}),
+    **dict.fromkeys(("paper", "test"), Scale(10.0)),
+}
 LAW_CASES: dict[str, dict[str, Any]] = {
     "law": {"flows": each(*FLOW_COUNTS)},
     "synchronised": SYNCHRONISED | {"flows": each(*TOGETHER_COUNTS)},
@@ -584,7 +588,7 @@ STUDY = Study(
     repetitions=3,
     cases=LAW_CASES | AUTHORS_CASES,
     profiles={
-        "quick": Scale(10.0, only={"flows": FLOW_COUNTS[:-2]}, without=MANY_CASES),
+        "quick": Scale(10.0, only={"flows": FLOW_COUNTS[:-3]}, without=MANY_CASES),
         "paper": Scale(60.0),
         "test": Scale(3.0, 3, only={"flows": (1, 2, 10, 100)}, without=MANY_CASES),
     },
@@ -635,11 +639,9 @@ STUDY = Study(
                 "Reno": AUTHORS | {"flows": SOME, "congestion_control": "reno"},
                 "ours: all three": {"flows": SOME},
             },
-            Scale(10.0),
+            OF_KNOBS,
         ),
-        "jitter": Knob(
-            {"jitter": {"jitter_ms": each(0.0, 0.05, 0.1, 0.5, 2.0), "flows": each(10, 50, 100)}}, Scale(10.0)
-        ),
+        "jitter": Knob({"jitter": {"jitter_ms": each(0.0, 0.05, 0.1, 0.5, 2.0), "flows": each(10, 50, 100)}}, OF_KNOBS),
         "steps": Knob(
             {
                 "as published": {"flows": 50},
@@ -650,7 +652,7 @@ STUDY = Study(
                 "and no delayed acknowledgements": {"flows": 50} | SYNCHRONISED,
                 "only no delayed acknowledgements": {"flows": 50, "delayed_ack_ms": 0.0},
             },
-            Scale(10.0),
+            OF_KNOBS,
         ),
         "variants": Knob(
             {
@@ -659,7 +661,7 @@ STUDY = Study(
                 "target 98 %": {"flows": SOME, "target": 0.98},
                 "round trips ± 50 %": {"flows": SOME, "round_trip_spread": 0.5},
             },
-            Scale(10.0),
+            OF_KNOBS,
         ),
         "many": Knob(
             {
@@ -670,7 +672,7 @@ STUDY = Study(
                     "round trips ± 50 %": {"round_trip_spread": 0.5},
                 }.items()
             },
-            Scale(10.0),
+            OF_KNOBS,
         ),
     },
     figures={

@@ -786,6 +786,7 @@ CASES: dict[str, dict[str, Any]] = {
     "tree, pause, past the head": MODEL | TREE | {"looks_past_head": True},
     "lengths": {"kind": "lengths", "n": each(4, 5, 6)},
 }
+ONE_IN_QUICK = {"quick": Scale(repetitions=1)} | dict.fromkeys(("paper", "test"), Scale())
 PUBLISHED_TIMELINE = {"timeline_s": (34.0, 42.0, 104.0, 160.0)}
 
 STUDY = Study(
@@ -838,7 +839,7 @@ STUDY = Study(
         ),
     },
     knobs={
-        "timeout": Knob({"fig 11": SHORT | {"timeout_s": each(1.0, 2.0, 3.0, 5.0, 8.0, 12.0)}}, Scale(), 3),
+        "timeout": Knob({"fig 11": SHORT | {"timeout_s": each(1.0, 2.0, 3.0, 5.0, 8.0, 12.0)}}, ONE_IN_QUICK, 3),
         "failures": Knob(
             {
                 "[0,3]": SHORT,
@@ -855,11 +856,13 @@ STUDY = Study(
                 | TREE
                 | {"looks_past_head": True, "room_packets": each(2, 8, 32, 128)},
             },
-            Scale(changes={"model_kb": 250}),
+            {"quick": Scale(changes={"model_kb": 125})}
+            | dict.fromkeys(("paper", "test"), Scale(changes={"model_kb": 250})),
         ),
         "server queue": Knob(
             {"dcell, processor": FLOWS | PROCESSOR | {"server_packets": each(10, 30, 100, 1000)}},
-            Scale(changes={"flow_kb": 2000}),
+            {"quick": Scale(changes={"flow_kb": 1000})}
+            | dict.fromkeys(("paper", "test"), Scale(changes={"flow_kb": 2000})),
         ),
     },
     figures={

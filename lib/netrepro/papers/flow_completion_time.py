@@ -417,7 +417,7 @@ def draw_run(found: Measurements, case: str) -> Figure:
 
 RCP = {"congestion_control": "rcp", "recovery": "linux"}
 SACK = {"recovery": "linux"}
-KNOB_SCALE = {"quick": Scale(4.0), "paper": Scale(40.0), "test": Scale(2.0)}
+KNOB_SCALE = {"quick": Scale(2.0), "paper": Scale(40.0), "test": Scale(2.0)}
 
 
 def _both(**changes: Any) -> dict[str, dict[str, Any]]:
@@ -438,7 +438,7 @@ STUDY = Study(
         # A rate of which a second costs a kernel little, a window that it allows, and its own recovery.
         SLOWER: SACK | {"rate_mbps": 50.0, "receive_window_bytes": 6 * 2**20, "longer": 2.5},
     },
-    profiles={"quick": Scale(12.0), "paper": Scale(120.0), "test": Scale(12.0, 2)},
+    profiles={"quick": Scale(8.0), "paper": Scale(120.0), "test": Scale(12.0, 2)},
     claims={
         "longer-than-necessary": Evidence("worst_slowdown", "TCP", "RCP"),
         "rcp-near-the-minimum": Evidence("slowdown", "RCP", WITHOUT_FEEDBACK),
@@ -456,7 +456,7 @@ STUDY = Study(
                 "hosts no faster than the link": {"access_ratio": 1.0},
                 "no flow above 1000 packets": {"longest_packets": 1000.0},
             },
-            {"quick": Scale(12.0), "paper": Scale(40.0), "test": Scale(2.0)},
+            {"quick": Scale(8.0), "paper": Scale(40.0), "test": Scale(2.0)},
         ),
         "trips": Knob(_both(round_trip_ms=each(1.0, 10.0, 100.0)), KNOB_SCALE),
         "windows": Knob(_both(initial_window_segments=each(1, 3, 10, 30)), KNOB_SCALE),

@@ -565,7 +565,7 @@ STUDY = Study(
                 for name in ("tcp", "30k", "pq950")
                 for own in ("", OWN)
             },
-            PROFILES,
+            {name: replace(scale, repetitions=1) if name == "quick" else scale for name, scale in PROFILES.items()},
             repetitions=3,
         ),
         "flows": Knob({name: CASES[name] | {"flows": each(2, 4, 8, 16, 32)} for name in NAMES[:3]}, Scale(0.3)),

@@ -608,7 +608,7 @@ def latest_first(share: pd.Series) -> list[str]:
     return least_first(*names)(*(-late for late in share.iloc[::-1]))
 
 
-KNOB = {"quick": Scale(15.0), "paper": Scale(100.0), "test": Scale(6.0)}
+KNOB = {"quick": Scale(10.0), "paper": Scale(100.0), "test": Scale(6.0)}
 PROJECT_LOSS = 0.0075  # of WiFi in another class's project (2014)
 LOSSES = (0.0, 0.0025, 0.005, PROJECT_LOSS, 0.01)
 ORDER = (BOTH, "tcp over wifi", "mptcp", "tcp over 3g")
@@ -622,7 +622,7 @@ STUDY = Study(
     answer=answer,
     repetitions=3,
     profiles={
-        "quick": Scale(20.0),
+        "quick": Scale(15.0),
         "paper": Scale(100.0),
         "test": Scale(16.0, repetitions=2, only={"receive_buffer_kb": (50, 600), "wifi_mbps": WIFI_MBPS}),
     },

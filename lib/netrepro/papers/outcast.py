@@ -651,7 +651,12 @@ STUDY = Study(
     measure_one=measure_one,
     answer=answer,
     profiles={
-        "quick": Scale(1.0, repetitions=8, only={"drops_in_a_row": (0, 1, 5, 6), "far_flows": (1, 5, 7)}),
+        "quick": Scale(
+            1.0,
+            repetitions=8,
+            only={"drops_in_a_row": (0, 1, 5, 6), "far_flows": (1, 5, 7)},
+            fewer={name: 4 for name in CASES if name.startswith("rows")},
+        ),
         "paper": Scale(10.0),
     },
     on_virtual={
@@ -687,7 +692,7 @@ STUDY = Study(
                 "buffer_bytes": TREE | {"buffer_bytes": each(8_192, 16_384, 32_768, 65_536, 131_072)},
                 "min_rto_ms": TREE | {"min_rto_ms": each(2.0, 10.0, 50.0, 200.0)},
             },
-            {"quick": Scale(1.0), "paper": Scale(10.0)},
+            {"quick": Scale(1.0, repetitions=3), "paper": Scale(10.0)},
             repetitions=5,
         ),
         "seeds": Knob({"drop tail": {"far_flows": each(2, 6, 12)}}, Scale(1.0), repetitions=40),

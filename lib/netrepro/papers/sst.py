@@ -503,12 +503,12 @@ STUDY = Study(
     answer=answer,
     repetitions=3,
     profiles={
-        "quick": Scale(120.0, fewer=dict.fromkeys(HANDSHAKES, 1)),
+        "quick": Scale(60.0, fewer=dict.fromkeys((*HANDSHAKES, "QUIC", "SST, no server window"), 1)),
         "paper": Scale(300.0, changes={"pages": 800}),
         "test": Scale(40.0, changes={"pages": 120}),
     },
     on_virtual={
-        "quick": Scale(120.0, repetitions=3, changes={"pages": 200}),
+        "quick": Scale(60.0, repetitions=3, changes={"pages": 200}),
         "paper": Scale(300.0, repetitions=3, changes={"pages": 800}),
         "test": Scale(40.0, repetitions=1, changes={"pages": 40}),
     },
@@ -537,7 +537,7 @@ STUDY = Study(
                 for name, changes in (*SCHEMES.items(), (IN_ORDER, QUIC | {"in_order": True}))
             },
             {
-                "quick": Scale(only={"loss_percent": (0.0, 1.0, 3.0)}),
+                "quick": Scale(changes={"pages": 200}, only={"loss_percent": (0.0, 1.0, 3.0)}),
                 "paper": Scale(changes={"pages": 1600}),
                 "test": Scale(changes={"pages": 100}),
             },
@@ -547,7 +547,7 @@ STUDY = Study(
                 name: changes | {"sst_window": each(2, 3, 10)}
                 for name, changes in (("SST", SST), (FRESH, SST | {"fresh": True}))
             },
-            {"quick": Scale(changes={"pages": 200}), "paper": Scale(), "test": Scale(changes={"pages": 40})},
+            {"quick": Scale(changes={"pages": 100}), "paper": Scale(), "test": Scale(changes={"pages": 40})},
         ),
     },
     figures={

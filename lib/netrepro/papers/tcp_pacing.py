@@ -635,6 +635,12 @@ TWO_TRIPS = ("two round trips reno", "two round trips paced")
 ONE_TRIP = ("one round trip reno", "one round trip paced")
 SMALL_BUFFER = ("two round trips reno, small buffer", "two round trips paced, small buffer")
 HOST_TIME = ("host_delay_packets", "time of hosts (packets' times)")
+
+
+def _twice_in_quick(seconds: float) -> dict[str, Scale]:
+    return {"quick": Scale(seconds, repetitions=2)} | dict.fromkeys(("paper", "test"), Scale(seconds))
+
+
 BY_SENDER = greatest_first("reno", "paced")
 STUDY = Study(
     slug="tcp_pacing",
@@ -645,7 +651,7 @@ STUDY = Study(
     read=read,
     answer=answer,
     profiles={
-        "quick": Scale(30.0, changes={"many_s": 20.0}, fewer=dict.fromkeys(SMALL_BUFFER, 5)),
+        "quick": Scale(30.0, changes={"many_s": 20.0}, fewer=dict.fromkeys((*TWO_TRIPS, *ONE_TRIP, *SMALL_BUFFER), 5)),
         "paper": Scale(120.0),
     },
     on_virtual={  # Linux's senders; in the simulator beside them, too
@@ -704,7 +710,8 @@ STUDY = Study(
                 "fifty paced": FIFTY | PACED | {"seconds": each(*COURSE_S.values[:20])},
                 **{name: changes | {"seconds": CLASS_S} for name, changes in CLASS.items()},
             },
-            Scale(40.0),
+            {"quick": Scale(40.0, only={"seconds": COURSE_S.values[1::2]})}
+            | dict.fromkeys(("paper", "test"), Scale(40.0)),
         ),
         "buffer": Knob(
             {
@@ -718,7 +725,7 @@ STUDY = Study(
                 name: changes | FIFTY | FIRST | {"recovery": each("tahoe", "reno", "newreno", "sack", "linux")}
                 for name, changes in (("reno", {}), ("paced", PACED))
             },
-            Scale(4.0),
+            _twice_in_quick(4.0),
             repetitions=3,
         ),
         "hosts": Knob(
@@ -726,7 +733,7 @@ STUDY = Study(
                 name: changes | FIFTY | {"host_delay_packets": each(0.0, 1.0, 4.0, 12.0)}
                 for name, changes in (("paced", PACED), ("reno", {}))
             },
-            Scale(20.0),
+            _twice_in_quick(20.0),
             repetitions=3,
         ),
         "hosts_of_one": Knob(
@@ -734,7 +741,7 @@ STUDY = Study(
                 name: changes | ROUNDS_150 | {"host_delay_packets": each(0.0, 0.25, 0.5, 1.0)}
                 for name, changes in (("paced", PACED), ("reno", {}))
             },
-            Scale(15.0),
+            _twice_in_quick(15.0),
             repetitions=5,
         ),
         "mix": Knob(
@@ -742,7 +749,7 @@ STUDY = Study(
                 name: changes | PACED | {"paced_share": each(0.1, 0.3, 0.5, 0.7, 0.9)}
                 for name, changes in (("5000 packets", MIXED), ("300 packets", SHORT))
             },
-            Scale(120.0),
+            _twice_in_quick(120.0),
             repetitions=3,
         ),
         "exit": Knob(
@@ -750,12 +757,12 @@ STUDY = Study(
                 name: changes | FIFTY | FIRST | {"exit_share": each(0.5, 0.35, 0.25, 0.15)}
                 for name, changes in (("reno", {}), ("paced", PACED))
             },
-            Scale(4.0),
+            _twice_in_quick(4.0),
             repetitions=3,
         ),
         "ratio": Knob(
             {"paced": FIFTY | PACED | FIRST | {"slow_start_ratio": each(1.0, 1.25, 1.5, 2.0, 3.0, 4.0)}},
-            Scale(4.0),
+            _twice_in_quick(4.0),
             repetitions=3,
         ),
     },

@@ -160,11 +160,13 @@ def build(
         simulator.give_queue(ports[port], _own_queue(make))
     _add_flows(simulator, experiment, number, own_controls)
     table = experiment.flow_table
-    for place, answers in table[table["transport"] == "requests"].groupby("entry"):
+    answers = table[table["transport"] == "requests"]
+    # An entry's answers follow one another.
+    for place, first, count in zip(*np.unique(answers["entry"], return_index=True, return_counts=True), strict=True):
         asked = experiment.traffic[place]
         sizes = asked.request_bytes, asked.response_bytes, asked.count
         waits_s = asked.think_ms / 1e3, asked.answer_within_ms / 1e3
-        simulator.request(answers["flow"].iloc[0], len(answers), *sizes, asked.barrier, *waits_s)
+        simulator.request(answers["flow"].iloc[first], int(count), *sizes, asked.barrier, *waits_s)
     _route(simulator, experiment)
     measure = experiment.measure
     measure.check_sampled()

@@ -61,10 +61,11 @@ class Scale:
     """The size of the runs of a profile.
 
     seconds : simulated or real seconds of a run; 0 where the experiment itself knows when to end. repetitions,
-    least_repetitions : the largest and the smallest number, whatever is asked for. changes : of the setting. only :
-    field -> the values, of those swept by `each`, that are measured (all where a field is not named). where : true for
-    the settings that are measured. without : cases left out, because they would take too long. fewer : case -> the
-    largest number of its repetitions. unjudged : claims for which runs of this size are too short.
+    least_repetitions : the largest and the smallest number, whatever is asked for; of a knob's the first counts.
+    changes : of the setting. only : field -> the values, of those swept by `each`, that are measured (all where a field
+    is not named). where : true for the settings that are measured. without : cases left out, because they would take
+    too long. fewer : case -> the largest number of its repetitions. unjudged : claims for which runs of this size are
+    too short.
     """
 
     seconds: float = 0.0

@@ -189,7 +189,7 @@ def vary(runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
         return runs.knobs[name]
     scale = _scale_of_knob(knob, runs.profile)
     wanted = [point for point in points(knob.cases, runs.setting, scale) if not study.why_not(point, SIMULATED)]
-    work = _work(study, wanted, scale, knob.repetitions, runs.seed, SIMULATED)
+    work = _work(study, wanted, scale, _repetitions(knob, scale), runs.seed, SIMULATED)
     readings = _read_all(study, work, progress, runs.known)
     found = gather([(point, place, readings[run]) for point, place, run in work], SIMULATED, _places(wanted))
     runs.knobs[name] = found.values.drop(columns="tier")
@@ -294,6 +294,10 @@ def _scale_of_knob(knob: Knob, profile: str) -> Scale:
     return knob.scale if isinstance(knob.scale, Scale) else of_profile(profile, knob.scale)
 
 
+def _repetitions(knob: Knob, scale: Scale) -> int:
+    return min(knob.repetitions, scale.repetitions or knob.repetitions)
+
+
 def _runs_of_knobs(runs: Runs) -> set[OneRun]:
     """Collect the simulator runs that all knobs together need."""
     return {
@@ -302,7 +306,7 @@ def _runs_of_knobs(runs: Runs) -> set[OneRun]:
         if isinstance(knob, Knob)
         for scale in [_scale_of_knob(knob, runs.profile)]
         for wanted in [list(points(knob.cases, runs.setting, scale))]
-        for *_, run in _work(runs.study, wanted, scale, knob.repetitions, runs.seed, SIMULATED)
+        for *_, run in _work(runs.study, wanted, scale, _repetitions(knob, scale), runs.seed, SIMULATED)
     }
 
 

@@ -109,8 +109,7 @@ def cell_source(cell: dict) -> str:
 
 def describe(path: Path) -> Notebook:
     """Read one notebook's declaration, title and parameters; what is wrong with it becomes its `problem`."""
-    match = FILE_NAME.fullmatch(path.name)
-    slug = match["slug"] if match else path.stem
+    slug = _slug(path)
     try:
         content = read_notebook(path)
         declared = content.get("metadata", {}).get("netrepro")
@@ -132,10 +131,18 @@ def describe(path: Path) -> Notebook:
     return Notebook(path, slug, declaration, titles[0][2:].strip() if titles else slug, parameters)
 
 
+def _slug(path: Path) -> str:
+    match = FILE_NAME.fullmatch(path.name)
+    return match["slug"] if match else path.stem
+
+
 def catalogue(folder: Path | None = None) -> list[Notebook]:
     """List every NN_<slug>.ipynb of the folder (default: the workbench's), in the order of NN."""
-    folder = folder or notebooks_dir()
-    return [describe(path) for path in sorted(folder.glob("*.ipynb")) if FILE_NAME.fullmatch(path.name)]
+    return [describe(path) for path in _files(folder)]
+
+
+def _files(folder: Path | None) -> list[Path]:
+    return [path for path in sorted((folder or notebooks_dir()).glob("*.ipynb")) if FILE_NAME.fullmatch(path.name)]
 
 
 def strays(folder: Path | None = None) -> list[str]:
@@ -147,13 +154,13 @@ def strays(folder: Path | None = None) -> list[str]:
 def find(name: str, folder: Path | None = None) -> Notebook:
     """Find a notebook by slug, NN_slug or file name. Raises NetreproError naming the nearest slug."""
     stem = Path(name).stem if name.endswith(".ipynb") else name
-    notebooks = catalogue(folder)
-    for notebook in notebooks:
-        if stem in (notebook.slug, notebook.name):
-            return notebook
+    files = _files(folder)
+    for path in files:
+        if stem in (path.stem, _slug(path)):
+            return describe(path)
     if f"{stem}.ipynb" in strays(folder):
         raise NetreproError(f"{stem}.ipynb has no number", f"name it NN_<slug>.ipynb, such as 70_{stem}.ipynb")
-    raise NetreproError(f"no notebook called {name!r}", nearest(stem, [entry.slug for entry in notebooks]))
+    raise NetreproError(f"no notebook called {name!r}", nearest(stem, map(_slug, files)))
 
 
 def select(names: Sequence[str] | None, folder: Path | None = None) -> list[Notebook]:

@@ -19,14 +19,16 @@ def code_of(slug: str, package: Path = PACKAGE) -> str:
 
     Equal where a run would measure with the same code; "" of a paper that is not there. package : the library's folder.
     """
-    waiting, found = [f"{package.name}.papers.{slug}"], {}
+    waiting, seen, found = [f"{package.name}.papers.{slug}"], set(), {}
     while waiting:
         name = waiting.pop()
-        path = _file(name, package)
-        if name in found or path is None:
+        if name in seen or name.partition(".")[0] != package.name:
             continue
-        found[name] = path
-        waiting += _imports(name, path)
+        seen.add(name)
+        path = _file(name, package)
+        if path is not None:
+            found[name] = path
+            waiting += _imports(name, path)
     own = [path for path in found.values() if slug in (path.stem, path.parent.name)]
     if not own:
         return ""
@@ -50,7 +52,7 @@ def _imports(name: str, path: Path) -> tuple[str, ...]:
     them."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -58,6 +60,14 @@ def _imports(name: str, path: Path) -> tuple[str, ...]:
             base = ".".join([*above, *([node.module] if node.module else [])])
             names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
     return tuple(dict.fromkeys(part for each in names for part in _with_packages(each)))
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield every statement inside a node: no expression holds one, and most nodes are expressions."""
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for each in getattr(node, block, ()):
+            yield each
+            yield from _statements(each)
 
 
 def _with_packages(name: str) -> Iterator[str]:

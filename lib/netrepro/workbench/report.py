@@ -317,10 +317,11 @@ def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any =
     if setting is not None:
         own = {each.name for each in fields(setting)}
         setting = replace(setting, **{name: value for name, value in checked.items() if name in own})
-    resolved, why = resolve_tier(tier, notebook.declaration.tiers, probe_tiers())
     said = _what_the_run_says()
-    if said.get("tier") == resolved:
-        why = str(said["why_tier"])
+    if tier == said.get("tier"):
+        resolved, why = tier, str(said["why_tier"])  # a run has asked the machine before
+    else:
+        resolved, why = resolve_tier(tier, notebook.declaration.tiers, probe_tiers())
     changed = said.get("changed", {}) | changed
     answer = namespace.get("answer")
     folder = _folder(slug, profile, tier, changed)

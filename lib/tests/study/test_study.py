@@ -248,6 +248,13 @@ def test_a_knob_is_a_grid_of_its_own(runs):
     assert list(table.load) == [0.2, 0.2, 0.4, 0.4] and set(table.seconds) == {2.0}
 
 
+def test_a_scale_may_give_a_knob_fewer_repetitions():
+    own = {"quick": Scale(2.0, repetitions=1), "paper": Scale(2.0)}
+    study = replace(STUDY, knobs={"load": replace(STUDY.knobs["load"], scale=own)})
+    assert list(vary(measure(study, repetitions=3, seed=5), "load").load) == [0.2, 0.4]
+    assert list(vary(measure(study, profile="paper", seed=5), "load").load) == [0.2, 0.2, 0.4, 0.4]
+
+
 def test_what_a_case_and_a_knob_have_in_common_runs_once():
     asked = []
 

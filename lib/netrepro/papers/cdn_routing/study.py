@@ -118,7 +118,7 @@ def answer(runs: Runs) -> str:
 
 def _setting_of(runs: Runs) -> Setting:
     setting: Setting = runs.study.scaled(runs.setting, runs.profile, runs.tier)
-    return replace(setting, calibration_worlds=8)
+    return replace(setting, calibration_worlds=2 * setting.knob_worlds)
 
 
 def turn_prepends(runs: Runs, progress: Progress) -> pd.DataFrame:
@@ -196,7 +196,7 @@ STUDY = Study(
     cannot=cannot,
     answer=answer,
     profiles={
-        "quick": Scale(fewer=ONCE),
+        "quick": Scale(changes={"knob_worlds": 2}, fewer=ONCE),
         "paper": Scale(changes=PAPER_SIZE, fewer=ONCE),
         "test": Scale(changes=TEST_SIZE, fewer=ONCE),
     },

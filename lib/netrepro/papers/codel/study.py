@@ -639,6 +639,7 @@ OF_UPLOADS = (
     *("edge-drops-no-more", "edge-drops-upload-512", "edge-drops-upload-1500"),
     *("edge-delay-upload-512", "edge-bytes"),
 )
+ONLY_DRAWN = ("unresponsive", LOW_LINUX_RED, UNRESPONSIVE, SHORT_TEN, SHORT_TAIL, RFC, NS2, DRAFT, FAIR)
 SMALL_CODEL = ("codel of 10 packets", "drop tail")
 AT_EDGE, NEVER_AT_EDGE, HASTY_AT_EDGE = ((case, EDGE_TAIL) for case in (EDGE_CODEL, EDGE_NEVER, EDGE_HASTY))
 
@@ -660,7 +661,9 @@ STUDY = Study(
     answer=answer,
     repetitions=5,
     profiles={
-        "quick": Scale(300.0, repetitions=3, only={"round_trip_ms": (10.0, 30.0, 100.0)}),
+        "quick": Scale(
+            300.0, repetitions=3, only={"round_trip_ms": (10.0, 30.0, 100.0)}, fewer=dict.fromkeys(ONLY_DRAWN, 1)
+        ),
         "paper": Scale(300.0, changes={"static_s": 300.0}),
         "test": Scale(300.0, 2, {"static_s": 5.0, "edge_s": 60.0}, {"round_trip_ms": (30.0, 100.0)}),
     },
@@ -722,10 +725,14 @@ STUDY = Study(
             {"codel": {"interval_ms": each(*INTERVALS), "round_trip_ms": each(10.0, 30.0, 100.0, 500.0)}},
             Scale(changes={"static_s": 15.0}),
         ),
-        "ecn": Knob({"drops": DYNAMIC, "marks": DYNAMIC | {"ecn": True}}, Scale(300.0), repetitions=3),
+        "ecn": Knob(
+            {"drops": DYNAMIC, "marks": DYNAMIC | {"ecn": True}},
+            {"quick": Scale(300.0, repetitions=1)} | dict.fromkeys(("paper", "test"), Scale(300.0)),
+            repetitions=3,
+        ),
         "edge_buffer": Knob(
             {name: changes | EDGE | {"buffer_packets": each(*EDGE_BUFFERS)} for name, changes in EDGE_QUEUES.items()},
-            Scale(300.0),
+            {"quick": Scale(changes={"edge_s": 120.0})} | dict.fromkeys(("paper", "test"), Scale(300.0)),
             tables=("edge",),
         ),
     },

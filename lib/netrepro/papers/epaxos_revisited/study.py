@@ -66,7 +66,7 @@ from netrepro.study import (
 SLUG = "epaxos_revisited"
 Cell = tuple[float, float]
 # Every case's own cell is among a profile's.
-QUICK = grid((0.5, 0.7, 0.8, 0.9, 0.99), (0.1, 0.3, 0.5, 1.0))
+QUICK = grid((0.5, 0.8, 0.9, 0.99), (0.1, 0.3, 0.5, 1.0))
 BOTH = (*grid(SKEWS_AS_RELEASED, WRITES_AS_RELEASED), *grid(SKEWS_OF_THE_CLASS, WRITES_OF_THE_CLASS))
 SMALL = ((0.5, 0.3), (0.9, 0.3), (0.9, 0.5), (0.9, 1.0), *TOQ_CELLS)
 AT_HOTTEST = {"theta": HOTTEST[0], "writes": HOTTEST[1]}
@@ -297,15 +297,15 @@ STUDY = Study(
     answer=answer,
     repetitions=3,
     profiles={
-        "quick": _scale(3.5, 1.0, QUICK),
+        "quick": _scale(2.5, 1.0, QUICK),
         "paper": _scale(60.0, 20.0, BOTH),
         "test": _scale(1.4, 0.8, SMALL),
     },
     on_virtual={
-        "quick": _scale(3.5, 1.0, QUICK, light_s=2.5),
+        "quick": _scale(2.5, 1.0, SMALL, light_s=2.5),
         "paper": _scale(60.0, 20.0, BOTH, light_s=2.5),
     },
-    also_on_virtual={"quick": _scale(3.5, 1.0, QUICK), "paper": _scale(60.0, 20.0, BOTH)},
+    also_on_virtual={"quick": _scale(2.5, 1.0, QUICK), "paper": _scale(60.0, 20.0, BOTH)},
     claims=CLAIMS,
     knobs={"leader": turn_leader, "clocks": turn_clocks},
     figures={

@@ -85,7 +85,7 @@ def answer(runs: Runs) -> str:
 
 
 _ONCE = {"fit": 1, ONE_SHARE: 1}
-_QUICK = _ONCE | {"variants": 3, "method": 3, "verification": 1, "neural models": 5, "naive bayes": 5}
+_QUICK = _ONCE | {"variants": 3, "method": 3, "verification": 1, "neural models": 3, "naive bayes": 5}
 STUDY = Study(
     slug=SLUG,
     setting=Setting(),
@@ -96,7 +96,7 @@ STUDY = Study(
     answer=answer,
     repetitions=10,
     profiles={
-        "quick": Scale(fewer=_QUICK),
+        "quick": Scale(repetitions=5, fewer=_QUICK),
         "paper": Scale(
             changes={
                 "flows": None,

@@ -127,7 +127,7 @@ def answer(runs: Runs) -> str:
 # The study.
 
 KNOB_SCALES = {
-    "quick": Scale(fewer=dict.fromkeys(("half and half", "bittorrent", "propshare"), 10)),
+    "quick": Scale(fewer=dict.fromkeys(("half and half", "bittorrent", "propshare"), 6)),
     "paper": Scale(changes={"leechers": 100}),
     "test": Scale(changes={"leechers": 10}, fewer=dict.fromkeys(("half and half", "bittorrent", "propshare"), 2)),
 }
@@ -170,7 +170,7 @@ STUDY = Study(
     answer=answer,
     repetitions=60,
     profiles={
-        "quick": Scale(only=QUICK_ONLY, fewer=_fewer_of_processes(2), without=(PROCESSES_PERMUTED,)),
+        "quick": Scale(repetitions=30, only=QUICK_ONLY, fewer=_fewer_of_processes(1), without=(PROCESSES_PERMUTED,)),
         "paper": Scale(only=PAPER_ONLY, fewer=_fewer_of_processes(6), without=(PROCESSES_PERMUTED,), **PAPER),
         "test": Scale(only={"fraction": (0.0, 0.5, 1.0)}, fewer=_fewer_of_processes(1), least_repetitions=12),
     },
@@ -179,7 +179,7 @@ STUDY = Study(
         "paper": Scale(only=PAPER_ONLY, fewer=_fewer_of_processes(30), **PAPER),
     },
     also_on_virtual={
-        "quick": Scale(repetitions=2, without=(PROCESSES_PERMUTED,)),
+        "quick": Scale(repetitions=1, without=(PROCESSES_PERMUTED,)),
         "paper": Scale(repetitions=6, without=(PROCESSES_PERMUTED,)),
     },
     claims=CLAIMS,

@@ -455,7 +455,11 @@ STUDY = Study(
         "test": Scale(changes={"calibration_trials": 1000, "knob_trials": 50}, fewer=ONCE),
     },
     on_virtual={
-        "quick": Scale(fewer=ONCE, unjudged=[claim for claim in CLAIMS if claim not in OF_FEW_TRIALS]),
+        "quick": Scale(
+            changes={"trials": 200},
+            fewer=ONCE,
+            unjudged=[claim for claim in CLAIMS if claim not in OF_FEW_TRIALS],
+        ),
         "paper": Scale(changes=PAPER, fewer=ONCE, unjudged=["wan-share-below-1500-ms"]),
     },
     also_on_virtual={

@@ -304,7 +304,10 @@ QUICK = Scale(
     changes={"size": "quick"},
     where=lambda setting: setting.is_run,
     without=[*NO_SORT_CONTROLS, "sort tcp, apart", *AT_FULL_RATE],
-    fewer=dict.fromkeys(of_network("fat-tree"), 2),  # only drawn
+    fewer={
+        **dict.fromkeys(of_network("fat-tree"), 2),  # only drawn
+        **dict.fromkeys((*of_network("2:1"), "1:1 repflow, all twice"), 3),
+    },
     unjudged=[
         *(claim for claim in CLAIMS if "p999" in claim or claim.startswith("fat-tree")),
         "equal-by-size",
@@ -435,9 +438,13 @@ STUDY = Study(
             {
                 profile: Scale(
                     changes={"size": size},
-                    where=lambda setting: (setting.buffer_kb, setting.buffer_alpha) in MEMORIES,
+                    where=lambda setting, memories=memories: (setting.buffer_kb, setting.buffer_alpha) in memories,
                 )
-                for profile, size in {"quick": "quick", "paper": "paper's knob", "test": "test"}.items()
+                for profile, size, memories in (
+                    ("quick", "quick", MEMORIES[::2]),
+                    ("paper", "paper's knob", MEMORIES),
+                    ("test", "test", MEMORIES),
+                )
             },
         )
     },
