@@ -32,6 +32,7 @@ from hypothesis import settings
 from netrepro.emulation.real_time.machine import processor_ticks
 from netrepro.paths import data_dir
 from netrepro.workbench import run_folder, runner
+from netrepro.workbench.exercises import FOLDED
 from netrepro.workbench.run_folder import Job, Status
 
 FIXTURES = Path(__file__).parent / "notebooks"
@@ -114,6 +115,22 @@ def pretended_runs(finished_echo: Path, monkeypatch: pytest.MonkeyPatch) -> None
         return Status(outcome="ok", seconds=0, **{name: getattr(job, name) for name in of_job})
 
     monkeypatch.setattr(runner, "supervise", supervise)
+
+
+@pytest.fixture
+def lesson(echo_paper) -> Path:
+    """The paper `echo` with four exercises, of which the third is read by a person."""
+    notebook = nbformat.read(echo_paper, as_version=4)
+    text = f"## 12 Try next\n\n1. Twice the load?\n2. Its neighbours?\n3. Why?\n4. Half of it?\n\n{FOLDED}"
+    notebook.cells.append(nbformat.v4.new_markdown_cell(text))
+    both = {"exercise": [1, 2], "answer": ["the load, doubled", "the load and one more"], "within": [0.05, 0]}
+    half = {"exercise": 4, "answer": "half of the load", "within": 0.01}
+    solution = "double = 2 * load\ndouble, [load, load + 1]"
+    for source, said in ((solution, both), ("'because'", {"exercise": 3}), ("load / 2", half)):
+        cell = nbformat.v4.new_code_cell(source, metadata={"tags": ["solution"], "netrepro": said})
+        notebook.cells.append(cell)
+    nbformat.write(notebook, echo_paper)
+    return echo_paper
 
 
 @pytest.fixture(scope="session")

@@ -198,12 +198,12 @@ def check_numbers(description: Any) -> None:
         if not isinstance(value, np.bool_):
             raise NetreproError(f"{type(description).__name__}: {name} = {value!r}", "give True or False")
         object.__setattr__(description, name, bool(value))
-    for name, numbers, stored, low, high in _usual(type(description)):
-        value = getattr(description, name)
+    for name, numbers, stored, low, high in _usual(type(description)):  # type: ignore[arg-type]
+        number: Any = getattr(description, name)
         # Large networks have a hundred thousand numbers, nearly all of which are as they shall be stored.
-        if type(value) is stored and low <= value <= high:
+        if type(number) is stored and low <= number <= high:  # type: ignore[operator]
             continue
-        if value is None and getattr(type(description), name, 0) is None:
+        if number is None and getattr(type(description), name, 0) is None:
             continue
         if numbers.whole:
             check_count(description, name, int(numbers.least or 0), numbers.most)

@@ -139,7 +139,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     how: dict[str, Any] = {"path": paths[0]}
     if len(paths) > 1:
         how = {"subflows": len(paths), "subflow_paths": paths, "congestion_control": setting.congestion_control}
-    buffers = {"receive_window_bytes": setting.window_bytes}
+    buffers: dict[str, Any] = {"receive_window_bytes": setting.window_bytes}
     if setting.own_buffers:
         buffers = {
             "receive_window_bytes": setting.receive_buffer_kb * KB,

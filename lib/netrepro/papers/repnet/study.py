@@ -5,7 +5,7 @@ A case is called by its network, its scheme, and what is broken in it: "1:1 repf
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -48,6 +48,10 @@ MOST_JOB_RATIO = 100 / 95  # of jobs that the paper calls undisturbed
 # Memory (kB) and alpha; the most that one port may hold is alpha / (1 + alpha) of the memory.
 MEMORIES = ((1000, 0.21), (2000, 0.21), (4000, 0.21), (4000, 0.5), (4000, 1.0), (4000, 8.0))
 Tables = Mapping[int, pd.DataFrame]  # repetition -> table of a case
+
+
+def _has_memory(memories: Sequence[tuple[int, float]]) -> Callable[[Any], bool]:
+    return lambda setting: (setting.buffer_kb, setting.buffer_alpha) in memories
 
 
 def _cases() -> dict[str, dict[str, Any]]:
@@ -436,15 +440,9 @@ STUDY = Study(
                 for name in SCHEMES
             },
             {
-                profile: Scale(
-                    changes={"size": size},
-                    where=lambda setting, memories=memories: (setting.buffer_kb, setting.buffer_alpha) in memories,
-                )
-                for profile, size, memories in (
-                    ("quick", "quick", MEMORIES[::2]),
-                    ("paper", "paper's knob", MEMORIES),
-                    ("test", "test", MEMORIES),
-                )
+                "quick": Scale(changes={"size": "quick"}, where=_has_memory(MEMORIES[::2])),
+                "paper": Scale(changes={"size": "paper's knob"}, where=_has_memory(MEMORIES)),
+                "test": Scale(changes={"size": "test"}, where=_has_memory(MEMORIES)),
             },
         )
     },
