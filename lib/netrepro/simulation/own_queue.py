@@ -40,3 +40,4 @@ class OwnQueueDiscipline:
 
     def clear(self) -> None:
         """Forget all packets: the link has gone down, and they are lost."""
+        raise NotImplementedError

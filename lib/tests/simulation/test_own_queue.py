@@ -144,12 +144,18 @@ def test_what_waits_when_the_link_goes_down_is_lost_and_what_comes_later_is_sent
         def clear(self):
             """Keeps what is lost: the simulator does not send it."""
 
-    assert (
-        simulate(experiment(DropTail(packets=30), changes=changes), queues={PORT: Forgetful})
-        .flows["delivered_bytes"]
-        .gt(0)
-        .all()
-    )
+    forgetful = simulate(experiment(DropTail(packets=30), changes=changes), queues={PORT: Forgetful})
+    assert forgetful.flows.equals(core.flows) and forgetful.links.equals(core.links)
+
+
+def test_a_queue_that_cannot_forget_ends_the_run_when_its_link_goes_down():
+    class Unfinished(TailDrop):
+        clear = OwnQueueDiscipline.clear
+
+    assert simulate(experiment(DropTail(packets=30)), queues={PORT: Unfinished}).flows["delivered_bytes"].gt(0).all()
+    changes = (LinkChange(1.0, "s1", "s2", up=False),)
+    with pytest.raises(NotImplementedError):
+        simulate(experiment(DropTail(packets=30), changes=changes), queues={PORT: Unfinished})
 
 
 class Hoarder(TailDrop):
@@ -209,9 +215,18 @@ def test_a_mistake_ends_the_run_with_what_is_wrong(queue, says):
 
 
 def test_an_object_of_ones_own_is_looked_at_afterwards():
-    mine = TailDrop()
-    simulate(experiment(DropTail(packets=30)), queues={PORT: lambda: mine})
-    assert 0 <= len(mine.waiting) <= 30
+    class Counting(TailDrop):
+        came = 0
+
+        def enqueue(self, packet, now_s):
+            self.came += 1
+            super().enqueue(packet, now_s)
+
+    mine = Counting()
+    found = simulate(experiment(DropTail(packets=30)), queues={PORT: lambda: mine})
+    bottleneck = found.links.set_index(["source", "destination"]).loc[PORT]
+    assert mine.came == bottleneck.sent_packets + bottleneck.dropped_packets > 1000
+    assert not mine.waiting  # all has been sent before the end
 
 
 def test_a_port_that_is_not_there_is_named():
