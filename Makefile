@@ -6,6 +6,8 @@ CORE   := $(shell find lib/core -name '*.cpp' -o -name '*.hpp')
 # The installed library knows where each module is: a module that has become a package has to be told.
 PARTS  := $(shell find lib/netrepro -name __init__.py)
 
+COMMA := ,
+
 # Made where there is what it is made of; else one line says what is missing, each time.
 KERNEL := $(VENV)/netrepro-kernel
 
@@ -60,28 +62,30 @@ NOT_BARE := $(addprefix lib/tests/,emulation/real_time papers/test_fperf_leaf_sp
 test-bare: $(READY)
 	@.ci/bare $(CURDIR)/$(PYTEST) $(BARE) $(NOT_BARE:%=--ignore=%) $(ON_ALL_CORES) $(ARGS)
 
-# The core's tests on a core with assertions, under the address and undefined-behaviour sanitizers. Python itself leaks.
+# A core with assertions under sanitizers of the compiler's, in a folder: $(call sanitized,FOLDER,SANITIZERS).
+define sanitized
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S lib -B $(1) -G Ninja -DCMAKE_BUILD_TYPE=Debug -DNETREPRO_SANITIZE=$(2) \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/bin/python \
+	  -Dpybind11_DIR=$$($(VENV)/bin/python -m pybind11 --cmakedir) >/dev/null
+	@$(VENV)/bin/cmake --build $(1) >$(1)/build.log || { tail -20 $(1)/build.log; exit 1; }
+endef
+# What a program loads before all else: sanitizers' libraries.
+preloaded = LD_PRELOAD="$$($(CXX) -print-file-name=$(1)) $$($(CXX) -print-file-name=libstdc++.so)"
+
+# The core's tests under the address and undefined-behaviour sanitizers. Python itself leaks.
 SANITIZED := lib/build/sanitized
 SANITIZED_TESTS := lib/tests/simulation lib/tests/dummynet lib/tests/queueing
 sanitize: $(READY) sanitize-threads
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S lib -B $(SANITIZED) -G Ninja -DCMAKE_BUILD_TYPE=Debug -DNETREPRO_SANITIZE=ON \
-	  -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/bin/python \
-	  -Dpybind11_DIR=$$($(VENV)/bin/python -m pybind11 --cmakedir) >/dev/null
-	@$(VENV)/bin/cmake --build $(SANITIZED) >$(SANITIZED)/build.log || { tail -20 $(SANITIZED)/build.log; exit 1; }
+	$(call sanitized,$(SANITIZED),address$(COMMA)undefined)
 	@NETREPRO_RANDOM_RUNS=100 NETREPRO_CORE=$$(ls $(SANITIZED)/_core.*.so) ASAN_OPTIONS=detect_leaks=0 \
-	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
-	  $(VENV)/bin/python -m pytest $(SANITIZED_TESTS) --numprocesses auto $(ARGS)
+	  $(call preloaded,libasan.so) $(VENV)/bin/python -m pytest $(SANITIZED_TESTS) --numprocesses auto $(ARGS)
 
-# Sweeps by threads on a core under the thread sanitizer. Python itself is not watched, only its locks are.
+# Sweeps by threads under the thread sanitizer. Python itself is not watched, only its locks are.
 THREADED := lib/build/threads
 sanitize-threads: $(READY)
-	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S lib -B $(THREADED) -G Ninja -DCMAKE_BUILD_TYPE=Debug \
-	  -DNETREPRO_SANITIZE_THREADS=ON -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/bin/python \
-	  -Dpybind11_DIR=$$($(VENV)/bin/python -m pybind11 --cmakedir) >/dev/null
-	@$(VENV)/bin/cmake --build $(THREADED) >$(THREADED)/build.log || { tail -20 $(THREADED)/build.log; exit 1; }
+	$(call sanitized,$(THREADED),thread)
 	@NETREPRO_CORE=$$(ls $(THREADED)/_core.*.so) TSAN_OPTIONS=halt_on_error=1 \
-	  LD_PRELOAD="$$($(CXX) -print-file-name=libtsan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
-	  $(VENV)/bin/python -m pytest lib/tests/simulation/test_threads.py --numprocesses 0 $(ARGS)
+	  $(call preloaded,libtsan.so) $(VENV)/bin/python -m pytest lib/tests/simulation/test_threads.py --numprocesses 0 $(ARGS)
 
 # Wheels and source archives of the library and of the kernel, and the kernel's source beside them: lib/dist.
 wheels: $(READY) $(KERNEL)

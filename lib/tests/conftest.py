@@ -81,12 +81,22 @@ def echo_paper(add_notebook: Callable[..., Path], workbench: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def finished_echo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lay_out_echo() -> Callable[[Path], None]:
+    """Write a workbench of `echo_paper` alone into an empty folder."""
+
+    def lay_out(root: Path) -> None:
+        (root / "notebooks").mkdir()
+        shutil.copy(FIXTURES / "echo.ipynb", root / "notebooks/10_echo.ipynb")
+        shutil.copytree(FIXTURES / "echo_data", root / "data/echo")
+
+    return lay_out
+
+
+@pytest.fixture(scope="session")
+def finished_echo(tmp_path_factory: pytest.TempPathFactory, lay_out_echo: Callable[[Path], None]) -> Path:
     """The folder of a good run of `echo_paper`: a kernel is started for it once."""
     root = tmp_path_factory.mktemp("finished")
-    (root / "notebooks").mkdir()
-    shutil.copy(FIXTURES / "echo.ipynb", root / "notebooks/10_echo.ipynb")
-    shutil.copytree(FIXTURES / "echo_data", root / "data/echo")
+    lay_out_echo(root)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NETREPRO_ROOT", str(root))
         (status,) = runner.run(["echo"]).statuses

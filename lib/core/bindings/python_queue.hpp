@@ -6,9 +6,10 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -81,26 +82,31 @@ class PythonQueue final : public QueueDiscipline {
 
   void clear(std::vector<QueuedPacket>& dropped) override {
     const pybind11::gil_scoped_acquire lock;
-    for (std::uint64_t number = 1; number <= last_ && !waiting_.empty(); ++number) take_out(number, dropped);
+    while (!waiting_.empty()) {
+      lost_.insert(waiting_.begin()->first);
+      take_out(waiting_.begin(), dropped);
+    }
     queue_.attr("clear")();
     dropped_now_->clear();
   }
 
  private:
+  using Waiting = std::map<std::uint64_t, QueuedPacket>;
+
   void take_dropped(std::vector<QueuedPacket>& dropped) {
-    for (const std::uint64_t number : *dropped_now_)
-      if (lost_.erase(number) == 0 && !take_out(number, dropped, false))
+    for (const std::uint64_t number : *dropped_now_) {
+      if (lost_.erase(number) > 0) continue;
+      const auto place = waiting_.find(number);
+      if (place == waiting_.end())
         refuse("a packet is dropped that was sent before", "forget a packet once it has gone");
+      take_out(place, dropped);
+    }
     dropped_now_->clear();
   }
-  bool take_out(std::uint64_t number, std::vector<QueuedPacket>& dropped, bool is_lost = true) {
-    const auto place = waiting_.find(number);
-    if (place == waiting_.end()) return false;
+  void take_out(Waiting::iterator place, std::vector<QueuedPacket>& to) {
     count_out(place->second);
-    dropped.push_back(place->second);
-    if (is_lost) lost_.insert(number);
+    to.push_back(place->second);
     waiting_.erase(place);
-    return true;
   }
   [[noreturn]] void refuse(const std::string& what, const std::string& remedy) const {
     const std::string name = pybind11::str(pybind11::type::of(queue_).attr("__name__"));
@@ -109,7 +115,7 @@ class PythonQueue final : public QueueDiscipline {
 
   pybind11::object queue_;
   std::uint64_t last_ = 0;
-  std::unordered_map<std::uint64_t, QueuedPacket> waiting_;
+  Waiting waiting_;                         // in the order of arrival
   std::unordered_set<std::uint64_t> lost_;  // when the link went down; Python may still hold them
   std::shared_ptr<std::vector<std::uint64_t>> dropped_now_ = std::make_shared<std::vector<std::uint64_t>>();
 };

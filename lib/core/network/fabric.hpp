@@ -72,6 +72,7 @@ class Fabric {
   void use_queue(std::uint32_t link, std::unique_ptr<QueueDiscipline> queue);
   void record_departures(std::uint32_t link, std::uint64_t most);
   std::uint32_t header_bytes() const { return settings_.header_bytes; }  // of a segment without options but timestamps
+  std::uint32_t syn_bytes() const { return header_bytes() + Packet::syn_options_bytes; }
   Routes& routes() { return routes_; }
   void spray() { sprays_ = true; }  // a path for every packet
   // All links tell the packets of flows with RCP their rates; asks(packet): whether it is one of those that ask.

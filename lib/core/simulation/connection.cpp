@@ -10,8 +10,7 @@
 void Connection::send_syn() {
   Fabric& fabric = endpoints_.fabric();
   sender_.connect(endpoints_.now());
-  const std::uint32_t syn = fabric.new_packet(number_, paths_.forward,
-                                              fabric.header_bytes() + Packet::syn_options_bytes, Packet::synchronise);
+  const std::uint32_t syn = fabric.new_packet(number_, paths_.forward, fabric.syn_bytes(), Packet::synchronise);
   fabric.packet(syn).stamp_ms = stamp_of(endpoints_.now());
   if (rcp_) RcpHeader::ask(fabric.packet(syn), 0);
   fabric.send(syn);
@@ -24,8 +23,7 @@ void Connection::take_syn(std::uint32_t place) {
   const std::uint32_t stamp_ms = fabric.packet(place).stamp_ms;
   fabric.give_back(place);
   const std::uint32_t answer =
-      fabric.new_packet(number_, paths_.backward, fabric.header_bytes() + Packet::syn_options_bytes,
-                        Packet::synchronise | Packet::acknowledgement);
+      fabric.new_packet(number_, paths_.backward, fabric.syn_bytes(), Packet::synchronise | Packet::acknowledgement);
   fabric.packet(answer).stamp_ms = stamp_ms;
   if (rcp_) RcpHeader::answer(fabric.packet(answer), heard_rate_);
   fabric.send(answer);

@@ -62,7 +62,7 @@ def check_network(net: CheckedNetwork, expected: Mapping[str, Any] | str | os.Pa
     wanted = expected if isinstance(expected, Mapping) else _read(Path(expected))
     checks = [_parsed(net.topology, str(phrase), value) for phrase, value in wanted.items()]
     for each in checks:
-        _ = each.ipv6 and net[each.names[0]].ipv6_address  # refuses a network without IPv6
+        _Addressed(net, each.ipv6).address(each.names[0])  # refuses a network without IPv6
     rows = []
     for each in checks:
         found = each.kind.find(_Addressed(net, each.ipv6), *each.names)

@@ -10,10 +10,10 @@ import pandas as pd
 
 from netrepro.emulation.check import probe_command
 from netrepro.emulation.network import Network
+from netrepro.networks.compiled import IPV6_MORE_BYTES
 from netrepro.networks.topology import Topology
 
 PACKET_BYTES = 98  # a ping of 56 bytes, as Ethernet carries it
-IPV6_MORE_BYTES = 20  # that its header has
 
 
 def ping_all(net: Network, count: int = 3, timeout_s: float = 1.0, *, ipv6: bool = False) -> pd.DataFrame:

@@ -54,6 +54,7 @@ WHOLE, REAL = (int, np.integer), (int, float, np.integer, np.floating)  # types 
 
 _KINDS: dict[str, type] = {}
 _NUMBERS: dict[type, dict[str, Numbers]] = {}
+_USUAL: dict[type, list[tuple[str, Numbers, type[Any], float, float]]] = {}  # see _usual
 _FLAGS: dict[type, list[str]] = {}  # the fields that are true or false
 Kind = TypeVar("Kind", bound=type)
 
@@ -65,6 +66,7 @@ def described(kind: Kind) -> Kind:
     """
     _KINDS[kind.__name__] = kind
     _NUMBERS[kind] = _numbers_of(kind)
+    _USUAL[kind] = _usual(_NUMBERS[kind])
     _FLAGS[kind] = [field.name for field in dataclasses.fields(kind) if field.type in (bool, "bool")]
     if kind.__doc__ and _NUMBERS[kind]:
         lines = [f"- `{name}`: {_said(name, numbers)}" for name, numbers in _NUMBERS[kind].items()]
@@ -198,10 +200,10 @@ def check_numbers(description: Any) -> None:
         if not isinstance(value, np.bool_):
             raise NetreproError(f"{type(description).__name__}: {name} = {value!r}", "give True or False")
         object.__setattr__(description, name, bool(value))
-    for name, numbers, stored, low, high in _usual(type(description)):  # type: ignore[arg-type]
+    for name, numbers, stored, low, high in _USUAL[type(description)]:
         number: Any = getattr(description, name)
         # Large networks have a hundred thousand numbers, nearly all of which are as they shall be stored.
-        if type(number) is stored and low <= number <= high:  # type: ignore[operator]
+        if type(number) is stored and low <= number <= high:
             continue
         if number is None and getattr(type(description), name, 0) is None:
             continue
@@ -212,17 +214,16 @@ def check_numbers(description: Any) -> None:
             set_number(description, name, **limits, most=numbers.most, below=numbers.below)
 
 
-@cache
-def _usual(kind: type) -> tuple[tuple[str, Numbers, type, float, float], ...]:
+def _usual(numbers_of: dict[str, Numbers]) -> list[tuple[str, Numbers, type[Any], float, float]]:
     """List each number's name, its condition, the type that it is stored in, and ends between which it is right."""
-    rows = []
-    for name, numbers in _NUMBERS[kind].items():
+    rows: list[tuple[str, Numbers, type[Any], float, float]] = []
+    for name, numbers in numbers_of.items():
         low, high = _ends(name, numbers)
         if numbers.above is not None:
             low = max(low, math.nextafter(numbers.above, math.inf))
         high = min(high, math.nextafter(numbers.below, 0.0))
         rows.append((name, numbers, int if numbers.whole else float, low, high))
-    return tuple(rows)
+    return rows
 
 
 def set_number(

@@ -78,6 +78,10 @@ class Scale:
     unjudged: Sequence[str] = ()
     least_repetitions: int = 1
 
+    def at_most(self, repetitions: int) -> int:
+        """Return so many repetitions, or the largest number, where that is smaller."""
+        return min(repetitions, self.repetitions or repetitions)
+
 
 @dataclass(frozen=True)
 class Knob:

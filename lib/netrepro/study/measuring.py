@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from operator import index
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -129,7 +130,7 @@ def measure(
     progress : wraps what is worked through. Raises NetreproError for an unknown profile or tier, for a setting out
     of its range, and for fewer than one repetition.
     """
-    seed = int(seed)
+    seed = index(seed)
     setting, scale = setting or study.setting, study.scale(profile, tier)
     check_setting(setting)
     asked = study.repetitions if repetitions is None else repetitions
@@ -137,7 +138,7 @@ def measure(
         raise NetreproError(f"{asked} repetitions", "give 1 or more")
     if profile == "paper" and asked == study.repetitions:
         asked = max(asked, LEAST_REPETITIONS)
-    times = max(scale.least_repetitions, min(asked, scale.repetitions or asked))
+    times = max(scale.least_repetitions, scale.at_most(asked))
     runs = Runs(study, setting, tier, profile, seed, times, scale.seconds)
     scales = {tier: scale}
     if beside:
@@ -148,7 +149,7 @@ def measure(
         reasons = _why_not(study, own, profile, wanted[where], where, is_asked=where == tier)
         runs.skipped.update({f"{where}: {case}": why for case, why in reasons.items()})
         able = [point for point in wanted[where] if point.case not in reasons]
-        work = _work(study, able, own, min(times, own.repetitions or times), seed, where)
+        work = _work(study, able, own, own.at_most(times), seed, where)
         readings = _read_all(study, work, progress)
         runs.add(gather([(point, place, readings[run]) for point, place, run in work], where, swept))
         if where == SIMULATED:
@@ -189,7 +190,7 @@ def vary(runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
         return runs.knobs[name]
     scale = _scale_of_knob(knob, runs.profile)
     wanted = [point for point in points(knob.cases, runs.setting, scale) if not study.why_not(point, SIMULATED)]
-    work = _work(study, wanted, scale, _repetitions(knob, scale), runs.seed, SIMULATED)
+    work = _work(study, wanted, scale, scale.at_most(knob.repetitions), runs.seed, SIMULATED)
     readings = _read_all(study, work, progress, runs.known)
     found = gather([(point, place, readings[run]) for point, place, run in work], SIMULATED, _places(wanted))
     runs.knobs[name] = found.values.drop(columns="tier")
@@ -209,7 +210,7 @@ def run_once(study: Study, case: str, seconds: float, seed: int = 1, **changed: 
 
 def read_once(study: Study, setting: Any, seconds: float = 0.0, seed: int = 1) -> Reading:
     """Read one run of a setting, in the simulator."""
-    seed = int(seed)  # papers seed Python's random streams with it, which take no number of NumPy
+    seed = index(seed)  # papers seed Python's random streams with it, which take no number of NumPy
     own = seed if study.seeds is seed_of else study.seeds(seed, 0)
     (reading,) = _read_together(study, [OneRun(setting, seconds, own, SIMULATED)], iter)
     return reading
@@ -294,10 +295,6 @@ def _scale_of_knob(knob: Knob, profile: str) -> Scale:
     return knob.scale if isinstance(knob.scale, Scale) else of_profile(profile, knob.scale)
 
 
-def _repetitions(knob: Knob, scale: Scale) -> int:
-    return min(knob.repetitions, scale.repetitions or knob.repetitions)
-
-
 def _runs_of_knobs(runs: Runs) -> set[OneRun]:
     """Collect the simulator runs that all knobs together need."""
     return {
@@ -306,7 +303,7 @@ def _runs_of_knobs(runs: Runs) -> set[OneRun]:
         if isinstance(knob, Knob)
         for scale in [_scale_of_knob(knob, runs.profile)]
         for wanted in [list(points(knob.cases, runs.setting, scale))]
-        for *_, run in _work(runs.study, wanted, scale, _repetitions(knob, scale), runs.seed, SIMULATED)
+        for *_, run in _work(runs.study, wanted, scale, scale.at_most(knob.repetitions), runs.seed, SIMULATED)
     }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.paths import notebooks_dir
+from netrepro.paths import notebooks_dir, slug_of
 from netrepro.tiers_and_profiles import TIERS
 from netrepro.workbench.parameters import Parameter, read_parameters
 
@@ -109,7 +109,8 @@ def cell_source(cell: dict) -> str:
 
 def describe(path: Path) -> Notebook:
     """Read one notebook's declaration, title and parameters; what is wrong with it becomes its `problem`."""
-    slug = _slug(path)
+    match = FILE_NAME.fullmatch(path.name)
+    slug = match["slug"] if match else path.stem
     try:
         content = read_notebook(path)
         declared = content.get("metadata", {}).get("netrepro")
@@ -129,11 +130,6 @@ def describe(path: Path) -> Notebook:
         return Notebook(path, slug, Declaration(slug=slug), problem=str(error))
     titles = [line for cell in content["cells"] for line in cell_source(cell).splitlines() if line[:2] == "# "]
     return Notebook(path, slug, declaration, titles[0][2:].strip() if titles else slug, parameters)
-
-
-def _slug(path: Path) -> str:
-    match = FILE_NAME.fullmatch(path.name)
-    return match["slug"] if match else path.stem
 
 
 def catalogue(folder: Path | None = None) -> list[Notebook]:
@@ -156,11 +152,11 @@ def find(name: str, folder: Path | None = None) -> Notebook:
     stem = Path(name).stem if name.endswith(".ipynb") else name
     files = _files(folder)
     for path in files:
-        if stem in (path.stem, _slug(path)):
+        if stem in (path.stem, slug_of(path.name)):
             return describe(path)
     if f"{stem}.ipynb" in strays(folder):
         raise NetreproError(f"{stem}.ipynb has no number", f"name it NN_<slug>.ipynb, such as 70_{stem}.ipynb")
-    raise NetreproError(f"no notebook called {name!r}", nearest(stem, map(_slug, files)))
+    raise NetreproError(f"no notebook called {name!r}", nearest(stem, (slug_of(path.name) for path in files)))
 
 
 def select(names: Sequence[str] | None, folder: Path | None = None) -> list[Notebook]:

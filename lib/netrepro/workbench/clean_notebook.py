@@ -22,6 +22,11 @@ def clean_notebook(written: str) -> str:
             cell["outputs"], cell["execution_count"] = [], None
     notebook["metadata"].pop("widgets", None)
     notebook["metadata"].update(kernelspec=KERNEL, language_info={"name": "python"})
+    return notebook_text(notebook)
+
+
+def notebook_text(notebook: dict[str, Any]) -> str:
+    """Write a notebook's JSON in the order of keys in which JupyterLab writes it."""
     return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 

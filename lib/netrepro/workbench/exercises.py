@@ -144,26 +144,6 @@ def _each(value: Any, count: int) -> list[Any] | None:
 # A class copy --------------------------------------------------------------------------------------
 
 
-def class_copy(
-    content: Mapping[str, Any], slug: str, cells_of: Callable[[Exercise], list[dict[str, Any]]] | None = None
-) -> dict[str, Any]:
-    """Return a notebook's JSON without solutions: in the place of each the cells that `cells_of` makes; by default one
-    to work in, and one that checks the answer."""
-    cells_of = cells_of or cells_to_work_in
-    made = copy.deepcopy(dict(content))
-    cells: list[dict[str, Any]] = []
-    texts = {exercise.number: exercise.text for exercise in read_exercises(content, slug)}
-    for cell in made["cells"]:
-        if is_list(cell):
-            cell["source"] = cell_source(cell).replace(FOLDED, TO_DO)
-        if SOLUTION not in cell.get("metadata", {}).get("tags", []):
-            cells.append(cell)
-            continue
-        for exercise in _solved(cell, slug, texts):
-            cells += cells_of(exercise)
-    return made | {"cells": cells}
-
-
 def what_to_give(exercise: Exercise) -> str:
     """Say what an exercise asks for."""
     wanted = f"What to give: {exercise.answer} ({exercise.how_close})." if exercise.answer else "A person reads it."
@@ -195,6 +175,25 @@ def code_cell(name: str, source: str, tag: str, number: int) -> dict[str, Any]:
         "outputs": [],
         "source": source,
     }
+
+
+def class_copy(
+    content: Mapping[str, Any], slug: str, cells_of: Callable[[Exercise], list[dict[str, Any]]] = cells_to_work_in
+) -> dict[str, Any]:
+    """Return a notebook's JSON without solutions: in the place of each the cells that `cells_of` makes; by default one
+    to work in, and one that checks the answer."""
+    made = copy.deepcopy(dict(content))
+    cells: list[dict[str, Any]] = []
+    texts = {exercise.number: exercise.text for exercise in read_exercises(content, slug)}
+    for cell in made["cells"]:
+        if is_list(cell):
+            cell["source"] = cell_source(cell).replace(FOLDED, TO_DO)
+        if SOLUTION not in cell.get("metadata", {}).get("tags", []):
+            cells.append(cell)
+            continue
+        for exercise in _solved(cell, slug, texts):
+            cells += cells_of(exercise)
+    return made | {"cells": cells}
 
 
 # A check -------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import Field
 from importlib import import_module
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from netrepro.files import write_atomically
 from netrepro.study.setting import parameter_fields, with_parameter_lines
 from netrepro.workbench.catalogue import catalogue, cell_source, read_notebook
+from netrepro.workbench.clean_notebook import notebook_text
 
 PARAMETERS = "parameters"  # the tag of the cell
 
@@ -43,7 +43,7 @@ def write_parameters() -> list[str]:
             written = with_parameter_lines(cell_source(cell), declared)
             if written != cell_source(cell):
                 cell["source"] = written.splitlines(keepends=True)
-                write_atomically(notebook.path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+                write_atomically(notebook.path, notebook_text(content))
                 changed.append(notebook.name)
     return changed
 

@@ -10,6 +10,7 @@ from netrepro.errors import NetreproError
 from netrepro.files import write_atomically
 from netrepro.paths import notebooks_dir, workbench_root
 from netrepro.workbench.catalogue import catalogue
+from netrepro.workbench.clean_notebook import notebook_text
 
 SLUG = re.compile(r"[a-z][a-z0-9_]{1,39}")
 
@@ -54,8 +55,7 @@ def _notebook(slug: str) -> str:
     """Return the template under its new name."""
     content = json.loads((notebooks_dir() / "_template.ipynb").read_text(encoding="utf-8"))
     content["metadata"]["netrepro"]["slug"] = slug
-    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-    return text.replace(
+    return notebook_text(content).replace(
         "The question of the paper, in one line that a student understands", "What does PAPER_SLUG ask?"
     )
 

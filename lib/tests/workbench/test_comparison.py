@@ -12,17 +12,13 @@ from netrepro.errors import NetreproError
 from netrepro.workbench import compare
 from netrepro.workbench.runner import run_variants
 
-FIXTURES = Path(__file__).parents[1] / "notebooks"
-
 NAMES = ["10_echo--load=0.5", "10_echo--load=0.7"]
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory) -> Path:
+def both(tmp_path_factory, lay_out_echo) -> Path:
     root = tmp_path_factory.mktemp("both")
-    (root / "notebooks").mkdir()
-    shutil.copy(FIXTURES / "echo.ipynb", root / "notebooks/10_echo.ipynb")
-    shutil.copytree(FIXTURES / "echo_data", root / "data/echo")
+    lay_out_echo(root)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NETREPRO_ROOT", str(root))
         report = run_variants("echo", [{"load": 0.5}, {"load": 0.7}], into=root / "runs", jobs=2)
