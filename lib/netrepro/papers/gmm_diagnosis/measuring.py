@@ -50,9 +50,13 @@ from netrepro.study import Check, OneRun, Progress, Reading
 from netrepro.traffic import CLASSIFIERS, NAMED_CLASSES, class_scores, confusion
 
 
+NETWORK_FITS = 3  # repetitions whose transformers fit the share: each trains one for every share
+
+
 @dataclass(frozen=True)
 class Shared:
-    """The base of the experiments under noise: the trace, and the fit to the curves (repetitions, shares, 4, 4)."""
+    """The base of the experiments under noise: the trace, the forest's curves (repetitions, shares, 4, 4), and the fit
+    (to these curves, or to the transformer's where a profile affords them)."""
 
     trace: Trace
     method: gmm_traffic.Setting
@@ -82,7 +86,7 @@ def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
     with one_thread():
         if any(experiment not in ("variants", "one share") for experiment, _ in asked):
             curves, noise = _measure_noise(trace, method, scale, seeds, progress)
-            fit = fit_noise(scale.noise, curves, published_counts(), places[0][0])
+            fit = _fit(trace, method, scale, curves, seeds, progress, places[0][0])
             found |= noise | dict.fromkeys((each for each in asked if each[0] == "fit"), _read_fit(fit))
             shared = Shared(trace, method, scale, curves, fit)
         if any(experiment in ("variants", "method") for experiment, _ in asked):
@@ -102,6 +106,47 @@ def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
 
         found |= zip(rest, in_processes(run_one, rest, progress), strict=True)
     return [found[each] for each in asked]
+
+
+def _fit(
+    trace: Trace,
+    method: gmm_traffic.Setting,
+    scale: Scale,
+    curves: Floats,
+    seeds: Mapping[int, int],
+    progress: Progress,
+    seed: int,
+) -> NoiseFit:
+    """Fit the share of re-drawn labels with the model of the report's table, a transformer, or with the forest.
+
+    The forest's curves serve where `scale.network_noise` is empty, or PyTorch is missing.
+    """
+    if not scale.network_noise or not neural_models():
+        return fit_noise(scale.noise, curves, published_counts(), seed)
+    method = _with_networks(method, scale)
+    work = [(i, share) for i in list(seeds)[:NETWORK_FITS] for share in scale.network_noise]
+    flows = {i: flows_as_reported(trace, scale, seeds[i]) for i, _ in work}
+
+    def run_one(repetition: int, share: float) -> Floats:
+        rows = _rows_for_networks(flows[repetition], share, method, seeds[repetition])
+        model = make_model(TRANSFORMER, method, seeds[repetition])
+        return named_confusion(rows, predict(train(model, rows), rows))
+
+    measured = in_processes(run_one, work, progress, at_a_time=2)
+    shape = (-1, len(scale.network_noise), len(NAMED_CLASSES), len(NAMED_CLASSES))
+    return fit_noise(scale.network_noise, np.array(measured).reshape(shape), published_counts(), seed)
+
+
+def _with_networks(method: gmm_traffic.Setting, scale: Scale) -> gmm_traffic.Setting:
+    networks = LARGE_NETWORKS if scale.flows is None else SMALL_NETWORKS
+    return replace(method, **networks)
+
+
+def _rows_for_networks(flows: pd.DataFrame, share: float, method: gmm_traffic.Setting, seed: int) -> Rows:
+    """Return rows with re-drawn labels: the features that the mixtures' search selects, `neural_rows` to train on."""
+    used, _ = noise_confusion(flows, share, method, forest(1, seed), seed)
+    used = used.only(select_features(used, method)["feature"])
+    return used.trained_on(np.random.default_rng(seed).permutation(used.split[0])[: method.neural_rows])
 
 
 def _read_fit(fit: NoiseFit) -> Reading:
@@ -258,14 +303,11 @@ def _networks(shared: Shared, seed: int, repetition: int) -> Reading:
 
     They see the features that the mixtures' search selects, and at most `neural_rows` rows train them.
     """
-    networks = LARGE_NETWORKS if shared.scale.flows is None else SMALL_NETWORKS
     rows: list[dict[str, Any]] = []
-    method = replace(shared.method, **networks)
+    method = _with_networks(shared.method, shared.scale)
     flows = flows_as_reported(shared.trace, shared.scale, seed)
     for labels, share in (("", shared.fit.share), (RIGHT, 0.0)):
-        used, _ = noise_confusion(flows, share, method, forest(1, seed), seed)
-        used = used.only(select_features(used, method)["feature"])
-        used = used.trained_on(np.random.default_rng(seed).permutation(used.split[0])[: method.neural_rows])
+        used = _rows_for_networks(flows, share, method, seed)
         for name in neural_models():
             if name != TRANSFORMER and (repetition or labels):
                 continue  # no claim needs it

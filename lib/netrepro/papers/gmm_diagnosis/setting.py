@@ -27,7 +27,8 @@ TABLE = ["experiment", "variant", "fault", "flows", "wrong", "forest_accuracy", 
 class Scale:
     """The amount of work in a profile: flows (more for the noise, whose fit must be sharp), trees of a forest, shares
     of re-drawn labels, first packets, training shares. others_once : measure what no claim needs in the first
-    repetition only. search_rows : the rows on which naive Bayes searches its features."""
+    repetition only. search_rows : the rows on which naive Bayes searches its features. network_noise : the shares at
+    which transformers are trained to fit the share with the model that is judged; none: the forest's curves fit it."""
 
     flows: int | None
     noise_flows: int | None
@@ -37,6 +38,7 @@ class Scale:
     training_shares: tuple[float, ...]
     others_once: bool
     search_rows: int
+    network_noise: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Setting:
     training_shares: tuple[float, ...] = (0.005, 0.02, 0.1, 0.7)
     others_once: bool = True
     search_rows: int = 400
+    network_noise: tuple[float, ...] = ()
 
     @property
     def method(self) -> gmm_traffic.Setting:

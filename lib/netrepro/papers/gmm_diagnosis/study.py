@@ -107,6 +107,7 @@ STUDY = Study(
                 "training_shares": (0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 0.7),
                 "others_once": False,
                 "search_rows": 1000,
+                "network_noise": (0.3, 0.45, 0.55, 0.65, 0.75, 0.9),
             },
             fewer=_ONCE,
         ),
