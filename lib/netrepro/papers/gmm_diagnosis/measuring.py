@@ -49,7 +49,6 @@ from netrepro.processes import in_processes
 from netrepro.study import Check, OneRun, Progress, Reading
 from netrepro.traffic import CLASSIFIERS, NAMED_CLASSES, class_scores, confusion
 
-
 NETWORK_FITS = 3  # repetitions whose transformers fit the share: each trains one for every share
 
 

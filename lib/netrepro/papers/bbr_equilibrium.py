@@ -1,0 +1,246 @@
+"""BBR beside CUBIC: Mishra, Tiu and Leong, "Are We Heading Towards a BBR-Dominant Internet?", IMC 2022.
+
+Ten long flows share a bottleneck; some speak BBR, the others CUBIC. A CUBIC flow fills the queue until it loses; a BBR
+flow keeps twice its own rate times the least round trip that it has seen, whoever else is there. Few BBR flows take
+more than their share, many take it from one another. Where neither a BBR flow nor a CUBIC flow would gain by speaking
+the other, the mix is a Nash equilibrium.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from netrepro.networks.experiment import Experiment, Measure, Measurements
+from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, Queue, Sfq
+from netrepro.networks.topology import dumbbell
+from netrepro.networks.workloads import Flow
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, greatest_first
+from netrepro.study import pictures as drawing
+from netrepro.study.setting import setting
+from netrepro.style import PUBLISHED_GREY, new_figure, scheme
+
+PORT = ("s1", "s2")
+SHARED, FAIR = "shared queue", "fair queue"
+MIXES = (1, 3, 5, 7, 9)  # BBR flows among ten
+LEAST_GAIN = 1.05  # a smaller advantage is none
+ACCESS_MS = 0.5
+GOODPUTS = ("bbr_mbps", "cubic_mbps")
+OVER_BBR = ("bbr_flows", "BBR flows among ten")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Ten flows, as many BBR flows as a case says; all of it is our choice, as the abstract gives no setting.
+
+    buffer_pipes : of the bottleneck's buffer, in bandwidth-delay products. Flows begin at random within a second.
+    fair : a fair queue in place of the shared one.
+    """
+
+    rate_mbps: float = setting(100.0, "of the bottleneck", "Mb/s", low=1, high=10_000)
+    round_trip_ms: float = setting(40.0, "without queues", "ms", low=4, high=1000)
+    buffer_pipes: float = setting(5.0, "of the bottleneck", "bandwidth-delay products", low=0.1, high=100)
+    flows: int = 10
+    bbr_flows: int = 5
+    fair: bool = False
+
+    @property
+    def buffer_packets(self) -> int:
+        """The bottleneck's buffer in full packets, at least one."""
+        pipe = self.rate_mbps * 1e3 * self.round_trip_ms / 8 / FULL_PACKET_BYTES
+        return max(1, round(self.buffer_pipes * pipe))
+
+    @property
+    def fair_mbps(self) -> float:
+        """The payload of a flow's equal share of the bottleneck."""
+        return self.rate_mbps * 1448 / FULL_PACKET_BYTES / self.flows
+
+
+def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
+    """Make the experiment: the first flows speak BBR, the rest CUBIC, each between hosts of its own."""
+    packets = setting.buffer_packets
+    queue: Queue = Sfq(packets=packets) if setting.fair else DropTail(packets=packets)
+    bottleneck = Link(setting.rate_mbps, setting.round_trip_ms / 2 - 2 * ACCESS_MS, queue)
+    network = dumbbell(setting.flows, access=Link(10 * setting.rate_mbps, ACCESS_MS), bottleneck=bottleneck)
+    starts = np.random.default_rng(seed).uniform(0, 1, setting.flows)
+    kinds = ["bbr" if place < setting.bbr_flows else "cubic" for place in range(setting.flows)]
+    pairs = [(f"h{place + 1}", f"h{setting.flows + place + 1}") for place in range(setting.flows)]
+    flows = [
+        Flow(*pair, duration_s=seconds - float(start), start_s=float(start), congestion_control=kind)
+        for pair, start, kind in zip(pairs, starts, kinds, strict=True)
+    ]
+    return Experiment(network, tuple(flows), seconds, seed, Measure(queues=(PORT,), queue_interval_ms=50.0))
+
+
+def read(found: Measurements, setting: Setting) -> Reading:
+    """Read the mean goodput of a flow of each kind (Mb/s), and the queue's mean as a share of the buffer."""
+    flows, seconds = found.flows, found.experiment.duration_s
+    goodput = flows["delivered_bytes"] * 8e-6 / (seconds - flows["start_s"])
+    means = goodput.groupby(flows["congestion_control"]).mean()
+    numbers = {name: float(means.get(name.removesuffix("_mbps"), np.nan)) for name in GOODPUTS}
+    numbers["fair_mbps"] = setting.fair_mbps
+    numbers["bbr_of_fair"] = numbers["bbr_mbps"] / setting.fair_mbps
+    queue = float(found.queues["queue_packets"].mean()) / setting.buffer_packets
+    used = float(flows["delivered_bytes"].sum()) * 8e-6 / seconds / setting.rate_mbps
+    rates = pd.DataFrame({"kind": flows["congestion_control"], "goodput_mbps": goodput})
+    check = Check("payload of the link at most", used, at_most=1.0)
+    return Reading(numbers | {"queue_of_buffer": queue, "payload_of_link": used}, {"flows": rates}, [check])
+
+
+# Claims. Each is judged on a table over the number of BBR flows, with the columns of GOODPUTS and fair_mbps.
+
+
+def ranked(names: Sequence[str], values: Sequence[float]) -> list[str]:
+    """Rank names by their values, greatest first; what is less than 5 % ahead of the least counts as equal to it, and
+    equal ones stand in the reverse of the given order."""
+    steps = np.floor(np.log(np.asarray(values) / min(values)) / np.log(LEAST_GAIN))
+    return greatest_first(*names)(*steps)
+
+
+def rank_kinds(table: pd.DataFrame) -> list[str]:
+    """Rank the only BBR flow and its nine CUBIC neighbours."""
+    return ranked(("BBR", "CUBIC"), table.loc[1, list(GOODPUTS)])
+
+
+def rank_mixes(table: pd.DataFrame) -> list[str]:
+    """Rank the mixes by what a BBR flow gets in them."""
+    return ranked(list(map(str, MIXES)), table.loc[list(MIXES), "bbr_mbps"])
+
+
+def rank_alone(table: pd.DataFrame) -> list[str]:
+    """Rank who speaks BBR or CUBIC alone, the worse off of the two, and a flow with a fair share."""
+    alone = min(table.loc[1, "bbr_mbps"], table.loc[9, "cubic_mbps"])
+    return ranked(("the one alone", "a fair share"), (alone, table.loc[1, "fair_mbps"]))
+
+
+def balance(table: pd.DataFrame) -> float:
+    """Interpolate the number of BBR flows at which both kinds get the same, so that nobody gains by switching.
+
+    NaN where one kind always gets more.
+    """
+    both = table.dropna(subset=list(GOODPUTS))
+    lead = np.log(both["bbr_mbps"] / both["cubic_mbps"]).to_numpy()
+    after = np.flatnonzero(lead <= 0)
+    if not len(after) or after[0] == 0:
+        return np.nan
+    place, counts = after[0], both.index.to_numpy(float)
+    return float(np.interp(0, [-lead[place - 1], -lead[place]], [counts[place - 1], counts[place]]))
+
+
+def answer(runs: Runs) -> str:
+    """Answer the paper's question in one sentence, with this run's numbers."""
+    table = runs.summary().loc[SHARED]
+    alone, many, count = table.bbr_of_fair[1], table.bbr_of_fair[9], balance(table)
+    end = f"both kinds get the same with about {count:.0f} BBR flows" if count > 0 else "one kind always gets more"
+    return (
+        f"The only BBR flow among ten has {alone:.2g} times a fair share, one of nine {many:.2g} times; with a buffer "
+        f"of {runs.setting.buffer_pipes:g} bandwidth-delay products {end}."
+    )
+
+
+# Figures.
+
+
+def draw_idea() -> Figure:
+    """Draw the idea: what BBR and CUBIC flows get where BBR's advantage shrinks, and the equilibrium between them."""
+    figure, axis = new_figure("Who would switch?", "share of BBR flows", "goodput of a flow / fair share")
+    share = np.linspace(0.05, 0.95, 50)
+    bbr = 2 - 1.6 * share
+    axis.plot(share, bbr, color=scheme("bbr").colour, label="BBR")
+    axis.plot(share, (1 - share * bbr) / (1 - share), color=scheme("cubic").colour, label="CUBIC")
+    axis.axvline(0.625, color=PUBLISHED_GREY, linestyle="--")
+    axis.annotate("CUBIC flows\nswitch to BBR", (0.3, 1.75), ha="center")
+    axis.annotate("BBR flows\nswitch to CUBIC", (0.82, 1.75), ha="center")
+    axis.set_ylim(0, 2.2)
+    axis.legend(loc="lower left")
+    return figure
+
+
+def draw_network(setting: Setting) -> Figure:
+    """Draw the network of the cases."""
+    return drawing.draw_network(experiment(setting, 1.0, 1), "Ten flows, BBR or CUBIC, and one bottleneck")
+
+
+def draw_goodput(runs: Runs, case: str = SHARED) -> Figure:
+    """Draw what a flow of each kind gets over the number of BBR flows, beside a fair share."""
+    figure, axis = new_figure(f"What a flow gets: {case}", OVER_BBR[1], "goodput of a flow (Mb/s)")
+    rows = runs.numbers(case)
+    for kind in ("bbr", "cubic"):
+        known = rows.dropna(subset=f"{kind}_mbps")
+        look = {"color": scheme(kind).colour, "marker": scheme(kind).marker}
+        drawing.draw_sweep(axis, known, OVER_BBR[0], f"{kind}_mbps", label=scheme(kind).label, **look)
+    drawing.draw_published_level(axis, runs.setting.fair_mbps, "fair share")
+    axis.set_ylim(0)
+    axis.legend()
+    return figure
+
+
+def draw_queue(runs: Runs) -> Figure:
+    """Draw how full the bottleneck's buffer is over the number of BBR flows."""
+    columns = {"queue_of_buffer": "mean queue / buffer", "payload_of_link": "payload / rate of the link"}
+    return drawing.sweep_figure(
+        "BBR flows leave the buffer emptier", runs.numbers(SHARED), OVER_BBR, columns, top=1.05, log_x=False
+    )
+
+
+def draw_buffers(runs: Runs) -> Figure:
+    """Draw what a BBR flow gets over the number of BBR flows, by the bottleneck's buffer."""
+    return drawing.sweep_figure(
+        "The deeper the buffer, the sooner BBR's advantage ends",
+        runs.knobs["buffer"],
+        OVER_BBR,
+        {"bbr_of_fair": "goodput of a BBR flow / fair share"},
+        by="buffer_pipes",
+        label="{} bandwidth-delay products",
+        log_x=False,
+    )
+
+
+def draw_run(found: Measurements, setting: Setting) -> Figure:
+    """Draw every flow's goodput of one run."""
+    rates = read(found, setting).tables["flows"]
+    figure, axis = new_figure("Every flow of this run", "", "goodput (Mb/s)")
+    colours = [scheme(kind).colour for kind in rates["kind"]]
+    axis.bar(range(len(rates)), rates["goodput_mbps"], color=colours)
+    axis.set_xticks(range(len(rates)), [scheme(kind).label for kind in rates["kind"]], rotation=45)
+    drawing.draw_published_level(axis, setting.fair_mbps, "fair share")
+    axis.legend()
+    return figure
+
+
+EVERY = tuple(range(11))
+ALL_READ = (*GOODPUTS, "fair_mbps")
+STUDY = Study(
+    slug="bbr_equilibrium",
+    setting=Setting(),
+    cases={SHARED: {"bbr_flows": each(*EVERY)}, FAIR: {"fair": True, "bbr_flows": each(*MIXES)}},
+    experiment=experiment,
+    read=read,
+    answer=answer,
+    profiles={"quick": Scale(30.0), "paper": Scale(120.0)},
+    on_virtual={"quick": Scale(20.0, only={"bbr_flows": MIXES}), "paper": Scale(120.0)},
+    claims={
+        name: Evidence(ALL_READ, SHARED, control=FAIR, how=how)
+        for name, how in {
+            "bbr-has-an-advantage": rank_kinds,
+            "advantage-diminishes": rank_mixes,
+            "equilibrium-is-mixed": rank_alone,
+        }.items()
+    },
+    knobs={
+        "buffer": Knob(
+            {SHARED: {"buffer_pipes": each(0.5, 1.0, 2.0, 5.0, 10.0), "bbr_flows": each(*MIXES)}}, Scale(30.0)
+        ),
+    },
+    figures={
+        "goodput": draw_goodput,
+        "queue": draw_queue,
+        "control": lambda runs: draw_goodput(runs, FAIR),
+        "knob_buffer": draw_buffers,
+    },
+    play=Play((SHARED, FAIR), {"bbr_flows": (0, 10, 1), "buffer_pipes": (0.5, 20.0, 0.5)}, draw_run),
+)
