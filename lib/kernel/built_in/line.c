@@ -22,14 +22,14 @@
 #include <linux/prandom.h>
 #include <linux/skbuff.h>
 #include <linux/slab.h>
-#include <linux/time-internal.h>
-#include <linux/timerqueue.h>
 #include <net/inet_ecn.h>
 #include <net/ip.h>
 #include <net/netlink.h>
 #include <net/pkt_sched.h>
 #include <net/red.h>
 #include <os.h>
+
+#include "light_timer.h"
 
 enum { LINE_PARAMETERS = 1 };
 enum { LINE_UP = 1, LINE_REPORT = 2, LINE_RECORD = 4 };
@@ -94,7 +94,7 @@ struct line {
 	u64 last_due;
 	struct sk_buff_head wire; /* by the time at which they arrive */
 	struct rnd_state random;
-	struct timerqueue_node alarm;
+	struct light_timer timer;
 	struct Qdisc *itself;
 	bool decides_at_arrival; /* its queue does, and nothing that depends on when it is asked for a packet */
 	bool is_late; /* what is being sent may have been sent some time ago */
@@ -108,68 +108,17 @@ struct line_packet {
 	u64 due;
 };
 
-/*
- * The alarms of all lines, and one event of time travel's for the next of them: a timer of the kernel's for each line
- * costs several times as much. Such a timer comes a nanosecond after its time, and so do these.
- */
-static struct timerqueue_head alarms;
-static struct time_travel_event next_alarm;
-
-static void line_set_alarms(void)
+static void line_ring(struct light_timer *timer)
 {
-	struct timerqueue_node *first = timerqueue_getnext(&alarms);
-
-	time_travel_del_event(&next_alarm);
-	if (first)
-		time_travel_add_event_rel(&next_alarm, max_t(s64, first->expires - ktime_get(), 1) + 1);
-}
-
-static void line_ring(struct time_travel_event *event)
-{
-	ktime_t now = ktime_get();
-	struct timerqueue_node *first;
-
 	rcu_read_lock();
-	while ((first = timerqueue_getnext(&alarms)) && first->expires <= now) {
-		timerqueue_del(&alarms, first);
-		__netif_schedule(qdisc_root(container_of(first, struct line, alarm)->itself));
-	}
+	__netif_schedule(qdisc_root(container_of(timer, struct line, timer)->itself));
 	rcu_read_unlock();
-	line_set_alarms();
-}
-
-static void line_hush(struct line *line)
-{
-	unsigned long flags;
-
-	local_irq_save(flags);
-	if (!RB_EMPTY_NODE(&line->alarm.node)) {
-		bool was_first = timerqueue_getnext(&alarms) == &line->alarm;
-
-		timerqueue_del(&alarms, &line->alarm);
-		if (was_first)
-			line_set_alarms();
-	}
-	local_irq_restore(flags);
 }
 
 static void line_wake_at(struct line *line, u64 at)
 {
-	unsigned long flags;
-	bool was_first;
-
-	if (test_bit(__QDISC_STATE_DEACTIVATED, &qdisc_root_sleeping(line->itself)->state))
-		return;
-	local_irq_save(flags);
-	was_first = timerqueue_getnext(&alarms) == &line->alarm;
-	if (RB_EMPTY_NODE(&line->alarm.node) || line->alarm.expires != at) {
-		if (!RB_EMPTY_NODE(&line->alarm.node))
-			timerqueue_del(&alarms, &line->alarm);
-		line->alarm.expires = at;
-		if (timerqueue_add(&alarms, &line->alarm) || was_first)
-			line_set_alarms();
-	}
-	local_irq_restore(flags);
+	if (!test_bit(__QDISC_STATE_DEACTIVATED, &qdisc_root_sleeping(line->itself)->state))
+		light_timer_set(&line->timer, at);
 }
 
 static struct line_packet *line_packet(struct sk_buff *skb)
@@ -488,7 +437,7 @@ static void line_empty(struct Qdisc *sch)
 	line->last_due = 0;
 	sch->q.qlen = 0;
 	sch->qstats.backlog = 0;
-	line_hush(line);
+	light_timer_stop(&line->timer);
 }
 
 static void line_report(struct line *line)
@@ -559,7 +508,7 @@ static int line_init(struct Qdisc *sch, struct nlattr *options, struct netlink_e
 {
 	struct line *line = qdisc_priv(sch);
 
-	timerqueue_init(&line->alarm);
+	light_timer_init(&line->timer, line_ring);
 	line->itself = sch;
 	__skb_queue_head_init(&line->wire);
 	line->wanted.events = line->wanted.capture = -1;
@@ -584,7 +533,7 @@ static void line_destroy(struct Qdisc *sch)
 	struct line *line = qdisc_priv(sch);
 
 	if (line->itself)
-		line_hush(line);
+		light_timer_stop(&line->timer);
 	qdisc_put(line->queue);
 	kfree(line->captured);
 }
@@ -667,8 +616,6 @@ static struct Qdisc_ops line_operations __read_mostly = {
 
 static int __init line_module_init(void)
 {
-	timerqueue_init_head(&alarms);
-	time_travel_set_event_fn(&next_alarm, line_ring);
 	BUILD_BUG_ON(sizeof(struct line_event) != 48 || sizeof(struct line_parameters) != 64);
 	return register_qdisc(&line_operations);
 }

@@ -22,7 +22,7 @@ _RESULTS += ["retransmitted_packets", "timeouts", "connection_attempts", "errno"
 _ANSWERS = ["flow", "request", "asked_ns", "answered_ns"]
 _SAMPLES = ["flow", "connection", "time_ns", "window_segments", "threshold_segments", "round_trip_us", "segment_bytes"]
 LATENESS_BUCKETS = 512  # of core/sockets/lateness_histogram.hpp
-_RESULTS_FROM = 4 + LATENESS_BUCKETS
+_RESULTS_FROM = 3 + LATENESS_BUCKETS
 _NO_THRESHOLD = 2**31 - 1  # of the kernel's TCP_INFO
 
 Whole = TypeVar("Whole", int, np.ndarray)
@@ -151,14 +151,14 @@ class TrafficDescription:
     def result(self, shared: bytes, samples: bytes) -> TrafficResult:
         """Read the shared counters and the file of samples, once the process has ended."""
         numbers = np.frombuffer(shared, np.int64)
-        lasted_ns, waited_ns = (int(number) for number in numbers[2:4])
+        lasted_ns, waited_ns = (int(number) for number in numbers[1:3])
         return TrafficResult(
             began_ns=int(numbers[0]),
             lasted_s=lasted_ns / 1e9,
             flows=self._results(numbers[_RESULTS_FROM : self._answers_from]),
             answers=_answers(numbers[self._answers_from :]),
             windows=_windows(samples),
-            lateness=lateness_table(numbers[4:_RESULTS_FROM]),
+            lateness=lateness_table(numbers[3:_RESULTS_FROM]),
             waited_share=waited_ns / lasted_ns if waited_ns >= 0 and lasted_ns else float("nan"),
         )
 
