@@ -30,6 +30,7 @@
 #include <os.h>
 
 #include "light_timer.h"
+#include "step.h"
 
 enum { LINE_PARAMETERS = 1 };
 enum { LINE_UP = 1, LINE_REPORT = 2, LINE_RECORD = 4 };
@@ -97,7 +98,8 @@ struct line {
 	struct light_timer timer;
 	struct Qdisc *itself;
 	bool decides_at_arrival; /* its queue does, and nothing that depends on when it is asked for a packet */
-	bool is_late; /* what is being sent may have been sent some time ago */
+	bool owners_wait; /* sockets have sent packets into it, which are to be told when these have left */
+	bool is_late; /* packets may have been sent some time ago: see line_may_be_late */
 	u64 busy_ns, sent_bytes;
 	u32 sent, lost, refused, marked_before, marked_after;
 	u8 *captured;
@@ -113,12 +115,6 @@ static void line_ring(struct light_timer *timer)
 	rcu_read_lock();
 	__netif_schedule(qdisc_root(container_of(timer, struct line, timer)->itself));
 	rcu_read_unlock();
-}
-
-static void line_wake_at(struct line *line, u64 at)
-{
-	if (!test_bit(__QDISC_STATE_DEACTIVATED, &qdisc_root_sleeping(line->itself)->state))
-		light_timer_set(&line->timer, at);
 }
 
 static struct line_packet *line_packet(struct sk_buff *skb)
@@ -348,17 +344,46 @@ static void line_advance(struct Qdisc *sch, u64 now)
 	}
 }
 
-/* Whether nobody sees when it has been sent, but only when it arrives. */
+/*
+ * Whether nobody sees when packets leave, but only when they arrive. One wake-up a packet is then enough: who comes, asks
+ * or changes something finds the line as it is by then (line_catch_up), for packets that wait leave in their order, at
+ * times that are known, and none of them has a part in what becomes of another but by waiting.
+ */
 static bool line_may_be_late(struct line *line)
 {
-	return line->decides_at_arrival && !line->queue->q.qlen && !line->wanted.jitter_ns && line->wanted.capture < 0 &&
-	       !(line->wanted.flags & LINE_RECORD) && !line->sending->destructor;
+	struct Qdisc *queue = line->queue;
+
+	if (!line->decides_at_arrival || line->owners_wait || line->wanted.jitter_ns || line->wanted.capture >= 0 ||
+	    line_records(line))
+		return false;
+	return !queue->q.qlen || queue->ops == &pfifo_qdisc_ops || queue->ops == &bfifo_qdisc_ops ||
+	       step_decides_alone(queue);
+}
+
+static void line_catch_up(struct Qdisc *sch)
+{
+	struct line *line = qdisc_priv(sch);
+
+	if (line->is_late)
+		line_advance(sch, ktime_get_ns());
+}
+
+/* For what arrives next, or is sent next. */
+static void line_set_timer(struct line *line)
+{
+	struct sk_buff *skb = skb_peek(&line->wire);
+	u64 next = skb ? line_packet(skb)->due : U64_MAX;
+
+	if (line->sending)
+		next = min(next, line->sent_at + (line->is_late ? line->wanted.delay_ns : 0));
+	if (next != U64_MAX && !test_bit(__QDISC_STATE_DEACTIVATED, &qdisc_root_sleeping(line->itself)->state))
+		light_timer_set(&line->timer, next);
 }
 
 static struct sk_buff *line_dequeue(struct Qdisc *sch)
 {
 	struct line *line = qdisc_priv(sch);
-	u64 now = ktime_get_ns(), next = U64_MAX;
+	u64 now = ktime_get_ns();
 	struct sk_buff *skb;
 
 	line_advance(sch, now);
@@ -373,14 +398,8 @@ static struct sk_buff *line_dequeue(struct Qdisc *sch)
 		qdisc_bstats_update(sch, skb);
 		return skb;
 	}
-	if (skb)
-		next = line_packet(skb)->due;
-	if (line->sending) {
-		line->is_late = line_may_be_late(line);
-		next = min(next, line->sent_at + (line->is_late ? line->wanted.delay_ns : 0));
-	}
-	if (next != U64_MAX)
-		line_wake_at(line, next);
+	line->is_late = line->sending && line_may_be_late(line);
+	line_set_timer(line);
 	return NULL;
 }
 
@@ -392,8 +411,8 @@ static int line_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff *
 	struct line_event described = {};
 	int result;
 
-	if (line->is_late)
-		line_advance(sch, ktime_get_ns());
+	line_catch_up(sch);
+	line->owners_wait |= !!skb->destructor;
 	if (line_records(line))
 		line_describe(&described, skb);
 	if (!(line->wanted.flags & LINE_UP)) {
@@ -421,6 +440,7 @@ static void line_empty(struct Qdisc *sch)
 {
 	struct line *line = qdisc_priv(sch);
 
+	line_catch_up(sch);
 	line->refused += line->queue->q.qlen + !!line->sending;
 	line->lost += skb_queue_len(&line->wire);
 	qdisc_reset(line->queue);
@@ -458,6 +478,17 @@ static void line_report(struct line *line)
 	line_flush_events();
 }
 
+/* Until it is asked for packets again. */
+static void line_be_prompt(struct Qdisc *sch)
+{
+	struct line *line = qdisc_priv(sch);
+
+	if (!line->is_late)
+		return;
+	line_catch_up(sch);
+	line_set_timer(line);
+}
+
 static int line_change(struct Qdisc *sch, struct nlattr *options, struct netlink_ext_ack *extack)
 {
 	struct line *line = qdisc_priv(sch);
@@ -486,11 +517,7 @@ static int line_change(struct Qdisc *sch, struct nlattr *options, struct netlink
 			return -ENOMEM;
 	}
 	sch_tree_lock(sch);
-	if (line->is_late) {
-		line_advance(sch, ktime_get_ns());
-		if (line->sending)
-			line_wake_at(line, line->sent_at);
-	}
+	line_be_prompt(sch);
 	if (wanted.seed != line->wanted.seed)
 		prandom_seed_state(&line->random, wanted.seed);
 	if ((line->wanted.flags & LINE_UP) && !(wanted.flags & LINE_UP))
@@ -541,7 +568,12 @@ static void line_destroy(struct Qdisc *sch)
 static int line_dump(struct Qdisc *sch, struct sk_buff *skb)
 {
 	struct line *line = qdisc_priv(sch);
-	struct nlattr *nest = nla_nest_start_noflag(skb, TCA_OPTIONS);
+	struct nlattr *nest;
+
+	sch_tree_lock(sch);
+	line_be_prompt(sch);
+	sch_tree_unlock(sch);
+	nest = nla_nest_start_noflag(skb, TCA_OPTIONS);
 
 	if (!nest || nla_put(skb, LINE_PARAMETERS, sizeof(line->wanted), &line->wanted)) {
 		nla_nest_cancel(skb, nest);
@@ -557,6 +589,9 @@ static int line_graft(struct Qdisc *sch, unsigned long place, struct Qdisc *new,
 
 	if (!new)
 		new = &noop_qdisc;
+	sch_tree_lock(sch);
+	line_be_prompt(sch);
+	sch_tree_unlock(sch);
 	*old = qdisc_replace(sch, new, &line->queue);
 	line->decides_at_arrival = new->ops == &pfifo_qdisc_ops || new->ops == &bfifo_qdisc_ops ||
 				   !strcmp(new->ops->id, "step");
