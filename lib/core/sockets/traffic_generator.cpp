@@ -788,8 +788,10 @@ void TrafficGenerator::sample() {
     auto place = static_cast<std::int64_t>(each.place);
     for (const TcpState& found : ask_of(sends, kind_of(each.flow).multipath)) {
       const tcp_info& info = found.info;
+      const std::int64_t in_flight = std::int64_t{info.tcpi_unacked} - info.tcpi_sacked - info.tcpi_lost +
+                                     info.tcpi_retrans;  // as the kernel's tcp_packets_in_flight
       samples_.push_back({static_cast<std::int64_t>(each.flow), place++, at, info.tcpi_snd_cwnd, info.tcpi_snd_ssthresh,
-                          info.tcpi_rtt, info.tcpi_snd_mss});
+                          in_flight, info.tcpi_rtt, info.tcpi_snd_mss});
     }
   }
   if (samples_.size() >= samples_at_a_time) flush_samples();

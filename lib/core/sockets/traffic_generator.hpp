@@ -76,7 +76,8 @@ class TrafficGenerator : private RequestRounds::Driver {
     std::int64_t flow, request, asked_ns, answered_ns;  // asked_ns: none while it was not asked for
   };
   struct Sample {  // what TCP_INFO says; threshold 2^31 - 1 or more is none
-    std::int64_t flow, connection, time_ns, window_segments, threshold_segments, round_trip_us, segment_bytes;
+    std::int64_t flow, connection, time_ns, window_segments, threshold_segments, in_flight_segments, round_trip_us,
+        segment_bytes;
   };
   struct Shared {
     std::int64_t began_ns;              // CLOCK_REALTIME, as packet stamps; 0 before
