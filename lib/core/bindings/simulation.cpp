@@ -398,6 +398,7 @@ void bind_simulation(py::module_& module) {
              columns["time_s"] = column(samples, [](const Sample& s) { return to_seconds(s.time); });
              columns["window_segments"] = column(samples, [](const Sample& s) { return s.window; });
              columns["threshold_segments"] = column(samples, [](const Sample& s) { return s.ssthresh; });
+             columns["in_flight_segments"] = column(samples, [](const Sample& s) { return s.in_flight; });
              columns["round_trip_s"] = column(samples, [](const Sample& s) { return to_seconds(s.round_trip); });
              return columns;
            }))

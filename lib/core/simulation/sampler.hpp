@@ -18,8 +18,8 @@ class Sampler {
   };
   struct WindowSample {
     Time time;
-    std::uint32_t flow, connection;  // of the flow's connections the first, second, ...
-    double window, ssthresh;         // segments
+    std::uint32_t flow, connection;      // of the flow's connections the first, second, ...
+    double window, ssthresh, in_flight;  // segments
     Time round_trip;
   };
 
@@ -54,7 +54,8 @@ class Sampler {
       if (const Connection* connection = endpoints_.connection(number)) {
         const TcpSender& sender = connection->sender();
         window_samples_.push_back({endpoints_.now(), endpoints_.flow_of(number), connection->place(),
-                                   sender.window().segments, sender.window().ssthresh, sender.round_trip().smoothed()});
+                                   sender.window().segments, sender.window().ssthresh, sender.in_flight(),
+                                   sender.round_trip().smoothed()});
       }
     set_timer(endpoints_.now() + window_interval_, timer::windows_due);
   }

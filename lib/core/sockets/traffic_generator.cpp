@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::int64_t second_ns = 1'000'000'000;
 constexpr int unsent_bytes = 1 << 17;  // TCP holds no more than this beyond what its window lets out
-constexpr std::size_t write_bytes = 1 << 16, datagrams_at_a_time = 64;
+constexpr std::size_t write_bytes = 1 << 16, datagrams_at_a_time = 64, datagrams_an_order = 1024;
 constexpr std::uint64_t taught_bytes = 1 << 16;
 // The receiver of a flow that lasts is woken for half of a first window, not for each packet: nobody waits for its
 // bytes, and the processor is others'. With more the kernel sees the receive window read in steps, and grows it late.
@@ -44,11 +44,25 @@ struct StreamRequest {
   std::int64_t done_at_ns;
   std::uint32_t window, unused;
 };
+struct DatagramsRequest {  // answers how late those of the last order have left, and how many of them have
+  std::int32_t socket;
+  std::uint32_t number;
+  std::uint64_t times, late;  // addresses of whole ns
+  std::uint32_t count, payload_bytes;
+};
+struct DatagramsCount {
+  std::int32_t socket;
+  std::uint32_t unused;
+  std::int64_t until_ns;
+  std::uint64_t came, came_in_time;
+};
 struct StreamEvent {
   std::int64_t done_at_ns;
   std::uint32_t number, unused;
 };
 constexpr unsigned long stream_send = _IOWR('s', 1, StreamRequest), stream_receive = _IOWR('s', 2, StreamRequest);
+constexpr unsigned long datagrams_send = _IOWR('s', 3, DatagramsRequest);
+constexpr unsigned long datagrams_count = _IOWR('s', 4, DatagramsCount);
 
 [[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
 
@@ -321,6 +335,7 @@ void TrafficGenerator::run() {
   for (std::size_t flow = 0; flow < flows_.size(); ++flow) {
     if (flows_[flow].duration_ns && !connections_[flow].accepter.streams)
       read_from(flow);  // what its receiver was not woken for
+    if (!is_tcp(flow) && connections_[flow].opener.streams) order_datagrams(flow, 0);
     note_result(flow);
   }
   flush_samples();
@@ -419,12 +434,21 @@ void TrafficGenerator::open(std::size_t number) {
   if (is_tcp(connection.flow)) return open_tcp(number);
   const int made = new_socket(wanted.opener_namespace, SOCK_DGRAM, 0, connection.opener_address, source_port(number));
   connection.opener.socket = made;
-  const Endpoint peer(settings_.ipv6, connection.accepter_address, first_server_port);
-  if (connect(made, peer.data(), peer.length())) fail("connecting");
+  connect_datagrams(made, connection.accepter_address, first_server_port);
   connection.state = State::sending;
   connection.next_ns = wanted.start_ns;
   connection.stop_ns = wanted.start_ns + wanted.duration_ns;
-  send_due_datagrams(connection.flow, now());
+  if (settings_.streams < 0) return send_due_datagrams(connection.flow, now());
+  connection.accepter.socket =
+      new_socket(wanted.accepter_namespace, SOCK_DGRAM, 0, connection.accepter_address, first_server_port);
+  connect_datagrams(connection.accepter.socket, connection.opener_address, source_port(number));
+  count_datagrams(connection);
+  order_datagrams(connection.flow, datagrams_an_order);
+}
+
+void TrafficGenerator::connect_datagrams(int socket, std::uint32_t address, int port) const {
+  const Endpoint peer(settings_.ipv6, address, port);
+  if (connect(socket, peer.data(), peer.length())) fail("connecting");
 }
 
 void TrafficGenerator::open_tcp(std::size_t number) {
@@ -483,8 +507,11 @@ std::uint64_t TrafficGenerator::expected(const Connection& connection) const {
 
 void TrafficGenerator::note_received(std::size_t number) {
   Connection& connection = connections_[number];
-  if (connection.accepter.streams && connection.accepter.socket >= 0)
+  if (!connection.accepter.streams || connection.accepter.socket < 0) return;
+  if (is_tcp(connection.flow))
     stream(number, connection.accepter, expected(connection));
+  else
+    count_datagrams(connection);
 }
 
 void TrafficGenerator::take_finished_streams() {
@@ -493,7 +520,10 @@ void TrafficGenerator::take_finished_streams() {
   if (size < 0) fail("finished streams");
   for (std::size_t place = 0; place < static_cast<std::size_t>(size) / sizeof(StreamEvent); ++place) {
     const Connection& connection = connections_[events[place].number];
-    if (connection.state != State::over) complete(connection.flow, events[place].done_at_ns - began_monotonic_ns_);
+    if (!is_tcp(connection.flow))
+      order_datagrams(connection.flow, datagrams_an_order);
+    else if (connection.state != State::over)
+      complete(connection.flow, events[place].done_at_ns - began_monotonic_ns_);
   }
 }
 
@@ -677,20 +707,52 @@ void TrafficGenerator::close_ends(std::size_t number) {
   if (--open_ == 0 && settings_.until_complete) ended_ = true;
 }
 
+std::int64_t TrafficGenerator::next_gap_ns(std::size_t flow) {
+  const Flow& wanted = flows_[flow];
+  const double mean_ns = wanted.packet_bytes * 8 / wanted.rate * 1e9;
+  return static_cast<std::int64_t>(std::llround(wanted.poisson ? mean_ns * random_[flow].exponential() : mean_ns));
+}
+
+// Gives the kernel the times of the next `most` datagrams, and notes how late those of the last order left.
+void TrafficGenerator::order_datagrams(std::size_t flow, std::size_t most) {
+  Connection& connection = connections_[flow];
+  std::array<std::int64_t, datagrams_an_order> times, late;
+  std::size_t count = 0;
+  for (; count < most && connection.next_ns < connection.stop_ns; connection.next_ns += next_gap_ns(flow))
+    times[count++] = began_monotonic_ns_ + connection.next_ns;
+  DatagramsRequest asked{};
+  asked.socket = connection.opener.socket;
+  asked.number = static_cast<std::uint32_t>(flow);
+  asked.times = reinterpret_cast<std::uintptr_t>(times.data());
+  asked.late = reinterpret_cast<std::uintptr_t>(late.data());
+  asked.count = static_cast<std::uint32_t>(count);
+  asked.payload_bytes = flows_[flow].packet_bytes - datagram_header_bytes();
+  if (ioctl(settings_.streams, datagrams_send, &asked)) fail("datagrams of the kernel's");
+  connection.opener.streams = true;
+  for (std::size_t place = 0; place < asked.count; ++place) shared_->lateness.add(late[place]);
+}
+
+// Has the kernel count those that come, and notes how many have.
+void TrafficGenerator::count_datagrams(Connection& connection) {
+  DatagramsCount counted{connection.accepter.socket, 0, began_monotonic_ns_ + connection.stop_ns, 0, 0};
+  if (ioctl(settings_.streams, datagrams_count, &counted)) fail("a count of the kernel's");
+  connection.accepter.streams = true;
+  connection.accepter.received = counted.came * flows_[connection.flow].packet_bytes;
+  connection.accepter.within_duration = counted.came_in_time * flows_[connection.flow].packet_bytes;
+}
+
 // All that are due are sent, so that lateness shifts packets and never lowers the rate.
 void TrafficGenerator::send_due_datagrams(std::size_t flow, std::int64_t at) {
   const Flow& wanted = flows_[flow];
   Connection& connection = connections_[flow];
-  const double mean_gap_ns = wanted.packet_bytes * 8 / wanted.rate * 1e9;
   for (std::size_t count = 0; count < datagrams_at_a_time; ++count) {
     if (count > 0 && connection.next_ns <= at) at = now();
     const std::int64_t late = at - connection.next_ns;
     if (late < 0 || connection.next_ns >= connection.stop_ns) break;
     shared_->lateness.add(late);
-    if (send(connection.opener.socket, zeros_.data(), wanted.packet_bytes - datagram_header_bytes(), MSG_NOSIGNAL) < 0)
-      ++shared_->failed_sends;
-    const double gap = wanted.poisson ? mean_gap_ns * random_[flow].exponential() : mean_gap_ns;
-    connection.next_ns += static_cast<std::int64_t>(std::llround(gap));
+    // What a full buffer refuses is lost.
+    (void)send(connection.opener.socket, zeros_.data(), wanted.packet_bytes - datagram_header_bytes(), MSG_NOSIGNAL);
+    connection.next_ns += next_gap_ns(flow);
   }
   if (connection.next_ns < connection.stop_ns)
     timers_.set(connection.next_ns, send_datagram, static_cast<std::uint32_t>(flow));
@@ -726,8 +788,10 @@ void TrafficGenerator::sample() {
     auto place = static_cast<std::int64_t>(each.place);
     for (const TcpState& found : ask_of(sends, kind_of(each.flow).multipath)) {
       const tcp_info& info = found.info;
+      const std::int64_t in_flight = std::int64_t{info.tcpi_unacked} - info.tcpi_sacked - info.tcpi_lost +
+                                     info.tcpi_retrans;  // as the kernel's tcp_packets_in_flight
       samples_.push_back({static_cast<std::int64_t>(each.flow), place++, at, info.tcpi_snd_cwnd, info.tcpi_snd_ssthresh,
-                          info.tcpi_rtt, info.tcpi_snd_mss});
+                          in_flight, info.tcpi_rtt, info.tcpi_snd_mss});
     }
   }
   if (samples_.size() >= samples_at_a_time) flush_samples();

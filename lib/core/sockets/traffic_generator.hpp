@@ -6,8 +6,8 @@
 // connections are those of the flows, in their order; the replicas of replicated flows follow.
 //
 // Where the kernel has sources and sinks of its own (/dev/streams of the virtual kernel,
-// lib/kernel/built_in/streams.c), they write and read what nobody looks at, and note when the last byte was read; else
-// this thread does.
+// lib/kernel/built_in/streams.c), they write and read what nobody looks at, and note when the last byte was read; they
+// send datagrams at the times that they are given, and count those that come, by flow. Else this thread does.
 //
 // A client's requests and a server's answers travel on one connection, which the client opens; the answers are the
 // flow. Replicated flows and requests are in traffic_generator_groups.cpp.
@@ -76,11 +76,11 @@ class TrafficGenerator : private RequestRounds::Driver {
     std::int64_t flow, request, asked_ns, answered_ns;  // asked_ns: none while it was not asked for
   };
   struct Sample {  // what TCP_INFO says; threshold 2^31 - 1 or more is none
-    std::int64_t flow, connection, time_ns, window_segments, threshold_segments, round_trip_us, segment_bytes;
+    std::int64_t flow, connection, time_ns, window_segments, threshold_segments, in_flight_segments, round_trip_us,
+        segment_bytes;
   };
   struct Shared {
-    std::int64_t began_ns;  // CLOCK_REALTIME, as packet stamps; 0 before
-    std::int64_t failed_sends;
+    std::int64_t began_ns;              // CLOCK_REALTIME, as packet stamps; 0 before
     std::int64_t lasted_ns, waited_ns;  // in all, and for a processor; the latter `none` where the kernel counts none
     LatenessHistogram lateness;         // of starts and datagrams
     Result results[];                   // one a flow; then an Answer a server and request, conversation by conversation
@@ -166,6 +166,10 @@ class TrafficGenerator : private RequestRounds::Driver {
   bool drain(std::size_t number, End& to);
   void accept_from(std::size_t listener);
   void read_from(std::size_t number);
+  void connect_datagrams(int socket, std::uint32_t address, int port) const;
+  std::int64_t next_gap_ns(std::size_t flow);
+  void order_datagrams(std::size_t flow, std::size_t most);
+  void count_datagrams(Connection& connection);
   void send_due_datagrams(std::size_t flow, std::int64_t at);
   void read_datagrams(std::size_t sink);
   void complete_if_all_arrived(std::size_t number);

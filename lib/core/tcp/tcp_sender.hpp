@@ -100,6 +100,7 @@ class TcpSender {
   std::uint64_t bytes() const { return bytes_; }
   bool precise_ecn() const { return control_->wants_precise_ecn(); }
   const CongestionWindow& window() const { return window_; }
+  double in_flight() const { return board_.in_flight(); }  // segments
   const RoundTripEstimator& round_trip() const { return round_trip_; }
   std::uint64_t retransmissions() const { return board_.retransmissions(); }
   std::uint64_t timeouts() const { return timeouts_; }

@@ -22,14 +22,15 @@
 #include <linux/prandom.h>
 #include <linux/skbuff.h>
 #include <linux/slab.h>
-#include <linux/time-internal.h>
-#include <linux/timerqueue.h>
 #include <net/inet_ecn.h>
 #include <net/ip.h>
 #include <net/netlink.h>
 #include <net/pkt_sched.h>
 #include <net/red.h>
 #include <os.h>
+
+#include "light_timer.h"
+#include "step.h"
 
 enum { LINE_PARAMETERS = 1 };
 enum { LINE_UP = 1, LINE_REPORT = 2, LINE_RECORD = 4 };
@@ -94,10 +95,11 @@ struct line {
 	u64 last_due;
 	struct sk_buff_head wire; /* by the time at which they arrive */
 	struct rnd_state random;
-	struct timerqueue_node alarm;
+	struct light_timer timer;
 	struct Qdisc *itself;
 	bool decides_at_arrival; /* its queue does, and nothing that depends on when it is asked for a packet */
-	bool is_late; /* what is being sent may have been sent some time ago */
+	bool owners_wait; /* sockets have sent packets into it, which are to be told when these have left */
+	bool is_late; /* packets may have been sent some time ago: see line_may_be_late */
 	u64 busy_ns, sent_bytes;
 	u32 sent, lost, refused, marked_before, marked_after;
 	u8 *captured;
@@ -108,68 +110,11 @@ struct line_packet {
 	u64 due;
 };
 
-/*
- * The alarms of all lines, and one event of time travel's for the next of them: a timer of the kernel's for each line
- * costs several times as much. Such a timer comes a nanosecond after its time, and so do these.
- */
-static struct timerqueue_head alarms;
-static struct time_travel_event next_alarm;
-
-static void line_set_alarms(void)
+static void line_ring(struct light_timer *timer)
 {
-	struct timerqueue_node *first = timerqueue_getnext(&alarms);
-
-	time_travel_del_event(&next_alarm);
-	if (first)
-		time_travel_add_event_rel(&next_alarm, max_t(s64, first->expires - ktime_get(), 1) + 1);
-}
-
-static void line_ring(struct time_travel_event *event)
-{
-	ktime_t now = ktime_get();
-	struct timerqueue_node *first;
-
 	rcu_read_lock();
-	while ((first = timerqueue_getnext(&alarms)) && first->expires <= now) {
-		timerqueue_del(&alarms, first);
-		__netif_schedule(qdisc_root(container_of(first, struct line, alarm)->itself));
-	}
+	__netif_schedule(qdisc_root(container_of(timer, struct line, timer)->itself));
 	rcu_read_unlock();
-	line_set_alarms();
-}
-
-static void line_hush(struct line *line)
-{
-	unsigned long flags;
-
-	local_irq_save(flags);
-	if (!RB_EMPTY_NODE(&line->alarm.node)) {
-		bool was_first = timerqueue_getnext(&alarms) == &line->alarm;
-
-		timerqueue_del(&alarms, &line->alarm);
-		if (was_first)
-			line_set_alarms();
-	}
-	local_irq_restore(flags);
-}
-
-static void line_wake_at(struct line *line, u64 at)
-{
-	unsigned long flags;
-	bool was_first;
-
-	if (test_bit(__QDISC_STATE_DEACTIVATED, &qdisc_root_sleeping(line->itself)->state))
-		return;
-	local_irq_save(flags);
-	was_first = timerqueue_getnext(&alarms) == &line->alarm;
-	if (RB_EMPTY_NODE(&line->alarm.node) || line->alarm.expires != at) {
-		if (!RB_EMPTY_NODE(&line->alarm.node))
-			timerqueue_del(&alarms, &line->alarm);
-		line->alarm.expires = at;
-		if (timerqueue_add(&alarms, &line->alarm) || was_first)
-			line_set_alarms();
-	}
-	local_irq_restore(flags);
 }
 
 static struct line_packet *line_packet(struct sk_buff *skb)
@@ -399,17 +344,46 @@ static void line_advance(struct Qdisc *sch, u64 now)
 	}
 }
 
-/* Whether nobody sees when it has been sent, but only when it arrives. */
+/*
+ * Whether nobody sees when packets leave, but only when they arrive. One wake-up a packet is then enough: who comes, asks
+ * or changes something finds the line as it is by then (line_catch_up), for packets that wait leave in their order, at
+ * times that are known, and none of them has a part in what becomes of another but by waiting.
+ */
 static bool line_may_be_late(struct line *line)
 {
-	return line->decides_at_arrival && !line->queue->q.qlen && !line->wanted.jitter_ns && line->wanted.capture < 0 &&
-	       !(line->wanted.flags & LINE_RECORD) && !line->sending->destructor;
+	struct Qdisc *queue = line->queue;
+
+	if (!line->decides_at_arrival || line->owners_wait || line->wanted.jitter_ns || line->wanted.capture >= 0 ||
+	    line_records(line))
+		return false;
+	return !queue->q.qlen || queue->ops == &pfifo_qdisc_ops || queue->ops == &bfifo_qdisc_ops ||
+	       step_decides_alone(queue);
+}
+
+static void line_catch_up(struct Qdisc *sch)
+{
+	struct line *line = qdisc_priv(sch);
+
+	if (line->is_late)
+		line_advance(sch, ktime_get_ns());
+}
+
+/* For what arrives next, or is sent next. */
+static void line_set_timer(struct line *line)
+{
+	struct sk_buff *skb = skb_peek(&line->wire);
+	u64 next = skb ? line_packet(skb)->due : U64_MAX;
+
+	if (line->sending)
+		next = min(next, line->sent_at + (line->is_late ? line->wanted.delay_ns : 0));
+	if (next != U64_MAX && !test_bit(__QDISC_STATE_DEACTIVATED, &qdisc_root_sleeping(line->itself)->state))
+		light_timer_set(&line->timer, next);
 }
 
 static struct sk_buff *line_dequeue(struct Qdisc *sch)
 {
 	struct line *line = qdisc_priv(sch);
-	u64 now = ktime_get_ns(), next = U64_MAX;
+	u64 now = ktime_get_ns();
 	struct sk_buff *skb;
 
 	line_advance(sch, now);
@@ -424,14 +398,8 @@ static struct sk_buff *line_dequeue(struct Qdisc *sch)
 		qdisc_bstats_update(sch, skb);
 		return skb;
 	}
-	if (skb)
-		next = line_packet(skb)->due;
-	if (line->sending) {
-		line->is_late = line_may_be_late(line);
-		next = min(next, line->sent_at + (line->is_late ? line->wanted.delay_ns : 0));
-	}
-	if (next != U64_MAX)
-		line_wake_at(line, next);
+	line->is_late = line->sending && line_may_be_late(line);
+	line_set_timer(line);
 	return NULL;
 }
 
@@ -443,8 +411,8 @@ static int line_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff *
 	struct line_event described = {};
 	int result;
 
-	if (line->is_late)
-		line_advance(sch, ktime_get_ns());
+	line_catch_up(sch);
+	line->owners_wait |= !!skb->destructor;
 	if (line_records(line))
 		line_describe(&described, skb);
 	if (!(line->wanted.flags & LINE_UP)) {
@@ -472,6 +440,7 @@ static void line_empty(struct Qdisc *sch)
 {
 	struct line *line = qdisc_priv(sch);
 
+	line_catch_up(sch);
 	line->refused += line->queue->q.qlen + !!line->sending;
 	line->lost += skb_queue_len(&line->wire);
 	qdisc_reset(line->queue);
@@ -488,7 +457,7 @@ static void line_empty(struct Qdisc *sch)
 	line->last_due = 0;
 	sch->q.qlen = 0;
 	sch->qstats.backlog = 0;
-	line_hush(line);
+	light_timer_stop(&line->timer);
 }
 
 static void line_report(struct line *line)
@@ -507,6 +476,17 @@ static void line_report(struct line *line)
 	event->to = upper_32_bits(line->sent_bytes);
 	line_event_done();
 	line_flush_events();
+}
+
+/* Until it is asked for packets again. */
+static void line_be_prompt(struct Qdisc *sch)
+{
+	struct line *line = qdisc_priv(sch);
+
+	if (!line->is_late)
+		return;
+	line_catch_up(sch);
+	line_set_timer(line);
 }
 
 static int line_change(struct Qdisc *sch, struct nlattr *options, struct netlink_ext_ack *extack)
@@ -537,11 +517,7 @@ static int line_change(struct Qdisc *sch, struct nlattr *options, struct netlink
 			return -ENOMEM;
 	}
 	sch_tree_lock(sch);
-	if (line->is_late) {
-		line_advance(sch, ktime_get_ns());
-		if (line->sending)
-			line_wake_at(line, line->sent_at);
-	}
+	line_be_prompt(sch);
 	if (wanted.seed != line->wanted.seed)
 		prandom_seed_state(&line->random, wanted.seed);
 	if ((line->wanted.flags & LINE_UP) && !(wanted.flags & LINE_UP))
@@ -559,7 +535,7 @@ static int line_init(struct Qdisc *sch, struct nlattr *options, struct netlink_e
 {
 	struct line *line = qdisc_priv(sch);
 
-	timerqueue_init(&line->alarm);
+	light_timer_init(&line->timer, line_ring);
 	line->itself = sch;
 	__skb_queue_head_init(&line->wire);
 	line->wanted.events = line->wanted.capture = -1;
@@ -584,7 +560,7 @@ static void line_destroy(struct Qdisc *sch)
 	struct line *line = qdisc_priv(sch);
 
 	if (line->itself)
-		line_hush(line);
+		light_timer_stop(&line->timer);
 	qdisc_put(line->queue);
 	kfree(line->captured);
 }
@@ -592,7 +568,12 @@ static void line_destroy(struct Qdisc *sch)
 static int line_dump(struct Qdisc *sch, struct sk_buff *skb)
 {
 	struct line *line = qdisc_priv(sch);
-	struct nlattr *nest = nla_nest_start_noflag(skb, TCA_OPTIONS);
+	struct nlattr *nest;
+
+	sch_tree_lock(sch);
+	line_be_prompt(sch);
+	sch_tree_unlock(sch);
+	nest = nla_nest_start_noflag(skb, TCA_OPTIONS);
 
 	if (!nest || nla_put(skb, LINE_PARAMETERS, sizeof(line->wanted), &line->wanted)) {
 		nla_nest_cancel(skb, nest);
@@ -608,6 +589,9 @@ static int line_graft(struct Qdisc *sch, unsigned long place, struct Qdisc *new,
 
 	if (!new)
 		new = &noop_qdisc;
+	sch_tree_lock(sch);
+	line_be_prompt(sch);
+	sch_tree_unlock(sch);
 	*old = qdisc_replace(sch, new, &line->queue);
 	line->decides_at_arrival = new->ops == &pfifo_qdisc_ops || new->ops == &bfifo_qdisc_ops ||
 				   !strcmp(new->ops->id, "step");
@@ -667,8 +651,6 @@ static struct Qdisc_ops line_operations __read_mostly = {
 
 static int __init line_module_init(void)
 {
-	timerqueue_init_head(&alarms);
-	time_travel_set_event_fn(&next_alarm, line_ring);
 	BUILD_BUG_ON(sizeof(struct line_event) != 48 || sizeof(struct line_parameters) != 64);
 	return register_qdisc(&line_operations);
 }

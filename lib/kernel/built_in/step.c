@@ -18,6 +18,8 @@
 #include <net/netlink.h>
 #include <net/pkt_sched.h>
 
+#include "step.h"
+
 enum { STEP_PARAMETERS = 1 };
 
 struct step_parameters {
@@ -150,6 +152,15 @@ static int step_dump(struct Qdisc *sch, struct sk_buff *skb)
 		return -1;
 	}
 	return nla_nest_end(skb, nest);
+}
+
+static struct Qdisc_ops step_operations;
+
+bool step_decides_alone(struct Qdisc *sch)
+{
+	struct step *step = qdisc_priv(sch);
+
+	return sch->ops == &step_operations && !step->wanted.phantom_rate && !step_memory(step);
 }
 
 static struct Qdisc_ops step_operations __read_mostly = {

@@ -20,9 +20,10 @@ FIRST_SOURCE_PORT, SOURCE_PORTS = 10_000, 50_000
 _RESULTS = ["completion_ns", "delivered_bytes", "bytes_within_duration"]
 _RESULTS += ["retransmitted_packets", "timeouts", "connection_attempts", "errno"]
 _ANSWERS = ["flow", "request", "asked_ns", "answered_ns"]
-_SAMPLES = ["flow", "connection", "time_ns", "window_segments", "threshold_segments", "round_trip_us", "segment_bytes"]
+_SAMPLES = ["flow", "connection", "time_ns", "window_segments", "threshold_segments", "in_flight_segments"]
+_SAMPLES += ["round_trip_us", "segment_bytes"]
 LATENESS_BUCKETS = 512  # of core/sockets/lateness_histogram.hpp
-_RESULTS_FROM = 4 + LATENESS_BUCKETS
+_RESULTS_FROM = 3 + LATENESS_BUCKETS
 _NO_THRESHOLD = 2**31 - 1  # of the kernel's TCP_INFO
 
 Whole = TypeVar("Whole", int, np.ndarray)
@@ -40,9 +41,9 @@ class TrafficResult:
     flows : a row a flow: completion_s (NaN if never), counts of TCP, errno (0: none); `timeouts` is NaN where this
     kernel does not count them (before Linux 6.7). answers : a row an answer that was asked for: flow, request,
     asked_s, answered_s (NaN if never). windows : samples of TCP's state: flow, connection (of replicated flows 0 or 1,
-    else 0), time_s, window_bytes, slow_start_threshold_bytes, round_trip_ms. lateness : how late flows and
-    datagrams left: up_to_us (upper edge), packets. waited_share : the share of time in which the senders could have run
-    and had no processor; NaN where this kernel does not count it.
+    else 0), time_s, window_bytes, slow_start_threshold_bytes, round_trip_ms, in_flight_bytes. lateness : how late flows
+    and datagrams left: up_to_us (upper edge), packets. waited_share : the share of time in which the senders could have
+    run and had no processor; NaN where this kernel does not count it.
     """
 
     began_ns: int
@@ -151,14 +152,14 @@ class TrafficDescription:
     def result(self, shared: bytes, samples: bytes) -> TrafficResult:
         """Read the shared counters and the file of samples, once the process has ended."""
         numbers = np.frombuffer(shared, np.int64)
-        lasted_ns, waited_ns = (int(number) for number in numbers[2:4])
+        lasted_ns, waited_ns = (int(number) for number in numbers[1:3])
         return TrafficResult(
             began_ns=int(numbers[0]),
             lasted_s=lasted_ns / 1e9,
             flows=self._results(numbers[_RESULTS_FROM : self._answers_from]),
             answers=_answers(numbers[self._answers_from :]),
             windows=_windows(samples),
-            lateness=lateness_table(numbers[4:_RESULTS_FROM]),
+            lateness=lateness_table(numbers[3:_RESULTS_FROM]),
             waited_share=waited_ns / lasted_ns if waited_ns >= 0 and lasted_ns else float("nan"),
         )
 
@@ -212,6 +213,7 @@ def _windows(content: bytes) -> pd.DataFrame:
             "window_bytes": (samples["window_segments"] * samples["segment_bytes"]).astype(float),
             "slow_start_threshold_bytes": threshold.where(threshold < _NO_THRESHOLD, np.inf) * samples["segment_bytes"],
             "round_trip_ms": (samples["round_trip_us"] / 1e3).where(samples["round_trip_us"] > 0),
+            "in_flight_bytes": (samples["in_flight_segments"] * samples["segment_bytes"]).astype(float),
         }
     )
 

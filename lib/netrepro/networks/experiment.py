@@ -71,7 +71,14 @@ LINK_COLUMNS = [
     "lost_packets",  # on the wire
     "utilisation",  # share of the experiment's time in which the link was sending
 ]
-WINDOW_COLUMNS = ["flow", "time_s", "window_bytes", "slow_start_threshold_bytes", "round_trip_ms"]
+WINDOW_COLUMNS = [
+    "flow",
+    "time_s",
+    "window_bytes",
+    "slow_start_threshold_bytes",
+    "round_trip_ms",
+    "in_flight_bytes",  # payload that was sent, and is neither acknowledged nor taken for lost
+]
 PACKET_COLUMNS = ["source", "destination", "flow", "time_s", "size_bytes", "wait_ms"]
 REQUEST_COLUMNS = [
     "flow",  # of the answer

@@ -6,12 +6,14 @@ that qvis reads. A file has what was measured of one flow, seen from the host th
 | event                    | from           | when                                                           |
 |--------------------------|----------------|----------------------------------------------------------------|
 | simulation:scenario      | the flow table | the flow starts                                                |
-| recovery:metrics_updated | `windows`      | each sample: congestion_window, ssthresh, smoothed_rtt         |
+| recovery:metrics_updated | `windows`      | each sample: congestion_window, bytes_in_flight, ssthresh,     |
+|                          |                | smoothed_rtt                                                   |
 | transport:packet_sent    | `packets`      | its last bit leaves the sender, where that port was recorded   |
 | simulation:marker        | `flows`        | the flow is complete, else the end: retransmissions, time-outs |
 
 Packets are numbered as they left, for TCP's have no such numbers, and their type is "unknown", for they are not QUIC's.
-Which of them were lost, and what was in flight, is not measured. qvis draws its time axis as far as there are packets.
+Which of them were acknowledged or lost when is not measured. qvis draws windows, bytes in flight and round trips from
+those events, and its time axis as far as there are packets.
 """
 
 from __future__ import annotations
@@ -53,6 +55,7 @@ def _metrics(samples: pd.DataFrame) -> Iterator[Event]:
     for sample in samples.itertuples():
         values = {
             "congestion_window": sample.window_bytes,
+            "bytes_in_flight": sample.in_flight_bytes,
             "ssthresh": sample.slow_start_threshold_bytes,
             "smoothed_rtt": sample.round_trip_ms,
         }

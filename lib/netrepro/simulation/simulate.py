@@ -345,6 +345,7 @@ def measurements(
     threshold, round_trip_s = "threshold_segments", windows["round_trip_s"]
     windows |= dict(
         window_bytes=windows["window_segments"] * segment,
+        in_flight_bytes=windows["in_flight_segments"] * segment,
         slow_start_threshold_bytes=np.where(windows[threshold] < 1e17, windows[threshold], np.inf) * segment,
         round_trip_ms=np.where(round_trip_s > 0, round_trip_s, np.nan) * 1e3,
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,13 +29,17 @@ from netrepro.networks import (
     Cable,
     Datagrams,
     DropTail,
+    EcnThreshold,
     Experiment,
     Flow,
     Link,
+    LinkChange,
     Measure,
     Measurements,
     Routing,
+    Tcp,
     Topology,
+    dumbbell,
     fat_tree,
     jellyfish,
     star,
@@ -124,6 +130,53 @@ def test_two_equal_datagram_senders_share_a_line_where_hosts_take_time():
         first, again = emulate_virtually(asked).flows, emulate_virtually(asked).flows
         assert first.to_csv() == again.to_csv()
         assert 0.8 < first["delivered_bytes"][0] / first["delivered_bytes"][1] < 1.25
+
+
+@pytest.mark.parametrize(
+    ("queue", "congestion_control"),
+    [
+        (DropTail(packets=40), "cubic"),
+        (DropTail(bytes=60_000), "reno"),
+        (EcnThreshold(packets=60, threshold_packets=15), "dctcp"),
+    ],
+)
+def test_nobody_can_tell_a_queue_that_was_recorded_from_one_that_was_not(queue, congestion_control):
+    """A full line that nobody looks at wakes up once a packet, and another twice: same drops, marks, and times."""
+    bottleneck, fast = Link(20.0, 5.0, queue, loss=0.001), Link(1000.0, 0.1)
+    flows = tuple(Flow(f"h{i}", f"h{i + 2}", size_bytes=1_500_000, start_s=0.05 * i) for i in (1, 2))
+    changes = (
+        LinkChange(0.5, "s1", "s2", rate_mbps=10.0, delay_ms=8.0),
+        LinkChange(0.9, "s1", "s2", up=False),
+        LinkChange(1.0, "s1", "s2", up=True),
+    )
+    net, tcp = dumbbell(2, fast, bottleneck), Tcp(congestion_control)
+    plain = Experiment(net, flows, 4.0, tcp=tcp, changes=changes)
+    recorded = replace(plain, measure=Measure(packets=(("s1", "s2"),)))
+    first, second = emulate_virtually(plain), emulate_virtually(recorded)
+    assert first.flows.equals(second.flows) and (first.flows["retransmitted_packets"] > 0).all()
+    counted = ["source", "destination", "sent_packets", "sent_bytes", "lost_packets", "dropped_packets"]
+    counted.append("marked_packets")
+    assert first.links[counted].equals(second.links[counted])
+    assert first.links["dropped_packets"].sum() > 0
+
+
+TEN_AT_ONCE = """
+import socket
+sending = socket.socket(type=socket.SOCK_DGRAM)
+for _ in range(10):
+    sending.sendto(bytes(1208), ("10.0.0.2", 5000))
+"""
+
+
+@pytest.mark.skipif(not shutil.which("tc"), reason="needs tc")
+def test_who_asks_finds_a_queue_as_it_is_though_nothing_has_arrived_behind_it_yet():
+    """Ten datagrams of 1,250 bytes, and 10 ms each: after 45 ms four have left, one leaves, and five wait."""
+    net = Topology((Cable("h1", "s1", Link(1000.0, 0.0)), Cable("s1", "h2", Link(1.0, 500.0, DropTail(packets=50)))))
+    with Emulation(net, tier="virtual") as made:
+        made["h1"].popen([sys.executable, "-c", TEN_AT_ONCE])
+        made.sleep(0.045)
+        queues = made["s1"].run(["tc", "-s", "qdisc", "show"]).stdout
+    assert re.findall(r"qdisc pfifo .*\n.*\n backlog \d+b (\d+)p", queues).count("5") == 1
 
 
 # Routes ---------------------------------------------------------------------------------------------

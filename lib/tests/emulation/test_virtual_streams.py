@@ -5,19 +5,22 @@ from __future__ import annotations
 import errno
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 
+import numpy as np
 import pytest
 from virtual_kernel import needs_virtual
 
 from netrepro.emulation import Emulation
+from netrepro.emulation.virtual import instance
 from netrepro.emulation.virtual.experiment import emulate_virtually
-from netrepro.networks.experiment import Experiment, Measure
-from netrepro.networks.links import Link
+from netrepro.networks.experiment import Experiment, Measure, Measurements
+from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import star
-from netrepro.networks.workloads import Flow, Tcp
+from netrepro.networks.workloads import Datagrams, Flow, Tcp
 
 pytestmark = needs_virtual
 SMALL = star(2, Link(10.0, 5.0))
@@ -176,3 +179,89 @@ def test_a_flow_that_the_end_of_the_experiment_cuts_has_what_its_last_link_carri
         came = found.packets[found.packets["time_s"] < 1.995]["size_bytes"]
         assert math.isnan(row["completion_ms"]) and row["errno"] == 0
         assert row["delivered_bytes"] == (came[came > 100] - 66).sum()
+
+
+# Datagrams ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def through_sockets(monkeypatch, tmp_path) -> Callable[[Experiment], Measurements]:
+    """Run an experiment in a kernel whose traffic generator knows no sources and sinks, and reads and writes itself."""
+    guest = instance.GUEST.read_text()
+    assert guest.count("streams=streams,") == 1
+    without = Path(tmp_path, "guest.py")
+    without.write_text(guest.replace("streams=streams,", "streams=-1,"))
+
+    def run(experiment: Experiment) -> Measurements:
+        with monkeypatch.context() as patched:
+            patched.setattr(instance, "GUEST", without)
+            return emulate_virtually(experiment)
+
+    return run
+
+
+@pytest.mark.parametrize("ipv6", [False, True])
+def test_datagrams_leave_and_come_as_those_of_a_program_do(ipv6, through_sockets):
+    """Two senders, of which one is Poisson's, share a link that is too narrow for both; within ten nanoseconds."""
+    net = star(3, Link(10.0, 1.0, DropTail(packets=20)))
+    traffic = Datagrams("h1", "h3", 6.0, 2.0), Datagrams("h2", "h3", 5.0, 1.5, 500, spacing="poisson", start_s=0.3)
+    ports = ("h1", "s1"), ("h2", "s1"), ("s1", "h3")
+    experiment = Experiment(net, traffic, 2.2, 3, Measure(packets=ports), ipv6=ipv6)
+    ours, theirs = emulate_virtually(experiment), through_sockets(experiment)
+    columns = ["source", "destination", "flow", "size_bytes"]
+    assert ours.packets[columns].equals(theirs.packets[columns]) and len(ours.packets) > 3000
+    assert np.abs(ours.packets["time_s"] - theirs.packets["time_s"]).max() < 10e-9
+    assert ours.flows[["delivered_bytes", "errno"]].equals(theirs.flows[["delivered_bytes", "errno"]])
+    assert ours.flows["goodput_mbps"].to_numpy() == pytest.approx(theirs.flows["goodput_mbps"], rel=1e-3)
+    late = [found.fidelity.query("check.str.contains('lateness of starts and datagrams')") for found in (ours, theirs)]
+    assert late[0]["value"].max() < 0.1 and len(late[0]) == len(late[1]) > 0
+
+
+def test_datagrams_that_the_end_of_the_experiment_cuts_are_counted_as_far_as_they_came():
+    flow = Datagrams("h1", "h2", 8.0, 5.0, 1000)
+    found = emulate_virtually(Experiment(SMALL, (flow,), 1.0, 3, Measure(packets=(("s1", "h2"),))))
+    came = found.packets["time_s"] < 0.995  # a packet travels for 5 ms after its link has sent it
+    assert found.flows["delivered_bytes"][0] == pytest.approx(1000 * came.sum(), abs=1000) and came.sum() > 900
+
+
+DATAGRAMS = """
+import ctypes, fcntl, socket, struct, sys, time
+SEND, COUNT = 0xC0207303, 0xC0207304
+streams = open("/dev/streams", "r+b", buffering=0)
+def send(connection, times):
+    due, late = (ctypes.c_int64 * 64)(*times), (ctypes.c_int64 * 64)()
+    at = ctypes.addressof(due), ctypes.addressof(late)
+    asked = struct.pack("=iIQQII", connection.fileno(), 7, *at, len(times), 100)
+    answer = struct.unpack("=iIQQII", fcntl.ioctl(streams, SEND, asked))
+    return list(late)[: answer[4]]
+def came(connection):
+    asked = struct.pack("=iIqQQ", connection.fileno(), 0, 1 << 62, 0, 0)
+    return struct.unpack("=iIqQQ", fcntl.ioctl(streams, COUNT, asked))[3]
+source, sink, other = (socket.socket(type=socket.SOCK_DGRAM) for _ in range(3))
+try:
+    send(source, [])
+except OSError as error:
+    print(error.errno)
+for each in (source, sink):
+    each.bind(("127.0.0.1", 0))
+source.connect(sink.getsockname())
+sink.connect(source.getsockname())
+came(sink)
+now = time.monotonic_ns()
+send(source, [now + (i + 1) * 10**9 for i in range(4)])
+time.sleep(2.5)
+print(came(sink))
+late = send(source, [time.monotonic_ns() + 5 * 10**8])  # in place of what is left
+print(len(late), max(late) < 100)
+time.sleep(2.0)
+print(came(sink))
+send(source, [time.monotonic_ns() + 10**9])
+source.close()
+time.sleep(2.0)
+print(came(sink))
+"""
+
+
+def test_an_order_of_datagrams_takes_the_place_of_the_last_and_ends_with_its_socket(net):
+    done = net["h1"].run([*PYTHON, DATAGRAMS])
+    assert done.stdout.split() == [str(errno.ENOTCONN), "2", "2", "True", "3", "3"]

@@ -48,6 +48,9 @@ def test_each_flow_has_a_file_with_its_windows_packets_and_losses_in_order_of_ti
     windows = found.windows[found.windows.flow == 0]
     metrics = [event["data"] for event in events if event["name"] == "recovery:metrics_updated"]
     assert [each["congestion_window"] for each in metrics] == list(windows.window_bytes)
+    assert [each["bytes_in_flight"] for each in metrics] == list(windows.in_flight_bytes)
+    # A sender that has all to send fills its window but for what it repairs.
+    assert 0.8 < (windows.in_flight_bytes / windows.window_bytes).mean() < 1.1
     assert [each.get("smoothed_rtt", np.nan) for each in metrics] == pytest.approx(windows.round_trip_ms, nan_ok=True)
     packets = [event["data"] for event in events if event["name"] == "transport:packet_sent"]
     recorded = found.packets[found.packets.flow == 0]
