@@ -51,10 +51,11 @@ test: $(READY) $(KERNEL)
 	@$(PYTEST) lib/tests --ignore=$(REAL_TIME) $(if $(COVERAGE),$(COVERED:%=--ignore=lib/tests/%)) $(ON_ALL_CORES) $(ARGS)
 	@$(PYTEST) $(REAL_TIME) $(ARGS) || $(PYTEST) $(REAL_TIME) $(ARGS) --verbose --last-failed --last-failed-no-failures none
 
-# The same, with ten thousand random networks in the simulator in place of a hundred (ten minutes more), and with
-# wheels that are installed into an empty environment.
+# The same, with ten thousand random networks in the simulator in place of a hundred (ten minutes more), a hundred
+# thousand arrivals at each replayed queue in place of seventeen hundred, and wheels that are installed into an empty
+# environment.
 test-all:
-	@NETREPRO_WHOLE=1 NETREPRO_RANDOM_RUNS=10000 $(MAKE) --no-print-directory test
+	@NETREPRO_WHOLE=1 NETREPRO_RANDOM_RUNS=10000 NETREPRO_REPLAY_ARRIVALS=100000 $(MAKE) --no-print-directory test
 
 # As on a machine without the packages of binder/apt.txt and a virtual kernel: the tests that would use them.
 BARE := $(addprefix lib/tests/,applications emulation guides papers $(addprefix workbench/test_,bootstrap.py doctor.py environment.py pages.py))

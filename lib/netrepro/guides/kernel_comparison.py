@@ -1,7 +1,8 @@
 """The simulator and a real kernel in virtual time on the same descriptions, looked at closely.
 
 Nothing but the two stacks can differ: both have exact links and clocks, and no other work comes between. So what is
-apart is a difference of TCP or of a queue, and has a reason.
+apart is a difference of TCP or of a queue, and has a reason. How far apart they may be is fixed here, a kind of
+quantity each (TOLERANCES).
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ from netrepro.networks import (
     Tcp,
     Topology,
     dumbbell,
+    star,
 )
 from netrepro.networks.queues import Queue
 from netrepro.simulation import simulate
-from netrepro.study import Progress, in_parallel, jain, of_profile, seed_of
+from netrepro.study import Progress, in_parallel, of_profile, seed_of
 from netrepro.study import pictures as drawing
 from netrepro.style import CURVES, new_figure, scheme
 
@@ -45,8 +47,16 @@ CONTROLS = ("reno", "cubic", "dctcp", "bbr")
 QUEUES: Mapping[str, Queue] = {
     "RED, drops": Red(200, 20, 80, 0.1),
     "RED, marks": Red(200, 20, 80, 0.1, ecn=True),
-    "CoDel": CoDel(1000),
+    "CoDel, drops": CoDel(1000),
+    "CoDel, marks": CoDel(1000, ecn=True),
 }
+COMPLETIONS, GOODPUT, QUEUE, DROPS = "completion times", "goodput", "mean queues", "drops and marks"
+TOLERANCES = {COMPLETIONS: 1.0, GOODPUT: 1.0, QUEUE: 2.0, DROPS: 3.0}  # %
+WITHIN, OUTSIDE, UNDECIDED, NOT_MEASURED = "within", "outside", "undecided", "not measured"
+LOSSY_SIZES_BYTES, SHORT_BYTES = (20_000, 100_000, 200_000, 500_000), 6_000
+SERVERS, FRAGMENT_BYTES, BLOCK_S = 8, 64_000, 0.5  # of incast
+LEAST_COUNT = 30  # of drops and marks in a run; of fewer, three in a hundred is none
+STARTS_MS = tuple(range(16))  # of flows that time out, beyond a whole second
 
 
 @dataclass(frozen=True)
@@ -59,10 +69,12 @@ class Scale:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The values that both tools found. values : part, case, quantity, tool, seed, value; a row for each quantity and
-    seed. windows, queues : of the first seed, by part, case and tool. why : the reason where there is no kernel."""
+    """The values that both tools found. values : kind, part, case, quantity, tool, seed, value; a row for each quantity
+    and seed. flows, windows, queues : of the first seed, by part, case and tool. why : the reason where there is no
+    kernel."""
 
     values: pd.DataFrame
+    flows: pd.DataFrame
     windows: pd.DataFrame
     queues: pd.DataFrame
     why: str = ""
@@ -71,7 +83,7 @@ class Comparison:
 def scale(profile: str) -> Scale:
     """Return the length of the runs and the number of seeds. Raises NetreproError for another profile than quick and
     paper."""
-    return of_profile(profile, {"quick": Scale(10.0, 2), "paper": Scale(60.0, 5)})
+    return of_profile(profile, {"quick": Scale(10.0, 2), "paper": Scale(60.0, 10)})
 
 
 def _path(rate_mbps: float, round_trip_ms: float, queue: Queue | None = None, pairs: int = 1) -> Topology:
@@ -97,21 +109,23 @@ def _one_flow(control: str, seconds: float, seed: int) -> Experiment:
     return Experiment(_path(50.0, 20.0, queue), (flow,), seconds, seed, look, Tcp(control))
 
 
-def _two_flows(control: str, seconds: float, seed: int) -> Experiment:
+def _two_flows(control: str, seconds: float, seed: int, delayed_ack_ms: float = Tcp.delayed_ack_ms) -> Experiment:
     queue = EcnThreshold(425, 20) if control == "dctcp" else DropTail(100)
-    return two_flows(queue, Tcp(control), seconds, seed, interval_ms=1)
+    return two_flows(queue, Tcp(control, delayed_ack_ms=delayed_ack_ms), seconds, seed, interval_ms=1)
 
 
 def _ten_flows(seconds: float, seed: int) -> Experiment:
     flows = tuple(Flow(f"h{i + 1}", f"h{i + 11}", duration_s=seconds - i / 100, start_s=i / 100) for i in range(10))
-    return Experiment(_path(100.0, 20.0, DropTail(100), 10), flows, seconds, seed, tcp=Tcp("reno"))
+    look = Measure(queues=(PORT,), queue_interval_ms=5)
+    net = _path(100.0, 20.0, DropTail(100), 10)
+    return Experiment(net, flows, seconds, seed, look, Tcp("reno"), host_delay_packets=1)
 
 
 def _managed(queue: Queue, seconds: float, seed: int) -> Experiment:
     flows = tuple(Flow(f"h{i + 1}", f"h{i + 5}", duration_s=seconds - i / 10, start_s=i / 10) for i in range(4))
     look = Measure(queues=(PORT,), queue_interval_ms=5)
     tcp = Tcp("reno", ecn=getattr(queue, "ecn", False))
-    return Experiment(_path(20.0, 40.0, queue, 4), flows, seconds, seed, look, tcp)
+    return Experiment(_path(20.0, 40.0, queue, 4), flows, seconds, seed, look, tcp, host_delay_packets=1)
 
 
 def _burst(control: str, seed: int) -> Experiment:
@@ -122,30 +136,80 @@ def _burst(control: str, seed: int) -> Experiment:
     return Experiment(_path(20.0, 80.0, DropTail(30)), (flow,), 20.0, seed, look, Tcp(control))
 
 
+def _losses(control: str, grows: bool, seed: int) -> Experiment:
+    """Make the experiment in which flows lose what does not fit into six packets of buffer, one flow after the other.
+
+    grows : whether the receive window grows as data come; else all of it is offered from the start.
+    """
+    flows = tuple(Flow("h1", "h2", size, start_s=0.1 + 5 * place) for place, size in enumerate(LOSSY_SIZES_BYTES))
+    tcp = Tcp(control, receive_window_grows=grows)
+    return Experiment(_path(10.0, 40.0, DropTail(6)), flows, 0.1 + 5 * len(flows), seed, tcp=tcp)
+
+
+def _time_outs(seed: int) -> Experiment:
+    """Make the experiment in which flows lose the last of five segments, which nothing but a time-out repairs. They
+    begin at each millisecond of two times eight."""
+    flows = tuple(Flow("h1", "h2", SHORT_BYTES, start_s=place + ms / 1e3) for place, ms in enumerate(STARTS_MS, 1))
+    tcp = Tcp("reno", tail_loss_probe=False)
+    return Experiment(_path(10.0, 40.0, DropTail(3)), flows, 2.0 + len(flows), seed, tcp=tcp)
+
+
+def _incast(seconds: float, seed: int) -> Experiment:
+    """Make the experiment in which servers answer within a millisecond into 20 packets of buffer, block after block.
+
+    When each does is drawn from the seed, and the same in both; hosts take no time.
+    """
+    late_s = np.random.default_rng(seed).uniform(0, 1e-3, (round(seconds / BLOCK_S), SERVERS))
+    flows = tuple(
+        Flow(f"h{server + 2}", "h1", FRAGMENT_BYTES, start_s=0.1 + BLOCK_S * block + late)
+        for block, of_block in enumerate(late_s.tolist())
+        for server, late in enumerate(of_block)
+    )
+    net = star(SERVERS + 1, Link(100, 0.1, DropTail(packets=20)))
+    return Experiment(net, flows, seconds + BLOCK_S, seed, tcp=Tcp("reno"))
+
+
 def _experiments(size: Scale, seed: int) -> dict[tuple[str, str], Experiment]:
-    found = {("completion", f"{rate:g} Mb/s, {trip:g} ms"): _single_flows(rate, trip, seed) for rate, trip in PATHS}
-    found |= {("window", control): _one_flow(control, size.seconds, seed) for control in CONTROLS}
-    found |= {("queue", control): _two_flows(control, size.seconds, seed) for control in CONTROLS[:3]}
-    found["shares", "ten Reno flows"] = _ten_flows(size.seconds, seed)
+    found = {("single flows", f"{rate:g} Mb/s, {trip:g} ms"): _single_flows(rate, trip, seed) for rate, trip in PATHS}
+    found |= {("one flow", control): _one_flow(control, size.seconds, seed) for control in CONTROLS}
+    found |= {("two flows", control): _two_flows(control, size.seconds, seed) for control in CONTROLS[:3]}
+    found |= {
+        ("two flows", f"{control}, each acknowledged"): _two_flows(control, size.seconds, seed, delayed_ack_ms=0)
+        for control in CONTROLS[1:3]
+    }
+    found["ten flows", "reno"] = _ten_flows(size.seconds, seed)
+    found |= {("four flows", name): _managed(queue, size.seconds, seed) for name, queue in QUEUES.items()}
     found |= {("burst", control): _burst(control, seed) for control in CONTROLS[:2]}
-    return found | {("managed", name): _managed(queue, size.seconds, seed) for name, queue in QUEUES.items()}
+    found |= {("losses", control): _losses(control, True, seed) for control in CONTROLS[:2]}
+    found |= {("losses", f"{control}, all offered"): _losses(control, False, seed) for control in CONTROLS[:2]}
+    return found | {
+        ("time-outs", "reno"): _time_outs(seed),
+        ("incast", "reno"): _incast(size.seconds, seed),
+    }
 
 
-def _read(part: str, found: Measurements) -> dict[str, float]:
-    flows, links = found.flows, found.links.set_index(["source", "destination"])
-    lost = float(links["dropped_packets"].sum()) if "dropped_packets" in links else float("nan")
-    if part == "completion":
-        return {
-            f"{size / 1000:g} kB (ms)": float(ms) for size, ms in zip(SIZES_BYTES, flows["completion_ms"], strict=True)
-        }
+def _read(part: str, found: Measurements) -> list[tuple[str, str, float]]:
+    """Read a run: kind, quantity, value."""
+    flows, links = found.flows, found.links
+    times_ms = flows["completion_ms"]
+    if part in ("single flows", "losses"):
+        sizes = flows["size_bytes"] / 1000
+        return [(COMPLETIONS, f"{size:g} kB (ms)", float(ms)) for size, ms in zip(sizes, times_ms, strict=True)]
+    dropped = (DROPS, "packets dropped", float(links["dropped_packets"].sum()))
+    if part == "time-outs":
+        return [(COMPLETIONS, f"{SHORT_BYTES / 1000:g} kB (ms)", float(times_ms.mean()))]
     if part == "burst":
-        return {"packets lost": lost, "completion (ms)": float(flows["completion_ms"].iloc[0])}
-    goodput = {"goodput (Mb/s)": float(flows["goodput_mbps"].sum())}
-    if part == "shares":
-        return goodput | {"Jain's index": jain(flows["goodput_mbps"])}
+        return [(COMPLETIONS, "3000 kB (ms)", float(times_ms.iloc[0])), dropped]
+    if part == "incast":
+        blocks_ms = times_ms.fillna(np.inf).to_numpy().reshape(-1, SERVERS).max(axis=1)
+        return [(COMPLETIONS, "mean block (ms)", float(blocks_ms.mean())), dropped]
     queue = found.queues["queue_packets"][found.queues["time_s"] > found.experiment.duration_s / 4]
-    mean = {"mean queue (packets)": float(queue.mean())}
-    return goodput | mean | ({"packets lost": lost} if part == "managed" else {})
+    marked = (DROPS, "packets marked", float(links["marked_packets"].sum()))
+    return [
+        (GOODPUT, "Mb/s", float(flows["goodput_mbps"].sum())),
+        (QUEUE, "packets", float(queue.mean())),
+        *(row for row in (dropped, marked) if row[2] >= LEAST_COUNT),
+    ]
 
 
 def measure(profile: str, seed: int, progress: Progress = iter) -> Comparison:
@@ -158,42 +222,65 @@ def measure(profile: str, seed: int, progress: Progress = iter) -> Comparison:
         for place in range(size.seeds)
         for key, experiment in _experiments(size, seed_of(seed, place)).items()
     ]
-    measured = in_parallel(lambda tool, part, case, place, each: runs[tool](each), work, progress=progress)
-    rows, windows, queues = [], [], []
-    for (tool, part, case, place, _), found in zip(work, measured, strict=True):
-        rows += [(part, case, quantity, tool, place, value) for quantity, value in _read(part, found).items()]
-        if place == 0:
-            label = {"part": part, "case": case, "tool": tool}
-            windows.append(found.windows.assign(**label))
-            queues.append(found.queues.assign(**label))
-    values = pd.DataFrame(rows, columns=["part", "case", "quantity", "tool", "seed", "value"])
-    return Comparison(values, _together(windows), _together(queues), why)
+
+    def run(tool: str, part: str, case: str, place: int, experiment: Experiment) -> tuple[list, list[pd.DataFrame]]:
+        found = runs[tool](experiment)
+        rows = [(kind, part, case, quantity, tool, place, value) for kind, quantity, value in _read(part, found)]
+        kept = [found.flows, found.windows, found.queues] if place == 0 else []
+        return rows, [table.assign(part=part, case=case, tool=tool) for table in kept]
+
+    read, kept = zip(*in_parallel(run, work, progress=progress), strict=True)
+    rows = [row for rows in read for row in rows]
+    values = pd.DataFrame(rows, columns=["kind", "part", "case", "quantity", "tool", "seed", "value"])
+    flows, windows, queues = (_together(tables) for tables in zip(*filter(None, kept), strict=True))
+    return Comparison(values, flows, windows, queues, why)
 
 
 def _together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat([table for table in tables if len(table)], ignore_index=True)
 
 
-def side_by_side(found: Comparison) -> pd.DataFrame:
-    """Return a row for each quantity: what the simulator and the kernel found (means over seeds), how far the simulator
-    is off (%), and how far its own seeds are apart (%)."""
+def side_by_side(found: Comparison, kind: str) -> pd.DataFrame:
+    """Return a row for each quantity of a kind: the means over seeds of both, how far the simulator is off (%), the
+    error of that (two standard errors over the seeds of both, %), and whether it is within the kind's tolerance.
+
+    It is UNDECIDED where the error reaches over the tolerance. A quantity that some seed of either has not is left out.
+    """
     order = ["part", "case", "quantity"]
-    means = found.values.pivot_table(index=order, columns="tool", values="value", sort=False)
-    means = means.reindex(columns=[SIMULATOR, KERNEL])
-    ours = found.values[found.values["tool"] == SIMULATOR].groupby(order, sort=False)["value"]
-    means["off by %"] = (means[SIMULATOR] / means[KERNEL] - 1) * 100
-    means["seeds, % apart"] = (ours.max() / ours.min() - 1) * 100
-    return means
+    values = found.values[found.values["kind"] == kind]
+    by = values.groupby([*order, "tool"], sort=False)["value"]
+    means, errors, counts = (by.mean(), by.sem().fillna(0.0), by.count())
+    table = means.unstack("tool", sort=False).reindex(columns=[SIMULATOR, KERNEL])
+    complete = (counts.unstack("tool", sort=False) == values["seed"].nunique()).all(axis=1)
+    relative = (errors / means).unstack("tool", sort=False).reindex(columns=[SIMULATOR, KERNEL])
+    table["off by %"] = (table[SIMULATOR] / table[KERNEL] - 1) * 100
+    table["error %"] = 2 * np.hypot(relative[SIMULATOR], relative[KERNEL]) * 100
+    off, error, tolerance = table["off by %"].abs(), table["error %"], TOLERANCES[kind]
+    table[f"within {tolerance:g} %"] = np.select(
+        [off + error <= tolerance, off - error > tolerance, off.notna()], [WITHIN, OUTSIDE, UNDECIDED], NOT_MEASURED
+    )
+    return table[complete]
+
+
+def summary(found: Comparison) -> pd.DataFrame:
+    """Count the quantities of each kind by verdict."""
+    rows = {
+        f"{kind}, {tolerance:g} %": side_by_side(found, kind).iloc[:, -1].value_counts()
+        for kind, tolerance in TOLERANCES.items()
+    }
+    return pd.DataFrame(rows).T.reindex(columns=[WITHIN, UNDECIDED, OUTSIDE]).fillna(0).astype(int)
 
 
 def draw_completions(found: Comparison) -> Figure:
     """Draw the simulator's flow completion times over the kernel's, by size, a line for each path."""
     figure, axis = new_figure("Single flows", "flow size (kB)", "completion time (simulator / kernel)", log_x=True)
-    table = side_by_side(found).loc["completion"].reset_index()
+    table = side_by_side(found, COMPLETIONS).loc["single flows"].reset_index()
     for place, (path, rows) in enumerate(table.groupby("case", sort=False)):
         sizes = [float(quantity.partition(" ")[0]) for quantity in rows["quantity"]]
         axis.plot(sizes, rows[SIMULATOR] / rows[KERNEL], "o-", color=CURVES[place], label=str(path))
     axis.axhline(1, color="#444444", linewidth=0.8)
+    tolerance = TOLERANCES[COMPLETIONS] / 100
+    axis.axhspan(1 - tolerance, 1 + tolerance, color="#444444", alpha=0.1, label="tolerance")
     axis.legend(fontsize=8)
     return _or_say(figure, found)
 
@@ -202,7 +289,7 @@ def draw_windows(found: Comparison) -> Figure:
     """Draw the congestion windows of one flow by both, a panel for each congestion control."""
     figure, axes = drawing.panels("One flow, 50 Mb/s, 20 ms", "time (s)", "congestion window (kB)", CONTROLS)
     for axis, control in zip(axes, CONTROLS, strict=True):
-        rows = found.windows[(found.windows["part"] == "window") & (found.windows["case"] == control)]
+        rows = found.windows[(found.windows["part"] == "one flow") & (found.windows["case"] == control)]
         for tool, table in rows.groupby("tool", sort=False):
             axis.plot(table["time_s"], table["window_bytes"] / 1e3, label=str(tool), **_look(str(tool)))
     axes[0].legend(fontsize=8)
@@ -214,11 +301,20 @@ def draw_queues(found: Comparison) -> Figure:
     names = CONTROLS[:3]
     figure, axes = drawing.panels("Two flows at one port, 100 Mb/s", "queue (packets)", "share of the time", names)
     for axis, control in zip(axes, names, strict=True):
-        rows = found.queues[(found.queues["part"] == "queue") & (found.queues["case"] == control)]
+        rows = found.queues[(found.queues["part"] == "two flows") & (found.queues["case"] == control)]
         for tool, table in rows.groupby("tool", sort=False):
             values = np.sort(table["queue_packets"])
             axis.step(values, np.linspace(0, 1, len(values)), where="post", label=str(tool), **_look(str(tool)))
     axes[0].legend(fontsize=8)
+    return _or_say(figure, found)
+
+
+def draw_time_outs(found: Comparison) -> Figure:
+    """Draw how long flows took that timed out, by the millisecond in which they began."""
+    figure, axis = new_figure("One time-out each", "start (ms beyond a whole second)", "completion time (ms)")
+    for tool, rows in found.flows[found.flows["part"] == "time-outs"].groupby("tool", sort=False):
+        axis.plot(STARTS_MS, rows["completion_ms"], "o-", label=str(tool), **_look(str(tool)))
+    axis.legend(fontsize=8)
     return _or_say(figure, found)
 
 

@@ -21,7 +21,7 @@ from netrepro.verification.encodings import CircuitEncoding, IntegerEncoding
 from netrepro.verification.points import ContentionPoint
 from netrepro.verification.portfolio import PortfolioClauses
 from netrepro.verification.traces import Trace
-from netrepro.verification.workloads import Metric, Query, Workload, refuse_fractions
+from netrepro.verification.workloads import Metric, Query, Workload, whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -115,14 +115,15 @@ class Analysis:
             raise NetreproError(f"no encoding is called {encoding!r}", nearest(encoding, ENCODINGS))
         if backend not in BACKENDS:
             raise NetreproError(f"no solver is called {backend!r}", nearest(backend, BACKENDS))
-        refuse_fractions("the portfolio", portfolio)
+        portfolio, seed = whole("the portfolio", portfolio), whole("the seed", seed)
+        shuffle = None if shuffle is None else whole("the shuffle's seed", shuffle)
         if portfolio < 0 or (portfolio and encoding != "circuit"):
             raise NetreproError(f"a portfolio of {portfolio} for {encoding!r}", "0 or more, for the circuit")
-        refuse_fractions("the seed", seed)
         if not 0 <= seed <= LARGEST_SEED:
             raise NetreproError(f"a seed of {seed}", f"give 0 to {LARGEST_SEED}")
         if timeout_s is not None and not timeout_s > 0:  # nan, too
             raise NetreproError(f"a time limit of {timeout_s} s", "give a positive number, or None")
+        timeout_s = None if timeout_s is None else float(timeout_s)
         self.point, self.query, self.base = point, query, base
         self.seed, self.timeout_s = seed, timeout_s
         self.questions = 0

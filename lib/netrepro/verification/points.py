@@ -18,8 +18,8 @@ from netrepro.verification.workloads import (
     TimedSpec,
     Uniq,
     Workload,
-    refuse_fractions,
     refuse_unknown,
+    whole,
 )
 
 
@@ -78,7 +78,8 @@ class ContentionPoint:
         paths: int = 1,
         sends_to: Mapping[str, Iterable[int]] | None = None,
     ):
-        refuse_fractions(f"{name!r}: the horizon", horizon)
+        horizon = whole(f"{name!r}: the horizon", horizon)
+        destinations, paths = (whole(f"{name!r}: the number", count) for count in (destinations, paths))
         if horizon < 1:
             raise NetreproError(f"{name!r} has horizon {horizon}", "give at least 1 step")
         if not modules:
@@ -115,7 +116,10 @@ class ContentionPoint:
             raise NetreproError(f"{name!r} has no input queue", "leave a queue without a writer")
         refuse_unknown("sends_to", sends_to or {}, dict.fromkeys(self.inputs))
         everyone = range(destinations)
-        self.sends_to = {queue: sorted({*(sends_to or {}).get(queue, everyone)}) for queue in self.inputs}
+        self.sends_to = {
+            queue: sorted({whole(f"{queue!r}: dst", number) for number in (sends_to or {}).get(queue, everyone)})
+            for queue in self.inputs
+        }
         for source, allowed in self.sends_to.items():
             if not allowed or not {*allowed} <= {*everyone}:
                 raise NetreproError(f"input {source!r} sends to {allowed}", f"give some of 0..{destinations - 1}")

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from netrepro.errors import NetreproError
-from netrepro.verification.workloads import NAME, refuse_fractions
+from netrepro.verification.workloads import NAME, whole
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,10 @@ class Queue:
                 "begin with a letter or _, go on with letters, digits and _ . - >",
             )
         for limit in ("capacity", "max_enqueue", "max_dequeue"):
-            refuse_fractions(f"queue {self.name!r}: {limit}", getattr(self, limit))
-            if getattr(self, limit) < 1:
-                raise NetreproError(f"queue {self.name!r} has {limit} {getattr(self, limit)}", "give at least 1 packet")
+            packets = whole(f"queue {self.name!r}: {limit}", getattr(self, limit))
+            if packets < 1:
+                raise NetreproError(f"queue {self.name!r} has {limit} {packets}", "give at least 1 packet")
+            object.__setattr__(self, limit, packets)
 
 
 def ImmediateQueue(name: str, capacity: int = 10, max_enqueue: int = 1, max_dequeue: int = 1) -> Queue:

@@ -16,6 +16,7 @@ from netrepro.verification.points import ContentionPoint, QueuingModule
 from netrepro.verification.queues import Queue
 from netrepro.verification.step import Step
 from netrepro.verification.traces import Run
+from netrepro.verification.workloads import whole
 
 
 class Scheduler(QueuingModule):
@@ -110,12 +111,12 @@ class WeightedRoundRobin(Scheduler):
 
     def __init__(self, name: str, inputs: Sequence[Queue], output: Queue, weights: Sequence[int]):
         super().__init__(name, inputs, output)
-        if len(weights) != len(self.inputs) or min(weights) < 1:
+        self.weights = [whole(f"module {name!r}: the weight", weight) for weight in weights]
+        if len(weights) != len(self.inputs) or min(self.weights) < 1:
             raise NetreproError(
-                f"module {name!r} has weights {list(weights)} for {len(self.inputs)} queues",
+                f"module {name!r} has weights {self.weights} for {len(self.inputs)} queues",
                 "give each queue a weight of at least 1",
             )
-        self.weights = list(weights)
 
     def constraints(self, step: Step) -> Iterable[Any]:
         # State: one bit for (queue visited last, packets of its weight already used).

@@ -35,6 +35,7 @@ from netrepro.verification.workloads import (
     Term,
     TimedSpec,
     Workload,
+    whole,
 )
 
 METHODS = ("generalise", "stochastic")
@@ -97,11 +98,11 @@ class Search:
     ):
         if method not in METHODS:
             raise NetreproError(f"no search method is called {method!r}", nearest(method, METHODS))
-        self.analysis, self.method, self.seed = analysis, method, seed
+        self.analysis, self.method, self.seed = analysis, method, whole("the seed", seed)
         self.maximum_specs, self.rounds = maximum_specs, rounds
         self._starts, self._base = starts, base
         self._example_counts = (good_examples, bad_examples)
-        self._dice = random.Random(seed)
+        self._dice = random.Random(self.seed)
         self._bad: list[Trace] = []
         self._good: list[Trace] = []
         self._masks: dict[tuple[str, TimedSpec], tuple[int, int]] = {}

@@ -11,6 +11,7 @@ from netrepro.verification.points import QueuingModule
 from netrepro.verification.queues import Queue
 from netrepro.verification.step import Step
 from netrepro.verification.traces import Run
+from netrepro.verification.workloads import whole
 
 
 class Mover(QueuingModule):
@@ -59,6 +60,7 @@ class TokenBucket(Mover):
 
     def __init__(self, name: str, queue: Queue, output: Queue, *, rate: int, max_tokens: int, every: int = 1):
         super().__init__(name, queue, output)
+        rate, max_tokens, every = (whole(f"module {name!r}: the number", each) for each in (rate, max_tokens, every))
         if every < 1:
             raise NetreproError(f"module {name!r} has tokens every {every} steps", "give a whole number from 1 on")
         if rate < 1 or max_tokens < 1 or max_tokens > queue.max_dequeue:

@@ -21,6 +21,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
+import numpy as np
+
 from netrepro.errors import NetreproError, nearest
 
 
@@ -79,11 +81,11 @@ def as_operator(sign: str) -> str:
     return sign
 
 
-def refuse_fractions(what: str, *numbers: object) -> None:
-    """Raise NetreproError unless all are whole numbers."""
-    wrong = [number for number in numbers if isinstance(number, bool) or not isinstance(number, int)]
-    if wrong:
-        raise NetreproError(f"{what} {wrong[0]!r} is not a whole number", "give an int")
+def whole(what: str, number: object) -> int:
+    """Return the number, which may be NumPy's, as int. Raises NetreproError unless it is a whole number."""
+    if isinstance(number, bool) or not isinstance(number, int | np.integer):
+        raise NetreproError(f"{what} {number!r} is not a whole number", "give an int")
+    return int(number)
 
 
 def _refuse_bad_set(what: str, queues: Sequence[object]) -> None:
@@ -138,7 +140,8 @@ class Line:
     offset: int = 0
 
     def __post_init__(self) -> None:
-        refuse_fractions("the line's number", self.slope, self.offset)
+        for name in ("slope", "offset"):
+            object.__setattr__(self, name, whole("the line's number", getattr(self, name)))
 
     @property
     def size(self) -> int:
@@ -317,7 +320,8 @@ class TimedSpec:
     last: int
 
     def __post_init__(self) -> None:
-        refuse_fractions("the time", self.first, self.last)
+        for name in ("first", "last"):
+            object.__setattr__(self, name, whole("the time", getattr(self, name)))
         if not 1 <= self.first <= self.last:
             raise NetreproError(
                 f"the time range [{self.first},{self.last}] of {self.spec} is empty or starts before 1",
@@ -485,16 +489,15 @@ class Query:
             raise NetreproError(f"the query's left side is {lhs}, its metric {metric}", "name one metric")
         if not isinstance(self.time_range, tuple | list) or len(self.time_range) != 2:
             raise NetreproError(f"the query's time range {self.time_range!r} is not a pair", "write (first, last)")
-        first, last = self.time_range
-        refuse_fractions("the query's time", first, last)
+        first, last = (whole("the query's time", time) for time in self.time_range)
         if not 1 <= first <= last:
             raise NetreproError(f"the query's time range [{first},{last}] is empty or starts before 1")
-        refuse_fractions("the query's threshold", self.threshold)
         for name, value in (
             ("quantifier", quantifier),
             ("metric", metric),
             ("lhs", lhs),
             ("op", as_operator(self.op)),
+            ("threshold", whole("the query's threshold", self.threshold)),
             ("time_range", (first, last)),
         ):
             object.__setattr__(self, name, value)

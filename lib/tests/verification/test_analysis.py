@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
 import pytest
 import z3
 from small_points import POINTS
@@ -21,10 +22,20 @@ from netrepro.verification.leaf_spine import base_workload, leaf_spine, path_que
 from netrepro.verification.loom import TenantQueues, loom, steady_tenants, unfair_query
 from netrepro.verification.points import ContentionPoint, QueuingModule
 from netrepro.verification.queues import Queue
-from netrepro.verification.schedulers import FirstInFirstOut, StrictPriority, scheduler_point
+from netrepro.verification.schedulers import FirstInFirstOut, StrictPriority, WeightedRoundRobin, scheduler_point
 from netrepro.verification.search import Search, SearchResult
 from netrepro.verification.shapers import TokenBucket, delay_line
-from netrepro.verification.workloads import Query, Workload, parse_query, parse_workload
+from netrepro.verification.workloads import (
+    Comp,
+    Line,
+    Metric,
+    Query,
+    Term,
+    TimedSpec,
+    Workload,
+    parse_query,
+    parse_workload,
+)
 
 
 def priority() -> Analysis:
@@ -105,6 +116,24 @@ def test_options_that_mean_nothing_are_refused(option, value):
     query = parse_query("exists t in [1,3]: qsize(q0,t) > 1")
     with pytest.raises(NetreproError, match=f"{value}"):
         Analysis(scheduler_point("fifo", 1, 3), query, **{option: value})
+
+
+def test_numbers_of_numpy_ask_what_the_same_numbers_of_python_do():
+    def answer(number, seconds):
+        flows = [Queue(f"q{i}", number(5), number(3)) for i in range(2)]
+        shared, out = Queue("shared", number(5), number(1)), Queue("out")
+        scheduler = WeightedRoundRobin("turns", flows, shared, [number(2), number(1)])
+        bucket = TokenBucket("bucket", shared, out, rate=number(1), max_tokens=number(1), every=number(2))
+        allowed = {"q0": [number(1)]}
+        point = ContentionPoint("point", number(6), [scheduler, bucket], destinations=number(2), sends_to=allowed)
+        base = Workload([TimedSpec(Comp(Term(Metric.CENQ, ("q0",)), ">=", Line(number(1))), number(1), number(6))])
+        query = Query("exists", (number(1), number(6)), "shared", "qsize", ">", number(1))
+        options = {"seed": number(3), "timeout_s": seconds(100), "portfolio": number(0), "shuffle": number(1)}
+        analysis = Analysis(point, query, base, **options)
+        found = Search(analysis, seed=number(2)).run()
+        return str(query), str(base), str(analysis.satisfy_query().trace), str(found.workload)
+
+    assert answer(np.int64, np.float32) == answer(int, float)
 
 
 @pytest.mark.parametrize("timeout_s", [(2**32 + 1) / 1000, float("inf")])
