@@ -126,8 +126,8 @@ def read(found: Measurements, setting: Setting) -> Reading:
         numbers[f"{name}_resent"] = rows["retransmitted_packets"].sum() / (rows["segments"].sum() or np.nan)
     numbers["estimate"] = numbers["treated_mbps"] / numbers["untreated_mbps"]
     used = found.flows["delivered_bytes"].sum() * 8e-6 / found.experiment.duration_s / setting.bottleneck_mbps
-    is_full = setting.is_shared and not setting.loss
-    return Reading(numbers, {}, [Check("share of the link's rate that arrives", used, 0.8 if is_full else None, 1.0)])
+    full, least = ("full", 0.8) if setting.is_shared and not setting.loss else ("free", None)
+    return Reading(numbers, {}, [Check(f"share of a {full} link's rate that arrives", used, least, 1.0)])
 
 
 def effects(runs: Runs) -> pd.DataFrame:
@@ -192,7 +192,7 @@ def draw_ratios(title: str, found: Mapping[str, pd.Series], published: Mapping[s
         axis.plot([place] * len(values), values, "o", color=CURVES[0], alpha=0.6)
     axis.plot([], [], "o", color=CURVES[0], label="ours, each repetition")
     if published:
-        at = [place for place, name in enumerate(found) if name in published]
+        at = [place + 0.15 for place, name in enumerate(found) if name in published]
         axis.plot(at, list(published.values()), "*", markersize=13, color=PUBLISHED_GREY, label="published")
     axis.axhline(1, color="black", linewidth=0.8)
     axis.set_xticks(range(len(found)), list(found), fontsize=8)
@@ -230,7 +230,7 @@ def draw_buffer(runs: Runs) -> Figure:
         drawing.draw_sweep(axis, rows, "buffer_round_trips", "estimate", label=label, color=colour)
         axis.axhline(PUBLISHED[int(number)], color=colour, linestyle=":", label=f"published, {label}")
     drawing.name_ticks(axis, "x", found["buffer_round_trips"])
-    axis.legend(fontsize=8)
+    drawing.share_legend(figure)
     return figure
 
 
