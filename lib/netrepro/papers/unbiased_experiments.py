@@ -1,0 +1,300 @@
+"""When does an A/B test in a network lie? Spang et al., "Unbiased Experiments in Congested Networks", IMC 2021.
+
+Applications share one link. Some are treated: they use BBR in place of CUBIC, two connections in place of one, or
+pacing. An A/B test compares treated with untreated applications at the same time, where each takes what another
+loses. The truth is what changes when all are treated instead of none. A switchback treats all in some intervals,
+drawn at random, and none in the others; an event study treats all from one moment on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from netrepro.networks import DropTail, Experiment, Flow, Link, Measurements, Sfq, Tcp, dumbbell
+from netrepro.networks.links import FULL_PACKET_BYTES
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import pictures as drawing
+from netrepro.study.setting import setting
+from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
+
+TREATMENTS = {"BBR": "bbr", "two connections": "cubic", "pacing": "cubic"}  # what a treated connection is
+AB, SWITCHBACK, EVENT = "A/B test", "switchback", "event study"
+FEW, MOST, APPLICATIONS = 1, 9, 10
+PUBLISHED = {FEW: 2.5, MOST: 0.25}  # treated / untreated, in the A/B tests of the paper's abstract
+COLOURS = {"treated": CURVES[6], "untreated": CURVES[0]}
+START_WITHIN = 0.1  # of an interval: sessions begin at random in its first tenth
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Ten applications and their treatments are the paper's, as recalled; rate, round trip and buffer are choices."""
+
+    bottleneck_mbps: float = setting(100.0, "rate of the shared link", "Mb/s", low=1, high=10_000)
+    round_trip_ms: float = setting(20.0, "round trip without queues", "ms", low=5, high=500)
+    buffer_round_trips: float = setting(1.0, "buffer of the shared link", "round trips at its rate", low=0.1, high=20)
+    applications: int = APPLICATIONS
+    treatment: str = "BBR"
+    treated: int = FEW  # applications that are treated where the treatment is on
+    design: str = AB
+    intervals: int = 8  # of a switchback or an event study
+    joining: int = 0  # applications that come in the second half of the time
+    is_shared: bool = True  # else every application's own link is its limit
+    loss: float = 0.0  # of packets, by chance
+    is_fair: bool = False  # the shared link serves its connections in turn
+
+    @property
+    def buffer_packets(self) -> int:
+        """The buffer of the shared link."""
+        in_flight = self.bottleneck_mbps * 1e3 * self.round_trip_ms / 8 / FULL_PACKET_BYTES
+        return max(2, round(self.buffer_round_trips * in_flight))
+
+
+class Session(NamedTuple):
+    """One application in one interval, whose connections are its own."""
+
+    application: int
+    interval: int
+    group: str  # treated or untreated
+    start_s: float
+    end_s: float
+
+
+def sessions(setting: Setting, seconds: float, seed: int) -> Iterator[Session]:
+    """Yield who sends when, and whether it is treated; as many intervals are treated as not."""
+    random = np.random.default_rng(seed)
+    count = 1 if setting.design == AB else setting.intervals
+    is_on = np.arange(count) >= count // 2  # the only interval of an A/B test
+    if setting.design == SWITCHBACK:
+        random.shuffle(is_on)
+    for interval, on in enumerate(is_on):
+        joined = setting.joining if interval >= count / 2 else 0
+        present = setting.applications + joined
+        chosen = random.permutation(present)[: (setting.treated + joined) * on]
+        for application in range(present):
+            start_s = (interval + START_WITHIN * random.random()) * seconds / count
+            group = "treated" if application in chosen else "untreated"
+            yield Session(application, interval, group, start_s, (interval + 1) * seconds / count)
+
+
+def flows(setting: Setting, session: Session) -> list[Flow]:
+    """List the connections of a session; their label is its application, interval and group."""
+    application, treatment = session.application + 1, setting.treatment if session.group == "treated" else ""
+    flow = Flow(
+        f"h{application}",
+        f"h{setting.applications + setting.joining + application}",
+        duration_s=session.end_s - session.start_s,
+        start_s=session.start_s,
+        congestion_control=TREATMENTS.get(treatment, "cubic"),
+        label=" ".join(map(str, session[:3])),
+        tcp=Tcp(pacing=True) if treatment == "pacing" else None,
+    )
+    return [flow] * (2 if treatment == "two connections" else 1)
+
+
+def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
+    """Applications on hosts of their own, over one link."""
+    rate, delay_ms = setting.bottleneck_mbps, setting.round_trip_ms / 2 - 2  # but for 1 ms on either side
+    queue = (Sfq if setting.is_fair else DropTail)(packets=setting.buffer_packets)
+    shared = Link(rate if setting.is_shared else 4 * rate, delay_ms, queue, loss=setting.loss)
+    own = Link(10 * rate if setting.is_shared else rate / setting.applications, 1.0)
+    network = dumbbell(setting.applications + setting.joining, access=own, bottleneck=shared)
+    traffic = [flow for session in sessions(setting, seconds, seed) for flow in flows(setting, session)]
+    return Experiment(network, tuple(traffic), seconds, seed)
+
+
+def by_session(found: Measurements) -> pd.DataFrame:
+    """Sum the connections of each session: throughput, segments that arrived and segments that were sent again."""
+    parts = found.flows["label"].str.split(expand=True)
+    rows = found.flows.assign(application=parts[0].astype(int), interval=parts[1].astype(int), group=parts[2])
+    rows["mbps"] = rows["delivered_bytes"] * 8e-6 / found.experiment.flow_table["duration_s"]
+    rows["segments"] = rows["delivered_bytes"] / found.experiment.tcp.segment_bytes
+    summed = ["mbps", "segments", "retransmitted_packets"]
+    return rows.groupby(["application", "interval", "group"], as_index=False)[summed].sum()
+
+
+def read(found: Measurements, setting: Setting) -> Reading:
+    """Mean throughput of all, treated and untreated applications (Mb/s), the estimate, and what was sent again."""
+    table, numbers = by_session(found), {}
+    for name, rows in {"all": table, **{group: table[table["group"] == group] for group in COLOURS}}.items():
+        numbers[f"{name}_mbps"] = rows["mbps"].mean()
+        numbers[f"{name}_resent"] = rows["retransmitted_packets"].sum() / (rows["segments"].sum() or np.nan)
+    numbers["estimate"] = numbers["treated_mbps"] / numbers["untreated_mbps"]
+    used = found.flows["delivered_bytes"].sum() * 8e-6 / found.experiment.duration_s / setting.bottleneck_mbps
+    full, least = ("full", 0.8) if setting.is_shared and not setting.loss else ("free", None)
+    return Reading(numbers, {}, [Check(f"share of a {full} link's rate that arrives", used, least, 1.0)])
+
+
+def effects(runs: Runs) -> pd.DataFrame:
+    """Tabulate how each treatment seems to multiply throughput, how it does, and what is sent again."""
+    means = runs.summary().unstack("treated").loc[list(TREATMENTS)]
+    return pd.DataFrame(
+        {
+            "A/B test, one of ten": means["estimate"][FEW],
+            "A/B test, nine of ten": means["estimate"][MOST],
+            "all against none": means["all_mbps"][APPLICATIONS] / means["all_mbps"][0],
+            "sent again, none treated": means["all_resent"][0],
+            "sent again, all treated": means["all_resent"][APPLICATIONS],
+        }
+    )
+
+
+def answer(runs: Runs) -> str:
+    """The paper's question answered in one sentence, with this run's numbers."""
+    few, most, truth, *_ = effects(runs).loc["BBR"]
+    found = float(runs.numbers(SWITCHBACK)["estimate"].mean())
+    return (
+        f"On one full link an A/B test gives BBR {few:.3g} times the throughput of CUBIC with one application of ten "
+        f"treated and {most:.3g} times with nine, although treating all gives {truth:.2f} times that of treating none; "
+        f"a switchback finds {found:.2f} times."
+    )
+
+
+def draw_idea() -> Figure:
+    """The idea, without any parameter: the link's ten shares, of which a treated application takes two."""
+    names = {"nobody treated": 0, "A/B test: one of ten": FEW, "everybody treated": APPLICATIONS}
+    figure, axes = drawing.panels("Two connections take two shares", "share of the link", "", list(names))
+    for axis, treated in zip(axes, names.values(), strict=True):
+        shares = np.where(np.arange(APPLICATIONS) < treated, 2.0, 1.0)
+        colours = [COLOURS["treated" if share > 1 else "untreated"] for share in shares]
+        axis.barh(range(APPLICATIONS), shares / shares.sum(), color=colours)
+        axis.set(xlim=(0, 0.2), yticks=[])
+    return figure
+
+
+def draw_network(setting: Setting) -> Figure:
+    """The network with its rates, delays and buffers."""
+    return drawing.draw_network(experiment(setting, 1.0, 1), "Ten applications share a link")
+
+
+def draw_throughput(runs: Runs) -> Figure:
+    """Throughput of both groups over how many are treated, a panel a treatment."""
+    title, x_label = "Who gets what", "treated applications (of ten)"
+    figure, axes = drawing.panels(title, x_label, "throughput of one (Mb/s)", list(TREATMENTS))
+    for axis, name in zip(axes, TREATMENTS, strict=True):
+        for (group, colour), marker in zip(COLOURS.items(), "os", strict=True):
+            rows = runs.numbers(name).dropna(subset=f"{group}_mbps")
+            drawing.draw_sweep(axis, rows, "treated", f"{group}_mbps", label=group, color=colour, marker=marker)
+        axis.set_ylim(0)
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_ratios(title: str, found: Mapping[str, pd.Series], published: Mapping[str, float] | None = None) -> Figure:
+    """Draw ratios on a logarithmic axis: every repetition a point, and a star for what was published."""
+    figure, axis = new_figure(title, "", "throughput with / without treatment (ratio)", log_y=True)
+    for place, values in enumerate(found.values()):
+        axis.plot([place] * len(values), values, "o", color=CURVES[0], alpha=0.6)
+    axis.plot([], [], "o", color=CURVES[0], label="ours, each repetition")
+    if published:
+        at = [place + 0.15 for place, name in enumerate(found) if name in published]
+        axis.plot(at, list(published.values()), "*", markersize=13, color=PUBLISHED_GREY, label="published")
+    axis.axhline(1, color="black", linewidth=0.8)
+    axis.set_xticks(range(len(found)), list(found), fontsize=8)
+    axis.set_xlim(-0.5, len(found) - 0.5)
+    axis.legend()
+    return figure
+
+
+def draw_designs(runs: Runs) -> Figure:
+    """Estimates of each design about BBR, beside the truth and what was published."""
+    rows = runs.numbers("BBR").set_index(["treated", "repetition"])
+    found = {f"A/B test,\n{number} of 10": rows["estimate"][number] for number in PUBLISHED}
+    found["truth: all\nagainst none"] = rows["all_mbps"][APPLICATIONS] / rows["all_mbps"][0]
+    published = dict(zip(found, (*PUBLISHED.values(), 1.0), strict=True))
+    found |= {name: runs.numbers(name)["estimate"] for name in (SWITCHBACK, EVENT)}
+    return draw_ratios("What each design finds about BBR", found, published)
+
+
+def draw_control(runs: Runs) -> Figure:
+    """Estimates of A/B tests about BBR, where the link is congested and where it is not."""
+    cases = {"full link": "BBR", "not congested": "not congested"}
+    estimates = {name: runs.numbers(case).set_index("treated")["estimate"] for name, case in cases.items()}
+    found = {f"{name},\n{number} of 10": of[number] for name, of in estimates.items() for number in PUBLISHED}
+    published = dict(zip(found, PUBLISHED.values(), strict=False))
+    return draw_ratios("Without congestion an A/B test tells the truth", found, published)
+
+
+def draw_buffer(runs: Runs) -> Figure:
+    """Estimates of both A/B tests of BBR over the buffer, beside the published numbers."""
+    title, x_label = "The buffer decides what an A/B test finds", "buffer (round trips at the link's rate)"
+    figure, axis = new_figure(title, x_label, "throughput, treated / untreated (ratio)", log_x=True, log_y=True)
+    found = runs.knobs["buffer"]
+    for (number, rows), colour in zip(found.groupby("treated"), CURVES, strict=False):
+        label = f"{number:g} of ten treated"
+        drawing.draw_sweep(axis, rows, "buffer_round_trips", "estimate", label=label, color=colour)
+        axis.axhline(PUBLISHED[int(number)], color=colour, linestyle=":", label=f"published, {label}")
+    drawing.name_ticks(axis, "x", found["buffer_round_trips"])
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_knob(runs: Runs, knob: str, title: str, names: Mapping[object, str]) -> Figure:
+    """Estimates of a knob's cases. names : of its values."""
+    rows = runs.knobs[knob].groupby(["case", knob], sort=False)["estimate"]
+    return draw_ratios(title, {f"{case},\n{names[value]}".replace(" c", "\nc"): of for (case, value), of in rows})
+
+
+def draw_fair(runs: Runs) -> Figure:
+    """Estimates of A/B tests of one in ten, where connections are served in turn and where not."""
+    return draw_knob(runs, "is_fair", "A queue that serves connections in turn", {False: "one queue", True: "in turn"})
+
+
+def draw_growth(runs: Runs) -> Figure:
+    """Estimates of switchback and event study where twice as many applications send in the second half."""
+    return draw_knob(runs, "joining", "Traffic that grows meanwhile", {0: "steady", APPLICATIONS: "grows"})
+
+
+def draw_run(found: Measurements, case: str) -> Figure:
+    """One run's throughput of each application."""
+    figure, axis = new_figure(case, "application", "throughput (Mb/s)")
+    table = by_session(found)
+    axis.bar(table["application"] + 1, table["mbps"], color=table["group"].map(COLOURS))
+    return figure
+
+
+QUICKLY, OF_KNOBS = {"treated": (0, FEW, 5, MOST, APPLICATIONS)}, {"quick": Scale(16.0), "paper": Scale(64.0)}
+BUFFERS, GROWTH = each(0.5, 1.0, 2.0, 4.0, 8.0, 16.0), {"treated": APPLICATIONS, "joining": each(0, APPLICATIONS)}
+
+STUDY = Study(
+    slug="unbiased_experiments",
+    setting=Setting(),
+    cases={
+        **{name: {"treatment": name, "treated": each(0, FEW, 3, 5, 7, MOST, APPLICATIONS)} for name in TREATMENTS},
+        SWITCHBACK: {"treated": APPLICATIONS, "design": SWITCHBACK},
+        EVENT: {"treated": APPLICATIONS, "design": EVENT},
+        "one in turns": {"treated": FEW, "design": SWITCHBACK},
+        "not congested": {"treated": each(FEW, MOST), "is_shared": False},
+        "losses by chance": {"treated": each(0, APPLICATIONS), "loss": 0.03},
+    },
+    experiment=experiment,
+    read=read,
+    answer=answer,
+    profiles={"quick": Scale(16.0, only=QUICKLY), "paper": Scale(64.0)},
+    on_virtual={"quick": Scale(8.0, repetitions=2, only=QUICKLY), "paper": Scale(64.0, only=QUICKLY)},
+    claims={
+        "few-treated-seem-faster": Evidence("estimate", "BBR", "not congested", lambda found: found[FEW]),
+        "most-treated-seem-slower": Evidence("estimate", "BBR", "not congested", lambda found: found[MOST]),
+        "all-treated-change-nothing": Evidence("all_mbps", "BBR", "losses by chance", lambda of: of[10] / of[0]),
+        "switchback-finds-the-truth": Evidence("estimate", SWITCHBACK, "one in turns"),
+    },
+    knobs={
+        "buffer": Knob({"BBR": {"treated": each(FEW, MOST), "buffer_round_trips": BUFFERS}}, OF_KNOBS, 5),
+        "is_fair": Knob({name: {"treatment": name, "is_fair": each(False, True)} for name in TREATMENTS}, OF_KNOBS, 3),
+        "joining": Knob({name: GROWTH | {"design": name} for name in (SWITCHBACK, EVENT)}, OF_KNOBS, 5),
+    },
+    figures={
+        "throughput": draw_throughput,
+        "designs": draw_designs,
+        "control": draw_control,
+        "buffer": draw_buffer,
+        "fair": draw_fair,
+        "growth": draw_growth,
+    },
+    play=Play(tuple(TREATMENTS), {"treated": (0, APPLICATIONS, 1), "buffer_round_trips": (0.5, 16.0, 0.5)}, draw_run),
+)
