@@ -1,9 +1,10 @@
-"""Packet-hops a second: the compiled simulator beside ns-3 (Debian's libns3-dev) and SimPy, in one run.
+"""Packet-hops a second: the compiled simulator beside ns-3 (Debian's libns3-dev, PyPI's ns3) and SimPy, in one run.
 
 A packet-hop is one completed transmission, of data or of an acknowledgement. Dumbbell: 10 Reno flows through
 100 Mb/s. Fat-tree: k = 4, 1 Gb/s, 16 flows to the other half. Same links, buffers, windows and timers in ns-3, and a
-path for each destination drawn by a generator of its own. Where ns-3 is not installed its rows are missing; SimPy
-carries the Poisson packets of one link only, as in its documentation. Read the ratios: the machine's speed cancels.
+path for each destination drawn by a generator of its own. Where an ns-3 is not installed its rows are missing
+(`pip install --target FOLDER ns3` and PYTHONPATH=FOLDER serve); SimPy carries the Poisson packets of one link only, as
+in its documentation. Read the ratios: the machine's speed cancels.
 """
 
 from __future__ import annotations
@@ -12,25 +13,48 @@ import multiprocessing
 import resource
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from netrepro.networks import Cable, Datagrams, DropTail, Experiment, Flow, Link, Tcp, Topology, dumbbell, fat_tree
+from netrepro.networks import (
+    Cable,
+    Datagrams,
+    DropTail,
+    Experiment,
+    Flow,
+    FqCoDel,
+    Link,
+    PoissonFlows,
+    Queue,
+    Sfq,
+    Tcp,
+    Topology,
+    dumbbell,
+    fat_tree,
+)
+from netrepro.networks.flow_sizes import empirical_flow_sizes
 from netrepro.simulation.ns3 import build_ns3, simulate_ns3
 from netrepro.simulation.simulate import EVENTS_AT_A_TIME, build, simulate
 
+BOTTLENECK_QUEUE = DropTail(packets=100)
 
-def dumbbell_experiment(duration_s: float, sack: bool = True) -> Experiment:
+
+def dumbbell_experiment(
+    duration_s: float,
+    sack: bool = True,
+    queue: Queue = BOTTLENECK_QUEUE,
+) -> Experiment:
     """Ten flows, 10 ms apart, through 100 Mb/s, 10 ms and 100 packets."""
-    net = dumbbell(10, Link(1000, 0.5, DropTail(packets=1000)), Link(100, 10, DropTail(packets=100)))
+    net = dumbbell(10, Link(1000, 0.5, DropTail(packets=1000)), Link(100, 10, queue))
     flows = tuple(Flow(f"h{i + 1}", f"h{i + 11}", duration_s=duration_s - i / 100, start_s=i / 100) for i in range(10))
     tcp = Tcp("reno", delayed_ack_ms=0, sack=sack, receive_window_bytes=2**22)
     return Experiment(net, flows, duration_s, tcp=tcp)
 
 
-def fat_tree_experiment(k: int, duration_s: float) -> Experiment:
+def fat_tree_experiment(k: int, duration_s: float, routing: str = "ecmp") -> Experiment:
     """Every host sends to the one half the tree away."""
     net = fat_tree(k, Link(1000, 0.01, DropTail(packets=100)))
     hosts = len(net.hosts)
@@ -39,7 +63,13 @@ def fat_tree_experiment(k: int, duration_s: float) -> Experiment:
         for i in range(hosts)
     )
     tcp = Tcp("reno", delayed_ack_ms=0, receive_window_bytes=2**18, min_rto_ms=10)
-    return Experiment(net, flows, duration_s, tcp=tcp)
+    return Experiment(net, flows, duration_s, tcp=tcp, routing=routing)
+
+
+def short_flows_experiment(flows: int) -> Experiment:
+    """A million flows a second of a packet each, over a fat-tree of k = 8."""
+    net = fat_tree(8, Link(1000, 0.01, DropTail(packets=100)))
+    return Experiment(net, (PoissonFlows(empirical_flow_sizes([1000, 1448]), 1e6, flows),), flows / 1e6 + 1)
 
 
 def hops_per_s(experiment: Experiment) -> tuple[float, float]:
@@ -61,15 +91,15 @@ def ns3_hops_per_s(program: Path, experiment: Experiment) -> tuple[float, float]
     return found.packet_hops / found.cpu_s, delivered_bytes * 8 / experiment.duration_s / 1e6
 
 
-def peak_mb(duration_s: float) -> float:
-    """Most memory of a process that runs the dumbbell for so long."""
+def peak_mb(make: Callable[..., Experiment], size: float) -> float:
+    """Most memory of a process that makes the experiment of that size and runs it."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
-        return pool.apply(_peak_mb, (duration_s,))
+        return pool.apply(_peak_mb, (make, size))
 
 
-def _peak_mb(duration_s: float) -> float:
-    simulate(dumbbell_experiment(duration_s))
+def _peak_mb(make: Callable[..., Experiment], size: float) -> float:
+    simulate(make(size))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -113,23 +143,34 @@ def simulate_packets_per_s(packets: int) -> float:
 
 def run(quick: bool = True) -> dict[str, pd.DataFrame]:
     """Tables "speeds" (a row a comparison: benchmark, ours_per_s, peer, peer_per_s, ratio, ours_mbps, peer_mbps, the
-    goodput) and "memory" (simulated_s, peak_mb: flat, since nothing is kept of a packet that has arrived).
+    goodput), "memory" (simulated_s, peak_mb: flat, since nothing is kept of a packet that has arrived) and "short
+    flows" (flows, peak_mb: of a flow that is over its row in the tables is kept).
     """
     scale = 1 if quick else 4
     d, d_mbps = hops_per_s(dumbbell_experiment(20.0 * scale))
     f, f_mbps = hops_per_s(fat_tree_experiment(4, 0.3 * scale))
     f8, _ = hops_per_s(fat_tree_experiment(8, 0.05 * scale))
     rows: list[tuple] = [("fat-tree k = 8, hops/s", f8, "ours, k = 4", f, np.nan, np.nan)]
+    sprayed, sprayed_mbps = hops_per_s(fat_tree_experiment(4, 0.3 * scale, "packet_spraying"))
+    rows.append(("fat-tree k = 4, sprayed, hops/s", sprayed, "ours, a path a flow", f, sprayed_mbps, f_mbps))
+    for queue in (Sfq(100), FqCoDel(100)):
+        fair, fair_mbps = hops_per_s(dumbbell_experiment(20.0 * scale, queue=queue))
+        rows.append((f"dumbbell, {type(queue).__name__}, hops/s", fair, "ours, drop tail", d, fair_mbps, d_mbps))
     link = simulate_packets_per_s(2_000_000)
     rows.append(("one link, Poisson, packets/s", link, "SimPy", simpy_packets_per_s(20_000 * scale), np.nan, np.nan))
     with tempfile.TemporaryDirectory() as folder:
-        ns3 = build_ns3(Path(folder))
-        if ns3 is not None:
+        for name, from_pypi in (("ns-3 of Debian", False), ("ns-3 of PyPI", True)):
+            ns3 = build_ns3(Path(folder), from_pypi=from_pypi)
+            if ns3 is None:
+                continue
             peer, peer_mbps = ns3_hops_per_s(ns3, dumbbell_experiment(5.0 * scale))
-            rows.append(("dumbbell, hops/s", d, "ns-3", peer, d_mbps, peer_mbps))
+            rows.append(("dumbbell, hops/s", d, name, peer, d_mbps, peer_mbps))
             peer, peer_mbps = ns3_hops_per_s(ns3, fat_tree_experiment(4, 0.03 * scale))
-            rows.append(("fat-tree k = 4, hops/s", f, "ns-3", peer, f_mbps, peer_mbps))
+            rows.append(("fat-tree k = 4, hops/s", f, name, peer, f_mbps, peer_mbps))
     table = pd.DataFrame(rows, columns=["benchmark", "ours_per_s", "peer", "peer_per_s", "ours_mbps", "peer_mbps"])
     memory = pd.DataFrame({"simulated_s": [5.0 * scale, 50.0 * scale]})
-    memory["peak_mb"] = [peak_mb(seconds) for seconds in memory["simulated_s"]]
-    return {"speeds": table.assign(ratio=table.ours_per_s / table.peer_per_s), "memory": memory}
+    memory["peak_mb"] = [peak_mb(dumbbell_experiment, seconds) for seconds in memory["simulated_s"]]
+    short = pd.DataFrame({"flows": [1_000, 1_000_000]})
+    short["peak_mb"] = [peak_mb(short_flows_experiment, flows) for flows in short["flows"]]
+    speeds = table.assign(ratio=table.ours_per_s / table.peer_per_s)
+    return {"speeds": speeds, "memory": memory, "short flows": short}

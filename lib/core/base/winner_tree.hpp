@@ -1,6 +1,7 @@
 // The earliest of many sources, each with one pending event at most: a tournament in which a change replays only the
 // matches on the way to the root. Events of one time come out in the order in which they were set.
 #pragma once
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -11,36 +12,58 @@
 
 class WinnerTree {
  public:
-  explicit WinnerTree(std::size_t sources) : leaves_(std::bit_ceil(sources)), keys_(2 * leaves_, none) {
-    if (sources >= (std::size_t{1} << source_bits)) throw std::invalid_argument("too many event sources");
+  explicit WinnerTree(std::size_t sources)
+      : leaves_(std::bit_ceil(sources)),
+        to_eighth_(std::max(0, std::countr_zero(leaves_) - 3)),
+        times_(2 * leaves_, never),
+        winners_(2 * leaves_, 0),
+        orders_(leaves_, 0) {
+    if (sources > most_sources) throw std::invalid_argument("too many event sources");
+    for (std::size_t place = 2 * leaves_; --place > 0;)
+      winners_[place] = place >= leaves_ ? static_cast<std::uint32_t>(place - leaves_) : winners_[2 * place];
   }
 
   // The source's next event is at `time`; never takes it away.
   void set(std::uint32_t source, Time time) {
-    Key key = time == never ? none : Key(static_cast<std::uint64_t>(time)) << 64 | sequence_++ << source_bits | source;
     std::size_t place = leaves_ + source;
-    const bool was_none = keys_[place] == none;
-    keys_[place] = key;
+    const bool was_none = times_[place] == never;
+    times_[place] = time;
+    orders_[source] = ++sequence_;
     if (was_none) {  // nobody waits for this source's old event: it wins until it meets an earlier one
-      while (place > 1 && key < keys_[place >>= 1]) keys_[place] = key;
+      while (place > 1 && time < times_[place >>= 1]) {  // later than all events of its time
+        times_[place] = time;
+        winners_[place] = source;
+      }
       return;
     }
+    std::uint32_t winner = source;
     while (place > 1) {
-      const Key rival = keys_[place ^ 1];
-      key = rival < key ? rival : key;
-      keys_[place >>= 1] = key;
+      const Time rival_time = times_[place ^ 1];
+      const std::uint32_t rival = winners_[place ^ 1];
+      bool loses = rival_time < time;
+      if (rival_time == time) [[unlikely]]
+        loses = orders_[rival] < orders_[winner];
+      time = loses ? rival_time : time;
+      winner = loses ? rival : winner;
+      place >>= 1;
+      times_[place] = time;
+      winners_[place] = winner;
     }
   }
 
-  Time time() const { return static_cast<Time>(keys_[1] >> 64); }  // beyond every real time when nothing is pending
-  std::uint32_t source() const { return static_cast<std::uint32_t>(keys_[1]) & ((1u << source_bits) - 1); }
+  Time time() const { return times_[1]; }  // never when nothing is pending
+  std::uint32_t source() const { return winners_[1]; }
+  // The earliest of an eighth of all sources, the one that this source is in: its event comes soon.
+  std::uint32_t source_soon(std::uint32_t source) const { return winners_[(leaves_ + source) >> to_eighth_]; }
 
  private:
-  using Key = unsigned __int128;  // time 64, order of setting 40, source 24
-  static constexpr unsigned source_bits = 24;
-  static constexpr Key none = Key(static_cast<std::uint64_t>(never)) << 64 | ~std::uint64_t{0};
+  static constexpr std::size_t most_sources = std::size_t{1} << 24;
 
   std::size_t leaves_;
+  int to_eighth_;
   std::uint64_t sequence_ = 0;
-  std::vector<Key> keys_;
+  // By place: the root is 1, the matches below n are 2n and 2n + 1, the leaves are the sources.
+  std::vector<Time> times_;
+  std::vector<std::uint32_t> winners_;
+  std::vector<std::uint64_t> orders_;  // by source: when it was set
 };

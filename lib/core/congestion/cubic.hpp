@@ -8,6 +8,7 @@ class Cubic : public CongestionControl {
  public:
   explicit Cubic(const ControlContext& context)
       : Cubic(context.tcp.hystart, context.tcp.pacing, HyStart(context.tcp.hystart_rounds_from_start)) {}
+  bool reads_pacing_rate() const override { return true; }
   void on_delivery(CongestionWindow& window, const Delivery& delivery) override;
   void grow(CongestionWindow& window, const Delivery& delivery) override;
   double ssthresh_after_loss(const CongestionWindow& window) override;

@@ -74,6 +74,7 @@ void Fabric::begin() {
   bool transmitters = false;
   for (const auto& link : links_) transmitters |= link->waits_for_transmitter();
   schedule_.begin(links_.size(), transmitters);
+  next_packets_.resize(links_.size(), {0, PathTable::end});
   if (rcp_)
     for (const auto& link : links_) offers_.emplace_back(*rcp_, link->bytes_per_second());
 }
@@ -87,8 +88,7 @@ std::uint32_t Fabric::new_packet(std::uint32_t flow, std::uint32_t path, std::ui
   Packet& packet = packets_[place];
   packet.flow = flow;
   packet.hop = path;
-  if (sprays_ && paths_.from(path) != PathTable::end)
-    packet.hop = this->path(paths_.from(path), paths_.to(path), spraying_.next());
+  if (sprays_ && paths_.from(path) != PathTable::end) packet.hop = another_path(path, spraying_.next());
   packet.wire_bytes = wire_bytes;
   packet.flags = flags;
   packet.length = 0;
@@ -97,25 +97,50 @@ std::uint32_t Fabric::new_packet(std::uint32_t flow, std::uint32_t path, std::ui
   return place;
 }
 
+std::uint32_t Fabric::another_path(std::uint32_t path, std::uint64_t key) {
+  const std::uint32_t from = paths_.from(path), to = paths_.to(path);
+  if (routes_.has_sets()) return this->path(from, to, key);
+  if (std::exchange(trees_version_, routes_.version()) != routes_.version()) trees_.clear();
+  SprayingTree& tree = trees_[std::uint64_t{from} << 32 | to];
+  const std::uint32_t known = tree.find(key);
+  if (known != SprayingTree::unknown) return known;
+  const std::uint32_t found = this->path(from, to, key);
+  tree.add(routes_.forks(), key, found);
+  return found;
+}
+
 void Fabric::send(std::uint32_t place) {
-  Packet& packet = packets_[place];
-  const std::uint32_t number = paths_[packet.hop];
+  const Packet& packet = packets_[place];
+  pass_on({place, packet.wire_bytes, packet.hop, paths_[packet.hop + 1]}, paths_[packet.hop]);
+}
+
+void Fabric::pass_on(const SimulatedLink::Traveller& traveller, std::uint32_t number) {
   SimulatedLink& link = *links_[number];
+  if (!link.is_plain() || !offers_.empty()) return offer(traveller, number);
+  const bool was_empty = link.is_empty();
+  if (!link.offer_plainly(traveller, schedule_.now())) return drop(traveller.packet);
+  if (was_empty) tell_arrival(number);
+}
+
+void Fabric::offer(const SimulatedLink::Traveller& traveller, std::uint32_t number) {
+  SimulatedLink& link = *links_[number];
+  Packet& packet = packets_[traveller.packet];
+  packet.hop = traveller.hop;
   if (!offers_.empty()) offer_rate(number, packet);
   const Time before = link.next_arrival();
-  const Verdict verdict = link.offer({.name = place,
+  const Verdict verdict = link.offer({.name = traveller.packet,
                                       .bytes = packet.wire_bytes,
                                       .flow = packet.flow,
                                       .ecn_capable = packet.has(Packet::ecn_capable),
                                       .marked_before = packet.has(Packet::congestion_experienced),
                                       .arrived = schedule_.now()},
-                                     [&](std::uint32_t dropped) { drop(dropped); });
+                                     traveller, [&](std::uint32_t dropped) { drop(dropped); });
   if (verdict == Verdict::drop) return;
   if (verdict == Verdict::mark) packet.flags |= Packet::congestion_experienced;
   if (link.waits_for_transmitter())
     start_transmission(number);
   else if (link.next_arrival() != before)
-    schedule_.set_arrival(number, link.next_arrival());
+    tell_arrival(number);
 }
 
 void Fabric::start_transmission(std::uint32_t number) {
@@ -123,27 +148,39 @@ void Fabric::start_transmission(std::uint32_t number) {
   const Time before = link.next_arrival();
   const bool started = link.start_transmission(
       schedule_.now(), [&](std::uint32_t packet) { drop(packet); },
-      [&](std::uint32_t packet) { packets_[packet].flags |= Packet::congestion_experienced; });
+      [&](std::uint32_t packet) { packets_[packet].flags |= Packet::congestion_experienced; },
+      [&](std::uint32_t place) {
+        const Packet& packet = packets_[place];
+        return SimulatedLink::Traveller{place, packet.wire_bytes, packet.hop, paths_[packet.hop + 1]};
+      });
   if (!started) {
     if (link.free_at() <= schedule_.now()) schedule_.set_transmitter(number, link.ready_at());
     return;
   }
   schedule_.set_transmitter(number, link.free_at());
-  if (link.next_arrival() != before) schedule_.set_arrival(number, link.next_arrival());
+  if (link.next_arrival() != before) tell_arrival(number);
 }
 
 std::uint32_t Fabric::take_arrival(std::uint32_t number) {
   SimulatedLink& link = *links_[number];
-  const std::uint32_t place = link.next_packet();
+  const SimulatedLink::Traveller traveller = link.next_packet();
   const SimulatedLink::Fate fate = link.take_arrival();
-  schedule_.set_arrival(number, link.next_arrival());
-  fetch_next();
+  tell_arrival(number);
+  fetch_what_follows(number);
   if (fate == SimulatedLink::Fate::held_back) return no_packet;
   ++hops_;
-  if (fate == SimulatedLink::Fate::lost) return lose(place), no_packet;
-  if (paths_[++packets_[place].hop] != PathTable::end) return send(place), no_packet;
-  ++account_.delivered;
-  return place;
+  if (fate == SimulatedLink::Fate::lost) return lose(traveller.packet), no_packet;
+  if (traveller.next == PathTable::end) return ++account_.delivered, traveller.packet;
+  const std::uint32_t hop = traveller.hop + 1;
+  pass_on({traveller.packet, traveller.bytes, hop, paths_[hop + 1]}, traveller.next);
+  return no_packet;
+}
+
+void Fabric::tell_arrival(std::uint32_t number) {
+  const SimulatedLink& link = *links_[number];
+  const Time arrival = link.next_arrival();
+  if (arrival != never) next_packets_[number] = {link.next_packet().packet, link.next_packet().next};
+  schedule_.set_arrival(number, arrival);
 }
 
 void Fabric::apply(const LinkChange& change) {
@@ -158,7 +195,7 @@ void Fabric::apply(const LinkChange& change) {
   if (change.state == LinkChange::State::up) link.come_up();
   if (change.state == LinkChange::State::down && link.up())
     link.go_down(now, [&](std::uint32_t packet) { drop(packet); }, [&](std::uint32_t packet) { lose(packet); });
-  schedule_.set_arrival(change.link, link.next_arrival());
+  tell_arrival(change.link);
 }
 
 void Fabric::offer_rate(std::uint32_t number, Packet& packet) {

@@ -24,6 +24,7 @@
 #include "network/routes.hpp"
 #include "network/schedule.hpp"
 #include "network/simulated_link.hpp"
+#include "network/spraying_tree.hpp"
 
 class Fabric {
  public:
@@ -124,6 +125,9 @@ class Fabric {
   Account account() const;
 
  private:
+  struct NextPacket {
+    std::uint32_t packet, link;  // that arrives next, and where it goes then
+  };
   class SwitchMemory : public BufferPool {
    public:
     std::vector<SimulatedLink*> ports;
@@ -143,22 +147,43 @@ class Fabric {
   void offer_rate(std::uint32_t link, Packet& packet);
   void drop(std::uint32_t packet) { ++account_.dropped, packets_.give_back(packet); }
   void lose(std::uint32_t packet) { ++account_.lost, packets_.give_back(packet); }
-  // What happens next is mostly an arrival that is known already: its packet is fetched while this one is looked at.
-  void fetch_next() const {
-    const std::uint32_t link = schedule_.next_link();
-    if (link < links_.size()) packets_.fetch(links_[link]->next_packet());
+  // With spraying: between the same nodes.
+  std::uint32_t another_path(std::uint32_t path, std::uint64_t key);
+  void pass_on(const SimulatedLink::Traveller& traveller, std::uint32_t link);
+  void offer(const SimulatedLink::Traveller& traveller, std::uint32_t link);
+  // Whenever a link's next packet may be another one.
+  void tell_arrival(std::uint32_t link);
+  // What happens soon is mostly arrivals that are known already. What they need is fetched into the processor's cache
+  // while this one, of that link, is looked at: in two steps, as one tells where the other is.
+  void fetch_what_follows(std::uint32_t number) const {
+    const std::uint32_t soon = schedule_.link_soon(number), next = schedule_.next_link();
+    if (soon < links_.size()) {
+      links_[soon]->fetch();
+      const NextPacket& packet = next_packets_[soon];
+      if (packet.link == PathTable::end)
+        packets_.fetch(packet.packet);
+      else
+        links_[packet.link]->fetch();
+    }
+    if (next < links_.size()) {
+      links_[next]->fetch_front();
+      if (next_packets_[next].link != PathTable::end) links_[next_packets_[next].link]->fetch_back();
+    }
   }
 
   Schedule& schedule_;
   RandomStreams random_;
   Settings settings_;
   std::vector<std::unique_ptr<SimulatedLink>> links_;
+  std::vector<NextPacket> next_packets_;  // by link
   PathTable paths_;
   PacketSlab packets_;
   Account account_;
   std::uint64_t hops_ = 0;
   Routes routes_;
   bool sprays_ = false;
+  std::unordered_map<std::uint64_t, SprayingTree> trees_;  // with spraying, by both nodes
+  std::uint64_t trees_version_ = 0;                        // of the routes
   RandomStream spraying_;
   std::unordered_map<std::uint32_t, std::shared_ptr<SwitchMemory>> memories_;  // by node
   std::optional<RcpLink::Settings> rcp_;

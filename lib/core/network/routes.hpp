@@ -24,6 +24,7 @@ class Routes {
 
   // From now on only these links, one flag each; paths of a set that have another one are left out.
   void use(const std::vector<bool>& in_use) {
+    ++version_;
     in_use_ = in_use;
     used_ = ShortestPaths(nodes_);
     for (std::uint32_t link = 0; link < ends_.size(); ++link)
@@ -32,15 +33,21 @@ class Routes {
 
   // From now on one of these paths, each of which is links.
   void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths) {
+    ++version_;
     sets_[pair(from, to)] = std::move(paths);
   }
 
   // The links from one node to another; equal keys give equal paths. Holds until the next call.
   const std::vector<std::uint32_t>& path(std::uint32_t from, std::uint32_t to, std::uint64_t key) {
     if (!sets_.empty() && find_in_set(from, to, key)) return path_;
-    (used_.leads(from, to) ? used_ : all_).find(from, to, key, path_);
+    (used_.leads(from, to) ? used_ : all_).find(from, to, key, path_, forks_);
     return path_;
   }
+  // The forks that the last path had, where it is a shortest one.
+  const std::vector<ShortestPaths::Fork>& forks() const { return forks_; }
+  bool has_sets() const { return !sets_.empty(); }
+  // Another one when the same key may give another path.
+  std::uint64_t version() const { return version_; }
 
  private:
   static std::uint64_t pair(std::uint32_t from, std::uint32_t to) { return std::uint64_t{from} << 32 | to; }
@@ -69,4 +76,6 @@ class Routes {
   std::vector<bool> in_use_;
   std::unordered_map<std::uint64_t, std::vector<std::vector<std::uint32_t>>> sets_;
   std::vector<std::uint32_t> path_;
+  std::vector<ShortestPaths::Fork> forks_;
+  std::uint64_t version_ = 0;
 };

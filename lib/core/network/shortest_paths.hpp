@@ -16,15 +16,27 @@ class ShortestPaths {
 
   bool leads(std::uint32_t from, std::uint32_t to) { return distances_to(to)[from] != unreachable; }
 
+  // A node on the way from which several links lead nearer: which one it is, the key decides.
+  struct Fork {
+    std::uint64_t number;  // the node's own
+    std::uint32_t ways;
+    std::size_t choice(std::uint64_t key) const { return mixed(key ^ number) % ways; }
+  };
   // The links from one node to another. Equal keys give equal paths; each node hashes the key with a number of its own.
-  void find(std::uint32_t from, std::uint32_t to, std::uint64_t key, std::vector<std::uint32_t>& path) {
+  void find(std::uint32_t from, std::uint32_t to, std::uint64_t key, std::vector<std::uint32_t>& path,
+            std::vector<Fork>& forks) {
     const std::vector<std::uint32_t>& distance = distances_to(to);
     if (distance[from] == unreachable) throw std::invalid_argument("no path");
     path.clear();
+    forks.clear();
     for (std::uint32_t node = from; node != to;) {
-      std::size_t equals = 0;
+      std::uint32_t equals = 0;
       for (const Leaving& link : leaving_[node]) equals += is_nearer(link, node, distance);
-      std::size_t choice = equals == 1 ? 0 : mixed(key ^ mixed(node + 1)) % equals;
+      std::size_t choice = 0;
+      if (equals > 1) {
+        forks.push_back({mixed(node + 1), equals});
+        choice = forks.back().choice(key);
+      }
       for (const Leaving& link : leaving_[node])
         if (is_nearer(link, node, distance) && choice-- == 0) {
           path.push_back(link.number);

@@ -34,6 +34,12 @@ class alignas(64) SimulatedLink {
     Time busy = 0;
     std::uint64_t dropped_packets = 0, marked_packets = 0, lost_packets = 0;
   };
+  // A packet on its way, with what a link has to know, so that the packet itself need not be looked at.
+  struct Traveller {
+    std::uint32_t packet, bytes;
+    std::uint32_t hop;   // place of this link in the path table
+    std::uint32_t next;  // the link behind it there
+  };
   struct Departure {  // of a packet whose last bit has left
     std::uint32_t flow;
     std::uint32_t bytes : 31, marked : 1;
@@ -45,31 +51,47 @@ class alignas(64) SimulatedLink {
       : picoseconds_per_byte_(picoseconds_per_byte(wire.rate)),
         delay_(wire.delay),
         jitter_(wire.jitter),
+        host_delay_(wire.host_delay),
+        host_delays_(host_delays),
         loss_(wire.loss),
         reordering_(wire.reordering),
         discipline_(queue.index() == 1 ? std::move(std::get<1>(queue)) : nullptr),
         rule_(queue.index() == 0 ? std::move(std::get<0>(queue)) : DropTail(0, 0)),
         held_back_(wire.held_back),
-        host_delay_(wire.host_delay),
         losses_(losses),
         jitters_(jitters),
-        reorderings_(reorderings),
-        host_delays_(host_delays) {
+        reorderings_(reorderings) {
     keeps_order_ = jitter_ != 0 || host_delay_ != 0;
     waits_for_transmitter_ = discipline_ != nullptr;
     if (const DropTail* tail = std::get_if<DropTail>(&rule_)) is_drop_tail_ = true, drop_tail_ = *tail;
+    may_lose_ = loss_ > 0;
+    may_hold_back_ = reordering_ > 0;
+    find_plain();
   }
 
   // Before anything has come: another queue in place of the one that it was made with.
   void use_queue(std::unique_ptr<QueueDiscipline> queue) {
     discipline_ = std::move(queue);
     waits_for_transmitter_ = true;
+    find_plain();
+  }
+
+  // Whether offer_plainly will do: the queue looks at nothing of a packet but its size.
+  bool is_plain() const { return is_plain_; }
+  // A packet comes. False when it is dropped.
+  bool offer_plainly(const Traveller& packet, Time now) {
+    ++counts_.offered_packets;
+    if (drop_tail_.arrival(waiting_at(now), {packet.bytes, false}, now) == Verdict::drop)
+      return ++counts_.dropped_packets, false;
+    transmit(packet, std::max(free_at_, now));
+    waiting_bytes_ += packet.bytes;
+    return true;
   }
 
   // A packet comes. Calls discard(name) for each that is dropped, this one or another. Of this one: mark, when it is
   // marked already, and drop, when it is dropped.
   template <class Discard>
-  Verdict offer(const QueuedPacket& packet, Discard&& discard) {
+  Verdict offer(const QueuedPacket& packet, const Traveller& traveller, Discard&& discard) {
     const Time now = packet.arrived;
     ++counts_.offered_packets;
     if (!up_) return ++counts_.dropped_packets, discard(packet.name), Verdict::drop;
@@ -83,52 +105,59 @@ class alignas(64) SimulatedLink {
     if (verdict == Verdict::drop) return ++counts_.dropped_packets, discard(packet.name), verdict;
     const bool marks = verdict == Verdict::mark;
     counts_.marked_packets += marks;
-    transmit(packet, packet.marked_before || marks, free_at_ > now ? free_at_ : now);
+    send_off(packet, traveller, packet.marked_before || marks, std::max(free_at_, now));
     waiting_bytes_ += packet.bytes;
     return verdict;
   }
 
+  bool is_empty() const { return wire_.empty(); }
+  // What a packet needs that nothing happens to, into the processor's cache.
+  void fetch() const {
+    __builtin_prefetch(this);
+    __builtin_prefetch(reinterpret_cast<const char*>(this) + 64);
+  }
+  void fetch_front() const { wire_.fetch(wire_.head()); }
+  void fetch_back() const { wire_.fetch(wire_.tail()); }
+
   // Packets that wait for the transmitter; the one being sent does not.
   Backlog waiting(Time now) {
     if (waits_for_transmitter_) return {discipline_->packets(), discipline_->bytes(), free_at_};
-    while (next_to_start_ != wire_.tail() && wire_[next_to_start_].start <= now)
-      waiting_bytes_ -= wire_[next_to_start_++].bytes;
-    assert(next_to_start_ != wire_.tail() || waiting_bytes_ == 0);
-    return {wire_.tail() - next_to_start_, waiting_bytes_, free_at_};
+    return waiting_at(now);
   }
 
   // With a discipline: sends its next packet if the transmitter is free. discard(name) and mark(name) hear what becomes
-  // of packets. True when a transmission has begun; it ends at free_at().
-  template <class Discard, class Mark>
-  bool start_transmission(Time now, Discard&& discard, Mark&& mark) {
+  // of packets, traveller(name) says where one goes. True when a transmission has begun; it ends at free_at().
+  template <class Discard, class Mark, class TravellerOf>
+  bool start_transmission(Time now, Discard&& discard, Mark&& mark, TravellerOf&& traveller) {
     if (!waits_for_transmitter_ || free_at_ > now) return false;
     const auto next = discipline_->next(now, dropped_);
     hand_back(~0u, discard);
     if (!next) return false;
     if (next->marked) ++counts_.marked_packets, mark(next->name);
-    transmit(*next, next->marked_before || next->marked, now);
+    send_off(*next, traveller(next->name), next->marked_before || next->marked, now);
     next_to_start_ = wire_.tail();
     return true;
   }
 
   Time next_arrival() const {
     const Time first = wire_.empty() ? never : wire_.front().arrival;
-    return reordering_ == 0 || held_.empty() ? first : std::min(first, held_.front().arrival);
+    return !may_hold_back_ || held_.empty() ? first : std::min(first, held_.front().arrival);
   }
-  // The packet that arrives at the far end next, of those that were held back or those on the wire.
-  std::uint32_t next_packet() const { return held_is_next() ? held_.front().packet : wire_.front().packet; }
+  // The packet that arrives at the far end next, of those that were held back or those on the wire. There is one.
+  const Traveller& next_packet() const { return held_is_next() ? held_.front().traveller : wire_.front().traveller; }
   enum class Fate : std::uint8_t { arrives, lost, held_back };
   // Takes it, unless the wire loses it or holds it back.
   Fate take_arrival() {
     if (held_is_next()) return held_.pop(), Fate::arrives;
-    const Held taken{wire_.front().arrival + held_back_, wire_.front().packet};
+    const Flight& flight = wire_.front();
     if (next_to_start_ == wire_.head()) {  // nobody has looked at the queue since it started
-      waiting_bytes_ -= waits_for_transmitter_ ? 0 : wire_.front().bytes;
+      waiting_bytes_ -= waits_for_transmitter_ ? 0 : flight.traveller.bytes;
       ++next_to_start_;
     }
-    wire_.pop();
-    if (loss_ > 0 && losses_.uniform() < loss_) return ++counts_.lost_packets, Fate::lost;
-    if (reordering_ > 0 && reorderings_.uniform() < reordering_) return held_.push(taken), Fate::held_back;
+    wire_.pop();  // what it was is there until the next one is pushed
+    if (may_lose_ && losses_.uniform() < loss_) return ++counts_.lost_packets, Fate::lost;
+    if (may_hold_back_ && reorderings_.uniform() < reordering_)
+      return held_.push({flight.arrival + held_back_, flight.traveller}), Fate::held_back;
     return Fate::arrives;
   }
 
@@ -142,7 +171,7 @@ class alignas(64) SimulatedLink {
     Time free_at = wire_[next_to_start_].start;
     for (std::uint64_t number = next_to_start_; number != wire_.tail(); ++number, ++record) {
       Flight& flight = wire_[number];
-      const Time departed = departure_of(number), duration = transmission_from(free_at, flight.bytes);
+      const Time departed = departure_of(number), duration = transmission_from(free_at, flight.traveller.bytes);
       const Time later = free_at - flight.start;
       counts_.busy += duration - (departed - flight.start);
       const Time travels = flight.arrival - departed;
@@ -168,32 +197,39 @@ class alignas(64) SimulatedLink {
     }
   }
   // Another loss: for the packets that have not arrived.
-  void set_loss(double loss) { loss_ = loss; }
+  void set_loss(double loss) {
+    loss_ = loss;
+    may_lose_ = loss > 0;
+  }
 
   bool up() const { return up_; }
-  void come_up() { up_ = true; }
+  void come_up() {
+    up_ = true;
+    find_plain();
+  }
   // Drops what waits and what is being sent, loses what is on the wire; drop(packet) and lose(packet) hear of each.
   template <class Drop, class Lose>
   void go_down(Time now, Drop&& drop, Lose&& lose) {
     up_ = false;
+    find_plain();
     std::size_t unsent = 0;
     for (; !wire_.empty(); wire_.pop()) {
       const Flight& flight = wire_.front();
       const Time departure = departure_of(wire_.head());
       if (departure <= now) {
         ++counts_.lost_packets;
-        lose(flight.packet);
+        lose(flight.traveller.packet);
         continue;
       }
       ++unsent;
       ++counts_.dropped_packets;
       --counts_.sent_packets;
-      counts_.sent_bytes -= flight.bytes;
+      counts_.sent_bytes -= flight.traveller.bytes;
       counts_.busy -= departure - std::max(flight.start, now);
-      drop(flight.packet);
+      drop(flight.traveller.packet);
     }
     if (records_) departures_.resize(departures_.size() - unsent);
-    for (; !held_.empty(); held_.pop()) ++counts_.lost_packets, lose(held_.front().packet);
+    for (; !held_.empty(); held_.pop()) ++counts_.lost_packets, lose(held_.front().traveller.packet);
     if (waits_for_transmitter_) discipline_->clear(dropped_);
     hand_back(~0u, drop);
     next_to_start_ = wire_.head();
@@ -221,6 +257,7 @@ class alignas(64) SimulatedLink {
   void record_departures(std::uint64_t most) {
     records_ = true;
     most_departures_ = most;
+    find_plain();
   }
   const std::vector<Departure>& departures() const { return departures_; }
 
@@ -232,7 +269,7 @@ class alignas(64) SimulatedLink {
       const Time departure = departure_of(number);
       if (departure <= end) break;
       --counts.sent_packets;
-      counts.sent_bytes -= flight.bytes;
+      counts.sent_bytes -= flight.traveller.bytes;
       counts.busy -= departure - (flight.start > end ? flight.start : end);
     }
     return counts;
@@ -243,29 +280,42 @@ class alignas(64) SimulatedLink {
 
   struct Flight {
     Time start, arrival;
-    std::uint32_t packet, bytes;
+    Traveller traveller;
   };
   struct Held {
     Time arrival;
-    std::uint32_t packet;
+    Traveller traveller;
   };
+
+  void find_plain() { is_plain_ = is_drop_tail_ && up_ && !waits_for_transmitter_ && !records_ && !may_hold_back_; }
 
   Verdict ask_rule(const Backlog& backlog, const PacketFacts& facts, Time now) {
     return std::visit([&](auto& rule) { return rule.arrival(backlog, facts, now); }, rule_);
   }
 
-  bool held_is_next() const {
-    return reordering_ > 0 && !held_.empty() && (wire_.empty() || held_.front().arrival <= wire_.front().arrival);
+  Backlog waiting_at(Time now) {
+    while (next_to_start_ != wire_.tail() && wire_[next_to_start_].start <= now)
+      waiting_bytes_ -= wire_[next_to_start_++].traveller.bytes;
+    assert(next_to_start_ != wire_.tail() || waiting_bytes_ == 0);
+    return {wire_.tail() - next_to_start_, waiting_bytes_, free_at_};
   }
 
-  void transmit(const QueuedPacket& packet, bool marked, Time start) {
-    assert(start >= packet.arrived && (wire_.empty() || start >= free_at_));  // one at a time
+  bool held_is_next() const {
+    return may_hold_back_ && !held_.empty() && (wire_.empty() || held_.front().arrival <= wire_.front().arrival);
+  }
+
+  void transmit(const Traveller& packet, Time start) {
+    assert(wire_.empty() || start >= free_at_);  // one at a time
     const Time duration = transmission_from(start, packet.bytes);
     free_at_ = start + duration;
-    wire_.push({start, keeps_order_ ? arrival_in_order() : free_at_ + delay_, packet.name, packet.bytes});
+    wire_.push({start, keeps_order_ ? arrival_in_order() : free_at_ + delay_, packet});
     ++counts_.sent_packets;
     counts_.sent_bytes += packet.bytes;
     counts_.busy += duration;
+  }
+  void send_off(const QueuedPacket& packet, const Traveller& traveller, bool marked, Time start) {
+    assert(start >= packet.arrived);
+    transmit(traveller, start);
     if (records_) record({packet.flow, packet.bytes, marked, free_at_, start - packet.arrived});
   }
   void record(const Departure& departure) {
@@ -308,22 +358,26 @@ class alignas(64) SimulatedLink {
     return last_arrival_ = std::max(last_arrival_, free_at_ + std::min(delay, latest));
   }
 
-  // In the order of use, so that a packet that nothing happens to needs three lines of a processor's cache.
-  double picoseconds_per_byte_;
-  Time delay_, jitter_;
-  Time free_at_ = 0;
-  double loss_, reordering_;
+  // In the order of use, so that a packet that nothing happens to needs two lines of a processor's cache.
+  Ring<Flight> wire_;                // being sent or under way; with early rules also those that wait
   std::uint64_t next_to_start_ = 0;  // the first of wire_ that has not started
   std::uint64_t waiting_bytes_ = 0;
-  Ring<Flight> wire_;         // being sent or under way; with early rules also those that wait
-  DropTail drop_tail_{0, 0};  // the rule, where it is this one
-  bool is_drop_tail_ = false, waits_for_transmitter_ = false, up_ = true, records_ = false;
+  Time free_at_ = 0;
+  double picoseconds_per_byte_;
+  Time delay_;
+  bool is_plain_ = false;
   bool keeps_order_ = false;  // where a packet could overtake another: its delay varies, or has changed
+  bool may_lose_ = false, may_hold_back_ = false, waits_for_transmitter_ = false;
+  bool is_drop_tail_ = false, up_ = true, records_ = false;
+  DropTail drop_tail_{0, 0};  // the rule, where it is this one
   Counts counts_;
+  Time jitter_, host_delay_, last_arrival_ = 0;
+  RandomStream host_delays_;
+  double loss_, reordering_;
   std::unique_ptr<QueueDiscipline> discipline_;
   QueueRule rule_;  // where there is no discipline
-  Time held_back_, host_delay_, last_arrival_ = 0;
-  RandomStream losses_, jitters_, reorderings_, host_delays_;
+  Time held_back_;
+  RandomStream losses_, jitters_, reorderings_;
   Ring<Held> held_;                    // held back on the wire
   std::vector<QueuedPacket> dropped_;  // by the discipline, a moment ago
   std::vector<Departure> departures_;

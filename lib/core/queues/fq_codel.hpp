@@ -7,12 +7,12 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <list>
 #include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "base/ring.hpp"
 #include "queues/codel.hpp"
 #include "queues/flow_buckets.hpp"
 #include "queues/linux_codel.hpp"
@@ -39,13 +39,13 @@ class FqCoDel final : public QueueDiscipline {
   void join(const QueuedPacket& packet, Time, std::vector<QueuedPacket>& dropped) override {
     const std::uint32_t place = hash_.of(packet.flow);
     Flow& flow = flows_[place];
-    flow.packets.push_back(packet);
+    flow.packets.push(packet);
     flow.bytes += packet.bytes;
     count_in(packet);
     if (!flow.listed) {
       flow.listed = true;
       flow.credits = quantum_;
-      new_.push_back(place);
+      new_.push(place);
     }
     if (packets() > limit_packets_) drop_from_fattest(dropped);
   }
@@ -53,11 +53,11 @@ class FqCoDel final : public QueueDiscipline {
   std::optional<QueuedPacket> next(Time now, std::vector<QueuedPacket>& dropped) override {
     while (!new_.empty() || !old_.empty()) {
       const bool is_new = !new_.empty();
-      std::list<std::uint32_t>& turns = is_new ? new_ : old_;
+      Ring<std::uint32_t>& turns = is_new ? new_ : old_;
       Flow& flow = flows_[turns.front()];
       if (flow.credits <= 0) {
         flow.credits += quantum_;
-        old_.splice(old_.end(), turns, turns.begin());
+        put_last(turns);
         continue;
       }
       if (auto packet = next_of(flow, now, dropped)) {
@@ -65,39 +65,44 @@ class FqCoDel final : public QueueDiscipline {
         return packet;
       }
       if (is_new && !old_.empty()) {  // a turn among the old ones first: else it could come back as new at once
-        old_.splice(old_.end(), turns, turns.begin());
+        put_last(turns);
       } else {
         flow.listed = false;
-        turns.pop_front();
+        turns.pop();
       }
     }
     return std::nullopt;
   }
 
   void clear(std::vector<QueuedPacket>& dropped) override {
-    for (std::list<std::uint32_t>* turns : {&new_, &old_}) {
-      for (std::uint32_t place : *turns) {
-        Flow& flow = flows_[place];
+    for (Ring<std::uint32_t>* turns : {&new_, &old_})
+      for (; !turns->empty(); turns->pop()) {
+        Flow& flow = flows_[turns->front()];
         while (!flow.packets.empty()) dropped.push_back(take(flow));
         flow.listed = false;
       }
-      turns->clear();
-    }
   }
 
  private:
   static constexpr std::uint32_t most_dropped_at_once = 64;
   struct Flow {
     OneCoDel codel;
-    std::list<QueuedPacket> packets{};
+    Ring<QueuedPacket> packets{};
     std::uint64_t bytes = 0;
     std::int64_t credits = 0;
     bool listed = false;
   };
 
+  // The first in turn becomes the last of the old ones.
+  void put_last(Ring<std::uint32_t>& turns) {
+    const std::uint32_t place = turns.front();
+    turns.pop();
+    old_.push(place);
+  }
+
   QueuedPacket take(Flow& flow) {
     const QueuedPacket packet = flow.packets.front();
-    flow.packets.pop_front();
+    flow.packets.pop();
     flow.bytes -= packet.bytes;
     count_out(packet);
     return packet;
@@ -136,5 +141,5 @@ class FqCoDel final : public QueueDiscipline {
   std::int64_t quantum_;
   FlowBuckets hash_;
   std::vector<Flow> flows_;
-  std::list<std::uint32_t> new_, old_;  // flows with packets, and some that have just run empty
+  Ring<std::uint32_t> new_, old_;  // flows with packets, and some that have just run empty
 };

@@ -4,11 +4,10 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <list>
 #include <optional>
-#include <utility>
 #include <vector>
 
+#include "base/ring.hpp"
 #include "queues/flow_buckets.hpp"
 #include "queues/queue_discipline.hpp"
 #include "queues/queue_numbers.hpp"
@@ -34,9 +33,9 @@ class Sfq final : public QueueDiscipline {
       return dropped.push_back(packet);
     if (bucket.packets.empty()) {  // behind all others: else new flows alone were served
       bucket.allotment = quantum_;
-      turns_.push_back(place);
+      turns_.push(place);
     }
-    bucket.packets.push_back(packet);
+    bucket.packets.push(packet);
     change(bucket);
     count_in(packet);
     if (packets() > limit_packets_) dropped.push_back(drop_from_longest());
@@ -46,31 +45,32 @@ class Sfq final : public QueueDiscipline {
     if (turns_.empty()) return std::nullopt;
     while (buckets_[turns_.front()].allotment <= 0) {
       buckets_[turns_.front()].allotment += quantum_;
-      turns_.splice(turns_.end(), turns_, turns_.begin());
+      const std::uint32_t place = turns_.front();
+      turns_.pop();
+      turns_.push(place);
     }
     Bucket& bucket = buckets_[turns_.front()];
     const QueuedPacket packet = bucket.packets.front();
-    bucket.packets.pop_front();
+    bucket.packets.pop();
     change(bucket);
     bucket.allotment -= packet.bytes;
-    if (bucket.packets.empty()) turns_.pop_front();
+    if (bucket.packets.empty()) turns_.pop();
     count_out(packet);
     return packet;
   }
 
   void clear(std::vector<QueuedPacket>& dropped) override {
-    for (std::uint32_t place : turns_)
-      for (const QueuedPacket& packet : std::exchange(buckets_[place].packets, {})) {
-        count_out(packet);
-        dropped.push_back(packet);
+    for (; !turns_.empty(); turns_.pop())
+      for (Ring<QueuedPacket>& waiting = buckets_[turns_.front()].packets; !waiting.empty(); waiting.pop()) {
+        count_out(waiting.front());
+        dropped.push_back(waiting.front());
       }
-    turns_.clear();
   }
 
  private:
   static constexpr std::size_t most_in_bucket = 127, most_buckets = 65'408;
   struct Bucket {
-    std::list<QueuedPacket> packets;
+    Ring<QueuedPacket> packets;
     std::int64_t allotment = 0;
     std::uint64_t changed = 0;  // when its length changed last, in changes
   };
@@ -83,19 +83,19 @@ class Sfq final : public QueueDiscipline {
 
   // Of several that are longest: the one that has come to its length last; of packets that are all alone the first.
   QueuedPacket drop_from_longest() {
-    auto longest = turns_.begin();
-    for (auto turn = turns_.begin(); turn != turns_.end(); ++turn)
-      if (is_longer(buckets_[*turn], buckets_[*longest])) longest = turn;
-    Bucket& bucket = buckets_[*longest];
-    const QueuedPacket packet = bucket.packets.back();
-    bucket.packets.pop_back();
+    std::uint64_t longest = turns_.head();
+    for (std::uint64_t turn = turns_.head(); turn != turns_.tail(); ++turn)
+      if (is_longer(buckets_[turns_[turn]], buckets_[turns_[longest]])) longest = turn;
+    Bucket& bucket = buckets_[turns_[longest]];
+    const QueuedPacket packet = bucket.packets[bucket.packets.tail() - 1];
+    bucket.packets.erase(bucket.packets.tail() - 1);
     change(bucket);
     if (bucket.packets.empty()) turns_.erase(longest);
     count_out(packet);
     return packet;
   }
   static bool is_longer(const Bucket& one, const Bucket& other) {
-    const std::size_t length = one.packets.size();
+    const std::uint64_t length = one.packets.size();
     if (length != other.packets.size()) return length > other.packets.size();
     return length > 1 && one.changed > other.changed;
   }
@@ -105,5 +105,5 @@ class Sfq final : public QueueDiscipline {
   FlowBuckets hash_;
   std::vector<Bucket> buckets_;
   std::uint64_t changes_ = 0;
-  std::list<std::uint32_t> turns_;  // buckets with packets; the first is served
+  Ring<std::uint32_t> turns_;  // buckets with packets; the first is served
 };

@@ -43,13 +43,16 @@ struct Delivery {
   Time round_trip;            // of the newest sample, 0 without one
   std::uint64_t first, next;  // oldest segment not acknowledged, next one to be sent
   double in_flight;           // segments
-  double bytes_per_second;    // at which the sender would be paced before this acknowledgement; 0 while unknown
+  double
+      bytes_per_second;  // at which the sender would be paced before this acknowledgement; 0 while unknown or not read
 };
 
 class CongestionControl {
  public:
   virtual ~CongestionControl() = default;
   virtual bool wants_precise_ecn() const { return false; }
+  // Whether deliveries are to tell bytes_per_second, which takes divisions.
+  virtual bool reads_pacing_rate() const { return false; }
   // Every acknowledgement, also during recovery: for measuring.
   virtual void on_delivery(CongestionWindow&, const Delivery&) {}
   // An acknowledgement while nothing is wrong: the window may grow.

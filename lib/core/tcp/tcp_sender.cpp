@@ -12,6 +12,7 @@ TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionCont
     : settings_(settings),
       boundaries_(settings.segment_bytes, settings.boundary_spread_bytes, settings.boundary_key),
       control_(std::move(control)),
+      reads_pacing_rate_(control_->reads_pacing_rate()),
       stays_open_(true),
       window_{settings.initial_window, 1e18},
       round_trip_(settings.minimum_timeout, settings.initial_timeout, of_old()),
@@ -261,7 +262,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   acknowledged_ += newly_acknowledged;
   const std::uint64_t outstanding_before = board_.outstanding(), first_before = board_.first();
   const std::uint64_t lost_before = board_.ever_lost();
-  const double in_flight_before = board_.in_flight(), rate_before = window_rate();
+  const double in_flight_before = board_.in_flight(), rate_before = reads_pacing_rate_ ? window_rate() : 0;
   newly_delivered_ = 0;
   sampled_ = newest_sample_ = 0;
   withholds_repairs_ = original_arrived_ = sends_new_first_ = false;

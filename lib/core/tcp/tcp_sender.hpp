@@ -166,6 +166,7 @@ class TcpSender {
   TcpSettings settings_;
   SegmentBoundaries boundaries_;
   std::unique_ptr<CongestionControl> control_;
+  bool reads_pacing_rate_;
   std::uint64_t bytes_ = 0, segments_ = 0;  // bytes_: the end of the sequence numbers
   std::uint32_t last_length_ = 0;           // of segment segments_ - 1
   bool stays_open_ = false, more_expected_ = false;

@@ -1,8 +1,12 @@
-"""The same Experiment in ns-3, where that is installed (Debian: libns3-dev): a second opinion, and a peer in speed."""
+"""The same Experiment in ns-3, where that is installed: a second opinion, and a peer in speed.
+
+ns-3 is Debian's (libns3-dev, 3.37) or PyPI's (`pip install ns3`, 3.44), which has its headers and libraries with it.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -36,31 +40,47 @@ class Ns3Run:
     cpu_s: float
 
 
-def build_ns3(folder: Path) -> Path | None:
+def build_ns3(folder: Path, *, from_pypi: bool = False) -> Path | None:
     """Compile the program that runs experiments in ns-3 into `folder`, unless it is there already.
 
-    None where ns-3 or a C++ compiler is missing. Raises NetreproError when it is there and the program does not
+    from_pypi : with the ns-3 of PyPI; else with the one that the compiler finds, which is Debian's.
+
+    None where that ns-3 or a C++ compiler is missing. Raises NetreproError when it is there and the program does not
     compile against it.
     """
     compiler = shutil.which("c++")
-    source = SOURCE.read_bytes()
-    program = folder / f"ns3_peer_{hashlib.sha256(source).hexdigest()[:12]}"
+    options = _pypi_options() if from_pypi else ["-std=c++17", *(f"-lns3-{name}" for name in LIBRARIES)]
+    if options is None:
+        return None
+    made_of = SOURCE.read_bytes() + "\0".join(options).encode()
+    program = folder / f"ns3_peer_{hashlib.sha256(made_of).hexdigest()[:12]}"
     if compiler is None or program.exists():
         return program if program.exists() else None
     folder.mkdir(parents=True, exist_ok=True)
-    libraries = [f"-lns3-{name}" for name in LIBRARIES]
     try:
         with whole_file(program) as partial:
-            command = [compiler, "-std=c++17", "-O2", "-o", str(partial), str(SOURCE), *libraries]
+            command = [compiler, "-O2", "-o", str(partial), str(SOURCE), *options]
             subprocess.run(command, capture_output=True, text=True, check=True)
     except subprocess.CalledProcessError as failed:
         problem = next((line for line in failed.stderr.splitlines() if "error" in line), "")
         if "ns3/" in problem and "No such file" in problem:
             return None
         raise NetreproError(
-            f"{SOURCE.name} does not compile: {problem}", "install libns3-dev 3.37, or remove it"
+            f"{SOURCE.name} does not compile: {problem}", "install libns3-dev 3.37 or ns3 3.44 of PyPI, or remove it"
         ) from None
     return program
+
+
+def _pypi_options() -> list[str] | None:
+    """Return the compiler's options that use the ns-3 of PyPI; None where that is not installed."""
+    found = importlib.util.find_spec("ns3")
+    for folder in map(Path, found.submodule_search_locations or () if found else ()):
+        core = next((folder / "lib64").glob("libns3*-core.so"), None)
+        if core is not None:
+            prefix = core.stem.removeprefix("lib").removesuffix("core")
+            searched = [f"-L{core.parent}", f"-Wl,-rpath,{core.parent}", f"-Wl,-rpath-link,{core.parent}"]
+            return ["-std=c++20", f"-I{folder / 'include'}", *searched, *(f"-l{prefix}{name}" for name in LIBRARIES)]
+    return None
 
 
 def simulate_ns3(experiment: Experiment, program: Path) -> Ns3Run:

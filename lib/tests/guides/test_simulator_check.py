@@ -17,9 +17,9 @@ from netrepro.simulation.ns3 import build_ns3, simulate_ns3
 SMALL = check.Scale(1.0, 100, 1)
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    built = build_ns3(tmp_path_factory.mktemp("ns3"))
+@pytest.fixture(scope="module", params=[False, True], ids=["of Debian", "of PyPI"])
+def program(request, tmp_path_factory):
+    built = build_ns3(tmp_path_factory.mktemp("ns3"), from_pypi=request.param)
     if built is None:
         pytest.skip("ns-3 is not installed")
     return built
