@@ -81,12 +81,14 @@ sanitize: $(READY) sanitize-threads
 	@NETREPRO_RANDOM_RUNS=100 NETREPRO_CORE=$$(ls $(SANITIZED)/_core.*.so) ASAN_OPTIONS=detect_leaks=0 \
 	  $(call preloaded,libasan.so) $(VENV)/bin/python -m pytest $(SANITIZED_TESTS) --numprocesses auto $(ARGS)
 
-# Sweeps by threads under the thread sanitizer. Python itself is not watched, only its locks are.
+# Sweeps by threads, and simulations on several cores, under the thread sanitizer. Python itself is not watched, only
+# its locks are.
 THREADED := lib/build/threads
+THREADED_TESTS := lib/tests/simulation/test_threads.py lib/tests/simulation/test_cores.py
 sanitize-threads: $(READY)
 	$(call sanitized,$(THREADED),thread)
-	@NETREPRO_CORE=$$(ls $(THREADED)/_core.*.so) TSAN_OPTIONS=halt_on_error=1 \
-	  $(call preloaded,libtsan.so) $(VENV)/bin/python -m pytest lib/tests/simulation/test_threads.py --numprocesses 0 $(ARGS)
+	@NETREPRO_RANDOM_RUNS=20 NETREPRO_CORE=$$(ls $(THREADED)/_core.*.so) TSAN_OPTIONS=halt_on_error=1 \
+	  $(call preloaded,libtsan.so) $(VENV)/bin/python -m pytest $(THREADED_TESTS) --numprocesses 0 $(ARGS)
 
 # Wheels and source archives of the library and of the kernel, and the kernel's source beside them: lib/dist.
 wheels: $(READY) $(KERNEL)

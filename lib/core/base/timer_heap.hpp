@@ -1,5 +1,6 @@
-// Timers by time, those of one time in the order in which they were set: a heap with four children a node. Time is in
-// the whole unit of whoever sets them: picoseconds in the simulator and Dummynet, nanoseconds in real traffic.
+// Timers by time, those of one time in the order in which they were set, or of their kinds and owners: a heap with four
+// children a node. Time is in the whole unit of whoever sets them: picoseconds in the simulator and Dummynet,
+// nanoseconds in real traffic.
 #pragma once
 #include <algorithm>
 #include <cassert>
@@ -18,6 +19,8 @@ class TimerHeap {
     bool operator<(const Timer& other) const { return time != other.time ? time < other.time : order < other.order; }
   };
 
+  void order_by_owner() { by_owner_ = true; }  // before anything is set
+
   std::int64_t time() const {
     return timers_.empty() ? std::numeric_limits<std::int64_t>::max() : timers_.front().time;
   }
@@ -25,7 +28,7 @@ class TimerHeap {
   const Timer& first() const { return timers_.front(); }
 
   void set(std::int64_t time, std::uint32_t kind, std::uint32_t owner) {
-    Timer timer{time, order_++, kind, owner};
+    Timer timer{time, by_owner_ ? std::uint64_t{kind} << 32 | owner : order_++, kind, owner};
     std::size_t place = timers_.size();
     timers_.push_back(timer);
     while (place > 0 && timer < timers_[(place - 1) / 4]) {
@@ -59,4 +62,5 @@ class TimerHeap {
  private:
   std::vector<Timer> timers_;
   std::uint64_t order_ = 0;
+  bool by_owner_ = false;
 };

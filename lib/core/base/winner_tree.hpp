@@ -1,5 +1,5 @@
 // The earliest of many sources, each with one pending event at most: a tournament in which a change replays only the
-// matches on the way to the root. Events of one time come out in the order in which they were set.
+// matches on the way to the root. Events of one time come out in the order in which they were set, or of their sources.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -23,14 +23,17 @@ class WinnerTree {
       winners_[place] = place >= leaves_ ? static_cast<std::uint32_t>(place - leaves_) : winners_[2 * place];
   }
 
+  void order_by_source() { by_source_ = true; }  // before anything is set
+
   // The source's next event is at `time`; never takes it away.
   void set(std::uint32_t source, Time time) {
     std::size_t place = leaves_ + source;
     const bool was_none = times_[place] == never;
     times_[place] = time;
-    orders_[source] = ++sequence_;
+    orders_[source] = by_source_ ? source : ++sequence_;
     if (was_none) {  // nobody waits for this source's old event: it wins until it meets an earlier one
-      while (place > 1 && time < times_[place >>= 1]) {  // later than all events of its time
+      while (place > 1 &&
+             (time < times_[place >>= 1] || (time == times_[place] && comes_before(winners_[place], source)))) {
         times_[place] = time;
         winners_[place] = source;
       }
@@ -57,10 +60,14 @@ class WinnerTree {
   std::uint32_t source_soon(std::uint32_t source) const { return winners_[(leaves_ + source) >> to_eighth_]; }
 
  private:
+  // Of an event that has just been set and an older one of its time: in the order of setting it is the later one.
+  bool comes_before(std::uint32_t older, std::uint32_t source) const { return by_source_ && source < older; }
+
   static constexpr std::size_t most_sources = std::size_t{1} << 24;
 
   std::size_t leaves_;
   int to_eighth_;
+  bool by_source_ = false;
   std::uint64_t sequence_ = 0;
   // By place: the root is 1, the matches below n are 2n and 2n + 1, the leaves are the sources.
   std::vector<Time> times_;

@@ -15,6 +15,7 @@
 #include "bindings/python_queue.hpp"
 #include "congestion/coupled.hpp"
 #include "multipath/subflow_schedulers.hpp"
+#include "parallel/parallel_run.hpp"
 #include "simulation/simulator.hpp"
 
 namespace py = pybind11;
@@ -67,6 +68,18 @@ void add_flows(Simulator& simulator, const Items<bool>& is_tcp, const Items<std:
     else if (subflows.at(i) > 1)
       simulator.split(flow, subflows.at(i));
   }
+}
+
+py::dict flow_columns(const std::vector<Endpoints::FlowResult>& results) {
+  using Result = Endpoints::FlowResult;
+  py::dict columns;
+  columns["completion_s"] = column(results, [](const Result& r) { return seconds_or_nan(r.completion); });
+  columns["delivered_bytes"] = column(results, [](const Result& r) { return r.delivered_bytes; });
+  columns["bytes_within_duration"] = column(results, [](const Result& r) { return r.bytes_within_duration; });
+  columns["retransmitted_packets"] = column(results, [](const Result& r) { return r.retransmissions; });
+  columns["timeouts"] = column(results, [](const Result& r) { return r.timeouts; });
+  columns["connection_attempts"] = column(results, [](const Result& r) { return r.connection_attempts; });
+  return columns;
 }
 
 // A call that has the simulator to itself.
@@ -342,19 +355,7 @@ void bind_simulation(py::module_& module) {
                                entries["inside"] = account.inside;
                                return entries;
                              }))
-      .def("flows", alone(+[](Simulator& simulator) {
-             const auto results = simulator.flow_results();
-             using Result = Endpoints::FlowResult;
-             py::dict columns;
-             columns["completion_s"] = column(results, [](const Result& r) { return seconds_or_nan(r.completion); });
-             columns["delivered_bytes"] = column(results, [](const Result& r) { return r.delivered_bytes; });
-             columns["bytes_within_duration"] =
-                 column(results, [](const Result& r) { return r.bytes_within_duration; });
-             columns["retransmitted_packets"] = column(results, [](const Result& r) { return r.retransmissions; });
-             columns["timeouts"] = column(results, [](const Result& r) { return r.timeouts; });
-             columns["connection_attempts"] = column(results, [](const Result& r) { return r.connection_attempts; });
-             return columns;
-           }))
+      .def("flows", alone(+[](Simulator& simulator) { return flow_columns(simulator.flow_results()); }))
       .def("links", alone(+[](Simulator& simulator) {
              std::vector<SimulatedLink::Counts> counts;
              for (const auto& link : simulator.links()) counts.push_back(link->counts(simulator.now()));
@@ -417,4 +418,15 @@ void bind_simulation(py::module_& module) {
              return columns;
            }),
            "The packets that have left a link whose departures are recorded.");
+
+  py::class_<ParallelRun>(module, "ParallelRun",
+                          "One simulation by several threads: equal simulators that have not run, each of which "
+                          "becomes a part, and the part of each node.")
+      .def(py::init<std::vector<Simulator*>, const std::vector<std::uint32_t>&>(), py::keep_alive<1, 2>(),
+           py::arg("simulators"), py::arg("part_of_node"))
+      .def("run", &ParallelRun::run, py::call_guard<py::gil_scoped_release>(), py::arg("events"),
+           "Goes on for about so many events; True when the end is reached.")
+      .def_property_readonly("now_s", [](const ParallelRun& parallel) { return to_seconds(parallel.now()); })
+      .def_property_readonly("events", &ParallelRun::events)
+      .def("flows", [](const ParallelRun& parallel) { return flow_columns(parallel.flow_results()); });
 }

@@ -70,6 +70,11 @@ void Fabric::offer_rates(const RcpLink::Settings& rcp, std::function<bool(const 
   asks_rate_ = std::move(asks);
 }
 
+void Fabric::spray_by_node() {
+  for (std::uint32_t node = 0; node < routes_.nodes(); ++node)
+    spraying_by_node_.push_back(random_.stream(RandomStreams::spraying, node + 1));
+}
+
 void Fabric::begin() {
   bool transmitters = false;
   for (const auto& link : links_) transmitters |= link->waits_for_transmitter();
@@ -77,6 +82,12 @@ void Fabric::begin() {
   next_packets_.resize(links_.size(), {0, PathTable::end});
   if (rcp_)
     for (const auto& link : links_) offers_.emplace_back(*rcp_, link->bytes_per_second());
+}
+
+Time Fabric::delay(std::uint32_t path) const {
+  Time delay = 0;
+  for (; paths_[path] != PathTable::end; ++path) delay += links_[paths_[path]]->delay();
+  return delay;
 }
 
 // Packets.
@@ -88,7 +99,10 @@ std::uint32_t Fabric::new_packet(std::uint32_t flow, std::uint32_t path, std::ui
   Packet& packet = packets_[place];
   packet.flow = flow;
   packet.hop = path;
-  if (sprays_ && paths_.from(path) != PathTable::end) packet.hop = another_path(path, spraying_.next());
+  if (sprays_ && paths_.from(path) != PathTable::end) {
+    RandomStream& spraying = spraying_by_node_.empty() ? spraying_ : spraying_by_node_[paths_.from(path)];
+    packet.hop = another_path(path, spraying.next());
+  }
   packet.wire_bytes = wire_bytes;
   packet.flags = flags;
   packet.length = 0;

@@ -76,8 +76,10 @@ class Fabric {
   std::uint32_t syn_bytes() const { return header_bytes() + Packet::syn_options_bytes; }
   Routes& routes() { return routes_; }
   void spray() { sprays_ = true; }  // a path for every packet
+  void spray_by_node();             // if at all, with a random stream for each node, not one for all
   // All links tell the packets of flows with RCP their rates; asks(packet): whether it is one of those that ask.
   void offer_rates(const RcpLink::Settings& rcp, std::function<bool(const Packet&)> asks);
+  bool offers_rates() const { return rcp_.has_value(); }
   void begin();
 
   void check_ends(std::uint32_t from, std::uint32_t to) const {
@@ -100,11 +102,21 @@ class Fabric {
   }
   std::uint32_t given_path(const std::vector<std::uint32_t>& links) { return paths_.place_of_given(links); }
   std::uint32_t first_link(std::uint32_t path) const { return paths_[path]; }
+  Time delay(std::uint32_t path) const;  // of its links
+  PathTable& paths() { return paths_; }
 
   // Packets, each by its place in the slab.
 
   Packet& packet(std::uint32_t place) { return packets_[place]; }
   std::uint32_t new_packet(std::uint32_t flow, std::uint32_t path, std::uint32_t wire_bytes, std::uint16_t flags);
+  // One that another part of the network has made arrives here over a link, which is where it is on its path.
+  void adopt(const Packet& packet, std::uint32_t link, Time arrival) {
+    const std::uint32_t place = packets_.take();
+    packets_[place] = packet;
+    const Time before = links_[link]->next_arrival();
+    links_[link]->put_on_wire({place, packet.wire_bytes, packet.hop, paths_[packet.hop + 1]}, arrival);
+    if (links_[link]->next_arrival() != before) tell_arrival(link);
+  }
   // Onto the link where its path has it.
   void send(std::uint32_t packet);
   // The next packet is through the link: it goes on, or at the end of its path it is handed out; else no_packet.
@@ -119,6 +131,8 @@ class Fabric {
   SimulatedLink& link(std::uint32_t number) { return *links_[number]; }
   Backlog waiting(std::uint32_t link) { return links_[link]->waiting(schedule_.now()); }
   void start_transmission(std::uint32_t link);
+  // Whenever a link's next packet may be another one.
+  void tell_arrival(std::uint32_t link);
   void apply(const LinkChange& change);
 
   std::uint64_t packet_hops() const { return hops_; }
@@ -151,8 +165,6 @@ class Fabric {
   std::uint32_t another_path(std::uint32_t path, std::uint64_t key);
   void pass_on(const SimulatedLink::Traveller& traveller, std::uint32_t link);
   void offer(const SimulatedLink::Traveller& traveller, std::uint32_t link);
-  // Whenever a link's next packet may be another one.
-  void tell_arrival(std::uint32_t link);
   // What happens soon is mostly arrivals that are known already. What they need is fetched into the processor's cache
   // while this one, of that link, is looked at: in two steps, as one tells where the other is.
   void fetch_what_follows(std::uint32_t number) const {
@@ -185,6 +197,7 @@ class Fabric {
   std::unordered_map<std::uint64_t, SprayingTree> trees_;  // with spraying, by both nodes
   std::uint64_t trees_version_ = 0;                        // of the routes
   RandomStream spraying_;
+  std::vector<RandomStream> spraying_by_node_;
   std::unordered_map<std::uint32_t, std::shared_ptr<SwitchMemory>> memories_;  // by node
   std::optional<RcpLink::Settings> rcp_;
   std::function<bool(const Packet&)> asks_rate_;

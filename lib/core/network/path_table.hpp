@@ -17,6 +17,14 @@ class PathTable {
   std::uint32_t from(std::uint32_t place) const { return entries_[place - 2]; }  // end of a path that was given
   std::uint32_t to(std::uint32_t place) const { return entries_[place - 1]; }
 
+  // Of the path on which this place is, the first link's.
+  std::uint32_t first(std::uint32_t place) const {
+    std::uint32_t marker = place;  // where the last end in front of it stands
+    while (marker > 0 && entries_[marker - 1] != end) --marker;
+    // Of a path that was given, that is the second of its own two.
+    return marker > 1 && entries_[marker - 2] == end ? marker : marker + 2;
+  }
+
   // Where the first link of this path stands.
   std::uint32_t place(std::uint32_t from, std::uint32_t to, const std::vector<std::uint32_t>& path) {
     std::uint64_t hash = ShortestPaths::mixed(std::uint64_t{from} << 32 | to);

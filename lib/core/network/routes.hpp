@@ -22,6 +22,8 @@ class Routes {
     used_.add_link(number, from, to);
   }
 
+  const std::pair<std::uint32_t, std::uint32_t>& ends(std::uint32_t link) const { return ends_[link]; }  // from, to
+
   // From now on only these links, one flag each; paths of a set that have another one are left out.
   void use(const std::vector<bool>& in_use) {
     ++version_;

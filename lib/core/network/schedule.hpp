@@ -1,5 +1,6 @@
 // What time it is in a simulation, and what happens next: the arrival at the end of a link, the end of a transmission,
-// or a timer. Events of one time come in the order in which they were set.
+// or a timer. Events of one time come in the order in which they were set; or in that of their links, kinds and owners,
+// which is the same however a network is divided.
 #pragma once
 #include <cassert>
 #include <cstddef>
@@ -22,10 +23,16 @@ class Schedule {
   void check_set_up() const {
     if (begun_) throw std::logic_error("a network is set up before it runs");
   }
+  void order_by_owner() {
+    check_set_up();
+    by_owner_ = true;
+    timers_.order_by_owner();
+  }
   // transmitters: whether any link asks for an event at the end of its transmissions.
   void begin(std::size_t links, bool transmitters) {
     links_ = static_cast<std::uint32_t>(links);
     tree_ = WinnerTree(links * (transmitters ? 2 : 1) + 1);
+    if (by_owner_) tree_.order_by_source();
     begun_ = true;
   }
 
@@ -92,5 +99,5 @@ class Schedule {
   std::uint64_t events_ = 0;
   std::uint64_t next_look_ = most_events_at_a_time;  // at the time, which must have passed since looked_at_
   Time looked_at_ = 0;
-  bool begun_ = false;
+  bool begun_ = false, by_owner_ = false;
 };

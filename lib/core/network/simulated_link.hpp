@@ -238,6 +238,29 @@ class alignas(64) SimulatedLink {
     last_arrival_ = std::min(last_arrival_, now);
   }
 
+  // A link between two parts of a network (parallel/) is in both: in one a packet is sent, in the other it arrives.
+
+  // Takes out the packets whose last bit has left before then: take(traveller, arrival).
+  template <class Take>
+  void hand_over(Time before, Take&& take) {
+    for (; next_departure() < before; wire_.pop()) {
+      const Flight& flight = wire_.front();
+      if (next_to_start_ == wire_.head()) {
+        waiting_bytes_ -= waits_for_transmitter_ ? 0 : flight.traveller.bytes;
+        ++next_to_start_;
+      }
+      take(flight.traveller, flight.arrival);
+    }
+  }
+  // Of the first one on the wire; or a later time at which it has not been handed over yet.
+  Time next_departure() const { return wire_.empty() ? never : departure_of(wire_.head()); }
+  void put_on_wire(const Traveller& packet, Time arrival) {
+    wire_.push({0, arrival, packet});
+    next_to_start_ = wire_.tail();
+  }
+  Time delay() const { return delay_; }
+  bool has_jitter() const { return jitter_ > 0; }
+
   // When a discipline that has nothing to send now wants to be asked again.
   Time ready_at() const { return discipline_->ready_at(); }
   void hear_echo(std::uint32_t flow, Time now) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "simulation/endpoints.hpp"
+#include "simulation/halves.hpp"
 
 // Opening.
 
@@ -87,7 +88,10 @@ void Connection::take_data(std::uint32_t place) {
   if (rcp_) heard_rate_ = RcpHeader::offered(packet);
   if (receiver_.must_acknowledge_before(packet)) acknowledge();
   const RoundTripEstimator& seen = sender_.round_trip();
-  const bool at_once = receiver_.take(packet, endpoints_.now(), seen.smoothed(), seen.smallest());
+  const bool is_half = endpoints_.has_halves();
+  const Time smoothed = is_half ? RoundTripStamp::smoothed(packet) : seen.smoothed();
+  const Time smallest = is_half ? RoundTripStamp::smallest(packet) : seen.smallest();
+  const bool at_once = receiver_.take(packet, endpoints_.now(), smoothed, smallest);
   // What a program hears of is acknowledged before it can answer.
   const bool first = at_once && group_ && group_->acknowledges_first();
   if (first) acknowledge();
@@ -167,6 +171,7 @@ bool Connection::send_segment() {
   packet.length = segment->length;
   packet.stamp_ms = stamp_of(now);
   if (rcp_) RcpHeader::ask(packet, sender_.round_trip().smoothed());
+  if (endpoints_.has_halves()) RoundTripStamp::write(packet, sender_.round_trip());
   fabric.send(place);
   return true;
 }

@@ -17,6 +17,9 @@ void Endpoints::begin() {
   connections_.resize(numbers());
   for (std::size_t i = 0; i < companions_.size(); ++i)
     group(companions_[i].flow).add_member(static_cast<std::uint32_t>(flows_.size() + i));
+  if (!halves_) return;
+  halves_->receivers.resize(numbers());
+  halves_->grown.resize(flows_.size());
 }
 
 // Flows.
@@ -24,6 +27,7 @@ void Endpoints::begin() {
 void Endpoints::start(std::uint32_t number) {
   const Flow& flow = flows_[number];
   if (!flow.is_tcp) {
+    if (halves_ && !halves_->own[flow.from]) return;
     const std::uint32_t path = datagram_path(number);
     const RandomStream gaps = random_.stream(RandomStreams::datagram_gaps, number);
     DatagramSource& source = datagram_sources_.emplace(number, DatagramSource{path, gaps}).first->second;
@@ -32,6 +36,7 @@ void Endpoints::start(std::uint32_t number) {
   }
   if (flow.bytes == TcpSender::unlimited)
     schedule_.set_timer(schedule_.now() + flow.duration, timer::flow_stop, number);
+  if (halves_) return open_halves(number);
   const auto found = groups_.find(number);
   if (found == groups_.end()) return open(number, nullptr, 0);
   found->second->open();
@@ -51,6 +56,10 @@ void Endpoints::stop(std::uint32_t flow) {
   if (!connection || (connection->group() && connection->group()->stop())) return;
   TcpSender& sender = connection->sender();
   sender.finish();
+  if (halves_) {
+    if (sender.connected()) halves_->stops[flow] = {schedule_.now(), sender.bytes()};
+    return close_if_done(*connection);
+  }
   if (sender.connected() && connection->receiver().in_order() == sender.bytes()) complete_now(flow);
   close_if_done(*connection);
 }
@@ -72,6 +81,12 @@ void Endpoints::set_datagram_timer(std::uint32_t number, DatagramSource& source)
 // Connections.
 
 void Endpoints::open(std::uint32_t number, ConnectionGroup* group, std::uint32_t place) {
+  connections_[number] = new_connection(number, group, place);
+  connections_[number]->send_syn();
+}
+
+std::unique_ptr<Connection> Endpoints::new_connection(std::uint32_t number, ConnectionGroup* group,
+                                                      std::uint32_t place) {
   const std::uint32_t flow = flow_of(number);
   const bool same_path = number != flow && companions_[number - flows_.size()].same_path;
   const std::uint64_t key = random_.stream(RandomStreams::path_choice, same_path ? flow : number).next();
@@ -86,9 +101,7 @@ void Endpoints::open(std::uint32_t number, ConnectionGroup* group, std::uint32_t
   TcpSender sender =
       appends ? TcpSender(tcp, std::move(control)) : TcpSender(tcp, std::move(control), flows_[flow].bytes);
   const TcpReceiver receiver(*flows_[flow].tcp, sender.precise_ecn(), appends);
-  connections_[number] =
-      std::make_unique<Connection>(*this, number, group, place, key, paths, std::move(sender), receiver, rcp);
-  connections_[number]->send_syn();
+  return std::make_unique<Connection>(*this, number, group, place, key, paths, std::move(sender), receiver, rcp);
 }
 
 std::unique_ptr<CongestionControl> Endpoints::control_for(std::uint32_t number, const ConnectionGroup* group,
@@ -108,6 +121,7 @@ void Endpoints::deliver(std::uint32_t place) {
     if (schedule_.now() <= flow.start + flow.duration) results_[number].bytes_within_duration += packet.wire_bytes;
     return fabric_.give_back(place);
   }
+  if (halves_) return deliver_to_half(place);
   Connection* connection = connections_[number].get();
   if (!connection) return fabric_.give_back(place);  // a straggler of a closed connection
   connection->take(place);
@@ -121,7 +135,51 @@ void Endpoints::close_if_done(Connection& connection) {
 
 void Endpoints::close(std::uint32_t number) {
   record(results_[flow_of(number)], *connections_[number]);
+  if (halves_) tell_receiver_of_end(number);
   connections_[number].reset();
+}
+
+// Halves of connections.
+
+void Endpoints::divide(std::vector<bool> own_nodes) {
+  schedule_.check_set_up();
+  if (own_nodes.size() != fabric_.routes().nodes()) throw std::invalid_argument("not a flag for each node");
+  bool whole = !groups_.empty() || !own_controls_.empty() || !followers_.empty();
+  for (const Flow& flow : flows_) whole |= flow.is_tcp && flow.tcp->receiver == ReceiverPolicy::optimistic;
+  if (whole) throw std::invalid_argument("connections that cannot be halves");
+  halves_ = std::make_unique<Halves>();
+  halves_->own = std::move(own_nodes);
+}
+
+void Endpoints::open_halves(std::uint32_t number) {
+  const Flow& flow = flows_[number];
+  if (halves_->own[flow.to]) halves_->receivers[number] = new_connection(number, nullptr, 0);
+  if (halves_->own[flow.from]) open(number, nullptr, 0);
+}
+
+void Endpoints::deliver_to_half(std::uint32_t place) {
+  const Packet& packet = fabric_.packet(place);
+  const std::uint32_t number = packet.flow;
+  const bool to_receiver = !packet.has(Packet::acknowledgement);
+  Connection* half = (to_receiver ? halves_->receivers : connections_)[number].get();
+  if (!half) return fabric_.give_back(place);
+  const std::uint64_t before = half->receiver().in_order();
+  half->take(place);
+  if (to_receiver && half->receiver().in_order() > before) halves_->grown[number] = schedule_.now();
+}
+
+void Endpoints::tell_receiver_of_end(std::uint32_t number) {
+  const Time at = schedule_.now() + fabric_.delay(connections_[number]->paths().forward);
+  if (halves_->own[flows_[number].to])
+    schedule_.set_timer(at, timer::receiver_ends, number);
+  else
+    halves_->ends.push_back({at, number});
+}
+
+void Endpoints::end_receiver(std::uint32_t number) {
+  std::unique_ptr<Connection>& receiver = halves_->receivers[number];
+  record(results_[number], *receiver);
+  receiver.reset();
 }
 
 // Paths.
@@ -144,6 +202,9 @@ std::uint32_t Endpoints::datagram_path(std::uint32_t flow) {
 void Endpoints::reroute() {
   for (const auto& connection : connections_)
     if (connection) connection->take_paths(paths_of(connection->number(), connection->path_key()));
+  if (halves_)
+    for (const auto& receiver : halves_->receivers)
+      if (receiver) receiver->take_paths(paths_of(receiver->number(), receiver->path_key()));
   for (auto& [flow, source] : datagram_sources_) source.path = datagram_path(flow);
 }
 
@@ -192,5 +253,8 @@ std::vector<Endpoints::FlowResult> Endpoints::flow_results() const {
   results.resize(flows_.size());
   for (const auto& connection : connections_)
     if (connection) record(results[flow_of(connection->number())], *connection);
+  if (halves_)
+    for (const auto& receiver : halves_->receivers)
+      if (receiver) record(results[receiver->number()], *receiver);
   return results;
 }

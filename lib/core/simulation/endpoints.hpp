@@ -18,6 +18,7 @@
 #include "network/schedule.hpp"
 #include "simulation/connection.hpp"
 #include "simulation/connection_group.hpp"
+#include "simulation/halves.hpp"
 #include "simulation/host_port.hpp"
 #include "simulation/timer_kind.hpp"
 #include "tcp/tcp_settings.hpp"
@@ -77,6 +78,9 @@ class Endpoints {
     fabric_.check_path(forward), fabric_.check_path(backward);
     given_paths_[path_owner(flow, place)] = {fabric_.given_path(forward), fabric_.given_path(backward)};
   }
+  // Connections are halves from now on, of which only those at these nodes are here. Throws std::invalid_argument where
+  // some flow's cannot be.
+  void divide(std::vector<bool> own_nodes);
   // A TCP flow starts when another one is complete, whatever its own time says; never where that one never is.
   void start_after(std::uint32_t flow, std::uint32_t earlier);
   void begin();
@@ -115,6 +119,8 @@ class Endpoints {
   void open(std::uint32_t connection, ConnectionGroup* group, std::uint32_t place);
   void close(std::uint32_t connection);
   void close_if_done(Connection& connection);
+  // Of a connection whose sender has closed.
+  void end_receiver(std::uint32_t connection);
   // All bytes of the flow are where they should be: since the first time, or since now.
   void complete(std::uint32_t flow) {
     if (results_[flow].completion == never) complete_now(flow);
@@ -130,7 +136,8 @@ class Endpoints {
     if (Connection* connection = connections_[number].get()) connection->on_sender_due(set_for);
   }
   void on_receiver_due(std::uint32_t number, Time set_for) {
-    if (Connection* connection = connections_[number].get()) connection->on_receiver_due(set_for);
+    const auto& connections = halves_ ? halves_->receivers : connections_;
+    if (Connection* connection = connections[number].get()) connection->on_receiver_due(set_for);
   }
   // All connections and sources take the paths of now.
   void reroute();
@@ -157,6 +164,14 @@ class Endpoints {
   const RandomStreams& random() const { return random_; }
   std::vector<FlowResult> flow_results() const;
 
+  bool has_halves() const { return halves_ != nullptr; }
+  Halves& halves() { return *halves_; }
+  const Halves& halves() const { return *halves_; }
+  // Whether any part of the flow's connection is here.
+  bool has_part_of(std::uint32_t flow) const {
+    return !halves_ || halves_->own[flows_[flow].from] || halves_->own[flows_[flow].to];
+  }
+
  private:
   struct Companion {
     std::uint32_t flow;
@@ -171,6 +186,10 @@ class Endpoints {
   static std::uint64_t path_owner(std::uint32_t flow, std::uint32_t place) {
     return static_cast<std::uint64_t>(flow) << 32 | place;
   }
+  std::unique_ptr<Connection> new_connection(std::uint32_t connection, ConnectionGroup* group, std::uint32_t place);
+  void open_halves(std::uint32_t connection);
+  void deliver_to_half(std::uint32_t packet);
+  void tell_receiver_of_end(std::uint32_t connection);
   Connection::Paths paths_of(std::uint32_t connection, std::uint64_t key);
   std::uint32_t datagram_path(std::uint32_t flow);
   std::unique_ptr<CongestionControl> control_for(std::uint32_t connection, const ConnectionGroup* group,
@@ -193,4 +212,5 @@ class Endpoints {
   std::unordered_map<std::uint32_t, DatagramSource> datagram_sources_;          // by flow
   std::unordered_map<std::uint32_t, MakeOwnControl> own_controls_;              // by flow
   std::unordered_map<std::uint64_t, Connection::Paths> given_paths_;            // by path_owner
+  std::unique_ptr<Halves> halves_;                                              // else connections are whole
 };

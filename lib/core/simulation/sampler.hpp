@@ -37,6 +37,10 @@ class Sampler {
     check_interval(interval);
     window_interval_ = interval;
   }
+  // Only of links that leave these nodes.
+  void keep_queues_of(const std::vector<bool>& nodes) {
+    std::erase_if(links_, [&](std::uint32_t link) { return !nodes[endpoints_.fabric().routes().ends(link).first]; });
+  }
   void begin() {
     if (!links_.empty()) set_timer(queue_interval_, timer::queues_due);
     if (window_interval_ != never) set_timer(window_interval_, timer::windows_due);

@@ -88,6 +88,14 @@ void Simulator::request(std::uint32_t first_answer, std::uint32_t servers, const
   conversation_of_.insert(conversation_of_.end(), servers, conversations_.back().get());
 }
 
+void Simulator::become_part(const std::vector<bool>& own_nodes) {
+  if (fabric_.offers_rates()) throw std::invalid_argument("links with RCP, which look at connections");
+  schedule_.order_by_owner();
+  endpoints_.divide(own_nodes);
+  fabric_.spray_by_node();
+  sampler_.keep_queues_of(own_nodes);
+}
+
 // Running.
 
 void Simulator::begin() {
@@ -99,7 +107,8 @@ void Simulator::begin() {
   set_use_timer();
   set_change_timer();
   for (std::uint32_t flow = 0; flow < flows(); ++flow)
-    if (endpoints_.flow(flow).start != never) starts_.push_back(flow);  // not those of programs
+    if (endpoints_.flow(flow).start != never && endpoints_.has_part_of(flow))  // not those of programs
+      starts_.push_back(flow);
   std::stable_sort(starts_.begin(), starts_.end(), [&](std::uint32_t a, std::uint32_t b) {
     return endpoints_.flow(a).start < endpoints_.flow(b).start;
   });
@@ -188,6 +197,9 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
       break;
     case timer::flow_follows:
       endpoints_.start(timer.owner);
+      break;
+    case timer::receiver_ends:
+      endpoints_.end_receiver(timer.owner);
       break;
     case timer::flow_stop:
       endpoints_.stop(timer.owner);

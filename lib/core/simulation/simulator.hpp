@@ -103,6 +103,23 @@ class Simulator {
   void sample_windows(Time interval) { sampler_.sample_windows(interval); }
   void record_departures(std::uint32_t link, std::uint64_t most) { fabric_.record_departures(link, most); }
 
+  // Set up as all the others are, this one is a part of a network that several simulate together (parallel/): only
+  // these nodes are its own, the links that leave them, and the halves of connections at them. Events of one time come
+  // in an order that does not depend on the parts. Throws std::invalid_argument where some flow cannot be divided.
+  void become_part(const std::vector<bool>& own_nodes);
+  Fabric& fabric() { return fabric_; }
+  Endpoints& endpoints() { return endpoints_; }
+  const Endpoints& endpoints() const { return endpoints_; }
+  Schedule& schedule() { return schedule_; }
+  const std::vector<Fabric::LinkChange>& changes() const { return changes_; }
+  void begin();
+  // Lets all happen that does before then.
+  void run_before(Time time) {
+    while (schedule_.next_time() < time) step();
+  }
+  // Of no use any more.
+  void fail() { failed_ = true; }
+
   // Goes on for so many events at most; true when the end is reached. Throws Refusal where time stands still, and
   // whatever a congestion control throws; it is of no use then.
   bool run(std::uint64_t events);
@@ -141,7 +158,6 @@ class Simulator {
     std::vector<bool> in_use;
   };
 
-  void begin();
   void step();
   void check_time_passes();
   std::string next_event() const;

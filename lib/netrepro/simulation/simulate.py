@@ -45,6 +45,7 @@ from netrepro.networks.workloads import (
 )
 from netrepro.simulation.own_control import OwnCongestionControl
 from netrepro.simulation.own_queue import OwnQueueDiscipline
+from netrepro.simulation.parallel import ParallelSimulator, parts_of, warn_of_one_core, why_undivided
 
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
 EVENTS_AT_A_TIME = 1 << 17
@@ -58,6 +59,7 @@ def simulate(
     congestion_controls: Mapping[str, type[OwnCongestionControl]] | None = None,
     queues: Mapping[Port, Callable[[], OwnQueueDiscipline]] = MappingProxyType({}),
     start_after: Mapping[int, int] = MappingProxyType({}),
+    cores: int | None = None,
 ) -> Measurements:
     """Run the experiment in virtual time and return what it measured; tier "simulated".
 
@@ -74,6 +76,13 @@ def simulate(
     start_after : flow -> the flow whose completion starts it, both by their numbers in `flows`, whatever its own
         start_s says: an answer, or the next step of a program. In the results its start_s is when that was; NaN where
         the other one was never complete.
+    cores : threads that share the work, each with a part of the network; the parts meet each time that the least delay
+        of the cables between them has passed. Any number gives the same bytes, 1 too, but not those of None: events of
+        one time then come in an order that does not depend on the parts, and the ends of a connection hear of each
+        other by packets only. Worth it for large networks on cores that are idle: where other work keeps one busy, all
+        wait. It warns and takes one core where the network has no such parts of about equal weight.
+        What needs all of it at once runs as with None: a class of your own, start_after, Requests, subflows,
+        replication, rcp and OptimisticAck.
 
     Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
     `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
@@ -94,9 +103,13 @@ def simulate(
     if not 0 <= clock_skew_ppm < 1e6:
         raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm}", "give parts per million, 0 to below 1,000,000")
     _check_start_after(experiment, start_after)
-    simulator = build(experiment, clock_skew_ppm, congestion_controls or {}, queues)
-    for flow, earlier in start_after.items():
-        simulator.start_after(flow, earlier)
+    simulator: _core.Simulator | ParallelSimulator
+    if cores is not None and _can_divide(experiment, queues, start_after, cores):
+        simulator = build_parallel(experiment, clock_skew_ppm, cores)
+    else:
+        simulator = whole = build(experiment, clock_skew_ppm, congestion_controls or {}, queues)
+        for flow, earlier in start_after.items():
+            whole.start_after(flow, earlier)
     while not simulator.run(EVENTS_AT_A_TIME):
         if progress is not None:
             progress(simulator.now_s / experiment.duration_s)
@@ -176,6 +189,27 @@ def build(
     for port in measure.packets:
         simulator.record_departures(ports[port], MOST_SAMPLES)
     return simulator
+
+
+def build_parallel(experiment: Experiment, clock_skew_ppm: float, cores: int) -> ParallelSimulator:
+    """Build the simulators of an experiment's parts, before anything has happened."""
+    part_of_node, ports = parts_of(experiment, cores), link_numbers(experiment.topology)
+    parts = [build(experiment, clock_skew_ppm) for _ in range(1 + max(part_of_node))]
+    return ParallelSimulator(parts, part_of_node, [ports[port] for port in experiment.measure.queues])
+
+
+def _can_divide(
+    experiment: Experiment,
+    own_queues: Mapping[Port, Callable[[], OwnQueueDiscipline]],
+    start_after: Mapping[int, int],
+    cores: int,
+) -> bool:
+    if not isinstance(cores, int | np.integer) or cores < 1:
+        raise NetreproError(f"cores = {cores!r}", "give a whole number from 1 on, or None")
+    because = "a queue in Python" if own_queues else "start_after" if start_after else why_undivided(experiment)
+    if because and cores > 1:
+        warn_of_one_core(cores, f"{because} needs the whole network at once")
+    return not because
 
 
 def _own_queue(make: Callable[[], OwnQueueDiscipline]) -> OwnQueueDiscipline:
@@ -326,7 +360,9 @@ def _route(simulator: _core.Simulator, experiment: Experiment) -> None:
 
 
 def measurements(
-    experiment: Experiment, simulator: _core.Simulator, start_after: Mapping[int, int] = MappingProxyType({})
+    experiment: Experiment,
+    simulator: _core.Simulator | ParallelSimulator,
+    start_after: Mapping[int, int] = MappingProxyType({}),
 ) -> Measurements:
     """Return what the experiment's simulator has measured so far. start_after : as simulate's."""
     # Columns are put right before they become tables: pandas takes longer over a short one than a short run lasts.
@@ -371,7 +407,9 @@ def _table(columns: Mapping[str, np.ndarray], names: list[str]) -> pd.DataFrame:
     return pd.DataFrame({name: columns[name] for name in names})
 
 
-def _flows(experiment: Experiment, simulator: _core.Simulator, start_after: Mapping[int, int]) -> pd.DataFrame:
+def _flows(
+    experiment: Experiment, simulator: _core.Simulator | ParallelSimulator, start_after: Mapping[int, int]
+) -> pd.DataFrame:
     counts = "delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts", "bytes_within_duration"
     flows = pd.DataFrame(_whole(simulator.flows(), *counts)).iloc[: len(experiment.flow_table)]  # others: of programs
     if start_after:
@@ -381,7 +419,7 @@ def _flows(experiment: Experiment, simulator: _core.Simulator, start_after: Mapp
     return experiment.flow_results(flows)
 
 
-def _packets(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
+def _packets(experiment: Experiment, simulator: _core.Simulator | ParallelSimulator) -> pd.DataFrame:
     ports = {port: i for i, port in enumerate(experiment.topology.ports)}
     tables = [
         pd.DataFrame(simulator.departures(ports[port])).assign(source=port[0], destination=port[1])
@@ -394,7 +432,7 @@ def _packets(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame
     return packets[PACKET_COLUMNS]
 
 
-def _fidelity(simulator: _core.Simulator) -> pd.DataFrame:
+def _fidelity(simulator: _core.Simulator | ParallelSimulator) -> pd.DataFrame:
     """Check that every packet that was made is somewhere."""
     account = simulator.account
     ended = account["delivered"] + account["dropped"] + account["lost"] + account["inside"]
