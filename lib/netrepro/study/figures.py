@@ -1,0 +1,279 @@
+"""Figures as values: a Study declares panels and what stands in them; the house draws them from its Runs.
+
+    Picture(
+        "Window of a single flow (Fig. 4)",
+        Panel(
+            "time (s)",
+            "window (packets)",
+            Course("windows", "packets", {"reno": "Reno", "paced": {"label": "paced", "linewidth": 2}}),
+            Level(135, "published top"),
+        ),
+    )
+
+A `Picture` is called with the runs. What stands in a panel (a mark) is called with its axis and the runs, so that a
+paper may give a function of its own for what is odd. The house names tiers, says what was not measured, draws means
+with their intervals, and makes one legend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from netrepro.study import pictures
+from netrepro.study.runs import Runs
+from netrepro.style import CURVES, PUBLISHED_GREY, SCHEMES, draw_published, shows_ours, use_logarithm
+
+Look = str | Mapping[str, Any]  # the name of a scheme, a label, or what matplotlib takes
+Mark = Callable[[Axes, Runs], None]
+MOST_TICKS = 12  # that an axis names, each of a sweep's values
+OURS = "ours"
+Table = str | Callable[[Runs], pd.DataFrame]  # the name of a knob, or what computes one
+
+
+def look_of(look: Look, place: int) -> dict[str, Any]:
+    """Return colour, label and what else matplotlib takes; a curve that is no scheme has the colour of its place."""
+    if isinstance(look, str):
+        known = SCHEMES.get(look)
+        look = {"label": look} if known is None else {"label": known.label, "color": known.colour}
+    return {"color": CURVES[place % len(CURVES)], **look}
+
+
+def shown(
+    axis: Axes, runs: Runs, cases: Mapping[str, Look], tiers: bool = False
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the case, tier and look of each that was measured, and say which were not.
+
+    tiers : the simulator too, dotted, beside another tier.
+    """
+    looks = {case: look_of(look, place) for place, (case, look) in enumerate(cases.items())}
+    absent = [look.get("label", case) for case, look in looks.items() if not runs.has(case)]
+    if 0 < len(absent) < len(cases):
+        pictures.say_not_measured(axis, runs.tier, f"{', '.join(absent)}: ")
+    for case, look in looks.items():
+        for tier in runs.tiers if tiers else [runs.tier]:
+            if runs.has(case, tier=tier):
+                own = {"label": f"{look['label']}, {tier}"} if tiers and len(runs.tiers) > 1 else {}
+                yield case, tier, {"linestyle": "-" if tier == runs.tier else ":"} | look | own
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of panels side by side, with one legend; called with the runs."""
+
+    title: str
+    panels: tuple[Panel, ...]
+
+    def __init__(self, title: str, *panels: Panel) -> None:
+        object.__setattr__(self, "title", title)
+        object.__setattr__(self, "panels", panels)
+
+    def __call__(self, runs: Runs) -> Figure:
+        figure, axes = pictures.panels(self.title, "", "", [each.title for each in self.panels])
+        for axis, panel in zip(axes, self.panels, strict=True):
+            panel.draw(axis, runs)
+        pictures.share_legend(figure)
+        return figure
+
+
+class Panel:
+    """An axis: labels with their units, and its marks, drawn in their order.
+
+    log : the axes ("x", "y", "xy") that are logarithmic. x_range, y_range : ends of the axes; y begins at 0 by default.
+    """
+
+    def __init__(
+        self,
+        x: str,
+        y: str,
+        *marks: Mark,
+        title: str = "",
+        log: str = "",
+        x_range: tuple[float | None, float | None] | None = None,
+        y_range: tuple[float | None, float | None] | None = None,
+    ) -> None:
+        self.x, self.y, self.marks, self.title, self.log = x, y, marks, title, log
+        self.x_range, self.y_range = x_range, y_range or ((None, None) if "y" in log else (0, None))
+
+    def draw(self, axis: Axes, runs: Runs) -> None:
+        """Draw all marks; say that nothing was measured where none shows anything of ours."""
+        axis.set(xlabel=self.x, ylabel=self.y)
+        for which in self.log:
+            use_logarithm(axis, which)
+        for mark in self.marks:
+            mark(axis, runs)
+        if not shows_ours(axis):
+            pictures.say_not_measured(axis, runs.tier)
+        axis.set(xlim=self.x_range, ylim=self.y_range)
+
+
+@dataclass(frozen=True)
+class Course:
+    """Curves of a table that was read, of the first repetition: y over x for each case and tier.
+
+    cases : case -> its look. rows : a query for the rows that are drawn. step : whether y holds until the next x.
+    """
+
+    table: str
+    y: str
+    cases: Mapping[str, Look]
+    x: str = "time_s"
+    rows: str = "repetition == 0"
+    step: bool = False
+    tiers: bool = False
+
+    def __call__(self, axis: Axes, runs: Runs) -> None:
+        style = {"linewidth": 1.3, "drawstyle": "steps-post" if self.step else "default"}
+        for case, tier, look in shown(axis, runs, self.cases, self.tiers):
+            rows = runs.table(self.table, case, tier).query("repetition == 0").query(self.rows)
+            axis.plot(rows[self.x], rows[self.y], **style | look)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """y over x: means with their intervals over repetitions, and each single one a faint point.
+
+    of : cases -> their looks, or a table, in which each value of `by` has a curve. looks : of these values, the others
+    are left out; without it each has a curve, named by `label`. rows : a query for the rows that are drawn.
+    """
+
+    x: str
+    y: str
+    of: Mapping[str, Look] | Table
+    by: str = "case"
+    looks: Mapping[Any, Look] = field(default_factory=dict)
+    label: str = "{}"
+    rows: str = ""
+    tiers: bool = False
+
+    def __call__(self, axis: Axes, runs: Runs) -> None:
+        places: set[float] = set()
+        for rows, look in self._curves(axis, runs):
+            wanted = rows.query(self.rows) if self.rows else rows
+            pictures.draw_sweep(axis, wanted, self.x, self.y, **{"marker": "o"} | look)
+            places |= set(wanted[self.x])
+        if 0 < len(places) <= MOST_TICKS:
+            pictures.name_ticks(axis, "x", places)
+
+    def _curves(self, axis: Axes, runs: Runs) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
+        if isinstance(self.of, Mapping):
+            for case, tier, look in shown(axis, runs, self.of, self.tiers):
+                yield runs.numbers(case, tier), look
+            return
+        curves = dict(list(table_of(runs, self.of).groupby(self.by, sort=False)))
+        looks = self.looks or {value: self.label.format(_named(value)) for value in curves}
+        for place, (value, look) in enumerate(looks.items()):
+            if value in curves:
+                yield curves[value], look_of(look, place)
+
+
+def _named(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def table_of(runs: Runs, table: Table) -> pd.DataFrame:
+    """Return a knob's table, or the one that a function makes of the runs."""
+    return runs.knobs[table] if isinstance(table, str) else table(runs)
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Means of a number with their intervals: groups of bars, in each one for each look.
+
+    of : group -> a case, or case -> its look; or a table, with the columns `group` and `by`, whose values have looks.
+    published : group -> value, in grey beside ours.
+    """
+
+    y: str
+    of: Mapping[str, str | Mapping[str, Look]] | Table
+    group: str = "case"
+    by: str = "case"
+    looks: Mapping[Any, Look] = field(default_factory=lambda: {OURS: OURS})
+    published: Mapping[str, float] = field(default_factory=dict)
+    tiers: bool = False
+
+    def __call__(self, axis: Axes, runs: Runs) -> None:
+        parts = list(self._bars(axis, runs))
+        if not parts:
+            return
+        palette = {look["label"]: look["color"] for _, look in parts} | {"published": PUBLISHED_GREY}
+        table = pd.concat([rows.assign(bar=look["label"]) for rows, look in parts])
+        theirs = {group: self.published[group] for group in dict.fromkeys(table.group) if group in self.published}
+        if theirs:
+            table = pd.concat([table, pd.DataFrame({"group": theirs, self.y: theirs, "bar": "published"})])
+        draw_bars(axis, table, self.y, {name: palette[name] for name in dict.fromkeys(table.bar)})
+
+    def _bars(self, axis: Axes, runs: Runs) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
+        if isinstance(self.of, Mapping):
+            for group, cases in self.of.items():
+                for case, tier, look in shown(
+                    axis, runs, {cases: OURS} if isinstance(cases, str) else cases, self.tiers
+                ):
+                    yield runs.numbers(case, tier)[[self.y]].assign(group=group), look
+            return
+        table = table_of(runs, self.of)
+        for place, (value, look) in enumerate(self.looks.items()):
+            rows = table if value == OURS else table[table[self.by] == value]
+            yield rows.assign(group=rows[self.group])[[self.y, "group"]], look_of(look, place)
+
+
+def draw_bars(axis: Axes, table: pd.DataFrame, y: str, palette: Mapping[str, str]) -> None:
+    """Draw the mean of y, with its 95 % interval, for each `group` of a table and, side by side, each `bar` of it."""
+    labels = axis.get_xlabel(), axis.get_ylabel()
+    how: dict[str, Any] = {"errorbar": pictures.interval_of, "err_kws": {"color": "black", "linewidth": 1.2}}
+    how |= {"saturation": 1, "legend": len(palette) > 1}
+    sns.barplot(table, x="group", y=y, hue="bar", hue_order=list(palette), palette=palette, ax=axis, **how)
+    axis.set(xlabel=labels[0], ylabel=labels[1])
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Shares of a table's values up to x: a step curve for each case, tier and repetition."""
+
+    table: str
+    column: str
+    cases: Mapping[str, Look]
+    tiers: bool = False
+
+    def __call__(self, axis: Axes, runs: Runs) -> None:
+        for case, tier, look in shown(axis, runs, self.cases, self.tiers):
+            pictures.draw_distribution(axis, runs.table(self.table, case, tier), self.column, **look)
+
+
+@dataclass(frozen=True)
+class Level:
+    """A value over the whole panel: published, in grey, or one of ours, dotted. A function is given the runs.
+
+    label : "{}" in it stands for the value. upright : at a place of x.
+    """
+
+    value: float | Callable[[Runs], float]
+    label: str = ""
+    published: bool = True
+    upright: bool = False
+
+    def __call__(self, axis: Axes, runs: Runs) -> None:
+        value = self.value(runs) if callable(self.value) else self.value
+        look = {"color": PUBLISHED_GREY, "linestyle": "--"} if self.published else {"color": pictures.INK}
+        draw = axis.axvline if self.upright else axis.axhline
+        draw(value, **{"linestyle": ":", "linewidth": 1.2, "zorder": 1} | look, label=self.label.format(f"{value:.4g}"))
+
+
+@dataclass(frozen=True)
+class Published:
+    """Published points (x -> y), in grey behind ours; or a curve through them."""
+
+    points: Mapping[float, float] | Callable[[Runs], pd.Series]
+    label: str = "published"
+    joined: bool = False
+
+    def __call__(self, axis: Axes, runs: Runs) -> None:
+        points = self.points(runs) if callable(self.points) else self.points
+        draw = pictures.draw_published_curve if self.joined else draw_published
+        draw(axis, list(points.keys()), list(points.values()) if isinstance(points, Mapping) else points, self.label)
