@@ -24,7 +24,7 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, jain, least_first, ratio
-from netrepro.study.figures import Bars, Course, Level, Look, Mark, Panel, Picture, Published, Sweep
+from netrepro.study.figures import Bars, Course, Level, Look, Mark, Panel, Picture, Published, Sweep, beside, plot
 from netrepro.study.setting import setting
 from netrepro.style import new_figure, scheme
 
@@ -426,13 +426,6 @@ def gain(runs: Runs) -> pd.DataFrame:
     return table.assign(path_packets=np.round(paths))
 
 
-def _two_round_trips(reading: str, said: str) -> Panel:
-    """Show a reading of fifty flows of which half are far (Figs 9 to 11), and of the controls."""
-    groups = {"100 and 280 ms": TWO_TRIPS, "all 100 ms": ONE_TRIP, "100 and 280 ms,\nbuffer of 31": SMALL_BUFFER}
-    looks = {name: dict(zip(pair, (RENO, PACED_LOOK), strict=True)) for name, pair in groups.items()}
-    return Panel("", said, Bars(reading, looks))
-
-
 def draw_run(found: Measurements, case: str) -> Figure:
     """Draw all windows of one run over time."""
     total = found.windows.groupby("time_s").window_bytes.sum() / 1e3
@@ -516,11 +509,10 @@ CASES: dict[str, dict[str, Any]] = {
 TWO_TRIPS = ("two round trips reno", "two round trips paced")
 ONE_TRIP = ("one round trip reno", "one round trip paced")
 SMALL_BUFFER = ("two round trips reno, small buffer", "two round trips paced, small buffer")
-
-
-def _hosts(knob: str, column: str, said: str) -> Panel:
-    sweep = Sweep("host_delay_packets", column, knob, looks=BOTH)
-    return Panel("time of hosts (packets' times)", said, sweep)
+TRIPS_AND_CONTROLS = {
+    name: dict(zip(pair, BOTH.values(), strict=True))
+    for name, pair in (("100 and 280 ms", TWO_TRIPS), ("all 100 ms", ONE_TRIP), ("buffer of 31", SMALL_BUFFER))
+}
 
 
 def _senders(changes: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -638,17 +630,15 @@ STUDY = Study(
                 Level(67, "published bottom ({})"),
             ),
         ),
-        "fig5_gain": Picture(
+        "fig5_gain": plot(
             "What pacing adds in 150 round trips (Fig. 5)",
-            Panel(
-                "buffer (of the path's own packets)",
-                "gain (%)",
-                Sweep("buffer_share", "gain_percent", gain, by="path_packets", label="path of {} packets"),
-                Level(0, published=False),
-                Level(0.5, "published: no gain from here on", upright=True),
-                log="x",
-                y_range=(None, None),
-            ),
+            "buffer (of the path's own packets)",
+            "gain (%)",
+            Sweep("buffer_share", "gain_percent", gain, by="path_packets", label="path of {} packets"),
+            Level(0, published=False),
+            Level(0.5, "published: no gain from here on", upright=True),
+            log="x",
+            y_range=(None, None),
         ),
         "fig6_throughput_of_fifty": _both_throughputs(
             "Fifty flows, 57 Mb/s, buffer of 312 packets (Fig. 6)", "fifty reno", "fifty paced"
@@ -663,21 +653,23 @@ STUDY = Study(
                 Level(_holds, "path and buffer hold {}", published=False),
             ),
         ),
-        "fig9_11_two_round_trips": Picture(
+        "fig9_11_two_round_trips": beside(
             "Fifty flows, 20 Mb/s, buffer of 312 packets (Figs 9 to 11)",
-            _two_round_trips("fairness", "Jain's index (1: all alike)"),
-            _two_round_trips("dropped_share", "share of packets that are dropped"),
-            _two_round_trips("goodput_mbps", "throughput (Mb/s, payload)"),
+            "",
+            {
+                "fairness": "Jain's index (1: all alike)",
+                "dropped_share": "share of packets that are dropped",
+                "goodput_mbps": "throughput (Mb/s, payload)",
+            },
+            lambda reading: Bars(reading, TRIPS_AND_CONTROLS),
         ),
-        "fig14_15_mix": Picture(
+        "fig14_15_mix": plot(
             "Paced among Reno flows (Figs 14, 15)",
-            Panel(
-                "share of flows that are paced",
-                "latency of Reno (of that of paced)",
-                Sweep("paced_share", "latency_ratio", "mix", label="flows of {}"),
-                Level(1, published=False),
-                Published({0.1: 0.27}, "published, 5000 packets"),
-            ),
+            "share of flows that are paced",
+            "latency of Reno (of that of paced)",
+            Sweep("paced_share", "latency_ratio", "mix", label="flows of {}"),
+            Level(1, published=False),
+            Published({0.1: 0.27}, "published, 5000 packets"),
         ),
         "class_throughput": _class_throughput("The class's five flows, in each second", "course"),
         "class_each_second": _class_throughput("The class's five flows as programs see them", "each_second"),
@@ -699,9 +691,14 @@ STUDY = Study(
         ),
         "knob_hosts": Picture(
             "Hosts that do not keep step (of fifty flows a packet takes 0.08 ms, of one 0.92 ms)",
-            _hosts("hosts", "first_loss_share", "share of flows that lose together, at first"),
-            _hosts("hosts", "later_loss_share", "share of flows that lose together, later"),
-            _hosts("hosts_of_one", "carried_mbit", "carried by a single flow (Mbit)"),
+            *(
+                Panel("time of hosts (packets' times)", said, Sweep("host_delay_packets", reading, knob, looks=BOTH))
+                for knob, reading, said in (
+                    ("hosts", "first_loss_share", "share of flows that lose together, at first"),
+                    ("hosts", "later_loss_share", "share of flows that lose together, later"),
+                    ("hosts_of_one", "carried_mbit", "carried by a single flow (Mbit)"),
+                )
+            ),
         ),
         "knob_recovery": Picture(
             "Fifty flows, the first 40 round trips",

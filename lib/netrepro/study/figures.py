@@ -1,13 +1,11 @@
 """Figures as values: a Study declares panels and what stands in them; the house draws them from its Runs.
 
-    Picture(
+    plot(
         "Window of a single flow (Fig. 4)",
-        Panel(
-            "time (s)",
-            "window (packets)",
-            Course("windows", "packets", {"reno": "Reno", "paced": {"label": "paced", "linewidth": 2}}),
-            Level(135, "published top"),
-        ),
+        "time (s)",
+        "window (packets)",
+        Course("windows", "packets", {"reno": "reno", "paced": {"label": "paced", "linewidth": 2}}),
+        Level(135, "published top"),
     )
 
 A `Picture` is called with the runs. What stands in a panel (a mark) is called with its axis and the runs, so that a
@@ -113,6 +111,16 @@ class Panel:
         axis.set(xlim=self.x_range, ylim=self.y_range)
 
 
+def plot(title: str, x: str, y: str, *marks: Mark, **panel: Any) -> Picture:
+    """Make a picture of one panel."""
+    return Picture(title, Panel(x, y, *marks, **panel))
+
+
+def beside(title: str, x: str, readings: Mapping[str, str], mark: Callable[[str], Mark], **panel: Any) -> Picture:
+    """Make a picture with a panel for each reading (reading -> label), in which `mark` draws it."""
+    return Picture(title, *(Panel(x, label, mark(reading), **panel) for reading, label in readings.items()))
+
+
 @dataclass(frozen=True)
 class Course:
     """Curves of a table that was read, of the first repetition: y over x for each case and tier.
@@ -168,9 +176,27 @@ class Sweep:
             return
         curves = dict(list(table_of(runs, self.of).groupby(self.by, sort=False)))
         looks = self.looks or {value: self.label.format(_named(value)) for value in curves}
-        for place, (value, look) in enumerate(looks.items()):
+        for place, value in enumerate(looks):
             if value in curves:
-                yield curves[value], look_of(look, place)
+                yield curves[value], look_of(looks[value], place)
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Two numbers of the same runs against each other: the mean at each place of a case's grid, single runs faint."""
+
+    x: str
+    y: str
+    cases: Mapping[str, Look]
+    joined: bool = False
+    tiers: bool = False
+
+    def __call__(self, axis: Axes, runs: Runs) -> None:
+        for case, tier, look in shown(axis, runs, self.cases, self.tiers):
+            rows, means = runs.numbers(case, tier), runs.summary(tier).loc[case]
+            axis.plot(rows[self.x], rows[self.y], ".", color=look["color"], alpha=0.2)
+            line = {"linestyle": look["linestyle"] if self.joined else ""}
+            axis.plot(means[self.x], means[self.y], **{"marker": "o" if tier == runs.tier else "x"} | look | line)
 
 
 def _named(value: Any) -> str:
@@ -218,9 +244,9 @@ class Bars:
                     yield runs.numbers(case, tier)[[self.y]].assign(group=group), look
             return
         table = table_of(runs, self.of)
-        for place, (value, look) in enumerate(self.looks.items()):
+        for place, value in enumerate(self.looks):
             rows = table if value == OURS else table[table[self.by] == value]
-            yield rows.assign(group=rows[self.group])[[self.y, "group"]], look_of(look, place)
+            yield rows.assign(group=rows[self.group])[[self.y, "group"]], look_of(self.looks[value], place)
 
 
 def draw_bars(axis: Axes, table: pd.DataFrame, y: str, palette: Mapping[str, str]) -> None:
@@ -260,9 +286,13 @@ class Level:
 
     def __call__(self, axis: Axes, runs: Runs) -> None:
         value = self.value(runs) if callable(self.value) else self.value
-        look = {"color": PUBLISHED_GREY, "linestyle": "--"} if self.published else {"color": pictures.INK}
+        look: dict[str, Any] = {"linewidth": 1.2, "zorder": 1, "label": self.label.format(f"{value:.4g}")}
+        look |= {
+            "color": PUBLISHED_GREY if self.published else pictures.INK,
+            "linestyle": "--" if self.published else ":",
+        }
         draw = axis.axvline if self.upright else axis.axhline
-        draw(value, **{"linestyle": ":", "linewidth": 1.2, "zorder": 1} | look, label=self.label.format(f"{value:.4g}"))
+        draw(value, **look)
 
 
 @dataclass(frozen=True)

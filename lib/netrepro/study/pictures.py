@@ -75,7 +75,8 @@ def _named(value: Any) -> str:
 
 def interval_of(values: Iterable[float]) -> tuple[float, float]:
     """Return the ends of the 95 % interval of the mean, as seaborn asks for them."""
-    return tuple(student_interval(list(values)))
+    low, high = student_interval(list(values))
+    return low, high
 
 
 def _draw_means(axis: Axes, rows: pd.DataFrame, x: str, y: str, **look: Any) -> None:
