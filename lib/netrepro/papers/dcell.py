@@ -557,6 +557,10 @@ def published_levels() -> pd.DataFrame:
     return pd.read_csv(data_dir("dcell") / "fig12.csv", comment="#")
 
 
+def _draw_diagonal(axis: Axes, _: Runs) -> None:
+    axis.axline((1, 1), (2, 2), color="#444444", linestyle=":", label="the time-out itself")
+
+
 def _draw_published_levels(axis: Axes, runs: Runs) -> None:
     levels = published_levels()
     begins, ends = levels.from_s / PUBLISHED_S, levels.to_s / PUBLISHED_S
@@ -763,7 +767,7 @@ STUDY = Study(
             "time-out of link state (s)",
             "nothing arrives (s)",
             Sweep("timeout_s", "node_outage_s", "timeout", label="Fig. 11"),
-            lambda axis, _: axis.axline((1, 1), (2, 2), color="#444444", linestyle=":", label="the time-out itself"),
+            _draw_diagonal,
         ),
         "knob_server_queue": beside(
             "How long must the queue in front of a processor be? (published: 9.6, 0.154 and 56.75)",

@@ -29,7 +29,7 @@ from netrepro.study.runs import Runs
 from netrepro.style import CURVES, PUBLISHED_GREY, SCHEMES, draw_published, shows_ours, use_logarithm
 
 Look = str | Mapping[str, Any]  # the name of a scheme, a label, or what matplotlib takes
-Mark = Callable[[Axes, Runs], None]
+Mark = Callable[[Axes, Runs], set[float] | None]  # returns the places of x that are to be named, where there are some
 MOST_TICKS = 12  # that an axis names, each of a sweep's values
 OURS = "ours"
 Table = str | Callable[[Runs], pd.DataFrame]  # the name of a knob, or what computes one
@@ -104,8 +104,9 @@ class Panel:
         axis.set(xlabel=self.x, ylabel=self.y)
         for which in self.log:
             use_logarithm(axis, which)
-        for mark in self.marks:
-            mark(axis, runs)
+        places = {place for mark in self.marks for place in mark(axis, runs) or ()}
+        if 0 < len(places) <= MOST_TICKS:
+            pictures.name_ticks(axis, "x", places)
         if not shows_ours(axis):
             pictures.say_not_measured(axis, runs.tier)
         axis.set(xlim=self.x_range, ylim=self.y_range)
@@ -123,23 +124,31 @@ def beside(title: str, x: str, readings: Mapping[str, str], mark: Callable[[str]
 
 @dataclass(frozen=True)
 class Course:
-    """Curves of a table that was read, of the first repetition: y over x for each case and tier.
+    """Curves of a table that was read: y over x for each case and tier, in the first repetition.
 
     cases : case -> its look. rows : a query for the rows that are drawn. step : whether y holds until the next x.
+    every : each repetition, faint, and their mean.
     """
 
     table: str
     y: str
     cases: Mapping[str, Look]
     x: str = "time_s"
-    rows: str = "repetition == 0"
+    rows: str = ""
     step: bool = False
     tiers: bool = False
+    every: bool = False
 
     def __call__(self, axis: Axes, runs: Runs) -> None:
         style = {"linewidth": 1.3, "drawstyle": "steps-post" if self.step else "default"}
         for case, tier, look in shown(axis, runs, self.cases, self.tiers):
-            rows = runs.table(self.table, case, tier).query("repetition == 0").query(self.rows)
+            rows = runs.table(self.table, case, tier)
+            rows = rows.query(self.rows) if self.rows else rows
+            if self.every:
+                for _, one in rows.groupby("repetition"):
+                    axis.plot(one[self.x], one[self.y], color=look["color"], linewidth=0.8, alpha=0.35)
+                rows = rows.groupby(self.x)[self.y].mean().reset_index().assign(repetition=0)
+            rows = rows[rows.repetition == 0]
             axis.plot(rows[self.x], rows[self.y], **style | look)
 
 
@@ -160,14 +169,13 @@ class Sweep:
     rows: str = ""
     tiers: bool = False
 
-    def __call__(self, axis: Axes, runs: Runs) -> None:
+    def __call__(self, axis: Axes, runs: Runs) -> set[float]:
         places: set[float] = set()
         for rows, look in self._curves(axis, runs):
             wanted = rows.query(self.rows) if self.rows else rows
             pictures.draw_sweep(axis, wanted, self.x, self.y, **{"marker": "o"} | look)
             places |= set(wanted[self.x])
-        if 0 < len(places) <= MOST_TICKS:
-            pictures.name_ticks(axis, "x", places)
+        return places
 
     def _curves(self, axis: Axes, runs: Runs) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
         if isinstance(self.of, Mapping):
