@@ -158,6 +158,7 @@ class Sweep:
 
     of : cases -> their looks, or a table, in which each value of `by` has a curve. looks : of these values, the others
     are left out; without it each has a curve, named by `label`. rows : a query for the rows that are drawn.
+    averaged : over what else the rows sweep, within each repetition.
     """
 
     x: str
@@ -168,11 +169,14 @@ class Sweep:
     label: str = "{}"
     rows: str = ""
     tiers: bool = False
+    averaged: bool = False
 
     def __call__(self, axis: Axes, runs: Runs) -> set[float]:
         places: set[float] = set()
         for rows, look in self._curves(axis, runs):
             wanted = rows.query(self.rows) if self.rows else rows
+            if self.averaged:
+                wanted = wanted.groupby([self.x, "repetition"])[self.y].mean().reset_index()
             pictures.draw_sweep(axis, wanted, self.x, self.y, **{"marker": "o"} | look)
             places |= set(wanted[self.x])
         return places
