@@ -27,22 +27,9 @@ from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.simulation import simulate_deliveries
-from netrepro.study import (
-    SIMULATED,
-    VIRTUAL,
-    Check,
-    Evidence,
-    Knob,
-    Play,
-    Reading,
-    Runs,
-    Scale,
-    Study,
-    each,
-    least_first,
-    ratio,
-)
+from netrepro.study import SIMULATED, VIRTUAL, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
+from netrepro.study.evidence import least_first, ratio
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, new_figure, scheme
 

@@ -23,23 +23,12 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, Queue, Re
 from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.topology import HOST_QUEUE, Cable, Topology, fat_tree, host_cable
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import (
-    HOST_DELAY_PACKETS,
-    Check,
-    Evidence,
-    Knob,
-    Play,
-    Reading,
-    Runs,
-    Scale,
-    Study,
-    each,
-    gap_checks,
-    greatest_first,
-    run_experiment,
-)
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
+from netrepro.study.evidence import greatest_first
+from netrepro.study.measuring import HOST_DELAY_PACKETS, run_experiment
 from netrepro.study.setting import setting
+from netrepro.study.trust import gap_checks
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
 HOPS = ("2 hops", "4 hops", "6 hops")
