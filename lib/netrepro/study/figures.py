@@ -33,6 +33,7 @@ Mark = Callable[[Axes, Runs], set[float] | None]  # returns the places of x that
 MOST_TICKS = 12  # that an axis names, each of a sweep's values
 OURS = "ours"
 Table = str | Callable[[Runs], pd.DataFrame]  # the name of a knob, or what computes one
+Points = Mapping[Any, float] | Callable[[Runs], pd.Series]
 
 
 def look_of(look: Look, place: int) -> dict[str, Any]:
@@ -215,6 +216,11 @@ def _named(value: Any) -> str:
     return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
+def points_of(runs: Runs, points: Points) -> dict[Any, float]:
+    """Return points as they are given, or as a function makes them of the runs."""
+    return dict(points(runs) if callable(points) else points)
+
+
 def table_of(runs: Runs, table: Table) -> pd.DataFrame:
     """Return a knob's table, or the one that a function makes of the runs."""
     return runs.knobs[table] if isinstance(table, str) else table(runs)
@@ -233,7 +239,7 @@ class Bars:
     group: str = "case"
     by: str = "case"
     looks: Mapping[Any, Look] = field(default_factory=lambda: {OURS: OURS})
-    published: Mapping[str, float] = field(default_factory=dict)
+    published: Points = field(default_factory=dict)
     tiers: bool = False
 
     def __call__(self, axis: Axes, runs: Runs) -> None:
@@ -242,9 +248,12 @@ class Bars:
             return
         palette = {look["label"]: look["color"] for _, look in parts} | {"published": PUBLISHED_GREY}
         table = pd.concat([rows.assign(bar=look["label"]) for rows, look in parts])
-        theirs = {group: self.published[group] for group in dict.fromkeys(table.group) if group in self.published}
+        known = points_of(runs, self.published)
+        theirs = {group: known[group] for group in dict.fromkeys(table.group) if group in known}
         if theirs:
-            table = pd.concat([table, pd.DataFrame({"group": theirs, self.y: theirs, "bar": "published"})])
+            table = pd.concat(
+                [table, pd.DataFrame({"group": list(theirs), self.y: list(theirs.values()), "bar": "published"})]
+            )
         draw_bars(axis, table, self.y, {name: palette[name] for name in dict.fromkeys(table.bar)})
 
     def _bars(self, axis: Axes, runs: Runs) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
@@ -311,11 +320,11 @@ class Level:
 class Published:
     """Published points (x -> y), in grey behind ours; or a curve through them."""
 
-    points: Mapping[float, float] | Callable[[Runs], pd.Series]
+    points: Points
     label: str = "published"
     joined: bool = False
 
     def __call__(self, axis: Axes, runs: Runs) -> None:
-        points = self.points(runs) if callable(self.points) else self.points
+        points = points_of(runs, self.points)
         draw = pictures.draw_published_curve if self.joined else draw_published
-        draw(axis, list(points.keys()), list(points.values()) if isinstance(points, Mapping) else points, self.label)
+        draw(axis, list(points), list(points.values()), self.label)

@@ -69,6 +69,7 @@ def test_published_bars_stand_beside_ours_where_there_are_any(runs):
     heights = [bar.get_height() for bar in axis.patches if bar.get_height()]
     assert heights == pytest.approx([*runs.summary().delay_ms[["tcp", "busy"]], 8.0])
     assert legend(axis) == ["ours", "published"]
+    assert [text.get_text() for text in axis.get_xticklabels()] == ["idle", "busy"]
 
 
 def test_a_case_that_was_not_measured_is_named(runs):
