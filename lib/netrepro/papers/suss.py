@@ -318,15 +318,15 @@ def _of_size(size_mb: float) -> Any:
 def improvements(
     runs: Runs, name: str = "fig12", column: str = "completion_ms", case: str = "suss", ms: float = 1.0
 ) -> pd.DataFrame:
-    """Return a row for each size, path and repetition: case, saved_ms, improvement (share), percent.
+    """Return a row for each size, path and repetition: case, both times, saved_ms, improvement (share), percent.
 
     ms : milliseconds in a unit of the column.
     """
     keys = [*runs.swept, "repetition"]
     cubic, other = (runs.numbers(f"{name}, {each}").set_index(keys)[column] for each in ("cubic", case))
     share = improvement(other, cubic)
-    table = pd.DataFrame({"saved_ms": ms * (cubic - other), "improvement": share, "percent": 100 * share})
-    return table.dropna().reset_index().assign(case=case)
+    numbers = {"cubic": cubic, case: other, "saved_ms": ms * (cubic - other), "improvement": share}
+    return pd.DataFrame(numbers).assign(percent=100 * share, case=case).dropna().reset_index()
 
 
 def above_a_fifth(runs: Runs) -> pd.DataFrame:
