@@ -118,7 +118,13 @@ EXAMPLE: dict[str, Any] = {
     "watch": True,
 }
 LATER = LATER_PATH | {"buffer_packets": 413, "size_mb": each(5.0, 20.0), "mended": True, "watch": True}
-CLASS = {"rate_mbps": 50.0, "round_trip_ms": 40.0, "extra_ms": each(0.0, 500.0), "size_mb": 12.0, "watch": True}
+CLASS: dict[str, Any] = {
+    "rate_mbps": 50.0,
+    "round_trip_ms": 40.0,
+    "extra_ms": each(0.0, 500.0),
+    "size_mb": 12.0,
+    "watch": True,
+}
 FIFTH = LATER_PATH | {"flows": 5, "joins_s": 90.0, "lasts_s": 150.0, "watch": True}
 CASES: dict[str, dict[str, Any]] = {
     **_cases("fig12", GRID, cubic={}, suss=SUSS),
@@ -599,7 +605,7 @@ STUDY = Study(
                 "saved (ms)",
                 "saved_ms",
                 PUBLISHED_SAVING_MS,
-                Level(lambda runs: _closed_ms(STUDY.case("example, suss")), "closed form, {} ms", published=False),
+                Level(lambda runs: _closed_ms(runs.study.case("example, suss")), "closed form, {} ms", published=False),
             ),
             _example(SAVED, "percent", PUBLISHED_PERCENT),
         ),

@@ -187,7 +187,8 @@ class Sweep:
             for case, tier, look in shown(axis, runs, self.of, self.tiers):
                 yield runs.numbers(case, tier), look
             return
-        curves = dict(list(table_of(runs, self.of).groupby(self.by, sort=False)))
+        table = table_of(runs, self.of)
+        curves = {} if table.empty else dict(list(table.groupby(self.by, sort=False)))
         looks = self.looks or {value: self.label.format(_named(value)) for value in curves}
         for place, value in enumerate(looks):
             if value in curves:

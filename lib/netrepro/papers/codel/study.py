@@ -431,7 +431,7 @@ EDGE_CASES = {"codel": EDGE_CODEL, "drop tail": EDGE_TAIL}
 FAIRNESS_NAMES = {"codel": "CoDel", "red": "RED", "codel of 10 packets": "CoDel in a buffer of 10 packets"}
 DYNAMIC_NAMES = {DYNAMIC_CODEL: "CoDel", DYNAMIC_RED: "RED", DYNAMIC_TAIL: "drop tail"}
 TEN_NAMES = {TEN_PACKETS: "drop tail, 10 packets", TEN_CODEL: "CoDel, 10 packets", DYNAMIC_CODEL: "CoDel, 830 packets"}
-CONTROL_NAMES = {
+CONTROL_NAMES: dict[str, Look] = {
     DYNAMIC_CODEL: "CoDel",
     NEVER: {"label": "target = interval = 10 s", "linewidth": 5, "alpha": 0.35},
     UNRESPONSIVE: "unresponsive UDP, 120 Mb/s",
