@@ -179,7 +179,7 @@ class Sweep:
             if self.averaged:
                 wanted = wanted.groupby([self.x, "repetition"])[self.y].mean().reset_index()
             pictures.draw_sweep(axis, wanted, self.x, self.y, **{"marker": "o"} | look)
-            places |= set(wanted[self.x])
+            places |= {place for place in wanted[self.x] if not isinstance(place, str)}
         return places
 
     def _curves(self, axis: Axes, runs: Runs) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
