@@ -255,7 +255,7 @@ class Bars:
             table = pd.concat(
                 [table, pd.DataFrame({"group": list(theirs), self.y: list(theirs.values()), "bar": "published"})]
             )
-        draw_bars(axis, table, self.y, {name: palette[name] for name in dict.fromkeys(table.bar)})
+        draw_groups(axis, table, self.y, {name: palette[name] for name in dict.fromkeys(table.bar)})
 
     def _bars(self, axis: Axes, runs: Runs) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
         if isinstance(self.of, Mapping):
@@ -271,7 +271,7 @@ class Bars:
             yield rows.assign(group=rows[self.group])[[self.y, "group"]], look_of(self.looks[value], place)
 
 
-def draw_bars(axis: Axes, table: pd.DataFrame, y: str, palette: Mapping[str, str]) -> None:
+def draw_groups(axis: Axes, table: pd.DataFrame, y: str, palette: Mapping[str, str]) -> None:
     """Draw the mean of y, with its 95 % interval, for each `group` of a table and, side by side, each `bar` of it."""
     labels = axis.get_xlabel(), axis.get_ylabel()
     how: dict[str, Any] = {"errorbar": pictures.interval_of, "err_kws": {"color": "black", "linewidth": 1.2}}
