@@ -195,10 +195,11 @@ def is_empty(figure: Figure) -> bool:
     """
     texts = [text for axis in figure.axes for text in axis.texts]
     says_so = any(text.get_gid() == NOT_MEASURED for text in texts)
-    return bool(figure.axes) and (says_so or not texts) and not any(_shows_ours(axis) for axis in figure.axes)
+    return bool(figure.axes) and (says_so or not texts) and not any(shows_ours(axis) for axis in figure.axes)
 
 
-def _shows_ours(axis: Axes) -> bool:
+def shows_ours(axis: Axes) -> bool:
+    """Tell whether a panel shows more than published values, lines across it, and text."""
     marks = [(line.get_color(), line.get_transform()) for line in axis.lines if np.size(line.get_xdata())]
     marks += [(patch.get_facecolor(), patch.get_data_transform()) for patch in axis.patches]
     at_values = [colour for colour, transform in marks if all(transform.contains_branch_seperately(axis.transData))]

@@ -26,6 +26,7 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, gap_checks, run_experiment
 from netrepro.study import pictures as drawing
+from netrepro.study.figures import Level, Sweep, plot
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, PUBLISHED_GREY, Scheme, draw_published, new_figure, scheme
 
@@ -471,16 +472,9 @@ def draw_fidelity(runs: Runs) -> Figure:
     return figure
 
 
-def draw_jitter(runs: Runs) -> Figure:
-    """Draw the law's buffer over the jitter of hosts, a curve for each number of flows; grey: theory's."""
-    figure, axis = new_figure("How much must hosts jitter?", "jitter, standard deviation (ms)", "buffer / theory's (1)")
-    table = runs.knobs["jitter"]
-    drawing.draw_sweep(axis, table.assign(place=table["jitter_ms"].astype(str)), "place", "over_theory", by="flows",
-                       label="{} flows")  # fmt: skip
-    axis.axhline(1, color=PUBLISHED_GREY, label="RTT C / sqrt(n)")
-    axis.set_ylim(bottom=0)
-    axis.legend()
-    return figure
+def jitters(runs: Runs) -> pd.DataFrame:
+    """Return the knob `jitter`, with its values as evenly spaced places."""
+    return runs.knobs["jitter"].assign(place=lambda table: table.jitter_ms.astype(str))
 
 
 def draw_method(runs: Runs) -> Figure:
@@ -493,39 +487,6 @@ def draw_method(runs: Runs) -> Figure:
         axis.lines[-1].set_marker(marker)
     drawing.draw_sweep(axis, runs.knobs["method"], "flows", "buffer_packets", by="case")
     _flow_axis(axis)
-    return figure
-
-
-def draw_variants(runs: Runs) -> Figure:
-    """Draw what else changes the law's buffer, with one change at a time."""
-    figure, axis = new_figure("What else sets the buffer?", "", "", log_x=True, log_y=True)
-    _theory_line(axis, runs.setting, 400)
-    drawing.draw_sweep(axis, runs.knobs["variants"], "flows", "buffer_packets", by="case")
-    _flow_axis(axis)
-    return figure
-
-
-def draw_many(runs: Runs) -> Figure:
-    """Draw 200 flows: utilisation over the buffer, a curve for each case; dashed: the target."""
-    table, setting = runs.knobs["many"], runs.setting
-    figure, axis = new_figure("200 flows: use of the link", "buffer (packets)", "share of the link's rate", log_x=True)
-    drawing.draw_sweep(axis, table, "buffer_packets", "utilisation", by="case")
-    axis.axhline(setting.target, color="black", linestyle="--", linewidth=1, label="target")
-    axis.axvline(theory_packets(200, setting), color=PUBLISHED_GREY, label="RTT C / sqrt(n)")
-    axis.legend()
-    return figure
-
-
-def draw_steps(runs: Runs) -> Figure:
-    """Draw the smallest buffer of 50 flows in each case of the knob "steps" as bars, beside the theory and RTT C."""
-    table, setting = runs.knobs["steps"], runs.setting
-    figure, axis = new_figure("What keeps 50 flows out of step", "smallest buffer (packets)", "")
-    means = table.groupby("case", sort=False)["buffer_packets"].mean()
-    axis.barh(means.index, means, color=scheme("simulated").colour)
-    axis.axvline(theory_packets(50, setting), color=PUBLISHED_GREY, label="RTT C / sqrt(n)")
-    axis.axvline(setting.pipe_packets, color="black", linestyle="--", linewidth=1, label="RTT C")
-    axis.invert_yaxis()
-    axis.legend()
     return figure
 
 
@@ -570,10 +531,7 @@ AUTHORS_CASES: dict[str, dict[str, Any]] = {authors_case(n): AUTHORS | {"flows":
 VIRTUAL_CASES = (authors_case(10), authors_case(100), authors_case(100, together=True))
 MANY_CASES = tuple(authors_case(n) for n in AUTHORS_FLOWS if n not in BOUNDED_FLOWS)
 SOME = each(5, 20, 100)
-OF_KNOBS = {
-    "quick": Scale(10.0, only={"flows": (5, 10, 100), "jitter_ms": (0.0, 0.1, 0.5, 2.0)}),
-    **dict.fromkeys(("paper", "test"), Scale(10.0)),
-}
+FEW = Scale(10.0, only={"flows": (5, 10, 100), "jitter_ms": (0.0, 0.1, 0.5, 2.0)})
 LAW_CASES: dict[str, dict[str, Any]] = {
     "law": {"flows": each(*FLOW_COUNTS)},
     "synchronised": SYNCHRONISED | {"flows": each(*TOGETHER_COUNTS)},
@@ -639,9 +597,14 @@ STUDY = Study(
                 "Reno": AUTHORS | {"flows": SOME, "congestion_control": "reno"},
                 "ours: all three": {"flows": SOME},
             },
-            OF_KNOBS,
+            Scale(10.0),
+            quick=FEW,
         ),
-        "jitter": Knob({"jitter": {"jitter_ms": each(0.0, 0.05, 0.1, 0.5, 2.0), "flows": each(10, 50, 100)}}, OF_KNOBS),
+        "jitter": Knob(
+            {"jitter": {"jitter_ms": each(0.0, 0.05, 0.1, 0.5, 2.0), "flows": each(10, 50, 100)}},
+            Scale(10.0),
+            quick=FEW,
+        ),
         "steps": Knob(
             {
                 "as published": {"flows": 50},
@@ -652,7 +615,8 @@ STUDY = Study(
                 "and no delayed acknowledgements": {"flows": 50} | SYNCHRONISED,
                 "only no delayed acknowledgements": {"flows": 50, "delayed_ack_ms": 0.0},
             },
-            OF_KNOBS,
+            Scale(10.0),
+            quick=FEW,
         ),
         "variants": Knob(
             {
@@ -661,7 +625,8 @@ STUDY = Study(
                 "target 98 %": {"flows": SOME, "target": 0.98},
                 "round trips ± 50 %": {"flows": SOME, "round_trip_spread": 0.5},
             },
-            OF_KNOBS,
+            Scale(10.0),
+            quick=FEW,
         ),
         "many": Knob(
             {
@@ -672,7 +637,8 @@ STUDY = Study(
                     "round trips ± 50 %": {"round_trip_spread": 0.5},
                 }.items()
             },
-            OF_KNOBS,
+            Scale(10.0),
+            quick=FEW,
         ),
     },
     figures={
@@ -680,11 +646,14 @@ STUDY = Study(
         "fig9b_buffers": draw_buffers,
         "fig9c_fidelity": draw_fidelity,
         "control_synchronised": draw_control,
-        "control_step_by_step": draw_steps,
         "knob_method": draw_method,
-        "knob_jitter": draw_jitter,
-        "knob_variants": draw_variants,
-        "knob_200_flows": draw_many,
+        "knob_jitter": plot(
+            "How much must hosts jitter?",
+            "jitter, standard deviation (ms)",
+            "buffer / theory's (1)",
+            Sweep("place", "over_theory", jitters, by="flows", label="{} flows"),
+            Level(1, "RTT C / sqrt(n)"),
+        ),
     },
     play=Play(
         ("law", "synchronised"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise, product
@@ -19,6 +19,8 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from netrepro.errors import NetreproError
@@ -31,6 +33,7 @@ from netrepro.paths import data_dir
 from netrepro.queueing.backpressure import Drained, drain
 from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, ratio, run_experiment
 from netrepro.study import pictures as drawing
+from netrepro.study.figures import Bars, Course, Level, Look, Panel, Picture, Sweep, beside, plot
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
@@ -478,7 +481,7 @@ def broadcast_table(
 
 # Figures.
 
-TREE_COLOUR, DCELL_COLOUR = CURVES[1], CURVES[0]
+TREE_LOOK, DCELL = {"label": "tree", "color": CURVES[1]}, {"label": "DCell", "color": CURVES[0]}
 
 
 def _places() -> dict[Any, tuple[float, float]]:
@@ -497,33 +500,33 @@ def _places() -> dict[Any, tuple[float, float]]:
 def draw_idea() -> Figure:
     """Draw a DCell_1 of n = 4 with the path of Fig. 11 and the one around [0,3]."""
     figure, axis = new_figure("A DCell_1 of n = 4: servers (dots) forward", "", "")
-    places = _places()
-
-    def line(one: Any, other: Any, **look: Any) -> None:
-        axis.plot(*zip(places[one], places[other], strict=True), **look)
-
-    for server in NETWORK.servers:
-        line(server, f"mini {server[0]}", color="#bbbbbb", linewidth=1, zorder=1)
-        line(server, NETWORK.peer(server, 1), color="#bbbbbb", linewidth=1, zorder=1)
+    places, servers = _places(), NETWORK.servers
+    cables = [(server, other) for server in servers for other in (f"mini {server[0]}", NETWORK.peer(server, 1))]
     around = NETWORK.route_around(SOURCE, DESTINATION, {FIRST_SERVER}, state_level=1) or ()
-    for path, colour, label in (
-        (NETWORK.route(SOURCE, DESTINATION), DCELL_COLOUR, "first path"),
-        (around, CURVES[6], "around [0,3]"),
-    ):
-        for one, other in pairwise(path):
-            mini = [f"mini {one[0]}"] if NETWORK.level(one, other) == 0 else []
-            for ends in pairwise((one, *mini, other)):
-                line(*ends, color=colour, linewidth=2.4, alpha=0.8, label=label, zorder=2)
-                label = ""
+    first_path, around_it = (
+        [ends for one, other in pairwise(path) for ends in pairwise((one, *_mini_between(one, other), other))]
+        for path in (NETWORK.route(SOURCE, DESTINATION), around)
+    )
+    looks = (
+        (cables, "#bbbbbb", 1, ""),
+        (first_path, CURVES[0], 2.4, "first path"),
+        (around_it, CURVES[6], 2.4, "around [0,3]"),
+    )
+    for edges, colour, width, label in looks:
+        lines = [[places[one], places[other]] for one, other in edges]
+        axis.add_collection(LineCollection(lines, colors=colour, linewidths=width, label=label))
     for node, (x, y) in places.items():
-        is_mini = isinstance(node, str)
-        axis.plot(x, y, "s" if is_mini else "o", color="#444444", markersize=9 if is_mini else 6, zorder=3)
-        if not is_mini:
-            axis.annotate(f"{node[0]},{node[1]}", (x, y), (4, 4), textcoords="offset points", fontsize=7)
+        axis.plot(x, y, "s" if isinstance(node, str) else "o", color="#444444")
+    for one, other in servers:
+        axis.annotate(f"{one},{other}", places[one, other], (4, 4), textcoords="offset points", fontsize=7)
     axis.set_axis_off()
     axis.set_aspect("equal")
     axis.legend(loc="upper left", fontsize=8)
     return figure
+
+
+def _mini_between(one: Server, other: Server) -> list[str]:
+    return [f"mini {one[0]}"] if NETWORK.level(one, other) == 0 else []
 
 
 def draw_tree(setting: Setting) -> Figure:
@@ -532,50 +535,21 @@ def draw_tree(setting: Setting) -> Figure:
     return drawing.draw_network(asked, "The same servers on a two-level tree")
 
 
-def _draw_goodput(axis: Any, runs: Runs, case: str, tier: str, **look: Any) -> None:
-    if not runs.has(case, tier=tier):
-        drawing.say_not_measured(axis, tier)
-        return
-    rows = runs.table("goodput", case, tier).query("repetition == 0")
-    axis.step(rows.time_s, rows.goodput_share, where="post", **look)
+def _goodput(cases: Mapping[str, Look], tiers: bool = False, title: str = "") -> Panel:
+    """Show the goodput over time in shares of the link's rate, with the failures."""
+    course = Course("goodput", "goodput_share", cases, step=True, tiers=tiers)
+    published = Level(0.91, "published before failures: 910 of 1000 Mb/s")
+    label = "goodput (share of the link's rate)"
+    return Panel("time (s)", label, published, course, _mark_failures, title=title, y_range=(0, 1.12))
 
 
-def _mark_failures(axis: Any, setting: Setting) -> None:
-    for at_s, said in zip(setting.timeline_s[:3], ("link out", "link back", "server down"), strict=True):
+def _mark_failures(axis: Axes, runs: Runs) -> None:
+    changes = runs.study.scale(runs.profile, runs.tier).changes
+    timeline_s = changes.get("timeline_s", runs.setting.timeline_s)
+    for at_s, said in zip(timeline_s[:3], ("link out", "link back", "server down"), strict=True):
         axis.axvline(at_s, color="#444444", linestyle=":", linewidth=1)
         side = {"xytext": (-2, 0), "ha": "right"} if said == "link back" else {"xytext": (2, 0)}
         axis.annotate(said, (at_s, 1.03), textcoords="offset points", fontsize=8, **side)
-
-
-def _timeline(runs: Runs, setting: Setting) -> Setting:
-    changes = runs.study.scale(runs.profile, runs.tier).changes
-    return replace(setting, **{name: value for name, value in changes.items() if name == "timeline_s"})
-
-
-def draw_fig11(runs: Runs) -> Figure:
-    """Draw Fig. 11: goodput over time, in shares of the link's rate, one repetition."""
-    figure, axis = new_figure("A link and a server fail (Fig. 11)", "time (s)", "goodput (share of the link's rate)")
-    drawing.draw_published_level(axis, 0.91, "published before failures: 910 of 1000 Mb/s")
-    for tier in reversed(runs.tiers):
-        look = {"color": scheme("tcp").colour} if tier == runs.tier else {"color": scheme("simulated").colour}
-        style = "-" if tier == runs.tier else "--"
-        _draw_goodput(axis, runs, "fig 11", tier, label=tier, linewidth=1.4, linestyle=style, **look)
-    _mark_failures(axis, _timeline(runs, runs.setting))
-    axis.set_ylim(0, 1.12)
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_control(runs: Runs) -> Figure:
-    """Draw Fig. 11 with rerouting off."""
-    figure, axis = new_figure("Broken on purpose: no rerouting", "time (s)", "goodput (share of the link's rate)")
-    look = {"color": scheme("control").colour, "linewidth": 1.4}
-    _draw_goodput(axis, runs, "rerouting off", runs.tier, label="rerouting off", **look)
-    _draw_goodput(axis, runs, "fig 11", runs.tier, label="as published", color=PUBLISHED_GREY, linewidth=1)
-    _mark_failures(axis, _timeline(runs, runs.setting))
-    axis.set_ylim(0, 1.12)
-    drawing.share_legend(figure)
-    return figure
 
 
 def published_levels() -> pd.DataFrame:
@@ -583,175 +557,46 @@ def published_levels() -> pd.DataFrame:
     return pd.read_csv(data_dir("dcell") / "fig12.csv", comment="#")
 
 
-CURVES_OF_FIG12 = {
-    "machines that cost nothing": {"DCell": "dcell", "tree": "tree"},
-    "processors of 1.07 links, switches that pause": {"DCell": "dcell, processor", "tree": "tree, pause"},
-}
+def _draw_diagonal(axis: Axes, _: Runs) -> None:
+    axis.axline((1, 1), (2, 2), color="#444444", linestyle=":", label="the time-out itself")
 
 
-def draw_fig12(runs: Runs) -> Figure:
-    """Draw Fig. 12: all flows together over time; left what networks give, right what the authors' machines leave of
-    it."""
-    x_label = "time (of a flow's bytes on an idle link; 40 s for 5 GB at 1 Gb/s)"
-    figure, axes = drawing.panels(
-        "380 flows together (Fig. 12)", x_label, "goodput (rates of a link)", list(CURVES_OF_FIG12)
+def _draw_published_levels(axis: Axes, runs: Runs) -> None:
+    levels = published_levels()
+    begins, ends = levels.from_s / PUBLISHED_S, levels.to_s / PUBLISHED_S
+    axis.hlines(levels.gbps, begins, ends, color=PUBLISHED_GREY, linewidth=4, label="published: first level, end")
+    axis.plot(levels.end_s / PUBLISHED_S, [0.3] * len(levels), "v", color=PUBLISHED_GREY, clip_on=False)
+
+
+def _throughput(title: str, dcell: str, tree: str) -> Panel:
+    course = Course("throughput", "rates", {dcell: DCELL, tree: TREE_LOOK}, x="time", step=True)
+    label = "time (of a flow's bytes on an idle link; 40 s for 5 GB at 1 Gb/s)"
+    return Panel(label, "goodput (rates of a link)", _draw_published_levels, course, title=title)
+
+
+def _causes(name: str, look: Mapping[str, Any], published: float, flows: int, cases: Mapping[str, str]) -> Panel:
+    """Show the end of the last flow with each limit by itself and with all together."""
+    least = flows * FULL_PACKET_BYTES / SEGMENT_BYTES
+    return Panel(
+        "",
+        "last flow ends (times of a flow's bytes)",
+        Bars("finish", {limit: {case: look} for limit, case in cases.items()}),
+        Level(published, "published: {}"),
+        Level(least, f"least possible: {{}}, of {flows} flows on a link", published=False),
+        title=name,
     )
-    for axis, curves in zip(axes, CURVES_OF_FIG12.values(), strict=True):
-        for place, row in enumerate(published_levels().itertuples()):
-            label = "published: first level, end" if place == 0 else ""
-            axis.hlines(
-                row.gbps,
-                row.from_s / PUBLISHED_S,
-                row.to_s / PUBLISHED_S,
-                color=PUBLISHED_GREY,
-                linewidth=4,
-                label=label,
-            )
-            axis.plot(row.end_s / PUBLISHED_S, 0.3, "v", color=PUBLISHED_GREY, markersize=9, clip_on=False)
-        for (name, case), colour in zip(curves.items(), (DCELL_COLOUR, TREE_COLOUR), strict=True):
-            if runs.has(case):
-                rows = runs.table("throughput", case).query("repetition == 0")
-                axis.step(rows.time, rows.rates, where="post", color=colour, label=f"{name}", linewidth=1.4)
-        axis.set_ylim(bottom=0)
-        axis.legend()
-    return figure
-
-
-CAUSES = {
-    "DCell": ("dcell", "dcell, pause", "dcell, processor", "dcell, pause, processor"),
-    "tree": ("tree", "tree, pause, past the head", "tree, pause"),
-}
-
-
-MOST_SHOWN = 130  # end of the axis, in times of a flow's bytes
-
-
-def draw_causes(runs: Runs) -> Figure:
-    """Draw the end of the last flow, with each limit by itself and with all together. Published ends are grey."""
-    label = "last flow ends (times of a flow's bytes on an idle link)"
-    figure, axes = drawing.panels("What holds each network back", label, "", list(CAUSES))
-    table = runs.summary().groupby("case", sort=False).first()
-    for axis, (network, cases), end, bound in zip(axes, CAUSES.items(), (56.75, 111.5), (27, 64), strict=True):
-        colour = DCELL_COLOUR if network == "DCell" else TREE_COLOUR
-        shown = [case for case in reversed(cases) if case in table.index]
-        bars = axis.barh([_said(case) for case in shown], table.finish[shown], color=colour)
-        for bar, value in zip(bars, table.finish[shown], strict=True):  # beyond the axis: inside its bar
-            beyond = value > MOST_SHOWN
-            place = (
-                {"x": MOST_SHOWN - 2, "ha": "right", "color": "white"} if beyond else {"x": value + 1.5, "ha": "left"}
-            )
-            axis.text(y=bar.get_y() + bar.get_height() / 2, s=f"{value:.0f}", va="center", fontsize=9, **place)
-        axis.axvline(end, color=PUBLISHED_GREY, linewidth=3, label=f"{network}, published: {end:g}", zorder=0)
-        axis.axvline(
-            bound * FULL_PACKET_BYTES / SEGMENT_BYTES,
-            color="#444444",
-            linestyle=":",
-            linewidth=1,
-            label=f"{network}, least possible: {bound} flows on a link",
-        )
-        axis.set_xlim(0, MOST_SHOWN)
-    drawing.share_legend(figure)
-    return figure
-
-
-def _said(case: str) -> str:
-    words = case.removeprefix("dcell").removeprefix("tree").removeprefix(", ")
-    return {"": "TCP, switches drop", "pause": "pause (model)", "processor": "TCP, processor's limit"}.get(words, words)
-
-
-def draw_uplinks(runs: Runs) -> Figure:
-    """Draw how the tree loses its advantage: the control of Fig. 12."""
-    figure, axis = new_figure(
-        "Broken on purpose: uplinks of four links' rate", "last flow ends (times of a flow's bytes)", ""
-    )
-    table = runs.summary().groupby("case", sort=False).first()
-    cases = [case for case in ("tree, 4 x uplinks", "tree", "dcell") if case in table.index]
-    colours = {"dcell": DCELL_COLOUR, "tree": TREE_COLOUR}
-    bars = axis.barh(cases, table.finish[cases], color=[colours.get(case, scheme("control").colour) for case in cases])
-    axis.bar_label(bars, [f"{value:.0f}" for value in table.finish[cases]], padding=3)
-    return figure
-
-
-def draw_timeout(runs: Runs) -> Figure:
-    """Draw the time that a server's loss costs, over the time-out. The dotted line is the time-out itself."""
-    table = runs.knobs["timeout"]
-    figure = drawing.sweep_figure(
-        "How soon may silence count as death?",
-        table,
-        ("timeout_s", "time-out of link state (s)"),
-        {"node_outage_s": "nothing arrives (s)"},
-        log_x=False,
-    )
-    values = sorted(table.timeout_s.unique())
-    figure.axes[0].plot(values, values, ":", color="#444444", linewidth=1, label="the time-out itself")
-    figure.axes[0].legend()
-    return figure
-
-
-def draw_more_failures(runs: Runs) -> Figure:
-    """Draw how long nothing arrives when several servers fail at once."""
-    table = runs.knobs["failures"]
-    return drawing.changes_figure(
-        "More servers go with [0,3]", table, "node_outage_s", "nothing arrives (s; 20 s: never again)", 22
-    )
-
-
-def draw_room(runs: Runs) -> Figure:
-    """Draw the finish of a tree whose switches pause over the room of an input, with head-of-line blocking and
-    without."""
-    table = runs.knobs["room"].assign(inputs=lambda rows: rows.case)
-    figure = drawing.sweep_figure(
-        "No larger buffer helps a switch that pauses (dashed: published)",
-        table,
-        ("room_packets", "room of an input (packets)"),
-        {"finish": "last flow ends (times of a flow's bytes)"},
-        by="inputs",
-    )
-    figure.axes[0].axhline(111.5, color=PUBLISHED_GREY, linestyle="--")
-    figure.axes[0].set_ylim(0, 125)
-    return figure
-
-
-def draw_server_queue(runs: Runs) -> Figure:
-    """Draw DCell with the processor's limit, over the room of the queues in servers."""
-    figure = drawing.sweep_figure(
-        "How long must the queue in front of a processor be?",
-        runs.knobs["server queue"],
-        ("server_packets", "queue in a server (packets)"),
-        {
-            "peak_rates": "greatest goodput (rates of a link)",
-            "one_hop_share": "one-hop flows end (share of the finish)",
-            "finish": "last flow ends (times of a flow's bytes)",
-        },
-    )
-    for axis, value in zip(figure.axes, (9.6, 0.154, 56.75), strict=True):
-        drawing.draw_published_level(axis, value, "published")
-        axis.set_ylim(0, 1.15 * max(axis.get_ylim()[1], value))
-        axis.legend()
-    return figure
-
-
-def draw_lost_pairs() -> Figure:
-    """Draw `lost_pairs` of a DCell_2 of n = 4."""
-    figure, axis = new_figure("420 servers, some of them down", "servers down (share)", "pairs lost (share)")
-    for (name, rows), colour in zip(lost_pairs().groupby("routing", sort=False), CURVES, strict=False):
-        axis.plot(rows.failed_share, rows.lost_share, "o-", color=colour, label=name)
-    axis.legend()
-    return figure
 
 
 def draw_run(found: Reading, case: str) -> Figure:
     """Draw one run: goodput over time."""
     if "goodput" in found.tables:
-        figure, axis = new_figure(
-            f"{case}: nothing arrives for {found['node_outage_s']:.1f} s", "time (s)", "goodput (share)"
-        )
-        axis.step(found["goodput"].time_s, found["goodput"].goodput_share, where="post")
+        title, x_label = f"{case}: nothing arrives for {found['node_outage_s']:.1f} s", "time (s)"
+        table, x, y = "goodput", "time_s", "goodput_share"
     else:
-        figure, axis = new_figure(
-            f"{case}: over at {found['finish']:.1f}", "time (of a flow's bytes)", "goodput (link rates)"
-        )
-        axis.step(found["throughput"].time, found["throughput"].rates, where="post")
+        title, x_label = f"{case}: over at {found['finish']:.1f}", "time (of a flow's bytes)"
+        table, x, y = "throughput", "time", "rates"
+    figure, axis = new_figure(title, x_label, "goodput (rates of a link)")
+    axis.step(found[table][x], found[table][y], where="post")
     axis.set_ylim(bottom=0)
     return figure
 
@@ -765,6 +610,7 @@ PROCESSOR = {"processor_share": 1.07}  # 910 Mb/s take 40 to 45 % of two cores; 
 # The published rate; flows a quarter as large, so that a kernel tells of its progress before it counts as stuck.
 FASTER = {"flows_mbps": 1000.0, "flow_kb": lambda setting: setting.flow_kb // 4}
 AT_LENGTH = ("dcell, 1 Gb/s", "tree, 1 Gb/s")  # of the paper profile alone
+AT_ROOMS = MODEL | TREE | {"room_packets": each(2, 8, 32, 128)}
 SHORT = {"timeline_s": (2.0, 4.0, 6.0, 26.0)}
 EARLY = {"timeline_s": (2.0, 5.0, 6.0, 14.0), "rate_mbps": 50.0}  # outages do not depend on the rate
 PHASES = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -786,7 +632,6 @@ CASES: dict[str, dict[str, Any]] = {
     "tree, pause, past the head": MODEL | TREE | {"looks_past_head": True},
     "lengths": {"kind": "lengths", "n": each(4, 5, 6)},
 }
-ONE_IN_QUICK = {"quick": Scale(repetitions=1)} | dict.fromkeys(("paper", "test"), Scale())
 PUBLISHED_TIMELINE = {"timeline_s": (34.0, 42.0, 104.0, 160.0)}
 
 STUDY = Study(
@@ -839,7 +684,12 @@ STUDY = Study(
         ),
     },
     knobs={
-        "timeout": Knob({"fig 11": SHORT | {"timeout_s": each(1.0, 2.0, 3.0, 5.0, 8.0, 12.0)}}, ONE_IN_QUICK, 3),
+        "timeout": Knob(
+            {"fig 11": SHORT | {"timeout_s": each(1.0, 2.0, 3.0, 5.0, 8.0, 12.0)}},
+            Scale(),
+            repetitions=3,
+            quick=Scale(repetitions=1),
+        ),
         "failures": Knob(
             {
                 "[0,3]": SHORT,
@@ -851,30 +701,85 @@ STUDY = Study(
         ),
         "room": Knob(
             {
-                "one FIFO an input": MODEL | TREE | {"room_packets": each(2, 8, 32, 128)},
-                "a queue for each way out": MODEL
-                | TREE
-                | {"looks_past_head": True, "room_packets": each(2, 8, 32, 128)},
+                "one FIFO an input": AT_ROOMS,
+                "a queue for each way out": AT_ROOMS | {"looks_past_head": True},
             },
-            {"quick": Scale(changes={"model_kb": 125})}
-            | dict.fromkeys(("paper", "test"), Scale(changes={"model_kb": 250})),
+            Scale(changes={"model_kb": 250}),
+            quick=Scale(changes={"model_kb": 125}),
         ),
         "server queue": Knob(
             {"dcell, processor": FLOWS | PROCESSOR | {"server_packets": each(10, 30, 100, 1000)}},
-            {"quick": Scale(changes={"flow_kb": 1000})}
-            | dict.fromkeys(("paper", "test"), Scale(changes={"flow_kb": 2000})),
+            Scale(changes={"flow_kb": 2000}),
+            quick=Scale(changes={"flow_kb": 1000}),
         ),
     },
     figures={
-        "fig11_failures": draw_fig11,
-        "fig12_throughput": draw_fig12,
-        "causes": draw_causes,
-        "control_no_rerouting": draw_control,
-        "control_uplinks": draw_uplinks,
-        "knob_timeout": draw_timeout,
-        "knob_failures": draw_more_failures,
-        "knob_room": draw_room,
-        "knob_server_queue": draw_server_queue,
+        "fig11_failures": Picture("A link and a server fail (Fig. 11)", _goodput({"fig 11": "tcp"}, tiers=True)),
+        "fig12_throughput": Picture(
+            "380 flows together (Fig. 12)",
+            _throughput("machines that cost nothing", "dcell", "tree"),
+            _throughput("processors of 1.07 links, switches that pause", "dcell, processor", "tree, pause"),
+        ),
+        "causes": Picture(
+            "What holds each network back",
+            _causes(
+                "DCell",
+                DCELL,
+                56.75,
+                27,
+                {
+                    "TCP,\nswitches drop": "dcell",
+                    "pause\n(model)": "dcell, pause",
+                    "TCP,\nprocessor": "dcell, processor",
+                    "pause,\nprocessor": "dcell, pause, processor",
+                },
+            ),
+            _causes(
+                "tree",
+                TREE_LOOK,
+                111.5,
+                64,
+                {
+                    "TCP,\nswitches drop": "tree",
+                    "pause,\npast the head": "tree, pause, past the head",
+                    "pause\n(model)": "tree, pause",
+                },
+            ),
+        ),
+        "control": Picture(
+            "Broken on purpose",
+            _goodput(
+                {
+                    "rerouting off": {"label": "rerouting off", "color": scheme("control").colour},
+                    "fig 11": {"label": "as published", "color": scheme("tcp").colour, "linewidth": 0.8},
+                },
+                title="no rerouting",
+            ),
+            Panel(
+                "",
+                "last flow ends (times of a flow's bytes)",
+                Bars("finish", {case: case for case in ("tree, 4 x uplinks", "tree", "dcell")}),
+                title="uplinks of four links' rate",
+            ),
+        ),
+        "knob_timeout": plot(
+            "How soon may silence count as death?",
+            "time-out of link state (s)",
+            "nothing arrives (s)",
+            Sweep("timeout_s", "node_outage_s", "timeout", label="Fig. 11"),
+            _draw_diagonal,
+        ),
+        "knob_server_queue": beside(
+            "How long must the queue in front of a processor be? (published: 9.6, 0.154 and 56.75)",
+            "queue in a server (packets)",
+            {
+                "peak_rates": "greatest goodput (rates of a link)",
+                "one_hop_share": "one-hop flows end (share of the finish)",
+                "finish": "last flow ends (times of a flow's bytes)",
+            },
+            lambda reading: Sweep("server_packets", reading, "server queue"),
+            log="x",
+        ),
     },
     play=Play(
         ("fig 11", "rerouting off", "dcell", "dcell, processor", "tree"),

@@ -19,22 +19,11 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, L
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
-from netrepro.study import (
-    Evidence,
-    Knob,
-    Play,
-    Reading,
-    Runs,
-    Scale,
-    Study,
-    curve,
-    each,
-    gap_checks,
-    least_first,
-    ratio,
-)
+from netrepro.study import Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
+from netrepro.study.evidence import curve, least_first, ratio
 from netrepro.study.setting import setting
+from netrepro.study.trust import gap_checks
 from netrepro.style import CURVES, new_figure, scheme
 
 PORT = ("s1", "h3")

@@ -599,8 +599,9 @@ STUDY = Study(
     knobs={
         "flows": Knob(
             {"flows a host": {"how": each(*SCHEMES), "flows_per_host": each(1, 2, 4, 8)}},
-            {"quick": replace(OF_KNOB, repetitions=1)} | dict.fromkeys(("paper", "test"), OF_KNOB),
+            OF_KNOB,
             repetitions=3,
+            quick=replace(OF_KNOB, repetitions=1),
         )
     },
     figures={

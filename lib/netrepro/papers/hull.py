@@ -25,26 +25,12 @@ from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_per_s_at_load
 from netrepro.paths import data_dir
 from netrepro.simulation import Hosts
-from netrepro.study import (
-    HOST_DELAY_PACKETS,
-    SIMULATED,
-    Check,
-    Evidence,
-    Knob,
-    Play,
-    Reading,
-    Runs,
-    Scale,
-    Study,
-    each,
-    gap_checks,
-    jackknife,
-    least_first,
-    ratio,
-    run_experiment,
-)
+from netrepro.study import SIMULATED, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
+from netrepro.study.evidence import jackknife, least_first, ratio
+from netrepro.study.measuring import HOST_DELAY_PACKETS, run_experiment
 from netrepro.study.setting import setting
+from netrepro.study.trust import gap_checks
 from netrepro.style import CURVES, draw_published, new_figure, scheme, use_logarithm
 
 SETTLED_SHARE = 1 / 3  # of a run with long flows; slow start is over by then

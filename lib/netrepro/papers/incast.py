@@ -20,22 +20,12 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Requests, Tcp
-from netrepro.study import (
-    HOST_DELAY_PACKETS,
-    Check,
-    Evidence,
-    Knob,
-    Play,
-    Reading,
-    Runs,
-    Scale,
-    Study,
-    each,
-    gap_checks,
-    greatest_first,
-)
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
+from netrepro.study.evidence import greatest_first
+from netrepro.study.measuring import HOST_DELAY_PACKETS
 from netrepro.study.setting import setting
+from netrepro.study.trust import gap_checks
 from netrepro.style import new_figure, scheme
 
 CLIENT = "h1"

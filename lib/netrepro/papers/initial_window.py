@@ -8,13 +8,14 @@ acknowledgement, without the handshake.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import expon, norm, trim_mean
 
@@ -26,6 +27,7 @@ from netrepro.networks.workloads import Requests, Tcp
 from netrepro.paths import data_dir
 from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, jackknife, least_first
 from netrepro.study import pictures as drawing
+from netrepro.study.figures import Bars, Level, Mark, Panel, Picture, Published, Sweep, beside, plot
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, new_figure, scheme, use_logarithm
 
@@ -255,6 +257,16 @@ TIMES = ("mean_ms", "model_ms", "pipelined_ms")
 QUANTILES = tuple(f"p{percentile:g}" for percentile in PERCENTILES)
 
 
+def published_gains(centre: str) -> pd.Series:
+    """Read the published gains at percentiles (Table 3)."""
+    return published("percentiles").set_index(["centre", "percentile"]).gain_percent[centre]
+
+
+def published_losses() -> pd.Series:
+    """Read how much later pages of ten connections ended, at percentiles (Table 8)."""
+    return published("maps").set_index("percentile").loss_ms
+
+
 def in_buckets(table: pd.DataFrame) -> pd.DataFrame:
     """Compute the means of TIMES by bucket of Fig. 5: panel, upper (of the open bucket: infinity), clients, and
     TIMES."""
@@ -372,133 +384,89 @@ def draw_clients(setting: Setting, seed: int = 1) -> Figure:
     return figure
 
 
-def draw_windows(runs: Runs) -> Figure:
-    """Draw the mean latency over the initial window (Fig. 2), and the closed forms over the same clients."""
-    figure, axis = new_figure("Mean latency over the initial window (Fig. 2)", WINDOW, "mean latency (ms)", log_x=True)
-    points, rows = published("windows"), runs.numbers("average")
-    drawing.draw_published_curve(axis, points.initial_window_segments, points.mean_ms)
-    drawing.draw_sweep(axis, rows.assign(all="ours"), "initial_window_segments", "mean_ms", by="all")
-    for column, look, label in (
-        ("model_ms", "--", "Eq. 1, nothing lost"),
-        ("pipelined_ms", ":", "idle times, nothing lost"),
-    ):
-        means = rows.groupby("initial_window_segments")[column].mean()
-        axis.plot(means.index, means, look, color=drawing.INK, label=label)
-    drawing.name_ticks(axis, "x", WINDOWS)
-    axis.set_ylim(bottom=0)
-    axis.legend()
-    return figure
+def _percentiles(title: str, case: str, how: Callable[[pd.Series], float], theirs: Callable[[], pd.Series]) -> Panel:
+    """Show a number at percentiles, ours and published (a Series over the percentiles)."""
+
+    def ours(runs: Runs) -> pd.DataFrame:
+        names = [f"{percentile:g}" for percentile in theirs().index]
+        rows = [(name, how(each)) for name in names for each in runs.reading(f"p{name}", case).values()]
+        return pd.DataFrame(rows, columns=["percentile", "value"])
+
+    bars = Bars("value", ours, "percentile", published=lambda _: theirs().rename(lambda each: f"{each:g}"))
+    marks: list[Mark] = [bars, Level(0, published=False)]
+    if how is not loss_ms:
+        return Panel(PERCENTILE, "gain (%)", *marks, title=title, y_range=(None, None))
+    return Panel(PERCENTILE, "longer by (ms)", *marks, _draw_symmetric_logarithm, title=title, y_range=(None, None))
 
 
-def draw_percentiles(runs: Runs) -> Figure:
-    """Draw the gain at percentiles of the latency (Table 3), in %."""
-    figure, axes = drawing.panels(
-        "Gain of 10 over 3 segments (Table 3)", "percentile of the latency (%)", "gain (%)", CLIENT_NAMES
+def _resent(title: str, centre: str) -> Panel:
+    def ours(runs: Runs) -> pd.DataFrame:
+        rows = runs.numbers(centre)
+        return rows[rows.initial_window_segments.isin((OLD, NEW))]
+
+    def theirs(_: Runs) -> pd.Series:
+        rows = published("retransmissions").set_index(["centre", "initial_window_segments"])
+        return rows.percent[centre]
+
+    bars = Bars("resent_percent", ours, "initial_window_segments", published=theirs)
+    return Panel(WINDOW, "segments sent again (%)", bars, title=title)
+
+
+def gains_by_path(runs: Runs) -> pd.DataFrame:
+    """Compute the gains by bucket of the measured latency and of the closed forms: case (one of TIMES), panel, upper,
+    gain_ms."""
+    parts = [bucket_gains(runs.table("buckets", "average"), column).assign(case=column) for column in OF_TIMES]
+    gains = pd.concat(parts).replace(np.inf, np.nan).dropna().sort_values("upper")
+    return gains[gains.gain_ms > LEAST_GAIN_MS]
+
+
+def _gain_by_path(panel: str, label: str) -> Panel:
+    def theirs(_: Runs) -> pd.Series:
+        return published("buckets").dropna(subset="upper").set_index(["panel", "upper"]).gain_ms[panel]
+
+    ours = Sweep("upper", "gain_ms", gains_by_path, looks=OF_TIMES, rows=f"panel == '{panel}'")
+    return Panel(f"{label}, up to", "gain (ms)", Published(theirs, joined=True), ours, log="xy")
+
+
+def _latency(*cases: str, closed: bool = True, tiers: bool = False, title: str = "") -> Panel:
+    """Show the mean latency over the initial window; with the closed form of idle times, nothing lost."""
+    ours = Sweep("initial_window_segments", "mean_ms", {case: case for case in cases}, tiers=tiers)
+    forms = [Sweep("initial_window_segments", "pipelined_ms", {cases[0]: IDLE_TIMES})] if closed else []
+    return Panel(WINDOW, "mean latency (ms)", ours, *forms, title=title, log="x")
+
+
+def class_gains(runs: Runs) -> pd.DataFrame:
+    """Compute the gain of the class's clients in round trips: case, round_trip_ms, rounds."""
+    buckets = runs.knobs["class_reasons_buckets"].groupby("case", sort=False)
+    gains = pd.concat([bucket_gains(rows).assign(case=case) for case, rows in buckets])
+    gains = gains[gains.panel == "round_trip_ms"]
+    return gains.assign(round_trip_ms=gains.upper, rounds=gains.gain_ms / gains.upper)
+
+
+def _gains_that_a_class_saw(_: Runs) -> pd.Series:
+    rows = published("class_gains").set_index("round_trip_ms")
+    return rows.gain_ms / rows.index
+
+
+def _draw_symmetric_logarithm(axis: Axes, _: Runs) -> None:
+    """Make the axis logarithmic beyond ten milliseconds on either side."""
+    axis.set_yscale("symlog", linthresh=10)
+    axis.yaxis.set_major_formatter("{x:g}")
+
+
+def by_window(runs: Runs) -> pd.DataFrame:
+    """Return the knob `buffer` with a name for each curve: its window and case."""
+    rows = runs.knobs["buffer"]
+    return rows.assign(curve=rows.initial_window_segments.astype(int).astype(str) + " segments, " + rows.case)
+
+
+def knob_gain_table(runs: Runs) -> pd.DataFrame:
+    """Return the gains of the knob `reuse` as rows: responses, case, gain."""
+    return (
+        knob_gains(runs, "reuse", "responses")
+        .melt(ignore_index=False, var_name="case", value_name="gain")
+        .reset_index()
     )
-    for axis, centre in zip(axes, ("average", "slow"), strict=True):
-        rows = published("percentiles").set_index("centre").loc[centre]
-        names = [f"p{percentile:g}" for percentile in rows.percentile]
-        ours = {name[1:]: [gain_percent(each) for each in runs.reading(name, centre).values()] for name in names}
-        heights = dict(zip(ours, rows.gain_percent, strict=True))
-        drawing.draw_bars(axis, ours, heights)
-        axis.axhline(0, color=drawing.INK, linewidth=0.8)
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_buckets(runs: Runs) -> Figure:
-    """Draw the gain by round trip, rate and their product (Fig. 5); means over all repetitions' clients."""
-    figure, axes = drawing.panels("Gain by path, average clients (Fig. 5)", "", "gain (ms)", [""] * 3, log_y=True)
-    buckets, points = runs.table("buckets", "average"), published("buckets").dropna(subset="upper")
-    for axis, (panel, label) in zip(axes, PANELS.items(), strict=True):
-        rows = points[points.panel == panel]
-        drawing.draw_published_curve(axis, rows.upper, rows.gain_ms)
-        for column, look, said in (
-            ("mean_ms", "o-", "ours"),
-            ("model_ms", "--", "Eq. 1"),
-            ("pipelined_ms", ":", "idle times"),
-        ):
-            gains = bucket_gains(buckets, column).replace(np.inf, np.nan).dropna().sort_values("upper")
-            shown = gains[(gains.panel == panel) & (gains.gain_ms > LEAST_GAIN_MS)]
-            axis.plot(shown.upper, shown.gain_ms, look, color=CURVES[0] if look == "o-" else drawing.INK, label=said)
-        use_logarithm(axis, "x")
-        axis.set_xlabel(f"{label}, up to")
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_retransmissions(runs: Runs) -> Figure:
-    """Draw the share of segments that are sent again (Table 7)."""
-    figure, axes = drawing.panels("Segments sent again (Table 7)", WINDOW, "segments sent again (%)", CLIENT_NAMES)
-    for axis, centre in zip(axes, ("average", "slow"), strict=True):
-        rows = published("retransmissions").set_index("centre").loc[centre].set_index("initial_window_segments")
-        found = pd.DataFrame(runs.reading("resent_percent", centre))
-        ours = {f"{window}": list(found.loc[window]) for window in (OLD, NEW)}
-        drawing.draw_bars(axis, ours, {f"{window}": rows.percent[window] for window in (OLD, NEW)})
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_maps(runs: Runs) -> Figure:
-    """Draw how much later pages of ten connections end, at percentiles (Table 8), and pages of one connection. The axis
-    is logarithmic beyond ten milliseconds on either side."""
-    figure, axes = drawing.panels(
-        "Slow clients, 10 against 3 segments (Table 8)",
-        "percentile of the page's time (%)",
-        "longer by (ms)",
-        ("ten connections at once", "one connection"),
-    )
-    rows = published("maps")
-    names = [f"p{percentile:g}" for percentile in rows.percentile]
-    for axis, case in zip(axes, ("maps", "maps, one connection"), strict=True):
-        ours = {name[1:]: [loss_ms(each) for each in runs.reading(name, case).values()] for name in names}
-        drawing.draw_bars(axis, ours, dict(zip(ours, rows.loss_ms, strict=True)) if case == "maps" else {})
-        axis.axhline(0, color=drawing.INK, linewidth=0.8)
-        axis.set_yscale("symlog", linthresh=10)
-        axis.yaxis.set_major_formatter("{x:g}")
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_control(runs: Runs) -> Figure:
-    """Draw the latency over the window, of responses as they are and of at most three segments."""
-    figure, axis = new_figure(
-        "Broken on purpose: responses of 3 segments at most", WINDOW, "mean latency (ms)", log_x=True
-    )
-    rows = pd.concat([runs.numbers("average"), runs.numbers("average, 3 segments")])
-    drawing.draw_sweep(axis, rows, "initial_window_segments", "mean_ms", by="case")
-    drawing.name_ticks(axis, "x", WINDOWS)
-    axis.set_ylim(bottom=0)
-    axis.legend()
-    return figure
-
-
-def draw_tiers(runs: Runs) -> Figure:
-    """Draw the latency over the window, of closed form and of every tier that was measured: where nothing is lost,
-    where the wire loses, and where four responses share a small buffer."""
-    figure, axes = drawing.panels("Closed form, simulator, kernel", WINDOW, "mean latency (ms)", HARDER, log_x=True)
-    for axis, case in zip(axes, HARDER, strict=True):
-        for tier, colour in zip(runs.tiers, CURVES, strict=False):
-            rows = runs.numbers(case, tier)
-            means = rows.groupby("initial_window_segments")[["mean_ms", "pipelined_ms"]].mean()
-            axis.plot(rows.initial_window_segments, rows.mean_ms, ".", color=colour, alpha=0.4)
-            axis.plot(means.index, means.mean_ms, "o-", color=colour, label=tier)
-        axis.plot(
-            means.index, means.pipelined_ms, ":", color=drawing.INK, label="idle times: one response, nothing lost"
-        )
-        drawing.name_ticks(axis, "x", means.index)
-        axis.set_ylim(bottom=0)
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_knob(runs: Runs, name: str, title: str, x: tuple[str, str]) -> Figure:
-    """Draw the mean latency and segments sent again over a field, a curve for each initial window (and case)."""
-    rows = runs.knobs[name]
-    label = rows.initial_window_segments.astype(int).astype(str) + " segments"
-    rows = rows.assign(curve=label + (", " + rows.case if rows.case.nunique() > 1 else ""))
-    columns = {"mean_ms": "mean latency (ms)", "resent_percent": "segments sent again (%)"}
-    return drawing.sweep_figure(title, rows, x, columns, by="curve", log_x=x[0] != "loss_scale")
 
 
 def knob_gains(runs: Runs, name: str, x: str) -> pd.DataFrame:
@@ -506,36 +474,6 @@ def knob_gains(runs: Runs, name: str, x: str) -> pd.DataFrame:
     times = runs.knobs[name].pivot(index=x, columns="initial_window_segments", values=list(GAINS)).dropna()
     gains = {label: 100 * (1 - times[column][NEW] / times[column][OLD]) for column, label in GAINS.items()}
     return pd.DataFrame(gains)
-
-
-def draw_gains(runs: Runs, name: str, title: str, x: tuple[str, str]) -> Figure:
-    """Draw the gains of knob_gains, with a curve for each."""
-    gains = knob_gains(runs, name, x[0])
-    figure, axis = new_figure(title, x[1], "gain of 10 over 3 segments (%)")
-    for colour, label in zip(CURVES, gains, strict=False):
-        axis.plot(gains.index, gains[label], "o-", color=colour, label=label)
-    axis.axhline(0, color=drawing.INK, linewidth=0.8)
-    drawing.name_ticks(axis, "x", gains.index)
-    axis.legend()
-    return figure
-
-
-def draw_class_reasons(runs: Runs) -> Figure:
-    """Draw a class project's gain in round trips, and that of the same clients here, with several receive windows."""
-    rows, buckets = published("class_gains"), runs.knobs["class_reasons_buckets"]
-    figure, axis = new_figure(
-        "28 segments at 1.2 Mb/s: what a class saw", PANELS["round_trip_ms"], "gain (round trips)", log_x=True
-    )
-    drawing.draw_published_curve(axis, rows.round_trip_ms, rows.gain_ms / rows.round_trip_ms, "class")
-    axis.plot(
-        rows.round_trip_ms, [rounds(28, OLD) - rounds(28, NEW)] * len(rows), "--", color=drawing.INK, label="Eq. 1"
-    )
-    for colour, (case, found) in zip(CURVES, buckets.groupby("case", sort=False), strict=False):
-        gains = bucket_gains(found).query("panel == 'round_trip_ms'")
-        axis.plot(gains.upper, gains.gain_ms / gains.upper, "o-", color=colour, label=case)
-    drawing.name_ticks(axis, "x", rows.round_trip_ms)
-    axis.legend()
-    return figure
 
 
 def draw_run(found: Measurements, case: str) -> Figure:
@@ -549,8 +487,14 @@ def draw_run(found: Measurements, case: str) -> Figure:
 
 WINDOW = "initial window (segments)"
 GAINS = {"mean_ms": "mean", "p50": "median", "p95": "95th percentile"}
+PERCENTILE = "percentile of the latency (%)"
+OF_TIMES = {
+    "mean_ms": {"label": "ours", "color": CURVES[0]},
+    "model_ms": {"label": "Eq. 1, nothing lost", "color": drawing.INK, "linestyle": "--", "marker": ""},
+    "pipelined_ms": {"label": "idle times, nothing lost", "color": drawing.INK, "linestyle": ":", "marker": ""},
+}
+IDLE_TIMES = OF_TIMES["pipelined_ms"]
 HARDER = ("nothing lost", "much lost on the wire", "small shared buffers")
-CLIENT_NAMES = ("average clients", "slow clients")
 BOTH = {"initial_window_segments": each(OLD, NEW)}
 SLOW: dict[str, Any] = BOTH | {"centre": "slow"}
 SHORT, DEEP = {"most_segments": 3}, {"buffer_kb": 1e6}
@@ -633,32 +577,63 @@ STUDY = Study(
         ),
     },
     figures={
-        "fig2_latency_over_window": draw_windows,
-        "table3_gain_by_percentile": draw_percentiles,
-        "fig5_gain_by_path": draw_buckets,
-        "table7_sent_again": draw_retransmissions,
-        "table8_parallel_connections": draw_maps,
-        "control_three_segments": draw_control,
-        "closed_form_simulator_kernel": draw_tiers,
-        "knob_buffer": lambda runs: draw_knob(
-            runs,
-            "buffer",
+        "fig2_latency_over_window": plot(
+            "Mean latency over the initial window (Fig. 2)",
+            WINDOW,
+            "mean latency (ms)",
+            Published(lambda _: published("windows").set_index("initial_window_segments").mean_ms, joined=True),
+            Sweep("initial_window_segments", "mean_ms", {"average": OF_TIMES["mean_ms"]}),
+            Sweep("initial_window_segments", "model_ms", {"average": OF_TIMES["model_ms"]}),
+            Sweep("initial_window_segments", "pipelined_ms", {"average": IDLE_TIMES}),
+            log="x",
+        ),
+        "table3_gain_by_percentile": Picture(
+            "Gain of 10 over 3 segments (Table 3)",
+            *(
+                _percentiles(f"{centre} clients", centre, gain_percent, partial(published_gains, centre))
+                for centre in ("average", "slow")
+            ),
+        ),
+        "fig5_gain_by_path": Picture(
+            "Gain by path, average clients (Fig. 5)", *(_gain_by_path(*panel) for panel in PANELS.items())
+        ),
+        "table7_sent_again": Picture(
+            "Segments sent again (Table 7)", _resent("average clients", "average"), _resent("slow clients", "slow")
+        ),
+        "table8_parallel_connections": Picture(
+            "Slow clients, 10 against 3 segments (Table 8)",
+            _percentiles("ten connections at once", "maps", loss_ms, published_losses),
+            _percentiles("one connection (published: ten)", "maps, one connection", loss_ms, published_losses),
+        ),
+        "control_three_segments": Picture(
+            "Broken on purpose: responses of 3 segments at most",
+            _latency("average", "average, 3 segments", closed=False),
+        ),
+        "closed_form_simulator_kernel": Picture(
+            "Closed form, simulator, kernel", *(_latency(case, tiers=True, title=case) for case in HARDER)
+        ),
+        "knob_buffer": beside(
             "Small buffers, nothing lost on the wire (slow clients)",
-            ("buffer_kb", "median buffer (kB)"),
+            "median buffer (kB)",
+            {"mean_ms": "mean latency (ms)", "resent_percent": "segments sent again (%)"},
+            lambda reading: Sweep("buffer_kb", reading, by_window, "curve"),
+            log="x",
         ),
-        "knob_loss": lambda runs: draw_knob(
-            runs, "loss", "Loss on the wire (average clients)", ("loss_scale", "loss (times the published mean)")
+        "knob_reuse": plot(
+            "Several responses over one connection",
+            "responses over a connection (count)",
+            "gain of 10 over 3 segments (%)",
+            Sweep("responses", "gain", knob_gain_table),
         ),
-        "knob_reuse": lambda runs: draw_gains(
-            runs, "reuse", "Several responses over one connection", ("responses", "responses over a connection (count)")
+        "class_reasons": plot(
+            "28 segments at 1.2 Mb/s: what a class saw",
+            PANELS["round_trip_ms"],
+            "gain (round trips)",
+            Published(_gains_that_a_class_saw, "class", joined=True),
+            Level(rounds(28, OLD) - rounds(28, NEW), "Eq. 1", published=False),
+            Sweep("round_trip_ms", "rounds", class_gains),
+            log="x",
         ),
-        "knob_spread": lambda runs: draw_gains(
-            runs,
-            "spread",
-            "Slow clients: how unlike are they?",
-            ("rate_spread", "spread of the rates (of the logarithm)"),
-        ),
-        "class_reasons": draw_class_reasons,
     },
     play=Play(
         ("average", "slow", "maps", "class"),

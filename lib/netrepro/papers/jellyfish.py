@@ -29,24 +29,10 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import Path, Routing, k_shortest_paths, shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, jellyfish
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import (
-    SIMULATED,
-    Check,
-    Evidence,
-    Knob,
-    Play,
-    Reading,
-    Runs,
-    Scale,
-    Study,
-    each,
-    greatest_first,
-    jain,
-    least_first,
-    ratio,
-    run_experiment,
-)
+from netrepro.study import SIMULATED, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
+from netrepro.study.evidence import greatest_first, jain, least_first, ratio
+from netrepro.study.measuring import run_experiment
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 

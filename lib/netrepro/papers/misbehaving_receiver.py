@@ -26,21 +26,10 @@ from netrepro.networks.links import DropTail, Link
 from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, OptimisticAck, Receiver
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import (
-    VIRTUAL,
-    Check,
-    Evidence,
-    Knob,
-    Play,
-    Reading,
-    Runs,
-    Scale,
-    Study,
-    each,
-    least_first,
-    run_experiment,
-)
+from netrepro.study import VIRTUAL, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
+from netrepro.study.evidence import least_first
+from netrepro.study.measuring import run_experiment
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 

@@ -27,22 +27,10 @@ from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.simulation import simulate_deliveries
-from netrepro.study import (
-    SIMULATED,
-    VIRTUAL,
-    Check,
-    Evidence,
-    Knob,
-    Play,
-    Reading,
-    Runs,
-    Scale,
-    Study,
-    each,
-    least_first,
-    ratio,
-)
+from netrepro.study import SIMULATED, VIRTUAL, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
+from netrepro.study.evidence import least_first, ratio
+from netrepro.study.figures import Course, Level, Look, Mark, Panel, Picture, Sweep, beside, plot, shown
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, new_figure, scheme
 
@@ -369,20 +357,6 @@ def _where(runs: Runs, cases: Iterable[str]) -> dict[str, str]:
     return {case: tier for case, tier in tiers.items() if tier}
 
 
-def _shown(runs: Runs, start: str = "", names: Sequence[str] = ()) -> list[tuple[str, str, str, dict[str, Any]]]:
-    """Return (case, tier, what it is called, its look) of the ways to send. Of MPTCP the simulator's stand beside the
-    tier's, dashed."""
-    found = []
-    for name in names or FIG7:
-        case, colour = start + name, LOOKS[name]
-        for tier in runs.tiers:
-            beside = tier != runs.tier
-            if runs.has(case, tier=tier) and (not beside or name in FIG7[:2]):
-                label = f"{name}, {tier}" if len(runs.tiers) > 1 and name in FIG7[:2] else name
-                found.append((case, tier, label, {"color": colour, "linestyle": "--" if beside else "-"}))
-    return found
-
-
 # Figures.
 
 
@@ -411,120 +385,43 @@ def draw_network(setting: Setting) -> Figure:
     return drawing.draw_network(experiment(setting, 1.0, 1), "One stream over WiFi (s3) and 3G (s4)")
 
 
-def draw_masses(axis: Axes, table: pd.DataFrame, label: str, bin_ms: float = BIN_MS, **look: Any) -> None:
+def draw_masses(axis: Axes, table: pd.DataFrame, bin_ms: float = BIN_MS, **look: Any) -> None:
     """Draw the share of blocks in each bin, all repetitions together."""
     edges, shares = masses(table.latency_ms, bin_ms)
-    axis.stairs(shares, edges, label=label, **{"linewidth": 1.4} | look)
+    axis.stairs(shares, edges, **{"linewidth": 1.4} | look)
 
 
-def draw_fig7(runs: Runs) -> Figure:
-    """Draw Fig. 7. The left panel is cut, as TCP over WiFi has nearly all in one bin; the right one shows the whole."""
-    cut = 0.2
-    names = [f"cut at {cut:g} (TCP over WiFi goes on)", "the whole, logarithmic"]
-    label = "blocks (share of all, in each 20 ms)"
-    figure, axes = drawing.panels("Latency of 8 KB blocks (Fig. 7)", "latency of a block (ms)", label, names)
-    for axis in axes:
-        for case, tier, label, look in _shown(runs):
-            draw_masses(axis, runs.table("blocks", case, tier), label, **look)
-    axes[0].set_ylim(0, cut)
-    axes[1].set_yscale("log")
-    drawing.share_legend(figure)
-    return figure
+def _masses(start: str, names: Sequence[str], bin_ms: float = BIN_MS) -> Mark:
+    def draw(axis: Axes, runs: Runs) -> None:
+        for case, tier, look in shown(axis, runs, ways(start, names), tiers=True):
+            draw_masses(axis, runs.table("blocks", case, tier), bin_ms, **look)
+
+    return draw
 
 
-def draw_fig4(runs: Runs) -> Figure:
-    """Draw Fig. 4: goodput over the receive buffer."""
-    figure, axis = new_figure("Goodput over the buffers (Fig. 4)", "receive buffer (KB)", "goodput (Mb/s)", log_x=True)
-    for case, tier, label, look in _shown(runs, "fig 4: "):
-        drawing.draw_sweep(axis, runs.numbers(case, tier), "receive_buffer_kb", "goodput_mbps", label=label, **look)
-    drawing.draw_published_level(axis, runs.setting.carried_mbps, "both links full")
-    drawing.name_ticks(axis, "x", RECEIVE_BUFFERS_KB)
-    axis.set_ylim(0, 1.45 * runs.setting.carried_mbps)
-    axis.legend(loc="upper left", ncols=2, fontsize=9)
-    return figure
+def ways(start: str = "", names: Sequence[str] = ()) -> dict[str, Look]:
+    """Return the cases of the ways to send, with their looks."""
+    return {start + name: {"label": name, "color": LOOKS[name]} for name in names or FIG7}
 
 
-def draw_ratios(runs: Runs) -> Figure:
-    """Draw the class's extension at its own receive buffer: WiFi gets faster, 3G stays; without loss, and with."""
-    alike = "the curves are one" if runs.tier == SIMULATED else "the curves are one but Linux's MPTCP"
-    names = [f"no loss: {alike}", f"WiFi loses {100 * PROJECT_LOSS:g} % (simulated)"]
-    title = f"The class's ratios ({CLASS_KB} KB)"
-    figure, axes = drawing.panels(title, "rate of WiFi (times that of 3G)", MEAN, names, log_x=True)
-    for case, tier, label, look in _shown(runs, "ratio: ", FIG7[:3]):
-        rows = _with_ratio(runs, runs.numbers(case, tier))
-        drawing.draw_sweep(axes[0], rows, "ratio", "mean_ms", label=label, **look)
-    rows = _with_ratio(runs, runs.knobs["ratio"])
-    _draw_cases(axes[1], rows, "ratio", "mean_ms", runs.tier)
-    for axis in axes:
-        drawing.name_ticks(axis, "x", rows.ratio)
-        axis.set_ylim(bottom=0)
-    drawing.share_legend(figure)
-    return figure
+def _over_loss(reading: str) -> Sweep:
+    return Sweep("loss_percent", reading, _by_loss_percent, looks=ways(names=FIG7[:3]))
 
 
-def _with_ratio(runs: Runs, rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.assign(ratio=rows.wifi_mbps / runs.setting.mobile_mbps)
+def _by_loss_percent(runs: Runs) -> pd.DataFrame:
+    return runs.knobs["wifi_loss"].assign(loss_percent=lambda table: 100 * table.wifi_loss)
 
 
-def _draw_cases(axis: Axes, rows: pd.DataFrame, x: str, y: str, tier: str = SIMULATED) -> None:
-    """Draw y over x as a knob found it in the simulator, each way to send in its own colour; dashed beside another
-    tier."""
-    beside = tier != SIMULATED
-    for name, colour in LOOKS.items():
-        if name in set(rows.case):
-            label = f"{name}, {SIMULATED}" if beside and name in FIG7[:2] else name
-            look = {"color": colour, "linestyle": "--" if beside else "-", "marker": "o"}
-            drawing.draw_sweep(axis, rows[rows.case == name], x, y, label=label, **look)
-    axis.set_ylim(bottom=0)
-
-
-def draw_losses(runs: Runs) -> Figure:
-    """Draw the class's receive buffer over a WiFi that loses packets."""
-    title = f"A WiFi that loses packets (receive buffer of {CLASS_KB} KB)"
-    figure, axes = drawing.panels(title, "loss on WiFi (%)", "", ["", ""])
-    rows = runs.knobs["wifi_loss"].assign(loss_percent=lambda table: 100 * table.wifi_loss)
-    for axis, (column, label) in zip(axes, {"mean_ms": MEAN, "mobile_share": ON_3G}.items(), strict=True):
-        _draw_cases(axis, rows, "loss_percent", column)
-        axis.set_ylabel(label)
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_control(runs: Runs) -> Figure:
-    """Draw the two mechanisms with plenty of memory, where both have next to nothing to do."""
-    names = ["buffers of 200 KB (in each 20 ms)", f"buffers of {PLENTY_KB // 1024} MB (in each 200 ms)"]
-    title = "Broken on purpose: hardly anything is blocked"
-    figure, axes = drawing.panels(title, "latency of a block (ms)", "blocks (share of all)", names)
-    for axis, start, bin_ms in zip(axes, ("", "plenty: "), (BIN_MS, 10 * BIN_MS), strict=True):
-        for case, tier, label, look in _shown(runs, start, FIG7[:2]):
-            wide = (
-                {"linewidth": 4, "alpha": 0.5} if case.endswith("mptcp") and tier == SIMULATED else {"linewidth": 1.2}
-            )
-            draw_masses(axis, runs.table("blocks", case, tier), label, bin_ms, **look, **wide)
-        axis.set_ylim(bottom=0)
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_handover(runs: Runs) -> Figure:
-    """Draw the goodput over time, WiFi down in the middle third."""
-    figure, axis = new_figure("WiFi is lost and comes back", "time (s)", "goodput (Mb/s)")
+def _draw_outage(axis: Axes, runs: Runs) -> None:
     down_s, up_s = (share * runs.seconds for share in LOST)
     axis.axvspan(down_s, up_s, color="#eeeeee", label="WiFi is down")
-    names = [*FIG7[:3], TOLD.removeprefix("lost: ")]
-    for case, tier, label, look in _shown(runs, "lost: ", names):
-        rows = runs.table("seconds", case, tier).query("repetition == 0")
-        axis.step(rows.second, rows.goodput_mbps, where="post", label=label, **look)
-    axis.set_ylim(bottom=0)
-    drawing.share_legend(figure)
-    return figure
 
 
 def draw_run(reading: Reading, case: str) -> Figure:
     """Draw how long the blocks of one run took."""
     title = f"{case}: {reading['mean_ms']:.0f} ms in the mean, {reading['goodput_mbps']:.1f} Mb/s"
     figure, axis = new_figure(title, "latency of a block (ms)", "blocks (share of all, in each 20 ms)")
-    draw_masses(axis, reading["blocks"], case)
+    draw_masses(axis, reading["blocks"])
     return figure
 
 
@@ -539,6 +436,9 @@ LOOKS = {
     "tcp over 3g": "#444444",
     TOLD.removeprefix("lost: "): CURVES[3],
 }
+AT_HANDOVER = (*FIG7[:3], TOLD.removeprefix("lost: "))
+BLOCK, BLOCKS = "latency of a block (ms)", "blocks (share of all, in each 20 ms)"
+RATE = "rate of WiFi (Mb/s; 2 for 3G)"
 LOST = (1 / 3, 2 / 3)
 M: dict[str, Any] = {"retransmits": True, "penalises": True}
 HOW: dict[str, dict[str, Any]] = {
@@ -695,18 +595,65 @@ STUDY = Study(
         ),
     },
     figures={
-        "fig7_latency": draw_fig7,
-        "fig4_goodput": draw_fig4,
-        "handover": draw_handover,
-        "control_plenty": draw_control,
+        "fig7_latency": Picture(
+            "Latency of 8 KB blocks (Fig. 7)",
+            Panel(BLOCK, BLOCKS, _masses("", FIG7), title="cut at 0.2 (TCP over WiFi goes on)", y_range=(0, 0.2)),
+            Panel(BLOCK, BLOCKS, _masses("", FIG7), title="the whole, logarithmic", log="y"),
+        ),
+        "fig4_goodput": plot(
+            "Goodput over the buffers (Fig. 4)",
+            "receive buffer (KB)",
+            "goodput (Mb/s)",
+            Sweep("receive_buffer_kb", "goodput_mbps", ways("fig 4: "), tiers=True),
+            Level(lambda runs: runs.setting.carried_mbps, "both links full"),
+            log="x",
+        ),
+        "handover": plot(
+            "WiFi is lost and comes back",
+            "time (s)",
+            "goodput (Mb/s)",
+            _draw_outage,
+            Course("seconds", "goodput_mbps", ways("lost: ", AT_HANDOVER), x="second", step=True, tiers=True),
+        ),
+        "control_plenty": Picture(
+            "Broken on purpose: hardly anything is blocked",
+            Panel(BLOCK, BLOCKS, _masses("", FIG7[:2]), title="buffers of 200 KB"),
+            Panel(
+                BLOCK,
+                "blocks (share of all, in each 200 ms)",
+                _masses("plenty: ", FIG7[:2], 10 * BIN_MS),
+                title=f"buffers of {PLENTY_KB // 1024} MB",
+            ),
+        ),
         "knob_changes": lambda runs: drawing.changes_figure(
             "One change at a time (buffers of 200 KB)",
             runs.knobs["changes"].assign(mean_s=lambda table: table.mean_ms / 1e3),
             "mean_s",
             "mean latency of a block (s)",
         ),
-        "knob_wifi_loss": draw_losses,
-        "class_ratios": draw_ratios,
+        "knob_wifi_loss": beside(
+            f"A WiFi that loses packets (receive buffer of {CLASS_KB} KB)",
+            "loss on WiFi (%)",
+            {"mean_ms": MEAN, "mobile_share": ON_3G},
+            _over_loss,
+        ),
+        "class_ratios": Picture(
+            f"The class's ratios ({CLASS_KB} KB)",
+            Panel(
+                RATE,
+                MEAN,
+                Sweep("wifi_mbps", "mean_ms", ways("ratio: ", FIG7[:3]), tiers=True),
+                title="no loss: curves of one tier are one",
+                log="x",
+            ),
+            Panel(
+                RATE,
+                MEAN,
+                Sweep("wifi_mbps", "mean_ms", "ratio", looks=ways(names=FIG7[:3])),
+                title=f"WiFi loses {100 * PROJECT_LOSS:g} % (simulated)",
+                log="x",
+            ),
+        ),
     },
     play=Play(
         FIG7,

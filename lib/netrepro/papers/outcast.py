@@ -23,23 +23,13 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, Queue, Re
 from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.topology import HOST_QUEUE, Cable, Topology, fat_tree, host_cable
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import (
-    HOST_DELAY_PACKETS,
-    Check,
-    Evidence,
-    Knob,
-    Play,
-    Reading,
-    Runs,
-    Scale,
-    Study,
-    each,
-    gap_checks,
-    greatest_first,
-    run_experiment,
-)
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
+from netrepro.study.evidence import greatest_first
+from netrepro.study.figures import Panel, Picture, Sweep
+from netrepro.study.measuring import HOST_DELAY_PACKETS, run_experiment
 from netrepro.study.setting import setting
+from netrepro.study.trust import gap_checks
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
 HOPS = ("2 hops", "4 hops", "6 hops")
@@ -504,42 +494,27 @@ def draw_shares(runs: Runs, name: str) -> Figure:
     return figure
 
 
-def draw_rows(runs: Runs) -> Figure:
-    """Draw the throughput of a port that drops k packets in a row (section 4), with three kinds of sender."""
-    names = {
-        "rows": "BIC with SACK, as elsewhere here",
-        "rows, reno": "Reno of 1990",
-        "rows, reno, 200 ms": "Reno of 1990, least timeout 200 ms",
-    }
-    title, x_label = "A port that is on and off (section 4, simulated)", "dropped in a row every 20 ms (packets)"
-    figure, axes = drawing.panels(title, x_label, "throughput of all flows (Mb/s)", list(names.values()))
-    for axis, case in zip(axes, names, strict=True):
-        if not runs.has(case):
-            drawing.say_not_measured(axis, runs.tier)
-            continue
-        rows = runs.numbers(case)
-        drawing.draw_sweep(axis, rows, "drops_in_a_row", "total_mbps", by="far_flows", label="flows: {}")
-        for colour, flows in zip(CURVES, rows.far_flows.unique(), strict=False):
-            points = ROWS_MBPS.get(flows, {})
-            axis.plot(list(points), list(points.values()), "D", color=PUBLISHED_GREY, markeredgecolor=colour, zorder=1)
-        axis.plot([], [], "D", color=PUBLISHED_GREY, label="published (rim: flows)")
-        axis.set_ylim(0, 1050)
-    drawing.share_legend(figure)
-    return figure
+def _rows(title: str, case: str) -> Panel:
+    """Show the throughput of a port that drops k packets in a row (section 4)."""
+    ours = Sweep("drops_in_a_row", "total_mbps", lambda runs: runs.numbers(case), "far_flows", label="flows: {}")
+    x, y = "dropped in a row every 20 ms (packets)", "throughput of all flows (Mb/s)"
+    return Panel(x, y, _draw_published_rows, ours, title=title, y_range=(0, 1050))
 
 
-KNOB_LABELS = {
-    "clock_skew_ppm": "clocks' skew (ppm)",
-    "host_delay_packets": "time of hosts (packets' times)",
-    "buffer_bytes": "buffer (bytes)",
-    "min_rto_ms": "least timeout (ms)",
-}
+def _draw_published_rows(axis: Axes, _: Runs) -> None:
+    for flows, points in ROWS_MBPS.items():
+        axis.plot(list(points), list(points.values()), "D", color=PUBLISHED_GREY, label="published, 1, 5 and 7 flows")
+        for place, mbps in points.items():
+            axis.annotate(f"{flows}", (place, mbps), (5, 5), textcoords="offset points", fontsize=7)
 
 
-def _draw_knobs(runs: Runs, title: str, fields: tuple[str, ...]) -> Figure:
-    """Draw the shares by hops in the fat-tree: every seed a dot, medians joined."""
-    figure, axes = drawing.panels(title, "", "share of flows over 6 hops", [""] * len(fields), log_y=True)
-    for axis, field in zip(axes, fields, strict=True):
+def draw_timing(runs: Runs) -> Figure:
+    """Draw the shares by hops in the fat-tree over how far clocks are off and how much time hosts take: every seed a
+    dot, medians joined."""
+    labels = {"clock_skew_ppm": "clocks' skew (ppm)", "host_delay_packets": "time of hosts (packets' times)"}
+    title, share = "Timing (fat-tree, simulated)", "share of flows over 6 hops"
+    figure, axes = drawing.panels(title, "", share, [""] * len(labels), log_y=True)
+    for axis, (field, label) in zip(axes, labels.items(), strict=True):
         rows = runs.knobs["phases"].query("case == @field")
         places = sorted(rows[field].unique())
         for hops, column in ((NEAR, "near_share"), (MIDDLE, "middle_share")):
@@ -548,14 +523,16 @@ def _draw_knobs(runs: Runs, title: str, fields: tuple[str, ...]) -> Figure:
             axis.plot(values.groupby(at).median(), color=COLOURS[hops], label=hops)
         axis.axhline(1, color="black", linewidth=0.8)
         axis.set_xticks(range(len(places)), [f"{place:g}" for place in places])
-        axis.set(xlabel=KNOB_LABELS[field])
+        axis.set(xlabel=label)
     drawing.share_legend(figure)
     return figure
 
 
-def draw_timing(runs: Runs) -> Figure:
-    """Draw the shares over how far clocks are off, and how much time hosts take."""
-    return _draw_knobs(runs, "Timing (fat-tree, simulated)", ("clock_skew_ppm", "host_delay_packets"))
+def knob_medians(runs: Runs, *fields: str) -> pd.DataFrame:
+    """Return the median shares of the knob `phases` over these fields: a row for each field and value."""
+    parts = {field: runs.knobs["phases"].query("case == @field").groupby(field) for field in fields}
+    medians = {field: rows[["near_share", "middle_share"]].median() for field, rows in parts.items()}
+    return pd.concat(medians, names=["field", "value"])
 
 
 def draw_seeds(runs: Runs) -> Figure:
@@ -582,11 +559,6 @@ def share_turned(table: pd.DataFrame) -> pd.Series:
     """Compute, for each number of far flows, the share of seeds in which the near flow gets more than they do on
     average."""
     return (table.near_share > 1).groupby(table.far_flows).mean()
-
-
-def draw_sizes(runs: Runs) -> Figure:
-    """Draw the shares over the buffer of all ports, and over the least timeout."""
-    return _draw_knobs(runs, "Buffer and timeout (fat-tree, simulated)", ("buffer_bytes", "min_rto_ms"))
 
 
 def draw_run(found: Reading, case: str) -> Figure:
@@ -700,11 +672,15 @@ STUDY = Study(
     figures={
         "fig2a_fat_tree": draw_fat_tree,
         "fig9_drops": draw_timeline,
-        "rows_of_drops": draw_rows,
+        "rows_of_drops": Picture(
+            "A port that is on and off (section 4, simulated)",
+            _rows("BIC with SACK, as elsewhere here", "rows"),
+            _rows("Reno of 1990", "rows, reno"),
+            _rows("Reno of 1990, least timeout 200 ms", "rows, reno, 200 ms"),
+        ),
         **{name: partial(draw_shares, name=name) for name in SHARES},
         "knob_timing": draw_timing,
         "knob_seeds": draw_seeds,
-        "knob_buffer_and_timeout": draw_sizes,
     },
     play=Play(
         ("drop tail", "red", "sfq", "paced", "near moved", "fat-tree", "equal length"),

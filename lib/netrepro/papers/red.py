@@ -7,13 +7,12 @@ pass, the queue stays short, and not all connections lose at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from netrepro.errors import NetreproError, nearest
@@ -25,8 +24,22 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, greatest_first, least_first
 from netrepro.study import pictures as drawing
+from netrepro.study.figures import (
+    Bars,
+    Course,
+    Level,
+    Look,
+    Mark,
+    Panel,
+    Picture,
+    Published,
+    Scatter,
+    Sweep,
+    beside,
+    plot,
+)
 from netrepro.study.setting import setting
-from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
+from netrepro.style import CURVES, new_figure, scheme
 
 HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet
 FAR_ABOVE = 1.4  # a burst: the queue is so many times the average
@@ -418,10 +431,20 @@ def answer(runs: Runs) -> str:
 
 # Figures.
 
-DROP_TAIL_LOOK: dict[str, Any] = {"color": CURVES[0], "marker": "o"}
-RED_LOOK: dict[str, Any] = {"color": CURVES[6], "marker": "s"}
-BROKEN_LOOK: dict[str, Any] = {"color": scheme("control").colour, "marker": "x", "linestyle": "--"}
-UTILISATION = "utilisation (share of the link)"
+DROP_TAIL: dict[str, Any] = {"label": "drop tail", "color": CURVES[0], "marker": "o"}
+RED_LOOK: dict[str, Any] = {"label": "RED", "color": CURVES[6], "marker": "s"}
+BROKEN: dict[str, Any] = {
+    "label": "broken on purpose",
+    "color": scheme("control").colour,
+    "marker": "x",
+    "linestyle": "--",
+}
+UTILISATION, MEAN_QUEUE = "utilisation (share of the link)", "mean queue (packets)"
+BOTH = {"drop tail": DROP_TAIL, "red": RED_LOOK}
+GIVEN = {
+    "drop tail": ("buffer_packets", "buffer (packets)"),
+    "red": ("min_threshold_packets", "minimum threshold (packets)"),
+}
 
 
 def replica() -> pd.DataFrame:
@@ -435,9 +458,10 @@ def class_commands() -> pd.DataFrame:
     return pd.read_csv(data_dir("red") / "class_commands.csv", comment="#", keep_default_na=False)
 
 
-def _of_replica(gateway: str) -> pd.DataFrame:
-    table = replica()
-    return table[table.gateway == gateway]
+def of_replica(gateway: str, y: str, x: str = "utilisation") -> Published:
+    """Show the gateway's y over x in the re-run."""
+    rows = replica().query("gateway == @gateway")
+    return Published(dict(zip(rows[x], rows[y], strict=True)), f"{gateway}, re-run in ns-2", joined=x == "packets")
 
 
 def draw_idea() -> Figure:
@@ -468,179 +492,31 @@ def draw_network(setting: Setting) -> Figure:
     return drawing.draw_network(asked, "Four senders, one gateway (Fig. 3)")
 
 
-def _draw_average(axis: Axes, runs: Runs, case: str, legend: bool = True) -> None:
-    rows = runs.table("average", case).query("repetition == 0")
-    axis.plot(rows.time_s, rows.queue_packets, color=CURVES[5], linewidth=0.8, label="queue")
-    axis.plot(rows.time_s, rows.average_packets, color=RED_LOOK["color"], label="average")
-    high = runs.setting.reference_packets
-    for level, name in ((high / runs.setting.threshold_ratio, "thresholds"), (high, "")):
-        axis.axhline(level, color="#444444", linestyle=":", linewidth=1, label=name)
-    axis.set_ylim(bottom=0)
-    if legend:
-        axis.legend(loc="upper left")
-
-
-def draw_fig3(runs: Runs) -> Figure:
-    """Draw the queue and average over the second of Fig. 3, one repetition."""
-    figure, axis = new_figure("Four flows start one after the other (Fig. 3)", "time (s)", "queue (packets)")
-    _draw_average(axis, runs, "fig3")
-    return figure
-
-
-def draw_fig5(runs: Runs) -> Figure:
-    """Draw the delay over utilisation, a point for each buffer or threshold; the re-run in ns-2 in grey (Fig. 5)."""
-    figure, axis = new_figure("Delay that throughput costs (Fig. 5)", UTILISATION, "mean delay in the queue (ms)")
-    for case, look, label in (("drop tail", DROP_TAIL_LOOK, "drop tail"), ("red", RED_LOOK, "RED")):
-        means = runs.summary().loc[case]
-        axis.plot(runs.numbers(case).utilisation, runs.numbers(case).delay_ms, ".", color=look["color"], alpha=0.2)
-        axis.plot(means.utilisation, means.delay_ms, **look, linestyle="none", label=label)
-        known = _of_replica(case)
-        grey = {"color": PUBLISHED_GREY, "marker": look["marker"], "linestyle": "none", "zorder": 1}
-        axis.plot(known.utilisation, known.delay_ms, **grey, label=f"{label}, re-run in ns-2")
-    axis.set_ylim(bottom=0)
-    axis.legend(loc="upper left")
-    return figure
-
-
-def _draw_beside(axis: Axes, runs: Runs, gateway: str, x: str, broken: str, label: str) -> None:
-    known, look = _of_replica(gateway), DROP_TAIL_LOOK if gateway == "drop tail" else RED_LOOK
-    drawing.draw_published_curve(axis, known.packets, known.utilisation, "re-run in ns-2")
-    drawing.draw_sweep(axis, runs.numbers(gateway), x, "utilisation", **look, label=label)
-    if broken:
-        drawing.draw_sweep(axis, runs.numbers(broken), x, "utilisation", **BROKEN_LOOK, label="broken on purpose")
-    axis.set_ylim(0, 1)
-
-
-def _gateways(title: str) -> tuple[Figure, list[Axes]]:
-    figure, axes = drawing.panels(title, "", UTILISATION, ["drop tail", "RED"])
-    axes[0].set_xlabel("buffer (packets)")
-    axes[1].set_xlabel("minimum threshold (packets)")
-    return figure, axes
-
-
-def draw_throughput(runs: Runs) -> Figure:
-    """Draw the utilisation over drop tail's buffer and RED's minimum threshold (Fig. 5, its two parameters)."""
-    figure, axes = _gateways("Throughput over what each gateway is given (Fig. 5)")
-    for axis, (gateway, x) in zip(axes, _SWEPT.items(), strict=True):
-        _draw_beside(axis, runs, gateway, x, "", "ours")
-        axis.legend(loc="lower right")
-    return figure
-
-
-def draw_bursty(runs: Runs) -> Figure:
-    """Draw the bursty node's share of the throughput over the mean queue (Figs 11 to 14)."""
-    title = "Who sends in bursts gets less from drop tail (Figs 11 to 14)"
-    figure, axis = new_figure(title, "mean queue (packets)", "share of the bursty node's throughput")
-    for case, look, label in (
-        ("bursty, drop tail", DROP_TAIL_LOOK, "drop tail"),
-        ("bursty, red", RED_LOOK, "RED"),
-        ("bursty, red, weight 1", BROKEN_LOOK, "RED, weight 1"),
-    ):
-        means = runs.summary().loc[case]
-        axis.plot(means.mean_queue_packets, means.burst_share, **look, label=label)
-    fair = 8 / 36 / (8 / 36 + 4 * 12 / 6)
-    drawing.draw_published_level(axis, fair, "empty network")
-    axis.set_ylim(bottom=0)
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_synchronisation(runs: Runs) -> Figure:
-    """Draw the share of ten flows that lose together."""
-    figure, axis = new_figure("Who loses at the same time (ten flows)", "", "share of flows that lose together")
-    ours = {case.removeprefix("ten, "): list(runs.numbers(case).losing_share) for case in _TEN}
-    names = dict(zip(ours, ("drop tail", "RED", "RED as drop tail"), strict=True))
-    colours = dict(zip(names.values(), (DROP_TAIL_LOOK, RED_LOOK, BROKEN_LOOK), strict=True))
-    drawing.draw_bars(
-        axis, {names[name]: each for name, each in ours.items()}, colours={k: v["color"] for k, v in colours.items()}
+def _average(case: str, title: str = "") -> Panel:
+    """Show the queue and its average over time, one repetition."""
+    return Panel(
+        "time (s)",
+        "queue (packets)",
+        Course("average", "queue_packets", {case: {"label": "queue", "color": CURVES[5], "linewidth": 0.8}}),
+        Course("average", "average_packets", {case: {"label": "average", "color": RED_LOOK["color"]}}),
+        Level(lambda runs: runs.setting.reference_packets / runs.setting.threshold_ratio, published=False),
+        Level(lambda runs: runs.setting.reference_packets, "thresholds", published=False),
+        title=title,
     )
-    return figure
 
 
-def draw_control(runs: Runs) -> Figure:
-    """Draw Fig. 3 almost without drops, and Fig. 5 with one packet of each flow in flight and with probability 1."""
-    names = ["Fig. 3: next to nothing is dropped", "Fig. 5: one packet a flow", "Fig. 5: probability 1"]
-    figure, axes = drawing.panels("Broken on purpose", "", "", names)
-    _draw_average(axes[0], runs, "fig3, no drops")
-    axes[0].set(xlabel="time (s)", ylabel="queue (packets)")
-    _draw_beside(axes[1], runs, "drop tail", "buffer_packets", "drop tail, least window in flight", "drop tail")
-    _draw_beside(axes[2], runs, "red", "min_threshold_packets", "red, probability 1", "RED")
-    axes[1].set(xlabel="buffer (packets)", ylabel=UTILISATION)
-    axes[2].set(xlabel="minimum threshold (packets)", ylabel=UTILISATION)
-    drawing.share_legend(figure)
-    return figure
+def _utilisation(gateway: str, looks: Mapping[str, Look], *marks: Mark, title: str = "") -> Panel:
+    """Show the utilisation over what a gateway is given."""
+    x, label = GIVEN[gateway]
+    return Panel(label, UTILISATION, *marks, Sweep(x, "utilisation", looks), title=title or gateway, y_range=(0, 1))
 
 
-def draw_senders(runs: Runs) -> Figure:
-    """Draw Fig. 5 with senders of 1988 to 2005."""
-    figure, axes = _gateways("The same gateways under later senders")
-    first = runs.study.scale(runs.profile, runs.tier).changes.get("sender", runs.setting.sender)
-    looks = {first: CURVES[4], "reno": scheme("reno").colour, "sack": CURVES[2], "cubic": scheme("cubic").colour}
-    for axis, (gateway, x) in zip(axes, _SWEPT.items(), strict=True):
-        for place, (sender, colour) in enumerate(looks.items()):
-            case = gateway if sender == first else f"{gateway}, {sender}"
-            look = {"color": colour, "marker": "osD^"[place]}
-            if runs.has(case):
-                drawing.draw_sweep(axis, runs.numbers(case), x, "utilisation", **look, label=_SAID[sender])
-        axis.set_ylim(0, 1)
-    drawing.share_legend(figure)
-    return figure
+def _beside_replica(gateway: str, looks: Mapping[str, Look], title: str = "") -> Panel:
+    return _utilisation(gateway, looks, of_replica(gateway, "utilisation", "packets"), title=title)
 
 
-def draw_class(runs: Runs) -> Figure:
-    """Draw the class project's gateways as its scripts ask for them, as `tc` took them, and with one change at a time;
-    and the delay that throughput costs with both, as asked."""
-    names = ["RED", "drop tail", "as the scripts ask"]
-    figure, axes = drawing.panels("The class project's gateways", "", "throughput (Mb/s)", names)
-    labels = [
-        {"class": "as the scripts ask", "class, as it ran": "as tc took them"},
-        {"class, drop tail": "as the scripts ask", "class, drop tail as it ran": "as tc took them"},
-    ]
-    labels[0] |= {case: case.removeprefix("class, ") for case in _CLASS}
-    for axis, known, x in zip(axes, labels, ("min_threshold_packets", "buffer_packets"), strict=False):
-        for place, (case, label) in enumerate(known.items()):
-            line = {"color": CURVES[1 + place], "marker": "xPD^v"[place], "label": label}
-            if runs.has(case):
-                drawing.draw_sweep(axis, runs.numbers(case), x, "throughput_mbps", **line)
-        drawing.draw_published_level(axis, runs.setting.rate_mbps, "rate of the bottleneck")
-        axis.set_ylim(bottom=0)
-    axes[0].set_xlabel("minimum threshold (thousands of bytes)")
-    axes[1].set_xlabel("buffer (thousands of bytes)")
-    for case, look, label in (("class", RED_LOOK, "RED"), ("class, drop tail", DROP_TAIL_LOOK, "drop tail")):
-        means = runs.summary().loc[case]
-        axes[2].plot(means.throughput_mbps, means.delay_ms, **look, linestyle="none", label=label)
-    axes[2].set(xlabel="throughput (Mb/s)", ylabel="mean delay in the queue (ms)", ylim=(0, None))
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_tiers(runs: Runs) -> Figure:
-    """Draw the utilisation and mean queue of both gateways, on every tier that was measured."""
-    title = "The same gateways and senders on every tier"
-    figure, axes = drawing.panels(title, UTILISATION, "mean queue (packets)", ["drop tail", "RED"])
-    for axis, gateway in zip(axes, _SWEPT, strict=True):
-        for tier, colour in zip(runs.tiers, CURVES, strict=False):
-            rows, means = runs.numbers(gateway, tier), runs.summary(tier).loc[gateway]
-            axis.plot(rows.utilisation, rows.mean_queue_packets, ".", color=colour, alpha=0.3)
-            axis.plot(means.utilisation, means.mean_queue_packets, "o", color=colour, label=tier)
-        axis.set(xlim=(0, 1), ylim=(0, None))
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_flows(runs: Runs) -> Figure:
-    """Draw the utilisation and mean queue over the number of flows, thresholds of 5 and 15."""
-    table = runs.knobs["flows"]
-    figure, axes = drawing.panels("How many flows does RED stand?", "flows", "", [""] * 2, log_x=True)
-    columns = {"utilisation": UTILISATION, "mean_queue_packets": "mean queue (packets)"}
-    looks = {"drop tail": DROP_TAIL_LOOK, "RED": RED_LOOK, "RED, gentle": {"color": CURVES[2], "marker": "^"}}
-    for axis, (column, said) in zip(axes, columns.items(), strict=True):
-        for case, look in looks.items():
-            drawing.draw_sweep(axis, table[table.case == case], "flows", column, **look, label=case)
-        axis.set(ylabel=said, ylim=(0, None))
-        drawing.name_ticks(axis, "x", table.flows)
-    drawing.share_legend(figure)
-    return figure
+def _senders(gateway: str) -> Panel:
+    return _utilisation(gateway, {gateway: "as above"} | {f"{gateway}, {sender}": sender for sender in LATER_SENDERS})
 
 
 def draw_run(found: Measurements, case: str) -> Figure:
@@ -652,10 +528,16 @@ def draw_run(found: Measurements, case: str) -> Figure:
     return figure
 
 
-_SWEPT = {"drop tail": "buffer_packets", "red": "min_threshold_packets"}
 _TEN = ("ten, drop tail", "ten, red", "ten, red as drop tail")
 _CLASS = ("class, no BIC", "class, 1000-byte packets", "class, weight .002")
-_SAID = {"tahoe": "Tahoe", "reno": "Reno", "sack": "SACK", "cubic": "CUBIC", "linux": "Reno in Linux"}
+OF_BURSTY = {
+    "bursty, drop tail": DROP_TAIL,
+    "bursty, red": RED_LOOK,
+    "bursty, red, weight 1": BROKEN | {"label": "RED, weight 1"},
+}
+OF_CLASS_RED = {"class": "as the scripts ask", "class, as it ran": "as tc took them"}
+OF_CLASS_RED |= {case: case.removeprefix("class, ") for case in _CLASS}
+OF_CLASS_DROP_TAIL = {"class, drop tail": "as the scripts ask", "class, drop tail as it ran": "as tc took them"}
 AT_FLOWS = {"flows": each(2, 4, 8, 16, 32, 64)}
 POINTS = ("utilisation", "mean_queue_packets")
 # No kernel has Tahoe or RED of 1993; of the weight it takes the next power of two by itself.
@@ -715,16 +597,79 @@ STUDY = Study(
         )
     },
     figures={
-        "fig3_queue_and_average": draw_fig3,
-        "fig5_delay_over_throughput": draw_fig5,
-        "fig5_throughput": draw_throughput,
-        "fig11_14_bursty_node": draw_bursty,
-        "synchronisation": draw_synchronisation,
-        "senders": draw_senders,
-        "tiers": draw_tiers,
-        "class_report": draw_class,
-        "control_broken": draw_control,
-        "knob_flows": draw_flows,
+        "fig3_queue_and_average": Picture("Four flows start one after the other (Fig. 3)", _average("fig3")),
+        "fig5_delay_over_throughput": plot(
+            "Delay that throughput costs (Fig. 5)",
+            UTILISATION,
+            "mean delay in the queue (ms)",
+            of_replica("drop tail", "delay_ms"),
+            of_replica("red", "delay_ms"),
+            Scatter("utilisation", "delay_ms", BOTH),
+        ),
+        "fig5_throughput": Picture(
+            "Throughput over what each gateway is given (Fig. 5)",
+            *(_beside_replica(gateway, {gateway: look}) for gateway, look in BOTH.items()),
+        ),
+        "fig11_14_bursty_node": plot(
+            "Who sends in bursts gets less from drop tail (Figs 11 to 14)",
+            MEAN_QUEUE,
+            "share of the bursty node's throughput",
+            Scatter("mean_queue_packets", "burst_share", OF_BURSTY, joined=True),
+            Level(8 / 36 / (8 / 36 + 4 * 12 / 6), "empty network"),
+        ),
+        "synchronisation": plot(
+            "Who loses at the same time (ten flows)",
+            "",
+            "share of flows that lose together",
+            Bars("losing_share", dict(zip(("drop tail", "RED", "RED as drop tail"), _TEN, strict=True))),
+        ),
+        "senders": Picture("The same gateways under later senders", *map(_senders, BOTH)),
+        "tiers": Picture(
+            "The same gateways and senders on every tier",
+            *(
+                Panel(UTILISATION, MEAN_QUEUE, Scatter("utilisation", "mean_queue_packets", {name: look}, tiers=True))
+                for name, look in BOTH.items()
+            ),
+        ),
+        "class_report": Picture(
+            "The class project's gateways",
+            Panel(
+                "minimum threshold (thousands of bytes)",
+                "throughput (Mb/s)",
+                Sweep("min_threshold_packets", "throughput_mbps", OF_CLASS_RED),
+                title="RED",
+            ),
+            Panel(
+                "buffer (thousands of bytes)",
+                "throughput (Mb/s)",
+                Sweep("buffer_packets", "throughput_mbps", OF_CLASS_DROP_TAIL),
+                Level(lambda runs: runs.setting.rate_mbps, "rate of the bottleneck"),
+                title="drop tail",
+            ),
+            Panel(
+                "throughput (Mb/s)",
+                "mean delay in the queue (ms)",
+                Scatter("throughput_mbps", "delay_ms", {"class": RED_LOOK, "class, drop tail": DROP_TAIL}),
+                title="as the scripts ask",
+            ),
+        ),
+        "control_broken": Picture(
+            "Broken on purpose",
+            _average("fig3, no drops", "Fig. 3: next to nothing is dropped"),
+            _beside_replica(
+                "drop tail",
+                {"drop tail": DROP_TAIL, "drop tail, least window in flight": BROKEN},
+                "Fig. 5: one packet a flow",
+            ),
+            _beside_replica("red", {"red": RED_LOOK, "red, probability 1": BROKEN}, "Fig. 5: probability 1"),
+        ),
+        "knob_flows": beside(
+            "How many flows does RED stand?",
+            "flows",
+            {"utilisation": UTILISATION, "mean_queue_packets": MEAN_QUEUE},
+            lambda reading: Sweep("flows", reading, "flows"),
+            log="x",
+        ),
     },
     play=Play(
         ("red", "drop tail", "ten, red", "fig3"),

@@ -34,20 +34,9 @@ from netrepro.queueing.replicated_flows import (
 )
 from netrepro.queueing.replication import ReplicationModel
 from netrepro.queueing.service import ConstantService, ExponentialService, Service
-from netrepro.study import (
-    Check,
-    Evidence,
-    Knob,
-    Play,
-    Reading,
-    Runs,
-    Scale,
-    Study,
-    each,
-    least_first,
-    seed_and_repetition,
-)
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, seed_and_repetition
 from netrepro.study import pictures as drawing
+from netrepro.study.evidence import least_first
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, new_figure, scheme
 

@@ -37,22 +37,9 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.protocols.browser import Manner
 from netrepro.protocols.sst.channel import Manners
-from netrepro.study import (
-    SIMULATED,
-    VIRTUAL,
-    Check,
-    Evidence,
-    Knob,
-    Play,
-    Reading,
-    Runs,
-    Scale,
-    Study,
-    each,
-    least_first,
-    ratio,
-)
+from netrepro.study import SIMULATED, VIRTUAL, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
+from netrepro.study.evidence import least_first, ratio
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme, use_logarithm
 from netrepro.traffic.home_ip import pages, read_trace

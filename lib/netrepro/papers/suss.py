@@ -6,12 +6,14 @@ the doubling. Short flows over long paths are complete sooner; how much sooner i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from netrepro.errors import NetreproError
@@ -21,6 +23,8 @@ from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, least_first
 from netrepro.study import pictures as drawing
+from netrepro.study.evidence import ratio
+from netrepro.study.figures import Course, Level, Look, Mark, Panel, Picture, Published, Sweep, plot
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, new_figure, scheme
 
@@ -114,7 +118,13 @@ EXAMPLE: dict[str, Any] = {
     "watch": True,
 }
 LATER = LATER_PATH | {"buffer_packets": 413, "size_mb": each(5.0, 20.0), "mended": True, "watch": True}
-CLASS = {"rate_mbps": 50.0, "round_trip_ms": 40.0, "extra_ms": each(0.0, 500.0), "size_mb": 12.0, "watch": True}
+CLASS: dict[str, Any] = {
+    "rate_mbps": 50.0,
+    "round_trip_ms": 40.0,
+    "extra_ms": each(0.0, 500.0),
+    "size_mb": 12.0,
+    "watch": True,
+}
 FIFTH = LATER_PATH | {"flows": 5, "joins_s": 90.0, "lasts_s": 150.0, "watch": True}
 CASES: dict[str, dict[str, Any]] = {
     **_cases("fig12", GRID, cubic={}, suss=SUSS),
@@ -311,16 +321,18 @@ def _of_size(size_mb: float) -> Any:
     return lambda values: float(values[size_mb])
 
 
-def improvements(runs: Runs, name: str = "fig12", column: str = "completion_ms") -> pd.DataFrame:
-    """Return a row for each size, path and repetition: saved_ms, improvement (share)."""
+def improvements(
+    runs: Runs, name: str = "fig12", column: str = "completion_ms", case: str = "suss", ms: float = 1.0
+) -> pd.DataFrame:
+    """Return a row for each size, path and repetition: case, both times, saved_ms, improvement (share), percent.
+
+    ms : milliseconds in a unit of the column.
+    """
     keys = [*runs.swept, "repetition"]
-    cubic, suss = (
-        runs.numbers(f"{name}, {scheme}").set_index(keys)[column].rename(scheme) for scheme in ("cubic", "suss")
-    )
-    both = pd.concat([cubic, suss], axis=1).reset_index()
-    both["saved_ms"] = both.cubic - both.suss
-    both["improvement"] = improvement(both.suss, both.cubic)
-    return both
+    cubic, other = (runs.numbers(f"{name}, {each}").set_index(keys)[column] for each in ("cubic", case))
+    share = improvement(other, cubic)
+    numbers = {"cubic": cubic, case: other, "saved_ms": ms * (cubic - other), "improvement": share}
+    return pd.DataFrame(numbers).assign(percent=100 * share, case=case).dropna().reset_index()
 
 
 def above_a_fifth(runs: Runs) -> pd.DataFrame:
@@ -388,18 +400,30 @@ def answer(runs: Runs) -> str:
 # Figures.
 
 
-LABELS = {"cubic": "CUBIC", "suss": "CUBIC with SUSS", "none fourfold": "SUSS, no fourfold round"}
-COLOURS = {"cubic": CURVES[0], "suss": CURVES[6], "none fourfold": scheme("control").colour}
+CUBIC, WITH_SUSS = {"label": "CUBIC", "color": CURVES[0]}, {"label": "CUBIC with SUSS", "color": CURVES[6]}
+BROKEN = {"label": "SUSS, no fourfold round", "color": scheme("control").colour}
+SIZE, SINCE_ACK, WINDOW = "flow size (MB)", "time since the first acknowledgement (s)", "window (segments)"
+SINCE_DATA, CARRIED, SAVED = "time since the first data (s)", "acknowledged (MB)", "saved (% of CUBIC's)"
+EXAMPLE_PUBLISHED_MS = {  # of CUBIC and of SUSS
+    0.2: (166, 123),
+    0.5: (259, 183),
+    1.0: (342, 266),
+    2.0: (510, 434),
+    4.0: (844, 768),
+    16.0: (2852, 2776),
+}
+PUBLISHED_SAVING_MS = {size: cubic - suss for size, (cubic, suss) in EXAMPLE_PUBLISHED_MS.items()}
+PUBLISHED_PERCENT = {size: 100 * improvement(suss, cubic) for size, (cubic, suss) in EXAMPLE_PUBLISHED_MS.items()}
 
 
 def draw_idea() -> Figure:
     """Draw the windows round after round on a path of 826 packets, and where each fills it."""
     bdp = Setting(rate_mbps=100.0).bdp_packets
     figure, axis = new_figure("A path is filled in fewer rounds", "rounds (round trips)", "window (segments)")
-    for name, fourfold in (("cubic", 0), ("suss", rounds_that_grow_fourfold(bdp))):
+    for look, fourfold in ((CUBIC, 0), (WITH_SUSS, rounds_that_grow_fourfold(bdp))):
         windows = np.array([*round_windows(bdp, fourfold), bdp])
         places = np.arange(len(windows) + 1)
-        axis.step(places, [*windows, bdp], where="post", color=COLOURS[name], linewidth=2, label=LABELS[name])
+        axis.step(places, [*windows, bdp], where="post", linewidth=2, **look)
     axis.axhline(bdp, color="#444444", linestyle=":", label="the path is full (100 Mb/s, 100 ms)")
     axis.set_ylim(0, 1.35 * bdp)
     axis.legend(loc="upper left")
@@ -411,217 +435,72 @@ def draw_network(setting: Setting) -> Figure:
     return drawing.draw_network(experiment(setting, 0.0, 1), "One flow over a long path")
 
 
-def _draw_carried(axis: Any, runs: Runs, case: str, until_s: float, **look: Any) -> None:
-    rows = runs.table("carried", case).query("repetition == 0 and time_s <= @until_s")
-    axis.plot([*rows.time_s, until_s], [*rows.carried_mb, rows.carried_mb.max()], **look)
+def _both(name: str) -> dict[str, Look]:
+    return {f"{name}, cubic": CUBIC, f"{name}, suss": WITH_SUSS}
 
 
-def draw_two_seconds(runs: Runs) -> Figure:
-    """Draw data carried over time (Fig. 10), on a path that fits its 2 MB of CUBIC."""
-    figure, axis = new_figure("Data carried over time (Fig. 10)", "time since the first data (s)", "acknowledged (MB)")
-    for name in ("cubic", "suss"):
-        look = {"color": COLOURS[name], "linewidth": 2, "label": LABELS[name]}
-        _draw_carried(axis, runs, f"fig10, {name}", 2.0, **look)
-    axis.plot([2, 2], [2, 7], "D", color=drawing.PUBLISHED_GREY, markersize=8, label="published, at 2 s", clip_on=False)
-    axis.set(xlim=(0, 2.03), ylim=(0, None))
-    axis.legend(loc="upper left")
-    return figure
+def _window(cases: Mapping[str, Look], rows: str, tiers: bool = False) -> Course:
+    return Course("windows", "window_segments", cases, rows=rows, tiers=tiers)
 
 
-def draw_improvement(runs: Runs) -> Figure:
-    """Draw the improvement over size, a curve for each round trip; the smallest and the largest buffer (Fig. 12)."""
-    table = improvements(runs)
-    buffers = sorted({table.buffer_bdp.min(), table.buffer_bdp.max()})
-    figure, axes = drawing.panels(
-        "Completion time saved (Fig. 12)",
-        "flow size (MB)",
-        "saved (% of CUBIC's)",
-        [f"buffer of {value:g} BDP" for value in buffers],
-        log_x=True,
+def _saving(buffer: str) -> Panel:
+    """Show the improvement over size, a curve for each round trip."""
+    rows = f"buffer_bdp == buffer_bdp.{buffer}()"
+    return Panel(
+        SIZE,
+        SAVED,
+        Sweep("size_mb", "percent", improvements, by="round_trip_ms", label="{} ms", rows=rows),
+        Level(20, "20 % (abstract, below 5 MB)"),
+        Level(LIMIT_MB, upright=True),
+        title="the smallest buffer (0.5 BDP)" if buffer == "min" else "the largest buffer (2 BDP)",
+        log="x",
+        y_range=(-2, 45),
     )
-    table["percent"] = 100 * table.improvement
-    for axis, buffer in zip(axes, buffers, strict=True):
-        rows = table[table.buffer_bdp == buffer]
-        drawing.draw_sweep(axis, rows, "size_mb", "percent", by="round_trip_ms", label="{} ms")
-        drawing.draw_published_level(axis, 20, "20 % (abstract, below 5 MB)")
-        axis.axvline(LIMIT_MB, color=drawing.PUBLISHED_GREY, linestyle=":", linewidth=1)
-        axis.set_ylim(-2, 45)
-        drawing.name_ticks(axis, "x", table.size_mb)
-    drawing.share_legend(figure)
-    return figure
 
 
-def draw_example(runs: Runs) -> Figure:
-    """Draw the authors' example run: what is saved, as a time and as a share."""
-    table = improvements(runs, "example", "completion_s").assign(saved_ms=lambda rows: 1e3 * rows.saved_ms)
-    table["percent"] = 100 * table.improvement
-    figure, axes = drawing.panels(
-        "A constant saving, divided by a completion time that grows", "flow size (MB)", "", ["", ""], log_x=True
-    )
-    published = pd.DataFrame(EXAMPLE_PUBLISHED_MS, index=["cubic", "suss"]).T
-    saved = published.cubic - published.suss
-    for axis, column, theirs in zip(axes, ("saved_ms", "percent"), (saved, 100 * saved / published.cubic), strict=True):
-        axis.plot(theirs.index, theirs, "D", color=drawing.PUBLISHED_GREY, markersize=9, label="the authors' logs")
-        drawing.draw_sweep(axis, table, "size_mb", column, label="ours", color=COLOURS["suss"])
-        drawing.name_ticks(axis, "x", EXAMPLE_MB)
-        axis.set_ylim(bottom=0)
-    setting = STUDY.case("example, suss")
-    closed_ms = saved_round_trips(setting.bdp_packets) * setting.path_ms
-    axes[0].axhline(closed_ms, color="#444444", linestyle=":", label=f"closed form, {closed_ms:.0f} ms")
-    axes[0].set(ylabel="saved (ms)", ylim=(0, 95))
-    axes[1].set_ylabel("saved (% of CUBIC's)")
-    drawing.share_legend(figure)
-    return figure
+def _example(label: str, reading: str, published: Mapping[float, float], *marks: Mark) -> Panel:
+    table = partial(improvements, name="example", column="completion_s", ms=1e3)
+    ours = Sweep("size_mb", reading, table, looks={"suss": WITH_SUSS | {"label": "ours"}})
+    return Panel(SIZE, label, Published(published, "the authors' logs"), ours, *marks, log="x")
 
 
-EXAMPLE_PUBLISHED_MS = {
-    0.2: (166, 123),
-    0.5: (259, 183),
-    1.0: (342, 266),
-    2.0: (510, 434),
-    4.0: (844, 768),
-    16.0: (2852, 2776),
-}
+def _closed_ms(setting: Setting) -> float:
+    return saved_round_trips(setting.bdp_packets) * setting.path_ms
 
 
-def draw_later(runs: Runs) -> Figure:
-    """Draw the windows of 20 MB in the authors' test of 2025, and what becomes of SUSS there without the mended
-    HyStart."""
-    figure, axis = new_figure(
-        "The authors' test of 2025: 50 Mb/s, 100 ms", "time since the first acknowledgement (s)", "window (segments)"
-    )
-    looks = {
-        "none": ("no HyStart", "#444444"),
-        "hystart": ("HyStart, mended", COLOURS["cubic"]),
-        "suss": ("SUSS, mended", COLOURS["suss"]),
-        "not mended": ("SUSS, not mended", scheme("control").colour),
-    }
-    for case, (label, colour) in looks.items():
-        rows = runs.table("windows", f"later, {case}").query("repetition == 0 and size_mb == 20 and time_s <= 2")
-        style = "--" if case == "not mended" else "-"
-        axis.plot(rows.time_s, rows.window_segments, style, color=colour, linewidth=1.6, label=label)
-    axis.plot([0.55, 0.35], [530, 540], "D", color=drawing.PUBLISHED_GREY, markersize=8, label="published exits")
-    axis.set_ylim(bottom=0)
-    axis.legend()
-    return figure
+def mended_saving(runs: Runs) -> pd.DataFrame:
+    """Compute the round trips that SUSS saves against CUBIC whose HyStart has or has not the fault: mended,
+    round_trip_ms, size_mb, saved."""
+    times = runs.knobs["mended"].pivot_table("completion_ms", ["mended", "round_trip_ms", "size_mb"], "case")
+    return (times.cubic - times.suss).rename("saved").reset_index().assign(saved=lambda t: t.saved / t.round_trip_ms)
 
 
-def draw_tiers(runs: Runs) -> Figure:
-    """Draw the windows on every tier, where HyStart has its fault (16 MB of the example) and where not (20 MB of
-    2025)."""
-    figure, axes = drawing.panels(
-        "Windows, tier by tier",
-        "time since the first acknowledgement (s)",
-        "window (segments)",
-        ["the authors' example: HyStart with its fault", "the authors' test of 2025: mended"],
-    )
-    names = {"example, cubic": "cubic", "example, suss": "suss", "later, hystart": "cubic", "later, suss": "suss"}
-    for place, (case, name) in enumerate(names.items()):
-        for tier, style in zip(runs.tiers, ("-", ":"), strict=False):
-            rows = runs.table("windows", case, tier).query("repetition == 0 and size_mb >= 16 and time_s <= 0.8")
-            label = f"{LABELS[name]}, {tier}"
-            axes[place // 2].plot(rows.time_s, rows.window_segments, style, color=COLOURS[name], label=label)
-    for axis in axes:
-        axis.set_ylim(bottom=0)
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_class(runs: Runs) -> Figure:
-    """Draw the class project's two pictures: 12 MB without and with 500 ms more."""
-    extras = sorted(runs.numbers("class, suss").extra_ms.unique())
-    figure, axes = drawing.panels(
-        "What the class project saw: 12 MB",
-        "time since the first data (s)",
-        "acknowledged (MB)",
-        [f"round trip {CLASS['round_trip_ms'] + extra:g} ms" for extra in extras],
-    )
-    for axis, extra in zip(axes, extras, strict=True):
-        for name in ("cubic", "suss"):
-            rows = runs.table("carried", f"class, {name}").query("repetition == 0")
-            rows = rows[rows.extra_ms == extra]
-            style = "--" if name == "suss" else "-"
-            axis.plot(rows.time_s, rows.carried_mb, style, color=COLOURS[name], linewidth=2, label=LABELS[name])
-        axis.set(xlim=(0, None), ylim=(0, 12.2))
-        axis.legend(loc="lower right")
-    return figure
-
-
-def draw_fifth(runs: Runs) -> Figure:
-    """Draw Jain's index of five flows around the start of the fifth, every repetition and their mean."""
-    figure, axes = drawing.panels(
-        "A fifth flow joins", "time since it began (s)", "Jain's index (1)", [LABELS["cubic"], LABELS["suss"]]
-    )
-    for axis, name in zip(axes, ("cubic", "suss"), strict=True):
-        if not runs.has(f"fifth, {name}"):
-            drawing.say_not_measured(axis, runs.tier, "in this profile ")
-            continue
-        table = runs.table("fairness", f"fifth, {name}").assign(since_s=lambda rows: rows.time_s - FIFTH["joins_s"])
-        table = table[table.since_s >= -20]
-        for _, rows in table.groupby("repetition"):
-            axis.plot(rows.since_s, rows.jain, color=COLOURS[name], linewidth=0.8, alpha=0.35)
-        axis.plot(table.groupby("since_s").jain.mean(), color=COLOURS[name], linewidth=2, label="mean")
-        axis.axhline(FAIR, color="#444444", linestyle=":", label=f"{FAIR:g}: fair")
-        axis.set_ylim(0.5, 1.01)
-        axis.legend(loc="lower right")
-    return figure
-
-
-def draw_control(runs: Runs) -> Figure:
-    """Draw what is saved where no round may grow fourfold, and where SUSS switches itself off."""
-    whole = runs.numbers("fig12, cubic").query("round_trip_ms == 100 and buffer_bdp == 1").set_index("size_mb")
-    figure, axis = new_figure("Broken on purpose", "flow size (MB)", "saved (ms)", log_x=True)
-    for name in ("suss", "none fourfold"):
-        other = runs.numbers(f"fig12, {name}").query("round_trip_ms == 100 and buffer_bdp == 1").set_index("size_mb")
-        means = (whole.completion_ms - other.completion_ms).groupby("size_mb").mean()
-        axis.plot(means, "o-", color=COLOURS[name], label=f"{LABELS[name]}, 100 ms")
-    near = improvements(runs, "near").groupby("size_mb").saved_ms.mean()
-    axis.plot(near, "s", color=CURVES[2], markersize=8, fillstyle="none", label="SUSS, round trips up to 9 ms")
-    drawing.name_ticks(axis, "x", SIZES_MB)
-    axis.legend()
-    return figure
-
-
-def draw_mended(runs: Runs) -> Figure:
-    """Draw what is saved against CUBIC whose HyStart has or has not the fault, over size. Dotted: the closed form."""
-    table = runs.knobs["mended"].copy()
-    figure, axes = drawing.panels(
-        "Both with the fault of HyStart, and both without",
-        "flow size (MB)",
+def _mended(round_trip_ms: float) -> Panel:
+    looks = {False: CUBIC | {"label": "as in the paper's kernels"}, True: WITH_SUSS | {"label": "mended"}}
+    return Panel(
+        SIZE,
         "saved (round trips)",
-        [f"round trip {value:g} ms" for value in sorted(table.round_trip_ms.unique())],
-        log_x=True,
+        Sweep("size_mb", "saved", mended_saving, "mended", looks, rows=f"round_trip_ms == {round_trip_ms}"),
+        Level(
+            lambda runs: saved_round_trips(Setting(runs.setting.rate_mbps, round_trip_ms).bdp_packets),
+            "closed form",
+            published=False,
+        ),
+        title=f"round trip {round_trip_ms:g} ms",
+        log="x",
     )
-    for axis, (round_trip_ms, rows) in zip(axes, table.groupby("round_trip_ms"), strict=True):
-        for colour, mended in ((COLOURS["cubic"], False), (COLOURS["suss"], True)):
-            times = rows[rows.mended == mended].pivot_table("completion_ms", "size_mb", "case")
-            label = "mended" if mended else "as in the paper's kernels"
-            axis.plot((times.cubic - times.suss) / round_trip_ms, "o-", color=colour, label=label)
-        closed = saved_round_trips(Setting(runs.setting.rate_mbps, round_trip_ms).bdp_packets)
-        axis.axhline(closed, color="#444444", linestyle=":", label="closed form")
-        drawing.name_ticks(axis, "x", table.size_mb)
-        axis.set_ylim(bottom=0)
-    drawing.share_legend(figure)
-    return figure
 
 
-def draw_jumps(runs: Runs) -> Figure:
+def _draw_jumps(axis: Axes, runs: Runs) -> None:
     """Draw the improvement over size in small steps: a jump where CUBIC needs one more flight than SUSS, then a slope
     down."""
-    table = runs.knobs["sizes"]
-    times = table.pivot_table("completion_ms", "size_mb", "case")
-    figure, axis = new_figure("Why the curve slopes down after each jump", "flow size (MB)", "saved (% of CUBIC's)")
-    axis.plot(100 * improvement(times.suss, times.cubic), color=COLOURS["suss"], linewidth=1.5, label="simulated")
-    setting = runs.setting
-    ends = np.cumsum(round_windows(setting.bdp_packets, 0)) * SEGMENT_BYTES / 1e6
-    for place, end in enumerate(ends):
-        axis.axvline(end, color=COLOURS["cubic"], linestyle=":", linewidth=1, label="" if place else "CUBIC's flights")
-    closed_ms = saved_round_trips(setting.bdp_packets) * setting.path_ms
-    full = times.index[times.index > sum(ends[-1:]) + 0.3]  # both fill the path
-    axis.plot(full, 100 * closed_ms / times.cubic[full], "--", color="#444444", label="constant saving / completion")
-    axis.set_ylim(bottom=0)
-    axis.legend(loc="lower right")
-    return figure
+    times = runs.knobs["sizes"].pivot_table("completion_ms", "size_mb", "case")
+    axis.plot(100 * improvement(times.suss, times.cubic), color=WITH_SUSS["color"], linewidth=1.5, label="simulated")
+    ends = np.cumsum(round_windows(runs.setting.bdp_packets, 0)) * SEGMENT_BYTES / 1e6
+    for end in ends:
+        axis.axvline(end, color=CUBIC["color"], linestyle=":", linewidth=1, label="CUBIC's flights")
+    full = times.cubic[times.index > ends[-1] + 0.3]  # both fill the path
+    axis.plot(100 * _closed_ms(runs.setting) / full, "--", color="#444444", label="constant saving / completion")
 
 
 def draw_run(found: Measurements, case: str) -> Figure:
@@ -633,6 +512,20 @@ def draw_run(found: Measurements, case: str) -> Figure:
     return figure
 
 
+def _against_cubic(name: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Return the cases that show what SUSS saves, and those in which it may not."""
+    return (f"{name}, suss", f"{name}, cubic"), (f"{name}, none fourfold", f"{name}, cubic")
+
+
+OF_LATER = {
+    "later, none": {"label": "no HyStart", "color": "#444444"},
+    "later, hystart": CUBIC | {"label": "HyStart, mended"},
+    "later, suss": WITH_SUSS | {"label": "SUSS, mended"},
+    "later, not mended": {"label": "SUSS, not mended", "color": BROKEN["color"], "linestyle": "--"},
+}
+LARGE = "size_mb >= 16 and time_s <= 0.8"
+NONE_SAVED = partial(improvements, case="none fourfold")
+OF_100_MS = "round_trip_ms == 100 and buffer_bdp == 1"
 _FINE_MB = tuple(float(size) for size in np.round(np.arange(0.02, 2.0, 0.02), 3))
 _KNOB_SIZES = {"size_mb": each(*SIZES_MB), "round_trip_ms": each(75.0, 250.0), "mended": each(False, True)}
 STUDY = Study(
@@ -663,27 +556,23 @@ STUDY = Study(
     claims={
         "a-fifth-below-5-mb": Evidence(
             "completion_ms",
-            ("fig12, suss", "fig12, cubic"),
-            ("fig12, none fourfold", "fig12, cubic"),
+            *_against_cubic("fig12"),
             least_improvement,
         ),
         "fig10-two-seconds": Evidence(
             "delivered_mb",
-            ("fig10, suss", "fig10, cubic"),
-            ("fig10, none fourfold", "fig10, cubic"),
-            lambda suss, cubic: suss / cubic,
+            *_against_cubic("fig10"),
+            ratio,
         ),
         "example-saving": Evidence(
             "completion_ms",
-            ("example, suss", "example, cubic"),
-            ("example, none fourfold", "example, cubic"),
+            *_against_cubic("example"),
             _saved_at_line_rate_ms,
         ),
         "example-improvement": Evidence(
             "completion_s",
-            ("example, suss", "example, cubic"),
-            ("example, none fourfold", "example, cubic"),
-            lambda suss, cubic: [(float(x), float(y)) for x, y in improvement(suss, cubic).items()],
+            *_against_cubic("example"),
+            improvement,
         ),
         "example-exit": Evidence("exit_segments", "example, suss", "example, mended", _of_size(16.0)),
         "later-test-suss-time": Evidence("completion_s", "later, suss", "later, none fourfold", _of_size(5.0)),
@@ -692,8 +581,7 @@ STUDY = Study(
         "later-test-none-losses": Evidence("dropped_packets", "later, none", "later, hystart", _of_size(20.0)),
         "fifth-flow-joins-sooner": Evidence(
             "fair_after_s",
-            ("fifth, suss", "fifth, cubic"),
-            ("fifth, none fourfold", "fifth, cubic"),
+            *_against_cubic("fifth"),
             least_first("suss", "cubic"),
         ),
     },
@@ -702,16 +590,84 @@ STUDY = Study(
         "sizes": Knob({"cubic": {"size_mb": each(*_FINE_MB)}, "suss": {"size_mb": each(*_FINE_MB)} | SUSS}, Scale()),
     },
     figures={
-        "fig10_two_seconds": draw_two_seconds,
-        "fig12_improvement": draw_improvement,
-        "example_constant_saving": draw_example,
-        "later_test_windows": draw_later,
-        "class_two_pictures": draw_class,
-        "tiers_windows": draw_tiers,
-        "fairness_fifth_flow": draw_fifth,
-        "control_no_fourfold_round": draw_control,
-        "knob_mended_hystart": draw_mended,
-        "jumps_and_slopes": draw_jumps,
+        "fig10_two_seconds": plot(
+            "Data carried over time (Fig. 10)",
+            SINCE_DATA,
+            CARRIED,
+            Course("carried", "carried_mb", _both("fig10"), rows="time_s <= 2"),
+            Published({2: 2}, "published, at 2 s"),
+            Published({2: 7}, "published, at 2 s"),
+        ),
+        "fig12_improvement": Picture("Completion time saved (Fig. 12)", *map(_saving, ("min", "max"))),
+        "example_constant_saving": Picture(
+            "A constant saving, divided by a completion time that grows",
+            _example(
+                "saved (ms)",
+                "saved_ms",
+                PUBLISHED_SAVING_MS,
+                Level(lambda runs: _closed_ms(runs.study.case("example, suss")), "closed form, {} ms", published=False),
+            ),
+            _example(SAVED, "percent", PUBLISHED_PERCENT),
+        ),
+        "later_test_windows": plot(
+            "The authors' test of 2025: 50 Mb/s, 100 ms",
+            SINCE_ACK,
+            WINDOW,
+            _window(OF_LATER, "size_mb == 20 and time_s <= 2"),
+            Published({0.55: 530, 0.35: 540}, "published exits"),
+        ),
+        "class_two_pictures": Picture(
+            "What the class project saw: 12 MB",
+            *(
+                Panel(
+                    SINCE_DATA,
+                    CARRIED,
+                    Course("carried", "carried_mb", _both("class"), rows=f"extra_ms == {extra}"),
+                    title=f"round trip {CLASS['round_trip_ms'] + extra:g} ms",
+                )
+                for extra in (0, 500)
+            ),
+        ),
+        "tiers_windows": Picture(
+            "Windows, tier by tier",
+            *(
+                Panel(
+                    SINCE_ACK, WINDOW, Course("windows", "window_segments", looks, rows=LARGE, tiers=True), title=title
+                )
+                for title, looks in (
+                    ("the authors' example: HyStart with its fault", _both("example")),
+                    ("the authors' test of 2025: mended", {"later, hystart": CUBIC, "later, suss": WITH_SUSS}),
+                )
+            ),
+        ),
+        "fairness_fifth_flow": Picture(
+            "A fifth flow joins",
+            *(
+                Panel(
+                    "time (s)",
+                    "Jain's index (1)",
+                    Course("fairness", "jain", {case: look}, rows="time_s >= 70", every=True),
+                    Level(FAIR, "{}: fair", published=False),
+                    Level(FIFTH["joins_s"], "the fifth begins", published=False, upright=True),
+                    y_range=(0.5, 1.01),
+                )
+                for case, look in _both("fifth").items()
+            ),
+        ),
+        "control_no_fourfold_round": plot(
+            "Broken on purpose (round trip of 100 ms)",
+            SIZE,
+            "saved (ms)",
+            Sweep("size_mb", "saved_ms", improvements, looks={"suss": WITH_SUSS}, rows=OF_100_MS),
+            Sweep("size_mb", "saved_ms", NONE_SAVED, looks={"none fourfold": BROKEN}, rows=OF_100_MS),
+            Sweep("size_mb", "saved_ms", partial(improvements, name="near"), label="SUSS, round trips up to 9 ms"),
+            log="x",
+            y_range=(None, None),
+        ),
+        "knob_mended_hystart": Picture(
+            "Both with the fault of HyStart, and both without", *map(_mended, _KNOB_SIZES["round_trip_ms"].values)
+        ),
+        "jumps_and_slopes": plot("Why the curve slopes down after each jump", SIZE, SAVED, _draw_jumps),
     },
     play=Play(
         ("example, suss", "example, cubic", "later, suss", "later, not mended"),

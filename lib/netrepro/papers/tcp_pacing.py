@@ -6,13 +6,12 @@ bursts overflow a small buffer early; of fifty that start together all learn of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from netrepro.applications.bulk.run import bytes_each_second
@@ -22,22 +21,10 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link, Queue, Red
 from netrepro.networks.topology import Topology, dumbbell
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import (
-    Check,
-    Evidence,
-    Knob,
-    Play,
-    Reading,
-    Runs,
-    Scale,
-    Study,
-    each,
-    greatest_first,
-    jain,
-    least_first,
-    ratio,
-)
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
+from netrepro.study.evidence import greatest_first, jain, least_first, ratio
+from netrepro.study.figures import Bars, Course, Level, Look, Mark, Panel, Picture, Published, Sweep, beside, plot
 from netrepro.study.setting import setting
 from netrepro.style import new_figure, scheme
 
@@ -65,8 +52,8 @@ class Setting:
     profile says.
     far_round_trip_ms : of half of the flows, by longer side links; 0 for that of the others.
     buffer_share : of the path's own packets, in place of `buffer_packets`, 0 for none. many_s : how long runs of
-    several flows last at most, 0 for as long as those of one. trips_s : how long runs with two
-    round trips last, and their controls. exit_share : of its window that a flow keeps where a loss ends slow start.
+    several flows last at most, 0 for as long as those of one. trips_s : how long runs with two round trips last, and
+    their controls.
     """
 
     rate_mbps: float = setting(5.0, "of the single flow's bottleneck", "Mb/s", low=0.1, high=1000)
@@ -93,7 +80,6 @@ class Setting:
     buffer_share: float = 0.0
     many_s: float = 0.0
     trips_s: float = 60.0
-    exit_share: float = 0.5
 
     @property
     def round_trip_ms(self) -> float:
@@ -146,7 +132,6 @@ def _tcp(setting: Setting) -> Tcp:
         unpaced_segments=0,
         recovery=setting.recovery,
         counts="acknowledgements",
-        slow_start_exit_share=setting.exit_share,
     )
 
 
@@ -234,7 +219,7 @@ def read(found: Measurements, setting: Setting) -> Reading:
     numbers |= _of_one(windows, round_s) if setting.flows == 1 else _of_many(total, round_s)
     first = total.index <= INITIAL_ROUNDS * round_s
     shown = pd.concat([total[first], total[~first].iloc[::5]]).reset_index()
-    return Reading(numbers, {"windows": shown}, checks)
+    return Reading(numbers, {"windows": shown.assign(rounds=shown.time_s / round_s)}, checks)
 
 
 def _dropped_share(found: Measurements) -> float:
@@ -350,8 +335,8 @@ def draw_idea() -> Figure:
     each."""
     names = ["Reno: in a burst", "paced: evenly"]
     figure, axes = drawing.panels("The same window, and the queue it makes (not to scale)", "", "", names)
-    for axis, name, sent in zip(axes, ("reno", "paced"), (np.arange(8) * 0.25, np.arange(8) * 1.25), strict=True):
-        axis.vlines(sent, 0, 1, color=LOOKS[name]["color"], linewidth=3)
+    for axis, look, sent in zip(axes, (RENO, PACED_LOOK), (np.arange(8) * 0.25, np.arange(8) * 1.25), strict=True):
+        axis.vlines(sent, 0, 1, color=look["color"], linewidth=3)
         times = np.linspace(0, 10, 400)
         queue = np.array([_backlog(sent, time) for time in times])
         axis.fill_between(times, -queue / 4, 0, color="#999999", alpha=0.6)
@@ -379,176 +364,66 @@ def draw_network(setting: Setting) -> Figure:
     )
 
 
-def _draw_windows(axis: Axes, runs: Runs, cases: dict[str, str], rounds: float) -> None:
-    """Draw the windows of the first repetition over time in round trips. cases : case -> scheme."""
-    round_s = runs.setting.round_trip_ms / 1e3
-    for case, name in cases.items():
-        rows = runs.table("windows", case).query("repetition == 0")
-        rows = rows[rows.time_s <= rounds * round_s]
-        axis.plot(rows.time_s / round_s, rows.packets, **LOOKS[name])
-    axis.set_ylim(bottom=0)
+def throughput_of(knob: str) -> Callable[[Runs], pd.DataFrame]:
+    """Make the function that computes throughputs over time from a knob's carried_mbit: so_far_mbps, cumulative, and
+    second_mbps, of the time since the row before; no rows where the knob was not turned."""
+
+    def throughput(runs: Runs) -> pd.DataFrame:
+        table = runs.knobs.get(knob, pd.DataFrame(columns=["case", "seconds", "carried_mbit"]))
+        rows = table.sort_values(["case", "seconds"])
+        since = rows.groupby("case")[["seconds", "carried_mbit"]].diff().fillna(rows[["seconds", "carried_mbit"]])
+        second_mbps = since.carried_mbit / since.seconds
+        return rows.assign(so_far_mbps=rows.carried_mbit / rows.seconds, second_mbps=second_mbps)
+
+    return throughput
 
 
-def _draw_points(axis: Axes, points: dict[str, tuple[float, float]]) -> None:
-    """Draw published points, named."""
-    for said, (x, y) in points.items():
-        axis.plot(x, y, "o", color=drawing.PUBLISHED_GREY, markersize=8, zorder=1)
-        axis.annotate(said, (x, y), (30, 0), textcoords="offset points", color="#555555", fontsize=9, va="center")
-
-
-def draw_course(runs: Runs, cases: dict[str, str], title: str, knob: str = "course") -> Figure:
-    """Draw the cumulative throughput over time, and what an interval of a second carried: the same runs."""
-    names = ["cumulative, as published", "in each second, as iperf3 shows it"]
-    figure, axes = drawing.panels(title, "time (s)", "throughput (Mb/s, payload)", names)
-    table = runs.knobs.get(knob, pd.DataFrame(columns=["case"]))
-    if table.empty:
-        for axis in axes:
-            drawing.say_not_measured(axis, runs.tier)
-        return figure
-    for case, name in cases.items():
-        rows = table[table.case == case].sort_values("seconds")
-        axes[0].plot(rows.seconds, rows.carried_mbit / rows.seconds, **LOOKS[name])
-        each_second = np.diff(rows.carried_mbit, prepend=0.0) / np.diff(rows.seconds, prepend=0.0)
-        axes[1].step(rows.seconds, each_second, where="pre", **LOOKS[name])
-    for axis in axes:
-        axis.set_ylim(bottom=0)
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_tiers(runs: Runs) -> Figure:
-    """Draw the windows of the same experiments on the virtual kernel and in the simulator."""
-    names = ["one flow", "fifty flows"]
-    figure, axes = drawing.panels(
-        "The kernel and the simulator", "time (round trips)", "sum of windows (packets)", names
+def _throughput(column: str, reno: str, paced: str, title: str, knob: str = "course") -> Panel:
+    style = {"marker": "", "drawstyle": "default" if column == "so_far_mbps" else "steps-pre"}
+    looks = {reno: RENO | style, paced: PACED_LOOK | style}
+    return Panel(
+        "time (s)",
+        "throughput (Mb/s, payload)",
+        Sweep("seconds", column, throughput_of(knob), looks=looks),
+        title=title,
     )
-    round_s = runs.setting.round_trip_ms / 1e3
-    for axis, cases, rounds in ((axes[0], ("reno", "paced"), 250), (axes[1], ("fifty reno", "fifty paced"), 80)):
-        for case, look in zip(cases, ("reno", "paced"), strict=True):
-            for tier, style in zip(runs.tiers, ("-", ":"), strict=False):
-                rows = runs.table("windows", case, tier).query("repetition == 0")
-                rows = rows[rows.time_s <= rounds * round_s]
-                how = LOOKS[look] | {"linestyle": style, "label": f"{LOOKS[look]['label']}, {tier}"}
-                axis.plot(rows.time_s / round_s, rows.packets, **how)
-        axis.set_ylim(bottom=0)
-    drawing.share_legend(figure)
-    return figure
 
 
-def draw_single_windows(runs: Runs) -> Figure:
-    """Draw Fig. 4: the window of a single flow."""
-    figure, axis = new_figure("Window of a single flow (Fig. 4)", "time (round trips)", "window (packets)")
-    _draw_windows(axis, runs, {"reno": "reno", "paced": "paced"}, 250)
-    ends = "published ends of slow start (62, 213; their times are not known)"
-    axis.hlines([62, 213], 0, 30, color=drawing.PUBLISHED_GREY, linewidth=4, zorder=1, label=ends)
-    drawing.draw_published_level(axis, 135, "published top (135)")
-    drawing.draw_published_level(axis, 67, "published bottom (67)")
-    axis.legend(loc="upper right", fontsize=8)
-    return figure
+def _both_throughputs(title: str, reno: str, paced: str) -> Picture:
+    return Picture(
+        title,
+        _throughput("so_far_mbps", reno, paced, "cumulative, as published"),
+        _throughput("second_mbps", reno, paced, "in each second, as iperf3 shows it"),
+    )
 
 
-def draw_fifty_windows(runs: Runs) -> Figure:
-    """Draw Fig. 8: the sum of all windows."""
-    figure, axis = new_figure("All windows of fifty flows (Fig. 8)", "time (round trips)", "sum of windows (packets)")
-    _draw_windows(axis, runs, {"fifty reno": "reno", "fifty paced": "paced"}, 80)
-    _draw_points(axis, {"3300": (8, 3300), "200": (14, 200)})
-    axis.plot([], [], "o", color=drawing.PUBLISHED_GREY, markersize=8, label="published, paced")
-    drawing.draw_published_level(axis, 2400, "published peak of Reno (2400)")
+def _class_throughput(title: str, knob: str) -> Picture:
+    names = {"buffer of 1000 packets": "", "buffer of a quarter of the path (10 packets)": ", small buffer"}
+    each_second = [
+        _throughput("second_mbps", f"class reno{which}", f"class paced{which}", name, knob)
+        for name, which in names.items()
+    ]
+    return Picture(title, *each_second)
+
+
+def _windows(cases: dict[str, Look], rounds: float, *marks: Mark, title: str = "", tiers: bool = False) -> Panel:
+    course = Course("windows", "packets", cases, x="rounds", rows=f"rounds <= {rounds}", tiers=tiers)
+    return Panel("time (round trips)", "sum of windows (packets)", course, *marks, title=title)
+
+
+def _holds(runs: Runs) -> float:
     setting = runs.study.case("fifty reno", runs.setting)
-    holds = setting.path_packets + setting.queue_packets
-    axis.axhline(holds, color="#444444", linestyle=":", linewidth=1, label=f"path and buffer hold {holds:.0f}")
-    axis.legend()
-    return figure
+    return setting.path_packets + setting.queue_packets
 
 
-def gain(table: pd.DataFrame) -> pd.DataFrame:
-    """Compute what pacing adds to the throughput (percent), from cases "reno" and "paced": a row for each buffer (as a
-    share of the path's own) and rate."""
-    means = table.pivot_table(index=["rate_mbps", "buffer_share"], columns="case", values="carried_mbit")
-    return (100 * (means["paced"] / means["reno"] - 1)).rename("gain_percent").reset_index()
-
-
-def draw_gain(runs: Runs) -> Figure:
-    """Draw Fig. 5: the gain over the path's size, for buffers."""
-    figure, axis = new_figure(
-        "What pacing adds in 150 round trips (Fig. 5)", "buffer (of the path's own packets)", "gain (%)", log_x=True
-    )
-    for colour, (rate, rows) in zip(drawing.CURVES, gain(runs.knobs["buffer"]).groupby("rate_mbps"), strict=False):
-        packets = replace(runs.setting, rate_mbps=rate).path_packets
-        axis.plot(rows.buffer_share, rows.gain_percent, "o-", color=colour, label=f"path of {packets:.0f} packets")
-    axis.axhline(0, color="#444444", linewidth=1)
-    axis.axvline(0.5, color=drawing.PUBLISHED_GREY, linestyle="--", label="published: no gain from here on")
-    drawing.name_ticks(axis, "x", BUFFER_SHARES)
-    axis.legend()
-    return figure
-
-
-def draw_two_round_trips(runs: Runs) -> Figure:
-    """Draw Figs 9 to 11: fairness, drops and throughput of fifty flows of which half are far, and of the controls."""
-    readings = {
-        "fairness": "Jain's index (1: all alike)",
-        "dropped_share": "share of packets that are dropped",
-        "goodput_mbps": "throughput (Mb/s, payload)",
-    }
-    groups = {"100 and 280 ms": TWO_TRIPS, "all 100 ms": ONE_TRIP, "100 and 280 ms,\nbuffer of 31": SMALL_BUFFER}
-    groups = {name: pair for name, pair in groups.items() if runs.has(*pair)}
-    title = "Fifty flows, 20 Mb/s, buffer of 312 packets (Figs 9 to 11)"
-    figure, axes = drawing.panels(title, "", "", [""] * len(readings))
-    for axis, (reading, said) in zip(axes, readings.items(), strict=True):
-        for place, pair in enumerate(groups.values()):
-            for side, (case, look) in enumerate(zip(pair, ("reno", "paced"), strict=True)):
-                bar = {"color": LOOKS[look]["color"], "label": LOOKS[look]["label"]}
-                drawing.draw_bar(axis, place + 0.4 * (side - 0.5), list(runs.numbers(case)[reading]), 0.38, **bar)
-        axis.set_xticks(range(len(groups)), list(groups), fontsize=8)
-        axis.set_ylabel(said)
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_mix(runs: Runs) -> Figure:
-    """Draw Figs 14 and 15: how long Reno flows take among paced ones, over the share of these."""
-    figure, axis = new_figure(
-        "Paced among Reno flows (Figs 14, 15)", "share of flows that are paced", "latency of Reno (of that of paced)"
-    )
-    drawing.draw_sweep(axis, runs.knobs["mix"], "paced_share", "latency_ratio", by="case", label="flows of {}")
-    axis.axhline(1, color="#444444", linewidth=1)
-    _draw_points(axis, {"published, 5000 packets": (0.1, 0.27)})
-    axis.set_ylim(bottom=0)
-    axis.legend()
-    return figure
-
-
-def draw_controls(runs: Runs) -> Figure:
-    """Draw the windows where the mechanism is broken: random starts, RED."""
-    names = ["paced, together and at random", "with RED"]
-    figure, axes = drawing.panels("Broken on purpose", "time (round trips)", "sum of windows (packets)", names)
-    _draw_windows(axes[0], runs, {"fifty paced": "paced", "fifty paced, random starts": "control"}, 150)
-    _draw_windows(axes[1], runs, {"fifty reno, RED": "reno", "fifty paced, RED": "paced"}, 150)
-    axes[0].legend(["start together", "start within 10 s"])
-    if not runs.has("fifty paced, random starts"):
-        axes[0].legend(["start together"])
-        drawing.say_not_measured(axes[0], runs.tier, "start within 10 s: ")
-    axes[1].legend()
-    return figure
-
-
-def draw_recovery(runs: Runs) -> Figure:
-    """Draw what is left of the collapse with other ways to repair losses, and with faster pacing."""
-    names = ["how losses are repaired", "how fast slow start paces (window per round trip)"]
-    figure, axes = drawing.panels("Fifty flows, the first 40 round trips", "", "", names)
-    drawing.draw_sweep(axes[1], runs.knobs["ratio"], "slow_start_ratio", "goodput_mbps", **LOOKS["paced"])
-    table = runs.knobs["recovery"]
-    for place, (case, rows) in enumerate(table.groupby("case")):
-        means = rows.groupby("recovery", sort=False).goodput_mbps.mean()
-        at = np.arange(len(means)) + 0.4 * (place - 0.5)
-        axes[0].bar(at, means, 0.38, color=LOOKS[case]["color"], label=LOOKS[case]["label"])
-        axes[0].set_xticks(range(len(means)), means.index)
-    for axis in axes:
-        axis.set(ylabel="throughput (Mb/s, payload)", ylim=(0, None))
-    axes[0].set_xlabel("sender's recovery")
-    axes[1].set_xlabel("pacing ratio in slow start (of window per round trip)")
-    axes[0].legend()
-    return figure
+def gain(runs: Runs) -> pd.DataFrame:
+    """Compute what pacing adds to the throughput (percent): a row for each buffer (as a share of the path's own) and
+    path (packets)."""
+    rows = runs.knobs["buffer"]
+    means = rows.pivot_table(index=["rate_mbps", "buffer_share"], columns="case", values="carried_mbit")
+    table = (100 * (means["paced"] / means["reno"] - 1)).rename("gain_percent").reset_index()
+    paths = [replace(runs.setting, rate_mbps=rate).path_packets for rate in table.rate_mbps]
+    return table.assign(path_packets=np.round(paths))
 
 
 def draw_run(found: Measurements, case: str) -> Figure:
@@ -579,11 +454,11 @@ def mean_of_two(first: float, second: float) -> float:
     return (first + second) / 2
 
 
-LOOKS: dict[str, dict[str, Any]] = {
-    "reno": {"color": scheme("reno").colour, "label": "Reno", "linewidth": 1.3},
-    "paced": {"color": scheme("tcp").colour, "label": "paced", "linewidth": 1.3},
-    "control": {"color": scheme("control").colour, "label": "control", "linewidth": 1.3, "linestyle": "--"},
-}
+RENO = {"color": scheme("reno").colour, "label": "Reno"}
+PACED_LOOK = {"color": scheme("tcp").colour, "label": "paced"}
+BOTH: dict[str, Look] = {"reno": RENO, "paced": PACED_LOOK}
+OF_FIFTY: dict[str, Look] = {"fifty reno": RENO, "fifty paced": PACED_LOOK}
+CONTROL = scheme("control").colour
 FIFTY: dict[str, Any] = {"flows": 50, "rate_mbps": 57.0, "buffer_packets": 312}
 FIRST, ROUNDS_150 = {"seconds": 4.0}, {"seconds": 15.0}
 PACED, RED, DEEP = {"paced": True}, {"queue": "red"}, {"buffer_packets": 108}
@@ -634,11 +509,18 @@ CASES: dict[str, dict[str, Any]] = {
 TWO_TRIPS = ("two round trips reno", "two round trips paced")
 ONE_TRIP = ("one round trip reno", "one round trip paced")
 SMALL_BUFFER = ("two round trips reno, small buffer", "two round trips paced, small buffer")
-HOST_TIME = ("host_delay_packets", "time of hosts (packets' times)")
+TRIPS_AND_CONTROLS = {
+    name: dict(zip(pair, BOTH.values(), strict=True))
+    for name, pair in (("100 and 280 ms", TWO_TRIPS), ("all 100 ms", ONE_TRIP), ("buffer of 31", SMALL_BUFFER))
+}
 
 
-def _twice_in_quick(seconds: float) -> dict[str, Scale]:
-    return {"quick": Scale(seconds, repetitions=2)} | dict.fromkeys(("paper", "test"), Scale(seconds))
+def _senders(changes: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {"reno": changes, "paced": PACED | changes}
+
+
+def _thrice(cases: dict[str, dict[str, Any]], seconds: float) -> Knob:
+    return Knob(cases, Scale(seconds), repetitions=3, quick=Scale(seconds, repetitions=2))
 
 
 BY_SENDER = greatest_first("reno", "paced")
@@ -704,132 +586,132 @@ STUDY = Study(
     knobs={
         "course": Knob(
             {
-                "reno": {"seconds": COURSE_S},
-                "paced": PACED | {"seconds": COURSE_S},
-                "fifty reno": FIFTY | {"seconds": each(*COURSE_S.values[:20])},
-                "fifty paced": FIFTY | PACED | {"seconds": each(*COURSE_S.values[:20])},
+                **_senders({"seconds": COURSE_S}),
+                **{f"fifty {name}": FIFTY | changes for name, changes in _senders({"seconds": CLASS_S}).items()},
                 **{name: changes | {"seconds": CLASS_S} for name, changes in CLASS.items()},
             },
-            {"quick": Scale(40.0, only={"seconds": COURSE_S.values[1::2]})}
-            | dict.fromkeys(("paper", "test"), Scale(40.0)),
+            Scale(40.0),
+            quick=Scale(40.0, only={"seconds": COURSE_S.values[1::2]}),
         ),
         "buffer": Knob(
-            {
-                name: changes | ROUNDS_150 | {"rate_mbps": each(2.0, 5.0, 20.0), "buffer_share": each(*BUFFER_SHARES)}
-                for name, changes in (("reno", {}), ("paced", PACED))
-            },
+            _senders(ROUNDS_150 | {"rate_mbps": each(2.0, 5.0, 20.0), "buffer_share": each(*BUFFER_SHARES)}),
             Scale(15.0),
         ),
-        "recovery": Knob(
-            {
-                name: changes | FIFTY | FIRST | {"recovery": each("tahoe", "reno", "newreno", "sack", "linux")}
-                for name, changes in (("reno", {}), ("paced", PACED))
-            },
-            _twice_in_quick(4.0),
-            repetitions=3,
+        "recovery": _thrice(
+            _senders(FIFTY | FIRST | {"recovery": each("tahoe", "reno", "newreno", "sack", "linux")}), 4.0
         ),
-        "hosts": Knob(
-            {
-                name: changes | FIFTY | {"host_delay_packets": each(0.0, 1.0, 4.0, 12.0)}
-                for name, changes in (("paced", PACED), ("reno", {}))
-            },
-            _twice_in_quick(20.0),
-            repetitions=3,
-        ),
+        "hosts": _thrice(_senders(FIFTY | {"host_delay_packets": each(0.0, 1.0, 4.0, 12.0)}), 20.0),
         "hosts_of_one": Knob(
-            {
-                name: changes | ROUNDS_150 | {"host_delay_packets": each(0.0, 0.25, 0.5, 1.0)}
-                for name, changes in (("paced", PACED), ("reno", {}))
-            },
-            _twice_in_quick(15.0),
+            _senders(ROUNDS_150 | {"host_delay_packets": each(0.0, 0.25, 0.5, 1.0)}),
+            Scale(15.0),
             repetitions=5,
+            quick=Scale(15.0, repetitions=2),
         ),
-        "mix": Knob(
+        "mix": _thrice(
             {
                 name: changes | PACED | {"paced_share": each(0.1, 0.3, 0.5, 0.7, 0.9)}
                 for name, changes in (("5000 packets", MIXED), ("300 packets", SHORT))
             },
-            _twice_in_quick(120.0),
-            repetitions=3,
+            120.0,
         ),
-        "exit": Knob(
-            {
-                name: changes | FIFTY | FIRST | {"exit_share": each(0.5, 0.35, 0.25, 0.15)}
-                for name, changes in (("reno", {}), ("paced", PACED))
-            },
-            _twice_in_quick(4.0),
-            repetitions=3,
-        ),
-        "ratio": Knob(
-            {"paced": FIFTY | PACED | FIRST | {"slow_start_ratio": each(1.0, 1.25, 1.5, 2.0, 3.0, 4.0)}},
-            _twice_in_quick(4.0),
-            repetitions=3,
+        "ratio": _thrice(
+            {"paced": FIFTY | PACED | FIRST | {"slow_start_ratio": each(1.0, 1.25, 1.5, 2.0, 3.0, 4.0)}}, 4.0
         ),
     },
     figures={
-        "fig3_throughput": lambda runs: draw_course(
-            runs, {"reno": "reno", "paced": "paced"}, "A single flow, 5 Mb/s, buffer of 25 packets (Fig. 3)"
+        "fig3_throughput": _both_throughputs("A single flow, 5 Mb/s, buffer of 25 packets (Fig. 3)", "reno", "paced"),
+        "fig4_window": Picture(
+            "Window of a single flow (Fig. 4)",
+            _windows(
+                BOTH,
+                250,
+                Published({5: 62, 15: 213}, "published ends of slow start (62, 213; their times are not known)"),
+                Level(135, "published top ({})"),
+                Level(67, "published bottom ({})"),
+            ),
         ),
-        "fig4_window": draw_single_windows,
-        "fig5_gain": draw_gain,
-        "fig6_throughput_of_fifty": lambda runs: draw_course(
-            runs, {"fifty reno": "reno", "fifty paced": "paced"}, "Fifty flows, 57 Mb/s, buffer of 312 packets (Fig. 6)"
+        "fig5_gain": plot(
+            "What pacing adds in 150 round trips (Fig. 5)",
+            "buffer (of the path's own packets)",
+            "gain (%)",
+            Sweep("buffer_share", "gain_percent", gain, by="path_packets", label="path of {} packets"),
+            Level(0, published=False),
+            Level(0.5, "published: no gain from here on", upright=True),
+            log="x",
+            y_range=(None, None),
         ),
-        "fig8_windows_of_fifty": draw_fifty_windows,
-        "fig9_11_two_round_trips": draw_two_round_trips,
-        "fig14_15_mix": draw_mix,
-        "class_throughput": lambda runs: draw_course(
-            runs, {"class reno": "reno", "class paced": "paced"}, "The class's five flows, buffer of 1000 packets"
+        "fig6_throughput_of_fifty": _both_throughputs(
+            "Fifty flows, 57 Mb/s, buffer of 312 packets (Fig. 6)", "fifty reno", "fifty paced"
         ),
-        "class_small_buffer": lambda runs: draw_course(
-            runs,
-            {"class reno, small buffer": "reno", "class paced, small buffer": "paced"},
-            "The class's five flows, buffer of a quarter of the path (10 packets)",
+        "fig8_windows_of_fifty": Picture(
+            "All windows of fifty flows (Fig. 8)",
+            _windows(
+                OF_FIFTY,
+                80,
+                Published({8: 3300, 14: 200}, "published, paced (3300 and 200)"),
+                Level(2400, "published peak of Reno (2400)"),
+                Level(_holds, "path and buffer hold {}", published=False),
+            ),
         ),
-        "class_each_second": lambda runs: draw_course(
-            runs,
-            {"class reno": "reno", "class paced": "paced"},
-            "The class's five flows as programs see them, buffer of 1000 packets",
-            "each_second",
-        ),
-        "class_each_second_small_buffer": lambda runs: draw_course(
-            runs,
-            {"class reno, small buffer": "reno", "class paced, small buffer": "paced"},
-            "The class's five flows as programs see them, buffer of 10 packets",
-            "each_second",
-        ),
-        "tiers_windows": draw_tiers,
-        "control": draw_controls,
-        "knob_hosts": lambda runs: drawing.sweep_figure(
-            "Hosts that do not keep step (fifty flows; a packet takes 0.08 ms)",
-            runs.knobs["hosts"],
-            HOST_TIME,
+        "fig9_11_two_round_trips": beside(
+            "Fifty flows, 20 Mb/s, buffer of 312 packets (Figs 9 to 11)",
+            "",
             {
-                "first_loss_share": "share of flows that lose together, at first",
-                "later_loss_share": "share of flows that lose together, later",
+                "fairness": "Jain's index (1: all alike)",
+                "dropped_share": "share of packets that are dropped",
+                "goodput_mbps": "throughput (Mb/s, payload)",
             },
-            by="case",
-            log_x=False,
+            lambda reading: Bars(reading, TRIPS_AND_CONTROLS),
         ),
-        "knob_hosts_of_one": lambda runs: drawing.sweep_figure(
-            "A single flow, 150 round trips (a packet takes 0.92 ms)",
-            runs.knobs["hosts_of_one"],
-            HOST_TIME,
-            {"carried_mbit": "carried (Mbit)", "dropped_share": "share of packets dropped"},
-            by="case",
-            log_x=False,
+        "fig14_15_mix": plot(
+            "Paced among Reno flows (Figs 14, 15)",
+            "share of flows that are paced",
+            "latency of Reno (of that of paced)",
+            Sweep("paced_share", "latency_ratio", "mix", label="flows of {}"),
+            Level(1, published=False),
+            Published({0.1: 0.27}, "published, 5000 packets"),
         ),
-        "knob_recovery": draw_recovery,
-        "knob_exit": lambda runs: drawing.sweep_figure(
-            "Another cut where slow start ends (fifty flows, the first 40 round trips)",
-            runs.knobs["exit"],
-            ("exit_share", "window kept at the first loss (share of it)"),
-            {
-                "carried_mbit": "carried in 40 round trips (Mbit)",
-                "least_packets": "least sum of windows (packets)",
-            },
-            by="case",
-            log_x=False,
+        "class_throughput": _class_throughput("The class's five flows, in each second", "course"),
+        "class_each_second": _class_throughput("The class's five flows as programs see them", "each_second"),
+        "tiers_windows": Picture(
+            "The kernel and the simulator",
+            _windows(BOTH, 250, title="one flow", tiers=True),
+            _windows(OF_FIFTY, 80, title="fifty flows", tiers=True),
+        ),
+        "control": Picture(
+            "Broken on purpose",
+            _windows(
+                {
+                    "fifty paced": {"label": "paced, start together", "color": scheme("tcp").colour},
+                    "fifty paced, random starts": {"label": "paced, start within 10 s", "color": CONTROL},
+                },
+                150,
+            ),
+            _windows({"fifty reno, RED": RENO, "fifty paced, RED": PACED_LOOK}, 150, title="with RED"),
+        ),
+        "knob_hosts": Picture(
+            "Hosts that do not keep step (of fifty flows a packet takes 0.08 ms, of one 0.92 ms)",
+            *(
+                Panel("time of hosts (packets' times)", said, Sweep("host_delay_packets", reading, knob, looks=BOTH))
+                for knob, reading, said in (
+                    ("hosts", "first_loss_share", "share of flows that lose together, at first"),
+                    ("hosts", "later_loss_share", "share of flows that lose together, later"),
+                    ("hosts_of_one", "carried_mbit", "carried by a single flow (Mbit)"),
+                )
+            ),
+        ),
+        "knob_recovery": Picture(
+            "Fifty flows, the first 40 round trips",
+            Panel(
+                "sender's recovery",
+                "throughput (Mb/s, payload)",
+                Bars("goodput_mbps", "recovery", "recovery", looks=BOTH),
+            ),
+            Panel(
+                "pacing ratio in slow start (of window per round trip)",
+                "throughput (Mb/s, payload)",
+                Sweep("slow_start_ratio", "goodput_mbps", "ratio", looks=BOTH),
+            ),
         ),
     },
     play=Play(

@@ -4,7 +4,8 @@ A paper's module says what is its own, as a `Study`: setting, cases, the experim
 which readings are compared with which published claim, knobs and figures. Everything else is here:
 
 declaration : `Study` and its parts. evidence : how readings become a claim's value. measuring : cases, repetitions and
-knobs on a tier. runs : what was measured, as tables. trust : whether to believe it. pictures : the standard figures.
+knobs on a tier. runs : what was measured, as tables. trust : whether to believe it. figures : pictures as values.
+pictures : the functions that draw.
 
 .. include:: how_a_paper_is_written.md
 """
@@ -12,7 +13,7 @@ knobs on a tier. runs : what was measured, as tables. trust : whether to believe
 from netrepro.extras import absent
 
 try:
-    from netrepro.study import pictures
+    from netrepro.study import figures, pictures
     from netrepro.study.declaration import (
         SIMULATED,
         TEXT,
@@ -88,6 +89,7 @@ __all__ = [
     "check_table",
     "curve",
     "each",
+    "figures",
     "gap_checks",
     "greatest_first",
     "in_parallel",

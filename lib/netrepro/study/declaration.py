@@ -87,13 +87,15 @@ class Scale:
 class Knob:
     """A parameter that the paper did not vary: cases of its own, at one scale or one a profile; in the simulator.
 
-    tables : names of the tables that are kept, as knob "<name>_<table>", beside the numbers.
+    quick : the scale of that profile, where it is another. tables : names of the tables that are kept, as knob
+    "<name>_<table>", beside the numbers.
     """
 
     cases: Mapping[str, Changes]
     scale: Scale | Mapping[str, Scale]
     repetitions: int = 1
     tables: tuple[str, ...] = ()
+    quick: Scale | None = None
 
 
 TEXT = "text"  # of a field that is written, in a box

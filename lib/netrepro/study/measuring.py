@@ -292,6 +292,8 @@ def _parameters_named(study: Study, setting: Any) -> Iterator[None]:
 
 
 def _scale_of_knob(knob: Knob, profile: str) -> Scale:
+    if profile == "quick" and knob.quick is not None:
+        return knob.quick
     return knob.scale if isinstance(knob.scale, Scale) else of_profile(profile, knob.scale)
 
 

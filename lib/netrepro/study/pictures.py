@@ -13,6 +13,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -72,13 +73,17 @@ def _named(value: Any) -> str:
     return f"{value:g}" if isinstance(value, (int, float)) else str(value)
 
 
+def interval_of(values: Iterable[float]) -> tuple[float, float]:
+    """Return the ends of the 95 % interval of the mean, as seaborn asks for them."""
+    low, high = student_interval(list(values))
+    return low, high
+
+
 def _draw_means(axis: Axes, rows: pd.DataFrame, x: str, y: str, **look: Any) -> None:
-    grouped = rows.groupby(x)[y]
-    means = grouped.mean()
-    axis.plot(means.index, means, **look)
-    if grouped.size().min() > 1:
-        ends = np.array([student_interval(list(values)) for _, values in grouped])
-        axis.vlines(means.index, ends[:, 0], ends[:, 1], color=look["color"], linewidth=1.2)
+    labels = axis.get_xlabel(), axis.get_ylabel()
+    sns.lineplot(rows, x=x, y=y, errorbar=interval_of, err_style="bars", legend=False, ax=axis, **look)
+    axis.set(xlabel=labels[0], ylabel=labels[1])
+    if rows.groupby(x).size().min() > 1:
         axis.plot(rows[x], rows[y], ".", color=look["color"], alpha=0.35, markersize=3)
 
 
@@ -164,7 +169,10 @@ def share_legend(figure: Figure) -> None:
         legend = axis.get_legend()
         if legend is not None:
             legend.remove()
-    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(4, len(handles)))
+    if handles:
+        figure.legend(
+            list(handles.values()), list(handles), loc="outside lower center", ncols=2 if len(figure.axes) == 1 else 4
+        )
 
 
 def say_not_measured(axis: Axes, tier: str, what: str = "") -> None:

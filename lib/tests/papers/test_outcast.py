@@ -227,7 +227,7 @@ def test_where_rows_were_not_measured_tables_and_figures_do_without(few):
     assert runs.swept == [] and list(runs.summary().index) == [case for case in paper.CASES if "rows" not in case]
     measured = {each.claim for each in runs.measured_claims()}
     assert set(paper.STUDY.claims) - measured == {"one-flow-collapses", "many-flows-survive"}
-    texts = [text.get_text() for axis in paper.draw_rows(runs).axes for text in axis.texts]
+    texts = [text.get_text() for axis in paper.STUDY.figures["rows_of_drops"](runs).axes for text in axis.texts]
     assert texts == ["not measured on the simulated tier"] * 3
     assert few.swept == ["far_flows", "drops_in_a_row"]
 

@@ -203,12 +203,6 @@ def test_several_flows_last_as_long_as_they_are_told_and_single_ones_as_long_as_
     assert paper.experiment(paper.STUDY.case("fifty reno, at first", short), 20.0, 1).duration_s == 4
 
 
-def test_the_kernels_reno_halves_where_slow_start_ends():
-    setting = replace(PAPER, recovery="linux", exit_share=0.25)
-    refused = paper.STUDY.why_not(next(points({"reno": {}}, setting)), "virtual")
-    assert "slow_start_exit_share = 0.25" in refused
-
-
 @needs_virtual
 @pytest.mark.parametrize("paced", [False, True])
 def test_linuxs_reno_cuts_its_window_in_virtual_time_where_it_does_in_the_simulator(paced):

@@ -36,19 +36,8 @@ from netrepro.papers.cdn_routing.setting import (
     techniques,
 )
 from netrepro.processes import in_processes
-from netrepro.study import (
-    VIRTUAL,
-    Evidence,
-    Play,
-    Progress,
-    Runs,
-    Scale,
-    Study,
-    least_first,
-    ratio,
-    seed_and_repetition,
-    seed_of,
-)
+from netrepro.study import VIRTUAL, Evidence, Play, Progress, Runs, Scale, Study, seed_and_repetition, seed_of
+from netrepro.study.evidence import least_first, ratio
 
 QUICK_REACTIVE, QUICK_PREPENDING, LATE = (
     f"{REACTIVE}, no delays",

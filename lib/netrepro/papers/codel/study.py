@@ -7,12 +7,13 @@ orders of magnitude (Fig. 7), with CoDel, RED and drop tail in front of it. The 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from netrepro.errors import NetreproError, nearest
@@ -23,23 +24,10 @@ from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Datagrams, Flow, Tcp, Traffic
 from netrepro.papers.codel import edge
 from netrepro.papers.codel.packmime import responses
-from netrepro.study import (
-    SIMULATED,
-    Check,
-    Evidence,
-    Knob,
-    Play,
-    Reading,
-    Runs,
-    Scale,
-    Study,
-    each,
-    gap_checks,
-    greatest_first,
-    least_first,
-    ratio,
-)
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, gap_checks
 from netrepro.study import pictures as drawing
+from netrepro.study.evidence import greatest_first, least_first, ratio
+from netrepro.study.figures import Course, Level, Look, Mark, Panel, Picture, Sweep
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, new_figure
 
@@ -341,83 +329,40 @@ def _named(runs: Runs, cases: dict[str, str], tier: str = "") -> pd.DataFrame:
     return pd.concat([runs.numbers(case, tier).assign(case=name) for case, name in cases.items()])
 
 
-def _static(title: str, runs: Runs, over: str, label: str) -> Figure:
-    """Draw the median delay and utilisation of the static links, as means over the other axis of their grid. The
-    simulator is dashed where it is beside a kernel."""
-    figure, axes = drawing.panels(title, label, "", [""] * 2, log_x=True)
-    for tier in runs.tiers:
-        rows = _named(runs, STATIC_NAMES, tier).groupby(["case", over], sort=False).mean(numeric_only=True)
-        more: dict[str, Any] = {} if tier == runs.tier else DASHES
-        for axis, (column, said) in zip(axes, BOTH.items(), strict=True):
-            for colour, (name, curve) in zip(CURVES, rows[column].groupby("case", sort=False), strict=False):
-                shown = name if tier == runs.tier else f"{name}, {tier}"
-                places = curve.index.get_level_values(over)
-                axis.plot(places, curve.to_numpy(), marker="o", markersize=4, color=colour, label=shown, **more)
-            axis.set(ylabel=said)
-            drawing.name_ticks(axis, "x", rows.index.get_level_values(over))
-    drawing.share_legend(figure)
-    return _levels(figure)
+def _delay_and_utilisation(title: str, label: str, sweep: Callable[[str], Mark], *marks: Mark) -> Picture:
+    """Show the median delay, with the target, and the utilisation."""
+    target = Level(5.0, "target: 5 ms")
+    return Picture(
+        title,
+        Panel(label, "median delay (ms)", sweep("median_ms"), target, *marks, log="xy"),
+        Panel(label, "utilisation (share)", sweep("utilisation"), log="x", y_range=(0, 1.05)),
+    )
 
 
-def _levels(figure: Figure) -> Figure:
-    """Draw the target in the first panel, on a logarithmic axis, and let the second reach up to all of the link."""
-    first = figure.axes[0]
-    first.set_ylim(bottom=None, auto=True)
-    first.set_yscale("log")
-    values = [value for line in first.lines for value in np.atleast_1d(line.get_ydata()) if value > 0]
-    first.set_ylim(min(values) / 1.5, max(values) * 1.5)
-    drawing.name_ticks(first, "y", [tick for tick in LOG_TICKS if min(values) / 1.5 < tick < max(values) * 1.5])
-    drawing.draw_published_level(first, 5.0, "target: 5 ms")
-    figure.axes[1].set_ylim(0, 1.05)
-    figure.legends[0].remove()
-    drawing.share_legend(figure)
-    return figure
+def _static(title: str, over: str, label: str) -> Picture:
+    """Show the static links, means over the other axis of their grid."""
+    return _delay_and_utilisation(
+        title, label, lambda reading: Sweep(over, reading, STATIC_NAMES, averaged=True, tiers=True)
+    )
 
 
-def draw_static(runs: Runs) -> Figure:
-    """Draw the median delay and utilisation over the rate, means over round trips (Fig. 5)."""
-    title = "Links of fixed rate, means over round trips (Fig. 5)"
-    return _static(title, runs, "rate_mbps", "rate (Mb/s)")
-
-
-def draw_round_trips(runs: Runs) -> Figure:
-    """Draw the median delay and utilisation over the round trip, means over rates (Fig. 8)."""
-    title = "Over the round trip, means over rates (Fig. 8)"
-    return _static(title, runs, "round_trip_ms", "round trip (ms)")
-
-
-def draw_low_rates(runs: Runs) -> Figure:
-    """Draw the median delay and utilisation at low rates, with packets of 500 and 1500 bytes (Fig. 6); on a kernel with
-    its own RED."""
+def low_rates(runs: Runs) -> pd.DataFrame:
+    """Return the readings at low rates, with the packets' size in the name of the case; of a kernel its own RED."""
     red = {LOW_RED: "RED"} if runs.has(LOW_RED) else {LOW_LINUX_RED: "Linux's RED"}
     rows = _named(runs, {LOW_CODEL: "CoDel", **red})
     rows["case"] = rows["case"] + rows.packet_bytes.map(lambda size: f", {500 if size == 500 else 1500} bytes")
-    rows = rows.sort_values(["case", "rate_mbps"])
-    title = "Slow links (Fig. 6)"
-    how: dict[str, Any] = {"by": "case"}
-    figure = drawing.sweep_figure(title, rows, ("rate_mbps", "rate (Mb/s)"), BOTH, **how)
-    figure.axes[0].axhspan(100, 200, color="#bbbbbb", alpha=0.5, zorder=0, label="RED, published")
-    return _levels(figure)
+    return rows.sort_values(["case", "rate_mbps"])
 
 
-def draw_fairness(runs: Runs) -> Figure:
-    """Draw Jain's index of drops by source over the round trip and over the rate, means over the other (Fig. 9), of
-    links with drops enough; dashed the simulator, where it is beside a kernel."""
-    title = f"How fairly drops fall on the sources: links with {edge.LEAST_DROPS} drops or more (Fig. 9)"
-    figure, axes = drawing.panels(title, "", "share of the fairest (Jain)", [""] * 2, log_x=True)
-    places = {"round_trip_ms": "round trip (ms)", "rate_mbps": "rate (Mb/s)"}
-    for axis, (over, label) in zip(axes, places.items(), strict=True):
-        for tier in runs.tiers:
-            more: dict[str, Any] = {} if tier == runs.tier else DASHES
-            for colour, (case, name) in zip(CURVES, FAIRNESS_NAMES.items(), strict=False):
-                rows = runs.numbers(case, tier)
-                curve = rows[rows.dropped >= edge.LEAST_DROPS].groupby(over).drop_fairness.mean()
-                shown = name if tier == runs.tier else f"{name}, {tier}"
-                axis.plot(curve.index, curve, marker="o", markersize=4, color=colour, label=shown, **more)
-        axis.set(xlabel=label, ylim=(0, 1.05))
-        drawing.name_ticks(axis, "x", runs.numbers("codel")[over])
-    drawing.share_legend(figure)
-    return figure
+def _draw_published_red(axis: Axes, _: Runs) -> None:
+    axis.axhspan(100, 200, color="#bbbbbb", alpha=0.5, zorder=0, label="RED, published")
+
+
+def _fairness(over: str, label: str) -> Panel:
+    """Show Jain's index of drops by source, of links with drops enough."""
+    enough = f"dropped >= {edge.LEAST_DROPS}"
+    sweep = Sweep(over, "drop_fairness", FAIRNESS_NAMES, rows=enough, averaged=True, tiers=True)
+    return Panel(label, "share of the fairest (Jain)", sweep, log="x", y_range=(0, 1.05))
 
 
 def draw_edge(runs: Runs) -> Figure:
@@ -430,122 +375,19 @@ def edge_table(runs: Runs) -> pd.DataFrame:
     return edge.table(runs, EDGE_CASES)
 
 
-def _course(axis: Any, runs: Runs, case: str, column: str, **look: Any) -> None:
-    rows = runs.table("course", case).query("repetition == 0")
-    axis.plot(rows.time_s, rows[column].clip(lower=LEAST_MS) if column.endswith("ms") else rows[column], **look)
-
-
-def _dynamic(title: str, runs: Runs, cases: dict[str, str], columns: dict[str, str]) -> Figure:
-    """Draw the cases of the dynamic link that were run, over time, in a panel for each column. Dotted lines mark
-    changes of the rate."""
-    figure, _ = new_figure(title, "time (s)", "", columns=len(columns))
-    for axis, (column, label) in zip(figure.axes, columns.items(), strict=True):
-        for colour, (case, name) in zip(CURVES, cases.items(), strict=False):
-            if not runs.has(case):
-                continue
-            broad = {"linewidth": 5, "alpha": 0.35} if case == DYNAMIC_TAIL and NEVER in cases else {"linewidth": 1}
-            _course(axis, runs, case, column, color=colour, label=name, **broad)
-        axis.set_ylabel(label)
-        if column.endswith("ms"):
-            axis.set_yscale("log")
-            drawing.name_ticks(axis, "y", (1, 10, 100, 1000, 10_000))
-            axis.set_ylim(LEAST_MS, 20_000)
-        for place in range(1, len(SCHEDULE_MBPS)):
-            axis.axvline(runs.seconds / len(SCHEDULE_MBPS) * place, color="#888888", linestyle=":", linewidth=0.8)
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_dynamic(runs: Runs) -> Figure:
-    """Draw the delay over time and megabytes so far of CoDel, RED and drop tail (Fig. 7)."""
-    cases = {DYNAMIC_CODEL: "CoDel", DYNAMIC_RED: "RED", DYNAMIC_TAIL: "drop tail"}
-    columns = {"greatest_ms": "delay (ms)", "sent_mb": "sent (MB)"}
-    figure = _dynamic("100, 10, 1, 50, 1 and 100 Mb/s (Fig. 7)", runs, cases, columns)
-    drawing.draw_published_level(figure.axes[0], 10_000, "drop tail, published: up to 10 s")
-    figure.legends[0].remove()
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_ten_packets(runs: Runs) -> Figure:
-    """Draw the same with buffers of 10 packets."""
-    cases = {TEN_PACKETS: "drop tail, 10 packets", TEN_CODEL: "CoDel, 10 packets", DYNAMIC_CODEL: "CoDel, 830 packets"}
-    columns = {"greatest_ms": "delay (ms)", "sent_mb": "sent (MB)"}
-    return _dynamic("Buffers of 10 packets (Fig. 7)", runs, cases, columns)
-
-
-def draw_control(runs: Runs) -> Figure:
-    """Draw CoDel that never drops, and load that does not care about drops."""
-    cases = {DYNAMIC_CODEL: "CoDel", NEVER: "target = interval = 10 s", UNRESPONSIVE: "unresponsive UDP, 120 Mb/s"}
-    return _dynamic("Broken on purpose", runs, cases | {DYNAMIC_TAIL: "drop tail"}, {"mean_ms": "mean delay (ms)"})
-
-
-def versions(runs: Runs) -> dict[tuple[str, str], str]:
-    """Name each (tier, case) of the three rules of starting again and FQ-CoDel. A kernel has its own rule."""
-    rfc = RFC if runs.has(RFC) else DYNAMIC_CODEL
-    names = {DRAFT: "draft 01", NS2: "ns-2\n2012", rfc: "RFC 8289", FAIR: "FQ-CoDel"}
-    found = {}
-    for case, name in names.items():
-        for tier in reversed(runs.tiers):
-            if runs.has(case, tier=tier):
-                found[tier, case] = name if tier == SIMULATED else f"{name},\nLinux"
-    return found
-
-
-def draw_reentry(runs: Runs) -> Figure:
-    """Draw the delay over time (95th percentile) and the bytes sent with each rule of starting again, and with a queue
-    for each flow."""
-    figure, axes = drawing.panels("Three rules of starting again, and a queue a flow", "", "", ["", ""])
-    columns = {"p95_time_ms": "95th percentile of the delay over time (ms)", "sent_mb": "sent (MB)"}
-    names = versions(runs)
-    colours = {name: CURVES[0 if tier == SIMULATED else 1] for (tier, _), name in names.items()}
-    for axis, (column, label) in zip(axes, columns.items(), strict=True):
-        bars = {name: list(runs.numbers(case, tier)[column]) for (tier, case), name in names.items()}
-        drawing.draw_bars(axis, bars, colours=colours)
-        axis.tick_params(axis="x", labelsize=7)
-        axis.set(ylabel=label, ylim=(0, None))
-    return figure
-
-
-def draw_fair(runs: Runs) -> Figure:
-    """Draw CoDel and FQ-CoDel on the dynamic link: delay over time, on every tier that was measured."""
-    names = {DYNAMIC_CODEL: "CoDel", FAIR: "FQ-CoDel"}
-    figure, axes = drawing.panels(
-        "One queue, and a queue a flow", "time (s)", "greatest delay (ms)", list(names.values())
+def _over_time(cases: Mapping[str, Look], column: str, *marks: Mark, title: str = "", tiers: bool = False) -> Panel:
+    """Show a reading of the dynamic link over time. Dotted lines mark changes of the rate."""
+    course = Course("course", column, cases, tiers=tiers)
+    if not column.endswith("ms"):
+        return Panel("time (s)", OVER_TIME[column], course, _mark_changes, *marks, title=title)
+    return Panel(
+        "time (s)", OVER_TIME[column], course, _mark_changes, *marks, title=title, log="y", y_range=(LEAST_MS, 20_000)
     )
-    for axis, case in zip(axes, names, strict=True):
-        for colour, tier in zip(CURVES, runs.tiers, strict=False):
-            rows = runs.table("course", case, tier).query("repetition == 0")
-            more: dict[str, Any] = {} if tier == runs.tier else DASHES
-            axis.plot(rows.time_s, rows.greatest_ms.clip(lower=LEAST_MS), color=colour, label=tier, linewidth=1, **more)
-        axis.set_yscale("log")
-        drawing.name_ticks(axis, "y", (1, 10, 100, 1000, 10_000))
-        axis.set_ylim(LEAST_MS, 20_000)
-    drawing.share_legend(figure)
-    return figure
 
 
-def draw_interval(runs: Runs) -> Figure:
-    """Draw the median delay and utilisation over the interval, a curve for each round trip."""
-    title, over = "How long may the interval be? (10 Mb/s)", ("interval_ms", "interval (ms)")
-    how: dict[str, Any] = {"by": "round_trip_ms", "label": "round trip {} ms"}
-    return _levels(drawing.sweep_figure(title, runs.knobs["interval"], over, BOTH, **how))
-
-
-def draw_ecn(runs: Runs) -> Figure:
-    """Draw marks in place of drops, on the dynamic link."""
-    figure, axes = drawing.panels("Marks in place of drops", "", "", [""] * 3)
-    table = runs.knobs["ecn"]
-    columns = {
-        "p95_time_ms": "95th percentile of the delay over time (ms)",
-        "sent_mb": "sent (MB)",
-        "percent": "dropped (%)",
-    }
-    table = table.assign(percent=100 * table.drop_share)
-    for axis, (column, label) in zip(axes, columns.items(), strict=True):
-        drawing.draw_bars(axis, {name: list(rows[column]) for name, rows in table.groupby("case", sort=False)})
-        axis.set(ylabel=label, ylim=(0, None))
-    return figure
+def _mark_changes(axis: Axes, runs: Runs) -> None:
+    for place in range(1, len(SCHEDULE_MBPS)):
+        axis.axvline(runs.seconds / len(SCHEDULE_MBPS) * place, color="#888888", linestyle=":", linewidth=0.8)
 
 
 def draw_edge_buffer(runs: Runs) -> Figure:
@@ -568,9 +410,7 @@ RATES, ROUND_TRIPS = (3.0, 10.0, 45.0, 100.0), (10.0, 30.0, 100.0, 200.0, 500.0)
 LOW_RATES, PACKETS = (0.128, 0.256, 0.512, 1.5), (500, FULL_PACKET_BYTES)
 INTERVALS = (1.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 LEAST_MS = 0.1  # of an axis
-LOG_TICKS = (0.1, 1, 5, 10, 20, 50, 100, 200, 500, 1000)
-DASHES: dict[str, Any] = {"linestyle": "--", "alpha": 0.6}  # the simulator beside a kernel
-BOTH = {"median_ms": "median delay (ms)", "utilisation": "utilisation (share)"}
+OVER_TIME = {"greatest_ms": "greatest delay (ms)", "mean_ms": "mean delay (ms)", "sent_mb": "sent (MB)"}
 TAIL, RED_QUEUE = {"queue": "drop tail"}, {"queue": "red"}
 COUNTED = {"count_drops": True}
 NEVER_DROPS = {"target_ms": 10_000.0, "interval_ms": 10_000.0}
@@ -589,6 +429,15 @@ EDGE_CODEL, EDGE_TAIL = "codel, edge", "drop tail, edge"
 EDGE_NEVER, EDGE_HASTY = "codel of 10 s, edge", "codel of 1 ms, edge"
 EDGE_CASES = {"codel": EDGE_CODEL, "drop tail": EDGE_TAIL}
 FAIRNESS_NAMES = {"codel": "CoDel", "red": "RED", "codel of 10 packets": "CoDel in a buffer of 10 packets"}
+DYNAMIC_NAMES = {DYNAMIC_CODEL: "CoDel", DYNAMIC_RED: "RED", DYNAMIC_TAIL: "drop tail"}
+TEN_NAMES = {TEN_PACKETS: "drop tail, 10 packets", TEN_CODEL: "CoDel, 10 packets", DYNAMIC_CODEL: "CoDel, 830 packets"}
+CONTROL_NAMES: dict[str, Look] = {
+    DYNAMIC_CODEL: "CoDel",
+    NEVER: {"label": "target = interval = 10 s", "linewidth": 5, "alpha": 0.35},
+    UNRESPONSIVE: "unresponsive UDP, 120 Mb/s",
+    DYNAMIC_TAIL: "drop tail",
+}
+ROUND_TRIP = "round trip (ms)"
 EDGE_QUEUES: dict[str, dict[str, Any]] = {"codel": {}, "drop tail": TAIL}
 EDGE_BUFFERS = (6, 13, 20, 26, 52, 104)
 EDGE: dict[str, Any] = {
@@ -727,28 +576,51 @@ STUDY = Study(
         ),
         "ecn": Knob(
             {"drops": DYNAMIC, "marks": DYNAMIC | {"ecn": True}},
-            {"quick": Scale(300.0, repetitions=1)} | dict.fromkeys(("paper", "test"), Scale(300.0)),
+            Scale(300.0),
             repetitions=3,
+            quick=Scale(300.0, repetitions=1),
         ),
         "edge_buffer": Knob(
             {name: changes | EDGE | {"buffer_packets": each(*EDGE_BUFFERS)} for name, changes in EDGE_QUEUES.items()},
-            {"quick": Scale(changes={"edge_s": 120.0})} | dict.fromkeys(("paper", "test"), Scale(300.0)),
+            Scale(300.0),
             tables=("edge",),
+            quick=Scale(changes={"edge_s": 120.0}),
         ),
     },
     figures={
-        "fig5_static": draw_static,
-        "fig6_low_rates": draw_low_rates,
-        "fig7_dynamic": draw_dynamic,
-        "fig7_ten_packets": draw_ten_packets,
-        "fig8_round_trips": draw_round_trips,
-        "fig9_fairness": draw_fairness,
+        "fig5_static": _static("Links of fixed rate, means over round trips (Fig. 5)", "rate_mbps", "rate (Mb/s)"),
+        "fig6_low_rates": _delay_and_utilisation(
+            "Slow links (Fig. 6)",
+            "rate (Mb/s)",
+            lambda reading: Sweep("rate_mbps", reading, low_rates, averaged=True),
+            _draw_published_red,
+        ),
+        "fig7_dynamic": Picture(
+            "100, 10, 1, 50, 1 and 100 Mb/s (Fig. 7)",
+            _over_time(DYNAMIC_NAMES, "greatest_ms", Level(10_000, "drop tail, published: up to 10 s")),
+            _over_time(DYNAMIC_NAMES, "sent_mb"),
+        ),
+        "fig7_ten_packets": Picture(
+            "Buffers of 10 packets (Fig. 7)", *(_over_time(TEN_NAMES, column) for column in ("greatest_ms", "sent_mb"))
+        ),
+        "fig8_round_trips": _static("Over the round trip, means over rates (Fig. 8)", "round_trip_ms", ROUND_TRIP),
+        "fig9_fairness": Picture(
+            f"How fairly drops fall on the sources: links with {edge.LEAST_DROPS} drops or more (Fig. 9)",
+            _fairness("round_trip_ms", ROUND_TRIP),
+            _fairness("rate_mbps", "rate (Mb/s)"),
+        ),
         "consumer_edge": draw_edge,
-        "control": draw_control,
-        "reentry": draw_reentry,
-        "fq_codel": draw_fair,
-        "knob_interval": draw_interval,
-        "knob_ecn": draw_ecn,
+        "control": Picture("Broken on purpose", _over_time(CONTROL_NAMES, "mean_ms")),
+        "fq_codel": Picture(
+            "One queue, and a queue a flow",
+            _over_time({DYNAMIC_CODEL: "CoDel"}, "greatest_ms", title="CoDel", tiers=True),
+            _over_time({FAIR: "FQ-CoDel"}, "greatest_ms", title="FQ-CoDel", tiers=True),
+        ),
+        "knob_interval": _delay_and_utilisation(
+            "How long may the interval be? (10 Mb/s)",
+            "interval (ms)",
+            lambda reading: Sweep("interval_ms", reading, "interval", by="round_trip_ms", label="round trip {} ms"),
+        ),
         "knob_edge_buffer": draw_edge_buffer,
     },
     play=Play(

@@ -33,14 +33,13 @@ from netrepro.study import (
     Runs,
     Scale,
     Study,
-    in_real_time,
-    least_first,
-    ratio,
     seed_and_repetition,
-    trust_of,
 )
+from netrepro.study.evidence import least_first, ratio
+from netrepro.study.measuring import in_real_time
 from netrepro.study.pictures import name_ticks, sweep_figure
 from netrepro.study.setting import setting
+from netrepro.study.trust import trust_of
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 MAIN = ("A", "B", "B100", "C0", "Cd", "Cr")

@@ -29,22 +29,11 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
 from netrepro.papers.emulator_fidelity.builds import COLUMNS, OURS, compare_builds
-from netrepro.study import (
-    SIMULATED,
-    VIRTUAL,
-    Check,
-    Evidence,
-    Reading,
-    Runs,
-    Scale,
-    Study,
-    each,
-    in_real_time,
-    run_experiment,
-    trust_of,
-)
+from netrepro.study import SIMULATED, VIRTUAL, Check, Evidence, Reading, Runs, Scale, Study, each
+from netrepro.study.measuring import in_real_time, run_experiment
 from netrepro.study.pictures import panels, say_not_measured
 from netrepro.study.setting import setting
+from netrepro.study.trust import trust_of
 from netrepro.style import PUBLISHED_GREY, draw_published, new_figure
 
 PORT = ("s1", "s2")

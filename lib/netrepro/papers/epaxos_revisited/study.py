@@ -48,20 +48,9 @@ from netrepro.papers.epaxos_revisited.setting import (
     grid,
 )
 from netrepro.simulation.replication import simulate_replication
-from netrepro.study import (
-    SIMULATED,
-    VIRTUAL,
-    Evidence,
-    Play,
-    Progress,
-    Runs,
-    Scale,
-    Study,
-    each,
-    in_parallel,
-    least_first,
-    seed_and_repetition,
-)
+from netrepro.study import SIMULATED, VIRTUAL, Evidence, Play, Progress, Runs, Scale, Study, each, seed_and_repetition
+from netrepro.study.evidence import least_first
+from netrepro.study.measuring import in_parallel
 
 SLUG = "epaxos_revisited"
 Cell = tuple[float, float]

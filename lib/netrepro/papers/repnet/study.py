@@ -28,19 +28,8 @@ from netrepro.papers.repnet.setting import (
     SORTED,
     Setting,
 )
-from netrepro.study import (
-    SIMULATED,
-    VIRTUAL,
-    Evidence,
-    Knob,
-    Runs,
-    Scale,
-    Study,
-    each,
-    greatest_first,
-    jackknife,
-    least_first,
-)
+from netrepro.study import SIMULATED, VIRTUAL, Evidence, Knob, Runs, Scale, Study, each
+from netrepro.study.evidence import greatest_first, jackknife, least_first
 
 LOADS = {"1:1": (0.1, 0.2, 0.3, 0.4, 0.5), "2:1": (0.1, 0.2, 0.3, 0.5), "fat-tree": (0.1, 0.2, 0.4, 0.6, 0.8)}
 BENEFIT_LOADS = (0.4, 0.6, 0.8)  # of the fat-tree

@@ -1,0 +1,331 @@
+"""Figures as values: a Study declares panels and what stands in them; the house draws them from its Runs.
+
+    plot(
+        "Window of a single flow (Fig. 4)",
+        "time (s)",
+        "window (packets)",
+        Course("windows", "packets", {"reno": "reno", "paced": {"label": "paced", "linewidth": 2}}),
+        Level(135, "published top"),
+    )
+
+A `Picture` is called with the runs. What stands in a panel (a mark) is called with its axis and the runs, so that a
+paper may give a function of its own for what is odd. The house names tiers, says what was not measured, draws means
+with their intervals, and makes one legend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from netrepro.study import pictures
+from netrepro.study.runs import Runs
+from netrepro.style import CURVES, PUBLISHED_GREY, SCHEMES, draw_published, shows_ours, use_logarithm
+
+Look = str | Mapping[str, Any]  # the name of a scheme, a label, or what matplotlib takes
+Mark = Callable[[Axes, Runs], set[float] | None]  # returns the places of x that are to be named, where there are some
+MOST_TICKS = 12  # that an axis names, each of a sweep's values
+OURS = "ours"
+Table = str | Callable[[Runs], pd.DataFrame]  # the name of a knob, or what computes one
+Points = Mapping[Any, float] | Callable[[Runs], pd.Series]
+
+
+def look_of(look: Look, place: int) -> dict[str, Any]:
+    """Return colour, label and what else matplotlib takes; a curve that is no scheme has the colour of its place."""
+    if isinstance(look, str):
+        known = SCHEMES.get(look)
+        look = {"label": look} if known is None else {"label": known.label, "color": known.colour}
+    return {"color": CURVES[place % len(CURVES)], **look}
+
+
+def shown(
+    axis: Axes, runs: Runs, cases: Mapping[str, Look], tiers: bool = False
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the case, tier and look of each that was measured, and say which were not.
+
+    tiers : the simulator too, dotted, beside another tier.
+    """
+    looks = {case: look_of(look, place) for place, (case, look) in enumerate(cases.items())}
+    absent = [look.get("label", case) for case, look in looks.items() if not runs.has(case)]
+    if 0 < len(absent) < len(cases):
+        pictures.say_not_measured(axis, runs.tier, f"{', '.join(absent)}: ")
+    for case, look in looks.items():
+        for tier in runs.tiers if tiers else [runs.tier]:
+            if runs.has(case, tier=tier):
+                own = {"label": f"{look['label']}, {tier}"} if tiers and len(runs.tiers) > 1 else {}
+                yield case, tier, {"linestyle": "-" if tier == runs.tier else ":"} | look | own
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of panels side by side, with one legend; called with the runs."""
+
+    title: str
+    panels: tuple[Panel, ...]
+
+    def __init__(self, title: str, *panels: Panel) -> None:
+        object.__setattr__(self, "title", title)
+        object.__setattr__(self, "panels", panels)
+
+    def __call__(self, runs: Runs) -> Figure:
+        figure, axes = pictures.panels(self.title, "", "", [each.title for each in self.panels])
+        for axis, panel in zip(axes, self.panels, strict=True):
+            panel.draw(axis, runs)
+        pictures.share_legend(figure)
+        return figure
+
+
+class Panel:
+    """An axis: labels with their units, and its marks, drawn in their order.
+
+    log : the axes ("x", "y", "xy") that are logarithmic. x_range, y_range : ends of the axes; y begins at 0 by default.
+    """
+
+    def __init__(
+        self,
+        x: str,
+        y: str,
+        *marks: Mark,
+        title: str = "",
+        log: str = "",
+        x_range: tuple[float | None, float | None] | None = None,
+        y_range: tuple[float | None, float | None] | None = None,
+    ) -> None:
+        self.x, self.y, self.marks, self.title, self.log = x, y, marks, title, log
+        self.x_range, self.y_range = x_range, y_range or ((None, None) if "y" in log else (0, None))
+
+    def draw(self, axis: Axes, runs: Runs) -> None:
+        """Draw all marks; say that nothing was measured where none shows anything of ours."""
+        axis.set(xlabel=self.x, ylabel=self.y)
+        for which in self.log:
+            use_logarithm(axis, which)
+        places = {place for mark in self.marks for place in mark(axis, runs) or ()}
+        if 0 < len(places) <= MOST_TICKS:
+            pictures.name_ticks(axis, "x", places)
+        if not shows_ours(axis):
+            pictures.say_not_measured(axis, runs.tier)
+        axis.set(xlim=self.x_range, ylim=self.y_range)
+
+
+def plot(title: str, x: str, y: str, *marks: Mark, **panel: Any) -> Picture:
+    """Make a picture of one panel."""
+    return Picture(title, Panel(x, y, *marks, **panel))
+
+
+def beside(title: str, x: str, readings: Mapping[str, str], mark: Callable[[str], Mark], **panel: Any) -> Picture:
+    """Make a picture with a panel for each reading (reading -> label), in which `mark` draws it."""
+    return Picture(title, *(Panel(x, label, mark(reading), **panel) for reading, label in readings.items()))
+
+
+@dataclass(frozen=True)
+class Course:
+    """Curves of a table that was read: y over x for each case and tier, in the first repetition.
+
+    cases : case -> its look. rows : a query for the rows that are drawn. step : whether y holds until the next x.
+    every : each repetition, faint, and their mean.
+    """
+
+    table: str
+    y: str
+    cases: Mapping[str, Look]
+    x: str = "time_s"
+    rows: str = ""
+    step: bool = False
+    tiers: bool = False
+    every: bool = False
+
+    def __call__(self, axis: Axes, runs: Runs) -> None:
+        style = {"linewidth": 1.3, "drawstyle": "steps-post" if self.step else "default"}
+        for case, tier, look in shown(axis, runs, self.cases, self.tiers):
+            rows = runs.table(self.table, case, tier)
+            rows = rows.query(self.rows) if self.rows else rows
+            if self.every:
+                for _, one in rows.groupby("repetition"):
+                    axis.plot(one[self.x], one[self.y], color=look["color"], linewidth=0.8, alpha=0.35)
+                rows = rows.groupby(self.x)[self.y].mean().reset_index().assign(repetition=0)
+            rows = rows[rows.repetition == 0]
+            axis.plot(rows[self.x], rows[self.y], **style | look)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """y over x: means with their intervals over repetitions, and each single one a faint point.
+
+    of : cases -> their looks, or a table, in which each value of `by` has a curve. looks : of these values, the others
+    are left out; without it each has a curve, named by `label`. rows : a query for the rows that are drawn.
+    averaged : over what else the rows sweep, within each repetition.
+    """
+
+    x: str
+    y: str
+    of: Mapping[str, Look] | Table
+    by: str = "case"
+    looks: Mapping[Any, Look] = field(default_factory=dict)
+    label: str = "{}"
+    rows: str = ""
+    tiers: bool = False
+    averaged: bool = False
+
+    def __call__(self, axis: Axes, runs: Runs) -> set[float]:
+        places: set[float] = set()
+        for rows, look in self._curves(axis, runs):
+            wanted = rows.query(self.rows) if self.rows else rows
+            if self.averaged:
+                wanted = wanted.groupby([self.x, "repetition"])[self.y].mean().reset_index()
+            pictures.draw_sweep(axis, wanted, self.x, self.y, **{"marker": "o"} | look)
+            places |= {place for place in wanted[self.x] if not isinstance(place, str)}
+        return places
+
+    def _curves(self, axis: Axes, runs: Runs) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
+        if isinstance(self.of, Mapping):
+            for case, tier, look in shown(axis, runs, self.of, self.tiers):
+                yield runs.numbers(case, tier), look
+            return
+        table = table_of(runs, self.of)
+        curves = {} if table.empty else dict(list(table.groupby(self.by, sort=False)))
+        looks = self.looks or {value: self.label.format(_named(value)) for value in curves}
+        for place, value in enumerate(looks):
+            if value in curves:
+                yield curves[value], look_of(looks[value], place)
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Two numbers of the same runs against each other: the mean at each place of a case's grid, single runs faint."""
+
+    x: str
+    y: str
+    cases: Mapping[str, Look]
+    joined: bool = False
+    tiers: bool = False
+
+    def __call__(self, axis: Axes, runs: Runs) -> None:
+        for case, tier, look in shown(axis, runs, self.cases, self.tiers):
+            rows, means = runs.numbers(case, tier), runs.summary(tier).loc[case]
+            axis.plot(rows[self.x], rows[self.y], ".", color=look["color"], alpha=0.2)
+            line = {"linestyle": look["linestyle"] if self.joined else ""}
+            axis.plot(means[self.x], means[self.y], **{"marker": "o" if tier == runs.tier else "x"} | look | line)
+
+
+def _named(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+def points_of(runs: Runs, points: Points) -> dict[Any, float]:
+    """Return points as they are given, or as a function makes them of the runs."""
+    return dict(points(runs) if callable(points) else points)
+
+
+def table_of(runs: Runs, table: Table) -> pd.DataFrame:
+    """Return a knob's table, or the one that a function makes of the runs."""
+    return runs.knobs[table] if isinstance(table, str) else table(runs)
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Means of a number with their intervals: groups of bars, in each one for each look.
+
+    of : group -> a case, or case -> its look; or a table, with the columns `group` and `by`, whose values have looks.
+    published : group -> value, in grey beside ours.
+    """
+
+    y: str
+    of: Mapping[str, str | Mapping[str, Look]] | Table
+    group: str = "case"
+    by: str = "case"
+    looks: Mapping[Any, Look] = field(default_factory=lambda: {OURS: OURS})
+    published: Points = field(default_factory=dict)
+    tiers: bool = False
+
+    def __call__(self, axis: Axes, runs: Runs) -> None:
+        parts = list(self._bars(axis, runs))
+        if not parts:
+            return
+        palette = {look["label"]: look["color"] for _, look in parts} | {"published": PUBLISHED_GREY}
+        table = pd.concat([rows.assign(bar=look["label"]) for rows, look in parts])
+        known = points_of(runs, self.published)
+        theirs = {group: known[group] for group in dict.fromkeys(table.group) if group in known}
+        if theirs:
+            table = pd.concat(
+                [table, pd.DataFrame({"group": list(theirs), self.y: list(theirs.values()), "bar": "published"})]
+            )
+        draw_groups(axis, table, self.y, {name: palette[name] for name in dict.fromkeys(table.bar)})
+
+    def _bars(self, axis: Axes, runs: Runs) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
+        if isinstance(self.of, Mapping):
+            for group, cases in self.of.items():
+                for case, tier, look in shown(
+                    axis, runs, {cases: OURS} if isinstance(cases, str) else cases, self.tiers
+                ):
+                    yield runs.numbers(case, tier)[[self.y]].assign(group=group), look
+            return
+        table = table_of(runs, self.of)
+        for place, value in enumerate(self.looks):
+            rows = table if value == OURS else table[table[self.by] == value]
+            yield rows.assign(group=rows[self.group])[[self.y, "group"]], look_of(self.looks[value], place)
+
+
+def draw_groups(axis: Axes, table: pd.DataFrame, y: str, palette: Mapping[str, str]) -> None:
+    """Draw the mean of y, with its 95 % interval, for each `group` of a table and, side by side, each `bar` of it."""
+    labels = axis.get_xlabel(), axis.get_ylabel()
+    how: dict[str, Any] = {"errorbar": pictures.interval_of, "err_kws": {"color": "black", "linewidth": 1.2}}
+    how |= {"saturation": 1, "legend": len(palette) > 1}
+    sns.barplot(table, x="group", y=y, hue="bar", hue_order=list(palette), palette=palette, ax=axis, **how)
+    axis.set(xlabel=labels[0], ylabel=labels[1])
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Shares of a table's values up to x: a step curve for each case, tier and repetition."""
+
+    table: str
+    column: str
+    cases: Mapping[str, Look]
+    tiers: bool = False
+
+    def __call__(self, axis: Axes, runs: Runs) -> None:
+        for case, tier, look in shown(axis, runs, self.cases, self.tiers):
+            pictures.draw_distribution(axis, runs.table(self.table, case, tier), self.column, **look)
+
+
+@dataclass(frozen=True)
+class Level:
+    """A value over the whole panel: published, in grey, or one of ours, dotted. A function is given the runs.
+
+    label : "{}" in it stands for the value. upright : at a place of x.
+    """
+
+    value: float | Callable[[Runs], float]
+    label: str = ""
+    published: bool = True
+    upright: bool = False
+
+    def __call__(self, axis: Axes, runs: Runs) -> None:
+        value = self.value(runs) if callable(self.value) else self.value
+        look: dict[str, Any] = {"linewidth": 1.2, "zorder": 1, "label": self.label.format(f"{value:.4g}")}
+        look |= {
+            "color": PUBLISHED_GREY if self.published else pictures.INK,
+            "linestyle": "--" if self.published else ":",
+        }
+        draw = axis.axvline if self.upright else axis.axhline
+        draw(value, **look)
+
+
+@dataclass(frozen=True)
+class Published:
+    """Published points (x -> y), in grey behind ours; or a curve through them."""
+
+    points: Points
+    label: str = "published"
+    joined: bool = False
+
+    def __call__(self, axis: Axes, runs: Runs) -> None:
+        points = points_of(runs, self.points)
+        draw = pictures.draw_published_curve if self.joined else draw_published
+        draw(axis, list(points), list(points.values()), self.label)

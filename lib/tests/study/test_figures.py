@@ -1,0 +1,84 @@
+"""Figures as values: what they show of the runs, and that they say what was not measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+
+from netrepro.study import Knob, Reading, Runs, Scale, Study, each, measure, vary
+from netrepro.study.figures import Bars, Course, Level, Panel, Picture, Published, Sweep
+from netrepro.style import scheme
+
+
+@dataclass(frozen=True)
+class Setting:
+    load: float = 0.5
+
+
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
+    noise = np.random.default_rng(seed).random()
+    course = pd.DataFrame({"time_s": [0.0, 1.0], "delay_ms": [setting.load, noise]})
+    return Reading({"delay_ms": 10 * setting.load + noise}, {"course": course})
+
+
+STUDY = Study(
+    slug="two_cases",
+    setting=Setting(),
+    cases={"tcp": {}, "busy": {"load": 0.9}},
+    measure_one=measure_one,
+    profiles={"quick": Scale()},
+    knobs={"loads": Knob({"tcp": {"load": each(0.1, 0.9)}}, Scale(), repetitions=3)},
+)
+
+
+@pytest.fixture(scope="module")
+def runs() -> Runs:
+    found = measure(STUDY, repetitions=3)
+    vary(found, "loads")
+    return found
+
+
+def drawn(runs: Runs, *marks) -> Axes:
+    return Picture("title", Panel("x", "y (ms)", *marks))(runs).axes[0]
+
+
+def legend(axis: Axes) -> list[str]:
+    return [text.get_text() for text in axis.figure.legends[0].get_texts()]
+
+
+def test_a_scheme_has_its_own_colour_and_other_curves_one_by_their_place(runs):
+    axis = drawn(runs, Course("course", "delay_ms", {"tcp": "tcp", "busy": "a busy path"}))
+    assert legend(axis) == ["TCP", "a busy path"]
+    assert axis.lines[0].get_color() == scheme("tcp").colour != axis.lines[1].get_color()
+
+
+def test_a_sweep_shows_the_means_and_names_its_places(runs):
+    axis = drawn(runs, Sweep("load", "delay_ms", "loads"))
+    means = runs.knobs["loads"].groupby("load").delay_ms.mean()
+    assert axis.lines[0].get_ydata() == pytest.approx(means)
+    assert [text.get_text() for text in axis.get_xticklabels()] == ["0.1", "0.9"]
+    assert (axis.get_xlabel(), axis.get_ylabel()) == ("x", "y (ms)")
+
+
+def test_published_bars_stand_beside_ours_where_there_are_any(runs):
+    axis = drawn(runs, Bars("delay_ms", {"idle": "tcp", "busy": "busy"}, published={"busy": 8.0}))
+    heights = [bar.get_height() for bar in axis.patches if bar.get_height()]
+    assert heights == pytest.approx([*runs.summary().delay_ms[["tcp", "busy"]], 8.0])
+    assert legend(axis) == ["ours", "published"]
+    assert [text.get_text() for text in axis.get_xticklabels()] == ["idle", "busy"]
+
+
+def test_a_case_that_was_not_measured_is_named(runs):
+    without = replace(runs, values=runs.values[runs.values["case"] == "tcp"])
+    axis = drawn(without, Bars("delay_ms", {"paths": {"tcp": "tcp", "busy": "a busy path"}}))
+    assert [text.get_text() for text in axis.texts] == ["a busy path: not measured on the simulated tier"]
+
+
+def test_a_panel_with_nothing_of_ours_says_so(runs):
+    axis = drawn(runs, Course("course", "delay_ms", {"other": "other"}), Published({0: 1}), Level(2, "published: {}"))
+    assert [text.get_text() for text in axis.texts] == ["not measured on the simulated tier"]
+    assert legend(axis) == ["published", "published: 2"]
