@@ -706,6 +706,7 @@ STUDY = Study(
         "knob_seeds": draw_seeds,
         "knob_buffer_and_timeout": draw_sizes,
     },
+    best=("fig2a_fat_tree", "near_and_far", "fig9_drops", "remedies", "control_port"),
     play=Play(
         ("drop tail", "red", "sfq", "paced", "near moved", "fat-tree", "equal length"),
         {

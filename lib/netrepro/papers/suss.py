@@ -713,6 +713,13 @@ STUDY = Study(
         "knob_mended_hystart": draw_mended,
         "jumps_and_slopes": draw_jumps,
     },
+    best=(
+        "fig10_two_seconds",
+        "fig12_improvement",
+        "fairness_fifth_flow",
+        "tiers_windows",
+        "control_no_fourfold_round",
+    ),
     play=Play(
         ("example, suss", "example, cubic", "later, suss", "later, not mended"),
         {

@@ -14,6 +14,7 @@ from netrepro.extras import absent
 try:
     from netrepro.study import pictures
     from netrepro.study.declaration import (
+        OPEN_FIGURES,
         SIMULATED,
         TEXT,
         VIRTUAL,
@@ -69,6 +70,7 @@ except ModuleNotFoundError as error:
 __all__ = [
     "CHECK_COLUMNS",
     "HOST_DELAY_PACKETS",
+    "OPEN_FIGURES",
     "SIMULATED",
     "TABLES",
     "TEXT",
