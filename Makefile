@@ -11,7 +11,7 @@ COMMA := ,
 # Made where there is what it is made of; else one line says what is missing, each time.
 KERNEL := $(VENV)/netrepro-kernel
 
-.PHONY: run test test-all test-bare release paper sanitize sanitize-threads tidy wheels bench lab clean setup lint format lock strip
+.PHONY: first run test test-all test-bare release paper sanitize sanitize-threads tidy wheels bench lab clean setup lint format lock strip
 
 setup: $(READY)
 
@@ -25,6 +25,11 @@ neural:
 $(KERNEL): $(READY) $(shell find lib/kernel -type f)
 	@$(VENV)/bin/netrepro kernel build --if-possible
 	@! $(VENV)/bin/netrepro kernel path >/dev/null 2>&1 || touch $@
+
+# A first figure soon after `git clone`: a tenth of the packages, a core that is compiled quickly, one simulated paper.
+first:
+	@$(PYTHON) lib/bootstrap.py --first
+	@$(VENV)/bin/python -m netrepro.workbench.first_figure
 
 run: $(READY) $(KERNEL)
 	@$(VENV)/bin/netrepro run $(ARGS)

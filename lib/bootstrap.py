@@ -149,32 +149,68 @@ def install_torch(even_if_big: bool) -> None:
             print(f"  {TORCH} cannot be installed: {note}\n    {str(error).splitlines()[-1]}", flush=True)
 
 
-def install_library() -> None:
+# What the figure of `make first` and the build of the core take beside the library's own dependencies.
+FIRST = ("joblib", "matplotlib", "seaborn", "cmake", "ninja", "pybind11", "scikit-build-core")
+
+
+def install_what_a_figure_needs() -> None:
+    """The few packages of the lock that a first figure takes."""
+    import tomllib  # an older Python comes as far as to be told that it is too old
+
+    pip = (PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    lock = LIBRARY / "requirements.txt"
+    wanted = [*tomllib.loads((LIBRARY / "pyproject.toml").read_text())["project"]["dependencies"], *FIRST]
+    step = Step("packages of a first figure", "first-lock", fingerprint([lock], *wanted))
+    if step.done or (VENV / "netrepro-lock").exists():  # all of them
+        return
+    with step:
+        try:
+            run(*pip, "--constraint", lock, "uv", why="installing uv")
+            run(VENV / "bin" / "uv", "pip", "install", "--python", PYTHON, "-c", lock, *wanted, why="uv")
+        except SetUpError:
+            run(*pip, "--constraint", lock, *wanted, why="installing the packages")
+
+
+def install_library(quickly: bool = False) -> None:
     """The library, editable, its C++ core compiled; only changed C++ files are compiled again.
 
     What is installed knows where each module is, so a module that has become a package is a change, too.
+
+    quickly : compiled in half the time, for a core that is slower; the next set-up compiles it anew.
     """
     sources = [path for path in (LIBRARY / "core").rglob("*") if path.suffix in (".cpp", ".hpp")]
     inputs = [*sources, LIBRARY / "pyproject.toml", LIBRARY / "CMakeLists.txt"]
     packages = [str(path.parent.relative_to(LIBRARY)) for path in (LIBRARY / "netrepro").rglob("__init__.py")]
-    step = Step("netrepro and its C++ core", "library", fingerprint(inputs, str(LIBRARY), *sorted(packages)))
-    if step.done:
+    whole = Step("netrepro and its C++ core", "library", fingerprint(inputs, str(LIBRARY), *sorted(packages)))
+    step = Step("netrepro and a core for a first figure", "first-library", whole.fingerprint) if quickly else whole
+    if whole.done or step.done:
         return
     os.environ["PATH"] = f"{VENV / 'bin'}:{os.environ.get('PATH', '')}"  # the lock's own cmake and ninja
-    options = ("--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps", "--editable")
+    options = ["--quiet", "--disable-pip-version-check", "--no-build-isolation", "--no-deps"]
+    if quickly:
+        options += ["--config-settings=build-dir=build/first", "--config-settings=cmake.define.NETREPRO_OPTIMIZE=1"]
+        options += ["--config-settings=cmake.define.CMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF"]
     with step:
-        run(PYTHON, "-m", "pip", "install", *options, LIBRARY, why="building the library")
-        keep_compiled(LIBRARY / "netrepro")
+        for other in ("netrepro-library", "netrepro-first-library"):  # there is one core
+            (VENV / other).unlink(missing_ok=True)
+        run(PYTHON, "-m", "pip", "install", *options, "--editable", LIBRARY, why="building the library")
+        if not quickly:
+            keep_compiled(LIBRARY / "netrepro")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--neural", action="store_true", help="install PyTorch even where it is gigabytes")
+    parser.add_argument("--first", action="store_true", help="install what a first figure needs, and no more")
     arguments = parser.parse_args()
     try:
         check_prerequisites()
         print("netrepro: setting up .venv", flush=True)
         make_environment()
+        if arguments.first:
+            install_what_a_figure_needs()
+            install_library(quickly=True)
+            return 0
         install_lock()
         install_torch(arguments.neural)
         install_library()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import builtins
 import json
+import re
 import tokenize
+from importlib import import_module
 from io import StringIO
 from itertools import takewhile
 from pathlib import Path
@@ -14,6 +16,7 @@ import nbformat
 import pytest
 
 from netrepro.paths import runs_dir
+from netrepro.study import OPEN_FIGURES
 from netrepro.workbench.catalogue import QUICK_S, Notebook, catalogue, describe
 from netrepro.workbench.exercises import FOLDED, SOLUTION, class_copy, read_exercises
 from netrepro.workbench.ranges import range_of
@@ -40,6 +43,7 @@ HEADINGS = [
 CHECKED_OTHERWISE = ("tier", "paper", "shown_paper", "internet")
 STANDARD_PARAMETERS = ["profile", "tier", "repetitions", "seed"]
 CELL_LINES = 5
+PAGE_WORDS = 500
 FORBIDDEN = (ast.FunctionDef, ast.ClassDef, ast.For, ast.While, ast.If, ast.Try, ast.Lambda)
 
 
@@ -83,6 +87,30 @@ def test_a_paper_has_twenty_to_forty_five_cells_and_the_standard_parameters_firs
     if is_paper(path):
         assert 20 <= len(notebook.cells) <= 45
         assert list(describe(path).parameters)[:4] == STANDARD_PARAMETERS
+
+
+def test_a_paper_shows_five_figures_at_most_and_folds_the_rest(path, notebook):
+    if path.stem == "_template" or not is_paper(path):
+        return
+    study = import_module(f"netrepro.papers.{describe(path).slug}").STUDY
+    calls = [
+        node
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for node in ast.walk(ast.parse(cell.source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("report.draw", "report.show")
+    ]
+    drawn = [ast.literal_eval(call.args[1]) for call in calls if ast.unparse(call.func) == "report.draw"]
+    assert set(study.best) <= set(drawn)
+    if study.best:  # else the report counts
+        assert len(study.best) + len(calls) - len(drawn) <= OPEN_FIGURES
+
+
+def test_what_differs_from_the_paper_is_a_page_at_most_and_the_rest_is_folded(path, notebook):
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown" and cell.source.startswith("## 11"):
+            words = re.sub(r"<details>.*?</details>", "", cell.source, flags=re.DOTALL).split()
+            assert len(words) <= PAGE_WORDS, f"{len(words)} words: fold what matters least"
 
 
 def test_every_parameter_is_explained(path):
@@ -190,6 +218,8 @@ def test_its_executed_copy_shows_figures_and_no_path_of_the_machine(executed, sl
     content = json.loads(text)
     outputs = [output for cell in content["cells"] for output in cell.get("outputs", [])]
     assert any("image/png" in output.get("data", {}) for output in outputs)
+    drawn = [cell.get("outputs", []) for cell in content["cells"] if "report.draw(" in "".join(cell["source"])]
+    assert sum("image/png" in output.get("data", {}) for each in drawn for output in each) <= OPEN_FIGURES
     assert not any(output["output_type"] == "error" for output in outputs)
     shown = json.dumps(
         [output for output in outputs if output["output_type"] != "stream" or output["name"] == "stdout"]

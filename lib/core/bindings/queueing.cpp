@@ -10,7 +10,7 @@
 #include "queueing/single_server_queue.hpp"
 
 namespace py = pybind11;
-using Array = py::array_t<double, py::array::c_style | py::array::forcecast>;
+using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
 
 namespace {
 constexpr std::uint64_t jobs_between_signals = 1u << 20;
@@ -47,7 +47,7 @@ void bind_queueing(py::module_& module) {
           "draw",
           [](const SizeSampler& sampler, std::size_t count, std::uint64_t seed) {
             RandomStream random(seed, 0);
-            Array sizes(static_cast<py::ssize_t>(count));
+            Doubles sizes(static_cast<py::ssize_t>(count));
             std::generate_n(sizes.mutable_data(), count, [&] { return sampler(random); });
             return sizes;
           },
@@ -59,7 +59,7 @@ void bind_queueing(py::module_& module) {
       .def(
           "waits",
           [](SingleServerQueue& queue, std::uint64_t jobs) {
-            Array waits(static_cast<py::ssize_t>(jobs));
+            Doubles waits(static_cast<py::ssize_t>(jobs));
             double* place = waits.mutable_data();
             in_chunks(jobs, jobs_between_signals, [&](std::uint64_t, std::uint64_t count) {
               queue.serve(count, [&](double wait) { *place++ = wait; });
@@ -71,7 +71,7 @@ void bind_queueing(py::module_& module) {
           "batch_means",
           [](SingleServerQueue& queue, std::size_t batches, std::uint64_t jobs_per_batch) {
             WaitHistogram histogram;
-            Array means(static_cast<py::ssize_t>(batches));
+            Doubles means(static_cast<py::ssize_t>(batches));
             for (std::size_t batch = 0; batch < batches; ++batch) {
               double sum = 0;
               in_chunks(jobs_per_batch, jobs_between_signals, [&](std::uint64_t, std::uint64_t count) {
@@ -115,9 +115,9 @@ void bind_queueing(py::module_& module) {
           py::arg("duration"), "Lets time pass without looking (warm-up).")
       .def(
           "run",
-          [](ReplicatedFlows& model, const Array& rounds) {
+          [](ReplicatedFlows& model, const Doubles& rounds) {
             const std::size_t copies = model.copies();
-            Array delays({rounds.size(), static_cast<py::ssize_t>(copies)});
+            Doubles delays({rounds.size(), static_cast<py::ssize_t>(copies)});
             const double* from = rounds.data();
             double* to = delays.mutable_data();
             in_chunks(static_cast<std::uint64_t>(rounds.size()), 1024, [&](std::uint64_t first, std::uint64_t count) {

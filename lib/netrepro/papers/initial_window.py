@@ -635,6 +635,13 @@ STUDY = Study(
             log="x",
         ),
     },
+    best=(
+        "fig2_latency_over_window",
+        "table3_gain_by_percentile",
+        "fig5_gain_by_path",
+        "table7_sent_again",
+        "control_three_segments",
+    ),
     play=Play(
         ("average", "slow", "maps", "class"),
         {

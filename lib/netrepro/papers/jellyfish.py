@@ -630,6 +630,7 @@ STUDY = Study(
         "knob_paths": draw_paths,
         "knob_servers": draw_servers,
     },
+    best=("servers_at_full_rate", "path_lengths", "throughput_table1", "control"),
     play=Play(
         (OURS,),
         {

@@ -557,6 +557,7 @@ STUDY = Study(
         "knob_buffer": draw_buffer,
         "knob_rivals": draw_rivals,
     },
+    best=("growth_by_division", "fig4_division", "fig5_spoofing", "fig6_optimistic", "controls"),
     play=Play(
         RECEIVERS,
         {

@@ -682,6 +682,7 @@ STUDY = Study(
         "knob_timing": draw_timing,
         "knob_seeds": draw_seeds,
     },
+    best=("fig2a_fat_tree", "near_and_far", "fig9_drops", "remedies", "control_port"),
     play=Play(
         ("drop tail", "red", "sfq", "paced", "near moved", "fat-tree", "equal length"),
         {

@@ -671,6 +671,13 @@ STUDY = Study(
             log="x",
         ),
     },
+    best=(
+        "fig3_queue_and_average",
+        "fig5_delay_over_throughput",
+        "fig11_14_bursty_node",
+        "synchronisation",
+        "control_broken",
+    ),
     play=Play(
         ("red", "drop tail", "ten, red", "fig3"),
         {"min_threshold_packets": (3.0, 45.0, 1.0), "weight": [0.002, 0.0005, 0.02, 1.0], "gentle": [False, True]},

@@ -586,6 +586,7 @@ STUDY = Study(
         "control_same_path": partial(draw_completion, quantity="short_mean", case=SAME_PATH),
         **{f"knob_{name}": partial(draw_knob, knob=name) for name in KNOBS},
     },
+    best=("fig5_short_mean", "fig7_short_p99", "fig8_long_p99", "control_same_path"),
     play=Play(
         (FORMULAS,),
         {

@@ -669,6 +669,13 @@ STUDY = Study(
         ),
         "jumps_and_slopes": plot("Why the curve slopes down after each jump", SIZE, SAVED, _draw_jumps),
     },
+    best=(
+        "fig10_two_seconds",
+        "fig12_improvement",
+        "fairness_fifth_flow",
+        "tiers_windows",
+        "control_no_fourfold_round",
+    ),
     play=Play(
         ("example, suss", "example, cubic", "later, suss", "later, not mended"),
         {

@@ -714,6 +714,7 @@ STUDY = Study(
             ),
         ),
     },
+    best=("fig3_throughput", "fig4_window", "fig6_throughput_of_fifty", "fig14_15_mix", "control"),
     play=Play(
         ("reno", "paced", "fifty reno", "fifty paced"),
         {

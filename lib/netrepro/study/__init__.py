@@ -15,6 +15,7 @@ from netrepro.extras import absent
 try:
     from netrepro.study import figures, pictures
     from netrepro.study.declaration import (
+        OPEN_FIGURES,
         SIMULATED,
         TEXT,
         VIRTUAL,
@@ -70,6 +71,7 @@ except ModuleNotFoundError as error:
 __all__ = [
     "CHECK_COLUMNS",
     "HOST_DELAY_PACKETS",
+    "OPEN_FIGURES",
     "SIMULATED",
     "TABLES",
     "TEXT",

@@ -48,6 +48,7 @@ class Each:
     values: tuple[Any, ...]
 
 
+OPEN_FIGURES = 5  # of a notebook; it folds the others
 LEAST_REPETITIONS = 5  # of evidence that decides, where a scale names no fewer
 
 
@@ -201,6 +202,7 @@ class Study:
     claims: Mapping[str, Evidence] = field(default_factory=dict)
     knobs: Mapping[str, Knob | Callable[[Any, Progress], pd.DataFrame]] = field(default_factory=dict)
     figures: Mapping[str, Callable[[Any], Figure]] = field(default_factory=dict)
+    best: tuple[str, ...] = ()
     answer: Callable[[Any], str] | None = None
     play: Play | None = None
     repetitions: int = 5
@@ -219,6 +221,11 @@ class Study:
             raise NetreproError(
                 f"{self.slug}: what is measured", "give experiment and read, or measure_one, or measure_all"
             )
+        for name in self.best:
+            if name not in self.figures:
+                raise NetreproError(f"{self.slug} has no figure {name!r}", nearest(name, self.figures))
+        if len(self.best) > OPEN_FIGURES:
+            raise NetreproError(f"{self.slug}: {len(self.best)} best figures", f"name {OPEN_FIGURES} at most")
         known = [each.name for each in fields(self.setting)]
         for name, changes in [
             *self.cases.items(),

@@ -7,6 +7,7 @@ beside it where settings are not the committed ones. What is published stays as 
 from __future__ import annotations
 
 import ast
+import base64
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,7 +43,7 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.paths import runs_dir, workbench_root
 from netrepro.processes import in_processes
 from netrepro.provenance import check_code, code_hash
-from netrepro.study import TABLES, Runs, Study, measure, vary
+from netrepro.study import OPEN_FIGURES, TABLES, Runs, Study, measure, vary
 from netrepro.style import save_figure, use_style
 from netrepro.tiers_and_profiles import PROFILES
 from netrepro.workbench import run_folder
@@ -123,6 +124,7 @@ class Report:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._library = code_hash()
         self._answer = answer
+        self._open: set[str] = set()
         self._measured: list[Measured] | None = None
         self._level = "not measured"
 
@@ -163,21 +165,26 @@ class Report:
         return explore(study)
 
     def draw(self, runs: Runs, name: str) -> None:
-        """Draw a figure of the runs' study, save and show it. Raises NetreproError for a figure it does not have."""
+        """Draw a figure of the runs' study, save and show it, folded where others are the study's best.
+
+        Raises NetreproError for a figure it does not have.
+        """
         figures = runs.study.figures
         if name not in figures:
             raise NetreproError(f"{self.slug} has no figure {name!r}", nearest(name, figures))
-        self.show(figures[name](runs), name)
+        best = runs.study.best
+        self.show(figures[name](runs), name, folded=name not in best if best else None)
 
-    def show(self, figure: Figure, name: str) -> None:
+    def show(self, figure: Figure, name: str, folded: bool | None = None) -> None:
         """Save a figure as <name>.png and <name>.svg (the same bytes for the same data) and display it here; one that
         shows nothing measured is only said to be so.
 
+        folded : whether a reader has to open it. None: from the sixth figure of the notebook on.
         Raises NetreproError for a name that is no plain file name.
         """
         self._check_name(name)
         saved = save_figure(figure, self.folder, name, self.made_by)
-        self._display(figure, name, saved)
+        self._display(figure, name, saved, folded)
 
     def show_all(self, figures: Mapping[str, Figure]) -> None:
         """Show several figures by their names, which takes less time than `show` of one after the other."""
@@ -192,9 +199,14 @@ class Report:
         if Path(name).name != name or "." in name:
             raise NetreproError(f"a figure cannot be called {name!r}", "give a plain name such as fig5_short_mean")
 
-    def _display(self, figure: Figure, name: str, saved: bool) -> None:
+    def _display(self, figure: Figure, name: str, saved: bool, folded: bool | None = None) -> None:
         if saved:
-            display(Image(filename=str(self.folder / f"{name}.png")))  # as it was saved, instead of drawing it again
+            picture = self.folder / f"{name}.png"  # as it was saved, instead of drawing it again
+            if folded is None:
+                folded = len(self._open - {name}) >= OPEN_FIGURES
+            if not folded:
+                self._open.add(name)
+            display(HTML(_folded(picture)) if folded else Image(filename=str(picture)))
         empty = "" if saved else f": nothing to show, for nothing of it was measured on the {self.tier} tier"
         caption = f"{name}, {self.made_by}{empty}"
         html = f"<small style='color: #777'>{escape(caption)}</small>"
@@ -270,6 +282,13 @@ class Report:
 
     def _commit(self) -> str:
         return commit_name(git_state(workbench_root()).get("commit"), find(self.slug))
+
+
+def _folded(picture: Path) -> str:
+    """Return a picture as HTML that shows it at a click, without a script: in Lab and on a page."""
+    data = base64.b64encode(picture.read_bytes()).decode()
+    name = escape(picture.stem)
+    return f'<details><summary>{name}</summary><img alt="{name}" src="data:image/png;base64,{data}"></details>'
 
 
 def _with_blame(reason: str, verdict: str, claim: Claim) -> str:

@@ -194,6 +194,7 @@ def test_what_help_shows_is_what_is_refused(name):
                 dataclasses.replace(description, **{field: value})
 
 
+@pytest.mark.filterwarnings("ignore:.*in an experiment of:UserWarning", "ignore:.*start after the end:UserWarning")
 @pytest.mark.parametrize("name", DESCRIPTIONS)
 def test_every_number_of_a_description_gives_an_answer_or_our_error(name):
     """In a process of its own: what ends that, or takes it long, is named."""

@@ -198,8 +198,8 @@ def test_every_as_chooses_the_route_that_bird_chooses(tmp_path: Path):
         for number in graph.neighbours:
             (tmp_path / f"{number}.conf").write_text(configuration(graph, number, origins))
             command = [bird, "-f", "-c", f"{number}.conf", "-s", f"{number}.ctl", "-P", f"{number}.pid"]
-            log = (tmp_path / f"{number}.log").open("w")
-            daemons[number] = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log)
+            with (tmp_path / f"{number}.log").open("w") as log:
+                daemons[number] = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log)
         for stops in ((), origins[:1]):
             for number in stops:
                 daemons[number].kill()

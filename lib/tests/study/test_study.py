@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -352,6 +353,10 @@ def test_what_is_misspelt_is_refused_by_name(runs):
         replace(STUDY, cases={"low": {"lod": 0.1}})
     with pytest.raises(NetreproError, match="needs case 'lo'"):
         replace(STUDY, claims={"a": Evidence("delay_ms", "lo")})
+    with pytest.raises(NetreproError, match="no figure 'knob'"):
+        replace(STUDY, best=("knob",))
+    with pytest.raises(NetreproError, match="6 best figures"):
+        replace(STUDY, figures=dict.fromkeys("abcdef", plt.figure), best=tuple("abcdef"))
     with pytest.raises(NetreproError, match=r"reads no 'delay'\n.*'delay_ms'"):
         values(runs, "delay", "low")
     with pytest.raises(NetreproError, match="no knob 'lod'"):

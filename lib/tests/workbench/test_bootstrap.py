@@ -196,6 +196,23 @@ def test_the_set_up_installs_lock_and_library_even_where_uv_cannot(scratch):
     assert scratch.module.READY.exists()
 
 
+def test_a_first_figure_needs_few_packages_and_a_core_that_the_set_up_compiles_again(tmp_path, monkeypatch):
+    scratch = Scratch(tmp_path, monkeypatch)
+    monkeypatch.setattr(scratch.module, "FIRST", ())
+    pyproject = scratch.sources / "pyproject.toml"
+    pyproject.write_text(pyproject.read_text() + '[project]\ndependencies = ["tiny"]\n')
+    lock = scratch.sources / "requirements.txt"
+    make_wheel(scratch.index, "later", "1.0")
+    lock.write_text(lock.read_text() + "later==1.0\n")
+    assert scratch.set_up("--first") == 0
+    assert (scratch.version("tiny"), scratch.version("later"), scratch.version("netrepro")) == ("1.0", None, "0.1.0")
+    assert not scratch.module.READY.exists()
+    assert scratch.set_up("--first") == 0 and scratch.started == []
+    assert scratch.set_up() == 0
+    assert scratch.version("later") == "1.0" and any("--editable" in command for command in scratch.started)
+    assert scratch.set_up("--first") == 0 and scratch.started == []
+
+
 def test_a_second_call_starts_nothing(scratch):
     assert scratch.set_up() == 0
     assert scratch.started == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -31,3 +32,16 @@ def test_only_a_process_of_our_own_goes_without_a_format():
     assert [path.name for path, text in files.items() if "workbench.lean_imports" in text] == ["execute.py"]
     imports = re.compile(r"(import|from) netrepro\.workbench(\.execute| import.*\bexecute\b)")
     assert not [path for path, text in files.items() if imports.search(text)]
+
+
+def test_a_first_figure_is_drawn_without_what_notebooks_need(workbench):
+    """`make first` installs none of these."""
+    shutil.copytree(PACKAGE.parents[1] / "data" / "dctcp", workbench / "data" / "dctcp")
+    absent = ("IPython", "ipywidgets", "nbformat", "papermill", "sklearn", "torch", "typer", "z3")
+    program = f"""import sys
+sys.modules |= dict.fromkeys({absent!r})
+from netrepro.workbench.first_figure import draw_first_figure
+print(draw_first_figure().stat().st_size)"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 10_000

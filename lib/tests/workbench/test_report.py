@@ -7,12 +7,16 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import pytest
+from IPython.display import HTML, Image
+from matplotlib.figure import Figure
 
 from netrepro.claims import Measured, read_results
 from netrepro.errors import NetreproError
+from netrepro.workbench import report as report_module
 from netrepro.workbench.report import Report, open_report
 
 SETTINGS = {"profile": "quick", "tier": "auto", "repetitions": 2, "seed": 1, "load": 0.5}
@@ -43,13 +47,49 @@ def test_the_same_figure_is_saved_with_the_same_bytes(report):
     assert saved[0] == saved[1]
 
 
+def draw_line(runs: object = None) -> Figure:
+    figure, axis = plt.subplots()
+    axis.plot([1, 2, 3])
+    return figure
+
+
+@pytest.fixture
+def shown(monkeypatch) -> list[str]:
+    """The pictures that the notebook shows, in order: open, or the summary under which one is folded."""
+    pictures: list[str] = []
+
+    def note(what: object, **how: object) -> None:
+        if isinstance(what, Image):
+            pictures.append("open")
+        elif isinstance(what, HTML):
+            assert "data:image/png;base64," in what.data
+            pictures.append(what.data.split("<summary>")[1].split("</summary>")[0])
+
+    monkeypatch.setattr(report_module, "display", note)
+    return pictures
+
+
+def test_the_sixth_figure_is_folded_and_one_that_is_drawn_again_is_not(report, shown):
+    for name in "abcdefa":
+        report.show(draw_line(), name)
+    assert shown == ["open"] * 5 + ["f", "open"]
+
+
+def test_the_figures_that_a_study_calls_its_best_are_open_and_the_others_folded(report, shown):
+    runs = SimpleNamespace(study=SimpleNamespace(figures={"a": draw_line, "b": draw_line}, best=("b",)))
+    for name in "ab":
+        report.draw(runs, name)
+    report.show(draw_line(), "network")
+    assert shown == ["a", "open", "open"]
+
+
 def test_every_figure_says_what_makes_it_again(echo_paper):
-    from PIL import Image
+    import PIL.Image
 
     report = open_report("echo", SETTINGS | {"profile": "paper", "seed": 3, "load": 0.7})
     assert report.made_by == "made by: netrepro run echo --profile paper -p load=0.7 -p seed=3"
     report.show(plt.figure(), "line")
-    assert Image.open(report.folder / "line.png").text["Description"] == report.made_by
+    assert PIL.Image.open(report.folder / "line.png").text["Description"] == report.made_by
     assert report.made_by in (report.folder / "line.svg").read_text()
 
 

@@ -623,6 +623,7 @@ STUDY = Study(
         ),
         "knob_edge_buffer": draw_edge_buffer,
     },
+    best=("fig5_static", "fig7_dynamic", "fig9_fairness", "consumer_edge", "control"),
     play=Play(
         ("codel", "red", "drop tail", DYNAMIC_CODEL, DYNAMIC_RED, DYNAMIC_TAIL, FAIR),
         {"target_ms": (1.0, 50.0, 1.0), "interval_ms": (10.0, 1000.0, 10.0), "round_trip_ms": (10.0, 500.0, 10.0)},

@@ -469,4 +469,5 @@ STUDY = Study(
         "knob_busy_hosts_gaps": draw_load_gaps,
         "knob_virtual_time": draw_virtual,
     },
+    best=("fig1_isolation", "fig7_deviation", "fig9c_800_flows", "control_offloading", "knob_virtual_time"),
 )

@@ -308,6 +308,7 @@ STUDY = Study(
         "knob_leader": figures.draw_leader,
         "knob_clocks": figures.draw_clocks,
     },
+    best=("least_latency", "heat_maps_fig7", "conflicts", "control"),
     play=Play(
         (GRID, MULTI),
         {

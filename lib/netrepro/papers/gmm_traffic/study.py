@@ -161,6 +161,7 @@ STUDY = Study(
         "normalisations": figures.draw_normalisations,
         "forward_search": figures.draw_selection,
     },
+    best=("fig3_first_packets", "table3_models", "confusion", "importance", "cases"),
     play=Play(
         (RIGHT,),
         {"first_packets": (3, 10, 1), "selected_features": (1, 12, 1), "normalisation": list(NORMALISATIONS)},

@@ -219,6 +219,7 @@ STUDY = Study(
         "knob_identities": figures.draw_identities,
         "knob_reserve": figures.draw_reserve,
     },
+    best=("download_time_fig8", "by_capacity", "strategies", "control"),
     play=Play(
         (FIGURE_8, PERMUTED),
         {

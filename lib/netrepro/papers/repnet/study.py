@@ -436,5 +436,6 @@ STUDY = Study(
         )
     },
     figures=FIGURES,
+    best=("fig11_mice", "fig12_mice_oversubscribed", "fig14_incast", "fig18_fat_tree", "control_same_path"),
     answer=answer,
 )
