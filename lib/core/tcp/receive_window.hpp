@@ -44,10 +44,8 @@ class ReceiveWindow {
     if (round_began_ == never) round_began_ = now;  // as good as when it was connected
     const Time waits = round_trip - round_trip % stamp_tick;
     if (!grows_ || taken == before || waits == 0 || now - round_began_ < waits) return;
-    // Linux looks when the first of them has been read, and takes away what is still to be.
-    const auto first = std::min(static_cast<std::int64_t>(before) + segment_, static_cast<std::int64_t>(taken));
-    const std::int64_t newly = first - round_began_at_ - (static_cast<std::int64_t>(taken) - first);
-    round_began_at_ = first;
+    const std::int64_t newly = static_cast<std::int64_t>(taken) - round_began_at_;
+    round_began_at_ = static_cast<std::int64_t>(taken);
     round_began_ = now;
     if (newly <= taken_in_round_) return;
     const std::int64_t once = 2 * newly + 16 * segment_;
