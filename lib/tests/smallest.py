@@ -36,7 +36,7 @@ SCALES = {
         gmm_diagnosis.STUDY.profiles["test"],
         changes=gmm_diagnosis.STUDY.profiles["test"].changes
         | {"flows": 300, "noise_flows": 400, "trees": 3, "noise": (0, 0.6, 0.95), "first_packets": (3, None)}
-        | {"search_rows": 200, "selected_features": 2, "network_noise": (0.4, 0.8)},
+        | {"search_rows": 200, "selected_features": 2, "network_noise": (0.2, 0.5)},
     ),
     "gmm_traffic": replace(
         gmm_traffic.STUDY.profiles["test"],

@@ -30,7 +30,7 @@ MIXES = (1, 3, 5, 7, 9)  # BBR flows among ten
 LEAST_GAIN = 1.05  # a smaller advantage is none
 ACCESS_MS = 0.5
 GOODPUTS = ("bbr_mbps", "cubic_mbps")
-OVER_BBR = ("bbr_flows", "BBR flows among ten")
+OVER_BBR = ("bbr_flows", "flows that speak BBR, of ten")
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def answer(runs: Runs) -> str:
 
 def draw_idea() -> Figure:
     """Draw the idea: what BBR and CUBIC flows get where BBR's advantage shrinks, and the equilibrium between them."""
-    figure, axis = new_figure("Who would switch?", "share of BBR flows", "goodput of a flow / fair share")
+    figure, axis = new_figure("Who would switch?", "share of BBR flows", "goodput of a flow / fair share (ratio)")
     share = np.linspace(0.05, 0.95, 50)
     bbr = 2 - 1.6 * share
     axis.plot(share, bbr, color=scheme("bbr").colour, label="BBR")
@@ -181,7 +181,10 @@ def draw_goodput(runs: Runs, case: str = SHARED) -> Figure:
 
 def draw_queue(runs: Runs) -> Figure:
     """Draw how full the bottleneck's buffer is over the number of BBR flows."""
-    columns = {"queue_of_buffer": "mean queue / buffer", "payload_of_link": "payload / rate of the link"}
+    columns = {
+        "queue_of_buffer": "mean queue / buffer (ratio)",
+        "payload_of_link": "payload / rate of the link (ratio)",
+    }
     return drawing.sweep_figure(
         "BBR flows leave the buffer emptier", runs.numbers(SHARED), OVER_BBR, columns, top=1.05, log_x=False
     )
@@ -193,7 +196,7 @@ def draw_buffers(runs: Runs) -> Figure:
         "The deeper the buffer, the sooner BBR's advantage ends",
         runs.knobs["buffer"],
         OVER_BBR,
-        {"bbr_of_fair": "goodput of a BBR flow / fair share"},
+        {"bbr_of_fair": "goodput of a BBR flow / fair share (ratio)"},
         by="buffer_pipes",
         label="{} bandwidth-delay products",
         log_x=False,

@@ -177,10 +177,11 @@ class Runs:
         """Compute the evidence's value in every repetition that its cases have in common."""
         by_case = [self.reading(evidence.reading, case, tier) for case in evidence.case_names]
         how = evidence.how or (lambda value: value)
+        as_value = (lambda value: value) if evidence.counted else as_it_is
         common = sorted(set(by_case[0]).intersection(*by_case))
         if evidence.pooled:
             return list(how(*({each: readings[each] for each in common} for readings in by_case)))
-        return [as_it_is(how(*(readings[each] for readings in by_case))) for each in common]
+        return [as_value(how(*(readings[each] for readings in by_case))) for each in common]
 
     def save(self, folder: Path) -> None:
         """Leave every table as a CSV file, and run.json, which says how they were measured."""

@@ -219,7 +219,7 @@ def test_the_steps_lead_from_the_published_experiment_to_the_synchronised_one():
 
 def test_the_table_of_buffers_has_published_and_ours_side_by_side():
     cases = {name: paper.STUDY.cases[name] for name in (paper.authors_case(5), "law")}
-    study = replace(paper.STUDY, cases=cases, claims={}, knobs={}, figures={})
+    study = replace(paper.STUDY, cases=cases, claims={}, knobs={}, figures={}, best=())
     scale = paper.Scale(1.0, only={"flows": (5,)})
     runs = measure(replace(study, profiles={"paper": scale}), profile="paper", repetitions=1)
     row = paper.buffers(runs).loc[5]
