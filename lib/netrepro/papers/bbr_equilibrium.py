@@ -76,19 +76,25 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     return Experiment(network, tuple(flows), seconds, seed, Measure(queues=(PORT,), queue_interval_ms=50.0))
 
 
+def goodputs(found: Measurements) -> pd.DataFrame:
+    """Compute every flow's goodput while it lasts: kind, goodput_mbps."""
+    flows = found.flows
+    goodput = flows["delivered_bytes"] * 8e-6 / (found.experiment.duration_s - flows["start_s"])
+    return pd.DataFrame({"kind": flows["congestion_control"], "goodput_mbps": goodput})
+
+
 def read(found: Measurements, setting: Setting) -> Reading:
     """Read the mean goodput of a flow of each kind (Mb/s), and the queue's mean as a share of the buffer."""
-    flows, seconds = found.flows, found.experiment.duration_s
-    goodput = flows["delivered_bytes"] * 8e-6 / (seconds - flows["start_s"])
-    means = goodput.groupby(flows["congestion_control"]).mean()
+    rates = goodputs(found)
+    means = rates.groupby("kind")["goodput_mbps"].mean()
     numbers = {name: float(means.get(name.removesuffix("_mbps"), np.nan)) for name in GOODPUTS}
     numbers["fair_mbps"] = setting.fair_mbps
     numbers["bbr_of_fair"] = numbers["bbr_mbps"] / setting.fair_mbps
-    queue = float(found.queues["queue_packets"].mean()) / setting.buffer_packets
-    used = float(flows["delivered_bytes"].sum()) * 8e-6 / seconds / setting.rate_mbps
-    rates = pd.DataFrame({"kind": flows["congestion_control"], "goodput_mbps": goodput})
-    check = Check("payload of the link at most", used, at_most=1.0)
-    return Reading(numbers | {"queue_of_buffer": queue, "payload_of_link": used}, {"flows": rates}, [check])
+    numbers["queue_of_buffer"] = float(found.queues["queue_packets"].mean()) / setting.buffer_packets
+    delivered_mbps = float(found.flows["delivered_bytes"].sum()) * 8e-6 / found.experiment.duration_s
+    numbers["payload_of_link"] = delivered_mbps / setting.rate_mbps
+    check = Check("payload of the link at most", numbers["payload_of_link"], at_most=1.0)
+    return Reading(numbers, {"flows": rates}, [check])
 
 
 # Claims. Each is judged on a table over the number of BBR flows, with the columns of GOODPUTS and fair_mbps.
@@ -203,14 +209,14 @@ def draw_buffers(runs: Runs) -> Figure:
     )
 
 
-def draw_run(found: Measurements, setting: Setting) -> Figure:
-    """Draw every flow's goodput of one run."""
-    rates = read(found, setting).tables["flows"]
-    figure, axis = new_figure("Every flow of this run", "", "goodput (Mb/s)")
-    colours = [scheme(kind).colour for kind in rates["kind"]]
-    axis.bar(range(len(rates)), rates["goodput_mbps"], color=colours)
-    axis.set_xticks(range(len(rates)), [scheme(kind).label for kind in rates["kind"]], rotation=45)
-    drawing.draw_published_level(axis, setting.fair_mbps, "fair share")
+def draw_run(found: Measurements, case: str) -> Figure:
+    """Draw every flow's goodput of one run, beside their mean."""
+    rates = goodputs(found)
+    figure, axis = new_figure(f"Every flow of this run: {case}", "", "goodput (Mb/s)")
+    kinds = [scheme(kind) for kind in rates["kind"]]
+    axis.bar(range(len(rates)), rates["goodput_mbps"], color=[kind.colour for kind in kinds])
+    axis.set_xticks(range(len(rates)), [kind.label for kind in kinds], rotation=45)
+    drawing.draw_published_level(axis, float(rates["goodput_mbps"].mean()), "mean of all")
     axis.legend()
     return figure
 
