@@ -160,7 +160,7 @@ def draw_idea() -> Figure:
     axis.plot(share, (1 - share * bbr) / (1 - share), color=scheme("cubic").colour, label="CUBIC")
     axis.axvline(0.625, color=PUBLISHED_GREY, linestyle="--")
     axis.annotate("CUBIC flows\nswitch to BBR", (0.3, 1.75), ha="center")
-    axis.annotate("BBR flows\nswitch to CUBIC", (0.82, 1.75), ha="center")
+    axis.annotate("BBR flows\nswitch to CUBIC", (0.87, 1.0), ha="center")
     axis.set_ylim(0, 2.2)
     axis.legend(loc="lower left")
     return figure
