@@ -31,7 +31,8 @@ def partition(topology: Topology, parts: int, changes: Sequence[LinkChange] = ()
     {'h1': 0, 'h2': 1, 's1': 0, 's2': 1}
     """
     delays = _delays_ms(topology, changes)
-    weights = {node: len(topology.graph[node]) + HOST_WEIGHT * (node[0] == "h") for node in topology.graph}
+    hosts = set(topology.hosts)
+    weights = {node: len(topology.graph[node]) + HOST_WEIGHT * (node in hosts) for node in topology.graph}
     nodes = (*topology.hosts, *topology.switches)
     for least_ms in sorted(set(delays.values()) - {0.0}, reverse=True):
         together = nx.Graph()
