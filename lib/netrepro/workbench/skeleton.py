@@ -200,7 +200,10 @@ STUDY = Study(
 '''
 
 _TEST = '''\
-"""PAPER_SLUG: closed forms, published tables, and the control that must flip. test_studies.py tests the rest."""
+"""PAPER_SLUG: closed forms, published tables, and the control that must flip.
+
+test_studies.py tests the rest.
+"""
 
 from __future__ import annotations
 
