@@ -16,7 +16,7 @@ EXTRA_OF = {
     "torch": "neural",
     **dict.fromkeys(("dask", "distributed", "ipykernel", "ipywidgets", "IPython", "itables", "joblib"), "notebooks"),
     **dict.fromkeys(("jinja2", "jupyter_client", "jupyterlab", "matplotlib", "nbclient", "nbformat"), "notebooks"),
-    **dict.fromkeys(("papermill", "scapy", "tqdm"), "notebooks"),
+    **dict.fromkeys(("papermill", "scapy", "seaborn", "tqdm"), "notebooks"),
 }
 
 
