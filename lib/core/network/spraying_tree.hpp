@@ -15,7 +15,8 @@ class SprayingTree {
     if (forks_.empty()) return only_path_;
     for (std::uint32_t fork = 0;;) {
       const std::uint32_t branch = branches_[forks_[fork].first + forks_[fork].fork.choice(key)];
-      if (branch == unknown || branch >= is_path) return branch == unknown ? unknown : branch - is_path;
+      if (branch == unknown) return unknown;
+      if (branch >= is_path) return branch - is_path;
       fork = branch;
     }
   }

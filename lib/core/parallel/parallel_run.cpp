@@ -14,6 +14,7 @@ ParallelRun::ParallelRun(std::vector<Simulator*> parts, const std::vector<std::u
     if (part >= count) throw std::out_of_range("no part " + std::to_string(part));
   for (std::uint32_t number = 0; number < count; ++number) {
     std::vector<bool> own;
+    own.reserve(part_of_node_.size());
     for (std::uint32_t part : part_of_node_) own.push_back(part == number);
     parts[number]->become_part(own);
     parts_.push_back({parts[number], {}, std::vector<PathsTold>(count), std::vector<PathsHeard>(count), nullptr});
@@ -43,6 +44,7 @@ void ParallelRun::find_lookahead() {
 
 bool ParallelRun::run(std::uint64_t events) {
   std::vector<std::unique_ptr<Simulator::Turn>> turns;
+  turns.reserve(parts_.size());
   for (const Part& part : parts_) turns.push_back(std::make_unique<Simulator::Turn>(*part.simulator));
   if (parts_.size() == 1) return parts_[0].simulator->run(events);
   enum Start : int { waits, goes, is_over };

@@ -141,7 +141,12 @@ def test_deviations_are_the_cases_own_and_of_the_worst_of_the_six(made_up):
     alone = runs.values.single_deviation.dropna()
     assert len(alone) == 3 * len(paper.MAIN) and alone.to_numpy() == pytest.approx(0.5)  # of 1, 2, 3: 1 / 2
     assert verdicts(made_up(batches={"B": (1.0, 2.0, 3.0)}))["steady-costs"].verdict == "untrusted"
-    assert verdicts(made_up(batches={"B": (1.15, 1.0, 1.0)}))["steady-costs"].verdict == "disagrees"
+    even, uneven = (
+        next(each for each in runs.measured_claims() if each.claim == "steady-costs").values
+        for runs in (made_up(), made_up(batches={"B": (1.15, 1.0, 1.0)}))
+    )
+    assert max(even) < load_claims("dummynet").claim("steady-costs").published < min(uneven)
+    assert verdicts(made_up())["steady-costs"].verdict == "not judged"  # the hypervisor decides it
 
 
 @pytest.mark.parametrize(

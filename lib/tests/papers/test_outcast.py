@@ -228,7 +228,7 @@ def test_where_rows_were_not_measured_tables_and_figures_do_without(few):
     measured = {each.claim for each in runs.measured_claims()}
     assert set(paper.STUDY.claims) - measured == {"one-flow-collapses", "many-flows-survive"}
     texts = [text.get_text() for axis in paper.STUDY.figures["rows_of_drops"](runs).axes for text in axis.texts]
-    assert texts == ["not measured on the simulated tier"] * 3
+    assert [text for text in texts if not text.isdigit()] == ["not measured on the simulated tier"] * 3
     assert few.swept == ["far_flows", "drops_in_a_row"]
 
 
