@@ -48,6 +48,7 @@ void Suss::stop(CongestionWindow& window, const Delivery& delivery) {
   window.send_from = 0;
   if (paced_rounds_ > 1) window.segments = std::max(2.0, std::min(window.segments, delivery.in_flight));
   window.ssthresh = window.segments;
+  found_ = true;
 }
 
 void Suss::grow(CongestionWindow& window, const Delivery& delivery) {

@@ -345,9 +345,9 @@ static void line_advance(struct Qdisc *sch, u64 now)
 }
 
 /*
- * Whether nobody sees when packets leave, but only when they arrive. One wake-up a packet is then enough: who comes, asks
- * or changes something finds the line as it is by then (line_catch_up), for packets that wait leave in their order, at
- * times that are known, and none of them has a part in what becomes of another but by waiting.
+ * Whether nobody sees when packets leave, but only when they arrive. One wake-up a packet is then enough: who comes,
+ * asks or changes something finds the line as it is by then (line_catch_up), for packets that wait leave in their
+ * order, at times that are known, and none of them has a part in what becomes of another but by waiting.
  */
 static bool line_may_be_late(struct line *line)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * /dev/streams: a source and a sink for sockets that a program has connected, so that no system call of its own is spent
- * on a segment or a datagram.
+ * /dev/streams: a source and a sink for sockets that a program has connected, so that no system call of its own is
+ * spent on a segment or a datagram.
  *
- * A source writes zeros whenever the socket takes some, a sink discards what has come as it comes: each in the moment in
- * which a program that waits would be woken. Of UDP, a source sends zeros at the times that it is given, and a sink
- * counts. All else, and the socket itself, stays the program's: options, errors, the end. A read of the device gives the
- * ends of streams that have come as far as they were to go, with the time; a poll tells when there are some. See
+ * A source writes zeros whenever the socket takes some, a sink discards what has come as it comes: each in the moment
+ * in which a program that waits would be woken. Of UDP, a source sends zeros at the times that it is given, and a sink
+ * counts. All else, and the socket itself, stays the program's: options, errors, the end. A read of the device gives
+ * the ends of streams that have come as far as they were to go, with the time; a poll tells when there are some. See
  * TrafficGenerator in core/sockets, whose structs of requests are those below.
  */
 #include <linux/bvec.h>
@@ -182,7 +182,7 @@ static void stream_drain(struct stream_end *end)
 	stream_finish(end);
 }
 
-/* Once half of its room is free, as a program that waits is woken: each write pushes, and a push is answered at once. */
+/* Once half of its room is free, as a program that waits is woken: each write pushes, a push is answered at once. */
 static void stream_write_space(struct sock *sk)
 {
 	if (!__sk_stream_is_writeable(sk, 1) || !sk->sk_socket)

@@ -6,8 +6,8 @@
  * A round's blue part is clocked by acknowledgements; its red part, what is sent beyond a doubling, waits for a guard
  * interval and is then paced over most of the round trip. Acknowledgements of red segments open no window.
  *
- * With fourfold_rounds=0 it is CUBIC alone, with rounds of HyStart that begin as one likes: before 2025 Linux began them
- * only once the window had 16 segments, so that all of them began in the middle (rounds_from_start=0). So are
+ * With fourfold_rounds=0 it is CUBIC alone, with rounds of HyStart that begin as one likes: before 2025 Linux began
+ * them only once the window had 16 segments, so that all of them began in the middle (rounds_from_start=0). So are
  *
  * cubic_counting  whose window grows by acknowledgements, whatever they acknowledge
  * cubic_paced     which paces, where it is asked to, from the first segment on
@@ -47,7 +47,7 @@ struct suss {
 	/* SUSS: head and tail are the end of what was sent before the round, and of its blue part */
 	u32 head, tail, blue_start, blue_acked, train_before, limit, cap;
 	u8 samples, mode, colour, round, smallest_in, paced_rounds, initial_window;
-	bool quadruples, counts_acks;
+	bool quadruples, counts_acks, found;	/* found: HyStart has ended slow start, and is not asked again */
 };
 
 static u32 now_us(const struct sock *sk)
@@ -139,6 +139,7 @@ static void end_slow_start(struct sock *sk)
 	if (ca->paced_rounds > 1)
 		tcp_snd_cwnd_set(tp, max(2U, min(tcp_snd_cwnd(tp), tcp_packets_in_flight(tp))));
 	tp->snd_ssthresh = tcp_snd_cwnd(tp);
+	ca->found = true;
 }
 
 /* How long the train lasts that this acknowledgement is part of, and what is too long: half of the least round trip. */
@@ -182,7 +183,7 @@ static void suss_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 		ca->smallest = round_trip;
 		ca->smallest_in = ca->round;
 	}
-	if (!tcp_in_slow_start(tp))
+	if (ca->found || !tcp_in_slow_start(tp))
 		return;
 	if ((large || rounds_from_start) && after(tp->snd_una, ca->round_end))
 		begin_hystart_round(sk);
@@ -191,8 +192,10 @@ static void suss_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 	if (ca->mode == OFF) {
 		train = train_is_long(sk, 0);
 		grew = round_trips_grew(ca, round_trip);
-		if (hystart && (train || grew))
+		if (hystart && (train || grew)) {
+			ca->found = true;
 			tp->snd_ssthresh = tcp_snd_cwnd(tp);
+		}
 		return;
 	}
 	grew = round_trips_grew(ca, round_trip);
@@ -385,6 +388,7 @@ static void suss_set_state(struct sock *sk, u8 state)
 	back_to(sk, OFF);
 	ca->last_maximum = ca->epoch = 0;
 	ca->smallest = ~0U;
+	ca->found = false;
 	begin_hystart_round(sk);
 }
 
