@@ -33,6 +33,7 @@ from netrepro.networks import (
     dumbbell,
     star,
 )
+from netrepro.networks.links import bandwidth_delay_packets
 from netrepro.networks.queues import Queue
 from netrepro.simulation import simulate
 from netrepro.study import Progress, in_parallel, of_profile, seed_of
@@ -87,7 +88,7 @@ def scale(profile: str) -> Scale:
 
 
 def _path(rate_mbps: float, round_trip_ms: float, queue: Queue | None = None, pairs: int = 1) -> Topology:
-    packets = max(round(rate_mbps * 1e3 * round_trip_ms / 8 / 1514), 30)
+    packets = max(round(bandwidth_delay_packets(rate_mbps, round_trip_ms)), 30)
     delay_ms = round_trip_ms / 2
     near, far = Link(10 * rate_mbps, 0.1 * delay_ms, DropTail(100_000)), queue or DropTail(packets)
     return dumbbell(pairs, near, Link(rate_mbps, 0.8 * delay_ms, far))

@@ -18,6 +18,7 @@ from netrepro.emulation.tiers import why_no_processes
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.kernel import build_module
 from netrepro.networks import CoDel, DropTail, Experiment, Flow, Link, Measure, OwnQueue, dumbbell
+from netrepro.networks.links import bandwidth_delay_packets
 from netrepro.networks.queues import Queue
 from netrepro.study import Progress, in_parallel
 from netrepro.study import pictures as drawing
@@ -41,7 +42,7 @@ class Path:
     @property
     def buffer_packets(self) -> int:
         """The buffer, in full packets."""
-        return max(round(self.buffer_share * self.rate_mbps * 1e3 * self.round_trip_ms / 8 / 1514), 2)
+        return max(round(self.buffer_share * bandwidth_delay_packets(self.rate_mbps, self.round_trip_ms)), 2)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.flow_sizes import FlowSizeDistribution, load_flow_sizes
-from netrepro.networks.links import Link
+from netrepro.networks.links import Link, bandwidth_delay_packets
 from netrepro.networks.queues import (
     Cake,
     CoDel,
@@ -90,6 +90,7 @@ __all__ = [
     "Tcp",
     "Topology",
     "Traffic",
+    "bandwidth_delay_packets",
     "cellular_trace",
     "dumbbell",
     "fat_tree",

@@ -40,12 +40,18 @@ __all__ = [
     "Red",
     "Sfq",
     "SharedBuffer",
+    "bandwidth_delay_packets",
 ]
 
 
 MOST_OFFLOAD_BYTES = 65_536
 LEAST_MTU_BYTES, MOST_MTU_BYTES = 128, 65_535
 ETHERNET_MTU_BYTES = 1500
+
+
+def bandwidth_delay_packets(rate_mbps: float, round_trip_ms: float, packet_bytes: float = FULL_PACKET_BYTES) -> float:
+    """Return the packets that a path of this rate (Mb/s) and round trip (ms) holds while none of them waits."""
+    return rate_mbps * 1e3 * round_trip_ms / 8 / packet_bytes
 
 
 @described

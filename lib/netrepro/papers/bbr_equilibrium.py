@@ -16,7 +16,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.networks.experiment import Experiment, Measure, Measurements
-from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, Queue, Sfq
+from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, Queue, Sfq, bandwidth_delay_packets
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
 from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, greatest_first
@@ -51,7 +51,7 @@ class Setting:
     @property
     def buffer_packets(self) -> int:
         """The bottleneck's buffer in full packets, at least one."""
-        pipe = self.rate_mbps * 1e3 * self.round_trip_ms / 8 / FULL_PACKET_BYTES
+        pipe = bandwidth_delay_packets(self.rate_mbps, self.round_trip_ms)
         return max(1, round(self.buffer_pipes * pipe))
 
     @property
@@ -202,7 +202,7 @@ def draw_buffers(runs: Runs) -> Figure:
         "The deeper the buffer, the sooner BBR's advantage ends",
         runs.knobs["buffer"],
         OVER_BBR,
-        {"bbr_of_fair": "goodput of a BBR flow / fair share (ratio)"},
+        {"bbr_of_fair": "BBR flow's goodput / fair share (ratio)"},
         by="buffer_pipes",
         label="{} bandwidth-delay products",
         log_x=False,

@@ -20,7 +20,7 @@ from scipy.optimize import isotonic_regression
 
 from netrepro.claims import load_claims
 from netrepro.networks.experiment import Experiment, Measure, Measurements, Port
-from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
+from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, bandwidth_delay_packets
 from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
@@ -86,7 +86,7 @@ class Setting:
     @property
     def pipe_packets(self) -> float:
         """RTT C, the bandwidth-delay product, in full packets."""
-        return self.rate_mbps * 1e3 * self.round_trip_ms / 8 / FULL_PACKET_BYTES
+        return bandwidth_delay_packets(self.rate_mbps, self.round_trip_ms)
 
     @property
     def range_packets(self) -> tuple[int, int]:

@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.networks.experiment import Experiment, Measure, Measurements
-from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link, Queue, Red
+from netrepro.networks.links import DropTail, EcnThreshold, Link, Queue, Red, bandwidth_delay_packets
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
@@ -212,7 +212,7 @@ def draw_threshold(runs: Runs) -> Figure:
     )
     for axis in figure.axes:
         for colour, round_trip_ms in zip(CURVES, table.round_trip_ms.unique(), strict=False):
-            guideline = runs.setting.rate_mbps * round_trip_ms * 1e3 / 8 / FULL_PACKET_BYTES / 7
+            guideline = bandwidth_delay_packets(runs.setting.rate_mbps, round_trip_ms) / 7
             axis.axvline(guideline, color=colour, linestyle=":", linewidth=1)
     return figure
 

@@ -22,7 +22,7 @@ from netrepro.applications.mptcp.run import told_handover
 from netrepro.emulation.virtual.deliveries import emulate_deliveries
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
-from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, Link
+from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, Link, bandwidth_delay_packets
 from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
@@ -93,7 +93,7 @@ class Setting:
 
 def buffer_packets(mbps: float, buffer_ms: float) -> int:
     """Return a link's buffer in packets of 1500 bytes, as the class has it: 54 for WiFi and 334 for 3G."""
-    return max(1, math.ceil(mbps * buffer_ms * 1e3 / 8 / 1500))
+    return max(1, math.ceil(bandwidth_delay_packets(mbps, buffer_ms, 1500)))
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
-from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
+from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, bandwidth_delay_packets
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, least_first
@@ -79,7 +79,7 @@ class Setting:
     @property
     def bdp_packets(self) -> float:
         """Full packets that fill the path."""
-        return self.rate_mbps * 1e3 * self.path_ms / 8 / FULL_PACKET_BYTES
+        return bandwidth_delay_packets(self.rate_mbps, self.path_ms)
 
     @property
     def control(self) -> tuple[str, int]:

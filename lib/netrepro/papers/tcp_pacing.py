@@ -18,7 +18,7 @@ from netrepro.applications.bulk.run import bytes_each_second
 from netrepro.emulation.tcp import UNPACED_SEGMENTS
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
-from netrepro.networks.links import DropTail, Link, Queue, Red
+from netrepro.networks.links import DropTail, Link, Queue, Red, bandwidth_delay_packets
 from netrepro.networks.topology import Topology, dumbbell
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
@@ -94,7 +94,7 @@ class Setting:
     @property
     def path_packets(self) -> float:
         """The packets that the path itself holds: rate times round trip."""
-        return self.rate_mbps * self.round_trip_ms * 1e3 / 8 / self.packet_bytes
+        return bandwidth_delay_packets(self.rate_mbps, self.round_trip_ms, self.packet_bytes)
 
     @property
     def queue_packets(self) -> int:

@@ -17,7 +17,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.networks import DropTail, Experiment, Flow, Link, Measurements, Sfq, Tcp, dumbbell
-from netrepro.networks.links import FULL_PACKET_BYTES
+from netrepro.networks.links import bandwidth_delay_packets
 from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
 from netrepro.study.setting import setting
@@ -51,7 +51,7 @@ class Setting:
     @property
     def buffer_packets(self) -> int:
         """The buffer of the shared link."""
-        in_flight = self.bottleneck_mbps * 1e3 * self.round_trip_ms / 8 / FULL_PACKET_BYTES
+        in_flight = bandwidth_delay_packets(self.bottleneck_mbps, self.round_trip_ms)
         return max(2, round(self.buffer_round_trips * in_flight))
 
 

@@ -18,7 +18,16 @@ from matplotlib.figure import Figure
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measure, Measurements
-from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, FqCoDel, Link, Queue, Red
+from netrepro.networks.links import (
+    FULL_PACKET_BYTES,
+    CoDel,
+    DropTail,
+    FqCoDel,
+    Link,
+    Queue,
+    Red,
+    bandwidth_delay_packets,
+)
 from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Datagrams, Flow, Tcp, Traffic
@@ -79,7 +88,7 @@ class Setting:
     @property
     def path_packets(self) -> int:
         """The product of rate and round trip in packets, at least one."""
-        return max(1, round(self.rate_mbps * self.round_trip_ms * 1e3 / 8 / self.packet_bytes))
+        return max(1, round(bandwidth_delay_packets(self.rate_mbps, self.round_trip_ms, self.packet_bytes)))
 
     @property
     def buffer(self) -> int:
