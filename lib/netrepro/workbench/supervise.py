@@ -68,7 +68,7 @@ def supervise(folder: Path) -> Status:
                     left_s, reason = limits.left_s()
                     if shut_in and (excess := shut_in.look_at(process.pid)):
                         stopped, why = "failed", excess
-                    elif not shut_in and not asked and left_s < LAST_MOMENT_S:
+                    elif not shut_in and not asked and left_s < LAST_MOMENT_S and limits.in_a_cell:
                         asked = True
                         _signal_kernel(job, run_folder.ASK_WHERE)
                     if (folder / run_folder.CANCEL).exists():
@@ -119,6 +119,11 @@ class _Limits:
         self._start_s = time.monotonic()
         self._cell_began: int | None = None
         self._used_before_cell_s = 0.0
+
+    @property
+    def in_a_cell(self) -> bool:
+        """Whether a cell has begun: until then a kernel cannot be asked what it is doing, and would die of it."""
+        return self._cell_began is not None
 
     def left_s(self) -> tuple[float, str]:
         """Return the seconds until the cell that is running, or the whole notebook, has used its time up, and what to

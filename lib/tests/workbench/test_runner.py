@@ -272,6 +272,20 @@ def test_many_short_cells_have_a_limit_in_all_which_patience_stretches(add_noteb
     assert status.outcome == "timed out" and f"longer than {2 * patience} s in all" in status.exception
 
 
+def test_a_kernel_that_has_not_started_when_its_time_is_over_is_not_asked_where_it_is(
+    add_notebook, monkeypatch, tmp_path
+):
+    """The question is a signal that it cannot take yet: it would die of it, and be said to have failed."""
+    (tmp_path / "slow").mkdir()
+    slow = "import sys, time\nif any('ipykernel' in word for word in sys.orig_argv):\n    time.sleep(20)\n"
+    (tmp_path / "slow/sitecustomize.py").write_text(slow)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "slow"))
+    monkeypatch.setattr(runner, "START_S", 0)
+    add_notebook("well_behaved", budget_s={"quick": 6, "paper": 6})
+    (status,) = run(["well_behaved"], patience=1).statuses
+    assert (status.outcome, status.cell) == ("timed out", None)
+
+
 @pytest.mark.parametrize(("asked", "times"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
 def test_ctrl_c_stops_every_notebook_and_leaves_nothing_half_written(add_notebook, workbench, asked, times):
     """Twice at once is once, as `timeout` asks a process and then its group."""
