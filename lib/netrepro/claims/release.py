@@ -1,4 +1,4 @@
-"""The release: which version of the results is published, and which code measured all of it."""
+"""The release: which version of the results is published, and which code measured each paper's."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from netrepro.paths import workbench_root
 class Release(BaseModel):
     """A published set of results that one version of the code measured.
 
-    version : as its tag has it, without the "v". code : hash of what measured it (netrepro.provenance.code_hash).
+    version : as its tag has it, without the "v". code : of each paper, the hash of all that its numbers come from
+    (netrepro.workbench.code.code_of).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: str
     date: datetime.date
-    code: str
+    code: dict[str, str]
 
-    def holds(self, run: Run) -> bool:
-        """Tell whether the release's code measured this run."""
-        return run.is_by(self.code)
+    def holds(self, paper: str, run: Run) -> bool:
+        """Tell whether the release's code measured this run of a paper (slug)."""
+        return self.code.get(paper) == run.code
 
 
 def read_release() -> Release | None:

@@ -26,7 +26,8 @@ class Run(BaseModel):
 
     commit : ends with "-dirty" where the library, the notebook or its data differed from it.
     changed : parameters that were not the committed notebook's defaults, with their values.
-    code : hash of the code that measured; "" of a run from before that was kept.
+    code : hash of all that the paper's numbers come from (netrepro.workbench.code); "" of a run from before that was
+        kept.
     library : hash of the whole library and of the core that it had loaded (netrepro.provenance); "" as before.
     """
 
@@ -53,10 +54,6 @@ class Run(BaseModel):
     def measurement(self, claim_id: str) -> Measured | None:
         """Return the measurement of a claim, or None where there is none."""
         return next((each for each in self.measured if each.claim == claim_id), None)
-
-    def is_by(self, code: str) -> bool:
-        """Tell whether the whole library and core with this hash (netrepro.provenance.code_hash) measured it."""
-        return self == self.model_copy(update={"library": code})
 
     def repeats(self, other: Run) -> bool:
         """Tell whether this is the other run again, by the same code of the paper, but for its date and commit."""

@@ -137,7 +137,7 @@ def _row(paper: PaperClaims, claim: Claim, runs: list[Run], today: str, release:
         "date": run.date.isoformat() if run else "",
         "commit": run.commit if run else "",
         "stale": bool(run and run.code and today and run.code != today),
-        "of_release": release is None or run is None or release.holds(run),
+        "of_release": release is None or run is None or release.holds(paper.paper, run),
         "ran": bool(runs),
     }
 

@@ -556,7 +556,7 @@ def release(
 ) -> None:
     """Measure all that decides a claim with this commit's code, publish it, and tag the version.
 
-    It goes on where it was interrupted: runs that ended well with the same code are taken over.
+    It goes on where it was interrupted: runs that ended well with the same code are taken over, published ones too.
     """
     from netrepro.workbench.releasing import (
         measure_release,

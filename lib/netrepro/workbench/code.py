@@ -1,23 +1,32 @@
-"""Which code a paper's numbers come from: a hash of the modules that it imports, of theirs, and of the core."""
+"""Which code a paper's numbers come from: a hash of its notebook's code, its data, the modules that it imports, and
+theirs, the files that these start or compile, the core and the virtual kernel."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import netrepro
 from netrepro.files import file_sha256
+from netrepro.paths import all_data, notebooks_dir
 
 PACKAGE = Path(netrepro.__file__).parent
+# A file beside a module, or in a folder beside it, that the module names: a guest's program, what a compiler is given.
+_FILE_NAME = re.compile(r'"(\w[\w.]*\.\w+)"')
+_SAYS_ONLY = ("claims.yaml", "SOURCES.md", "README.md")  # of a paper's data: words, and what judges its numbers
 
 
 def code_of(slug: str, package: Path = PACKAGE) -> str:
-    """Hash a paper's module or package, all of the library that it imports, and the core's sources.
+    """Hash all that a paper's numbers come from, but for packages, the machine and the parameters of a run.
 
-    Equal where a run would measure with the same code; "" of a paper that is not there. package : the library's folder.
+    That is the code in its notebook, its data, its module or package, all of the library that it imports, and the
+    sources of the core and of the virtual kernel. Equal where a run would measure with the same code; "" of a paper
+    that is not there. package : the library's folder.
     """
     waiting, seen, found = [f"{package.name}.papers.{slug}"], set(), {}
     while waiting:
@@ -29,14 +38,40 @@ def code_of(slug: str, package: Path = PACKAGE) -> str:
         if path is not None:
             found[name] = path
             waiting += _imports(name, path)
+            for beside in _files_beside(path):
+                found[str(beside.relative_to(package.parent))] = beside
+                waiting += _imports(name, beside) if beside.suffix == ".py" else ()
     own = [path for path in found.values() if slug in (path.stem, path.parent.name)]
     if not own:
         return ""
-    core = sorted(each for each in (package.parent / "core").rglob("*") if each.suffix in (".cpp", ".hpp", ".h"))
-    digest = hashlib.sha256()
-    for name, path in [*sorted(found.items()), *((str(each.relative_to(package.parent)), each) for each in core)]:
+    compiled = [*_below(package.parent / "core"), *_below(package.parent / "kernel")]
+    named = {str(path.relative_to(package.parent)): path for path in compiled}
+    named |= {f"data {path.relative_to(all_data())}": path for path in _inputs(slug)}
+    digest = hashlib.sha256(_notebook_code(slug).encode())
+    for name, path in sorted((found | named).items()):
         digest.update(f"{name} {_digest(path)}\n".encode())
     return digest.hexdigest()[:16]
+
+
+def _below(sources: Path) -> list[Path]:
+    """List the files of a folder that a compiler reads, or a patch."""
+    endings = (".cpp", ".hpp", ".h", ".c", ".patch")
+    return [each for each in sources.rglob("*") if each.suffix in endings or each.name in ("config", "Makefile")]
+
+
+def _inputs(slug: str) -> list[Path]:
+    """List the files of data/ that a paper may read: its own, and those of no paper."""
+    folders = [each for each in all_data().iterdir() if each.name == slug or not (each / "claims.yaml").exists()]
+    files = (each for folder in folders for each in folder.rglob("*") if each.is_file())
+    return [each for each in files if each.name not in _SAYS_ONLY]
+
+
+def _notebook_code(slug: str) -> str:
+    """Read the code cells of a paper's notebook; nothing where there is none."""
+    cells = []
+    for path in sorted(notebooks_dir().glob(f"[0-9][0-9]_{slug}.ipynb")):
+        cells += [each for each in json.loads(path.read_text(encoding="utf-8"))["cells"] if each["cell_type"] == "code"]
+    return "\n\n".join("".join(each["source"]) for each in cells)
 
 
 def _file(name: str, package: Path) -> Path | None:
@@ -44,6 +79,14 @@ def _file(name: str, package: Path) -> Path | None:
     place = package.parent / name.replace(".", "/")
     files = (place / "__init__.py", place.with_suffix(".py"))
     return next((file for file in files if file.is_file()), None)
+
+
+@cache
+def _files_beside(path: Path) -> tuple[Path, ...]:
+    """List the files that a module names and that lie beside it, or in a folder beside it."""
+    names = set(_FILE_NAME.findall(path.read_text(encoding="utf-8"))) - {path.name, "__init__.py"}
+    folders = [path.parent, *(each for each in path.parent.iterdir() if each.is_dir())] if names else []
+    return tuple(folder / name for name in sorted(names) for folder in folders if (folder / name).is_file())
 
 
 @cache

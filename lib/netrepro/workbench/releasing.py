@@ -1,8 +1,10 @@
 """A release: all runs that decide a claim, and the quick set beside them, measured by one code and published at once.
 
-The order: `deciding_runs` says which runs these are, `measure_release` executes them (what ended well with the same
-code is taken over, so that it can go on after an interruption), `problems_of_release` says what forbids publishing, and
-`publish_release` writes figures/, the README, the CHANGELOG's table and the version.
+The order: `deciding_runs` says which runs these are, `measure_release` executes them, `problems_of_release` says what
+forbids publishing, and `publish_release` writes figures/, the README, the CHANGELOG's table and the version.
+
+A run is taken over where the code that its paper's numbers come from is today's (`workbench.code`): from runs/ after an
+interruption, from figures/ where it was published, and so on another machine, and after changes elsewhere.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from netrepro.claims import Measured, Results, all_papers, load_claims, published_results, write_results
+from netrepro.claims import Measured, Results, Run, all_papers, load_claims, published_results, write_results
 from netrepro.claims.release import Release, write_release
 from netrepro.claims.scorecard import scorecard
 from netrepro.emulation.tiers import probe_tiers
@@ -24,7 +26,6 @@ from netrepro.errors import NetreproError
 from netrepro.files import write_atomically
 from netrepro.git import git
 from netrepro.paths import figures_dir, workbench_root
-from netrepro.provenance import code_hash
 from netrepro.study.declaration import LEAST_REPETITIONS
 from netrepro.workbench.code import code_of
 from netrepro.workbench.publishing import judged_text, publish, refresh_readme, write_scorecard
@@ -66,11 +67,21 @@ class DecidingRun:
         """Return the newest run as it lies in runs/; None where none ended well."""
         return standard_run(self.slug, self.key)
 
-    def state(self, kept: Kept | None, code: str) -> str:
-        """Return READY where the code with this hash measured that run, else OTHER_CODE, or why there is none."""
-        if kept is None or kept.result is None:
-            return self.why_not or "not run"
-        return READY if kept.result.is_by(code) else OTHER_CODE
+    def ready(self) -> Run | None:
+        """Return what today's code measured: in runs/, else as it is published; None where there is neither."""
+        code = code_of(self.slug)
+        return next((run for run in self._runs() if run.code == code and not run.commit.endswith("-dirty")), None)
+
+    def state(self) -> str:
+        """Return READY where today's code measured that run, else OTHER_CODE, or why there is none."""
+        if self.ready():
+            return READY
+        return OTHER_CODE if self._runs() else self.why_not or "not run"
+
+    def _runs(self) -> list[Run]:
+        kept, published = self.kept(), published_results(self.slug)
+        found = [kept.result if kept else None, published.runs.get(self.key) if published else None]
+        return [run for run in found if run]
 
 
 def deciding_runs() -> list[DecidingRun]:
@@ -90,15 +101,15 @@ def deciding_runs() -> list[DecidingRun]:
 def release_plan(runs: Sequence[DecidingRun] | None = None) -> pd.DataFrame:
     """Tabulate the deciding runs: paper, profile, tier, claims, main, state, cpu_s.
 
-    state : "ready" (in runs/, measured by today's code), "other code", "not run", or why it cannot be run here. cpu_s :
-    processor seconds of the run that lies in runs/, whatever code it had.
+    state : "ready" (in runs/ or published, measured by today's code), "other code", "not run", or why it cannot be run
+    here. cpu_s : processor seconds of the run that lies in runs/, whatever code it had.
     """
-    rows, code = [], code_hash()
+    rows = []
     for each in deciding_runs() if runs is None else runs:
         kept = each.kept()
         status = good_status(kept.folder) if kept else None
-        state = each.state(kept, code)
-        rows.append([each.slug, each.profile, each.tier, each.claims, each.main, state, status and status.cpu_s])
+        used_s = status and status.cpu_s
+        rows.append([each.slug, each.profile, each.tier, each.claims, each.main, each.state(), used_s])
     columns = ["paper", "profile", "tier", "claims", "main", "state", "cpu_s"]
     return pd.DataFrame(rows, columns=columns).astype({"cpu_s": float})
 
@@ -109,15 +120,27 @@ def measure_release(
     patience: float = 3.0,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> RunReport:
-    """Execute the quick set, then every deciding run that this machine can run; take over what is ready."""
-    report = run(jobs=jobs, resume=True, patience=patience, on_event=on_event)
+    """Execute the quick set, then every deciding run that this machine can run; what is ready is not run again."""
+    quick = [paper.paper for paper in all_papers() if not _has_quick_run(paper.paper)]
+    report = run(quick, jobs=jobs, resume=True, patience=patience, on_event=on_event) if quick else RunReport()
     for profile in ("quick", "paper"):
-        wanted = [(each.slug, each.tier) for each in deciding_runs() if each.profile == profile and not each.why_not]
+        missing = [
+            each for each in deciding_runs() if each.profile == profile and not each.why_not and not each.ready()
+        ]
+        wanted = [(each.slug, each.tier) for each in missing]
         if wanted and not report.interrupted:
             more = run_on_tiers(wanted, profile, jobs=jobs, resume=True, patience=patience, on_event=on_event)
-            report.statuses += [each for each in more.statuses if not (profile == "quick" and each.reused)]
+            report.statuses += more.statuses
             report.interrupted = more.interrupted
     return report
+
+
+def _has_quick_run(slug: str) -> bool:
+    """Tell whether today's code measured any quick run of a paper, in runs/ or published."""
+    published = published_results(slug)
+    kept = [each.result for each in standard_runs(slug) if each.result]
+    found = [each for each in [*kept, *(published.runs.values() if published else [])] if each.profile == "quick"]
+    return any(each.code == code_of(slug) for each in found)
 
 
 def problems_of_release(version: str) -> list[str]:
@@ -126,16 +149,15 @@ def problems_of_release(version: str) -> list[str]:
     That is a version which is none or not newer, a CHANGELOG without its first section, files that are not committed, a
     deciding run that is missing or of other code, and a claim with fewer repetitions than five.
     """
-    problems, code = _problems_of_version(version), code_hash()
+    problems = _problems_of_version(version)
     if (workbench_root() / CHANGELOG).read_text(encoding="utf-8").count(UNRELEASED) != 1:
         problems.append(f"{CHANGELOG} has no line {UNRELEASED.strip()!r}")
     if edited := git("status", "--porcelain", "--untracked-files=no").splitlines():
         problems.append(f"{len(edited)} files differ from the commit: commit or undo them")
     for each in deciding_runs():
-        kept = each.kept()
-        state = each.state(kept, code)
-        few = _with_few_repetitions(each, kept.result.measured) if kept and kept.result else []
-        if state != READY:
+        ready, state = each.ready(), each.state()
+        few = _with_few_repetitions(each, ready.measured) if ready else []
+        if not ready:
             problems.append(f"{each.slug} {each.key}: {f'measured by {state}' if state == OTHER_CODE else state}")
         elif few:
             repetitions = f"fewer than {LEAST_REPETITIONS} repetitions of {', '.join(few)}"
@@ -188,11 +210,12 @@ def publish_release(version: str, today: datetime.date) -> pd.DataFrame:
     before = scorecard(code=code_of)
     for folder in folders:
         publish(run=folder, fewer=True)
-    release = Release(version=version, date=today, code=code_hash())
+    code = {paper.paper: code_of(paper.paper) for paper in all_papers()}
+    release = Release(version=version, date=today, code=code)
     for paper in all_papers():
         results = published_results(paper.paper)
         if results is not None:
-            own = {key: each for key, each in results.runs.items() if release.holds(each)}
+            own = {key: each for key, each in results.runs.items() if release.holds(paper.paper, each)}
             write_results(Results(paper=paper.paper, runs=own), figures_dir(paper.paper) / "results.json")
     write_release(release)
     after = scorecard(code=code_of)
@@ -211,13 +234,12 @@ def tag_release(version: str) -> None:
 
 
 def _folders() -> list[Path]:
-    """List the runs to publish: the deciding ones first, whose pictures go before, then the quick set's."""
-    found = [kept.folder for each in deciding_runs() if (kept := each.kept())]
-    code = code_hash()
-    for paper in all_papers():
-        quick = [each for each in standard_runs(paper.paper) if each.result and each.result.profile == "quick"]
-        found += [each.folder for each in quick if each.result and each.result.is_by(code)]
-    return list(dict.fromkeys(found))
+    """List the runs of runs/ to publish: the deciding ones first, whose pictures go before, then the quick set's."""
+    deciding = [(each.slug, kept) for each in deciding_runs() if (kept := each.kept())]
+    quick = [(paper.paper, each) for paper in all_papers() for each in standard_runs(paper.paper)]
+    found = deciding + [(slug, each) for slug, each in quick if each.result and each.result.profile == "quick"]
+    folders = [kept.folder for slug, kept in found if kept.result and kept.result.code == code_of(slug)]
+    return list(dict.fromkeys(folders))
 
 
 def changed_verdicts(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:

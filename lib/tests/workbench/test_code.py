@@ -21,9 +21,14 @@ def library(tmp_path: Path) -> Path:
         "proofs.py": "",
         "papers/__init__.py": "",
         "papers/red.py": "from library.study import run",
-        "papers/fperf/__init__.py": "from library import proofs",
+        "applications/__init__.py": "",
+        "applications/run.py": 'GUEST = Path(__file__).with_name("guest.py")',
+        "applications/guest.py": "def talk():\n    from library import words",
+        "words.py": "",
+        "papers/fperf/__init__.py": "from library import proofs\nfrom library.applications import run",
         "papers/fperf/figures.py": "",
         "../core/queue.cpp": "int queue;",
+        "../kernel/patches/clock.patch": "",
     }.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(text)
@@ -32,6 +37,7 @@ def library(tmp_path: Path) -> Path:
 
 def hashes(library: Path) -> tuple[str, str]:
     code._imports.cache_clear()
+    code._files_beside.cache_clear()
     code._digest.cache_clear()
     return code.code_of("red", library), code.code_of("fperf", library)
 
@@ -42,7 +48,10 @@ def hashes(library: Path) -> tuple[str, str]:
         ("papers/red.py", True, False),
         ("queues.py", True, False),
         ("proofs.py", False, True),
+        ("applications/guest.py", False, True),  # a program that is started, not imported
+        ("words.py", False, True),
         ("../core/queue.cpp", True, True),
+        ("../kernel/patches/clock.patch", True, True),
         ("__init__.py", True, True),
     ],
 )
@@ -51,6 +60,29 @@ def test_only_what_a_paper_reaches_changes_its_hash(library, changed, red, fperf
     (library / changed).write_text((library / changed).read_text() + "\n# changed\n")
     after = hashes(library)
     assert (before[0] != after[0], before[1] != after[1]) == (red, fperf)
+
+
+@pytest.mark.parametrize(
+    ("changed", "text", "hash_changes"),
+    [
+        ("data/red/rates.csv", "2", True),
+        ("data/flow_sizes/sizes.csv", "2", True),  # of no paper, so perhaps of this one
+        ("data/fperf/times.csv", "2", False),
+        ("data/red/claims.yaml", "main", False),  # judged anew each time
+        ("notebooks/10_red.ipynb", '{"cells": [{"cell_type": "code", "source": ["rate = 2"]}]}', True),
+        ("notebooks/10_red.ipynb", '{"cells": [{"cell_type": "markdown", "source": ["# Two"]}]}', False),
+    ],
+)
+def test_data_and_the_notebooks_code_change_a_papers_hash(library, tmp_path, monkeypatch, changed, text, hash_changes):
+    for name in ("data/red/rates.csv", "data/red/claims.yaml", "data/flow_sizes/sizes.csv", "data/fperf/claims.yaml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1")
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks/10_red.ipynb").write_text('{"cells": []}')
+    monkeypatch.setenv("NETREPRO_ROOT", str(tmp_path))
+    before = hashes(library)[0]
+    (tmp_path / changed).write_text(text)
+    assert (hashes(library)[0] != before) == hash_changes
 
 
 def test_papers_of_the_library_have_hashes_and_others_none():

@@ -17,7 +17,7 @@ from netrepro.claims.release import read_release
 from netrepro.claims.scorecard import beside, scorecard, stale_main_claims
 from netrepro.errors import NetreproError
 from netrepro.workbench.console import verdict_words
-from netrepro.workbench.publishing import README_BEGIN, README_END
+from netrepro.workbench.publishing import README_BEGIN, README_END, publish
 from netrepro.workbench.releasing import (
     deciding_runs,
     measure_release,
@@ -81,7 +81,7 @@ def publish_older_run(run_key: str = "paper/simulated") -> None:
     """Publish what another code measured, under the name of this run and of one that decides nothing."""
     found = published_results("echo")
     run = found.runs[run_key]
-    older = run.model_copy(update={"library": "another", "code": "another"})
+    older = run.model_copy(update={"code": "another"})
     elsewhere = older.model_copy(update={"tier": "virtual"})
     write_results(
         Results(paper="echo", runs={older.key: older, elsewhere.key: elsewhere}), Path("figures/echo/results.json")
@@ -125,6 +125,25 @@ def test_what_other_code_measured_goes_with_the_release_and_is_marked_after_it(m
     assert stale_main_claims(scorecard()) == []
 
 
+def test_what_is_published_and_committed_counts_on_another_machine(measured, commit_all):
+    publish()
+    commit_all(measured)
+    shutil.rmtree(measured / "runs")
+    assert release_plan()["state"].tolist() == ["ready"]
+    assert measure_release().statuses == [] and problems_of_release("0.2.0") == []
+    publish_release("0.2.0", TODAY)
+    assert published_results("echo").runs.keys() == {"paper/simulated", "quick/simulated"}
+
+
+def test_what_was_measured_with_edits_that_nobody_committed_does_not_count(measured):
+    publish(pictures=False)
+    shutil.rmtree(measured / "runs")
+    found = published_results("echo")
+    dirty = {key: run.model_copy(update={"commit": f"{run.commit}-dirty"}) for key, run in found.runs.items()}
+    write_results(Results(paper="echo", runs=dirty), measured / "figures/echo/results.json")
+    assert release_plan()["state"].tolist() == ["other code"]
+
+
 def test_what_forbids_a_release_is_said_and_nothing_is_touched(measured):
     assert problems_of_release("0.1.0") == ["0.1.0 is not newer than 0.1.0"]
     assert problems_of_release("next") == ["'next' is no version: write such as 0.3.0"]
@@ -133,7 +152,7 @@ def test_what_forbids_a_release_is_said_and_nothing_is_touched(measured):
     assert problems_of_release("0.2.0") == ["1 files differ from the commit: commit or undo them"]
     results = measured / "runs/paper/10_echo/results.json"
     content = json.loads(results.read_text())
-    content["runs"]["paper/simulated"]["library"] = "another"
+    content["runs"]["paper/simulated"]["code"] = "another"
     results.write_text(json.dumps(content))
     assert problems_of_release("0.2.0")[1:] == ["echo paper/simulated: measured by other code"]
     assert set(release_plan()["state"]) == {"other code"}
