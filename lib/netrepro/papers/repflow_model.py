@@ -358,7 +358,7 @@ def draw_completion(runs: Runs, quantity: str, case: str = AS_PRINTED) -> Figure
         style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linestyle": "none"}
         drawing.draw_sweep(axis, runs.numbers(case), "load", f"{quantity}_{name}", label=label, **style)
     if quantity.startswith("long"):
-        star = style | {"marker": "*", "markersize": 11, "markerfacecolor": "white"}
+        star = style | {"marker": "*", "markersize": 11, "markerfacecolor": "white", "markeredgecolor": look.colour}
         label = f"RepFlow, simulated, ε = {_drawn_epsilon():.3f}"
         drawing.draw_sweep(axis, runs.numbers(DRAWN), "load", f"{quantity}_repflow", label=label, **star)
     axis.legend()
