@@ -1,10 +1,11 @@
-"""What the notebook about a protocol of one's own runs and draws: nodes in any language, judged, message by message."""
+"""What the notebook about a protocol of one's own runs and draws: programs in any language, message by message."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,18 +14,20 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from netrepro.applications.own_control import simulate_controls
 from netrepro.applications.own_node.raft import run_raft
-from netrepro.applications.own_node.run import Crash, Cut, Scenario, Trial, run_programs
+from netrepro.applications.own_node.run import CUT, Crash, Cut, Scenario, Trial, run_programs
 from netrepro.errors import NetreproError
-from netrepro.networks import Cable, DropTail, Experiment, Flow, Link, Measure, Tcp, Topology, dumbbell
+from netrepro.networks import Cable, DropTail, Experiment, Flow, Link, Measure, Measurements, Tcp, Topology, dumbbell
 from netrepro.protocols.epaxos import EPaxosReplica
 from netrepro.protocols.judge import BROKEN, LEADER
 from netrepro.protocols.machine import Machine
-from netrepro.protocols.message_log import ARRIVED, LOST, Letter, MessageLog
+from netrepro.protocols.message_log import LOST, Letter, MessageLog
 from netrepro.protocols.replicated_store import Client, Command
 from netrepro.simulation import simulate, simulate_machines
 from netrepro.study.message_diagram import draw_messages, draw_time_sequence, segments_of
-from netrepro.style import use_style
+from netrepro.study.pictures import panels
+from netrepro.style import CURVES, use_style
 
 __all__ = [
     "Crash",
@@ -35,14 +38,18 @@ __all__ = [
     "draw_around",
     "draw_epaxos",
     "draw_segments",
+    "draw_windows",
     "first_broken",
     "leaderless_ms",
     "lost_share",
+    "race_python",
     "run_python",
     "run_raft",
     "side_by_side",
 ]
 
+OWN_CONTROL = "my_control"
+PROGRAM = "program.py"
 PROTOCOL_BYTES = 100  # of a message of EPaxos and its clients
 FLOW_PORTS = (("h1", "s1"), ("s1", "s2"), ("s2", "h2"), ("h2", "s2"), ("s2", "s1"), ("s1", "h1"))
 
@@ -52,14 +59,57 @@ def run_python(source: str, scenario: Scenario, *, patience_s: float = 20.0) -> 
 
     Raises NetreproError for one that is not Python, and as `run_programs` does, which runs any other language.
     """
+    with _written(source) as command:
+        return run_programs(command, scenario, patience_s=patience_s)
+
+
+@contextmanager
+def _written(source: str) -> Iterator[list[str]]:
+    """Write a program of Python into a temporary folder; gives the command that runs it."""
     try:
-        compile(source, "node.py", "exec")
+        compile(source, PROGRAM, "exec")
     except SyntaxError as error:
-        raise NetreproError(f"node.py line {error.lineno}: {error.msg}", "mend that line") from None
-    with tempfile.TemporaryDirectory(prefix="netrepro-node-") as folder:
-        program = Path(folder) / "node.py"
+        raise NetreproError(f"{PROGRAM} line {error.lineno}: {error.msg}", "mend that line") from None
+    with tempfile.TemporaryDirectory(prefix="netrepro-") as folder:
+        program = Path(folder) / PROGRAM
         program.write_text(source, encoding="utf-8")
-        return run_programs([sys.executable, "-B", str(program)], scenario, patience_s=patience_s)
+        yield [sys.executable, "-B", str(program)]
+
+
+def race_python(source: str, rivals: Iterable[str], seconds: float = 10.0, seed: int = 1) -> dict[str, Measurements]:
+    """Race a congestion control written in Python, a text, called OWN_CONTROL, against each rival on a path of 10 Mb/s
+    and 40 ms with a buffer of one bandwidth-delay product; both flows sample their windows.
+
+    rivals : congestion controls of the simulator, or OWN_CONTROL itself. Raises NetreproError as `simulate_controls`
+    does, which runs any other language.
+    """
+    network = dumbbell(2, Link(500, 1), Link(10, 18, DropTail(packets=33)))
+    found = {}
+    with _written(source) as command:
+        for rival in rivals:
+            flows = tuple(
+                Flow(
+                    f"h{place}", f"h{place + 2}", duration_s=seconds - start_s, start_s=start_s, congestion_control=name
+                )
+                for place, start_s, name in ((1, 0.0, OWN_CONTROL), (2, 0.5, rival))
+            )
+            experiment = Experiment(network, flows, seconds, seed, Measure(windows_interval_ms=20))
+            found[f"{OWN_CONTROL} and {rival}"] = simulate_controls(experiment, {OWN_CONTROL: command}, patience_s=20.0)
+    return found
+
+
+def draw_windows(found: Mapping[str, Measurements]) -> Figure:
+    """Draw the congestion windows of both flows over time, a panel for each race."""
+    use_style()
+    figure, axes = panels("Two flows, one bottleneck", "time (s)", "congestion window (segments)", list(found))
+    for axis, measured in zip(axes, found.values(), strict=True):
+        names = measured.flows["congestion_control"]
+        for flow, table in measured.windows.groupby("flow"):
+            segments = table["window_bytes"] / measured.experiment.tcp.segment_bytes
+            label = f"{names[flow]}, {measured.flows['goodput_mbps'][flow]:.1f} Mb/s"
+            axis.plot(table["time_s"], segments, label=label, color=CURVES[2 * int(flow)])
+        axis.legend(fontsize=8)
+    return figure
 
 
 def broken_rules(trial: Trial) -> list[str]:
@@ -88,17 +138,11 @@ def leaderless_ms(trial: Trial, crash_s: float) -> float:
     return float(leads["time_s"].min() - crash_s) * 1e3
 
 
-def lost_share(trial: Trial) -> float:
-    """Return the share of the messages between nodes that were up and not parted which the network lost.
-
-    What is under way at the end does not count, nor does what was sent to or from a node around its crashes.
-    """
+def lost_share(trial: Trial, until_s: float) -> float:
+    """Return the share of the messages between nodes, sent until then, that the network lost."""
     nodes, table = trial.scenario.node_names, trial.messages
-    table = table[table["sender"].isin(nodes) & table["receiver"].isin(nodes)]
-    for fault in trial.scenario.faults:
-        ends_s = fault.back_s if isinstance(fault, Crash) else fault.until_s
-        table = table[~table["sent_s"].between(fault.at_s - 0.1, ends_s)]
-    return float((table["fate"] == LOST).sum() / table["fate"].isin([ARRIVED, LOST]).sum())
+    table = table[table["sender"].isin(nodes) & table["receiver"].isin(nodes) & (table["sent_s"] <= until_s)]
+    return float((table["fate"] == LOST).mean())
 
 
 def draw(trial: Trial, begins_s: float, ends_s: float, *, clients: bool = False, title: str = "") -> Figure:
@@ -112,6 +156,7 @@ def draw(trial: Trial, begins_s: float, ends_s: float, *, clients: bool = False,
         names=names,
         lives=trial.lives,
         announced=trial.announced,
+        cuts=trial.faults[trial.faults["kind"] == CUT],
         title=title or f"{scenario.nodes} nodes, {begins_s:g} to {ends_s:g} s",
     )
 

@@ -34,6 +34,7 @@ def draw_messages(
     names: Sequence[Hashable] | None = None,
     lives: pd.DataFrame | None = None,
     announced: pd.DataFrame | None = None,
+    cuts: pd.DataFrame | None = None,
     title: str = "Messages over time",
 ) -> Figure:
     """Draw messages between hosts: time runs to the right, and each host is a line, from the top down.
@@ -45,6 +46,8 @@ def draw_messages(
     names : the hosts to draw, in this order, with the messages between them; None: all that send or receive.
     lives : node, up_s, down_s: a host's line has a gap where it was down. Of a host without a row it has none.
     announced : a star where a node begins to lead, with its term, and a tick where it commits (`judge`).
+
+    cuts : names, begins_s, ends_s: a time in which these were cut off from all others is shaded, and says so.
 
     A lost message ends half-way, in a cross: where it was lost is not known. One that is under way at the end has no
     head. Raises NetreproError for a time without messages, and for more arrows than anybody could see (MOST_ARROWS).
@@ -74,6 +77,8 @@ def draw_messages(
     for row in shown.itertuples():
         ends = (row.sent_s, height[row.sender]), (row.received_s, height[row.receiver])
         _draw_arrow(axis, ends, str(row.fate), colours[row.kind], half_s)
+    if cuts is not None:
+        _draw_cuts(axis, cuts, from_s, last_s)
     if announced is not None:
         _draw_announced(axis, announced, height, from_s, to_s)
     axis.set(yticks=list(height.values()), ylim=(-len(names) + 0.4, 0.6))
@@ -146,6 +151,16 @@ def _draw_announced(
     commits = rows[rows["kind"] == COMMIT]
     places = [height[name] for name in commits["node"]]
     axis.plot(commits["time_s"], places, marker="|", markersize=11, color=INK, linestyle="none", gid="commits")
+
+
+def _draw_cuts(axis: Axes, cuts: pd.DataFrame, from_s: float, to_s: float) -> None:
+    """Shade the times in which somebody was cut off."""
+    for row in cuts[(cuts["begins_s"] < to_s) & (cuts["ends_s"] > from_s)].itertuples():
+        begins_s = max(row.begins_s, from_s)
+        axis.axvspan(begins_s, min(row.ends_s, to_s), color=INK, alpha=0.08, linewidth=0, zorder=0, gid="cut")
+        axis.annotate(
+            f"cut off: {row.names}", (begins_s, 0.6), xytext=(3, -9), textcoords="offset points", fontsize=8, color=INK
+        )
 
 
 # TCP's segments.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 import textwrap
 import time
@@ -32,7 +33,7 @@ FAULTS = (Crash("leader", 0.8, 1.5), Cut(("leader", "client1"), 2.0, 2.6))
 def node() -> str:
     """The notebook's node."""
     notebook = nbformat.read(notebooks_dir() / "06_own_protocol.ipynb", as_version=4)
-    (cell,) = [cell.source for cell in notebook.cells if "example" in cell.metadata.get("tags", [])]
+    cell = next(cell.source for cell in notebook.cells if "example" in cell.metadata.get("tags", []))
     return ast.literal_eval(ast.parse(cell).body[0].value)
 
 
@@ -205,6 +206,16 @@ for line in sys.stdin:
     assert list(notes.entry) == ["has 0", "has 4"] and list(notes.life) == [1, 2]
     assert trial.lives[trial.lives.node == "n2"][["up_s", "down_s"]].to_numpy().tolist() == [[0.0, 0.45], [0.85, 1.0]]
     assert trial.lives[trial.lives.node == "n3"].down_s.tolist() == [0.25]
+    assert trial.faults.to_numpy().tolist() == [["crash", "n2", 0.45, 0.85], ["crash", "n3", 0.25, 1.0]]
+
+
+def test_faults_name_whom_they_befell_and_those_that_befell_nobody_are_left_out(run):
+    faults = (Crash("leader", 0.01), Cut(("n1", "client2"), 0.1, 0.2), Crash("n3", 0.3, 0.6), Crash("n3", 0.4, 0.5))
+    found = run(CALLS, Scenario(seconds=0.8, faults=faults)).faults
+    assert found.to_numpy().tolist() == [["cut", "n1, client2", 0.1, 0.2], ["crash", "n3", 0.3, 0.6]]
+    trial = run_raft(Scenario(seconds=2.0, faults=(Crash("leader", 1.0), Cut(("leader", "client1"), 1.6))))
+    leads = trial.announced[trial.announced.kind == "leader"].node.tolist()
+    assert trial.faults.names.tolist() == [leads[0], f"{leads[1]}, client1"] and leads[0] != leads[1]
 
 
 CALLS = """
@@ -253,7 +264,7 @@ LOOP = 'import sys, json, os, time\nfor line in sys.stdin:\n    {}\n    print(\'
 WRONG = {
     "hangs": (LOOP.format("time.sleep(600)"), r"no answer within 1 s .*\n.*\"event\": \"start\""),
     "forgets to flush": (
-        'import sys\nfor line in sys.stdin:\n    print(\'{"do": "done"}\')\n',
+        "import sys\nout = open(1, 'w')\nfor line in sys.stdin:\n    out.write('{\"do\": \"done\"}\\n')\n",
         "flush standard output",
     ),
     "ends": ("import sys\nsys.exit('all is lost')", r"ended with status 1\n(.*\n)*.*all is lost"),
@@ -277,7 +288,7 @@ WRONG = {
     "a long line": (LOOP.format("sys.stdout.write('x' * 3000000)"), "a line of more than"),
     "stands still": (
         LOOP.format("""print('{"do": "timer", "name": "t", "after_s": 0}')"""),
-        "events at this one time",
+        r"events at 0 s",
     ),
 }
 
@@ -330,6 +341,9 @@ for line in sys.stdin:
         with pytest.raises(NetreproError, match="no JSON"):
             run(source, scenario)
     pids = [int(word) for word in (tmp_path / "pids").read_text().split()]
+    ends_s = time.monotonic() + 60  # a busy machine may take its time to end what was killed
+    while any(is_alive(pid) for pid in pids) and time.monotonic() < ends_s:
+        time.sleep(0.01)
     assert len(pids) == 6 and not any(is_alive(pid) for pid in pids)
 
 
@@ -338,6 +352,27 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:
         return False
+
+
+def test_no_process_outlives_one_that_is_killed(tmp_path):
+    """Nobody ends the nodes of a process that is killed; they end by themselves, though they read nothing."""
+    node = f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\ntime.sleep(1000)\n"
+    parent = textwrap.dedent(f"""
+        from netrepro.applications.line_process import LineProcess
+        process = LineProcess("a node", {command_of(tmp_path, node)!r}, patience_s=1000)
+        process.tell({{}}, {{}})
+    """)
+    running = subprocess.Popen([sys.executable, "-c", parent])
+    path, ends_s = tmp_path / "pid", time.monotonic() + 60
+    while not (path.exists() and path.read_text()) and time.monotonic() < ends_s:
+        time.sleep(0.01)
+    pid = int(path.read_text())
+    assert is_alive(pid)
+    running.kill()
+    running.wait()
+    while is_alive(pid) and time.monotonic() < ends_s:
+        time.sleep(0.01)
+    assert not is_alive(pid)
 
 
 def test_what_a_node_says_to_standard_error_is_kept(run):
@@ -356,6 +391,8 @@ def test_events_without_end_are_said(monkeypatch, run):
     [
         (dict(nodes=0), "nodes = 0"),
         (dict(loss=1.0), "loss = 1.0"),
+        (dict(nodes=2.5), "nodes = 2.5"),
+        (dict(jitter_ms=-1.0), "jitter_ms"),
         (dict(seconds=0.0), "seconds = 0.0"),
         (dict(faults=(Crash("n9", 1.0),)), "no node 'n9'"),
         (dict(faults=(Crash("client1", 1.0),)), "no node 'client1'"),

@@ -14,11 +14,17 @@ from netrepro.protocols.message_log import LOST
 SCENARIO = own.Scenario(5, 5.0, 1, loss=0.02, faults=(own.Crash("leader", 1.0, 1.6),))
 
 
+def examples() -> dict[str, str]:
+    """The programs in the notebook's examples: name of the variable -> text."""
+    notebook = nbformat.read(notebooks_dir() / "06_own_protocol.ipynb", as_version=4)
+    cells = [cell.source for cell in notebook.cells if "example" in cell.metadata.get("tags", [])]
+    assigned = [ast.parse(cell).body[0] for cell in cells]
+    return {each.targets[0].id: ast.literal_eval(each.value) for each in assigned}
+
+
 @pytest.fixture(scope="module")
 def node() -> str:
-    notebook = nbformat.read(notebooks_dir() / "06_own_protocol.ipynb", as_version=4)
-    (cell,) = [cell.source for cell in notebook.cells if "example" in cell.metadata.get("tags", [])]
-    return ast.literal_eval(ast.parse(cell).body[0].value)
+    return examples()["node"]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +40,9 @@ def test_the_notebooks_node_breaks_no_rule_and_neither_does_the_librarys(trial):
 
 def test_a_crash_leaves_no_leader_for_a_timeout_or_a_few_and_loss_is_the_scenarios(trial):
     assert 100 < own.leaderless_ms(trial, 1.0) < 1000
-    assert own.lost_share(trial) == pytest.approx(0.02, abs=0.02)
+    lossy = own.run_raft(own.Scenario(5, 20.0, 1, loss=0.1))
+    assert own.lost_share(lossy, 19.0) == pytest.approx(0.1, abs=0.02)
+    assert own.lost_share(own.run_raft(own.Scenario(5, 2.0, 1)), 1.9) == 0.0
 
 
 def test_a_node_that_forgets_its_vote_is_found_and_drawn(node):
@@ -65,5 +73,14 @@ def test_epaxos_needs_accept_where_writes_meet_and_tcp_loses_what_overruns_its_q
 
 
 def test_what_is_not_python_is_said_with_its_line():
-    with pytest.raises(NetreproError, match=r"node.py line 2: "):
+    with pytest.raises(NetreproError, match=r"program.py line 2: "):
         own.run_python("import json\nfor line in\n", SCENARIO)
+
+
+def test_a_control_that_listens_to_delay_yields_to_cubic_and_shares_with_itself_without_losses():
+    found = own.race_python(examples()["control"], ["cubic", own.OWN_CONTROL], seconds=8.0)
+    against, itself = (measured.flows.goodput_mbps for measured in found.values())
+    assert against[1] > 2 * against[0]
+    assert max(itself) < 2 * min(itself) and sum(itself) > 8.5
+    assert found["my_control and my_control"].links.dropped_packets.sum() == 0
+    assert [len(axis.lines) for axis in own.draw_windows(found).axes] == [2, 2]

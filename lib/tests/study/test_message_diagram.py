@@ -72,6 +72,14 @@ def test_leaders_and_commits_are_marked_at_their_host():
     assert any(text.get_text() == "leads term 7" for text in figure.axes[0].texts)
 
 
+def test_a_time_in_which_somebody_is_cut_off_is_shaded():
+    cuts = pd.DataFrame([("a", 0.05, 0.2), ("b, c", 5.0, 6.0)], columns=["names", "begins_s", "ends_s"])
+    figure = draw_messages(MESSAGES, between=(0.1, 0.9), cuts=cuts)
+    (shade,) = [patch for patch in figure.axes[0].patches if patch.get_gid() == "cut"]
+    assert (shade.get_x(), shade.get_width()) == pytest.approx((0.1, 0.1))
+    assert [text.get_text() for text in figure.axes[0].texts] == ["cut off: a"]
+
+
 def test_only_the_named_hosts_and_times_are_drawn_and_what_cannot_be_seen_is_refused():
     assert len(arrows(draw_messages(MESSAGES, names=["b", "a"]))) == 2
     for how in (dict(between=(0.4, 0.5)), dict(names=["b", "c"])):

@@ -10,6 +10,7 @@ import contextlib
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from random import Random
 from typing import Any
 
@@ -27,6 +28,8 @@ from netrepro.simulation import simulate_machines
 LEADER = "leader"  # in a fault: whichever node has last announced that it leads
 MOST_NODES, MOST_CLIENTS = 9, 9
 ONLY_READS = {READ: 1.0}
+CRASH, CUT = "crash", "cut"  # kinds of faults
+FAULT_COLUMNS = ["kind", "names", "begins_s", "ends_s"]
 LIFE_COLUMNS = ["node", "life", "up_s", "down_s"]
 
 
@@ -80,6 +83,9 @@ class Scenario:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "faults", tuple(self.faults))
+        for name in ("nodes", "clients", "seed"):
+            if not isinstance(getattr(self, name), int) or isinstance(getattr(self, name), bool):
+                raise NetreproError(f"{name} = {getattr(self, name)!r}", "give a whole number")
         ranges = {"nodes": (1, MOST_NODES), "clients": (0, MOST_CLIENTS), "loss": (0.0, 0.99), "seed": (0, math.inf)}
         for name, (least, most) in ranges.items():
             if not least <= getattr(self, name) <= most:
@@ -102,6 +108,7 @@ class Scenario:
             raise NetreproError(
                 f"{len(self.network.hosts)} hosts for {self.nodes} nodes and {self.clients} clients", "add hosts"
             )
+        _ = self.topology  # which refuses a jitter or a network that cannot be
 
     @property
     def node_names(self) -> list[str]:
@@ -144,7 +151,8 @@ class Trial:
     """A run and what it showed.
 
     messages : a row a message (`message_log`). announced : what nodes announced (`judge`). history : what clients saw
-    (`registers`). lives : node, life, up_s, down_s: a row for each start of a node. errors : node -> what it wrote to
+    (`registers`). lives : node, life, up_s, down_s: a row for each start of a node. faults : kind, names, begins_s,
+    ends_s: a row a fault that befell somebody, by name ("leader" was one of them). errors : node -> what it wrote to
     standard error, in all its lives. measured : the network's own measurements.
     """
 
@@ -153,10 +161,11 @@ class Trial:
     announced: pd.DataFrame
     history: pd.DataFrame
     lives: pd.DataFrame
+    faults: pd.DataFrame
     errors: Mapping[str, str]
     measured: Measurements
 
-    @property
+    @cached_property
     def verdict(self) -> pd.DataFrame:
         """The judge's verdict, a row a rule (`judge`)."""
         scenario = self.scenario
@@ -197,6 +206,7 @@ def run_nodes(make: MakeNode, scenario: Scenario, *, kind: Callable[[Any], str] 
         announcements_of(stage.board.announced),
         history_of(stage.clients),
         pd.DataFrame(stage.lives, columns=LIFE_COLUMNS),
+        pd.DataFrame(stage.befell(), columns=FAULT_COLUMNS),
         {name: "".join(said) for name, said in stage.errors.items()},
         measured,
     )
@@ -223,7 +233,7 @@ class _Stage:
         self.lives: list[list[Any]] = []
         self.errors: dict[str, list[str]] = {}
         self._nodes: dict[str, Machine] = {}
-        self._victims: dict[int, Any] = {}  # by fault, whom it has befallen
+        self._victims: dict[int, list[str]] = {}  # by fault, whom it has befallen
 
     def begin(self) -> None:
         scenario = self.scenario
@@ -259,6 +269,16 @@ class _Stage:
                 found.append((ends_s, lambda now_s, number=number, act=end: act(number, now_s)))  # type: ignore[misc]
         return found
 
+    def befell(self) -> list[tuple[str, str, float, float]]:
+        """List the faults that befell somebody, as rows of FAULT_COLUMNS."""
+        rows = []
+        for number, names in sorted(self._victims.items()):
+            fault = self.scenario.faults[number]
+            ends_s = fault.back_s if isinstance(fault, Crash) else fault.until_s
+            kind = CRASH if isinstance(fault, Crash) else CUT
+            rows.append((kind, ", ".join(names), fault.at_s, min(ends_s, self.scenario.seconds)))
+        return rows
+
     def _start(self, name: str, now_s: float) -> None:
         peers = [each for each in self.scenario.node_names if each != name]
         life = self.board.lives.get(name, 0) + 1
@@ -283,16 +303,16 @@ class _Stage:
         assert isinstance(fault, Crash)
         name = self._named(fault.node)
         if name in self._nodes:
-            self._victims[number] = name
+            self._victims[number] = [name]
             self._end(name, now_s)
         return ()
 
     def _restart(self, number: int, now_s: float) -> Iterable[tuple[Hashable, Output]]:
-        name = self._victims.get(number)
-        if name is None or name in self._nodes:
-            return ()
-        self._start(name, now_s)
-        return [(name, output) for output in self.machines[name].start(now_s)]
+        outputs: list[tuple[Hashable, Output]] = []
+        for name in self._victims.get(number, ()):
+            self._start(name, now_s)
+            outputs += [(name, output) for output in self.machines[name].start(now_s)]
+        return outputs
 
     def _cut(self, number: int, now_s: float) -> Iterable[tuple[Hashable, Output]]:
         fault = self.scenario.faults[number]
