@@ -218,6 +218,22 @@ def test_faults_name_whom_they_befell_and_those_that_befell_nobody_are_left_out(
     assert trial.faults.names.tolist() == [leads[0], f"{leads[1]}, client1"] and leads[0] != leads[1]
 
 
+def test_timers_of_one_time_run_out_in_the_order_in_which_they_were_set(run):
+    sets = """
+import json, sys
+for line in sys.stdin:
+    event = json.loads(line)
+    if event["event"] == "start":
+        for name, after_s in (("a", 0.2), ("b", 0.2), ("c", 0.1), ("d", 0.3), ("a", 0.2), ("d", None)):
+            print(json.dumps({"do": "timer", "name": name, "after_s": after_s}))
+    else:
+        print(json.dumps({"do": "note", "text": event["name"]}))
+    print('{"do": "done"}', flush=True)
+"""
+    trial = run(sets, Scenario(nodes=1, seconds=1.0, clients=0))
+    assert list(zip(trial.announced.time_s, trial.announced.entry, strict=True)) == [(0.1, "c"), (0.2, "b"), (0.2, "a")]
+
+
 CALLS = """
 import json, sys
 for line in sys.stdin:

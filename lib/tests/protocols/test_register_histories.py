@@ -64,8 +64,8 @@ def histories(draw, ops=("read", "write", "cas"), pending=True):
                 None if op == "read" else place,
                 draw(st.sampled_from(values)) if op == "cas" else None,
                 None if is_pending else result,
-                float(sent_s),
-                NEVER if is_pending else float(answered_s),
+                sent_s / 8,
+                NEVER if is_pending else answered_s / 8,
             )
         )
     return found

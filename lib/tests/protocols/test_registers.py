@@ -95,6 +95,16 @@ def test_what_it_writes_is_written_by_nobody_else_and_what_it_expects_is_what_it
     assert {None} == set(table.value[table.op == "read"])
 
 
+def test_a_compare_and_set_that_has_not_set_teaches_it_nothing():
+    one, expected = client(shares={"cas": 1.0}), []
+    for result in (False, True, False, False):
+        now_s, sent = begin(one)
+        expected.append(sent.message.expected)
+        one.receive(now_s, "n1", Reply(sent.message.id, result))
+    second = one.rows()[1][4]
+    assert expected == [None, None, second, second]
+
+
 def test_it_begins_nothing_after_its_end_and_does_only_what_it_may():
     one = client(stop_s=0.2, shares={"read": 1.0})
     while one.wake_at_s < math.inf:

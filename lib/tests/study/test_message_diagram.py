@@ -58,6 +58,8 @@ def test_a_host_that_is_down_has_no_line():
     figure = draw_messages(MESSAGES, between=(0.0, 1.0), lives=LIVES)
     spans = [list(line.get_xdata()) for line in lines(figure, "host")]
     assert spans == [[0.0, 1.0], [0.0, 0.4], [0.6, 1.0], [0.0, 1.0]]
+    later = draw_messages(MESSAGES, between=(0.7, 1.0), lives=LIVES)
+    assert [list(line.get_xdata()) for line in lines(later, "host")] == [[0.7, 1.0]] * 3
 
 
 def test_leaders_and_commits_are_marked_at_their_host():
