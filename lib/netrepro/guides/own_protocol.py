@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -118,13 +118,18 @@ def broken_rules(trial: Trial) -> list[str]:
     return list(verdict["rule"][verdict["verdict"] == BROKEN])
 
 
-def first_broken(source: str, scenario: Scenario, seeds: Iterable[int]) -> Trial | None:
-    """Run a node with one seed after the other; returns the first trial that breaks a rule, or None."""
+def first_broken(source: str, scenario: Scenario, seeds: Sequence[int]) -> Trial:
+    """Run a node with one seed after the other; returns the first trial that breaks a rule, or the last one.
+
+    Raises NetreproError for no seed, and as run_python does.
+    """
+    if not seeds:
+        raise NetreproError("no seed to try", "give one at least")
     for seed in seeds:
         trial = run_python(source, replace(scenario, seed=seed))
         if broken_rules(trial):
-            return trial
-    return None
+            break
+    return trial
 
 
 def side_by_side(trials: Mapping[str, Trial]) -> pd.DataFrame:
@@ -162,13 +167,14 @@ def draw(trial: Trial, begins_s: float, ends_s: float, *, clients: bool = False,
 
 
 def draw_around(trial: Trial, rule: str, before_s: float = 0.05, after_s: float = 0.02, **how: Any) -> Figure:
-    """Draw the messages around the moment in which a rule was seen to be broken. Raises NetreproError where it was
-    not."""
+    """Draw the messages around the moment in which a rule was seen to be broken; of a rule that was not, around the
+    first that an announcement tells."""
     row = trial.verdict.set_index("rule").loc[rule]
-    if row["verdict"] != BROKEN:
-        raise NetreproError(f"{rule}: {row['verdict']}", "draw any time by draw(trial, begins_s, ends_s)")
-    begins_s, ends_s = max(row["evident_s"] - before_s, 0.0), row["evident_s"] + after_s
-    return draw(trial, round(begins_s, 3), round(ends_s, 3), title=f"Broken: {rule}", **how)
+    is_broken = row["verdict"] == BROKEN
+    time_s = row["evident_s"] if is_broken else float(trial.announced["time_s"].min())
+    begins_s, ends_s = max(time_s - before_s, 0.0), time_s + after_s
+    title = f"Broken: {rule}" if is_broken else f"Not broken in this run: {rule}"
+    return draw(trial, round(begins_s, 3), round(ends_s, 3), title=title, **how)
 
 
 def draw_epaxos(hop_ms: float = 4.0) -> Figure:

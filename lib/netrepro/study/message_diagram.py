@@ -16,7 +16,7 @@ from matplotlib.patches import FancyArrowPatch
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Measurements
 from netrepro.networks.queues import FULL_PACKET_BYTES
-from netrepro.protocols.judge import COMMIT, LEADER
+from netrepro.protocols.judge import COMMIT, LEADER, NOTE
 from netrepro.protocols.message_log import ARRIVED, LOST, MESSAGE_COLUMNS, UNDER_WAY
 from netrepro.style import CURVES, new_figure
 
@@ -45,7 +45,8 @@ def draw_messages(
     between : seconds, from and to: messages that are sent then; None: all.
     names : the hosts to draw, in this order, with the messages between them; None: all that send or receive.
     lives : node, up_s, down_s: a host's line has a gap where it was down. Of a host without a row it has none.
-    announced : a star where a node begins to lead, with its term, and a tick where it commits (`judge`).
+    announced : a star where a node begins to lead, with its term, a tick where it commits, a text where it has noted
+        something (`judge`).
 
     cuts : names, begins_s, ends_s: a time in which these were cut off from all others is shaded, and says so.
 
@@ -137,7 +138,7 @@ def _draw_arrow(
 def _draw_announced(
     axis: Axes, announced: pd.DataFrame, height: Mapping[Hashable, int], from_s: float, to_s: float
 ) -> None:
-    """Draw where nodes begin to lead and where they commit."""
+    """Draw where nodes begin to lead, commit and note something."""
     rows = announced[announced["time_s"].between(from_s, to_s) & announced["node"].isin(height)]
     for row in rows[rows["kind"] == LEADER].itertuples():
         axis.plot(row.time_s, height[row.node], marker="*", markersize=13, color=INK, zorder=5, gid="leader")
@@ -147,6 +148,15 @@ def _draw_announced(
             xytext=(7, 5),
             textcoords="offset points",
             fontsize=8,
+        )
+    for row in rows[rows["kind"] == NOTE].itertuples():
+        axis.annotate(
+            row.entry,
+            (row.time_s, height[row.node]),
+            xytext=(2, -10),
+            textcoords="offset points",
+            fontsize=8,
+            color=INK,
         )
     commits = rows[rows["kind"] == COMMIT]
     places = [height[name] for name in commits["node"]]

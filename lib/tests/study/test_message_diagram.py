@@ -67,11 +67,13 @@ def test_leaders_and_commits_are_marked_at_their_host():
         (0.1, "b", 1, "leader", 7, None, None),
         (0.2, "a", 1, "commit", None, 1, "x"),
         (5.0, "a", 1, "commit", None, 2, "y"),
+        (0.3, "c", 1, "note", None, None, "waits"),
     ]
     figure = draw_messages(MESSAGES, announced=announcements_of(rows))
     (star,), (commits,) = lines(figure, "leader"), lines(figure, "commits")
     assert list(star.get_xydata()[0]) == [0.1, -1] and commits.get_xydata().tolist() == [[0.2, 0]]
-    assert any(text.get_text() == "leads term 7" for text in figure.axes[0].texts)
+    texts = {text.get_text(): tuple(text.xy) for text in figure.axes[0].texts}
+    assert texts == {"leads term 7": (0.1, -1), "waits": (0.3, -2)}
 
 
 def test_a_time_in_which_somebody_is_cut_off_is_shaded():
