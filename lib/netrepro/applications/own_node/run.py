@@ -25,7 +25,7 @@ from netrepro.protocols.message_log import Letter, MessageLog, kind_of
 from netrepro.protocols.registers import READ, SHARES, RegisterClient, history_of
 from netrepro.simulation import simulate_machines
 
-LEADER = "leader"  # in a fault: whichever node has last announced that it leads
+LEADER = "leader"  # in a fault: whichever node that is up has announced the highest term
 MOST_NODES, MOST_CLIENTS = 9, 9
 ONLY_READS = {READ: 1.0}
 CRASH, CUT = "crash", "cut"  # kinds of faults
