@@ -37,7 +37,7 @@ MORE = 1.25  # times another buffer, to count as more
 COUNTS, SHARES = (1, 4, 16, 64), (0.06, 0.09, 0.125, 0.18, 0.25, 0.375, 0.5, 0.75, 1.0, 1.25)
 MARKED, ASKED, UNFAIR, WIDE = "Reno, marked", "Reno, asks for marks", "Reno, unfair", "Reno, wide limits"
 OLDER_COUNTS = (5, 10, 20, 50, 100)
-BUFFER = "buffer / bandwidth-delay product (ratio)"
+BUFFER, SHARE = "buffer / bandwidth-delay product (ratio)", "lowest share of the link (ratio)"
 
 
 @dataclass(frozen=True)
@@ -232,8 +232,8 @@ MANY = {"flows": each(*COUNTS), "buffer_share": each(*SHARES)}
 ONE, SIXTEEN = MANY | {"flows": each(1)}, MANY | {"flows": each(16)}
 AGAIN = {name: f"{name}, begins again" for name in NAMES}
 MARKS = {"asks_for_ecn": True, "marks": True}
-SIZES, FEW = {"quick": Scale(5.0), "paper": Scale(20.0)}, {"flows": (1, 16), "buffer_share": (0.25, 0.375, 0.75, 1.0)}
-SHARE = "lowest share of the link (ratio)"
+SIZES = {"quick": Scale(5.0), "paper": Scale(20.0)}
+FEW = {"flows": (1, 16), "buffer_share": (0.06, 0.25, 0.375, 0.75, 1.25)}
 FORMULA = [{share: min(kept * (1 + share), 1.0) for share in SHARES} for kept in KEPT.values()]
 OTHERS = {name: {"label": name, "color": CURVES[place]} for name, place in ((MARKED, 3), (UNFAIR, 6))}
 DASHED = {"label": "closed form", "linestyle": "--", "marker": ""}
