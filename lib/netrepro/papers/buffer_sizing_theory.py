@@ -283,7 +283,7 @@ STUDY = Study(
         "rule": plot(
             "Does the buffer shrink with the square root of n?", "flows", BUFFER,
             Published({n: n**-0.5 for n in COUNTS}, "BDP / sqrt(n)", joined=True),
-            Sweep("flows", "needed", own_buffers, looks=NAMES | OTHERS), log="xy",
+            Sweep("flows", "needed", own_buffers, looks={**NAMES, **OTHERS}), log="xy",
         ),
         "lockstep": Picture(
             "Notebook 33's flows: who steps down at once, and what that asks for",
