@@ -1,0 +1,300 @@
+"""How much buffer do today's senders need? Spang, Arslan and McKeown, "Updating the Theory of Buffer Sizing", 2021.
+
+A flow that loses keeps a share of its window: Reno half, CUBIC seven tenths. The link stays busy if what is kept fills
+the pipe, so that the buffer follows from that share. Of many flows only those count that step down in the same round
+trip. Where few do, the buffer may shrink with the square root of their number, as in `buffer_sizing`; where marks make
+all step down together, or one flow holds most of the pipe, it may not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy.optimize import isotonic_regression
+
+from netrepro.networks import DropTail, EcnThreshold, Experiment, Flow, Link, Measure, Measurements, Tcp, dumbbell
+from netrepro.networks.links import FULL_PACKET_BYTES
+from netrepro.papers import buffer_sizing as older
+from netrepro.study import Check, Evidence, Knob, Progress, Reading, Runs, Scale, Study, each, gap_checks, pictures
+from netrepro.study.figures import Level, Panel, Picture, Published, Sweep, plot
+from netrepro.study.measuring import in_parallel, run_experiment
+from netrepro.study.setting import setting
+from netrepro.style import CURVES, new_figure, scheme
+
+PORT = ("s1", "s2")
+TARGET = 0.98  # share of the link's rate that the lowest tenth of the intervals must reach
+INTERVAL = 16.7  # round trips, over which the authors count throughput (20 ms)
+LOWEST, WARM_UP = 0.1, 0.25  # share of the intervals that is taken; of a run that is not counted
+SAWTEETH, LEAST_ROUNDS, START_ROUNDS = 3, 200, 50
+KEPT = {"reno": 0.5, "cubic": 717 / 1024}  # of a window after a loss
+NAMES = {"Reno": "reno", "CUBIC": "cubic", "BBR": "bbr"}
+MORE = 1.25  # times another buffer, to count as more
+COUNTS, SHARES = (1, 4, 16, 64), (0.06, 0.09, 0.125, 0.18, 0.25, 0.375, 0.5, 0.75, 1.0, 1.25)
+MARKED, ASKED, UNFAIR, WIDE = "Reno, marked", "Reno, asks for marks", "Reno, unfair", "Reno, wide limits"
+OLDER_COUNTS = (5, 10, 20, 50, 100)
+BUFFER, SHARE = "buffer / bandwidth-delay product (ratio)", "lowest share of the link (ratio)"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Long flows over one bottleneck. The pipe of 166 packets is the authors', the round trip a choice.
+
+    buffer_share : of the bottleneck's buffer, as a share of the pipe. marks : the queue marks what comes while so much
+    waits, in place of dropping it. others_segments : the largest window of all flows but the first; 0 for any.
+    """
+
+    pipe_packets: int = setting(166, "bandwidth-delay product", "packets", low=20, high=400)
+    round_trip_ms: float = setting(20.0, "without queues", "ms", low=2, high=200)
+    congestion_control: str = "reno"
+    recovery: str = "linux"
+    flows: int = 1
+    buffer_share: float = 1.0
+    asks_for_ecn: bool = False
+    marks: bool = False
+    others_segments: int = 0
+
+
+def enough(kept: float, at_once: float | np.ndarray = 1.0) -> float | np.ndarray:
+    """Compute the buffer that never lets the link idle, as a share of the pipe.
+
+    kept : share of its window that a flow keeps. at_once : share of all windows that step down in one round trip, 1 of
+    a single flow. All windows together are pipe and buffer; what is left of them must fill the pipe.
+    """
+    lost = (1 - kept) * at_once
+    return lost / (1 - lost)
+
+
+def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
+    """Make the experiment: each flow between hosts of its own, for `seconds` or, where that is longer, three sawteeth;
+    all start at random within fifty round trips."""
+    round_trip_ms, pipe, flows = setting.round_trip_ms, setting.pipe_packets, setting.flows
+    packets, rate_mbps = max(1, round(setting.buffer_share * pipe)), pipe * FULL_PACKET_BYTES * 8e-3 / round_trip_ms
+    sawtooth_s = older.sawtooth_s(flows, older.Setting(rate_mbps=rate_mbps, round_trip_ms=round_trip_ms))
+    end_s = max(seconds, SAWTEETH * sawtooth_s, LEAST_ROUNDS * round_trip_ms * 1e-3)
+    queue = EcnThreshold(packets + 4 * pipe, packets) if setting.marks else DropTail(packets=packets)
+    access = Link(10 * rate_mbps, round_trip_ms / 40, older.ROOMY)
+    network = dumbbell(flows, access, Link(rate_mbps, 0.45 * round_trip_ms, queue))
+    tcp = Tcp(setting.congestion_control, recovery=setting.recovery, ecn=setting.asks_for_ecn)
+    most_bytes = setting.others_segments * tcp.segment_bytes
+    others = replace(tcp, receive_window_bytes=most_bytes) if most_bytes else None
+    starts = np.random.default_rng(seed).uniform(0, START_ROUNDS * round_trip_ms * 1e-3, flows).tolist()
+    traffic = [
+        Flow(f"h{i + 1}", f"h{flows + i + 1}", None, end_s - start, start, tcp=others if i else None)
+        for i, start in enumerate(starts)
+    ]
+    look = Measure(packets=(PORT,), windows_interval_ms=round_trip_ms * (1 + setting.buffer_share))
+    return Experiment(network, tuple(traffic), end_s, seed, look, tcp)
+
+
+def steps_down(windows: pd.DataFrame, interval_ms: float) -> tuple[float, float]:
+    """Compute what steps down in one round trip: flows, and the share of all bytes in flight that was theirs.
+
+    windows : sampled every `interval_ms`, a round trip with a full buffer. Averaged as who steps down sees it: large
+    steps weigh more. NaN where nobody does.
+    """
+    places = (windows["time_s"] * 1e3 / interval_ms).round().astype(int)
+    sizes = windows.assign(place=places).pivot_table(["window_bytes", "in_flight_bytes"], "place", "flow").dropna()
+    before, falls = sizes["in_flight_bytes"].shift(), sizes["window_bytes"].diff() < 0
+    begins = falls & ~falls.shift(fill_value=False)
+    flows, shares = begins.sum(axis=1), before.where(begins).sum(axis=1) / before.sum(axis=1)
+    if not flows.any():
+        return np.nan, np.nan
+    return float((flows**2).sum() / flows.sum()), float((shares**2).sum() / shares.sum())
+
+
+def read(found: Measurements, setting: Setting) -> Reading:
+    """Read the utilisation of the lowest tenth of the intervals and of all time, and what steps down at once (flows,
+    and share of what is in flight)."""
+    end_s = found.experiment.duration_s
+    edges = np.arange(WARM_UP * end_s, end_s + 1e-9, INTERVAL * setting.round_trip_ms * 1e-3)
+    bits = np.histogram(found.packets["time_s"], edges, weights=8e-6 * found.packets["size_bytes"])[0]
+    shares = bits / np.diff(edges) / found.experiment.topology.link(*PORT).rate_mbps
+    windows = found.windows[found.windows["time_s"] > WARM_UP * end_s]
+    flows, at_once = steps_down(windows, setting.round_trip_ms * (1 + setting.buffer_share))
+    lowest = float(np.quantile(shares, LOWEST))
+    numbers = {"lowest": lowest, "used": float(shares.mean()), "at_once": at_once, "flows_at_once": flows}
+    checks = [Check("share of the link's rate", float(shares.max()), at_most=1.01), *gap_checks(found, PORT)]
+    return Reading(numbers, {}, checks)
+
+
+# Claims. Each is judged on the lowest utilisation, a Series over flows and buffer_share.
+
+
+def needed(lowest: pd.Series) -> float:
+    """Interpolate the least buffer, as a share of the pipe, whose lowest utilisation is TARGET; the largest that was
+    tried where none reaches it, the smallest where that does. lowest : over buffer_share.
+
+    What was measured is fitted by a line that never falls, as in `buffer_sizing.smallest_buffer`.
+    """
+    shares, line = lowest.index.to_numpy(float), isotonic_regression(lowest.to_numpy(float)).x
+    if line[-1] < TARGET or line[0] >= TARGET:
+        return float(shares[0 if line[0] >= TARGET else -1])
+    place = int(np.argmax(line >= TARGET))
+    return float(np.exp(np.interp(TARGET, line[place - 1 : place + 1], np.log(shares[place - 1 : place + 1]))))
+
+
+def alone(lowest: pd.Series) -> pd.Series:
+    """Return one flow's lowest utilisation, over buffer_share."""
+    return lowest.xs(1, level="flows")
+
+
+def of_reno(*lowest: pd.Series) -> float:
+    """Divide the greatest buffer that one flow needs, of all cases but the last, by that of the last."""
+    *newer, reno = (needed(alone(each)) for each in lowest)
+    return max(newer) / reno
+
+
+def over_rule(lowest: pd.Series) -> float:
+    """Compute the greatest needed buffer over that of the rule, BDP / sqrt(n), of 4 flows or more."""
+    rows = lowest.groupby(level="flows")
+    return max(needed(part.droplevel("flows")) * np.sqrt(flows) for flows, part in rows if flows >= COUNTS[1])
+
+
+def rank(few: str, many: str, *lowest: pd.Series) -> list[str]:
+    """Rank two cases of 16 flows by what they need: `many` stands behind `few` only if that is a quarter more."""
+    first, second = (needed(each.xs(16, level="flows")) for each in lowest)
+    return [few, many] if second > MORE * first else [many, few]
+
+
+def buffers(table: pd.DataFrame) -> pd.DataFrame:
+    """Tabulate the buffer that each case needs in each repetition: a share of the pipe, over BDP / sqrt(n), and for a
+    mean utilisation of TARGET; and what steps down at once with a buffer of about that size."""
+    rows = []
+    for (case, flows, repetition), part in table.groupby(["case", "flows", "repetition"], sort=False):
+        found = part.set_index("buffer_share")[["lowest", "used", "at_once", "flows_at_once"]]
+        share, on_average = needed(found["lowest"]), needed(found["used"])
+        near = found.iloc[np.abs(np.log(found.index.to_numpy(float) / share)).argmin()]
+        rows.append((case, flows, repetition, share, share * np.sqrt(flows), on_average, *near[2:]))
+    columns = ["needed", "over_rule", "on_average", "at_once", "flows_at_once"]
+    return pd.DataFrame(rows, columns=["case", "flows", "repetition", *columns])
+
+
+def own_buffers(runs: Runs) -> pd.DataFrame:
+    """Tabulate the buffers of the tier that was asked for."""
+    return buffers(runs.values[runs.values["tier"] == runs.tier])
+
+
+def answer(runs: Runs) -> str:
+    """Answer the paper's question in one sentence, with this run's numbers."""
+    means = own_buffers(runs).groupby(["case", "flows"])[["needed", "over_rule"]].mean()
+    one, many = means["needed"].xs(1, level="flows"), means["over_rule"].drop(1, level="flows")
+    most = many.groupby(level="case").max()
+    said = ", ".join(f"{most[name]:.2g} ({name})" for name in NAMES)
+    return (
+        f"One CUBIC flow needs {one['CUBIC'] / one['Reno']:.2f} and one BBR flow {one['BBR'] / one['Reno']:.2f} of "
+        f"Reno's buffer; several need at most {said} times BDP / sqrt(n), 16 that are marked {most[MARKED]:.2g}, 16 "
+        f"unfair ones {most[UNFAIR]:.2g}."
+    )
+
+
+def turn_lockstep(runs: Runs, progress: Progress) -> pd.DataFrame:
+    """Search the buffers of `buffer_sizing`, whose flows are as published or synchronised: over_theory (buffer over
+    RTT C / sqrt(n)), counted (what `enough` asks for, over the same), and flows_at_once there."""
+
+    def run_one(case: str, flows: int) -> tuple:
+        changes: dict[str, Any] = older.SYNCHRONISED if case == "synchronised" else {}
+        at = replace(older.PRINTED, flows=flows, **changes)
+        found = older.measure_one(at, 10.0, runs.seed, "simulated")
+        at = replace(at, buffer_packets=round(found["buffer_packets"]))
+        full_ms = at.round_trip_ms * (1 + at.buffer_packets / at.pipe_packets)
+        asked = replace(older.experiment(at, 10.0, runs.seed), measure=Measure(windows_interval_ms=full_ms))
+        windows = run_experiment(asked, clock_skew_ppm=at.clock_skew_ppm).windows
+        at_once, share = steps_down(windows[windows["time_s"] > at.warm_up_s], full_ms)
+        counted = enough(KEPT["reno"], share) * np.sqrt(flows)
+        return case, flows, 0, found["over_theory"], counted, at_once
+
+    work = [(case, flows) for case in ("as published", "synchronised") for flows in OLDER_COUNTS]
+    columns = ["case", "flows", "repetition", "over_theory", "counted", "flows_at_once"]
+    return pd.DataFrame(in_parallel(run_one, work, progress=progress), columns=columns)
+
+
+def draw_idea() -> Figure:
+    """Draw the closed form: the buffer over the share of all windows that steps down at once."""
+    figure, axis = new_figure("What is kept fills the pipe", "windows that step down together / all (ratio)", BUFFER)
+    at_once = np.linspace(0, 1, 101)
+    for name, kept in KEPT.items():
+        axis.plot(at_once, enough(kept, at_once), color=scheme(name).colour, label=scheme(name).label)
+    axis.legend()
+    return figure
+
+
+def draw_network(setting: Setting) -> Figure:
+    """Draw the network of sixteen flows."""
+    return pictures.draw_network(experiment(replace(setting, flows=16), 1.0, 1), "Long flows meet at one router")
+
+
+MANY = {"flows": each(*COUNTS), "buffer_share": each(*SHARES)}
+ONE, SIXTEEN = MANY | {"flows": each(1)}, MANY | {"flows": each(16)}
+AGAIN = {name: f"{name}, begins again" for name in NAMES}
+MARKS = {"asks_for_ecn": True, "marks": True}
+SIZES = {"quick": Scale(5.0), "paper": Scale(20.0)}
+FEW = {"flows": (1, 16), "buffer_share": (0.06, 0.25, 0.375, 0.75, 1.25)}
+FORMULA = [{share: min(kept * (1 + share), 1.0) for share in SHARES} for kept in KEPT.values()]
+OTHERS = {name: {"label": name, "color": CURVES[place]} for name, place in ((MARKED, 3), (UNFAIR, 6))}
+DASHED = {"label": "closed form", "linestyle": "--", "marker": ""}
+CLOSED = {case: DASHED | {"color": CURVES[place]} for place, case in enumerate(("as published", "synchronised"))}
+judged, ENOUGH = partial(Evidence, "lowest"), Level(TARGET, "enough", published=False)
+
+STUDY = Study(
+    slug="buffer_sizing_theory",
+    setting=Setting(),
+    cases={name: MANY | {"congestion_control": word} for name, word in NAMES.items()}
+    | {AGAIN[name]: ONE | {"congestion_control": word, "recovery": "tahoe"} for name, word in NAMES.items()}
+    | {
+        MARKED: SIXTEEN | MARKS,
+        "CUBIC, marked": SIXTEEN | MARKS | {"congestion_control": "cubic"},
+        ASKED: SIXTEEN | {"asks_for_ecn": True},
+        UNFAIR: SIXTEEN | {"others_segments": 2},
+        WIDE: SIXTEEN | {"others_segments": 1000},
+    },
+    experiment=experiment,
+    read=read,
+    answer=answer,
+    repetitions=3,
+    profiles=SIZES,
+    on_virtual={"quick": Scale(3.0, 2, only=FEW), "paper": Scale(20.0)},
+    claims={
+        "newer-senders-need-less": judged(("CUBIC", "BBR", "Reno"), (AGAIN["CUBIC"], AGAIN["BBR"], "Reno"), of_reno),
+        "bbr-needs-a-quarter": judged(("BBR", "Reno"), how=of_reno),
+        "one-reno-flow-needs-the-pipe": judged("Reno", AGAIN["Reno"], lambda lowest: needed(alone(lowest))),
+        "lowest-use-by-reno": judged("Reno", AGAIN["Reno"], alone),
+        "lowest-use-by-cubic": judged("CUBIC", AGAIN["CUBIC"], alone),
+        "rule-holds-for-reno": judged("Reno", MARKED, over_rule),
+        "rule-holds-for-cubic": judged("CUBIC", "CUBIC, marked", over_rule),
+        "rule-holds-for-bbr": judged("BBR", how=over_rule),
+        "marks-break-the-rule": judged(("Reno", MARKED), ("Reno", ASKED), partial(rank, "drops", "marks")),
+        "unfair-flows-break-the-rule": judged(("Reno", UNFAIR), ("Reno", WIDE), partial(rank, "fair", "unfair")),
+    },
+    knobs={
+        "limits": Knob({f"{most} segments": SIXTEEN | {"others_segments": most} for most in (2, 4, 6, 8, 12)}, SIZES),
+        "lockstep": turn_lockstep,
+    },
+    figures={
+        "one_flow": plot(
+            "How low does one flow let the link fall?", BUFFER, SHARE, ENOUGH,
+            *(Published(points, "authors' closed form", joined=True) for points in FORMULA),
+            Sweep("buffer_share", "lowest", NAMES, rows="flows == 1"), log="x",
+        ),
+        "rule": plot(
+            "Does the buffer shrink with the square root of n?", "flows", BUFFER,
+            Published({n: n**-0.5 for n in COUNTS}, "BDP / sqrt(n)", joined=True),
+            Sweep("flows", "needed", own_buffers, looks={**NAMES, **OTHERS}), log="xy",
+        ),
+        "lockstep": Picture(
+            "Notebook 33's flows: who steps down at once, and what that asks for",
+            Panel("flows", "step down at once (flows)", Sweep("flows", "flows_at_once", "lockstep"),
+                  Published({n: n**0.5 for n in OLDER_COUNTS}, "sqrt(n)", joined=True), log="xy"),
+            Panel("flows", "buffer over RTT C / sqrt(n) (ratio)", Sweep("flows", "over_theory", "lockstep"),
+                  Sweep("flows", "counted", "lockstep", looks=CLOSED), log="xy"),
+        ),
+        "control": plot(
+            "Broken on purpose: one segment after a loss", BUFFER, SHARE, ENOUGH,
+            Sweep("buffer_share", "lowest", {again: NAMES[name] for name, again in AGAIN.items()}), log="x",
+        ),
+    },
+)  # fmt: skip
