@@ -235,8 +235,8 @@ LEVELS = Level(1.7, "published, at the edge"), Level(7.5, "published, at scale (
 FIGURES = {
     "constants": Picture(
         "Mathis's law with the loss rate and with the halving rate",
-        of_newreno("constant_losses", "C from the loss rate"),
-        of_newreno("constant_halvings", "C from the halving rate", Level(DERIVED, "derived: {}", published=False)),
+        of_newreno("constant_losses", "C, loss rate (no unit)"),
+        of_newreno("constant_halvings", "C, halving rate (no unit)", Level(DERIVED, "derived: {}", published=False)),
         of_newreno("losses_per_halving", LOSSES, *LEVELS),
     ),
     "fairness": plot("Flows that all speak the same", "flows", JAIN, Sweep("flows", "jain", KINDS), log="x"),
@@ -244,7 +244,7 @@ FIGURES = {
     "control": Picture(
         "With the mechanisms broken",
         bars("losses_per_halving", LOSSES, NEWRENO, SINGLE_DROPS),
-        bars("constant_halvings", "C from the halving rate", NEWRENO, HALF_GROWTH),
+        bars("constant_halvings", "C, halving rate (no unit)", NEWRENO, HALF_GROWTH),
         bars("jain", JAIN, BBR, FAIR_BBR),
     ),
     "knob_scale": plot("Thousands", "flows", LOSSES, Sweep("flows", "losses_per_halving", "scale"), *LEVELS, log="x"),
