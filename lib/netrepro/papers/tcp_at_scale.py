@@ -30,7 +30,7 @@ PAIRS, HOST_MBPS, HOST_MS = 10, 25_000.0, 0.1  # the testbed's hosts
 SEGMENT_BYTES, ENDLESS_BYTES = 1448, 10**13
 WARM_UP, START_WITHIN_S = 0.25, 1.0  # of a run's time, which is not counted; flows begin at random meanwhile
 DERIVED, LEAST_LEAD = 1.5**0.5, 2.0  # C of Mathis et al.; of who is highly unfair
-LONG, LONG_CLAIMS = 3.5, ("newreno-fair-at-scale", "cubic-fair-at-scale")  # times as long as others; too short in quick
+LONG, LONG_CLAIMS = 3.0, ("newreno-fair-at-scale", "cubic-fair-at-scale")  # times as long as others; too short in quick
 DROP_TAIL, EARLY, FAIR = "drop-tail", "RED", "fair"
 KINDS = {"NewReno": "reno", "CUBIC": "cubic", "BBR": "bbr"}
 NEWRENO, CUBIC, BBR = KINDS
@@ -260,10 +260,10 @@ def over(rates: tuple[float, ...], densities: tuple[int, ...] = (MOST,), **chang
 
 
 AT_SCALE, AT_EDGE = [claim for claim in CLAIMS if claim.endswith("at-scale")], {"rate_mbps": ALL[:1]}
-ON_KERNEL = Scale(90.0, only=AT_EDGE | {"flows_per_100_mbps": (MOST,)}, without=CONTROLS[1:], unjudged=AT_SCALE)
+ON_KERNEL = Scale(100.0, only=AT_EDGE | {"flows_per_100_mbps": (MOST,)}, unjudged=AT_SCALE)
 # At scale with most flows for a rate alone: fewer take long for a cycle of their windows.
 PART = Scale(
-    90.0,
+    100.0,
     only={"rate_mbps": ALL[::2]},
     where=lambda asked: asked.flows_per_100_mbps == MOST or asked.rate_mbps == EDGE_MBPS,
     fewer=dict.fromkeys(CONTROLS, 2),
@@ -276,8 +276,8 @@ STUDY = Study(
     cases={
         NEWRENO: over(ALL, DENSITIES, lasts=LONG),
         CUBIC: over(ALL, DENSITIES, senders="cubic", lasts=LONG),
-        BBR: over(ALL, DENSITIES, senders="bbr"),
-        **{case: over(ALL, senders=kinds) for case, kinds in MIXES.items()},
+        BBR: over(ALL, DENSITIES, senders="bbr", lasts=2.0),
+        **{case: over(ALL[1:], senders=kinds) for case, kinds in MIXES.items()},
         SINGLE_DROPS: over(ALL, queue=EARLY),
         HALF_GROWTH: over(ALL[1:], grows_by_acknowledgements=True),
         **{case: over(ALL[1:], senders=kinds, queue=FAIR) for case, kinds in FAIR_CASES.items()},
@@ -293,8 +293,8 @@ STUDY = Study(
     knobs={
         "scale": Knob({NEWRENO: FASTER}, SHORT, quick=replace(SHORT, only={"rate_mbps": ALL})),
         "offload": Knob({NEWRENO: {"rate_mbps": each(*ALL[:2]), **BURSTS}}, SHORT),
-        "buffer": Knob({case: {"senders": kinds, **BUFFERS} for case, kinds in MIXES.items()}, Scale(50.0)),
-        "round_trip": Knob({BBR: {"senders": "bbr", "round_trip_ms": each(20.0, 100.0, 200.0)}}, Scale(140.0)),
+        "buffer": Knob({case: {"senders": kinds, **BUFFERS} for case, kinds in MIXES.items()}, Scale(36.0)),
+        "round_trip": Knob({BBR: {"senders": "bbr", "round_trip_ms": each(20.0, 100.0, 200.0)}}, Scale(100.0)),
     },
     figures=FIGURES,
 )
