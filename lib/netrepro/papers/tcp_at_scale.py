@@ -247,7 +247,7 @@ FIGURES = {
         bars("constant_halvings", "C, halving rate (no unit)", NEWRENO, HALF_GROWTH),
         bars("jain", JAIN, BBR, FAIR_BBR),
     ),
-    "knob_scale": plot("Thousands", "flows", LOSSES, Sweep("flows", "losses_per_halving", "scale"), *LEVELS, log="x"),
+    "knob_scale": plot("More flows", "flows", LOSSES, Sweep("flows", "losses_per_halving", "scale"), *LEVELS, log="x"),
     "knob_offload": plot("Bursts make a halving dearer", "burst at most (bytes)", LOSSES, OVER_BURSTS, *LEVELS),
     "knob_buffer": plot("The buffer decides between kinds", "buffer (ms at the link's rate)", SHARE, OVER_BUFFERS),
     "knob_round_trip": plot("Longer round trips", "round trip (ms)", JAIN, OVER_ROUND_TRIPS, y_range=(0, 1.05)),
