@@ -37,8 +37,7 @@ NEWRENO, CUBIC, BBR = KINDS
 MIXES = {"CUBIC + NewReno": "cubic reno", "BBR + NewReno": "bbr reno", "BBR + CUBIC": "bbr cubic"}
 CUBIC_RENO, *WITH_BBR = MIXES
 FAIR_CASES = {f"{case}, fair queue": kinds for case, kinds in {BBR: "bbr", **MIXES}.items()}
-FAIR_BBR, *FAIR_MIXES = FAIR_CASES
-SINGLE_DROPS, HALF_GROWTH, *_ = CONTROLS = ("single drops", "half the growth", *FAIR_CASES)
+SINGLE_DROPS, HALF_GROWTH, FAIR_BBR, *FAIR_MIXES = CONTROLS = ("single drops", "half the growth", *FAIR_CASES)
 
 
 @dataclass(frozen=True)
