@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib import import_module
 
-from netrepro.papers import buffer_sizing, dcell, gmm_diagnosis, gmm_traffic, hedera, mptcp_wireless, raft, repnet
+from netrepro.papers import (
+    buffer_sizing,
+    dcell,
+    gmm_diagnosis,
+    gmm_traffic,
+    hedera,
+    mptcp_wireless,
+    raft,
+    repnet,
+    tcp_at_scale,
+)
 from netrepro.papers.cdn_routing import study as cdn_routing
 from netrepro.papers.repnet.setting import SIZES
 from netrepro.study import Knob, Scale, Study
@@ -56,6 +66,7 @@ SCALES = {
     "red": Scale(2.0),
     "repnet": replace(repnet.STUDY.profiles["test"], changes={"size": SMALLEST}),
     "sst": Scale(20.0, changes={"pages": 80}),
+    "tcp_at_scale": replace(tcp_at_scale.STUDY.profiles["quick"], seconds=10.0, unjudged=()),
     "tcp_pacing": Scale(20.0, changes={"many_s": 12.0, "trips_s": 30.0}),
 }
 KNOBS = {
@@ -72,6 +83,7 @@ KNOBS = {
     "red": Scale(2.0),
     "repnet": replace(repnet.STUDY.knobs["memory"].scale["test"], changes={"size": SMALLEST}),
     "sst": Scale(changes={"pages": 25}),
+    "tcp_at_scale": Scale(10.0, only={"rate_mbps": (100.0, 200.0)}),
 }
 REPETITIONS = 2  # the fewest that have an interval
 

@@ -1,0 +1,299 @@
+"""TCP at scale: Philip et al., "Revisiting TCP ... Throughput Models & Fairness Properties At Scale", IMC 2021.
+
+Many long flows share a bottleneck: tens at 100 Mb/s (the edge), hundreds and more at gigabits a second (at scale), each
+with the same share. Mathis's law says that a NewReno flow carries C / (round trip x root of p) segments a second, where
+p is the share of packets that are lost, each of which halves a window. A halving may cost several.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from netrepro.networks.experiment import Experiment, Measure, Measurements
+from netrepro.networks.links import DropTail, Link, Queue, Red, Sfq, bandwidth_delay_packets
+from netrepro.networks.topology import dumbbell
+from netrepro.networks.workloads import Flow, Tcp
+from netrepro.study import Check, Evidence, Knob, Reading, Runs, Scale, Study, each, greatest_first, run_experiment
+from netrepro.study import pictures as drawing
+from netrepro.study.evidence import jain
+from netrepro.study.figures import Bars, Level, Panel, Picture, Sweep, plot
+from netrepro.study.setting import setting
+from netrepro.style import new_figure, scheme
+
+EDGE_MBPS, *_ = ALL = 100.0, 200.0, 1000.0
+DENSITIES, MOST = (10, 30, 50), 50  # flows for 100 Mb/s, the paper's at the edge and at scale
+PAIRS, HOST_MBPS, HOST_MS = 10, 25_000.0, 0.1  # the testbed's hosts
+SEGMENT_BYTES, ENDLESS_BYTES = 1448, 10**13
+WARM_UP, START_WITHIN_S = 0.25, 1.0  # of a run's time, which is not counted; flows begin at random meanwhile
+DERIVED, LEAST_LEAD = 1.5**0.5, 2.0  # C of Mathis et al.; of who is highly unfair
+LONG, LONG_CLAIMS = 3.0, ("newreno-fair-at-scale", "cubic-fair-at-scale")  # times as long as others; too short in quick
+DROP_TAIL, EARLY, FAIR = "drop-tail", "RED", "fair"
+KINDS = {"NewReno": "reno", "CUBIC": "cubic", "BBR": "bbr"}
+NEWRENO, CUBIC, BBR = KINDS
+MIXES = {"CUBIC + NewReno": "cubic reno", "BBR + NewReno": "bbr reno", "BBR + CUBIC": "bbr cubic"}
+CUBIC_RENO, *WITH_BBR = MIXES
+FAIR_CASES = {f"{case}, fair queue": kinds for case, kinds in {BBR: "bbr", **MIXES}.items()}
+SINGLE_DROPS, HALF_GROWTH, FAIR_BBR, *FAIR_MIXES = CONTROLS = ("single drops", "half the growth", *FAIR_CASES)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The edge's rate, flows for a rate, round trip and buffer are those of a reproduction; the rest is our choice.
+
+    senders : congestion controls of equal groups of flows. grows_by_acknowledgements : a window grows by one segment
+    for each of its acknowledgements, of which there is one for two segments. offload_bytes : of the hosts. lasts : how
+    many times as long as others a run lasts.
+    """
+
+    round_trip_ms: float = setting(20.0, "round trip without queues", "ms", low=2, high=1000)
+    buffer_ms: float = setting(240.0, "buffer of the bottleneck, at its rate", "ms", low=1, high=2000)
+    rate_mbps: float = EDGE_MBPS
+    flows_per_100_mbps: int = MOST
+    senders: str = "reno"
+    queue: str = DROP_TAIL
+    grows_by_acknowledgements: bool = False
+    offload_bytes: int = 0
+    lasts: float = 1.0
+
+    @property
+    def flows(self) -> int:
+        """The number of flows."""
+        return round(self.rate_mbps / 100 * self.flows_per_100_mbps)
+
+
+def queue_of(setting: Setting) -> Queue:
+    """Make the bottleneck's queue; RED drops from a quarter of the buffer on, one in a hundred at three quarters."""
+    packets = max(4, round(bandwidth_delay_packets(setting.rate_mbps, setting.buffer_ms)))
+    if setting.queue == EARLY:
+        return Red(packets, packets / 4, 3 * packets / 4, max_probability=0.01)
+    return Sfq(packets=packets, buckets=2**16) if setting.queue == FAIR else DropTail(packets=packets)
+
+
+def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
+    """Make the experiment: flows between ten pairs of hosts, for as long as it lasts."""
+    host = Link(HOST_MBPS, HOST_MS, offload_bytes=setting.offload_bytes)
+    network = dumbbell(PAIRS, host, Link(setting.rate_mbps, setting.round_trip_ms / 2 - 2 * HOST_MS, queue_of(setting)))
+    starts = np.random.default_rng(seed).uniform(0, min(START_WITHIN_S, WARM_UP * seconds), setting.flows)
+    traffic, kinds = [], setting.senders.split()
+    for place, start in enumerate(map(float, starts)):
+        pair, kind = 1 + place % PAIRS, kinds[place * len(kinds) // setting.flows]
+        ends = f"h{pair}", f"h{PAIRS + pair}"
+        traffic.append(Flow(*ends, size_bytes=ENDLESS_BYTES, start_s=start, congestion_control=kind))
+    # A recovery lasts a round trip with a full queue, so that between two samples there is one halving at most.
+    watched = Measure(windows_interval_ms=(setting.round_trip_ms + setting.buffer_ms) / 2)
+    tcp = Tcp(counts="acknowledgements") if setting.grows_by_acknowledgements else Tcp()
+    return Experiment(network, tuple(traffic), seconds, seed, watched, tcp=tcp)
+
+
+def count_halvings(windows: pd.DataFrame) -> int:
+    """Count the halvings of all flows in samples of their windows (flow, window_bytes, slow_start_threshold_bytes).
+
+    A halving sets another threshold; or it sets the same one again, and a window that had grown beyond comes back.
+    """
+    if windows.empty:
+        return 0
+    order = windows.assign(sample=windows.groupby("flow").cumcount())
+    threshold, window = (
+        order.pivot(index="sample", columns="flow", values=name).to_numpy() / SEGMENT_BYTES
+        for name in ("slow_start_threshold_bytes", "window_bytes")
+    )
+    count, is_down, is_grown = 0, np.full(window.shape[1], True), window[0] >= threshold[0] + 3
+    for before, limit, now in zip(threshold[:-1], threshold[1:], window[1:], strict=True):
+        is_cut = (limit < before) | (limit > before) | (is_grown & (now <= limit + 1))
+        count += int(is_cut.sum())
+        is_down = (now <= limit + 1) | (is_down & ~is_cut)
+        is_grown = ~is_cut & (is_grown | (is_down & (now >= limit + 3)))
+    return count
+
+
+def read(found: Measurements, before: Measurements, setting: Setting) -> Reading:
+    """Read a run but for its warm-up: loss_rate and halving_rate (a packet), the law's constants from both, jain of all
+    flows, share of the first kind of senders, mean_round_trip_ms. Halvings are of NewReno alone, the share is of two
+    kinds; elsewhere they are NaN."""
+    seconds = found.experiment.duration_s - before.experiment.duration_s
+    mbps = (found.flows["delivered_bytes"] - before.flows["delivered_bytes"]) * 8e-6 / seconds
+    counts = ["sent_packets", "dropped_packets", "sent_bytes"]
+    ends = [run.links.set_index(["source", "destination"]).loc[("s1", "s2"), counts] for run in (found, before)]
+    sent, dropped, sent_bytes = (int(number) for number in ends[0] - ends[1])
+    windows = found.windows[found.windows["time_s"] >= before.experiment.duration_s]
+    round_trip_ms, kinds = float(windows["round_trip_ms"].mean()), setting.senders.split()
+    halvings = count_halvings(windows) if kinds == ["reno"] else np.nan
+    loss_rate, halving_rate = (count / max(1, sent + dropped) for count in (dropped, halvings))
+    each_round_trip = float(mbps.mean()) * 125 * round_trip_ms / SEGMENT_BYTES  # segments
+    numbers = {
+        "flows": setting.flows,
+        "loss_rate": loss_rate,
+        "halving_rate": halving_rate,
+        "losses_per_halving": dropped / halvings if halvings else np.nan,
+        "constant_losses": each_round_trip * loss_rate**0.5 if halvings > 0 else np.nan,
+        "constant_halvings": each_round_trip * halving_rate**0.5,
+        "jain": jain(mbps),
+        "share": mbps[found.flows["congestion_control"] == kinds[0]].sum() / mbps.sum() if len(kinds) > 1 else np.nan,
+        "mean_round_trip_ms": round_trip_ms,
+    }
+    busy = sent_bytes * 8e-6 / seconds / setting.rate_mbps
+    return Reading(numbers, {}, [Check("utilisation after the warm-up", busy, 0.9, 1.01)], found.fidelity)
+
+
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
+    """Measure a run, less the same run ended after the warm-up: slow start loses more than all that follows."""
+    whole = experiment(setting, setting.lasts * seconds, seed)
+    begin = replace(whole, duration_s=WARM_UP * whole.duration_s, measure=Measure())
+    return read(run_experiment(whole, tier), run_experiment(begin, tier), setting)
+
+
+def at(values: pd.Series, rate_mbps: float | None = None) -> pd.Series:
+    """Take the values at a rate, or at the greatest that was measured, over flows_per_100_mbps."""
+    return values.xs(rate_mbps or max(values.index.get_level_values("rate_mbps")), level="rate_mbps")
+
+
+def scale_to_edge(edge: pd.Series, scale: pd.Series | None = None) -> float:
+    """Divide what holds at scale by what holds at the edge, with as many flows for 100 Mb/s, on average over these."""
+    return float((at(edge if scale is None else scale) / at(edge, EDGE_MBPS)).mean())
+
+
+def least_at_scale(values: pd.Series) -> float:
+    """Take the least value at scale."""
+    return float(at(values).min())
+
+
+def rank_bbr(*shares: pd.Series) -> list[str]:
+    """Rank BBR and whom it meets, by its least lead over them; one below LEAST_LEAD counts as the reverse."""
+    share = min(map(least_at_scale, shares))
+    return greatest_first(BBR, "loss-based")(share / (1 - share), LEAST_LEAD)
+
+
+def answer(runs: Runs) -> str:
+    """The paper's question answered in one sentence, with this run's numbers."""
+    low, high = runs.summary().loc[NEWRENO].min(), runs.summary().loc[NEWRENO].max()
+    bbr = runs.summary().loc[BBR]["jain"]
+    return (
+        f"From {low.flows:.0f} to {high.flows:.0f} NewReno flows Mathis's constant is {low.constant_halvings:.3g} to "
+        f"{high.constant_halvings:.3g} with the halving rate and {low.constant_losses:.3g} to "
+        f"{high.constant_losses:.3g} with the loss rate, as a halving costs {low.losses_per_halving:.2g} to "
+        f"{high.losses_per_halving:.2g} packets; Jain's index of BBR flows is {bbr.min():.3g} to {bbr.max():.3g}."
+    )
+
+
+CLAIMS = {
+    "loss-rate-misleads-at-scale": Evidence("constant_losses", NEWRENO, SINGLE_DROPS, scale_to_edge),
+    "halving-rate-holds-at-scale": Evidence("constant_halvings", (NEWRENO,) * 2, (NEWRENO, HALF_GROWTH), scale_to_edge),
+    "losses-per-halving-at-edge": Evidence(
+        "losses_per_halving", NEWRENO, SINGLE_DROPS, lambda it: at(it, EDGE_MBPS).mean()
+    ),
+    "losses-per-halving-at-scale": Evidence("losses_per_halving", NEWRENO, SINGLE_DROPS, least_at_scale),
+    "newreno-fair-at-scale": Evidence("jain", NEWRENO, CUBIC_RENO, least_at_scale),
+    "cubic-fair-at-scale": Evidence("jain", CUBIC, CUBIC_RENO, least_at_scale),
+    "bbr-unfair-at-scale": Evidence("jain", BBR, FAIR_BBR, least_at_scale),
+    "cubic-over-newreno-at-scale": Evidence("share", CUBIC_RENO, FAIR_MIXES[0], least_at_scale),
+    "bbr-over-loss-based-at-scale": Evidence("share", tuple(WITH_BBR), tuple(FAIR_MIXES[1:]), rank_bbr),
+}
+
+
+def draw_idea() -> Figure:
+    """A sketch: three windows that are halved at different times, and the packets that each halving costs."""
+    figure, axis = new_figure("One halving may cost several packets (x: lost)", "time", "windows of three flows")
+    for place, times in enumerate(np.tile(np.linspace(0, 4, 801), (3, 1))):
+        axis.plot(times, 3 * place + 1 + (times + place / 3) % 1, color=scheme("reno").colour)
+        lost = [cut + 0.06 * packet for cut in np.arange(1, 4.9) - place / 3 for packet in range(1 + place)]
+        axis.plot(lost, [3 * place + 0.6] * len(lost), "x", color="black")
+    axis.set(xticks=[], yticks=[], ylim=(0, 10))
+    return figure
+
+
+def draw_network(setting: Setting) -> Figure:
+    """The network with its rates, delays and buffer."""
+    return drawing.draw_network(experiment(setting, 1.0, 1), "Ten pairs of hosts, many flows, one bottleneck")
+
+
+def of_newreno(y: str, label: str, *levels: Level) -> Panel:
+    """A panel of NewReno: a reading over the number of flows, a curve for each number of flows for 100 Mb/s."""
+    sweep = Sweep("flows", y, lambda runs: runs.numbers(NEWRENO), by="flows_per_100_mbps", label="{} for 100 Mb/s")
+    return Panel("flows", label, sweep, *levels, log="x", y_range=(0, None))
+
+
+def bars(y: str, label: str, *cases: str) -> Panel:
+    """A panel of bars, one a case, at its greatest rate with most flows."""
+    lines = {name: name.replace(", ", ",\n").replace(" + ", "\n+ ") for name in cases}
+
+    def rows(runs: Runs) -> pd.DataFrame:
+        found = runs.values.query("tier == @runs.tier and flows_per_100_mbps == @MOST and rate_mbps > @EDGE_MBPS")
+        return found[found["case"].isin(cases)].replace({"case": lines})
+
+    return Panel("", label, Bars(y, rows))
+
+
+JAIN, LOSSES, SHARE = "Jain's index (1: fair)", "lost packets / halvings (ratio)", "share of the first kind (ratio)"
+OVER_BURSTS = Sweep("offload_bytes", "losses_per_halving", "offload", by="rate_mbps", label="{} Mb/s")
+OVER_BUFFERS, OVER_ROUND_TRIPS = Sweep("buffer_ms", "share", "buffer"), Sweep("round_trip_ms", "jain", "round_trip")
+LEVELS = Level(1.7, "published, at the edge"), Level(7.5, "published, at scale (6 to 9)")
+FIGURES = {
+    "constants": Picture(
+        "Mathis's law with the loss rate and with the halving rate",
+        of_newreno("constant_losses", "C, loss rate (no unit)"),
+        of_newreno("constant_halvings", "C, halving rate (no unit)", Level(DERIVED, "derived: {}", published=False)),
+        of_newreno("losses_per_halving", LOSSES, *LEVELS),
+    ),
+    "fairness": plot("Flows that all speak the same", "flows", JAIN, Sweep("flows", "jain", KINDS), log="x"),
+    "shares": Picture("As many of one kind as of the other", bars("share", SHARE, *MIXES, *FAIR_MIXES)),
+    "control": Picture(
+        "With the mechanisms broken",
+        bars("losses_per_halving", LOSSES, NEWRENO, SINGLE_DROPS),
+        bars("constant_halvings", "C, halving rate (no unit)", NEWRENO, HALF_GROWTH),
+        bars("jain", JAIN, BBR, FAIR_BBR),
+    ),
+    "knob_scale": plot("More flows", "flows", LOSSES, Sweep("flows", "losses_per_halving", "scale"), *LEVELS, log="x"),
+    "knob_offload": plot("Bursts make a halving dearer", "burst at most (bytes)", LOSSES, OVER_BURSTS, *LEVELS),
+    "knob_buffer": plot("The buffer decides between kinds", "buffer (ms at the link's rate)", SHARE, OVER_BUFFERS),
+    "knob_round_trip": plot("Longer round trips", "round trip (ms)", JAIN, OVER_ROUND_TRIPS, y_range=(0, 1.05)),
+}
+
+
+def over(rates: tuple[float, ...], densities: tuple[int, ...] = (MOST,), **changes: object) -> dict[str, object]:
+    """Make the changes of a case with each of these rates and numbers of flows for 100 Mb/s."""
+    return {"rate_mbps": each(*rates), "flows_per_100_mbps": each(*densities), **changes}
+
+
+AT_SCALE, AT_EDGE = [claim for claim in CLAIMS if claim.endswith("at-scale")], {"rate_mbps": ALL[:1]}
+ON_KERNEL = Scale(100.0, only=AT_EDGE | {"flows_per_100_mbps": (MOST,)}, unjudged=AT_SCALE)
+# At scale with most flows for a rate alone: fewer take long for a cycle of their windows.
+PART = Scale(
+    100.0,
+    only={"rate_mbps": ALL[::2]},
+    where=lambda asked: asked.flows_per_100_mbps == MOST or asked.rate_mbps == EDGE_MBPS,
+    fewer=dict.fromkeys(CONTROLS, 2),
+)
+SHORT, BURSTS, BUFFERS = Scale(30.0), {"offload_bytes": each(0, 5792, 65_536)}, {"buffer_ms": each(20.0, 60.0, 240.0)}
+FASTER = {"rate_mbps": each(*ALL, 10_000.0)}  # the paper's
+STUDY = Study(
+    slug="tcp_at_scale",
+    setting=Setting(),
+    cases={
+        NEWRENO: over(ALL, DENSITIES, lasts=LONG),
+        CUBIC: over(ALL, DENSITIES, senders="cubic", lasts=LONG),
+        BBR: over(ALL, DENSITIES, senders="bbr", lasts=2.0),
+        **{case: over(ALL[1:], senders=kinds) for case, kinds in MIXES.items()},
+        SINGLE_DROPS: over(ALL, queue=EARLY),
+        HALF_GROWTH: over(ALL[1:], grows_by_acknowledgements=True),
+        **{case: over(ALL[1:], senders=kinds, queue=FAIR) for case, kinds in FAIR_CASES.items()},
+    },
+    measure_one=measure_one,
+    answer=answer,
+    profiles={
+        "quick": replace(PART, seconds=36.0, repetitions=3, only={"rate_mbps": ALL[:2]}, unjudged=LONG_CLAIMS),
+        "paper": PART,
+    },
+    on_virtual={"quick": replace(ON_KERNEL, seconds=18.0, repetitions=1), "paper": ON_KERNEL},
+    claims=CLAIMS,
+    knobs={
+        "scale": Knob({NEWRENO: FASTER}, SHORT, quick=replace(SHORT, only={"rate_mbps": ALL})),
+        "offload": Knob({NEWRENO: {"rate_mbps": each(*ALL[:2]), **BURSTS}}, SHORT),
+        "buffer": Knob({case: {"senders": kinds, **BUFFERS} for case, kinds in MIXES.items()}, Scale(36.0)),
+        "round_trip": Knob({BBR: {"senders": "bbr", "round_trip_ms": each(20.0, 100.0, 200.0)}}, Scale(100.0)),
+    },
+    figures=FIGURES,
+)
