@@ -632,7 +632,8 @@ CASES: dict[str, dict[str, Any]] = {
     "tree, pause, past the head": MODEL | TREE | {"looks_past_head": True},
     "lengths": {"kind": "lengths", "n": each(4, 5, 6)},
 }
-PUBLISHED_TIMELINE = {"timeline_s": (34.0, 42.0, 104.0, 160.0)}
+# Fig. 11's, but for its last 42 s, in which nothing changes: of a port ten million packets are recorded at most.
+PUBLISHED_TIMELINE = {"timeline_s": (34.0, 42.0, 104.0, 118.0)}
 
 STUDY = Study(
     slug="dcell",
