@@ -44,6 +44,8 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 PROGRESS_BAR = re.compile(r"\d+%\|")  # in a widget's plain text
 NOTEBOOK_LINK = re.compile(r'(<a [^>]*href=")(?:\./)?(\d\d_[a-z0-9_]+)\.ipynb(?=[#"])')
 SCHEMA = "claims.schema.json"
+ANCHOR = re.compile(r'\bid="([^"]+)"')
+ANCHOR_LINK = re.compile(r'<a href="(?P<place>[^"#:]*)#(?P<name>[^"]+)">(?P<words>[^<]*)</a>')
 FORMULA = re.compile(r"\$(?!\s)[^$`\n]+(?<!\s)\$")
 
 
@@ -211,9 +213,27 @@ def _describe_functions(into: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise NetreproError(f"pdoc failed: {done.stderr.strip()[-300:]}", "leave the functions out: --no-functions")
+    _drop_dead_links(into)
     pages = {name: f"{name.replace('.', '/')}.html" for name in _module_names()}
     described = [(name, page, _first_line(name)) for name, page in pages.items() if (into / page).exists()]
     write_atomically(into / "index.html", render("functions", modules=described))
+
+
+def _drop_dead_links(into: Path) -> None:
+    """Leave the words of links to what no page describes: a class that is private to its module."""
+    texts = {path.resolve(): path.read_text(encoding="utf-8") for path in into.rglob("*.html")}
+    anchors = {path: set(ANCHOR.findall(text)) for path, text in texts.items()}
+
+    def is_dead(path: Path, place: str, name: str) -> bool:
+        target = (path.parent / place).resolve() if place else path
+        return name not in anchors.get(target, {name})
+
+    for path, text in texts.items():
+        living = ANCHOR_LINK.sub(
+            lambda link, path=path: link["words"] if is_dead(path, link["place"], link["name"]) else link[0], text
+        )
+        if living != text:
+            write_atomically(path, living)
 
 
 def _first_line(module: str) -> str:
