@@ -396,7 +396,7 @@ def capture(
     seconds: Annotated[float, typer.Option(help="how long each day is")] = 240.0,
     scale: Annotated[float, typer.Option(help="times about 5,000 flows a day")] = 1.0,
     days: Annotated[int, typer.Option(help="runs, each on a day of its own")] = 2,
-    seed: Annotated[int, typer.Option(help="of who does what when")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="of who does what when")] = 1,
 ) -> None:
     """Make a labelled capture of real applications in virtual time, as data/gmm_traffic/standin."""
     from tqdm import tqdm
@@ -560,6 +560,7 @@ def release(
     """
     from netrepro.workbench.releasing import (
         measure_release,
+        problems_of_checkout,
         problems_of_release,
         publish_release,
         release_plan,
@@ -571,6 +572,10 @@ def release(
         return
     if version is None:
         raise NetreproError("which version?", "netrepro release 0.3.0, or --plan")
+    if problems := problems_of_checkout(version):  # before the hours that measuring takes
+        print_lines(problems, "red")
+        console.print(f"nothing is measured: {len(problems)} things forbid release {version}", markup=False)
+        raise typer.Exit(1)
     with live_lines() as tell:
         report = measure_release(jobs=jobs, patience=patience, on_event=tell)
     print_failures(report)
