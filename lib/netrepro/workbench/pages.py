@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -224,16 +225,14 @@ def _drop_dead_links(into: Path) -> None:
     texts = {path.resolve(): path.read_text(encoding="utf-8") for path in into.rglob("*.html")}
     anchors = {path: set(ANCHOR.findall(text)) for path, text in texts.items()}
 
-    def is_dead(path: Path, place: str, name: str) -> bool:
-        target = (path.parent / place).resolve() if place else path
-        return name not in anchors.get(target, {name})
+    def living(path: Path, link: re.Match[str]) -> str:
+        target = (path.parent / link["place"]).resolve() if link["place"] else path
+        return link[0] if link["name"] in anchors.get(target, {link["name"]}) else link["words"]
 
     for path, text in texts.items():
-        living = ANCHOR_LINK.sub(
-            lambda link, path=path: link["words"] if is_dead(path, link["place"], link["name"]) else link[0], text
-        )
-        if living != text:
-            write_atomically(path, living)
+        kept = ANCHOR_LINK.sub(partial(living, path), text)
+        if kept != text:
+            write_atomically(path, kept)
 
 
 def _first_line(module: str) -> str:
