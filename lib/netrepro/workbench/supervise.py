@@ -122,7 +122,7 @@ class _Limits:
 
     @property
     def in_a_cell(self) -> bool:
-        """Whether a cell has begun: until then a kernel cannot be asked what it is doing, and would die of it."""
+        """True once a cell has begun: until then a kernel cannot be asked what it is doing, and would die of it."""
         return self._cell_began is not None
 
     def left_s(self) -> tuple[float, str]:
