@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -87,18 +88,33 @@ class Notebook:
 
 
 def read_notebook(path: Path) -> dict:
-    """Read a notebook's JSON. Raises NetreproError when the file is missing or is no notebook."""
+    """Read a notebook's JSON. Raises NetreproError when the file is missing, cannot be read or is no notebook."""
+    restore = f"restore it: git checkout {path.name}"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise NetreproError(f"no notebook at {path}", "see `netrepro list`") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise NetreproError(
-            f"{path.name} is not valid JSON ({error})", f"restore it: git checkout {path.name}"
-        ) from None
+    except OSError as error:
+        raise NetreproError(f"{path.name} cannot be read: {error.strerror}", "put a notebook in its place") from None
+    except (ValueError, RecursionError) as error:
+        raise NetreproError(f"{path.name} is not valid JSON ({error})", restore) from None
     if not isinstance(content, dict) or not isinstance(content.get("cells"), list):
-        raise NetreproError(f"{path.name} holds no cells", f"restore it: git checkout {path.name}")
+        raise NetreproError(f"{path.name} holds no cells", restore)
+    if not isinstance(content.get("metadata", {}), dict):
+        raise NetreproError(f"{path.name}: its metadata are none", restore)
+    for number, cell in enumerate(content["cells"]):
+        if not _is_cell(cell):
+            raise NetreproError(f"{path.name}: cell {number} is none", restore)
     return content
+
+
+def _is_cell(cell: Any) -> bool:
+    """Tell whether a part of a notebook has what every cell has (nbformat 4)."""
+    if not isinstance(cell, dict) or not isinstance(cell.get("cell_type"), str):
+        return False
+    metadata, source = cell.get("metadata", {}), cell.get("source", "")
+    lines = source if isinstance(source, list) else [source]
+    return isinstance(metadata, dict) and all(isinstance(line, str) for line in lines)
 
 
 def cell_source(cell: dict) -> str:
@@ -133,8 +149,20 @@ def describe(path: Path) -> Notebook:
 
 
 def catalogue(folder: Path | None = None) -> list[Notebook]:
-    """List every NN_<slug>.ipynb of the folder (default: the workbench's), in the order of NN."""
-    return [describe(path) for path in _files(folder)]
+    """List every NN_<slug>.ipynb of the folder (default: the workbench's), in the order of NN.
+
+    A slug is one notebook's: with another of the same slug after it that one has a `problem`.
+    """
+    files = _files(folder)
+    return [_described(path, files) for path in files]
+
+
+def _described(path: Path, files: Sequence[Path]) -> Notebook:
+    notebook, first = describe(path), next(each for each in files if slug_of(each.name) == slug_of(path.name))
+    if first == path:
+        return notebook
+    problem = f"{path.name} has the slug of {first.name}: give it another, in its name and its metadata"
+    return replace(notebook, problem=notebook.problem or problem)
 
 
 def _files(folder: Path | None) -> list[Path]:
@@ -153,7 +181,7 @@ def find(name: str, folder: Path | None = None) -> Notebook:
     files = _files(folder)
     for path in files:
         if stem in (path.stem, slug_of(path.name)):
-            return describe(path)
+            return _described(path, files)
     if f"{stem}.ipynb" in strays(folder):
         raise NetreproError(f"{stem}.ipynb has no number", f"name it NN_<slug>.ipynb, such as 70_{stem}.ipynb")
     raise NetreproError(f"no notebook called {name!r}", nearest(stem, (slug_of(path.name) for path in files)))
@@ -162,5 +190,5 @@ def find(name: str, folder: Path | None = None) -> Notebook:
 def select(names: Sequence[str] | None, folder: Path | None = None) -> list[Notebook]:
     """Select the named notebooks, each once, or all of them; notebooks marked `last` come last."""
     chosen = [find(name, folder) for name in names] if names else catalogue(folder)
-    unique = {notebook.slug: notebook for notebook in chosen}
+    unique = {notebook.path: notebook for notebook in chosen}
     return sorted(unique.values(), key=lambda notebook: (notebook.declaration.last, notebook.name))

@@ -280,7 +280,7 @@ def sweep(
         raise typer.Exit(done.report.exit_code)
     print_lines(sweep_lines(done.table, done.names))
     print_failures(done.report)
-    console.print(f"table and figure: {short(done.folder)}/sweep.csv, sweep.png")
+    print_lines([f"table and figure: {short(done.folder)}/sweep.csv, sweep.png"])
     raise typer.Exit(done.report.exit_code)
 
 
@@ -375,7 +375,7 @@ def draw(
 
     found, verdicts = redraw(slug, folder)
     print_lines(verdict_lines(verdicts))
-    console.print(f"figures: {short(found)}")
+    print_lines([f"figures: {short(found)}"])
 
 
 @app.command()
@@ -396,7 +396,7 @@ def capture(
     seconds: Annotated[float, typer.Option(help="how long each day is")] = 240.0,
     scale: Annotated[float, typer.Option(help="times about 5,000 flows a day")] = 1.0,
     days: Annotated[int, typer.Option(help="runs, each on a day of its own")] = 2,
-    seed: Annotated[int, typer.Option(help="of who does what when")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="of who does what when")] = 1,
 ) -> None:
     """Make a labelled capture of real applications in virtual time, as data/gmm_traffic/standin."""
     from tqdm import tqdm
@@ -560,6 +560,7 @@ def release(
     """
     from netrepro.workbench.releasing import (
         measure_release,
+        problems_of_checkout,
         problems_of_release,
         publish_release,
         release_plan,
@@ -571,6 +572,10 @@ def release(
         return
     if version is None:
         raise NetreproError("which version?", "netrepro release 0.3.0, or --plan")
+    if problems := problems_of_checkout(version):  # before the hours that measuring takes
+        print_lines(problems, "red")
+        console.print(f"nothing is measured: {len(problems)} things forbid release {version}", markup=False)
+        raise typer.Exit(1)
     with live_lines() as tell:
         report = measure_release(jobs=jobs, patience=patience, on_event=tell)
     print_failures(report)
@@ -590,9 +595,12 @@ def _assignments(words: list[str] | None) -> dict[str, str]:
     given = {}
     for word in words or []:
         name, separator, value = word.partition("=")
+        name = name.strip()
         if not separator or not name:
             raise NetreproError(f"-p {word}", "write -p name=value")
-        given[name.strip()] = value
+        if name in given:
+            raise NetreproError(f"-p {name} is given twice", "give it once: netrepro sweep takes several values")
+        given[name] = value
     return given
 
 
@@ -616,6 +624,15 @@ def _papers_of(report: RunReport, slugs: list[str] | None) -> list[str] | None:
     return [slug for slug in run if find(slug).declaration.kind == "paper"]
 
 
+def _has_folder() -> bool:
+    """Tell whether the working directory is still there."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def main() -> None:
     """Entry point: a NetreproError, or a missing extra, becomes two lines and exit code 2, a Ctrl-C exit code 130."""
     # A shell starts what is put in the background with this signal ignored; who sends it means it there, too.
@@ -624,6 +641,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without our signs shows question marks
     try:
+        if not _has_folder():
+            raise NetreproError("the working directory is gone", "change into another")
         app()
     except (NetreproError, ModuleNotFoundError) as error:
         from netrepro.extras import what_is_missing

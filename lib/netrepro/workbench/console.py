@@ -268,9 +268,9 @@ class _LivePerNotebook:
 
     def __call__(self, event: Event) -> None:
         if event.kind == "skipped":
-            console.print(f"[yellow]skipped[/yellow]  {event.name}: {event.reason}")
+            print_marked("skipped", f"{event.name}: {event.reason}")
         elif event.kind == "waiting":
-            console.print(f"[yellow]waiting[/yellow]  {event.reason}", soft_wrap=True)
+            print_marked("waiting", event.reason)
         elif event.kind == "ended" and event.status is not None:
             self.running.pop(event.name, None)
             status = event.status
@@ -302,7 +302,8 @@ class _LivePerNotebook:
             progress = event.progress
             cells = f"{progress.cell}/{progress.cells}" if progress and progress.cells else ""
             spent = f"{event.elapsed_s:.0f} s of {event.budget_s:.0f} s"
-            table.add_row("[cyan]running[/cyan]", event.name, spent, cells, progress.heading if progress else "")
+            heading = Text(progress.heading if progress else "")  # a notebook's words, whatever brackets they have
+            table.add_row("[cyan]running[/cyan]", event.name, spent, cells, heading)
         return table
 
 
@@ -394,6 +395,15 @@ def print_lines(lines: Iterable[str], style: str | None = None) -> None:
     """Print lines as they are: no markup, no cutting."""
     for line in lines:
         console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_marked(word: str, text: str) -> None:
+    """Print a coloured word and, beside it, folded, a text as it is."""
+    first, *later = folded(f"{word}  {text}", "", " " * (len(word) + 2))
+    line = Text(first)
+    line.stylize("yellow", 0, len(word))
+    console.print(line, soft_wrap=True)
+    print_lines(later)
 
 
 def short(path: Path) -> str:

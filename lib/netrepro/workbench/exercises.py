@@ -16,6 +16,7 @@ import copy
 import io
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -320,6 +321,8 @@ def parts_of(value: Any) -> Parts:
             value = float(value)
         except ValueError:
             return [], [value.strip().lower()]
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        raise NetreproError("an answer of more than 300 digits", "give a number that a float can hold")
     if isinstance(value, (int, float)):
         return ([], ["nan"]) if math.isnan(value) else ([float(value)], [])
     raise NetreproError(

@@ -54,8 +54,8 @@ def export(slug: str, kind: str, into: Path | None = None, run: Path | None = No
 
     Raises
     ------
-    NetreproError : for an unknown kind, a notebook that is no paper, a folder that is not empty, and where there is no
-        good run.
+    NetreproError : for an unknown kind, a notebook that is no paper, a folder that is not empty or cannot be written,
+        and where there is no good run.
     """
     if kind not in KINDS:
         raise NetreproError(f"nothing is exported as {kind!r}", nearest(kind, KINDS))
@@ -64,18 +64,22 @@ def export(slug: str, kind: str, into: Path | None = None, run: Path | None = No
         raise NetreproError(notebook.problem)
     if notebook.declaration.kind != "paper":
         raise NetreproError(f"{notebook.slug} is no paper: it has no claims", "see `netrepro scorecard`")
-    if into is not None and into.exists() and (not into.is_dir() or any(into.iterdir())):
-        raise NetreproError(f"{into} is not empty", "choose another folder with --into")
-    final = into or runs_dir() / "export" / f"{notebook.slug}-{kind}"
-    final.parent.mkdir(parents=True, exist_ok=True)
+    final = (into or runs_dir() / "export" / f"{notebook.slug}-{kind}").absolute()
     new, aside = (final.with_name(f".{final.name}-{unique_word()}") for _ in range(2))
-    new.mkdir()
     try:
+        if into is not None and final.exists() and (not final.is_dir() or any(final.iterdir())):
+            raise NetreproError(f"{into} is not empty", "choose another folder with --into")
+        final.parent.mkdir(parents=True, exist_ok=True)
+        new.mkdir()
         KINDS[kind](notebook, new, run)
         replace_folder(new, final, aside)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        problem = f"cannot write {into or final}: {error.strerror}{where}"
+        raise NetreproError(problem, "choose another folder with --into") from None
     finally:
         shutil.rmtree(new, ignore_errors=True)
-    return final
+    return into or final
 
 
 def _good_run(notebook: Notebook, folder: Path | None) -> Kept:

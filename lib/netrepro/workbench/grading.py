@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from netrepro.errors import NetreproError
 from netrepro.files import write_atomically
-from netrepro.paths import runs_dir
+from netrepro.paths import check_writable, runs_dir
 from netrepro.workbench import run_folder
 from netrepro.workbench.answers import ANSWERS
 from netrepro.workbench.catalogue import Notebook, cell_source, find, read_notebook
@@ -74,12 +74,16 @@ def grade(
     student's cell does not end, or takes the kernel with it, what was answered before counts.
     Executed copies are in runs/grading/.
 
-    Raises NetreproError for a folder without notebooks, where this machine has no sandbox, and where it is interrupted:
-    the tables are left as they were.
+    Raises NetreproError for a folder without notebooks or that cannot be written, where this machine has no sandbox,
+    and where it is interrupted: the tables are left as they were.
     """
     handed_in = [path for path in sorted(folder.rglob("*.ipynb")) if not _is_hidden(path.relative_to(folder))]
     if not handed_in:
         raise NetreproError(f"no notebooks in {folder}", "give the folder of what students handed in")
+    check_writable(folder)
+    for name in (GRADED, STUDENTS):
+        if (folder / name).is_dir():
+            raise NetreproError(f"{folder / name} is a folder", "move it away: the grades are written there")
     if not trust and (reason := why_not()):
         raise NetreproError(
             f"students' code cannot be shut in on this machine: {reason}",

@@ -53,7 +53,11 @@ class OutputsAside(AsyncLargeFileManager):
         whole = self._whole(os_path)
         if whole is None or not whole.exists():
             return read
-        notebook = with_outputs(read[0] if raw else read, nbformat.read(whole, as_version=as_version))
+        try:
+            seen = nbformat.read(whole, as_version=as_version)
+        except (OSError, ValueError):  # what was seen is lost; the notebook is not
+            return read
+        notebook = with_outputs(read[0] if raw else read, seen)
         return (notebook, read[1]) if raw else notebook
 
     async def _save_notebook(self, os_path: str, nb: NotebookNode, capture_validation_error: Any = None) -> None:
@@ -62,8 +66,12 @@ class OutputsAside(AsyncLargeFileManager):
             await super()._save_notebook(os_path, nb, capture_validation_error)
             return
         written = nbformat.writes(nb, capture_validation_error=capture_validation_error)
-        whole.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(whole, written)
+        try:
+            whole.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(whole, written)
+        except OSError:  # no place aside: better a change for git than work that is lost
+            await super()._save_notebook(os_path, nb, capture_validation_error)
+            return
         clean = clean_notebook(written)
         if not path.exists() or is_change(clean, path.read_text(encoding="utf-8")):
             write_atomically(path, clean)

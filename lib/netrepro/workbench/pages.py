@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 PROGRESS_BAR = re.compile(r"\d+%\|")  # in a widget's plain text
 NOTEBOOK_LINK = re.compile(r'(<a [^>]*href=")(?:\./)?(\d\d_[a-z0-9_]+)\.ipynb(?=[#"])')
 SCHEMA = "claims.schema.json"
+ANCHOR = re.compile(r'\bid="([^"]+)"')
+ANCHOR_LINK = re.compile(r'<a href="(?P<place>[^"#:]*)#(?P<name>[^"]+)">(?P<words>[^<]*)</a>')
 FORMULA = re.compile(r"\$(?!\s)[^$`\n]+(?<!\s)\$")
 
 
@@ -211,9 +214,25 @@ def _describe_functions(into: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise NetreproError(f"pdoc failed: {done.stderr.strip()[-300:]}", "leave the functions out: --no-functions")
+    _drop_dead_links(into)
     pages = {name: f"{name.replace('.', '/')}.html" for name in _module_names()}
     described = [(name, page, _first_line(name)) for name, page in pages.items() if (into / page).exists()]
     write_atomically(into / "index.html", render("functions", modules=described))
+
+
+def _drop_dead_links(into: Path) -> None:
+    """Leave the words of links to what no page describes: a class that is private to its module."""
+    texts = {path.resolve(): path.read_text(encoding="utf-8") for path in into.rglob("*.html")}
+    anchors = {path: set(ANCHOR.findall(text)) for path, text in texts.items()}
+
+    def living(path: Path, link: re.Match[str]) -> str:
+        target = (path.parent / link["place"]).resolve() if link["place"] else path
+        return link[0] if link["name"] in anchors.get(target, {link["name"]}) else link["words"]
+
+    for path, text in texts.items():
+        kept = ANCHOR_LINK.sub(partial(living, path), text)
+        if kept != text:
+            write_atomically(path, kept)
 
 
 def _first_line(module: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import io
 import math
+import os
 import tokenize
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,11 +46,12 @@ class Parameter:
     def parse(self, given: Any) -> Any:
         """Return the value in the right type and check that it is in the range.
 
-        Text is parsed (`0.5`, `true`, `0.1,0.2`).
+        Text is parsed (`0.5`, `true`, `0.1,0.2`). Numbers and arrays of NumPy, tuples and paths are taken for the
+        plain values that they stand for.
 
         Raises NetreproError, for a number that is not finite too.
         """
-        value = given
+        value = _plain(given)
         if isinstance(given, str) and self.type != "str":
             value = self._parse_text(given)
         declared = f"{self.name}: {self.type} = {self.default!r}  # {self.help}"
@@ -88,6 +90,14 @@ class Parameter:
             return read(text)
         except ValueError:
             return text
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _read_bool(text: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -26,14 +27,19 @@ def redraw(slug: str, folder: Path | None = None) -> tuple[Path, pd.DataFrame]:
     folder : of the run; by default the paper's newest below runs/, of those that ended well if there are any. Returns
     it and a table: claim, verdict, value, reason.
 
-    Raises NetreproError for a paper that is no Study, and where no run has left tables.
+    Raises NetreproError for a paper that is no Study, where no run has left tables, and where they are damaged.
     """
     study = study_of(slug)
     left = sorted(_folders_with_tables(study.slug), key=lambda each: each.stat().st_mtime, reverse=True)
     found = folder or next(iter(sorted(left, key=lambda each: each.name.endswith(FAILED))), None)
     if found is None:
         raise NetreproError(f"no run of {slug} has left tables", f"measure first: netrepro run {slug}")
-    runs, result = load_runs(study, found / TABLES), read_kept(found).result
+    try:
+        runs = load_runs(study, found / TABLES)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        problem = f"the tables in {found} cannot be read: {type(error).__name__}: {error}"
+        raise NetreproError(problem, "measure again, or name another run") from None
+    result = read_kept(found).result
     made_by = made_by_of(find(slug), result.profile, result.tier, result.changed) if result else None
     use_style()
     for name, draw in study.figures.items():
@@ -64,8 +70,9 @@ def study_of(slug: str) -> Study:
 
 def _folders_with_tables(slug: str) -> Iterator[Path]:
     for said in runs_dir().glob(f"*/*{slug}*/{TABLES}/run.json"):
-        if json.loads(said.read_text())["slug"] == slug:
-            yield said.parents[1]
+        with suppress(OSError, ValueError, KeyError, TypeError):  # damaged: no run to draw
+            if json.loads(said.read_text())["slug"] == slug:
+                yield said.parents[1]
 
 
 def _verdicts(runs: Runs) -> pd.DataFrame:

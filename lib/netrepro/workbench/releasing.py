@@ -149,11 +149,7 @@ def problems_of_release(version: str) -> list[str]:
     That is a version which is none or not newer, a CHANGELOG without its first section, files that are not committed, a
     deciding run that is missing or of other code, and a claim with fewer repetitions than five.
     """
-    problems = _problems_of_version(version)
-    if (workbench_root() / CHANGELOG).read_text(encoding="utf-8").count(UNRELEASED) != 1:
-        problems.append(f"{CHANGELOG} has no line {UNRELEASED.strip()!r}")
-    if edited := git("status", "--porcelain", "--untracked-files=no").splitlines():
-        problems.append(f"{len(edited)} files differ from the commit: commit or undo them")
+    problems = problems_of_checkout(version)
     for each in deciding_runs():
         ready, state = each.ready(), each.state()
         few = _with_few_repetitions(each, ready.measured) if ready else []
@@ -162,6 +158,20 @@ def problems_of_release(version: str) -> list[str]:
         elif few:
             repetitions = f"fewer than {LEAST_REPETITIONS} repetitions of {', '.join(few)}"
             problems.append(f"{each.slug} {each.key}: {repetitions}")
+    return problems
+
+
+def problems_of_checkout(version: str) -> list[str]:
+    """Say what forbids a release whatever is measured, a line each: its version, the CHANGELOG, files that are not
+    committed. Raises NetreproError outside of a checkout."""
+    root = workbench_root()
+    if missing := [name for name in (CHANGELOG, *_VERSIONS) if not (root / name).is_file()]:
+        raise NetreproError(f"{root} has no {missing[0]}", "release from a clone of the repository")
+    problems = _problems_of_version(version)
+    if (root / CHANGELOG).read_text(encoding="utf-8").count(UNRELEASED) != 1:
+        problems.append(f"{CHANGELOG} has no line {UNRELEASED.strip()!r}")
+    if edited := git("status", "--porcelain", "--untracked-files=no").splitlines():
+        problems.append(f"{len(edited)} files differ from the commit: commit or undo them")
     return problems
 
 

@@ -14,7 +14,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -288,6 +288,8 @@ def _plan(
     """
     if settings.profile not in PROFILES:
         raise NetreproError(f"no profile {settings.profile!r}", nearest(settings.profile, PROFILES))
+    if settings.tier not in ("auto", *TIERS):
+        raise NetreproError(f"there is no tier {settings.tier!r}", nearest(settings.tier, ("auto", *TIERS)))
     if not 0 < settings.patience < float("inf"):
         raise NetreproError(f"patience = {settings.patience}", "it must be positive")
     for name, chosen in (("profile", settings.profile), ("tier", settings.tier)):
@@ -455,6 +457,9 @@ class _Lane(Protocol):
     def stop(self) -> None:
         """Ask all jobs to end, beside what their folders ask."""
 
+    def end(self) -> None:
+        """End what can be ended by who goes away: their folders have asked."""
+
 
 class _Here:
     """A lane of this machine."""
@@ -470,6 +475,9 @@ class _Here:
 
     def stop(self) -> None:
         """The folders ask."""
+
+    def end(self) -> None:
+        self.executor.shutdown(cancel_futures=True)
 
 
 @dataclass(frozen=True)
@@ -487,6 +495,10 @@ class _There:
 
     def stop(self) -> None:
         self.cluster.stop()
+
+    def end(self) -> None:
+        if self.cluster.client.status == "running":  # a scheduler that is lost answers nobody
+            self.cluster.stop()
 
 
 @contextmanager
@@ -510,8 +522,9 @@ def _lanes(
 
 @contextmanager
 def _stop_on_interrupt() -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl-C or SIGTERM sets instead of ending this process, so that nothing is left
-    half-moved and no notebook goes on without its runner; the next ends it.
+    """Yield an event that the first Ctrl-C, SIGTERM or closed terminal sets instead of ending this process, so that
+    nothing is left half-moved and no notebook goes on without its runner; the next ends it. Under nohup a closed
+    terminal is none of its business.
 
     What comes within `ONE_REQUEST_S` is the same request: `timeout` signals a process and then its group.
     """
@@ -519,7 +532,9 @@ def _stop_on_interrupt() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    if before[signal.SIGHUP] is signal.SIG_IGN:
+        del before[signal.SIGHUP]
 
     def ask(number: int, frame: Any) -> None:
         nonlocal first_s
@@ -546,7 +561,10 @@ def _run_group(
     report: RunReport,
     on_event: Callable[[Event], None],
 ) -> None:
-    """Run jobs that may run beside each other; on a stop ask all to end and wait until they have."""
+    """Run jobs that may run beside each other; on a stop ask all to end and wait until they have.
+
+    So it does where this process cannot go on, such as when nobody reads its output any more.
+    """
     started: dict[str, float] = {}
     pending: dict[Future, _Planned] = {}
     try:
@@ -558,8 +576,7 @@ def _run_group(
         while pending:
             if stop.is_set() and not report.interrupted:
                 report.interrupted = True
-                for item in pending.values():
-                    (item.job.folder / run_folder.CANCEL).touch()
+                _ask_to_end(pending.values())
                 lane.stop()
             lane.look()
             done, _ = wait(pending, timeout=POLL_S, return_when=FIRST_COMPLETED)
@@ -567,9 +584,19 @@ def _run_group(
                 _finish(pending.pop(future), future, report, on_event)
             for item in pending.values():
                 _tell_progress(item.job, started, on_event)
+    except BaseException:
+        _ask_to_end(pending.values())
+        lane.end()
+        raise
     finally:
         for item in group:
             shutil.rmtree(item.job.folder, ignore_errors=True)
+
+
+def _ask_to_end(items: Iterable[_Planned]) -> None:
+    for item in items:
+        with suppress(OSError):
+            (item.job.folder / run_folder.CANCEL).touch()
 
 
 def _write_job(job: Job) -> None:

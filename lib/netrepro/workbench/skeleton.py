@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import keyword
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from netrepro.errors import NetreproError
 from netrepro.files import write_atomically
 from netrepro.paths import notebooks_dir, workbench_root
-from netrepro.workbench.catalogue import catalogue
+from netrepro.workbench.catalogue import catalogue, read_notebook
 from netrepro.workbench.clean_notebook import notebook_text
 
 SLUG = re.compile(r"[a-z][a-z0-9_]{1,39}")
@@ -21,14 +22,16 @@ def new_paper(slug: str, number: int | None = None) -> list[Path]:
     number : of the notebook's file, NN; default: the first that is free from 70 on.
 
     Returns the files. Raises NetreproError for a slug or number that is taken or cannot be one, before anything is
-    written, and for a folder that cannot be written.
+    written, and for a folder that cannot be written: nothing is left then.
     """
-    if not SLUG.fullmatch(slug):
+    if not SLUG.fullmatch(slug) or keyword.iskeyword(slug):
         raise NetreproError(
-            f"{slug!r} cannot be a slug", "small letters, digits and _, a letter first, such as red_queue"
+            f"{slug!r} cannot be a slug",
+            "small letters, digits and _, a letter first, and no word of Python's own, such as red_queue",
         )
     taken = {notebook.name[:2] for notebook in catalogue()}
-    chosen = f"{number:02}" if number is not None else next(f"{n}" for n in range(70, 99) if f"{n}" not in taken)
+    free = (f"{n}" for n in range(70, 99) if f"{n}" not in taken)
+    chosen = next(free, "70") if number is None else f"{number:02}"
     if not re.fullmatch(r"\d\d", chosen) or chosen in taken:
         raise NetreproError(f"a notebook cannot have the number {chosen}", f"taken: {', '.join(sorted(taken))}")
     root = workbench_root()
@@ -39,7 +42,8 @@ def new_paper(slug: str, number: int | None = None) -> list[Path]:
         root / f"lib/tests/papers/test_{slug}.py": _TEST,
         root / f"notebooks/{chosen}_{slug}.ipynb": _notebook(slug),
     }
-    others = [*notebooks_dir().glob(f"[0-9][0-9]_{slug}.ipynb"), *(path for path in contents if path.exists())]
+    places = [*contents, root / f"data/{slug}", root / f"lib/netrepro/papers/{slug}"]
+    others = [*notebooks_dir().glob(f"[0-9][0-9]_{slug}.ipynb"), *(path for path in places if path.exists())]
     if others:
         raise NetreproError(f"{slug} is there already: {others[0].relative_to(root)}", "choose another slug")
     try:
@@ -47,13 +51,18 @@ def new_paper(slug: str, number: int | None = None) -> list[Path]:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, text.replace("PAPER_SLUG", slug))
     except OSError as error:
+        for made in contents:
+            with suppress(OSError):
+                made.unlink()
+            with suppress(OSError):
+                made.parent.rmdir()
         raise NetreproError(f"cannot write {path}: {error.strerror}", "work in a clone of your own") from None
     return list(contents)
 
 
 def _notebook(slug: str) -> str:
     """Return the template under its new name."""
-    content = json.loads((notebooks_dir() / "_template.ipynb").read_text(encoding="utf-8"))
+    content = read_notebook(notebooks_dir() / "_template.ipynb")
     content["metadata"]["netrepro"]["slug"] = slug
     return notebook_text(content).replace(
         "The question of the paper, in one line that a student understands", "What does PAPER_SLUG ask?"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from netrepro.workbench.runner import Event, RunReport, lane_on, run_variants, w
 RANGE = re.compile(rf"(?P<low>{NUMBER})\s*\.\.\s*(?P<high>{NUMBER})")
 WORDS_AS_RANGE = re.compile(r"[^./,]+\.\.[^./,]+")
 POINTS = 9
+MOST_RUNS = 10_000
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,11 @@ def parse_range(text: str, parameter: Parameter, points: int) -> list[Any]:
 def grid(notebook: Notebook, vary: str | Sequence[str], points: int = POINTS) -> list[dict[str, Any]]:
     """List every combination of the values of `name=a..b` or `name=a,b,c`, or of several of these.
 
-    Raises NetreproError for an unknown parameter, one that is named twice, and a malformed range.
+    Raises NetreproError for an unknown parameter, one that is named twice, a malformed range, and more than MOST_RUNS
+    combinations.
     """
+    if points > MOST_RUNS:
+        raise NetreproError(f"points = {points}", f"give {MOST_RUNS} or fewer")
     values: dict[str, list[Any]] = {}
     for each in _each(vary):
         name, separator, text = each.partition("=")
@@ -87,6 +92,8 @@ def grid(notebook: Notebook, vary: str | Sequence[str], points: int = POINTS) ->
         values[name] = parse_range(text, notebook.parameters[name], points)
         if not values[name]:
             raise NetreproError(f"{each!r} has no value", "write name=a..b or name=a,b,c")
+    if (count := math.prod(map(len, values.values()))) > MOST_RUNS:
+        raise NetreproError(f"{count} runs, one for each combination", f"vary less, for {MOST_RUNS} or fewer")
     return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
 
 
@@ -169,7 +176,8 @@ def sweep(
     )
     table = report.claims(names)
     if table.empty:
-        raise NetreproError("no run of the sweep ended well", report.statuses[0].explanation())
+        what = "the sweep was interrupted before a run" if report.interrupted else "no run of the sweep"
+        raise NetreproError(f"{what} ended well", report.statuses[0].explanation())
     table = table.drop(columns="name")
     figure = draw_sweep(table, names)
     write_atomically(folder / "sweep.csv", table.to_csv(index=False))

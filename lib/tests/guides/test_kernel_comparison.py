@@ -20,7 +20,7 @@ def found() -> comparison.Comparison:
 @pytest.fixture(scope="module")
 def tables(found) -> dict[str, pd.DataFrame]:
     """How far the simulator is from the kernel, by kind."""
-    return {kind: comparison.side_by_side(found, kind) for kind in comparison.TOLERANCES}
+    return {kind: comparison.side_by_side(found, kind).sort_index() for kind in comparison.TOLERANCES}
 
 
 @needs_virtual

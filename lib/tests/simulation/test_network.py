@@ -329,7 +329,7 @@ def test_pie_holds_the_delay_of_long_flows_near_its_target_and_the_link_busy():
     delay_ms = {}
     for queue in (Pie(1000), DropTail(packets=1000)):
         net = dumbbell(8, FAST, Link(25, 20, queue))
-        flows = tuple(Flow(f"h{i}", f"h{i + 8}", duration_s=40, start_s=i / 10) for i in range(1, 9))
+        flows = tuple(Flow(f"h{i}", f"h{i + 8}", duration_s=40 - i / 10, start_s=i / 10) for i in range(1, 9))
         port = ("s1", "s2")
         measured = simulate(Experiment(net, flows, 40, measure=Measure((port,)), tcp=Tcp("reno")))
         waiting = measured.queues.query("time_s > 10")

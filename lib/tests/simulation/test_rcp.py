@@ -46,7 +46,8 @@ def rates_mbps(measured, flow: int, times_s: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("flows", [1, 2, 8])
 def test_long_flows_share_a_link_evenly_and_fill_it_with_hardly_a_queue(flows):
     port = ("s1", "s2")
-    traffic = tuple(Flow(f"h{i + 1}", f"h{flows + i + 1}", duration_s=20, start_s=i / 90) for i in range(flows))
+    starts = [i / 90 for i in range(flows)]
+    traffic = tuple(Flow(f"h{i + 1}", f"h{flows + i + 1}", duration_s=20 - s, start_s=s) for i, s in enumerate(starts))
     measure = Measure(queues=(port,), packets=(port,))
     measured = simulate(Experiment(shared(flows, 400), traffic, 20, measure=measure, tcp=RCP))
     got = [rates_mbps(measured, flow, np.array([10.0, 20.0]))[0] for flow in range(flows)]

@@ -38,6 +38,11 @@ NOT_OF_THE_SETTING = {"profile", "tier", "repetitions", "seed"}
 TIMED = {"dummynet"}
 COUNTS = ("servers", "flows", "hosts", "clients", "receivers", "nodes", "peers", "connections", "repetitions")
 
+# The smallest size of a paper may be too small for others' libraries: an axis of one value, a class of two flows.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Attempting to set identical low and high:UserWarning", "ignore:The least populated class in y:UserWarning"
+)
+
 
 @pytest.fixture(scope="module", params=SLUGS)
 def study(request: pytest.FixtureRequest) -> Study:

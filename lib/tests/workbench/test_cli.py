@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -13,10 +14,14 @@ import command_line
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
+from rich.live import Live
 
 import netrepro
 import netrepro.workbench
-from netrepro.workbench.console import COLUMNS, columns_of, folded
+from netrepro.workbench.console import COLUMNS, _LivePerNotebook, columns_of, folded, live_lines
+from netrepro.workbench.run_folder import Progress
+from netrepro.workbench.runner import Event
 
 LONG = "a question so long that it does not fit into one line of eighty columns, whatever else stands there?"
 
@@ -146,3 +151,33 @@ def test_an_interrupt_ends_a_command_that_was_started_in_the_background():
             assert process.wait(30) == 130
         finally:
             process.kill()
+
+
+def test_a_parameter_that_is_given_twice_is_refused(echo_paper):
+    done = command_line.command("run", "echo", "-p", "load=0.5", "-p", "load = 0.7")
+    assert done.returncode == 2 and "load is given twice" in done.stdout
+
+
+def test_a_working_directory_that_is_gone_is_named(tmp_path):
+    (tmp_path / "gone").mkdir()
+    called = ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", sys.executable, "-m", "netrepro.workbench.cli", "list"]
+    done = subprocess.run(called, cwd=tmp_path / "gone", capture_output=True, text=True)
+    assert done.returncode == 2 and "the working directory is gone" in done.stdout and not done.stderr
+
+
+def test_brackets_in_words_of_others_are_no_markup(capsys):
+    with live_lines() as tell:
+        tell(Event("skipped", "10_echo", 0, reason="[Errno 13] in [/tmp] of [red]"))
+        tell(Event("waiting", "", 0, reason="no worker at [::1]:8786"))
+    assert capsys.readouterr().out.splitlines() == [
+        "skipped  10_echo: [Errno 13] in [/tmp] of [red]",
+        "waiting  no worker at [::1]:8786",
+    ]
+
+
+def test_a_heading_with_brackets_is_shown_as_it_is():
+    screen = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=80)
+    with Live(console=screen, refresh_per_second=1) as live:
+        tell = _LivePerNotebook(live)
+        tell(Event("progress", "10_echo", 30, 1.0, Progress(heading="5 Measure [/b] in [0, 1]", cell=1, cells=9)))
+    assert "5 Measure [/b] in [0, 1]" in screen.file.getvalue()

@@ -73,6 +73,8 @@ def test_a_hint_tells_how_many_but_not_which():
     assert difference(parts_of(1), parts_of(471), 0) == "it is another"
     with pytest.raises(NetreproError, match="cannot be a object"):
         parts_of(object())
+    with pytest.raises(NetreproError, match="a number that a float can hold"):
+        parts_of([1, -(10**400)])
 
 
 def test_a_notebook_says_what_its_exercises_ask(lesson):
@@ -295,6 +297,14 @@ def test_a_sandbox_has_limits_of_memory_files_processor_time_and_processes(progr
 def test_what_a_sandbox_has_started_ends_with_it(tmp_path):
     done = _shut_in(LEFT_BEHIND, tmp_path)  # this would wait for who holds its streams
     assert done.returncode == 0 and (tmp_path / "begun").exists()
+
+
+def test_a_class_whose_grades_cannot_be_written_is_not_executed(hand_in, workbench):
+    folder = hand_in("anna", **RIGHT).parent
+    (folder / "grades.csv").mkdir()
+    with pytest.raises(NetreproError, match=r"grades.csv is a folder\n  move it away"):
+        grade(folder, trust=True)
+    assert not (workbench / "runs").exists()
 
 
 def test_without_namespaces_grading_asks_for_trust(hand_in, tmp_path, monkeypatch):

@@ -72,3 +72,11 @@ def test_what_cannot_be_exported_is_refused_and_leaves_nothing(echo_paper, add_n
     assert not (tmp_path / "new").exists() and not list(tmp_path.glob(".*new*"))
     with pytest.raises(NetreproError, match="is not empty"):
         export("echo", "artifact", tmp_path)
+
+
+def test_a_place_that_cannot_be_written_is_named(good_echo, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    for kind in ("artifact", "codecheck", "ro-crate"):
+        with pytest.raises(NetreproError, match=r"cannot write .*/file/below: .*\n  choose another folder"):
+            export("echo", kind, tmp_path / "file" / "below")
+    assert (tmp_path / "file").read_text() == "in the way"

@@ -109,3 +109,17 @@ def test_a_damaged_file_is_written_anew(lab):
 def test_make_lab_keeps_files_so():
     named = f"{OutputsAside.__module__}.{OutputsAside.__name__}"
     assert f"--ServerApp.contents_manager_class={named}" in (REPOSITORY / "Makefile").read_text()
+
+
+def test_a_damaged_memory_of_what_was_seen_keeps_no_notebook_closed(lab):
+    lab.save(after_running(lab.open()))
+    (lab.root / "runs/lab/10_echo.ipynb").write_text('{"cells": [')
+    assert [cell.source for cell in lab.open().cells] == [c.source for c in nbformat.read(lab.file, as_version=4).cells]
+
+
+def test_where_nothing_can_be_kept_aside_the_work_is_saved_all_the_same(lab):
+    (lab.root / "runs").write_text("a file in the way")
+    notebook = after_running(lab.open())
+    notebook.cells[0].source += "\nA thought of mine."
+    lab.save(notebook)
+    assert "A thought of mine." in lab.file.read_text() and "seen 1" in lab.file.read_text()

@@ -104,6 +104,7 @@ def test_traffic_that_lasts_beyond_the_end_is_told_by_name():
 def test_a_capture_that_could_not_be_written_is_not_made(echo_paper):
     said = command("capture", "--into", "/proc/none")
     assert said.returncode == 2 and "cannot write to /proc/none" in said.stdout and not said.stderr
+    assert command("capture", "--into", "/proc/none", "--seed", "-1").returncode == 2
 
 
 def test_trying_whether_a_folder_can_be_written_leaves_nothing(tmp_path):

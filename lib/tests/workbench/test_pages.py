@@ -184,6 +184,10 @@ def test_functions_are_described_module_by_module(tmp_path, monkeypatch):
     index = (tmp_path / "index.html").read_text()
     assert re.findall(r'href="(netrepro[^"]*)"', index) == ["netrepro/errors.html", "netrepro/claims/models.html"]
     assert "The one exception family" in index
+    models = (tmp_path / "netrepro/claims/models.html").read_text()
+    named = set(re.findall(r'href="#([^"]+)"', models))
+    assert "Claim" in named and named <= set(re.findall(r'id="([^"]+)"', models))
+    assert "_Strict" in models  # whose description is not there: its name is no link
 
 
 def test_what_cannot_be_made_is_refused_in_two_lines(echo_paper, monkeypatch):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import numpy as np
 import papermill
 import pytest
 
@@ -113,3 +115,56 @@ def test_a_declaration_with_an_unknown_key_becomes_the_notebooks_problem(add_not
     path = add_notebook("well_behaved", budgets=3)
     notebook = describe(path)
     assert "budgets" in notebook.problem and notebook.declaration == Declaration(slug="well_behaved")
+
+
+@pytest.mark.parametrize(
+    ("type_name", "given", "value"),
+    [
+        ("int", np.int64(12), 12),
+        ("float", np.float32(0.5), 0.5),
+        ("bool", np.True_, True),
+        ("list[float]", np.array([0.5, 1.0]), [0.5, 1.0]),
+        ("list[int]", (np.int64(1), 2), [1, 2]),
+        ("str", Path("a/b.csv"), "a/b.csv"),
+    ],
+)
+def test_values_of_numpy_tuples_and_paths_are_those_that_they_stand_for(type_name, given, value):
+    parsed = Parameter("x", type_name, None, "").parse(given)
+    assert parsed == value and type(parsed) is type(value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        "[" * 100_000,
+        '{"cells": [1]}',
+        '{"cells": [], "metadata": []}',
+        '{"cells": [{"cell_type": "code", "metadata": []}]}',
+        '{"cells": [{"cell_type": "code", "metadata": {}, "source": [1]}]}',
+        '{"worksheets": []}',
+    ],
+)
+def test_a_file_that_is_no_notebook_is_named_and_stops_no_other(add_notebook, workbench, content):
+    add_notebook("well_behaved", 20)
+    damaged = workbench / "notebooks/10_damaged.ipynb"
+    damaged.write_text(content)
+    assert [(each.slug, bool(each.problem)) for each in catalogue()] == [("damaged", True), ("well_behaved", False)]
+    assert "10_damaged.ipynb" in find("damaged").problem
+
+
+def test_a_folder_or_a_dead_link_named_like_a_notebook_is_named_and_stops_no_other(add_notebook, workbench):
+    add_notebook("well_behaved", 20)
+    (workbench / "notebooks/10_folder.ipynb").mkdir()
+    (workbench / "notebooks/11_link.ipynb").symlink_to("nowhere")
+    problems = {each.slug: each.problem for each in catalogue()}
+    assert "10_folder.ipynb cannot be read: Is a directory" in problems["folder"]
+    assert "no notebook" in problems["link"] and problems["well_behaved"] == ""
+
+
+def test_a_copy_under_the_same_slug_never_stands_for_the_notebook(echo_paper, workbench):
+    """As a person makes one to play with: its results would be taken for those of the paper."""
+    shutil.copy(echo_paper, workbench / "notebooks/70_echo.ipynb")
+    assert [(each.name, bool(each.problem)) for each in select(None)] == [("10_echo", False), ("70_echo", True)]
+    assert find("echo").name == "10_echo" and find("echo").problem == ""
+    assert "has the slug of 10_echo.ipynb" in find("70_echo").problem

@@ -377,3 +377,9 @@ def test_a_verdict_that_no_longer_holds_is_named_against_the_last_commit(ran, wo
     assert "your run: echo: load-is-half at quick/simulated was 'agrees'" in lost and "'disagrees" in lost
     publish(["echo"])
     assert [line.partition(":")[0] for line in lost_verdicts()[0]] == ["published", "your run"]
+
+
+@pytest.mark.parametrize(("asked", "words"), [({"profile": "papr"}, "'paper'"), ({"tier": "virtul"}, "'virtual'")])
+def test_a_mistyped_profile_or_tier_is_named_and_does_not_mean_none(good_echo, asked, words):
+    with pytest.raises(NetreproError, match=f"did you mean {words}"):
+        publish(["echo"], **asked)

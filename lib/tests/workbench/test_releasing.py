@@ -11,6 +11,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from command_line import command
 
 from netrepro.claims import Results, published_results, write_results
 from netrepro.claims.release import read_release
@@ -21,6 +22,7 @@ from netrepro.workbench.publishing import README_BEGIN, README_END, publish
 from netrepro.workbench.releasing import (
     deciding_runs,
     measure_release,
+    problems_of_checkout,
     problems_of_release,
     publish_release,
     release_plan,
@@ -177,3 +179,14 @@ def test_what_this_machine_lacks_is_in_the_plan(measured):
     (run,) = deciding_runs()
     assert (run.slug, run.profile, run.tier, run.why_not) == ("echo", "paper", "simulated", "")
     assert release_plan([replace(run, tier="virtual", why_not="no kernel")])["state"].tolist() == ["no kernel"]
+
+
+def test_what_forbids_a_release_whatever_is_measured_is_said_before_hours_of_measuring(workbench, commit_all):
+    with pytest.raises(NetreproError, match=r"has no CHANGELOG.md\n  release from a clone"):
+        problems_of_checkout("0.2.0")
+    build(workbench, repetitions=5)
+    commit_all(workbench)
+    assert problems_of_checkout("0.2.0") == []
+    done = command("release", "next")
+    assert done.returncode == 1 and "'next' is no version" in done.stdout and "nothing is measured" in done.stdout
+    assert not (workbench / "runs").exists()

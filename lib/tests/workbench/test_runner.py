@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nbformat
@@ -164,6 +164,7 @@ def test_progress_names_the_heading_while_a_notebook_runs(damaged_set):
         ({"parameters": {"flow_count": 1.5}}, "not of type int"),
         ({"profile": "papr"}, "did you mean 'paper'"),
         ({"tier": "simulatd"}, "did you mean 'simulated'"),
+        ({"names": None, "tier": "simulatd"}, "did you mean 'simulated'"),  # and not: nothing runs on it
         ({"names": ["well_behavd"]}, "did you mean 'well_behaved'"),
         ({"jobs": 0}, "1 or more"),
         ({"patience": 0}, "positive"),
@@ -286,9 +287,9 @@ def test_a_kernel_that_has_not_started_when_its_time_is_over_is_not_asked_where_
     assert (status.outcome, status.cell) == ("timed out", None)
 
 
-@pytest.mark.parametrize(("asked", "times"), [(signal.SIGINT, 1), (signal.SIGTERM, 2)])
+@pytest.mark.parametrize(("asked", "times"), [(signal.SIGINT, 1), (signal.SIGTERM, 2), (signal.SIGHUP, 1)])
 def test_ctrl_c_stops_every_notebook_and_leaves_nothing_half_written(add_notebook, workbench, asked, times):
-    """Twice at once is once, as `timeout` asks a process and then its group."""
+    """Twice at once is once, as `timeout` asks a process and then its group. SIGHUP: its terminal was closed."""
     add_notebook("endless_cell", 10, budget_s={"quick": 60, "paper": 60})
     add_notebook("well_behaved", 20)
     command = [sys.executable, "-m", "netrepro.workbench.cli", "run", "--jobs", "1"]
@@ -308,6 +309,43 @@ def test_ctrl_c_stops_every_notebook_and_leaves_nothing_half_written(add_noteboo
     assert "2 interrupted" in text and "10_endless_cell: interrupted in '5 Measure', cell " in text
     assert list((workbench / "runs/quick").iterdir()) == []
     assert our_processes(workbench) == []
+
+
+def wait_until(happened: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def waits_in_its_endless_cell(workbench: Path) -> bool:
+    return any("waiting" in path.read_text() for path in workbench.glob("runs/quick/.partial*endless*/log.txt"))
+
+
+def test_a_runner_whose_output_nobody_reads_any_more_ends_what_it_has_started(add_notebook, workbench):
+    """As under `| head -1`: it cannot tell of the first notebook, while the second goes on."""
+    add_notebook("endless_cell", 10, budget_s={"quick": 600, "paper": 600})
+    add_notebook("well_behaved", 20, last=True)
+    code = """
+from netrepro.workbench import run
+from pathlib import Path
+def tell(event):
+    if any("waiting" in path.read_text() for path in Path("runs/quick").glob(".partial*/log.txt")):
+        raise BrokenPipeError
+run(on_event=tell)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=workbench, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == 1 and "BrokenPipeError" in done.stderr
+    assert our_processes(workbench) == [] and list((workbench / "runs/quick").iterdir()) == []
+
+
+def test_nothing_goes_on_without_a_runner_that_was_killed(add_notebook, workbench):
+    add_notebook("endless_cell", 10, budget_s={"quick": 600, "paper": 600})
+    called = [sys.executable, "-m", "netrepro.workbench.cli", "run"]
+    with subprocess.Popen(called, stdout=subprocess.DEVNULL) as process:
+        wait_until(lambda: waits_in_its_endless_cell(workbench), "the endless cell did not start")
+        process.kill()
+    wait_until(lambda: our_processes(workbench) == [], "something goes on without its runner")
 
 
 def test_a_killed_runner_leaves_a_folder_that_the_next_run_removes(add_notebook, workbench, pretended_runs):

@@ -98,7 +98,7 @@ def test_its_own_test_passes_and_its_module_keeps_the_houses_style(made, workben
     assert import_module("netrepro.papers.red_queue").STUDY.slug == "red_queue"
 
 
-@pytest.mark.parametrize("slug", ["Red", "9red", "red-queue", "", "../red", "r"])
+@pytest.mark.parametrize("slug", ["Red", "9red", "red-queue", "", "../red", "r", "class", "lambda"])
 def test_what_cannot_be_a_slug_is_refused(workbench, slug):
     with pytest.raises(NetreproError, match="cannot be a slug"):
         new_paper(slug)
@@ -116,3 +116,19 @@ def test_nothing_is_overwritten_and_a_number_is_given_once(made, workbench):
         with pytest.raises(NetreproError, match="cannot have the number"):
             new_paper("green_queue", number)
     assert new_paper("green_queue")[-1].name == "70_green_queue.ipynb"
+
+
+@pytest.mark.parametrize("place", ["data/red_queue", "lib/netrepro/papers/red_queue"])
+def test_a_folder_that_is_there_is_somebody_elses(workbench, place):
+    shutil.copy(TEMPLATE, workbench / "notebooks")
+    (workbench / place).mkdir(parents=True)
+    with pytest.raises(NetreproError, match=f"red_queue is there already: {place}"):
+        new_paper("red_queue")
+
+
+def test_where_one_file_cannot_be_written_none_is_left(workbench):
+    shutil.copy(TEMPLATE, workbench / "notebooks")
+    (workbench / "lib").write_text("a file in the way")
+    with pytest.raises(NetreproError, match="cannot write"):
+        new_paper("red_queue")
+    assert list((workbench / "data").iterdir()) == []

@@ -94,3 +94,13 @@ def test_no_runs_at_a_time_are_refused_in_words(echo_paper):
 def test_a_mistyped_sweep_is_refused_at_once(echo_paper, vary, words):
     with pytest.raises(NetreproError, match=words):
         sweep("echo", vary)
+
+
+@pytest.mark.parametrize(
+    ("vary", "points", "words"), [("load=0..1", 10**12, "points = 1000000000000"), (["load=0..1"] * 2, 2, "twice")]
+)
+def test_a_sweep_that_no_machine_ends_is_refused_at_once(echo_paper, vary, points, words):
+    with pytest.raises(NetreproError, match=words):
+        cost_of("echo", vary, points=points)
+    with pytest.raises(NetreproError, match=r"250000 runs, one for each combination\n  vary less"):
+        cost_of("echo", ["load=0..1", "seed=1..500"], points=500)
