@@ -49,8 +49,8 @@ class Speaker:
     delay_s : seconds until a received update has gone through this AS, drawn anew for each; updates of one neighbour
         stay in order, as over TCP. None: at once.
     announcement_share : an announcement takes this share of what is drawn, a withdrawal all of it.
-    advertisement_interval_s : function that draws how long announcements to one neighbour stay apart (RFC 4271, section
-        9.2.1.1; withdrawals do not wait). None: no such interval.
+    advertisement_interval_s : function that draws how long announcements of one prefix to one neighbour stay apart
+        (RFC 4271, section 9.2.1.1; withdrawals do not wait, as in RFC 1771). None: no such interval.
 
     Events: "route" with (prefix, next hop or None) whenever the route in use changes to another next hop.
     """
@@ -77,8 +77,8 @@ class Speaker:
         self._inbox: list[tuple[float, int, int, Update]] = []
         self._received = 0
         self._in_order_s: dict[int, float] = {}
-        self._may_announce_s: dict[int, float] = {}
-        self._waiting: dict[int, set[str]] = {}  # announcements that wait for the interval, by neighbour
+        self._may_announce_s: dict[tuple[int, str], float] = {}  # by neighbour and prefix
+        self._waiting: set[tuple[int, str]] = set()  # announcements that wait for the interval
 
     @property
     def wake_at_s(self) -> float:
@@ -89,6 +89,9 @@ class Speaker:
         return ()
 
     def receive(self, now_s: float, sender: Any, message: Update) -> list[Output]:
+        """Take an update, now or once it has gone through this AS. Raises NetreproError for one from no neighbour."""
+        if sender not in self.neighbours:
+            raise NetreproError(f"AS {self.number} has an update from {sender!r}", "give it that neighbour")
         if self.delay_s is None:
             return self._take(now_s, sender, message)
         taken_s = self.delay_s() * (1.0 if message.path is None else self.announcement_share)
@@ -103,9 +106,9 @@ class Speaker:
         while self._inbox and self._inbox[0][0] <= now_s:
             _, _, sender, update = heapq.heappop(self._inbox)
             outputs += self._take(now_s, sender, update)
-        for neighbour in [each for each in self._waiting if self._may_announce_s[each] <= now_s]:
-            for prefix in sorted(self._waiting.pop(neighbour)):
-                outputs += self._tell(now_s, neighbour, prefix, self._path_for(neighbour, prefix))
+        for pair in sorted(each for each in self._waiting if self._may_announce_s[each] <= now_s):
+            self._waiting.discard(pair)
+            outputs += self._tell(now_s, *pair, self._path_for(*pair))
         return outputs
 
     def originate(self, now_s: float, prefix: str, prepends: int = 0) -> list[Output]:
@@ -150,7 +153,7 @@ class Speaker:
             outputs.append(Event("route", (prefix, best.next_hop if best else None)))
         told = self._told.setdefault(prefix, {})
         for neighbour, path in self._paths(best):
-            if told.get(neighbour) != path or neighbour in self._waiting:
+            if told.get(neighbour) != path or (neighbour, prefix) in self._waiting:
                 outputs += self._tell(now_s, neighbour, prefix, path)
         return outputs
 
@@ -166,17 +169,15 @@ class Speaker:
 
     def _tell(self, now_s: float, neighbour: int, prefix: str, path: tuple[int, ...] | None) -> list[Output]:
         told = self._told.setdefault(prefix, {})
+        pair = (neighbour, prefix)
         if told.get(neighbour) == path:
-            if neighbour in self._waiting:
-                self._waiting[neighbour].discard(prefix)
-                if not self._waiting[neighbour]:
-                    del self._waiting[neighbour]
+            self._waiting.discard(pair)
             return []
         if path is not None and self.advertisement_interval_s is not None:
-            if self._may_announce_s.get(neighbour, 0.0) > now_s:
-                self._waiting.setdefault(neighbour, set()).add(prefix)
+            if self._may_announce_s.get(pair, 0.0) > now_s:
+                self._waiting.add(pair)
                 return []
-            self._may_announce_s[neighbour] = now_s + self.advertisement_interval_s()
+            self._may_announce_s[pair] = now_s + self.advertisement_interval_s()
         if path is None:
             del told[neighbour]
         else:

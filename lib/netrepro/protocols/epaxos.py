@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from netrepro.errors import NetreproError
@@ -101,9 +101,9 @@ class _Led:
 
     command: Command
     attributes: Attributes
-    replies: list[Attributes]
+    replies: dict[Hashable, Attributes]  # by replica: a message that comes twice counts once
     has_looked: bool = False  # for what interferes; not while it is held back
-    accepted: int = 0
+    accepted: set[Hashable] = field(default_factory=set)
     state: str = "first round"
 
 
@@ -177,12 +177,12 @@ class EPaxosReplica:
             self._held.put(due_s, message)
             return ()
         if isinstance(message, PreAccepted):
-            return self._first_reply(message)
+            return self._first_reply(sender, message)
         if isinstance(message, Accept):
             self._know(message.place, message.command, message.attributes.sequence)
             return [Send(sender, Accepted(message.place))]
         if isinstance(message, Accepted):
-            return self._second_reply(message)
+            return self._second_reply(sender, message)
         assert isinstance(message, Commit)
         return self._commit(message)
 
@@ -195,7 +195,7 @@ class EPaxosReplica:
         if command.is_write:
             self._own_writes[command.key] = place[1]
         message = PreAccept(place, command, Attributes(1, tuple(dependencies)))
-        self._led.append(_Led(command, message.attributes, []))
+        self._led.append(_Led(command, message.attributes, {}))
         if self.hold_back_s is None:
             message = replace(message, attributes=self._look_myself(message))
         else:
@@ -232,28 +232,30 @@ class EPaxosReplica:
             last[place[0]] = max(last[place[0]], place[1])
             self._highest[command.key] = max(self._highest.get(command.key, 0), sequence)
 
-    def _first_reply(self, message: PreAccepted) -> list[Output]:
+    def _first_reply(self, sender: Hashable, message: PreAccepted) -> list[Output]:
         led = self._led[message.place[1]]
         if led.state != "first round":
             return []
         # Where clocks are apart, an answer may come before its own time to look.
         union = self._look_myself(PreAccept(message.place, led.command, led.attributes))
-        led.replies.append(message.attributes)
+        led.replies.setdefault(sender, message.attributes)
         if len(led.replies) < self.needed:
             return []
-        for reply in led.replies:
+        for reply in led.replies.values():
             union = union.merged(reply)
         led.attributes = union
-        if self.fast_path and all(reply == union for reply in led.replies):
+        if self.fast_path and all(reply == union for reply in led.replies.values()):
             return self._decide(message.place, led, True)
         led.state = "second round"
         self._know(message.place, led.command, union.sequence)
         return [Send(other, Accept(message.place, led.command, union)) for other in self.others]
 
-    def _second_reply(self, message: Accepted) -> list[Output]:
+    def _second_reply(self, sender: Hashable, message: Accepted) -> list[Output]:
         led = self._led[message.place[1]]
-        led.accepted += 1
-        return self._decide(message.place, led, False) if led.accepted == self.needed else []
+        if led.state != "second round":
+            return []
+        led.accepted.add(sender)
+        return self._decide(message.place, led, False) if len(led.accepted) == self.needed else []
 
     def _decide(self, place: Place, led: _Led, is_fast: bool) -> list[Output]:
         led.state = "committed"
@@ -264,6 +266,8 @@ class EPaxosReplica:
     # Execution.
 
     def _commit(self, message: Commit) -> list[Output]:
+        if message.place in self._committed:
+            return []
         self._know(message.place, message.command, message.attributes.sequence)
         self._committed[message.place] = _Committed(message.command, message.attributes)
         outputs = self._try(message.place)

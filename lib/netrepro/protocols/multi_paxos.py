@@ -55,7 +55,7 @@ class MultiPaxosReplica:
         self.needed = len(replicas) // 2  # beside itself
         self.store = Store()
         self._places = 0
-        self._accepted: dict[int, int] = {}
+        self._accepted: dict[int, set[Hashable]] = {}  # by place: a message that comes twice counts once
         self._commands: dict[int, Command] = {}
         self._chosen: dict[int, Command] = {}
         self._executed = 0
@@ -73,19 +73,23 @@ class MultiPaxosReplica:
         if isinstance(message, Accept):
             return [Send(sender, Accepted(message.place))]
         if isinstance(message, Chosen):
-            self._chosen[message.place] = message.command
+            if message.place >= self._executed:
+                self._chosen[message.place] = message.command
             return self._execute()
         if isinstance(message, Accepted):
-            return self._count(message.place)
+            return self._count(sender, message.place)
         if not isinstance(message, Request) or self.name != self.leader:
             raise NetreproError(f"{self.name!r} got {message!r}", f"requests go to the leader, {self.leader!r}")
         place, self._places = self._places, self._places + 1
-        self._commands[place], self._accepted[place] = message.command, 0
+        self._commands[place], self._accepted[place] = message.command, set()
         return [Send(other, Accept(place, message.command)) for other in self.others]
 
-    def _count(self, place: int) -> list[Output]:
-        self._accepted[place] += 1
-        if self._accepted[place] != self.needed:
+    def _count(self, sender: Hashable, place: int) -> list[Output]:
+        accepted = self._accepted[place]
+        if sender in accepted or len(accepted) == self.needed:
+            return []
+        accepted.add(sender)
+        if len(accepted) < self.needed:
             return []
         command = self._chosen[place] = self._commands[place]
         chosen = Chosen(place, command)

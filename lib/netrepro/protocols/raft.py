@@ -4,8 +4,8 @@ Names are the figure's: `term`, `voted_for` and `log` are persistent, `commit_in
 not. Something is added. Writing to disk takes time: until it has ended the server does nothing else, and what it has to
 say waits; what a crash interrupts has not been written. And two options of the dissertation: PreVote (section 9.6), and
 that servers which have just heard from a leader disregard requests for votes (section 4.2.3). Membership changes,
-snapshots and clients' sessions are left out, and so is the empty entry with which a leader may begin its term
-(section 8).
+snapshots and clients' sessions are left out, and so are the empty entry with which a leader may begin its term
+(section 8), and that a leader steps down who hears from no majority (CheckQuorum, section 6.2 of the dissertation).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class AppendEntries:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The answer: how far the logs are known to match, or, without success, where they do not."""
+    """The answer: how far the logs are known to match, or, without success, the first index to try next."""
 
     term: int
     success: bool
@@ -96,7 +96,8 @@ class Raft:
     time does not help to replace it: with `pre_vote` it grants no PreVote, with `keeps_leader` it disregards requests
     for votes.
 
-    Raises NetreproError for a server that is its own peer, and for heartbeats without a pause.
+    Raises NetreproError for a server that is its own peer, for a peer that is named twice, and for heartbeats without a
+    pause.
     """
 
     def __init__(
@@ -115,6 +116,8 @@ class Raft:
         self.name, self.peers, self.disk = name, tuple(peers), disk
         if name in self.peers:
             raise NetreproError(f"server {name!r} among its own peers", "name the others only")
+        if len(set(self.peers)) < len(self.peers):
+            raise NetreproError(f"peers {self.peers!r} of {name!r}", "name each once")
         if not heartbeat_s > 0:
             raise NetreproError(f"heartbeat_s {heartbeat_s}", "give more than 0")
         self.election_timeout_s, self.heartbeat_s, self.write_s = election_timeout_s, heartbeat_s, write_s
@@ -164,10 +167,9 @@ class Raft:
             else:
                 return outputs
             if self._must_write:
-                # Figure 2: persistent state is updated on stable storage before responding to RPCs.
+                # Figure 2: persistent state is updated on stable storage before responding to RPCs, or saying anything.
                 self._must_write, self._written_at_s = False, now_s + self.write_s()
-                self._unsent = [each for each in done if isinstance(each, Send)]
-                done = [each for each in done if isinstance(each, Event)]
+                self._unsent, done = done, []
             outputs += done
 
     def propose(self, now_s: float, command: Any) -> list[Output]:
@@ -298,7 +300,8 @@ class Raft:
         self._set_election_timer(now_s)
         before = request.prev_log_index
         if before > len(self.log) or self._term_at(before) != request.prev_log_term:
-            return [*news, Send(leader, Appended(self.term, False, before))]
+            # Section 5.3, its last paragraphs: whose log is too short says so, in place of being asked entry by entry.
+            return [*news, Send(leader, Appended(self.term, False, min(before, len(self.log) + 1)))]
         for index, entry in enumerate(request.entries, start=before + 1):
             if index > len(self.log) or self._term_at(index) != entry.term:
                 self.log[index - 1 :] = request.entries[index - before - 1 :]
@@ -312,7 +315,7 @@ class Raft:
             return []
         self.log.append(Entry(self.term, command))
         self._must_write = True
-        return [Send(peer, self._entries_for(peer)) for peer in self.peers]
+        return [Send(peer, self._entries_for(peer)) for peer in self.peers] + self._commit_by_majority()
 
     def _send_heartbeats(self, now_s: float) -> list[Output]:
         """Send heartbeats with what each follower lacks, so that a lost message is made good."""
@@ -334,6 +337,9 @@ class Raft:
             return [Send(follower, self._entries_for(follower))]
         self.match_index[follower] = max(self.match_index[follower], answer.index)
         self.next_index[follower] = max(self.next_index[follower], self.match_index[follower] + 1)
+        return self._commit_by_majority()
+
+    def _commit_by_majority(self) -> list[Output]:
         held = sorted([*self.match_index.values(), len(self.log)], reverse=True)
         majority = held[len(held) // 2]
         # Section 5.4.2: only entries of its own term are committed by counting.

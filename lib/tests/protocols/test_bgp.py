@@ -224,3 +224,22 @@ def test_an_announcement_takes_its_share_of_a_withdrawals_time():
         speaker = Speaker(1, {2: Relation.PROVIDER}, delay_s=lambda: 4.0, announcement_share=0.25)
         speaker.receive(0.0, 2, update)
         assert speaker.wake_at_s == due_s
+
+
+def test_rfc_4271_the_interval_is_a_prefixs_so_that_five_prefixes_are_told_again_together():
+    """Section 9.2.1.1 limits how often a route to one destination is announced to a peer."""
+    speaker = Speaker(1, {2: Relation.CUSTOMER, 3: Relation.PROVIDER}, advertisement_interval_s=lambda: 30.0)
+    prefixes = [f"192.0.{number}.0/24" for number in range(5)]
+    first = [output for each in prefixes for output in speaker.receive(0.0, 3, Update(each, (3, 9)))]
+    again = [output for each in prefixes for output in speaker.receive(1.0, 3, Update(each, (3, 8, 9)))]
+    told = [each.message.prefix for each in first if isinstance(each, Send)]
+    assert told == prefixes and [each for each in again if isinstance(each, Send)] == []
+    assert speaker.wake_at_s == 30.0
+    later = speaker.wake(30.0)
+    assert [(each.to, each.message) for each in later] == [(2, Update(each, (1, 3, 8, 9))) for each in prefixes]
+    assert speaker.wake_at_s == math.inf
+
+
+def test_an_update_from_no_neighbour_is_refused():
+    with pytest.raises(NetreproError, match="AS 1 has an update from 9"):
+        Speaker(1, {2: Relation.CUSTOMER}).receive(0.0, 9, Update(PREFIX, (9,)))

@@ -481,3 +481,38 @@ def test_timers_in_whole_ticks_fire_within_a_tick_before_the_even_one():
     times, terms, *_ = _core.RaftElection(**ELECTION | still | quick | {"log_lengths": [10] * 4}).run(500, 1)
     first = times[terms == 1]
     assert first.min() >= 150 - 15 - 15 and first.max() <= 150.1
+
+
+# What is no sentence of the paper's.
+
+
+def test_a_server_alone_elects_itself_and_commits_what_it_has_written():
+    alone = server(names=("a",), write_s=lambda: 0.1)
+    assert alone.wake(1.0) == [] and alone.disk.term == 0  # being written
+    assert alone.wake(1.1) == [Event("leader", 1)] and alone.disk.term == 1
+    assert alone.propose(1.15, "x") == []
+    assert alone.wake(1.25) == [Event("applied", (1, "x"))] and alone.disk.log == (Entry(1, "x"),)
+
+
+def test_a_server_says_nothing_before_it_is_on_disk():
+    follower = server("b", write_s=lambda: 0.1)
+    assert follower.receive(0.2, "a", AppendEntries(1, 0, 0, log(1), 1)) == []
+    assert kinds(follower.wake(0.31)) == ["follows", "applied", "Appended"]
+
+
+def kinds(outputs) -> list[str]:
+    return [each.kind if isinstance(each, Event) else type(each.message).__name__ for each in outputs]
+
+
+def test_a_follower_that_lacks_thousands_of_entries_gets_them_in_one_message():
+    leader, follower = elected(disk=Disk(1, None, log(*[1] * 3000))), server("b")
+    message, carried = leader._entries_for("b"), []
+    while not (answer := follower.receive(2.0, "a", message)[-1].message).success:
+        message = leader.receive(2.0, "b", answer)[0].message
+        carried.append(len(message.entries))
+    assert carried == [3000] and follower.log == leader.log
+
+
+def test_a_peer_is_named_once():
+    with pytest.raises(NetreproError, match="name each once"):
+        server("a", ("a", "b", "b"))

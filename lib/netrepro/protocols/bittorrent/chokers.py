@@ -54,12 +54,15 @@ class _Recent:
     def _recent(
         self, now_s: float, interested: Sequence[Name], received_bytes: Mapping[Name, float]
     ) -> dict[Name, float]:
-        """Count the bytes from each interested peer in the last `window_s` (or a little more, as it was seen last)."""
+        """Count the bytes from each interested peer in the last `window_s` (or a little more, as it was seen last).
+
+        A peer that has connected anew begins at 0 again: all that it has sent since counts.
+        """
         self._seen.append((now_s, received_bytes))
         while self._seen[1][0] <= now_s - self.window_s:
             self._seen.popleft()
-        old = self._seen[0][1]
-        return {name: received_bytes.get(name, 0.0) - old.get(name, 0.0) for name in interested}
+        old, sent = self._seen[0][1], {name: received_bytes.get(name, 0.0) for name in interested}
+        return {name: now - old.get(name, 0.0) if now >= old.get(name, 0.0) else now for name, now in sent.items()}
 
     def _choose_optimistic(self, now_s: float, candidates: Sequence[Name]) -> list[Name]:
         """Choose the optimistic unchoke, kept until it is due; another at once when it is no candidate any more."""

@@ -2,7 +2,7 @@
 
 BEP 3's peer wire protocol. Peers are known by the names that the driver gives to connections. Any choker of
 `chokers` decides who is served, with what share of the upload rate. A Client is a Machine, which `drive` runs in
-virtual time; `netrepro.transport.bittorrent` runs it over sockets.
+virtual time; `netrepro.applications.swarm` runs it over sockets.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class _Link:
     interests: bool = False  # they us
     wanted: list[Block] = field(default_factory=list)  # by them
     asked: dict[Block, float] = field(default_factory=dict)  # by us, since when
+    cancelled: set[Block] = field(default_factory=set)  # by us, and perhaps on its way
     received_bytes: int = 0
     sent_bytes: int = 0
     last_block_s: float = 0.0
@@ -189,6 +190,7 @@ class Client:
         for name, link in self._links.items():
             if link.asked and now_s >= link.last_block_s + SNUBBED_S:
                 self.picker.give_back(name, link.asked)
+                link.cancelled |= link.asked.keys()
                 link.asked.clear()
                 link.last_block_s = now_s
             if now_s >= link.last_sent_s + KEEP_ALIVE_S:
@@ -229,6 +231,7 @@ class Client:
             link.chokes = kind == "choke"
             if link.chokes:
                 self.picker.give_back(name, link.asked)
+                link.cancelled |= link.asked.keys()
                 link.asked.clear()
                 outputs += self._ask_all(now_s)
             else:
@@ -257,15 +260,18 @@ class Client:
         block = (message.piece, message.offset, len(message.data))
         if message.piece >= len(link.theirs) or block[1:] not in self.torrent.blocks(message.piece):
             raise ProtocolError(f"a block of {len(message.data)} bytes at {message.offset} of piece {message.piece}")
-        link.asked.pop(block, None)
-        link.received_bytes += len(message.data)
-        self.received_bytes += len(message.data)
+        was_asked = link.asked.pop(block, None) is not None or block in link.cancelled
+        link.cancelled.discard(block)
+        if was_asked or self._lacks(block):  # what nobody wanted earns nothing
+            link.received_bytes += len(message.data)
+            self.received_bytes += len(message.data)
         link.last_block_s = now_s
         outputs: list[Output] = []
         others = self.picker.arrived(block) - {name}
         for other, theirs in self._links.items():
             if other in others:
                 theirs.asked.pop(block, None)
+                theirs.cancelled.add(block)
                 outputs.append(self._send(now_s, other, theirs, Message("cancel", *block)))
         piece = message.piece
         if not self.picker.have[piece]:
@@ -279,6 +285,9 @@ class Client:
             if not left:
                 outputs += self._finish(now_s, piece)
         return outputs + (self._ask(now_s, name, link) if name in self._links else [])
+
+    def _lacks(self, block: Block) -> bool:
+        return not self.picker.have[block[0]] and block in self._blocks_left.get(block[0], [block])
 
     def _finish(self, now_s: float, piece: int) -> list[Output]:
         del self._blocks_left[piece]

@@ -120,3 +120,10 @@ def test_a_seed_serves_everybody_in_turn():
 def test_what_cannot_be_is_refused_by_name(make, words):
     with pytest.raises(NetreproError, match=words):
         make()
+
+
+def test_a_peer_that_connects_anew_is_credited_with_what_it_has_sent_since():
+    ours = PropShare(Random(1))
+    ours.decide(10, ["x", "y"], {"x": 100.0, "y": 100.0})
+    shares = ours.decide(20, ["x", "y"], {"x": 50.0, "y": 150.0})  # x began at 0 again
+    assert shares == {"x": pytest.approx(0.4), "y": pytest.approx(0.4)}

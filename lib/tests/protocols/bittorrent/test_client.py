@@ -263,6 +263,12 @@ def test_who_is_choked_gets_nothing():
     assert not [o for o in outputs if isinstance(o, Send) and o.message[4:5] in (b"\1", b"\7")]
 
 
+def test_a_block_that_nobody_asked_for_earns_its_bytes_once():
+    leecher, block = client(1), Message("piece", 0, 0, data=CONTENT[:BLOCK_BYTES])
+    leecher.receive(0.0, "them", handshake(TORRENT.info_hash, b"x" * 20) + 1000 * encode(block))
+    assert leecher.traffic["them"] == (BLOCK_BYTES, 0) and leecher.received_bytes == BLOCK_BYTES
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
