@@ -167,9 +167,11 @@ class Raft:
             else:
                 return outputs
             if self._must_write:
-                # Figure 2: persistent state is updated on stable storage before responding to RPCs, or saying anything.
+                # Figure 2: persistent state is updated on stable storage before responding to RPCs; who leads and what is
+                # applied rests on it too, whom a server has heard does not.
                 self._must_write, self._written_at_s = False, now_s + self.write_s()
-                self._unsent, done = done, []
+                heard = [each for each in done if isinstance(each, Event) and each.kind == "follows"]
+                self._unsent, done = [each for each in done if each not in heard], heard
             outputs += done
 
     def propose(self, now_s: float, command: Any) -> list[Output]:

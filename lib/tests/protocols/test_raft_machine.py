@@ -494,10 +494,10 @@ def test_a_server_alone_elects_itself_and_commits_what_it_has_written():
     assert alone.wake(1.25) == [Event("applied", (1, "x"))] and alone.disk.log == (Entry(1, "x"),)
 
 
-def test_a_server_says_nothing_before_it_is_on_disk():
+def test_a_server_says_nothing_of_its_own_before_it_is_on_disk():
     follower = server("b", write_s=lambda: 0.1)
-    assert follower.receive(0.2, "a", AppendEntries(1, 0, 0, log(1), 1)) == []
-    assert kinds(follower.wake(0.31)) == ["follows", "applied", "Appended"]
+    assert kinds(follower.receive(0.2, "a", AppendEntries(1, 0, 0, log(1), 1))) == ["follows"]  # only whom it heard
+    assert kinds(follower.wake(0.31)) == ["applied", "Appended"]
 
 
 def kinds(outputs) -> list[str]:
