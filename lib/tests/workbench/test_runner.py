@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -294,7 +295,9 @@ def test_ctrl_c_stops_every_notebook_and_leaves_nothing_half_written(add_noteboo
     add_notebook("well_behaved", 20)
     command = [sys.executable, "-m", "netrepro.workbench.cli", "run", "--jobs", "1"]
     with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output)
+        # Who runs the tests under nohup ignores the signal of a closed terminal, and would hand that on.
+        heard = partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)
+        process = subprocess.Popen(command, stdout=output, stderr=output, preexec_fn=heard)
         log = workbench / "runs/quick"
         deadline = time.monotonic() + 60
         while not any("waiting" in path.read_text() for path in log.glob(".partial*endless*/log.txt")):
