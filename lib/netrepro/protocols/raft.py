@@ -170,7 +170,7 @@ class Raft:
                 # Figure 2: persistent state is updated on stable storage before responding to RPCs. Who leads and what
                 # is applied rest on it, too; whom a server has heard does not.
                 self._must_write, self._written_at_s = False, now_s + self.write_s()
-                heard = [each for each in done if isinstance(each, Event) and each.kind == "follows"]
+                heard: list[Output] = [each for each in done if isinstance(each, Event) and each.kind == "follows"]
                 self._unsent, done = [each for each in done if each not in heard], heard
             outputs += done
 
