@@ -20,13 +20,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from netrepro.errors import NetreproError, nearest
+from netrepro.processes import DIE_WITH_PARENT
 
 MOST_BYTES = 1 << 20  # that a program may write after one event
 MOST_ACTIONS = 10_000  # after one event
 MOST_FILE_BYTES = 1 << 28  # that it may write into one file, standard error among them
 LONGEST_SHOWN = 120  # characters of a line, in an error
 LAST_WORDS = 1_000  # characters of standard error, in an error
-_DIE_WITH_PARENT = 1  # Linux: PR_SET_PDEATHSIG
 _C = ctypes.CDLL(None)
 
 Doing = Mapping[str, Callable[[dict[str, Any]], None]]  # what each action does
@@ -202,7 +202,7 @@ def _refuse_constant(name: str) -> None:
 
 def _prepare() -> None:
     """End the process with its parent, however that ends, and let it fill no disk; called in the child."""
-    _C.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    _C.prctl(DIE_WITH_PARENT, signal.SIGKILL)
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     own = MOST_FILE_BYTES if most == resource.RLIM_INFINITY else min(MOST_FILE_BYTES, most)
     resource.setrlimit(resource.RLIMIT_FSIZE, (own, most))

@@ -46,7 +46,8 @@ def code_of(slug: str, package: Path = PACKAGE) -> str:
         return ""
     compiled = [*_below(package.parent / "core"), *_below(package.parent / "kernel")]
     named = {str(path.relative_to(package.parent)): path for path in compiled}
-    named |= {f"data {path.relative_to(all_data())}": path for path in _inputs(slug)}
+    data = all_data()
+    named |= {f"data {path.relative_to(data)}": path for path in _inputs(slug, data)}
     digest = hashlib.sha256(_notebook_code(slug).encode())
     for name, path in sorted((found | named).items()):
         digest.update(f"{name} {_digest(path)}\n".encode())
@@ -59,9 +60,9 @@ def _below(sources: Path) -> list[Path]:
     return [each for each in sources.rglob("*") if each.suffix in endings or each.name in ("config", "Makefile")]
 
 
-def _inputs(slug: str) -> list[Path]:
+def _inputs(slug: str, data: Path) -> list[Path]:
     """List the files of data/ that a paper may read: its own, and those of no paper."""
-    folders = [each for each in all_data().iterdir() if each.name == slug or not (each / "claims.yaml").exists()]
+    folders = [each for each in data.iterdir() if each.name == slug or not (each / "claims.yaml").exists()]
     files = (each for folder in folders for each in folder.rglob("*") if each.is_file())
     return [each for each in files if each.name not in _SAYS_ONLY]
 

@@ -70,7 +70,7 @@ class DecidingRun:
     def ready(self) -> Run | None:
         """Return what today's code measured: in runs/, else as it is published; None where there is neither."""
         code = code_of(self.slug)
-        return next((run for run in self._runs() if run.code == code and not run.commit.endswith("-dirty")), None)
+        return next((run for run in self._runs() if _is_by(code, run)), None)
 
     def state(self) -> str:
         """Return READY where today's code measured that run, else OTHER_CODE, or why there is none."""
@@ -82,6 +82,11 @@ class DecidingRun:
         kept, published = self.kept(), published_results(self.slug)
         found = [kept.result if kept else None, published.runs.get(self.key) if published else None]
         return [run for run in found if run]
+
+
+def _is_by(code: str, run: Run) -> bool:
+    """Tell whether the code with this hash measured a run, as it is committed."""
+    return run.code == code and not run.commit.endswith("-dirty")
 
 
 def deciding_runs() -> list[DecidingRun]:
@@ -137,10 +142,10 @@ def measure_release(
 
 def _has_quick_run(slug: str) -> bool:
     """Tell whether today's code measured any quick run of a paper, in runs/ or published."""
-    published = published_results(slug)
-    kept = [each.result for each in standard_runs(slug) if each.result]
-    found = [each for each in [*kept, *(published.runs.values() if published else [])] if each.profile == "quick"]
-    return any(each.code == code_of(slug) for each in found)
+    published, code = published_results(slug), code_of(slug)
+    found = [each.result for each in standard_runs(slug) if each.result]
+    found += published.runs.values() if published else ()
+    return any(each.profile == "quick" and _is_by(code, each) for each in found)
 
 
 def problems_of_release(version: str) -> list[str]:
@@ -151,11 +156,11 @@ def problems_of_release(version: str) -> list[str]:
     """
     problems = problems_of_checkout(version)
     for each in deciding_runs():
-        ready, state = each.ready(), each.state()
-        few = _with_few_repetitions(each, ready.measured) if ready else []
+        ready = each.ready()
         if not ready:
+            state = each.state()
             problems.append(f"{each.slug} {each.key}: {f'measured by {state}' if state == OTHER_CODE else state}")
-        elif few:
+        elif few := _with_few_repetitions(each, ready.measured):
             repetitions = f"fewer than {LEAST_REPETITIONS} repetitions of {', '.join(few)}"
             problems.append(f"{each.slug} {each.key}: {repetitions}")
     return problems
@@ -213,22 +218,21 @@ def publish_release(version: str, today: datetime.date) -> pd.DataFrame:
     """
     if problems := problems_of_release(version):
         raise NetreproError(f"no release {version}: {'; '.join(problems)}", "netrepro release --plan shows every run")
-    folders = _folders()
+    release = Release(version=version, date=today, code={paper.paper: code_of(paper.paper) for paper in all_papers()})
+    folders, code = _folders(release), release.code.__getitem__
     plan = [item for folder in folders for item in publish(run=folder, fewer=True, dry_run=True)]
     if refused := [item.text() for item in plan if item.refusals]:
         raise NetreproError(f"no release {version}: {'; '.join(refused)}", "mend these runs and begin again")
-    before = scorecard(code=code_of)
+    before = scorecard(code=code)
     for folder in folders:
         publish(run=folder, fewer=True)
-    code = {paper.paper: code_of(paper.paper) for paper in all_papers()}
-    release = Release(version=version, date=today, code=code)
     for paper in all_papers():
         results = published_results(paper.paper)
         if results is not None:
             own = {key: each for key, each in results.runs.items() if release.holds(paper.paper, each)}
             write_results(Results(paper=paper.paper, runs=own), figures_dir(paper.paper) / "results.json")
     write_release(release)
-    after = scorecard(code=code_of)
+    after = scorecard(code=code)
     write_scorecard(after, workbench_root() / "figures")
     refresh_readme(after, workbench_root() / "README.md")
     changed = changed_verdicts(before, after)
@@ -243,12 +247,12 @@ def tag_release(version: str) -> None:
     git("tag", "--annotate", "--message", f"netrepro {version}", f"v{version}")
 
 
-def _folders() -> list[Path]:
+def _folders(release: Release) -> list[Path]:
     """List the runs of runs/ to publish: the deciding ones first, whose pictures go before, then the quick set's."""
     deciding = [(each.slug, kept) for each in deciding_runs() if (kept := each.kept())]
     quick = [(paper.paper, each) for paper in all_papers() for each in standard_runs(paper.paper)]
     found = deciding + [(slug, each) for slug, each in quick if each.result and each.result.profile == "quick"]
-    folders = [kept.folder for slug, kept in found if kept.result and kept.result.code == code_of(slug)]
+    folders = [kept.folder for slug, kept in found if kept.result and _is_by(release.code[slug], kept.result)]
     return list(dict.fromkeys(folders))
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from machine_outputs import kinds
 
-from netrepro.protocols import Event, Send, drive
+from netrepro.protocols import Send, drive
 from netrepro.protocols.epaxos import Accept, Accepted, Attributes, Commit, EPaxosReplica, PreAccepted
 from netrepro.protocols.machine import Machine, Output
 from netrepro.protocols.multi_paxos import Accepted as PaxosAccepted
@@ -49,10 +50,6 @@ class Twice:
 
 def write(number: int, key: int = 1) -> Command:
     return Command("client", number, key, True)
-
-
-def kinds(outputs: Iterable[Output]) -> list[str]:
-    return [each.kind if isinstance(each, Event) else type(each.message).__name__ for each in outputs]
 
 
 @pytest.mark.parametrize("answer", ["PreAccepted", "Accepted"])

@@ -9,6 +9,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from machine_outputs import kinds
 
 from netrepro import _core
 from netrepro.errors import NetreproError
@@ -498,10 +499,6 @@ def test_a_server_says_nothing_of_its_own_before_it_is_on_disk():
     follower = server("b", write_s=lambda: 0.1)
     assert kinds(follower.receive(0.2, "a", AppendEntries(1, 0, 0, log(1), 1))) == ["follows"]  # only whom it heard
     assert kinds(follower.wake(0.31)) == ["applied", "Appended"]
-
-
-def kinds(outputs) -> list[str]:
-    return [each.kind if isinstance(each, Event) else type(each.message).__name__ for each in outputs]
 
 
 def test_a_follower_that_lacks_thousands_of_entries_gets_them_in_one_message():

@@ -41,6 +41,16 @@ class Crash:
     at_s: float
     back_s: float = math.inf
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of those whom it befalls."""
+        return (self.node,)
+
+    @property
+    def ends_s(self) -> float:
+        """The time at which it is over."""
+        return self.back_s
+
 
 @dataclass(frozen=True)
 class Cut:
@@ -49,6 +59,11 @@ class Cut:
     names: tuple[str, ...]
     at_s: float
     until_s: float = math.inf
+
+    @property
+    def ends_s(self) -> float:
+        """The time at which it is over."""
+        return self.until_s
 
 
 @dataclass(frozen=True)
@@ -95,12 +110,10 @@ class Scenario:
                 raise NetreproError(f"{name} = {getattr(self, name)}", "give more than 0")
         known = [*self.node_names, *self.client_names, LEADER]
         for fault in self.faults:
-            names = (fault.node,) if isinstance(fault, Crash) else fault.names
-            for name in names:
+            for name in fault.names:
                 if name not in known or (isinstance(fault, Crash) and name in self.client_names):
                     raise NetreproError(f"{fault}: no node {name!r}", nearest(name, known))
-            ends_s = fault.back_s if isinstance(fault, Crash) else fault.until_s
-            if not 0 <= fault.at_s < min(ends_s, self.seconds):
+            if not 0 <= fault.at_s < min(fault.ends_s, self.seconds):
                 raise NetreproError(
                     f"{fault} in {self.seconds:g} s", "let it begin before its end, and before the run's"
                 )
@@ -141,8 +154,7 @@ class Scenario:
         gone = sum(math.isinf(each.back_s) for each in crashes)
         if 2 * (self.nodes - gone) <= self.nodes:
             return math.inf
-        ends = [each.at_s if math.isinf(each.back_s) else each.back_s for each in crashes]
-        ends += [each.until_s for each in self.faults if isinstance(each, Cut)]
+        ends = [each.at_s if each in crashes and math.isinf(each.ends_s) else each.ends_s for each in self.faults]
         return max([0.0, *ends, *(change.at_s for change in self.changes)])
 
 
@@ -213,14 +225,10 @@ def run_nodes(make: MakeNode, scenario: Scenario, *, kind: Callable[[Any], str] 
 
 
 def _size_of_letter(letter: Letter) -> int:
-    return size_bytes(letter.message) if isinstance(letter.message, dict) else _size_of(letter.message)
-
-
-def _size_of(message: Any) -> int:
     try:
-        return size_bytes(message)
+        return size_bytes(letter.message)
     except TypeError:  # a machine's own message: as long as its text
-        return len(repr(message))
+        return len(repr(letter.message))
 
 
 class _Stage:
@@ -263,10 +271,9 @@ class _Stage:
         found: list[tuple[float, Callable[[float], Iterable[tuple[Hashable, Output]]]]] = []
         for number, fault in enumerate(self.scenario.faults):
             begin, end = (self._crash, self._restart) if isinstance(fault, Crash) else (self._cut, self._mend)
-            ends_s = fault.back_s if isinstance(fault, Crash) else fault.until_s
             found.append((fault.at_s, lambda now_s, number=number, act=begin: act(number, now_s)))  # type: ignore[misc]
-            if ends_s < self.scenario.seconds:
-                found.append((ends_s, lambda now_s, number=number, act=end: act(number, now_s)))  # type: ignore[misc]
+            if fault.ends_s < self.scenario.seconds:
+                found.append((fault.ends_s, lambda now_s, number=number, act=end: act(number, now_s)))  # type: ignore[misc]
         return found
 
     def befell(self) -> list[tuple[str, str, float, float]]:
@@ -274,9 +281,8 @@ class _Stage:
         rows = []
         for number, names in sorted(self._victims.items()):
             fault = self.scenario.faults[number]
-            ends_s = fault.back_s if isinstance(fault, Crash) else fault.until_s
             kind = CRASH if isinstance(fault, Crash) else CUT
-            rows.append((kind, ", ".join(names), fault.at_s, min(ends_s, self.scenario.seconds)))
+            rows.append((kind, ", ".join(names), fault.at_s, min(fault.ends_s, self.scenario.seconds)))
         return rows
 
     def _start(self, name: str, now_s: float) -> None:
