@@ -3,6 +3,7 @@
 // packets. When packets are one too many, the last of the longest bucket is dropped.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -24,7 +25,9 @@ class Sfq final : public QueueDiscipline {
       : limit_packets_(limit_packets),
         quantum_(static_cast<std::int64_t>(quantum_bytes)),
         hash_(buckets),
-        buckets_(buckets.count()) {}
+        buckets_(buckets.count()) {
+    newest_.fill(none);
+  }
 
   void join(const QueuedPacket& packet, Time, std::vector<QueuedPacket>& dropped) override {
     const std::uint32_t place = hash_.of(packet.flow);
@@ -35,8 +38,9 @@ class Sfq final : public QueueDiscipline {
       bucket.allotment = quantum_;
       turns_.push(place);
     }
+    leave_its_length(place);
     bucket.packets.push(packet);
-    change(bucket);
+    join_its_length(place);
     count_in(packet);
     if (packets() > limit_packets_) dropped.push_back(drop_from_longest());
   }
@@ -50,9 +54,10 @@ class Sfq final : public QueueDiscipline {
       turns_.push(place);
     }
     Bucket& bucket = buckets_[turns_.front()];
+    leave_its_length(turns_.front());
     const QueuedPacket packet = bucket.packets.front();
     bucket.packets.pop();
-    change(bucket);
+    join_its_length(turns_.front());
     bucket.allotment -= packet.bytes;
     if (bucket.packets.empty()) turns_.pop();
     count_out(packet);
@@ -65,45 +70,62 @@ class Sfq final : public QueueDiscipline {
         count_out(waiting.front());
         dropped.push_back(waiting.front());
       }
+    newest_.fill(none);
+    longest_ = 0;
   }
 
  private:
   static constexpr std::size_t most_in_bucket = 127, most_buckets = 65'408;
+  static constexpr std::uint32_t none = ~0u;
   struct Bucket {
     Ring<QueuedPacket> packets;
     std::int64_t allotment = 0;
-    std::uint64_t changed = 0;  // when its length changed last, in changes
+    std::uint32_t newer = none, older = none;  // buckets as long as this one, by when they came to that
   };
 
-  void change(Bucket& bucket) { bucket.changed = ++changes_; }
   // Linux has room for so many buckets with packets.
   std::size_t most_turns() const {
     return std::min({buckets_.size(), most_buckets, static_cast<std::size_t>(limit_packets_)});
   }
 
+  void leave_its_length(std::uint32_t place) {
+    const Bucket& bucket = buckets_[place];
+    if (bucket.packets.empty()) return;
+    (bucket.newer == none ? newest_[bucket.packets.size()] : buckets_[bucket.newer].older) = bucket.older;
+    if (bucket.older != none) buckets_[bucket.older].newer = bucket.newer;
+  }
+  void join_its_length(std::uint32_t place) {
+    Bucket& bucket = buckets_[place];
+    if (!bucket.packets.empty()) {
+      std::uint32_t& newest = newest_[bucket.packets.size()];
+      bucket.newer = none;
+      bucket.older = newest;
+      if (newest != none) buckets_[newest].newer = place;
+      newest = place;
+    }
+    longest_ = std::max<std::size_t>(longest_, bucket.packets.size());
+    while (longest_ > 0 && newest_[longest_] == none) --longest_;
+  }
+
   // Of several that are longest: the one that has come to its length last; of packets that are all alone the first.
   QueuedPacket drop_from_longest() {
-    std::uint64_t longest = turns_.head();
-    for (std::uint64_t turn = turns_.head(); turn != turns_.tail(); ++turn)
-      if (is_longer(buckets_[turns_[turn]], buckets_[turns_[longest]])) longest = turn;
-    Bucket& bucket = buckets_[turns_[longest]];
+    const bool all_alone = longest_ == 1;
+    const std::uint32_t place = all_alone ? turns_.front() : newest_[longest_];
+    Bucket& bucket = buckets_[place];
+    leave_its_length(place);
     const QueuedPacket packet = bucket.packets[bucket.packets.tail() - 1];
     bucket.packets.erase(bucket.packets.tail() - 1);
-    change(bucket);
-    if (bucket.packets.empty()) turns_.erase(longest);
+    join_its_length(place);
+    if (all_alone) turns_.pop();
     count_out(packet);
     return packet;
-  }
-  static bool is_longer(const Bucket& one, const Bucket& other) {
-    const std::uint64_t length = one.packets.size();
-    if (length != other.packets.size()) return length > other.packets.size();
-    return length > 1 && one.changed > other.changed;
   }
 
   std::uint64_t limit_packets_;
   std::int64_t quantum_;
   FlowBuckets hash_;
   std::vector<Bucket> buckets_;
-  std::uint64_t changes_ = 0;
-  Ring<std::uint32_t> turns_;  // buckets with packets; the first is served
+  std::array<std::uint32_t, most_in_bucket + 1> newest_;  // by length: the bucket that came to it last
+  std::size_t longest_ = 0;                               // 0: all are empty
+  Ring<std::uint32_t> turns_;                             // buckets with packets; the first is served
 };
