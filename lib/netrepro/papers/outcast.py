@@ -629,7 +629,7 @@ STUDY = Study(
             only={"drops_in_a_row": (0, 1, 5, 6), "far_flows": (1, 5, 7)},
             fewer={name: 4 for name in CASES if name.startswith("rows")},
         ),
-        "paper": Scale(10.0),
+        "paper": Scale(10.0, repetitions=5),
     },
     on_virtual={
         "quick": Scale(0.4, repetitions=3, only=NOT_IN_ROWS),
