@@ -19,6 +19,8 @@ struct alignas(64) Packet {                          // a line of a processor's 
     posted = 256,                    // a datagram of a program
     unproven = 512                   // acknowledgement: its receiver does not know the nonces of all that it tells of
   };
+  static constexpr std::uint32_t no_stamp = ~0u;
+
   struct Block {
     std::uint32_t start, end;  // bytes from the cumulative acknowledgement on
   };
@@ -27,13 +29,16 @@ struct alignas(64) Packet {                          // a line of a processor's 
   std::uint32_t hop;       // place of the current link in the path table
   std::uint32_t flow;
   std::uint32_t wire_bytes;
-  std::uint32_t length;  // payload
+  union {
+    std::uint32_t length;  // data: payload
+    std::int32_t
+        duplicate_end;  // acknowledgement, DSACK: where what was there already ends, from the cumulative one on
+  };
   std::uint16_t flags;
   std::uint16_t blocks;
-  std::array<Block, 3> selective;  // SACK, the most recent first
-  std::uint32_t stream_in_order;   // of an acknowledgement on a subflow: segments of the stream held in order
-  std::uint32_t stamp_ms;          // when it was sent; acknowledgement: the echo (RFC 7323, section 4.3)
-  std::int32_t duplicate_end;      // DSACK: where what was there already ends, from the cumulative acknowledgement on
+  std::array<Block, 3> selective;   // SACK, the most recent first
+  std::uint32_t stream_in_order;    // of an acknowledgement on a subflow: segments of the stream held in order
+  std::uint32_t stamp_ms, echo_ms;  // when it was sent, and of what the other end sent (RFC 7323, section 4.3)
 
   bool has(Flag flag) const { return flags & flag; }
 };

@@ -23,9 +23,11 @@ void Connection::take_syn(std::uint32_t place) {
   if (rcp_) heard_rate_ = RcpHeader::offered(fabric.packet(place));
   const std::uint32_t stamp_ms = fabric.packet(place).stamp_ms;
   fabric.give_back(place);
+  receiver_.answer_syn(endpoints_.now());
   const std::uint32_t answer =
       fabric.new_packet(number_, paths_.backward, fabric.syn_bytes(), Packet::synchronise | Packet::acknowledgement);
-  fabric.packet(answer).stamp_ms = stamp_ms;
+  fabric.packet(answer).stamp_ms = stamp_of(endpoints_.now());
+  fabric.packet(answer).echo_ms = stamp_ms;
   if (rcp_) RcpHeader::answer(fabric.packet(answer), heard_rate_);
   fabric.send(answer);
 }
@@ -33,7 +35,8 @@ void Connection::take_syn(std::uint32_t place) {
 void Connection::take_syn_answer(std::uint32_t place) {
   Fabric& fabric = endpoints_.fabric();
   if (rcp_) rcp_->be_told(RcpHeader::answered(fabric.packet(place)), 0);
-  const std::uint32_t echo_ms = fabric.packet(place).stamp_ms;
+  const std::uint32_t echo_ms = fabric.packet(place).echo_ms;
+  heard_ms_ = fabric.packet(place).stamp_ms;
   fabric.give_back(place);
   if (sender_gone_) {
     send_reset(paths_.forward);
@@ -69,6 +72,7 @@ void Connection::take_acknowledgement(std::uint32_t place) {
   const std::uint64_t stream_in_order = packet.stream_in_order;
   if (packet.has(Packet::congestion_echo)) fabric.link(fabric.first_link(paths_.forward)).hear_echo(number_, now);
   if (rcp_) rcp_->be_told(RcpHeader::answered(packet), sender_.round_trip().smoothed());
+  heard_ms_ = heard_ms_ == Packet::no_stamp ? packet.stamp_ms : std::max(heard_ms_, packet.stamp_ms);
   sender_.on_acknowledgement(packet, now);
   fabric.give_back(place);
   if (group_ && group_->takes_acknowledgement(*this, stream_in_order)) return;
@@ -87,11 +91,7 @@ void Connection::take_data(std::uint32_t place) {
   fabric.give_back(place);
   if (rcp_) heard_rate_ = RcpHeader::offered(packet);
   if (receiver_.must_acknowledge_before(packet)) acknowledge();
-  const RoundTripEstimator& seen = sender_.round_trip();
-  const bool is_half = endpoints_.has_halves();
-  const Time smoothed = is_half ? RoundTripStamp::smoothed(packet) : seen.smoothed();
-  const Time smallest = is_half ? RoundTripStamp::smallest(packet) : seen.smallest();
-  const bool at_once = receiver_.take(packet, endpoints_.now(), smoothed, smallest);
+  const bool at_once = receiver_.take(packet, endpoints_.now());
   // What a program hears of is acknowledged before it can answer.
   const bool first = at_once && group_ && group_->acknowledges_first();
   if (first) acknowledge();
@@ -116,6 +116,7 @@ void Connection::send_answer(std::uint32_t answer, std::uint32_t answers) {
   const std::uint32_t place = fabric.new_packet(number_, paths_.backward, 0, 0);
   Packet& packet = fabric.packet(place);
   receiver_.acknowledge(packet, answer, answers);
+  packet.stamp_ms = stamp_of(endpoints_.now());
   if (group_) group_->stamp(packet);
   if (rcp_) RcpHeader::answer(packet, heard_rate_);
   const std::uint32_t blocks = packet.blocks + (packet.has(Packet::duplicate_seen) ? 1u : 0u);
@@ -170,8 +171,8 @@ bool Connection::send_segment() {
   packet.sequence = segment->sequence;
   packet.length = segment->length;
   packet.stamp_ms = stamp_of(now);
+  packet.echo_ms = heard_ms_;
   if (rcp_) RcpHeader::ask(packet, sender_.round_trip().smoothed());
-  if (endpoints_.has_halves()) RoundTripStamp::write(packet, sender_.round_trip());
   fabric.send(place);
   return true;
 }

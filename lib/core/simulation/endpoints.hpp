@@ -164,7 +164,6 @@ class Endpoints {
   const RandomStreams& random() const { return random_; }
   std::vector<FlowResult> flow_results() const;
 
-  bool has_halves() const { return halves_ != nullptr; }
   Halves& halves() { return *halves_; }
   const Halves& halves() const { return *halves_; }
   // Whether any part of the flow's connection is here.

@@ -1,11 +1,9 @@
 // A connection in two objects, its sending half and its receiving half, so that they can be in different parts of a
 // network (parallel/). Neither reads the other: what one tells the other travels.
 //
-// A data segment carries the round trips that its sender has seen. That the sender has closed, the receiver hears after
-// the delay of the path; until then it answers segments that were sent again. When the bytes of a flow without a size
-// are all there is seen at the end (Endpoints::flow_ends).
+// That the sender has closed, the receiver hears after the delay of the path; until then it answers segments that were
+// sent again. When the bytes of a flow without a size are all there is seen at the end (Endpoints::flow_ends).
 #pragma once
-#include <bit>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -13,9 +11,7 @@
 #include <vector>
 
 #include "base/simulated_time.hpp"
-#include "network/packet.hpp"
 #include "simulation/connection.hpp"
-#include "tcp/round_trip_estimator.hpp"
 
 struct Halves {
   struct End {  // of a receiver, in another part
@@ -32,14 +28,4 @@ struct Halves {
   std::vector<Time> grown;                             // by flow: when its receiver had more bytes in order last
   std::unordered_map<std::uint32_t, Stop> stops;       // by flow
   std::vector<End> ends;                               // to be told to other parts
-};
-
-// The round trips of a sender, where a data segment has nothing else.
-struct RoundTripStamp {
-  static void write(Packet& packet, const RoundTripEstimator& seen) {
-    packet.selective[1] = std::bit_cast<Packet::Block>(seen.smoothed());
-    packet.selective[2] = std::bit_cast<Packet::Block>(seen.smallest());
-  }
-  static Time smoothed(const Packet& packet) { return std::bit_cast<Time>(packet.selective[1]); }
-  static Time smallest(const Packet& packet) { return std::bit_cast<Time>(packet.selective[2]); }
 };

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/simulated_time.hpp"
+#include "network/packet.hpp"
 
 class ReceiveWindow {
  public:
@@ -38,11 +39,27 @@ class ReceiveWindow {
     return true;
   }
 
-  // The reader has taken all from `before` up to `taken`, one segment after the other. round_trip: the smallest.
-  // Linux's own estimate falls to every smaller one at once, as each round of a slow start begins with it.
-  void read(std::uint64_t before, std::uint64_t taken, Time now, Time round_trip) {
+  // Called with every segment before it is taken. The receiver's own estimate of the round trip comes from the first
+  // segment with another echo, in whole milliseconds; those of less than one tell it nothing. It falls to every smaller
+  // one at once, and each round of a slow start begins with those.
+  void measure(std::int64_t length, std::uint32_t echo_ms, Time now) {
+    const bool full = length >= largest_;
+    largest_ = std::max(largest_, length);
+    if (echo_ms == last_echo_ms_) return;
+    last_echo_ms_ = echo_ms;
+    const std::int64_t sample_us = std::int64_t{stamp_of(now) - echo_ms} * 1000;
+    if (!full || sample_us == 0) return;
+    const bool smallest = round_trip_us_ == 0 || 8 * sample_us < round_trip_us_;
+    round_trip_us_ = smallest ? 8 * sample_us : round_trip_us_ - round_trip_us_ / 8 + sample_us;
+  }
+
+  // 0 while unknown.
+  Time round_trip() const { return round_trip_us_ / 8 * (picoseconds_per_second / 1'000'000); }
+
+  // The reader has taken all from `before` up to `taken`, one segment after the other.
+  void read(std::uint64_t before, std::uint64_t taken, Time now) {
     if (round_began_ == never) round_began_ = now;  // as good as when it was connected
-    const Time waits = round_trip - round_trip % stamp_tick;
+    const Time waits = round_trip();
     if (!grows_ || taken == before || waits == 0 || now - round_began_ < waits) return;
     const std::int64_t newly = static_cast<std::int64_t>(taken) - round_began_at_;
     round_began_at_ = static_cast<std::int64_t>(taken);
@@ -61,7 +78,6 @@ class ReceiveWindow {
   static constexpr std::int64_t head_bytes = 832, stamp_bytes = 12, first_segment = 536;
   static constexpr std::int64_t first_buffer = 131'072;  // tcp_rmem's default
   static constexpr std::uint64_t large_window = 1 << 20;
-  static constexpr Time stamp_tick = picoseconds_per_second / 1000;
 
   static std::int64_t memory(std::int64_t bytes) { return head_bytes + bytes; }
   std::int64_t window(std::int64_t buffer) const { return buffer * share_ / 256; }
@@ -69,6 +85,9 @@ class ReceiveWindow {
   std::int64_t segment_;
   bool grows_, small_ = true;
   std::int64_t most_, share_ = 128, buffer_, offered_, taken_in_round_;
+  std::int64_t largest_ = std::min(segment_, first_segment);  // of the segments that came
+  std::int64_t round_trip_us_ = 0;                            // eight times the estimate
+  std::uint32_t last_echo_ms_ = Packet::no_stamp;
   std::int64_t round_began_at_ = 0;
   Time round_began_ = never;
 };

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/simulated_time.hpp"
@@ -31,9 +32,13 @@ class TcpReceiver {
            (compressed_ > 0 && packet.sequence > next_ && blocks_before(packet) >= blocks_expected);
   }
 
-  // True when an acknowledgement is due at once; else one is due at deadline(). round_trip (smoothed) and the
-  // smallest: as time stamps tell both ends; while unknown, 0 and never.
-  bool take(const Packet& packet, Time now, Time round_trip, Time smallest_round_trip) {
+  // The handshake is all that gives Linux's receiver a round trip as a sender has one; its end comes with data here.
+  void answer_syn(Time now) { answered_at_ = now; }
+
+  // True when an acknowledgement is due at once; else one is due at deadline().
+  bool take(const Packet& packet, Time now) {
+    if (answered_at_ != never) handshake_ = now - std::exchange(answered_at_, never);
+    window_.measure(packet.length, packet.echo_ms, now);
     bool at_once = delay_ == 0 || policy_ != ReceiverPolicy::honest;
     if (precise_ecn_) {
       at_once |= packet.has(Packet::congestion_experienced) != echo_;
@@ -52,7 +57,7 @@ class TcpReceiver {
     const std::uint64_t held_before = window_.grows() ? held() : 0;
     const bool is_old = end <= next_;
     if (is_old || holds(start, end)) duplicate_seen_ = true, duplicate_end_ = end;
-    if (start <= acknowledged_) stamp_ms_ = std::max(stamp_ms_, packet.stamp_ms);
+    if (start <= acknowledged_) echo_ms_ = std::max(echo_ms_, packet.stamp_ms);
     if (start > next_) {
       keep(start, end);
     } else {
@@ -68,12 +73,12 @@ class TcpReceiver {
     const bool in_order = next_ > before;
     if ((in_order ? packet.length >= least_to_grow : selective_ && !is_old) && window_.grow(in_order, held_before))
       quick_ |= 1;
-    window_.read(before, next_, now, smallest_round_trip);
+    window_.read(before, next_, now);
     if (quick_ > 0) --quick_, at_once = true;
     if (optimistic()) return begin_to_claim(is_old, now);
     at_once |= (had_holes && beyond_.empty()) || std::max(held_back_, next_ - before) > segment_bytes_;
     if (at_once) return true;
-    if (!beyond_.empty()) return !may_compress(now, round_trip);
+    if (!beyond_.empty()) return !may_compress(now);
     deadline_ = std::min(deadline_, now + delay_);
     return false;
   }
@@ -104,10 +109,9 @@ class TcpReceiver {
   // Fills in an acknowledgement of what is held now.
   void acknowledge(Packet& packet) {
     packet.sequence = next_;
-    packet.length = 0;
     packet.flags = static_cast<std::uint16_t>(Packet::acknowledgement | (echo_ ? Packet::congestion_echo : 0) |
                                               (selective_ && duplicate_seen_ ? Packet::duplicate_seen : 0));
-    packet.stamp_ms = stamp_ms_;
+    packet.echo_ms = echo_ms_;
     packet.duplicate_end = static_cast<std::int32_t>(duplicate_end_ - next_);
     duplicate_seen_ = false;
     acknowledged_ = next_;
@@ -136,18 +140,19 @@ class TcpReceiver {
   }
 
   static constexpr std::uint32_t least_to_grow = 128;  // bytes
-  // Linux's TCP_MAX_QUICKACKS, TCP_FASTRETRANS_THRESH, TCP_SACK_BLOCKS_EXPECTED, net.ipv4.tcp_comp_sack_nr, _delay_ns.
+  // Linux's TCP_MAX_QUICKACKS, TCP_FASTRETRANS_THRESH, TCP_SACK_BLOCKS_EXPECTED, net.ipv4.tcp_comp_sack_nr, _delay_ns,
+  // _slack_ns.
   static constexpr int quick_at_most = 16, quick_after_mark = 2, duplicates_at_once = 3;
   static constexpr int blocks_expected = 2, compressed_at_most = 44;
   static constexpr Time compressed_for = picoseconds_per_second / 1000;
-  static constexpr double compressed_share_of_round_trip = 0.05;
+  static constexpr Time compressed_slack = compressed_for / 10;  // what its timer may be late, and is where none wakes
+  static constexpr Time compressed_share_of_round_trip = 20;
 
   // A part of what is new, and nothing beyond it.
   void acknowledge_part(Packet& packet, std::uint32_t answer, std::uint32_t answers) const {
     packet.sequence = acknowledged_ + (next_ - acknowledged_) * answer / answers;
-    packet.length = 0;
     packet.flags = static_cast<std::uint16_t>(Packet::acknowledgement | (echo_ ? Packet::congestion_echo : 0));
-    packet.stamp_ms = stamp_ms_;
+    packet.echo_ms = echo_ms_;
     packet.duplicate_end = 0;
     packet.blocks = 0;
   }
@@ -182,12 +187,12 @@ class TcpReceiver {
   }
 
   // Beyond a hole: whether this segment's acknowledgement may be one with those of the next, at deadline().
-  bool may_compress(Time now, Time round_trip) {
+  bool may_compress(Time now) {
     if (!selective_ || compressed_ >= compressed_at_most) return false;
     if (hole_at_ != next_) hole_at_ = next_, duplicates_ = 0;
     if (duplicates_ < duplicates_at_once) return ++duplicates_, false;
-    const auto share = static_cast<Time>(compressed_share_of_round_trip * static_cast<double>(round_trip));
-    if (compressed_++ == 0) deadline_ = std::min(deadline_, now + std::min(compressed_for, share));
+    const Time share = std::min(window_.round_trip(), handshake_) / compressed_share_of_round_trip;
+    if (compressed_++ == 0) deadline_ = std::min(deadline_, now + std::min(compressed_for, share) + compressed_slack);
     return true;
   }
 
@@ -238,7 +243,7 @@ class TcpReceiver {
   }
 
   std::uint32_t segment_bytes_;
-  Time delay_, deadline_ = never;
+  Time delay_, deadline_ = never, answered_at_ = never, handshake_ = never;
   bool whole_segments_, selective_, precise_ecn_, echo_ = false, capable_seen_ = false, duplicate_seen_ = false;
   ReceiverPolicy policy_;
   std::uint32_t count_;
@@ -249,7 +254,7 @@ class TcpReceiver {
   ReceiveWindow window_;
   std::uint64_t next_ = 0, held_back_ = 0, hole_at_ = 0, duplicate_end_ = 0;
   std::uint64_t acknowledged_ = 0;  // what the last acknowledgement told
-  std::uint32_t stamp_ms_ = 0;      // to echo: of the oldest segment that it does not tell of
+  std::uint32_t echo_ms_ = 0;       // stamp of the oldest segment that it does not tell of
   std::vector<Range> beyond_;
   static constexpr int most_recent = 3;  // as many blocks as an acknowledgement has room for
   std::uint64_t recent_[most_recent] = {};

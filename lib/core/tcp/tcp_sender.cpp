@@ -271,7 +271,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   if (settings_.selective) take_blocks(packet, now);
   const double delivered_beyond = newly_delivered_;
   const Time sampled_beyond = std::exchange(sampled_, 0), newest_beyond = std::exchange(newest_sample_, 0);
-  take_cumulative(to, packet.stamp_ms, now);
+  take_cumulative(to, packet.echo_ms, now);
   if (sampled_ == 0) sampled_ = sampled_beyond;
   if (newest_beyond > 0) newest_sample_ = newest_beyond;
   const bool progress = board_.first() > first_before;
@@ -279,7 +279,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   count_duplicate(packet);
   losses_.end(board_);
   if (newly_delivered_ > 0) losses_.adapt_reo_wnd(now);
-  if (sampled_ == 0 && progress && !of_old()) sampled_ = newest_sample_ = by_stamp(packet.stamp_ms, now);
+  if (sampled_ == 0 && progress && !of_old()) sampled_ = newest_sample_ = by_stamp(packet.echo_ms, now);
   if (sampled_ > 0) round_trip_.sample(sampled_, newest_sample_, board_.first(), board_.next());
   if (news) {
     round_trip_.forget_back_off();
@@ -455,7 +455,7 @@ void TcpSender::leave_finished_state(const Packet& packet, bool news) {
   if (state_ == State::open || (board_.first() < recovery_point_ && !at_once)) return;
   // Linux: something must be acknowledged that tells the receiver of the reduction.
   if (state_ == State::cwr && board_.first() == recovery_point_ && !of_old()) return;
-  const bool undone = undo_.justified(packet.stamp_ms);
+  const bool undone = undo_.justified(packet.echo_ms);
   if (undone)
     undo_reduction(state_ == State::loss);
   else if (state_ != State::loss && !rate_)
@@ -490,10 +490,10 @@ void TcpSender::try_undo(const Packet& packet, std::uint64_t first_before) {
   const bool progress = board_.first() > first_before;
   bool undone = false;
   if (state_ == State::loss) {
-    undone = progress && undo_.justified(packet.stamp_ms);
+    undone = progress && undo_.justified(packet.echo_ms);
     if (undone) undo_reduction(true);
     undone &= settings_.selective;  // without, duplicates of what was sent again would look like a loss
-  } else if (state_ == State::recovery && progress && undo_.original_arrived(packet.stamp_ms)) {
+  } else if (state_ == State::recovery && progress && undo_.original_arrived(packet.echo_ms)) {
     losses_.on_late_original(first_before, board_);
     withholds_repairs_ =
         board_.resent_count() > 0;  // some may still be needed: until that is known, new segments go out instead
@@ -549,7 +549,7 @@ void TcpSender::begin_again(Time now) {
 
 // What F-RTO says to an acknowledgement after a timeout, where time stamps and duplicates do not know.
 void TcpSender::heed_timeout(const Packet& packet, bool progress, bool beyond) {
-  if (progress && undo_.justified(packet.stamp_ms)) return;
+  if (progress && undo_.justified(packet.echo_ms)) return;
   const auto told = forward_.hear({.original = original_arrived_,
                                    .beyond = beyond,
                                    .partial = progress && board_.first() < recovery_point_,

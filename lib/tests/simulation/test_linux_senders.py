@@ -333,6 +333,28 @@ def test_cubic_leaves_slow_start_where_the_kernels_does(tier):
     assert thresholds(run(Experiment(net, (flow,), 2, measure=look), tier))[0] == 60
 
 
+@on_both
+@pytest.mark.parametrize(("start_s", "segments"), [(0.1017, 60), (0.10025, 98)])
+def test_a_receivers_clock_of_milliseconds_decides_where_slow_start_is_left(tier, start_s, segments):
+    """Its buffer grows once a round trip as its time stamps tell it: 45 ms, or 46 where a tick falls between.
+
+    One millisecond later one segment is not acknowledged at once, and HyStart's train breaks at that gap.
+    """
+    net = dumbbell(1, Link(1000, 0), Link(10, 22, DropTail(50)))
+    flow, look = Flow("h1", "h2", 300_000, start_s=start_s), Measure(windows_interval_ms=5)
+    assert thresholds(run(Experiment(net, (flow,), 2, measure=look), tier))[0] == segments
+
+
+@on_both
+def test_a_receiver_compresses_acknowledgements_by_the_round_trip_of_its_own(tier):
+    """5 % of the least that it knows, here the first one: shorter than a packet's time, though a queue makes 12 ms."""
+    net = dumbbell(1, Link(1000, 0.0125), Link(100, 0.05, DropTail(100)))
+    look = Measure(packets=(("s2", "s1"),))
+    packets = run(Experiment(net, (Flow("h1", "h2", duration_s=0.4),), 0.4, measure=look), tier).packets
+    told = packets[packets["size_bytes"] > 66]  # acknowledgements with blocks
+    assert told["time_s"].diff().median() == pytest.approx(1514 * 8 / 100e6, rel=0.05)  # one for each segment
+
+
 # Handshakes and requests ---------------------------------------------------------------------------------------------
 
 
