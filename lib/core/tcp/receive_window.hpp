@@ -21,9 +21,9 @@ class ReceiveWindow {
       : segment_(segment_bytes), grows_(most_bytes >= large_window), most_(2 * static_cast<std::int64_t>(most_bytes)) {
     if (segment_ > first_segment) share_ = 256 * segment_ / memory(segment_);
     buffer_ = offers_all ? most_ : std::min(first_buffer, most_);
-    const std::int64_t first_offer = buffer_ / 2, advertised = segment_ + stamp_bytes;
-    offered_ = std::min(first_offer - first_offer % segment_, first_offer - advertised);
-    taken_in_round_ = std::min(offered_, 10 * advertised);
+    const std::int64_t first_offer = buffer_ / 2;
+    offered_ = std::min(first_offer - first_offer % segment_, first_offer - advertised());
+    taken_in_round_ = std::min(offered_, 10 * advertised());
   }
 
   bool grows() const { return grows_; }
@@ -65,7 +65,7 @@ class ReceiveWindow {
     round_began_at_ = static_cast<std::int64_t>(taken);
     round_began_ = now;
     if (newly <= taken_in_round_) return;
-    const std::int64_t once = 2 * newly + 16 * segment_;
+    const std::int64_t once = 2 * newly + 16 * advertised();
     const double more = 2.0 * static_cast<double>(once) * static_cast<double>(newly - taken_in_round_) /
                         static_cast<double>(taken_in_round_);  // a sender in slow start is about to double
     taken_in_round_ = newly;
@@ -79,6 +79,7 @@ class ReceiveWindow {
   static constexpr std::int64_t first_buffer = 131'072;  // tcp_rmem's default
   static constexpr std::uint64_t large_window = 1 << 20;
 
+  std::int64_t advertised() const { return segment_ + stamp_bytes; }  // Linux's advmss
   static std::int64_t memory(std::int64_t bytes) { return head_bytes + bytes; }
   std::int64_t window(std::int64_t buffer) const { return buffer * share_ / 256; }
 
