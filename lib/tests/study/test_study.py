@@ -365,7 +365,7 @@ def test_what_is_misspelt_is_refused_by_name(runs):
         STUDY.case("lwo")
     with pytest.raises(NetreproError, match="what is measured"):
         replace(STUDY, measure_one=None)
-    with pytest.raises(NetreproError, match="0 repetitions"):
+    with pytest.raises(NetreproError, match="repetitions = 0"):
         measure(STUDY, repetitions=0)
 
 
