@@ -57,9 +57,7 @@ class Routing:
                 f"routing {self.scheme!r} over other links at {moments} s", "use ecmp, and moments from 0 on"
             )
         if self.scheme not in ROUTINGS:
-            raise NetreproError(
-                f"no routing {self.scheme!r}", f"{nearest(str(self.scheme), ROUTINGS)}; there are {', '.join(ROUTINGS)}"
-            )
+            raise NetreproError(f"no routing {self.scheme!r}", nearest(str(self.scheme), ROUTINGS, with_all=True))
         check_numbers(self)
 
 
