@@ -274,7 +274,7 @@ def _read(study: Study, run: OneRun) -> Reading:
 
 def _checked(study: Study, reading: Any) -> Reading:
     if not isinstance(reading, Reading):
-        what = f"{study.slug}: what is read of a run is a {type(reading).__name__}"
+        what = f"{study.slug}: what is read of a run is of type {type(reading).__name__}"
         raise NetreproError(what, "return Reading(numbers, tables, checks)")
     return reading
 
