@@ -44,8 +44,16 @@ def write_atomically(path: Path, text: str) -> None:
         partial.write_text(text, encoding="utf-8")
 
 
+def remove(path: Path) -> None:
+    """Remove a file, a link or a folder with all in it; what cannot be removed stays."""
+    try:
+        path.unlink()
+    except OSError:
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def replace_folder(new: Path, final: Path, aside: Path) -> None:
-    """Give a folder its final name in place of the folder that has it, which lies at `aside` for a moment.
+    """Give a folder its final name in place of the folder or file that has it, which lies at `aside` for a moment.
 
     Where others do the same at once, the last one stays.
     """
@@ -60,8 +68,8 @@ def replace_folder(new: Path, final: Path, aside: Path) -> None:
                 if aside.exists():
                     aside.rename(final)
                 raise
-            shutil.rmtree(aside, ignore_errors=True)  # another's folder came in between
-    shutil.rmtree(aside, ignore_errors=True)
+            remove(aside)  # another's folder came in between
+    remove(aside)
 
 
 @contextmanager

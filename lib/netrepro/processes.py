@@ -27,8 +27,12 @@ Result = TypeVar("Result")
 LOOK_EVERY_S = 0.1  # for Ctrl-C, which another thread may have caught, and for the end of time
 SILENCE_S = 10.0  # a task that sleeps this long waits for what will never come
 MOST_STARTS = 3
-DIE_WITH_PARENT = 1  # Linux: PR_SET_PDEATHSIG
 _C = ctypes.CDLL(None)  # here, since a forked process had better not open libraries
+
+
+def die_with_parent() -> None:
+    """Have Linux kill this process when the thread that started it ends, however that comes (prctl(2))."""
+    _C.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 class _Runner:
@@ -234,7 +238,7 @@ def _each(
 
 def _run(task: Callable[[], Iterable[Any]], skipped: int, sender: Connection) -> None:
     # A solver left alone by a parent that was killed would run for ever. Ctrl-C is the parent's to handle.
-    _C.prctl(DIE_WITH_PARENT, signal.SIGKILL)
+    die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()  # a collection would go through all that the parent has imported, and so copy its pages
     with contextlib.suppress(BrokenPipeError):

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from netrepro.errors import NetreproError, nearest
+
 Tier = Literal["virtual", "privileged", "rootless", "simulated"]
 TIERS: tuple[str, ...] = get_args(Tier)  # best first
 Profile = Literal["quick", "paper"]
 PROFILES: tuple[str, ...] = get_args(Profile)
+
+
+def check_tier(tier: str, *, or_auto: bool = False) -> None:
+    """Raise NetreproError, with the nearest name, for what is no tier, nor "auto" where that may be asked for."""
+    valid = ("auto", *TIERS) if or_auto else TIERS
+    if tier not in valid:
+        raise NetreproError(f"no tier {tier!r}", nearest(str(tier), valid))
+
+
+def check_profile(profile: str) -> None:
+    """Raise NetreproError, with the nearest name, for what is no profile."""
+    if profile not in PROFILES:
+        raise NetreproError(f"no profile {profile!r}", nearest(str(profile), PROFILES))

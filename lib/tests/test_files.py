@@ -35,6 +35,19 @@ def test_a_folder_takes_the_name_of_another_which_goes(tmp_path: Path):
     assert (tmp_path / "final" / "text").read_text() == "new"
 
 
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_folder_takes_the_name_of_a_file_or_a_link_of_which_nothing_is_left(tmp_path: Path, is_link: bool):
+    (tmp_path / "new").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    if is_link:
+        (tmp_path / "final").symlink_to(tmp_path / "elsewhere")
+    else:
+        (tmp_path / "final").write_text("no folder")
+    replace_folder(tmp_path / "new", tmp_path / "final", tmp_path / "aside")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "final"]
+    assert (tmp_path / "final").is_dir() and not (tmp_path / "final").is_symlink()
+
+
 def test_a_folder_that_cannot_be_replaced_stays(tmp_path: Path):
     (tmp_path / "final").mkdir()
     with pytest.raises(FileNotFoundError):

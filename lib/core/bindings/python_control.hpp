@@ -5,11 +5,20 @@
 #include <pybind11/pybind11.h>
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/refusal.hpp"
 #include "tcp/congestion_control.hpp"
+
+// What Python takes for a number, and nothing of what it does not.
+inline std::optional<double> as_number(const pybind11::object& given) {
+  const double number = PyFloat_AsDouble(given.ptr());
+  if (!PyErr_Occurred()) return number;
+  PyErr_Clear();
+  return std::nullopt;
+}
 
 class PythonControl : public CongestionControl {
  public:
@@ -47,13 +56,10 @@ class PythonControl : public CongestionControl {
   double ssthresh(const char* method, const CongestionWindow& window) {
     const pybind11::gil_scoped_acquire lock;
     const pybind11::object answer = control_.attr(method)(pybind11::cast(CongestionWindow(window)));
-    const double segments = PyFloat_AsDouble(answer.ptr());
-    if (PyErr_Occurred()) {
-      PyErr_Clear();
-      refuse(method, "a threshold", pybind11::str(pybind11::repr(answer)));
-    }
-    if (!(segments >= 0)) refuse(method, "a threshold", segments);
-    return segments;
+    const std::optional<double> segments = as_number(answer);
+    if (!segments) refuse(method, "a threshold", pybind11::str(pybind11::repr(answer)));
+    if (!(*segments >= 0)) refuse(method, "a threshold", *segments);
+    return *segments;
   }
 
   [[noreturn]] void refuse(const char* method, const std::string& what, double segments) const {

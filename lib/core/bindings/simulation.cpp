@@ -98,6 +98,17 @@ auto alone(Result (Simulator::*call)(Arguments...)) {
   };
 }
 
+// Sets a field of a window to what Python gives, which may be no number.
+py::cpp_function number_of_segments(double CongestionWindow::* field, const char* name) {
+  return py::cpp_function([field, name](CongestionWindow& window, const py::object& given) {
+    const std::optional<double> segments = as_number(given);
+    if (!segments)
+      throw Refusal("window." + std::string(name) + " = " + std::string(py::str(py::repr(given))),
+                    "give a number of segments, 0 or more");
+    window.*field = *segments;
+  });
+}
+
 // Sets one of the values of an enumeration by its name.
 template <class Value>
 py::cpp_function named(Value TcpSettings::* field, std::vector<std::string> names) {
@@ -121,8 +132,12 @@ void bind_simulation(py::module_& module) {
       .def("mark", &WaitingPacket::mark, "Set Congestion Experienced. Raises NetreproError where its flow has no ECN.")
       .def("drop", &WaitingPacket::drop, "Drop it. Raises NetreproError where it has gone already.");
   py::class_<CongestionWindow>(module, "CongestionWindow", "In segments, which need not be whole.")
-      .def_readwrite("segments", &CongestionWindow::segments)
-      .def_readwrite("threshold", &CongestionWindow::ssthresh, "Where slow start ends.")
+      .def_property(
+          "segments", [](const CongestionWindow& window) { return window.segments; },
+          number_of_segments(&CongestionWindow::segments, "segments"))
+      .def_property(
+          "threshold", [](const CongestionWindow& window) { return window.ssthresh; },
+          number_of_segments(&CongestionWindow::ssthresh, "threshold"), "Where slow start ends.")
       .def_property_readonly("in_slow_start", &CongestionWindow::in_slow_start)
       .def("slow_start", &CongestionWindow::slow_start, py::arg("acknowledged"),
            "Grows by as many segments, up to the threshold; returns how many are left over.")

@@ -7,7 +7,6 @@ still while the program computes. What it wants to say to a person goes to stand
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import resource
@@ -20,14 +19,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.processes import DIE_WITH_PARENT
+from netrepro.processes import die_with_parent
 
 MOST_BYTES = 1 << 20  # that a program may write after one event
 MOST_ACTIONS = 10_000  # after one event
 MOST_FILE_BYTES = 1 << 28  # that it may write into one file, standard error among them
 LONGEST_SHOWN = 120  # characters of a line, in an error
 LAST_WORDS = 1_000  # characters of standard error, in an error
-_C = ctypes.CDLL(None)
 
 Doing = Mapping[str, Callable[[dict[str, Any]], None]]  # what each action does
 
@@ -202,7 +200,7 @@ def _refuse_constant(name: str) -> None:
 
 def _prepare() -> None:
     """End the process with its parent, however that ends, and let it fill no disk; called in the child."""
-    _C.prctl(DIE_WITH_PARENT, signal.SIGKILL)
+    die_with_parent()
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     own = MOST_FILE_BYTES if most == resource.RLIM_INFINITY else min(MOST_FILE_BYTES, most)
     resource.setrlimit(resource.RLIMIT_FSIZE, (own, most))

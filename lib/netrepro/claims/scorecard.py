@@ -28,8 +28,8 @@ from netrepro.claims.verdicts import (
     judge,
     paper_level,
 )
-from netrepro.errors import NetreproError, nearest
-from netrepro.tiers_and_profiles import PROFILES, TIERS
+from netrepro.errors import NetreproError
+from netrepro.tiers_and_profiles import PROFILES, TIERS, check_profile, check_tier
 
 
 def scorecard(
@@ -59,9 +59,10 @@ def scorecard(
     and `attrs["problems"]` says why (slug -> text). Raises NetreproError for an unknown paper, profile or tier, and for
     files of named papers that cannot be read.
     """
-    for given, valid in ((profile, PROFILES), (tier, TIERS)):
-        if given is not None and given not in valid:
-            raise NetreproError(f"unknown {given!r}", nearest(given, valid))
+    if profile is not None:
+        check_profile(profile)
+    if tier is not None:
+        check_tier(tier)
     rows = []
     problems: dict[str, str] = {}
     release = read_release()

@@ -19,7 +19,7 @@ from scipy.special import ndtri, stdtrit
 
 from netrepro.claims.models import Claim, Curve
 from netrepro.errors import NetreproError, nearest
-from netrepro.tiers_and_profiles import TIERS
+from netrepro.tiers_and_profiles import check_tier
 
 Verdict = Literal["agrees", "agrees in direction", "disagrees", "undecided", "untrusted", "not judged", "not measured"]
 AGREES: Verdict = "agrees"
@@ -188,8 +188,7 @@ def judge(claim: Claim, measured: Measured | None, tier: str) -> Judgement:
     Raises NetreproError for values that do not have the claim's shape, fewer than two repetitions of
     something inexact, curves that do not cover the published x, and an unknown tier.
     """
-    if tier not in TIERS:
-        raise NetreproError(f"unknown tier {tier!r}", nearest(tier, TIERS))
+    check_tier(tier)
     blank = Judgement(claim=claim.id, tier=tier, verdict=NOT_MEASURED, reason="no measurement", role=claim.role)
     if not claim.may_be_judged_on(tier):
         reason = f"not comparable on tier {tier}, only on {', '.join(claim.comparable_on)}"

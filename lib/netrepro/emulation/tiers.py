@@ -16,8 +16,8 @@ from pathlib import Path
 import pandas as pd
 
 from netrepro.emulation.virtual.probe import try_virtual
-from netrepro.errors import NetreproError, nearest
-from netrepro.tiers_and_profiles import TIERS
+from netrepro.errors import NetreproError
+from netrepro.tiers_and_profiles import TIERS, check_tier
 
 REAL_TIME_TIERS = ("privileged", "rootless")
 VIRTUAL_TIME_TIERS = ("virtual", "simulated")  # other work on the machine does not matter
@@ -125,8 +125,7 @@ def kernel_features(tier: str | None = None) -> pd.DataFrame:
     """
     probe = probe_tiers()
     tier = tier or probe.best
-    if tier not in TIERS:
-        raise NetreproError(f"there is no tier {tier!r}", nearest(tier, TIERS))
+    check_tier(tier)
     if tier not in REAL_TIME_TIERS or not probe[tier].available:
         return pd.DataFrame(columns=FEATURE_COLUMNS)
     return pd.DataFrame(_ask_probe("features", tier), columns=FEATURE_COLUMNS)
@@ -154,10 +153,9 @@ def resolve_tier(requested: str, supported: Sequence[str], probe: TierProbe) -> 
 
     Raises NetreproError when a word is no tier, or when machine or notebook cannot honour the request.
     """
-    for words, valid in ((supported, TIERS), ([requested], ("auto", *TIERS))):
-        for word in words:
-            if word not in valid:
-                raise NetreproError(f"there is no tier {word!r}", nearest(word, valid))
+    for tier in supported:
+        check_tier(tier)
+    check_tier(requested, or_auto=True)
     offered = list(dict.fromkeys(supported))
     usable = [tier for tier in offered if probe[tier].available]
     if requested == "auto":

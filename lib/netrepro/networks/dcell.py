@@ -19,7 +19,7 @@ import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
 from netrepro.errors import NetreproError
-from netrepro.networks.description import check_count
+from netrepro.networks.description import check_count, whole_number
 from netrepro.networks.links import Link
 from netrepro.networks.topology import Cable, Topology
 
@@ -354,11 +354,12 @@ class DCell:
 def two_level_tree(racks: int, servers_per_rack: int, link: Link, uplink: Link | None = None) -> Topology:
     """Build racks of servers on mini-switches s1, s2, ..., joined by one more switch; Fig. 12 compares with it.
 
-    uplink : between mini-switches and that one; `link` unless named. Raises NetreproError for fewer than two racks.
+    uplink : between mini-switches and that one; `link` unless named. Raises NetreproError for fewer than two racks,
+    racks without servers, and what is no link.
     """
-    if racks < 2 or servers_per_rack < 1:
-        raise NetreproError(f"a tree of {racks} racks of {servers_per_rack}", "give two racks or more, with servers")
-    root = f"s{racks + 1}"
+    racks = whole_number(racks, "two_level_tree: racks", least=2)
+    servers_per_rack = whole_number(servers_per_rack, "two_level_tree: servers_per_rack")
+    uplink, root = link if uplink is None else uplink, f"s{racks + 1}"
     cables = [Cable(f"h{i + 1}", f"s{i // servers_per_rack + 1}", link) for i in range(racks * servers_per_rack)]
-    cables += [Cable(f"s{rack + 1}", root, uplink or link) for rack in range(racks)]
+    cables += [Cable(f"s{rack + 1}", root, uplink) for rack in range(racks)]
     return Topology(tuple(cables), f"two-level tree of {racks * servers_per_rack} servers")

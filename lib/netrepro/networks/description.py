@@ -272,13 +272,24 @@ def check_count(description: Any, name: str, least: int = 1, most: float = math.
 
     Raises NetreproError when it is none from `least` to `most`, or beyond its unit's `domain`.
     """
-    value, unbound = getattr(description, name), most == math.inf
-    most = min(most, domain(name)[1] if domain(name)[1] < math.inf else MOST_COUNT)
-    if isinstance(value, bool) or not isinstance(value, WHOLE) or not least <= value <= most:
-        is_large = isinstance(value, WHOLE) and value > most
-        bounds = f"{least} or more" if unbound and not is_large else f"{least} to {most}"
-        raise NetreproError(f"{type(description).__name__}: {name} = {value!r}", f"give a whole number of {bounds}")
-    object.__setattr__(description, name, int(value))
+    what, largest = f"{type(description).__name__}: {name}", domain(name)[1]
+    value = whole_number(getattr(description, name), what, least, most, largest if largest < math.inf else MOST_COUNT)
+    object.__setattr__(description, name, value)
+
+
+def whole_number(value: Any, what: str, least: int = 1, most: float = math.inf, largest: float = MOST_COUNT) -> int:
+    """Return a whole number as int; 3.0 and True are none, NumPy's integers are.
+
+    what : its name in the error. largest : beyond it nothing has a meaning, though `most` may be infinite.
+
+    Raises NetreproError when it is none from `least` to `most`, or beyond `largest`.
+    """
+    top = min(most, largest)
+    if isinstance(value, bool) or not isinstance(value, WHOLE) or not least <= value <= top:
+        is_large = isinstance(value, WHOLE) and value > top
+        bounds = f"{least} or more" if most == math.inf and not is_large else f"{least} to {top}"
+        raise NetreproError(f"{what} = {value!r}", f"give a whole number of {bounds}")
+    return int(value)
 
 
 def check_one_of(description: Any, name: str, names: Sequence[str]) -> None:

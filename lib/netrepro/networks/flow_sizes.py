@@ -295,7 +295,7 @@ def load_flow_sizes(path_or_name: str | Path) -> FlowSizeDistribution:
         if not path.is_file():
             raise NetreproError(
                 f"no flow sizes {str(path_or_name)!r}",
-                f"{nearest(str(path_or_name), KNOWN_FLOW_SIZES)}; or give the path of a CSV file",
+                f"give the path of a CSV file or a known name; {nearest(str(path_or_name), KNOWN_FLOW_SIZES)}",
             )
     header, rows = _rows(path)
     units = {"size_packets,probability": "packets", "size_bytes,probability": "bytes"}

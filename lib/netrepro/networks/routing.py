@@ -13,7 +13,7 @@ from typing import Annotated
 import networkx as nx
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.description import Count, NotNegative, Numbers, Positive, check_numbers, described
+from netrepro.networks.description import Count, NotNegative, Numbers, Positive, check_numbers, described, whole_number
 from netrepro.networks.links import Link
 from netrepro.networks.topology import Topology
 
@@ -57,9 +57,7 @@ class Routing:
                 f"routing {self.scheme!r} over other links at {moments} s", "use ecmp, and moments from 0 on"
             )
         if self.scheme not in ROUTINGS:
-            raise NetreproError(
-                f"no routing {self.scheme!r}", f"{nearest(str(self.scheme), ROUTINGS)}; there are {', '.join(ROUTINGS)}"
-            )
+            raise NetreproError(f"no routing {self.scheme!r}", nearest(str(self.scheme), ROUTINGS, with_all=True))
         check_numbers(self)
 
 
@@ -181,8 +179,10 @@ def k_shortest_paths(topology: Topology, source: str, destination: str, k: int) 
     """Find the k shortest paths without loops (Yen 1971) from host to host, shortest first; fewer if there are fewer.
 
     Which of equally long ones come first, or are left out, follows from the order of the switches' numbers. A call is
-    remembered by the topology. Raises NetreproError for unknown hosts or hosts that no switch joins.
+    remembered by the topology. Raises NetreproError for unknown hosts or hosts that no switch joins, and for a k that
+    is no whole number of 1 or more.
     """
+    k = whole_number(k, "k_shortest_paths: k")
     topology.check_host(source)
     topology.check_host(destination)
     ends = [tuple(topology.graph[host]) for host in (source, destination)]

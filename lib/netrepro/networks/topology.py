@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
+from typing import Any
 
 import networkx as nx
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.description import WHOLE, described
+from netrepro.networks.description import described, whole_number
 from netrepro.networks.html import topology_html
 from netrepro.networks.links import DropTail, Link, NicPacer, SharedBuffer
 
@@ -24,7 +25,8 @@ HOST_QUEUE = DropTail(packets=1000)
 class Cable:
     """Two nodes and the links between them: `forward` from `first` to `second`, `backward` the other way.
 
-    Without `backward` both directions are alike. Raises NetreproError for directions of different `mtu_bytes`.
+    Without `backward` both directions are alike. Raises NetreproError for what is no link, and for directions of
+    different `mtu_bytes`.
     """
 
     first: str
@@ -35,7 +37,8 @@ class Cable:
     def __post_init__(self) -> None:
         if self.backward is None:
             object.__setattr__(self, "backward", self.forward)
-        sizes = [link.mtu_bytes for link in (self.forward, self.backward) if isinstance(link, Link)]
+        links = [checked_link(link, self.first, self.second) for link in (self.forward, self.backward)]
+        sizes = [link.mtu_bytes for link in links]
         if len(set(sizes)) > 1:
             raise NetreproError(
                 f"the cable {self.first} to {self.second}: mtu_bytes = {sizes[0]} there and {sizes[1]} back",
@@ -160,24 +163,34 @@ class Topology:
             raise NetreproError(f"{self.name}: no host {host!r}", nearest(str(host), self.hosts))
 
 
+def checked_link(link: Any, first: str, second: str) -> Link:
+    """Return the link of the cable between two nodes. Raises NetreproError for what is none."""
+    if not isinstance(link, Link):
+        raise NetreproError(f"the cable {first} to {second}: link = {link!r}", "give a Link, such as Link(100, 1)")
+    return link
+
+
 def host_cable(host: str, switch: str, link: Link) -> Cable:
-    """Make a host's cable: the switch's port has the link's queue, the host's own port Linux's and any offload."""
+    """Make a host's cable: the switch's port has the link's queue, the host's own port Linux's and any offload.
+
+    Raises NetreproError for what is no link.
+    """
+    checked_link(link, host, switch)
     return Cable(host, switch, replace(link, queue=HOST_QUEUE), replace(link, offload_bytes=0))
 
 
 def dumbbell(pairs: int, access: Link | Sequence[Link], bottleneck: Link) -> Topology:
     """Build h1..hN behind s1 and h(N+1)..h(2N) behind s2; the bottleneck joins s1 and s2, both ways alike.
 
-    access : of all hosts, or of each pair, at both of its ends. Raises NetreproError for no pair, and for other than a
-    link a pair.
+    access : of all hosts, or of each pair, at both of its ends. Raises NetreproError for no pair, for other than a
+    link a pair, and for what is no link.
 
     >>> network = dumbbell(2, access=Link(100, 1), bottleneck=Link(10, 10, DropTail(packets=50)))
     >>> network.hosts, network.switches
     (('h1', 'h2', 'h3', 'h4'), ('s1', 's2'))
     """
-    if pairs < 1:
-        raise NetreproError(f"a dumbbell of {pairs} pairs", "give one pair or more")
-    links = [access] * pairs if isinstance(access, Link) else list(access)
+    pairs = whole_number(pairs, "dumbbell: pairs")
+    links = list(access) if isinstance(access, Iterable) else [access] * pairs
     if len(links) != pairs:
         raise NetreproError(f"{len(links)} access links of {pairs} pairs", "give one link, or one a pair")
     left = [host_cable(f"h{i + 1}", "s1", link) for i, link in enumerate(links)]
@@ -186,15 +199,19 @@ def dumbbell(pairs: int, access: Link | Sequence[Link], bottleneck: Link) -> Top
 
 
 def star(hosts: int, link: Link) -> Topology:
-    """Build h1..hN on one switch s1."""
-    if hosts < 2:
-        raise NetreproError(f"a star of {hosts} hosts", "give two hosts or more")
+    """Build h1..hN on one switch s1. Raises NetreproError for fewer than two hosts, and for what is no link."""
+    hosts = whole_number(hosts, "star: hosts", least=2)
     return Topology(tuple(host_cable(f"h{i + 1}", "s1", link) for i in range(hosts)), f"star of {hosts} hosts")
 
 
 def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, host_link: Link, fabric_link: Link) -> Topology:
-    """Build leaves s1..sL and spines s(L+1)..s(L+S), every leaf joined to every spine; hosts leaf by leaf."""
-    if min(leaves, spines, hosts_per_leaf) < 1 or leaves * hosts_per_leaf < 2:
+    """Build leaves s1..sL and spines s(L+1)..s(L+S), every leaf joined to every spine; hosts leaf by leaf.
+
+    Raises NetreproError for a count below 1, fewer than two hosts in all, and for what is no link.
+    """
+    leaves, spines = whole_number(leaves, "leaf_spine: leaves"), whole_number(spines, "leaf_spine: spines")
+    hosts_per_leaf = whole_number(hosts_per_leaf, "leaf_spine: hosts_per_leaf")
+    if leaves * hosts_per_leaf < 2:
         raise NetreproError(
             f"a leaf-spine of {leaves} leaves, {spines} spines, {hosts_per_leaf} hosts a leaf",
             "give two hosts or more",
@@ -216,18 +233,19 @@ def fat_tree(k: int, link: Link, host_link: Link | None = None) -> Topology:
     """Build the k-ary fat-tree of Al-Fares et al. (SIGCOMM 2008): k^3/4 hosts, k pods, (k/2)^2 core switches.
 
     Switches are numbered edge, aggregation, core; hosts pod by pod, edge by edge. Raises NetreproError for k that
-    is odd or below 2.
+    is odd or below 2, and for what is no link.
     """
-    if k < 2 or k % 2:
+    k = whole_number(k, "fat_tree: k", least=2)
+    if k % 2:
         raise NetreproError(f"a fat-tree of k = {k}", "give an even k of 2 or more")
-    half = k // 2
+    half, host_link = k // 2, link if host_link is None else host_link
     edges, aggregations = k * half, k * half
     cables = []
     for pod in range(k):
         for edge in range(half):
             switch = pod * half + edge
             for i in range(half):
-                cables.append(host_cable(f"h{switch * half + i + 1}", f"s{switch + 1}", host_link or link))
+                cables.append(host_cable(f"h{switch * half + i + 1}", f"s{switch + 1}", host_link))
             for up in range(half):
                 cables.append(Cable(f"s{switch + 1}", f"s{edges + pod * half + up + 1}", link))
     for pod in range(k):
@@ -251,8 +269,11 @@ def jellyfish(
     hosts_per_switch : a number for all, or one for each switch; what ports they leave are joined at random.
 
     Switches with free ports are joined in random pairs; ports that find no partner break a random cable open. An odd
-    one is left over. Raises NetreproError where no connected graph is possible.
+    one is left over. Raises NetreproError for a count that is no whole number, for what is no link, and where no
+    connected graph is possible.
     """
+    switches, ports = whole_number(switches, "jellyfish: switches"), whole_number(ports, "jellyfish: ports")
+    seed = whole_number(seed, "jellyfish: seed", least=0)
     hosts = _hosts_of_switches(hosts_per_switch, switches)
     what = f"a Jellyfish of {switches} switches of {ports} ports with {hosts_per_switch} hosts"
     if len(hosts) != switches:
@@ -262,7 +283,7 @@ def jellyfish(
     degrees = [ports - count for count in hosts]
     if min(degrees) < 1 or max(degrees) >= switches or sum(degrees) < 2 * (switches - 1):
         raise NetreproError(what, f"leave 1 to {switches - 1} ports of a switch for others, and enough to connect all")
-    random = Random(int(seed))
+    random = Random(seed)
     for _ in range(1000):
         graph = _join_at_random(degrees, random)
         if nx.is_connected(graph) and sum(dict(graph.degree).values()) == sum(degrees) // 2 * 2:
@@ -272,13 +293,9 @@ def jellyfish(
 
 
 def _hosts_of_switches(hosts_per_switch: int | Sequence[int], switches: int) -> list[int]:
-    if isinstance(hosts_per_switch, WHOLE):
-        return [int(hosts_per_switch)] * switches
-    counts = list(hosts_per_switch)
-    for count in counts:
-        if not isinstance(count, WHOLE) or count < 0:
-            raise NetreproError(f"{count!r} hosts at a switch", "give a whole number of 0 or more")
-    return [int(count) for count in counts]
+    if isinstance(hosts_per_switch, Iterable):
+        return [whole_number(count, "hosts of a switch", least=0) for count in hosts_per_switch]
+    return [whole_number(hosts_per_switch, "hosts_per_switch", least=0)] * switches
 
 
 def _join_at_random(degrees: Sequence[int], random: Random) -> nx.Graph:
@@ -323,7 +340,7 @@ def from_graph(
 
     `hosts_per_switch` is a number for all or one for each. An edge with an attribute `link` has that link, the others
     have `link`. `names_of_switches` tells which switch a node has become. Raises NetreproError for a directed graph or
-    one in pieces, or too few or too many numbers of hosts.
+    one in pieces, too few or too many numbers of hosts, or what is no link.
     """
     if graph.is_directed() or graph.is_multigraph():
         raise NetreproError("a topology from a directed graph or multigraph", "give a plain undirected graph")
@@ -332,7 +349,8 @@ def from_graph(
     if len(counts) != len(switch):
         raise NetreproError(f"hosts for {len(counts)} of {len(switch)} switches", "give one number, or one for each")
     homes = [name for name, count in zip(switch.values(), counts, strict=True) for _ in range(count)]
-    hosts = [host_cable(f"h{i + 1}", name, host_link or link) for i, name in enumerate(homes)]
+    host_link = link if host_link is None else host_link
+    hosts = [host_cable(f"h{i + 1}", name, host_link) for i, name in enumerate(homes)]
     fabric = [Cable(switch[a], switch[b], held.get("link", link)) for a, b, held in graph.edges(data=True)]
     return Topology((*hosts, *fabric), graph.name or "network")
 

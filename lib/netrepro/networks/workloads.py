@@ -47,10 +47,7 @@ def check_congestion_control(name: str | None) -> None:
     """
     known = name in (None, *CONGESTION_CONTROLS, *CONTROLS_OF_KERNELS)
     if not known and not str(name).startswith(OWN_CONTROL_PREFIX):
-        raise NetreproError(
-            f"no congestion control {name!r}",
-            f"{nearest(str(name), CONGESTION_CONTROLS)}; there are {', '.join(CONGESTION_CONTROLS)}",
-        )
+        raise NetreproError(f"no congestion control {name!r}", nearest(str(name), CONGESTION_CONTROLS, with_all=True))
 
 
 @described

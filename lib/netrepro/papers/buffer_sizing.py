@@ -650,7 +650,7 @@ STUDY = Study(
         "knob_jitter": plot(
             "How much must hosts jitter?",
             "jitter, standard deviation (ms)",
-            "buffer / theory's (1)",
+            "buffer / theory's",
             Sweep("place", "over_theory", jitters, by="flows", label="{} flows"),
             Level(1, "RTT C / sqrt(n)"),
         ),

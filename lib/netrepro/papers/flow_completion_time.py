@@ -319,7 +319,7 @@ def draw_completion(runs: Runs) -> Figure:
 def draw_slowdown(runs: Runs) -> Figure:
     """Draw completion times as multiples of those in processor sharing of the very same flows. Dashed: one order of
     magnitude."""
-    figure = _over_size("Longer than necessary", runs, ("TCP", "RCP"), "slowdown", "completion / processor sharing (1)")
+    figure = _over_size("Longer than necessary", runs, ("TCP", "RCP"), "slowdown", "completion / processor sharing")
     drawing.draw_published_level(figure.axes[0], 10, "one order of magnitude")
     figure.axes[0].axhline(1, color=LOOKS["processor sharing"].colour)
     figure.axes[0].legend()
@@ -363,7 +363,7 @@ def draw_active(runs: Runs) -> Figure:
 
 def draw_tiers(runs: Runs) -> Figure:
     """Draw TCP's slowdown by size on the slower link, with points of one colour for each tier."""
-    figure, axis = new_figure(SLOWER + ", by tier", "flow size (packets)", "completion / processor sharing (1)",
+    figure, axis = new_figure(SLOWER + ", by tier", "flow size (packets)", "completion / processor sharing",
                               log_x=True, log_y=True)  # fmt: skip
     for tier in runs.tiers:
         look = scheme("simulated" if tier == SIMULATED else "emulated")
@@ -385,7 +385,7 @@ def draw_windows(runs: Runs) -> Figure:
 
 
 def _draw_knob(table: pd.DataFrame, name: str, label: str) -> Figure:
-    figure, axis = new_figure("Slowdown", label, "mean of completion / processor sharing (1)", log_x=True)
+    figure, axis = new_figure("Slowdown", label, "mean of completion / processor sharing", log_x=True)
     for case, rows in table.groupby("case", sort=False):
         look = LOOKS[str(case)]
         axis.plot(rows[name], rows.slowdown, look.marker + "-", color=look.colour, label=case)
@@ -398,7 +398,7 @@ def _draw_knob(table: pd.DataFrame, name: str, label: str) -> Figure:
 
 def draw_causes(runs: Runs) -> Figure:
     """Draw what makes the worst size wait: TCP with one change at a time."""
-    title, label = "What makes the worst size wait?", "completion / processor sharing at the worst size (1)"
+    title, label = "What makes the worst size wait?", "completion / processor sharing at the worst size"
     return drawing.changes_figure(title, runs.knobs["causes"], "worst_slowdown", label)
 
 

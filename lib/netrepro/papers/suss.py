@@ -645,7 +645,7 @@ STUDY = Study(
             *(
                 Panel(
                     "time (s)",
-                    "Jain's index (1)",
+                    "Jain's index",
                     Course("fairness", "jain", {case: look}, rows="time_s >= 70", every=True),
                     Level(FAIR, "{}: fair", published=False),
                     Level(FIFTH["joins_s"], "the fifth begins", published=False, upright=True),

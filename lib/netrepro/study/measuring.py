@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from operator import index
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -17,6 +17,7 @@ from netrepro.emulation.real_time.network import RealTimeNetwork
 from netrepro.emulation.tiers import REAL_TIME_TIERS, probe_tiers, resolve_tier, why_no_processes
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.errors import NetreproError, nearest
+from netrepro.networks.description import whole_number
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.processes import dearest_first
 from netrepro.simulation import simulate
@@ -128,14 +129,13 @@ def measure(
     on the virtual kernel, see `Study.also_on_virtual`).
 
     progress : wraps what is worked through. Raises NetreproError for an unknown profile or tier, for a setting out
-    of its range, and for fewer than one repetition.
+    of its range, a seed below 0, and fewer than one repetition.
     """
-    seed = index(seed)
+    seed = whole_number(seed, "seed", least=0, largest=math.inf)
     setting, scale = setting or study.setting, study.scale(profile, tier)
     check_setting(setting)
     asked = study.repetitions if repetitions is None else repetitions
-    if asked < 1:
-        raise NetreproError(f"{asked} repetitions", "give 1 or more")
+    asked = whole_number(asked, "repetitions")
     if profile == "paper" and asked == study.repetitions:
         asked = max(asked, LEAST_REPETITIONS)
     times = max(scale.least_repetitions, scale.at_most(asked))
@@ -210,7 +210,8 @@ def run_once(study: Study, case: str, seconds: float, seed: int = 1, **changed: 
 
 def read_once(study: Study, setting: Any, seconds: float = 0.0, seed: int = 1) -> Reading:
     """Read one run of a setting, in the simulator."""
-    seed = index(seed)  # papers seed Python's random streams with it, which take no number of NumPy
+    # Papers seed Python's random streams with it, which take no number of NumPy.
+    seed = whole_number(seed, "seed", least=0, largest=math.inf)
     own = seed if study.seeds is seed_of else study.seeds(seed, 0)
     (reading,) = _read_together(study, [OneRun(setting, seconds, own, SIMULATED)], iter)
     return reading
@@ -273,7 +274,7 @@ def _read(study: Study, run: OneRun) -> Reading:
 
 def _checked(study: Study, reading: Any) -> Reading:
     if not isinstance(reading, Reading):
-        what = f"{study.slug}: what is read of a run is a {type(reading).__name__}"
+        what = f"{study.slug}: what is read of a run is of type {type(reading).__name__}"
         raise NetreproError(what, "return Reading(numbers, tables, checks)")
     return reading
 

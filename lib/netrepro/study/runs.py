@@ -215,12 +215,22 @@ def load_runs(study: Study, folder: Path) -> Runs:
 
 def gather(found: Sequence[tuple[Point, int, Reading]], tier: str, swept: Sequence[str]) -> Tables:
     """Make tables of the readings of one tier (point, repetition, what was read); `swept` fields are columns of all,
-    also where this tier sweeps none."""
+    also where this tier sweeps none.
+
+    Raises NetreproError for a number that has the name of one of them, or of LABELS, and is another.
+    """
     rows, checks = [], []
     tables: dict[str, list[tuple[dict[str, Any], pd.DataFrame]]] = {}
     for point, repetition, read in found:
         label = {"tier": tier, "case": point.case, "repetition": repetition}
         label |= {name: getattr(point.setting, name) for name in swept}
+        for name in [each for each in label if read.numbers.get(each, label[each]) != label[each]]:
+            what = "a field that is swept" if name in swept else "a label of every run"
+            raise NetreproError(
+                f"case {point.case!r} reads a number {name!r}, and {name!r} is {what}: {read.numbers[name]!r} would "
+                f"replace {label[name]!r}",
+                "give what is read another name",
+            )
         own = [check_row(each) for each in read.checks]
         own += [] if read.fidelity is None else rows_with_directions(read.fidelity)
         checks += [(*label.values(), *row) for row in own]

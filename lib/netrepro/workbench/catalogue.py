@@ -123,6 +123,11 @@ def cell_source(cell: dict) -> str:
     return source if isinstance(source, str) else "".join(source)
 
 
+def cell_texts(content: dict) -> list[tuple[str, str]]:
+    """Return the kind and the text of each cell of a notebook; saved outputs are no part of them."""
+    return [(cell["cell_type"], cell_source(cell)) for cell in content["cells"]]
+
+
 def describe(path: Path) -> Notebook:
     """Read one notebook's declaration, title and parameters; what is wrong with it becomes its `problem`."""
     match = FILE_NAME.fullmatch(path.name)

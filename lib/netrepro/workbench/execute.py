@@ -5,12 +5,10 @@ Started by the supervisor as `python -m netrepro.workbench.execute <job folder>`
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import math
 import re
 import resource
-import signal
 import sys
 import time
 from pathlib import Path
@@ -27,7 +25,7 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 
 from netrepro.files import write_atomically
-from netrepro.processes import DIE_WITH_PARENT
+from netrepro.processes import die_with_parent
 from netrepro.workbench import run_folder
 from netrepro.workbench.ipc import IPCKernelManager
 from netrepro.workbench.run_folder import Job, Outcome, Progress, Status
@@ -153,7 +151,7 @@ def _mark_executed_copy(path: Path, failed_cell: int | None) -> None:
 
 def main(folder: Path) -> int:
     # Nothing goes on without its supervisor, however that ends; a kernel looks after its parent by itself.
-    ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
+    die_with_parent()
     job = Job.model_validate_json((folder / run_folder.JOB).read_text())
     status = execute(job)
     write_atomically(folder / run_folder.STATUS, status.model_dump_json(indent=1))

@@ -326,5 +326,5 @@ def parts_of(value: Any) -> Parts:
     if isinstance(value, (int, float)):
         return ([], ["nan"]) if math.isnan(value) else ([float(value)], [])
     raise NetreproError(
-        f"an answer cannot be a {type(value).__name__}", "give a number, a text, a table or a list of them"
+        f"an answer cannot be of type {type(value).__name__}", "give a number, a text, a table or a list of them"
     )

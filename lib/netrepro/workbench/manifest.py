@@ -16,6 +16,7 @@ from netrepro.files import file_sha256
 from netrepro.git import git
 from netrepro.paths import workbench_root
 from netrepro.provenance import code_hash, core_stamp
+from netrepro.workbench.catalogue import cell_texts, read_notebook
 
 
 def git_state(root: Path) -> dict[str, Any]:
@@ -35,10 +36,11 @@ def notebook_fingerprint(
     code: str | None = None,
     files: Sequence[Path] = (),
 ) -> str:
-    """Hash all that decides a notebook's result: its text, data, parameters, `files` that these name, and the library
+    """Hash all that decides a notebook's result: its cells, data, parameters, `files` that these name, and the library
     (`code`: its hash)."""
-    inputs = [notebook, *files, *(path for path in (root / "data" / slug).rglob("*") if path.is_file())]
-    words = f"{code or code_hash()} {sorted(parameters.items())!r} {_digest(inputs)}"
+    cells = cell_texts(read_notebook(notebook))
+    inputs = [*files, *(path for path in (root / "data" / slug).rglob("*") if path.is_file())]
+    words = f"{code or code_hash()} {sorted(parameters.items())!r} {cells!r} {_digest(inputs)}"
     return hashlib.sha256(words.encode()).hexdigest()
 
 

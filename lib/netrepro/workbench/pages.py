@@ -134,8 +134,8 @@ def _is_progress_bar(output: Any) -> bool:
 
 
 def _thumbnails(pages: list[Page], into: Path) -> dict[str, str]:
-    """Make a small picture of each paper's first figure, of the run that its page shows or what is published; return
-    the files by slug."""
+    """Make a small picture of each paper's first figure of one panel (without one, of its first), of the run that its
+    page shows or what is published; return the files by slug."""
     made = {}
     (into / THUMBNAILS).mkdir(exist_ok=True)
     for page in pages:
@@ -143,11 +143,17 @@ def _thumbnails(pages: list[Page], into: Path) -> dict[str, str]:
         figures = sorted((page.run or figures_dir(slug)).glob("*.png"))
         if page.notebook.declaration.kind == "paper" and figures:
             made[slug] = f"{THUMBNAILS}/{slug}.png"
-            with Image.open(figures[0]) as picture, whole_file(into / made[slug]) as partial:
+            with Image.open(min(figures, key=_is_a_strip)) as picture, whole_file(into / made[slug]) as partial:
                 small = picture.convert("RGB")
                 small.thumbnail(THUMBNAIL_PIXELS)
                 small.save(partial, format="PNG")
     return made
+
+
+def _is_a_strip(figure: Path) -> bool:
+    """Tell whether a figure has panels side by side, of which a small picture shows nothing."""
+    with Image.open(figure) as picture:
+        return picture.width > 2 * picture.height
 
 
 def _drawn(formula: re.Match[str]) -> str:

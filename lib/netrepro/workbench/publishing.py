@@ -30,11 +30,11 @@ from netrepro.claims import (
     write_results,
 )
 from netrepro.claims.scorecard import beside, combined, regressions
-from netrepro.errors import NetreproError, nearest
+from netrepro.errors import NetreproError
 from netrepro.files import whole_file, write_atomically
 from netrepro.paths import figures_dir, runs_dir
 from netrepro.style import save_figure, use_style
-from netrepro.tiers_and_profiles import PROFILES, TIERS
+from netrepro.tiers_and_profiles import check_profile, check_tier
 from netrepro.workbench.catalogue import find, select
 from netrepro.workbench.console import folded
 from netrepro.workbench.run_folder import BY_HAND, Kept, kept_runs, own_results, read_kept
@@ -105,9 +105,10 @@ def publish(
     ------
     NetreproError : for an unknown slug, profile or tier, a folder that holds no run, a name without a run.
     """
-    for what, given, valid in (("profile", profile, PROFILES), ("tier", tier, TIERS)):
-        if given not in (None, *valid):
-            raise NetreproError(f"no {what} {given!r}", nearest(str(given), valid))
+    if profile is not None:
+        check_profile(profile)
+    if tier is not None:
+        check_tier(tier)
     plan: list[Publication] = []
     results: dict[str, Results] = {}
     for kept in _chosen(names, run, profile, tier):

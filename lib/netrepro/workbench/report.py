@@ -45,7 +45,7 @@ from netrepro.processes import in_processes
 from netrepro.provenance import check_code, code_hash
 from netrepro.study import OPEN_FIGURES, TABLES, Runs, Study, measure, vary
 from netrepro.style import save_figure, use_style
-from netrepro.tiers_and_profiles import PROFILES
+from netrepro.tiers_and_profiles import check_profile
 from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import find
 from netrepro.workbench.code import code_of
@@ -326,8 +326,7 @@ def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any =
             raise NetreproError(f"{slug}: {name} has no value", "run the cell of section 3 that gives it")
     given = {name: namespace[name] for name in notebook.parameters}
     profile, tier, repetitions, seed = (given.pop(name) for name in ("profile", "tier", "repetitions", "seed"))
-    if profile not in PROFILES:
-        raise NetreproError(f"no profile {profile!r}", nearest(profile, PROFILES))
+    check_profile(profile)
     if isinstance(repetitions, int) and repetitions < 2:
         raise NetreproError(f"repetitions = {repetitions}", "at least 2: a verdict compares intervals, not single runs")
     checked = check_parameters(notebook.parameters, given | {"repetitions": repetitions, "seed": seed}, slug)

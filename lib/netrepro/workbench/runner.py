@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import pandas as pd
 
 from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
-from netrepro.errors import NetreproError, nearest
-from netrepro.files import file_sha256, held, left_behind, replace_folder, unique_word, write_atomically
+from netrepro.errors import NetreproError
+from netrepro.files import file_sha256, held, left_behind, remove, replace_folder, unique_word, write_atomically
 from netrepro.paths import check_writable, runs_dir, workbench_root
 from netrepro.provenance import check_code, code_hash
-from netrepro.tiers_and_profiles import PROFILES, TIERS
+from netrepro.tiers_and_profiles import TIERS, check_profile, check_tier
 from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import Declaration, Notebook, find, select
 from netrepro.workbench.manifest import notebook_fingerprint
@@ -286,10 +286,8 @@ def _plan(
 
     both_kinds : whether notebooks that ask for it run on both kinds of tiers, where "auto" chooses.
     """
-    if settings.profile not in PROFILES:
-        raise NetreproError(f"no profile {settings.profile!r}", nearest(settings.profile, PROFILES))
-    if settings.tier not in ("auto", *TIERS):
-        raise NetreproError(f"there is no tier {settings.tier!r}", nearest(settings.tier, ("auto", *TIERS)))
+    check_profile(settings.profile)
+    check_tier(settings.tier, or_auto=True)
     if not 0 < settings.patience < float("inf"):
         raise NetreproError(f"patience = {settings.patience}", "it must be positive")
     for name, chosen in (("profile", settings.profile), ("tier", settings.tier)):
@@ -411,7 +409,7 @@ def _tidy(path: Path, name: str) -> None:
     if name.startswith(run_folder.ASIDE) and not final.exists():
         with suppress(OSError):
             path.rename(final)
-    shutil.rmtree(path, ignore_errors=True)
+    remove(path)
 
 
 def _refusal(notebook: Notebook, profile: str) -> Status:
@@ -676,4 +674,4 @@ def _keep(item: _Planned, status: Status) -> None:
     word = folder.name.rpartition("-")[2]
     replace_folder(folder, status.folder, item.final.with_name(f"{run_folder.ASIDE}{status.folder.name}-{word}"))
     if status.ok:
-        shutil.rmtree(failed, ignore_errors=True)
+        remove(failed)

@@ -13,7 +13,7 @@ from typing import Any
 
 from netrepro.errors import NetreproError
 from netrepro.git import git
-from netrepro.workbench.catalogue import Notebook, cell_source
+from netrepro.workbench.catalogue import Notebook, cell_texts
 from netrepro.workbench.parameters import Parameter, read_parameters
 
 CHOSEN_BY_THE_RUN = ("profile", "tier")  # `--profile` and `--tier` set them
@@ -66,7 +66,7 @@ def edited_inputs(notebook: Notebook) -> list[str] | None:
         return None
     edited = [entry[3:] for entry in entries if entry]
     committed = committed_notebook(notebook.path)
-    if committed and _cells(committed) == _cells(json.loads(notebook.path.read_text(encoding="utf-8"))):
+    if committed and cell_texts(committed) == cell_texts(json.loads(notebook.path.read_text(encoding="utf-8"))):
         edited = [name for name in edited if not name.endswith(f"notebooks/{notebook.path.name}")]
     return edited
 
@@ -74,10 +74,6 @@ def edited_inputs(notebook: Notebook) -> list[str] | None:
 def commit_name(commit: str | None, notebook: Notebook) -> str:
     """Name what a result of the notebook was measured by: the commit, "-dirty" where its inputs differ from it."""
     return f"{commit or 'unknown'}{'-dirty' if edited_inputs(notebook) else ''}"
-
-
-def _cells(content: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(cell["cell_type"], cell_source(cell)) for cell in content["cells"]]
 
 
 def run_command(slug: str, profile: str, tier: str, chosen: Mapping[str, Any]) -> str:

@@ -62,7 +62,7 @@ def parse_range(text: str, parameter: Parameter, points: int) -> list[Any]:
         return list(dict.fromkeys(parameter.parse(part.strip()) for part in text.split(",") if part.strip()))
     if not parameter.is_number or points < 2:
         raise NetreproError(
-            f"{text!r} is a range, but {parameter.name} is a {parameter.type} and points = {points}",
+            f"{text!r} is a range, but {parameter.name} is of type {parameter.type} and points = {points}",
             "list its values: name=a,b,c",
         )
     low, high = (parameter.parse(match[end].strip()) for end in ("low", "high"))

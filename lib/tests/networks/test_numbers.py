@@ -68,7 +68,7 @@ def test_networks_take_numbers_of_numpy() -> None:
 
 @pytest.mark.parametrize("counts", [[1, 1, 1.5, 1], [1, 1, "1", 1], [1, 1, -1, 1]])
 def test_hosts_of_a_switch_are_a_whole_number(counts: list[Any]) -> None:
-    with pytest.raises(NetreproError, match=r"hosts at a switch\n.*whole number of 0 or more"):
+    with pytest.raises(NetreproError, match=r"hosts of a switch = .*\n.*whole number of 0 or more"):
         from_graph(nx.cycle_graph(4), PLAIN, counts)
 
 

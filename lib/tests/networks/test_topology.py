@@ -44,8 +44,10 @@ from netrepro.networks import (
     leaf_spine,
     star,
 )
+from netrepro.networks.dcell import DCell, two_level_tree
 from netrepro.networks.flow_sizes import load_flow_sizes
 from netrepro.networks.queues import ISOLATIONS
+from netrepro.networks.routing import k_shortest_paths
 
 LINK = Link(rate_mbps=100, delay_ms=0.1)
 POOLED, POOLED_MORE = (replace(LINK, queue=SharedBuffer(size)) for size in (10_000, 20_000))
@@ -189,10 +191,11 @@ def test_a_jellyfish_joins_every_pair_of_switches_as_often_as_any_other():
         (lambda: Topology((Cable("h1", "s1", LINK),)), "two hosts"),
         (lambda: Topology(()), "two hosts"),
         (lambda: fat_tree(3, LINK), "even k"),
-        (lambda: star(1, LINK), "two hosts"),
-        (lambda: dumbbell(0, LINK, LINK), "one pair"),
+        (lambda: star(1, LINK), "2 or more"),
+        (lambda: dumbbell(0, LINK, LINK), "1 or more"),
         (lambda: dumbbell(3, [LINK, LINK], LINK), "2 access links of 3 pairs"),
-        (lambda: leaf_spine(0, 1, 1, LINK, LINK), "two hosts"),
+        (lambda: leaf_spine(0, 1, 1, LINK, LINK), "1 or more"),
+        (lambda: leaf_spine(1, 1, 1, LINK, LINK), "two hosts"),
         (lambda: from_graph(nx.path_graph(3), LINK, [1, 2]), "one for each"),
         (lambda: from_graph(nx.DiGraph([(1, 2)]), LINK), "undirected"),
         (lambda: star(3, LINK).check_host("h33"), "did you mean 'h3'"),
@@ -202,7 +205,7 @@ def test_a_jellyfish_joins_every_pair_of_switches_as_often_as_any_other():
         (lambda: Flow("h1", "h1", 10), "two different hosts"),
         (lambda: Flow("h1", "h2", 0), "1 or more"),
         (lambda: Flow("h1", "h2", 10, start_s=-1), "from 0"),
-        (lambda: Flow("h1", "h2", 10, congestion_control="renu"), "did you mean 'reno'"),
+        (lambda: Flow("h1", "h2", 10, congestion_control="renu"), "did you mean 'reno', of reno, "),
         (lambda: Tcp(congestion_control="cubik"), "did you mean 'cubic'"),
         (lambda: Tcp(receive_window_bytes=100), "1448 or more"),
         (lambda: Datagrams("h1", "h2", 1, 1, spacing="poison"), "did you mean 'poisson'"),
@@ -226,7 +229,10 @@ def test_a_jellyfish_joins_every_pair_of_switches_as_often_as_any_other():
         (lambda: Experiment(star(2, LINK), (Flow("h1", "h2", 10, start_s=2),), 1), "start it earlier"),
         (lambda: Experiment(star(2, LINK), ("h1 h2",), 1), "give Flow"),
         (lambda: Experiment(star(2, LINK), (), 0), "above 0"),
-        (lambda: Experiment(star(2, LINK), (), 1, routing="ecpm"), "did you mean 'ecmp'"),
+        (
+            lambda: Experiment(star(2, LINK), (), 1, routing="ecpm"),
+            "did you mean 'ecmp', of ecmp, packet_spraying, spanning_tree, k_shortest_paths?",
+        ),
         (lambda: Experiment(star(2, LINK), (), 1, routing=Routing(root="s11")), "did you mean 's1'"),
         (lambda: Experiment(star(2, LINK), (), 1, changes=LinkChange(2, "h1", "s1", up=False)), "happen earlier"),
         (lambda: Experiment(star(2, LINK), (), 1, changes=LinkChange(0, "h1", "h2", up=False)), "no cable"),
@@ -249,6 +255,76 @@ def test_an_impossible_description_is_refused_with_its_remedy(make, says):
     with pytest.raises(NetreproError) as caught:
         make()
     assert says in str(caught.value)
+
+
+GRAPH = nx.path_graph(3)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda count: star(count, LINK),
+        lambda count: dumbbell(count, LINK, LINK),
+        lambda count: leaf_spine(count, 1, 2, LINK, LINK),
+        lambda count: leaf_spine(2, count, 2, LINK, LINK),
+        lambda count: leaf_spine(2, 1, count, LINK, LINK),
+        lambda count: fat_tree(count, LINK),
+        lambda count: jellyfish(count, 3, 1, LINK, 1),
+        lambda count: jellyfish(8, count, 1, LINK, 1),
+        lambda count: jellyfish(8, 6, count, LINK, 1),
+        lambda count: jellyfish(8, 6, [2] * 7 + [count], LINK, 1),
+        lambda count: jellyfish(8, 4, 1, LINK, count),
+        lambda count: from_graph(GRAPH, LINK, count),
+        lambda count: two_level_tree(count, 2, LINK),
+        lambda count: two_level_tree(2, count, LINK),
+        lambda count: k_shortest_paths(star(2, LINK), "h1", "h2", count),
+    ],
+)
+@pytest.mark.parametrize("count", [4.0, "4", None, True, np.float64(4)])
+def test_a_count_is_a_whole_number_in_every_builder_or_refused(build, count):
+    build(np.int64(4))
+    with pytest.raises(NetreproError, match="whole number") as caught:
+        build(count)
+    assert repr(count) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda link: star(2, link),
+        lambda link: dumbbell(1, link, LINK),
+        lambda link: dumbbell(1, [link], LINK),
+        lambda link: dumbbell(1, LINK, link),
+        lambda link: leaf_spine(2, 1, 1, link, LINK),
+        lambda link: leaf_spine(2, 1, 1, LINK, link),
+        lambda link: fat_tree(2, link),
+        lambda link: jellyfish(8, 4, 1, link, 1),
+        lambda link: from_graph(GRAPH, link),
+        lambda link: two_level_tree(2, 1, link),
+        lambda link: DCell(2, 1).topology(link, LINK),
+        lambda link: Topology((Cable("h1", "h2", link),)),
+    ],
+)
+@pytest.mark.parametrize("link", [None, 0, 1, {"rate_mbps": 10}, star(2, LINK)])
+def test_what_is_no_link_is_refused_by_every_builder(build, link):
+    build(LINK)
+    with pytest.raises(NetreproError, match=r"link = .*\n.*give a Link"):
+        build(link)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda link: fat_tree(2, LINK, link),
+        lambda link: from_graph(GRAPH, LINK, 1, link),
+        lambda link: two_level_tree(2, 1, LINK, link),
+        lambda link: Topology((Cable("h1", "h2", LINK, link),)),
+    ],
+)
+def test_a_second_link_may_be_left_out_but_is_a_link(build):
+    build(None)
+    with pytest.raises(NetreproError, match="link = 0"):
+        build(0)
 
 
 queues = st.one_of(

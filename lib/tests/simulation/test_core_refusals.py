@@ -2,6 +2,7 @@
 
 import gc
 import math
+import re
 import sys
 import threading
 from typing import Any
@@ -207,6 +208,17 @@ def test_a_window_that_is_no_number_of_segments_is_refused_with_the_controls_nam
             window.segments = left
 
     with pytest.raises(NetreproError, match=rf"MyWrong.grow gives a window of {left} segments\n.*0 or more"):
+        with_control(MyWrong).run(1 << 30)
+
+
+@pytest.mark.parametrize("field", ["segments", "threshold"])
+@pytest.mark.parametrize("left", ["two", None, [2.0]])
+def test_a_window_that_is_set_to_no_number_is_refused(field: str, left: Any) -> None:
+    class MyWrong(MyReno):
+        def grow(self, window: Any, delivery: Any) -> None:
+            setattr(window, field, left)
+
+    with pytest.raises(NetreproError, match=rf"window.{field} = {re.escape(repr(left))}\n.*number of segments"):
         with_control(MyWrong).run(1 << 30)
 
 

@@ -36,6 +36,7 @@ SLUGS = sorted(
 NOT_OF_THE_SETTING = {"profile", "tier", "repetitions", "seed"}
 # Papers that time this machine's processor in every case: two runs differ, and beside other work none is trusted.
 TIMED = {"dummynet"}
+UNITLESS = ("share of", "load", "Jain's index", "correlation coefficient")
 COUNTS = ("servers", "flows", "hosts", "clients", "receivers", "nodes", "peers", "connections", "repetitions")
 
 # The smallest size of a paper may be too small for others' libraries: an axis of one value, a class of two flows.
@@ -160,9 +161,9 @@ def test_every_axis_says_what_it_shows_and_in_which_unit(figures):
             for which in (axis.xaxis, axis.yaxis) if axis.axison else ():
                 label, ticks = which.get_label_text(), [tick.get_text() for tick in which.get_ticklabels()]
                 has_names = any(re.search("[a-z]", tick.replace("mathdefault", ""), re.I) for tick in ticks)
-                assert not ticks or has_names or "(" in label or label.startswith((*COUNTS, "share of")), (
-                    f"{name}: {label!r}"
-                )
+                has_no_unit = " / " in label or label.startswith((*COUNTS, *UNITLESS))
+                assert not ticks or has_names or "(" in label or has_no_unit, f"{name}: {label!r}"
+                assert "(1)" not in label, f"{name}: {label!r}"
                 assert not any(r"\times" in tick for tick in ticks), f"{name}: {ticks}"
 
 

@@ -365,7 +365,7 @@ def test_what_is_misspelt_is_refused_by_name(runs):
         STUDY.case("lwo")
     with pytest.raises(NetreproError, match="what is measured"):
         replace(STUDY, measure_one=None)
-    with pytest.raises(NetreproError, match="0 repetitions"):
+    with pytest.raises(NetreproError, match="repetitions = 0"):
         measure(STUDY, repetitions=0)
 
 
@@ -389,11 +389,18 @@ def test_what_is_read_must_be_a_reading_with_its_numbers_and_tables_apart():
         Reading(tables={"load": 0.5})
     with pytest.raises(NetreproError, match=r"no 'lod' was read\n.*'load'"):
         Reading({"load": 0.5})["lod"]
-    with pytest.raises(NetreproError, match="two_numbers: what is read of a run is a dict"):
+    with pytest.raises(NetreproError, match="two_numbers: what is read of a run is of type dict"):
         measure(replace(STUDY, measure_one=lambda *run: {"load": 0.5}), repetitions=1)
 
 
 # Trust.
+
+
+@pytest.mark.parametrize(("name", "what"), [("servers", "swept"), ("case", "label of every run")])
+def test_a_number_that_is_read_replaces_no_swept_field_and_no_label(name, what):
+    study = replace(STUDY, measure_one=lambda *_: Reading({name: 7.0}))
+    with pytest.raises(NetreproError, match=rf"reads a number '{name}', and '{name}' is a .*{what}: 7.0 would"):
+        measure(study, repetitions=1)
 
 
 def test_the_worst_value_is_the_one_nearest_to_its_bound():

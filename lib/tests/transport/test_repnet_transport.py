@@ -8,6 +8,7 @@ import errno
 import gc
 import socket
 import struct
+import warnings
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -26,10 +27,17 @@ def run(test: Callable[[], Awaitable]) -> None:
     async def watched() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
         await asyncio.wait_for(test(), 20)
+        for _ in range(5):  # what is closed is gone some turns of the loop later
+            await asyncio.sleep(0)
         gc.collect()
 
-    asyncio.run(watched())
+    gc.collect()  # what others have left
+    with warnings.catch_warnings(record=True) as left:
+        warnings.simplefilter("always", ResourceWarning)
+        asyncio.run(watched())
+        gc.collect()
     assert complaints == []
+    assert [str(each.message) for each in left] == []
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -65,6 +73,20 @@ class Collector:
     def states(self) -> list[State]:
         return [writer.transport.state for _, writer in self.streams]
 
+    def close(self) -> None:
+        for _, writer in self.streams:
+            writer.close()
+
+
+@contextlib.asynccontextmanager
+async def serving(served: Collector, **options):
+    """A server whose streams are closed at the end."""
+    async with await start_server(served, HOST, **options) as server:
+        try:
+            yield server
+        finally:
+            served.close()
+
 
 def plain_pair(port: int) -> list[socket.socket]:
     """Two ordinary sockets with one source port, for a client that is taken apart by hand."""
@@ -80,7 +102,7 @@ def plain_pair(port: int) -> list[socket.socket]:
 @contextlib.asynccontextmanager
 async def first_connection(served, **options):
     """(server, two plain sockets with one source port), the first of which is connected."""
-    async with await start_server(served, HOST, **options) as server:
+    async with serving(served, **options) as server:
         pair = plain_pair(server.port)
         pair[0].connect((HOST, server.port))
         yield server, pair
@@ -158,7 +180,7 @@ def test_both_ends_can_send_much_at_once(mode):
 def test_repflow_reaches_dup_conn_at_both_ends_and_one_stream_is_one_callback():
     async def test():
         served = Collector()
-        async with await start_server(served, HOST) as server:
+        async with serving(served) as server:
             _, writer = await open_connection(HOST, server.port)
             await until(lambda: served.states == [State.DUP_CONN])
             assert writer.transport.state is State.DUP_CONN and server.waiting == 0
@@ -171,7 +193,7 @@ def test_repflow_reaches_dup_conn_at_both_ends_and_one_stream_is_one_callback():
 def test_repsyn_takes_the_server_to_chosen():
     async def test():
         served = Collector()
-        async with await start_server(served, HOST, waiting_s=5) as server:
+        async with serving(served, waiting_s=5) as server:
             _, writer = await open_connection(HOST, server.port, mode="repsyn")
             assert writer.transport.state is State.CHOSEN
             await until(lambda: served.states == [State.CHOSEN])  # by the client's reset: nobody waits 5 s here
@@ -185,7 +207,7 @@ def test_repsyn_takes_the_server_to_chosen():
 def test_beyond_the_threshold_one_connection_is_left_at_both_ends():
     async def test():
         served = Collector()
-        async with await start_server(served, HOST, threshold_bytes=1000) as server:
+        async with serving(served, threshold_bytes=1000) as server:
             reader, writer = await open_connection(HOST, server.port, threshold_bytes=1000)
             await until(lambda: served.states == [State.DUP_CONN])
             writer.write(bytes(1001))
@@ -202,7 +224,7 @@ def test_beyond_the_threshold_one_connection_is_left_at_both_ends():
 def test_a_client_may_half_close_and_still_receive():
     async def test():
         served = Collector()
-        async with await start_server(served, HOST) as server:
+        async with serving(served) as server:
             reader, writer = await open_connection(HOST, server.port)
             writer.write(b"question")
             writer.write_eof()
@@ -249,7 +271,7 @@ def test_a_plain_client_of_either_port_is_served(offset, size):
 def test_a_plain_client_is_known_as_such_when_the_waiting_time_is_over():
     async def test():
         served = Collector()
-        async with await start_server(served, HOST, waiting_s=0.02) as server:
+        async with serving(served, waiting_s=0.02) as server:
             _, writer = await asyncio.open_connection(HOST, server.port)
             await until(lambda: served.states == [State.ONE_CONN])
             assert server.waiting == 1
@@ -289,7 +311,7 @@ def test_a_client_without_any_server_is_refused_as_by_asyncio():
 def test_a_server_survives_the_reset_of_either_connection_in_dup_conn(lost):
     async def test():
         served = Collector()
-        async with await start_server(served, HOST) as server:
+        async with serving(served) as server:
             pair = plain_pair(server.port)
             for number, one in enumerate(pair):
                 one.connect((HOST, server.port + number))
@@ -307,7 +329,7 @@ def test_a_server_survives_the_reset_of_either_connection_in_dup_conn(lost):
 def test_a_slow_second_syn_gets_what_was_written_before(first):
     async def test():
         served = Collector(b"greeting")
-        async with await start_server(served, HOST) as server:
+        async with serving(served) as server:
             pair = plain_pair(server.port)
             pair[first].connect((HOST, server.port + first))
             await until(lambda: served.states == [State.ONE_CONN])
@@ -548,6 +570,7 @@ def test_a_closed_server_frees_its_ports_and_leaves_open_streams_alone():
         assert await served.streams[0][0].readexactly(10) == b"still here"
         writer.close()
         again.close()
+        served.close()
 
     run(test)
 
@@ -555,7 +578,7 @@ def test_a_closed_server_frees_its_ports_and_leaves_open_streams_alone():
 def test_a_slow_reader_makes_the_writer_wait_and_then_gets_everything():
     async def test():
         served = Collector()
-        async with await start_server(served, HOST, limit=1000) as server:
+        async with serving(served, limit=1000) as server:
             _, writer = await open_connection(HOST, server.port)
             writer.transport.set_write_buffer_limits(high=10_000)
             writer.write(bytes(20_000_000))
@@ -572,7 +595,7 @@ def test_a_slow_reader_makes_the_writer_wait_and_then_gets_everything():
 def test_a_port_used_by_one_stream_after_another_makes_two_streams():
     async def test():
         served = Collector()
-        async with await start_server(served, HOST, waiting_s=5) as server:
+        async with serving(served, waiting_s=5) as server:
             first = socket.socket()
             first.connect((HOST, server.port))
             address = first.getsockname()

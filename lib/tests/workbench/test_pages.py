@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -138,6 +139,16 @@ def test_the_index_introduces_shows_a_figure_of_each_paper_that_has_one_and_name
     with Image.open(site / "thumbnails/echo.png") as picture:
         assert max(picture.size) <= max(module.THUMBNAIL_PIXELS)
     assert f'href="{module.REPOSITORY}"' in index and "Results Replicated" in index
+
+
+@pytest.mark.parametrize(("sizes", "shown"), [([(90, 20), (50, 40), (40, 40)], 1), ([(90, 20), (80, 20)], 0)])
+def test_a_thumbnail_is_the_first_figure_of_one_panel_or_the_first(tmp_path, sizes, shown):
+    for number, size in enumerate(sizes):
+        Image.new("RGB", size, (number, 0, 0)).save(tmp_path / f"{number}.png")
+    paper = SimpleNamespace(slug="echo", declaration=SimpleNamespace(kind="paper"))
+    made = module._thumbnails([SimpleNamespace(run=tmp_path, notebook=paper)], tmp_path)
+    with Image.open(tmp_path / made["echo"]) as picture:
+        assert picture.getpixel((0, 0)) == (shown, 0, 0)
 
 
 def test_a_page_shows_the_run_that_decides(site, tmp_path, monkeypatch):

@@ -236,6 +236,28 @@ def test_resume_keeps_what_ended_well_and_repeats_what_changed(echo_paper, workb
     assert not run(["echo"], resume=True).statuses[0].reused
 
 
+def test_resume_keeps_a_run_of_a_notebook_that_was_then_saved_with_outputs(echo_paper, pretended_runs):
+    run(["echo"])
+    saved = json.loads(echo_paper.read_text())
+    code = [cell for cell in saved["cells"] if cell["cell_type"] == "code"]
+    code[0]["outputs"], code[0]["execution_count"] = [{"output_type": "stream", "name": "stdout", "text": ["1"]}], 3
+    saved["metadata"]["widgets"] = {}
+    echo_paper.write_text(json.dumps(saved))
+    assert run(["echo"], resume=True).statuses[0].reused
+    code[-1]["source"] = [*code[-1]["source"], "\n# another cell"]
+    echo_paper.write_text(json.dumps(saved))
+    assert not run(["echo"], resume=True).statuses[0].reused
+
+
+def test_a_run_takes_the_place_of_a_file_and_leaves_nothing_of_it(echo_paper, workbench, pretended_runs):
+    (workbench / "runs/quick").mkdir(parents=True)
+    for name in ("10_echo", "10_echo--failed"):
+        (workbench / "runs/quick" / name).write_text("no run")
+    (status,) = run(["echo"]).statuses
+    assert status.folder.is_dir()
+    assert [path.name for path in (workbench / "runs/quick").iterdir()] == ["10_echo"]
+
+
 def test_results_name_the_code_that_measured_them(finished_echo):
     assert result_of(finished_echo)["library"] == code_hash()
 

@@ -96,6 +96,11 @@ def test_a_mistyped_sweep_is_refused_at_once(echo_paper, vary, words):
         sweep("echo", vary)
 
 
+def test_a_range_of_one_point_is_refused(echo_paper):
+    with pytest.raises(NetreproError, match="seed is of type int and points = 1"):
+        cost_of("echo", "seed=1..9", points=1)
+
+
 @pytest.mark.parametrize(
     ("vary", "points", "words"), [("load=0..1", 10**12, "points = 1000000000000"), (["load=0..1"] * 2, 2, "twice")]
 )

@@ -187,7 +187,7 @@ class RealTimeNetwork(Network):
             known = pathlib.Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
             raise NetreproError(
                 f"this kernel has no congestion control {name!r} ({errno_text(number)})",
-                f"{nearest(name, known)}; there are {', '.join(known)}; or use tier 'virtual' or 'simulated'",
+                f"use tier 'virtual' or 'simulated', or one that it has; {nearest(name, known, with_all=True)}",
             )
 
     @property

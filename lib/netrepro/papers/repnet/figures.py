@@ -166,7 +166,7 @@ def draw_round_trips(runs: Runs) -> Figure:
 def draw_correlations(runs: Runs) -> Figure:
     """Draw the correlation of pairs of paths, every repetition a point (Fig. 2, as coefficients)."""
     paths = runs.table("correlations", "paths", SIMULATED)
-    figure, axis = new_figure("Correlation of round-trip times (Fig. 2)", "", "correlation coefficient (1)")
+    figure, axis = new_figure("Correlation of round-trip times (Fig. 2)", "", "correlation coefficient")
     for shared, name in ((False, "tcp"), (True, "control")):
         rows, look = paths[paths["shares_links"] == shared], scheme(name)
         label = "control: the same switches" if shared else "no common link"
@@ -205,9 +205,7 @@ def draw_loads(runs: Runs, network: str, title: str, columns: Sequence[str] = ("
     Lines: the mice of all repetitions together; points: single repetitions; grey, with 1:1: what TCP has here, less
     the published reduction.
     """
-    figure, axes = drawing.panels(
-        title, "load (1)", "completion time (ms)", [NAMES[each] for each in columns], log_y=True
-    )
+    figure, axes = drawing.panels(title, "load", "completion time (ms)", [NAMES[each] for each in columns], log_y=True)
     claims, loads = load_claims("repnet"), _loads(runs, network)
     for axis, column in zip(axes, columns, strict=True):
         for name in SCHEMES:
@@ -234,7 +232,7 @@ def draw_loads(runs: Runs, network: str, title: str, columns: Sequence[str] = ("
 def draw_multipath(runs: Runs) -> Figure:
     """Draw by how much longer mice take with MPTCP than with TCP, over load (Fig. 4)."""
     title, names = "Mice with MPTCP, 2:1 (Fig. 4)", ("mean", "99.9th percentile")
-    figure, axes = drawing.panels(title, "load (1)", "longer than with TCP (%)", names)
+    figure, axes = drawing.panels(title, "load", "longer than with TCP (%)", names)
     loads, tcp = _loads(runs, "2:1"), runs.numbers("2:1 tcp", SIMULATED)
     for axis, which in zip(axes, ("mean", "p999"), strict=True):
         for case, name, label in (
@@ -259,7 +257,7 @@ def draw_multipath(runs: Runs) -> Figure:
 def draw_prediction(runs: Runs) -> Figure:
     """Draw the mean completion time over that of an idle network: measured, and by the M/G/1 model."""
     table, title = predicted(runs), "The queueing model beside the packets (1:1)"
-    figure, axis = new_figure(title, "load (1)", "mean FCT of mice / idle network (1)", log_y=True)
+    figure, axis = new_figure(title, "load", "mean FCT of mice / idle network", log_y=True)
     for name, rows in table.groupby("scheme", sort=False):
         look = scheme(str(name))
         axis.plot(rows["load"], rows["measured"], look.marker + "-", color=look.colour, label=look.label)
@@ -361,7 +359,7 @@ def draw_fat_tree(runs: Runs) -> Figure:
     With the jackknife's intervals, which few repetitions make longer than the axis: there they are cut.
     """
     title, names = "Fat-tree of 54 hosts (Fig. 18)", ("mean", "99th percentile")
-    figure, axes = drawing.panels(title, "load (1)", "reduction against TCP (%)", names)
+    figure, axes = drawing.panels(title, "load", "reduction against TCP (%)", names)
     published, loads = samples("fat_tree").set_index(["load", "scheme"]), _loads(runs, "fat-tree")
     for axis, which in zip(axes, ("mean", "p99"), strict=True):
         theirs, intervals = published[f"{which}_ms"].unstack(), []
@@ -442,7 +440,7 @@ def draw_sorting(runs: Runs) -> Figure:
     names = {tier: known.get(tier, "kernel sort") for tier in sorted(runs.tiers, key=SIMULATED.__ne__)}
     names = {tier: network for tier, network in names.items() if runs.has(f"{network} tcp", tier=tier)}
     titles = [tier if tier == SIMULATED else f"{tier}: the application on real kernels" for tier in names]
-    label = "time of a job / TCP's median (1)"
+    label = "time of a job / TCP's median"
     figure, axes = drawing.panels(
         "Bucket sort (Fig. 17)", label, "share of slower jobs", titles, log_x=True, log_y=True
     )
