@@ -123,9 +123,10 @@ std::size_t CaptureReader::take_pcap_record(const uint8_t* bytes, std::size_t si
     return 0;
   }
   if (size < header_bytes + captured) return 0;
-  const int64_t fraction = read32(bytes + 4);
-  const int64_t time_us = int64_t{read32(bytes)} * 1'000'000 + (nanoseconds_ ? fraction / 1000 : fraction);
-  sink_.on_packet({bytes + header_bytes, captured, read32(bytes + 12), time_us, true, link_type_});
+  const int64_t fraction_us = nanoseconds_ ? read32(bytes + 4) / 1000 : read32(bytes + 4);
+  const bool in_range = fraction_us < 1'000'000;  // a second or more is no fraction: not added up
+  const int64_t time_us = int64_t{read32(bytes)} * 1'000'000 + (in_range ? fraction_us : 0);
+  sink_.on_packet({bytes + header_bytes, captured, read32(bytes + 12), time_us, in_range, link_type_});
   return header_bytes + captured;
 }
 

@@ -11,7 +11,7 @@ struct CapturedPacket {
   uint32_t captured_bytes;
   uint32_t wire_bytes;
   int64_t time_us;  // since 1970
-  bool has_time;
+  bool has_time;    // false: there is no time stamp, or it is out of range; time_us is then a guess
   uint32_t link_type;
 };
 

@@ -6,7 +6,7 @@ void FlowMeter::on_packet(const CapturedPacket& packet) {
   const uint64_t number = counts_.packets++;
   if (packet.captured_bytes < packet.wire_bytes) ++counts_.shortened_records;
   if (!packet.has_time) ++counts_.without_time;
-  const int64_t now_us = packet.has_time ? packet.time_us : last_us_;
+  const int64_t now_us = packet.has_time || number == 0 ? packet.time_us : last_us_;
   // A single time stamp in the far future must not end every flow: the clock is the earlier of two packets.
   const int64_t clock_us = std::min(now_us, last_us_);
   if (number > 0 && now_us < last_us_) ++counts_.backwards_in_capture;

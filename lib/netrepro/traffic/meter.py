@@ -41,7 +41,10 @@ MEANINGS = {
     "zero_ip_length": ("metered", "IP length 0 (segmentation offload): the length on the wire is used"),
     "length_beyond_wire": ("metered", "IP length larger than what was on the wire"),
     "bad_transport_header": ("metered", "TCP data offset below 5 or UDP length below 8"),
-    "without_time": ("note", "without a readable time stamp: that of the packet before is used"),
+    "without_time": (
+        "note",
+        "without a time stamp, or with one out of range (a fraction of 1 s or more): that of the packet before is used",
+    ),
     "backwards_in_capture": ("note", "earlier than the packet before it in the capture"),
     "backwards_in_flow": (
         "metered",

@@ -454,3 +454,18 @@ def test_memory_does_not_grow_with_the_length_of_the_capture(tmp_path: Path) -> 
     )
     grown = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
     assert int(grown.stdout) < 8_000  # kB; the capture is 42,000
+@pytest.mark.parametrize(
+    ("nanoseconds", "fraction"), [(False, 10**6), (False, 2**31), (True, 10**9), (True, 2**32 - 1)]
+)
+def test_a_fraction_of_a_second_or_more_is_no_time(tmp_path: Path, nanoseconds: bool, fraction: int) -> None:
+    second_s = START_US // 10**6
+    frame = in_link(Packet(0).to_ip(), ETHERNET)
+    good, bad = (struct.pack("<IIII", second_s, part, len(frame), len(frame)) + frame for part in (999_999, fraction))
+    result = meter_bytes(tmp_path, pcap([], nanoseconds=nanoseconds) + good + bad + bad)
+    good_us = START_US + (999 if nanoseconds else 999_999)
+    assert result.flows[["start_us", "end_us", "flow_fpackets"]].to_numpy().tolist() == [[good_us, good_us, 3]]
+    assert result.report.loc["without_time", "count"] == 2
+    first = meter_bytes(tmp_path, pcap([], nanoseconds=nanoseconds) + bad + good).flows
+    assert first[["start_us", "end_us"]].to_numpy().tolist() == [[START_US, good_us]]
+
+
