@@ -29,7 +29,16 @@ NEVER_US = 2**60  # longer than any capture
 MEANINGS = {
     "packets": ("total", "packet records found"),
     "metered": ("total", "packets that belong to a flow"),
-    "not_ip": ("left out", "not IP (ARP, spanning tree, ...)"),
+    "not_ip": ("left out", "not IP, of the six kinds that follow"),
+    "arp": ("note", "not IP: ARP and RARP"),
+    "llc": ("note", "not IP: IEEE 802.2 frames (spanning tree, CDP, ...)"),
+    "ppp_control": ("note", "not IP: PPPoE discovery and PPP's own protocols (LCP, IPCP, ...)"),
+    "mpls_other": ("note", "not IP: behind MPLS labels, and no Ethernet pseudowire with a control word"),
+    "other_encapsulation": (
+        "note",
+        "not IP: in an encapsulation that is not decoded (E-tag, VN-tag, MACsec, 802.1ah, TRILL, FabricPath, NSH)",
+    ),
+    "other_link_protocols": ("note", "not IP: LLDP, EAPOL and all else"),
     "unsupported_link": ("left out", "captured on a link type that is not decoded"),
     "cut_in_headers": ("left out", "the captured bytes end before ports, flags and lengths"),
     "bad_ip_header": ("left out", "an IP header whose version or lengths contradict each other"),
@@ -37,6 +46,8 @@ MEANINGS = {
     "empty_records": ("left out", "records without a captured byte"),
     "ipv6": ("metered", "IPv6 (length is payload length + 40)"),
     "vlan_tagged": ("note", "with one or more VLAN tags"),
+    "mpls_labelled": ("note", "with one or more MPLS labels"),
+    "pppoe_sessions": ("note", "in a PPPoE session"),
     "first_fragments": ("metered", "first fragments, metered with their own length"),
     "zero_ip_length": ("metered", "IP length 0 (segmentation offload): the length on the wire is used"),
     "length_beyond_wire": ("metered", "IP length larger than what was on the wire"),
@@ -122,9 +133,10 @@ def meter(
 ) -> MeterResult:
     """Meter the bidirectional 5-tuple flows of one or more captures, read one after the other as one.
 
-    pcap and pcapng (micro- and nanoseconds, both byte orders; Ethernet with VLAN tags, Linux cooked v1 and
-    v2, raw IP, null and loopback), plain or as gzip, bzip2, xz, alone or in tar archives. Memory grows with
-    the flows, not with the packets. Features by netmate-flowcalc's netai_flowstats 1.0DArev2.
+    pcap and pcapng (micro- and nanoseconds, both byte orders; Ethernet, Linux cooked v1 and v2, raw IP, null
+    and loopback; in VLAN tags, SNAP, PPPoE sessions and MPLS labels), plain or as gzip, bzip2, xz, alone or in
+    tar archives. Memory grows with the flows, not with the packets. Features by netmate-flowcalc's
+    netai_flowstats 1.0DArev2.
 
     Parameters
     ----------
