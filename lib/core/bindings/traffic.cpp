@@ -68,6 +68,7 @@ py::dict counts_of(const CaptureCounts& counts) {
   COUNT(zero_ip_length);
   COUNT(length_beyond_wire);
   COUNT(bad_transport_header);
+  COUNT(after_close);
   COUNT(without_time);
   COUNT(backwards_in_capture);
   COUNT(backwards_in_flow);

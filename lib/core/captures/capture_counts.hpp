@@ -32,6 +32,7 @@ struct CaptureCounts {
   uint64_t zero_ip_length = 0;        // segmentation offload: the length on the wire is used instead
   uint64_t length_beyond_wire = 0;    // the IP length exceeds what was on the wire
   uint64_t bad_transport_header = 0;  // a TCP data offset below 5, a UDP length below 8
+  uint64_t after_close = 0;           // of a TCP connection: in its flow's totals, not in its features
   uint64_t without_time = 0;          // no time stamp, or one out of range: the time of the packet before is used
   uint64_t backwards_in_capture = 0;  // earlier than the packet before it in the capture
   uint64_t backwards_in_flow = 0;     // earlier than the packet before it in its flow

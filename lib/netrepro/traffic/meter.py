@@ -52,6 +52,10 @@ MEANINGS = {
     "zero_ip_length": ("metered", "IP length 0 (segmentation offload): the length on the wire is used"),
     "length_beyond_wire": ("metered", "IP length larger than what was on the wire"),
     "bad_transport_header": ("metered", "TCP data offset below 5 or UDP length below 8"),
+    "after_close": (
+        "metered",
+        "after the close of their TCP connection: in its flow_* and end_us, not in its features",
+    ),
     "without_time": (
         "note",
         "without a time stamp, or with one out of range (a fraction of 1 s or more): that of the packet before is used",
@@ -79,11 +83,11 @@ class MeterResult:
     """Flows and what was met on the way.
 
     flows : one row a flow in order of its first packet. `source_*` sent that packet, which makes it the
-        forward direction. `flow_*` count every packet of the flow (bytes by IP length); the 39 features and
-        `fpl1`..., `bpl1`... (IP lengths in bytes of the i-th forward and backward packet, 0 when absent)
-        cover the packets that `first_packets` and `handshake` leave in. Times are in microseconds, `start_us`
-        and `end_us` since 1970. `valid`: netmate-flowcalc would export the flow (TCP: handshake, then data;
-        UDP: data). `end`: what ended it.
+        forward direction. `flow_*` count every packet of the flow (bytes by IP length), with those after its
+        close; the 39 features and `fpl1`..., `bpl1`... (IP lengths in bytes of the i-th forward and backward
+        packet, 0 when absent) cover the packets up to its close that `first_packets` and `handshake` leave in.
+        Times are in microseconds, `start_us` and `end_us` since 1970. `valid`: netmate-flowcalc would export the
+        flow (TCP: handshake, then data; UDP: data). `end`: what ended it.
     report : one row a count: count, kind (total, left out, metered, note, file), meaning.
     """
 
@@ -147,7 +151,9 @@ def meter(
     quirks : as netmate-flowcalc computes: a minimum of 0 is replaced by the next value; means, deviations
         and sub-flow shares are cut to whole numbers; packets with an earlier time than the one before are
         ignored; UDP headers count only until the flow is valid. False: none of that.
-    end_on_close : a TCP connection that both sides have closed ends its flow at once.
+    end_on_close : a TCP connection that both sides have closed, or one has reset, ends its flow: the features stop
+        there. What else comes counts in `flow_*` and `end_us` (report: after_close), until a SYN opens a new
+        connection, or 240 s (twice the segment lifetime: TIME-WAIT of RFC 9293) or timeout_s are silent.
     forward : which direction is forward, see FORWARD; `source_*` is the end that sends forward.
     first_lengths : how many fpl and bpl columns.
     progress : called with (bytes read, bytes in all) of the files on disk, about once a megabyte.
