@@ -49,6 +49,12 @@ py::dict counts_of(const CaptureCounts& counts) {
   COUNT(packets);
   COUNT(metered);
   COUNT(not_ip);
+  COUNT(arp);
+  COUNT(llc);
+  COUNT(ppp_control);
+  COUNT(mpls_other);
+  COUNT(other_encapsulation);
+  COUNT(other_link_protocols);
   COUNT(unsupported_link);
   COUNT(cut_in_headers);
   COUNT(bad_ip_header);
@@ -56,10 +62,13 @@ py::dict counts_of(const CaptureCounts& counts) {
   COUNT(empty_records);
   COUNT(ipv6);
   COUNT(vlan_tagged);
+  COUNT(mpls_labelled);
+  COUNT(pppoe_sessions);
   COUNT(first_fragments);
   COUNT(zero_ip_length);
   COUNT(length_beyond_wire);
   COUNT(bad_transport_header);
+  COUNT(after_close);
   COUNT(without_time);
   COUNT(backwards_in_capture);
   COUNT(backwards_in_flow);

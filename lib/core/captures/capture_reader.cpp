@@ -36,15 +36,32 @@ uint16_t CaptureReader::read16(const uint8_t* bytes) const {
 uint32_t CaptureReader::read32(const uint8_t* bytes) const { return big_endian_ ? big32(bytes) : little32(bytes); }
 
 void CaptureReader::feed(const uint8_t* chunk, std::size_t size) {
-  if (format_ == Format::lost) {
-    counts_.unread_bytes += size;
-    return;
+  const uint8_t* const end = chunk + size;
+  const auto left = [&] { return static_cast<std::size_t>(end - chunk); };
+  // Only the record that the last chunk began is copied together; what follows it is read where it is.
+  for (std::size_t step = 4096; !buffer_.empty() && chunk < end; step *= 2) {
+    const std::size_t begun = buffer_.size(), copied = std::min(step, left());
+    buffer_.insert(buffer_.end(), chunk, chunk + copied);
+    const std::size_t taken = take_all(buffer_.data(), buffer_.size());
+    if (taken == 0) {
+      chunk += copied;
+    } else {
+      chunk += taken - begun;
+      buffer_.clear();
+    }
   }
-  buffer_.insert(buffer_.end(), chunk, chunk + size);
+  if (format_ == Format::lost) {
+    counts_.unread_bytes += left();
+  } else if (chunk < end) {
+    chunk += take_all(chunk, left());
+    buffer_.assign(chunk, end);
+  }
+}
+
+std::size_t CaptureReader::take_all(const uint8_t* bytes, std::size_t size) {
   std::size_t used = 0;
-  while (const std::size_t taken = take_next(buffer_.data() + used, buffer_.size() - used)) used += taken;
-  if (format_ == Format::lost) used = buffer_.size();
-  buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(used));
+  while (const std::size_t taken = take_next(bytes + used, size - used)) used += taken;
+  return format_ == Format::lost ? size : used;
 }
 
 void CaptureReader::finish() {
@@ -106,9 +123,10 @@ std::size_t CaptureReader::take_pcap_record(const uint8_t* bytes, std::size_t si
     return 0;
   }
   if (size < header_bytes + captured) return 0;
-  const int64_t fraction = read32(bytes + 4);
-  const int64_t time_us = int64_t{read32(bytes)} * 1'000'000 + (nanoseconds_ ? fraction / 1000 : fraction);
-  sink_.on_packet({bytes + header_bytes, captured, read32(bytes + 12), time_us, true, link_type_});
+  const int64_t fraction_us = nanoseconds_ ? read32(bytes + 4) / 1000 : read32(bytes + 4);
+  const bool in_range = fraction_us < 1'000'000;  // a second or more is no fraction: not added up
+  const int64_t time_us = int64_t{read32(bytes)} * 1'000'000 + (in_range ? fraction_us : 0);
+  sink_.on_packet({bytes + header_bytes, captured, read32(bytes + 12), time_us, in_range, link_type_});
   return header_bytes + captured;
 }
 

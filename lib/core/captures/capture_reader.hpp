@@ -11,7 +11,7 @@ struct CapturedPacket {
   uint32_t captured_bytes;
   uint32_t wire_bytes;
   int64_t time_us;  // since 1970
-  bool has_time;
+  bool has_time;    // false: there is no time stamp, or it is out of range; time_us is then a guess
   uint32_t link_type;
 };
 
@@ -45,6 +45,8 @@ class CaptureReader {
     int64_t offset_s;
   };
 
+  std::size_t take_all(const uint8_t* bytes, std::size_t size);  // returns how many bytes are done with
+
   // Each takes what starts at `bytes` and returns its size; 0: more bytes are needed, or the track is lost.
   std::size_t take_next(const uint8_t* bytes, std::size_t size);
   std::size_t take_file_header(const uint8_t* bytes, std::size_t size);
@@ -67,5 +69,5 @@ class CaptureReader {
   uint32_t snap_bytes_ = 0;
   uint32_t link_type_ = 0;
   std::vector<Interface> interfaces_;
-  std::vector<uint8_t> buffer_;  // the record that the last chunk began, before the new chunk
+  std::vector<uint8_t> buffer_;  // the record that the last chunk began
 };

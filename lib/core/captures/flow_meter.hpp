@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "captures/closed_rows.hpp"
 #include "captures/flow_key_hash.hpp"
 #include "captures/flow_record.hpp"
 
@@ -21,10 +22,17 @@ struct FlowColumns {
 };
 
 // Sorts packets into bidirectional 5-tuple flows and ends a flow that closes or falls silent.
+//
+// A TCP flow closes with an RST, or when both FINs are acknowledged. Its features end there: netmate-flowcalc exports
+// it then. What its end points still send belongs to it and counts in its totals (FINs sent again, data under way,
+// what follows an RST that nobody obeyed), until a SYN without ACK opens a new connection, or nothing has come for
+// twice the segment lifetime (RFC 9293, TIME-WAIT) or the time-out. So no remnant begins a flow that a connection of
+// the same ports would then join.
+//
 // Memory grows with the flows of one time-out and with the finished rows, never with the packets.
 class FlowMeter : public PacketSink {
  public:
-  explicit FlowMeter(const MeterSettings& settings) : settings_(settings), decoder_(counts_), reader_(*this, counts_) {}
+  explicit FlowMeter(const MeterSettings& settings);
   FlowMeter(const FlowMeter&) = delete;  // its parts refer to each other
   FlowMeter& operator=(const FlowMeter&) = delete;
 
@@ -46,14 +54,19 @@ class FlowMeter : public PacketSink {
     uint64_t number;
   };
 
+  bool is_from(std::size_t row, const uint64_t* address, uint16_t port) const;
+  bool has_key(std::size_t row, const FlowKey& key) const;
+  bool add_to_closed(const DecodedPacket& packet, int64_t now_us);
   void write_row(const FlowRecord& flow, FlowEnd end);
   void expire_silent_flows(int64_t now_us);
 
   MeterSettings settings_;
+  int64_t linger_us_;  // how long a closed flow waits for what is left over
   CaptureCounts counts_;
   PacketDecoder decoder_;
   CaptureReader reader_;
   Flows flows_;
+  ClosedRows closed_;
   std::deque<Expiry> expiries_;
   int64_t last_us_ = 0;
   FlowColumns columns_;

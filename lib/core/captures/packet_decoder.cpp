@@ -1,13 +1,17 @@
 #include "captures/packet_decoder.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace {
 
 constexpr uint32_t kNull = 0, kEthernet = 1, kRawA = 12, kRawB = 14, kRaw = 101, kLoop = 108, kCooked = 113,
                    kRawIpv4 = 228, kRawIpv6 = 229, kCookedV2 = 276;
-constexpr uint32_t kEtherIpv4 = 0x0800, kEtherIpv6 = 0x86DD;
+constexpr uint32_t kEtherIpv4 = 0x0800, kEtherIpv6 = 0x86DD, kEtherMpls = 0x8847, kEtherMplsUpstream = 0x8848,
+                   kEtherPppoeDiscovery = 0x8863, kEtherPppoeSession = 0x8864, kEtherLlc = 0x8870;
+constexpr uint32_t kLeastEtherType = 0x0600;  // below it, the field is the length of an IEEE 802.2 frame
 
 uint32_t big16(const uint8_t* bytes) { return static_cast<uint32_t>(bytes[0] << 8 | bytes[1]); }
 
@@ -19,6 +23,29 @@ uint64_t big64(const uint8_t* bytes) {
 
 bool is_vlan(uint32_t ether_type) { return ether_type == 0x8100 || ether_type == 0x88A8 || ether_type == 0x9100; }
 
+// TRILL, MACsec, backbone bridging, VN-tag, E-tag, NSH, fabric path.
+bool is_encapsulation(uint32_t ether_type) {
+  constexpr uint32_t known[] = {0x22F3, 0x88E5, 0x88E7, 0x8926, 0x893F, 0x894F, 0x8903};
+  return std::find(std::begin(known), std::end(known), ether_type) != std::end(known);
+}
+
+// 0: none that is decoded.
+uint32_t ether_type_of_ppp(uint32_t protocol) {
+  if (protocol == 0x0021) return kEtherIpv4;
+  if (protocol == 0x0057) return kEtherIpv6;
+  return protocol == 0x0281 || protocol == 0x0283 ? kEtherMpls : 0;
+}
+
+// Whether a control word without flags and fragments, then an Ethernet header with a type that is decoded, start here.
+bool is_ethernet_pseudowire(const uint8_t* bytes, uint32_t captured) {
+  if (captured < 18 || bytes[0] != 0 || (bytes[1] & 0xC0) != 0) return false;
+  const uint32_t ether_type = big16(bytes + 16);
+  if (ether_type == kEtherIpv4 || ether_type == kEtherIpv6) {
+    return captured == 18 || bytes[18] >> 4 == (ether_type == kEtherIpv4 ? 4 : 6);
+  }
+  return is_vlan(ether_type) || ether_type == kEtherPppoeSession || ether_type == kEtherMpls || ether_type == 0x0806;
+}
+
 }  // namespace
 
 bool PacketDecoder::decode(const CapturedPacket& packet, DecodedPacket& decoded) {
@@ -28,8 +55,8 @@ bool PacketDecoder::decode(const CapturedPacket& packet, DecodedPacket& decoded)
     ++counts_.empty_records;
     return false;
   }
-  uint32_t header = 0;      // of the link layer
-  uint32_t ether_type = 0;  // 0: told by the IP version
+  uint32_t header = 0;  // of the link layer
+  uint32_t ether_type = 0;
   switch (packet.link_type) {
     case kEthernet:
       header = 14;
@@ -60,16 +87,11 @@ bool PacketDecoder::decode(const CapturedPacket& packet, DecodedPacket& decoded)
   }
   if (packet.link_type == kEthernet || packet.link_type == kCooked) ether_type = big16(bytes + header - 2);
   if (packet.link_type == kCookedV2) ether_type = big16(bytes);
-  const bool tagged = is_vlan(ether_type);
-  while (is_vlan(ether_type)) {
-    if (captured <= header + 4) {
-      ++counts_.cut_in_headers;
-      return false;
-    }
-    ether_type = big16(bytes + header + 2);
-    header += 4;
+  const bool has_type = header > 4;  // of the link types above
+  if (has_type && ether_type != kEtherIpv4 && ether_type != kEtherIpv6 &&
+      !unwrap(bytes, captured, header, ether_type)) {
+    return false;
   }
-  if (tagged) ++counts_.vlan_tagged;
 
   uint32_t version = bytes[header] >> 4;
   if (packet.link_type == kNull || packet.link_type == kLoop) {
@@ -77,22 +99,71 @@ bool PacketDecoder::decode(const CapturedPacket& packet, DecodedPacket& decoded)
     const uint32_t family = bytes[0] | bytes[3];
     const bool known = family == 2 || family == 10 || family == 24 || family == 28 || family == 30;
     if (!known || bytes[1] != 0 || bytes[2] != 0) version = 0;
-  } else if (ether_type != 0) {
-    const bool claimed = ether_type == kEtherIpv4 || ether_type == kEtherIpv6;
-    if (claimed && version != (ether_type == kEtherIpv4 ? 4u : 6u)) {
-      ++counts_.bad_ip_header;
-      return false;
-    }
-    if (!claimed) version = 0;
-  } else if (version != 4 && version != 6 && header == 0) {
+  } else if (has_type ? version != (ether_type == kEtherIpv4 ? 4u : 6u) : version != 4 && version != 6) {
     ++counts_.bad_ip_header;
     return false;
   }
   const uint32_t wire = packet.wire_bytes > header ? packet.wire_bytes - header : captured - header;
   if (version == 4) return decode_ipv4(bytes + header, captured - header, wire, decoded);
   if (version == 6) return decode_ipv6(bytes + header, captured - header, wire, decoded);
+  return leave_out(counts_.other_link_protocols);
+}
+
+bool PacketDecoder::leave_out(uint64_t& kind) {
   ++counts_.not_ip;
+  ++kind;
   return false;
+}
+
+bool PacketDecoder::unwrap(const uint8_t* bytes, uint32_t captured, uint32_t& header, uint32_t& ether_type) {
+  bool tagged = false, in_session = false, labelled = false;
+  const auto skip = [&](uint32_t size) {  // whether at least a byte follows
+    header += size;
+    if (captured <= header) ++counts_.cut_in_headers;
+    return captured > header;
+  };
+  while (ether_type != kEtherIpv4 && ether_type != kEtherIpv6) {
+    const uint8_t* at = bytes + header;
+    if (is_vlan(ether_type)) {
+      if (!skip(4)) return false;
+      counts_.vlan_tagged += !std::exchange(tagged, true);
+      ether_type = big16(at + 2);
+    } else if (ether_type == kEtherPppoeSession) {
+      if (!skip(8)) return false;
+      counts_.pppoe_sessions += !std::exchange(in_session, true);
+      const bool is_data = at[0] == 0x11 && at[1] == 0;  // version 1, type 1, code 0
+      ether_type = is_data ? ether_type_of_ppp(big16(at + 6)) : 0;
+      if (ether_type == 0) return leave_out(counts_.ppp_control);
+    } else if (ether_type == kEtherMpls || ether_type == kEtherMplsUpstream) {
+      if (!skip(4)) return false;
+      counts_.mpls_labelled += !std::exchange(labelled, true);
+      const bool is_last = at[2] & 1;
+      if (!is_last) continue;
+      const uint32_t first_bits = at[4] >> 4;
+      if (first_bits == 4 || first_bits == 6) {
+        ether_type = first_bits == 4 ? kEtherIpv4 : kEtherIpv6;
+      } else if (is_ethernet_pseudowire(at + 4, captured - header)) {
+        if (!skip(18)) return false;
+        ether_type = big16(at + 20);
+      } else {
+        return leave_out(counts_.mpls_other);
+      }
+    } else if (ether_type < kLeastEtherType || ether_type == kEtherLlc) {
+      constexpr uint8_t snap[] = {0xAA, 0xAA, 0x03, 0, 0, 0};
+      if (std::memcmp(at, snap, std::min<std::size_t>(captured - header, sizeof snap)) != 0) {
+        return leave_out(counts_.llc);
+      }
+      if (!skip(8)) return false;
+      ether_type = std::max(big16(at + 6), kLeastEtherType);  // no length a second time
+    } else if (ether_type == kEtherPppoeDiscovery) {
+      return leave_out(counts_.ppp_control);
+    } else if (ether_type == 0x0806 || ether_type == 0x8035) {
+      return leave_out(counts_.arp);
+    } else {
+      return leave_out(is_encapsulation(ether_type) ? counts_.other_encapsulation : counts_.other_link_protocols);
+    }
+  }
+  return true;
 }
 
 uint32_t PacketDecoder::ip_bytes_or_wire(uint32_t ip_bytes, bool absent, uint32_t wire) {

@@ -310,8 +310,8 @@ def _share(truths: pd.Series) -> float:
 def _share_opened(flows: pd.DataFrame) -> float:
     """Return the share of labelled flows that open with SYN, without the remnants that netmate-flowcalc drops.
 
-    To the meter, a late packet of a closed or silent connection is a flow of its own. A real trace has many of these
-    remnants, and they do not show whether flows are whole.
+    To the meter, a late packet of a silent connection, or of one closed minutes ago, is a flow of its own. A real trace
+    has many of these remnants, and they do not show whether flows are whole.
     """
     ends, _ = _keys(flows, flows.iloc[:0], "endpoints")
     order = flows.assign(ends=ends).sort_values("start_us", kind="stable")

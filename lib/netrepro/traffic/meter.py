@@ -29,7 +29,16 @@ NEVER_US = 2**60  # longer than any capture
 MEANINGS = {
     "packets": ("total", "packet records found"),
     "metered": ("total", "packets that belong to a flow"),
-    "not_ip": ("left out", "not IP (ARP, spanning tree, ...)"),
+    "not_ip": ("left out", "not IP, of the six kinds that follow"),
+    "arp": ("note", "not IP: ARP and RARP"),
+    "llc": ("note", "not IP: IEEE 802.2 frames (spanning tree, CDP, ...)"),
+    "ppp_control": ("note", "not IP: PPPoE discovery and PPP's own protocols (LCP, IPCP, ...)"),
+    "mpls_other": ("note", "not IP: behind MPLS labels, and no Ethernet pseudowire with a control word"),
+    "other_encapsulation": (
+        "note",
+        "not IP: in an encapsulation that is not decoded (E-tag, VN-tag, MACsec, 802.1ah, TRILL, FabricPath, NSH)",
+    ),
+    "other_link_protocols": ("note", "not IP: LLDP, EAPOL and all else"),
     "unsupported_link": ("left out", "captured on a link type that is not decoded"),
     "cut_in_headers": ("left out", "the captured bytes end before ports, flags and lengths"),
     "bad_ip_header": ("left out", "an IP header whose version or lengths contradict each other"),
@@ -37,11 +46,20 @@ MEANINGS = {
     "empty_records": ("left out", "records without a captured byte"),
     "ipv6": ("metered", "IPv6 (length is payload length + 40)"),
     "vlan_tagged": ("note", "with one or more VLAN tags"),
+    "mpls_labelled": ("note", "with one or more MPLS labels"),
+    "pppoe_sessions": ("note", "in a PPPoE session"),
     "first_fragments": ("metered", "first fragments, metered with their own length"),
     "zero_ip_length": ("metered", "IP length 0 (segmentation offload): the length on the wire is used"),
     "length_beyond_wire": ("metered", "IP length larger than what was on the wire"),
     "bad_transport_header": ("metered", "TCP data offset below 5 or UDP length below 8"),
-    "without_time": ("note", "without a readable time stamp: that of the packet before is used"),
+    "after_close": (
+        "metered",
+        "after the close of their TCP connection: in its flow_* and end_us, not in its features",
+    ),
+    "without_time": (
+        "note",
+        "without a time stamp, or with one out of range (a fraction of 1 s or more): that of the packet before is used",
+    ),
     "backwards_in_capture": ("note", "earlier than the packet before it in the capture"),
     "backwards_in_flow": (
         "metered",
@@ -65,11 +83,11 @@ class MeterResult:
     """Flows and what was met on the way.
 
     flows : one row a flow in order of its first packet. `source_*` sent that packet, which makes it the
-        forward direction. `flow_*` count every packet of the flow (bytes by IP length); the 39 features and
-        `fpl1`..., `bpl1`... (IP lengths in bytes of the i-th forward and backward packet, 0 when absent)
-        cover the packets that `first_packets` and `handshake` leave in. Times are in microseconds, `start_us`
-        and `end_us` since 1970. `valid`: netmate-flowcalc would export the flow (TCP: handshake, then data;
-        UDP: data). `end`: what ended it.
+        forward direction. `flow_*` count every packet of the flow (bytes by IP length), with those after its
+        close; the 39 features and `fpl1`..., `bpl1`... (IP lengths in bytes of the i-th forward and backward
+        packet, 0 when absent) cover the packets up to its close that `first_packets` and `handshake` leave in.
+        Times are in microseconds, `start_us` and `end_us` since 1970. `valid`: netmate-flowcalc would export the
+        flow (TCP: handshake, then data; UDP: data). `end`: what ended it.
     report : one row a count: count, kind (total, left out, metered, note, file), meaning.
     """
 
@@ -119,9 +137,10 @@ def meter(
 ) -> MeterResult:
     """Meter the bidirectional 5-tuple flows of one or more captures, read one after the other as one.
 
-    pcap and pcapng (micro- and nanoseconds, both byte orders; Ethernet with VLAN tags, Linux cooked v1 and
-    v2, raw IP, null and loopback), plain or as gzip, bzip2, xz, alone or in tar archives. Memory grows with
-    the flows, not with the packets. Features by netmate-flowcalc's netai_flowstats 1.0DArev2.
+    pcap and pcapng (micro- and nanoseconds, both byte orders; Ethernet, Linux cooked v1 and v2, raw IP, null
+    and loopback; in VLAN tags, SNAP, PPPoE sessions and MPLS labels), plain or as gzip, bzip2, xz, alone or in
+    tar archives. Memory grows with the flows, not with the packets. Features by netmate-flowcalc's
+    netai_flowstats 1.0DArev2.
 
     Parameters
     ----------
@@ -132,7 +151,9 @@ def meter(
     quirks : as netmate-flowcalc computes: a minimum of 0 is replaced by the next value; means, deviations
         and sub-flow shares are cut to whole numbers; packets with an earlier time than the one before are
         ignored; UDP headers count only until the flow is valid. False: none of that.
-    end_on_close : a TCP connection that both sides have closed ends its flow at once.
+    end_on_close : a TCP connection that both sides have closed, or one has reset, ends its flow: the features stop
+        there. What else comes counts in `flow_*` and `end_us` (report: after_close), until a SYN opens a new
+        connection, or 240 s (twice the segment lifetime: TIME-WAIT of RFC 9293) or timeout_s are silent.
     forward : which direction is forward, see FORWARD; `source_*` is the end that sends forward.
     first_lengths : how many fpl and bpl columns.
     progress : called with (bytes read, bytes in all) of the files on disk, about once a megabyte.

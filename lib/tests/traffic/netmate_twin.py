@@ -60,7 +60,7 @@ class TwinFlow:
         self.whole: list[Packet] = []
         self.accounted: list[tuple[int, Packet, bool]] = []  # time, packet, whether its UDP header counts
         self.states = ["initial", "initial"]
-        self.valid = self.has_data = False
+        self.valid = self.has_data = self.is_closed = False
         self.last_us = first.time_us
 
     def is_backward(self, packet: Packet) -> bool:
@@ -72,6 +72,8 @@ class TwinFlow:
         if packet.time_us < self.last_us and quirks:
             return
         self.last_us = max(self.last_us, packet.time_us)
+        if self.is_closed:
+            return
         was_valid, was_established = self.valid, "established" in self.states
         opening = False
         if packet.protocol == 6:
@@ -88,6 +90,7 @@ class TwinFlow:
         full = first_packets is not None and len(self.accounted) >= first_packets
         if not (full or (opening and not handshake)):
             self.accounted.append((self.last_us, packet, not (quirks and was_valid)))
+        self.is_closed = self.states == ["closed", "closed"]
 
     def features(self, idle_threshold_us: int, quirks: bool) -> list[float]:
         periods: list[list[int]] = []
@@ -150,12 +153,14 @@ def twin_meter(
     flows: list[TwinFlow] = []
     current: TwinFlow | None = None
     for packet in packets:
-        if current is not None and packet.time_us - current.last_us > timeout_us:
-            current = None
+        if current is not None:
+            silent_us = packet.time_us - current.last_us
+            opens = packet.protocol == 6 and packet.flags & (SYN | ACK | RST) == SYN
+            over = current.is_closed and (opens or silent_us > 240_000_000)
+            if over or silent_us > timeout_us:
+                current = None
         if current is None:
             current = TwinFlow(packet)
             flows.append(current)
         current.add(packet, first_packets, handshake, quirks)
-        if current.states == ["closed", "closed"]:
-            current = None
     return flows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ steps_us = st.one_of(
     st.integers(-30_000, -1),
     st.integers(900_000, 1_100_000),
     st.integers(2_000_000, 5_000_000),
-    st.sampled_from([1_000_000, 1_000_001, 600_000_000, 600_000_001]),
+    st.sampled_from([1_000_000, 1_000_001, 240_000_000, 240_000_001, 600_000_000, 600_000_001]),
 )
 flag_sets = st.sampled_from(
     [ACK, ACK, PSH | ACK, SYN, SYN | ACK, FIN | ACK, RST, RST | ACK, URG | ACK, FIN, PSH | URG | ACK, 0]
@@ -100,6 +101,7 @@ def test_every_feature_of_every_flow_equals_that_of_the_twin(
         np.testing.assert_allclose(ours, twin.features(1_000_000, quirks), rtol=0 if quirks else 1e-12)
         assert flows.loc[row, "fpl1":"bpl10"].tolist() == twin.first_lengths(10)  # type: ignore[misc]
         assert bool(flows.loc[row, "valid"]) == twin.valid
+        assert flows.loc[row, "end_us"] == twin.last_us
         assert flows.loc[row, "flow_fpackets"] + flows.loc[row, "flow_bpackets"] == len(twin.whole)
         assert flows.loc[row, "flow_fbytes"] + flows.loc[row, "flow_bbytes"] == sum(
             packet.ip_bytes for packet in twin.whole
@@ -173,6 +175,72 @@ def test_a_closed_connection_ends_its_flow_and_the_same_ports_begin_another(tmp_
     assert meter_packets(tmp_path, packets).flows["end"].tolist() == ["closed", "closed"]
     one = meter_packets(tmp_path, packets, end_on_close=False).flows
     assert one["end"].tolist() == ["end of capture"] and one.loc[0, "flow_fpackets"] == 12
+
+
+def remnants(packets: list[Packet], after_us: int = 10_000) -> list[Packet]:
+    """What follows a close now and then: the last ACK and the answerer's FIN once more."""
+    end_us = packets[-1].time_us + after_us
+    return [Packet(end_us), Packet(end_us + 10_000, backward=True, flags=FIN | ACK)]
+
+
+def test_what_is_left_over_belongs_to_the_closed_connection_and_a_syn_begins_the_next(tmp_path: Path) -> None:
+    first, second = connection(START_US), connection(START_US + 30_000_000)
+    alone = meter_packets(tmp_path, first).flows.iloc[0]
+    result = meter_packets(tmp_path, [*first, *remnants(first), *second, *remnants(second)])
+    assert result.report.loc["after_close", "count"] == 4
+    assert result.flows["starts_with_syn"].tolist() == result.flows["valid"].tolist() == [True, True]
+    for _, flow in result.flows.iterrows():
+        assert flow[list(FLOW_FEATURES)].tolist() == alone[list(FLOW_FEATURES)].tolist()
+        assert (flow.flow_fpackets, flow.flow_bpackets) == (alone.flow_fpackets + 1, alone.flow_bpackets + 1)
+        assert (flow.flow_fbytes, flow.flow_bbytes) == (alone.flow_fbytes + 40, alone.flow_bbytes + 40)
+        assert flow.end_us - flow.start_us == alone.end_us - alone.start_us + 20_000
+
+
+def test_remnants_go_to_the_connection_whose_ends_are_theirs(tmp_path: Path) -> None:
+    def between(client: str, port: int, packets: list[Packet]) -> Iterator[tuple[int, bytes]]:
+        ends = [(client, port), (SERVER, 80)]
+        for packet in packets:
+            (source, source_port), (to, to_port) = ends[::-1] if packet.backward else ends
+            yield packet.time_us, in_link(ipv4(packet.to_transport(source_port, to_port), source, to), 1)
+
+    # More connections than the table of the closed has at first, on either side of the server's address.
+    clients = [(f"{net}.0.{i % 200}.1", 1024 + i) for net in (10, 200) for i in range(1500)]
+    whole = connection(START_US)
+    records = [record for client in clients for record in between(*client, whole)]
+    late = [record for client in clients[::-1] for record in between(*client, remnants(whole))]
+    path = tmp_path / "many.pcap"
+    path.write_bytes(pcap([*sorted(records, key=lambda record: record[0]), *late]))
+    flows = meter(path).flows
+    assert len(flows) == 3000
+    assert (flows["flow_fpackets"].eq(7) & flows["flow_bpackets"].eq(5)).all()
+
+
+def test_a_reset_closes_and_what_comes_after_it_begins_no_flow(tmp_path: Path) -> None:
+    opening = [Packet(START_US, flags=SYN), Packet(START_US + 1, backward=True, flags=RST | ACK)]
+    ignored = [
+        Packet(START_US + 2, backward=True, flags=SYN | ACK),
+        Packet(START_US + 3),
+        Packet(START_US + 4, payload_bytes=9, flags=PSH | ACK),
+    ]
+    again = [Packet(START_US + 9, backward=True, flags=RST | ACK), Packet(START_US + 10, flags=RST)]
+    (flow,) = meter_packets(tmp_path, opening + ignored + again).flows.to_dict("records")
+    assert (flow["end"], flow["flow_fpackets"] + flow["flow_bpackets"], flow["total_fpackets"]) == ("closed", 7, 1)
+
+    half_closed = [*connection(START_US)[:-2], Packet(START_US + 10**6, backward=True)]
+    resets = [Packet(START_US + 10**6 + i, flags=flags) for i, flags in enumerate([RST | ACK, RST])]
+    (flow,) = meter_packets(tmp_path, half_closed + resets).flows.to_dict("records")
+    assert (flow["end"], flow["valid"], flow["flow_fpackets"]) == ("closed", True, 7)
+
+
+@pytest.mark.parametrize(("silence_us", "timeout_s", "flows"), [
+    (240_000_000, 600, 1), (240_000_001, 600, 2), (240_000_001, None, 2), (60_000_000, 60, 1), (60_000_001, 60, 2),
+])  # fmt: skip
+def test_a_closed_connection_waits_for_twice_the_segment_lifetime_or_the_time_out(
+    tmp_path: Path, silence_us: int, timeout_s: float | None, flows: int
+) -> None:
+    packets = connection(START_US)
+    packets.append(Packet(packets[-1].time_us + silence_us))
+    assert len(meter_packets(tmp_path, packets, timeout_s=timeout_s).flows) == flows
 
 
 def test_a_flow_that_is_silent_for_longer_than_the_time_out_becomes_two(tmp_path: Path) -> None:

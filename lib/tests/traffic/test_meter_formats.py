@@ -40,9 +40,12 @@ from packet_builder import (
     section,
     tcp,
 )
+from scapy.contrib.mpls import MPLS, EoMCW
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, IPv6ExtHdrHopByHop
-from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, Ether
+from scapy.layers.l2 import ARP, LLC, SNAP, STP, Dot1AD, Dot1Q, Dot3, Ether
+from scapy.layers.ppp import PPP, PPP_LCP, PPPoE, PPPoED
+from scapy.packet import Packet as ScapyPacket
 from scapy.packet import Raw
 from scapy.utils import PcapNgWriter, rdpcap, wrpcap
 
@@ -50,12 +53,32 @@ from netrepro import _core
 from netrepro.errors import NetreproError
 from netrepro.traffic import MeterResult, meter
 
+NOT_IP = ["arp", "llc", "ppp_control", "mpls_other", "other_encapsulation", "other_link_protocols"]
 LEFT_OUT = [
     "not_ip", "unsupported_link", "cut_in_headers", "bad_ip_header", "later_fragments", "empty_records",
 ]  # fmt: skip
 START_US = 1_700_000_000_000_000
 MAC = "02:00:00:00:00:01"
 ETHERNET_HEADER = Ether(src=MAC, dst=MAC)  # else scapy asks the network for them
+QINQ = ETHERNET_HEADER / Dot1AD(vlan=3) / Dot1Q(vlan=4)
+SESSION = PPPoE(sessionid=7) / PPP()
+LABELS = MPLS(label=1000, s=0) / MPLS(label=1001, s=1)
+PSEUDOWIRE = MPLS(label=16, s=1) / EoMCW(seq=9) / ETHERNET_HEADER
+NOTES = ["vlan_tagged", "mpls_labelled", "pppoe_sessions"]
+ENCAPSULATIONS = {  # how much of NOTES each packet counts in
+    "pppoe": (ETHERNET_HEADER / SESSION, [0, 0, 1]),
+    "pppoe in qinq": (QINQ / SESSION, [1, 0, 1]),
+    "one label": (ETHERNET_HEADER / MPLS(label=3, s=1), [0, 1, 0]),
+    "labels": (ETHERNET_HEADER / LABELS, [0, 1, 0]),
+    "upstream labels": (Ether(src=MAC, dst=MAC, type=0x8848) / LABELS, [0, 1, 0]),
+    "labels in qinq": (QINQ / LABELS, [1, 1, 0]),
+    "labels in ppp": (ETHERNET_HEADER / PPPoE(sessionid=7) / PPP(proto=0x0281) / LABELS, [0, 1, 1]),
+    "pseudowire": (ETHERNET_HEADER / PSEUDOWIRE, [0, 1, 0]),
+    "vlan in pseudowire": (ETHERNET_HEADER / PSEUDOWIRE / Dot1Q(vlan=4), [1, 1, 0]),
+    "snap": (Dot3(src=MAC, dst=MAC) / LLC() / SNAP(), [0, 0, 0]),
+    "snap in vlan": (ETHERNET_HEADER / Dot1Q(vlan=4, type=48) / LLC() / SNAP(), [1, 0, 0]),
+    "snap by its own type": (Ether(src=MAC, dst=MAC, type=0x8870) / LLC() / SNAP(), [0, 0, 0]),
+}
 
 
 def meter_bytes(folder: Path, content: bytes) -> MeterResult:
@@ -66,6 +89,7 @@ def meter_bytes(folder: Path, content: bytes) -> MeterResult:
     assert counts["packets"] == counts["metered"] + counts[LEFT_OUT].sum()
     flows = result.flows
     assert counts["metered"] == flows["flow_fpackets"].sum() + flows["flow_bpackets"].sum()
+    assert counts["not_ip"] == counts[NOT_IP].sum()
     return result
 
 
@@ -290,11 +314,73 @@ def test_a_corrupt_pcapng_block_is_counted_and_the_next_one_read(tmp_path: Path)
     assert counts[["packets", "corrupt_records", "unknown_blocks", "other_blocks"]].tolist() == [1, 3, 1, 1]
 
 
-def test_what_is_not_ip_is_counted(tmp_path: Path) -> None:
-    counts = meter_records(
-        tmp_path, bytes(ETHERNET_HEADER / ARP()), bytes(Ether(src=MAC, dst=MAC, type=0x88CC) / Raw(b"x" * 50))
+@pytest.mark.parametrize("name", ENCAPSULATIONS)
+def test_ip_is_found_in_every_encapsulation_and_the_flows_are_the_same(
+    tmp_path: Path, expected: pd.DataFrame, name: str
+) -> None:
+    around, notes = ENCAPSULATIONS[name]
+    records = [(packet.time_us, bytes(around / IP(packet.to_ip()))) for packet in connection()]
+    result = meter_bytes(tmp_path, pcap(records))
+    pd.testing.assert_frame_equal(result.flows, expected)
+    assert (result.report.loc[NOTES, "count"] == [10 * note for note in notes]).all()
+
+    padded = [(time_us, frame + bytes(9)) for time_us, frame in records]
+    pd.testing.assert_frame_equal(meter_bytes(tmp_path, pcap(padded)).flows, expected)
+    six = bytes(around / IPv6(src="::1", dst="::2") / UDP(sport=7, dport=8) / Raw(b"12345"))
+    flow = meter_bytes(tmp_path, pcap([(START_US, six)])).flows.iloc[0]
+    assert (flow.source_port, flow.destination_address, flow.flow_fbytes) == (7, "::2", 40 + 8 + 5)
+
+
+def ethernet(ether_type: int) -> ScapyPacket:
+    return Ether(src=MAC, dst=MAC, type=ether_type) / Raw(b"\x45" + bytes(60))
+
+
+@pytest.mark.parametrize(("kind", "frames"), {
+    "arp": [ETHERNET_HEADER / ARP(), QINQ / ARP(), ethernet(0x8035), ETHERNET_HEADER / PSEUDOWIRE / ARP()],
+    "llc": [Dot3(src=MAC, dst=MAC) / LLC() / STP(), Dot3(src=MAC, dst=MAC) / LLC() / SNAP(OUI=0x0C, code=0x2000)],
+    "ppp_control": [ETHERNET_HEADER / PPPoED() / Raw(bytes(30)), QINQ / PPPoE() / PPP() / PPP_LCP(),
+                    ETHERNET_HEADER / PPPoE(code=0xA7) / Raw(b"\0\x21" + bytes(40))],
+    # An associated channel, a pseudowire without control word, and one that carries no type that is known.
+    "mpls_other": [ETHERNET_HEADER / MPLS(s=1) / Raw(content) for content in (b"\x10" * 60, b"\xAA" * 60, bytes(60))],
+    "other_encapsulation": [ethernet(0x88E5), ethernet(0x893F), ethernet(0x8926)],
+    "other_link_protocols": [ethernet(0x88CC), ethernet(0x888E)],
+}.items())  # fmt: skip
+def test_what_is_not_ip_is_counted_by_its_kind(tmp_path: Path, kind: str, frames: list[ScapyPacket]) -> None:
+    counts = meter_records(tmp_path, *map(bytes, frames))
+    assert counts["not_ip"] == counts[kind] == len(frames)
+
+
+@pytest.mark.parametrize("name", ENCAPSULATIONS)
+def test_an_encapsulation_that_is_cut_is_counted_wherever_the_cut_is(tmp_path: Path, name: str) -> None:
+    around = ENCAPSULATIONS[name][0]
+    frame = bytes(around / IP(Packet(0).to_ip()))
+    whole = len(frame) - 40 + 34  # up to the TCP flags
+    counts = meter_records(tmp_path, *(frame[:size] for size in range(1, len(frame) + 1)))
+    # The first bytes of a pseudowire do not tell what it is.
+    assert counts["cut_in_headers"] + counts["mpls_other"] == whole - 1
+    assert counts["metered"] == len(frame) - whole + 1
+    assert counts["mpls_other"] == ("pseudowire" in name) * 17
+
+
+@given(
+    around=st.sampled_from([around for around, _ in ENCAPSULATIONS.values()]),
+    changes=st.lists(st.tuples(st.integers(12, 60), st.integers(0, 255)), max_size=4),
+    size=st.integers(1, 120),
+)
+def test_no_damaged_encapsulation_is_read_beyond_its_end(
+    around: ScapyPacket, changes: list[tuple[int, int]], size: int
+) -> None:
+    frame = bytearray(bytes(around / IP(Packet(0).to_ip())))
+    for place, value in changes:
+        frame[place % len(frame)] = value
+    # What follows in memory, another record, must change nothing.
+    one, other = (
+        columns_by_chunks(pcap([(START_US, bytes(frame[:size])), (START_US + later_us, filler * 99)]), [])[1]
+        for later_us, filler in ((0, b"\x45"), (2_500_000_000_000_000, b"\xff"))
     )
-    assert counts["not_ip"] == 2
+    assert one == other
+    assert one["packets"] == one["metered"] + sum(one[name] for name in LEFT_OUT) == 2
+    assert one["not_ip"] == sum(one[name] for name in NOT_IP) >= 1
 
 
 def test_an_unsupported_link_type_is_counted(tmp_path: Path) -> None:
@@ -378,6 +464,21 @@ def test_one_time_stamp_in_the_far_future_does_not_end_the_other_flows(tmp_path:
     assert flows["flow_fpackets"].tolist() == [2, 2, 2, 2, 2, 1]
 
 
+@pytest.mark.parametrize(
+    ("nanoseconds", "fraction"), [(False, 10**6), (False, 2**31), (True, 10**9), (True, 2**32 - 1)]
+)
+def test_a_fraction_of_a_second_or_more_is_no_time(tmp_path: Path, nanoseconds: bool, fraction: int) -> None:
+    second_s = START_US // 10**6
+    frame = in_link(Packet(0).to_ip(), ETHERNET)
+    good, bad = (struct.pack("<IIII", second_s, part, len(frame), len(frame)) + frame for part in (999_999, fraction))
+    result = meter_bytes(tmp_path, pcap([], nanoseconds=nanoseconds) + good + bad + bad)
+    good_us = START_US + (999 if nanoseconds else 999_999)
+    assert result.flows[["start_us", "end_us", "flow_fpackets"]].to_numpy().tolist() == [[good_us, good_us, 3]]
+    assert result.report.loc["without_time", "count"] == 2
+    first = meter_bytes(tmp_path, pcap([], nanoseconds=nanoseconds) + bad + good).flows
+    assert first[["start_us", "end_us"]].to_numpy().tolist() == [[START_US, good_us]]
+
+
 NOISE = pcapng(records_of(connection())) + section(">") + interface(RAW, ">")
 CAPTURES = [
     pcap(records_of(connection())),
@@ -426,6 +527,7 @@ def test_no_damage_is_fatal_and_every_packet_found_is_accounted_for(
     columns, counts = columns_by_chunks(bytes(damaged), [])
     assert counts["packets"] == counts["metered"] + sum(counts[name] for name in LEFT_OUT)
     assert counts["metered"] == columns["forward_packets"].sum() + columns["backward_packets"].sum()
+    assert counts["not_ip"] == sum(counts[name] for name in NOT_IP)
     assert counts["unread_bytes"] <= len(damaged)
 
 
