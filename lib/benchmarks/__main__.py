@@ -1,6 +1,8 @@
 """`make bench`: every benchmark's table, speeds as ratios against a named peer measured in the same run.
 
 Each bench_<name>.py has `run(quick)` -> DataFrame or {title: DataFrame}; a table holds ours, the peers and the ratios.
+A peer that is not installed has a row that says where it comes from. A column of times that were measured elsewhere
+says so.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 CPU seconds, median over seeds; both encodings answer the same questions and must agree. Ratios within the run only
 are meant to be kept: seconds are this machine's. Beside them stand the original program's own CPU seconds, which were
 recorded once on another machine (data/fperf_leaf_spine/SOURCES.md): an order of magnitude, no measurement of this run.
+So do those that the program's authors published of its successor, which counts the packets of a buffer in place of
+listing them (PUBLISHED).
 """
 
 from __future__ import annotations
@@ -15,13 +17,16 @@ from typing import Any
 
 import pandas as pd
 
+from netrepro.papers.fperf_leaf_spine.cases import CASES
 from netrepro.papers.fperf_leaf_spine.query import throughput_analysis
 from netrepro.papers.fperf_leaf_spine.setting import Size, size_name
 from netrepro.papers.fperf_leaf_spine.times import original_times
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.examples import base_example
 from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query
-from netrepro.verification.workloads import parse_workload
+from netrepro.verification.loom import loom
+from netrepro.verification.schedulers import scheduler_point
+from netrepro.verification.workloads import Workload, parse_workload
 
 # Some proven, some refuted.
 WORKLOADS = [
@@ -128,8 +133,63 @@ def measure_capacities(size: Size = (2, 3, 6), horizon: int = 10, seeds: int = 3
     return table.assign(to_smallest=table["median_cpu_s"] / table["median_cpu_s"].iloc[0]).set_index("capacity_packets")
 
 
+# Case -> packets a buffer, seconds of one check: the mean over the checks in the logs that stand in the authors'
+# repository all-things-networking/count-buffy, of a loaded formula and one workload. Another machine than any run here.
+PUBLISHED = {
+    "round robin": (400, 0.136),  # 28 checks, data/logs/rr/win/rr.400.txt, commit 78de930
+    "FQ-CoDel": (500, 3.24),  # 217 checks, data/logs/fq/fq.500.txt, commit 77ac4fd
+    "strict priority": (500, 0.0025),  # 34 checks, data/logs_bak/prio/prio.500.txt, commit 78de930
+    "Loom": (45, 42.2),  # 11 checks, data/logs/loom/loom.45.txt, commit 77ac4fd
+    "leaf-spine": (100, 44.5),  # 49 checks, experiments/leaf_old/Ours/leaf.100.txt, commit 9d00a91
+}
+BURST = 40  # packets a step, of which ten steps fill a buffer of 400; 4 or 5 in all else, as with the successor
+
+
+def with_buffers(case: str, packets: int, seed: int, burst: int = 4) -> tuple[Analysis, Workload]:
+    """A case study with buffers of so many packets, and a workload to check; the leaf-spine's query is throughput."""
+    if case == "leaf-spine":
+        point = leaf_spine(2, 3, 2, 10, queue_capacity=packets, max_enqueue=5)
+        query, base, workload = throughput_query(point, 5), base_workload(point, 5), WORKLOADS[1].format(T=10)
+    else:
+        original = CASES[case].build()
+        point, query, base, workload = original.point, original.query, original.base, CASES[case].published_form
+        if case == "Loom":
+            point = loom(4, point.horizon, queue_capacity=packets)
+        else:
+            queue = {"capacity": packets, "max_enqueue": burst}
+            point = scheduler_point(point.name, len(point.inputs), point.horizon, queue=queue)
+    return Analysis(point, query, base, backend="cadical", seed=seed), parse_workload(workload)
+
+
+def measure_buffers(seeds: int = 3) -> pd.DataFrame:
+    """Case studies with buffers of 10 packets, of the size that the successor's authors show, and of ten times that.
+
+    satisfy_cpu_s builds the formula and finds an example; check_cpu_s asks the loaded formula whether an input of one
+    workload misses the query. Medians over seeds. Large buffers cost nothing as they never fill: a step brings 4
+    packets. The last row is of buffers that do.
+    """
+    rows = []
+    sizes = [(case, size, 4) for case, (size, _) in PUBLISHED.items() for size in (10, size, 10 * size)]
+    for case, size, burst in [*sizes, ("round robin", 10 * BURST, BURST)]:
+        satisfied, checked = [], []
+        for seed in range(seeds):
+            analysis, workload = with_buffers(case, size, seed, burst)
+            seconds, answer = _timed(analysis.satisfy_query)
+            assert answer.status == "sat", f"{case}, {size}: {answer.status}"
+            satisfied.append(seconds)
+            checked.append(_timed(lambda of=analysis, one=workload: of.ask(one, query=False, with_trace=False))[0])
+        shown, published_s = PUBLISHED[case]
+        name = f"{case}, {burst} packets a step" if burst == BURST else case
+        elsewhere_s = published_s if size == shown and burst != BURST else None
+        rows.append((name, size, statistics.median(satisfied), statistics.median(checked), elsewhere_s))
+    columns = ["case", "buffer_packets", "satisfy_cpu_s", "check_cpu_s", "check_s (published, another machine)"]
+    table = pd.DataFrame(rows, columns=columns)
+    table.insert(3, "to_smallest", table["satisfy_cpu_s"] / table.groupby("case")["satisfy_cpu_s"].transform("first"))
+    return table.set_index(["case", "buffer_packets"])
+
+
 def run(quick: bool = True) -> dict[str, pd.DataFrame]:
-    """Sizes x encodings x tasks, and the price of capacity. Ctrl-C keeps the networks that are finished.
+    """Sizes x encodings x tasks, and the price of capacity and of buffers. Ctrl-C keeps the networks that are finished.
 
     Quick: 4 steps, two seeds, seconds. Otherwise up to 10 steps, five seeds and S4-L8-H32: about four minutes, more
     than half of them the integer encoding's.
@@ -139,6 +199,7 @@ def run(quick: bool = True) -> dict[str, pd.DataFrame]:
         for point in QUICK if quick else THOROUGH:
             finished.append(measure(point))
         tables["capacity"] = measure_capacities(horizon=4 if quick else 10)
+        tables["buffers"] = measure_buffers()
     except KeyboardInterrupt:
         if not finished:
             raise

@@ -1,12 +1,14 @@
 """Protocol machines: calls a processor second by `drive` and by `simulate_machines`, beside the compiled engines.
 
-A call is a message that arrives or an alarm that goes off. Raft: five servers with a leader and its heartbeats, by both
-drivers; elections of four survivors, by `drive` and compiled, where a test has both end every trial at the same time.
+A call is a message that arrives or an alarm that goes off. Echo: five machines that send every message back, which
+shows what the drivers cost. Raft: five servers with a leader and its heartbeats, nine of ten calls messages; elections
+of four survivors, by `drive` and compiled, where a test has both end every trial at the same time.
 Swarm: blocks that arrive in a swarm of 33, by clients that speak the protocol and compiled; both ask the same chokers.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from random import Random
@@ -15,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from netrepro.networks import Experiment, Link, star
-from netrepro.protocols import drive
+from netrepro.protocols import Send, drive
 from netrepro.protocols.bittorrent.chokers import choker
 from netrepro.protocols.bittorrent.client import Client
 from netrepro.protocols.bittorrent.metainfo import BLOCK_BYTES, make_torrent
@@ -51,6 +53,25 @@ class Counted:
         return self.machine.wake(now_s)
 
 
+class Echo:
+    """Sends a message to each of its peers at first, and every message back."""
+
+    wake_at_s = math.inf
+
+    def __init__(self, peers: list[str]):
+        self.peers = peers
+
+    def start(self, _: float) -> list[Send]:
+        return [Send(peer, "message") for peer in self.peers]
+
+    def receive(self, _: float, sender: str, message: str) -> list[Send]:
+        return [Send(sender, message)]
+
+
+def echoes() -> dict[str, Counted]:
+    return {name: Counted(Echo([each for each in NAMES if each != name])) for name in NAMES}
+
+
 def servers(seed: int) -> dict[str, Counted]:
     random = Random(seed)
 
@@ -68,14 +89,12 @@ def timed(act: Callable[[], float]) -> float:
     return done / (time.process_time() - began)
 
 
-def by_drive(seconds: float) -> float:
-    machines = servers(1)
+def by_drive(machines: dict[str, Counted], seconds: float) -> float:
     drive(machines, lambda *_: 4e-4, seconds)
     return sum(each.calls for each in machines.values())
 
 
-def by_simulator(seconds: float) -> float:
-    machines = servers(1)
+def by_simulator(machines: dict[str, Counted], seconds: float) -> float:
     hosts = {name: f"h{place}" for place, name in enumerate(NAMES, 1)}
     experiment = Experiment(star(5, Link(1000, 0.2)), (), seconds)
     simulate_machines(experiment, machines, lambda _: 100, hosts, most_events=10**8)
@@ -128,8 +147,10 @@ def run(quick: bool = True) -> pd.DataFrame:
     """A row a driver: what is counted, how much of it a processor second, and the ratio to `drive`."""
     times = 1 if quick else 10
     rows = [
-        ("Raft, drive", "calls", timed(lambda: by_drive(20.0 * times))),
-        ("Raft, simulate_machines", "calls", timed(lambda: by_simulator(20.0 * times))),
+        ("echo, drive", "messages", timed(lambda: by_drive(echoes(), 4.0 * times))),
+        ("echo, simulate_machines", "messages", timed(lambda: by_simulator(echoes(), 4.0 * times))),
+        ("Raft, drive", "calls", timed(lambda: by_drive(servers(1), 20.0 * times))),
+        ("Raft, simulate_machines", "calls", timed(lambda: by_simulator(servers(1), 20.0 * times))),
         ("elections, drive", "elections", timed(lambda: elections_by_drive(20 * times))),
         ("elections, compiled", "elections", timed(lambda: elections_compiled(20_000 * times))),
         ("swarm, drive", "blocks", timed(lambda: blocks_by_clients(2 * times))),

@@ -1,16 +1,23 @@
 """Traffic beside its peers, in one run on one machine: only the ratios count.
 
-The flow meter beside nfstream and scapy on header-only captures of the same making; component-wise EM beside
-the PyPI package gmm-mml, where that is installed; forward selection beside scikit-learn's
-SequentialFeatureSelector over GaussianMixture, whose time is extrapolated from a sample of its fits.
+The flow meter beside argus, nfpcapd, tshark, cicflowmeter, nfstream and scapy on header-only captures of the same
+making, where these are installed; component-wise EM beside the PyPI package gmm-mml, likewise; forward selection beside
+scikit-learn's SequentialFeatureSelector over GaussianMixture, whose time is extrapolated from a sample of its fits.
 """
 
 from __future__ import annotations
 
+import json
+import resource
+import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,9 +29,9 @@ from sklearn.preprocessing import StandardScaler
 
 from netrepro.traffic import ComponentwiseGaussianMixture, MixtureFeatureSelector, meter
 
-PACKETS = 1_000_000
-NFSTREAM_PACKETS = 200_000  # the peers get a smaller capture of the same making: they are that much slower
-SCAPY_PACKETS = 20_000
+# Packets of three captures of one making: slow meters get the smaller ones.
+LARGE, MIDDLE, SMALL = 1_000_000, 200_000, 20_000
+REPEATS = 3  # of the large one, whose quickest counts: the others had to wait for other programs
 ROWS, FEATURES, CLASSES, FOLDS, CHOSEN, COMPONENTS = 20_000, 59, 5, 5, 10, 5
 
 
@@ -70,24 +77,98 @@ def write_header_only_capture(path: Path, packets: int, *, mean_flow_packets: in
     rows["destination_port"] = np.where(backward, client_port, web)
     header = np.array([0xA1B2C3D4, 0x00040002, 0, 0, 54, 1], "<u4")
     path.write_bytes(header.tobytes() + rows.tobytes())
-    return flows
+    return int(flow.max()) + 1  # the last ones may not have begun
 
 
 def seconds_of(task: Callable[[], object]) -> float:
-    """Wall time: processor time of this process would miss nfstream's workers."""
+    """Wall time."""
     start = time.perf_counter()
     task()
     return time.perf_counter() - start
 
 
-def nfstream_reads(path: Path, **settings: object) -> None:
+def processor_seconds_of(task: Callable[[], Any]) -> tuple[float, Any]:
+    """User and system time of this process and of the children that it has waited for, and what the task returns."""
+
+    def used() -> float:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return time.process_time() + children.ru_utime + children.ru_stime
+
+    before = used()
+    found = task()
+    return used() - before, found
+
+
+@dataclass(frozen=True)
+class Meter:
+    """What turns a capture into flows.
+
+    packets : of its capture. run : (capture, empty folder) -> anything; this is timed.
+    look : (folder, what run returned) -> flows, columns of each; this is not.
+    program, module : what has to be on the PATH, or to be importable. remedy : where that comes from.
+    """
+
+    name: str
+    packets: int
+    run: Callable[[Path, Path], Any]
+    look: Callable[[Path, Any], tuple[int, int]]
+    program: str = ""
+    module: str = "netrepro"
+    remedy: str = ""
+
+    @property
+    def is_there(self) -> bool:
+        return bool(shutil.which(self.program) if self.program else find_spec(self.module))
+
+
+def called(*command: str | Path) -> str:
+    """What a program prints."""
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+
+
+# What argus' reader can print of a record that argus has written without further options.
+ARGUS_FIELDS = (
+    *("stime", "ltime", "dur", "mean", "stddev", "sum", "min", "max", "trans", "flgs", "seq", "state", "dir"),
+    *("smac", "dmac", "saddr", "daddr", "proto", "sport", "dport", "stos", "dtos", "sttl", "dttl", "sipid", "dipid"),
+    *("spkts", "dpkts", "sbytes", "dbytes", "sappbytes", "dappbytes", "pcr", "sload", "dload", "srate", "drate"),
+    *("sloss", "dloss", "sploss", "dploss", "sgap", "dgap", "sintpkt", "dintpkt", "sjit", "djit"),
+    *("swin", "dwin", "stcpb", "dtcpb", "tcprtt", "synack", "ackdat", "tcpopt"),
+    *("smaxsz", "dmaxsz", "sminsz", "dminsz", "smeansz", "dmeansz"),
+)
+
+
+def look_at_argus(folder: Path, _: object) -> tuple[int, int]:
+    printed = called("ra", "-n", "-c", ",", "-L0", "-s", *ARGUS_FIELDS, "-r", folder / "flows", "-", "tcp")
+    rows = printed.splitlines()[1:]
+    return len(rows), sum(bool(field.strip()) for field in rows[0].split(","))
+
+
+def look_at_nfdump(folder: Path, _: object) -> tuple[int, int]:
+    flows = json.loads(called("nfdump", "-R", folder, "-o", "json"))
+    return len(flows), len(flows[0].keys() - {"type", "label"})
+
+
+def look_at_csv(folder: Path, _: object) -> tuple[int, int]:
+    header, *rows = (folder / "flows").read_text().splitlines() or [""]
+    return len(rows), len(header.split(",")) if header else 0
+
+
+def look_at_tshark(_: Path, printed: str) -> tuple[int, int]:
+    rows = [line for line in printed.splitlines() if "<->" in line]
+    return len(rows), 12  # two addresses and ports, packets and bytes of both ways and in all, start, duration
+
+
+def nfstream_reads(path: Path, **settings: object) -> tuple[int, int]:
     from nfstream import NFStreamer
 
-    for _ in NFStreamer(source=str(path), accounting_mode=1, n_meters=1, **settings):
-        pass
+    flows = columns = 0
+    for flow in NFStreamer(source=str(path), accounting_mode=1, n_meters=1, **settings):
+        flows += 1
+        columns = columns or len(flow.keys())
+    return flows, columns
 
 
-def scapy_reads(path: Path) -> dict[tuple[object, ...], int]:
+def scapy_reads(path: Path) -> tuple[int, int]:
     from scapy.layers.inet import IP, TCP
     from scapy.utils import PcapReader
 
@@ -96,27 +177,96 @@ def scapy_reads(path: Path) -> dict[tuple[object, ...], int]:
         for packet in packets:
             ends = sorted([(packet[IP].src, packet[TCP].sport), (packet[IP].dst, packet[TCP].dport)])
             flows[tuple(ends)] = flows.get(tuple(ends), 0) + 1
-    return flows
+    return len(flows), 5
+
+
+def in_python(name: str, packets: int, read: Callable[..., tuple[int, int]], module: str, **settings: object) -> Meter:
+    def run(path: Path, _: Path) -> tuple[int, int]:
+        return read(path, **settings)
+
+    return Meter(name, packets, run, lambda _, found: found, module=module, remedy=f"pip install {module}")
+
+
+OURS = in_python("netrepro meter", LARGE, lambda path: meter(path).flows.shape, "netrepro")
+METERS = (
+    OURS,
+    Meter(
+        "argus",
+        LARGE,
+        lambda path, folder: called("argus", "-r", path, "-w", folder / "flows"),
+        look_at_argus,
+        program="argus",
+        remedy="apt-get install argus-server argus-client",
+    ),
+    Meter(
+        "nfpcapd, a flow each way",
+        LARGE,
+        lambda path, folder: called("nfpcapd", "-r", path, "-w", folder),
+        look_at_nfdump,
+        program="nfpcapd",
+        remedy="apt-get install nfdump",
+    ),
+    Meter(
+        "tshark, conversations",
+        MIDDLE,
+        # Without what it does besides, which doubles its time.
+        lambda path, _: called(
+            *("tshark", "-n", "-q", "-r", path, "-z", "conv,tcp", "--disable-protocol", "tls"),
+            *("-o", "tcp.analyze_sequence_numbers:FALSE", "-o", "tcp.desegment_tcp_streams:FALSE"),
+        ),
+        look_at_tshark,
+        program="tshark",
+        remedy="apt-get install tshark",
+    ),
+    in_python("nfstream, default", MIDDLE, nfstream_reads, "nfstream"),
+    in_python("nfstream, statistics", MIDDLE, nfstream_reads, "nfstream", statistical_analysis=True, n_dissections=0),
+    in_python("nfstream, SPLT of 10", MIDDLE, nfstream_reads, "nfstream", splt_analysis=10, n_dissections=0),
+    Meter(
+        "cicflowmeter",
+        SMALL,
+        lambda path, folder: called("cicflowmeter", "-f", path, "-c", folder / "flows"),
+        look_at_csv,
+        program="cicflowmeter",
+        # With later scapy it writes nothing.
+        remedy="pip install cicflowmeter 'scapy<2.6' into an environment of its own, on the PATH",
+    ),
+    in_python("scapy, 5-tuples only", SMALL, scapy_reads, "scapy"),
+)
+
+
+def measure_meter(one: Meter, path: Path) -> tuple[float, int, int]:
+    """Processor seconds, flows and columns."""
+    quickest, flows, columns = float("inf"), 0, 0
+    for _ in range(REPEATS if one.packets == LARGE else 1):
+        with tempfile.TemporaryDirectory() as folder:
+            seconds, found = processor_seconds_of(lambda to=Path(folder): one.run(path, to))
+            quickest = min(quickest, seconds)
+            flows, columns = one.look(Path(folder), found)
+    return quickest, flows, columns
 
 
 def compare_meters() -> pd.DataFrame:
-    """Packets a second of each reader and how many times faster the meter is."""
+    """Packets a second of processor time of each meter, what it writes, and how many times faster ours is.
+
+    A program's start counts; it is a fifth of tshark's time, and little beside the others'. Columns are what the
+    peer's own reader shows of a flow. What is not installed has a row that says where it comes from.
+    """
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
-        large, middle, small = (Path(folder) / f"{name}.pcap" for name in ("large", "middle", "small"))
-        for path, packets in ((large, PACKETS), (middle, NFSTREAM_PACKETS), (small, SCAPY_PACKETS)):
+        captures = {packets: Path(folder) / f"{packets}.pcap" for packets in (LARGE, MIDDLE, SMALL)}
+        for packets, path in captures.items():
             write_header_only_capture(path, packets)
-        statistics = {"statistical_analysis": True, "n_dissections": 0}
-        splt = {"splt_analysis": 10, "n_dissections": 0}
-        rates = {
-            "netrepro meter, 59 features": PACKETS / seconds_of(lambda: meter(large)),
-            "nfstream, default": NFSTREAM_PACKETS / seconds_of(lambda: nfstream_reads(middle)),
-            "nfstream, statistics": NFSTREAM_PACKETS / seconds_of(lambda: nfstream_reads(middle, **statistics)),
-            "nfstream, SPLT of 10": NFSTREAM_PACKETS / seconds_of(lambda: nfstream_reads(middle, **splt)),
-            "scapy, 5-tuples only": SCAPY_PACKETS / seconds_of(lambda: scapy_reads(small)),
-        }
-    table = pd.DataFrame({"packets_per_second": pd.Series(rates).round(0)})
-    table["meter_is_times_faster"] = (rates["netrepro meter, 59 features"] / pd.Series(rates)).round(1)
-    return table
+        meter(captures[SMALL])  # what is made once a process
+        for one in METERS:
+            if not one.is_there:
+                rows.append((f"{one.name} is not installed ({one.remedy})", np.nan, np.nan, pd.NA, pd.NA, np.nan))
+                continue
+            seconds, flows, columns = measure_meter(one, captures[one.packets])
+            rows.append((one.name, one.packets, seconds, flows, columns, one.packets / seconds))
+    names = ["flow meter", "packets", "processor_s", "flows", "columns", "packets_per_processor_s"]
+    table = pd.DataFrame(rows, columns=names).set_index("flow meter")
+    rates = table["packets_per_processor_s"]
+    return table.assign(netrepro_is_times_faster=rates[OURS.name] / rates).convert_dtypes()
 
 
 def compare_componentwise_em() -> pd.DataFrame:
