@@ -293,7 +293,8 @@ def test_linux_goes_on_to_drop_at_an_empty_queue_as_a_dropped_packet_ends_its_id
     on_kernel, in_simulator = (table[table.dropped & (table.queue == 0)] for table in (kernel, ours))
     assert len(on_kernel) > 100 and (on_kernel.linux > 0.95 * high).mean() > 0.95
     assert (on_kernel.paper < low).mean() > 0.8
-    assert len(in_simulator) < 0.2 * len(on_kernel) and (in_simulator.paper > low).all()
+    assert len(in_simulator) < 0.2 * len(on_kernel)
+    assert (in_simulator.paper > low).mean() > 0.9  # the last ones have not left yet
 
 
 @needs_virtual

@@ -71,7 +71,7 @@ def test_a_hint_tells_how_many_but_not_which():
     assert difference(parts_of([1]), two, 0) == "2 numbers would be right, 1 numbers were given"
     assert difference(parts_of([471, 9]), two, 0) == "not all of them are right"
     assert difference(parts_of(1), parts_of(471), 0) == "it is another"
-    with pytest.raises(NetreproError, match="cannot be a object"):
+    with pytest.raises(NetreproError, match="cannot be of type object"):
         parts_of(object())
     with pytest.raises(NetreproError, match="a number that a float can hold"):
         parts_of([1, -(10**400)])
