@@ -132,7 +132,10 @@ def publish(
     pictures: Annotated[bool | None, typer.Option(help="publish the figures too [default: the best run's]")] = None,
 ) -> None:
     """Copy figures and results of good runs from runs/ to figures/, after showing what would change."""
-    if sum([bool(slugs), every, run is not None]) != 1:
+    given = [word for word, said in {"papers": slugs, "--all": every, "--run": run is not None}.items() if said]
+    if len(given) > 1:
+        raise NetreproError(" and ".join(given), "give one of them")
+    if not given:
         raise NetreproError("what is to be published?", "name papers, or give --all, or --run FOLDER")
     from netrepro.workbench.publishing import Publication
     from netrepro.workbench.publishing import publish as publish_runs
@@ -260,7 +263,8 @@ def sweep(
     from netrepro.workbench.sweeping import cost_of
     from netrepro.workbench.sweeping import sweep as run_sweep
 
-    cost = cost_of(slug, vary, points=points, profile=profile, tier=tier, jobs=jobs)
+    given = _assignments(parameter)
+    cost = cost_of(slug, vary, points=points, profile=profile, tier=tier, parameters=given, jobs=jobs)
     print_lines(folded(cost, "", "  ") if cost and not as_json else [])
     with live_lines(silent=as_json) as tell:
         done = run_sweep(
@@ -269,7 +273,7 @@ def sweep(
             points=points,
             profile=profile,
             tier=tier,
-            parameters=_assignments(parameter),
+            parameters=given,
             jobs=jobs,
             scheduler=scheduler,
             resume=resume,
@@ -393,9 +397,9 @@ def doctor(as_json: Json = False) -> None:
 @app.command()
 def capture(
     into: Annotated[Path, typer.Option(help="folder for the captures, the flows and the log")],
-    seconds: Annotated[float, typer.Option(help="how long each day is")] = 240.0,
-    scale: Annotated[float, typer.Option(help="times about 5,000 flows a day")] = 1.0,
-    days: Annotated[int, typer.Option(help="runs, each on a day of its own")] = 2,
+    seconds: Annotated[float, typer.Option(min=5, help="how long each day is")] = 240.0,
+    scale: Annotated[float, typer.Option(min=0.001, help="times about 5,000 flows a day")] = 1.0,
+    days: Annotated[int, typer.Option(min=1, help="runs, each on a day of its own")] = 2,
     seed: Annotated[int, typer.Option(min=0, help="of who does what when")] = 1,
 ) -> None:
     """Make a labelled capture of real applications in virtual time, as data/gmm_traffic/standin."""
@@ -438,6 +442,8 @@ def exercises(
     """List the notebooks' exercises; write copies for a class; grade what students hand in."""
     if into is not None and grade is not None:
         raise NetreproError("--into and --grade", "give one of them")
+    if into is None and form != "netrepro":
+        raise NetreproError(f"--format {form} without --into", "name the folder to write copies to: --into FOLDER")
     if into is not None:
         from netrepro.workbench.class_formats import write_class_copies
 

@@ -132,7 +132,9 @@ def _newest(slug: str) -> Side:
     for kept in kept_runs(slug_of(slug)):
         if kept.result is not None:
             return Side(kept.name.removeprefix("runs/"), kept.slug, kept.folder, kept.result)
-    raise NetreproError(f"no run called {slug!r} in runs/", "give a folder, such as runs/quick/14_dctcp")
+    raise NetreproError(
+        f"no run called {slug!r} in runs/", "run it first, or give a folder, such as runs/quick/14_dctcp"
+    )
 
 
 def _published(slug: str, key: str) -> Side:

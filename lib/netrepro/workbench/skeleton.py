@@ -33,7 +33,9 @@ def new_paper(slug: str, number: int | None = None) -> list[Path]:
     free = (f"{n}" for n in range(70, 99) if f"{n}" not in taken)
     chosen = next(free, "70") if number is None else f"{number:02}"
     if not re.fullmatch(r"\d\d", chosen) or chosen in taken:
-        raise NetreproError(f"a notebook cannot have the number {chosen}", f"taken: {', '.join(sorted(taken))}")
+        raise NetreproError(
+            f"a notebook cannot have the number {chosen}", f"it has two digits; taken: {', '.join(sorted(taken))}"
+        )
     root = workbench_root()
     contents = {
         root / f"data/{slug}/claims.yaml": _CLAIMS,

@@ -31,14 +31,14 @@ GRACE_S = 3.0  # between asking a process to stop and killing it
 SAVE_S = 10.0  # in which what a stopped kernel has shown is saved
 LAST_MOMENT_S = 0.5  # before its time is over a kernel is asked what it is doing
 FRAMES = 12  # of its answer
+MOST_TEMPORARY_BYTES = 60  # of the path of temporary files, to which a socket's adds some 40
 
 
 def supervise(folder: Path) -> Status:
     """Execute the job described in `folder`/job.json; returns its status, never raises for what a notebook does."""
     job = Job.model_validate_json((folder / run_folder.JOB).read_text())
     start = time.monotonic()
-    # Short, because a Unix socket's path may have 107 bytes at most, and outside the job's folder.
-    sockets = Path(tempfile.mkdtemp(prefix="netrepro-"))
+    sockets = _folder_for_sockets()  # outside the job's folder, whose path may be long
     stopped: Outcome | None = None
     why = "stopped on request"
     used_s = 0.0
@@ -94,6 +94,12 @@ def supervise(folder: Path) -> Status:
     finally:
         _kill_kernel(job)
         shutil.rmtree(sockets, ignore_errors=True)
+
+
+def _folder_for_sockets() -> Path:
+    """Make a folder with a short path, whatever TMPDIR is: a Unix socket's has at most 107 bytes."""
+    is_short = len(os.fsencode(tempfile.gettempdir())) <= MOST_TEMPORARY_BYTES
+    return Path(tempfile.mkdtemp(prefix="netrepro-", dir=None if is_short else "/tmp"))
 
 
 def _environment(job: Job, sockets: Path) -> dict[str, str]:

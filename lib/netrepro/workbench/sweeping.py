@@ -75,8 +75,8 @@ def parse_range(text: str, parameter: Parameter, points: int) -> list[Any]:
 def grid(notebook: Notebook, vary: str | Sequence[str], points: int = POINTS) -> list[dict[str, Any]]:
     """List every combination of the values of `name=a..b` or `name=a,b,c`, or of several of these.
 
-    Raises NetreproError for an unknown parameter, one that is named twice, a malformed range, and more than MOST_RUNS
-    combinations.
+    Raises NetreproError for an unknown parameter, one that is named twice, profile, tier, a malformed range, and more
+    than MOST_RUNS combinations.
     """
     if points > MOST_RUNS:
         raise NetreproError(f"points = {points}", f"give {MOST_RUNS} or fewer")
@@ -92,9 +92,22 @@ def grid(notebook: Notebook, vary: str | Sequence[str], points: int = POINTS) ->
         values[name] = parse_range(text, notebook.parameters[name], points)
         if not values[name]:
             raise NetreproError(f"{each!r} has no value", "write name=a..b or name=a,b,c")
+        if name in ("profile", "tier"):
+            raise NetreproError(f"{name} cannot be varied", f"sweep once for each, with --{name}")
     if (count := math.prod(map(len, values.values()))) > MOST_RUNS:
         raise NetreproError(f"{count} runs, one for each combination", f"vary less, for {MOST_RUNS} or fewer")
     return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+
+
+def _planned(
+    notebook: Notebook, vary: str | Sequence[str], points: int, parameters: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the parameters that stay, checked, and every combination of those that are varied."""
+    fixed = check_parameters(notebook.parameters, parameters or {}, notebook.slug)
+    combinations = grid(notebook, vary, points)
+    if both := sorted(fixed.keys() & combinations[0].keys()):
+        raise NetreproError(f"{both[0]} is given and varied", "choose one of them")
+    return fixed, combinations
 
 
 def _each(vary: str | Sequence[str]) -> list[str]:
@@ -108,6 +121,7 @@ def cost_of(
     points: int = POINTS,
     profile: str = "quick",
     tier: str = "auto",
+    parameters: Mapping[str, Any] | None = None,
     jobs: int | None = None,
 ) -> str:
     """Say what a sweep would cost: runs, and the time that the notebook declares; "" for an unknown profile.
@@ -115,7 +129,7 @@ def cost_of(
     Raises NetreproError as sweep does, for an unknown notebook, parameter or tier and a malformed range.
     """
     notebook = find(slug)
-    runs = len(grid(notebook, vary, points))
+    runs = len(_planned(notebook, vary, points, parameters)[1])
     if profile not in notebook.declaration.budget_s:
         return ""
     resolved, _ = resolve_tier(tier, notebook.declaration.tiers, probe_tiers())
@@ -153,11 +167,8 @@ def sweep(
     NetreproError : as run does, for a malformed range, and when no run ended well.
     """
     notebook = find(slug)
-    fixed = check_parameters(notebook.parameters, parameters or {}, notebook.slug)
-    combinations = grid(notebook, vary, points)
+    fixed, combinations = _planned(notebook, vary, points, parameters)
     names = list(combinations[0])
-    if both := sorted(fixed.keys() & set(names)):
-        raise NetreproError(f"{both[0]} is given and varied", "choose one of them")
     asked: dict[str, Any] = dict(each.split("=", 1) for each in _each(vary)) | fixed
     asked |= {"points": points} if points != POINTS else {}
     asked |= {"profile": profile} if profile != "quick" else {}

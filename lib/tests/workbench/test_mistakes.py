@@ -127,3 +127,25 @@ def test_a_run_of_some_notebooks_ends_with_what_it_ran(echo_paper, add_notebook,
     assert "replicated" not in command("run", "well_behaved").stdout  # a guide has no verdicts
     whole = command("run", "--resume").stdout
     assert re.search("^echo +●", whole, re.M) and re.search("^other +●", whole, re.M)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("publish echo --all", "papers and --all\n  give one of them"),
+        ("publish --all --run here", "--all and --run\n  give one of them"),
+        ("publish", "what is to be published?"),
+        ("exercises --format nbgrader", "--format nbgrader without --into"),
+        ("exercises --format nbgrader --grade here", "--format nbgrader without --into"),
+        ("compare echo echo", "no run called 'echo' in runs/\n  run it first"),
+    ],
+)
+def test_options_that_do_not_go_together_are_named(echo_paper, words, said):
+    refused = command(*words.split())
+    assert refused.returncode == 2 and said in refused.stdout
+
+
+@pytest.mark.parametrize("words", ["--days 0", "--seconds 0", "--scale -1"])
+def test_a_capture_of_nothing_is_refused_before_it_says_what_it_costs(workbench, tmp_path, words):
+    refused = command("capture", "--into", str(tmp_path / "made"), *words.split())
+    assert refused.returncode == 2 and words.split()[0] in refused.stderr and "of traffic" not in refused.stdout

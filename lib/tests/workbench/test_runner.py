@@ -347,6 +347,14 @@ def waits_in_its_endless_cell(workbench: Path) -> bool:
     return any("waiting" in path.read_text() for path in workbench.glob("runs/quick/.partial*endless*/log.txt"))
 
 
+def test_a_notebook_runs_where_temporary_files_have_a_long_path(echo_paper, tmp_path, monkeypatch):
+    """Its kernel is reached over Unix sockets, whose paths have 107 bytes at most."""
+    long = tmp_path / ("t" * 100)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    assert [status.outcome for status in run(["echo"], jobs=1).statuses] == ["ok"]
+
+
 def test_a_runner_whose_output_nobody_reads_any_more_ends_what_it_has_started(add_notebook, workbench):
     """As under `| head -1`: it cannot tell of the first notebook, while the second goes on."""
     add_notebook("endless_cell", 10, budget_s={"quick": 600, "paper": 600})

@@ -113,7 +113,7 @@ def test_nothing_is_overwritten_and_a_number_is_given_once(made, workbench):
     assert made[2].read_text() == "my work" and not made[-1].exists()
     new_paper("blue_queue", 71)
     for number in (71, 100, -1):
-        with pytest.raises(NetreproError, match="cannot have the number"):
+        with pytest.raises(NetreproError, match=r"cannot have the number.*\n  it has two digits"):
             new_paper("green_queue", number)
     assert new_paper("green_queue")[-1].name == "70_green_queue.ipynb"
 

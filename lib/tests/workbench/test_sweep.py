@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from command_line import command
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,11 +90,18 @@ def test_no_runs_at_a_time_are_refused_in_words(echo_paper):
         ("profile=a..b", "list its values"),
         ("load=", "has no value"),
         (["load=0.1", "load=0.2"], "varied twice"),
+        ("tier=simulated", "tier cannot be varied\n  sweep once for each, with --tier"),
     ],
 )
 def test_a_mistyped_sweep_is_refused_at_once(echo_paper, vary, words):
     with pytest.raises(NetreproError, match=words):
         sweep("echo", vary)
+
+
+def test_a_sweep_is_refused_before_it_says_what_it_costs(echo_paper):
+    for words in (["-p", "load=0.5"], ["-p", "laod=0.5"]):
+        refused = command("sweep", "echo", "--vary", "load=0.1,0.2", *words)
+        assert refused.returncode == 2 and "runs of echo" not in refused.stdout
 
 
 def test_a_range_of_one_point_is_refused(echo_paper):
