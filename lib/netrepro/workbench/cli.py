@@ -449,7 +449,7 @@ def exercises(
 
         made = write_class_copies(into, slugs, form)
         what = "without solutions" if form == "netrepro" else f"with solutions and hidden tests, for {form}"
-        print_lines([f"{len(made)} notebooks {what}: {short(into)}/"])
+        print_lines([f"{len(made)} notebook{'s' if len(made) != 1 else ''} {what}: {short(into)}/"])
     elif grade is not None:
         if slugs:
             raise NetreproError("--grade takes no notebooks", "each file says which notebook it is a copy of")
@@ -580,7 +580,7 @@ def release(
         raise NetreproError("which version?", "netrepro release 0.3.0, or --plan")
     if problems := problems_of_checkout(version):  # before the hours that measuring takes
         print_lines(problems, "red")
-        console.print(f"nothing is measured: {len(problems)} things forbid release {version}", markup=False)
+        console.print(f"nothing is measured: the above forbids release {version}", markup=False)
         raise typer.Exit(1)
     with live_lines() as tell:
         report = measure_release(jobs=jobs, patience=patience, on_event=tell)
@@ -589,7 +589,7 @@ def release(
         raise typer.Exit(report.exit_code)
     if problems := problems_of_release(version):
         print_lines(problems, "red")
-        console.print(f"nothing is published: {len(problems)} things forbid release {version}")
+        console.print(f"nothing is published: the above forbids release {version}")
         raise typer.Exit(1)
     changed = publish_release(version, datetime.datetime.now(datetime.UTC).date())
     tag_release(version)

@@ -336,6 +336,6 @@ def test_the_command_lists_writes_and_refuses(lesson, tmp_path):
 
     said = command().stdout
     assert "2. Its neighbours? [checked: the load and one more, exactly]" in said and "[read by a person]" in said
-    assert "1 notebooks without solutions" in command("--into", str(tmp_path / "class")).stdout
+    assert "1 notebook without solutions" in command("--into", str(tmp_path / "class")).stdout
     assert (tmp_path / "class" / "10_echo.ipynb").exists()
     assert command("--grade", str(tmp_path / "nothing")).returncode == 2
