@@ -139,6 +139,12 @@ def domain(name: str) -> tuple[float, float]:
     return DOMAINS.get(_end(name), (0.0, math.inf))
 
 
+def _most_counted(name: str) -> float:
+    """Return the most that a whole number of this name can be."""
+    largest = domain(name)[1]
+    return largest if largest < math.inf else MOST_COUNT
+
+
 @cache
 def _end(name: str) -> str:
     """Find the part of a field's name that tells the unit; "" where there is none."""
@@ -164,8 +170,7 @@ def _numbers_of(kind: type) -> dict[str, Numbers]:
 def _ends(name: str, numbers: Numbers) -> tuple[float, float]:
     """Return the least and the most that a field takes; 0 stands for everything above it where there is no unit."""
     smallest, largest = domain(name)
-    if numbers.whole and largest == math.inf:
-        largest = MOST_COUNT
+    largest = _most_counted(name) if numbers.whole else largest
     return smallest if numbers.least is None else numbers.least, min(largest, numbers.most)
 
 
@@ -272,19 +277,18 @@ def check_count(description: Any, name: str, least: int = 1, most: float = math.
 
     Raises NetreproError when it is none from `least` to `most`, or beyond its unit's `domain`.
     """
-    what, largest = f"{type(description).__name__}: {name}", domain(name)[1]
-    value = whole_number(getattr(description, name), what, least, most, largest if largest < math.inf else MOST_COUNT)
+    value = whole_number(getattr(description, name), f"{type(description).__name__}: {name}", least, most)
     object.__setattr__(description, name, value)
 
 
-def whole_number(value: Any, what: str, least: int = 1, most: float = math.inf, largest: float = MOST_COUNT) -> int:
+def whole_number(value: Any, what: str, least: int = 1, most: float = math.inf) -> int:
     """Return a whole number as int; 3.0 and True are none, NumPy's integers are.
 
-    what : its name in the error. largest : beyond it nothing has a meaning, though `most` may be infinite.
+    what : its name in the error, with its unit at the end.
 
-    Raises NetreproError when it is none from `least` to `most`, or beyond `largest`.
+    Raises NetreproError when it is none from `least` to `most`, or beyond its unit's `domain`.
     """
-    top = min(most, largest)
+    top = min(most, _most_counted(what))
     if isinstance(value, bool) or not isinstance(value, WHOLE) or not least <= value <= top:
         is_large = isinstance(value, WHOLE) and value > top
         bounds = f"{least} or more" if most == math.inf and not is_large else f"{least} to {top}"

@@ -121,7 +121,7 @@ def same_equipment(kind: str, ports: int, servers: int, link: Link, seed: int) -
     switches = 5 * ports**2 // 4
     used = switches if kind == "jellyfish" else ports**2 // 2
     held = servers_of_switches(used, servers) + [0] * (switches - used)
-    return jellyfish(switches, ports, held, link, seed % 2**31)
+    return jellyfish(switches, ports, held, link, seed)
 
 
 def network_of(setting: Setting, seed: int) -> Topology:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -131,7 +130,7 @@ def measure(
     progress : wraps what is worked through. Raises NetreproError for an unknown profile or tier, for a setting out
     of its range, a seed below 0, and fewer than one repetition.
     """
-    seed = whole_number(seed, "seed", least=0, largest=math.inf)
+    seed = whole_number(seed, "seed", least=0)
     setting, scale = setting or study.setting, study.scale(profile, tier)
     check_setting(setting)
     asked = study.repetitions if repetitions is None else repetitions
@@ -211,7 +210,7 @@ def run_once(study: Study, case: str, seconds: float, seed: int = 1, **changed: 
 def read_once(study: Study, setting: Any, seconds: float = 0.0, seed: int = 1) -> Reading:
     """Read one run of a setting, in the simulator."""
     # Papers seed Python's random streams with it, which take no number of NumPy.
-    seed = whole_number(seed, "seed", least=0, largest=math.inf)
+    seed = whole_number(seed, "seed", least=0)
     own = seed if study.seeds is seed_of else study.seeds(seed, 0)
     (reading,) = _read_together(study, [OneRun(setting, seconds, own, SIMULATED)], iter)
     return reading

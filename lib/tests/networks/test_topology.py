@@ -288,6 +288,13 @@ def test_a_count_is_a_whole_number_in_every_builder_or_refused(build, count):
     assert repr(count) in str(caught.value)
 
 
+def test_a_jellyfish_takes_the_seeds_of_an_experiment():
+    for seed in (0, 2**32 - 1, 2**64 - 1):
+        assert len(jellyfish(8, 4, 1, LINK, seed).hosts) == 8
+    with pytest.raises(NetreproError, match=rf"seed = {2**64}\n.*0 to {2**64 - 1}"):
+        jellyfish(8, 4, 1, LINK, 2**64)
+
+
 @pytest.mark.parametrize(
     "build",
     [
