@@ -19,8 +19,6 @@ struct alignas(64) Packet {                          // a line of a processor's 
     posted = 256,                    // a datagram of a program
     unproven = 512                   // acknowledgement: its receiver does not know the nonces of all that it tells of
   };
-  static constexpr std::uint32_t no_stamp = ~0u;
-
   struct Block {
     std::uint32_t start, end;  // bytes from the cumulative acknowledgement on
   };
@@ -30,9 +28,8 @@ struct alignas(64) Packet {                          // a line of a processor's 
   std::uint32_t flow;
   std::uint32_t wire_bytes;
   union {
-    std::uint32_t length;  // data: payload
-    std::int32_t
-        duplicate_end;  // acknowledgement, DSACK: where what was there already ends, from the cumulative one on
+    std::uint32_t length;        // data: payload
+    std::int32_t duplicate_end;  // acknowledgement, DSACK: the end of what came twice, from the cumulative one on
   };
   std::uint16_t flags;
   std::uint16_t blocks;

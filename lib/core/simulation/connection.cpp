@@ -72,7 +72,7 @@ void Connection::take_acknowledgement(std::uint32_t place) {
   const std::uint64_t stream_in_order = packet.stream_in_order;
   if (packet.has(Packet::congestion_echo)) fabric.link(fabric.first_link(paths_.forward)).hear_echo(number_, now);
   if (rcp_) rcp_->be_told(RcpHeader::answered(packet), sender_.round_trip().smoothed());
-  heard_ms_ = heard_ms_ == Packet::no_stamp ? packet.stamp_ms : std::max(heard_ms_, packet.stamp_ms);
+  heard_ms_ = std::max(heard_ms_, packet.stamp_ms);
   sender_.on_acknowledgement(packet, now);
   fabric.give_back(place);
   if (group_ && group_->takes_acknowledgement(*this, stream_in_order)) return;

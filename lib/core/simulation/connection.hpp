@@ -87,7 +87,7 @@ class Connection {
   std::uint32_t number_, place_;
   bool waits_for_port_ = false, sender_gone_ = false, receiver_gone_ = false, opened_ = false;
   RcpControl* rcp_;
-  std::uint32_t heard_ms_ = Packet::no_stamp;        // newest stamp of the receiver, known to the sender
+  std::uint32_t heard_ms_ = 0;                       // newest stamp of the receiver, known to the sender
   std::uint32_t heard_rate_ = RcpHeader::unlimited;  // by the receiver
   std::uint64_t path_key_;
 };

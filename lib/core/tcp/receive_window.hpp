@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "base/simulated_time.hpp"
-#include "network/packet.hpp"
 
 class ReceiveWindow {
  public:
@@ -49,12 +48,12 @@ class ReceiveWindow {
     last_echo_ms_ = echo_ms;
     const std::int64_t sample_us = std::int64_t{stamp_of(now) - echo_ms} * 1000;
     if (!full || sample_us == 0) return;
-    const bool smallest = round_trip_us_ == 0 || 8 * sample_us < round_trip_us_;
-    round_trip_us_ = smallest ? 8 * sample_us : round_trip_us_ - round_trip_us_ / 8 + sample_us;
+    const bool smallest = eight_round_trips_us_ == 0 || 8 * sample_us < eight_round_trips_us_;
+    eight_round_trips_us_ = smallest ? 8 * sample_us : eight_round_trips_us_ - eight_round_trips_us_ / 8 + sample_us;
   }
 
   // 0 while unknown.
-  Time round_trip() const { return round_trip_us_ / 8 * (picoseconds_per_second / 1'000'000); }
+  Time round_trip() const { return eight_round_trips_us_ / 8 * (picoseconds_per_second / 1'000'000); }
 
   // The reader has taken all from `before` up to `taken`, one segment after the other.
   void read(std::uint64_t before, std::uint64_t taken, Time now) {
@@ -78,6 +77,7 @@ class ReceiveWindow {
   static constexpr std::int64_t head_bytes = 832, stamp_bytes = 12, first_segment = 536;
   static constexpr std::int64_t first_buffer = 131'072;  // tcp_rmem's default
   static constexpr std::uint64_t large_window = 1 << 20;
+  static constexpr std::uint32_t no_echo = ~0u;
 
   std::int64_t advertised() const { return segment_ + stamp_bytes; }  // Linux's advmss
   static std::int64_t memory(std::int64_t bytes) { return head_bytes + bytes; }
@@ -87,8 +87,8 @@ class ReceiveWindow {
   bool grows_, small_ = true;
   std::int64_t most_, share_ = 128, buffer_, offered_, taken_in_round_;
   std::int64_t largest_ = std::min(segment_, first_segment);  // of the segments that came
-  std::int64_t round_trip_us_ = 0;                            // eight times the estimate
-  std::uint32_t last_echo_ms_ = Packet::no_stamp;
+  std::int64_t eight_round_trips_us_ = 0;                     // as Linux keeps it
+  std::uint32_t last_echo_ms_ = no_echo;
   std::int64_t round_began_at_ = 0;
   Time round_began_ = never;
 };
