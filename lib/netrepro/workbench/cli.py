@@ -397,16 +397,17 @@ def doctor(as_json: Json = False) -> None:
 @app.command()
 def capture(
     into: Annotated[Path, typer.Option(help="folder for the captures, the flows and the log")],
-    seconds: Annotated[float, typer.Option(min=5, help="how long each day is")] = 240.0,
-    scale: Annotated[float, typer.Option(min=0.001, help="times about 5,000 flows a day")] = 1.0,
-    days: Annotated[int, typer.Option(min=1, help="runs, each on a day of its own")] = 2,
+    seconds: Annotated[float, typer.Option(help="how long each day is")] = 240.0,
+    scale: Annotated[float, typer.Option(help="times about 5,000 flows a day")] = 1.0,
+    days: Annotated[int, typer.Option(help="runs, each on a day of its own")] = 2,
     seed: Annotated[int, typer.Option(min=0, help="of who does what when")] = 1,
 ) -> None:
     """Make a labelled capture of real applications in virtual time, as data/gmm_traffic/standin."""
     from tqdm import tqdm
 
-    from netrepro.applications.labelled_traffic import make_capture
+    from netrepro.applications.labelled_traffic import check_capture, make_capture
 
+    check_capture(seconds, scale, days)
     cost = f"{days} x {seconds:g} s of traffic in virtual time, about {scale * 5000 * days:,.0f} flows"
     waits = "a minute to start each, and a processor's second or more each second"
     print_lines([f"{cost}: {waits}"])

@@ -4,7 +4,7 @@ The programs that run inside are in guests/. They need the libraries of the extr
 """
 
 from netrepro.applications.labelled_traffic.generate import Day, Mix, record_day
-from netrepro.applications.labelled_traffic.make import make_capture
+from netrepro.applications.labelled_traffic.make import check_capture, make_capture
 from netrepro.applications.labelled_traffic.shorten import shorten_day, write_standin
 
-__all__ = ["Day", "Mix", "make_capture", "record_day", "shorten_day", "write_standin"]
+__all__ = ["Day", "Mix", "check_capture", "make_capture", "record_day", "shorten_day", "write_standin"]

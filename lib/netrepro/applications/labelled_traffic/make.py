@@ -14,6 +14,15 @@ from netrepro.errors import NetreproError
 from netrepro.paths import check_writable
 
 
+def check_capture(seconds: float, scale: float, days: int) -> None:
+    """Raise NetreproError for a capture without a day, of days below 5 s, or without flows."""
+    if not seconds >= 5 or days < 1 or not scale > 0:
+        raise NetreproError(
+            f"days = {days}, seconds = {seconds}, scale = {scale}",
+            "give a day or more of 5 s or more, and a scale above 0",
+        )
+
+
 def make_capture(
     folder: Path,
     *,
@@ -29,8 +38,7 @@ def make_capture(
     flows, bytes. Raises NetreproError for a folder that cannot be written, before anything starts, and as `record_day`
     does, before anything is written to it.
     """
-    if not seconds >= 5 or days < 1 or not scale > 0:
-        raise NetreproError(f"{days} days of {seconds} s at scale {scale}", "give a day or more of 5 s or more")
+    check_capture(seconds, scale, days)
     check_writable(folder)
     shortened = []
     for day in range(days):
