@@ -187,12 +187,12 @@ def test_rows_of_drops_stop_reno_of_1990_and_not_a_sender_with_sack():
 
 
 def test_the_near_flow_is_the_outcast_and_with_red_it_wins():
-    assert (shares("drop tail") < 0.7).all()  # the virtual kernel's: 0.43 to 0.57
+    assert (shares("drop tail") < 0.6).all()  # the virtual kernel's: 0.43 to 0.57
     assert (shares("red") > 1.3).all()
 
 
 def test_behind_the_far_flows_port_the_near_flow_is_no_outcast():
-    assert np.median(shares("near moved")) > 1.5 * np.median(shares("drop tail"))
+    assert np.median(shares("near moved")) > 2 * np.median(shares("drop tail"))
 
 
 def test_where_hosts_take_up_to_a_packets_time_the_flows_over_4_hops_lose_too():
