@@ -13,7 +13,7 @@ from typing import Any
 
 from netrepro.errors import NetreproError
 from netrepro.git import git
-from netrepro.workbench.catalogue import Notebook, cell_texts
+from netrepro.workbench.catalogue import Notebook, cell_texts, read_notebook
 from netrepro.workbench.parameters import Parameter, read_parameters
 
 CHOSEN_BY_THE_RUN = ("profile", "tier")  # `--profile` and `--tier` set them
@@ -66,7 +66,7 @@ def edited_inputs(notebook: Notebook) -> list[str] | None:
         return None
     edited = [entry[3:] for entry in entries if entry]
     committed = committed_notebook(notebook.path)
-    if committed and cell_texts(committed) == cell_texts(json.loads(notebook.path.read_text(encoding="utf-8"))):
+    if committed and cell_texts(committed) == cell_texts(read_notebook(notebook.path)):
         edited = [name for name in edited if not name.endswith(f"notebooks/{notebook.path.name}")]
     return edited
 
