@@ -76,22 +76,22 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     return Experiment(network, tuple(flows), seconds, seed, Measure(queues=(PORT,), queue_interval_ms=50.0))
 
 
-def goodputs(found: Measurements) -> pd.DataFrame:
+def goodputs(run: Measurements) -> pd.DataFrame:
     """Compute every flow's goodput while it lasts: kind, goodput_mbps."""
-    flows = found.flows
-    goodput = flows["delivered_bytes"] * 8e-6 / (found.experiment.duration_s - flows["start_s"])
+    flows = run.flows
+    goodput = flows["delivered_bytes"] * 8e-6 / (run.experiment.duration_s - flows["start_s"])
     return pd.DataFrame({"kind": flows["congestion_control"], "goodput_mbps": goodput})
 
 
-def read(found: Measurements, setting: Setting) -> Reading:
+def read(run: Measurements, setting: Setting) -> Reading:
     """Read the mean goodput of a flow of each kind (Mb/s), and the queue's mean as a share of the buffer."""
-    rates = goodputs(found)
+    rates = goodputs(run)
     means = rates.groupby("kind")["goodput_mbps"].mean()
     numbers = {name: float(means.get(name.removesuffix("_mbps"), np.nan)) for name in GOODPUTS}
     numbers["fair_mbps"] = setting.fair_mbps
     numbers["bbr_of_fair"] = numbers["bbr_mbps"] / setting.fair_mbps
-    numbers["queue_of_buffer"] = float(found.queues["queue_packets"].mean()) / setting.buffer_packets
-    delivered_mbps = float(found.flows["delivered_bytes"].sum()) * 8e-6 / found.experiment.duration_s
+    numbers["queue_of_buffer"] = float(run.queues["queue_packets"].mean()) / setting.buffer_packets
+    delivered_mbps = float(run.flows["delivered_bytes"].sum()) * 8e-6 / run.experiment.duration_s
     numbers["payload_of_link"] = delivered_mbps / setting.rate_mbps
     check = Check("payload of the link at most", numbers["payload_of_link"], at_most=1.0)
     return Reading(numbers, {"flows": rates}, [check])
@@ -209,9 +209,9 @@ def draw_buffers(runs: Runs) -> Figure:
     )
 
 
-def draw_run(found: Measurements, case: str) -> Figure:
+def draw_run(run: Measurements, case: str) -> Figure:
     """Draw every flow's goodput of one run, beside their mean."""
-    rates = goodputs(found)
+    rates = goodputs(run)
     figure, axis = new_figure(f"Every flow of this run: {case}", "", "goodput (Mb/s)")
     kinds = [scheme(kind) for kind in rates["kind"]]
     axis.bar(range(len(rates)), rates["goodput_mbps"], color=[kind.colour for kind in kinds])

@@ -107,18 +107,18 @@ def steps_down(windows: pd.DataFrame, interval_ms: float) -> tuple[float, float]
     return float((flows**2).sum() / flows.sum()), float((shares**2).sum() / shares.sum())
 
 
-def read(found: Measurements, setting: Setting) -> Reading:
+def read(run: Measurements, setting: Setting) -> Reading:
     """Read the utilisation of the lowest tenth of the intervals and of all time, and what steps down at once (flows,
     and share of what is in flight)."""
-    end_s = found.experiment.duration_s
+    end_s = run.experiment.duration_s
     edges = np.arange(WARM_UP * end_s, end_s + 1e-9, INTERVAL * setting.round_trip_ms * 1e-3)
-    bits = np.histogram(found.packets["time_s"], edges, weights=8e-6 * found.packets["size_bytes"])[0]
-    shares = bits / np.diff(edges) / found.experiment.topology.link(*PORT).rate_mbps
-    windows = found.windows[found.windows["time_s"] > WARM_UP * end_s]
+    bits = np.histogram(run.packets["time_s"], edges, weights=8e-6 * run.packets["size_bytes"])[0]
+    shares = bits / np.diff(edges) / run.experiment.topology.link(*PORT).rate_mbps
+    windows = run.windows[run.windows["time_s"] > WARM_UP * end_s]
     flows, at_once = steps_down(windows, setting.round_trip_ms * (1 + setting.buffer_share))
     lowest = float(np.quantile(shares, LOWEST))
     numbers = {"lowest": lowest, "used": float(shares.mean()), "at_once": at_once, "flows_at_once": flows}
-    checks = [Check("share of the link's rate", float(shares.max()), at_most=1.01), *gap_checks(found, PORT)]
+    checks = [Check("share of the link's rate", float(shares.max()), at_most=1.01), *gap_checks(run, PORT)]
     return Reading(numbers, {}, checks)
 
 
@@ -166,9 +166,9 @@ def buffers(table: pd.DataFrame) -> pd.DataFrame:
     mean utilisation of TARGET; and what steps down at once with a buffer of about that size."""
     rows = []
     for (case, flows, repetition), part in table.groupby(["case", "flows", "repetition"], sort=False):
-        found = part.set_index("buffer_share")[["lowest", "used", "at_once", "flows_at_once"]]
-        share, on_average = needed(found["lowest"]), needed(found["used"])
-        near = found.iloc[np.abs(np.log(found.index.to_numpy(float) / share)).argmin()]
+        at_shares = part.set_index("buffer_share")[["lowest", "used", "at_once", "flows_at_once"]]
+        share, on_average = needed(at_shares["lowest"]), needed(at_shares["used"])
+        near = at_shares.iloc[np.abs(np.log(at_shares.index.to_numpy(float) / share)).argmin()]
         rows.append((case, flows, repetition, share, share * np.sqrt(flows), on_average, *near[2:]))
     columns = ["needed", "over_rule", "on_average", "at_once", "flows_at_once"]
     return pd.DataFrame(rows, columns=["case", "flows", "repetition", *columns])
@@ -199,14 +199,14 @@ def turn_lockstep(runs: Runs, progress: Progress) -> pd.DataFrame:
     def run_one(case: str, flows: int) -> tuple:
         changes: dict[str, Any] = older.SYNCHRONISED if case == "synchronised" else {}
         at = replace(older.PRINTED, flows=flows, **changes)
-        found = older.measure_one(at, 10.0, runs.seed, "simulated")
-        at = replace(at, buffer_packets=round(found["buffer_packets"]))
+        reading = older.measure_one(at, 10.0, runs.seed, "simulated")
+        at = replace(at, buffer_packets=round(reading["buffer_packets"]))
         full_ms = at.round_trip_ms * (1 + at.buffer_packets / at.pipe_packets)
         asked = replace(older.experiment(at, 10.0, runs.seed), measure=Measure(windows_interval_ms=full_ms))
         windows = run_experiment(asked, clock_skew_ppm=at.clock_skew_ppm).windows
         at_once, share = steps_down(windows[windows["time_s"] > at.warm_up_s], full_ms)
         counted = enough(KEPT["reno"], share) * np.sqrt(flows)
-        return case, flows, 0, found["over_theory"], counted, at_once
+        return case, flows, 0, reading["over_theory"], counted, at_once
 
     work = [(case, flows) for case in ("as published", "synchronised") for flows in OLDER_COUNTS]
     columns = ["case", "flows", "repetition", "over_theory", "counted", "flows_at_once"]

@@ -83,16 +83,16 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     )
 
 
-def read(found: Measurements, _: Setting) -> Reading:
+def read(run: Measurements, _: Setting) -> Reading:
     """Read mean, deviation, percentiles and samples of the settled queue (packets), and the payload of both flows
     (Mb/s)."""
-    seconds = found.experiment.duration_s
-    settled = found.queues[found.queues.time_s >= SETTLED_S]
+    seconds = run.experiment.duration_s
+    settled = run.queues[run.queues.time_s >= SETTLED_S]
     queue = settled["queue_packets"].to_numpy()
     numbers = {"mean_packets": queue.mean(), "deviation_packets": queue.std()}
     numbers |= dict(zip(QUANTILES, np.percentile(queue, PERCENTILES), strict=True))
-    numbers["goodput_mbps"] = float(found.flows["delivered_bytes"].sum()) * 8e-6 / seconds
-    return Reading(numbers, {"queue": settled[["time_s", "queue_packets"]]}, gap_checks(found, PORT))
+    numbers["goodput_mbps"] = float(run.flows["delivered_bytes"].sum()) * 8e-6 / seconds
+    return Reading(numbers, {"queue": settled[["time_s", "queue_packets"]]}, gap_checks(run, PORT))
 
 
 QUANTILES = tuple(f"p{percentile}" for percentile in PERCENTILES)
@@ -217,11 +217,11 @@ def draw_threshold(runs: Runs) -> Figure:
     return figure
 
 
-def draw_run(found: Measurements, case: str) -> Figure:
+def draw_run(run: Measurements, case: str) -> Figure:
     """Draw one run's whole queue over time."""
-    goodput_mbps = read(found, STUDY.setting)["goodput_mbps"]
+    goodput_mbps = read(run, STUDY.setting)["goodput_mbps"]
     figure, axis = new_figure(f"{case}: {goodput_mbps:.1f} Mb/s in all", "time (s)", "queue (packets)")
-    axis.plot(found.queues.time_s, found.queues.queue_packets, linewidth=1)
+    axis.plot(run.queues.time_s, run.queues.queue_packets, linewidth=1)
     return figure
 
 

@@ -144,9 +144,9 @@ def _flow_sizes(mean: float, shape: float, longest: float) -> FlowSizeDistributi
         sizes = np.geomspace(least, longest, 400)
         reached = 1 - (least / sizes) ** shape
         points = tuple(zip(sizes * SEGMENT_BYTES, reached / reached[-1], strict=True))
-        found = FlowSizeDistribution(points, "bytes", f"Pareto, shape {shape:g}", SEGMENT_BYTES)
-        low, high = (least, high) if found.mean < mean * SEGMENT_BYTES else (low, least)
-    return found
+        distribution = FlowSizeDistribution(points, "bytes", f"Pareto, shape {shape:g}", SEGMENT_BYTES)
+        low, high = (least, high) if distribution.mean < mean * SEGMENT_BYTES else (low, least)
+    return distribution
 
 
 # Experiments.
@@ -193,11 +193,11 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     )
 
 
-def flow_table(found: Measurements, setting: Setting) -> pd.DataFrame:
+def flow_table(run: Measurements, setting: Setting) -> pd.DataFrame:
     """Return a row for each flow: start_s, packets, completion_s, finished, least_s (alone, and as fast as light) and
     ideal_s, what processor sharing of the very same flows would take; handshake and way are in all. A flow that does
     not finish counts with the time that it has had."""
-    flows = found.flows.sort_values("start_s")
+    flows = run.flows.sort_values("start_s")
     starts_s, size_bytes = flows["start_s"].to_numpy(), flows["size_bytes"].to_numpy()
     packets, completion_s = np.ceil(size_bytes / SEGMENT_BYTES), flows["completion_ms"].to_numpy() / 1e3
     alone_s = (size_bytes + packets * (PACKET_BYTES - SEGMENT_BYTES)) * 8e-6 / setting.rate_mbps
@@ -206,7 +206,7 @@ def flow_table(found: Measurements, setting: Setting) -> pd.DataFrame:
         {
             "start_s": starts_s,
             "packets": packets,
-            "completion_s": np.where(unfinished, found.experiment.duration_s - starts_s, completion_s),
+            "completion_s": np.where(unfinished, run.experiment.duration_s - starts_s, completion_s),
             "finished": ~unfinished,
             "least_s": way_s + alone_s,
             "ideal_s": way_s + _shared_s(starts_s.tobytes(), alone_s.tobytes()),
@@ -237,14 +237,14 @@ def active_flows(flows: pd.DataFrame, times_s: np.ndarray, column: str = "comple
     return np.searchsorted(starts, times_s, "right") - np.searchsorted(ends, times_s, "right")
 
 
-def read(found: Measurements, setting: Setting) -> Reading:
+def read(run: Measurements, setting: Setting) -> Reading:
     """Read the mean completion of small, large and all flows and in processor sharing (ms); the mean over flows of
     their slowdown against it, the share of flows that take ten times as long, the slowdown of the worst size; drops,
     the mean queue; tables: sizes (as by_size), and active (time_s, flows and, in processor sharing, ideal_flows under
     way, queue_packets)."""
-    flows = flow_table(found, setting)
+    flows = flow_table(run, setting)
     small, sizes = flows["packets"] <= SMALL_PACKETS, by_size(flows)
-    queue, ratio = found.queues, flows["completion_s"] / flows["ideal_s"]
+    queue, ratio = run.queues, flows["completion_s"] / flows["ideal_s"]
     times_s = np.arange(0, flows["start_s"].max(), SAMPLE_S)
     active = pd.DataFrame(
         {
@@ -254,7 +254,7 @@ def read(found: Measurements, setting: Setting) -> Reading:
             "queue_packets": np.interp(times_s, queue["time_s"], queue["queue_packets"]),
         }
     )
-    exact = 0.999 if found.tier == SIMULATED else 0.99  # kernels' clocks tick
+    exact = 0.999 if run.tier == SIMULATED else 0.99  # kernels' clocks tick
     early = float((flows["completion_s"] < flows["least_s"] * exact).mean())
     checks = [Check("flows faster than light and link", early, at_most=0.0)]
     if setting.congestion_control != "rcp" or setting.rcp_alpha > 0:  # the control is broken on purpose
@@ -267,7 +267,7 @@ def read(found: Measurements, setting: Setting) -> Reading:
         "slowdown": ratio.mean(),
         "tenfold_share": (ratio >= 10).mean(),
         "worst_slowdown": sizes["slowdown"][sizes["flows"] >= LEAST_FLOWS].max(),
-        "dropped_share": found.links["dropped_packets"].sum() / flows["packets"].sum(),
+        "dropped_share": run.links["dropped_packets"].sum() / flows["packets"].sum(),
         "queue_packets": queue["queue_packets"].mean(),
     }
     return Reading(numbers, {"sizes": sizes, "active": active}, checks)
@@ -402,11 +402,11 @@ def draw_causes(runs: Runs) -> Figure:
     return drawing.changes_figure(title, runs.knobs["causes"], "worst_slowdown", label)
 
 
-def draw_run(found: Measurements, case: str) -> Figure:
+def draw_run(run: Measurements, case: str) -> Figure:
     """Draw the completion by size of one run, for `explore`."""
     figure, axis = new_figure(case, "flow size (packets)", "mean completion (s)", log_x=True, log_y=True)
-    mbps = found.experiment.topology.link(*PORT).rate_mbps
-    rows = by_size(flow_table(found, replace(PRINTED, rate_mbps=mbps)))
+    mbps = run.experiment.topology.link(*PORT).rate_mbps
+    rows = by_size(flow_table(run, replace(PRINTED, rate_mbps=mbps)))
     axis.plot(rows.packets, rows.completion_s, LOOKS[case].marker, color=LOOKS[case].colour, label=case)
     axis.plot(rows.packets, rows.ideal_s, color=LOOKS["processor sharing"].colour, label="processor sharing")
     axis.legend()

@@ -105,41 +105,41 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
     )
 
 
-def block_times(found: Measurements) -> pd.DataFrame:
+def block_times(run: Measurements) -> pd.DataFrame:
     """Return a row for each block that was asked for: asked_s, complete_s (the client has its last byte; NaN if
     never)."""
-    moments = found.requests.pivot(index="request", columns="server", values=["asked_s", "answered_s"])
+    moments = run.requests.pivot(index="request", columns="server", values=["asked_s", "answered_s"])
     complete_s = moments["answered_s"].max(axis=1, skipna=False)
     return pd.DataFrame({"asked_s": moments["asked_s"].min(axis=1), "complete_s": complete_s})
 
 
-def read(found: Measurements, setting: Setting) -> Reading:
+def read(run: Measurements, setting: Setting) -> Reading:
     """Read goodput_mbps (all bytes over all time; a block that never is complete lasts to the end), goodput_share (of
     what full packets leave of the link), median_delay_ms (beyond the link's own time), a block's own time in timeouts,
     and a block: timeouts, packets dropped at the port, packets sent again although nothing was lost (needless). Of a
     single block its arrivals. Gaps at the port and that all blocks are complete must hold."""
-    times = block_times(found)
-    times_s = times.complete_s.fillna(found.experiment.duration_s) - times.asked_s
-    goodput_mbps = float(found.flows.delivered_bytes.sum() * 8e-6 / times_s.sum())
-    dropped = found.links.set_index(["source", "destination"]).dropped_packets[PORT]
+    times = block_times(run)
+    times_s = times.complete_s.fillna(run.experiment.duration_s) - times.asked_s
+    goodput_mbps = float(run.flows.delivered_bytes.sum() * 8e-6 / times_s.sum())
+    dropped = run.links.set_index(["source", "destination"]).dropped_packets[PORT]
     numbers = {
         "goodput_mbps": goodput_mbps,
         "goodput_share": goodput_mbps / (setting.rate_mbps * 1448 / FULL_PACKET_BYTES),
         "median_delay_ms": float(times_s.median() * 1e3 - setting.ideal_block_ms),
-        "timeouts_per_block": float(found.flows.timeouts.sum() / len(times)),
+        "timeouts_per_block": float(run.flows.timeouts.sum() / len(times)),
         "drops_per_block": float(dropped / len(times)),
-        "needless_per_block": float((found.flows.retransmitted_packets.sum() - dropped) / len(times)),
+        "needless_per_block": float((run.flows.retransmitted_packets.sum() - dropped) / len(times)),
         "block_in_timeouts": setting.ideal_block_ms / setting.min_rto_ms,
     }
     complete = Check("blocks complete", times.complete_s.notna().sum() / setting.blocks, at_least=1.0)
-    course = {"arrivals": arrivals(found)} if setting.blocks == 1 else {}
-    return Reading(numbers, course, [complete, *gap_checks(found, PORT)])
+    course = {"arrivals": arrivals(run)} if setting.blocks == 1 else {}
+    return Reading(numbers, course, [complete, *gap_checks(run, PORT)])
 
 
-def arrivals(found: Measurements) -> pd.DataFrame:
+def arrivals(run: Measurements) -> pd.DataFrame:
     """Read the first block: time_ms since it was asked for, and block_share, of packets that have left the port."""
-    first = found.requests[found.requests.request == 0]
-    large = found.packets[found.packets.size_bytes > REQUEST_BYTES]  # no acknowledgements of requests
+    first = run.requests[run.requests.request == 0]
+    large = run.packets[run.packets.size_bytes > REQUEST_BYTES]  # no acknowledgements of requests
     packets = large[large.time_s <= first.answered_s.max()]
     share = packets.size_bytes.cumsum() / packets.size_bytes.sum()
     return pd.DataFrame({"time_ms": (packets.time_s - first.asked_s.min()) * 1e3, "block_share": share})
@@ -250,9 +250,9 @@ def draw_block_time(runs: Runs) -> Figure:
     return figure
 
 
-def draw_run(found: Measurements, case: str) -> Figure:
+def draw_run(run: Measurements, case: str) -> Figure:
     """Draw how the first block of one run arrives."""
-    table, timeouts = arrivals(found), found.flows.timeouts.sum() / len(block_times(found))
+    table, timeouts = arrivals(run), run.flows.timeouts.sum() / len(block_times(run))
     title = f"minimum timeout {case}: {timeouts:.1f} timeouts a block"
     figure, axis = new_figure(title, "time since the request (ms)", "block (share)")
     axis.step(table.time_ms, table.block_share, where="post", color=scheme("tcp").colour)

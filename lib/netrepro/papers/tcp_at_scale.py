@@ -110,16 +110,16 @@ def count_halvings(windows: pd.DataFrame) -> int:
     return count
 
 
-def read(found: Measurements, before: Measurements, setting: Setting) -> Reading:
+def read(run: Measurements, before: Measurements, setting: Setting) -> Reading:
     """Read a run but for its warm-up: loss_rate and halving_rate (a packet), the law's constants from both, jain of all
     flows, share of the first kind of senders, mean_round_trip_ms. Halvings are of NewReno alone, the share is of two
     kinds; elsewhere they are NaN."""
-    seconds = found.experiment.duration_s - before.experiment.duration_s
-    mbps = (found.flows["delivered_bytes"] - before.flows["delivered_bytes"]) * 8e-6 / seconds
+    seconds = run.experiment.duration_s - before.experiment.duration_s
+    mbps = (run.flows["delivered_bytes"] - before.flows["delivered_bytes"]) * 8e-6 / seconds
     counts = ["sent_packets", "dropped_packets", "sent_bytes"]
-    ends = [run.links.set_index(["source", "destination"]).loc[("s1", "s2"), counts] for run in (found, before)]
+    ends = [part.links.set_index(["source", "destination"]).loc[("s1", "s2"), counts] for part in (run, before)]
     sent, dropped, sent_bytes = (int(number) for number in ends[0] - ends[1])
-    windows = found.windows[found.windows["time_s"] >= before.experiment.duration_s]
+    windows = run.windows[run.windows["time_s"] >= before.experiment.duration_s]
     round_trip_ms, kinds = float(windows["round_trip_ms"].mean()), setting.senders.split()
     halvings = count_halvings(windows) if kinds == ["reno"] else np.nan
     loss_rate, halving_rate = (count / max(1, sent + dropped) for count in (dropped, halvings))
@@ -132,11 +132,11 @@ def read(found: Measurements, before: Measurements, setting: Setting) -> Reading
         "constant_losses": each_round_trip * loss_rate**0.5 if halvings > 0 else np.nan,
         "constant_halvings": each_round_trip * halving_rate**0.5,
         "jain": jain(mbps),
-        "share": mbps[found.flows["congestion_control"] == kinds[0]].sum() / mbps.sum() if len(kinds) > 1 else np.nan,
+        "share": mbps[run.flows["congestion_control"] == kinds[0]].sum() / mbps.sum() if len(kinds) > 1 else np.nan,
         "mean_round_trip_ms": round_trip_ms,
     }
     busy = sent_bytes * 8e-6 / seconds / setting.rate_mbps
-    return Reading(numbers, {}, [Check("utilisation after the warm-up", busy, 0.9, 1.01)], found.fidelity)
+    return Reading(numbers, {}, [Check("utilisation after the warm-up", busy, 0.9, 1.01)], run.fidelity)
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
@@ -221,8 +221,8 @@ def bars(y: str, label: str, *cases: str) -> Panel:
     lines = {name: name.replace(", ", ",\n").replace(" + ", "\n+ ") for name in cases}
 
     def rows(runs: Runs) -> pd.DataFrame:
-        found = runs.values.query("tier == @runs.tier and flows_per_100_mbps == @MOST and rate_mbps > @EDGE_MBPS")
-        return found[found["case"].isin(cases)].replace({"case": lines})
+        rows = runs.values.query("tier == @runs.tier and flows_per_100_mbps == @MOST and rate_mbps > @EDGE_MBPS")
+        return rows[rows["case"].isin(cases)].replace({"case": lines})
 
     return Panel("", label, Bars(y, rows))
 

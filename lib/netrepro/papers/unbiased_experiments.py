@@ -20,6 +20,7 @@ from netrepro.networks import DropTail, Experiment, Flow, Link, Measurements, Sf
 from netrepro.networks.links import bandwidth_delay_packets
 from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
+from netrepro.study.figures import Level, Panel, Picture, Sweep, plot
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
@@ -98,7 +99,7 @@ def flows(setting: Setting, session: Session) -> list[Flow]:
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Applications on hosts of their own, over one link."""
+    """Make the experiment: applications on hosts of their own, over one link."""
     rate, delay_ms = setting.bottleneck_mbps, setting.round_trip_ms / 2 - 2  # but for 1 ms on either side
     queue = (Sfq if setting.is_fair else DropTail)(packets=setting.buffer_packets)
     shared = Link(rate if setting.is_shared else 4 * rate, delay_ms, queue, loss=setting.loss)
@@ -108,24 +109,25 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     return Experiment(network, tuple(traffic), seconds, seed)
 
 
-def by_session(found: Measurements) -> pd.DataFrame:
+def by_session(run: Measurements) -> pd.DataFrame:
     """Sum the connections of each session: throughput, segments that arrived and segments that were sent again."""
-    parts = found.flows["label"].str.split(expand=True)
-    rows = found.flows.assign(application=parts[0].astype(int), interval=parts[1].astype(int), group=parts[2])
-    rows["mbps"] = rows["delivered_bytes"] * 8e-6 / found.experiment.flow_table["duration_s"]
-    rows["segments"] = rows["delivered_bytes"] / found.experiment.tcp.segment_bytes
+    parts = run.flows["label"].str.split(expand=True)
+    rows = run.flows.assign(application=parts[0].astype(int), interval=parts[1].astype(int), group=parts[2])
+    rows["mbps"] = rows["delivered_bytes"] * 8e-6 / run.experiment.flow_table["duration_s"]
+    rows["segments"] = rows["delivered_bytes"] / run.experiment.tcp.segment_bytes
     summed = ["mbps", "segments", "retransmitted_packets"]
     return rows.groupby(["application", "interval", "group"], as_index=False)[summed].sum()
 
 
-def read(found: Measurements, setting: Setting) -> Reading:
-    """Mean throughput of all, treated and untreated applications (Mb/s), the estimate, and what was sent again."""
-    table, numbers = by_session(found), {}
+def read(run: Measurements, setting: Setting) -> Reading:
+    """Read the mean throughput of all, treated and untreated applications (Mb/s), what was sent again, and the
+    estimate: treated over untreated."""
+    table, numbers = by_session(run), {}
     for name, rows in {"all": table, **{group: table[table["group"] == group] for group in COLOURS}}.items():
         numbers[f"{name}_mbps"] = rows["mbps"].mean()
         numbers[f"{name}_resent"] = rows["retransmitted_packets"].sum() / (rows["segments"].sum() or np.nan)
     numbers["estimate"] = numbers["treated_mbps"] / numbers["untreated_mbps"]
-    used = found.flows["delivered_bytes"].sum() * 8e-6 / found.experiment.duration_s / setting.bottleneck_mbps
+    used = run.flows["delivered_bytes"].sum() * 8e-6 / run.experiment.duration_s / setting.bottleneck_mbps
     full, least = ("full", 0.8) if setting.is_shared and not setting.loss else ("free", None)
     return Reading(numbers, {}, [Check(f"share of a {full} link's rate that arrives", used, least, 1.0)])
 
@@ -145,18 +147,18 @@ def effects(runs: Runs) -> pd.DataFrame:
 
 
 def answer(runs: Runs) -> str:
-    """The paper's question answered in one sentence, with this run's numbers."""
+    """Answer the paper's question in one sentence, with this run's numbers."""
     few, most, truth, *_ = effects(runs).loc["BBR"]
-    found = float(runs.numbers(SWITCHBACK)["estimate"].mean())
+    switchback = float(runs.numbers(SWITCHBACK)["estimate"].mean())
     return (
         f"On one full link an A/B test gives BBR {few:.3g} times the throughput of CUBIC with one application of ten "
         f"treated and {most:.3g} times with nine, although treating all gives {truth:.2f} times that of treating none; "
-        f"a switchback finds {found:.2f} times."
+        f"a switchback finds {switchback:.2f} times."
     )
 
 
 def draw_idea() -> Figure:
-    """The idea, without any parameter: the link's ten shares, of which a treated application takes two."""
+    """Draw the idea: the link's ten shares, of which a treated application takes two."""
     names = {"nobody treated": 0, "A/B test: one of ten": FEW, "everybody treated": APPLICATIONS}
     figure, axes = drawing.panels("Two connections take two shares", "share of the link", "", list(names))
     for axis, treated in zip(axes, names.values(), strict=True):
@@ -168,92 +170,72 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """The network with its rates, delays and buffers."""
+    """Draw the network with its rates, delays and buffers."""
     return drawing.draw_network(experiment(setting, 1.0, 1), "Ten applications share a link")
 
 
-def draw_throughput(runs: Runs) -> Figure:
-    """Throughput of both groups over how many are treated, a panel a treatment."""
-    title, x_label = "Who gets what", "treated applications (of ten)"
-    figure, axes = drawing.panels(title, x_label, "throughput of one (Mb/s)", list(TREATMENTS))
-    for axis, name in zip(axes, TREATMENTS, strict=True):
-        for (group, colour), marker in zip(COLOURS.items(), "os", strict=True):
-            rows = runs.numbers(name).dropna(subset=f"{group}_mbps")
-            drawing.draw_sweep(axis, rows, "treated", f"{group}_mbps", label=group, color=colour, marker=marker)
-        axis.set_ylim(0)
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_ratios(title: str, found: Mapping[str, pd.Series], published: Mapping[str, float] | None = None) -> Figure:
+def draw_ratios(title: str, ratios: Mapping[str, pd.Series], published: Mapping[str, float] | None = None) -> Figure:
     """Draw ratios on a logarithmic axis: every repetition a point, and a star for what was published."""
     figure, axis = new_figure(title, "", "throughput with / without treatment (ratio)", log_y=True)
-    for place, values in enumerate(found.values()):
+    for place, values in enumerate(ratios.values()):
         axis.plot([place] * len(values), values, "o", color=CURVES[0], alpha=0.6)
     axis.plot([], [], "o", color=CURVES[0], label="ours, each repetition")
     if published:
-        at = [place + 0.15 for place, name in enumerate(found) if name in published]
+        at = [place + 0.15 for place, name in enumerate(ratios) if name in published]
         axis.plot(at, list(published.values()), "*", markersize=13, color=PUBLISHED_GREY, label="published")
     axis.axhline(1, color="black", linewidth=0.8)
-    axis.set_xticks(range(len(found)), list(found), fontsize=8)
-    axis.set_xlim(-0.5, len(found) - 0.5)
+    axis.set_xticks(range(len(ratios)), list(ratios), fontsize=8)
+    axis.set_xlim(-0.5, len(ratios) - 0.5)
     axis.legend()
     return figure
 
 
 def draw_designs(runs: Runs) -> Figure:
-    """Estimates of each design about BBR, beside the truth and what was published."""
+    """Draw what each design estimates about BBR, beside the truth and what was published."""
     rows = runs.numbers("BBR").set_index(["treated", "repetition"])
-    found = {f"A/B test,\n{number} of 10": rows["estimate"][number] for number in PUBLISHED}
-    found["truth: all\nagainst none"] = rows["all_mbps"][APPLICATIONS] / rows["all_mbps"][0]
-    published = dict(zip(found, (*PUBLISHED.values(), 1.0), strict=True))
-    found |= {name: runs.numbers(name)["estimate"] for name in (SWITCHBACK, EVENT)}
-    return draw_ratios("What each design finds about BBR", found, published)
+    ratios = {f"A/B test,\n{number} of 10": rows["estimate"][number] for number in PUBLISHED}
+    ratios["truth: all\nagainst none"] = rows["all_mbps"][APPLICATIONS] / rows["all_mbps"][0]
+    published = dict(zip(ratios, (*PUBLISHED.values(), 1.0), strict=True))
+    ratios |= {name: runs.numbers(name)["estimate"] for name in (SWITCHBACK, EVENT)}
+    return draw_ratios("What each design finds about BBR", ratios, published)
 
 
 def draw_control(runs: Runs) -> Figure:
-    """Estimates of A/B tests about BBR, where the link is congested and where it is not."""
+    """Draw what A/B tests estimate about BBR, where the link is congested and where it is not."""
     cases = {"full link": "BBR", "not congested": "not congested"}
     estimates = {name: runs.numbers(case).set_index("treated")["estimate"] for name, case in cases.items()}
-    found = {f"{name},\n{number} of 10": of[number] for name, of in estimates.items() for number in PUBLISHED}
-    published = dict(zip(found, PUBLISHED.values(), strict=False))
-    return draw_ratios("Without congestion an A/B test tells the truth", found, published)
+    ratios = {f"{name},\n{number} of 10": of[number] for name, of in estimates.items() for number in PUBLISHED}
+    published = dict(zip(ratios, PUBLISHED.values(), strict=False))
+    return draw_ratios("Without congestion an A/B test tells the truth", ratios, published)
 
 
-def draw_buffer(runs: Runs) -> Figure:
-    """Estimates of both A/B tests of BBR over the buffer, beside the published numbers."""
-    title, x_label = "The buffer decides what an A/B test finds", "buffer (round trips at the link's rate)"
-    figure, axis = new_figure(title, x_label, "throughput, treated / untreated (ratio)", log_x=True, log_y=True)
-    found = runs.knobs["buffer"]
-    for (number, rows), colour in zip(found.groupby("treated"), CURVES, strict=False):
-        label = f"{number:g} of ten treated"
-        drawing.draw_sweep(axis, rows, "buffer_round_trips", "estimate", label=label, color=colour)
-        axis.axhline(PUBLISHED[int(number)], color=colour, linestyle=":", label=f"published, {label}")
-    drawing.name_ticks(axis, "x", found["buffer_round_trips"])
-    drawing.share_legend(figure)
-    return figure
+def _throughput(treatment: str) -> Panel:
+    """Show the throughput of both groups over how many are treated."""
+    looks = {group: {treatment: {"label": group, "color": colour}} for group, colour in COLOURS.items()}
+    curves = (Sweep("treated", f"{group}_mbps", look) for group, look in looks.items())
+    return Panel("treated applications (of ten)", "throughput of one (Mb/s)", *curves, title=treatment)
 
 
 def draw_knob(runs: Runs, knob: str, title: str, names: Mapping[object, str]) -> Figure:
-    """Estimates of a knob's cases. names : of its values."""
+    """Draw the estimates of a knob's cases. names : what its values are called."""
     rows = runs.knobs[knob].groupby(["case", knob], sort=False)["estimate"]
     return draw_ratios(title, {f"{case},\n{names[value]}".replace(" c", "\nc"): of for (case, value), of in rows})
 
 
 def draw_fair(runs: Runs) -> Figure:
-    """Estimates of A/B tests of one in ten, where connections are served in turn and where not."""
+    """Draw what A/B tests of one in ten estimate, where connections are served in turn and where not."""
     return draw_knob(runs, "is_fair", "A queue that serves connections in turn", {False: "one queue", True: "in turn"})
 
 
 def draw_growth(runs: Runs) -> Figure:
-    """Estimates of switchback and event study where twice as many applications send in the second half."""
+    """Draw what switchback and event study estimate where twice as many applications send in the second half."""
     return draw_knob(runs, "joining", "Traffic that grows meanwhile", {0: "steady", APPLICATIONS: "grows"})
 
 
-def draw_run(found: Measurements, case: str) -> Figure:
-    """One run's throughput of each application."""
+def draw_run(run: Measurements, case: str) -> Figure:
+    """Draw one run's throughput of each application."""
     figure, axis = new_figure(case, "application", "throughput (Mb/s)")
-    table = by_session(found)
+    table = by_session(run)
     axis.bar(table["application"] + 1, table["mbps"], color=table["group"].map(COLOURS))
     return figure
 
@@ -278,8 +260,8 @@ STUDY = Study(
     profiles={"quick": Scale(16.0, only=QUICKLY), "paper": Scale(64.0)},
     on_virtual={"quick": Scale(8.0, repetitions=2, only=QUICKLY), "paper": Scale(64.0, only=QUICKLY)},
     claims={
-        "few-treated-seem-faster": Evidence("estimate", "BBR", "not congested", lambda found: found[FEW]),
-        "most-treated-seem-slower": Evidence("estimate", "BBR", "not congested", lambda found: found[MOST]),
+        "few-treated-seem-faster": Evidence("estimate", "BBR", "not congested", lambda estimates: estimates[FEW]),
+        "most-treated-seem-slower": Evidence("estimate", "BBR", "not congested", lambda estimates: estimates[MOST]),
         "all-treated-change-nothing": Evidence("all_mbps", "BBR", "losses by chance", lambda of: of[10] / of[0]),
         "switchback-finds-the-truth": Evidence("estimate", SWITCHBACK, "one in turns"),
     },
@@ -289,10 +271,17 @@ STUDY = Study(
         "joining": Knob({name: GROWTH | {"design": name} for name in (SWITCHBACK, EVENT)}, OF_KNOBS, 5),
     },
     figures={
-        "throughput": draw_throughput,
+        "throughput": Picture("Who gets what", *map(_throughput, TREATMENTS)),
         "designs": draw_designs,
         "control": draw_control,
-        "buffer": draw_buffer,
+        "buffer": plot(
+            "The buffer decides what an A/B test finds",
+            "buffer (round trips at the link's rate)",
+            "throughput, treated / untreated (ratio)",
+            Sweep("buffer_round_trips", "estimate", "buffer", by="treated", label="{} of ten treated"),
+            *(Level(ratio, f"published: {ratio:g}, {number} of ten treated") for number, ratio in PUBLISHED.items()),
+            log="xy",
+        ),
         "fair": draw_fair,
         "growth": draw_growth,
     },
