@@ -30,7 +30,7 @@ def what_is_missing(error: ModuleNotFoundError) -> NetreproError | None:
 
 
 def absent(error: ModuleNotFoundError, package: str) -> Callable[[str], Any]:
-    """For a package whose names need an extra that is not here: its `__getattr__`, which says so when one of `__all__`
+    """Make the `__getattr__` of a package whose names need an extra that is not here; it says so when one of `__all__`
     is asked for.
 
     Raises `error` again where no extra would bring what is missing.

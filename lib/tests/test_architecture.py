@@ -68,7 +68,8 @@ ALLOWED = {
     "verification/backends.py": ("threading", "time"),
 }
 # A docstring that begins so is half a sentence: a function's begins with a verb, a property's or class's with a noun.
-HALF_A_SENTENCE = re.compile(r"(Of|What|That|Those|As|When|Who|Whose|Which|Whether|How)\b")
+HALF_A_SENTENCE = re.compile(r"(Of|What|That|Those|As|When|Who|Whose|Which|Whether|How|For)\b")
+A_NOUN = re.compile(r"(The|A|An)\b")
 NOT_IN_PURE_MODELS = {"socket", "asyncio", "subprocess", "threading", "multiprocessing", "time", "requests"}
 
 
@@ -154,13 +155,24 @@ def global_randomness(source: str) -> list[str]:
 
 
 def puzzling_docstrings(source: str) -> list[str]:
-    """List the docstrings of functions, properties and classes that begin with half a sentence."""
-    documented = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    """List the docstrings that begin with half a sentence, and those of functions that begin with a noun."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    documented = {
+        node: ast.get_docstring(node) or ""
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, (*functions, ast.ClassDef))
+    }
     return [
         f"line {node.lineno}: {node.name}: {begins.group()} …"
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, documented) and (begins := HALF_A_SENTENCE.match(ast.get_docstring(node) or ""))
+        for node, text in documented.items()
+        if (begins := HALF_A_SENTENCE.match(text))
+        or (isinstance(node, functions) and not is_property(node) and (begins := A_NOUN.match(text)))
     ]
+
+
+def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Tell whether a method is read like a field."""
+    return any("property" in ast.unparse(decorator) for decorator in function.decorator_list)
 
 
 def offenders(check, paths: list[Path]) -> list[str]:
@@ -378,6 +390,8 @@ def test_docstrings_begin_with_a_verb_or_a_noun():
         (puzzling_docstrings, 'class Queue:\n    """How packets wait."""', True),
         (puzzling_docstrings, 'class Queue:\n    @property\n    def full(self):\n        """Whether it is."""', True),
         (puzzling_docstrings, 'def outer():\n    def inner():\n        """As outer."""', True),
+        (puzzling_docstrings, 'def answer():\n    """The answer in one sentence."""', True),
+        (puzzling_docstrings, 'class Queue:\n    @property\n    def full(self):\n        """The share."""', False),
         (puzzling_docstrings, 'def exponent():\n    """Fit n. What is left is noise."""', False),
         (puzzling_docstrings, 'class Asynchronous:\n    """Asynchronous calls."""', False),
         (puzzling_docstrings, '"""What this module holds."""\nwhat = "Of n"', False),

@@ -75,7 +75,7 @@ def _both(commit: Commit | None) -> tuple[str, str]:
 
 
 def _since(versions: Iterator[tuple[Commit, Mapping[str, Any]]]) -> dict[str, Commit]:
-    """For every key the commit in which its present value came."""
+    """Map every key to the commit in which its present value came."""
     found: dict[str, Commit] = {}
     before: Mapping[str, Any] = {}
     for commit, content in versions:
@@ -85,7 +85,7 @@ def _since(versions: Iterator[tuple[Commit, Mapping[str, Any]]]) -> dict[str, Co
 
 
 def _first(versions: Iterator[tuple[Commit, Mapping[str, Any]]]) -> dict[str, Commit]:
-    """For every key the commit in which it first was there."""
+    """Map every key to the commit in which it first was there."""
     found: dict[str, Commit] = {}
     for commit, content in versions:
         for key in content:

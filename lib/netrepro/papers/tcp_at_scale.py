@@ -168,7 +168,7 @@ def rank_bbr(*shares: pd.Series) -> list[str]:
 
 
 def answer(runs: Runs) -> str:
-    """The paper's question answered in one sentence, with this run's numbers."""
+    """Answer the paper's question in one sentence, with this run's numbers."""
     low, high = runs.summary().loc[NEWRENO].min(), runs.summary().loc[NEWRENO].max()
     bbr = runs.summary().loc[BBR]["jain"]
     return (
@@ -195,7 +195,7 @@ CLAIMS = {
 
 
 def draw_idea() -> Figure:
-    """A sketch: three windows that are halved at different times, and the packets that each halving costs."""
+    """Draw three windows that are halved at different times, and the packets that each halving costs."""
     figure, axis = new_figure("One halving may cost several packets (x: lost)", "time", "windows of three flows")
     for place, times in enumerate(np.tile(np.linspace(0, 4, 801), (3, 1))):
         axis.plot(times, 3 * place + 1 + (times + place / 3) % 1, color=scheme("reno").colour)
@@ -206,18 +206,18 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """The network with its rates, delays and buffer."""
+    """Draw the network with its rates, delays and buffer."""
     return drawing.draw_network(experiment(setting, 1.0, 1), "Ten pairs of hosts, many flows, one bottleneck")
 
 
 def of_newreno(y: str, label: str, *levels: Level) -> Panel:
-    """A panel of NewReno: a reading over the number of flows, a curve for each number of flows for 100 Mb/s."""
+    """Make a panel of NewReno: a reading over the number of flows, a curve for each number of flows for 100 Mb/s."""
     sweep = Sweep("flows", y, lambda runs: runs.numbers(NEWRENO), by="flows_per_100_mbps", label="{} for 100 Mb/s")
     return Panel("flows", label, sweep, *levels, log="x", y_range=(0, None))
 
 
 def bars(y: str, label: str, *cases: str) -> Panel:
-    """A panel of bars, one a case, at its greatest rate with most flows."""
+    """Make a panel of bars, one a case, at its greatest rate with most flows."""
     lines = {name: name.replace(", ", ",\n").replace(" + ", "\n+ ") for name in cases}
 
     def rows(runs: Runs) -> pd.DataFrame:

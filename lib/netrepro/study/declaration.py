@@ -104,8 +104,8 @@ TEXT = "text"  # of a field that is written, in a box
 
 @dataclass(frozen=True)
 class Play:
-    """For `explore`: cases to choose from, sliders (field -> least, most, step), menus (field -> list of values) or
-    boxes (field -> TEXT), and how one run is drawn."""
+    """Controls of `explore`: cases to choose from, sliders (field -> least, most, step), menus (field -> list of
+    values) or boxes (field -> TEXT), and how one run is drawn."""
 
     cases: tuple[str, ...]
     sliders: Mapping[str, tuple[float, float, float] | list[Any] | str]

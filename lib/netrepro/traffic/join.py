@@ -173,7 +173,8 @@ class _Finder:
         self.end = np.searchsorted(self.column, self.key_begins + span)
 
     def nearest(self, times_us: Integers, before_us: int, after_us: int, flows: Any = slice(None)) -> Integers:
-        """For each flow the place of its record, -1 where none is in the window; the earlier one of two as near."""
+        """Return for each flow the place of its record, -1 where none is in the window; of two as near the
+        earlier."""
         later = np.searchsorted(self.column, self.key_begins[flows] + np.searchsorted(self.distinct_times, times_us))
         distances = []
         for place, limit in ((later - 1, before_us), (later, after_us)):
@@ -187,7 +188,8 @@ class _Finder:
     def scan(
         self, starts_us: Integers, offsets_s: NDArray[Any], before_us: int, after_us: int
     ) -> Iterator[tuple[float, float]]:
-        """For each offset of the clock the share of flows that find a record, and their median distance in seconds."""
+        """Compute for each offset of the clock the share of flows that find a record, and their median distance
+        (s)."""
         records = self.end - self.begin
         alone, several = np.flatnonzero(records == 1), np.flatnonzero(records > 1)
         # Flows with one record find it where their delay is in the window: a stretch of the sorted delays.

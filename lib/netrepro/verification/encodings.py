@@ -606,7 +606,7 @@ class CircuitEncoding(Encoding):
         return arrivals
 
     def offers(self, name: str, time: int) -> Sequence[tuple[int, Mapping[Any, int]]]:
-        """For each packet that may be offered: whether it is, and the bits of its labels."""
+        """Return, for each packet that may be offered, whether it is, and the bits of its labels."""
         return self._offers[name, time]
 
     def arrival_inputs(self, name: str, time: int) -> list[int]:

@@ -40,7 +40,7 @@ class Scheduler(QueuingModule):
 
 
 def serve_first(step: Step, waiting: Sequence[Bit]) -> list[Bit]:
-    """For bits in order of preference: bit i and none before it."""
+    """Serve the first: for bits in order of preference, bit i and none before it."""
     logic = step.logic
     return [logic.all_of([bit, *(logic.opposite(earlier) for earlier in waiting[:i])]) for i, bit in enumerate(waiting)]
 

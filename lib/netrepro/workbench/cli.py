@@ -641,7 +641,8 @@ def _has_folder() -> bool:
 
 
 def main() -> None:
-    """Entry point: a NetreproError, or a missing extra, becomes two lines and exit code 2, a Ctrl-C exit code 130."""
+    """Run the command line: a NetreproError, or a missing extra, becomes two lines and exit code 2, a Ctrl-C exit
+    code 130."""
     # A shell starts what is put in the background with this signal ignored; who sends it means it there, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):

@@ -36,7 +36,7 @@ class Comparison:
     page: str
 
     def lines(self) -> list[str]:
-        """For a terminal: what differs in the settings, then every claim, in 80 columns."""
+        """List for a terminal what differs in the settings, then every claim, in 80 columns."""
         lines = [
             *folded(self.first.words, "first      ", " " * 11),
             *folded(self.second.words, "second     ", " " * 11),

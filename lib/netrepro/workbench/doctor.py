@@ -105,7 +105,7 @@ class Diagnosis:
     warnings: pd.DataFrame
 
     def lines(self) -> list[str]:
-        """For a terminal, in 80 columns: every table that has rows, what is there in a line and what is lacking with
+        """List, in 80 columns, every table that has rows, what is there in a line and what is lacking with
         what needs it; the warnings last."""
         lines: list[str] = []
         for title, table, columns in (

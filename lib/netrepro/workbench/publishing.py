@@ -61,7 +61,7 @@ class Publication:
     pictures: set[str] = field(default_factory=set)
 
     def text(self) -> str:
-        """For a person: the run, then each refusal or change."""
+        """Say for a person: the run, then each refusal or change."""
         what = f"{self.run.result.key}, {self.run.result.commit}" if self.run.result else self.run.outcome
         lines = [f"{self.run.slug}: {self.run.name} ({what})"]
         said = [f"refused: {line}" for line in self.refusals] or self.changes or ["repeats what is published"]

@@ -469,10 +469,10 @@ class _Here:
         return self.executor.submit(supervise, folder)
 
     def look(self) -> None:
-        """Nothing has to be done."""
+        """Do nothing: no folder is to be looked at."""
 
     def stop(self) -> None:
-        """The folders ask."""
+        """Do nothing: the folders ask."""
 
     def end(self) -> None:
         self.executor.shutdown(cancel_futures=True)
