@@ -23,16 +23,19 @@ class NetreproError(Exception):
 def nearest(given: str, valid: Iterable[str], *, with_all: bool = False) -> str:
     """Return a hint that names the valid word nearest to `given`, or lists all words when none is near.
 
-    with_all : list all words beside the nearest, too.
+    with_all : list all words beside the nearest, too. Capital and small letters count as the same.
 
     >>> nearest("dctpc", ["dctcp", "red"])
     "did you mean 'dctcp'?"
     >>> nearest("dctpc", ["dctcp", "red"], with_all=True)
     "did you mean 'dctcp', of dctcp, red?"
+    >>> nearest("RED", ["dctcp", "red"])
+    "did you mean 'red'?"
     """
     words = list(valid)
-    close = difflib.get_close_matches(given, words, n=1, cutoff=0.5)
+    by_small_letters = {word.casefold(): word for word in words}
+    close = difflib.get_close_matches(str(given).casefold(), by_small_letters, n=1, cutoff=0.5)
     if close:
         of_all = f", of {', '.join(words)}" if with_all else ""
-        return f"did you mean {close[0]!r}{of_all}?"
+        return f"did you mean {by_small_letters[close[0]]!r}{of_all}?"
     return f"valid: {', '.join(words)}" if words else "none are valid here"

@@ -10,15 +10,8 @@
 #include <utility>
 
 #include "base/refusal.hpp"
+#include "bindings/readers_object.hpp"
 #include "tcp/congestion_control.hpp"
-
-// What Python takes for a number, and nothing of what it does not.
-inline std::optional<double> as_number(const pybind11::object& given) {
-  const double number = PyFloat_AsDouble(given.ptr());
-  if (!PyErr_Occurred()) return number;
-  PyErr_Clear();
-  return std::nullopt;
-}
 
 class PythonControl : public CongestionControl {
  public:
@@ -40,14 +33,14 @@ class PythonControl : public CongestionControl {
   }
   void on_timeout() override {
     const pybind11::gil_scoped_acquire lock;
-    control_.attr("on_timeout")();
+    ask_reader(control_, "on_timeout");
   }
 
  private:
   void ask(const char* method, CongestionWindow& window, const Delivery& delivery) {
     const pybind11::gil_scoped_acquire lock;
     const pybind11::object copy = pybind11::cast(CongestionWindow(window));
-    control_.attr(method)(copy, pybind11::cast(Delivery(delivery)));
+    ask_reader(control_, method, copy, pybind11::cast(Delivery(delivery)));
     const auto left = copy.cast<CongestionWindow>();
     if (!(left.segments >= 0 && std::isfinite(left.segments))) refuse(method, "a window", left.segments);
     if (!(left.ssthresh >= 0)) refuse(method, "a threshold", left.ssthresh);
@@ -55,7 +48,7 @@ class PythonControl : public CongestionControl {
   }
   double ssthresh(const char* method, const CongestionWindow& window) {
     const pybind11::gil_scoped_acquire lock;
-    const pybind11::object answer = control_.attr(method)(pybind11::cast(CongestionWindow(window)));
+    const pybind11::object answer = ask_reader(control_, method, pybind11::cast(CongestionWindow(window)));
     const std::optional<double> segments = as_number(answer);
     if (!segments) refuse(method, "a threshold", pybind11::str(pybind11::repr(answer)));
     if (!(*segments >= 0)) refuse(method, "a threshold", *segments);
@@ -66,8 +59,8 @@ class PythonControl : public CongestionControl {
     refuse(method, what, pybind11::str(pybind11::float_(segments)));
   }
   [[noreturn]] void refuse(const char* method, const std::string& what, const std::string& segments) const {
-    const std::string name = pybind11::str(pybind11::type::of(control_).attr("__name__"));
-    throw Refusal(name + "." + method + " gives " + what + " of " + segments + " segments", "give a number, 0 or more");
+    throw Refusal(class_name(control_) + "." + method + " gives " + what + " of " + segments + " segments",
+                  "give a number, 0 or more");
   }
 
   pybind11::object control_;

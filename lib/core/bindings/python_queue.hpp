@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/refusal.hpp"
+#include "bindings/readers_object.hpp"
 #include "queues/queue_discipline.hpp"
 
 // A packet as Python sees it.
@@ -49,8 +50,8 @@ class PythonQueue final : public QueueDiscipline {
     const std::uint64_t number = ++last_;
     waiting_.emplace(number, packet);
     count_in(packet);
-    queue_.attr("enqueue")(pybind11::cast(WaitingPacket{number, packet, false, dropped_now_}),
-                           to_seconds(packet.arrived));
+    ask_reader(queue_, "enqueue", pybind11::cast(WaitingPacket{number, packet, false, dropped_now_}),
+               to_seconds(packet.arrived));
     take_dropped(dropped);
   }
 
@@ -58,7 +59,7 @@ class PythonQueue final : public QueueDiscipline {
     if (waiting_.empty()) return std::nullopt;
     const pybind11::gil_scoped_acquire lock;
     while (true) {
-      const pybind11::object answer = queue_.attr("dequeue")(to_seconds(now));
+      const pybind11::object answer = ask_reader(queue_, "dequeue", to_seconds(now));
       take_dropped(dropped);
       if (answer.is_none()) {
         if (waiting_.empty()) return std::nullopt;
@@ -86,7 +87,7 @@ class PythonQueue final : public QueueDiscipline {
       lost_.insert(waiting_.begin()->first);
       take_out(waiting_.begin(), dropped);
     }
-    queue_.attr("clear")();
+    ask_reader(queue_, "clear");
     dropped_now_->clear();
   }
 
@@ -109,8 +110,7 @@ class PythonQueue final : public QueueDiscipline {
     waiting_.erase(place);
   }
   [[noreturn]] void refuse(const std::string& what, const std::string& remedy) const {
-    const std::string name = pybind11::str(pybind11::type::of(queue_).attr("__name__"));
-    throw Refusal(name + "." + what, remedy);
+    throw Refusal(class_name(queue_) + "." + what, remedy);
   }
 
   pybind11::object queue_;

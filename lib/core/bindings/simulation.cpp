@@ -98,15 +98,18 @@ auto alone(Result (Simulator::*call)(Arguments...)) {
   };
 }
 
-// Sets a field of a window to what Python gives, which may be no number.
+// What Python gives a window, which may be no number.
+double segments_in(const py::object& given, const std::string& what) {
+  const std::optional<double> segments = as_number(given);
+  if (!segments)
+    throw Refusal("window." + what + " = " + std::string(py::str(py::repr(given))),
+                  "give a number of segments, 0 or more");
+  return *segments;
+}
+
 py::cpp_function number_of_segments(double CongestionWindow::* field, const char* name) {
-  return py::cpp_function([field, name](CongestionWindow& window, const py::object& given) {
-    const std::optional<double> segments = as_number(given);
-    if (!segments)
-      throw Refusal("window." + std::string(name) + " = " + std::string(py::str(py::repr(given))),
-                    "give a number of segments, 0 or more");
-    window.*field = *segments;
-  });
+  return py::cpp_function(
+      [field, name](CongestionWindow& window, const py::object& given) { window.*field = segments_in(given, name); });
 }
 
 // Sets one of the values of an enumeration by its name.
@@ -139,10 +142,20 @@ void bind_simulation(py::module_& module) {
           "threshold", [](const CongestionWindow& window) { return window.ssthresh; },
           number_of_segments(&CongestionWindow::ssthresh, "threshold"), "Where slow start ends.")
       .def_property_readonly("in_slow_start", &CongestionWindow::in_slow_start)
-      .def("slow_start", &CongestionWindow::slow_start, py::arg("acknowledged"),
-           "Grows by as many segments, up to the threshold; returns how many are left over.")
-      .def("avoid_congestion", &CongestionWindow::avoid_congestion, py::arg("acknowledged"), py::arg("per_segment"),
-           "Grows by a whole segment each time that so many have been acknowledged.");
+      .def(
+          "slow_start",
+          [](CongestionWindow& window, const py::object& acknowledged) {
+            return window.slow_start(segments_in(acknowledged, "slow_start: acknowledged"));
+          },
+          py::arg("acknowledged"), "Grows by as many segments, up to the threshold; returns how many are left over.")
+      .def(
+          "avoid_congestion",
+          [](CongestionWindow& window, const py::object& acknowledged, const py::object& per_segment) {
+            window.avoid_congestion(segments_in(acknowledged, "avoid_congestion: acknowledged"),
+                                    segments_in(per_segment, "avoid_congestion: per_segment"));
+          },
+          py::arg("acknowledged"), py::arg("per_segment"),
+          "Grows by a whole segment each time that so many have been acknowledged.");
   py::class_<Delivery>(module, "Delivery", "What an acknowledgement tells.")
       .def_property_readonly("now_s", [](const Delivery& delivery) { return to_seconds(delivery.now); })
       .def_readonly("segments", &Delivery::segments, "Newly acknowledged, selectively or not.")

@@ -98,6 +98,7 @@ class BoundMeter {
   void end_capture() { meter_.end_capture(); }
   py::dict columns() const { return columns_of(meter_, settings_.first_lengths); }
   py::dict counts() const { return counts_of(meter_.counts()); }
+  std::set<uint32_t> unsupported_links() const { return meter_.unsupported_links(); }
 
  private:
   MeterSettings settings_;
@@ -125,7 +126,8 @@ void bind_meter(py::module_& module) {
       .def("end_file", &BoundMeter::end_file)
       .def("end_capture", &BoundMeter::end_capture)
       .def("columns", &BoundMeter::columns)
-      .def("counts", &BoundMeter::counts);
+      .def("counts", &BoundMeter::counts)
+      .def("unsupported_links", &BoundMeter::unsupported_links, "The link types of packets that were not decoded.");
 }
 
 }  // namespace

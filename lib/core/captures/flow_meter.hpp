@@ -43,6 +43,7 @@ class FlowMeter : public PacketSink {
   void on_packet(const CapturedPacket& packet) override;
 
   const CaptureCounts& counts() const { return counts_; }
+  const std::set<uint32_t>& unsupported_links() const { return decoder_.unsupported_links(); }
   const FlowColumns& columns() const { return columns_; }
   std::size_t flow_count() const { return columns_.number.size(); }
 

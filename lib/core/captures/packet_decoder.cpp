@@ -79,6 +79,7 @@ bool PacketDecoder::decode(const CapturedPacket& packet, DecodedPacket& decoded)
       break;
     default:
       ++counts_.unsupported_link;
+      unsupported_links_.insert(packet.link_type);
       return false;
   }
   if (captured <= header) {

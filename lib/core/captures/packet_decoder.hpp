@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <set>
 
 #include "captures/capture_reader.hpp"
 
@@ -37,6 +38,7 @@ class PacketDecoder {
 
   // False where the packet cannot belong to a flow; the reason has then been counted.
   bool decode(const CapturedPacket& packet, DecodedPacket& decoded);
+  const std::set<uint32_t>& unsupported_links() const { return unsupported_links_; }
 
  private:
   // Moves `header` past all that is between link and IP; ether_type is then IPv4 or IPv6. False: counted, as above.
@@ -48,4 +50,5 @@ class PacketDecoder {
   uint32_t ip_bytes_or_wire(uint32_t ip_bytes, bool absent, uint32_t wire);
 
   CaptureCounts& counts_;
+  std::set<uint32_t> unsupported_links_;
 };

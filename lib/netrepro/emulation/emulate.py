@@ -13,7 +13,8 @@ from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.instance import MEMORY_MB
 from netrepro.emulation.virtual.network import PATIENCE_S, VirtualNetwork
 from netrepro.errors import NetreproError
-from netrepro.networks.experiment import Experiment, Measurements
+from netrepro.networks.description import REAL, whole_number
+from netrepro.networks.experiment import Experiment, Measurements, check_is_experiment
 from netrepro.networks.routing import Path, Routing
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
@@ -56,6 +57,9 @@ def emulate(
     built for what a kernel cannot honour (make_plan, check_tcp, check_experiment) and when the tier cannot be had;
     while it is built for what this kernel lacks.
     """
+    check_is_experiment(experiment, progress)
+    if tier == "simulated":
+        raise NetreproError("emulate(...) on tier 'simulated', which has no kernel", "use simulate(experiment)")
     if tier == "virtual":
         _check_absent(tier, prepare=prepare, programs_control=programs_control, cpu_limits=cpu_limits)
         return emulate_virtually(experiment, progress, captures=captures, until_complete=until_complete)
@@ -122,8 +126,17 @@ class Emulation:
         patience_s: float | None = None,
         memory_mb: int | None = None,
     ):
-        if host_delay_packets is not None and not 0 <= host_delay_packets < math.inf:
-            raise NetreproError(f"host_delay_packets = {host_delay_packets!r}", "give a number of 0 or more")
+        if not isinstance(topology, Topology):
+            raise NetreproError(
+                f"{type(topology).__name__} in place of a network",
+                "give a Topology, such as dumbbell(...), or emulate(...) an Experiment",
+            )
+        for name, value in {"host_delay_packets": host_delay_packets, "patience_s": patience_s}.items():
+            if value is not None and (not isinstance(value, REAL) or not 0 <= value < math.inf):
+                raise NetreproError(f"{name} = {value!r}", "give a number of 0 or more")
+        if memory_mb is not None:
+            whole_number(memory_mb, "memory_mb")
+        seed = whole_number(seed, "seed", least=0)
         network: Network
         if tier == "virtual":
             _check_absent(tier, cpu_limits=cpu_limits)

@@ -484,8 +484,12 @@ def tree_in_use(topology: Topology, routing: Routing) -> frozenset[tuple[str, st
 def host_controls(topology: Topology, congestion_control: str | Mapping[str, str]) -> dict[str, str]:
     """Map host -> congestion control, where one name or some hosts' are given; others have cubic.
 
-    Raises NetreproError for a host that is not there.
+    Raises NetreproError for a host that is not there, and for what is no name.
     """
+    named = congestion_control.values() if isinstance(congestion_control, Mapping) else [congestion_control]
+    for name in named:
+        if not isinstance(name, str):
+            raise NetreproError(f"congestion_control = {congestion_control!r}", "give a name, or a dict: host -> name")
     controls = dict.fromkeys(topology.hosts, "cubic")
     if isinstance(congestion_control, str):
         controls = dict.fromkeys(topology.hosts, congestion_control)
@@ -500,6 +504,9 @@ def tcp_by_host(topology: Topology, tcp: Tcp | Mapping[str, Tcp] | None) -> tupl
     """Return how all hosts speak TCP, and how the named ones do. Raises NetreproError for an unknown host."""
     if tcp is None or isinstance(tcp, Tcp):
         return tcp, {}
+    ways = tcp.values() if isinstance(tcp, Mapping) else [tcp]
+    if not all(isinstance(each, Tcp) for each in ways):
+        raise NetreproError(f"tcp = {tcp!r}", "give a Tcp, or a dict: host -> Tcp")
     for host in tcp:
         topology.check_host(host)
     return None, dict(tcp)

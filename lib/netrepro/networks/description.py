@@ -7,7 +7,7 @@ import inspect
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -67,7 +67,7 @@ def described(kind: Kind) -> Kind:
     _KINDS[kind.__name__] = kind
     _NUMBERS[kind] = _numbers_of(kind)
     _USUAL[kind] = _usual(_NUMBERS[kind])
-    _FLAGS[kind] = [field.name for field in dataclasses.fields(kind) if field.type in (bool, "bool")]
+    _FLAGS[kind] = [field.name for field in dataclasses.fields(kind) if field.type in ("bool", "bool | None")]
     if kind.__doc__ and _NUMBERS[kind]:
         lines = [f"- `{name}`: {_said(name, numbers)}" for name, numbers in _NUMBERS[kind].items()]
         kind.__doc__ = "\n".join([inspect.cleandoc(kind.__doc__), "", "Numbers:", "", *lines, ""])
@@ -200,7 +200,7 @@ def check_numbers(description: Any) -> None:
     """
     for name in _FLAGS[type(description)]:
         value = getattr(description, name)
-        if value is True or value is False:
+        if value is True or value is False or (value is None and getattr(type(description), name) is None):
             continue
         if not isinstance(value, np.bool_):
             raise NetreproError(f"{type(description).__name__}: {name} = {value!r}", "give True or False")
@@ -294,6 +294,12 @@ def whole_number(value: Any, what: str, least: int = 1, most: float = math.inf) 
         bounds = f"{least} or more" if most == math.inf and not is_large else f"{least} to {top}"
         raise NetreproError(f"{what} = {value!r}", f"give a whole number of {bounds}")
     return int(value)
+
+
+def check_mapping(what: str, given: Any, example: str) -> None:
+    """Raise NetreproError, with an example, for what is no dict."""
+    if not isinstance(given, Mapping):
+        raise NetreproError(f"{what} = {given!r}", f"give a dict: {what}={example}")
 
 
 def check_one_of(description: Any, name: str, names: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -120,6 +121,10 @@ def _one_table(rows: list[_Row]) -> pd.DataFrame:
     return pd.DataFrame({name: [row[place] for row in rows] for place, name in enumerate(_Row._fields)})
 
 
+def _is_port(given: Any) -> bool:
+    return isinstance(given, (tuple, list)) and len(given) == 2 and all(isinstance(node, str) for node in given)
+
+
 @described
 @dataclass(frozen=True)
 class Measure:
@@ -138,12 +143,17 @@ class Measure:
 
     def __post_init__(self) -> None:
         for name in ("queues", "packets"):
-            ports = tuple(getattr(self, name))
-            for port in ports:
-                if isinstance(port, str) or len(port) != 2:
-                    raise NetreproError(f"Measure: {name} = {ports!r}", f'give pairs of nodes: {name}=[("s1", "s2")]')
-            object.__setattr__(self, name, tuple(tuple(port) for port in ports))
+            object.__setattr__(self, name, self._ports(name))
         check_numbers(self)
+
+    def _ports(self, name: str) -> tuple[Port, ...]:
+        """Return the ports of a field; one pair alone is a list of one."""
+        given = getattr(self, name)
+        if _is_port(given):
+            return (tuple(given),)
+        if not isinstance(given, Iterable) or isinstance(given, str) or not all(map(_is_port, given := list(given))):
+            raise NetreproError(f"Measure: {name} = {given!r}", f'give pairs of nodes: {name}=[("s1", "s2")]')
+        return tuple(tuple(port) for port in given)
 
     def check_sampled(self) -> None:
         """Raise NetreproError for queues to be told at every change, which only the virtual kernel's are."""
@@ -163,7 +173,7 @@ def longest_host_delay_ms(topology: Topology, packets: float, packet_bytes: int 
 @described
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment: `traffic` over `topology` for `duration_s`.
+    """An experiment: `traffic` over `topology` for `duration_s`; one entry of traffic or of `changes` needs no list.
 
     Equal experiments are equal, hash equal, and give equal JSON.
 
@@ -200,8 +210,8 @@ class Experiment:
     ipv6: bool = False
 
     def __post_init__(self) -> None:
-        traffic = self.traffic if isinstance(self.traffic, (list, tuple)) else (self.traffic,)
-        object.__setattr__(self, "traffic", tuple(traffic))
+        is_several = isinstance(self.traffic, Iterable) and not isinstance(self.traffic, (str, Mapping))
+        object.__setattr__(self, "traffic", tuple(self.traffic) if is_several else (self.traffic,))
         check_numbers(self)
         for name, kind in (("topology", Topology), ("measure", Measure), ("tcp", Tcp), ("rcp", Rcp)):
             if not isinstance(getattr(self, name), kind):
@@ -243,8 +253,8 @@ class Experiment:
                 raise NetreproError(
                     f"other routes at {at_s:g} s in an experiment of {self.duration_s:g} s", "let it last longer"
                 )
-        changes = (self.changes,) if isinstance(self.changes, LinkChange) else tuple(self.changes)
-        object.__setattr__(self, "changes", changes)
+        is_several = isinstance(self.changes, Iterable) and not isinstance(self.changes, (str, Mapping))
+        object.__setattr__(self, "changes", tuple(self.changes) if is_several else (self.changes,))
         for change in self.changes:
             if not isinstance(change, LinkChange):
                 raise NetreproError(f"a change {change!r}", "give LinkChange")
@@ -482,6 +492,18 @@ class Experiment:
                 nearest("Experiment", ["Experiment"]),
             )
         return found
+
+
+def check_is_experiment(given: Any, progress: Any = None) -> None:
+    """Raise NetreproError for anything else than an Experiment, such as its network alone, and for a progress that
+    cannot be called."""
+    if not isinstance(given, Experiment):
+        what = f"the network {given.name!r}" if isinstance(given, Topology) else f"{type(given).__name__}"
+        raise NetreproError(
+            f"{what} in place of an experiment", "give Experiment(network, flows, seconds): what is sent, and how long"
+        )
+    if progress is not None and not callable(progress):
+        raise NetreproError(f"progress = {progress!r}", "give a function, which is called with the share that is done")
 
 
 def _pairs(

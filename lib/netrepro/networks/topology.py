@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
@@ -59,7 +59,11 @@ class Topology:
     name: str = "network"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cables", tuple(self.cables))
+        cables = tuple(self.cables) if isinstance(self.cables, Iterable) else (self.cables,)
+        object.__setattr__(self, "cables", cables)
+        for cable in cables:
+            if not isinstance(cable, Cable):
+                raise NetreproError(f"{self.name}: a cable {cable!r}", 'give Cable("h1", "s1", Link(100, 1))')
         ends = [(cable.first, cable.second) for cable in self.cables]
         for node in {node for pair in ends for node in pair}:
             if not re.fullmatch(r"[hs][1-9]\d*", str(node)):
@@ -293,6 +297,11 @@ def jellyfish(
 
 
 def _hosts_of_switches(hosts_per_switch: int | Sequence[int], switches: int) -> list[int]:
+    if isinstance(hosts_per_switch, Mapping):
+        raise NetreproError(
+            f"hosts_per_switch = {dict(hosts_per_switch)!r}",
+            "give one number, or a list in the order of the switches: [hosts[node] for node in graph]",
+        )
     if isinstance(hosts_per_switch, Iterable):
         return [whole_number(count, "hosts of a switch", least=0) for count in hosts_per_switch]
     return [whole_number(hosts_per_switch, "hosts_per_switch", least=0)] * switches
@@ -339,9 +348,14 @@ def from_graph(
     """Build a topology whose switches are the nodes of a NetworkX graph, in the graph's order, each with its hosts.
 
     `hosts_per_switch` is a number for all or one for each. An edge with an attribute `link` has that link, the others
-    have `link`. `names_of_switches` tells which switch a node has become. Raises NetreproError for a directed graph or
-    one in pieces, too few or too many numbers of hosts, or what is no link.
+    have `link`. `names_of_switches` tells which switch a node has become. Raises NetreproError for what is no graph, a
+    directed one or one in pieces, too few or too many numbers of hosts, or what is no link.
     """
+    if not isinstance(graph, nx.Graph):
+        raise NetreproError(
+            f"a topology from {type(graph).__name__} in place of a graph",
+            "give a graph of NetworkX; nx.Graph(...) makes one of a list of pairs, or of a dict of neighbours",
+        )
     if graph.is_directed() or graph.is_multigraph():
         raise NetreproError("a topology from a directed graph or multigraph", "give a plain undirected graph")
     switch = names_of_switches(graph)

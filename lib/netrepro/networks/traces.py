@@ -90,6 +90,8 @@ def read_link_trace(path: str | os.PathLike[str], window_ms: float = WINDOW_MS) 
 
     Raises NetreproError, with the line, for a file that is neither.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise NetreproError(f"a trace {path!r}", "give the path of a file")
     file = Path(path)
     try:
         lines = file.read_text(encoding="utf-8").splitlines()

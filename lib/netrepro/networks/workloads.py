@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from netrepro import _core
 from netrepro.errors import NetreproError, nearest
@@ -47,7 +48,8 @@ def check_congestion_control(name: str | None) -> None:
     """
     known = name in (None, *CONGESTION_CONTROLS, *CONTROLS_OF_KERNELS)
     if not known and not str(name).startswith(OWN_CONTROL_PREFIX):
-        raise NetreproError(f"no congestion control {name!r}", nearest(str(name), CONGESTION_CONTROLS, with_all=True))
+        hint = nearest(str(name), CONGESTION_CONTROLS, with_all=True)
+        raise NetreproError(f"no congestion control {name!r}", f"those of your own begin with my_; {hint}")
 
 
 @described
@@ -192,8 +194,10 @@ class Flow:
     tcp: Tcp | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", tuple(self.path))
-        object.__setattr__(self, "subflow_paths", tuple(tuple(path) for path in self.subflow_paths))
+        object.__setattr__(self, "path", _nodes_of_path(self.path))
+        if isinstance(self.subflow_paths, str) or not isinstance(self.subflow_paths, Iterable):
+            raise NetreproError(f"subflow_paths = {self.subflow_paths!r}", "give a list of paths, one for each subflow")
+        object.__setattr__(self, "subflow_paths", tuple(_nodes_of_path(path) for path in self.subflow_paths))
         if (self.size_bytes is None) == (self.duration_s is None):
             raise NetreproError(
                 f"a flow from {self.source} to {self.destination} with no end or two",
@@ -239,7 +243,7 @@ class Requests:
     tcp: Tcp | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "servers", tuple(self.servers))
+        object.__setattr__(self, "servers", _names_of_hosts(self, "servers"))
         if not self.servers or len(set(self.servers)) < len(self.servers):
             raise NetreproError(f"Requests: servers = {self.servers!r}", "give different hosts, one at least")
         check_numbers(self)
@@ -305,10 +309,11 @@ class PoissonFlows:
     tcp: Tcp | None = None
 
     def __post_init__(self) -> None:
+        _check_sizes(self.sizes)
         check_numbers(self)
         _check_tcp(self)
         for name in ("sources", "destinations"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+            object.__setattr__(self, name, _names_of_hosts(self, name))
         if len({*self.sources, *self.destinations}) == 1:
             raise NetreproError("PoissonFlows between one host and itself", "give two hosts or more")
         _check_connections(self)
@@ -318,8 +323,29 @@ Traffic = Flow | Datagrams | PoissonFlows | Requests
 
 
 def flows_per_s_at_load(sizes: FlowSizeDistribution, load: float, capacity_mbps: float) -> float:
-    """Compute how many flows a second offer `load` (0..1) times `capacity_mbps` of payload."""
+    """Compute how many flows a second offer `load` (0..1) times `capacity_mbps` of payload.
+
+    Raises NetreproError for sizes that are no FlowSizeDistribution.
+    """
+    _check_sizes(sizes)
     return load * capacity_mbps * 1e6 / 8 / sizes.in_bytes().mean
+
+
+def _names_of_hosts(entry: Requests | PoissonFlows, name: str) -> tuple[str, ...]:
+    """Return the hosts of a field; one name alone is a list of one. Raises NetreproError for what names none."""
+    given = getattr(entry, name)
+    hosts = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
+    for host in hosts:
+        if not isinstance(host, str):
+            raise NetreproError(f"{type(entry).__name__}: {name} = {given!r}", f'give hosts: {name}=["h1", "h2"]')
+    return hosts
+
+
+def _nodes_of_path(path: Any) -> tuple[str, ...]:
+    """Return a path's nodes. Raises NetreproError for what is no list of them."""
+    if isinstance(path, str) or not isinstance(path, Iterable):
+        raise NetreproError(f"a path {path!r}", 'give its nodes: ("h1", "s1", "h2")')
+    return tuple(path)
 
 
 def own_tcp(entry: Traffic) -> Tcp | None:
@@ -331,6 +357,11 @@ def _check_tcp(entry: Flow | PoissonFlows | Requests) -> None:
     check_congestion_control(entry.congestion_control)
     if not isinstance(entry.tcp, Tcp | None):
         raise NetreproError(f"{type(entry).__name__}: tcp = {entry.tcp!r}", "give a Tcp, or None for the experiment's")
+
+
+def _check_sizes(sizes: Any) -> None:
+    if not isinstance(sizes, FlowSizeDistribution):
+        raise NetreproError(f"sizes of flows {sizes!r}", 'give a FlowSizeDistribution: load_flow_sizes("web_search")')
 
 
 def _check_apart(source: str, destination: str) -> None:

@@ -17,7 +17,7 @@ from netrepro import _core
 from netrepro.errors import NetreproError
 from netrepro.networks.compiled import node_numbers, tcp_settings
 from netrepro.networks.description import WHOLE
-from netrepro.networks.experiment import Experiment, Measurements
+from netrepro.networks.experiment import Experiment, Measurements, check_is_experiment
 from netrepro.protocols.machine import Event, Machine, Output
 from netrepro.simulation.simulate import build, measurements
 
@@ -41,6 +41,7 @@ class Hosts:
     """
 
     def __init__(self, experiment: Experiment, *, most_connections: int = 1000, clock_skew_ppm: float = 100.0):
+        check_is_experiment(experiment)
         if experiment.tcp.boundary_spread_bytes:
             raise NetreproError(
                 f"boundary_spread_bytes = {experiment.tcp.boundary_spread_bytes} of connections of programs", "give 0"

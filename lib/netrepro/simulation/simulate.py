@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
+from inspect import isfunction, signature
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +25,7 @@ from netrepro.networks.compiled import (
     tcp_settings,
     within_mtu,
 )
+from netrepro.networks.description import REAL, WHOLE, check_mapping, whole_number
 from netrepro.networks.experiment import (
     FIDELITY_COLUMNS,
     LINK_COLUMNS,
@@ -32,6 +35,7 @@ from netrepro.networks.experiment import (
     WINDOW_COLUMNS,
     Experiment,
     Measurements,
+    check_is_experiment,
 )
 from netrepro.networks.workloads import (
     CONGESTION_CONTROLS,
@@ -87,9 +91,11 @@ def simulate(
     Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
     `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
     window among those of its flow. Retransmissions, timeouts and attempts of a flow are those of all its connections.
-    Raises NetreproError for a congestion control of your own that is not given or that answers no number, for a queue
-    of your own that sends what does not wait, for queues to be told at every change, for packets that are larger than a
-    port's mtu_bytes, for too many packets to record, and for a flow that waits for itself or for what is no TCP flow.
+    Raises NetreproError for a congestion control of your own that is not given or that answers no number, for a class
+    of your own that lacks a method, for a queue of your own that sends what does not wait, for queues to be told at
+    every change, for packets that are larger than a port's mtu_bytes, for too many packets to record, and for a flow
+    that waits for itself or for what is no TCP flow. What a class of your own raises comes through, with a note of the
+    class and the method.
 
     Connections open with a SYN and close without FIN; the acknowledgement of the SYN-ACK rides on the first data.
     Requests and answers travel on connections of their own, each with its acknowledgements.
@@ -100,8 +106,8 @@ def simulate(
     >>> found.flows["goodput_mbps"].round(1).tolist()
     [9.5]
     """
-    if not 0 <= clock_skew_ppm < 1e6:
-        raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm}", "give parts per million, 0 to below 1,000,000")
+    check_is_experiment(experiment, progress)
+    _check_skew(clock_skew_ppm)
     _check_start_after(experiment, start_after)
     simulator: _core.Simulator | ParallelSimulator
     if cores is not None and _can_divide(experiment, queues, start_after, cores):
@@ -118,6 +124,11 @@ def simulate(
     return measurements(experiment, simulator, start_after)
 
 
+def _check_skew(clock_skew_ppm: Any) -> None:
+    if not isinstance(clock_skew_ppm, REAL) or not 0 <= clock_skew_ppm < 1e6:
+        raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm!r}", "give parts per million, 0 to below 1,000,000")
+
+
 def simulate_deliveries(
     experiment: Experiment, *, flow: int = 0, clock_skew_ppm: float = 100.0, events: int = 1
 ) -> tuple[Measurements, pd.DataFrame]:
@@ -128,10 +139,10 @@ def simulate_deliveries(
     many events take.
     Raises NetreproError for fewer events than 1, and for a flow that there is not.
     """
-    if events < 1:
-        raise NetreproError(f"a look every {events} events", "give 1 or more")
-    if not 0 <= flow < len(experiment.flow_table):
-        raise NetreproError(f"no flow {flow}", f"there are {len(experiment.flow_table)}, from 0 on")
+    check_is_experiment(experiment)
+    events = whole_number(events, "events between two looks")
+    if not isinstance(flow, WHOLE) or not 0 <= flow < len(experiment.flow_table):
+        raise NetreproError(f"no flow {flow!r}", f"there are {len(experiment.flow_table)}, from 0 on")
     simulator = build(experiment, clock_skew_ppm)
     times_s, delivered, ended = [], [0], False
     while not ended:
@@ -151,6 +162,7 @@ def build(
     own_queues: Mapping[Port, Callable[[], OwnQueueDiscipline]] = MappingProxyType({}),
 ) -> _core.Simulator:
     """Build an experiment's simulator, before anything has happened. Raises NetreproError as simulate does."""
+    check_is_experiment(experiment)
     _check_controls(experiment, own_controls)
     _check_packets(experiment)
     topology = experiment.topology
@@ -165,12 +177,14 @@ def build(
     )
     for settings, rule, numbers in link_calls(topology, experiment.host_delay_ms):
         simulator.add_link(_core.LinkSettings(**settings), rule, numbers)
+    check_mapping("queues", own_queues, '{("s1", "s2"): MyQueue}')
+    go_down = {port for change in experiment.changes if change.up is False for port in change.links}
     for port, make in own_queues.items():
         if port not in ports:
             raise NetreproError(
                 f"queues: no port {port}", f"a port is (from, to); {nearest(str(port), map(str, ports))}"
             )
-        simulator.give_queue(ports[port], _own_queue(make))
+        simulator.give_queue(ports[port], _own_queue(make, goes_down=port in go_down))
     _add_flows(simulator, experiment, number, own_controls)
     table = experiment.flow_table
     answers = table[table["transport"] == "requests"]
@@ -212,11 +226,33 @@ def _can_divide(
     return not because
 
 
-def _own_queue(make: Callable[[], OwnQueueDiscipline]) -> OwnQueueDiscipline:
+def _own_queue(make: Callable[[], OwnQueueDiscipline], *, goes_down: bool) -> OwnQueueDiscipline:
     queue = make() if callable(make) else None
-    if isinstance(queue, OwnQueueDiscipline):
-        return queue
-    raise NetreproError(f"queues: {make!r} makes no OwnQueueDiscipline", "give a class that is derived from it")
+    if not isinstance(queue, OwnQueueDiscipline):
+        raise NetreproError(f"queues: {make!r} makes no OwnQueueDiscipline", "give a class that is derived from it")
+    needed = ["enqueue", "dequeue", *(["clear"] if goes_down else [])]
+    _check_methods(type(queue), OwnQueueDiscipline, needed)
+    return queue
+
+
+def _check_methods(own: type, base: type, needed: Iterable[str]) -> None:
+    """Raise NetreproError for a class that lacks a method which its base only describes, or whose takes too few."""
+    for name in needed:
+        method, described = getattr(own, name), getattr(base, name)
+        takes = list(signature(described).parameters)
+        remedy = f"write def {name}({', '.join(takes)})"
+        if method is described or not callable(method):
+            raise NetreproError(f"{own.__name__} has no method {name}", remedy)
+        if isfunction(method) and not _takes(method, takes):
+            raise NetreproError(f"{own.__name__}.{name} does not take ({', '.join(takes)})", remedy)
+
+
+def _takes(function: Callable[..., Any], arguments: Iterable[str]) -> bool:
+    try:
+        signature(function).bind(*arguments)
+    except TypeError:
+        return False
+    return True
 
 
 def _add_flows(
@@ -270,6 +306,7 @@ def _tcp_of_flows(experiment: Experiment) -> tuple[np.ndarray, list[Tcp]]:
 
 def _check_start_after(experiment: Experiment, start_after: Mapping[int, int]) -> None:
     """Raise NetreproError for flows that wait for what can never be."""
+    check_mapping("start_after", start_after, "{1: 0}")
     transport = experiment.flow_table["transport"].tolist()
     for flow in {*start_after, *start_after.values()}:
         if not (isinstance(flow, int | np.integer) and 0 <= flow < len(transport) and transport[flow] == "tcp"):
@@ -313,13 +350,17 @@ def _check_packets(experiment: Experiment) -> None:
 
 
 def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnCongestionControl]]) -> None:
+    check_mapping("congestion_controls", own_controls, '{"my_control": MyControl}')
     for name, control in own_controls.items():
-        if not name.startswith(OWN_CONTROL_PREFIX):
+        if not str(name).startswith(OWN_CONTROL_PREFIX):
             raise NetreproError(
                 f"a congestion control of your own called {name!r}", f"call it {OWN_CONTROL_PREFIX}{name}"
             )
         if not (isinstance(control, type) and issubclass(control, OwnCongestionControl)):
             raise NetreproError(f"{name!r} is no class of congestion controls", "derive it from OwnCongestionControl")
+        if isfunction(control.__init__) and not _takes(control.__init__, ["self"]):
+            raise NetreproError(f"{control.__name__} is not made without arguments", "give each of them a default")
+        _check_methods(control, OwnCongestionControl, ("grow", "threshold_after_loss"))
     table = experiment.flow_table
     if ((table["congestion_control"] == "rcp") & (table["subflows"] > 1)).any():
         raise NetreproError(

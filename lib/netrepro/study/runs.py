@@ -217,7 +217,8 @@ def gather(found: Sequence[tuple[Point, int, Reading]], tier: str, swept: Sequen
     """Make tables of the readings of one tier (point, repetition, what was read); `swept` fields are columns of all,
     also where this tier sweeps none.
 
-    Raises NetreproError for a number that has the name of one of them, or of LABELS, and is another.
+    Raises NetreproError for a number, or a table's column, that has the name of one of them, or of LABELS, and is
+    another.
     """
     rows, checks = [], []
     tables: dict[str, list[tuple[dict[str, Any], pd.DataFrame]]] = {}
@@ -225,16 +226,16 @@ def gather(found: Sequence[tuple[Point, int, Reading]], tier: str, swept: Sequen
         label = {"tier": tier, "case": point.case, "repetition": repetition}
         label |= {name: getattr(point.setting, name) for name in swept}
         for name in [each for each in label if read.numbers.get(each, label[each]) != label[each]]:
-            what = "a field that is swept" if name in swept else "a label of every run"
             raise NetreproError(
-                f"case {point.case!r} reads a number {name!r}, and {name!r} is {what}: {read.numbers[name]!r} would "
-                f"replace {label[name]!r}",
+                f"case {point.case!r} reads a number {name!r}, and {name!r} is {_what_it_is(name)}: "
+                f"{read.numbers[name]!r} would replace {label[name]!r}",
                 "give what is read another name",
             )
         own = [check_row(each) for each in read.checks]
         own += [] if read.fidelity is None else rows_with_directions(read.fidelity)
         checks += [(*label.values(), *row) for row in own]
         for name, table in read.tables.items():
+            _check_columns(point.case, name, table, label)
             tables.setdefault(name, []).append((label, table))
         rows.append(label | dict(read.numbers))
     together = {name: _labelled(parts) for name, parts in tables.items()}
@@ -243,8 +244,22 @@ def gather(found: Sequence[tuple[Point, int, Reading]], tier: str, swept: Sequen
     return Tables(pd.DataFrame(rows), together, checked.astype(numbers | {"holds": bool}))
 
 
+def _what_it_is(name: str) -> str:
+    return "a label of every run" if name in LABELS else "a field that is swept"
+
+
+def _check_columns(case: str, name: str, table: pd.DataFrame, label: Mapping[str, Any]) -> None:
+    """Raise NetreproError for a column that a label would replace by other values."""
+    for column in [each for each in label if each in table and not (table[each] == label[each]).all()]:
+        raise NetreproError(
+            f"case {case!r} reads a table {name!r} with a column {column!r}, and {column!r} is {_what_it_is(column)}: "
+            f"{label[column]!r} would replace what is in it",
+            "give the column another name",
+        )
+
+
 def _labelled(parts: Sequence[tuple[Mapping[str, Any], pd.DataFrame]]) -> pd.DataFrame:
-    """Join tables below each other, with their labels as first columns; a label wins over a column of its name."""
+    """Join tables below each other, with their labels as first columns, in place of columns of the same name."""
     lengths = [len(table) for _, table in parts]
     table = pd.concat([table for _, table in parts], ignore_index=True)
     names = list(parts[0][0])

@@ -7,7 +7,7 @@ import gzip
 import lzma
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
@@ -25,6 +25,43 @@ COMPRESSIONS: dict[bytes, Callable[[BinaryIO], BinaryIO]] = {
 TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
 DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError)
 READABLE = "pcap and pcapng are read, plain or as .gz, .bz2, .xz, .tar, .tar.gz, .tar.bz2 or .tar.xz"
+
+
+# Those that are often met and not decoded, by the number that a capture has for them (LINKTYPE_ values of tcpdump.org).
+LINK_NAMES = {
+    6: "IEEE 802.5 token ring",
+    9: "PPP",
+    10: "FDDI",
+    50: "PPP in HDLC-like framing",
+    51: "PPPoE",
+    104: "Cisco HDLC",
+    105: "IEEE 802.11 wireless LAN",
+    107: "Frame Relay",
+    117: "OpenBSD pflog",
+    119: "IEEE 802.11 with a Prism header",
+    127: "IEEE 802.11 with a radiotap header",
+    187: "Bluetooth HCI",
+    189: "USB of Linux",
+    192: "PPI",
+    195: "IEEE 802.15.4",
+    201: "Bluetooth HCI with directions",
+    220: "USB of Linux, padded",
+    227: "CAN",
+    230: "IEEE 802.15.4 without a checksum",
+    239: "NFLOG",
+    249: "USBPcap",
+    251: "Bluetooth Low Energy",
+    253: "Netlink",
+}
+
+
+def link_name(number: int) -> str:
+    """Write a capture's link type: its number and, where it is one of LINK_NAMES, its name.
+
+    >>> link_name(105), link_name(147)
+    ('105 (IEEE 802.11 wireless LAN)', '147')
+    """
+    return f"{number} ({LINK_NAMES[number]})" if number in LINK_NAMES else str(number)
 
 
 class _UntilDamage:
@@ -60,6 +97,17 @@ class _Rejoined:
     def read(self, size: int) -> bytes:
         head, self.head = self.head[:size], self.head[size:]
         return head + self.rest.read(size - len(head))
+
+
+def capture_files(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> list[CaptureFile]:
+    """Open the captures of one path or several. Raises NetreproError as CaptureFile, for no path and what is none."""
+    several = [paths] if isinstance(paths, str | PathLike) or not isinstance(paths, Iterable) else list(paths)
+    for path in several:
+        if not isinstance(path, str | PathLike):
+            raise NetreproError(f"a capture {path!r}", "give one path or a list of paths")
+    if not several:
+        raise NetreproError("no capture was given", "give one path or a list of paths")
+    return [CaptureFile(path) for path in several]
 
 
 class CaptureFile:

@@ -15,7 +15,7 @@ import yaml
 import netrepro._core as _core
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import data_dir
-from netrepro.traffic.captures import CaptureFile
+from netrepro.traffic.captures import capture_files, link_name
 
 FLOW_FEATURES: tuple[str, ...] = tuple(_core.flow_features)
 FLOW_ENDS = ("closed", "timeout", "end of capture")
@@ -24,6 +24,7 @@ FORWARD = {
     "opener": "the same, but where a SYN-ACK comes first, that of the end which it answers",
 }
 NEVER_US = 2**60  # longer than any capture
+MOST_PACKETS, MOST_LENGTHS = 2**31 - 1, 100_000
 
 # name in the core -> (kind, what it means)
 MEANINGS = {
@@ -160,16 +161,15 @@ def meter(
 
     Raises NetreproError where a file is missing or no capture. All else that is odd is counted in the report.
     """
-    files = [CaptureFile(path) for path in ([paths] if isinstance(paths, str | PathLike) else paths)]
-    if not files:
-        raise NetreproError("no capture was given", "give one path or a list of paths")
-    for name, value in {"first_packets": first_packets, "timeout_s": timeout_s}.items():
-        if value is not None and value <= 0:
-            raise NetreproError(f"{name} is {value}", "it must be larger than 0")
+    files = capture_files(paths)
+    if first_packets is not None:
+        _check_number("first_packets", first_packets, 1, MOST_PACKETS, whole=True)
+    if timeout_s is not None:
+        _check_number("timeout_s", timeout_s, 1e-6, NEVER_US / 1e6, instead=", or None for a flow that no gap ends")
+    _check_number("idle_threshold_s", idle_threshold_s, 0, NEVER_US / 1e6)
+    _check_number("first_lengths", first_lengths, 0, MOST_LENGTHS, whole=True)
     if forward not in FORWARD:
         raise NetreproError(f"no forward direction {forward!r}", nearest(forward, FORWARD))
-    if idle_threshold_s < 0 or first_lengths < 0:
-        raise NetreproError("idle_threshold_s and first_lengths cannot be negative", "")
     core = _core.FlowMeter(
         timeout_us=NEVER_US if timeout_s is None else round(timeout_s * 1e6),
         idle_threshold_us=round(idle_threshold_s * 1e6),
@@ -196,11 +196,22 @@ def meter(
         "skipped_members": sum(file.skipped_members for file in files),
         "captures": captures,
     }
-    return MeterResult(_flow_table(core.columns(), first_lengths), _report(counts))
+    return MeterResult(_flow_table(core.columns(), first_lengths), _report(counts, core.unsupported_links()))
 
 
-def _report(counts: dict[str, int]) -> pd.DataFrame:
+def _check_number(
+    name: str, value: object, least: float, most: float, *, whole: bool = False, instead: str = ""
+) -> None:
+    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
+        what = "a whole number" if whole else "a number"
+        raise NetreproError(f"{name} is {value!r}", f"give {what} from {least:g} to {most:g}{instead}")
+
+
+def _report(counts: dict[str, int], unsupported_links: Iterable[int]) -> pd.DataFrame:
     rows = [(name, counts[name], *MEANINGS[name]) for name in MEANINGS]
+    links = ", ".join(map(link_name, sorted(unsupported_links)))
+    rows = [(*row[:-1], f"{row[-1]}: {links}") if row[0] == "unsupported_link" and links else row for row in rows]
     return pd.DataFrame(rows, columns=["item", "count", "kind", "meaning"]).set_index("item")
 
 

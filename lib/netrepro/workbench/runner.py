@@ -139,10 +139,10 @@ def run(
         value, or a folder that cannot be written. What a notebook does never raises: see its Status.
     """
     asked = [(notebook, dict(parameters or {})) for notebook in select(names)]
-    settings = _Settings(profile, tier, into or runs_dir() / profile, workers(jobs), patience)
+    settings = _Settings(profile, tier, into or runs_dir() / profile, workers(jobs), patience, scheduler=scheduler)
     whole_set = not names and not parameters
     planned, refused = _plan(asked, settings, bool(names), on_event, both_kinds=whole_set)
-    return _execute(planned, refused, settings, scheduler, resume, on_event)
+    return _execute(planned, refused, settings, resume, on_event)
 
 
 def run_variants(
@@ -160,9 +160,9 @@ def run_variants(
 ) -> RunReport:
     """Execute one notebook once for each set of parameters, each in a folder named after the set; otherwise as run."""
     asked = [(find(name), dict(variant)) for variant in variants]
-    settings = _Settings(profile, tier, into, workers(jobs), patience, variants=True)
+    settings = _Settings(profile, tier, into, workers(jobs), patience, scheduler=scheduler, variants=True)
     planned, refused = _plan(asked, settings, True, on_event)
-    return _execute(planned, refused, settings, scheduler, resume, on_event)
+    return _execute(planned, refused, settings, resume, on_event)
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def run_copies(
     planned = [
         replace(item, job=item.job.model_copy(update={"shut_in_with": shut_in[item.job.notebook]})) for item in planned
     ]
-    return _execute(planned, refused, settings, None, False, on_event)
+    return _execute(planned, refused, settings, False, on_event)
 
 
 def run_on_tiers(
@@ -218,7 +218,7 @@ def run_on_tiers(
         also_planned, also_refused = _plan([(notebook, {})], settings, True, on_event)
         planned += also_planned
         refused += also_refused
-    return _execute(planned, refused, shared, None, resume, on_event)
+    return _execute(planned, refused, shared, resume, on_event)
 
 
 def workers(jobs: int | None) -> int:
@@ -237,6 +237,7 @@ class _Settings:
     folder: Path
     workers: int
     patience: float
+    scheduler: str | None = None
     variants: bool = False
     code: str = field(default_factory=code_hash)
     word: str = field(default_factory=unique_word)  # ends the name of each folder that is not whole yet
@@ -246,7 +247,6 @@ def _execute(
     planned: list[_Planned],
     refused: list[Status],
     settings: _Settings,
-    scheduler: str | None,
     resume: bool,
     on_event: Callable[[Event], None],
 ) -> RunReport:
@@ -257,7 +257,11 @@ def _execute(
     order = {item.job.name: index for index, item in enumerate(planned)}
     if resume:
         planned = [item for item in planned if not _take_over(item, report, on_event)]
-    with _alive(settings), _lanes(settings.workers, scheduler, on_event) as lane_of, _stop_on_interrupt() as stop:
+    with (
+        _alive(settings),
+        _lanes(settings.workers, settings.scheduler, on_event) as lane_of,
+        _stop_on_interrupt() as stop,
+    ):
         for group in _phases(planned):
             _run_group(group, lane_of(group[0]), stop, report, on_event)
     report.statuses.sort(key=lambda status: order.get(status.name, -1))
@@ -302,7 +306,7 @@ def _plan(
     check_code()
     check_writable(settings.folder)
     settings.folder.mkdir(parents=True, exist_ok=True)
-    refused = [_refusal(notebook, settings.profile) for notebook, _ in asked if notebook.problem]
+    refused = [_refusal(notebook, settings) for notebook, _ in asked if notebook.problem]
     planned = []
     for notebook, given in checked:
         try:
@@ -379,7 +383,9 @@ def _plan_one(
         cell_limit_s=settings.patience * budget_s,
         total_limit_s=settings.patience * budget_s + START_S,
         memory_mb=declared.memory_mb[settings.profile],
-        command=run_command(notebook.slug, settings.profile, settings.tier, changed | given),
+        command=run_command(
+            notebook.slug, settings.profile, settings.tier, changed | given, scheduler=settings.scheduler
+        ),
         threads=1 if lane == "quiet" else max(1, len(os.sched_getaffinity(0)) // settings.workers),
         manifest=shown,
         fingerprint=notebook_fingerprint(notebook.path, notebook.slug, values, root, settings.code, inputs),
@@ -412,15 +418,15 @@ def _tidy(path: Path, name: str) -> None:
     remove(path)
 
 
-def _refusal(notebook: Notebook, profile: str) -> Status:
+def _refusal(notebook: Notebook, settings: _Settings) -> Status:
     return Status(
         slug=notebook.slug,
         name=notebook.name,
         outcome="failed",
         seconds=0,
-        budget_s=notebook.declaration.budget_s[profile],
+        budget_s=notebook.declaration.budget_s[settings.profile],
         exception=notebook.problem,
-        command=run_command(notebook.slug, profile, "auto", {}),
+        command=run_command(notebook.slug, settings.profile, "auto", {}, scheduler=settings.scheduler),
     )
 
 

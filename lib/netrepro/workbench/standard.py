@@ -76,11 +76,12 @@ def commit_name(commit: str | None, notebook: Notebook) -> str:
     return f"{commit or 'unknown'}{'-dirty' if edited_inputs(notebook) else ''}"
 
 
-def run_command(slug: str, profile: str, tier: str, chosen: Mapping[str, Any]) -> str:
+def run_command(slug: str, profile: str, tier: str, chosen: Mapping[str, Any], *, scheduler: str | None = None) -> str:
     """Write the command that a person types to run a notebook so; quick and auto need no words."""
     words = ["netrepro", "run", slug]
     words += [] if profile == "quick" else ["--profile", profile]
     words += [] if tier == "auto" else ["--tier", tier]
+    words += [] if scheduler is None else ["--scheduler", scheduler]
     for name, value in chosen.items():
         words += ["-p", f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"]
     return shlex.join(words)

@@ -198,6 +198,20 @@ def test_a_jellyfish_joins_every_pair_of_switches_as_often_as_any_other():
         (lambda: leaf_spine(1, 1, 1, LINK, LINK), "two hosts"),
         (lambda: from_graph(nx.path_graph(3), LINK, [1, 2]), "one for each"),
         (lambda: from_graph(nx.DiGraph([(1, 2)]), LINK), "undirected"),
+        (lambda: from_graph({"a": ["b"]}, LINK), "from dict in place of a graph"),
+        (lambda: from_graph([("a", "b")], LINK), "from list in place of a graph"),
+        (lambda: from_graph(nx.path_graph(2), LINK, {0: 2, 1: 3}), "[hosts[node] for node in graph]"),
+        (lambda: Topology([("h1", "h2")]), "give Cable("),
+        (lambda: LinkChange(1, "h1", "s1", up="down"), "True or False"),
+        (lambda: Flow("h1", "h2", 10, path="h1 s1 h2"), "give its nodes"),
+        (lambda: Flow("h1", "h2", 10, subflow_paths=2), "one for each subflow"),
+        (lambda: Flow("h1", "h2", 10, congestion_control="mine"), "those of your own begin with my_"),
+        (lambda: Tcp("CUBIC"), "did you mean 'cubic'"),
+        (lambda: PoissonFlows("web_search", 10, 1), 'load_flow_sizes("web_search")'),
+        (lambda: flows_per_s_at_load("web_search", 0.5, 100), 'load_flow_sizes("web_search")'),
+        (lambda: Requests("h1", 2, 1, 1, 1), "give hosts"),
+        (lambda: Experiment(star(2, LINK), None, 1), "give Flow"),
+        (lambda: Experiment(star(2, LINK), (), 1, changes=5), "give LinkChange"),
         (lambda: star(3, LINK).check_host("h33"), "did you mean 'h3'"),
         (lambda: star(2, LINK).link("h1", "h2"), "no cable"),
         (lambda: Flow("h1", "h2"), "size_bytes=... or duration_s"),
@@ -255,6 +269,18 @@ def test_an_impossible_description_is_refused_with_its_remedy(make, says):
     with pytest.raises(NetreproError) as caught:
         make()
     assert says in str(caught.value)
+
+
+def test_one_of_a_kind_stands_for_a_list_of_one():
+    cable, flow, change = Cable("h1", "h2", LINK), Flow("h1", "h2", 10), LinkChange(0.5, "h1", "h2", up=False)
+    net = Topology([cable])
+    assert Topology(cable) == net
+    assert Experiment(net, flow, 1, changes=change) == Experiment(net, [flow], 1, changes=[change])
+    assert Experiment(net, (each for each in [flow]), 1) == Experiment(net, [flow], 1)
+    assert Requests("h1", "h2", 1, 1, 1) == Requests("h1", ["h2"], 1, 1, 1)
+    ends = PoissonFlows(WEB_SEARCH, 1, 1, "h1", "h2")
+    assert ends == PoissonFlows(WEB_SEARCH, 1, 1, ["h1"], ["h2"])
+    assert Measure(queues=("h1", "h2")) == Measure(queues=[("h1", "h2")])
 
 
 GRAPH = nx.path_graph(3)

@@ -71,9 +71,25 @@ def test_a_window_that_never_changes_is_what_the_sender_has():
     assert windows.query("time_s > 0.2 and flow == 0")["window_bytes"].median() == 20 * 1448
 
 
-def test_an_exception_in_a_control_ends_the_run_and_comes_through():
-    with pytest.raises(ValueError, match="a mistake of the reader's"):
+def test_an_exception_in_a_control_ends_the_run_and_comes_through_with_class_and_method():
+    with pytest.raises(ValueError, match="a mistake of the reader's") as told:
         simulate(experiment("my_mistake"), congestion_controls={"my_mistake": MyMistake})
+    assert told.value.__notes__ == ["in the middle of the run, in MyMistake.grow"]
+
+
+@pytest.mark.parametrize(
+    ("grow", "says"),
+    [
+        (lambda self, window, delivery: window.slow_start("x"), "window.slow_start: acknowledged = 'x'"),
+        (lambda self, window, delivery: window.avoid_congestion(None, 2), "avoid_congestion: acknowledged = None"),
+        (lambda self, window, delivery: window.avoid_congestion(1, "2"), "avoid_congestion: per_segment = '2'"),
+    ],
+)
+def test_segments_that_are_no_number_are_refused_with_class_and_method(grow, says):
+    mine = type("Mine", (MyReno,), {"grow": grow})
+    with pytest.raises(NetreproError, match="give a number of segments") as told:
+        simulate(experiment("my_own"), congestion_controls={"my_own": mine})
+    assert says in told.value.problem and told.value.__notes__ == ["in the middle of the run, in Mine.grow"]
 
 
 @pytest.mark.parametrize(
@@ -84,6 +100,11 @@ def test_an_exception_in_a_control_ends_the_run_and_comes_through():
         ({"reno": MyReno}, "call it my_reno"),
         ({"my_reno": int}, "derive it from OwnCongestionControl"),
         ({"my_reno": MyReno()}, "derive it from OwnCongestionControl"),
+        ([MyReno], "give a dict"),
+        ({"my_reno": type("Half", (MyReno,), {"grow": OwnCongestionControl.grow})}, "Half has no method grow"),
+        ({"my_reno": type("Half", (OwnCongestionControl,), {"grow": MyReno.grow})}, "no method threshold_after_loss"),
+        ({"my_reno": type("Bare", (MyReno,), {"grow": lambda self: None})}, "does not take (self, window, delivery)"),
+        ({"my_reno": type("Wants", (MyReno,), {"__init__": lambda self, gain: None})}, "made without arguments"),
     ],
 )
 def test_a_control_that_is_not_there_is_said_before_the_start(controls, says):

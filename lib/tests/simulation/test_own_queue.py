@@ -148,13 +148,13 @@ def test_what_waits_when_the_link_goes_down_is_lost_and_what_comes_later_is_sent
     assert forgetful.flows.equals(core.flows) and forgetful.links.equals(core.links)
 
 
-def test_a_queue_that_cannot_forget_ends_the_run_when_its_link_goes_down():
+def test_a_queue_that_cannot_forget_is_refused_where_its_link_goes_down():
     class Unfinished(TailDrop):
         clear = OwnQueueDiscipline.clear
 
     assert simulate(experiment(DropTail(packets=30)), queues={PORT: Unfinished}).flows["delivered_bytes"].gt(0).all()
     changes = (LinkChange(1.0, "s1", "s2", up=False),)
-    with pytest.raises(NotImplementedError):
+    with pytest.raises(NetreproError, match=r"Unfinished has no method clear\n.*def clear\(self\)"):
         simulate(experiment(DropTail(packets=30), changes=changes), queues={PORT: Unfinished})
 
 
@@ -206,6 +206,9 @@ class SendsANumber(TailDrop):
         (SendsANumber, "SendsANumber.dequeue gives 3"),
         (dict, "queues: <class 'dict'> makes no OwnQueueDiscipline"),
         (TailDrop(), "give a class that is derived from it"),
+        (OwnQueueDiscipline, "OwnQueueDiscipline has no method enqueue"),
+        (type("Half", (OwnQueueDiscipline,), {"enqueue": TailDrop.enqueue}), "Half has no method dequeue"),
+        (type("Bare", (TailDrop,), {"dequeue": lambda self: None}), "Bare.dequeue does not take (self, now_s)"),
     ],
 )
 def test_a_mistake_ends_the_run_with_what_is_wrong(queue, says):
@@ -232,12 +235,15 @@ def test_an_object_of_ones_own_is_looked_at_afterwards():
 def test_a_port_that_is_not_there_is_named():
     with pytest.raises(NetreproError, match="no port"):
         simulate(experiment(DropTail(packets=30)), queues={("s1", "s3"): TailDrop})
+    with pytest.raises(NetreproError, match="give a dict"):
+        simulate(experiment(DropTail(packets=30)), queues=[TailDrop])
 
 
-def test_an_exception_comes_through():
+def test_an_exception_comes_through_with_class_and_method():
     class Mistake(TailDrop):
         def enqueue(self, packet, now_s):
             raise ValueError("a mistake of the reader's")
 
-    with pytest.raises(ValueError, match="the reader's"):
+    with pytest.raises(ValueError, match="the reader's") as told:
         simulate(experiment(DropTail(packets=30)), queues={PORT: Mistake})
+    assert told.value.__notes__ == ["in the middle of the run, in Mistake.enqueue"]

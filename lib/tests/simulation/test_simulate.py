@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from joblib import Parallel, delayed
 
 from netrepro import _core
+from netrepro.emulation import emulate
+from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.errors import NetreproError
 from netrepro.networks import (
     ROUTINGS,
@@ -55,7 +57,7 @@ from netrepro.networks.experiment import (
     WINDOW_COLUMNS,
 )
 from netrepro.networks.flow_sizes import load_flow_sizes
-from netrepro.simulation import simulate
+from netrepro.simulation import Hosts, simulate, simulate_deliveries
 from netrepro.simulation.simulate import build
 
 LINK = Link(100, 0.1, DropTail(packets=50))
@@ -423,3 +425,10 @@ def test_the_core_refuses_what_no_description_can_say():
         one = dict.fromkeys(("is_tcp", "destination", "size_bytes", "subflows"), np.ones(1))
         build(busy(), 0).add_flows(**zeros, **one, controls=["magic"], tcps=[])
     assert isinstance(build(busy(), 0), _core.Simulator)
+
+
+@pytest.mark.parametrize("run", [simulate, simulate_deliveries, Hosts, emulate, emulate_virtually])
+@pytest.mark.parametrize("other", [dumbbell(1, Link(100, 1), Link(10, 1)), None, "experiment"])
+def test_what_is_no_experiment_is_refused_with_how_to_make_one(run, other):
+    with pytest.raises(NetreproError, match=r"in place of an experiment\n.*Experiment\(network, flows, seconds\)"):
+        run(other)

@@ -403,6 +403,21 @@ def test_a_number_that_is_read_replaces_no_swept_field_and_no_label(name, what):
         measure(study, repetitions=1)
 
 
+@pytest.mark.parametrize(("name", "what"), [("servers", "swept"), ("case", "label of every run")])
+def test_a_column_that_is_read_is_replaced_by_no_swept_field_and_no_label(name, what):
+    study = replace(STUDY, measure_one=lambda *_: Reading(tables={"samples": pd.DataFrame({name: [7.0, 8.0]})}))
+    with pytest.raises(NetreproError, match=rf"table 'samples' with a column '{name}', and '{name}' is a .*{what}"):
+        measure(study, repetitions=1)
+
+
+def test_a_column_that_is_the_swept_field_itself_is_kept():
+    def same(setting, *_):
+        return Reading(tables={"samples": pd.DataFrame({"servers": [setting.servers] * 2})})
+
+    run = measure(replace(STUDY, measure_one=same), repetitions=1)
+    assert list(run.table("samples", "many").servers) == [1, 1, 2, 2, 4, 4]
+
+
 def test_the_worst_value_is_the_one_nearest_to_its_bound():
     checks = [Check("share", 0.9, at_least=0.8), Check("share", 0.7, at_least=0.8), Check("late", 3.0, at_most=5.0)]
     checks += [Check("late", 1.0, at_most=5.0), Check("shown", 7.0)]

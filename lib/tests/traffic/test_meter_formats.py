@@ -260,6 +260,31 @@ def test_a_missing_file_and_a_folder_are_errors_that_say_so(tmp_path: Path) -> N
         meter(tmp_path)
     with pytest.raises(NetreproError, match="no capture was given"):
         meter([])
+    for none in (None, 5, [None], b"bytes"):
+        with pytest.raises(NetreproError, match=r"a capture .*\n.*give one path or a list of paths"):
+            meter(none)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("timeout_s", float("inf")),
+        ("timeout_s", float("nan")),
+        ("timeout_s", "600"),
+        ("timeout_s", 0),
+        ("idle_threshold_s", float("nan")),
+        ("idle_threshold_s", -1),
+        ("first_packets", "10"),
+        ("first_packets", 2.5),
+        ("first_lengths", -1),
+    ],
+)
+def test_a_setting_of_the_meter_that_is_no_number_of_its_kind_is_refused(
+    tmp_path: Path, name: str, value: object
+) -> None:
+    (tmp_path / "a.pcap").write_bytes(pcap(records_of(connection())))
+    with pytest.raises(NetreproError, match=rf"{name} is .*\n.*give a"):
+        meter(tmp_path / "a.pcap", **{name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("form", ["pcap.gz", "pcap.bz2", "pcap.xz", "tar", "tar.gz"])
@@ -385,6 +410,15 @@ def test_no_damaged_encapsulation_is_read_beyond_its_end(
 
 def test_an_unsupported_link_type_is_counted(tmp_path: Path) -> None:
     assert meter_records(tmp_path, bytes(60), bytes(60), link_type=105)["unsupported_link"] == 2
+
+
+def test_the_link_types_that_are_not_decoded_are_named(tmp_path: Path) -> None:
+    wireless, unknown = (pcap([(START_US, bytes(60))], link_type=number) for number in (105, 147))
+    result = meter_bytes(tmp_path, tar_of({"a": wireless, "b": unknown}))
+    said = result.report["meaning"]["unsupported_link"]
+    assert said.endswith("not decoded: 105 (IEEE 802.11 wireless LAN), 147")
+    known = meter_bytes(tmp_path, pcap(records_of(connection()))).report["meaning"]["unsupported_link"]
+    assert known.endswith("not decoded")
 
 
 def test_an_empty_record_is_counted(tmp_path: Path) -> None:

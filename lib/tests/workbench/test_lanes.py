@@ -61,6 +61,8 @@ def test_a_dask_cluster_runs_the_set_and_its_failures_come_back_as_statuses(clus
     report = run(scheduler=cluster.scheduler_address)
     outcomes = {status.slug: status.outcome for status in report.statuses}
     assert outcomes == {"well_behaved": "ok", "raised_exception": "failed"}
+    again = {status.command for status in report.statuses}
+    assert again == {f"netrepro run {slug} --scheduler {cluster.scheduler_address}" for slug in outcomes}
     assert (workbench / "runs/quick/10_well_behaved/executed.ipynb").exists()
 
 

@@ -72,12 +72,12 @@ def test_a_sweep_says_what_it_costs(echo_paper):
         cost_of("echo", "lod=0.1..0.9")
 
 
-@pytest.mark.parametrize("ports", [("s1", "s2"), [("s1", "s2", "h1")]])
+@pytest.mark.parametrize("ports", ["s1", ["s1"], 5, [("s1", "s2", "h1")]])
 @pytest.mark.parametrize("name", ["queues", "packets"])
 def test_a_port_is_a_pair(name, ports):
     with pytest.raises(NetreproError, match=rf"Measure: {name} = .*\n.*give pairs of nodes"):
         Measure(**{name: ports})
-    assert Measure(**{name: [["s1", "s2"]]}) == Measure(**{name: (("s1", "s2"),)})
+    assert Measure(**{name: [["s1", "s2"]]}) == Measure(**{name: (("s1", "s2"),)}) == Measure(**{name: ("s1", "s2")})
 
 
 def test_traffic_after_the_end_is_refused():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from collections.abc import Callable, Collection, Mapping
@@ -36,10 +37,19 @@ from netrepro.emulation.virtual.plan import (
 from netrepro.emulation.virtual.speech import OF_MODULE, Speech, speech_of
 from netrepro.errors import NetreproError
 from netrepro.files import whole_file
-from netrepro.networks.experiment import FIDELITY_COLUMNS, HOST_COLUMNS, WINDOW_COLUMNS, Experiment, Measurements, Port
+from netrepro.networks.description import REAL, check_mapping
+from netrepro.networks.experiment import (
+    FIDELITY_COLUMNS,
+    HOST_COLUMNS,
+    WINDOW_COLUMNS,
+    Experiment,
+    Measurements,
+    Port,
+    check_is_experiment,
+)
 from netrepro.networks.queues import OwnQueue
 from netrepro.networks.routing import LinkChange, links_in_use
-from netrepro.networks.workloads import Tcp
+from netrepro.networks.workloads import OWN_CONTROL_PREFIX, Tcp
 
 # Fixed before any run; a kernel whose clock jumps straight to the next event has no excuse.
 LEAST_SHARE_WITHIN_1_PERCENT = 0.99
@@ -69,6 +79,13 @@ def emulate_virtually(
     Raises NetreproError for what the kernel cannot honour, before it starts; for a kernel that is not built; and for
     one that ends, with its last lines, or whose time stands still.
     """
+    check_is_experiment(experiment, progress)
+    check_mapping("modules", modules or {}, '{"my_control": "my_control.c"}')
+    for name, value in {"clock_skew_ppm": clock_skew_ppm, "patience_s": patience_s}.items():
+        if not isinstance(value, REAL) or not 0 <= value < math.inf:
+            raise NetreproError(f"{name} = {value!r}", "give a number of 0 or more")
+    if events is not None and not Path(events).parent.is_dir():
+        raise NetreproError(f"no folder {Path(events).parent} for events", "make it first")
     made = connections(experiment)
     speech = speech_of(experiment, made)
     controls = _controls(speech, modules or {})
@@ -255,7 +272,8 @@ def _controls(speech: Speech, modules: Mapping[str, str | Path]) -> set[str]:
     """Name the congestion controls that it wants. Raises NetreproError for one that the kernel has not."""
     wanted, there = set(speech.control_of_flow) - {""}, congestion_controls() | set(modules)
     for name in sorted(wanted - there):
-        raise NetreproError(f"the virtual kernel has no {name}", f"use {', '.join(sorted(there))}")
+        own = f"give its C in modules={{{name!r}: ...}}, or " if name.startswith(OWN_CONTROL_PREFIX) else ""
+        raise NetreproError(f"the virtual kernel has no {name}", f"{own}use {', '.join(sorted(there))}")
     return wanted
 
 

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn
 from netrepro.emulation import messages
 from netrepro.emulation.call import CALL_GUEST, Call, pickled_call
 from netrepro.emulation.network import Network, Node, RunningProgram, checked_words
-from netrepro.emulation.plan import check_name
+from netrepro.emulation.plan import check_name, tcp_by_host
 from netrepro.emulation.recording import check_asked
 from netrepro.emulation.virtual.experiment import PCAP_HEADER, build, changed_line, release_numbers, whole_settings
 from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched_by_node
@@ -78,7 +78,8 @@ class VirtualNetwork(Network):
             "ipv6": ipv6,
             "host_delay_ms": longest_host_delay_ms(topology, host_delay_packets),
         }
-        ways = [each for each in (tcp.values() if isinstance(tcp, Mapping) else [tcp]) if each]
+        for_all, of_hosts = tcp_by_host(topology, tcp)
+        ways = [for_all] if for_all else list(of_hosts.values())
         if ways:
             check_ways(ways)
         self._way = ways[0] if ways else None  # of what the whole kernel has one of

@@ -1,0 +1,30 @@
+// An object of the reader's own class, in Python: its methods, and what they give.
+#pragma once
+#include <pybind11/pybind11.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+// What Python takes for a number, and nothing of what it does not.
+inline std::optional<double> as_number(const pybind11::object& given) {
+  const double number = PyFloat_AsDouble(given.ptr());
+  if (!PyErr_Occurred()) return number;
+  PyErr_Clear();
+  return std::nullopt;
+}
+
+inline std::string class_name(const pybind11::object& own) {
+  return pybind11::str(pybind11::type::of(own).attr("__name__"));
+}
+
+// What it raises comes through, with a note (PEP 678) of the class and the method.
+template <class... Given>
+pybind11::object ask_reader(const pybind11::object& own, const char* method, Given&&... given) {
+  try {
+    return own.attr(method)(std::forward<Given>(given)...);
+  } catch (pybind11::error_already_set& error) {
+    error.value().attr("add_note")("in the middle of the run, in " + class_name(own) + "." + method);
+    throw;
+  }
+}
