@@ -166,7 +166,7 @@ def publish(
     if answers == [False]:
         print_lines(["nothing was published: answer with yes, or give --yes"])
     if published:
-        print_lines(["to refresh the README's excerpt: netrepro scorecard --readme"])
+        print_lines(["to refresh the scorecard's page and the README's counts: netrepro scorecard --readme"])
     raise typer.Exit(int(bool(refused) or answers == [False]))
 
 
@@ -505,7 +505,7 @@ def scorecard(
     check: Annotated[bool, typer.Option("--check", help="fail if a committed verdict no longer holds")] = False,
     into: Annotated[Path | None, typer.Option(help="write scorecard.csv, .md, .html and .png to this folder")] = None,
     readme: Annotated[
-        bool, typer.Option("--readme", help="refresh figures/scorecard.* and the README's excerpt")
+        bool, typer.Option("--readme", help="refresh figures/scorecard.* and the README's counts")
     ] = False,
     history: Annotated[bool, typer.Option("--history", help="ask git when acceptances and first results came")] = False,
     as_json: Json = False,
@@ -535,7 +535,7 @@ def scorecard(
     if readme:
         write_scorecard(published, workbench_root() / "figures")
         refresh_readme(published, workbench_root() / "README.md")
-        written.append("written: figures/scorecard.csv, .md, .html, .png and the README's excerpt")
+        written.append("written: figures/scorecard.csv, .md, .html, .png and the README's counts")
     if as_json:
         mine, published = build(slugs, results=own_results, code=code_of), build(slugs, code=code_of)
         print_json(records(beside(mine, published)))

@@ -38,12 +38,13 @@ from netrepro.tiers_and_profiles import check_profile, check_tier
 from netrepro.workbench.catalogue import find, select
 from netrepro.workbench.console import folded
 from netrepro.workbench.run_folder import BY_HAND, Kept, kept_runs, own_results, read_kept
-from netrepro.workbench.scorecard import draw_scorecard, scorecard_page, to_markdown
+from netrepro.workbench.scorecard import counts_by_level, draw_scorecard, scorecard_page, scorecard_text
 from netrepro.workbench.standard import changed_parameters
 from netrepro.workbench.tables import number_text
 
 PICTURES = (".png",)  # drawings as SVG stay in the folder of their run
 README_BEGIN, README_END = "<!-- scorecard -->", "<!-- /scorecard -->"
+SCORECARD_PAGE = "figures/scorecard.md"  # of a checkout
 
 
 @dataclass
@@ -290,7 +291,7 @@ def _publish_pictures(folder: Path, target: Path, names: set[str]) -> None:
 
 
 def write_scorecard(table: pd.DataFrame, folder: Path, mine: pd.DataFrame | None = None) -> None:
-    """Write the scorecard as scorecard.csv, .md (the README's excerpt), .html (sortable) and .png (the picture).
+    """Write the scorecard as scorecard.csv, .md (which GitHub shows), .html (sortable) and .png (the picture).
 
     table : what is published; with `mine` the user's own stands beside it. Raises NetreproError for a folder that
     cannot be written.
@@ -300,7 +301,7 @@ def write_scorecard(table: pd.DataFrame, folder: Path, mine: pd.DataFrame | None
         folder.mkdir(parents=True, exist_ok=True)
         csv = (table if mine is None else beside(mine, table)).to_csv(index=False)
         write_atomically(folder / "scorecard.csv", csv)
-        write_atomically(folder / "scorecard.md", to_markdown(shown))
+        write_atomically(folder / "scorecard.md", scorecard_text(shown))
         write_atomically(folder / "scorecard.html", scorecard_page(table, mine))
         use_style()
         save_figure(draw_scorecard(shown), folder, "scorecard", endings=(".png",))
@@ -308,14 +309,20 @@ def write_scorecard(table: pd.DataFrame, folder: Path, mine: pd.DataFrame | None
         raise NetreproError(f"cannot write to {folder}: {error.strerror}", "choose another folder") from None
 
 
+def readme_counts(table: pd.DataFrame) -> str:
+    """Write what a README says of the scorecard: the papers of each level, and where each of them stands."""
+    where = f"[The scorecard]({SCORECARD_PAGE}) has a line for each, and says what the words mean."
+    return f"{counts_by_level(table)} {where}\n"
+
+
 def refresh_readme(table: pd.DataFrame, readme: Path) -> None:
-    """Put the scorecard's excerpt between the two scorecard marks of a README. Raises NetreproError without marks."""
+    """Put the scorecard's counts between the two scorecard marks of a README. Raises NetreproError without marks."""
     text = readme.read_text(encoding="utf-8")
     before, begin, rest = text.partition(README_BEGIN)
     _, end, after = rest.partition(README_END)
     if not begin or not end:
         raise NetreproError(f"{readme.name} has no {README_BEGIN} … {README_END}", "put both marks where it belongs")
-    write_atomically(readme, f"{before}{begin}\n{to_markdown(table)}{end}{after}")
+    write_atomically(readme, f"{before}{begin}\n{readme_counts(table)}{end}{after}")
 
 
 def lost_verdicts() -> tuple[list[str], list[str]]:

@@ -213,7 +213,7 @@ def _with_few_repetitions(where: DecidingRun, measured: Sequence[Measured]) -> l
 def publish_release(version: str, today: datetime.date) -> pd.DataFrame:
     """Publish all that the release's code measured, and nothing else; return the verdicts that changed.
 
-    Writes figures/, the scorecard, the README's excerpt, the CHANGELOG's section with the table, and the version. What
+    Writes figures/, the scorecard, the README's counts, the CHANGELOG's section with the table, and the version. What
     other code measured goes. Raises NetreproError, before anything is written, where something forbids it.
     """
     if problems := problems_of_release(version):

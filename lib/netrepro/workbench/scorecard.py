@@ -1,4 +1,4 @@
-"""The scorecard as a person sees it: a picture, a README's excerpt, a page, a table of claims to sort and filter."""
+"""The scorecard as a person sees it: a picture, a README's counts, pages, a table of claims to sort and filter."""
 
 from __future__ import annotations
 
@@ -68,9 +68,37 @@ def draw_scorecard(table: pd.DataFrame) -> Figure:
     return figure
 
 
+def scorecard_text(table: pd.DataFrame) -> str:
+    """Write a page in Markdown: what its words mean, then the table of `to_markdown`."""
+    return _HEAD + to_markdown(table)
+
+
+_HEAD = """\
+# The scorecard
+
+A paper's level is that of its main claims, which its abstract or key result says in words. *2 + 5* counts two main
+claims and five details. *Not measured*: the run that decides, named in `claims.yaml`, is not published yet. In ACM's
+words these are replications, by another team and with artifacts of its own: *replicated* is *Results Replicated*, never
+*Results Reproduced*.
+
+The [picture](scorecard.png) has a cell for each claim; a corner in another colour is what other runs say.
+`netrepro scorecard` lists them, too.
+
+"""
+
+
+def counts_by_level(table: pd.DataFrame) -> str:
+    """Count the papers of each level, in a sentence; `table` is a scorecard.
+
+    Levels that no paper has are left out.
+    """
+    levels = [paper_level(claims.itertuples()) for _, claims in table.groupby("paper", sort=False)]
+    counts = [f"{BADGES[level]} {levels.count(level)} {level}" for level in BADGES if level in levels]
+    return f"{len(levels)} paper{'' if len(levels) == 1 else 's'}: {', '.join(counts)}."
+
+
 def to_markdown(table: pd.DataFrame) -> str:
-    """Write a README's excerpt: one line for each paper, with its level and counts of main claims and, behind a +,
-    details."""
+    """Write a table: one line for each paper, with its level and counts of main claims and, behind a +, details."""
     names = {name: name.replace("agrees in direction", "in direction").replace("_", " ") for name in COUNTS[1:]}
     lines = [
         f"| paper | level | rests on | {' | '.join(names.values())} |",

@@ -18,7 +18,7 @@ def test_the_readmes_five_lines_fill_the_queue_of_the_bottleneck_in_both_worlds(
     mpl.use("Agg")
     names: dict = {}
     exec(code[1], names)  # the README's own text
-    found = names["found"]
-    assert found.tier == "virtual" and found.trusted
-    for queues in (found.queues, simulate(found.experiment).queues):
+    run = names["run"]
+    assert run.tier == "virtual" and run.trusted
+    for queues in (run.queues, simulate(run.experiment).queues):
         assert 20 < queues.queue_packets.max() <= 51

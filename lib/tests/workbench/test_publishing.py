@@ -1,4 +1,4 @@
-"""What is published: the README's excerpt, the scorecard's files, verdicts that CI guards."""
+"""What is published: the README's counts, the scorecard's files, verdicts that CI guards."""
 
 from __future__ import annotations
 
@@ -18,31 +18,43 @@ from netrepro.workbench.catalogue import catalogue, find
 from netrepro.workbench.publishing import (
     README_BEGIN,
     README_END,
+    SCORECARD_PAGE,
     lost_verdicts,
     publish,
+    readme_counts,
     refresh_readme,
     write_scorecard,
 )
 from netrepro.workbench.run_folder import own_results
 from netrepro.workbench.runner import run
-from netrepro.workbench.scorecard import to_markdown
+from netrepro.workbench.scorecard import counts_by_level, scorecard_text
 from netrepro.workbench.standard import edited_inputs
 
 FIXTURES = Path(__file__).parents[1] / "notebooks"
 README = Path(__file__).parents[3] / "README.md"
 
 
-def test_the_readme_shows_the_published_scorecard():
-    excerpt = README.read_text().partition(README_BEGIN)[2].partition(README_END)[0]
-    assert excerpt.strip() == to_markdown(scorecard()).strip(), "run: netrepro scorecard --readme"
+def test_the_readme_counts_the_published_scorecard_and_leads_to_it():
+    counts = README.read_text().partition(README_BEGIN)[2].partition(README_END)[0]
+    assert counts.strip() == readme_counts(scorecard()).strip(), "run: netrepro scorecard --readme"
+    page = README.parent / SCORECARD_PAGE
+    assert f"]({SCORECARD_PAGE})" in counts and page.read_text() == scorecard_text(scorecard())
 
 
-def test_refreshing_a_readme_changes_nothing_but_the_excerpt(tmp_path):
+def test_a_readme_counts_every_paper_once():
+    table = scorecard()
+    total, *levels = map(int, re.findall(r"\d+", counts_by_level(table)))
+    assert total == sum(levels) == table["paper"].nunique() and len(levels) > 1
+
+
+def test_refreshing_a_readme_changes_nothing_but_the_counts(tmp_path):
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{README_BEGIN}\nold\n{README_END}\nafter\n")
     refresh_readme(scorecard(), readme)
     text = readme.read_text()
-    assert text.startswith(f"before\n{README_BEGIN}\n| paper") and text.endswith(f"{README_END}\nafter\n")
+    assert text.startswith(f"before\n{README_BEGIN}\n{counts_by_level(scorecard())}") and text.endswith(
+        f"{README_END}\nafter\n"
+    )
     assert "old" not in text
     refresh_readme(scorecard(), readme)
     assert readme.read_text() == text

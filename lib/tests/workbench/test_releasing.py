@@ -108,7 +108,7 @@ def test_a_release_is_published_marked_and_tagged(measured, monkeypatch):
     log = (measured / "CHANGELOG.md").read_text()
     assert "## Unreleased\n\n## 0.2.0 - 2026-01-31\n\n### Verdicts that changed\n" in log
     assert "| echo | load-is-half | main | not measured | agrees 0.5 |\n\n### Added\n" in log
-    assert "agrees" in (measured / "README.md").read_text()
+    assert "1 paper: " in (measured / "README.md").read_text()
     git = ["git", "-C", str(measured)]
     assert subprocess.check_output([*git, "tag"], text=True) == "v0.2.0\n"
     assert subprocess.check_output([*git, "status", "--porcelain"], text=True) == ""

@@ -1,4 +1,4 @@
-"""The scorecard as a picture, a README's excerpt and pages, from constructed results whose verdicts are known."""
+"""The scorecard as a picture, a table and pages, from constructed results whose verdicts are known."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def only(*runs: Run):
     return scorecard(["constructed"], results=lambda slug: results(*runs))
 
 
-def test_a_readmes_excerpt_has_a_line_a_paper(three_papers):
+def test_the_table_has_a_line_a_paper(three_papers):
     lines = to_markdown(scorecard()).splitlines()
     assert len(lines) == 5
     assert lines[2].endswith("| ○ not reproduced | 1 of 1 | 0 | 0 | 1 | 0 | 0 | 0 | 0 | 0 | 0 |")

@@ -161,7 +161,7 @@ from netrepro.emulation.virtual.kernel import kernel_path
 assert kernel_path().is_relative_to(site), kernel_path()
 flow = Flow("h1", "h3", duration_s=1, congestion_control="suss")
 suss = emulate(Experiment(network, [flow], duration_s=1), tier="virtual")
-print(json.dumps([found.tier, found.trusted, len(found.flows), float(suss.flows.goodput_mbps.iloc[0])]))
+print(json.dumps([run.tier, run.trusted, len(run.flows), float(suss.flows.goodput_mbps.iloc[0])]))
 """
     done = run_base(folder, tmp_path, code)
     assert done.returncode == 0, done.stderr
@@ -179,7 +179,7 @@ def test_an_empty_environment_gets_all_from_the_wheels_and_the_source_archive(bu
         quiet = ["--quiet", "--disable-pip-version-check"]
         done = subprocess.run([place / "bin" / "pip", "install", *quiet, *kernel], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-2000:]
-        code = "\n".join([*README_WITHOUT_PICTURE, "print(found.tier, found.trusted, len(found.flows))"])
+        code = "\n".join([*README_WITHOUT_PICTURE, "print(run.tier, run.trusted, len(run.flows))"])
         environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "NETREPRO_ROOT")}
         ran = subprocess.run(
             [place / "bin" / "python", "-c", code],
