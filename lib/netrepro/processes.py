@@ -218,8 +218,8 @@ def in_processes(
     order = dearest_first(work, cost)
     parts = [order[first : first + at_a_time] for first in range(0, len(work), at_a_time)]
     tasks = (partial(_each, function, work, part) for part in parts)
-    with contextlib.closing(as_they_come(tasks)) as found:
-        results = dict(numbered for (_, numbered), _ in zip(found, progress(range(len(work))), strict=True))
+    with contextlib.closing(as_they_come(tasks)) as ended:
+        results = dict(numbered for (_, numbered), _ in zip(ended, progress(range(len(work))), strict=True))
     return [results[number] for number in range(len(work))]
 
 

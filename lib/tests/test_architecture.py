@@ -70,6 +70,8 @@ ALLOWED = {
 # A docstring that begins so is half a sentence: a function's begins with a verb, a property's or class's with a noun.
 HALF_A_SENTENCE = re.compile(r"(Of|What|That|Those|As|When|Who|Whose|Which|Whether|How|For)\b")
 A_NOUN = re.compile(r"(The|A|An)\b")
+# Names that could stand for anything: a run, a table, a match. What a thing is makes its name.
+VAGUE_NAMES = {"found"}
 NOT_IN_PURE_MODELS = {"socket", "asyncio", "subprocess", "threading", "multiprocessing", "time", "requests"}
 
 
@@ -345,6 +347,14 @@ def test_pure_models_import_no_clock_socket_or_process():
 # Habits --------------------------------------------------------------------------------------------
 
 
+def vague_names(source: str) -> list[str]:
+    """List the variables and parameters of VAGUE_NAMES."""
+    nodes = list(ast.walk(ast.parse(source)))
+    names = [(node.id, node.lineno) for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    names += [(node.arg, node.lineno) for node in nodes if isinstance(node, ast.arg)]
+    return [f"line {line}: {name}" for name, line in sorted(names) if name in VAGUE_NAMES]
+
+
 def below_the_workbench() -> list[Path]:
     return [path for path in modules() if part(path) != "workbench"]
 
@@ -363,6 +373,10 @@ def test_the_library_uses_no_global_or_unseeded_randomness():
 
 def test_docstrings_begin_with_a_verb_or_a_noun():
     assert offenders(puzzling_docstrings, modules()) == []
+
+
+def test_names_say_what_a_thing_is():
+    assert offenders(vague_names, modules()) == []
 
 
 @pytest.mark.parametrize(
@@ -385,6 +399,12 @@ def test_docstrings_begin_with_a_verb_or_a_noun():
         (global_randomness, "import random\nrandom.Random(seed)", False),
         (global_randomness, "import numpy as np\nnp.random.default_rng(seed)", False),
         (global_randomness, "def draw(random):\n    return random.normal(0, 1)", False),
+        (vague_names, "found = []", True),
+        (vague_names, "[found for found in them]", True),
+        (vague_names, "while found := next(them):\n    pass", True),
+        (vague_names, "def read(found): ...", True),
+        (vague_names, "lambda found: 1", True),
+        (vague_names, "network.found_paths = finder.found", False),
         (puzzling_docstrings, 'def exponent():\n    """Of n, by which the buffer falls."""', True),
         (puzzling_docstrings, 'async def read():\n    """What has arrived."""', True),
         (puzzling_docstrings, 'class Queue:\n    """How packets wait."""', True),

@@ -53,8 +53,8 @@ def history() -> pd.DataFrame:
 def _first_code(slug: str) -> Commit | None:
     """Find the first commit of the paper's module, or of the package that it became."""
     places = (f"lib/netrepro/papers/{slug}.py", f"lib/netrepro/papers/{slug}/__init__.py")
-    found = [_first(_versions(place, lambda _: {"": True})).get("") for place in places]
-    return min((each for each in found if each), key=lambda commit: commit.date, default=None)
+    commits = [_first(_versions(place, lambda _: {"": True})).get("") for place in places]
+    return min((each for each in commits if each), key=lambda commit: commit.date, default=None)
 
 
 def _said(since: Commit | None, code: Commit | None, first: Commit | None) -> str:
@@ -76,21 +76,21 @@ def _both(commit: Commit | None) -> tuple[str, str]:
 
 def _since(versions: Iterator[tuple[Commit, Mapping[str, Any]]]) -> dict[str, Commit]:
     """Map every key to the commit in which its present value came."""
-    found: dict[str, Commit] = {}
+    since: dict[str, Commit] = {}
     before: Mapping[str, Any] = {}
     for commit, content in versions:
-        found |= {key: commit for key, value in content.items() if key not in before or before[key] != value}
+        since |= {key: commit for key, value in content.items() if key not in before or before[key] != value}
         before = content
-    return {key: found[key] for key in before}
+    return {key: since[key] for key in before}
 
 
 def _first(versions: Iterator[tuple[Commit, Mapping[str, Any]]]) -> dict[str, Commit]:
     """Map every key to the commit in which it first was there."""
-    found: dict[str, Commit] = {}
+    first: dict[str, Commit] = {}
     for commit, content in versions:
         for key in content:
-            found.setdefault(key, commit)
-    return found
+            first.setdefault(key, commit)
+    return first
 
 
 def _accepted(text: str) -> Mapping[str, Any]:

@@ -68,15 +68,15 @@ def scorecard(
     release = read_release()
     for paper in all_papers(problems) if papers is None else map(load_claims, papers):
         try:
-            found = (results or published_results)(paper.paper)
+            kept = (results or published_results)(paper.paper)
         except NetreproError as error:
             if papers is not None:
                 raise
             problems[paper.paper] = str(error)
-            found = None
+            kept = None
         runs = [
             run
-            for run in (found.runs.values() if found else [])
+            for run in (kept.runs.values() if kept else [])
             if profile in (None, run.profile) and tier in (None, run.tier)
         ]
         runs.sort(key=lambda run: (TIERS.index(run.tier), -PROFILES.index(run.profile)))

@@ -78,16 +78,16 @@ class Dummynet:
         addresses = {name: address_numbers(table[name], name) for name in ("source", "destination")}
         columns = {**{name: table[name].to_numpy() for name in HEADER_COLUMNS}, **addresses}
         engine = self.engine()
-        found = engine.run(*(columns[name] for name in HEADER_COLUMNS))
-        fates = pd.Categorical.from_codes(found["fate"], _core.dummynet_fates)
+        passed = engine.run(*(columns[name] for name in HEADER_COLUMNS))
+        fates = pd.Categorical.from_codes(passed["fate"], _core.dummynet_fates)
         numbers = np.array([*(rule.number for rule in self.rule_set.rules), 0])
         pipes = np.array([*(rule.pipe or 0 for rule in self.rule_set.rules), 0])
         packets = table.assign(
             verdict=fates,
-            rule=numbers[found["rule"]],
-            pipe=pipes[found["rule"]],
-            marked=found["marked"],
-            departure_s=found["departure_s"],
+            rule=numbers[passed["rule"]],
+            pipe=pipes[passed["rule"]],
+            marked=passed["marked"],
+            departure_s=passed["departure_s"],
         )
         rows = [
             (rule.number, rule.action if rule.pipe is None else f"pipe {rule.pipe}", *counted)

@@ -64,10 +64,10 @@ def headers_of_capture(path: str | PathLike[str]) -> pd.DataFrame:
         for chunk in chunks:
             reader.feed(chunk)
         reader.finish()
-    found = reader.columns()
-    order = np.argsort(found["time_us"], kind="stable")
-    times = found["time_us"][order]
-    addresses, ports = found["addresses"][order], found["ports"][order]
+    columns = reader.columns()
+    order = np.argsort(columns["time_us"], kind="stable")
+    times = columns["time_us"][order]
+    addresses, ports = columns["addresses"][order], columns["ports"][order]
     return pd.DataFrame(
         {
             "time_s": (times - times[0]) * 1e-6 if len(times) else times.astype(float),
@@ -75,8 +75,8 @@ def headers_of_capture(path: str | PathLike[str]) -> pd.DataFrame:
             "destination": _texts(addresses[:, 1]),
             "source_port": ports[:, 0],
             "destination_port": ports[:, 1],
-            "protocol": found["protocol"][order],
-            "size_bytes": found["size_bytes"][order],
+            "protocol": columns["protocol"][order],
+            "size_bytes": columns["size_bytes"][order],
             "ecn_capable": False,
         }
     )
@@ -95,8 +95,8 @@ def checked_headers(headers: pd.DataFrame | np.ndarray) -> pd.DataFrame:
         table = table.assign(ecn_capable=False)
     missing = [name for name in HEADER_COLUMNS if name not in table]
     if missing:
-        found = nearest(missing[0], [str(name) for name in table])
-        raise NetreproError(f"headers without column {missing[0]!r}", f"needs {', '.join(HEADER_COLUMNS)}; {found}")
+        hint = nearest(missing[0], [str(name) for name in table])
+        raise NetreproError(f"headers without column {missing[0]!r}", f"needs {', '.join(HEADER_COLUMNS)}; {hint}")
     times = table["time_s"].to_numpy(dtype=float)
     if len(times) and not (np.isfinite(times).all() and times[0] >= 0 and (np.diff(times) >= 0).all()):
         raise NetreproError("headers whose time_s is negative, not a number or goes back", "sort by time_s, from 0 on")

@@ -65,8 +65,8 @@ def check_network(net: CheckedNetwork, expected: Mapping[str, Any] | str | os.Pa
         _Addressed(net, each.ipv6).address(each.names[0])  # refuses a network without IPv6
     rows = []
     for each in checks:
-        found = each.kind.find(_Addressed(net, each.ipv6), *each.names)
-        rows.append((each.phrase, each.expected, found, each.kind.holds(each.expected, found)))
+        value = each.kind.find(_Addressed(net, each.ipv6), *each.names)
+        rows.append((each.phrase, each.expected, value, each.kind.holds(each.expected, value)))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -74,12 +74,12 @@ def _read(path: Path) -> Mapping[str, Any]:
     import yaml  # few need it
 
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        expected = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise NetreproError(f"no checks in {path}: {error}", LINES) from None
-    if not isinstance(found, Mapping):
+    if not isinstance(expected, Mapping):
         raise NetreproError(f"no checks in {path}", LINES)
-    return found
+    return expected
 
 
 # What hosts find.
@@ -179,20 +179,20 @@ def _names(value: Any) -> str:
     return " ".join(words)
 
 
-def _is_same(expected: Any, found: Any) -> bool:
-    return bool(expected == found)
+def _is_same(expected: Any, value: Any) -> bool:
+    return bool(expected == value)
 
 
-def _is_at_most(expected: float, found: float) -> bool:
-    return found <= expected
+def _is_at_most(expected: float, value: float) -> bool:
+    return value <= expected
 
 
-def _is_at_least(expected: float, found: float) -> bool:
-    return found >= expected
+def _is_at_least(expected: float, value: float) -> bool:
+    return value >= expected
 
 
-def _is_among(expected: str, found: str) -> bool:
-    return expected in found.split()
+def _is_among(expected: str, values: str) -> bool:
+    return expected in values.split()
 
 
 @dataclass(frozen=True)
@@ -212,8 +212,8 @@ class _Kind:
         """Find the names in a phrase; None where it is another kind's."""
         parts = (re.escape(part) for part in re.split("[ABSP]", self.words))
         pattern = r"(\w+)".join(parts).replace(r"\ ", r"\s+").replace(r"\->", r"\s*->\s*")
-        found = re.fullmatch(pattern, phrase.strip())
-        return found.groups() if found else None
+        match = re.fullmatch(pattern, phrase.strip())
+        return match.groups() if match else None
 
 
 KINDS = (

@@ -57,11 +57,11 @@ def intervals(rate_mbps: float, changes: Iterable[Interval]) -> list[Interval]:
     changes : in order, each with the time in which it was made and the rate from then on. The times in which
     changes were made belong to no interval.
     """
-    found, since_s = [], -float("inf")
+    spans, since_s = [], -float("inf")
     for change in changes:
-        found.append(Interval(since_s, change.from_s, rate_mbps))
+        spans.append(Interval(since_s, change.from_s, rate_mbps))
         since_s, rate_mbps = change.to_s, change.rate_mbps
-    return [*found, Interval(since_s, float("inf"), rate_mbps)]
+    return [*spans, Interval(since_s, float("inf"), rate_mbps)]
 
 
 def deviation_in(
@@ -76,17 +76,17 @@ def deviation_in(
     A change may have dropped the packets that waited, so a sample of the queue counts only in the interval in which it
     was taken.
     """
-    found = []
+    parts = []
     for each in rates:
         sent, sampled = ((at >= each.from_s) & (at < each.to_s) for at in (time_s, sample_time_s))
         queue_packets = sample_queue_packets[sampled]
-        found.append(
+        parts.append(
             inter_dequeue_deviation(
                 time_s[sent], size_bytes[sent], each.rate_mbps, sample_time_s[sampled], queue_packets
             )
         )
-    gaps_s, ideal_s = (sum(getattr(each, name) for each in found) for name in ("gaps_s", "ideal_s"))
-    deviation = np.concatenate([each.deviation for each in found])
+    gaps_s, ideal_s = (sum(getattr(each, name) for each in parts) for name in ("gaps_s", "ideal_s"))
+    deviation = np.concatenate([each.deviation for each in parts])
     return Deviation(deviation, gaps_s, ideal_s, int(size_bytes.max(initial=0)))
 
 
@@ -115,20 +115,20 @@ def inter_dequeue_deviation(
     return Deviation(deviation, float(gap_s[busy].sum()), float(ideal_s[busy].sum()), largest_bytes)
 
 
-def port_checks(found: Deviation, port: str = "") -> pd.DataFrame:
+def port_checks(seen: Deviation, port: str = "") -> pd.DataFrame:
     """Check a port's gaps, a row a check: check, value, bound, holds; rows without a bound always hold.
 
     port : its name, put before each check. A port that was never busy for LEAST_BUSY_GAPS is not trusted.
     """
-    deviation, before = found.deviation, f"{port}: " if port else ""
+    deviation, before = seen.deviation, f"{port}: " if port else ""
     within = {share: _share_within(deviation, share) for share in (0.01, 0.1)}
-    largest_fits = found.largest_bytes <= FULL_PACKET_BYTES
+    largest_fits = seen.largest_bytes <= FULL_PACKET_BYTES
     rows = [
         _at_least("gaps of a busy link", len(deviation), LEAST_BUSY_GAPS),
-        _at_least("share of the rate achieved while busy", found.rate_share, LEAST_RATE_SHARE),
+        _at_least("share of the rate achieved while busy", seen.rate_share, LEAST_RATE_SHARE),
         _told("share of gaps within 1 %", within[0.01]),
         _at_least("share of gaps within 10 %", within[0.1], LEAST_SHARE_WITHIN_10_PERCENT),
-        ("largest packet in bytes", float(found.largest_bytes), FULL_PACKET_BYTES, largest_fits),
+        ("largest packet in bytes", float(seen.largest_bytes), FULL_PACKET_BYTES, largest_fits),
     ]
     for percent in (50, 90, 99):
         value = float(np.percentile(deviation, percent)) if len(deviation) else float("nan")

@@ -21,11 +21,11 @@ Packet = tuple[int, int, int, bytes]  # place of its port, ns since 1970, size i
 
 def head(names: Sequence[str], kept_bytes: int) -> bytes:
     """Make the head of a pcapng with an interface of each name."""
-    found = _block(_SECTION, struct.pack("=IHHq", _BYTE_ORDER, 1, 0, -1))
+    blocks = _block(_SECTION, struct.pack("=IHHq", _BYTE_ORDER, 1, 0, -1))
     for name in names:
         options = _option(_NAME, name.encode()) + _option(_RESOLUTION, bytes([_NANOSECONDS])) + bytes(4)
-        found += _block(_INTERFACE, struct.pack("=HHI", _ETHERNET, 0, kept_bytes) + options)
-    return found
+        blocks += _block(_INTERFACE, struct.pack("=HHI", _ETHERNET, 0, kept_bytes) + options)
+    return blocks
 
 
 def packet_block(packet: Packet) -> bytes:

@@ -55,14 +55,14 @@ def batches(requests: Iterable[Request]) -> list[tuple[bytes, int]]:
 
     Messages are numbered from 1 in order; only the last of a buffer asks for an answer, errors answer unasked.
     """
-    found: list[tuple[bytes, int]] = []
+    parts: list[tuple[bytes, int]] = []
     buffer = bytearray()
     last = number = 0
 
     def close() -> None:
         if buffer:
             buffer[last + 6] |= ACKNOWLEDGE
-            found.append((bytes(buffer), number))
+            parts.append((bytes(buffer), number))
             buffer.clear()
 
     for request in requests:
@@ -72,7 +72,7 @@ def batches(requests: Iterable[Request]) -> list[tuple[bytes, int]]:
         buffer += request.message
         struct.pack_into("=I", buffer, last + 8, number)
     close()
-    return found
+    return parts
 
 
 @dataclass(frozen=True)

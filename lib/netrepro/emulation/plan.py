@@ -209,24 +209,24 @@ class Plan:
     @cached_property
     def requests(self) -> dict[str, list[Request]]:
         """node -> messages to send inside its namespace, once the cables are there."""
-        found = {node: [messages.interface_up(1)] for node in self.nodes if node != HUB}
+        of_nodes = {node: [messages.interface_up(1)] for node in self.nodes if node != HUB}
         for node, index in self._cabling.still_down:
-            found.setdefault(node, []).append(messages.interface_up(index))
-        for node, requests in found.items():
+            of_nodes.setdefault(node, []).append(messages.interface_up(index))
+        for node, requests in of_nodes.items():
             if node == HUB:
                 continue
             home = 1 if node[0] == "s" else 2  # a switch's address is for its ICMP only
             requests += self._new_addresses(home, self.addresses[node])
         for port in self.ports.values():
-            found.setdefault(port.shaper[0], []).extend(self.shaped(port))
+            of_nodes.setdefault(port.shaper[0], []).extend(self.shaped(port))
         for each in self.wires:
-            found[HUB] += redirection(each.from_index, each.to_index)
-            found[HUB].append(self.wire(each.direction, each.link))
+            of_nodes[HUB] += redirection(each.from_index, each.to_index)
+            of_nodes[HUB].append(self.wire(each.direction, each.link))
         for node, routes in self.routes_over(self.in_use).items():
-            found[node] += routes.values()
+            of_nodes[node] += routes.values()
         for node, more in self._routes_of_paths().items():
-            found[node] += more
-        return found
+            of_nodes[node] += more
+        return of_nodes
 
     def _new_addresses(self, index: int, address: ipaddress.IPv4Address) -> list[Request]:
         """Give the interface an address, and IPv6's where the network has that."""
@@ -275,10 +275,10 @@ class Plan:
 
     def _routes_of_paths(self) -> dict[str, list[Request]]:
         """Map each node to messages: each path's address leads over that path, and its last node answers to it."""
-        found: dict[str, list[Request]] = {}
+        of_nodes: dict[str, list[Request]] = {}
         towards = self._cabling.index_towards
         for path, address in self.path_addresses.items():
-            found.setdefault(path[-1], []).extend(self._new_addresses(2, address))
+            of_nodes.setdefault(path[-1], []).extend(self._new_addresses(2, address))
         for path, address in self.path_addresses.items():
             back = self.path_addresses.get(path[::-1])
             for node, peer in pairwise(path):
@@ -287,8 +287,8 @@ class Plan:
                 if own and back:  # who connects over the path is answered over it
                     own = back.packed, *own[1:]
                 routes = self._new_routes(address.packed, [NextHop(towards[node, peer], gateway)], own)
-                found.setdefault(node, []).extend(routes.values())
-        return found
+                of_nodes.setdefault(node, []).extend(routes.values())
+        return of_nodes
 
     def _own_attributes(self, host: str) -> tuple[bytes, str, dict[int, int] | None]:
         """Find what a host's routes say of it: its address, congestion control and how it speaks TCP."""
@@ -305,14 +305,14 @@ class Plan:
         seeds = np.random.default_rng(self.seed).integers(1, 2**31, len(self.nodes))
         seeded = self.seeded
         fields = {} if seeded else hashed_fields(self.topology, self.seed)
-        found = {node: COMMON_SYSCTLS | (IPV6_SYSCTLS if self.ipv6 and node != HUB else {}) for node in self.nodes}
+        of_nodes = {node: COMMON_SYSCTLS | (IPV6_SYSCTLS if self.ipv6 and node != HUB else {}) for node in self.nodes}
         for node, seed in zip(self.nodes[1:], seeds[1:], strict=True):
             if node[0] == "s":
-                found[node]["net/ipv4/ip_forward"] = "1"
+                of_nodes[node]["net/ipv4/ip_forward"] = "1"
                 if self.ipv6:
-                    found[node]["net/ipv6/conf/all/forwarding"] = "1"
+                    of_nodes[node]["net/ipv6/conf/all/forwarding"] = "1"
             elif tcp := self._tcp_of(node):
-                found[node] |= host_sysctls(tcp)
+                of_nodes[node] |= host_sysctls(tcp)
             if self._has_equal_paths:
                 own = (
                     {HASH_FIELDS: ALL_FIELDS, HASH_SEED: seed}
@@ -320,10 +320,12 @@ class Plan:
                     else {HASH_FIELDS: fields.get(node, ALL_FIELDS)}
                 )
                 chosen = {HASH_POLICY: "3"} | {name: str(value) for name, value in own.items()}
-                found[node] |= chosen
+                of_nodes[node] |= chosen
                 if self.ipv6:  # there is one seed for both
-                    found[node] |= {name.replace("ipv4", "ipv6"): chosen[name] for name in (HASH_POLICY, HASH_FIELDS)}
-        return found
+                    of_nodes[node] |= {
+                        name.replace("ipv4", "ipv6"): chosen[name] for name in (HASH_POLICY, HASH_FIELDS)
+                    }
+        return of_nodes
 
     @property
     def _has_equal_paths(self) -> bool:
@@ -341,11 +343,11 @@ class Plan:
         onward = {node: tuple(peer for peer in peers if (node, peer) in used) for node, peers in graph.adjacency()}
         inward = {node: tuple(peer for peer in peers if (peer, node) in used) for node, peers in graph.adjacency()}
         packed = {node: address.packed for node, address in self.addresses.items()}
-        found: dict[str, dict[bytes, Request]] = {node: {} for node in self.nodes if node != HUB}
+        routes: dict[str, dict[bytes, Request]] = {node: {} for node in self.nodes if node != HUB}
         hop = self._hop
         only = {host for host in self.topology.hosts if len(graph[host]) == 1}
         for host in only:
-            found[host] |= self._only_route(host)
+            routes[host] |= self._only_route(host)
         for neighbours, hosts in self._hosts_by_neighbours(inward).items():
             distance = _distances(inward, neighbours)
             if in_use is self.in_use:
@@ -360,8 +362,8 @@ class Plan:
                         continue
                     direct = [hop(node, host, host)] if node in neighbours else hops
                     own = self._own_attributes(node) if node[0] == "h" else ()
-                    found[node] |= self._new_routes(packed[host], direct, own)
-        return found
+                    routes[node] |= self._new_routes(packed[host], direct, own)
+        return routes
 
     def _hop(self, node: str, neighbour: str, destination: str) -> NextHop:
         gateway = None if neighbour == destination else self.addresses[neighbour].packed
@@ -374,11 +376,11 @@ class Plan:
 
     def _hosts_by_neighbours(self, inward: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[str]]:
         """Group hosts with the same neighbours: they are reached alike, and one search serves them all."""
-        found: dict[tuple[str, ...], list[str]] = {}
+        hosts: dict[tuple[str, ...], list[str]] = {}
         for host in self.topology.hosts:
             if inward[host]:
-                found.setdefault(inward[host], []).append(host)
-        return found
+                hosts.setdefault(inward[host], []).append(host)
+        return hosts
 
 
 def _distances(inward: Mapping[str, tuple[str, ...]], neighbours: Iterable[str]) -> dict[str, int]:
@@ -418,12 +420,12 @@ def has_hash_seeds() -> bool:
 def hashed_fields(topology: Topology, seed: int) -> dict[str, int]:
     """Map nodes that may choose to bits of fib_multipath_hash_fields, in place of a seed: ports, and others."""
     choices = np.random.default_rng(seed).permutation([PORT_FIELDS | others for others in range(8)]).tolist()
-    found: dict[str, int] = {}
+    fields_of: dict[str, int] = {}
     for node in (node for node, cables in topology.graph.degree if cables > 1):
         near = nx.single_source_shortest_path_length(topology.graph, node, cutoff=3)
-        taken = Counter(found[other] for other in near if other in found)
-        found[node] = min(choices, key=lambda fields: taken[fields])
-    return found
+        taken = Counter(fields_of[other] for other in near if other in fields_of)
+        fields_of[node] = min(choices, key=lambda fields: taken[fields])
+    return fields_of
 
 
 def _drop_tail(link: Link) -> DropTail:
@@ -608,9 +610,9 @@ def addresses(topology: Topology, pool: str, paths: int = 0) -> dict[str, ipaddr
             f"{topology.name}: {nodes} hosts and switches{more}, but {max(0, last - first + 1)} addresses in {pool}",
             "give a larger address pool, such as 10.0.0.0/8",
         )
-    found = {host: ipaddress.IPv4Address(first + place) for place, host in enumerate(topology.hosts)}
-    found |= {switch: ipaddress.IPv4Address(last - place) for place, switch in enumerate(topology.switches)}
-    return found
+    of_nodes = {host: ipaddress.IPv4Address(first + place) for place, host in enumerate(topology.hosts)}
+    of_nodes |= {switch: ipaddress.IPv4Address(last - place) for place, switch in enumerate(topology.switches)}
+    return of_nodes
 
 
 def check_name(name: str, names: Iterable[str], what: str) -> None:

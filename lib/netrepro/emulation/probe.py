@@ -111,11 +111,11 @@ def echo(
 
 def ping(count: int, timeout_s: float, targets: dict[str, str]) -> dict[str, list[float]]:
     """Ping every target so many times, one after the other."""
-    found = {}
+    trips = {}
     for name, address in targets.items():
         answers = [echo(address, number, timeout_s) for number in range(count)]
-        found[name] = [trip for kind, trip, _ in answers if kind == REPLY]
-    return found
+        trips[name] = [trip for kind, trip, _ in answers if kind == REPLY]
+    return trips
 
 
 def lost(count: int, interval_s: float, address: str) -> float:
@@ -156,14 +156,14 @@ def largest(address: str) -> int:
 
 def way(address: str) -> list[str | None]:
     """List who answers pings of ever more hops, up to the address itself, at most three silent ones in a row."""
-    found: list[str | None] = []
+    routers: list[str | None] = []
     for hops in range(1, MOST_HOPS + 1):
         answers = (echo(address, number, TIMEOUT_S, hops=hops) for number in range(TRIES))
         kind, _, by = next((each for each in answers if each[0] != -1), (-1, 0.0, ""))
-        found.append(by or None)
-        if kind in (REPLY, UNREACHABLE) or found[-TRIES:] == [None] * TRIES:
+        routers.append(by or None)
+        if kind in (REPLY, UNREACHABLE) or routers[-TRIES:] == [None] * TRIES:
             break
-    return found
+    return routers
 
 
 def opens(address: str, port: int) -> bool:
@@ -177,15 +177,15 @@ def opens(address: str, port: int) -> bool:
 
 def addresses() -> list[str]:
     """List the host's addresses, but for its loopback's."""
-    found, last = set(), ""
+    known, last = set(), ""
     with open("/proc/net/fib_trie", encoding="ascii") as table:  # noqa: PTH123  it starts faster without pathlib
         for line in table:
             words = line.split()
             if words[0] == "|--":
                 last = words[1]
             elif words[:3] == ["/32", "host", "LOCAL"] and not last.startswith("127."):
-                found.add(last)
-    return sorted(found) + sorted(ipv6_addresses())
+                known.add(last)
+    return sorted(known) + sorted(ipv6_addresses())
 
 
 def ipv6_addresses() -> list[str]:

@@ -34,8 +34,8 @@ def ping_all(net: Network, count: int = 3, timeout_s: float = 1.0, *, ipv6: bool
     rows = []
     for source in hosts:
         others = [f"{host}={address[host]}" for host in hosts if host != source]
-        found = json.loads(net[source].run(probe_command("ping", count, timeout_s, *others)).stdout)
-        for host, trips in found.items():
+        trips_to = json.loads(net[source].run(probe_command("ping", count, timeout_s, *others)).stdout)
+        for host, trips in trips_to.items():
             trip = min(trips, default=float("nan"))
             described_ms = described_round_trip_ms(net.topology, source, host, packet_bytes)
             rows.append((source, host, len(trips), trip, described_ms))

@@ -138,11 +138,11 @@ def _send_buffer(tcp: Tcp) -> str:
 
 def route_metrics(tcp: Tcp) -> dict[int, int]:
     """Return attributes of every host's routes."""
-    found = {
+    metrics = {
         LOCK: 1 << MINIMUM_TIMEOUT,
         INITIAL_WINDOW: tcp.initial_window_segments,
         MINIMUM_TIMEOUT: round(tcp.min_rto_ms),
     }
     if tcp.delayed_ack_ms == 0:
-        found[QUICK_ACKNOWLEDGEMENTS] = 1
-    return found
+        metrics[QUICK_ACKNOWLEDGEMENTS] = 1
+    return metrics

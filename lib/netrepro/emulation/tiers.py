@@ -111,8 +111,8 @@ def missing_feature(feature: str, tier: str) -> str:
     """Say why a tier's kernels lack what kernel_features calls so, "" where they have it; it is tried once."""
     if not probe_tiers()[tier].available:
         return probe_tiers()[tier].why
-    for found in _features(tier).query("feature == @feature").itertuples():
-        return "" if found.works else found.why
+    for row in _features(tier).query("feature == @feature").itertuples():
+        return "" if row.works else row.why
     return "it is not tried"
 
 

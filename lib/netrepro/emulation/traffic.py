@@ -134,15 +134,15 @@ class TrafficDescription:
         ]
 
     def _conversations(self) -> list[tuple]:
-        found = []
+        conversations = []
         for place, flows in self._flows.groupby("entry")["flow"]:
             asked = self._experiment.traffic[place]
             if isinstance(asked, Requests):
                 sizes = asked.request_bytes, asked.response_bytes, asked.count
                 first = int(flows.iloc[0])
                 waits_ns = round(asked.think_ms * 1e6), round(asked.answer_within_ms * 1e6)
-                found.append((first, len(flows), *sizes, asked.barrier, *waits_ns))
-        return found
+                conversations.append((first, len(flows), *sizes, asked.barrier, *waits_ns))
+        return conversations
 
     @property
     def _answers(self) -> int:
@@ -164,14 +164,14 @@ class TrafficDescription:
         )
 
     def _results(self, numbers: np.ndarray) -> pd.DataFrame:
-        found = pd.DataFrame(numbers.reshape(-1, len(_RESULTS)), columns=_RESULTS)
+        table = pd.DataFrame(numbers.reshape(-1, len(_RESULTS)), columns=_RESULTS)
         is_tcp = self._flows["transport"].to_numpy() != "datagrams"
-        completion_s = found.pop("completion_ns").to_numpy() / 1e9
-        found["completion_s"] = np.where(completion_s >= 0, completion_s, np.nan)
-        if (found["timeouts"] < 0).any():
-            found["timeouts"] = found["timeouts"].astype(float).where((found["timeouts"] >= 0) & is_tcp)
-        found.loc[~is_tcp, "timeouts"] = 0
-        return found
+        completion_s = table.pop("completion_ns").to_numpy() / 1e9
+        table["completion_s"] = np.where(completion_s >= 0, completion_s, np.nan)
+        if (table["timeouts"] < 0).any():
+            table["timeouts"] = table["timeouts"].astype(float).where((table["timeouts"] >= 0) & is_tcp)
+        table.loc[~is_tcp, "timeouts"] = 0
+        return table
 
     @property
     def _answers_from(self) -> int:
@@ -194,12 +194,12 @@ class TrafficDescription:
 
 
 def _answers(numbers: np.ndarray) -> pd.DataFrame:
-    found = pd.DataFrame(numbers.reshape(-1, len(_ANSWERS)), columns=_ANSWERS)
-    found = found[found["asked_ns"] >= 0].sort_values("asked_ns", kind="stable", ignore_index=True)
+    table = pd.DataFrame(numbers.reshape(-1, len(_ANSWERS)), columns=_ANSWERS)
+    table = table[table["asked_ns"] >= 0].sort_values("asked_ns", kind="stable", ignore_index=True)
     for moment in ("asked", "answered"):
-        nanoseconds = found.pop(f"{moment}_ns")
-        found[f"{moment}_s"] = (nanoseconds / 1e9).where(nanoseconds >= 0)
-    return found
+        nanoseconds = table.pop(f"{moment}_ns")
+        table[f"{moment}_s"] = (nanoseconds / 1e9).where(nanoseconds >= 0)
+    return table
 
 
 def _windows(content: bytes) -> pd.DataFrame:

@@ -171,27 +171,29 @@ def _incast(seconds: float, seed: int) -> Experiment:
 
 
 def _experiments(size: Scale, seed: int) -> dict[tuple[str, str], Experiment]:
-    found = {("single flows", f"{rate:g} Mb/s, {trip:g} ms"): _single_flows(rate, trip, seed) for rate, trip in PATHS}
-    found |= {("one flow", control): _one_flow(control, size.seconds, seed) for control in CONTROLS}
-    found |= {("two flows", control): _two_flows(control, size.seconds, seed) for control in CONTROLS[:3]}
-    found |= {
+    experiments = {
+        ("single flows", f"{rate:g} Mb/s, {trip:g} ms"): _single_flows(rate, trip, seed) for rate, trip in PATHS
+    }
+    experiments |= {("one flow", control): _one_flow(control, size.seconds, seed) for control in CONTROLS}
+    experiments |= {("two flows", control): _two_flows(control, size.seconds, seed) for control in CONTROLS[:3]}
+    experiments |= {
         ("two flows", f"{control}, each acknowledged"): _two_flows(control, size.seconds, seed, delayed_ack_ms=0)
         for control in CONTROLS[1:3]
     }
-    found["ten flows", "reno"] = _ten_flows(size.seconds, seed)
-    found |= {("four flows", name): _managed(queue, size.seconds, seed) for name, queue in QUEUES.items()}
-    found |= {("burst", control): _burst(control, seed) for control in CONTROLS[:2]}
-    found |= {("losses", control): _losses(control, True, seed) for control in CONTROLS[:2]}
-    found |= {("losses", f"{control}, all offered"): _losses(control, False, seed) for control in CONTROLS[:2]}
-    return found | {
+    experiments["ten flows", "reno"] = _ten_flows(size.seconds, seed)
+    experiments |= {("four flows", name): _managed(queue, size.seconds, seed) for name, queue in QUEUES.items()}
+    experiments |= {("burst", control): _burst(control, seed) for control in CONTROLS[:2]}
+    experiments |= {("losses", control): _losses(control, True, seed) for control in CONTROLS[:2]}
+    experiments |= {("losses", f"{control}, all offered"): _losses(control, False, seed) for control in CONTROLS[:2]}
+    return experiments | {
         ("time-outs", "reno"): _time_outs(seed),
         ("incast", "reno"): _incast(size.seconds, seed),
     }
 
 
-def _read(part: str, found: Measurements) -> list[tuple[str, str, float]]:
+def _read(part: str, run: Measurements) -> list[tuple[str, str, float]]:
     """Read a run: kind, quantity, value."""
-    flows, links = found.flows, found.links
+    flows, links = run.flows, run.links
     times_ms = flows["completion_ms"]
     if part in ("single flows", "losses"):
         sizes = flows["size_bytes"] / 1000
@@ -204,7 +206,7 @@ def _read(part: str, found: Measurements) -> list[tuple[str, str, float]]:
     if part == "incast":
         blocks_ms = times_ms.fillna(np.inf).to_numpy().reshape(-1, SERVERS).max(axis=1)
         return [(COMPLETIONS, "mean block (ms)", float(blocks_ms.mean())), dropped]
-    queue = found.queues["queue_packets"][found.queues["time_s"] > found.experiment.duration_s / 4]
+    queue = run.queues["queue_packets"][run.queues["time_s"] > run.experiment.duration_s / 4]
     marked = (DROPS, "packets marked", float(links["marked_packets"].sum()))
     return [
         (GOODPUT, "Mb/s", float(flows["goodput_mbps"].sum())),
@@ -225,9 +227,9 @@ def measure(profile: str, seed: int, progress: Progress = iter) -> Comparison:
     ]
 
     def run(tool: str, part: str, case: str, place: int, experiment: Experiment) -> tuple[list, list[pd.DataFrame]]:
-        found = runs[tool](experiment)
-        rows = [(kind, part, case, quantity, tool, place, value) for kind, quantity, value in _read(part, found)]
-        kept = [found.flows, found.windows, found.queues] if place == 0 else []
+        measured = runs[tool](experiment)
+        rows = [(kind, part, case, quantity, tool, place, value) for kind, quantity, value in _read(part, measured)]
+        kept = [measured.flows, measured.windows, measured.queues] if place == 0 else []
         return rows, [table.assign(part=part, case=case, tool=tool) for table in kept]
 
     read, kept = zip(*in_parallel(run, work, progress=progress), strict=True)
@@ -241,14 +243,14 @@ def _together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat([table for table in tables if len(table)], ignore_index=True)
 
 
-def side_by_side(found: Comparison, kind: str) -> pd.DataFrame:
+def side_by_side(comparison: Comparison, kind: str) -> pd.DataFrame:
     """Return a row for each quantity of a kind: the means over seeds of both, how far the simulator is off (%), the
     error of that (two standard errors over the seeds of both, %), and whether it is within the kind's tolerance.
 
     It is UNDECIDED where the error reaches over the tolerance. A quantity that some seed of either has not is left out.
     """
     order = ["part", "case", "quantity"]
-    values = found.values[found.values["kind"] == kind]
+    values = comparison.values[comparison.values["kind"] == kind]
     by = values.groupby([*order, "tool"], sort=False)["value"]
     means, errors, counts = (by.mean(), by.sem().fillna(0.0), by.count())
     table = means.unstack("tool", sort=False).reindex(columns=[SIMULATOR, KERNEL])
@@ -263,19 +265,19 @@ def side_by_side(found: Comparison, kind: str) -> pd.DataFrame:
     return table[complete]
 
 
-def summary(found: Comparison) -> pd.DataFrame:
+def summary(comparison: Comparison) -> pd.DataFrame:
     """Count the quantities of each kind by verdict."""
     rows = {
-        f"{kind}, {tolerance:g} %": side_by_side(found, kind).iloc[:, -1].value_counts()
+        f"{kind}, {tolerance:g} %": side_by_side(comparison, kind).iloc[:, -1].value_counts()
         for kind, tolerance in TOLERANCES.items()
     }
     return pd.DataFrame(rows).T.reindex(columns=[WITHIN, UNDECIDED, OUTSIDE]).fillna(0).astype(int)
 
 
-def draw_completions(found: Comparison) -> Figure:
+def draw_completions(comparison: Comparison) -> Figure:
     """Draw the simulator's flow completion times over the kernel's, by size, a line for each path."""
     figure, axis = new_figure("Single flows", "flow size (kB)", "completion time (simulator / kernel)", log_x=True)
-    table = side_by_side(found, COMPLETIONS).loc["single flows"].reset_index()
+    table = side_by_side(comparison, COMPLETIONS).loc["single flows"].reset_index()
     for place, (path, rows) in enumerate(table.groupby("case", sort=False)):
         sizes = [float(quantity.partition(" ")[0]) for quantity in rows["quantity"]]
         axis.plot(sizes, rows[SIMULATOR] / rows[KERNEL], "o-", color=CURVES[place], label=str(path))
@@ -283,40 +285,40 @@ def draw_completions(found: Comparison) -> Figure:
     tolerance = TOLERANCES[COMPLETIONS] / 100
     axis.axhspan(1 - tolerance, 1 + tolerance, color="#444444", alpha=0.1, label="tolerance")
     axis.legend(fontsize=8)
-    return _or_say(figure, found)
+    return _or_say(figure, comparison)
 
 
-def draw_windows(found: Comparison) -> Figure:
+def draw_windows(comparison: Comparison) -> Figure:
     """Draw the congestion windows of one flow by both, a panel for each congestion control."""
     figure, axes = drawing.panels("One flow, 50 Mb/s, 20 ms", "time (s)", "congestion window (kB)", CONTROLS)
     for axis, control in zip(axes, CONTROLS, strict=True):
-        rows = found.windows[(found.windows["part"] == "one flow") & (found.windows["case"] == control)]
+        rows = comparison.windows[(comparison.windows["part"] == "one flow") & (comparison.windows["case"] == control)]
         for tool, table in rows.groupby("tool", sort=False):
             axis.plot(table["time_s"], table["window_bytes"] / 1e3, label=str(tool), **_look(str(tool)))
     axes[0].legend(fontsize=8)
-    return _or_say(figure, found)
+    return _or_say(figure, comparison)
 
 
-def draw_queues(found: Comparison) -> Figure:
+def draw_queues(comparison: Comparison) -> Figure:
     """Draw the distributions of two flows' queue by both, a panel for each congestion control."""
     names = CONTROLS[:3]
     figure, axes = drawing.panels("Two flows at one port, 100 Mb/s", "queue (packets)", "share of the time", names)
     for axis, control in zip(axes, names, strict=True):
-        rows = found.queues[(found.queues["part"] == "two flows") & (found.queues["case"] == control)]
+        rows = comparison.queues[(comparison.queues["part"] == "two flows") & (comparison.queues["case"] == control)]
         for tool, table in rows.groupby("tool", sort=False):
             values = np.sort(table["queue_packets"])
             axis.step(values, np.linspace(0, 1, len(values)), where="post", label=str(tool), **_look(str(tool)))
     axes[0].legend(fontsize=8)
-    return _or_say(figure, found)
+    return _or_say(figure, comparison)
 
 
-def draw_time_outs(found: Comparison) -> Figure:
+def draw_time_outs(comparison: Comparison) -> Figure:
     """Draw how long flows took that timed out, by the millisecond in which they began."""
     figure, axis = new_figure("One time-out each", "start (ms beyond a whole second)", "completion time (ms)")
-    for tool, rows in found.flows[found.flows["part"] == "time-outs"].groupby("tool", sort=False):
+    for tool, rows in comparison.flows[comparison.flows["part"] == "time-outs"].groupby("tool", sort=False):
         axis.plot(STARTS_MS, rows["completion_ms"], "o-", label=str(tool), **_look(str(tool)))
     axis.legend(fontsize=8)
-    return _or_say(figure, found)
+    return _or_say(figure, comparison)
 
 
 def _look(tool: str) -> dict[str, Any]:
@@ -324,7 +326,7 @@ def _look(tool: str) -> dict[str, Any]:
     return {"color": scheme("emulated" if kernel else "simulated").colour, "linewidth": 1.2 if kernel else 2.4}
 
 
-def _or_say(figure: Figure, found: Comparison) -> Figure:
-    for axis in figure.axes if found.why else ():
+def _or_say(figure: Figure, comparison: Comparison) -> Figure:
+    for axis in figure.axes if comparison.why else ():
         drawing.say_not_measured(axis, "virtual")
     return figure

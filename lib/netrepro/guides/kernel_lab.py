@@ -105,69 +105,69 @@ def _run(experiments: Mapping[str, Experiment], modules: Mapping[str, str], prog
     work = [(experiment,) for experiment in experiments.values()]
     measured = in_parallel(lambda each: emulate_virtually(each, modules=modules), work, progress=progress)
     rows, goodput, windows, queues = [], {}, {}, {}
-    for (name, experiment), found in zip(experiments.items(), measured, strict=True):
+    for (name, experiment), run in zip(experiments.items(), measured, strict=True):
         rate_mbps = experiment.topology.link(*BOTTLENECK).rate_mbps
         controls = list(experiment.flow_table["congestion_control"])
         labels = [control if place == 0 or control != controls[0] else f"{control}, second"
                   for place, control in enumerate(controls)]  # fmt: skip
-        sent = found.packets.assign(second=found.packets["time_s"].astype(int))
+        sent = run.packets.assign(second=run.packets["time_s"].astype(int))
         by_second = (
             sent.pivot_table(index="second", columns="flow", values="size_bytes", aggfunc="sum").fillna(0) * 8e-6
         )
         goodput[name] = by_second.rename(columns=dict(enumerate(labels)))
-        windows[name] = found.windows.assign(
-            control=found.windows["flow"].map(dict(enumerate(labels))),
-            segments=found.windows["window_bytes"] / experiment.tcp.segment_bytes,
+        windows[name] = run.windows.assign(
+            control=run.windows["flow"].map(dict(enumerate(labels))),
+            segments=run.windows["window_bytes"] / experiment.tcp.segment_bytes,
         )
-        queues[name] = found.queues.assign(delay_ms=found.queues["queue_bytes"] * 8 / rate_mbps / 1e3)
-        for label, mbps in zip(labels, found.flows["goodput_mbps"], strict=True):
+        queues[name] = run.queues.assign(delay_ms=run.queues["queue_bytes"] * 8 / rate_mbps / 1e3)
+        for label, mbps in zip(labels, run.flows["goodput_mbps"], strict=True):
             rows.append((name, label, mbps, mbps / rate_mbps))
     totals = pd.DataFrame(rows, columns=["race", "control", "goodput_mbps", "share"])
     waited = {name: table["delay_ms"].mean() for name, table in queues.items()}
     return Found(totals.assign(mean_queue_ms=totals["race"].map(waited)), goodput, windows, queues)
 
 
-def draw_race(found: Found) -> Figure:
+def draw_race(lab: Found) -> Figure:
     """Draw the throughput of both flows over time, a column for each race."""
-    names = list(found.goodput) or [""]
+    names = list(lab.goodput) or [""]
     figure, axes = drawing.panels("Two flows, one bottleneck", "time (s)", "throughput (Mb/s)", names)
     for axis, name in zip(axes, names, strict=True):
-        if found.why:
+        if lab.why:
             drawing.say_not_measured(axis, "virtual")
             continue
-        for label, curve in found.goodput[name].items():
+        for label, curve in lab.goodput[name].items():
             axis.step(curve.index, curve, where="post", label=str(label), **_look(str(label)))
         axis.set_ylim(0, None)
         axis.legend(fontsize=8)
     return figure
 
 
-def draw_windows(found: Found) -> Figure:
+def draw_windows(lab: Found) -> Figure:
     """Draw the congestion windows of both flows, a column for each race."""
-    names = list(found.windows) or [""]
+    names = list(lab.windows) or [""]
     figure, axes = drawing.panels(
         "What each congestion control does", "time (s)", "congestion window (segments)", names
     )
     for axis, name in zip(axes, names, strict=True):
-        if found.why:
+        if lab.why:
             drawing.say_not_measured(axis, "virtual")
             continue
-        for label, table in found.windows[name].groupby("control", sort=False):
+        for label, table in lab.windows[name].groupby("control", sort=False):
             axis.plot(table["time_s"], table["segments"], label=str(label), **_look(str(label)))
         axis.legend(fontsize=8)
     return figure
 
 
-def draw_queues(found: Found) -> Figure:
+def draw_queues(lab: Found) -> Figure:
     """Draw the time that the bottleneck needs to send its queue, over time and as a distribution."""
     figure, axes = new_figure("The same two flows over three queues", "", "", columns=2)
-    for place, (name, table) in enumerate(found.queues.items()):
+    for place, (name, table) in enumerate(lab.queues.items()):
         colour = OWN_COLOUR if name.startswith("my_") else CURVES[2 * place]
         axes[0].plot(table["time_s"], table["delay_ms"], color=colour, linewidth=1, label=name)
         axes[1].plot(np.sort(table["delay_ms"]), np.linspace(0, 1, len(table)), color=colour, label=name)
     axes[0].set(xlabel="time (s)", ylabel="queueing delay (ms)")
     axes[1].set(xlabel="queueing delay (ms)", ylabel="share of the time")
-    if found.why:
+    if lab.why:
         for axis in axes:
             drawing.say_not_measured(axis, "virtual")
     else:

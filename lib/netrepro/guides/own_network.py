@@ -37,33 +37,33 @@ def draw_network(experiment: Experiment) -> Figure:
     return drawing.draw_network(experiment, "Two hosts share an uplink to a third")
 
 
-def draw_queue(found: Mapping[str, Measurements]) -> Figure:
+def draw_queue(runs: Mapping[str, Measurements]) -> Figure:
     """Draw the packets in the recorded queue over time, a curve for each tier."""
     figure, axis = new_figure("What waits in front of the uplink", "time (s)", "packets waiting")
-    for colour, (tier, measured) in zip(CURVES, found.items(), strict=False):
+    for colour, (tier, measured) in zip(CURVES, runs.items(), strict=False):
         axis.plot("time_s", "queue_packets", data=measured.queues, color=colour, linewidth=1, label=tier)
     figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
-def draw_trace(trace: LinkTrace, found: Mapping[str, Measurements]) -> Figure:
+def draw_trace(trace: LinkTrace, runs: Mapping[str, Measurements]) -> Figure:
     """Draw the rate of the link that changes, and beside it what waits in front of it, a curve for each tier."""
     figure, (rate, queue) = new_figure("A link that changes", "time (s)", "packets waiting", columns=2)
-    duration_s = max((measured.experiment.duration_s for measured in found.values()), default=trace.period_s)
+    duration_s = max((measured.experiment.duration_s for measured in runs.values()), default=trace.period_s)
     changes = trace.changes("s1", "s2", duration_s)
     rate.set_ylabel("rate (Mb/s)")
     rate.step([each.at_s for each in changes], [each.rate_mbps for each in changes], where="post", color=CURVES[2])
-    for colour, (tier, measured) in zip(CURVES, found.items(), strict=False):
+    for colour, (tier, measured) in zip(CURVES, runs.items(), strict=False):
         queue.plot("time_s", "queue_packets", data=measured.queues, color=colour, linewidth=1, label=tier)
     figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 
-def side_by_side(found: Mapping[str, Measurements]) -> pd.DataFrame:
+def side_by_side(runs: Mapping[str, Measurements]) -> pd.DataFrame:
     """Compare the tiers: a row for each flow and one for the queue's mean, a column for each tier: goodput (Mb/s),
     packets."""
     columns = {}
-    for tier, measured in found.items():
+    for tier, measured in runs.items():
         flows = measured.flows.set_index("source").goodput_mbps
         columns[tier] = {f"{source}, goodput (Mb/s)": goodput for source, goodput in flows.items()}
         columns[tier] |= {"uplink's queue, mean (packets)": measured.queues.queue_packets.mean()}

@@ -84,7 +84,7 @@ def race_python(source: str, rivals: Iterable[str], seconds: float = 10.0, seed:
     does, which runs any other language.
     """
     network = dumbbell(2, Link(500, 1), Link(10, 18, DropTail(packets=33)))
-    found = {}
+    runs = {}
     with _written(source) as command:
         for rival in rivals:
             flows = tuple(
@@ -94,15 +94,15 @@ def race_python(source: str, rivals: Iterable[str], seconds: float = 10.0, seed:
                 for place, start_s, name in ((1, 0.0, OWN_CONTROL), (2, 0.5, rival))
             )
             experiment = Experiment(network, flows, seconds, seed, Measure(windows_interval_ms=20))
-            found[f"{OWN_CONTROL} and {rival}"] = simulate_controls(experiment, {OWN_CONTROL: command}, patience_s=20.0)
-    return found
+            runs[f"{OWN_CONTROL} and {rival}"] = simulate_controls(experiment, {OWN_CONTROL: command}, patience_s=20.0)
+    return runs
 
 
-def draw_windows(found: Mapping[str, Measurements]) -> Figure:
+def draw_windows(runs: Mapping[str, Measurements]) -> Figure:
     """Draw the congestion windows of both flows over time, a panel for each race."""
     use_style()
-    figure, axes = panels("Two flows, one bottleneck", "time (s)", "congestion window (segments)", list(found))
-    for axis, measured in zip(axes, found.values(), strict=True):
+    figure, axes = panels("Two flows, one bottleneck", "time (s)", "congestion window (segments)", list(runs))
+    for axis, measured in zip(axes, runs.values(), strict=True):
         names = measured.flows["congestion_control"]
         for flow, table in measured.windows.groupby("flow"):
             segments = table["window_bytes"] / measured.experiment.tcp.segment_bytes

@@ -198,8 +198,8 @@ def measure(profile: str, tier: str, seed: int, progress: Progress = iter) -> pd
             label = {"scenario": scenario.name, "quantity": quantity}
             ours = dict(value=float(np.median(spread)), least=float(spread.min()), most=float(spread.max()), note="")
             rows.append({**label, "tool": SIMULATED, **ours})
-            for tool, found, note in ((EMULATED, emulated, emulated_note), (NS3, ns3, ns3_note)):
-                value = found.get(quantity, np.nan)
+            for tool, values_of, note in ((EMULATED, emulated, emulated_note), (NS3, ns3, ns3_note)):
+                value = values_of.get(quantity, np.nan)
                 rows.append({**label, "tool": tool, "value": value, "least": value, "most": value, "note": note})
     return pd.DataFrame(rows)
 
@@ -209,58 +209,58 @@ def _read(scenario: Scenario, flows: pd.DataFrame, queues: pd.DataFrame) -> dict
 
 
 def _simulated(scenario: Scenario, seed: int) -> dict[str, float]:
-    found = simulate(replace(scenario.experiment, seed=seed))
-    return _read(scenario, found.flows, found.queues)
+    run = simulate(replace(scenario.experiment, seed=seed))
+    return _read(scenario, run.flows, run.queues)
 
 
 def _emulated(scenario: Scenario, tier: str) -> Found:
     if tier == "simulated":
         return {}, "not available here"
     try:
-        found = emulate(scenario.experiment, tier)
+        run = emulate(scenario.experiment, tier)
     except NetreproError as error:
         return {}, str(error)
-    failed = found.fidelity["check"][~found.fidelity["holds"]]
-    note = "" if found.trusted else f"untrusted: {', '.join(failed)}"
-    return _read(scenario, found.flows, found.queues), note
+    failed = run.fidelity["check"][~run.fidelity["holds"]]
+    note = "" if run.trusted else f"untrusted: {', '.join(failed)}"
+    return _read(scenario, run.flows, run.queues), note
 
 
 def _ns3(scenario: Scenario, program: Path | None) -> Found:
     if program is None:
         return {}, "not installed"
     try:
-        found = simulate_ns3(scenario.experiment, program)
+        run = simulate_ns3(scenario.experiment, program)
     except NetreproError as error:
         return {}, str(error)
     jitters = any(link.jitter_ms for link in scenario.experiment.topology.ports.values())
-    return _read(scenario, found.flows, found.queues), "wires without jitter" if jitters else ""
+    return _read(scenario, run.flows, run.queues), "wires without jitter" if jitters else ""
 
 
-def side_by_side(found: pd.DataFrame) -> pd.DataFrame:
+def side_by_side(values: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each quantity: what each tool found, how far others are from the simulator (%), its own spread,
     notes."""
     order = ["scenario", "quantity"]
-    table = found.pivot(index=order, columns="tool", values="value").reindex(
-        pd.MultiIndex.from_frame(found[order].drop_duplicates())
+    table = values.pivot(index=order, columns="tool", values="value").reindex(
+        pd.MultiIndex.from_frame(values[order].drop_duplicates())
     )[[SIMULATED, EMULATED, NS3]]
-    ours = found[found["tool"] == SIMULATED].set_index(order)
+    ours = values[values["tool"] == SIMULATED].set_index(order)
     for tool in (EMULATED, NS3):
         table[f"{tool}, off by %"] = (table[tool] / table[SIMULATED] - 1) * 100
     table["seeds, % apart"] = (ours["most"] - ours["least"]) / ours["value"] * 100
-    notes = found[found["note"] != ""].groupby(order)[["tool", "note"]]
+    notes = values[values["note"] != ""].groupby(order)[["tool", "note"]]
     table["note"] = notes.apply(lambda rows: "; ".join(dict.fromkeys(rows["tool"] + ": " + rows["note"])))
     return table.assign(note=table["note"].fillna(""))
 
 
-def draw(found: pd.DataFrame) -> Figure:
+def draw(values: pd.DataFrame) -> Figure:
     """Draw the results of the emulator and ns-3 as shares of the simulator's; bars are the simulator's own spread over
     seeds.
 
     Hollow points are runs of the emulator that failed their own checks.
     """
     use_style()
-    table = side_by_side(found)
-    ours = found[found["tool"] == SIMULATED].set_index(["scenario", "quantity"])
+    table = side_by_side(values)
+    ours = values[values["tool"] == SIMULATED].set_index(["scenario", "quantity"])
     figure, axis = new_figure("The same eight scenarios on three tools", "share of what the simulator found", "")
     places = np.arange(len(table))[::-1]
     axis.barh(
@@ -286,7 +286,7 @@ def draw(found: pd.DataFrame) -> Figure:
 def draw_scenario(seed: int = 1) -> Figure:
     """Draw the queue of two Reno flows in the simulator, for the page's first picture."""
     use_style()
-    found = simulate(scenarios(scale("quick"), seed)[1].experiment)
+    run = simulate(scenarios(scale("quick"), seed)[1].experiment)
     figure, axis = new_figure("Two Reno flows at one port, 100 packets", "time (s)", "queue (packets)")
-    axis.plot(found.queues["time_s"], found.queues["queue_packets"], color=scheme("reno").colour)
+    axis.plot(run.queues["time_s"], run.queues["queue_packets"], color=scheme("reno").colour)
     return figure

@@ -110,15 +110,15 @@ class _Programme:
         cost = costs[self._row_of_pair, self._destinations]
         if not np.isfinite(cost).all():
             raise NetreproError("switches that no cables between switches join", "give a connected network")
-        found = []
+        paths = []
         for row, node in zip(self._row_of_pair.tolist(), self._destinations, strict=True):
             path, back = [], previous[row]
             while (before := int(back[node])) >= 0:
                 path.append(self._link_between[before, node])
                 node = before
-            found.append(tuple(path))
-        self._paths |= dict.fromkeys(enumerate(found))
-        return found, float(prices.sum() / (self.rates @ cost))
+            paths.append(tuple(path))
+        self._paths |= dict.fromkeys(enumerate(paths))
+        return paths, float(prices.sum() / (self.rates @ cost))
 
     def load_of(self, paths: Sequence[Links]) -> np.ndarray:
         """Compute what links carry when each pair takes one path."""
@@ -138,7 +138,7 @@ class _Programme:
         room = np.concatenate([np.ones(self.links), np.zeros(len(self.rates))])
         goal = np.zeros(count + 1)
         goal[-1] = -1
-        found = linprog(goal, vstack([load, lacking]), room, method="highs")
-        if not found.success:
-            raise NetreproError(f"no optimal routing: {found.message}", "give a smaller network")
-        return float(found.x[-1]), np.maximum(-found.ineqlin.marginals[: self.links], 0.0)
+        solution = linprog(goal, vstack([load, lacking]), room, method="highs")
+        if not solution.success:
+            raise NetreproError(f"no optimal routing: {solution.message}", "give a smaller network")
+        return float(solution.x[-1]), np.maximum(-solution.ineqlin.marginals[: self.links], 0.0)

@@ -313,11 +313,11 @@ class DCell:
 
     def names(self, path: ServerPath) -> tuple[str, ...]:
         """Name a path by the nodes of `topology`, from host to host."""
-        found = [self.host(path[0]), self.forwarder(path[0])]
+        nodes = [self.host(path[0]), self.forwarder(path[0])]
         for one, other in pairwise(path):
-            found += [self.mini_switch(one)] if self.level(one, other) == 0 else []
-            found.append(self.forwarder(other))
-        return (*found, self.host(path[-1]))
+            nodes += [self.mini_switch(one)] if self.level(one, other) == 0 else []
+            nodes.append(self.forwarder(other))
+        return (*nodes, self.host(path[-1]))
 
     def split_topology(self, link: Link, inside: Link, processor: Link) -> Topology:
         """Build `topology` with two switches a server: packets that enter pass the link `processor` before they leave.
@@ -336,11 +336,11 @@ class DCell:
 
     def split_names(self, path: ServerPath) -> tuple[str, ...]:
         """Name a path by the nodes of `split_topology`, from host to host."""
-        found = [self.host(path[0]), self.forwarder(path[0]), self.sender(path[0])]
+        nodes = [self.host(path[0]), self.forwarder(path[0]), self.sender(path[0])]
         for one, other in pairwise(path):
-            found += [self.mini_switch(one, 2)] if self.level(one, other) == 0 else []
-            found += [self.forwarder(other), self.sender(other)]
-        return (*found, self.host(path[-1]))
+            nodes += [self.mini_switch(one, 2)] if self.level(one, other) == 0 else []
+            nodes += [self.forwarder(other), self.sender(other)]
+        return (*nodes, self.host(path[-1]))
 
     def _cables(self) -> Iterator[tuple[Server, Server]]:
         """List the cables of levels 1 to k, each once."""

@@ -154,7 +154,7 @@ def _end(name: str) -> str:
 def _numbers_of(kind: type) -> dict[str, Numbers]:
     """Map field -> the numbers that its annotation names, an optional field's too."""
     known = dict(vars(sys.modules[kind.__module__]))
-    found: dict[str, Numbers] = {}
+    numbers: dict[str, Numbers] = {}
     for field in dataclasses.fields(kind):
         try:
             hint = eval(field.type, known) if isinstance(field.type, str) else field.type
@@ -163,8 +163,8 @@ def _numbers_of(kind: type) -> dict[str, Numbers]:
         for part in (hint, *get_args(hint)):
             for each in getattr(part, "__metadata__", ()):
                 if isinstance(each, Numbers):
-                    found[field.name] = each
-    return found
+                    numbers[field.name] = each
+    return numbers
 
 
 def _ends(name: str, numbers: Numbers) -> tuple[float, float]:

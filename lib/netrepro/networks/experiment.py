@@ -454,20 +454,20 @@ class Experiment:
             timeouts, bytes_within_duration (of datagrams, those that came while they were sent), and columns of the
             tier's own. start_s, where some flows start otherwise than the experiment says.
         """
-        table, found = self.flow_table, {name: measured[name].to_numpy() for name in measured}
+        table, columns = self.flow_table, {name: measured[name].to_numpy() for name in measured}
         start_s, duration_s = (table[name].to_numpy(dtype=float) for name in ("start_s", "duration_s"))
-        start_s = found.pop("start_s", start_s)
-        completion_s, delivered = (found[name].astype(float) for name in ("completion_s", "delivered_bytes"))
+        start_s = columns.pop("start_s", start_s)
+        completion_s, delivered = (columns[name].astype(float) for name in ("completion_s", "delivered_bytes"))
         are_datagrams = (table["transport"] == "datagrams").to_numpy()
         stop_s = np.where(are_datagrams, np.fmin(start_s + duration_s, self.duration_s), self.duration_s)
         lasted_s = np.where(np.isnan(completion_s), stop_s, completion_s) - start_s
-        counted = np.where(are_datagrams, found["bytes_within_duration"].astype(float), delivered)
-        found["completion_ms"] = (completion_s - start_s) * 1e3
-        found["goodput_mbps"] = np.full(len(table), np.nan)
-        np.divide(counted * 8 / 1e6, lasted_s, out=found["goodput_mbps"], where=lasted_s > 0)
+        counted = np.where(are_datagrams, columns["bytes_within_duration"].astype(float), delivered)
+        columns["completion_ms"] = (completion_s - start_s) * 1e3
+        columns["goodput_mbps"] = np.full(len(table), np.nan)
+        np.divide(counted * 8 / 1e6, lasted_s, out=columns["goodput_mbps"], where=lasted_s > 0)
         own = [name for name in measured if name not in (*FLOW_COLUMNS, "completion_s", "bytes_within_duration")]
         known = {name: table[name] for name in FLOW_COLUMNS[:9]} | {"start_s": start_s}
-        return pd.DataFrame(known | {name: found[name] for name in (*FLOW_COLUMNS[9:], *own)})
+        return pd.DataFrame(known | {name: columns[name] for name in (*FLOW_COLUMNS[9:], *own)})
 
     def request_results(self, measured: pd.DataFrame) -> pd.DataFrame:
         """Give REQUEST_COLUMNS of `measured`: flow, request, asked_s, answered_s (NaN if never), a row an answer."""
@@ -485,13 +485,13 @@ class Experiment:
     @staticmethod
     def from_json(text: str) -> Experiment:
         """Read the experiment that to_json wrote. Raises NetreproError for anything else."""
-        found = description.from_json(text)
-        if not isinstance(found, Experiment):
+        read = description.from_json(text)
+        if not isinstance(read, Experiment):
             raise NetreproError(
-                f"a description of {type(found).__name__}, not of an experiment",
+                f"a description of {type(read).__name__}, not of an experiment",
                 nearest("Experiment", ["Experiment"]),
             )
-        return found
+        return read
 
 
 def check_is_experiment(given: Any, progress: Any = None) -> None:

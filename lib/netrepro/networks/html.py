@@ -120,19 +120,19 @@ def _places(graph: nx.Graph, hosts: set[str]) -> dict[str, tuple[float, float]]:
         layers: dict[int, list[str]] = {}
         for node in sorted(graph, key=lambda node: int(node[1:])):
             layers.setdefault(int(far[node]), []).append(node)
-        found = {
+        places = {
             node: ((place + 0.5) / len(layer), float(height))
             for height, layer in layers.items()
             for place, node in enumerate(layer)
         }
     else:
-        found = {node: (float(x), float(y)) for node, (x, y) in nx.kamada_kawai_layout(graph).items()}
-    xs, ys = zip(*found.values(), strict=True)
+        places = {node: (float(x), float(y)) for node, (x, y) in nx.kamada_kawai_layout(graph).items()}
+    xs, ys = zip(*places.values(), strict=True)
     wide, high = (max(xs) - min(xs)) or 1.0, (max(ys) - min(ys)) or 1.0
     return {
         node: (
             MARGIN + (x - min(xs)) / wide * (WIDTH - 2 * MARGIN),
             MARGIN + (max(ys) - y) / high * (HEIGHT - 2 * MARGIN - 10),
         )
-        for node, (x, y) in found.items()
+        for node, (x, y) in places.items()
     }

@@ -147,7 +147,7 @@ def links_in_use(
         return ((0.0, frozenset(topology.ports)), *((at_s, frozenset(ports)) for at_s, ports in routing.over))
     switched = sorted((change for change in changes if change.up is not None), key=lambda change: change.at_s)
     moments = sorted({change.at_s + routing.rerouting_ms / 1e3 for change in switched})
-    found = []
+    moments_and_links = []
     for moment in (0.0, *moments):
         down: set[tuple[str, str]] = set()
         for change in switched:
@@ -157,22 +157,22 @@ def links_in_use(
         if routing.scheme == "spanning_tree":
             tree = spanning_tree(topology, routing.root, frozenset(map(frozenset, down)))
             used = {port for port in used if tree.has_edge(*port)}
-        found.append((moment, frozenset(used)))
-    return tuple(found)
+        moments_and_links.append((moment, frozenset(used)))
+    return tuple(moments_and_links)
 
 
 def shortest_paths(topology: Topology, source: str, destination: str) -> tuple[Path, ...]:
     """Find all shortest paths from host to host, among which ECMP chooses. A call is remembered by the topology. Raises
     NetreproError for unknown hosts."""
-    found = topology.found_paths
-    if (source, destination, EQUAL) not in found:
+    known = topology.found_paths
+    if (source, destination, EQUAL) not in known:
         graph = _between(topology, source, destination)
         try:
             paths = sorted(map(tuple, nx.all_shortest_paths(graph, source, destination)), key=_rank)
         except nx.NetworkXNoPath:
             raise _no_way(topology, source, destination) from None
-        found[source, destination, EQUAL] = tuple(paths)
-    return found[source, destination, EQUAL]
+        known[source, destination, EQUAL] = tuple(paths)
+    return known[source, destination, EQUAL]
 
 
 def k_shortest_paths(topology: Topology, source: str, destination: str, k: int) -> tuple[Path, ...]:
@@ -196,15 +196,15 @@ def k_shortest_paths(topology: Topology, source: str, destination: str, k: int) 
 def _yen(topology: Topology, source: str, destination: str, k: int) -> tuple[Path, ...]:
     if source == destination:
         return ((source,),)
-    found = topology.found_paths
-    if (source, destination, k) not in found:
+    known = topology.found_paths
+    if (source, destination, k) not in known:
         graph = topology.fabric if source[0] == "s" else _between(topology, source, destination)
         try:
             paths = islice(nx.shortest_simple_paths(graph, source, destination), k)
-            found[source, destination, k] = tuple(map(tuple, paths))
+            known[source, destination, k] = tuple(map(tuple, paths))
         except nx.NetworkXNoPath:
             raise _no_way(topology, source, destination) from None
-    return found[source, destination, k]
+    return known[source, destination, k]
 
 
 def _between(topology: Topology, source: str, destination: str) -> nx.Graph:

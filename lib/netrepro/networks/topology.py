@@ -137,11 +137,11 @@ class Topology:
     @cached_property
     def ports(self) -> dict[tuple[str, str], Link]:
         """(from, to) -> the link that leaves `from` towards `to`; cables in order, forward before backward."""
-        found: dict[tuple[str, str], Link] = {}
+        ports: dict[tuple[str, str], Link] = {}
         for cable in self.cables:
-            found[cable.first, cable.second] = cable.forward
-            found[cable.second, cable.first] = cable.backward or cable.forward
-        return found
+            ports[cable.first, cable.second] = cable.forward
+            ports[cable.second, cable.first] = cable.backward or cable.forward
+        return ports
 
     def link(self, source: str, destination: str) -> Link:
         """Return the link that leaves `source` towards its neighbour. Raises NetreproError when there is none."""
@@ -155,11 +155,11 @@ class Topology:
     @cached_property
     def mtu_of_hosts(self) -> dict[str, int | None]:
         """Host -> the smallest `mtu_bytes` of its own ports, None where none is given."""
-        found: dict[str, int | None] = dict.fromkeys(self.hosts)
+        sizes: dict[str, int | None] = dict.fromkeys(self.hosts)
         for (node, _), link in self.ports.items():
-            if node in found and link.mtu_bytes is not None:
-                found[node] = min(link.mtu_bytes, found[node] or link.mtu_bytes)
-        return found
+            if node in sizes and link.mtu_bytes is not None:
+                sizes[node] = min(link.mtu_bytes, sizes[node] or link.mtu_bytes)
+        return sizes
 
     def check_host(self, host: str) -> None:
         """Raise NetreproError, with the nearest name, when there is no such host."""

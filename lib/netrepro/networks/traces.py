@@ -66,8 +66,8 @@ class LinkTrace:
                 f"{count:,} changes of a link, and {MOST_CHANGES:,} are as many as there may be",
                 "give a larger window_ms, or let the experiment be shorter",
             )
-        found = (_change(at_s, source, destination, step, both_directions) for at_s, step in self._repeated(duration_s))
-        return tuple(found)
+        steps = self._repeated(duration_s)
+        return tuple(_change(at_s, source, destination, step, both_directions) for at_s, step in steps)
 
     def _repeated(self, duration_s: float) -> Iterator[tuple[float, Step]]:
         for turn in range(math.ceil(duration_s / self.period_s)):
@@ -112,13 +112,13 @@ def _from_table(lines: list[str]) -> LinkTrace:
     if unknown or len(rows) < 2:
         told = f"columns {sorted(map(str, unknown))}" if unknown else f"{len(rows)} rows"
         raise NetreproError(told, f"give {','.join(COLUMNS)} and two rows or more")
-    found = []
+    steps = []
     for number, row in enumerate(rows, 2):
         values = [_number(row.get(name), number) for name in COLUMNS]
         if values[0] is None:
             raise NetreproError(f"line {number} without a time", "give time_s")
-        found.append((values[0], values[1], values[2], values[3]))
-    return LinkTrace(tuple(found[:-1]), found[-1][0])
+        steps.append((values[0], values[1], values[2], values[3]))
+    return LinkTrace(tuple(steps[:-1]), steps[-1][0])
 
 
 def _number(text: str | None, line: int) -> float | None:

@@ -43,11 +43,11 @@ class AsGraph:
     @cached_property
     def neighbours(self) -> dict[int, dict[int, Relation]]:
         """AS -> neighbour -> what the neighbour is to it, in the order of numbers."""
-        found: dict[int, dict[int, Relation]] = {}
+        relations: dict[int, dict[int, Relation]] = {}
         for a, b, relation in self.links:
-            found.setdefault(a, {})[b] = relation
-            found.setdefault(b, {})[a] = _OPPOSITE[relation]
-        return {number: dict(sorted(found[number].items())) for number in sorted(found)}
+            relations.setdefault(a, {})[b] = relation
+            relations.setdefault(b, {})[a] = _OPPOSITE[relation]
+        return {number: dict(sorted(relations[number].items())) for number in sorted(relations)}
 
     @property
     def stubs(self) -> list[int]:

@@ -28,8 +28,8 @@ def asked_bytes(request: bytes) -> int | None:
     """Read how many bytes a request asks for. None: refuse it, as it is no request or asks for more than
     MOST_RESPONSE_BYTES."""
     said = request[:LEAST_REQUEST_BYTES].split(b" ")[0]
-    found = int(said) if said.isdigit() else None
-    return found if found is not None and found <= MOST_RESPONSE_BYTES else None
+    size = int(said) if said.isdigit() else None
+    return size if size is not None and size <= MOST_RESPONSE_BYTES else None
 
 
 def refusal() -> NetreproError:
@@ -91,9 +91,9 @@ class Browser:
 
     def news(self) -> list[Event]:
         """Return the events since the last call: "loaded" (a Loaded) for each loaded page, and "done" once all are."""
-        found = [Event("loaded", each) for each in self.loaded[self._told :]]
+        events = [Event("loaded", each) for each in self.loaded[self._told :]]
         self._told = len(self.loaded)
-        return [*found, Event("done", None)] if found and self.is_done else found
+        return [*events, Event("done", None)] if events and self.is_done else events
 
     def begin(self, now_s: float) -> list[Ask]:
         """Ask for the next page's primary."""

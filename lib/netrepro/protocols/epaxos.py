@@ -222,9 +222,9 @@ class EPaxosReplica:
         # The leader alone says which of its own writes comes before: an Accept may have told of later ones.
         last = list(self._last_writes.get(key, self._never))
         last[leader] = sent.dependencies[leader]
-        found = sent.merged(Attributes(self._highest.get(key, 0) + 1, tuple(last)))
-        self._know(message.place, message.command, found.sequence)
-        return found
+        attributes = sent.merged(Attributes(self._highest.get(key, 0) + 1, tuple(last)))
+        self._know(message.place, message.command, attributes.sequence)
+        return attributes
 
     def _know(self, place: Place, command: Command, sequence: int) -> None:
         if command.is_write:

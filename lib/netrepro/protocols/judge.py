@@ -61,14 +61,14 @@ def judge(
     """
     leads = announced[announced["kind"] == LEADER]
     commits = announced[announced["kind"] == COMMIT]
-    found = {
+    verdicts = {
         ONE_LEADER: _one_leader(leads),
         SAME_ENTRY: _same_entry(commits),
         IN_ORDER: _in_order(commits),
         LINEARIZABLE: _linearizable(history),
         ANSWERS: _answers(history, end_s, calm_s, within_s),
     }
-    return pd.DataFrame([(rule, *found[rule]) for rule in RULES], columns=VERDICT_COLUMNS)
+    return pd.DataFrame([(rule, *verdicts[rule]) for rule in RULES], columns=VERDICT_COLUMNS)
 
 
 def _row(counterexample: str, evident_s: float, looked_at: str, count: int) -> _Row:
@@ -120,11 +120,11 @@ def _linearizable(history: pd.DataFrame) -> _Row:
     smallest: Violation | None = None
     for key, operations in sorted(by_key.items()):
         try:
-            found = smallest_violation(operations, key)
+            violation = smallest_violation(operations, key)
         except TooManyOrders as error:
             return NOT_JUDGED, f"{looked_at}; {error.problem}", "", math.nan
-        if found and (smallest is None or len(found.operations) < len(smallest.operations)):
-            smallest = found
+        if violation and (smallest is None or len(violation.operations) < len(smallest.operations)):
+            smallest = violation
     if smallest is None:
         return _row("", math.nan, looked_at, answered)
     return _row("; ".join(smallest.sentences), smallest.evident_s, looked_at, answered)

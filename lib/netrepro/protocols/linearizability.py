@@ -23,21 +23,21 @@ def violations(history: pd.DataFrame) -> pd.DataFrame:
     value = np.where(rows.is_write, rows.command, rows.value)
     rows = rows.assign(value=value)
     written = rows[rows.is_write].set_index("command")
-    found: list[tuple[int, str]] = []
+    keys_and_reasons: list[tuple[int, str]] = []
     reads = rows[~rows.is_write & (rows.value != -1)]
     unknown = reads[~reads.value.isin(written.index)]
-    found += [(key, "read what nobody has written") for key in unknown.key.unique()]
+    keys_and_reasons += [(key, "read what nobody has written") for key in unknown.key.unique()]
     reads = reads[reads.value.isin(written.index)]
     other_key = written.key.reindex(reads.value).to_numpy() != reads.key.to_numpy()
-    found += [(key, "read what was written elsewhere") for key in reads.key[other_key].unique()]
+    keys_and_reasons += [(key, "read what was written elsewhere") for key in reads.key[other_key].unique()]
     early = reads.answered_s.to_numpy() < written.sent_s.reindex(reads.value).to_numpy()
-    found += [(key, "read before it was written") for key in reads.key[early].unique()]
+    keys_and_reasons += [(key, "read before it was written") for key in reads.key[early].unique()]
     clusters = rows.groupby(["key", "value"], as_index=False).agg(first=("answered_s", "min"), last=("sent_s", "max"))
     clusters.loc[clusters.value == -1, "first"] = _LONG_AGO_S  # what nobody has written was there before everything
     forward = clusters[clusters["first"] < clusters["last"]].sort_values(["key", "first"])
     same_key = forward.key.to_numpy()[1:] == forward.key.to_numpy()[:-1]
     overlap = same_key & (forward["first"].to_numpy()[1:] < forward["last"].to_numpy()[:-1])
-    found += [(key, "two values at once") for key in forward.key.to_numpy()[1:][overlap]]
+    keys_and_reasons += [(key, "two values at once") for key in forward.key.to_numpy()[1:][overlap]]
     backward = clusters[clusters["first"] >= clusters["last"]]
     within = pd.merge_asof(
         backward.sort_values("last"),
@@ -49,5 +49,5 @@ def violations(history: pd.DataFrame) -> pd.DataFrame:
         allow_exact_matches=False,
     )
     lies_within = within["first"] < within["last_around"]
-    found += [(key, "an older value after a newer one") for key in within.key[lies_within]]
-    return pd.DataFrame(found, columns=["key", "why"]).drop_duplicates(ignore_index=True)
+    keys_and_reasons += [(key, "an older value after a newer one") for key in within.key[lies_within]]
+    return pd.DataFrame(keys_and_reasons, columns=["key", "why"]).drop_duplicates(ignore_index=True)

@@ -208,12 +208,12 @@ def host_with(hosts: dict[str, Host], container: str) -> str:
 
 def exchange(hosts: dict[str, Host], request: Packet, times: int = 1) -> list[Passed]:
     """Send a request and, where it arrives, its answer, so many times."""
-    found = []
+    passed = []
     for _ in range(times):
-        found.append(send(hosts, request))
-        if found[-1].arrived:
-            found.append(send(hosts, request.answer))
-    return found
+        passed.append(send(hosts, request))
+        if passed[-1].arrived:
+            passed.append(send(hosts, request.answer))
+    return passed
 
 
 def evict(host: Host, cache: str) -> None:

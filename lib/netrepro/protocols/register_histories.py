@@ -63,13 +63,13 @@ class Violation:
 
 def operations_of(history: pd.DataFrame) -> dict[str, list[Operation]]:
     """Read a history (HISTORY_COLUMNS of `registers`) as operations by key, in the order of sending."""
-    found: dict[str, list[Operation]] = {}
+    by_key: dict[str, list[Operation]] = {}
     for row in history.itertuples():
         answered_s = math.inf if math.isnan(row.answered_s) else row.answered_s
-        found.setdefault(row.key, []).append(
+        by_key.setdefault(row.key, []).append(
             Operation(row.operation, row.op, row.value, row.expected, row.result, row.sent_s, answered_s)
         )
-    return {key: sorted(operations, key=lambda each: each.sent_s) for key, operations in found.items()}
+    return {key: sorted(operations, key=lambda each: each.sent_s) for key, operations in by_key.items()}
 
 
 def is_explained(operations: Sequence[Operation], most_states: int = MOST_STATES) -> bool:
@@ -126,13 +126,13 @@ class _Search:
         return next((answered_s for answered_s, number in self.by_answer if not done >> number & 1), math.inf)
 
     def _candidates(self, done: int) -> list[int]:
-        bound_s, found = self._bound_s(done), []
+        bound_s, numbers = self._bound_s(done), []
         for number, each in enumerate(self.operations):
             if each.sent_s > bound_s:
                 break
             if not done >> number & 1:
-                found.append(number)
-        return found
+                numbers.append(number)
+        return numbers
 
     def _next(self, done: int) -> list[int]:
         """List who may happen next; the last is tried first: whose answer came first."""

@@ -36,9 +36,9 @@ class Drained:
 
     def ends(self, flows: int) -> np.ndarray:
         """Return the time at which each flow's last packet arrived; 0 where none did."""
-        found = np.zeros(flows)
-        np.maximum.at(found, self.of_flow, self.delivered_at)
-        return found
+        ends_at = np.zeros(flows)
+        np.maximum.at(ends_at, self.of_flow, self.delivered_at)
+        return ends_at
 
 
 def drain(

@@ -11,13 +11,13 @@ from netrepro.networks.links import FULL_PACKET_BYTES
 GAP_BOUNDS = {"gaps within 10 %": (0.1, 0.99), "gaps within 1 %": (0.01, 0.9)}
 
 
-def gap_shares(found: Measurements, port: Port) -> list[tuple[str, float, float]]:
+def gap_shares(run: Measurements, port: Port) -> list[tuple[str, float, float]]:
     """Compute (check, share of gaps within it, bound) for full packets that left the recorded `port` while busy.
 
     A share is NaN where the port was never busy from one full packet to the next.
     """
-    ideal_s = FULL_PACKET_BYTES * 8 / (found.experiment.topology.link(*port).rate_mbps * 1e6)
-    packets = found.packets_by_port.get(port, found.packets[:0])
+    ideal_s = FULL_PACKET_BYTES * 8 / (run.experiment.topology.link(*port).rate_mbps * 1e6)
+    packets = run.packets_by_port.get(port, run.packets[:0])
     # A packet that waited longer than the gap before it found the port busy from end to end.
     gap_s, rest = np.diff(packets["time_s"].to_numpy()), packets.iloc[1:]
     busy = (rest["wait_ms"].to_numpy() * 1e-3 >= gap_s) & (rest["size_bytes"].to_numpy() == FULL_PACKET_BYTES)

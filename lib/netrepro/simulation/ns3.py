@@ -73,8 +73,8 @@ def build_ns3(folder: Path, *, from_pypi: bool = False) -> Path | None:
 
 def _pypi_options() -> list[str] | None:
     """Return the compiler's options that use the ns-3 of PyPI; None where that is not installed."""
-    found = importlib.util.find_spec("ns3")
-    for folder in map(Path, found.submodule_search_locations or () if found else ()):
+    package = importlib.util.find_spec("ns3")
+    for folder in map(Path, package.submodule_search_locations or () if package else ()):
         core = next((folder / "lib64").glob("libns3*-core.so"), None)
         if core is not None:
             prefix = core.stem.removeprefix("lib").removesuffix("core")
@@ -101,21 +101,21 @@ def simulate_ns3(experiment: Experiment, program: Path) -> Ns3Run:
     )
     if run.returncode:
         raise NetreproError(f"ns-3 failed: {run.stderr.strip()[-200:]}", "see what it prints, or leave ns-3 away")
-    found: dict[str, list[list[float]]] = {"hops": [], "flow": [], "queue": []}
+    numbers_of: dict[str, list[list[float]]] = {"hops": [], "flow": [], "queue": []}
     for line in run.stdout.splitlines():
         kind, *numbers = line.split()
-        found[kind].append([float(number) for number in numbers])
-    (packet_hops, cpu_s), *_ = found["hops"]
-    queues = pd.DataFrame(found["queue"], columns=["time_s", "queue_packets"])
-    return Ns3Run(_flows(experiment, found["flow"]), queues, int(packet_hops), cpu_s)
+        numbers_of[kind].append([float(number) for number in numbers])
+    (packet_hops, cpu_s), *_ = numbers_of["hops"]
+    queues = pd.DataFrame(numbers_of["queue"], columns=["time_s", "queue_packets"])
+    return Ns3Run(_flows(experiment, numbers_of["flow"]), queues, int(packet_hops), cpu_s)
 
 
 def _flows(experiment: Experiment, rows: list[list[float]]) -> pd.DataFrame:
-    found = pd.DataFrame(rows, columns=["flow", "completion_s", "delivered_bytes"])
+    table = pd.DataFrame(rows, columns=["flow", "completion_s", "delivered_bytes"])
     measured = pd.DataFrame(
         {
-            "completion_s": found["completion_s"].where(found["completion_s"] >= 0),
-            "delivered_bytes": found["delivered_bytes"].astype(int),
+            "completion_s": table["completion_s"].where(table["completion_s"] >= 0),
+            "delivered_bytes": table["delivered_bytes"].astype(int),
             "bytes_within_duration": 0,  # nobody sends datagrams
             "retransmitted_packets": 0,
             "timeouts": 0,

@@ -23,7 +23,7 @@ def why_undivided(experiment: Experiment) -> str | None:
     table = experiment.flow_table
     controls = table["congestion_control"]
     spoken = [experiment.tcp, *(experiment.tcp_of(entry) for entry in experiment.traffic if own_tcp(entry))]
-    found = {
+    reasons = {
         "Requests": (table["transport"] == "requests").any(),
         "replicated flows": (table["replication"] != "").any(),
         "subflows": (table["subflows"] > 1).any(),
@@ -31,17 +31,17 @@ def why_undivided(experiment: Experiment) -> str | None:
         "a congestion control in Python": controls.str.startswith(OWN_CONTROL_PREFIX).any(),
         "an OptimisticAck": any(isinstance(tcp.receiver, OptimisticAck) for tcp in spoken),
     }
-    return next((name for name, is_there in found.items() if is_there), None)
+    return next((name for name, is_there in reasons.items() if is_there), None)
 
 
 def parts_of(experiment: Experiment, cores: int) -> list[int]:
     """Find the part of each node, as node_numbers numbers them; warns where the network is left in one."""
     numbers = node_numbers(experiment.topology)
-    found = partition(experiment.topology, cores, experiment.changes) if cores > 1 else None
-    if found is None and cores > 1:
+    parts = partition(experiment.topology, cores, experiment.changes) if cores > 1 else None
+    if parts is None and cores > 1:
         name = experiment.topology.name
         warn_of_one_core(cores, f"{name} has no {cores} parts of about equal weight with delay between them")
-    return [found[node] if found else 0 for node in numbers]
+    return [parts[node] if parts else 0 for node in numbers]
 
 
 def warn_of_one_core(cores: int, because: str) -> None:

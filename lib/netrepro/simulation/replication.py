@@ -154,7 +154,7 @@ def simulate_replication(deployment: Deployment, demand: Demand, seed: int = 1) 
     leader = deployment.regions.index(deployment.leader or deployment.regions[0])
     is_epaxos = deployment.protocol == "epaxos"
     keys, compact = np.unique(demand.keys, return_inverse=True)
-    found: dict[str, Any] = _core.simulate_replication(
+    outcome: dict[str, Any] = _core.simulate_replication(
         delays=deployment.delays_s.tolist(),
         jitter=deployment.jitter_ms / 1e3,
         message_cost=deployment.message_cost_us / 1e6,
@@ -175,8 +175,10 @@ def simulate_replication(deployment: Deployment, demand: Demand, seed: int = 1) 
         replicas=places if is_epaxos else [leader] * len(places),
         key_count=len(keys),
     )
-    columns = {name: found[name] for name in ("sent", "committed", "answered", "is_fast", "value")}
-    return replicated_run(demand, columns, found["busy"], found["unlike_keys"], found["unexecuted"], found["events"])
+    columns = {name: outcome[name] for name in ("sent", "committed", "answered", "is_fast", "value")}
+    return replicated_run(
+        demand, columns, outcome["busy"], outcome["unlike_keys"], outcome["unexecuted"], outcome["events"]
+    )
 
 
 def drive_replication(deployment: Deployment, demand: Demand) -> ReplicatedRun:
@@ -248,7 +250,7 @@ def _clock_errors_s(deployment: Deployment) -> list[float]:
 
 
 def replicated_run(
-    demand: Demand, found: dict[str, np.ndarray], busy: Any, unlike: int, missing: int, events: int
+    demand: Demand, columns: dict[str, np.ndarray], busy: Any, unlike: int, missing: int, events: int
 ) -> ReplicatedRun:
     """Collect the fate of a demand's commands (found: sent, committed, answered, is_fast, value; -1 for none)."""
     table = pd.DataFrame(
@@ -258,11 +260,11 @@ def replicated_run(
             "region": np.asarray(demand.regions)[demand.clients],
             "key": demand.keys,
             "is_write": demand.writes,
-            "sent_s": found["sent"],
-            "committed_s": found["committed"],
-            "answered_s": found["answered"],
-            "is_fast": found["is_fast"],
-            "value": found["value"],
+            "sent_s": columns["sent"],
+            "committed_s": columns["committed"],
+            "answered_s": columns["answered"],
+            "is_fast": columns["is_fast"],
+            "value": columns["value"],
         }
     )
     table = table[table.sent_s >= 0].reset_index(drop=True)

@@ -102,8 +102,8 @@ def simulate(
 
     >>> from netrepro.networks import DropTail, Flow, Link, dumbbell
     >>> network = dumbbell(1, access=Link(100, 1), bottleneck=Link(10, 10, DropTail(packets=50)))
-    >>> found = simulate(Experiment(network, [Flow("h1", "h2", duration_s=5)], duration_s=5))
-    >>> found.flows["goodput_mbps"].round(1).tolist()
+    >>> run = simulate(Experiment(network, [Flow("h1", "h2", duration_s=5)], duration_s=5))
+    >>> run.flows["goodput_mbps"].round(1).tolist()
     [9.5]
     """
     check_is_experiment(experiment, progress)

@@ -60,8 +60,8 @@ def in_parallel(
     order = dearest_first(work, cost)
     with cluster_of_notebooks() if n_jobs == -1 and len(work) > 1 else nullcontext():
         parallel = Parallel(n_jobs=n_jobs, prefer="threads", pre_dispatch="n_jobs")
-        found = parallel(delayed(function)(*each) for each in progress([work[place] for place in order]))
-    return [each for _, each in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
+        results = parallel(delayed(function)(*each) for each in progress([work[place] for place in order]))
+    return [each for _, each in sorted(zip(order, results, strict=True), key=lambda pair: pair[0])]
 
 
 def in_real_time(tier: str) -> bool:
@@ -143,7 +143,7 @@ def measure(
     if beside:
         scales |= {SIMULATED: scale, **_also(study, profile)} | scales
     wanted = {where: list(_points(study, setting, each)) for where, each in scales.items()}
-    swept = _places([point for found in wanted.values() for point in found])
+    swept = _places([point for each in wanted.values() for point in each])
     for where, own in scales.items():
         reasons = _why_not(study, own, profile, wanted[where], where, is_asked=where == tier)
         runs.skipped.update({f"{where}: {case}": why for case, why in reasons.items()})
@@ -191,9 +191,9 @@ def vary(runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
     wanted = [point for point in points(knob.cases, runs.setting, scale) if not study.why_not(point, SIMULATED)]
     work = _work(study, wanted, scale, scale.at_most(knob.repetitions), runs.seed, SIMULATED)
     readings = _read_all(study, work, progress, runs.known)
-    found = gather([(point, place, readings[run]) for point, place, run in work], SIMULATED, _places(wanted))
-    runs.knobs[name] = found.values.drop(columns="tier")
-    runs.knobs |= {f"{name}_{table}": found.tables[table].drop(columns="tier") for table in knob.tables}
+    tables = gather([(point, place, readings[run]) for point, place, run in work], SIMULATED, _places(wanted))
+    runs.knobs[name] = tables.values.drop(columns="tier")
+    runs.knobs |= {f"{name}_{table}": tables.tables[table].drop(columns="tier") for table in knob.tables}
     return runs.knobs[name]
 
 
@@ -267,8 +267,8 @@ def _read(study: Study, run: OneRun) -> Reading:
             return _checked(study, study.measure_one(run.setting, run.seconds, run.seed, run.tier))
         assert study.experiment is not None and study.read is not None
         asked = study.experiment(run.setting, run.seconds, run.seed)
-        found = run_experiment(asked, run.tier, until_complete=study.until_complete)
-        return replace(_checked(study, study.read(found, run.setting)), fidelity=found.fidelity)
+        measured = run_experiment(asked, run.tier, until_complete=study.until_complete)
+        return replace(_checked(study, study.read(measured, run.setting)), fidelity=measured.fidelity)
 
 
 def _checked(study: Study, reading: Any) -> Reading:

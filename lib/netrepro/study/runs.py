@@ -55,11 +55,11 @@ class Runs:
     skipped: dict[str, str] = field(default_factory=dict)
     known: dict[OneRun, Reading] = field(default_factory=dict, repr=False)
 
-    def add(self, found: Tables) -> None:
+    def add(self, tables: Tables) -> None:
         """Take in what was found on one more tier."""
-        self.values = _below(self.values, found.values)
-        self.checks = _below(self.checks, found.checks)
-        for name, table in found.tables.items():
+        self.values = _below(self.values, tables.values)
+        self.checks = _below(self.checks, tables.checks)
+        for name, table in tables.tables.items():
             self.tables[name] = _below(self.tables.get(name, pd.DataFrame()), table)
 
     @property
@@ -112,11 +112,11 @@ class Runs:
         known = [column for column in self.values if column not in LABELS]
         for missing in set(names) - set(known):
             raise NetreproError(f"{self.study.slug} reads no {missing!r}", nearest(missing, [*known, *self.tables]))
-        found: dict[int, Any] = {}
+        readings: dict[int, Any] = {}
         for repetition, group in rows.groupby("repetition"):
             wanted = group.set_index(grid)[names] if grid else group[names].iloc[0]
-            found[int(repetition)] = wanted[name] if isinstance(name, str) else wanted
-        return found
+            readings[int(repetition)] = wanted[name] if isinstance(name, str) else wanted
+        return readings
 
     def summary(self, tier: str = "") -> pd.DataFrame:
         """Compute the mean over repetitions of every number read: a row for each case (and place of its grid)."""
@@ -146,7 +146,7 @@ class Runs:
         """Return one measurement for each claim whose cases the tier could run, with its control where that could be
         run too. Claims that the scale leaves unjudged have none."""
         where = tier or self.tier
-        checks, found = self.checks[self.checks["tier"] == where], []
+        checks, measured = self.checks[self.checks["tier"] == where], []
         unjudged = self.study.scale(self.profile, self.tier).unjudged
         claims = {**self.study.claims, **(self.study.on_kernels if where != SIMULATED else {})}
         for claim, asked in claims.items():
@@ -161,8 +161,8 @@ class Runs:
                 control = _as_measured(self.values_of(broken, where), broken)
                 given |= {"control" if name == "values" else f"control_{name}": each for name, each in control.items()}
             given.pop("control_exact", None)
-            found.append(Measured(claim=claim, **given, **trust_of(self._checks_of(evidence, checks))))
-        return found
+            measured.append(Measured(claim=claim, **given, **trust_of(self._checks_of(evidence, checks))))
+        return measured
 
     def _checks_of(self, evidence: Evidence, checks: pd.DataFrame) -> pd.DataFrame:
         """Choose the checks that bear on a claim. Raises NetreproError for a name that is neither case nor check."""
@@ -213,7 +213,7 @@ def load_runs(study: Study, folder: Path) -> Runs:
     return runs
 
 
-def gather(found: Sequence[tuple[Point, int, Reading]], tier: str, swept: Sequence[str]) -> Tables:
+def gather(readings: Sequence[tuple[Point, int, Reading]], tier: str, swept: Sequence[str]) -> Tables:
     """Make tables of the readings of one tier (point, repetition, what was read); `swept` fields are columns of all,
     also where this tier sweeps none.
 
@@ -222,7 +222,7 @@ def gather(found: Sequence[tuple[Point, int, Reading]], tier: str, swept: Sequen
     """
     rows, checks = [], []
     tables: dict[str, list[tuple[dict[str, Any], pd.DataFrame]]] = {}
-    for point, repetition, read in found:
+    for point, repetition, read in readings:
         label = {"tier": tier, "case": point.case, "repetition": repetition}
         label |= {name: getattr(point.setting, name) for name in swept}
         for name in [each for each in label if read.numbers.get(each, label[each]) != label[each]]:

@@ -73,16 +73,16 @@ def _check_table(rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=CHECK_COLUMNS).astype(numbers | {"holds": bool})
 
 
-def gap_checks(found: Measurements, port: Port) -> list[Check]:
+def gap_checks(run: Measurements, port: Port) -> list[Check]:
     """Check that full packets leave the busy `port` as far apart as its rate demands.
 
     99 % of the gaps must be within 10 %, 90 % within 1 % (Handigol et al., CoNEXT 2012, section 5.1). This is for the
     simulator; kernels' own checks are that test already, with a lower bound. The port's packets must be recorded. There
     are no checks where the port was never busy.
     """
-    if found.tier != "simulated":
+    if run.tier != "simulated":
         return []
-    shares = gap_shares(found, port)
+    shares = gap_shares(run, port)
     return [Check(name, share, at_least=bound) for name, share, bound in shares if not np.isnan(share)]
 
 

@@ -143,14 +143,14 @@ class CaptureFile:
         with self.path.open("rb") as file, ExitStack() as stack:
             head, rest = self._begin(file, stack)
             stream = _Rejoined(head, rest)
-            found = False
+            is_any = False
             for chunks in self._members(stream, file) if self.is_archive else [self._chunks(stream, file)]:
-                found = True
+                is_any = True
                 yield chunks
             # An archive notices by itself that it breaks off.
             self.damage += bool(rest.damage) and not self.is_archive
         self.bytes_read = self.size_bytes
-        if not found:
+        if not is_any:
             raise self._no_capture("no member of the archive is one")
 
     def _begin(self, file: BinaryIO, stack: ExitStack) -> tuple[bytes, _UntilDamage]:

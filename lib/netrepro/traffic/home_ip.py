@@ -78,17 +78,17 @@ def pages(requests: Iterable[WebRequest], *, by_time: bool = False) -> list[tupl
     """
     kept = [each for each in requests if each.url.startswith("GET ") and 0 < (each.response_bytes or 0) <= MOST_BYTES]
     kept.sort(key=lambda each: (each.client, each.asked_s if by_time else 0.0))
-    found: list[list[int]] = []
+    sizes: list[list[int]] = []
     client = None
     for each in kept:
         size = each.response_bytes
         assert size is not None
         if each.is_primary:
-            found.append([size])
+            sizes.append([size])
             client = each.client
         elif client == each.client:
-            found[-1].append(size)
-    return [tuple(page) for page in found]
+            sizes[-1].append(size)
+    return [tuple(page) for page in sizes]
 
 
 @dataclass(frozen=True)

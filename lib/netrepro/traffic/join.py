@@ -107,7 +107,7 @@ def join_labels(
         offsets_s = np.union1d(offsets_s, [clock_offset_s])
     finder = _Finder(ordered, _keys(flows, ordered, "endpoints"))
     scan = pd.DataFrame(
-        [(offset, *found) for offset, found in zip(offsets_s, finder.scan(starts, offsets_s, *window), strict=True)],
+        [(offset, *row) for offset, row in zip(offsets_s, finder.scan(starts, offsets_s, *window), strict=True)],
         columns=["offset_s", "matched", "distance_s"],
     )
     if clock_offset_s is None:
@@ -121,9 +121,9 @@ def join_labels(
     else:
         wanted = finder if by == "endpoints" else _Finder(ordered, _keys(flows, ordered, by))
         places = wanted.nearest(shifted, *window)
-    found, hit = ordered.take(np.maximum(places, 0)), places >= 0
-    joined = flows.assign(**{name: np.where(hit, found[name].to_numpy(object), None) for name in LABELS})
-    joined["record_time_us"] = np.where(hit, found["time_us"].to_numpy(float), np.nan)
+    theirs, hit = ordered.take(np.maximum(places, 0)), places >= 0
+    joined = flows.assign(**{name: np.where(hit, theirs[name].to_numpy(object), None) for name in LABELS})
+    joined["record_time_us"] = np.where(hit, theirs["time_us"].to_numpy(float), np.nan)
     joined["record_delay_s"] = (joined["record_time_us"] - shifted) / 1e6
     return Join(joined, clock_offset_s, scan, by, len(records))
 
@@ -198,8 +198,10 @@ class _Finder:
             low, high = np.searchsorted(delays, (offset_us - before_us, offset_us + after_us + 1))
             shifted = starts_us[several] + offset_us
             places = self.nearest(shifted, before_us, after_us, several)
-            found = places >= 0
-            distances = np.concatenate([delays[low:high] - offset_us, self.times[places[found]] - shifted[found]])
+            has_record = places >= 0
+            distances = np.concatenate(
+                [delays[low:high] - offset_us, self.times[places[has_record]] - shifted[has_record]]
+            )
             middle = float(np.median(np.abs(distances))) / 1e6 if len(distances) else np.nan
             yield len(distances) / len(starts_us), middle
 

@@ -90,7 +90,7 @@ class ComponentwiseGaussianMixture(DensityMixin, BaseEstimator):
         for _ in range(self.n_init):
             means = rows[random.choice(len(rows), count, replace=False)]
             try:
-                found = _core.fit_componentwise(
+                fitted = _core.fit_componentwise(
                     features,
                     means,
                     variance=variance,
@@ -104,9 +104,9 @@ class ComponentwiseGaussianMixture(DensityMixin, BaseEstimator):
                     f"a mixture cannot be fitted: {error}",
                     "standardise the features, drop those that are constant or copies, or raise reg_covar",
                 ) from None
-            sweeps += found["sweeps"]
-            if best is None or found["message_length"] < best["message_length"]:
-                best = found
+            sweeps += fitted["sweeps"]
+            if best is None or fitted["message_length"] < best["message_length"]:
+                best = fitted
         assert best is not None
         self.weights_, self.means_, self.covariances_ = best["weights"], best["means"], best["covariances"]
         self.n_components_ = len(self.weights_)

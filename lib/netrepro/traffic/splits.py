@@ -45,8 +45,8 @@ def day_split(days: ArrayLike, training_days: Collection[Any]) -> Split:
     """
     trains = np.isin(np.asarray(days), list(training_days))
     if trains.all() or not trains.any():
-        found = ", ".join(map(str, np.unique(np.asarray(days))))
-        raise NetreproError(f"days {list(training_days)} leave one side empty", f"there are flows of the days {found}")
+        there = ", ".join(map(str, np.unique(np.asarray(days))))
+        raise NetreproError(f"days {list(training_days)} leave one side empty", f"there are flows of the days {there}")
     return np.flatnonzero(trains), np.flatnonzero(~trains)
 
 

@@ -78,11 +78,11 @@ def load_standin(
 def _amend(flows: pd.DataFrame, whole: pd.DataFrame, place: Path) -> pd.DataFrame:
     """Return the flows with the columns of `whole` in place of what was metered from their beginnings."""
     names = [name for name in whole if name in flows and name not in _FLOW]
-    found = flows[_FLOW].merge(whole, on=_FLOW, how="left", validate="one_to_one")
-    strange = int(found["end_us"].isna().sum())
+    merged = flows[_FLOW].merge(whole, on=_FLOW, how="left", validate="one_to_one")
+    strange = int(merged["end_us"].isna().sum())
     if strange:
         raise NetreproError(
             f"{strange} flows of the captures in {place} are not in {FLOWS}",
             "the files belong to different captures: make them again, together",
         )
-    return flows.assign(**{name: found[name].astype(flows[name].dtype).to_numpy() for name in names})
+    return flows.assign(**{name: merged[name].astype(flows[name].dtype).to_numpy() for name in names})

@@ -100,11 +100,11 @@ def find_unibs(folder: str | PathLike[str] | None = None) -> TraceFiles:
     """
     place = Path(folder) if folder is not None else data_dir("gmm_traffic") / "unibs-2009"
     trace = published_trace("unibs-2009")
-    found = {name: sorted(place.glob(f"{name}*")) for name in (*trace["captures"], trace["log"])}
-    missing = [name for name, paths in found.items() if not paths]
+    files = {name: sorted(place.glob(f"{name}*")) for name in (*trace["captures"], trace["log"])}
+    missing = [name for name, paths in files.items() if not paths]
     if missing:
         raise NetreproError(f"UNIBS-2009 is not complete in {place}: no {', '.join(missing)}", ASK)
-    return TraceFiles(tuple(found[name][0] for name in trace["captures"]), found[trace["log"]][0])
+    return TraceFiles(tuple(files[name][0] for name in trace["captures"]), files[trace["log"]][0])
 
 
 def read_ground_truth(path: str | PathLike[str]) -> GroundTruth:
@@ -116,10 +116,10 @@ def read_ground_truth(path: str | PathLike[str]) -> GroundTruth:
     What was read is kept, so that a trace metered in many ways reads its log once: leave the tables as they are.
     """
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except OSError as error:
         raise NetreproError(f"{path} cannot be read: {error.strerror or error}", ASK) from None
-    return _read_log(Path(path), found.st_mtime_ns, found.st_size)
+    return _read_log(Path(path), status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=2)

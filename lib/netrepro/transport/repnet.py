@@ -75,12 +75,12 @@ async def open_connection(
     loop = asyncio.get_running_loop()
     wanted: dict[str, Any] = {"family": family, "type": socket.SOCK_STREAM, "proto": proto}
     try:  # a thread to look up what is an address already would cost more than the connection
-        found = socket.getaddrinfo(host, port, flags=flags | socket.AI_NUMERICHOST, **wanted)
+        addresses = socket.getaddrinfo(host, port, flags=flags | socket.AI_NUMERICHOST, **wanted)
     except socket.gaierror:
-        found = await loop.getaddrinfo(host, port, flags=flags, **wanted)
+        addresses = await loop.getaddrinfo(host, port, flags=flags, **wanted)
     reader = asyncio.StreamReader(limit=limit, loop=loop)
     failure: OSError = OSError(f"no address for {host!r}")
-    for place, (kind, _, protocol_number, _, address) in enumerate(found):
+    for place, (kind, _, protocol_number, _, address) in enumerate(addresses):
         stream = ReplicatedStream("client", mode, threshold_bytes)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         transport = ReplicatedTransport(loop, stream, protocol)

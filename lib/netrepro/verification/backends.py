@@ -155,15 +155,15 @@ class Z3Clauses(ClauseSolver):
         with _models_as_they_are():
             model = self.solver.model()
         reference, true = self.context.ref(), self._true.as_ast().value
-        found = []
+        values = []
         for number in variables:
             if number not in self._functions:
                 symbol = z3.Z3_mk_int_symbol(reference, number)
                 function = z3.Z3_mk_func_decl(reference, symbol, 0, (z3.Sort * 0)(), self._sort.ast)
                 self._functions[number] = z3.FuncDeclRef(function, self.context)
             value = z3.Z3_model_get_const_interp(reference, model.model, self._functions[number].ast)
-            found.append(value.value == true)  # equal terms are one term
-        return found
+            values.append(value.value == true)  # equal terms are one term
+        return values
 
     def steps(self) -> int:
         return z3_steps(self.solver)
@@ -214,8 +214,8 @@ class PySatClauses(ClauseSolver):
             return answer
         # Not by python-sat's method, which lets Ctrl-C jump out of the solver and leave it in pieces.
         inner = self.solver.solver
-        found = pysolvers.cadical195_solve_lim(inner.cadical, list(assumptions), IGNORE_SIGNALS)
-        answer = {1: True, -1: False}.get(found)
+        code = pysolvers.cadical195_solve_lim(inner.cadical, list(assumptions), IGNORE_SIGNALS)
+        answer = {1: True, -1: False}.get(code)
         inner.prev_assumps, inner.status = list(assumptions), answer
         return answer
 

@@ -361,10 +361,10 @@ class CircuitEncoding(Encoding):
         Only such as no earlier call has named.
         """
         fresh = [*roots]
-        found: list[int] = []
+        constraints: list[int] = []
         if not self._has_named_always:
             self._has_named_always = True
-            found += self.always
+            constraints += self.always
             fresh += self.always
         while fresh:
             support = self.circuit.new_support(fresh)
@@ -372,8 +372,8 @@ class CircuitEncoding(Encoding):
             reached = {self._group_of[bit] for bit in support if bit in self._group_of} - self._reached
             self._reached |= reached
             fresh = [bit for group in sorted(reached) for bit in self._demands[group]]
-            found += fresh
-        return found
+            constraints += fresh
+        return constraints
 
     # --- queues ---
 
@@ -466,7 +466,7 @@ class CircuitEncoding(Encoding):
         for condition, packet in choices:
             for label, bit in packet.items():
                 bits[label].append(self.circuit.both(condition, bit))
-        merged = {label: self.circuit.any_of(found) for label, found in bits.items()}
+        merged = {label: self.circuit.any_of(holding) for label, holding in bits.items()}
         return {label: bit for label, bit in merged.items() if bit != 0}
 
     def take(self, name: str, time: int, count: int | tuple[int, ...]) -> None:
@@ -509,7 +509,7 @@ class CircuitEncoding(Encoding):
                 if here != 0:
                     placed[place].append((here, packet))
             before = self.logic.add(before, (bit,), most)
-        return [(before[place], self.pick(found)) for place, found in enumerate(placed) if place < len(before)]
+        return [(before[place], self.pick(choices)) for place, choices in enumerate(placed) if place < len(before)]
 
     def offered_bits(self, name: str, time: int) -> list[int]:
         return [bit for bit, _ in self._offers[name, time]]
@@ -611,10 +611,10 @@ class CircuitEncoding(Encoding):
 
     def arrival_inputs(self, name: str, time: int) -> list[int]:
         """List the free literals that say what an input is offered in a step."""
-        found = []
+        inputs = []
         for bit, payload in self._offers[name, time]:
-            found += [bit, *(payload.values() if _is_binary(payload) else ())]
-        return found
+            inputs += [bit, *(payload.values() if _is_binary(payload) else ())]
+        return inputs
 
     def arrival_literals(self, name: str, time: int, trace: Trace) -> list[int]:
         """List the literals of `arrival_inputs` that hold in a trace."""

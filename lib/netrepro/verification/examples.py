@@ -150,9 +150,9 @@ def examples(analysis: Analysis, base: Trace, count: int, *, is_good: bool, seed
         for time in range(point.horizon)
     ]
     equal = {cell: _equals(encoding, cell, base) for cell in cells}
-    found: list[Trace] = []
+    traces: list[Trace] = []
     for _ in range(count * tries):
-        if len(found) == count or not cells:
+        if len(traces) == count or not cells:
             break
         free = max(1, round(len(cells) * dice.choice([0.1, 0.2, 0.4, 0.8])))
         loose = set(dice.sample(cells, min(free, len(cells))))
@@ -160,8 +160,8 @@ def examples(analysis: Analysis, base: Trace, count: int, *, is_good: bool, seed
         changed = circuit.any_of([equal[cell] ^ 1 for cell in dice.sample(sorted(loose), 1)])
         answer = analysis.ask(query=is_good, conditions=[*silent, *held, changed])
         if answer.trace is not None:
-            found.append(answer.trace)
-    return found
+            traces.append(answer.trace)
+    return traces
 
 
 def _equals(encoding: CircuitEncoding, cell: tuple[str, int], trace: Trace) -> int:

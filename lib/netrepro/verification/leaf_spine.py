@@ -277,10 +277,10 @@ def path_queues(point: ContentionPoint, source: int, packet: Packet, *, hosts_pe
     if first == last:
         raise NetreproError(f"{host(source)} and {host(packet[0])} are on one leaf", "choose hosts of two leaves")
     uplink = hosts_per_leaf + packet[1]
-    found = [
+    queues = [
         f"leaf{first + 1}.{port_in}_to_{uplink}",
         f"spine{packet[1] + 1}.{first}_to_{last}",
         f"leaf{last + 1}.{uplink}_to_{port_out}",
     ]
-    refuse_unknown("the path", found, point.queues)
-    return found
+    refuse_unknown("the path", queues, point.queues)
+    return queues

@@ -242,10 +242,10 @@ class CircuitLogic(Logic):
 
     @staticmethod
     def _trim(bits: Iterable[int]) -> tuple[int, ...]:
-        found = list(bits)
-        while found and found[-1] == 0:
-            found.pop()
-        return tuple(found)
+        kept = list(bits)
+        while kept and kept[-1] == 0:
+            kept.pop()
+        return tuple(kept)
 
 
 class IntegerLogic(Logic):

@@ -44,12 +44,12 @@ class PortfolioClauses(ClauseSolver):
                 solver.core() if status == "unsat" else set(),
             )
 
-        race = self._race = Race([partial(ask, s) for s in self.solvers], lambda found: found[0] != "unknown")
-        found = race.run(timeout_s)
-        self.reason = "" if found else "timeout or cancelled"
-        if found is None:
+        race = self._race = Race([partial(ask, s) for s in self.solvers], lambda answer: answer[0] != "unknown")
+        answer = race.run(timeout_s)
+        self.reason = "" if answer else "timeout or cancelled"
+        if answer is None:
             return "unknown"
-        status, values, self._core = found
+        status, values, self._core = answer
         self._values = dict(zip(asked, values, strict=True)) if values else {}
         return status
 

@@ -118,7 +118,7 @@ class Search:
     def _race(self) -> SearchResult:
         choices = members(self._portfolio, self.analysis.backend, self.seed)
         searches = [self._other(name, seed) for name, seed in choices]
-        result = Race([search._run for search in searches], lambda found: found.status == "proven").run()
+        result = Race([search._run for search in searches], lambda answer: answer.status == "proven").run()
         if result is None:
             raise NetreproError("every search was ended from outside", "run it again")
         self.analysis.questions += result.questions
@@ -191,9 +191,9 @@ class Search:
     # --- generalising from an example ---
 
     def _generalise(self, base: Trace) -> Workload | None:
-        found = [self._generalise_one(base)]
-        found += [self._generalise_one(t) for t in self._examples(base, self._starts, is_good=True)]
-        few = [w for w in found if w is not None and len(w.specs) <= self.maximum_specs]
+        workloads = [self._generalise_one(base)]
+        workloads += [self._generalise_one(t) for t in self._examples(base, self._starts, is_good=True)]
+        few = [w for w in workloads if w is not None and len(w.specs) <= self.maximum_specs]
         for trace in [] if few else self._more_examples(base):
             workload = self._generalise_one(trace)
             if workload is not None and len(workload.specs) <= self.maximum_specs:

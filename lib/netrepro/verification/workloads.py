@@ -566,8 +566,8 @@ class _Words:
 
     def problem(self, expected: str) -> NetreproError:
         before = " ".join(self.words[max(0, self.place - 6) : self.place])
-        found = repr(self.next) if self.next else "the end"
-        return NetreproError(f"after {before!r}: expected {expected}, found {found}", f"in: {self.text.strip()}")
+        word = repr(self.next) if self.next else "the end"
+        return NetreproError(f"after {before!r}: expected {expected}, found {word}", f"in: {self.text.strip()}")
 
 
 def _range(words: _Words) -> tuple[int, int]:

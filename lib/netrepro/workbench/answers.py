@@ -96,8 +96,8 @@ def finish() -> None:
 
 
 def _write(numbers: Sequence[int] | set[int], more: dict[int, Any] | None = None) -> None:
-    found = {number: _answer(number) for number in numbers if number in _asked} | (more or {})
-    write_atomically(Path(os.environ[run_folder.RUN_DIR_VARIABLE]) / ANSWERS, json.dumps(found))
+    answers = {number: _answer(number) for number in numbers if number in _asked} | (more or {})
+    write_atomically(Path(os.environ[run_folder.RUN_DIR_VARIABLE]) / ANSWERS, json.dumps(answers))
 
 
 def _answer(number: int) -> dict[str, Any]:

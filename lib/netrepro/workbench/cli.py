@@ -377,9 +377,9 @@ def draw(
     """Draw a paper's figures again, and judge its claims, from the tables of a run; nothing is measured."""
     from netrepro.workbench.redraw import redraw
 
-    found, verdicts = redraw(slug, folder)
+    drawn, verdicts = redraw(slug, folder)
     print_lines(verdict_lines(verdicts))
-    print_lines([f"figures: {short(found)}"])
+    print_lines([f"figures: {short(drawn)}"])
 
 
 @app.command()
@@ -387,11 +387,11 @@ def doctor(as_json: Json = False) -> None:
     """Say what this machine can do, and what each notebook would use."""
     from netrepro.workbench.doctor import examine
 
-    found = examine()
+    report = examine()
     if as_json:
-        print_json({name: records(table) for name, table in found.tables().items()})
+        print_json({name: records(table) for name, table in report.tables().items()})
     else:
-        print_lines(found.lines())
+        print_lines(report.lines())
 
 
 @app.command()

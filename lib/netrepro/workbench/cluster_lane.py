@@ -137,9 +137,9 @@ class Cluster:
         """List the workers that the scheduler knows. Raises NetreproError where it is lost."""
         try:
             if self.client.status == "running":
-                found = self.client.scheduler_info(n_workers=-1)["workers"]
+                workers = self.client.scheduler_info(n_workers=-1)["workers"]
                 self._unreached_since_s = None
-                return dict(found)
+                return dict(workers)
         except (OSError, TimeoutError, RuntimeError, ValueError):
             pass
         now_s = time.monotonic()
@@ -281,13 +281,13 @@ def _name_what_ran(job: Job) -> None:
     if manifest.exists():
         write_atomically(manifest, json.dumps(json.loads(manifest.read_text()) | {"git": state}, indent=1))
     if results.exists():
-        found = json.loads(results.read_text())
+        content = json.loads(results.read_text())
         commit = commit_name(state.get("commit"), find(job.slug))
-        for run in found["runs"].values():
+        for run in content["runs"].values():
             run["commit"] = commit
             run["changed"] = job.manifest["changed"]
             run["parameters"] |= {name: job.parameters[name] for name in job.inputs if name in run["parameters"]}
-        write_atomically(results, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        write_atomically(results, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 # What travels ----------------------------------------------------------------------------------------

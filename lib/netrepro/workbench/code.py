@@ -28,7 +28,7 @@ def code_of(slug: str, package: Path = PACKAGE) -> str:
     sources of the core and of the virtual kernel. Equal where a run would measure with the same code; "" of a paper
     that is not there. package : the library's folder.
     """
-    waiting, seen, found = [f"{package.name}.papers.{slug}"], set(), {}
+    waiting, seen, modules = [f"{package.name}.papers.{slug}"], set(), {}
     while waiting:
         name = waiting.pop()
         if name in seen or name.partition(".")[0] != package.name:
@@ -36,12 +36,12 @@ def code_of(slug: str, package: Path = PACKAGE) -> str:
         seen.add(name)
         path = _file(name, package)
         if path is not None:
-            found[name] = path
+            modules[name] = path
             waiting += _imports(name, path)
             for beside in _files_beside(path):
-                found[str(beside.relative_to(package.parent))] = beside
+                modules[str(beside.relative_to(package.parent))] = beside
                 waiting += _imports(name, beside) if beside.suffix == ".py" else ()
-    own = [path for path in found.values() if slug in (path.stem, path.parent.name)]
+    own = [path for path in modules.values() if slug in (path.stem, path.parent.name)]
     if not own:
         return ""
     compiled = [*_below(package.parent / "core"), *_below(package.parent / "kernel")]
@@ -49,7 +49,7 @@ def code_of(slug: str, package: Path = PACKAGE) -> str:
     data = all_data()
     named |= {f"data {path.relative_to(data)}": path for path in _inputs(slug, data)}
     digest = hashlib.sha256(_notebook_code(slug).encode())
-    for name, path in sorted((found | named).items()):
+    for name, path in sorted((modules | named).items()):
         digest.update(f"{name} {_digest(path)}\n".encode())
     return digest.hexdigest()[:16]
 

@@ -166,8 +166,8 @@ def _cell(value: object) -> str:
 
 def _first_value(file: str, key: str) -> str:
     """Return the value after `key` and a colon in a file such as /proc/meminfo; empty where there is none."""
-    found = re.search(rf"^{key}\s*:\s*(.*)$", Path(file).read_text(), re.MULTILINE)
-    return found[1].strip() if found else ""
+    match = re.search(rf"^{key}\s*:\s*(.*)$", Path(file).read_text(), re.MULTILINE)
+    return match[1].strip() if match else ""
 
 
 def read_machine() -> Machine:
@@ -205,8 +205,8 @@ def find_tools(tools: Iterable[Tool] = TOOLS) -> pd.DataFrame:
     for tool in tools:
         program = shutil.which(tool.name, path=path)
         version = _version_of(program, tool.version_argument) if program else ""
-        found = Path(tool.name).exists() if Path(tool.name).is_absolute() else program is not None
-        rows.append((tool.name, found, version, tool.package, tool.needed_by))
+        is_there = Path(tool.name).exists() if Path(tool.name).is_absolute() else program is not None
+        rows.append((tool.name, is_there, version, tool.package, tool.needed_by))
     return pd.DataFrame(rows, columns=["tool", "found", "version", "package", "needed_by"])
 
 
@@ -218,8 +218,8 @@ def _version_of(program: str, argument: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     said = f"{result.stdout}\n{result.stderr}"
-    found = re.search(r"\d+(\.\d+)+", said) or re.search(r"(?<=version )\d+", said)
-    return found[0] if found else ""
+    match = re.search(r"\d+(\.\d+)+", said) or re.search(r"(?<=version )\d+", said)
+    return match[0] if match else ""
 
 
 def find_packages() -> pd.DataFrame:
@@ -263,10 +263,10 @@ def _torch_build() -> str:
     if spec is None or spec.origin is None:
         return "its files are gone"
     record = Path(spec.origin).with_name("version.py")
-    found = re.search(r"^cuda\b.*=\s*(.+)$", record.read_text(), re.MULTILINE) if record.exists() else None
-    if found is None:
+    match = re.search(r"^cuda\b.*=\s*(.+)$", record.read_text(), re.MULTILINE) if record.exists() else None
+    if match is None:
         return "build unknown"
-    return "CPU build" if found[1] == "None" else f"CUDA {found[1].strip(chr(39))} build"
+    return "CPU build" if match[1] == "None" else f"CUDA {match[1].strip(chr(39))} build"
 
 
 def assign_tiers(notebooks: Iterable[Declaration], probe: TierProbe) -> pd.DataFrame:
@@ -328,8 +328,8 @@ def _package_warnings(packages: pd.DataFrame) -> list[tuple[str, str]]:
         if row.package == "torch" and row.note == "absent":
             rows.append(("no PyTorch: neural models will not be measured", "make run NEURAL=1"))
         else:
-            found = row.note or f"{row.installed} is installed, {row.required} is needed"
-            rows.append((f"{row.package}: {found}", "make setup"))
+            what = row.note or f"{row.installed} is installed, {row.required} is needed"
+            rows.append((f"{row.package}: {what}", "make setup"))
     if for_captures.any():
         names = ", ".join(packages.package[for_captures])
         rows.append((f"no {names}: no labelled capture can be made", "pip install 'netrepro[capture]'"))

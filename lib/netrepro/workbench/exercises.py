@@ -103,12 +103,12 @@ def read_exercises(content: Mapping[str, Any], slug: str) -> list[Exercise]:
     for cell in content["cells"]:
         if is_list(cell):
             texts |= {int(item[1]): item[2] for item in map(ITEM.fullmatch, cell_source(cell).splitlines()) if item}
-    found = {number: Exercise(slug, number, text) for number, text in texts.items()}
+    exercises = {number: Exercise(slug, number, text) for number, text in texts.items()}
     for cell in content["cells"]:
         if SOLUTION in cell.get("metadata", {}).get("tags", []):
             for exercise in _solved(cell, slug, texts):
-                found[exercise.number] = exercise
-    return list(found.values())
+                exercises[exercise.number] = exercise
+    return list(exercises.values())
 
 
 def is_list(cell: Mapping[str, Any]) -> bool:
@@ -230,20 +230,20 @@ def solution(slug: str, number: int) -> Any:
 
     Raises NetreproError as check_answer does.
     """
-    found = solution_of(checkable(slug, number), names_of_the_notebook())
-    found = found.to_numpy() if hasattr(found, "to_numpy") else found
-    return found.tolist() if hasattr(found, "tolist") else found
+    answer = solution_of(checkable(slug, number), names_of_the_notebook())
+    answer = answer.to_numpy() if hasattr(answer, "to_numpy") else answer
+    return answer.tolist() if hasattr(answer, "tolist") else answer
 
 
 def checkable(slug: str, number: int) -> Exercise:
     """Return an exercise that can be checked. Raises NetreproError for another."""
     notebook = find(slug)
-    found = exercises_of(notebook)
-    fitting = [exercise for exercise in found if exercise.answer]
+    exercises = exercises_of(notebook)
+    fitting = [exercise for exercise in exercises if exercise.answer]
     for exercise in fitting:
         if exercise.number == number:
             return exercise
-    is_there = any(exercise.number == number for exercise in found)
+    is_there = any(exercise.number == number for exercise in exercises)
     problem = "is read by a person" if is_there else f"is not in {notebook.path.name}"
     checked = ", ".join(str(exercise.number) for exercise in fitting)
     raise NetreproError(f"exercise {number} {problem}", f"checked are: {checked or 'none of its exercises'}")

@@ -192,8 +192,8 @@ class _Grading:
         right = {stem: _expected(stem, ended.get(stem)) for stem in self._references.values()}
         for stem, file in self.files.items():
             whose = {"file": file.name, "notebook": file.slug, "settings": file.settings}
-            found = _results(self._exercises[file.slug], ended.get(stem), right[file.reference])
-            rows += [whose | row for row in found]
+            results = _results(self._exercises[file.slug], ended.get(stem), right[file.reference])
+            rows += [whose | row for row in results]
         return rows
 
     def _found(self, content: Mapping[str, Any], path: Path) -> Notebook:
@@ -277,8 +277,8 @@ def _expected(stem: str, status: Status | None) -> dict[int, Parts] | str:
     """Read what our run has found to be right, or say why it has not."""
     if status is None or status.folder is None or not status.ok:
         return f"our own notebook gives nothing to compare with: {_how_it_ended(status)}"
-    found = json.loads((status.folder / EXPECTED).read_text())
-    return {int(number): (parts[0], parts[1]) for number, parts in found.items()}
+    content = json.loads((status.folder / EXPECTED).read_text())
+    return {int(number): (parts[0], parts[1]) for number, parts in content.items()}
 
 
 def _how_it_ended(status: Status | None) -> str:
@@ -292,16 +292,16 @@ def _results(
     asked: list[Exercise], status: Status | None, expected: dict[int, Parts] | str
 ) -> Iterator[dict[str, Any]]:
     """Yield one row for each exercise of a student's file."""
-    found: dict[str, _Answer] = {}
+    answers: dict[str, _Answer] = {}
     why = _how_it_ended(status)
     try:
-        found = _answers(status.folder / ANSWERS) if status and status.folder else {}
+        answers = _answers(status.folder / ANSWERS) if status and status.folder else {}
     except FileNotFoundError:
         pass
     except (OSError, ValueError, ValidationError):
         why = f"its answers cannot be read; {why}"
     for exercise in asked:
-        given = found.get(str(exercise.number))
+        given = answers.get(str(exercise.number))
         row: dict[str, Any] = {"exercise": exercise.number, "answer": given.shown if given else "", "why": ""}
         if isinstance(expected, str):
             yield row | {"result": "error", "why": expected}
@@ -321,10 +321,10 @@ def _answers(path: Path) -> dict[str, _Answer]:
     """Read what a student's process has written; it may hold anything. Raises ValueError for what are no answers."""
     if path.stat().st_size > LARGEST_ANSWERS:
         raise ValueError("too large")
-    found = json.loads(path.read_text())
-    if not isinstance(found, dict):
+    content = json.loads(path.read_text())
+    if not isinstance(content, dict):
         raise ValueError("no answers")
-    return {number: _Answer.model_validate(each) for number, each in found.items()}
+    return {number: _Answer.model_validate(each) for number, each in content.items()}
 
 
 # What is executed ------------------------------------------------------------------------------------
@@ -367,5 +367,5 @@ def write_expected(slug: str) -> None:
     """Execute the solutions on what the cells of this notebook have made, and write what they give into the run's
     folder."""
     names = names_of_the_notebook()
-    found = {each.number: parts_of(solution_of(each, names)) for each in exercises_of(find(slug)) if each.answer}
-    write_atomically(Path(os.environ[run_folder.RUN_DIR_VARIABLE]) / EXPECTED, json.dumps(found))
+    expected = {each.number: parts_of(solution_of(each, names)) for each in exercises_of(find(slug)) if each.answer}
+    write_atomically(Path(os.environ[run_folder.RUN_DIR_VARIABLE]) / EXPECTED, json.dumps(expected))

@@ -109,7 +109,7 @@ def _write_page(notebook: Notebook, into: Path) -> Page:
     page = Page(notebook, f"{notebook.name}.html", run)
     head = render("notebook_head", is_run=run is not None)
     body = NOTEBOOK_LINK.sub(r"\1\2.html", body)
-    body = re.sub(r"(<body[^>]*>)", lambda found: found[1] + head, body, count=1)
+    body = re.sub(r"(<body[^>]*>)", lambda match: match[1] + head, body, count=1)
     if notebook.declaration.kind == "paper":
         body = _with_anchors(body, [claim.id for claim in load_claims(notebook.slug).claims])
     write_atomically(into / page.file, body)
@@ -177,7 +177,7 @@ def _with_anchors(page: str, claims: list[str]) -> str:
                 rows = rows.replace("<tr>", f'<tr id="{anchor(claim)}">', 1)
             return page.replace(table, head + mark + rows)
     anchors = "".join(f'<a id="{anchor(claim)}"></a>' for claim in claims)
-    return re.sub(r'(<h2 id="8-)', lambda found: anchors + found[1], page, count=1)
+    return re.sub(r'(<h2 id="8-)', lambda match: anchors + match[1], page, count=1)
 
 
 def _index(pages: list[Page], functions: bool, thumbnails: dict[str, str]) -> str:
@@ -260,13 +260,13 @@ def _module_names() -> list[str]:
 _PDOC = """
 import importlib, sys, pathlib, pdoc
 folder, *names = sys.argv[1:]
-found = []
+importable = []
 for name in names:
     try:
         importlib.import_module(name)
-        found.append(name)
+        importable.append(name)
     except Exception as error:  # what it stands on is not installed, or it is for another kind of process
         print(f"{name} is left out: {error}", file=sys.stderr)
 pdoc.render.configure(search=False, show_source=False)
-pdoc.pdoc(*found, output_directory=pathlib.Path(folder))
+pdoc.pdoc(*importable, output_directory=pathlib.Path(folder))
 """

@@ -38,14 +38,14 @@ def read_range(help: str, name: str) -> Range | None:
     if inside.startswith("one of "):
         return Range(words=tuple(word.strip() for word in inside.removeprefix("one of ").split(",")))
     match = TO.fullmatch(inside) or CHAIN.fullmatch(inside) or LEAST.fullmatch(inside)
-    found = match.groupdict() if match else {}
-    if found.get("name", name) != name or (found.get("low") is None and found.get("high") is None):
+    parts = match.groupdict() if match else {}
+    if parts.get("name", name) != name or (parts.get("low") is None and parts.get("high") is None):
         raise NetreproError(f"parameter {name}: cannot read the range [{inside}]", FORM)
     return Range(
-        low=float(found["low"]) if found.get("low") is not None else -math.inf,
-        high=float(found["high"]) if found.get("high") is not None else math.inf,
-        low_itself=found.get("from") not in ("<", ">"),
-        high_itself=found.get("to") != "<",
+        low=float(parts["low"]) if parts.get("low") is not None else -math.inf,
+        high=float(parts["high"]) if parts.get("high") is not None else math.inf,
+        low_itself=parts.get("from") not in ("<", ">"),
+        high_itself=parts.get("to") != "<",
     )
 
 

@@ -31,15 +31,15 @@ def redraw(slug: str, folder: Path | None = None) -> tuple[Path, pd.DataFrame]:
     """
     study = study_of(slug)
     left = sorted(_folders_with_tables(study.slug), key=lambda each: each.stat().st_mtime, reverse=True)
-    found = folder or next(iter(sorted(left, key=lambda each: each.name.endswith(FAILED))), None)
-    if found is None:
+    place = folder or next(iter(sorted(left, key=lambda each: each.name.endswith(FAILED))), None)
+    if place is None:
         raise NetreproError(f"no run of {slug} has left tables", f"measure first: netrepro run {slug}")
     try:
-        runs = load_runs(study, found / TABLES)
+        runs = load_runs(study, place / TABLES)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        problem = f"the tables in {found} cannot be read: {type(error).__name__}: {error}"
+        problem = f"the tables in {place} cannot be read: {type(error).__name__}: {error}"
         raise NetreproError(problem, "measure again, or name another run") from None
-    result = read_kept(found).result
+    result = read_kept(place).result
     made_by = made_by_of(find(slug), result.profile, result.tier, result.changed) if result else None
     use_style()
     for name, draw in study.figures.items():
@@ -47,11 +47,11 @@ def redraw(slug: str, folder: Path | None = None) -> tuple[Path, pd.DataFrame]:
             figure = draw(runs)
         except KeyError as error:
             if not runs.knobs.keys() >= study.knobs.keys():
-                raise NetreproError(f"{name} needs {error} of the run in {found}, which ended before it") from None
+                raise NetreproError(f"{name} needs {error} of the run in {place}, which ended before it") from None
             raise
-        save_figure(figure, found, name, made_by)
+        save_figure(figure, place, name, made_by)
         plt.close(figure)
-    return found, _verdicts(runs)
+    return place, _verdicts(runs)
 
 
 def study_of(slug: str) -> Study:

@@ -80,8 +80,8 @@ class DecidingRun:
 
     def _runs(self) -> list[Run]:
         kept, published = self.kept(), published_results(self.slug)
-        found = [kept.result if kept else None, published.runs.get(self.key) if published else None]
-        return [run for run in found if run]
+        runs = [kept.result if kept else None, published.runs.get(self.key) if published else None]
+        return [run for run in runs if run]
 
 
 def _is_by(code: str, run: Run) -> bool:
@@ -91,7 +91,7 @@ def _is_by(code: str, run: Run) -> bool:
 
 def deciding_runs() -> list[DecidingRun]:
     """List the runs that claims.yaml names as the deciding evidence, of all papers."""
-    found = []
+    deciding = []
     for paper in all_papers():
         wanted = {claim.decided_by.key: claim.decided_by for claim in paper.claims if claim.decided_by}
         for key, where in sorted(wanted.items()):
@@ -99,8 +99,8 @@ def deciding_runs() -> list[DecidingRun]:
             status = probe_tiers()[where.tier]
             main = sum(claim.role == "main" for claim in decided)
             why_not = "" if status.available else status.why
-            found.append(DecidingRun(paper.paper, where.profile, where.tier, len(decided), main, why_not))
-    return found
+            deciding.append(DecidingRun(paper.paper, where.profile, where.tier, len(decided), main, why_not))
+    return deciding
 
 
 def release_plan(runs: Sequence[DecidingRun] | None = None) -> pd.DataFrame:
@@ -143,9 +143,9 @@ def measure_release(
 def _has_quick_run(slug: str) -> bool:
     """Tell whether today's code measured any quick run of a paper, in runs/ or published."""
     published, code = published_results(slug), code_of(slug)
-    found = [each.result for each in standard_runs(slug) if each.result]
-    found += published.runs.values() if published else ()
-    return any(each.profile == "quick" and _is_by(code, each) for each in found)
+    runs = [each.result for each in standard_runs(slug) if each.result]
+    runs += published.runs.values() if published else ()
+    return any(each.profile == "quick" and _is_by(code, each) for each in runs)
 
 
 def problems_of_release(version: str) -> list[str]:
@@ -190,18 +190,18 @@ def _problems_of_version(version: str) -> list[str]:
 
 def _version() -> str:
     file, (line, _) = next(iter(_VERSIONS.items()))
-    found = re.search(line, (workbench_root() / file).read_text(encoding="utf-8"), re.MULTILINE)
-    if found is None:
+    match = re.search(line, (workbench_root() / file).read_text(encoding="utf-8"), re.MULTILINE)
+    if match is None:
         raise NetreproError(f"{file} has no version", "write one")
-    return found[1]
+    return match[1]
 
 
 def _with_few_repetitions(where: DecidingRun, measured: Sequence[Measured]) -> list[str]:
     """Name the claims that this run decides with too few values; exact ones and counted trials have enough."""
-    found = {each.claim: each for each in measured}
+    by_claim = {each.claim: each for each in measured}
     few = []
     for claim in load_claims(where.slug).claims:
-        own = found.get(claim.id)
+        own = by_claim.get(claim.id)
         if own is None or not claim.decided_by or claim.decided_by.key != where.key:
             continue
         is_exact = claim.exact or own.exact or own.trials is not None
@@ -251,8 +251,8 @@ def _folders(release: Release) -> list[Path]:
     """List the runs of runs/ to publish: the deciding ones first, whose pictures go before, then the quick set's."""
     deciding = [(each.slug, kept) for each in deciding_runs() if (kept := each.kept())]
     quick = [(paper.paper, each) for paper in all_papers() for each in standard_runs(paper.paper)]
-    found = deciding + [(slug, each) for slug, each in quick if each.result and each.result.profile == "quick"]
-    folders = [kept.folder for slug, kept in found if kept.result and _is_by(release.code[slug], kept.result)]
+    of_release = deciding + [(slug, each) for slug, each in quick if each.result and each.result.profile == "quick"]
+    folders = [kept.folder for slug, kept in of_release if kept.result and _is_by(release.code[slug], kept.result)]
     return list(dict.fromkeys(folders))
 
 
@@ -281,8 +281,8 @@ def _write_version(version: str, today: datetime.date, changed: pd.DataFrame) ->
     for name, lines in _VERSIONS.items():
         text = (root / name).read_text(encoding="utf-8")
         for line, word in zip(lines, (version, today.isoformat()), strict=True):
-            for found in re.finditer(line, text, re.MULTILINE) if line else ():
-                text = text[: found.start(1)] + word + text[found.end(1) :]
+            for match in re.finditer(line, text, re.MULTILINE) if line else ():
+                text = text[: match.start(1)] + word + text[match.end(1) :]
         write_atomically(root / name, text)
     path = root / CHANGELOG
     text = path.read_text(encoding="utf-8")

@@ -142,8 +142,8 @@ def _show(source: str, target: Path, attributes: int) -> None:
     _mount(source, str(target), "", BIND | RECURSIVE)
     wanted = struct.pack("=4Q", attributes, 0, 0, 0)
     number, here, below = (ctypes.c_long(each) for each in (SET_ATTRIBUTES, HERE, ALL_BELOW))
-    found = _C.syscall(number, here, str(target).encode(), below, wanted, ctypes.c_size_t(len(wanted)))
-    _checked(found, f"mount_setattr {target}")
+    status = _C.syscall(number, here, str(target).encode(), below, wanted, ctypes.c_size_t(len(wanted)))
+    _checked(status, f"mount_setattr {target}")
 
 
 def _enter(root: str, old: str) -> None:

@@ -75,7 +75,7 @@ class ShutIn:
         """Move what it left into the job's folder: plain files, of which nothing can be made that a reader waits for,
         and not too many."""
         left = MOST_BROUGHT_OUT_MB << 20
-        for path, size in sorted(_files(self.inside), key=lambda found: found[1]):
+        for path, size in sorted(_files(self.inside), key=lambda each: each[1]):
             keeps = (run_folder.JOB, HANDED_IN, run_folder.KERNEL_PID, run_folder.CANCEL, run_folder.MANIFEST)
             if path.parent != self.inside or path.name in keeps or path.name.startswith("."):
                 continue
@@ -91,9 +91,9 @@ def _files(folder: Path) -> Iterator[tuple[Path, int]]:
     for where, _, names in os.walk(folder):
         for path in (Path(where, name) for name in names):
             with suppress(OSError):
-                found = path.lstat()
-                if stat.S_ISREG(found.st_mode):
-                    yield path, found.st_size
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode):
+                    yield path, status.st_size
 
 
 def _plain(path: Path, most: int) -> bytes | None:

@@ -140,11 +140,11 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     return Experiment(network, (flow,), seconds, seed, Measure(queues=(PORT,), queue_interval_ms=10.0))
 
 
-def read(found: Measurements, setting: Setting) -> Reading:
+def read(run: Measurements, setting: Setting) -> Reading:
     """Share of the bottleneck's rate that arrives as payload, and the queue (packets)."""
-    seconds = found.experiment.duration_s
-    share = float(found.flows["delivered_bytes"].sum()) * 8e-6 / seconds / setting.bottleneck_mbps
-    queue = found.queues[["time_s", "queue_packets"]]
+    seconds = run.experiment.duration_s
+    share = float(run.flows["delivered_bytes"].sum()) * 8e-6 / seconds / setting.bottleneck_mbps
+    queue = run.queues[["time_s", "queue_packets"]]
     return Reading({"share": share}, {"queue": queue}, [Check("payload of the link at most", share, at_most=1.0)])
 
 
@@ -188,10 +188,10 @@ def draw_knob(runs: Runs) -> Figure:
     return drawing.sweep_figure("How much buffer does one flow need?", runs.knobs["knob"], x, y)
 
 
-def draw_run(found: Measurements, case: str) -> Figure:
+def draw_run(run: Measurements, case: str) -> Figure:
     """One run's queue over time."""
     figure, axis = new_figure(case, "time (s)", "queue (packets)")
-    axis.plot(found.queues.time_s, found.queues.queue_packets, linewidth=1)
+    axis.plot(run.queues.time_s, run.queues.queue_packets, linewidth=1)
     return figure
 
 
@@ -229,6 +229,6 @@ from netrepro.study import run_once
 def test_a_flow_with_a_buffer_of_a_round_trip_fills_links_of_any_rate(rate_mbps):
     """TO REPLACE: a buffer of one bandwidth-delay product keeps the link busy when Reno halves its window."""
     setting = paper.Setting(bottleneck_mbps=rate_mbps)
-    found = run_once(paper.STUDY, "paper", 20.0, seed=1, bottleneck_mbps=rate_mbps)
-    assert 0.9 < paper.read(found, setting)["share"] <= 1448 / FULL_PACKET_BYTES
+    run = run_once(paper.STUDY, "paper", 20.0, seed=1, bottleneck_mbps=rate_mbps)
+    assert 0.9 < paper.read(run, setting)["share"] <= 1448 / FULL_PACKET_BYTES
 '''

@@ -54,8 +54,8 @@ def look_at(process: int) -> tuple[float, bool]:
 
 def tree_of(process: int) -> set[int]:
     """Return a process and all that it has started, and they."""
-    found = ((int(folder.name), _fields(folder)) for folder in Path("/proc").glob("[0-9]*"))
-    return _below(process, {number: int(fields[1]) for number, fields in found if fields})
+    processes = ((int(folder.name), _fields(folder)) for folder in Path("/proc").glob("[0-9]*"))
+    return _below(process, {number: int(fields[1]) for number, fields in processes if fields})
 
 
 def _below(process: int, parents: Mapping[int, int]) -> set[int]:

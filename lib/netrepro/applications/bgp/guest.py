@@ -175,10 +175,10 @@ class Lab:
                 self.tell(int(site), f"enable {name}")
 
     def paths(self):
-        found: dict = {}
+        chosen: dict = {}
         for number in self.namespaces:
             said = self.tell(number, "show route primary all")
-            own = found.setdefault(number, {})
+            own = chosen.setdefault(number, {})
             prefix = None
             for line in said.splitlines():
                 if begins := re.search(r"(\d+\.\d+\.\d+\.\d+/\d+)\s+(unicast|blackhole)", line):
@@ -187,7 +187,7 @@ class Lab:
                         own[prefix] = []
                 elif (path := re.search(r"BGP\.as_path:([ \d]*)", line)) and own.get(prefix) != []:
                     own[prefix] = [int(each) for each in path[1].split()]
-        return found
+        return chosen
 
     # Pings.
 
@@ -267,7 +267,7 @@ class Lab:
         return {"failures": [self.fail(each) for each in self.asked["failures"]]}
 
 
-def main(asked, found):
+def main(asked, into):
     os.environ.setdefault("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
     lab = Lab(json.loads(Path(asked).read_text()))
@@ -275,7 +275,7 @@ def main(asked, found):
         outcome = lab.work()
     except (OSError, RuntimeError) as error:
         outcome = {"problem": str(error)}
-    Path(found).write_text(json.dumps(outcome))
+    Path(into).write_text(json.dumps(outcome))
 
 
 if __name__ == "__main__":

@@ -217,12 +217,12 @@ def run_failures(
         }
         (net.folder / "asked.json").write_text(json.dumps(asked))
         net["h1"].run([sys.executable, "-I", "-S", "-B", str(GUEST), "asked.json", "found.json"])
-        found = json.loads((net.folder / "found.json").read_text())
-    if "problem" in found:
+        outcome = json.loads((net.folder / "found.json").read_text())
+    if "problem" in outcome:
         raise NetreproError(
-            f"BIRD in virtual time: {found['problem']}", "are the graph and its sites as they should be?"
+            f"BIRD in virtual time: {outcome['problem']}", "are the graph and its sites as they should be?"
         )
-    return [_failed(each) for each in found["failures"]]
+    return [_failed(each) for each in outcome["failures"]]
 
 
 def _give_peers(net: VirtualNetwork, names: Mapping[int, str], graph: AsGraph) -> None:

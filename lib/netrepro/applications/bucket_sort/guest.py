@@ -129,14 +129,14 @@ async def _job(orders: dict[str, Any], random: np.random.Generator, begin_s: flo
     connect: Any = asyncio.open_connection
     if orders["scheme"] != "tcp":
         connect = partial(open_connection, mode=orders["scheme"], threshold_bytes=orders["threshold_bytes"])
-    numbers, found = random.integers(0, VALUES, orders["numbers"]), b""
+    numbers, sorted_here = random.integers(0, VALUES, orders["numbers"]), b""
     start_s = time.monotonic() - begin_s
     with contextlib.suppress(TimeoutError, OSError):
         async with asyncio.timeout(orders["seconds"] + orders["patience_s"] - start_s):
             streams = await asyncio.gather(*(connect(address, PORT) for address in orders["slaves"]))
-            found = await sort(numbers, streams, orders["scan_s"])
+            sorted_here = await sort(numbers, streams, orders["scan_s"])
     took_s = time.monotonic() - begin_s - start_s
-    return start_s, took_s, found == as_bytes(np.sort(numbers))
+    return start_s, took_s, sorted_here == as_bytes(np.sort(numbers))
 
 
 async def _jobs(orders: dict[str, Any], begin_s: float) -> list[Job]:

@@ -85,10 +85,10 @@ class _Cluster:
 
     def _told(self) -> dict[str, tuple[float, str, str]]:
         """Map host -> time at which its server last told of a leader, its own member and the leader's, where it has."""
-        found = {}
+        states = {}
         for host, program in self._programs.items():
             for line in program.errors.splitlines():
                 if match := _ELECTED.search(line):
                     at_s = datetime.fromisoformat(json.loads(line)["ts"]).timestamp()
-                    found[host] = (at_s, match[1], match[2])
-        return found
+                    states[host] = (at_s, match[1], match[2])
+        return states

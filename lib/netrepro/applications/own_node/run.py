@@ -268,13 +268,13 @@ class _Stage:
 
     def timetable(self) -> list[tuple[float, Callable[[float], Iterable[tuple[Hashable, Output]]]]]:
         """List when faults begin and end, and what is then to be called."""
-        found: list[tuple[float, Callable[[float], Iterable[tuple[Hashable, Output]]]]] = []
+        acts: list[tuple[float, Callable[[float], Iterable[tuple[Hashable, Output]]]]] = []
         for number, fault in enumerate(self.scenario.faults):
             begin, end = (self._crash, self._restart) if isinstance(fault, Crash) else (self._cut, self._mend)
-            found.append((fault.at_s, lambda now_s, number=number, act=begin: act(number, now_s)))  # type: ignore[misc]
+            acts.append((fault.at_s, lambda now_s, number=number, act=begin: act(number, now_s)))  # type: ignore[misc]
             if fault.ends_s < self.scenario.seconds:
-                found.append((fault.ends_s, lambda now_s, number=number, act=end: act(number, now_s)))  # type: ignore[misc]
-        return found
+                acts.append((fault.ends_s, lambda now_s, number=number, act=end: act(number, now_s)))  # type: ignore[misc]
+        return acts
 
     def befell(self) -> list[tuple[str, str, float, float]]:
         """List the faults that befell somebody, as rows of FAULT_COLUMNS."""

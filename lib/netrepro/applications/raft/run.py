@@ -42,11 +42,11 @@ def run(topology: Topology, cases: Sequence[Mapping[str, Any]], seed: int) -> It
         return lines_of(start(net, PLACES["tester"], GUEST, "crash", json.dumps(cases), where), keepers)
 
 
-def violations(found: Mapping[str, Any]) -> Counter:
+def violations(outcome: Mapping[str, Any]) -> Counter:
     """Count failures of CHECKS (election safety, log matching, state machine safety, leader completeness) in a case."""
-    leads = {(value, name) for name, _, _, kind, value in found["reports"] if kind == "leader"}
-    applied = {tuple(value) for _, _, _, kind, value in found["reports"] if kind == "applied"}
-    logs = [[tuple(entry) for entry in log] for log in found["logs"].values()]
+    leads = {(value, name) for name, _, _, kind, value in outcome["reports"] if kind == "leader"}
+    applied = {tuple(value) for _, _, _, kind, value in outcome["reports"] if kind == "applied"}
+    logs = [[tuple(entry) for entry in log] for log in outcome["logs"].values()]
     wrong = Counter({name: 0 for name in CHECKS})
     wrong[CHECKS[0]] = len(leads) - len({term for term, _ in leads})
     wrong[CHECKS[1]] = sum(log != logs[0] for log in logs)

@@ -52,14 +52,14 @@ def replica_of(region: str, regions: list[str], case: dict[str, Any]) -> Machine
 def clients_of(region: str, case: dict[str, Any]) -> dict[Hashable, Machine]:
     """Make the clients at home in the region, by number; they ask its replica, or Multi-Paxos's leader."""
     asked = case["leader"] if case["protocol"] == "multi-paxos" else region
-    found: dict[Hashable, Machine] = {}
+    clients: dict[Hashable, Machine] = {}
     for number, home in enumerate(case["homes"]):
         if home == region:
             wanted = case["wanted"][number]
             commands = [Command(number, place, key, write) for place, (_, key, write) in enumerate(wanted)]
             arrivals_s = [at_s for at_s, _, _ in wanted]
-            found[number] = Client(asked, arrivals_s, commands, case["cap"], case["stop_s"])
-    return found
+            clients[number] = Client(asked, arrivals_s, commands, case["cap"], case["stop_s"])
+    return clients
 
 
 def identity(command: Command | None) -> tuple[Any, int] | None:
@@ -75,13 +75,13 @@ def main(what: str, region: str, plan: dict[str, Any]) -> None:
         post.addresses = {name: (address, REPLICA_PORT) for name, address in addresses.items()}
         post.addresses |= {number: (addresses[home], CLIENTS_PORT) for number, home in enumerate(case["homes"])}
         machines = {region: replica_of(region, list(addresses), case)} if is_replica else clients_of(region, case)
-        found = run(machines, post, case["begins_s"], case["ends_s"])
+        outcome = run(machines, post, case["begins_s"], case["ends_s"])
         if is_replica:
             host: Any = machines[region]
             store = getattr(host, "machine", host).store
-            found["busy_s"] = getattr(host, "busy_s", 0.0)
-            found["writes"] = [(key, [identity(each) for each in commands]) for key, commands in store.writes.items()]
-        sys.stdout.write(json.dumps(found) + "\n")
+            outcome["busy_s"] = getattr(host, "busy_s", 0.0)
+            outcome["writes"] = [(key, [identity(each) for each in commands]) for key, commands in store.writes.items()]
+        sys.stdout.write(json.dumps(outcome) + "\n")
 
 
 def run(machines: Mapping[Any, Machine], post: Post, begins_s: float, ends_s: float) -> dict[str, Any]:

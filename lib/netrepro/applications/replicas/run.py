@@ -62,11 +62,11 @@ def run_replication(cases: Mapping[str, tuple[Deployment, Demand]], seed: int = 
             for what in ("replica", "clients")
         }
         said = {who: list(lines_of(program)) for who, program in started.items()}
-    found = {}
+    runs = {}
     for place, (name, (_, demand)) in enumerate(cases.items()):
         replicas, asking = ([said[what, region][place] for region in hosts] for what in ("replica", "clients"))
-        found[name] = _gathered(demand, replicas, asking)
-    return found
+        runs[name] = _gathered(demand, replicas, asking)
+    return runs
 
 
 def _case(deployment: Deployment, demand: Demand, begins_s: float, ends_s: float) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def emulate_with_library(
         programs.start(net)
 
     control = experiment.tcp.congestion_control
-    found = emulate(replace(experiment, traffic=large), tier, prepare=prepare, programs_control=control)
+    run = emulate(replace(experiment, traffic=large), tier, prepare=prepare, programs_control=control)
     took_s, late_ms = _completions(table[is_small], programs)
     measured = pd.DataFrame(index=table.index)
     measured["completion_s"] = table["start_s"] + table["flow"].map(took_s)
@@ -59,17 +59,17 @@ def emulate_with_library(
     measured["retransmitted_packets"] = measured["timeouts"] = np.nan
     measured["bytes_within_duration"] = 0.0  # nobody sends datagrams
     places = table.index[~is_small & (table["start_s"] < experiment.duration_s)]
-    theirs = found.flows.set_index(places)
+    theirs = run.flows.set_index(places)
     measured.loc[places, "completion_s"] = theirs["start_s"] + theirs["completion_ms"] / 1e3
     for column in ("delivered_bytes", "retransmitted_packets", "timeouts"):
         measured.loc[places, column] = theirs[column]
     told = [(f"lateness of the library's flows in ms, p{q}", float(np.percentile(late_ms, q))) for q in (50, 99)]
-    rows = pd.DataFrame([(*row, np.nan, True) for row in told], columns=list(found.fidelity))
+    rows = pd.DataFrame([(*row, np.nan, True) for row in told], columns=list(run.fidelity))
     return replace(
-        found,
+        run,
         experiment=experiment,
         flows=experiment.flow_results(measured),
-        fidelity=pd.concat([found.fidelity, rows], ignore_index=True),
+        fidelity=pd.concat([run.fidelity, rows], ignore_index=True),
     )
 
 

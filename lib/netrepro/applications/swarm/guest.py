@@ -174,7 +174,7 @@ def swarm(plan: dict[str, Any], case: dict[str, Any]) -> list[dict[str, Any]]:
         listeners.append(socket.create_server((address, PORT), backlog=len(plan["addresses"])))
     begins_s = time.monotonic() + BEFORE_S
     seeds = [each["is_seed"] for each in case["peers"]]
-    found, told = os.pipe()
+    heard, told = os.pipe()
     for number in range(len(listeners)):
         if os.fork() == 0:
             enter(plan["namespaces"][number])
@@ -187,7 +187,7 @@ def swarm(plan: dict[str, Any], case: dict[str, Any]) -> list[dict[str, Any]]:
     os.close(told)
     for each in listeners:
         each.close()
-    with os.fdopen(found) as file:
+    with os.fdopen(heard) as file:
         lines = [json.loads(line) for line in file]
     if len(lines) < len(listeners) or any([os.wait()[1] for _ in listeners]):
         raise SystemExit(f"{len(listeners) - len(lines)} of {len(listeners)} peers failed")

@@ -82,8 +82,8 @@ def run_real_swarms(
             "cases": cases,
         }
         (net.folder / "plan.json").write_text(json.dumps(plan))
-        found = lines_of(start(net, hosts[0], GUEST, "plan.json"))
-    return [_table(peers, lines) for peers, lines in zip(swarms, found, strict=True)]
+        lines_of_swarms = lines_of(start(net, hosts[0], GUEST, "plan.json"))
+    return [_table(peers, lines) for peers, lines in zip(swarms, lines_of_swarms, strict=True)]
 
 
 def _table(peers: Sequence[SwarmPeer], lines: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -115,8 +115,8 @@ def share_beside_tcp(way: Way, line: Line, seconds: float, seed: int) -> float:
     endless = int(min(line.rate_mbps * 1e6 / 8 * seconds, BUFFER_BYTES * most_windows))
     client = SstClient("server", [(endless,)], way.manner, manners=way.client)
     machines: dict[Hashable, Machine] = {"client": client, "server": SstServer(way.server)}
-    _, found = simulate_machines(asked, machines, len, ENDS, most_events=100_000_000)
-    return client.arriving_bytes / (client.arriving_bytes + float(found.flows.delivered_bytes.sum()))
+    _, measured = simulate_machines(asked, machines, len, ENDS, most_events=100_000_000)
+    return client.arriving_bytes / (client.arriving_bytes + float(measured.flows.delivered_bytes.sum()))
 
 
 class _TcpClient:

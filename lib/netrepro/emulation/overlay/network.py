@@ -275,8 +275,8 @@ class OverlayNetwork:
 
     def entries(self, number: int, cache: str) -> list[tuple[bytes, bytes]]:
         """List the keys and values that a host's cache holds."""
-        found = json.loads(_run(["bpftool", "-j", "map", "dump", "pinned", str(self._pins(number) / cache)]))
-        return [(_bytes(each["key"]), _bytes(each["value"])) for each in found]
+        dumped = json.loads(_run(["bpftool", "-j", "map", "dump", "pinned", str(self._pins(number) / cache)]))
+        return [(_bytes(each["key"]), _bytes(each["value"])) for each in dumped]
 
     def evict(self, number: int, cache: str) -> int:
         """Remove all entries of one of a host's caches, register its container again, and return their number."""
@@ -306,8 +306,8 @@ class OverlayNetwork:
 
     def counters(self, number: int) -> dict[str, int]:
         """Count the packets that hit, missed and taught the caches of a host."""
-        found = json.loads(_run(["bpftool", "-j", "map", "dump", "pinned", str(self._pins(number) / "counters")]))
-        sums = [sum(int.from_bytes(_bytes(cpu["value"]), "little") for cpu in each["values"]) for each in found]
+        dumped = json.loads(_run(["bpftool", "-j", "map", "dump", "pinned", str(self._pins(number) / "counters")]))
+        sums = [sum(int.from_bytes(_bytes(cpu["value"]), "little") for cpu in each["values"]) for each in dumped]
         return dict(zip(COUNTERS, sums, strict=True))
 
     def _update(self, number: int, name: str, key: bytes, value: bytes) -> None:
@@ -367,12 +367,12 @@ class OverlayNetwork:
                 client = _run(
                     [*apart(1), *_within(where(1)), program, "client", *words, str(seconds)], timeout_s=seconds + 10
                 )
-                found, _ = server.communicate(timeout=10)
+                at_its_server, _ = server.communicate(timeout=10)
             except subprocess.TimeoutExpired:
                 raise NetreproError(f"{kind} of {flows} flows does not end", "see whether packets pass") from None
             finally:
                 server.kill()
-        at_client, at_server = (list(map(float, line.split())) for line in (client, found))
+        at_client, at_server = (list(map(float, line.split())) for line in (client, at_its_server))
         counted = at_server if kind.endswith("stream") else at_client
         return Traffic(counted[0], counted[1], at_client[2] + at_server[2])
 

@@ -69,8 +69,8 @@ class Links:
     def change(self, port: tuple[str, str], change: LinkChange) -> tuple[dict[str, list[Request]], float]:
         """Change one; node -> what its kernel is told, and the rate from then on."""
         plan, described = self._plan, self._plan.ports[port]
-        found: dict[str, list[Request]] = {described.shaper[0]: []}
-        wanted = found[described.shaper[0]]
+        requests: dict[str, list[Request]] = {described.shaper[0]: []}
+        wanted = requests[described.shaper[0]]
         before = self._links[port]
         if change.up is not None:
             self._down = self._down - {port} if change.up else self._down | {port}
@@ -79,12 +79,12 @@ class Links:
             self._links[port] = replace(self._links[port], rate_mbps=change.rate_mbps)
             wanted.append(messages.replacing(described.shaped(self._links[port])[0]))
         if port in self._wired and self._links[port] != before:
-            found[HUB] = [messages.replacing(plan.wire(port, self._links[port]))]
+            requests[HUB] = [messages.replacing(plan.wire(port, self._links[port]))]
         # A new rate has set the shaper's buffer anew, and a broken link has none.
         closed = port in self._down
         buffer = messages.closed_buffer(described.shaper[1]) if closed else described.buffer(self._links[port])
         wanted.append(messages.replacing(buffer))
-        return found, self._links[port].rate_mbps
+        return requests, self._links[port].rate_mbps
 
 
 def make(
@@ -99,28 +99,28 @@ def make(
 
 def _link_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
     links = Links(plan)
-    found = []
+    moments = []
     for change in sorted(experiment.changes, key=lambda change: change.at_s):
         moment = _Moment(change.at_s)
         for port in change.links:
             requests, moment.rates_mbps[port] = links.change(port, change)
             for node, wanted in requests.items():
                 moment.requests.setdefault(node, []).extend(wanted)
-        found.append(moment)
-    return found
+        moments.append(moment)
+    return moments
 
 
 def _route_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
     """List route changes; where no way is left, the old route stays, and packets are dropped where the way was."""
-    moments = links_in_use(experiment.topology, experiment.routing, experiment.changes)
+    ways = links_in_use(experiment.topology, experiment.routing, experiment.changes)
     before = plan.routes_over(plan.in_use)
-    found = []
-    for at_s, in_use in moments[1:]:
+    moments = []
+    for at_s, in_use in ways[1:]:
         moment = _Moment(at_s)
         for node, routes in plan.routes_over(in_use).items():
             changed = {to: route for to, route in routes.items() if before[node].get(to) != route}
             before[node] |= changed
             if changed:
                 moment.requests[node] = [messages.replacing(route) for route in changed.values()]
-        found.append(moment)
-    return found
+        moments.append(moment)
+    return moments

@@ -220,10 +220,10 @@ class Guest(RunningProgram):
         if "errno" in answer:
             os.close(self._status)
             # Where a folder of the path is closed to this user, the kernel's answer for no program is EACCES.
-            found = answer["errno"] != errno.ENOENT
+            is_there = answer["errno"] != errno.ENOENT
             if answer["errno"] == errno.EACCES and "/" not in self.args[0]:
-                found = shutil.which(self.args[0], path=environment.get("PATH")) is not None
-            if answer["where"] == "program" and not found:
+                is_there = shutil.which(self.args[0], path=environment.get("PATH")) is not None
+            if answer["where"] == "program" and not is_there:
                 raise NetreproError(f"no program {args[0]!r} on this machine", "install it, or give its path")
             raise NetreproError(
                 f"{args[0]!r} cannot be started: {errno_text(answer['errno'])}", f"check the {answer['where']}"
@@ -299,10 +299,10 @@ class Guest(RunningProgram):
         return not self._pending
 
     def _output(self) -> tuple[Any, Any]:
-        found = [bytes(self._came[name]) if name in self._came else None for name in ("stdout", "stderr")]
+        streams = [bytes(self._came[name]) if name in self._came else None for name in ("stdout", "stderr")]
         if self._text:
-            found = [each.decode(errors="replace") if each is not None else None for each in found]  # type: ignore[misc]
-        return found[0], found[1]
+            streams = [each.decode(errors="replace") if each is not None else None for each in streams]  # type: ignore[misc]
+        return streams[0], streams[1]
 
     def send_signal(self, number: int) -> None:
         self._signal(number)

@@ -273,27 +273,27 @@ class Launcher:
 
         None for a port that has no queue any more.
         """
-        found: dict[tuple[int, int], tuple[int, ...]] = {}
+        totals: dict[tuple[int, int], tuple[int, ...]] = {}
         for place in {place for place, _ in request["ports"]}:
             enter(HUB_DESCRIPTOR + place)
             with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
                 netlink.send(DUMP_QUEUES)
-                found |= {(place, index): values for index, values in root_statistics(netlink)}
+                totals |= {(place, index): values for index, values in root_statistics(netlink)}
         enter(HUB_DESCRIPTOR)
-        return {"totals": [found.get(tuple(port)) for port in request["ports"]]}
+        return {"totals": [totals.get(tuple(port)) for port in request["ports"]]}
 
     def packets_a_frame(self, request: dict, _: list[int]) -> dict:
         """Find the largest number of packets that a frame which leaves any of `ports` may hold."""
-        found: dict[tuple[int, int], int] = {}
+        most_of: dict[tuple[int, int], int] = {}
         for place in {place for place, _ in request["ports"]}:
             enter(HUB_DESCRIPTOR + place)
             with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
                 netlink.send(DUMP_LINKS)
                 for message in each_message(netlink, GET_LINK - 2):
                     most = dict(each_attribute(message[32:]))[40]  # IFLA_GSO_MAX_SEGS
-                    found[place, struct.unpack_from("=i", message, 20)[0]] = struct.unpack("=I", most)[0]
+                    most_of[place, struct.unpack_from("=i", message, 20)[0]] = struct.unpack("=I", most)[0]
         enter(HUB_DESCRIPTOR)
-        return {"most": max(found[tuple(port)] for port in request["ports"])}
+        return {"most": max(most_of[tuple(port)] for port in request["ports"])}
 
     def reap(self) -> None:
         while True:

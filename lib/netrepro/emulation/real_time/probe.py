@@ -218,14 +218,14 @@ def control_group_parent(version: int) -> Path:
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
     if version == 1:
-        found = [mount[1] for mount in mounts if mount[2] == "cgroup" and "cpu" in mount[3].split(",")]
+        roots = [mount[1] for mount in mounts if mount[2] == "cgroup" and "cpu" in mount[3].split(",")]
         own = [path for _, controllers, path in groups if "cpu" in controllers.split(",")]
     else:
-        found = [mount[1] for mount in mounts if mount[2] == "cgroup2"]
+        roots = [mount[1] for mount in mounts if mount[2] == "cgroup2"]
         own = [path for number, _, path in groups if number == "0"]
-    if not found or not own:
+    if not roots or not own:
         raise NotHere(f"no cgroup v{version} hierarchy with a cpu controller is mounted")
-    top = Path(found[0])
+    top = Path(roots[0])
     folder = top / own[0].lstrip("/")
     return folder if version == 1 else nearest_with_limits(folder, top)
 

@@ -199,8 +199,8 @@ class RealTimeRecording(Recording):
 
     def _new_packets(self) -> list[Packet]:
         """Return packets that have come since the last call, as live captures take them."""
-        found = [(place, *each) for place, tap in enumerate(self._taps.values()) for each in tap.new_packets()]
-        return sorted(found, key=lambda packet: packet[1])
+        packets = [(place, *each) for place, tap in enumerate(self._taps.values()) for each in tap.new_packets()]
+        return sorted(packets, key=lambda packet: packet[1])
 
     def _start_sampler(self, undone: ExitStack) -> None:
         self._file = os.memfd_create("samples")
@@ -348,8 +348,8 @@ class RealTimeRecording(Recording):
 
         Raises NetreproError for a port whose packets were not recorded.
         """
-        found, missed = self.deviation(source, destination)
-        return pd.concat([fidelity.port_checks(found), self.machine_checks(missed)], ignore_index=True)
+        deviation, missed = self.deviation(source, destination)
+        return pd.concat([fidelity.port_checks(deviation), self.machine_checks(missed)], ignore_index=True)
 
     def deviation(self, source: str, destination: str) -> tuple[fidelity.Deviation, int]:
         """Measure how even the port's gaps were, and count its packets not recorded. Raises as certificate does."""
@@ -357,14 +357,14 @@ class RealTimeRecording(Recording):
         check_recorded((source, destination), self._packets)
         packets, missed = self._packets[source, destination]
         samples = table[(table.source == source) & (table.destination == destination)]
-        found = fidelity.deviation_in(
+        deviation = fidelity.deviation_in(
             self.rates(source, destination),
             (packets["time_ns"].to_numpy() - self._began_ns) / 1e9,
             packets["size_bytes"].to_numpy(),
             samples["time_s"].to_numpy(),
             samples["queue_packets"].to_numpy(),
         )
-        return found, missed
+        return deviation, missed
 
     def rates(self, source: str, destination: str) -> list[fidelity.Interval]:
         """List the rates that the port had, each with its time."""
@@ -376,10 +376,10 @@ class RealTimeRecording(Recording):
 
     def port_checks(self, source: str, destination: str) -> pd.DataFrame | None:
         """Check the port's gaps, each check with its name before; None where it was not busy enough to judge."""
-        found, _ = self.deviation(source, destination)
-        if len(found.deviation) < fidelity.LEAST_BUSY_GAPS:
+        deviation, _ = self.deviation(source, destination)
+        if len(deviation.deviation) < fidelity.LEAST_BUSY_GAPS:
             return None
-        return fidelity.port_checks(found, f"{source} to {destination}")
+        return fidelity.port_checks(deviation, f"{source} to {destination}")
 
     def machine_checks(self, missed_packets: int | None = None) -> pd.DataFrame:
         """Check what the machine did meanwhile. missed_packets : missed by taps; None for those of all taps."""

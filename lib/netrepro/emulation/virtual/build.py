@@ -178,8 +178,8 @@ def _prepare(folder: Path, tree: Path, environment: dict[str, str], tell: Tell) 
 
 def _release(tree: Path) -> str:
     text = (tree / "Makefile").read_text()
-    found = [re.search(rf"^{name} = (\d+)", text, re.M) for name in ("VERSION", "PATCHLEVEL", "SUBLEVEL")]
-    return ".".join(each[1] for each in found if each)
+    matches = [re.search(rf"^{name} = (\d+)", text, re.M) for name in ("VERSION", "PATCHLEVEL", "SUBLEVEL")]
+    return ".".join(each[1] for each in matches if each)
 
 
 def _compile(tree: Path, environment: dict[str, str], tell: Tell, jobs: int) -> None:

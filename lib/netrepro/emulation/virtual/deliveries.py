@@ -70,9 +70,9 @@ def emulate_deliveries(
     towards, back = _last_links(experiment)
     measure = replace(experiment.measure, packets=tuple(dict.fromkeys((*experiment.measure.packets, towards, back))))
     with tempfile.TemporaryDirectory() as folder:
-        found = emulate_virtually(replace(experiment, measure=measure), captures=folder, clock_skew_ppm=clock_skew_ppm)
+        run = emulate_virtually(replace(experiment, measure=measure), captures=folder, clock_skew_ppm=clock_skew_ppm)
         data, answers = (read_headers(Path(folder, f"{'-'.join(port)}.pcap").read_bytes()) for port in (towards, back))
-    first = found.packets[(found.packets.source == towards[0]) & (found.packets.destination == towards[1])]
+    first = run.packets[(run.packets.source == towards[0]) & (run.packets.destination == towards[1])]
     began_ns = int(data.time_ns[0]) - round(float(first.time_s.iloc[0]) * 1e9) if len(data.time_ns) else 0
     delivered, acknowledged = stream_of(data, answers)
     ends = experiment.duration_s
@@ -80,7 +80,7 @@ def emulate_deliveries(
     for table in (delivered, acknowledged):
         timed = table.assign(time_s=(table.pop("time_ns") - began_ns) / 1e9)
         tables.append(timed[timed.time_s <= ends][["time_s", *table]].reset_index(drop=True))
-    return replace(found, experiment=experiment), tables[0], tables[1]
+    return replace(run, experiment=experiment), tables[0], tables[1]
 
 
 def _last_links(experiment: Experiment) -> tuple[Port, Port]:
@@ -88,7 +88,7 @@ def _last_links(experiment: Experiment) -> tuple[Port, Port]:
     flows = experiment.traffic
     if len(flows) != 1 or not isinstance(flows[0], Flow) or flows[0].replication:
         raise NetreproError("what a receiver holds, of other traffic than one flow", "give the experiment one Flow")
-    found = []
+    last = []
     for host in (flows[0].destination, flows[0].source):
         ports = [port for port in experiment.topology.ports if port[1] == host]
         link = experiment.topology.link(*ports[0])
@@ -96,8 +96,8 @@ def _last_links(experiment: Experiment) -> tuple[Port, Port]:
             raise NetreproError(
                 f"{host} has {len(ports)} cables, or a last link with delay", "give it one cable, and delay before it"
             )
-        found.append(ports[0])
-    return found[0], found[1]
+        last.append(ports[0])
+    return last[0], last[1]
 
 
 def read_headers(content: bytes) -> Headers:
@@ -122,10 +122,10 @@ def _number(frames: np.ndarray, at: np.ndarray | int, size: int) -> np.ndarray:
     """Read the big-endian number of `size` bytes at a place of every frame."""
     places = np.broadcast_to(at, len(frames))[:, None] + np.arange(size)
     taken = np.take_along_axis(frames, places, axis=1).astype(np.uint64)
-    found = np.zeros(len(frames), np.uint64)
+    numbers = np.zeros(len(frames), np.uint64)
     for place in range(size):
-        found = found << np.uint64(8) | taken[:, place]
-    return found
+        numbers = numbers << np.uint64(8) | taken[:, place]
+    return numbers
 
 
 def _headers(time_ns: np.ndarray, frames: np.ndarray) -> Headers:
@@ -157,13 +157,13 @@ def _headers(time_ns: np.ndarray, frames: np.ndarray) -> Headers:
 
 def _find_signal(frames: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Find where every frame's data sequence signal begins, -1 where it has none."""
-    found, at = np.full(len(frames), -1), np.full(len(frames), _OPTIONS)
+    places, at = np.full(len(frames), -1), np.full(len(frames), _OPTIONS)
     while (going := at < ends).any():
         kind, size, subtype = (np.take_along_axis(frames, (at + k)[:, None], axis=1)[:, 0] for k in range(3))
-        found = np.where(going & (kind == _MPTCP) & (subtype >> 4 == _SIGNAL), at, found)
+        places = np.where(going & (kind == _MPTCP) & (subtype >> 4 == _SIGNAL), at, places)
         step = np.where(kind == _NO_OPERATION, 1, np.maximum(size.astype(np.int64), 2))
         at = np.where(going, np.where(kind == _END, ends, at + step), at)
-    return found
+    return places
 
 
 def stream_of(data: Headers, answers: Headers) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -80,10 +80,10 @@ class Events:
         for source, destination in ports:
             changes = self.of((source, destination), QUEUED, STARTED, DROPPED)
             last = np.searchsorted(self.seconds(changes), time_s, side="right")
-            found = {"source": source, "destination": destination, "time_s": time_s}
+            columns = {"source": source, "destination": destination, "time_s": time_s}
             for name in QUEUE_COLUMNS[3:]:
-                found[name] = np.concatenate([[0], changes[name]])[last].astype(np.int64)
-            parts.append(pd.DataFrame(found))
+                columns[name] = np.concatenate([[0], changes[name]])[last].astype(np.int64)
+            parts.append(pd.DataFrame(columns))
         return pd.concat(parts[1:] or parts, ignore_index=True)
 
     def packets(self, ports: Sequence[tuple[str, str]], flow_of_end: dict[int, int], duration_s: float) -> pd.DataFrame:
@@ -144,11 +144,11 @@ class Events:
         last = {int(each["port"]): each for each in totals}
         rows = []
         for number, (source, destination) in enumerate(self._ports):
-            found = last[number] if number in last else np.zeros((), EVENT)
-            sent_bytes = int(found["from"]) | int(found["to"]) << 32
-            counts = (found[name] for name in ("queue_packets", "queue_bytes", "size", "packet"))
+            event = last[number] if number in last else np.zeros((), EVENT)
+            sent_bytes = int(event["from"]) | int(event["to"]) << 32
+            counts = (event[name] for name in ("queue_packets", "queue_bytes", "size", "packet"))
             sent, dropped, marked, lost = map(int, counts)
-            busy_s = int(found["started_ns"]) / 1e9
+            busy_s = int(event["started_ns"]) / 1e9
             rows.append((source, destination, sent, sent_bytes, dropped, marked, lost, busy_s))
         return pd.DataFrame(rows, columns=[*LINK_COLUMNS[:-1], "busy_s"])
 
@@ -169,5 +169,5 @@ def _waits_ns(left: np.ndarray, queued: np.ndarray) -> np.ndarray:
     starts = pd.DataFrame({"packet": left["packet"], "at": left["started_ns"].astype(np.int64)})
     arrivals = pd.DataFrame({"packet": queued["packet"], "at": queued["time_ns"].astype(np.int64)})
     arrivals["arrived"] = arrivals["at"].astype(float)
-    found = pd.merge_asof(starts, arrivals, on="at", by="packet")  # a number is another packet's later on
-    return (found["at"] - found["arrived"]).to_numpy()
+    pairs = pd.merge_asof(starts, arrivals, on="at", by="packet")  # a number is another packet's later on
+    return (pairs["at"] - pairs["arrived"]).to_numpy()

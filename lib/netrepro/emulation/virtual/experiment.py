@@ -337,12 +337,12 @@ def _fidelity(
     rows: list[tuple[str, float, float, bool]] = [(f"tier virtual, kernel {kernel}", float("nan"), float("nan"), True)]
     parts, judged = [], 0
     for port in ports:
-        found = seen.deviation(port, _rates(experiment, plan, port))
-        if len(found.deviation) < fidelity.LEAST_BUSY_GAPS:
+        deviation = seen.deviation(port, _rates(experiment, plan, port))
+        if len(deviation.deviation) < fidelity.LEAST_BUSY_GAPS:
             continue
         judged += 1
-        parts.append(fidelity.port_checks(found, " to ".join(port)))
-        share = float(np.mean(found.deviation <= 0.01))
+        parts.append(fidelity.port_checks(deviation, " to ".join(port)))
+        share = float(np.mean(deviation.deviation <= 0.01))
         bound = LEAST_SHARE_WITHIN_1_PERCENT
         rows.append((f"{' to '.join(port)}: gaps within 1 %, in virtual time", share, bound, share >= bound))
     rows.append(("measured ports that were busy enough to judge", float(judged), float("nan"), True))

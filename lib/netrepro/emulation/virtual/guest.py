@@ -236,15 +236,17 @@ class Guest:
         names, totals = [], {}
         for host in hosts:
             self.enter(host)
-            found: dict[str, int] = {}
+            counters: dict[str, int] = {}
             for file in COUNTERS:
                 lines = Path(file).read_text().splitlines()
                 for head, numbers in zip(lines[::2], lines[1::2], strict=True):
                     kind, _, columns = head.partition(":")
                     if kind != "IcmpMsg":  # has those columns that are not 0
                         words = zip(columns.split(), numbers.split()[1:], strict=True)
-                        found |= {kind + name: int(number) for name, number in words if kind + name not in NO_COUNTERS}
-            names, totals[host] = list(found), list(found.values())
+                        counters |= {
+                            kind + name: int(number) for name, number in words if kind + name not in NO_COUNTERS
+                        }
+            names, totals[host] = list(counters), list(counters.values())
         return {"names": names, "totals": totals}
 
     def make_changes(self, changes: list, begins: float) -> None:
@@ -304,8 +306,8 @@ class Guest:
             self.channels[child] = ours
         return {"process": child}
 
-    def collect(self, found: tuple[int, int]) -> None:
-        process, status = found
+    def collect(self, ended: tuple[int, int]) -> None:
+        process, status = ended
         if process:
             self.programs[process] = {"status": os.waitstatus_to_exitcode(status), "ended_s": time.monotonic()}
             self.door.send(b"E", str(process).encode())
@@ -335,8 +337,8 @@ class Guest:
 
     def reap(self) -> None:
         with suppress(ChildProcessError):
-            while (found := os.waitpid(-1, os.WNOHANG))[0]:
-                self.collect(found)
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                self.collect(ended)
 
     def converse(self, process: int, line: str, seconds: float | None) -> dict:
         """Say a line to a program that talks, and pass on what it says, until it replies (a line R...): its reply; or

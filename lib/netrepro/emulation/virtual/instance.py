@@ -275,13 +275,13 @@ def _listed(names: Sequence[str]) -> str:
 
 def batched(requests: Iterable[Request]) -> list[tuple[str, int, list[str]]]:
     """Group messages as `guest.Netlink.send` takes them."""
-    found, first = [], 0
+    batches, first = [], 0
     listed = list(requests)
     for content, last in messages.batches(listed):
         purposes = [request.purpose for request in listed[first:last]]
-        found.append((base64.b64encode(content).decode(), last, purposes))
+        batches.append((base64.b64encode(content).decode(), last, purposes))
         first = last
-    return found
+    return batches
 
 
 def batched_by_node(requests: Mapping[str, Iterable[Request]]) -> dict[str, list[tuple[str, int, list[str]]]]:

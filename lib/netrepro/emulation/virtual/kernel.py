@@ -39,8 +39,8 @@ def recipe() -> Path:
 
 def _packaged() -> list[Path]:
     """List the folder of the package netrepro-kernel, if it is installed."""
-    found = importlib.util.find_spec("netrepro_kernel")
-    return [Path(folder) for folder in found.submodule_search_locations or []] if found else []
+    package = importlib.util.find_spec("netrepro_kernel")
+    return [Path(folder) for folder in package.submodule_search_locations or []] if package else []
 
 
 def congestion_controls() -> set[str]:

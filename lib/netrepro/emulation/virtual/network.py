@@ -298,17 +298,17 @@ class VirtualProgram(RunningProgram):
         heard : is given what it says before. None where so many seconds of virtual time pass, or where it ends, of
         which `returncode` then tells.
         """
-        found = self._net.instance.order(
+        answer = self._net.instance.order(
             "converse", name=self.command[0], heard=heard, process=self._process, line=line, seconds=timeout
         )
-        if found["reply"] is None:
-            self._ended(found)
-        return found["reply"]
+        if answer["reply"] is None:
+            self._ended(answer)
+        return answer["reply"]
 
-    def _ended(self, found: Mapping[str, Any]) -> None:
-        self.returncode = found["status"]
-        if found["status"] is not None:
-            self.ended_s = found["ended_s"] - self._net._began_ns / 1e9
+    def _ended(self, answer: Mapping[str, Any]) -> None:
+        self.returncode = answer["status"]
+        if answer["status"] is not None:
+            self.ended_s = answer["ended_s"] - self._net._began_ns / 1e9
 
     def send_signal(self, number: int) -> None:
         """Send it a signal at once; it hears of it when time passes."""

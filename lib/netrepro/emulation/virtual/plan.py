@@ -210,12 +210,12 @@ class VirtualPlan(Plan):
 
     def reports(self) -> dict[str, list[Request]]:
         """Map node -> messages that have its lines write their totals, and all events that they still hold."""
-        found: dict[str, list[Request]] = {}
+        requests: dict[str, list[Request]] = {}
         for ends, line in self.lines.items():
             port = self.ports[ends]
             asked = messages.replacing(new_line(port.shaper[1], replace(line, flags=line.flags | REPORT)))
-            found.setdefault(port.shaper[0], []).append(asked)
-        return found
+            requests.setdefault(port.shaper[0], []).append(asked)
+        return requests
 
     @property
     def packet_bytes(self) -> int:

@@ -118,10 +118,10 @@ def run_programs(
             if started.poll() is None:
                 started.send_signal(signal.SIGTERM)
         net.sleep(1.0)
-        found = [_how_it_ended(each, running[place]) for place, each in enumerate(programs)]
+        ends = [_how_it_ended(each, running[place]) for place, each in enumerate(programs)]
     if progress is not None:
         progress(1.0)
-    return found
+    return ends
 
 
 def _how_it_ended(program: Program, started: VirtualProgram) -> Ended:

@@ -96,7 +96,7 @@ class VirtualRecording(Recording):
 
     def _new_packets(self) -> list[Packet]:
         """Return packets that the kernel has written since the last call, as live captures take them."""
-        found: list[Packet] = []
+        packets: list[Packet] = []
         for place, file in enumerate(self._files.values()):
             content = os.pread(file.fileno(), MOST_BYTES_AT_A_LOOK, self._given[place])
             taken = 0
@@ -105,10 +105,10 @@ class VirtualRecording(Recording):
                 end = taken + RECORD.size + kept
                 if end > len(content):
                     break
-                found.append((place, seconds * 10**9 + nanoseconds, size_bytes, content[taken + RECORD.size : end]))
+                packets.append((place, seconds * 10**9 + nanoseconds, size_bytes, content[taken + RECORD.size : end]))
                 taken = end
             self._given[place] += taken
-        return sorted(found, key=lambda packet: packet[1])
+        return sorted(packets, key=lambda packet: packet[1])
 
     def _collect(self) -> None:
         self._duration_s = self._net.monotonic_s - self._began_s
@@ -128,9 +128,9 @@ class VirtualRecording(Recording):
         return self._events.sampled(self._sampled, self._interval_s, self._duration_s)
 
     def packets(self, flows: Mapping[int, int] | None = None) -> pd.DataFrame:
-        found = self._events.packets(self._recorded, dict(flows or {}), self._duration_s)
+        table = self._events.packets(self._recorded, dict(flows or {}), self._duration_s)
         kept = ["source", "destination", *(["flow"] if flows is not None else []), "time_s", "size_bytes"]
-        return found[kept]
+        return table[kept]
 
     def throughput(self, window_ms: float = 10.0) -> pd.DataFrame:
         return throughput_in(self._events.sent(self._sampled, self._interval_s, self._duration_s), window_ms)

@@ -292,8 +292,8 @@ class Client:
     def _finish(self, now_s: float, piece: int) -> list[Output]:
         del self._blocks_left[piece]
         at = piece * self.torrent.piece_bytes
-        found = hashlib.sha1(self._content[at : at + self.torrent.piece_size(piece)]).digest()
-        is_good = found == self.torrent.hashes[piece]
+        digest = hashlib.sha1(self._content[at : at + self.torrent.piece_size(piece)]).digest()
+        is_good = digest == self.torrent.hashes[piece]
         self.picker.finished(piece, is_good)
         outputs: list[Output] = [Event("piece" if is_good else "bad piece", piece)]
         givers = self._givers.pop(piece)

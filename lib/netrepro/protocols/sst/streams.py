@@ -101,12 +101,12 @@ class Stream:
 
     def read(self, most: int | None = None) -> bytes:
         """Take the bytes that have arrived in order, at most `most` of them."""
-        before, found = self.exponent, bytes(self._ready[:most])
-        del self._ready[: len(found)]
+        before, content = self.exponent, bytes(self._ready[:most])
+        del self._ready[: len(content)]
         if self.exponent > before and self.end is None:
             self._peer.tell_window(self)
         self._peer.settle(self)
-        return found
+        return content
 
     # The peer calls what follows.
 
@@ -185,9 +185,9 @@ class Stream:
             if len(fresh) > len(self._early.get(start, b"")):
                 self._early[start] = fresh
         while self._early and (first := min(self._early)) <= self._expected:
-            found = self._early.pop(first)[self._expected - first :]
-            self._ready += found
-            self._expected += len(found)
+            content = self._early.pop(first)[self._expected - first :]
+            self._ready += content
+            self._expected += len(content)
         return True
 
     def news(self) -> list[str]:

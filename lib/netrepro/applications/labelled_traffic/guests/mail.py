@@ -59,8 +59,8 @@ class MailClient:
         )
         client.login(f"user{rng.randint(1, 9999)}", "x" * rng.randint(6, 14))
         client.select("INBOX", readonly=rng.random() < 0.3)
-        _, (found,) = client.search(None, "UNSEEN")
-        for number in found.split():
+        _, (unseen,) = client.search(None, "UNSEEN")
+        for number in unseen.split():
             client.fetch(number.decode(), "(BODY.PEEK[HEADER])")
             if rng.random() < 0.4:
                 client.fetch(number.decode(), "(RFC822)")

@@ -39,15 +39,15 @@ def main() -> None:
     asked = json.loads(sys.stdin.readline())
     for module in asked["imports"]:
         importlib.import_module(module)
-    found = []
+    processes = []
     for program in asked["programs"]:
         process = os.fork()
         if process == 0:
             become(program)
             runpy.run_path(str(Path(__file__).with_name(program["file"])), run_name="__main__")
             return
-        found.append(process)
-    sys.stdout.write(json.dumps(found) + "\n")
+        processes.append(process)
+    sys.stdout.write(json.dumps(processes) + "\n")
 
 
 main()

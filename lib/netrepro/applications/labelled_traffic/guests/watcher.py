@@ -37,7 +37,7 @@ class Owners:
 
     def now(self) -> dict[str, str]:
         """Map inode -> name of the program, of the sockets that processes of this host hold."""
-        found = {}
+        owners = {}
         for process in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
             try:
                 if process not in self._is_here:
@@ -48,10 +48,10 @@ class Owners:
                 for descriptor in os.listdir(f"/proc/{process}/fd"):  # noqa: PTH208
                     target = os.readlink(f"/proc/{process}/fd/{descriptor}")  # noqa: PTH115  (many, and fast)
                     if target.startswith("socket:["):
-                        found[target[8:-1]] = name
+                        owners[target[8:-1]] = name
             except OSError:  # ended, or closed it, while we looked
                 continue
-        return found
+        return owners
 
 
 def main() -> None:
