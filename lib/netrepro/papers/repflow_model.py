@@ -8,35 +8,23 @@ of a path.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from netrepro.errors import NetreproError
 from netrepro.networks.flow_sizes import FlowSizeDistribution, load_flow_sizes
-from netrepro.queueing.mg1 import (
-    md1_wait_quantile,
-    mean_wait,
-    mm1_wait_quantile,
-    tail_wait_exponential,
-    tail_wait_when_busy,
-)
-from netrepro.queueing.replicated_flows import (
-    ReplicatedPaths,
-    simulate_delays,
-    slow_start_rounds,
-    window_rounds,
-)
+from netrepro.queueing.mg1 import md1_wait_quantile, mean_wait, mm1_wait_quantile, tail_wait_exponential
+from netrepro.queueing.replicated_flows import ReplicatedPaths, simulate_delays, slow_start_rounds, window_rounds
 from netrepro.queueing.replication import ReplicationModel
 from netrepro.queueing.service import ConstantService, ExponentialService, Service
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, seed_and_repetition
-from netrepro.study import pictures as drawing
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, pictures, seed_and_repetition
 from netrepro.study.evidence import least_first
+from netrepro.study.figures import Course, Level, Panel, Picture, Sweep, plot
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, new_figure, scheme
 
@@ -57,8 +45,8 @@ class Setting:
 
     workload : a name or file for load_flow_sizes, or flow sizes of one's own. extra_load : None for the share of bytes
         that the workload has in short flows.
-    copies, paths, path_choice, correlation : of replicated flows, see ReplicatedPaths; the analysis takes
-        the paths of the two copies as different and independent.
+    copies, paths, path_choice : of replicated flows, see ReplicatedPaths; the analysis takes the paths of the two
+        copies as different and independent.
     short_round_gap_packets : mean time between rounds of short flows: the testbed's round trip, 178 us at
         1 Gb/s. long_round_gap_packets : of long flows, whose window takes 44 packet times to send.
     window_packets : what a long flow sends a round.
@@ -67,7 +55,7 @@ class Setting:
     short_flows, long_flows : simulated in a run; 0 leaves such flows out.
     with_looks : ask how often the paths are busy, which costs as much as the short flows do.
 
-    The formulas know nothing of paths, choice, correlation, gaps, whole rounds and exponential bursts.
+    The formulas know nothing of paths, choice, gaps, whole rounds and exponential bursts.
     """
 
     workload: str | FlowSizeDistribution = setting(
@@ -83,17 +71,10 @@ class Setting:
     long_flow_packets: float = setting(
         68.0, "flows up to this size are short, the paper's S_L", "packets", low=1, high=1_000_000
     )
-    load: float = setting(
-        0.5,
-        "load at which section 10 turns its knobs, of which ε goes to 0.4",
-        "share of capacity",
-        above=0,
-        below=0.71,
-    )
+    load: float = setting(0.5, "load at which section 10 turns its knobs", "share of capacity", above=0, below=0.71)
     copies: int = 2
     paths: int = 2
     path_choice: str = "distinct"
-    correlation: float = 0.0
     short_round_gap_packets: float = 15
     long_round_gap_packets: float = 44
     window_packets: float = 44
@@ -111,13 +92,8 @@ class Setting:
     @cached_property
     def model(self) -> ReplicationModel:
         """The formulas under these assumptions."""
-        return ReplicationModel(
-            self.sizes.in_packets(),
-            self.extra_load,
-            self.initial_window_packets,
-            self.burst_packets,
-            self.long_flow_packets,
-        )
+        own = (self.extra_load, self.initial_window_packets, self.burst_packets, self.long_flow_packets)
+        return ReplicationModel(self.sizes.in_packets(), *own)
 
     @property
     def bursts(self) -> Service:
@@ -147,24 +123,12 @@ def closed_form(setting: Setting, loads: Sequence[float] | np.ndarray = LOADS) -
     return pd.concat(parts, ignore_index=True)
 
 
-def wait_tails(setting: Setting, loads: Sequence[float] = LOADS) -> pd.DataFrame:
-    """Return the 99th percentile of the wait of bursts: exact (M/D/1, or M/M/1) and by two approximations of constant
-    bursts.
-
-    Returns a row a load: load, exact, paper (2 ln 10 E[W]), when_busy (ln(100 ρ)/ρ E[W]); in packet times.
-    """
+def tail_over_formula(setting: Setting, load: float) -> float:
+    """Divide the 99th percentile of the wait of bursts (M/D/1, or M/M/1) by the paper's 2 ln 10 E[W], of constant
+    bursts."""
     exact = mm1_wait_quantile if setting.exponential_bursts else md1_wait_quantile
-    means = {load: mean_wait(load, ConstantService(setting.burst_packets)) for load in loads}
-    rows = [
-        (
-            load,
-            exact(0.99, load, setting.burst_packets),
-            tail_wait_exponential(0.99, mean),
-            tail_wait_when_busy(0.99, load, mean),
-        )
-        for load, mean in means.items()
-    ]
-    return pd.DataFrame(rows, columns=["load", "exact", "paper", "when_busy"])
+    mean = mean_wait(load, ConstantService(setting.burst_packets))
+    return exact(0.99, load, setting.burst_packets) / tail_wait_exponential(0.99, mean)
 
 
 def shares(sizes: FlowSizeDistribution) -> dict[str, float]:
@@ -187,15 +151,9 @@ def readings() -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns).rename_axis("reading")
 
 
-def _drawn_epsilon() -> float:
-    return Setting(workload=DRAWN_SIZES, extra_load=None).model.epsilon
-
-
 def _formulas(setting: Setting) -> Reading:
     """Read what takes no simulation: the sizes, the tail of the wait, and the curves of Figs 5 to 8."""
-    tails = wait_tails(setting, (0.5, 0.8)).set_index("load")
-    numbers = shares(setting.sizes)
-    numbers |= {f"wait_tail_at_{load}": row.exact / row.paper for load, row in tails.iterrows()}
+    numbers = shares(setting.sizes) | {f"wait_tail_at_{load}": tail_over_formula(setting, load) for load in (0.5, 0.8)}
     curves, here = (closed_form(setting, loads) for loads in (np.linspace(0.02, 0.98, 97), [setting.load]))
     tables = {"formulas": curves, "formulas_at_load": here}
     return Reading(numbers, {name: table.rename(columns={"load": "at_load"}) for name, table in tables.items()})
@@ -239,7 +197,6 @@ def measure_one(setting: Setting, seconds: float, seed: Any, tier: str) -> Readi
                 paths=setting.paths,
                 copies=count,
                 path_choice=setting.path_choice,
-                correlation=setting.correlation,
                 round_gap_packets=gap,
                 flow_gap_packets=max(1000.0, gap),
             )
@@ -265,14 +222,14 @@ def _summary(kind: str, name: str, completion: np.ndarray) -> dict[str, float]:
 
 def _compared(numbers: Mapping[str, float], setting: Setting) -> dict[str, float]:
     """Divide RepFlow's by TCP's, and each by its formula."""
-    found = {}
+    ratios = {}
     for quantity, (*_, formula) in QUANTITIES.items():
         if f"{quantity}_tcp" in numbers:
-            found[f"{quantity}_ratio"] = numbers[f"{quantity}_repflow"] / numbers[f"{quantity}_tcp"]
+            ratios[f"{quantity}_ratio"] = numbers[f"{quantity}_repflow"] / numbers[f"{quantity}_tcp"]
             for name, copies in (("tcp", 1), ("repflow", setting.copies)):
                 expected = float(formula(setting.model, setting.load, copies))
-                found[f"{quantity}_{name}_over_formula"] = numbers[f"{quantity}_{name}"] / expected
-    return found
+                ratios[f"{quantity}_{name}_over_formula"] = numbers[f"{quantity}_{name}"] / expected
+    return ratios
 
 
 def _busy_as_loaded(looks: np.ndarray, load: float) -> Check:
@@ -317,118 +274,50 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def price_for_long_flows(runs: Runs) -> pd.DataFrame:
-    """Compute RepFlow / TCP of long flows at loads .5 and .9: with the ε of the sizes that the authors drew, and as
-    printed.
-
-    Returns a row for each load and quantity: load, quantity, then a column for each ε; means over repetitions.
-    """
-    means = runs.summary()
-    tables = {f"ε = {_drawn_epsilon():.3f}, of the sizes": DRAWN, "ε = 0.05, as printed": AS_PRINTED}
-    rows = [
-        {"load": load, "quantity": QUANTITIES[quantity][1]}
-        | {words: means[f"{quantity}_ratio"][case, load] for words, case in tables.items()}
-        for load in (0.5, 0.9)
-        for quantity in ("long_mean", "long_p99")
-    ]
-    return pd.DataFrame(rows)
-
-
 # Figures.
 
 
-def _draw_curve(axis: Axes, table: pd.DataFrame, quantity: str, name: str, label: str) -> None:
-    rows = table[(table.quantity == quantity) & (table.scheme == name) & np.isfinite(table.normalised_fct)]
-    axis.plot(rows.at_load, rows.normalised_fct, color=scheme(name).colour, label=label)
+def _formula(quantity: str, name: str, label: str, rows: str = "0.1 <= at_load <= 0.9") -> Course:
+    look = {"label": label, "color": scheme(name).colour}
+    rows = f"{rows} and quantity == {quantity!r} and scheme == {name!r}"
+    return Course("formulas", "normalised_fct", {FORMULAS: look}, "at_load", rows)
 
 
-def draw_completion(runs: Runs, quantity: str, case: str = AS_PRINTED) -> Figure:
-    """Draw one of Figs 5 to 8: the formulas and the simulation of a case. Stars: the sizes of DRAWN, on which claims
-    are judged."""
+def _simulated(quantity: str, name: str, case: str, label: str, **look: Any) -> Sweep:
+    own = {"label": f"{scheme(name).label}, {label}", "color": scheme(name).colour, "marker": scheme(name).marker}
+    return Sweep("load", f"{quantity}_{name}", {case: own | {"linestyle": "none"} | look})
+
+
+def _completion(quantity: str, case: str = AS_PRINTED) -> Picture:
+    """Make one of Figs 5 to 8: the formulas, and the simulation of a case; stars: the sizes on which claims are
+    judged."""
     number, words, _ = QUANTITIES[quantity]
-    title = f"Fig. {number} broken: both copies share one path" if case == SAME_PATH else f"Fig. {number}: {words}"
-    figure, axis = new_figure(title, LOAD_AXIS, FCT_AXIS, log_y=True)
-    closed = runs.table("formulas", FORMULAS)
-    closed = closed[closed.at_load.between(min(LOADS), max(LOADS))]
-    flows = runs.study.profiles[runs.profile].changes[f"{quantity.split('_')[0]}_flows"]
-    for name in ("tcp", "repflow"):
-        look = scheme(name)
-        _draw_curve(axis, closed, quantity, name, f"{look.label}, formula")
-        label = f"{look.label}, simulated, {runs.repetitions} × {flows:,} flows"
-        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linestyle": "none"}
-        drawing.draw_sweep(axis, runs.numbers(case), "load", f"{quantity}_{name}", label=label, **style)
+    marks = [_formula(quantity, name, f"{scheme(name).label}, formula") for name in ("tcp", "repflow")]
+    marks += [_simulated(quantity, name, case, "simulated") for name in ("tcp", "repflow")]
     if quantity.startswith("long"):
-        star = style | {"marker": "*", "markersize": 11, "markerfacecolor": "white", "markeredgecolor": look.colour}
-        label = f"RepFlow, simulated, ε = {_drawn_epsilon():.3f}"
-        drawing.draw_sweep(axis, runs.numbers(DRAWN), "load", f"{quantity}_repflow", label=label, **star)
-    axis.legend()
-    _plain_ticks(axis)
-    return figure
+        star = {
+            "marker": "*",
+            "markersize": 11,
+            "markerfacecolor": "white",
+            "markeredgecolor": scheme("repflow").colour,
+        }
+        marks.append(_simulated(quantity, "repflow", DRAWN, "simulated, with the ε of the sizes", **star))
+    title = f"Fig. {number} broken: both copies share one path" if case == SAME_PATH else f"Fig. {number}: {words}"
+    return plot(title, LOAD_AXIS, FCT_AXIS, *marks, log="y")
 
 
-def _plain_ticks(axis: Axes) -> None:
-    """Show 1, 2, 5, 10 ... instead of powers of ten on a logarithmic axis of completion times."""
-    low, high = axis.get_ylim()
-    ticks = [step * 10**power for power in range(4) for step in (1, 1.5, 2, 3, 5, 7)]
-    drawing.name_ticks(axis, "y", [tick for tick in ticks if low <= tick <= high])
+def _tails(runs: Runs) -> pd.DataFrame:
+    ratios = [1 / tail_over_formula(runs.setting, load) for load in LOADS]
+    return pd.DataFrame({"load": LOADS, "ratio": ratios, "case": "the paper's: 2 ln 10 E[W]"})
 
 
-def draw_wait_tails(runs: Runs) -> Figure:
-    """Draw the 99th percentile of the wait over its exact value."""
-    title, value = "The tail of the wait, approximated", "99th percentile (approximate / exact)"
-    figure, axis = new_figure(title, "load (share of capacity)", value)
-    table = wait_tails(runs.setting)
-    for name, label, marker in (("paper", "the paper's: 2 ln 10 E[W]", "o"), ("when_busy", "ln(100 ρ)/ρ E[W]", "s")):
-        axis.plot(table.load, table[name] / table.exact, marker=marker, label=label)
-    axis.axhline(1, color="black", linewidth=0.8)
-    axis.set_ylim(bottom=0)
-    axis.legend()
-    return figure
-
-
-def draw_simulation_over_formula(runs: Runs) -> Figure:
-    """Draw simulated values over the formulas as printed, against load."""
-    figure, axis = new_figure("Where the formulas hold", LOAD_AXIS, "ratio (simulated / formula)")
-    curves = (
-        (AS_PRINTED, "short_mean_tcp_over_formula", "(3) short, TCP", "o"),
-        (AS_PRINTED, OVER_4, "(4) short, RepFlow", "s"),
-        (AS_PRINTED, "long_mean_tcp_over_formula", "(5) long, TCP", "^"),
-        (AS_PRINTED, OVER_7, "(7) 99th percentile of long, TCP", "v"),
-        (FAR_APART, OVER_4, "(4), independent rounds", "D"),
-    )
-    for colour, (case, value, label, marker) in zip(CURVES, curves, strict=False):
-        drawing.draw_sweep(axis, runs.numbers(case), "load", value, label=label, color=colour, marker=marker)
-    axis.axhline(1, color="black", linewidth=0.8)
-    axis.legend()
-    return figure
-
-
-def draw_knob(runs: Runs, knob: str) -> Figure:
-    """Draw the mean and 99th percentile of short flows against one knob."""
-    table, quantities = runs.knobs[knob], ("short_mean", "short_p99")
-    names = [QUANTITIES[quantity][1] for quantity in quantities]
-    figure, axes = drawing.panels(f"What matters at load {runs.setting.load:g}", KNOBS[knob][0], FCT_AXIS, names)
-    has_words = knob == "workload"
-    for axis, quantity in zip(axes, quantities, strict=True):
-        for name in ("tcp", "repflow"):
-            look = scheme(name)
-            style = {"color": look.colour, "marker": look.marker, "linestyle": "none" if has_words else "-"}
-            drawing.draw_sweep(axis, table, knob, f"{quantity}_{name}", label=look.label, **style)
-        axis.set_ylim(bottom=1)
-        if has_words:
-            axis.set_xlim(-0.5, 1.5)
-        else:
-            axis.set_xscale("log" if knob == "short_round_gap_packets" else "linear")
-            drawing.name_ticks(axis, "x", table[knob])
-    axes[0].legend()
-    return figure
-
-
-def settings_table(setting: Setting) -> pd.DataFrame:
-    """Return every assumption of the model and its value."""
-    of_a_run = ("load", "short_flows", "long_flows", "with_looks")
-    rows = [(name, str(value)) for name, value in asdict(setting).items() if name not in of_a_run]
-    return pd.DataFrame(rows, columns=["assumption", "value"])
+def _knob(knob: str) -> Picture:
+    """Make the picture of the mean and 99th percentile of short flows against one knob."""
+    panels = []
+    for quantity in ("short_mean", "short_p99"):
+        marks = (Sweep(knob, f"{quantity}_{name}", knob, looks={"testbed": name}) for name in ("tcp", "repflow"))
+        panels.append(Panel(KNOBS[knob][0], FCT_AXIS, *marks, title=QUANTITIES[quantity][1], y_range=(1, None)))
+    return Picture("What matters, at the load of section 3", *panels)
 
 
 def draw_idea() -> Figure:
@@ -437,10 +326,9 @@ def draw_idea() -> Figure:
     The curves are the backlog of two queues fed by Poisson bursts, as the simulation has them.
     """
     load, burst_packets, random = 0.7, 44, np.random.default_rng(3)
-    times = np.arange(0, 1200, 0.5)
-    rounds = np.array([300, 500, 700, 900])
+    times, rounds = np.arange(0, 1200, 0.5), np.array([300, 500, 700, 900])
     title, names = "One flow on two paths: the copy that waits less decides", ["copy on path 1", "copy on path 2"]
-    figure, axes = drawing.panels(title, "time (packet times)", "wait (packet times)", names)
+    figure, axes = pictures.panels(title, "time (packet times)", "wait (packet times)", names)
     for name, axis in zip(("tcp", "repflow"), axes, strict=True):
         arrivals = np.sort(random.uniform(0, times[-1], random.poisson(load / burst_packets * times[-1])))
         walk = burst_packets * np.searchsorted(arrivals, times, side="right") - times
@@ -459,18 +347,17 @@ def draw_network(setting: Setting) -> Figure:
     """Draw the model's network: parallel queues between a sender that hashes its copies and a receiver."""
     figure, axis = new_figure("The model: parallel M/G/1 queues, first come first served", "", "")
     axis.axis("off")
-    middle, count, load = (setting.paths - 1) / 2, setting.paths, setting.load
-    path_load = float(setting.model.path_load(load, setting.copies))
-    for path in range(count):
-        axis.annotate("", (0.9, path), (0.0, middle), arrowprops={"arrowstyle": "->", "color": "#888888"})
-        axis.annotate("", (3.0, middle), (2.1, path), arrowprops={"arrowstyle": "->", "color": "#888888"})
+    middle, path_load = (setting.paths - 1) / 2, float(setting.model.path_load(setting.load, setting.copies))
+    for path in range(setting.paths):
+        for ends in (((0.9, path), (0.0, middle)), ((3.0, middle), (2.1, path))):
+            axis.annotate("", *ends, arrowprops={"arrowstyle": "->", "color": "#888888"})
         axis.plot([0.95, 2.1, 2.1, 0.95], [path - 0.2, path - 0.2, path + 0.2, path + 0.2], color=scheme("tcp").colour)
         axis.text(1.5, path, f"path {path + 1}: load {path_load:.3f}", ha="center", va="center", fontsize=9)
     axis.text(-0.05, middle, f"{setting.copies} copies of\neach short flow\n({setting.path_choice} paths)", ha="right")
     axis.text(3.05, middle, "the first copy\nto end counts", ha="left")
-    text = f"Poisson bursts of {setting.burst_packets:g} packets at load {load:g}, ε = {setting.model.epsilon:.3g} more"
-    axis.text(1.5, -0.7, text, ha="center", color="#555555")
-    axis.set(xlim=(-1.2, 4.2), ylim=(-0.9, count - 0.4))
+    bursts = f"Poisson bursts of {setting.burst_packets:g} packets at load {setting.load:g}"
+    axis.text(1.5, -0.7, f"{bursts}, ε = {setting.model.epsilon:.3g} more", ha="center", color="#555555")
+    axis.set(xlim=(-1.2, 4.2), ylim=(-0.9, setting.paths - 0.4))
     return figure
 
 
@@ -486,21 +373,20 @@ def answer(runs: Runs) -> str:
     )
 
 
-def draw_panel(found: Reading, case: str) -> Figure:
+def draw_panel(reading: Reading, case: str) -> Figure:
     """Draw Figs 5 to 8 side by side by the formulas, read off at the setting's load."""
-    closed, at_load = found["formulas"], found["formulas_at_load"]
+    at_load = reading["formulas_at_load"].set_index(["quantity", "scheme"])
     load = at_load.at_load.iloc[0]
     names = [f"Fig. {number}: {words}" for number, words, _ in QUANTITIES.values()]
-    figure, axes = drawing.panels(f"By the formulas, at load {load:g}", LOAD_AXIS, FCT_AXIS, names, log_y=True)
-    figure.set_size_inches(16, 3.8)
+    figure, axes = pictures.panels(f"By the formulas, at load {load:g}", LOAD_AXIS, FCT_AXIS, names, log_y=True)
+    curves = reading["formulas"].groupby(["quantity", "scheme"])
     for axis, quantity in zip(axes, QUANTITIES, strict=True):
         for name in ("tcp", "repflow"):
-            here = at_load[(at_load.quantity == quantity) & (at_load.scheme == name)].normalised_fct.iloc[0]
-            _draw_curve(axis, closed, quantity, name, f"{scheme(name).label}: {here:.3g}")
-            if np.isfinite(here):
-                axis.plot([load], [here], color=scheme(name).colour, marker=scheme(name).marker)
+            rows, here = curves.get_group((quantity, name)), at_load.normalised_fct[quantity, name]
+            label = f"{scheme(name).label}: {here:.3g}"
+            axis.plot(rows.at_load, rows.normalised_fct, color=scheme(name).colour, label=label)
+        axis.axvline(load, color=pictures.INK, linestyle=":")
         axis.set_ylim(1, 100)
-        _plain_ticks(axis)
         axis.legend()
     return figure
 
@@ -509,14 +395,17 @@ def draw_panel(found: Reading, case: str) -> Figure:
 
 # The testbed: three paths chosen by hashing, whole rounds, the workload's own ε.
 TESTBED: dict[str, Any] = {"extra_load": None, "paths": 3, "path_choice": "hashed", "whole_rounds": True}
-KNOBS: dict[str, tuple[str, tuple[Any, ...]]] = {
+KNOBS: dict[str, tuple[str, tuple[int, ...]]] = {
     "paths": ("equal-cost paths (each copy hashed alone)", (1, 2, 3, 4, 6, 9)),
-    "correlation": ("share of bursts common to all paths", (0.0, 0.25, 0.5, 0.75, 1.0)),
     "copies": ("copies of each short flow (1 is TCP)", (1, 2, 3, 4)),
-    "workload": ("workload", ("web_search", "data_mining")),
-    "extra_load": ("ε, load that each further copy adds (share)", (0.0, 0.05, 0.1, 0.2, 0.3, 0.4)),
-    "short_round_gap_packets": ("mean time between rounds (packet times)", (5, 15, 50, 150, 500, 1500)),
 }
+WHERE_FORMULAS_HOLD = (
+    (AS_PRINTED, "short_mean_tcp_over_formula", "(3) short, TCP", "o"),
+    (AS_PRINTED, OVER_4, "(4) short, RepFlow", "s"),
+    (AS_PRINTED, "long_mean_tcp_over_formula", "(5) long, TCP", "^"),
+    (AS_PRINTED, OVER_7, "(7) 99th percentile of long, TCP", "v"),
+    (FAR_APART, OVER_4, "(4), independent rounds", "D"),
+)
 _ENOUGH = {
     profile: Scale(changes={"short_flows": flows, "long_flows": 0})
     for profile, flows in (("quick", 40_000), ("paper", 40_000), ("test", 2_000))
@@ -580,11 +469,26 @@ STUDY = Study(
         for name, (_, values) in KNOBS.items()
     },
     figures={
-        **{f"fig{number}_{name}": partial(draw_completion, quantity=name) for name, (number, *_) in QUANTITIES.items()},
-        "simulation_over_formula": draw_simulation_over_formula,
-        "wait_tails": draw_wait_tails,
-        "control_same_path": partial(draw_completion, quantity="short_mean", case=SAME_PATH),
-        **{f"knob_{name}": partial(draw_knob, knob=name) for name in KNOBS},
+        **{f"fig{number}_{quantity}": _completion(quantity) for quantity, (number, *_) in QUANTITIES.items()},
+        "simulation_over_formula": plot(
+            "Where the formulas hold",
+            LOAD_AXIS,
+            "ratio (simulated / formula)",
+            *(
+                Sweep("load", reading, {case: {"label": label, "color": colour, "marker": marker}})
+                for colour, (case, reading, label, marker) in zip(CURVES, WHERE_FORMULAS_HOLD, strict=False)
+            ),
+            Level(1, "as the formula says", published=False),
+        ),
+        "wait_tails": plot(
+            "The tail of the wait, approximated",
+            "load (share of capacity)",
+            "99th percentile (approximate / exact)",
+            Sweep("load", "ratio", _tails),
+            Level(1, "exact", published=False),
+        ),
+        "control_same_path": _completion("short_mean", SAME_PATH),
+        **{f"knob_{name}": _knob(name) for name in KNOBS},
     },
     best=("fig5_short_mean", "fig7_short_p99", "fig8_long_p99", "control_same_path"),
     play=Play(
