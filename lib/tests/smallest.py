@@ -54,7 +54,7 @@ SCALES = {
         | {"flows": 400, "mapped_flows": 60, "folds": 2}
         | {"max_components": 4},
     ),
-    "hedera": Scale(0.3, changes=SOON, without=(hedera.FASTER, hedera.GIGABIT)),
+    "hedera": Scale(0.3, changes=SOON, without=(hedera.GIGABIT,)),
     "hull": Scale(0.2, changes={"large_requests": 6}),
     "incast": FEW_BLOCKS,
     "initial_window": FEW_CLIENTS,

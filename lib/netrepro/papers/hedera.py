@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import pairwise
 from typing import Any
 
 import networkx as nx
@@ -21,13 +20,14 @@ from matplotlib.figure import Figure
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measure, Measurements
+from netrepro.networks.flow_scheduling import Demand, annealing, first_fit
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
-from netrepro.networks.routing import shortest_paths, spanning_tree
+from netrepro.networks.routing import spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, star
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
-from netrepro.study import pictures as drawing
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, pictures
+from netrepro.study.figures import Bars, Level, Panel, Picture, Sweep, plot
 from netrepro.study.setting import setting
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
@@ -44,7 +44,6 @@ PATTERNS = (*BIJECTIVE[:10], "rand0", "rand1", "rand2", *RANDBIJ, "randx2", "ran
 FEW = ("stride1", "stride8", "randbij0")
 SCHEMES = ("non-blocking", "ECMP", "spanning tree", "first fit", "annealing")
 SCHEDULED = ("first fit", "annealing")  # Hedera's own: a path for each flow
-ENDS = ("non-blocking", "spanning tree")  # what the claim about strides compares
 # The data do not say which of Hedera's schedulers is which; data/hedera/SOURCES.md says why we guess this.
 COLUMNS_OF_HARDWARE = {
     "non-blocking": "non_blocking_mbps",
@@ -52,7 +51,8 @@ COLUMNS_OF_HARDWARE = {
     "first fit": "hedera_1_mbps",
     "annealing": "hedera_2_mbps",
 }
-Demand = tuple[int, int]  # source and destination host, 0 to 15
+FLOWS_OF_A_HOST = ("one (randbij)", "four, to one host", "four (randx4)")
+PAYLOAD = "payload received (share of all 16 links)"
 FEWEST_TO_CORRELATE = 10  # patterns; three points lie near some line whatever the routing
 
 
@@ -76,24 +76,24 @@ class Setting:
     copies: int = 1
     flows_per_host: int = 0
 
-    @property
-    def link(self) -> Link:
-        return Link(self.rate_mbps, self.delay_ms, DropTail(packets=self.buffer_packets))
-
 
 @lru_cache(maxsize=1)
 def patterns() -> dict[str, tuple[Demand, ...]]:
-    """Return the 20 traffic patterns of Fig. 8, in its order: (source, destination) of every flow, hosts 0 to 15."""
+    """Return the 20 traffic patterns of Fig. 8, in its order: (source, destination) of every flow."""
     table = pd.read_csv(data_dir("hedera") / "patterns.csv", comment="#")
-    groups = table.groupby("pattern", sort=False)
-    return {str(name): tuple(zip(rows.source, rows.destination, strict=True)) for name, rows in groups}
+    groups = table.groupby("pattern", sort=False)[["source", "destination"]]
+    return {str(name): tuple(_flow(*ends) for ends in rows.to_numpy()) for name, rows in groups}
+
+
+def _flow(source: int, destination: int) -> Demand:
+    return f"h{source + 1}", f"h{destination + 1}"  # of numbers from 0 on
 
 
 def flows_of(setting: Setting, seed: int) -> list[Demand]:
     """Return the flows of a setting. Raises NetreproError, with the nearest name, for none of the 20 patterns."""
     if setting.flows_per_host:
         random, count = np.random.default_rng([seed, setting.flows_per_host]), setting.flows_per_host
-        return [(h, int((h + 1 + random.integers(HOSTS - 1)) % HOSTS)) for h in range(HOSTS) for _ in range(count)]
+        return [_flow(h, (h + 1 + random.integers(HOSTS - 1)) % HOSTS) for h in range(HOSTS) for _ in range(count)]
     if setting.pattern not in patterns():
         raise NetreproError(f"no traffic pattern {setting.pattern!r}", nearest(setting.pattern, patterns()))
     return [flow for flow in patterns()[setting.pattern] for _ in range(setting.copies)]
@@ -104,121 +104,6 @@ def hardware() -> pd.DataFrame:
     """Read what Hedera's testbed reached: pattern, and a share of the 16 links for each of COLUMNS_OF_HARDWARE."""
     table = pd.read_csv(data_dir("hedera") / "hardware.csv", comment="#").set_index("pattern")
     return pd.DataFrame({name: table[column] / 16_000 for name, column in COLUMNS_OF_HARDWARE.items()})
-
-
-# Hedera's schedulers, from the description in its section 4.
-
-
-def estimate_demands(flows: Sequence[Demand]) -> np.ndarray:
-    """Estimate what each flow would get in a network without bottlenecks inside, as a share of a host's link.
-
-    Senders share out what they have left among flows that are not limited at their receiver. Receivers that are asked
-    for more than a link limit the flows above the fair share. Both repeat until nothing changes (Hedera, section 4.2).
-    """
-    sources, destinations = (np.array(ends) for ends in zip(*flows, strict=True))
-    demands, limited = np.zeros(len(flows)), np.zeros(len(flows), dtype=bool)
-    while True:
-        before = demands.copy()
-        for source in np.unique(sources):
-            free = (sources == source) & ~limited
-            if free.any():
-                demands[free] = (1 - demands[(sources == source) & limited].sum()) / free.sum()
-        for destination in np.unique(destinations):
-            here = destinations == destination
-            if demands[here].sum() <= 1 + 1e-12:
-                continue
-            share, greedy = 1.0 / here.sum(), here.copy()
-            while True:  # flows below the fair share keep what they ask for; the others share what is left
-                modest = greedy & (demands < share - 1e-12)
-                if not modest.any():
-                    break
-                greedy &= ~modest
-                share = (1 - demands[here & ~greedy].sum()) / greedy.sum()
-            demands[greedy], limited[greedy] = share, True
-        if np.allclose(demands, before, rtol=0, atol=1e-12):
-            return demands
-
-
-def first_fit(topology: Topology, flows: Sequence[Demand]) -> list[tuple[str, ...]]:
-    """Place flows by global first fit: each flow takes the first of its paths on which every link has room for its
-    demand.
-
-    Returns a path a flow, () for one that fits nowhere and stays with its hash (Hedera, section 4.3).
-    """
-    used: dict[tuple[str, str], float] = {}
-    chosen: list[tuple[str, ...]] = []
-    for flow, demand in zip(flows, estimate_demands(flows), strict=True):
-        for path in _ways(topology, *_names(flow)):
-            links = list(pairwise(path))
-            if all(used.get(link, 0.0) + demand <= 1 + 1e-9 for link in links):
-                for link in links:
-                    used[link] = used.get(link, 0.0) + demand
-                chosen.append(path)
-                break
-        else:
-            chosen.append(())
-    return chosen
-
-
-def annealing(topology: Topology, flows: Sequence[Demand], seed: int, rounds: int = 1000) -> list[tuple[str, ...]]:
-    """Anneal the core switch by which each destination host is reached. The energy is the demand that exceeds the links
-    (Hedera, section 4.4). `rounds` and the cooling (linear, to nothing) are ours.
-
-    Returns a path a flow.
-    """
-    random = np.random.default_rng([seed, len(flows)])
-    demands = estimate_demands(flows)
-    number: dict[tuple[str, str], int] = {}
-    # crosses[flow][core]: the links of the flow's path by that core switch.
-    paths = [_paths_by_core(_ways(topology, *_names(flow))) for flow in flows]
-    crosses = [
-        [[number.setdefault(link, len(number)) for link in pairwise(path)] for path in choices] for choices in paths
-    ]
-    loads = np.zeros((len(CORES), len(flows), len(number)))
-    for flow, choices in enumerate(crosses):
-        for core, links in enumerate(choices):
-            loads[core, flow, links] = demands[flow]
-    destinations = np.array([destination for _, destination in flows])
-
-    def load_of(cores: np.ndarray) -> np.ndarray:
-        return loads[cores[destinations], np.arange(len(flows))].sum(axis=0)
-
-    def energy(cores: np.ndarray) -> float:
-        return float(np.maximum(load_of(cores) - 1, 0).sum())
-
-    cores = np.tile(np.arange(len(CORES)), HOSTS // len(CORES))
-    now = energy(cores)
-    best, least = cores.copy(), now
-    for left in range(rounds, 0, -1):
-        if least <= 1e-9:
-            break
-        trial = cores.copy()
-        if random.random() < 0.5:  # two hosts of a pod change places, or one host takes any core switch
-            pod = 4 * random.integers(HOSTS // 4)
-            first, second = pod + random.choice(4, 2, replace=False)
-            trial[[first, second]] = trial[[second, first]]
-        else:
-            trial[random.integers(HOSTS)] = random.integers(len(CORES))
-        then = energy(trial)
-        if then <= now or random.random() < np.exp((now - then) / (0.5 * left / rounds)):
-            cores, now = trial, then
-            if now < least:
-                best, least = cores.copy(), now
-    return [choices[best[destination]] for choices, (_, destination) in zip(paths, flows, strict=True)]
-
-
-_ways = lru_cache(maxsize=1024)(shortest_paths)  # every repetition asks for the same
-
-
-def _paths_by_core(paths: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Choose one of a flow's shortest paths for each core switch: the path through it where the flow leaves the pod,
-    else the path by the core's neighbour."""
-    by_core = {core: path for path in paths for core in CORES if core in path}
-    return [by_core.get(core, paths[place // 2 % len(paths)]) for place, core in enumerate(CORES)]
-
-
-def _names(flow: Demand) -> tuple[str, str]:
-    return f"h{flow[0] + 1}", f"h{flow[1] + 1}"
 
 
 # Measuring.
@@ -232,27 +117,24 @@ def experiment(setting: Setting, counted_s: float, seed: int) -> Experiment:
     if setting.how not in SCHEMES:
         raise NetreproError(f"no scheme {setting.how!r}", nearest(setting.how, SCHEMES))
     flows = flows_of(setting, seed)
-    topology = star(HOSTS, setting.link) if setting.how == "non-blocking" else fat_tree(4, setting.link)
+    link = Link(setting.rate_mbps, setting.delay_ms, DropTail(packets=setting.buffer_packets))
+    topology = star(HOSTS, link) if setting.how == "non-blocking" else fat_tree(4, link)
+    paths: list[tuple[str, ...]] = [()] * len(flows)
     if setting.how == "spanning tree":
         topology = only_tree(topology)
-    paths: list[tuple[str, ...]] = [()] * len(flows)
-    if setting.how == "first fit":
+    elif setting.how == "first fit":
         paths = first_fit(topology, flows)
     elif setting.how == "annealing":
         paths = annealing(topology, flows, seed)
     end_s = setting.counted_from_s + (setting.counted_s or counted_s)
     starts = np.random.default_rng([seed, 1]).uniform(0, setting.starts_within_s, len(flows))
-    return Experiment(
-        topology,
-        tuple(
-            Flow(*_names(flow), duration_s=end_s - start, start_s=float(start), path=path)
-            for flow, start, path in zip(flows, starts, paths, strict=True)
-        ),
-        end_s,
-        seed,
-        Measure(packets=tuple(ports_to_hosts(topology))),
-        Tcp(setting.congestion_control, syn_linear_timeouts=0),
+    traffic = tuple(
+        Flow(*flow, duration_s=end_s - start, start_s=float(start), path=path)
+        for flow, start, path in zip(flows, starts, paths, strict=True)
     )
+    to_hosts = tuple((next(iter(topology.graph[host])), host) for host in topology.hosts)
+    tcp = Tcp(setting.congestion_control, syn_linear_timeouts=0)
+    return Experiment(topology, traffic, end_s, seed, Measure(packets=to_hosts), tcp)
 
 
 def only_tree(topology: Topology) -> Topology:
@@ -262,37 +144,34 @@ def only_tree(topology: Topology) -> Topology:
     return Topology(kept, f"spanning tree of {topology.name}")
 
 
-def ports_to_hosts(topology: Topology) -> list[tuple[str, str]]:
-    """Return (switch, host) of every host."""
-    return [(next(iter(topology.graph[host])), host) for host in topology.hosts]
-
-
-def goodput_shares(found: Measurements, setting: Setting) -> np.ndarray:
+def goodput_shares(measurements: Measurements, setting: Setting) -> np.ndarray:
     """Return the payload that reached each host while it was counted, as a share of its link's rate; 16 values.
 
     Full packets carry 1448 bytes; acknowledgements, which leave by the same ports, carry none.
     """
-    packets = found.packets
+    packets, made = measurements.packets, measurements.experiment
     counted = packets[(packets.time_s >= setting.counted_from_s) & (packets.size_bytes == FULL_PACKET_BYTES)]
-    seconds = found.experiment.duration_s - setting.counted_from_s
-    counts = counted.groupby("destination").size().reindex(found.experiment.topology.hosts, fill_value=0)
-    return counts.to_numpy() * 1448 * 8e-6 / seconds / setting.rate_mbps
+    counts = counted.groupby("destination").size().reindex(made.topology.hosts, fill_value=0)
+    return counts.to_numpy() * 1448 * 8e-6 / (made.duration_s - setting.counted_from_s) / setting.rate_mbps
 
 
-def read(found: Measurements, setting: Setting) -> Reading:
-    """Read the payload as a share of all 16 links, and of one link the least and the most that a host got."""
-    of_hosts = goodput_shares(found, setting)
-    most = float(of_hosts.max())
-    within = Check("most that a host got, of its link", most, at_most=PAYLOAD_SHARE * 1.002)
-    return Reading({"share": of_hosts.mean(), "least_host": of_hosts.min(), "most_host": most}, checks=[within])
+def read(measurements: Measurements, setting: Setting) -> Reading:
+    """Read the payload as a share of all 16 links."""
+    of_hosts = goodput_shares(measurements, setting)
+    most = Check("most that a host got, of its link", float(of_hosts.max()), at_most=PAYLOAD_SHARE * 1.002)
+    return Reading({"share": of_hosts.mean()}, checks=[most])
 
 
-def by_pattern(runs: Runs, tier: str = "") -> pd.DataFrame:
+def _of_figure(runs: Runs) -> pd.DataFrame:
+    """Choose the runs of Fig. 8, in the order of its patterns."""
+    rows = runs.values[(runs.values.tier == runs.tier) & runs.values.case.isin(ALL)]
+    return rows.sort_values("pattern", key=lambda names: names.map(PATTERNS.index), kind="stable")
+
+
+def by_pattern(runs: Runs) -> pd.DataFrame:
     """Return the mean share over repetitions: a row for each pattern, in the figure's order, a column for each
     scheme."""
-    rows = runs.values[(runs.values.tier == (tier or runs.tier)) & runs.values.case.isin(ALL)]
-    table = rows.pivot_table(index="pattern", columns="how", values="share")
-    return table.reindex([name for name in PATTERNS if name in table.index])[list(SCHEMES)]
+    return _of_figure(runs).pivot_table(index="pattern", columns="how", values="share", sort=False)[list(SCHEMES)]
 
 
 def _follows(shares: pd.Series) -> float:
@@ -308,47 +187,43 @@ def answer(runs: Runs) -> str:
     relative = table.div(table["non-blocking"], axis=0).mean()
     names = {"spanning tree": "one tree", "ECMP": "hashing", "first fit": "first fit", "annealing": "annealing"}
     kept = ", ".join(f"{name} {relative[how]:.0%}" for how, name in names.items())
-    said = [f"Of what a non-blocking switch carries the fat-tree keeps, over {len(table)} patterns: {kept}."]
+    text = f"Of what a non-blocking switch carries the fat-tree keeps, over {len(table)} patterns: {kept}."
     if len(table) >= FEWEST_TO_CORRELATE:
         tree, hashed = (_follows(table[how]) for how in ("spanning tree", "ECMP"))
-        said.append(
-            f'The testbed\'s "ECMP" follows one tree (correlation {tree:.3f}) rather than hashing ({hashed:.3f}).'
-        )
-    if runs.has(FASTER):
-        means = runs.numbers(FASTER).groupby("how").share.mean()
-        faster = ", ".join(f"{how} {means[how]:.1%} of the links" for how in ENDS)
-        said.append(f"At 100 Mb/s stride 8 fills: {faster}.")
-    if runs.has(GIGABIT):
-        said.append(at_testbeds_rate(runs))
-    return " ".join(said)
+        text += f' The testbed\'s "ECMP" follows one tree (correlation {tree:.3f}) rather than hashing ({hashed:.3f}).'
+    return f"{text} {at_testbeds_rate(runs)}" if runs.has(GIGABIT) else text
 
 
 def at_testbeds_rate(runs: Runs) -> str:
     """Say in words what one tree keeps of stride 8 at 1 Gb/s, beside the testbed."""
     shares = runs.numbers(GIGABIT).groupby(["how", "pattern"]).share.mean()
-    ours, testbed = (of_switch("stride8", each) for each in (shares, hardware().unstack()))
+    ours, testbed = (tree_over_switch("stride8", each) for each in (shares, hardware().unstack()))
     return f"At 1 Gb/s one tree keeps {ours:.1%} of stride 8, on the testbed {testbed:.1%}."
 
 
 # Claims. Tables have a row for each pattern and a column for each scheme, of one repetition.
 
 
-def share_of_switch(how: str, table: pd.DataFrame) -> list[tuple[float, float]]:
-    """Compute the share of the non-blocking switch over the pattern's place in the figure."""
-    shares = table[how] / table["non-blocking"]
+def of_switch(how: str, table: pd.DataFrame) -> pd.Series:
+    """Divide a scheme's shares by the non-blocking switch's."""
+    return table[how] / table["non-blocking"]
+
+
+def in_order(how: str, table: pd.DataFrame) -> list[tuple[float, float]]:
+    """Return the shares of the switch over the pattern's place in the figure."""
+    shares = of_switch(how, table)
     return [(i + 1.0, float(shares[name])) for i, name in enumerate(PATTERNS)]
 
 
 def as_on_hardware(how: str, table: pd.DataFrame) -> float:
     """Return the share of the patterns within a tenth of the testbed, each beside its own non-blocking switch."""
-    testbed = hardware()
-    published = testbed["spanning tree"] / testbed["non-blocking"]
-    return float(((table[how] / table["non-blocking"] / published[table.index] - 1).abs() <= 0.1).mean())
+    published = of_switch("spanning tree", hardware())
+    return float(((of_switch(how, table) / published[table.index] - 1).abs() <= 0.1).mean())
 
 
 def kept(how: str, table: pd.DataFrame) -> float:
     """Compute the share of the non-blocking switch's throughput that is kept, as the mean over all patterns."""
-    return float((table[how] / table["non-blocking"]).mean())
+    return float(of_switch(how, table).mean())
 
 
 def filled(how: str, table: pd.DataFrame) -> float:
@@ -362,7 +237,7 @@ def stride_8_over_1(how: str, shares: pd.Series) -> float:
     return float(shares[how]["stride8"] / shares[how]["stride1"])
 
 
-def of_switch(pattern: str, shares: pd.Series) -> float:
+def tree_over_switch(pattern: str, shares: pd.Series) -> float:
     """Divide one tree's share by the switch's. shares : by scheme and pattern."""
     return float(shares["spanning tree"][pattern] / shares["non-blocking"][pattern])
 
@@ -419,116 +294,71 @@ def draw_idea() -> Figure:
 
 def draw_network(setting: Setting) -> Figure:
     """Draw the network as the experiment has it, with its links' rate, delay and buffer."""
-    return drawing.draw_network(experiment(setting, 1.0, 1), "Sixteen hosts on a fat-tree of k = 4")
+    return pictures.draw_network(experiment(setting, 1.0, 1), "Sixteen hosts on a fat-tree of k = 4")
 
 
-def draw_throughput(runs: Runs) -> Figure:
-    """Draw Fig. 8: throughput by pattern, the testbed in grey behind ours."""
-    return _draw_bars(runs, ("non-blocking", "spanning tree"), "Throughput by pattern, as in Fig. 8")
-
-
-def draw_schedulers(runs: Runs) -> Figure:
-    """Draw the same for hashing and for Hedera's two schedulers."""
-    whose = "testbed; which scheduler is which is our guess"
-    return _draw_bars(runs, ("ECMP", *SCHEDULED), "Hashing, and Hedera's schedulers", whose)
-
-
-def _draw_bars(runs: Runs, schemes: Sequence[str], title: str, whose: str = "testbed") -> Figure:
-    names, published = list(by_pattern(runs).index), hardware()
-    figure, axis = new_figure(title, "", "payload received (share of all 16 links)")
-    figure.set_size_inches(10.5, 4.4)
-    width = 0.8 / len(schemes)
+def _testbed(schemes: Sequence[str], label: str, axis: Axes, runs: Runs) -> None:
+    """Draw the testbed's throughput over the bars of these schemes."""
+    names, published, width = list(by_pattern(runs).index), hardware(), 0.8 / len(schemes)
     for i, how in enumerate(schemes):
-        x = np.arange(len(names)) + (i - (len(schemes) - 1) / 2) * width
-        for at, name in zip(x, names, strict=True):
-            _draw_bar(axis, runs, how, name, at, width * 0.9, label=how if name == names[0] else None)
         if how in published:
-            label = whose if i == len(schemes) - 1 else None
-            axis.plot(x, published[how].reindex(names), "D", color=PUBLISHED_GREY, ms=5, mec="white", label=label)
+            places = np.arange(len(names)) + (i - (len(schemes) - 1) / 2) * width
+            axis.plot(places, published[how][names], "D", color=PUBLISHED_GREY, ms=5, mec="white", label=label)
+    axis.figure.set_size_inches(10.5, 4.4)
     axis.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=8)
-    axis.set_ylim(0, 1.12)
-    axis.legend(ncols=len(schemes) + 1, loc="upper left", fontsize=9)
-    return figure
 
 
-def _draw_bar(axis: Axes, runs: Runs, how: str, pattern: str, at: float, width: float, **look: Any) -> None:
-    rows = runs.values[(runs.values.tier == runs.tier) & runs.values.case.isin(ALL)]
-    shares = rows[(rows.how == how) & (rows.pattern == pattern)].share
-    drawing.draw_bar(axis, at, shares, width, color=scheme(how).colour, **look)
+def _by_pattern(title: str, *schemes: str, label: str = "testbed") -> Picture:
+    bars = Bars("share", _of_figure, group="pattern", by="how", looks={how: how for how in schemes})
+    return plot(title, "", PAYLOAD, bars, partial(_testbed, schemes, label), y_range=(0, 1.0))
 
 
-def draw_which_routing(runs: Runs) -> Figure:
+def _which_routing(axis: Axes, runs: Runs) -> None:
     """Draw the testbed's "ECMP" against our hash and against one tree, a point for each pattern."""
     table, published = by_pattern(runs), hardware()["spanning tree"]
-    few = len(table) < FEWEST_TO_CORRELATE
-    figure, axis = new_figure('What was the testbed\'s "ECMP"?', 'testbed, "ECMP" (share of 16 links)', "ours (share)")
     for how in ("ECMP", "spanning tree"):
-        label = how if few else f"{how}: correlation {_follows(table[how]):.3f}"
-        look = {"color": scheme(how).colour, "label": label}
-        axis.plot(published.reindex(table.index), table[how], scheme(how).marker, **look)
+        told = f": correlation {_follows(table[how]):.3f}" if len(table) >= FEWEST_TO_CORRELATE else ""
+        look = {"color": scheme(how).colour, "label": scheme(how).label + told}
+        axis.plot(published[table.index], table[how], scheme(how).marker, **look)
     axis.plot([0, 1], [0, 1], ":", color=PUBLISHED_GREY, label="equal")
-    axis.set(xlim=(0, 1), ylim=(0, 1))
-    axis.legend(loc="lower right")
-    return figure
 
 
-def draw_control(runs: Runs) -> Figure:
-    """Draw two controls. Left: where no flow has a choice of paths, no scheme can be better than another. Right: what
-    annealing gains over one tree, with one flow from each host, with four to one other, and with four to several."""
-    names = ("Stride 1 and stride 8 under every scheme", "One flow a host, and four")
-    figure, (left, right) = drawing.panels("Broken on purpose", "", "", names)
-    for i, how in enumerate(SCHEMES):
-        for shift, name, alpha in ((-0.2, "stride1", 0.45), (0.2, "stride8", 1.0)):
-            _draw_bar(left, runs, how, name, i + shift, 0.36, alpha=alpha)
-            left.text(i + shift, 0.02, name.removeprefix("stride"), ha="center", color="white", fontweight="bold")
-    left.set_xticks(range(len(SCHEMES)), list(SCHEMES))
-    left.set_ylabel("payload received (share of 16 links)")
-    right.set_ylabel("annealing over one tree (ratio)")
-    if not runs.has(*ALL, TO_ONE):
-        drawing.say_not_measured(right, runs.tier)
-        return figure
-    single, several = (_over_all(partial(mean_gain, patterns)) for patterns in (RANDBIJ, ("randx4",)))
+def _gains(runs: Runs) -> pd.DataFrame:
+    """Compute annealing's gain over one tree by the flows of a host, in each repetition."""
+    single, several = (_over_all(partial(mean_gain, names)) for names in (RANDBIJ, ("randx4",)))
     to_one = Evidence("share", TO_ONE, how=lambda shares: mean_gain(RANDBIJ, shares.unstack("how")))
-    bars = {"one (randbij)": single, "four, to one host": to_one, "four (randx4)": several}
-    ours = {name: runs.values_of(evidence) for name, evidence in bars.items()}
-    published = {"one (randbij)": mean_gain(RANDBIJ, hardware()), "four (randx4)": mean_gain(("randx4",), hardware())}
-    colours = {"four, to one host": scheme("control").colour}
-    drawing.draw_bars(right, ours, published, dict.fromkeys(ours, scheme("annealing").colour) | colours, "testbed")
-    return figure
+    evidence = dict(zip(FLOWS_OF_A_HOST, (single, to_one, several), strict=True)) if runs.has(*ALL, TO_ONE) else {}
+    gains = {name: runs.values_of(each) for name, each in evidence.items()}
+    return pd.DataFrame(gains).melt(var_name="flows", value_name="gain")
 
 
-def draw_flows(runs: Runs) -> Figure:
-    """Draw the throughput over the number of flows from each host, and what a scheduler gains over hashing with the
-    same flows."""
-    table = runs.knobs["flows"]
-    hashed = table[table.how == "ECMP"].set_index(["flows_per_host", "repetition"])["share"]
-    places = pd.MultiIndex.from_frame(table[["flows_per_host", "repetition"]])
-    table = table.assign(gain=table.share.to_numpy() / hashed.reindex(places).to_numpy())
-    title, x = "The more flows, the less a scheduler gains", "flows a host"
-    figure, (left, right) = drawing.panels(title, x, "", ["", ""], log_x=True)
-    drawing.draw_sweep(left, table, "flows_per_host", "share", by="how")
-    drawing.draw_sweep(right, table[table.how.isin(SCHEDULED)], "flows_per_host", "gain", by="how")
-    left.set(ylabel="payload received (share of 16 links)", ylim=(0, 1))
-    right.set(ylabel="throughput (times that of ECMP)")
-    right.axhline(1, color=PUBLISHED_GREY, lw=1)
-    for axis in (left, right):
-        drawing.name_ticks(axis, "x", table.flows_per_host)
-    drawing.share_legend(figure)
-    return figure
+def _published_gains(_: Runs) -> dict[str, float]:
+    testbed = hardware()
+    return {FLOWS_OF_A_HOST[0]: mean_gain(RANDBIJ, testbed), FLOWS_OF_A_HOST[2]: mean_gain(("randx4",), testbed)}
 
 
-def draw_run(found: Measurements, case: str) -> Figure:
+def _over_hashing(runs: Runs) -> pd.DataFrame:
+    """Divide throughput by that of hashing with the same flows."""
+    table, places = runs.knobs["flows"], ["flows_per_host", "repetition"]
+    hashed = table[table.how == "ECMP"].set_index(places)["share"].rename("hashed")
+    table = table.join(hashed, on=places)
+    return table.assign(gain=table.share / table.hashed)
+
+
+def draw_run(measurements: Measurements, case: str) -> Figure:
     """Draw one run: what each host received."""
-    rate_mbps = found.experiment.topology.link(*ports_to_hosts(found.experiment.topology)[0]).rate_mbps
-    shares = goodput_shares(found, Setting(rate_mbps=rate_mbps))
-    title = f"{shares.mean():.0%} of all links"
-    figure, axis = new_figure(title, "host (number)", "payload received (share of its link)")
+    made = measurements.experiment
+    rate_mbps = made.topology.link(*made.measure.packets[0]).rate_mbps
+    shares = goodput_shares(measurements, Setting(rate_mbps=rate_mbps))
+    figure, axis = new_figure(
+        f"{shares.mean():.0%} of all links", "host (number)", "payload received (share of its link)"
+    )
     axis.bar(range(1, HOSTS + 1), shares)
     axis.set_ylim(0, 1)
     return figure
 
 
-FASTER, GIGABIT, TO_ONE = "at 100 Mb/s", "at 1 Gb/s", "four to one host"
+GIGABIT, TO_ONE = "at 1 Gb/s", "four to one host"
 ALL = ("three patterns", "the others")
 OF_KNOB = Scale(4.0, changes={"counted_from_s": 4.0})
 STUDY = Study(
@@ -538,9 +368,8 @@ STUDY = Study(
         ALL[0]: {"how": each(*SCHEMES), "pattern": each(*FEW)},
         ALL[1]: {"how": each(*SCHEMES), "pattern": each(*(name for name in PATTERNS if name not in FEW))},
         TO_ONE: {"how": each("spanning tree", "annealing"), "pattern": each(*RANDBIJ), "copies": 4},
-        FASTER: {"how": each(*ENDS), "rate_mbps": 100.0},
         GIGABIT: {
-            "how": each(*ENDS),
+            "how": each("non-blocking", "spanning tree"),
             "pattern": each("stride1", "stride8"),
             "rate_mbps": 1000.0,
             "counted_from_s": 0.2,
@@ -554,27 +383,20 @@ STUDY = Study(
     repetitions=3,
     profiles={
         # From 3 s on shares are those from 15 s on: of 90 runs they differ by -0.0004 on average, deviation 0.004.
-        "test": Scale(2.0, changes={"counted_from_s": 4.0}, without=(FASTER, GIGABIT)),
-        "quick": Scale(5.0, changes={"counted_from_s": 3.0}, without=(FASTER, GIGABIT)),
-        "paper": Scale(10.0, without=(FASTER, GIGABIT)),
+        "test": Scale(2.0, changes={"counted_from_s": 4.0}, without=(GIGABIT,)),
+        "quick": Scale(5.0, changes={"counted_from_s": 3.0}, without=(GIGABIT,)),
+        "paper": Scale(10.0, without=(GIGABIT,)),
     },
     on_virtual={
-        "quick": Scale(
-            0.7,
-            changes={"counted_from_s": 1.2, "starts_within_s": 0.2},
-            without=(ALL[1], TO_ONE, GIGABIT),
-            fewer={FASTER: 1},
-        ),
-        "paper": Scale(10.0, without=(FASTER,)),
+        "quick": Scale(0.7, changes={"counted_from_s": 1.2, "starts_within_s": 0.2}, without=(ALL[1], TO_ONE, GIGABIT)),
+        "paper": Scale(10.0),
     },
     claims={
-        "tree-like-hardware-ecmp": _over_all(
-            partial(share_of_switch, "spanning tree"), partial(share_of_switch, "ECMP")
-        ),
+        "tree-like-hardware-ecmp": _over_all(partial(in_order, "spanning tree"), partial(in_order, "ECMP")),
         "sixteen-patterns-like-hardware": _over_all(
             partial(as_on_hardware, "spanning tree"), partial(as_on_hardware, "ECMP")
         ),
-        "hash-like-hardware-ecmp": _over_all(partial(share_of_switch, "ECMP")),
+        "hash-like-hardware-ecmp": _over_all(partial(in_order, "ECMP")),
         "non-blocking-is-full": _over_all(partial(filled, "non-blocking"), partial(filled, "spanning tree")),
         "longer-strides-lose": Evidence(
             "share",
@@ -590,11 +412,7 @@ STUDY = Study(
         ),
     },
     on_kernels={
-        "stride-8-at-1-gbps": Evidence(
-            "share",
-            GIGABIT,
-            how=partial(of_switch, "stride8"),
-        ),
+        "stride-8-at-1-gbps": Evidence("share", GIGABIT, how=partial(tree_over_switch, "stride8")),
     },
     knobs={
         "flows": Knob(
@@ -605,11 +423,54 @@ STUDY = Study(
         )
     },
     figures={
-        "fig8_throughput": draw_throughput,
-        "fig8_hash_and_schedulers": draw_schedulers,
-        "remark_which_routing": draw_which_routing,
-        "control_strides": draw_control,
-        "knob_flows_a_host": draw_flows,
+        "fig8_throughput": _by_pattern("Throughput by pattern, as in Fig. 8", "non-blocking", "spanning tree"),
+        "fig8_hash_and_schedulers": _by_pattern(
+            "Hashing, and Hedera's schedulers",
+            *("ECMP", *SCHEDULED),
+            label="testbed; which scheduler is which is our guess",
+        ),
+        "remark_which_routing": plot(
+            'What was the testbed\'s "ECMP"?',
+            'testbed, "ECMP" (share of 16 links)',
+            "ours (share)",
+            _which_routing,
+            x_range=(0, 1),
+            y_range=(0, 1),
+        ),
+        # Where no flow has a choice of paths, no scheme can be better; and four flows to one host are as one.
+        "control_strides": Picture(
+            "Broken on purpose",
+            Panel(
+                "",
+                PAYLOAD,
+                Bars(
+                    "share", _of_figure, group="how", by="pattern", looks={"stride1": "stride 1", "stride8": "stride 8"}
+                ),
+                title="Stride 1 and stride 8 under every scheme",
+            ),
+            Panel(
+                "",
+                "annealing over one tree (ratio)",
+                Bars("gain", _gains, group="flows", published=_published_gains),
+                title="One flow a host, and four",
+            ),
+        ),
+        "knob_flows_a_host": Picture(
+            "The more flows, the less a scheduler gains",
+            Panel(
+                "flows a host",
+                PAYLOAD,
+                Sweep("flows_per_host", "share", "flows", "how", {how: how for how in SCHEMES}),
+                log="x",
+            ),
+            Panel(
+                "flows a host",
+                "throughput (times that of ECMP)",
+                Sweep("flows_per_host", "gain", _over_hashing, "how", {how: how for how in SCHEDULED}),
+                Level(1, "ECMP", published=False),
+                log="x",
+            ),
+        ),
     },
     play=Play((ALL[0],), {"pattern": list(PATTERNS), "how": list(SCHEMES)}, draw_run, seconds=2.0),
 )
