@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
+import base64
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from virtual_kernel import needs_virtual
 
-from netrepro.applications.bucket_sort import guest as bucket_sort
+from netrepro.applications.bucket_sort.guest import NUMBER_BYTES
+from netrepro.applications.bucket_sort.run import simulate_sort
 from netrepro.applications.repnet.run import emulate_with_library
 from netrepro.claims import judge, load_claims
 from netrepro.emulation.plan import BURST_S, PACKET_BURST_BYTES
@@ -24,11 +23,9 @@ from netrepro.networks.links import SharedBuffer
 from netrepro.networks.workloads import Flow
 from netrepro.papers.repnet import figures, measuring, study
 from netrepro.papers.repnet import setting as model
-from netrepro.papers.repnet.setting import MOUSE_BYTES, PRINTED, SCALED, SCHEMES, SORTED, Setting
-from netrepro.papers.repnet.sorting import Sort, emulate_sort, simulate_sort, sort_in_virtual_time
+from netrepro.papers.repnet.setting import MOUSE_BYTES, PRINTED, SCALED, SCHEMES, Setting
 from netrepro.simulation import simulate
-from netrepro.study import SIMULATED, VIRTUAL, Runs, check_table, measure
-from netrepro.transport import open_connection, start_server
+from netrepro.study import HOST_DELAY_PACKETS, SIMULATED, VIRTUAL, Runs, check_table, measure
 
 STUDY = study.STUDY
 SMALL = replace(STUDY.profiles["test"], without=[*study.of_network("sort"), *study.AT_FULL_RATE])
@@ -51,7 +48,7 @@ def value(runs: Runs, claim: str, control: bool = False) -> float:
 
 def packed(*runs_ms: list[float]) -> dict[int, pd.DataFrame]:
     """The rows of mice_times of a case at load .5, a repetition after the other."""
-    rows = [{"load": 0.5, "took_ms": measuring._packed(np.array(took_ms))} for took_ms in runs_ms]
+    rows = [{"load": 0.5, "took_ms": base64.b64encode(np.array(took_ms).tobytes())} for took_ms in runs_ms]
     return {repetition: pd.DataFrame([row]) for repetition, row in enumerate(rows)}
 
 
@@ -101,7 +98,7 @@ def test_the_round_trip_of_the_syn_tells_how_the_data_will_fare(runs):
 def test_the_three_paths_share_no_port_and_the_controls_share_all_between_switches():
     paths = model.paths_of_fat_tree()
     assert len({port for name in "123" for port in paths[name]}) == 30
-    assert all(len(set(paths["1"]) & set(paths[name])) == 8 for name in ("1 again", "1 once more"))
+    assert all(len(set(paths["1"]) & set(paths[name])) == 8 for name in ("1b", "1c"))
     assert all(port in PRINTED.fat_tree().ports for path in paths.values() for port in path)
 
 
@@ -260,20 +257,14 @@ def test_claims_are_judged_where_a_run_has_mice_or_jobs_enough_and_only_there(pr
     assert too_few == set(STUDY.profiles[profile].unjudged)
 
 
-def test_a_costly_library_is_noticed():
-    claims = load_claims("repnet")
-    for repflow_ms, verdict in ((1.5, "agrees"), (3.0, "disagrees")):  # several times the published cost
-        rows = [
-            (r, name, ms * (1 + 1e-3 * r), 0.1)
-            for r in range(3)
-            for name, ms in (("tcp", 1.0), ("repflow", repflow_ms), ("repsyn", 1.04), (measuring.AGAIN, 1.0))
-        ]
-        table = pd.DataFrame(rows, columns=["repetition", "scheme", "mean_ms", "deviation_ms"])
-        table = table.assign(tier=SIMULATED, case="loopback", load=0.5, size_bytes=1)
-        found = replace(jobs(1), values=table, tables={"overhead": table})
-        measured = {each.claim: each for each in found.measured_claims()}
-        assert set(measured) == {"overhead-repflow-ms", "overhead-repsyn-ms"}
-        assert judge(claims.claim("overhead-repflow-ms"), measured["overhead-repflow-ms"], SIMULATED).verdict == verdict
+@pytest.mark.parametrize(("more_ms", "verdict"), [(0.5, "agrees"), (2.0, "disagrees")])  # several times the published
+def test_a_costly_library_is_noticed(more_ms, verdict):
+    values = pd.DataFrame({"repetition": range(3), "repflow_more_ms": more_ms, "repsyn_more_ms": 0.04})
+    values = values.assign(tcp_again_more_ms=values["repetition"] * 1e-3, tier=SIMULATED, case="loopback")
+    measured = {each.claim: each for each in replace(jobs(1), values=values).measured_claims()}
+    assert set(measured) == {"overhead-repflow-ms", "overhead-repsyn-ms"}
+    claim = load_claims("repnet").claim("overhead-repflow-ms")
+    assert judge(claim, measured["overhead-repflow-ms"], SIMULATED).verdict == verdict
 
 
 def test_mice_that_never_finish_fail_the_check_and_count_as_slow():
@@ -287,14 +278,9 @@ def test_mice_that_never_finish_fail_the_check_and_count_as_slow():
     assert read["unfinished"] == 1 and read["p999_ms"] > 5000
 
 
-def test_the_model_is_drawn_for_the_schemes_that_it_knows(runs):
-    table = figures.predicted(runs).set_index(["scheme", "load"])["formula"]
-    assert table["repflow"][0.5] < table["tcp"][0.5] and table["repsyn"].isna().all()
-
-
 def test_real_flows_cross_the_loopback_with_every_scheme():
-    table = measuring.measure_overhead(5, begin=2)
-    assert list(table.scheme) == ["repsyn", "tcp again", "tcp", "repflow"] and (table.mean_ms > 0).all()
+    means_ms = measuring.measure_overhead(5, begin=2)
+    assert list(means_ms) == ["repsyn", "tcp_again", "tcp", "repflow"] and min(means_ms.values()) > 0
 
 
 def test_an_experiment_survives_json():
@@ -318,72 +304,14 @@ def test_on_one_simulated_path_the_scaled_testbed_treats_tcp_as_without_the_cont
     assert list(plain) == list(broken)
 
 
-def test_the_messages_of_bucket_sort_are_the_numbers_in_the_order_of_a_scan():
-    numbers = np.random.default_rng(1).integers(0, 65_536, 3000)
-    steps = list(bucket_sort.messages(numbers, 11))
-    sent = [[np.frombuffer(part, "<u2") for part in step] for step in steps]
-    for slave in range(11):
-        mine = np.concatenate([step[slave] for step in sent])
-        assert mine.tolist() == [n for n in numbers.tolist() if n * 11 // 65_536 == slave]
-    # In whole messages, but for the last, and only of what was scanned by then.
-    assert all(len(part) % 20 == 0 for step in sent[:-1] for part in step)
-    for place, step in enumerate(sent, 1):
-        scanned = set(numbers[: 3000 * place // len(sent)].tolist())
-        assert all(scanned.issuperset(part.tolist()) for part in step)
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-def test_bucket_sort_sorts_over_real_sockets(name):
-    async def test() -> bytes:
-        server: Any = await (asyncio.start_server if name == "tcp" else start_server)(
-            partial(bucket_sort.sort_bucket, bucket_sort.Processor(0.0)), "127.0.0.1", 0
-        )
-        port = server.sockets[0].getsockname()[1]
-        connect: Any = asyncio.open_connection if name == "tcp" else partial(open_connection, mode=name)
-        streams = [await connect("127.0.0.1", port) for _ in range(5)]
-        found = await bucket_sort.sort(numbers, streams)
-        server.close()
-        return found
-
-    numbers = np.random.default_rng(2).integers(0, 65_536, 4000)
-    assert asyncio.run(test()) == bucket_sort.as_bytes(np.sort(numbers))
-
-
-def small_sort(scheme: str = "tcp", **changes: Any) -> Sort:
-    """Bucket sort of 20,000 numbers at the published rate."""
-    setting = Setting(scheme=scheme, numbers=20_000, scan_ms=5.0, rest_ms=4.0, starts_within_s=0.002)
-    return replace(setting.sort, **changes)
-
-
 def test_an_undisturbed_job_takes_its_scan_its_ranges_and_its_answers():
     """Section 5.3.2: most jobs take 95 ms."""
-    found, checks = simulate_sort(replace(PRINTED.sort, one_master=True), 2, 5)
-    answers_ms = PRINTED.numbers * bucket_sort.NUMBER_BYTES * 8 / (PRINTED.rate_mbps * 1e3)
+    jobs, checks = simulate_sort(replace(PRINTED.sort, one_master=True), 2, 5, HOST_DELAY_PACKETS)
+    answers_ms = PRINTED.numbers * NUMBER_BYTES * 8 / (PRINTED.rate_mbps * 1e3)
     least_ms = PRINTED.scan_ms + PRINTED.range_ms + answers_ms
-    assert checks.holds.all() and len(found) == 2
-    assert found.took_ms.between(least_ms, 1.05 * least_ms).all()
-    assert found.took_ms.between(94, 96).all()
-
-
-def test_masters_begin_within_the_time_and_each_job_after_the_last_one_of_its_master():
-    found, _ = simulate_sort(small_sort(rest_s=0.1), 3, 5)
-    assert len(found) == 36
-    assert (found.start_s[:12] < 0.002).all() and (found.start_s[12:] > 0.05).all()
-    assert len(simulate_sort(small_sort(one_master=True), 3, 5)[0]) == 3
-
-
-def test_jobs_that_share_links_take_longer_than_alone_and_the_same_seed_gives_the_same_jobs():
-    together, alone = (simulate_sort(small_sort(one_master=one), 4, 5)[0].took_ms for one in (False, True))
-    assert together.median() > alone.median()
-    assert simulate_sort(small_sort(), 4, 5)[0].took_ms.equals(together)
-
-
-@pytest.mark.parametrize("name", model.REPLICATED)
-@pytest.mark.parametrize("same_path", [False, True])
-def test_simulated_streams_of_two_connections_carry_every_job(name, same_path):
-    for threshold_bytes in (1000, MOUSE_BYTES):  # below what a stream has, and above
-        found, checks = simulate_sort(small_sort(name, same_path=same_path, threshold_bytes=threshold_bytes), 2, 5)
-        assert len(found) == 24 and checks.holds.all()
+    assert checks.holds.all() and len(jobs) == 2
+    assert jobs.took_ms.between(least_ms, 1.05 * least_ms).all()
+    assert jobs.took_ms.between(94, 96).all()
 
 
 def test_a_tail_that_both_connections_share_is_no_gain_for_bucket_sort():
@@ -435,16 +363,6 @@ def test_the_library_carries_mice_through_real_kernels_and_a_path_less_changes_n
         assert (mice.completion_ms > (mice.size_bytes - bucket_bytes) / bytes_per_ms).all()
 
 
-@pytest.mark.parametrize("name", ["tcp", "repflow"])
-def test_every_host_sorts_through_real_kernels(name):
-    tier = _tier_of_kernels()
-    setting = Setting(**SORTED)
-    sort = Sort(setting.leaf_spine(1), setting.tcp, name, 500, 100, 0.1, 0.02, 0.001, 0.05)
-    found, checks = emulate_sort(sort, 2.0, 1, tier)
-    assert len(found) >= 6 and (found.took_ms > 0).all()
-    assert checks.set_index("check").loc["arrays that came out sorted", "holds"]
-
-
 def test_in_virtual_time_the_testbed_has_its_own_rate_and_says_why_the_rest_is_left_out():
     reasons = {case: study.cannot(replace(STUDY.case(case), size="virtual paper"), VIRTUAL) for case in STUDY.cases}
     able = {case for case, why in reasons.items() if not why}
@@ -485,23 +403,3 @@ def test_on_a_kernel_a_third_of_the_probes_meets_the_full_path_a_ninth_of_the_pa
     assert share["probes repflow"] == pytest.approx(1 / 9, abs=0.08)
     assert share["probes repsyn, same path"] == pytest.approx(1 / 3, abs=0.11)
     assert share["probes tcp, idle"] == 0
-
-
-@needs_virtual
-@pytest.mark.parametrize("name", ["tcp", "repflow"])
-def test_every_host_sorts_in_virtual_time_and_alike_again(name):
-    setting = Setting(network="sort", scheme=name, numbers=3000, scan_ms=20.0, **model.OF_LINUX)
-    jobs, checks = sort_in_virtual_time(setting.sort, 2, 1)
-    assert len(jobs) == 24 and checks.holds.all()
-    # Processor time and the answers at least.
-    least_ms = setting.scan_ms + setting.range_ms + 3000 * 2 * 8 / (PRINTED.rate_mbps * 1e3)
-    assert (jobs.took_ms > least_ms).all() and (jobs.start_s < 0.02).sum() == 12
-    again, _ = sort_in_virtual_time(setting.sort, 2, 1)
-    assert again.equals(jobs)
-
-
-def test_what_cannot_be_measured_is_refused():
-    with pytest.raises(NetreproError, match="did you mean 'repsyn'"):
-        model.experiment(Setting(scheme="repsin"), 1, 10)
-    with pytest.raises(NetreproError, match="no network"):
-        model.experiment(Setting(network="3:1"), 1, 10)

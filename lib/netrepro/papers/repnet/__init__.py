@@ -4,24 +4,12 @@ sections 2, 4 and 5.
 RepFlow sends a short flow over two connections, RepSYN opens two and uses the one that opens first; their ports differ,
 and where paths are chosen by a hash (ECMP), so may their paths. Section 3, the queueing model, is repflow_model's.
 
-`setting` has the networks and their traffic, `measuring` what is read of a run, `study` the cases,
-claims and profiles, `figures` the pictures. What a notebook needs is here.
+`setting` has the networks and their traffic, `measuring` what is read of a run, `study` the cases, claims and profiles,
+`figures` the pictures. What a notebook needs is here. Bucket sort is in `applications.bucket_sort`.
 """
 
-from netrepro.papers.repnet.figures import draw_idea, draw_network, folded, overhead_table, sorting_table, tier_table
+from netrepro.papers.repnet.figures import draw_idea, draw_network, folded
 from netrepro.papers.repnet.setting import PRINTED, Setting
-from netrepro.papers.repnet.study import STUDY, of_network, summary
+from netrepro.papers.repnet.study import STUDY
 
-__all__ = [
-    "PRINTED",
-    "STUDY",
-    "Setting",
-    "draw_idea",
-    "draw_network",
-    "folded",
-    "of_network",
-    "overhead_table",
-    "sorting_table",
-    "summary",
-    "tier_table",
-]
+__all__ = ["PRINTED", "STUDY", "Setting", "draw_idea", "draw_network", "folded"]

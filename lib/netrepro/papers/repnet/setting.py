@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from netrepro.errors import NetreproError, nearest
+from netrepro.applications.bucket_sort.run import Sort
 from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.flow_sizes import FlowSizeDistribution, load_flow_sizes
 from netrepro.networks.links import DropTail, Link, SharedBuffer
 from netrepro.networks.routing import shortest_paths
 from netrepro.networks.topology import Topology, fat_tree, leaf_spine
-from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_per_s_at_load
-from netrepro.papers.repnet.sorting import Sort
+from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, flows_per_s_at_load
 from netrepro.study.setting import setting
 
 SCHEMES = ("tcp", "repflow", "repsyn")
 REPLICATED = SCHEMES[1:]
-FLOW_NETWORKS = ("1:1", "2:1", "incast", "fat-tree", "scaled", "full-rate", "full-rate-2:1")
 MOUSE_BYTES = 100_000  # section 2.2
 ELEPHANT_BYTES = 1_000_000
 SUBFLOWS = 8  # of MPTCP (Fig. 4); the paper does not say how many, CONGA, which it cites, has eight
 SPINES = 3
-FAT_TREE_PODS = 6
+FAT_TREE_PODS, FAT_TREE_RATE_MBPS, FAT_TREE_BUFFER_PACKETS = 6, 50.0, 100
 INCAST_SENDERS = 11
 SETTLING_S = 8.0  # after the last arrival: two SYNs may be lost, at 3 s each
 SCALED_SETTLING_S = 4.0  # there a SYN's first timeout is 1 s
@@ -131,9 +130,6 @@ class Setting:
     )
     repflow_extra_ms: float = setting(0.49, "of a mouse's software with RepFlow, beyond TCP's", "ms", low=0, high=1000)
     repsyn_extra_ms: float = setting(0.32, "the same with RepSYN", "ms", low=0, high=1000)
-    workload: str = "web_search_authors"
-    fat_tree_rate_mbps: float = 50.0
-    fat_tree_buffer_packets: int = 100
     network: str = "1:1"
     scheme: str = "tcp"
     load: float = 0.5
@@ -167,7 +163,7 @@ class Setting:
     @property
     def sizes(self) -> FlowSizeDistribution:
         """The sizes of all flows, in bytes."""
-        return load_flow_sizes(self.workload).in_bytes()
+        return load_flow_sizes("web_search_authors").in_bytes()
 
     @property
     def queue(self) -> DropTail | SharedBuffer:
@@ -201,25 +197,15 @@ class Setting:
 
     def fat_tree(self) -> Topology:
         """Build six pods with 54 hosts, and nine paths between pods."""
-        queue = DropTail(packets=self.fat_tree_buffer_packets)
-        return fat_tree(FAT_TREE_PODS, Link(self.fat_tree_rate_mbps, self.link_delay_ms, queue))
+        queue = DropTail(packets=FAT_TREE_BUFFER_PACKETS)
+        return fat_tree(FAT_TREE_PODS, Link(FAT_TREE_RATE_MBPS, self.link_delay_ms, queue))
 
     @property
     def sort(self) -> Sort:
         """Bucket sort as section 5.3 has it."""
-        return Sort(
-            self.leaf_spine(2),
-            self.tcp,
-            self.scheme,
-            self.numbers,
-            self.replicate_below_bytes,
-            self.starts_within_s,
-            self.scan_ms / 1e3,
-            self.range_ms / 1e3,
-            self.rest_ms / 1e3,
-            self.same_path,
-            self.one_master,
-        )
+        seconds = (self.scan_ms / 1e3, self.range_ms / 1e3, self.rest_ms / 1e3)
+        own = (self.scheme, self.numbers, self.replicate_below_bytes, self.starts_within_s, *seconds)
+        return Sort(self.leaf_spine(2), self.tcp, *own, self.same_path, self.one_master)
 
 
 PRINTED = Setting()
@@ -255,38 +241,35 @@ SORTED = SCALED | {
 
 
 def experiment(setting: Setting, seed: int, flows: int | None = None) -> Experiment:
-    """Make the experiment that every tier runs in one of FLOW_NETWORKS. Where only the scheme differs, it is equal but
+    """Make the experiment that every tier runs in a network of flows. Where only the scheme differs, it is equal but
     for the scheme's own connections.
 
-    flows : all of them, with "incast" bursts; by default as many as the setting's size has. Raises NetreproError for
-    an unknown network or scheme.
+    flows : all of them, with "incast" bursts; by default as many as the setting's size has.
     """
-    if setting.scheme not in (*SCHEMES, "mptcp"):
-        raise NetreproError(f"no scheme {setting.scheme!r}", nearest(setting.scheme, (*SCHEMES, "mptcp")))
-    if setting.network not in FLOW_NETWORKS:
-        raise NetreproError(f"no network {setting.network!r}", nearest(setting.network, FLOW_NETWORKS))
     if setting.network in ("scaled", "full-rate", "full-rate-2:1"):
         return _with_more_mice(setting, seed)
     flows = int(setting.amount) if flows is None else flows
     if setting.network == "incast":
         return _incast(setting, flows, seed)
-    sizes, how = setting.sizes, _how(setting)
-    traffic: tuple[Traffic, ...]
+    sizes, copies = setting.sizes, _copies(setting)
     if setting.network == "fat-tree":
-        topology = setting.fat_tree()
-        per_s = flows_per_s_at_load(sizes, setting.load, len(topology.hosts) * setting.fat_tree_rate_mbps)
-        traffic = (PoissonFlows(sizes, per_s, flows, **how),)
+        topology, per_s = setting.fat_tree(), _flows_of_fat_tree_per_s(setting, setting.load)
+        traffic = [PoissonFlows(sizes, per_s, flows, **copies)]
         lasts_s = flows / per_s
     else:
         topology = setting.leaf_spine(int(setting.network[0]))
         per_s = flows_per_s_at_load(sizes, setting.load, SPINES * setting.rate_mbps)
-        traffic = tuple(PoissonFlows(sizes, per_s, flows // 2, *ends, **how) for ends in _directions(topology))
+        traffic = [PoissonFlows(sizes, per_s, flows // 2, *ends, **copies) for ends in _directions(topology)]
         lasts_s = flows / 2 / per_s
     # Arrivals are random: the last may come a little later than on average.
-    return Experiment(topology, traffic, lasts_s * 1.2 + SETTLING_S, seed, tcp=setting.tcp)
+    return Experiment(topology, tuple(traffic), lasts_s * 1.2 + SETTLING_S, seed, tcp=setting.tcp)
 
 
-def _how(setting: Setting) -> dict[str, Any]:
+def _flows_of_fat_tree_per_s(setting: Setting, load: float) -> float:
+    return flows_per_s_at_load(setting.sizes, load, FAT_TREE_PODS**3 // 4 * FAT_TREE_RATE_MBPS)
+
+
+def _copies(setting: Setting) -> dict[str, Any]:
     """Return the scheme's own fields of Flow and PoissonFlows."""
     if setting.scheme == "mptcp":
         return {"subflows": setting.subflows, "congestion_control": "lia"}
@@ -307,14 +290,14 @@ def _incast(setting: Setting, bursts: int, seed: int) -> Experiment:
     """Make the experiment of section 5.2.4: with every mouse, ten more of the same size go to the same host, from the
     other hosts."""
     plain, share = replace(setting, network="2:1", scheme="tcp"), setting.sizes.share_of_flows_below(MOUSE_BYTES)
-    base, how = experiment(plain, seed, max(2, round(bursts / share))), _how(setting)
+    base, copies = experiment(plain, seed, max(2, round(bursts / share))), _copies(setting)
     traffic = []
     for row in base.flow_table.itertuples():
         size_bytes, start_s = int(row.size_bytes), float(row.start_s)
-        together = [row.source]
+        senders = [row.source]
         if size_bytes <= MOUSE_BYTES:
-            together = [host for host in base.topology.hosts if host != row.destination][:INCAST_SENDERS]
-        traffic += [Flow(host, row.destination, size_bytes=size_bytes, start_s=start_s, **how) for host in together]
+            senders = [host for host in base.topology.hosts if host != row.destination][:INCAST_SENDERS]
+        traffic += [Flow(host, row.destination, size_bytes=size_bytes, start_s=start_s, **copies) for host in senders]
     return replace(base, traffic=tuple(traffic))
 
 
@@ -322,21 +305,26 @@ def _with_more_mice(setting: Setting, seed: int) -> Experiment:
     """Make the experiment on the leaf-spine with elephants at the setting's load, and more mice beside them, for as
     long as its size says."""
     topology = setting.leaf_spine(2 if setting.network.endswith("2:1") else 1)
-    sizes, seconds = setting.sizes, setting.amount
-    copies = _how(setting) if setting.replicate_below_bytes > MOUSE_BYTES else {}
-    mice_per_s = MICE_PER_S_PER_MBPS * setting.rate_mbps / 2
+    sizes, seconds, copies = setting.sizes, setting.amount, _copies(setting)
     per_s = flows_per_s_at_load(sizes, setting.load, SPINES * setting.rate_mbps)
-    elephants, mice = sizes.conditional(low=MOUSE_BYTES), sizes.conditional(high=MOUSE_BYTES)
     elephants_per_s = per_s * (1 - sizes.share_of_flows_below(MOUSE_BYTES))
-    traffic = []
-    for ends in _directions(topology):
-        count = max(1, round(elephants_per_s * seconds))
-        traffic.append(PoissonFlows(elephants, elephants_per_s, count, *ends, **copies))
-        count = max(1, round(mice_per_s * seconds))
-        traffic.append(PoissonFlows(mice, mice_per_s, count, *ends, **_how(setting)))
+    mice_per_s = MICE_PER_S_PER_MBPS * setting.rate_mbps / 2
+    parts = (
+        (
+            sizes.conditional(low=MOUSE_BYTES),
+            elephants_per_s,
+            copies if setting.replicate_below_bytes > MOUSE_BYTES else {},
+        ),
+        (sizes.conditional(high=MOUSE_BYTES), mice_per_s, copies),
+    )
+    traffic = tuple(
+        PoissonFlows(drawn, each_s, max(1, round(each_s * seconds)), *ends, **own)
+        for ends in _directions(topology)
+        for drawn, each_s, own in parts
+    )
     uplinks = tuple(port for port in topology.ports if port[0] == "s1" and port[1][0] == "s")
     measure = Measure(queues=uplinks)
-    return Experiment(topology, tuple(traffic), seconds * 1.2 + SCALED_SETTLING_S, seed, measure, setting.tcp)
+    return Experiment(topology, traffic, seconds * 1.2 + SCALED_SETTLING_S, seed, measure, setting.tcp)
 
 
 def probing(setting: Setting, seed: int, together: bool = False) -> Experiment:
@@ -349,20 +337,21 @@ def probing(setting: Setting, seed: int, together: bool = False) -> Experiment:
     is_small = setting.size_bytes < 1000
     probes = int(setting.amount) // (1 if is_small else 4)
     spacing_s = 0.5e-3 if is_small else 10e-3  # one after the other, as the authors'
-    start_s, how = [0.3 + i * spacing_s for i in range(probes)], _how(setting)
-    probe = [Flow("h3", "h9", size_bytes=setting.size_bytes, start_s=at_s, label="probe", **how) for at_s in start_s]
     lasts_s = 0.3 + probes * spacing_s + 0.1
-    topology, ends = setting.leaf_spine(2), [(f"h{i + 1}", f"h{i + 7}") for i in range(setting.long_flows)]
-    paths = [shortest_paths(topology, *pair)[0] if together else () for pair in ends]
-    long = [Flow(*pair, duration_s=lasts_s, label="long", path=path) for pair, path in zip(ends, paths, strict=True)]
-    return Experiment(topology, (*long, *probe), lasts_s + SETTLING_S, seed, tcp=setting.tcp)
+    topology, flows = setting.leaf_spine(2), []
+    for pair in [(f"h{i + 1}", f"h{i + 7}") for i in range(setting.long_flows)]:
+        path = shortest_paths(topology, *pair)[0] if together else ()
+        flows.append(Flow(*pair, duration_s=lasts_s, path=path))
+    probe = partial(Flow, "h3", "h9", size_bytes=setting.size_bytes, label="probe", **_copies(setting))
+    flows += [probe(start_s=0.3 + i * spacing_s) for i in range(probes)]
+    return Experiment(topology, tuple(flows), lasts_s + SETTLING_S, seed, tcp=setting.tcp)
 
 
 def paths_of_fat_tree() -> dict[str, list[tuple[str, str]]]:
-    """Return ports of switches on paths from pod 1 to pod 2 and back: "1", "2", "3" without a common link; "1 again",
-    "1 once more", of other hosts over the switches of path 1."""
+    """Return ports of switches on paths from pod 1 to pod 2 and back: "1", "2", "3" without a common link; "1b", "1c",
+    of other hosts over the switches of path 1."""
     half, edges, paths = FAT_TREE_PODS // 2, FAT_TREE_PODS * FAT_TREE_PODS // 2, {}
-    for name, path, host in (("1", 0, 0), ("2", 1, 1), ("3", 2, 2), ("1 again", 0, 1), ("1 once more", 0, 2)):
+    for name, path, host in (("1", 0, 0), ("2", 1, 1), ("3", 2, 2), ("1b", 0, 1), ("1c", 0, 2)):
         near, core, far = edges + path + 1, 2 * edges + path * half + 1, edges + half + path + 1
         nodes = [f"h{host + 1}", "s1", f"s{near}", f"s{core}", f"s{far}", f"s{half + 1}", f"h{half * half + host + 1}"]
         paths[name] = [*pairwise(nodes)][1:] + [*pairwise(nodes[::-1])][1:]
@@ -372,10 +361,8 @@ def paths_of_fat_tree() -> dict[str, list[tuple[str, str]]]:
 def watching(setting: Setting, seed: int) -> Experiment:
     """Make the experiment of Figs 1 and 2: the fat-tree at load .3, and ten times a second what waits at the ports of
     `paths_of_fat_tree`."""
-    sizes, topology, seconds = setting.sizes, setting.fat_tree(), setting.amount
-    per_s = flows_per_s_at_load(sizes, PATHS_LOAD, len(topology.hosts) * setting.fat_tree_rate_mbps)
+    seconds, per_s = setting.amount, _flows_of_fat_tree_per_s(setting, PATHS_LOAD)
     ports = tuple(sorted({port for path in paths_of_fat_tree().values() for port in path}))
-    traffic = (PoissonFlows(sizes, per_s, max(1, round(per_s * seconds))),)
-    return Experiment(
-        topology, traffic, seconds * 1.2, seed, Measure(queues=ports, queue_interval_ms=100.0), setting.tcp
-    )
+    traffic = (PoissonFlows(setting.sizes, per_s, max(1, round(per_s * seconds))),)
+    measure = Measure(queues=ports, queue_interval_ms=100.0)
+    return Experiment(setting.fat_tree(), traffic, seconds * 1.2, seed, measure, setting.tcp)

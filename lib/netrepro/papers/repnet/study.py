@@ -1,11 +1,11 @@
-"""RepNet as a Study: which networks run with which schemes, what is compared with the paper's claims, and its tables.
+"""RepNet as a Study: which networks run with which schemes, and what is compared with the paper's claims.
 
 A case is called by its network, its scheme, and what is broken in it: "1:1 repflow, same path".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from netrepro.papers.repnet.figures import FIGURES
-from netrepro.papers.repnet.measuring import AGAIN, GROUPS, PERCENTILES, measure_one, pooled, reduction
+from netrepro.papers.repnet.figures import FIGURES, NAMES
+from netrepro.papers.repnet.measuring import AGAIN, GROUPS, PERCENTILES, Tables, measure_one, pooled, reduction
 from netrepro.papers.repnet.setting import (
     ELEPHANT_LOADS,
     FULL_RATE,
@@ -36,23 +36,18 @@ BENEFIT_LOADS = (0.4, 0.6, 0.8)  # of the fat-tree
 MOST_JOB_RATIO = 100 / 95  # of jobs that the paper calls undisturbed
 # Memory (kB) and alpha; the most that one port may hold is alpha / (1 + alpha) of the memory.
 MEMORIES = ((1000, 0.21), (2000, 0.21), (4000, 0.21), (4000, 0.5), (4000, 1.0), (4000, 8.0))
-Tables = Mapping[int, pd.DataFrame]  # repetition -> table of a case
-
-
-def _has_memory(memories: Sequence[tuple[int, float]]) -> Callable[[Any], bool]:
-    return lambda setting: (setting.buffer_kb, setting.buffer_alpha) in memories
 
 
 def _cases() -> dict[str, dict[str, Any]]:
-    """Return the cases that the figures and the controls of the claims need."""
+    """Return the cases that figures, claims and their controls need."""
     one_path: dict[str, Any] = {"same_path": True}
     probes: dict[str, Any] = {"size_bytes": each(1, MOUSE_BYTES)}
     large: dict[str, Any] = {"buffer_kb": lambda setting: 16 * setting.buffer_kb}  # so that hardly a packet is lost
-    found: dict[str, dict[str, Any]] = {"paths": {"network": "paths"}, "loopback": {"network": "loopback"}}
+    cases: dict[str, dict[str, Any]] = {"paths": {"network": "paths"}, "loopback": {"network": "loopback"}}
 
     def add(network: str, name: str, control: str = "", loads: Sequence[float] = (), **changes: Any) -> None:
         grid = {"load": each(*loads)} if loads else {}
-        found[f"{network} {name}{control and ', '}{control}"] = {"network": network, "scheme": name} | grid | changes
+        cases[f"{network} {name}{control and ', '}{control}"] = {"network": network, "scheme": name} | grid | changes
 
     for name in SCHEMES:
         for network, loads in LOADS.items():
@@ -86,9 +81,7 @@ def _cases() -> dict[str, dict[str, Any]]:
         add("sort", name, "same path", **one_path)
     for name in ("tcp", "repsyn"):
         add("sort", name, "alone", one_master=True, more_jobs=2.0)
-    # As we had it at first: masters start within a second, and rest so long that a job meets one or two others.
-    add("sort", "tcp", "apart", starts_within_s=1.0, rest_ms=900.0)
-    return found
+    return cases
 
 
 CASES = _cases()
@@ -134,32 +127,29 @@ def _longer(name: str) -> Evidence:
 def _ahead(which: str, network: str = "1:1") -> Evidence:
     """Make the evidence on the order of RepFlow and RepSYN at load .5. The control: memories so large that hardly a
     packet is lost."""
-    both, order = [f"{network} {name}" for name in REPLICATED], least_first(*REPLICATED)
+    both, order = tuple(f"{network} {name}" for name in REPLICATED), least_first(*REPLICATED)
     large = tuple(f"{case}, large memory" for case in both)
-    return Evidence(f"{which}_ms", tuple(both), large, lambda *readings: order(*(each[0.5] for each in readings)))
-
-
-def _more_when_oversubscribed(*by_case: pd.Series) -> list[str]:
-    """Order "2:1" and "1:1" by the mean gain over TCP, greatest first. by_case : RepFlow, RepSYN and TCP with 2:1, then
-    with 1:1."""
-    gains = [np.mean([(1 - ours[0.5] / tcp[0.5]) * 100 for ours in both]) for *both, tcp in (by_case[:3], by_case[3:])]
-    return greatest_first("2:1", "1:1")(*gains)
+    return Evidence(f"{which}_ms", both, large, lambda repflow, repsyn: order(repflow[0.5], repsyn[0.5]))
 
 
 def _oversubscribed(twice: str = "2:1", once: str = "1:1") -> Evidence:
-    """Make the evidence on where RepFlow and RepSYN gain more: with an oversubscription of two, or with none."""
-    cases = tuple(f"{network} {name}" for network in (twice, once) for name in (*REPLICATED, "tcp"))
-    return Evidence("p99_ms", cases, how=_more_when_oversubscribed)
+    """Make the evidence on where RepFlow and RepSYN gain more at load .5, on the mean: with an oversubscription of two,
+    or with none."""
+
+    def order(*p99: pd.Series) -> list[str]:
+        gains = [np.mean([(1 - ours[0.5] / tcp[0.5]) * 100 for ours in both]) for *both, tcp in (p99[:3], p99[3:])]
+        return greatest_first("2:1", "1:1")(*gains)
+
+    return Evidence("p99_ms", tuple(f"{at} {name}" for at in (twice, once) for name in (*REPLICATED, "tcp")), how=order)
 
 
 def _elephants(network: str = "1:1") -> Evidence:
     """Make the evidence on the median throughput over TCP's, at the load where that is lower. The control: flows of
     every size sent twice."""
-    repflow, tcp = f"{network} repflow", f"{network} tcp"
     return Evidence(
         "elephant_mbps",
-        (repflow, tcp),
-        (f"{repflow}, all twice", tcp),
+        (f"{network} repflow", f"{network} tcp"),
+        (f"{network} repflow, all twice", f"{network} tcp"),
         lambda repflow, tcp: min(repflow[load] / tcp[load] for load in ELEPHANT_LOADS),
     )
 
@@ -179,19 +169,6 @@ def _least_increase(mptcp: Tables, tcp: Tables) -> np.ndarray:
     return min(increases, key=lambda values: float(values.mean()))
 
 
-def _slower(name: str) -> Evidence:
-    """Make the evidence on the milliseconds more than plain streams. The control: plain streams once more."""
-
-    def times(measured: str) -> Evidence:
-        def how(table: pd.DataFrame) -> float:
-            mean_ms = table.set_index("scheme")["mean_ms"]
-            return float(mean_ms[measured] - mean_ms["tcp"])
-
-        return Evidence("overhead", "loopback", how=how)
-
-    return replace(times(name), control=times(AGAIN))
-
-
 def _sorts(case: str, which: str, broken_tcp: str) -> Evidence:
     """Make the evidence on a job's time: the median's ratio to TCP's, or the reduction of a percentile with the control
     of one path."""
@@ -207,13 +184,13 @@ def _sorts(case: str, which: str, broken_tcp: str) -> Evidence:
 
 def _undisturbed(*cases: Tables) -> list[pd.Series]:
     """Mark the jobs that take at most MOST_JOB_RATIO times the 5th percentile of all jobs."""
-    took_ms = pd.concat([jobs for case in cases for jobs in case.values()])["took_ms"]
+    took_ms = pd.concat([jobs["took_ms"] for case in cases for jobs in case.values()])
     return [took_ms <= MOST_JOB_RATIO * took_ms.quantile(0.05)]
 
 
 def _tail_over_median(tcp: Tables) -> np.ndarray:
     def at(left_out: int | None) -> float:
-        took_ms = pd.concat([jobs for repetition, jobs in tcp.items() if repetition != left_out])["took_ms"]
+        took_ms = pd.concat([jobs["took_ms"] for repetition, jobs in tcp.items() if repetition != left_out])
         return float(took_ms.quantile(PERCENTILES["p999"]) / took_ms.median())
 
     return jackknife(tcp, at)
@@ -242,7 +219,10 @@ CLAIMS = {
     "incast-repsyn-p99": _gains("incast repsyn", "p99", 0.2),
     "incast-repsyn-p999": _gains("incast repsyn", "p999", 0.2),
     "elephants-unaffected": _elephants(),
-    **{f"overhead-{name}-ms": _slower(name) for name in REPLICATED},
+    **{
+        f"overhead-{name}-ms": Evidence(f"{name}_more_ms", "loopback", control=Evidence(f"{AGAIN}_more_ms", "loopback"))
+        for name in REPLICATED
+    },
     **{
         f"sort-{name}-{which}": _sorts(f"sort {name}", which, "sort tcp")
         for name in REPLICATED
@@ -296,7 +276,7 @@ AT_FULL_RATE = of_network("full-rate", "full-rate-2:1")
 QUICK = Scale(
     changes={"size": "quick"},
     where=lambda setting: setting.is_run,
-    without=[*NO_SORT_CONTROLS, "sort tcp, apart", *AT_FULL_RATE],
+    without=[*NO_SORT_CONTROLS, *AT_FULL_RATE],
     fewer={
         **dict.fromkeys(of_network("fat-tree"), 2),  # only drawn
         **dict.fromkeys((*of_network("2:1"), "1:1 repflow, all twice"), 3),
@@ -321,7 +301,6 @@ VIRTUAL_QUICK = replace(
     changes={"size": "virtual quick"},
     without=[
         *NO_SORT_CONTROLS,
-        "sort tcp, apart",
         *(name for name in AT_FULL_RATE if name.endswith(("large memory", "all twice")) or "2:1" in name),
     ],
     unjudged=list(ON_KERNELS),
@@ -330,7 +309,7 @@ VIRTUAL_PAPER = replace(
     PAPER,
     changes={"size": "virtual paper"},
     # A job of every master takes a kernel a quarter of a minute: bucket sort's tails are left to the simulator.
-    without=["sort tcp, apart", *(name for name in NO_SORT_CONTROLS if name.startswith("sort"))],
+    without=[name for name in NO_SORT_CONTROLS if name.startswith("sort")],
     unjudged=[*SORT_TAILS, "sort-repsyn-p999", "sort-repflow-p999", "incast-repflow-p999", "incast-repsyn-p999"],
 )
 
@@ -364,15 +343,8 @@ def cannot(setting: Setting, tier: str) -> str:
     return "" if able else "real kernels carry a fiftieth of the rate: see the scaled testbed"
 
 
-def summary(runs: Runs, network: str = "1:1") -> pd.DataFrame:
-    """Return a row for each case and load: mean, median, p99 and p99.9 of the mice of all repetitions together (ms),
-    and means over repetitions."""
-    columns = ["elephant_mbps", "timeouts", "dropped_packets", "mice"]
-    table = runs.summary(SIMULATED).loc[of_network(network), columns].droplevel("size_bytes")
-    for place, which in enumerate(("mean", *PERCENTILES)):
-        values = [pooled(runs.reading("mice_times", case, SIMULATED), which, load) for case, load in table.index]
-        table.insert(place, f"{which}_ms", values)
-    return table
+def _memory_of(memories: Sequence[tuple[int, float]], size: str) -> Scale:
+    return Scale(changes={"size": size}, where=lambda at: (at.buffer_kb, at.buffer_alpha) in memories)
 
 
 def answer(runs: Runs) -> str:
@@ -388,7 +360,7 @@ def answer(runs: Runs) -> str:
         f"Where one of three paths is congested, {shares['probes tcp'].item():.0%} of single connections meet it, and "
         f"{shares['probes repflow'].item():.0%} of pairs; at load .5 RepFlow takes "
         f"{gain('1:1', 'repflow', which, 0.5):.0f} % and RepSYN {gain('1:1', 'repsyn', which, 0.5):.0f} % off the "
-        f"{'99th' if which == 'p99' else '99.9th'} percentile of short flows; under incast RepFlow changes the 99th by "
+        f"{NAMES[which]} of short flows; under incast RepFlow changes the 99th by "
         f"{-gain('incast', 'repflow', 'p99', 0.2):+.0f} %."
     )
 
@@ -429,9 +401,9 @@ STUDY = Study(
                 for name in SCHEMES
             },
             {
-                "quick": Scale(changes={"size": "quick"}, where=_has_memory(MEMORIES[::2])),
-                "paper": Scale(changes={"size": "paper's knob"}, where=_has_memory(MEMORIES)),
-                "test": Scale(changes={"size": "test"}, where=_has_memory(MEMORIES)),
+                "quick": _memory_of(MEMORIES[::2], "quick"),
+                "paper": _memory_of(MEMORIES, "paper's knob"),
+                "test": _memory_of(MEMORIES, "test"),
             },
         )
     },

@@ -1,4 +1,4 @@
-"""RepNet's bucket sort (Fig. 17): the application itself on real kernels, and its traffic in the simulator."""
+"""Runs bucket sort by all hosts of a network: the application itself on kernels, its traffic in the simulator."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
 from netrepro.simulation import Hosts
 from netrepro.simulation.hosts import Connection
-from netrepro.study import HOST_DELAY_PACKETS
 
 MOST_JOBS = 1_000_000  # where the time ends them
 PATIENCE_S, LAST_S = 6.0, 1.0  # for jobs under way when no more begin; and then until the network ends
 LONGEST_JOB_S = 40.0  # of jobs in virtual time; a SYN lost three times takes 21 s
 BUSY_S = 900.0  # of real time, that twelve programs may take to start or to sort
 PROGRAMS_MB = 4096  # of memory for a kernel in virtual time and twelve programs with a million numbers each
+Delivered = Callable[[float], Any]
 
 
 @dataclass(frozen=True)
 class Sort:
     """Bucket sort by all hosts of `topology` at once, each as master of the others, over one scheme.
 
-    starts_within_s : masters begin at random within this time. scan_s, range_s : processor time of a master's scan,
-    and of a slave's range. rest_s : from the end of a master's job to its next one. threshold_bytes : of a stream, that
-    RepNet replicates. same_path : the control, both connections of a stream on one path. one_master : another one, no
-    other host begins jobs.
+    scheme : "tcp", "repflow" or "repsyn". numbers : of an array. threshold_bytes : of a stream, that RepNet replicates.
+    starts_within_s : masters begin at random within this time. scan_s, range_s : processor time of a master's scan, and
+    of a slave's range. rest_s : from the end of a master's job to its next one, on the mean. same_path : both
+    connections of a stream on one path. one_master : no other host begins jobs.
     """
 
     topology: Topology
@@ -55,23 +55,22 @@ class Sort:
     one_master: bool = False
 
     @property
-    def slaves(self) -> int:
-        """The number of slaves of each master."""
-        return len(self.topology.hosts) - 1
-
-    @property
     def masters(self) -> tuple[str, ...]:
         """The hosts that begin jobs."""
         return self.topology.hosts[:1] if self.one_master else self.topology.hosts
 
 
-def emulate_sort(sort: Sort, seconds: float, seed: int, tier: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Run the application on real kernels, where masters sort array after array for `seconds`. Returns (jobs,
-    fidelity).
+Sorted = tuple[
+    pd.DataFrame, pd.DataFrame
+]  # jobs: a row each, start_s and took_ms; fidelity: the tier's checks, and ours
 
-    jobs : a row each, start_s, took_ms. The fidelity has the tier's checks of the links between switches, and that
-    every array came out sorted. Raises NetreproError as emulate does, and when a host's program fails.
-    """
+
+# The application.
+
+
+def emulate_sort(sort: Sort, seconds: float, seed: int, tier: str) -> Sorted:
+    """Run the application on real kernels, where masters sort array after array for `seconds`, and check that each came
+    out sorted. Raises NetreproError as emulate does, and when a host's program fails."""
     programs = Programs(bucket_sort.__name__, partial(_orders, sort, seconds, MOST_JOBS, seed))
 
     def prepare(net: RealTimeNetwork) -> None:
@@ -82,73 +81,49 @@ def emulate_sort(sort: Sort, seconds: float, seed: int, tier: str) -> tuple[pd.D
     uplinks = tuple(port for port in sort.topology.ports if port[0] == "s1" and port[1] not in sort.topology.hosts)
     duration_s = seconds + PATIENCE_S + LAST_S
     idle = Experiment(sort.topology, (), duration_s, seed, Measure(queues=uplinks), sort.tcp)
-    found = emulate(idle, tier, prepare=prepare, programs_control=sort.tcp.congestion_control)
-    jobs, checks = _read(programs.outcomes())
-    return jobs, pd.concat([found.fidelity, checks], ignore_index=True)
+    measurements = emulate(idle, tier, prepare=prepare, programs_control=sort.tcp.congestion_control)
+    jobs, whole = _told(programs.outcomes())
+    return jobs, pd.concat([measurements.fidelity, whole], ignore_index=True)
 
 
-def sort_in_virtual_time(sort: Sort, jobs: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+def sort_in_virtual_time(sort: Sort, jobs: int, seed: int) -> Sorted:
     """Run the application itself on a kernel in virtual time: so many jobs of every master, one after the other. The
-    same seed gives the same jobs. Programs take no other time than they are told to. Returns (jobs, fidelity).
+    same seed gives the same jobs. Programs take no other time than they are told to.
 
     With `same_path` all connections of two hosts share their path, as no other fields than addresses are hashed.
     Raises NetreproError without the kernel, and when a host's program fails.
     """
-    net = VirtualNetwork(
-        sort.topology,
-        congestion_control=sort.tcp.congestion_control,
-        seed=seed,
-        tcp=sort.tcp,
-        patience_s=BUSY_S,
-        memory_mb=PROGRAMS_MB,
-    )
-    with net:
+    control, started, outcomes = sort.tcp.congestion_control, {}, {}
+    how: dict[str, Any] = {"seed": seed, "tcp": sort.tcp, "patience_s": BUSY_S, "memory_mb": PROGRAMS_MB}
+    with VirtualNetwork(sort.topology, congestion_control=control, **how) as net:
         if sort.same_path:
             hash_addresses_only(net)
         begin_s = net.monotonic_s + BEGIN_S
         command = [sys.executable, "-P", "-B", "-m", bucket_sort.__name__]
-        started = {}
         for host in sort.topology.hosts:
             orders = json.dumps(_orders(sort, jobs * LONGEST_JOB_S, jobs, seed, net, host))
             started[host] = net[host].popen(command, input=f"{orders}\n{begin_s!r}\n")
-        while net.monotonic_s < begin_s + jobs * LONGEST_JOB_S and not all(map(_has_said, started.values())):
+        while net.monotonic_s < begin_s + jobs * LONGEST_JOB_S and not all(map(_is_done, started.values())):
             net.sleep(LAST_S)
-        outcomes = {}
         for host, program in started.items():
-            ready, _, said = program.output.partition("\n")
-            if not said or program.poll() is not None:
+            ready, _, outcome = program.output.partition("\n")
+            if not outcome or program.poll() is not None:
                 last = (program.errors.strip() or ready).splitlines()[-1:]
                 raise NetreproError(f"the program of {host} has not sorted: {''.join(last)}", "run the notebook again")
-            outcomes[host] = json.loads(said)
-    return _read(outcomes)
+            outcomes[host] = json.loads(outcome)
+    return _told(outcomes)
 
 
-def _has_said(program: Any) -> bool:
-    """Return whether a program has told its outcome, or has ended."""
+def _is_done(program: Any) -> bool:
+    """Tell whether a program has told its outcome, or has ended."""
     return program.output.count("\n") > 1 or program.poll() is not None
 
 
-def _read(outcomes: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Read what the hosts' programs said: (jobs, whether they came out sorted)."""
-    jobs = [job for each in outcomes.values() for job in each]
-    table = pd.DataFrame(jobs, columns=["start_s", "took_s", "is_sorted"])
-    share = float(table["is_sorted"].mean())
-    rows = pd.DataFrame([("arrays that came out sorted", share, 1.0, share == 1.0)], columns=FIDELITY_COLUMNS)
-    table["took_ms"] = table.pop("took_s") * 1e3
-    return table[["start_s", "took_ms"]], rows
-
-
 def _orders(sort: Sort, seconds: float, jobs: int, seed: int, net: Network, host: str) -> dict[str, Any]:
-    return {
+    same = ("scheme", "numbers", "threshold_bytes", "starts_within_s", "scan_s", "range_s", "rest_s")
+    return {name: getattr(sort, name) for name in same} | {
         "address": net[host].address,
         "slaves": [net[other].address for other in net.topology.hosts if other != host],
-        "scheme": sort.scheme,
-        "numbers": sort.numbers,
-        "threshold_bytes": sort.threshold_bytes,
-        "starts_within_s": sort.starts_within_s,
-        "scan_s": sort.scan_s,
-        "range_s": sort.range_s,
-        "rest_s": sort.rest_s,
         "seconds": seconds,
         "jobs": jobs if host in sort.masters else 0,
         "patience_s": PATIENCE_S,
@@ -156,87 +131,98 @@ def _orders(sort: Sort, seconds: float, jobs: int, seed: int, net: Network, host
     }
 
 
-def simulate_sort(sort: Sort, jobs: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Simulate the application's traffic: so many jobs of every master, one after the other. Returns (jobs,
-    fidelity).
+def _told(outcomes: Mapping[str, Any]) -> Sorted:
+    """Read what the hosts' programs told."""
+    rows = [job for of_host in outcomes.values() for job in of_host]
+    jobs = pd.DataFrame(rows, columns=["start_s", "took_s", "is_sorted"])
+    whole = _all_of("arrays that came out sorted", float(jobs["is_sorted"].mean()))
+    return jobs[["start_s"]].assign(took_ms=jobs["took_s"] * 1e3), whole
+
+
+def _all_of(what: str, share: float) -> pd.DataFrame:
+    return pd.DataFrame([(what, share, 1.0, share == 1.0)], columns=FIDELITY_COLUMNS)
+
+
+# Its traffic.
+
+
+def simulate_sort(sort: Sort, jobs: int, seed: int, host_delay_packets: float | None = None) -> Sorted:
+    """Simulate the application's traffic: so many jobs of every master, one after the other.
 
     A stream carries a master's numbers to a slave while they are scanned, and the sorted ones back; _Stream says on
-    which connections.
+    which connections. host_delay_packets : as Experiment has it.
     """
-    streams = jobs * len(sort.masters) * sort.slaves
     experiment = Experiment(
-        sort.topology, (), jobs * LONGEST_JOB_S, seed, tcp=sort.tcp, host_delay_packets=HOST_DELAY_PACKETS
+        sort.topology, (), jobs * LONGEST_JOB_S, seed, tcp=sort.tcp, host_delay_packets=host_delay_packets
     )
+    streams = jobs * len(sort.masters) * (len(sort.topology.hosts) - 1)
     network = Hosts(experiment, most_connections=streams * (1 if sort.scheme == "tcp" else 2))
-    slaves = {host: bucket_sort.Processor(sort.range_s) for host in sort.topology.hosts}
+    processors = {host: bucket_sort.Processor(sort.range_s) for host in sort.topology.hosts}
     done: list[tuple[float, float]] = []
     for place, host in enumerate(sort.masters):
         random = np.random.default_rng([seed, place])
-        master = _Master(sort, network, host, jobs, random, slaves, done)
+        slaves = [other for other in sort.topology.hosts if other != host]
+        master = _Master(sort, network, host, slaves, jobs, random, processors, done)
         network.at(random.uniform(0, sort.starts_within_s), master.begin)
     network.run()
-    share = len(done) / (jobs * len(sort.masters))
-    whole = pd.DataFrame([("jobs that are done", share, 1.0, share == 1.0)], columns=FIDELITY_COLUMNS)
+    whole = _all_of("jobs that are done", len(done) / (jobs * len(sort.masters)))
     table = pd.DataFrame(sorted(done), columns=["start_s", "took_ms"])
     return table, pd.concat([network.measurements().fidelity, whole], ignore_index=True)
 
 
+@dataclass
 class _Master:
     """A master of the simulated application, with its slaves' part of its jobs.
 
-    slaves : host -> its processor as a slave. done : where the jobs of all masters go, (start_s,
-    took_ms).
+    jobs : that are left. processors : host -> its processor as a slave. done : where the jobs of all masters go,
+    (start_s, took_ms).
     """
 
-    def __init__(
-        self,
-        sort: Sort,
-        network: Hosts,
-        host: str,
-        jobs: int,
-        random: np.random.Generator,
-        slaves: dict[str, bucket_sort.Processor],
-        done: list[tuple[float, float]],
-    ):
-        self._sort, self._network, self._host, self._jobs = sort, network, host, jobs
-        self._random, self._slaves, self._done = random, slaves, done
+    sort: Sort
+    network: Hosts
+    host: str
+    slaves: list[str]
+    jobs: int
+    random: np.random.Generator
+    processors: dict[str, bucket_sort.Processor]
+    done: list[tuple[float, float]]
 
     def begin(self, now_s: float) -> None:
         """Begin a job: open the streams, and scan."""
-        sort, steps = self._sort, bucket_sort.SCAN_STEPS
-        self._jobs -= 1
-        self._start_s, self._missing = now_s, sort.slaves
+        count, steps = len(self.slaves), bucket_sort.SCAN_STEPS
+        self.jobs -= 1
+        self._start_s, self._missing = now_s, count
         # Which numbers there are in each step, by slave: the numbers themselves are not needed.
-        shares = np.full(steps * sort.slaves, 1 / (steps * sort.slaves))
-        scanned = self._random.multinomial(sort.numbers, shares).reshape(sort.slaves, steps).cumsum(axis=1)
+        shares = np.full(steps * count, 1 / (steps * count))
+        scanned = self.random.multinomial(self.sort.numbers, shares).reshape(count, steps).cumsum(axis=1)
         left_bytes = [bucket_sort.whole_messages(each) * bucket_sort.NUMBER_BYTES for each in scanned]
         self._total_bytes = [int(each[-1]) for each in left_bytes]
         self._step_bytes = np.diff(left_bytes, prepend=0).T.tolist()
-        slaves = [host for host in sort.topology.hosts if host != self._host]
-        self._streams = [_Stream(self._network, self._host, slave, sort) for slave in slaves]
+        self._streams = [_Stream(self.network, self.host, slave, self.sort) for slave in self.slaves]
         for step in range(steps):
-            self._network.at(now_s + sort.scan_s * (step + 1) / steps, partial(self._scan, step))
+            self.network.at(now_s + self.sort.scan_s * (step + 1) / steps, partial(self._scan, step))
 
     def _scan(self, step: int, _: float) -> None:
         is_last = step == bucket_sort.SCAN_STEPS - 1
         for slave, size_bytes in enumerate(self._step_bytes[step]):
             if size_bytes:
-                self._streams[slave].send(size_bytes, partial(self._arrived, slave) if is_last else _ignore)
+                arrived = partial(self._arrived, slave) if is_last else lambda _: None
+                self._streams[slave].send(size_bytes, arrived)
 
     def _arrived(self, slave: int, now_s: float) -> None:
         """Have the slave write its range, after those that wait there, and send it back."""
-        stream = self._streams[slave]
-        answer = partial(stream.answer, self._total_bytes[slave], partial(self._answered, slave))
-        self._network.at(self._slaves[stream.slave].done_s(now_s), lambda _: answer())
+        done_s = self.processors[self.slaves[slave]].done_s(now_s)
+        answered = partial(self._answered, slave)
+        self.network.at(done_s, lambda _: self._streams[slave].answer(self._total_bytes[slave], answered))
 
     def _answered(self, slave: int, now_s: float) -> None:
         self._streams[slave].close()
         self._missing -= 1
         if self._missing:
             return
-        self._done.append((self._start_s, (now_s - self._start_s) * 1e3))
-        if self._jobs:
-            self._network.at(now_s + bucket_sort.draw_rest_s(self._sort.rest_s, self._random), self.begin)
+        self.done.append((self._start_s, (now_s - self._start_s) * 1e3))
+        if self.jobs:
+            self.network.at(now_s + bucket_sort.draw_rest_s(self.sort.rest_s, self.random), self.begin)
 
 
 class _Stream:
@@ -248,16 +234,16 @@ class _Stream:
     """
 
     def __init__(self, network: Hosts, master: str, slave: str, sort: Sort):
-        self.slave, self._sort = slave, sort
+        self._sort = sort
         self._sent_bytes, self._brought = 0, [0, 0]
         self._heard: set[int] = set()  # messages, by the bytes before them
-        self._early: list[tuple[int, Callable[[float], Any]]] = []  # what is sent before RepSYN has a connection
+        self._early: list[tuple[int, Delivered]] = []  # what is sent before RepSYN has a connection
         places = (0,) if sort.scheme == "tcp" else (0, 1)
         self._all = [network.connect(master, slave, partial(self._opened, place)) for place in places]
-        decides_late = sort.scheme != "tcp" and not (sort.same_path and sort.scheme == "repflow")
-        self._chosen = None if decides_late else self._all[0]
+        is_known = sort.scheme == "tcp" or (sort.scheme == "repflow" and sort.same_path)
+        self._chosen = self._all[0] if is_known else None
 
-    def send(self, size_bytes: int, delivered: Callable[[float], Any]) -> None:
+    def send(self, size_bytes: int, delivered: Delivered) -> None:
         """Send so many bytes to the slave, and have `delivered` called."""
         if self._sort.scheme == "repflow" and self._sent_bytes <= self._sort.threshold_bytes:
             for place, connection in enumerate(self._all):
@@ -268,7 +254,7 @@ class _Stream:
         else:
             self._connection.send(size_bytes, delivered)
 
-    def answer(self, size_bytes: int, delivered: Callable[[float], Any]) -> None:
+    def answer(self, size_bytes: int, delivered: Delivered) -> None:
         """Send so many bytes to the master."""
         assert self._connection is not None
         self._connection.send(size_bytes, delivered, to_client=True)
@@ -293,12 +279,8 @@ class _Stream:
         for size_bytes, delivered in self._early:
             self._chosen.send(size_bytes, delivered)
 
-    def _copied(self, place: int, before: int, delivered: Callable[[float], Any], now_s: float) -> None:
+    def _copied(self, place: int, before: int, delivered: Delivered, now_s: float) -> None:
         self._brought[place] += 1
         if before not in self._heard:
             self._heard.add(before)
             delivered(now_s)
-
-
-def _ignore(_: float) -> None:
-    """Take a message that nothing waits for."""
