@@ -93,7 +93,7 @@ def flows_of(setting: Setting, seed: int) -> list[Demand]:
     """Return the flows of a setting. Raises NetreproError, with the nearest name, for none of the 20 patterns."""
     if setting.flows_per_host:
         random, count = np.random.default_rng([seed, setting.flows_per_host]), setting.flows_per_host
-        return [_flow(h, (h + 1 + random.integers(HOSTS - 1)) % HOSTS) for h in range(HOSTS) for _ in range(count)]
+        return [_flow(h, (h + 1 + int(random.integers(HOSTS - 1))) % HOSTS) for h in range(HOSTS) for _ in range(count)]
     if setting.pattern not in patterns():
         raise NetreproError(f"no traffic pattern {setting.pattern!r}", nearest(setting.pattern, patterns()))
     return [flow for flow in patterns()[setting.pattern] for _ in range(setting.copies)]
@@ -304,7 +304,9 @@ def _testbed(schemes: Sequence[str], label: str, axis: Axes, runs: Runs) -> None
         if how in published:
             places = np.arange(len(names)) + (i - (len(schemes) - 1) / 2) * width
             axis.plot(places, published[how][names], "D", color=PUBLISHED_GREY, ms=5, mec="white", label=label)
-    axis.figure.set_size_inches(10.5, 4.4)
+    figure = axis.get_figure(root=True)
+    assert figure is not None
+    figure.set_size_inches(10.5, 4.4)
     axis.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=8)
 
 
@@ -318,8 +320,8 @@ def _which_routing(axis: Axes, runs: Runs) -> None:
     table, published = by_pattern(runs), hardware()["spanning tree"]
     for how in ("ECMP", "spanning tree"):
         told = f": correlation {_follows(table[how]):.3f}" if len(table) >= FEWEST_TO_CORRELATE else ""
-        look = {"color": scheme(how).colour, "label": scheme(how).label + told}
-        axis.plot(published[table.index], table[how], scheme(how).marker, **look)
+        look, label = scheme(how), scheme(how).label + told
+        axis.plot(published[table.index], table[how], look.marker, color=look.colour, label=label)
     axis.plot([0, 1], [0, 1], ":", color=PUBLISHED_GREY, label="equal")
 
 

@@ -24,7 +24,7 @@ from netrepro.queueing.replication import ReplicationModel
 from netrepro.queueing.service import ConstantService, ExponentialService, Service
 from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, pictures, seed_and_repetition
 from netrepro.study.evidence import least_first
-from netrepro.study.figures import Course, Level, Panel, Picture, Sweep, plot
+from netrepro.study.figures import Course, Level, Mark, Panel, Picture, Sweep, plot
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, new_figure, scheme
 
@@ -292,7 +292,7 @@ def _completion(quantity: str, case: str = AS_PRINTED) -> Picture:
     """Make one of Figs 5 to 8: the formulas, and the simulation of a case; stars: the sizes on which claims are
     judged."""
     number, words, _ = QUANTITIES[quantity]
-    marks = [_formula(quantity, name, f"{scheme(name).label}, formula") for name in ("tcp", "repflow")]
+    marks: list[Mark] = [_formula(quantity, name, f"{scheme(name).label}, formula") for name in ("tcp", "repflow")]
     marks += [_simulated(quantity, name, case, "simulated") for name in ("tcp", "repflow")]
     if quantity.startswith("long"):
         star = {

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -33,7 +34,7 @@ from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 FOLD_MS = 200.0
 NAMES = {"mean": "mean", "median": "median", "p99": "99th percentile", "p999": "99.9th percentile"}
-PUBLISHED_LOOK = {"color": PUBLISHED_GREY, "markersize": 11, "linestyle": "none", "fillstyle": "none"}
+PUBLISHED_LOOK: dict[str, Any] = {"color": PUBLISHED_GREY, "markersize": 11, "linestyle": "none", "fillstyle": "none"}
 COMPLETION = "completion time (ms)"
 REDUCTION = "reduction against TCP (%)"
 
@@ -191,8 +192,8 @@ def _sorting(axis: Axes, runs: Runs) -> None:
     shares = {"p50_ms": 0.5, "p90_ms": 0.1, "p99_ms": 0.01, "p99.7_ms": 0.003, "p99.9_ms": 0.001}
     for name in SCHEMES:
         theirs, label = published.loc[name, list(shares)] / published.loc["tcp", "p50_ms"], scheme(name).label
-        look = scheme(name).marker + ":"
-        axis.plot(theirs, list(shares.values()), look, color=PUBLISHED_GREY, label=f"{label}, the authors' samples")
+        line = scheme(name).marker + ":"
+        axis.plot(theirs, list(shares.values()), line, color=PUBLISHED_GREY, label=f"{label}, the authors' samples")
 
 
 # Tables that standard pictures draw.
@@ -338,7 +339,7 @@ SIMULATED_FIGURES = {
                 Sweep(
                     "load",
                     which,
-                    lambda runs, which=which: reductions(runs, [which], *(f"fat-tree {name}" for name in REPLICATED)),
+                    lambda runs: reductions(runs, ("mean", "p99"), *(f"fat-tree {name}" for name in REPLICATED)),
                     looks={f"fat-tree {name}": name for name in REPLICATED},
                 ),
                 Published(
