@@ -50,9 +50,7 @@ SCALES = {
     ),
     "gmm_traffic": replace(
         gmm_traffic.STUDY.profiles["test"],
-        changes=gmm_traffic.STUDY.profiles["test"].changes
-        | {"flows": 400, "mapped_flows": 60, "folds": 2}
-        | {"max_components": 4},
+        changes=gmm_traffic.STUDY.profiles["test"].changes | {"flows": 400, "folds": 2} | {"max_components": 4},
     ),
     "hedera": Scale(0.3, changes=SOON, without=(hedera.GIGABIT,)),
     "hull": Scale(0.2, changes={"large_requests": 6}),

@@ -27,7 +27,7 @@ try:
         oversample,
         signed_log,
     )
-    from netrepro.traffic.feature_selection import MixtureFeatureSelector
+    from netrepro.traffic.feature_selection import MixtureFeatureSelector, search_features
     from netrepro.traffic.join import (
         JOINS,
         Check,
@@ -41,6 +41,7 @@ try:
     )
     from netrepro.traffic.likelihood_test import ErrorRates, best_threshold, error_rates, verify
     from netrepro.traffic.mixtures import ComponentwiseGaussianMixture, MixturePerClassClassifier
+    from netrepro.traffic.rows import Rows, draw_flows, make_rows, of_large_classes
     from netrepro.traffic.splits import day_split, grouped_splits, random_split
     from netrepro.traffic.standin import load_standin
 except ModuleNotFoundError as error:  # the base installation has no scikit-learn
@@ -68,6 +69,7 @@ __all__ = [
     "MixtureFeatureSelector",
     "MixturePerClassClassifier",
     "NeuralClassifier",
+    "Rows",
     "TraceFiles",
     "audit_join",
     "best_threshold",
@@ -76,6 +78,7 @@ __all__ = [
     "classify_label",
     "confusion",
     "day_split",
+    "draw_flows",
     "error_rates",
     "evaluate",
     "feature_sets",
@@ -90,11 +93,14 @@ __all__ = [
     "load_unibs",
     "make_classifier",
     "make_normaliser",
+    "make_rows",
     "meter",
+    "of_large_classes",
     "oversample",
     "random_split",
     "read_ground_truth",
     "score_table",
+    "search_features",
     "signed_log",
     "verify",
 ]

@@ -13,22 +13,18 @@ from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from scapy.utils import wrpcap
-from sklearn.metrics import f1_score
-from sklearn.naive_bayes import GaussianNB
 from threadpoolctl import threadpool_info
 
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.papers import gmm_traffic as paper
 from netrepro.papers.gmm_traffic import study as gmm_study
-from netrepro.papers.gmm_traffic.figures import draw_importance
 from netrepro.papers.gmm_traffic.measuring import Searches, measure_condition, shuffled, workstations
-from netrepro.papers.gmm_traffic.own_capture import _cross_validate
 from netrepro.papers.gmm_traffic.setting import MODELS, Trace
-from netrepro.papers.gmm_traffic.training import _macro_f1, make_rows, one_thread_each, own_features, take
+from netrepro.papers.gmm_traffic.threads import one_thread_each
 from netrepro.study import Runs, measure
 from netrepro.study.setting import check_setting
-from netrepro.traffic import BASELINES, CLASSES, NAMED_CLASSES
+from netrepro.traffic import CLASSES, NAMED_CLASSES, draw_flows
 
 SETTING = paper.Setting(trace="standin", selected_features=5)
 
@@ -79,56 +75,17 @@ def test_fig_3_three_packets_end_with_the_handshake_and_carry_no_payload(trace):
     assert (four["total_fvolume"] == four["total_fhlen"]).mean() < 0.97
 
 
-def test_the_normaliser_learns_from_training_rows_only(trace):
-    flows = take(trace.at(), 500, 1)
-    split = np.arange(300), np.arange(300, len(flows))
-    rows = make_rows(flows, SETTING, 1, split=split)
-    changed = flows.copy()
-    changed.loc[300:, "total_bvolume"] *= 1000
-    other = make_rows(changed, SETTING, 1, split=split)
-    pd.testing.assert_frame_equal(rows.features.iloc[:300], other.features.iloc[:300])
-    assert not rows.features.iloc[300:].equals(other.features.iloc[300:])
-
-
-def test_fewer_flows_keep_the_shares_of_the_classes(trace):
-    flows = trace.at().flows
-    kept = take(trace.at(), 1000, 1)
-    shares = [table["class"].value_counts(normalize=True) for table in (flows, kept)]
-    assert len(kept) == pytest.approx(1000, abs=15)
-    assert (shares[0] - shares[1]).abs().max() < 0.01
-
-
 def test_hosts_apart_means_that_no_workstation_is_on_both_sides(trace):
-    flows = take(trace.at(), 1000, 1)
+    flows = draw_flows(trace.at().flows, 1000, seed=1, smallest_class=12)
     stations = workstations(flows, trace.at())
     assert 5 <= len(set(stations)) <= 12
     ends = flows[["source_address", "destination_address"]].to_numpy()
     assert ((ends == np.asarray(stations)[:, None]).any(axis=1)).all()
 
 
-def test_the_searchs_score_is_scikit_learns(trace):
-    random = np.random.default_rng(3)
-    table, labels = random.normal(size=(90, 3)), random.integers(0, 5, 90)
-    for seen in (5, 3):  # classes that the model knows; the rest it never names
-        kept = labels < seen
-        model = GaussianNB().fit(table[kept], labels[kept])
-        expected = f1_score(labels, model.predict(table), average="macro", zero_division=0)
-        assert _macro_f1(model, table, labels) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("model", BASELINES)
-def test_baselines_of_the_paper_profile_search_features_of_their_own(trace, model):
-    flows = take(trace.at(), 150, 2)
-    rows = make_rows(flows, SETTING, 2)
-    few = replace(SETTING, selected_features=2)
-    offered = [rows.features.columns[0], "fpl4", "bpl3"]
-    chosen = own_features(model, rows.only(offered), few, 2, limit=60)
-    assert len(set(chosen)) == 2 and set(chosen) <= set(offered)
-
-
 def test_the_same_seed_gives_the_same_scores_and_another_seed_others():
     few = replace(SETTING, flows=700, condition="few flows")
-    first, again, other = (measure_condition(Searches(), few, seed)["scores"] for seed in (1, 1, 2))
+    first, again, other = (measure_condition(few, seed, Searches())["scores"] for seed in (1, 1, 2))
     pd.testing.assert_frame_equal(first, again)
     assert not first.equals(other)
 
@@ -154,20 +111,9 @@ def test_half_total_error_is_the_mean_of_the_named_classes(runs):
     table = runs.table("verification", "verification").query("first_packets == 6")
     errors = table.set_index(["repetition", "class"])["half_total_error"]
     expected = [np.mean([errors[repetition, name] for name in NAMED_CLASSES]) for repetition in (0, 1)]
-    found = runs.numbers("verification").query("first_packets == 6")["half_total_error"]
-    assert list(found) == pytest.approx(expected)
+    errors = runs.numbers("verification").query("first_packets == 6")["half_total_error"]
+    assert list(errors) == pytest.approx(expected)
     assert scores(runs, "half_total_error", "verification, shuffled labels").min() > 0.35
-
-
-def test_the_analyses_find_what_is_in_the_features(runs):
-    maps, importance = runs.table("maps", "features"), runs.tables["importance"]
-    correlation = runs.table("correlation", "features").set_index("feature")[list(CLASSES)]
-    anova = runs.table("anova", "features")
-    assert set(maps["map"]) == {"t-SNE", "PCA"} and len(maps) == 240
-    assert correlation.abs().to_numpy().max() <= 1 + 1e-9
-    assert {"GMM", "RF"} <= set(importance["model"])
-    best = anova[anova["normalisation"] == "log"].nlargest(1, "f")["feature"].iloc[0]
-    assert correlation.loc[best].abs().max() > 0.3
 
 
 # Captures of one's own.
@@ -200,7 +146,7 @@ def test_a_capture_of_ones_own_is_named_by_inspection_and_by_mixtures(runs, trac
     assert set(own.flows["inspected"]) == {"WEB"}
     assert set(own.flows["predicted"]) <= set(CLASSES)
     assert own.confusion.to_numpy().sum() == 4
-    assert "mine.pcap: 4 TCP flows" in own.text and "ten flows of each of two classes" in own.text
+    assert "mine.pcap: 4 TCP flows" in own.text
     assert own.text in paper.answer(runs, own) and own.text not in paper.answer(runs)
     assert set(paper.draw_own(own)) == {"own_capture"}
     assert paper.own_tables(own).to_numpy().sum() == 4
@@ -241,25 +187,6 @@ def test_empty_files_and_captures_are_told_apart(trace, tmp_path: Path):
     assert paper.check_capture(str(no_packet))
     with pytest.raises(NetreproError, match=r"no_packet\.pcap has no packet"):
         paper.classify_capture(str(no_packet), trace)
-
-
-def test_a_capture_of_two_classes_is_cross_validated_within(trace):
-    flows = take(trace.at(), 600, 3).drop(columns=["application"])
-    assert 0.8 < _cross_validate(flows, SETTING, 300, 1) <= 1
-    dealt = flows.assign(**{"class": np.random.default_rng(1).permutation(flows["class"])})
-    assert _cross_validate(dealt, SETTING, 300, 1) < 0.7
-    assert np.isnan(_cross_validate(flows[flows["class"] == "WEB"], SETTING, 300, 1))
-
-
-def test_a_feature_that_a_model_does_not_have_is_left_empty_among_the_importances(runs):
-    rows = [
-        ("fpl3", "GMM", "permutation", 1.0),
-        ("bpl3", "GMM", "permutation", 0.5),
-        ("fpl3", "RF", "permutation", 1.0),
-    ]
-    table = pd.DataFrame(rows, columns=["feature", "model", "how", "value"])
-    figure = draw_importance(replace(runs, tables={"importance": table}))
-    assert sorted(text.get_text() for text in figure.axes[0].texts) == ["", "0.50", "1.00", "1.00"]
 
 
 @pytest.mark.parametrize(

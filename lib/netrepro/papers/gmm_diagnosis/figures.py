@@ -207,33 +207,11 @@ def draw_remedies(runs: Runs) -> Figure:
         means = 100 * kept.groupby(["prior", "regularisation", "normalisation"])["accuracy"].mean().unstack()
         means = means[list(NORMALISATIONS)]
         means.index = pd.Index([f"{prior.upper()}, {value:g}" for prior, value in means.index])
-        draw_matrix(axis, means, shade=means.fillna(0) / 100)
+        draw_matrix(axis, means, means.fillna(0) / 100)
         orders = [order_of_remedies(rows, labels) for _, rows in found.groupby("repetition")]
         met = sum(order == list(published) for order in orders)
         axis.set_title(f"{labels}; the report's order in {met} of {repeated}", fontsize=10)
     axes[0].set_ylabel("prior, regularisation")
-    return figure
-
-
-def draw_training_and_verification(runs: Runs) -> Figure:
-    """Draw the accuracy over the training share (E10), and the likelihood test's error over first packets (E11)."""
-    figure, axes = new_figure("Fewer flows to train on; verification", "", "", columns=2)
-    table, errors = summary(runs, "E10"), runs.table("errors", "verification")
-    shares = [100 * each for each in scale_of(runs).training_shares]
-    for name, model in (("forest", "RF"), ("mixtures", "GMM")):
-        look = scheme(model)
-        axes[0].plot(shares, table[f"{name}_accuracy"], color=look.colour, marker=look.marker, label=look.label)
-    axes[0].plot([0.5], [96.6], "D", color=PUBLISHED_GREY, label="paper (0.5 % are 395 flows)")
-    axes[0].set(xscale="log", xlabel="flows that train (%)", ylabel="accuracy (%)", title="E10")
-    axes[0].set_xticks(shares, [f"{each:g}" for each in shares])
-    axes[0].minorticks_off()
-    for labels, colour in (("right labels", "#0072B2"), ("fitted noise", scheme("control").colour)):
-        mean = 100 * errors[errors["labels"] == labels].groupby("packets")["error"].mean()
-        axes[1].plot(mean.index, mean, "o-", color=colour, label=labels)
-    axes[1].plot([6], [7.65], "D", color=PUBLISHED_GREY, label="paper, UNIBS-2009")
-    axes[1].set(xlabel="first packets of a flow (count)", ylabel="half total error rate (%)", title="E11", ylim=(0, 55))
-    for axis in axes:
-        axis.legend(fontsize=8)
     return figure
 
 

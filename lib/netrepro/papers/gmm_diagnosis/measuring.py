@@ -24,30 +24,26 @@ from netrepro.papers.gmm_diagnosis.noise import (
 )
 from netrepro.papers.gmm_diagnosis.setting import BALANCED, INJECTED, RIGHT, TABLE, TRANSFORMER, Floats, Scale, reported
 from netrepro.papers.gmm_diagnosis.variants import Variant, try_variant, variants
-from netrepro.papers.gmm_traffic.measuring import normalisation_grid, verification
+from netrepro.papers.gmm_traffic.measuring import normalisation_grid
 from netrepro.papers.gmm_traffic.setting import (
     LARGE_NETWORKS,
-    SMALL_NETWORKS,
     Trace,
     derived_seed,
     neural_models,
     open_trace,
 )
-from netrepro.papers.gmm_traffic.training import (
-    Rows,
-    make_model,
-    make_rows,
-    of_large_classes,
-    one_thread,
-    own_features,
-    predict,
-    select_features,
-    take,
-    train,
-)
+from netrepro.papers.gmm_traffic.threads import one_thread
 from netrepro.processes import in_processes
 from netrepro.study import Check, OneRun, Progress, Reading
-from netrepro.traffic import CLASSIFIERS, NAMED_CLASSES, class_scores, confusion
+from netrepro.traffic import (
+    CLASSIFIERS,
+    NAMED_CLASSES,
+    Rows,
+    class_scores,
+    confusion,
+    of_large_classes,
+    search_features,
+)
 
 NETWORK_FITS = 3  # repetitions whose transformers fit the share: each trains one for every share
 
@@ -68,9 +64,9 @@ def noise_confusion(
     flows: pd.DataFrame, share: float, setting: gmm_traffic.Setting, model: Any, seed: int
 ) -> tuple[Rows, NDArray[Any]]:
     """Return rows with re-drawn labels, and what the model predicts for the testing ones."""
-    rows = make_rows(flows, setting, seed)
+    rows = setting.rows(flows, seed)
     rows = rows.relabelled(redraw(rows.labels, share, seed))
-    return rows, predict(train(model, rows), rows)
+    return rows, rows.train_and_predict(model)
 
 
 def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
@@ -128,8 +124,8 @@ def _fit(
 
     def run_one(repetition: int, share: float) -> Floats:
         rows = _rows_for_networks(flows[repetition], share, method, seeds[repetition])
-        model = make_model(TRANSFORMER, method, seeds[repetition])
-        return named_confusion(rows, predict(train(model, rows), rows))
+        model = method.model(TRANSFORMER, seeds[repetition])
+        return named_confusion(rows, rows.train_and_predict(model))
 
     measured = in_processes(run_one, work, progress, at_a_time=2)
     shape = (-1, len(scale.network_noise), len(NAMED_CLASSES), len(NAMED_CLASSES))
@@ -137,14 +133,14 @@ def _fit(
 
 
 def _with_networks(method: gmm_traffic.Setting, scale: Scale) -> gmm_traffic.Setting:
-    networks = LARGE_NETWORKS if scale.flows is None else SMALL_NETWORKS
+    networks = LARGE_NETWORKS if scale.flows is None else {}
     return replace(method, **networks)
 
 
 def _rows_for_networks(flows: pd.DataFrame, share: float, method: gmm_traffic.Setting, seed: int) -> Rows:
     """Return rows with re-drawn labels: the features that the mixtures' search selects, `neural_rows` to train on."""
     used, _ = noise_confusion(flows, share, method, forest(1, seed), seed)
-    used = used.only(select_features(used, method)["feature"])
+    used = method.selected(used)
     return used.trained_on(np.random.default_rng(seed).permutation(used.split[0])[: method.neural_rows])
 
 
@@ -201,7 +197,7 @@ def _one_share(trace: Trace, method: gmm_traffic.Setting, scale: Scale, share: f
     """Read the forest's confusion under one share of labels drawn anew, on few flows."""
     flows = flows_as_reported(trace, replace(scale, noise_flows=1200), seed)
     rows, predicted = noise_confusion(flows, share, method, forest(30, seed), seed)
-    matrix = confusion(rows.labels[rows.split[1]], predicted, classes=NAMED_CLASSES)
+    matrix = confusion(rows.tested_labels, predicted, classes=NAMED_CLASSES)
     return Reading(_scores(rows, predicted), {"confusion": matrix.rename_axis("label").reset_index()})
 
 
@@ -235,7 +231,7 @@ def _measure_noise(
 
 def _scores(rows: Rows, predicted: NDArray[Any]) -> dict[str, float]:
     """Compute accuracy, macro-F1 of the named, and each class's precision and recall (0 where nothing is named so)."""
-    matrix = confusion(rows.labels[rows.split[1]], predicted, classes=NAMED_CLASSES)
+    matrix = confusion(rows.tested_labels, predicted, classes=NAMED_CLASSES)
     table = class_scores(matrix).fillna(0)
     found = {"accuracy": float(np.trace(matrix) / matrix.to_numpy().sum()), "macro-F1": float(table["f1"].mean())}
     for name in NAMED_CLASSES:
@@ -264,10 +260,10 @@ def _method(trace: Trace, method: gmm_traffic.Setting, scale: Scale, by_time: Va
     numbers: dict[str, float] = {}
     for words, flows in (("right_labels", trace.at().flows), ("join_by_time", by_time.flows(seed))):
         kept = flows if scale.flows is None else flows.sample(min(scale.flows, len(flows)), random_state=seed)
-        used = make_rows(of_large_classes(kept, 8), method, seed)
-        used = used.only(select_features(used, method)["feature"])
-        predicted = predict(train(method.mixtures(seed), used), used)
-        numbers[f"method_with_{words}"] = float((predicted == used.labels[used.split[1]]).mean())
+        used = method.rows(of_large_classes(kept, 8), seed)
+        used = method.selected(used)
+        predicted = used.train_and_predict(method.mixtures(seed))
+        numbers[f"method_with_{words}"] = float((predicted == used.tested_labels).mean())
     return Reading(numbers)
 
 
@@ -311,8 +307,8 @@ def _networks(shared: Shared, seed: int, repetition: int) -> Reading:
             if name != TRANSFORMER and (repetition or labels):
                 continue  # no claim needs it
             for words, balanced in ((name, False), (f"{name}{BALANCED}", True)):
-                model = make_model(name, method, seed).set_params(oversampling=balanced)
-                rows.append({"model": words + labels} | _scores(used, predict(train(model, used), used)))
+                model = method.model(name, seed).set_params(oversampling=balanced)
+                rows.append({"model": words + labels} | _scores(used, used.train_and_predict(model)))
     numbers = {row["model"]: row["accuracy"] for row in rows if row["model"].startswith(TRANSFORMER)}
     return Reading(numbers, {"models": pd.DataFrame(rows)})
 
@@ -322,30 +318,22 @@ def _naive_bayes(shared: Shared, seed: int, _: int) -> Reading:
     method, scale = shared.method, shared.scale
     support = reported("transformer")["support"].drop("all")
     flows = match_shares(shared.trace.at(4).flows, support, scale.noise_flows or 10**9, seed)
-    given = make_rows(flows, method, seed, normalisation="z")
+    given = method.rows(flows, seed, normalisation="z")
     noisy = given.relabelled(redraw(given.labels, shared.fit.share, seed))
     numbers = {}
     for labels, used in (("right_labels", given), ("fitted_noise", noisy)):
         # A feature that few rows all share has no variance: its likelihood is no number, and the search passes it by.
         with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # Skype: six of 400 rows
-            used = used.only(own_features("NB", used, method, seed, limit=scale.search_rows))
-            predicted = predict(train(CLASSIFIERS["NB"](seed), used), used)
-        numbers[f"bayes_accuracy_{labels}"] = float((predicted == used.labels[used.split[1]]).mean())
+            used = used.only(
+                search_features(
+                    "NB", used, method.selected_features, folds=method.folds, limit=scale.search_rows, seed=seed
+                )
+            )
+            predicted = used.train_and_predict(CLASSIFIERS["NB"](seed))
+        numbers[f"bayes_accuracy_{labels}"] = float((predicted == used.tested_labels).mean())
         numbers[f"bayes_named_{labels}"] = float(np.isin(predicted, ("WEB", "P2P")).mean())
     return Reading(numbers)
-
-
-def _verification(shared: Shared, seed: int, _: int) -> Reading:
-    """Measure the likelihood test's error with right labels and under the fitted noise (E11)."""
-    rows = []
-    for packets in (3, 6, 9):
-        flows = take(shared.trace.at(packets), shared.scale.flows, seed)
-        for labels, each in _by_labels(shared, flows, seed).items():
-            table = verification(each, shared.method, seed)
-            error = table[table["class"].isin(NAMED_CLASSES)]["half_total_error"].mean()
-            rows.append((labels, packets, float(error)))
-    return Reading(tables={"errors": pd.DataFrame(rows, columns=["labels", "packets", "error"])})
 
 
 # Those that stand on the fitted noise.
@@ -355,5 +343,4 @@ EXPERIMENTS: dict[str, Callable[[Shared, int, int], Reading]] = {
     "neural models": _networks,
     "naive bayes": _naive_bayes,
     "remedies": _remedies,
-    "verification": _verification,
 }

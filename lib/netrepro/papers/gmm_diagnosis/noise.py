@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
 from netrepro.papers.gmm_diagnosis.setting import Floats, reported
-from netrepro.papers.gmm_traffic.training import Rows
-from netrepro.traffic import NAMED_CLASSES, confusion
+from netrepro.traffic import NAMED_CLASSES, Rows, confusion
 
 
 def redraw(labels: NDArray[Any], share: float, seed: int) -> NDArray[Any]:
@@ -45,7 +44,7 @@ def forest(trees: int, seed: int, *, balanced: bool = False) -> RandomForestClas
 
 def named_confusion(rows: Rows, predicted: NDArray[Any]) -> Floats:
     """Compute the confusion. Rows: labels as given (not the right ones); columns: predictions. Rows sum to 1."""
-    matrix = confusion(rows.labels[rows.split[1]], predicted, classes=NAMED_CLASSES).to_numpy(float)
+    matrix = confusion(rows.tested_labels, predicted, classes=NAMED_CLASSES).to_numpy(float)
     return matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
 
 

@@ -12,9 +12,9 @@ from netrepro.errors import NetreproError
 from netrepro.papers.gmm_diagnosis.noise import forest
 from netrepro.papers.gmm_traffic.own_capture import labelled_by_inspection
 from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, Setting
-from netrepro.papers.gmm_traffic.training import make_rows, of_large_classes, one_thread, predict, train
+from netrepro.papers.gmm_traffic.threads import one_thread
 from netrepro.study import Progress
-from netrepro.traffic import grouped_splits, meter, score_table
+from netrepro.traffic import grouped_splits, meter, of_large_classes, score_table
 
 
 def try_real_captures(
@@ -61,9 +61,9 @@ def try_real_captures(
                 for split in splits:
                     enough = pd.Series(labels[split[0]]).value_counts()
                     training = split[0][np.isin(labels[split[0]], enough[enough >= 2].index)]
-                    used = make_rows(flows, setting, seed, split=(training, split[1]))
+                    used = setting.rows(flows, seed, split=(training, split[1]))
                     model = forest(trees, seed) if name == "forest" else setting.mixtures(seed)
-                    predicted[split[1]] = predict(train(model, used), used)
+                    predicted[split[1]] = used.train_and_predict(model)
                 scores = score_table(labels, predicted)["value"].to_numpy()
                 row |= {f"{name}_accuracy": scores[0], f"{name}_f1": scores[1]}
             rows.append(row)

@@ -85,7 +85,7 @@ def answer(runs: Runs) -> str:
 
 
 _ONCE = {"fit": 1, ONE_SHARE: 1}
-_QUICK = _ONCE | {"variants": 3, "method": 3, "verification": 1, "neural models": 3, "naive bayes": 5}
+_QUICK = _ONCE | {"variants": 3, "method": 3, "neural models": 3, "naive bayes": 5}
 STUDY = Study(
     slug=SLUG,
     setting=Setting(),
@@ -122,7 +122,7 @@ STUDY = Study(
                 "training_shares": (0.05, 0.7),
                 "search_rows": 1000,
             },
-            fewer=_ONCE | {"verification": 1},
+            fewer=_ONCE,
         ),
     },
     claims=_claims(),
@@ -138,7 +138,6 @@ STUDY = Study(
         ),
         "e2_noise": figures.draw_noise,
         "noise_fit": figures.draw_fit,
-        "e10_e11": figures.draw_training_and_verification,
         "e6_remedies": figures.draw_remedies,
     },
     play=Play((ONE_SHARE,), {"share": (0.0, 1.0, 0.05)}, figures.draw_run),

@@ -14,16 +14,18 @@ from netrepro.papers.gmm_diagnosis.noise import forest, redraw
 from netrepro.papers.gmm_diagnosis.setting import Scale
 from netrepro.papers.gmm_traffic.measuring import audit_relabelled, shuffled, workstations
 from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, Setting, Trace
-from netrepro.papers.gmm_traffic.training import make_rows, of_large_classes, one_thread_each, predict, train
+from netrepro.papers.gmm_traffic.threads import one_thread_each
 from netrepro.study import Progress
 from netrepro.traffic import (
     JOINS,
     JoinAudit,
     audit_join,
     day_split,
+    draw_flows,
     feature_sets,
     grouped_splits,
     join_labels,
+    of_large_classes,
     random_split,
     score_table,
 )
@@ -159,9 +161,7 @@ def try_variant(variant: Variant, setting: Setting, scale: Scale, seed: int) -> 
     """Train and test forest and mixtures on a variant's labels, as one does who knows no better."""
     flows = of_large_classes(variant.flows(seed), 12)
     wrong = float((flows["class"] != flows["right"]).mean()) if "right" in flows else 0.0
-    if scale.flows is not None and len(flows) > scale.flows:
-        kept, _ = random_split(flows["class"], training_share=scale.flows / len(flows), seed=seed, smallest_class=11)
-        flows = flows.iloc[kept].reset_index(drop=True)
+    flows = draw_flows(flows, scale.flows, seed=seed, smallest_class=11)
     row = {
         "experiment": variant.experiment,
         "variant": variant.name,
@@ -175,8 +175,8 @@ def try_variant(variant: Variant, setting: Setting, scale: Scale, seed: int) -> 
     if flows["class"].nunique() < 2:
         return row
     split = variant.split(flows, seed) if variant.split else None
-    rows = make_rows(flows, setting, seed, split=split, columns=variant.columns)
+    rows = setting.rows(flows, seed, split=split, columns=variant.columns or ())
     for name, model in (("forest", forest(scale.trees, seed)), ("mixtures", setting.mixtures(seed))):
-        scores = score_table(rows.labels[rows.split[1]], predict(train(model, rows), rows))["value"].to_numpy()
+        scores = score_table(rows.tested_labels, rows.train_and_predict(model))["value"].to_numpy()
         row |= {f"{name}_accuracy": scores[0], f"{name}_f1": scores[1]}
     return row

@@ -5,12 +5,11 @@ A flow's first packets become 59 numbers; a forward search picks some of them; e
 of components finds itself; a flow goes to the class of the largest posterior. The paper's trace, UNIBS-2009, is used
 where it is present; else a stand-in made by real applications, on which no published number can be judged.
 
-`setting` has what is set and the trace, `training` the rows and the models, `measuring` the conditions, `analysis` the
-class report's looks at the features, `own_capture` a capture of one's own, `study` what is measured and judged,
-`figures` tables and pictures. What a notebook needs is here.
+`setting` has what is set, the models and the trace, `measuring` the conditions, `own_capture` a capture of one's own,
+`study` what is measured and judged, `figures` tables and pictures. What a notebook needs is here.
 """
 
-from netrepro.papers.gmm_traffic.figures import by_class, cases_table, draw_idea, draw_own, own_tables, table3
+from netrepro.papers.gmm_traffic.figures import by_class, draw_idea, draw_own, own_tables, table3
 from netrepro.papers.gmm_traffic.own_capture import check_capture, classify_capture
 from netrepro.papers.gmm_traffic.setting import Setting, open_trace
 from netrepro.papers.gmm_traffic.study import STUDY, answer, audits
@@ -21,7 +20,6 @@ __all__ = [
     "answer",
     "audits",
     "by_class",
-    "cases_table",
     "check_capture",
     "classify_capture",
     "draw_idea",

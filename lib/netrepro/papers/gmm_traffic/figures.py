@@ -1,9 +1,10 @@
-"""The pictures."""
+"""Tables and pictures."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -12,74 +13,78 @@ from netrepro.papers.gmm_traffic.measuring import RIGHT, SHUFFLED
 from netrepro.papers.gmm_traffic.own_capture import OwnCapture
 from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, MODELS, SLUG, VERIFIED_PACKETS
 from netrepro.study import Reading, Runs
+from netrepro.study.figures import Bars, Panel, Picture, Published, Sweep, plot
+from netrepro.study.pictures import changes_figure
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
-from netrepro.traffic import CLASSES, NAMED_CLASSES, NEURAL, NORMALISATIONS, class_scores
+from netrepro.traffic import CLASSES, NAMED_CLASSES, NEURAL, NORMALISATIONS
 
 FIRST_PACKETS = "first packets of a flow (count)"
 NO_HANDSHAKE = "three packets after the handshake"
 # Conditions of the mixtures that stand side by side.
 CONDITIONS_AT_NINE = (
     *(RIGHT, SHUFFLED, "few flows", "two flows a class", "random features", "selected for shuffled labels"),
-    *("all features", "hosts apart", "days apart", NO_HANDSHAKE),
+    *("all features", "hosts apart", NO_HANDSHAKE),
 )
+UNITS = ("flow", "packet", "byte")
+SCORES = {("all", "accuracy"): "accuracy", ("named", "macro_f1"): "F1 of four"}
+OF_FOUR = "macro-F1 over four classes (%)"
+# Words and colours of the mixtures that others measured, and what the claims call them.
+OTHERS = {
+    "paper's mixtures": ("published", PUBLISHED_GREY),
+    "class report's mixtures": ("class_report", "#d0d0d0"),
+}
 
 
 # Tables.
 
 
-def scores_of(runs: Runs, *cases: str, unit: str = "flow") -> pd.DataFrame:
-    """Return the scores of cases, in their order, in %."""
+def scores_of(runs: Runs, *cases: str) -> pd.DataFrame:
+    """Return the SCORES of cases, in their order: score, value in %."""
     table = pd.concat([runs.table("scores", case) for case in cases])
-    table = table[table["unit"] == unit]
-    return table.assign(value=100 * table["value"])
+    table["score"] = [SCORES.get(pair, "") for pair in zip(table["scope"], table["measure"], strict=True)]
+    return table[table["score"] != ""].assign(value=100 * table["value"])
 
 
-def _published(unit: str, score: str, attribute: str) -> float:
-    return 100 * getattr(load_claims(SLUG).claim(f"{unit}-{score}"), attribute)
+def _published(claim: str, attribute: str = "published") -> float:
+    return 100 * getattr(load_claims(SLUG).claim(claim), attribute)
+
+
+def _at_nine(runs: Runs) -> pd.DataFrame:
+    """Return the scores of all models at nine packets, and of those that others measured."""
+    ours = scores_of(runs, *(case for case in (RIGHT, "baselines", "neural models") if runs.has(case)))
+    theirs = [
+        (model, unit, score, _published(f"{unit}-{claim}", attribute))
+        for model, (attribute, _) in OTHERS.items()
+        for unit in UNITS
+        for score, claim in (("accuracy", "accuracy"), ("F1 of four", "macro-f1"))
+    ]
+    return pd.concat([ours, pd.DataFrame(theirs, columns=["model", "unit", "score", "value"])])
 
 
 def table3(runs: Runs) -> pd.DataFrame:
-    """Return Table 3 at nine packets: a row for each model, accuracy and macro-F1 (over four and five classes) in %."""
-    cases = [case for case in (RIGHT, "baselines", "neural models") if runs.has(case)]
-    parts = {}
-    for unit in ("flow", "packet", "byte"):
-        means = scores_of(runs, *cases, unit=unit).groupby(["scope", "measure", "model"])["value"].mean()
-        parts[f"{unit} accuracy"] = means["all", "accuracy"]
-        parts[f"{unit} F1 of four"] = means["named", "macro_f1"]
-        parts[f"{unit} F1 of five"] = means["all", "macro_f1"]
-    table = pd.DataFrame(parts)
-    table = table.loc[[name for name in (*MODELS, *NEURAL) if name in table.index]]
-    for words, attribute in (("paper's mixtures", "published"), ("class report's mixtures", "class_report")):
-        for unit in ("flow", "packet", "byte"):
-            table.loc[words, f"{unit} accuracy"] = _published(unit, "accuracy", attribute)
-            table.loc[words, f"{unit} F1 of four"] = _published(unit, "macro-f1", attribute)
-    return table.rename_axis("model")
-
-
-def _all_confusions(runs: Runs) -> pd.DataFrame:
-    """Add up all repetitions' flows: true classes by those that the mixtures named."""
-    table = runs.table("confusions", RIGHT)
-    return table.groupby(["true", "predicted"])["flows"].sum().unstack().reindex(CLASSES)[list(CLASSES)]
+    """Return Table 3 at nine packets: a row for each model, accuracy and macro-F1 (over four classes) in %."""
+    means = _at_nine(runs).groupby(["model", "unit", "score"])["value"].mean().unstack(["unit", "score"])
+    means = means[[(unit, score) for unit in UNITS for score in SCORES.values()]]
+    means.columns = pd.Index([f"{unit} {score}" for unit, score in means])
+    return means.loc[[name for name in (*MODELS, *NEURAL, *OTHERS) if name in means.index]]
 
 
 def by_class(runs: Runs) -> pd.DataFrame:
     """Return mixtures at nine packets: precision, recall, F1 in %, testing flows, beside the published F1."""
-    scores = class_scores(_all_confusions(runs))
-    table = scores.mul({"precision": 100, "recall": 100, "f1": 100, "support": 1})
+    scores = runs.table("scores", RIGHT).query("unit == 'flow' and scope in @CLASSES")
+    table = scores.groupby(["scope", "measure"])["value"].mean().unstack().loc[list(CLASSES)]
+    table = table[["precision", "recall", "f1", "support"]].mul([100, 100, 100, 1])
     for words, attribute in (("paper's f1", "published"), ("class report's f1", "class_report")):
-        named = {name: _published("flow-f1", name.lower(), attribute) for name in NAMED_CLASSES}
-        table[words] = pd.Series(named)
-    return table.assign(support=table["support"].astype(int))
+        table[words] = pd.Series({name: _published(f"flow-f1-{name.lower()}", attribute) for name in NAMED_CLASSES})
+    return table.rename_axis("class")
 
 
-def cases_table(runs: Runs) -> pd.DataFrame:
-    """Return mixtures in every case: mean accuracy and macro-F1 (four classes) in %, and their least and largest
-    accuracy."""
-    table = scores_of(runs, *CONDITIONS_AT_NINE)
-    accuracy = table[table["measure"] == "accuracy"].groupby("case", sort=False)["value"].agg(["mean", "min", "max"])
-    named = table[(table["measure"] == "macro_f1") & (table["scope"] == "named")]
-    accuracy.columns = ["accuracy", "least", "largest"]
-    return accuracy.assign(**{"F1 of four": named.groupby("case", sort=False)["value"].mean()})
+def own_tables(own: OwnCapture) -> pd.DataFrame:
+    """Return applications as nDPI names them, and what the mixtures call their flows."""
+    if not own.path:
+        return pd.DataFrame(columns=list(CLASSES))
+    counted = pd.crosstab(own.flows["application"].fillna("not known to nDPI"), own.flows["predicted"])
+    return counted.reindex(columns=list(CLASSES), fill_value=0)
 
 
 # Figures.
@@ -89,12 +94,9 @@ def draw_idea() -> Figure:
     """Draw the way from packets to numbers, mixtures and a class."""
     figure, axis = new_figure("A flow's first packets, some numbers, one mixture a class", "", "")
     axis.axis("off")
-    sizes = [52, 52, 40, 420, 40, 1500, 1500, 40, 700]
-    for i, size in enumerate(sizes):
-        forward = i in (0, 2, 3, 7)
-        axis.bar(
-            0.25 * i, (1 if forward else -1) * (0.12 + size / 1800), 0.16, color="#0072B2" if forward else "#E69F00"
-        )
+    sizes = np.array([52, 52, 40, 420, 40, 1500, 1500, 40, 700])
+    sides = np.array([1, -1, 1, 1, -1, -1, -1, 1, -1])
+    axis.bar(0.25 * np.arange(9), sides * (0.12 + sizes / 1800), 0.16, color=np.where(sides > 0, "#0072B2", "#E69F00"))
     axis.axhline(0, xmax=0.36, color="black", linewidth=0.8)
     axis.text(1.0, 1.25, "first nine packets", ha="center")
     axis.text(1.0, -1.35, "up: from the opener\ndown: from the other end", ha="center", fontsize=8)
@@ -114,234 +116,138 @@ def draw_idea() -> Figure:
     return figure
 
 
-def draw_sweep(runs: Runs) -> Figure:
-    """Draw the accuracy over the number of first packets, seven models (Fig. 3), and the mixtures' macro-F1."""
-    figure, axes = new_figure("More packets, better names (Fig. 3)", FIRST_PACKETS, "", columns=2)
-    table = scores_of(runs, "first packets", "baselines, first packets", "baselines")
-    for axis, scope, measure, label, claim in (
-        (axes[0], "all", "accuracy", "flows named rightly (%)", "accuracy"),
-        (axes[1], "named", "macro_f1", "macro-F1 over four classes (%)", "macro-f1"),
-    ):
-        kept = table[(table["scope"] == scope) & (table["measure"] == measure)]
-        for name in MODELS:
-            rows, look = kept[kept["model"] == name], scheme(name)
-            # At nine packets all repetitions of the baselines stand in the case that does not sweep.
-            rows = rows.drop_duplicates(["first_packets", "repetition"])
-            mean = rows.groupby("first_packets")["value"].mean()
-            width = 2.4 if name == "GMM" else 1.3
-            axis.plot(mean.index, mean, color=look.colour, marker=look.marker, lw=width, label=look.label)
-        axis.set_ylabel(label)
-        published = _published("flow", claim, "published")
-        axis.plot([BEST_PACKETS], [published], "D", color=PUBLISHED_GREY, ms=9, label="paper, UNIBS-2009")
-    axes[1].legend(fontsize=8, loc="lower right")
-    return figure
+def _first_packets_panel(score: str, claim: str, label: str) -> Panel:
+    def rows(runs: Runs) -> pd.DataFrame:
+        # At nine packets all repetitions of the baselines stand in the case that does not sweep.
+        table = scores_of(runs, "first packets", "baselines, first packets", "baselines")
+        table = table[(table["unit"] == "flow") & (table["score"] == score)]
+        return table.drop_duplicates(["model", "first_packets", "repetition"])
+
+    return Panel(
+        FIRST_PACKETS,
+        label,
+        Sweep("first_packets", "value", rows, by="model", looks={name: name for name in MODELS}),
+        Published(lambda runs: pd.Series({BEST_PACKETS: _published(claim)}), "paper, UNIBS-2009"),
+        y_range=(None, 101),
+    )
 
 
-def draw_table3(runs: Runs) -> Figure:
-    """Draw flow, packet and byte accuracy and macro-F1 at nine packets (Table 3), ours, the paper's, the class
-    report's."""
-    figure, axes = new_figure("At nine packets (Table 3)", "", "score (%)", columns=2)
-    table = table3(runs)
-    units, width = ("flow", "packet", "byte"), 0.8 / len(table)
-    colours = {"paper's mixtures": PUBLISHED_GREY, "class report's mixtures": "#d0d0d0"}
-    for axis, column in zip(axes, ("accuracy", "F1 of four"), strict=True):
-        for place, name in enumerate(table.index):
-            known = str(name) in colours
-            look = {"color": colours[str(name)], "label": name} if known else {
-                "color": scheme(str(name)).colour, "label": scheme(str(name)).label}  # fmt: skip
-            heights = [table.loc[name, f"{unit} {column}"] for unit in units]
-            axis.bar(np.arange(3) + width * (place - len(table) / 2), heights, width, **look)
-        axis.set_xticks(range(3), units)
-        axis.set_title({"accuracy": "accuracy", "F1 of four": "macro-F1 over four classes"}[column], fontsize=10)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
-    figure.set_size_inches(13, 4)
-    return figure
+draw_first_packets = Picture(
+    "More packets, better names (Fig. 3)",
+    _first_packets_panel("accuracy", "flow-accuracy", "flows named rightly (%)"),
+    _first_packets_panel("F1 of four", "flow-macro-f1", OF_FOUR),
+)
 
 
-def draw_matrix(
-    axis: Axes,
-    table: pd.DataFrame,
-    *,
-    words: str = "{:.0f}",
-    shade: pd.DataFrame | None = None,
-    missing: str = "no fit",
-) -> None:
-    """Draw a table as shaded cells with their values written in, `missing` where there is none; shade in 0..1, by rows
+def _table3_panel(score: str, label: str) -> Panel:
+    looks = {name: name for name in (*MODELS, *NEURAL)} | {
+        name: {"label": name, "color": colour} for name, (_, colour) in OTHERS.items()
+    }
+
+    def rows(runs: Runs) -> pd.DataFrame:
+        table = _at_nine(runs)
+        return table[table["score"] == score]
+
+    return Panel("", label, Bars("value", rows, "unit", "model", looks))
+
+
+draw_table3 = Picture(
+    "At nine packets (Table 3)", _table3_panel("accuracy", "accuracy (%)"), _table3_panel("F1 of four", OF_FOUR)
+)
+
+
+def draw_matrix(axis: Axes, table: pd.DataFrame, shade: pd.DataFrame | None = None) -> None:
+    """Draw a table as shaded cells with their values written in, "no fit" where there is none; shade in 0..1, by rows
     where None."""
-    values = table.to_numpy(float)
-    tone = shade.to_numpy(float) if shade is not None else values / np.maximum(values.sum(axis=1, keepdims=True), 1e-12)
-    axis.imshow(tone, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    for (i, j), value in np.ndenumerate(values):
-        text = words.format(value) if np.isfinite(value) else missing
-        axis.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if tone[i, j] > 0.6 else "black")
-    axis.set_xticks(range(len(table.columns)), [str(name) for name in table.columns])
-    axis.set_yticks(range(len(table)), [str(name) for name in table.index])
+    labels = axis.get_xlabel(), axis.get_ylabel()
+    tone = table.div(table.sum(axis=1).clip(lower=1e-12), axis=0) if shade is None else shade
+    words = table.map(lambda value: f"{value:.0f}" if np.isfinite(value) else "no fit")
+    look = {"cmap": "Blues", "vmin": 0, "vmax": 1, "cbar": False, "annot_kws": {"fontsize": 8}}
+    sns.heatmap(tone, annot=words, fmt="", ax=axis, **look)
+    axis.set(xlabel=labels[0], ylabel=labels[1])
+    axis.tick_params(axis="y", rotation=0)
     axis.grid(False)
 
 
 def draw_confusion(runs: Runs) -> Figure:
     """Draw where the mixtures put each class's flows, all repetitions together."""
-    figure, axis = new_figure("Mixtures at nine packets, all repetitions", "named by the mixtures", "true class")
-    draw_matrix(axis, _all_confusions(runs))
-    return figure
+    return _confusion_figure("Mixtures at nine packets, all repetitions", runs.table("confusions", RIGHT))
 
 
-def draw_run(found: Reading, case: str) -> Figure:
+def draw_run(reading: Reading, case: str) -> Figure:
     """Draw where the mixtures of one run put each class's flows, and the features that they look at."""
-    title = ", ".join(found["selections"]["feature"])
-    figure, axis = new_figure(title, "named by the mixtures", "true class")
-    axis.title.set_fontsize(8)
-    table = found["confusions"].set_index(["true", "predicted"])["flows"].unstack()
-    draw_matrix(axis, table.reindex(CLASSES)[list(CLASSES)])
+    figure = _confusion_figure(", ".join(reading["selections"]["feature"]), reading["confusions"])
+    figure.suptitle(figure.get_suptitle(), fontsize=8)
     return figure
+
+
+def _confusion_figure(title: str, confusions: pd.DataFrame) -> Figure:
+    figure, axis = new_figure(title, "named by the mixtures", "true class")
+    table = confusions.groupby(["true", "predicted"])["flows"].sum().unstack()
+    draw_matrix(axis, table.loc[list(CLASSES), list(CLASSES)])
+    return figure
+
+
+draw_verification = plot(
+    "Is this flow what it claims to be?",
+    FIRST_PACKETS,
+    "half total error rate (0 to 1)",
+    Sweep(
+        "first_packets",
+        "half_total_error",
+        lambda runs: runs.table("verification", "verification"),
+        by="class",
+        looks={name: name for name in CLASSES},
+    ),
+    Sweep(
+        "first_packets",
+        "half_total_error",
+        {
+            "verification": {"label": "mean of the four named", "color": "black", "linewidth": 2.4},
+            f"verification, {SHUFFLED}": {"label": SHUFFLED, "color": scheme("control").colour, "marker": "x"},
+        },
+    ),
+    Published({VERIFIED_PACKETS: 0.0765}, "paper, UNIBS-2009"),
+)
 
 
 def draw_cases(runs: Runs) -> Figure:
-    """Draw other splits, other features, fewer flows: accuracy and macro-F1 of the mixtures."""
-    figure, axis = new_figure("The same mixtures under other conditions", "score (%)", "")
-    table = cases_table(runs).iloc[::-1]
-    places = np.arange(len(table))
-    axis.barh(places + 0.2, table["accuracy"], 0.38, color=scheme("GMM").colour, label="accuracy")
-    axis.barh(places - 0.2, table["F1 of four"], 0.38, color="#56B4E9", label="macro-F1 over four classes")
-    axis.set_yticks(places, [f"{name} (control)" if "shuffled" in str(name) else str(name) for name in table.index])
-    axis.set_xlim(0, 100)
-    axis.legend(loc="upper center", bbox_to_anchor=(0.4, -0.14), ncols=2)
-    return figure
-
-
-def draw_verification(runs: Runs) -> Figure:
-    """Draw the half total error rate of the likelihood test over first packets, by class."""
-    title, axis_name = "Is this flow what it claims to be?", "half total error rate (%)"
-    figure, axis = new_figure(title, FIRST_PACKETS, axis_name)
-    table = runs.table("verification", "verification")
-    for name in CLASSES:
-        mean = 100 * table[table["class"] == name].groupby("first_packets")["half_total_error"].mean()
-        axis.plot(mean.index, mean, color=scheme(name).colour, marker=scheme(name).marker, label=name, lw=1.2)
-    means = 100 * runs.numbers("verification").groupby("first_packets")["half_total_error"].mean()
-    axis.plot(means.index, means, color="black", lw=2.4, label="mean of the four named")
-    axis.plot([VERIFIED_PACKETS], [7.65], "D", color=PUBLISHED_GREY, ms=9, label="paper, UNIBS-2009")
-    broken = 100 * runs.numbers(f"verification, {SHUFFLED}")["half_total_error"].mean()
-    axis.plot([VERIFIED_PACKETS], [broken], "x", color=scheme("control").colour, ms=9, label=SHUFFLED)
-    axis.set_ylim(bottom=0)
-    axis.legend(fontsize=8)
-    return figure
+    """Draw the accuracy of the mixtures with other labels, features, splits, and fewer flows."""
+    table = pd.concat([runs.numbers(case) for case in CONDITIONS_AT_NINE])
+    title = "The same mixtures under other conditions"
+    return changes_figure(title, table, "flow_accuracy", "flows named rightly (0 to 1)", 1)
 
 
 def draw_normalisations(runs: Runs) -> Figure:
     """Draw macro-F1 by normalisation, for mixtures by prior and regularisation, naive Bayes and a tree."""
     table = runs.table("normalisations", "normalisations").fillna({"regularisation": 0, "prior": ""})
-    means = (
-        table.groupby(["model", "prior", "regularisation", "normalisation"], sort=False)["macro_f1"].mean().unstack()
-    )
-    means = 100 * means[list(NORMALISATIONS)]
+    rows = ["model", "prior", "regularisation", "normalisation"]
+    means = 100 * table.groupby(rows, sort=False)["macro_f1"].mean().unstack()[list(NORMALISATIONS)]
     means.index = pd.Index(
         [
-            f"{scheme(model).label}" + (f", {prior.upper()}, {value:g}" if prior else "")
-            for model, prior, value in means.index
+            scheme(model).label + (f", {prior.upper()}, {regularisation:g}" if prior else "")
+            for model, prior, regularisation in means.index
         ]
     )
-    figure, axis = new_figure("Macro-F1 over four classes (%), all 59 features", "normalisation", "")
-    draw_matrix(axis, means, shade=means.fillna(0) / 100)
-    axis.set_ylabel("model, prior, regularisation")
+    title = "Macro-F1 over four classes (%), all 59 features"
+    figure, axis = new_figure(title, "normalisation", "model, prior, regularisation")
+    draw_matrix(axis, means, means.fillna(0) / 100)
     return figure
 
 
-def draw_distributions(runs: Runs) -> Figure:
-    """Draw the six features of the largest F, by class, raw and normalised."""
-    table, setting = runs.table("distributions", "features"), runs.setting
-    features = list(dict.fromkeys(table["feature"]))
-    figure, _ = new_figure("The six features that separate the classes most", "", "", columns=2)
-    figure.set_size_inches(13, 4.6)
-    for axis, name in zip(figure.axes, ("raw", setting.normalisation), strict=True):
-        kept = table[table["normalisation"] == name]
-        for place, label in enumerate(CLASSES):
-            values = [kept[(kept["feature"] == f) & (kept["class"] == label)]["value"].to_numpy() for f in features]
-            axis.boxplot(
-                values,
-                positions=np.arange(len(features)) + 0.15 * (place - 2),
-                widths=0.12,
-                patch_artist=True,
-                flierprops={"marker": ".", "markersize": 1, "markeredgecolor": scheme(label).colour},
-                medianprops={"color": "white"},
-                boxprops={"facecolor": scheme(label).colour, "edgecolor": scheme(label).colour},
-                whiskerprops={"color": scheme(label).colour},
-                capprops={"color": scheme(label).colour},
-                label=label,
-            )
-        axis.set_xticks(range(len(features)), features, rotation=15)
-        axis.set_title(f"{name}: {NORMALISATIONS[name]}", fontsize=10)
-    if setting.normalisation != "raw":
-        figure.axes[0].set_yscale("symlog")
-        figure.axes[0].set_ylim(bottom=-1.5)
-    figure.axes[0].set_ylabel("value (bytes, packets or µs)")
-    figure.axes[1].set_ylabel("value (standard deviations)")
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
-    return figure
-
-
-def draw_anova(runs: Runs) -> Figure:
-    """Draw ANOVA's F of the twenty best features, raw and normalised, and the correlation of each with each class."""
-    figure, axes = new_figure("Which feature knows something of the class?", "", "", columns=2)
-    figure.set_size_inches(13, 6)
-    setting = runs.setting
-    wide = runs.table("anova", "features").pivot(index="feature", columns="normalisation", values="f")
-    best = wide.nlargest(20, setting.normalisation).iloc[::-1]
-    places = np.arange(len(best))
-    axes[0].barh(places + 0.2, best[setting.normalisation], 0.38, color="#0072B2", label=setting.normalisation)
-    axes[0].barh(places - 0.2, best["raw"], 0.38, color="#E69F00", label="raw")
-    axes[0].set_yticks(places, best.index, fontsize=8)
-    axes[0].set_xlabel("F (variance between classes over variance within)")
-    axes[0].set_xscale("symlog")
-    axes[0].legend(loc="lower right")
-    kept = runs.table("correlation", "features").set_index("feature").loc[best.index[::-1], list(CLASSES)]
-    axes[1].imshow(kept, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
-    axes[1].set_title("correlation with belonging to the class: red 1, white 0, blue -1", fontsize=10)
-    axes[1].set_xticks(range(len(kept.columns)), kept.columns)
-    axes[1].set_yticks(range(len(kept)), kept.index, fontsize=8)
-    axes[1].grid(False)
-    return figure
-
-
-def draw_maps(runs: Runs) -> Figure:
-    """Draw t-SNE and PCA of the normalised features."""
-    figure, axes = new_figure("Flows on a map, normalised features", "", "", columns=2)
-    found = runs.table("maps", "features")
-    for axis, name in zip(axes, ("t-SNE", "PCA"), strict=True):
-        kept = found[found["map"] == name]
-        for label in CLASSES:
-            points = kept[kept["class"] == label]
-            axis.scatter(points["x"], points["y"], s=8, color=scheme(label).colour, label=label, alpha=0.7, lw=0)
-        axis.set(title=name, xticks=[], yticks=[])
-    axes[1].legend(markerscale=2, fontsize=8)
-    axes[0].set(xlabel="first axis (distances between clusters mean nothing)", ylabel="second axis (no unit)")
-    axes[1].set(xlabel="first principal component (no unit)", ylabel="second (no unit)")
-    return figure
-
-
-def draw_importance(runs: Runs) -> Figure:
-    """Draw gradients beside permutation, for the selected features."""
-    found = runs.tables["importance"]
-    wide = found.assign(key=found["model"] + ", " + found["how"]).pivot(index="feature", columns="key", values="value")
-    wide = wide.loc[wide.mean(axis=1).sort_values(ascending=False).index]
-    figure, axis = new_figure("What the models look at (share of each one's largest)", "", "")
-    figure.set_size_inches(8.5, 4.6)
-    # A model may have searched features of its own.
-    draw_matrix(axis, wide, words="{:.2f}", shade=wide.fillna(0).clip(0, 1), missing="")
-    axis.set_xticks(range(len(wide.columns)), [name.replace(", ", "\n") for name in wide.columns], fontsize=8)
-    return figure
-
-
-def draw_selection(runs: Runs) -> Figure:
-    """Draw cross-validated macro-F1 as features are added, by first packets."""
-    figure, axis = new_figure("The forward search", "features chosen (count)", "macro-F1 over four classes (%)")
-    colours = ("#D55E00", "#E69F00", "#009E73", "#56B4E9", "#0072B2", "#CC79A7", "#7f3c8d", "#000000")
-    for colour, (packets, rows) in zip(
-        colours, runs.table("selections", "first packets").groupby("first_packets"), strict=False
-    ):
-        mean = 100 * rows.groupby("place")["score"].mean()
-        axis.plot(mean.index, mean, "o-", color=colour, label=f"{packets} packets")
-    axis.legend(fontsize=8, ncols=2)
-    return figure
+draw_forward_search = plot(
+    "The forward search",
+    "features chosen (count)",
+    "macro-F1 over four classes (0 to 1)",
+    Sweep(
+        "place",
+        "score",
+        lambda runs: runs.table("selections", "first packets"),
+        by="first_packets",
+        label="{} packets",
+    ),
+    y_range=(None, None),
+)
 
 
 def draw_own(own: OwnCapture) -> dict[str, Figure]:
@@ -351,11 +257,3 @@ def draw_own(own: OwnCapture) -> dict[str, Figure]:
     figure, axis = new_figure("Your capture", "named by the mixtures", "by inspection (nDPI)")
     draw_matrix(axis, own.confusion)
     return {"own_capture": figure}
-
-
-def own_tables(own: OwnCapture) -> pd.DataFrame:
-    """Return applications as nDPI names them, and what the mixtures call their flows."""
-    if not own.path:
-        return pd.DataFrame(columns=list(CLASSES))
-    counted = pd.crosstab(own.flows["application"].fillna("not known to nDPI"), own.flows["predicted"])
-    return counted.reindex(columns=list(CLASSES), fill_value=0)

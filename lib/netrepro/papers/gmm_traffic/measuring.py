@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any
 
@@ -13,21 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netrepro.errors import NetreproError
-from netrepro.papers.gmm_traffic.analysis import feature_tables, importance
 from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, FEW_FLOWS, Setting, neural_models, open_trace
-from netrepro.papers.gmm_traffic.training import (
-    Rows,
-    make_model,
-    make_rows,
-    one_thread,
-    one_thread_each,
-    own_features,
-    predict,
-    score,
-    select_features,
-    take,
-    train,
-)
+from netrepro.papers.gmm_traffic.threads import one_thread, one_thread_each
 from netrepro.study import Check, OneRun, Progress, Reading
 from netrepro.traffic import (
     BASELINES,
@@ -37,12 +24,14 @@ from netrepro.traffic import (
     JoinAudit,
     LabelledFlows,
     MixturePerClassClassifier,
+    Rows,
     audit_join,
     confusion,
-    day_split,
+    draw_flows,
     grouped_splits,
     random_split,
     score_table,
+    search_features,
     verify,
 )
 
@@ -53,37 +42,72 @@ class Searches:
     """The searches of features that several runs need, each made once."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Any, ...], Any] = {}
+        self._made: dict[tuple[Any, ...], Any] = {}
         self._locks: dict[tuple[Any, ...], Lock] = {}
 
     def once(self, make: Callable[[], Any], *key: Any) -> Any:
         """Return what `make` returned for this key."""
         with self._locks.setdefault(key, Lock()):
-            if key not in self._found:
-                self._found[key] = make()
-            return self._found[key]
+            if key not in self._made:
+                self._made[key] = make()
+            return self._made[key]
 
-    def features(self, rows: Rows, setting: Setting, seed: int, labels: str = RIGHT) -> pd.DataFrame:
-        """Return `select_features` of a repetition's rows, as they are or dealt out."""
-        return self.once(lambda: select_features(rows, setting), *_metering(setting), seed, labels)
+
+@dataclass(frozen=True)
+class Run:
+    """One run: its setting and seed, and the searches that it shares with others."""
+
+    setting: Setting
+    seed: int
+    searches: Searches
+
+    @property
+    def metering(self) -> tuple[str, int, bool]:
+        """The arguments of `metered`."""
+        return self.setting.trace, self.setting.first_packets, self.setting.handshake
+
+    @cached_property
+    def flows(self) -> pd.DataFrame:
+        """The flows of this repetition."""
+        return draw_flows(metered(*self.metering).flows, self.setting.flows, seed=self.seed, smallest_class=12)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows of this repetition."""
+        return self.setting.rows(self.flows, self.seed)
+
+    @property
+    def shuffled(self) -> Rows:
+        """The rows with their labels dealt out anew."""
+        return self.rows.relabelled(np.random.default_rng(self.seed).permutation(self.rows.labels))
+
+    def selection(self, labels: str = RIGHT) -> pd.DataFrame:
+        """Return `Setting.select` of the rows, as they are or dealt out."""
+        rows = self.rows if labels == RIGHT else self.shuffled
+        return self.searches.once(lambda: self.setting.select(rows), *self.metering, self.seed, labels)
+
+    def selected(self, labels: str = RIGHT) -> Rows:
+        """Return the rows with the features that were selected."""
+        return self.rows.only(self.selection(labels)["feature"])
 
 
 def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
     """Measure runs, which share the settings that no condition changes."""
     searches = Searches()
+    work = [(run.setting, run.seed, searches) for run in runs]
     with one_thread():
-        one_thread_each(metered, sorted({(*_metering(run.setting),) for run in runs}))
-        work = [(searches, run.setting, run.seed) for run in runs]
+        one_thread_each(metered, sorted({Run(*each).metering for each in work}))
         return one_thread_each(measure_condition, work, progress, cost=_cost)
 
 
-def measure_condition(searches: Searches, setting: Setting, seed: int) -> Reading:
+def measure_condition(setting: Setting, seed: int, searches: Searches) -> Reading:
     """Measure what the setting's condition is."""
-    return CONDITIONS[setting.condition](searches, setting, seed)
+    return CONDITIONS[setting.condition](Run(setting, seed, searches))
 
 
-def _metering(setting: Setting) -> tuple[str, int, bool]:
-    return setting.trace, setting.first_packets, setting.handshake
+def _cost(setting: Setting, *_: Any) -> float:
+    """Put what takes longest first, or one processor waits for it at the end."""
+    return float(setting.condition == "neural models")
 
 
 def metered(trace: str, first_packets: int, handshake: bool) -> LabelledFlows:
@@ -91,54 +115,28 @@ def metered(trace: str, first_packets: int, handshake: bool) -> LabelledFlows:
     return open_trace(trace).at(first_packets, **({} if handshake else {"handshake": False}))
 
 
-def _cost(_: Searches, setting: Setting, seed: int) -> float:
-    """Put what takes longest first, or one processor waits for it at the end."""
-    return {"neural models": 2.0, "features": 1.0}.get(setting.condition, 0.0)
-
-
-def audit_relabelled(
-    found: LabelledFlows, relabel: Callable[[NDArray[Any]], NDArray[Any]], first_packets: int | None = BEST_PACKETS
-) -> JoinAudit:
+def audit_relabelled(labelled: LabelledFlows, relabel: Callable[[NDArray[Any]], NDArray[Any]]) -> JoinAudit:
     """Audit the same join with `relabel` of its labels."""
-    flows = found.join.flows
+    flows = labelled.join.flows.copy()
     has_label = flows["class"].notna().to_numpy()
-    changed = flows.copy()
-    changed.loc[has_label, "class"] = relabel(flows["class"].to_numpy(object)[has_label])
-    return audit_join(replace(found.join, flows=changed), trace=found.trace, first_packets=first_packets)
+    flows.loc[has_label, "class"] = relabel(flows["class"].to_numpy(object)[has_label])
+    return audit_join(replace(labelled.join, flows=flows), trace=labelled.trace, first_packets=BEST_PACKETS)
 
 
-def shuffled(found: LabelledFlows, seed: int) -> JoinAudit:
+def shuffled(labelled: LabelledFlows, seed: int) -> JoinAudit:
     """Audit the same join with its labels dealt out anew."""
-    return audit_relabelled(found, np.random.default_rng(seed).permutation)
+    return audit_relabelled(labelled, np.random.default_rng(seed).permutation)
 
 
-def rows_at(setting: Setting, seed: int) -> Rows:
-    """Return the rows of a repetition."""
-    return make_rows(flows_at(setting, seed), setting, seed)
-
-
-def flows_at(setting: Setting, seed: int) -> pd.DataFrame:
-    """Return the flows of a repetition."""
-    return take(metered(*_metering(setting)), setting.flows, seed)
-
-
-def dealt_out(rows: Rows, seed: int) -> Rows:
-    """Return the rows with their labels dealt out anew."""
-    return rows.relabelled(np.random.default_rng(seed).permutation(rows.labels))
-
-
-def _mixtures(searches: Searches, setting: Setting, seed: int) -> Reading:
+def _mixtures(run: Run) -> Reading:
     """Measure the mixtures on a random split (Fig. 3, Table 3), and audit the labels."""
-    rows = rows_at(setting, seed)
-    selection = searches.features(rows, setting, seed)
-    used = rows.only(selection["feature"])
-    predicted = predict(train(setting.mixtures(seed), used), used)
-    found = confusion(rows.labels[rows.split[1]], predicted).stack().rename("flows").reset_index()
-    audit = open_trace(setting.trace).at().audit
-    checks = [Check("checks of the labels that failed (count)", len(audit.failed), at_most=0)]
-    return _scored(score(rows, predicted, model="GMM")) | Reading(
-        tables={"selections": selection, "confusions": found}, checks=checks
-    )
+    used = run.selected()
+    predicted = used.train_and_predict(run.setting.mixtures(run.seed))
+    confusions = confusion(used.tested_labels, predicted).stack().rename("flows").reset_index()
+    failed = open_trace(run.setting.trace).at().audit.failed
+    checks = [Check("checks of the labels that failed (count)", len(failed), at_most=0)]
+    tables = {"selections": run.selection(), "confusions": confusions}
+    return _scored(used.score(predicted, model="GMM")) | Reading(tables=tables, checks=checks)
 
 
 def _scored(scores: pd.DataFrame) -> Reading:
@@ -151,106 +149,72 @@ def _scored(scores: pd.DataFrame) -> Reading:
             numbers[f"{unit}_accuracy"] = mixtures[unit, "all", "accuracy"]
             numbers[f"{unit}_macro_f1"] = mixtures[unit, "named", "macro_f1"]
         numbers |= {f"flow_f1_{name.lower()}": mixtures["flow", name, "f1"] for name in NAMED_CLASSES}
-    return Reading({name: float(each) for name, each in numbers.items()}, {"scores": scores})
+    return Reading({name: float(number) for name, number in numbers.items()}, {"scores": scores})
 
 
-def _mixtures_on(rows_of: Callable[[Searches, Setting, int], Rows]) -> Callable[[Searches, Setting, int], Reading]:
+def _mixtures_on(rows_of: Callable[[Run], Rows]) -> Callable[[Run], Reading]:
     """Make the condition of mixtures that train and test on other rows."""
 
-    def condition(searches: Searches, setting: Setting, seed: int) -> Reading:
-        used = rows_of(searches, setting, seed)
-        return _scored(score(used, predict(train(setting.mixtures(seed), used), used), model="GMM"))
+    def condition(run: Run) -> Reading:
+        used = rows_of(run)
+        return _scored(used.score(used.train_and_predict(run.setting.mixtures(run.seed)), model="GMM"))
 
     return condition
 
 
-def _shuffled(searches: Searches, setting: Setting, seed: int) -> Rows:
-    rows = dealt_out(rows_at(setting, seed), seed)
-    return rows.only(searches.features(rows, setting, seed, SHUFFLED)["feature"])
+def _shuffled(run: Run) -> Rows:
+    return run.selected(SHUFFLED).relabelled(run.shuffled.labels)
 
 
-def _fewer(searches: Searches, setting: Setting, seed: int, *, flows: int) -> Rows:
+def _fewer(run: Run, *, flows: int) -> Rows:
     """Train on a part of the training rows, with features chosen on all of them. flows : 0 for two a class."""
-    rows = rows_at(setting, seed)
-    training = rows.split[0]
+    training = run.rows.split[0]
     share = min(flows, len(training) - 1) / len(training) if flows else 1e-9
-    few = random_split(rows.labels[training], training_share=share, seed=seed)[0]
-    return rows.only(searches.features(rows, setting, seed)["feature"]).trained_on(training[few])
+    few = random_split(run.rows.labels[training], training_share=share, seed=run.seed)[0]
+    return run.selected().trained_on(training[few])
 
 
-def _random_features(searches: Searches, setting: Setting, seed: int) -> Rows:
-    rows, random = rows_at(setting, seed), np.random.default_rng(seed)
-    random.permutation(rows.labels)
-    count = len(searches.features(rows, setting, seed))
-    return rows.only(list(random.choice(rows.features.columns, count, replace=False)))
+def _random_features(run: Run) -> Rows:
+    random = np.random.default_rng(run.seed)
+    random.permutation(run.rows.labels)  # drawn first, in `shuffled` too
+    return run.rows.only(random.choice(run.rows.features.columns, len(run.selection()), replace=False))
 
 
-def _selected_for_shuffled(searches: Searches, setting: Setting, seed: int) -> Rows:
-    rows = rows_at(setting, seed)
-    return rows.only(searches.features(dealt_out(rows, seed), setting, seed, SHUFFLED)["feature"])
+def _hosts_apart(run: Run) -> Rows:
+    """Split so that no workstation is on both sides."""
+    stations = workstations(run.flows, metered(*run.metering))
+    split = grouped_splits(run.flows["class"].to_numpy(str), stations, folds=3, seed=run.seed)[0]
+    return run.setting.selected(run.setting.rows(run.flows, run.seed, split=split))
 
 
-def _apart(searches: Searches, setting: Setting, seed: int, *, by: str) -> Rows:
-    """Split so that no host, or no day, is on both sides."""
-    flows = flows_at(setting, seed)
-    if by == "day":
-        split = day_split(flows["day"], [flows["day"].min()])
-    else:
-        stations = workstations(flows, metered(*_metering(setting)))
-        split = grouped_splits(flows["class"].to_numpy(str), stations, folds=3, seed=seed)[0]
-    rows = make_rows(flows, setting, seed, split=split)
-    return rows.only(select_features(rows, setting)["feature"])
+def workstations(flows: pd.DataFrame, labelled: LabelledFlows) -> NDArray[Any]:
+    """Find the workstation of each flow: its end that the log knows as one that was watched."""
+    watched = set(labelled.ground_truth.records["source_address"])
+    return np.where(flows["source_address"].isin(watched), flows["source_address"], flows["destination_address"])
 
 
-def _own_features(searches: Searches, name: str, rows: Rows, setting: Setting, seed: int) -> Rows:
-    """Return the rows with the features of a baseline's own search, else with those of the mixtures."""
-    if not setting.search_rows:
-        return rows.only(searches.features(rows, setting, seed)["feature"])
-    limit = setting.search_rows
-    return rows.only(searches.once(lambda: own_features(name, rows, setting, seed, limit=limit), name, seed))
-
-
-def _baselines(searches: Searches, setting: Setting, seed: int) -> Reading:
-    """Measure the other classifiers on the same split."""
-    rows, scores = rows_at(setting, seed), []
+def _baselines(run: Run) -> Reading:
+    """Measure the other classifiers on the same split; where the setting lets them search, with features of their own,
+    those of the run that comes first, at nine packets."""
+    setting, scores = run.setting, []
     for name in BASELINES:
-        used = _own_features(searches, name, rows, setting, seed)
-        predicted = predict(train(make_model(name, setting, seed), used), used)
-        scores.append(score(rows, predicted, model=name))
+        used = run.selected()
+        if setting.search_rows:
+            how = {"folds": setting.folds, "limit": setting.search_rows, "seed": run.seed}
+            search = partial(search_features, name, run.rows, setting.selected_features, **how)
+            used = run.rows.only(run.searches.once(search, name, run.seed))
+        scores.append(used.score(used.train_and_predict(setting.model(name, run.seed)), model=name))
     return _scored(pd.concat(scores))
 
 
-def _importance(searches: Searches, setting: Setting, seed: int) -> Reading:
-    """Measure what mixtures and forest look at."""
-    rows, found = rows_at(setting, seed), []
-    for name in ("GMM", "RF"):
-        used = rows.only(searches.features(rows, setting, seed)["feature"])
-        used = used if name == "GMM" else _own_features(searches, name, rows, setting, seed)
-        found.append(importance(name, train(make_model(name, setting, seed), used), used, seed))
-    return Reading(tables={"importance": pd.concat(found)})
-
-
-def _neural(searches: Searches, setting: Setting, seed: int) -> Reading:
-    """Measure the neural models, on the mixtures' features and a part of the training rows, and what they look at."""
-    rows = rows_at(setting, seed)
-    few = np.random.default_rng(seed).permutation(rows.split[0])[: setting.neural_rows]
-    used = rows.only(searches.features(rows, setting, seed)["feature"]).trained_on(few)
-    scores, looked = [], []
-    for name in neural_models():
-        model = train(make_model(name, setting, seed), used)
-        scores.append(score(rows, predict(model, used), model=name))
-        looked.append(importance(name, model, used, seed))
-    return _scored(pd.concat(scores)) | Reading(tables={"importance": pd.concat(looked)})
-
-
-def _features(searches: Searches, setting: Setting, seed: int) -> Reading:
-    return Reading(tables=feature_tables(flows_at(setting, seed), setting, seed))
-
-
-def workstations(flows: pd.DataFrame, found: LabelledFlows) -> NDArray[Any]:
-    """Find the workstation of each flow: its end that the log knows as one that was watched."""
-    watched = set(found.ground_truth.records["source_address"])
-    return np.where(flows["source_address"].isin(watched), flows["source_address"], flows["destination_address"])
+def _neural(run: Run) -> Reading:
+    """Measure the neural models, on the mixtures' features and a part of the training rows."""
+    few = np.random.default_rng(run.seed).permutation(run.rows.split[0])[: run.setting.neural_rows]
+    used = run.selected().trained_on(few)
+    scores = [
+        used.score(used.train_and_predict(run.setting.model(name, run.seed)), model=name) for name in neural_models()
+    ]
+    return _scored(pd.concat(scores))
 
 
 def normalisation_grid(
@@ -258,80 +222,74 @@ def normalisation_grid(
 ) -> pd.DataFrame:
     """Measure mixtures by normalisation, prior and regularisation, and beside them other classifiers, on all
     features."""
-    found = []
+    measured = []
     for normalisation in NORMALISATIONS:
-        rows = make_rows(flows, setting, seed, normalisation=normalisation)
+        rows = setting.rows(flows, seed, normalisation=normalisation)
         models: list[tuple[str, str, float, Any]] = [
-            (name, "", np.nan, train(CLASSIFIERS[name](seed), rows)) for name in others
+            (name, "", np.nan, rows.train(CLASSIFIERS[name](seed))) for name in others
         ]
-        mixtures = {each: _mixtures_or_none(setting.mixtures(seed, reg_covar=each), rows) for each in (1e-6, 1e-2)}
+        mixtures = {
+            each: _mixtures_or_none(replace(setting, regularisation=each).mixtures(seed), rows) for each in (1e-6, 1e-2)
+        }
         for prior in ("mle", "map"):
             for regularisation, fitted in mixtures.items():
                 models.append(("GMM", prior, regularisation, fitted and fitted.with_prior(prior)))
         for name, prior, regularisation, model in models:
             accuracy = macro_f1 = np.nan
             if model is not None:
-                table = score_table(rows.labels[rows.split[1]], predict(model, rows))["value"].to_numpy()
-                accuracy, macro_f1 = table[0], table[1]
-            found.append((name, normalisation, prior, regularisation, accuracy, macro_f1))
+                accuracy, macro_f1 = score_table(rows.tested_labels, rows.predict(model))["value"].head(2)
+            measured.append((name, normalisation, prior, regularisation, accuracy, macro_f1))
     names = ["model", "normalisation", "prior", "regularisation", "accuracy", "macro_f1"]
-    return pd.DataFrame(found, columns=names)
+    return pd.DataFrame(measured, columns=names)
 
 
 def _mixtures_or_none(model: MixturePerClassClassifier, rows: Rows) -> MixturePerClassClassifier | None:
     """Fit the model; None where a covariance is singular."""
     try:
-        return train(model, rows)
+        return rows.train(model)
     except NetreproError:
         return None
 
 
-def _normalisations(searches: Searches, setting: Setting, seed: int) -> Reading:
+def _normalisations(run: Run) -> Reading:
     """Measure normalisations, and macro-F1 with the logarithm over that of raw features, of mixtures (MLE) and of a
     tree."""
-    table = normalisation_grid(flows_at(setting, seed), setting, seed)
+    table = normalisation_grid(run.flows, run.setting, run.seed)
     compared = {
         "gain_of_mixtures": table[(table["prior"] == "mle") & (table["regularisation"] == 1e-2)],
         "gain_of_a_tree": table[table["model"] == "DT"],
     }
     macro_f1 = {name: rows.set_index("normalisation")["macro_f1"] for name, rows in compared.items()}
-    gains = {name: float(each["log"] / each["raw"]) for name, each in macro_f1.items()}
+    gains = {name: float(scores["log"] / scores["raw"]) for name, scores in macro_f1.items()}
     return Reading(gains, {"normalisations": table})
 
 
-def verification(flows: pd.DataFrame, setting: Setting, seed: int, *, shuffle: bool = False) -> pd.DataFrame:
+def _verification(run: Run, *, shuffle: bool = False) -> Reading:
     """Measure the likelihood test: half of the flows train, a quarter sets thresholds, a quarter is judged."""
-    rows = make_rows(flows, setting, seed, split=random_split(flows["class"], training_share=0.5, seed=seed))
+    setting, seed = run.setting, run.seed
+    rows = setting.rows(run.flows, seed, split=random_split(run.flows["class"], training_share=0.5, seed=seed))
     if shuffle:
-        rows = dealt_out(rows, seed)
-    rows = rows.only(select_features(rows, setting)["feature"])
-    table, (training, rest) = rows.features.to_numpy(), rows.split
-    model = setting.mixtures(seed).fit(table[training], rows.labels[training])
-    tuning, testing = (rest[part] for part in random_split(rows.labels[rest], training_share=0.5, seed=seed))
-    return verify(model, (table[tuning], rows.labels[tuning]), (table[testing], rows.labels[testing])).reset_index()
-
-
-def _verification(searches: Searches, setting: Setting, seed: int, *, shuffle: bool = False) -> Reading:
-    table = verification(flows_at(setting, seed), setting, seed, shuffle=shuffle)
+        rows = rows.relabelled(run.shuffled.labels)
+    rows = setting.selected(rows)
+    model = rows.train(setting.mixtures(seed))
+    parts = random_split(rows.tested_labels, training_share=0.5, seed=seed)
+    tuning, testing = ((rows.features.to_numpy()[rows.split[1][part]], rows.tested_labels[part]) for part in parts)
+    table = verify(model, tuning, testing).reset_index()
     errors = table[table["class"].isin(NAMED_CLASSES)]["half_total_error"]
     return Reading({"half_total_error": float(errors.mean())}, {"verification": table})
 
 
-Condition = Callable[[Searches, Setting, int], Reading]
-CONDITIONS: dict[str, Condition] = {
+CONDITIONS: dict[str, Callable[[Run], Reading]] = {
     "mixtures": _mixtures,
     SHUFFLED: _mixtures_on(_shuffled),
     "few flows": _mixtures_on(partial(_fewer, flows=FEW_FLOWS)),
     "two flows a class": _mixtures_on(partial(_fewer, flows=0)),
     "random features": _mixtures_on(_random_features),
-    "selected for shuffled labels": _mixtures_on(_selected_for_shuffled),
-    "all features": _mixtures_on(lambda _, setting, seed: rows_at(setting, seed)),
-    "hosts apart": _mixtures_on(partial(_apart, by="host")),
-    "days apart": _mixtures_on(partial(_apart, by="day")),
+    "selected for shuffled labels": _mixtures_on(lambda run: run.selected(SHUFFLED)),
+    "all features": _mixtures_on(lambda run: run.rows),
+    "hosts apart": _mixtures_on(_hosts_apart),
     "baselines": _baselines,
     "neural models": _neural,
-    "importance": _importance,
-    "features": _features,
     "normalisations": _normalisations,
     "verification": _verification,
     "verification, shuffled labels": partial(_verification, shuffle=True),

@@ -13,17 +13,9 @@ from numpy.typing import NDArray
 
 from netrepro.errors import NetreproError
 from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, SLUG, Setting, Trace, open_trace
-from netrepro.papers.gmm_traffic.training import (
-    make_rows,
-    of_large_classes,
-    one_thread,
-    predict,
-    select_features,
-    take,
-    train,
-)
+from netrepro.papers.gmm_traffic.threads import one_thread
 from netrepro.study import Progress
-from netrepro.traffic import CLASSES, MeterResult, inspect_capture, join_labels, meter
+from netrepro.traffic import CLASSES, MeterResult, draw_flows, inspect_capture, join_labels, meter
 from netrepro.traffic.captures import CaptureFile
 
 
@@ -32,16 +24,12 @@ class OwnCapture:
     """The classes that the mixtures and packet inspection give to the flows of a capture.
 
     flows : columns of `meter`, and inspected (class by nDPI, missing where it knows nothing), application (nDPI's
-    name), predicted (class by the mixtures of `trained_on`), certainty (posterior, 0..1). report : of the meter.
-    trained_on : in words. cross_validated : accuracy in 0..1 of mixtures trained and tested within the capture, on
-    nDPI's classes; missing where they are too few.
+    name), predicted (class by the mixtures of `trained_on`), certainty (posterior, 0..1). trained_on : in words.
     """
 
     path: str
     flows: pd.DataFrame
-    report: pd.DataFrame
-    trained_on: str
-    cross_validated: float
+    trained_on: str = ""
 
     @property
     def confusion(self) -> pd.DataFrame:
@@ -65,16 +53,11 @@ class OwnCapture:
             if len(known)
             else "nDPI names none of them.",
             f"For the {len(silent)} that it does not know they say {guesses}." if len(silent) else "",
-            f"Trained and tested within the capture, mixtures agree with nDPI in {self.cross_validated:.0%}."
-            if np.isfinite(self.cross_validated)
-            else "To train within the capture takes ten flows of each of two classes that nDPI names.",
         ]
         return " ".join(word for word in words if word)
 
 
-NO_CAPTURE = OwnCapture(
-    "", pd.DataFrame({"inspected": [], "predicted": [], "application": []}), pd.DataFrame(), "", np.nan
-)
+NO_CAPTURE = OwnCapture("", pd.DataFrame({"inspected": [], "predicted": [], "application": []}))
 
 
 def check_capture(path: str) -> str:
@@ -95,29 +78,26 @@ def classify_capture(
 ) -> OwnCapture:
     """Classify the flows of a capture by mixtures trained on a trace, beside packet inspection by nfstream.
 
-    trace : None for the one at hand. limit : of the trace's flows, and of the capture's in its cross-validation.
-    An empty path gives an empty answer. Raises NetreproError where the file is no capture or has no TCP flow that
-    opens and carries data.
+    trace : None for the one at hand. limit : of the trace's flows. An empty path gives an empty answer. Raises
+    NetreproError where the file is no capture or has no TCP flow that opens and carries data.
     """
     if not path:
         return NO_CAPTURE
     trace, setting = trace or open_trace(), setting or Setting()
-    metered = meter(path, first_packets=BEST_PACKETS)
-    flows = _whole_tcp_flows(Path(path).name, metered)
+    flows = _whole_tcp_flows(Path(path).name, meter(path, first_packets=BEST_PACKETS))
+    known = draw_flows(trace.at().flows, limit, seed=seed, smallest_class=12)
     steps: tuple[Callable[[], Any], ...] = (
         lambda: labelled_by_inspection(path, flows),
-        lambda: _posterior(flows, take(trace.at(), limit, seed), setting, seed),
+        lambda: _posterior(flows, known, setting, seed),
     )
     inspected, (names, posterior) = (step() for step in progress(steps))
-    with one_thread():
-        within = _cross_validate(inspected, setting, limit, seed)
     named = flows.assign(
         inspected=inspected["class"].astype(object).where(inspected["class"].notna(), None),
         application=inspected["application"].to_numpy(object),
         predicted=names[posterior.argmax(axis=1)],
         certainty=posterior.max(axis=1),
     )
-    return OwnCapture(path, named, metered.report, trace.name, within)
+    return OwnCapture(path, named, trace.name)
 
 
 def _whole_tcp_flows(name: str, metered: MeterResult) -> pd.DataFrame:
@@ -152,24 +132,6 @@ def _posterior(
     both = pd.concat([trace, flows], ignore_index=True).assign(**{"class": [*trace["class"], *["OTHERS"] * len(flows)]})
     split = np.arange(len(trace)), np.arange(len(trace), len(both))
     with one_thread():
-        rows = make_rows(both, setting, seed, split=split)
-        chosen = rows.only(select_features(rows, setting)["feature"])
-        model = train(setting.mixtures(seed), chosen)
+        chosen = setting.selected(setting.rows(both, seed, split=split))
+        model = chosen.train(setting.mixtures(seed))
         return model.classes_, model.predict_proba(chosen.features.to_numpy()[split[1]])
-
-
-def _cross_validate(flows: pd.DataFrame, setting: Setting, limit: int, seed: int) -> float:
-    """Measure the accuracy of mixtures in three folds of `limit` flows whose class has ten; missing where there is but
-    one such."""
-    known = flows[flows["class"].notna()]
-    known = known.sample(min(limit, len(known)), random_state=seed)
-    known = of_large_classes(known, 10)
-    if known["class"].nunique() < 2:
-        return float("nan")
-    right = []
-    folds = np.random.default_rng(seed).permutation(len(known)) % 3
-    for fold in range(3):
-        split = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        rows = make_rows(known, setting, seed, split=split)
-        right.append(predict(train(setting.mixtures(seed), rows), rows) == rows.labels[split[1]])
-    return float(np.concatenate(right).mean())

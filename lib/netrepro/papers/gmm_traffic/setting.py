@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,16 +16,25 @@ from netrepro.study.setting import setting
 from netrepro.traffic import (
     BASELINES,
     CLASSES,
+    CLASSIFIERS,
+    NAMED_CLASSES,
     NEURAL,
     NORMALISATIONS,
     LabelledFlows,
+    MixtureFeatureSelector,
     MixturePerClassClassifier,
+    NeuralClassifier,
+    Rows,
     feature_sets,
     find_unibs,
     flow_totals,
     load_standin,
     load_unibs,
+    make_rows,
+    random_split,
 )
+from netrepro.traffic.splits import Split
+from netrepro.traffic.unibs import published_trace
 
 SLUG = "gmm_traffic"
 BEST_PACKETS = 9  # the paper's best number of first packets, which it calls RPC
@@ -33,10 +42,9 @@ VERIFIED_PACKETS = 6  # at which verification errs least in the paper
 MODELS = ("GMM", *BASELINES)
 # 0.5 % of the paper's 79,000 flows; what a mixture can learn depends on the count, not on the share.
 FEW_FLOWS = 395
-# The neural models of a profile: epochs and widths of MLP and FT-Transformer, and the rows that train them.
-SMALL_NETWORKS: dict[str, Any] = {"epochs": (30, 8), "widths": (64, 32), "neural_rows": 1500}
+# The neural models of the paper profile.
 LARGE_NETWORKS: dict[str, Any] = {"epochs": (60, 20), "widths": (256, 48), "neural_rows": 3000}
-TRACES = {"auto": "UNIBS-2009 where present", "unibs": "UNIBS-2009", "standin": "the stand-in"}
+TRACES = ("auto", "unibs", "standin")
 
 
 @dataclass(frozen=True)
@@ -46,11 +54,11 @@ class Setting:
     normalisation : learnt from training rows. regularisation : without it a feature with few values makes a mixture
     infinitely sure. max_components : each class's mixture begins with so many. condition : what a run measures, a key
     of `measuring.CONDITIONS`. handshake : whether its packets count among the first. flows : used of the trace (None:
-    all). mapped_flows : of them on the maps. epochs, widths, neural_rows : see SMALL_NETWORKS. search_rows : the rows
-    on which each baseline searches features of its own (0: none does).
+    all). epochs, widths : of MLP and FT-Transformer; neural_rows : that train them. search_rows : the rows on which
+    each baseline searches features of its own (0: none does).
     """
 
-    trace: str = setting("auto", "auto is UNIBS-2009 where present", one_of=tuple(TRACES))
+    trace: str = setting("auto", "auto is UNIBS-2009 where present", one_of=TRACES)
     feature_set: str = setting("netmate59", "of data/gmm_traffic/feature_sets.yaml", one_of=tuple(feature_sets()))
     normalisation: str = setting("log", "of features", one_of=tuple(NORMALISATIONS))
     regularisation: float = setting(1e-2, "added to every variance of normalised features", above=0, high=1)
@@ -64,21 +72,71 @@ class Setting:
     first_packets: int = BEST_PACKETS
     handshake: bool = True
     flows: int | None = 3000
-    mapped_flows: int = 700
     epochs: tuple[int, int] = (30, 8)
     widths: tuple[int, int] = (64, 32)
     neural_rows: int = 1500
     search_rows: int = 0
 
-    def mixtures(self, seed: int, **changed: Any) -> MixturePerClassClassifier:
+    def mixtures(self, seed: int) -> MixturePerClassClassifier:
         """Return the paper's classifier."""
-        settings: dict[str, Any] = {
-            "prior": self.prior,
-            "reg_covar": self.regularisation,
-            "max_components": self.max_components,
-            "n_init": 2,
-        }
-        return MixturePerClassClassifier(**(settings | changed), random_state=seed)
+        return MixturePerClassClassifier(
+            prior=self.prior,
+            reg_covar=self.regularisation,
+            max_components=self.max_components,
+            n_init=2,
+            random_state=seed,
+        )
+
+    def model(self, name: str, seed: int) -> Any:
+        """Make the classifier of a name, for rows that are normalised already."""
+        if name == "GMM":
+            return self.mixtures(seed)
+        if name in NEURAL:
+            transformer = name != "MLP"
+            return NeuralClassifier(
+                "ft-transformer" if transformer else "mlp",
+                width=self.widths[transformer],
+                max_epochs=self.epochs[transformer],
+                random_state=seed,
+            )
+        model = CLASSIFIERS[name](seed)
+        # Half of scikit-learn's rounds: all 100 cost twice the time and name no more flows rightly.
+        return model.set_params(max_iter=50) if name == "GBT" else model
+
+    def rows(
+        self,
+        flows: pd.DataFrame,
+        seed: int,
+        *,
+        split: Split | None = None,
+        normalisation: str = "",
+        columns: Sequence[str] = (),
+    ) -> Rows:
+        """Split flows at random (or as given) and normalise them. columns : other features than the setting's."""
+        parts = split or random_split(flows["class"], training_share=self.training_share, seed=seed)
+        names = columns or feature_sets()[self.feature_set]
+        return make_rows(flows, names, parts, normalisation=normalisation or self.normalisation, seed=seed)
+
+    def select(self, rows: Rows) -> pd.DataFrame:
+        """Run the forward search for mixtures on the training rows: place (from 1), feature, score (macro-F1 in
+        0..1)."""
+        selector = rows.train(
+            MixtureFeatureSelector(
+                self.selected_features,
+                n_components=3,
+                prior=self.prior,
+                cv=self.folds,
+                scored_classes=NAMED_CLASSES,
+                reg_covar=self.regularisation,
+                n_jobs=2,
+            )
+        )
+        names = rows.features.columns[selector.selected_]
+        return pd.DataFrame({"place": range(1, len(names) + 1), "feature": names, "score": selector.scores_})
+
+    def selected(self, rows: Rows) -> Rows:
+        """Return the rows with the features of the forward search."""
+        return rows.only(self.select(rows)["feature"])
 
 
 class Trace:
@@ -102,17 +160,15 @@ class Trace:
     def overview(self) -> pd.DataFrame:
         """Return a row for each class: flows, share of flows, of bytes (0..1), and of flows in UNIBS-2009."""
         flows = self.at().flows
-        sizes = flow_totals(flows).groupby(flows["class"].to_numpy(str)).sum().reindex(list(CLASSES)).fillna(0)
-        count = flows["class"].value_counts().reindex(list(CLASSES)).fillna(0).astype(int)
-        published = pd.Series({"MAILS": 4503, "P2P": 21883, "SKYPE": 1106, "WEB": 48347, "OTHERS": 158})
-        return pd.DataFrame(
-            {
-                "flows": count,
-                "share of flows": count / count.sum(),
-                "share of bytes": sizes["byte"] / sizes["byte"].sum(),
-                "share of flows in UNIBS-2009": published / published.sum(),
-            }
-        ).rename_axis("class")
+        counts, sizes = flows["class"].value_counts(), flow_totals(flows)["byte"].groupby(flows["class"]).sum()
+        published = pd.Series(published_trace("unibs-2009")["flows"])
+        columns = {
+            "flows": counts,
+            "share of flows": counts / counts.sum(),
+            "share of bytes": sizes / sizes.sum(),
+            "share of flows in UNIBS-2009": published / published.sum(),
+        }
+        return pd.DataFrame(columns, index=pd.Index(CLASSES, name="class")).fillna(0).astype({"flows": int})
 
 
 @cache

@@ -25,7 +25,7 @@ from netrepro.study import Evidence, Play, Runs, Scale, Study, each, ratio
 from netrepro.traffic import NAMED_CLASSES, NORMALISATIONS
 
 LEAD = 0.02  # of macro-F1; a lesser lead is no order
-PACKETS = each(3, 4, 5, 6, 7, 8, 9, 10)
+PACKETS = each(*range(3, 11))
 OTHERS = tuple(name for name in figures.CONDITIONS_AT_NINE if name not in (RIGHT, figures.NO_HANDSHAKE))
 CASES: dict[str, dict[str, Any]] = {
     RIGHT: {},
@@ -36,8 +36,6 @@ CASES: dict[str, dict[str, Any]] = {
     **{name: {"condition": name} for name in OTHERS},
     figures.NO_HANDSHAKE: {"first_packets": 3, "handshake": False},
     "neural models": {"condition": "neural models"},
-    "importance": {"condition": "importance"},
-    "features": {"condition": "features"},
     "normalisations": {"condition": "normalisations"},
     "verification": {"condition": "verification", "first_packets": each(3, VERIFIED_PACKETS, BEST_PACKETS)},
     f"verification, {SHUFFLED}": {"condition": f"verification, {SHUFFLED}", "first_packets": VERIFIED_PACKETS},
@@ -109,13 +107,13 @@ def _claims() -> Mapping[str, Evidence]:
 
 def audits(setting: Setting, seed: int) -> pd.DataFrame:
     """Return every check of the labels as joined, and of the same labels dealt out anew."""
-    found = open_trace(setting.trace).at()
-    table = found.audit.table()[["meaning", "by_design", "needed", "value", "passed"]]
-    return table.join(shuffled(found, seed).table()[["value", "passed"]].add_suffix(" (shuffled)"))
+    labelled = open_trace(setting.trace).at()
+    table = labelled.audit.table()[["meaning", "by_design", "needed", "value", "passed"]]
+    return table.join(shuffled(labelled, seed).table()[["value", "passed"]].add_suffix(" (shuffled)"))
 
 
 def answer(runs: Runs, own: OwnCapture = NO_CAPTURE) -> str:
-    """Answer the paper's question in one sentence, with this run's numbers; then what was found in a capture."""
+    """Answer the paper's question in one sentence, with this run's numbers; then what a capture of one's own says."""
     means = runs.summary().xs(BEST_PACKETS, level="first_packets").loc[RIGHT]
     trace, features = open_trace(runs.setting.trace).name, runs.setting.selected_features
     words = (
@@ -126,7 +124,7 @@ def answer(runs: Runs, own: OwnCapture = NO_CAPTURE) -> str:
     return f"{words} {own.text}" if own.path else words
 
 
-ONCE = {"neural models": 1, "importance": 1, "features": 1}
+ONCE = {"neural models": 1}
 SWEPT_ONCE = ONCE | {"baselines, first packets": 1}
 STUDY = Study(
     slug=SLUG,
@@ -142,26 +140,22 @@ STUDY = Study(
         "paper": Scale(changes={"flows": None, "search_rows": 1000, **LARGE_NETWORKS}, fewer=ONCE),
         "test": Scale(
             repetitions=2,
-            changes={"flows": 700, "mapped_flows": 120, "epochs": (3, 1), "widths": (8, 8), "neural_rows": 120},
+            changes={"flows": 700, "epochs": (3, 1), "widths": (8, 8), "neural_rows": 120},
             only={"first_packets": (3, VERIFIED_PACKETS, BEST_PACKETS)},
             fewer=SWEPT_ONCE,
         ),
     },
     claims=_claims(),
     figures={
-        "fig3_first_packets": figures.draw_sweep,
+        "fig3_first_packets": figures.draw_first_packets,
         "table3_models": figures.draw_table3,
         "confusion": figures.draw_confusion,
         "verification": figures.draw_verification,
-        "distributions": figures.draw_distributions,
-        "anova_and_correlation": figures.draw_anova,
-        "tsne_and_pca": figures.draw_maps,
-        "importance": figures.draw_importance,
         "cases": figures.draw_cases,
         "normalisations": figures.draw_normalisations,
-        "forward_search": figures.draw_selection,
+        "forward_search": figures.draw_forward_search,
     },
-    best=("fig3_first_packets", "table3_models", "confusion", "importance", "cases"),
+    best=("fig3_first_packets", "table3_models", "verification", "cases", "normalisations"),
     play=Play(
         (RIGHT,),
         {"first_packets": (3, 10, 1), "selected_features": (1, 12, 1), "normalisation": list(NORMALISATIONS)},
