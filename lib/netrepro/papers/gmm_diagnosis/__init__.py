@@ -4,21 +4,12 @@ Its data and code are not public; its tables are. Each suspicion becomes an expe
 to be right: wrong joins, labels drawn anew, other truncations, lengths, clocks, time-outs, features, normalisations.
 What reproduces the report's tables is a candidate; what does not is cleared.
 
-`setting` has what a profile affords and what was reported, `noise` labels drawn anew and the fit, `captures` captures
-changed on purpose, `variants` the suspicions, `measuring` the experiments, `own_captures` a folder of one's own,
-`study` what is measured and judged, `figures` tables and pictures. What a notebook needs is here.
+`setting` has what a profile affords and what was reported, `noise` labels drawn anew and the fit, `variants` the
+suspicions, `measuring` the experiments, `own_captures` a folder of one's own, `study` what is measured and judged,
+`figures` tables and pictures. What a notebook needs is here.
 """
 
-from netrepro.papers.gmm_diagnosis.figures import (
-    audited,
-    draw_idea,
-    draw_real,
-    header_lengths,
-    models_table,
-    naive_bayes_table,
-    real_text,
-    summary,
-)
+from netrepro.papers.gmm_diagnosis.figures import audited, draw_idea, models_table, summary
 from netrepro.papers.gmm_diagnosis.measuring import packet_lengths
 from netrepro.papers.gmm_diagnosis.own_captures import check_folder, try_real_captures
 from netrepro.papers.gmm_diagnosis.setting import Setting, class_report
@@ -32,12 +23,8 @@ __all__ = [
     "check_folder",
     "class_report",
     "draw_idea",
-    "draw_real",
-    "header_lengths",
     "models_table",
-    "naive_bayes_table",
     "packet_lengths",
-    "real_text",
     "summary",
     "try_real_captures",
 ]

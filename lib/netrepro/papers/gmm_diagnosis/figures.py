@@ -7,18 +7,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.claims import load_claims
-from netrepro.papers.gmm_diagnosis.setting import SLUG, TABLE, WRONG, Scale, reported
+from netrepro.papers.gmm_diagnosis.setting import MEANS, SLUG, WRONG, reported
 from netrepro.papers.gmm_traffic.figures import draw_matrix
-from netrepro.papers.gmm_traffic.setting import open_trace
 from netrepro.papers.gmm_traffic.study import LEAD
 from netrepro.study import Reading, Runs
+from netrepro.study.pictures import draw_sweep
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 from netrepro.traffic import NAMED_CLASSES, NORMALISATIONS
-
-
-def scale_of(runs: Runs) -> Scale:
-    """Return the amount of work of the runs' profile."""
-    return runs.study.scaled(runs.setting, runs.profile).scale
 
 
 def variants_of(runs: Runs, *experiments: str) -> pd.DataFrame:
@@ -31,9 +26,8 @@ def variants_of(runs: Runs, *experiments: str) -> pd.DataFrame:
 
 def summary(runs: Runs, *experiments: str) -> pd.DataFrame:
     """Return the means over the repetitions, in %, a row for each variant; all experiments where none is named."""
-    table = variants_of(runs, *experiments)
-    numbers = table.groupby(["experiment", "variant"], sort=False)[TABLE[4:9]].mean() * 100
-    return numbers.assign(audit=table.groupby(["experiment", "variant"], sort=False)["audit"].first())
+    variants = variants_of(runs, *experiments).groupby(["experiment", "variant"], sort=False)
+    return (100 * variants[MEANS].mean()).assign(audit=variants["audit"].first())
 
 
 def audited(runs: Runs) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -50,32 +44,12 @@ def order_of_remedies(table: pd.DataFrame, labels: str) -> list[str]:
     stand in reverse of its order."""
     asked = {"raw, MLE": ("raw", "mle"), "normalised, MLE": ("z", "mle"), "normalised, MAP": ("z", "map")}
     kept = table[(table["model"] == "GMM") & (table["labels"] == labels) & (table["regularisation"] == 1e-2)]
-    found = kept.set_index(["normalisation", "prior"])["accuracy"].fillna(0)
+    accuracy = kept.set_index(["normalisation", "prior"])["accuracy"].fillna(0)
     order: list[str] = []
     for name, key in asked.items():  # worst first in the report
-        place = next((i for i, other in enumerate(order) if found[key] >= found[asked[other]] + LEAD), len(order))
+        place = next((i for i, other in enumerate(order) if accuracy[key] >= accuracy[asked[other]] + LEAD), len(order))
         order.insert(place, name)
     return order
-
-
-def header_lengths(runs: Runs) -> pd.DataFrame:
-    """Return the mean forward header bytes of WEB flows by packets seen, beside the most that can be and the class
-    report's."""
-    table = variants_of(runs, "E4").groupby("variant", sort=False)["header_bytes"].mean()
-    packets = [each or np.nan for each in scale_of(runs).first_packets]
-    report = reported("total_fhlen").loc["WEB", "mean"]
-    return pd.DataFrame({"mean bytes": table, "at most": [120 * each for each in packets], "class report": report})
-
-
-def naive_bayes_table(runs: Runs) -> pd.DataFrame:
-    """Return naive Bayes at four packets: accuracy and flows named WEB or P2P, in %, and the class report's."""
-    found = 100 * runs.numbers("naive bayes").mean(numeric_only=True)
-    rows = {
-        labels: [found[f"bayes_{what}_{labels.replace(' ', '_')}"] for what in ("accuracy", "named")]
-        for labels in ("fitted noise", "right labels")
-    }
-    rows["class report"] = [reported("naive Bayes at four packets").loc["all", "flow accuracy"], 100]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["accuracy", "named WEB or P2P"])
 
 
 def models_table(runs: Runs) -> pd.DataFrame:
@@ -114,32 +88,18 @@ def draw_idea() -> Figure:
     return figure
 
 
-def draw_scan(runs: Runs) -> Figure:
-    """Draw the share of flows that find a record by their endpoints, over the clock offset tried (E1)."""
-    figure, axis = new_figure("E1: is the log's clock right?", "clock offset tried (minutes)", "flows matched (%)")
-    join = open_trace("standin").at().join
-    scan = join.scan
-    axis.plot(scan["offset_s"] / 60, 100 * scan["matched"], color=scheme("GMM").colour)
-    axis.axvline(join.clock_offset_s / 60, color=PUBLISHED_GREY, linestyle="--", label="used")
-    axis.set_ylim(bottom=0)
-    axis.legend()
-    return figure
-
-
 def draw_variants(runs: Runs, title: str, experiments: tuple[str, ...]) -> Figure:
-    """Draw the accuracy of forest and mixtures for every variant; for joins, wrong labels and the audit's verdict stand
-    beside."""
+    """Draw the accuracy of forest and mixtures for every variant; wrong labels and the audit's verdict stand beside."""
     table = summary(runs, *experiments)
     figure, axis = new_figure(title, "accuracy on the labels given (%)", "")
     figure.set_size_inches(8.5, 1.6 + 0.34 * len(table))
     places = np.arange(len(table))[::-1]
     axis.barh(places + 0.2, table["forest_accuracy"], 0.38, color=scheme("RF").colour, label="random forest")
     axis.barh(places - 0.2, table["mixtures_accuracy"], 0.38, color=scheme("GMM").colour, label="Gaussian mixtures")
-    names = [f"{experiment}  {variant}" for experiment, variant in table.index]
-    axis.set_yticks(places, names)
+    axis.set_yticks(places, [f"{experiment}  {variant}" for experiment, variant in table.index])
     for place, (_, row) in zip(places, table.iterrows(), strict=True):
-        words = "nothing matches" if np.isnan(row["wrong"]) else f"{row['wrong']:.0f} % wrong" if row["wrong"] else ""
-        words += ("; " if words else "") + ("audit passed" if row["audit"] == "passed" else "audit failed")
+        words = "nothing matches; " if np.isnan(row["wrong"]) else f"{row['wrong']:.0f} % wrong; " * (row["wrong"] > 0)
+        words += "audit passed" if row["audit"] == "passed" else "audit failed"
         axis.text(101, place, words, va="center", fontsize=8)
     axis.axvline(69.06, color=PUBLISHED_GREY, linestyle="--", label="class report, transformer")
     axis.set_xlim(0, 100)
@@ -150,24 +110,21 @@ def draw_variants(runs: Runs, title: str, experiments: tuple[str, ...]) -> Figur
 def draw_noise(runs: Runs) -> Figure:
     """Draw scores over the share of re-drawn labels, the class report's as dotted lines; shaded: the fitted share
     (E2)."""
-    figure, axes = new_figure("E2: labels drawn anew", "share of labels drawn anew (%)", "score (%)", columns=2)
-    means = 100 * runs.table("noise", "noise").groupby(["measure", "redrawn"])["value"].mean().unstack(0)
-    fit = runs.numbers("fit").iloc[0]
-    numbers = reported("transformer")
-    looks = {"accuracy": (scheme("RF"), numbers.loc["all", "flow accuracy"]),
-             "macro-F1": (scheme("GMM"), numbers.loc["all", "flow macro-F1"])}  # fmt: skip
-    for name, (look, level) in looks.items():
-        axes[0].plot(100 * means.index, means[name], color=look.colour, marker=look.marker, label=name)
-        axes[0].axhline(level, color=look.colour, linestyle=":", lw=1)
-    for name in NAMED_CLASSES:
-        look = scheme(name)
-        axes[1].plot(100 * means.index, means[f"{name} recall"], color=look.colour, marker=look.marker, label=name)
-        axes[1].axhline(numbers.loc[name, "recall"], color=look.colour, linestyle=":", lw=1)
-    for axis, title in zip(axes, ("all flows", "recall by class"), strict=True):
-        axis.axvspan(100 * fit.low, 100 * fit.high, color=PUBLISHED_GREY, alpha=0.3, lw=0, label="fitted share")
+    figure, axes = new_figure(
+        "E2: labels drawn anew", "share of labels drawn anew (0 to 1)", "score (0 to 1)", columns=2
+    )
+    noise, fit, numbers = runs.table("noise", "noise"), runs.numbers("fit").iloc[0], reported("transformer") / 100
+    levels = {"accuracy": numbers.loc["all", "flow accuracy"], "macro-F1": numbers.loc["all", "flow macro-F1"]}
+    levels |= {f"{name} recall": numbers.loc[name, "recall"] for name in NAMED_CLASSES}
+    panels = {"accuracy": "RF", "macro-F1": "GMM"}, {f"{name} recall": name for name in NAMED_CLASSES}
+    for axis, looks in zip(axes, panels, strict=True):
+        for measure, name in looks.items():
+            look = {"color": scheme(name).colour, "marker": scheme(name).marker}
+            draw_sweep(axis, noise[noise["measure"] == measure], "redrawn", "value", label=measure, **look)
+            axis.axhline(levels[measure], color=scheme(name).colour, linestyle=":", lw=1)
+        axis.axvspan(fit.low, fit.high, color=PUBLISHED_GREY, alpha=0.3, lw=0, label="fitted share")
         axis.plot([], [], ":", color="black", label="class report")
-        axis.set_title(title, fontsize=10)
-        axis.set_ylim(-2, 102)
+        axis.set_ylim(-0.02, 1.02)
         axis.legend(fontsize=8)
     return figure
 
@@ -182,10 +139,9 @@ def draw_fit(runs: Runs) -> Figure:
     axes[0].set_yscale("symlog", linthresh=10)
     axes[0].legend(loc="upper left")
     names = [f"{label}\nas {named}" for label in ("WEB", "P2P", "others") for named in ("P2P", "WEB", "other")]
-    places = np.arange(9)
+    places, ours = np.arange(9), f"fitted, {fit.fitted_share:.0%} drawn anew"
     axes[1].bar(places - 0.2, 100 * cells["published"], 0.38, color=PUBLISHED_GREY, label="class report")
-    axes[1].bar(places + 0.2, 100 * cells["fitted"], 0.38, color=scheme("RF").colour,
-                label=f"forest, {fit.fitted_share:.0%} drawn anew")  # fmt: skip
+    axes[1].bar(places + 0.2, 100 * cells["fitted"], 0.38, color=scheme("RF").colour, label=ours)
     axes[1].set_xticks(places, names, fontsize=8)
     axes[1].set_ylabel("share of the label's flows (%)")
     axes[1].legend()
@@ -195,56 +151,25 @@ def draw_fit(runs: Runs) -> Figure:
 def draw_remedies(runs: Runs) -> Figure:
     """Draw the accuracy of the mixtures by normalisation, prior and regularisation, right labels and fitted noise
     (E6)."""
-    found, most = runs.table("remedies", "remedies"), scale_of(runs).noise_flows
-    flows = f"{most:,} flows at most" if most else "all flows"
-    repeated = found["repetition"].nunique()
-    title = f"E6: accuracy of mixtures (%), all 59 features; {flows}, mean of {repeated} repetitions"
+    remedies = runs.table("remedies", "remedies")
+    repeated = remedies["repetition"].nunique()
+    title = f"E6: accuracy of mixtures (%), all 59 features; mean of {repeated} repetitions"
     figure, axes = new_figure(title, "normalisation", "", columns=2)
-    published = load_claims(SLUG).claim("order-of-remedies-under-noise").expected
-    table = found[found["model"] == "GMM"]
+    published = list(load_claims(SLUG).claim("order-of-remedies-under-noise").expected)
     for axis, labels in zip(axes, ("right labels", "fitted noise"), strict=True):
-        kept = table[table["labels"] == labels]
-        means = 100 * kept.groupby(["prior", "regularisation", "normalisation"])["accuracy"].mean().unstack()
-        means = means[list(NORMALISATIONS)]
+        kept = remedies[remedies["labels"] == labels]
+        means = kept.groupby(["prior", "regularisation", "normalisation"])["accuracy"].mean().unstack()
+        means = 100 * means[list(NORMALISATIONS)]
         means.index = pd.Index([f"{prior.upper()}, {value:g}" for prior, value in means.index])
         draw_matrix(axis, means, means.fillna(0) / 100)
-        orders = [order_of_remedies(rows, labels) for _, rows in found.groupby("repetition")]
-        met = sum(order == list(published) for order in orders)
+        met = sum(order_of_remedies(rows, labels) == published for _, rows in remedies.groupby("repetition"))
         axis.set_title(f"{labels}; the report's order in {met} of {repeated}", fontsize=10)
     axes[0].set_ylabel("prior, regularisation")
     return figure
 
 
-def draw_real(table: pd.DataFrame) -> dict[str, Figure]:
-    """Draw the results of E13, where captures were given."""
-    if table.empty:
-        return {}
-    figure, axis = new_figure("E13: your captures, labelled by inspection", "", "accuracy (%)")
-    places = np.arange(len(table))
-    for shift, name, model in ((-0.2, "forest", "RF"), (0.2, "mixtures", "GMM")):
-        look = scheme(model)
-        axis.bar(places + shift, 100 * table[f"{name}_accuracy"], 0.38, color=look.colour, label=look.label)
-    axis.set_xticks(places, table["split"])
-    axis.legend()
-    return {"e13_real_captures": figure}
-
-
-def real_text(table: pd.DataFrame) -> str:
-    """Say in words what E13 found, or that it was left out."""
-    if table.empty:
-        return (
-            "E13 was left out: no folder of captures was given (netrepro run gmm_diagnosis -p pcaps=/path/to/folder)."
-        )
-    rows = table.set_index("split")
-    return (
-        f"E13: {rows['flows'].iloc[0]} flows of {rows['classes'].iloc[0]} classes; the forest names "
-        f"{rows.loc['at random', 'forest_accuracy']:.0%} rightly with flows of one file on both sides, "
-        f"{rows.loc['by file', 'forest_accuracy']:.0%} with files apart."
-    )
-
-
-def draw_run(found: Reading, case: str) -> Figure:
+def draw_run(reading: Reading, case: str) -> Figure:
     """Draw the forest's confusion under a share of labels drawn anew."""
-    figure, axis = new_figure(f"Names {found['accuracy']:.0%} as labelled", "named by the forest", "label given")
-    draw_matrix(axis, found["confusion"].set_index("label"))
+    figure, axis = new_figure(f"Names {reading['accuracy']:.0%} as labelled", "named by the forest", "label given")
+    draw_matrix(axis, reading["confusion"].set_index("label"))
     return figure

@@ -69,19 +69,14 @@ def published_counts() -> Floats:
 def collapse(confusions: Floats) -> Floats:
     """Collapse confusions (..., 4, 4) over NAMED_CLASSES, whose rows sum to 1, to the rows and columns of
     `published_counts`."""
-    places = {name: place for place, name in enumerate(NAMED_CLASSES)}
-    support = reported("transformer")["support"]
-    rest = (support["MAILS"], support["SKYPE"])
-    rows = np.stack(
-        [
-            confusions[..., places["WEB"], :],
-            confusions[..., places["P2P"], :],
-            (rest[0] * confusions[..., places["MAILS"], :] + rest[1] * confusions[..., places["SKYPE"], :]) / sum(rest),
-        ],
-        axis=-2,
+    mails, p2p, skype, web = (
+        confusions[..., NAMED_CLASSES.index(name), :] for name in ("MAILS", "P2P", "SKYPE", "WEB")
     )
-    p2p, web = rows[..., places["P2P"]], rows[..., places["WEB"]]
-    return np.stack([p2p, web, np.maximum(1 - p2p - web, 0)], axis=-1)
+    support = reported("transformer")["support"]
+    rest = (support["MAILS"] * mails + support["SKYPE"] * skype) / (support["MAILS"] + support["SKYPE"])
+    rows = np.stack([web, p2p, rest], axis=-2)
+    named_p2p, named_web = rows[..., NAMED_CLASSES.index("P2P")], rows[..., NAMED_CLASSES.index("WEB")]
+    return np.stack([named_p2p, named_web, np.maximum(1 - named_p2p - named_web, 0)], axis=-1)
 
 
 @dataclass(frozen=True)
@@ -111,7 +106,7 @@ def fit_noise(shares: Sequence[float], curves: Floats, counts: Floats, seed: int
 
     curves : (repetitions, shares, 4, 4), the confusions measured at `shares`; between them every cell is interpolated.
     """
-    by_repetition = np.stack([_interpolate(shares, collapse(each)) for each in curves])
+    by_repetition = np.apply_along_axis(lambda cell: np.interp(FINE, shares, cell), 1, collapse(curves))
     observed = counts / counts.sum(axis=1, keepdims=True)
     totals = counts.sum(axis=1).astype(int)
 
@@ -133,10 +128,3 @@ def fit_noise(shares: Sequence[float], curves: Floats, counts: Floats, seed: int
     distance = float((np.abs(mean[best] - observed).sum(axis=1) / 2 * weights).sum())
     table = pd.DataFrame({"share": FINE, "log_likelihood": profile - profile.max()})
     return NoiseFit(float(FINE[best]), float(low), float(high), table, mean[best], observed, distance)
-
-
-def _interpolate(shares: Sequence[float], values: Floats) -> Floats:
-    """Interpolate values (shares, ...) at FINE."""
-    flat = values.reshape(len(shares), -1)
-    columns = [np.interp(FINE, shares, column) for column in flat.T]
-    return np.stack(columns, axis=-1).reshape(len(FINE), *values.shape[1:])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from netrepro.errors import NetreproError, nearest
 from netrepro.papers import gmm_traffic
+from netrepro.papers.gmm_traffic.setting import LARGE_NETWORKS, Trace
 from netrepro.paths import data_dir
 from netrepro.study.setting import setting
 from netrepro.traffic import NORMALISATIONS
@@ -19,34 +19,22 @@ Floats = NDArray[np.float64]
 INJECTED = (0.3, 0.5, 0.65)
 TRANSFORMER, BALANCED, RIGHT = "FT-Transformer", ", balanced", ", right labels"
 WRONG = 0.1  # share of wrong labels above which a join must be rejected
-TABLE = ["experiment", "variant", "fault", "flows", "wrong", "forest_accuracy", "forest_f1", "mixtures_accuracy",
-         "mixtures_f1", "header_bytes", "first_packet", "audit"]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Scale:
-    """The amount of work in a profile: flows (more for the noise, whose fit must be sharp), trees of a forest, shares
-    of re-drawn labels, first packets, training shares. others_once : measure what no claim needs in the first
-    repetition only. search_rows : the rows on which naive Bayes searches its features. network_noise : the shares at
-    which transformers are trained to fit the share with the model that is judged; none: the forest's curves fit it."""
-
-    flows: int | None
-    noise_flows: int | None
-    trees: int
-    noise: tuple[float, ...]
-    first_packets: tuple[int | None, ...]
-    training_shares: tuple[float, ...]
-    others_once: bool
-    search_rows: int
-    network_noise: tuple[float, ...]
+MEANS = ["wrong", "forest_accuracy", "forest_f1", "mixtures_accuracy", "mixtures_f1"]
+TABLE = ["experiment", "variant", "fault", "flows", *MEANS, "header_bytes", "first_packet", "audit"]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The method's choices, and what a profile affords (see Scale).
+    """The method's choices, and what a profile affords.
 
     experiment : what a run measures, a key of `measuring.EXPERIMENTS`, or "noise", "fit", "variants". share : of labels
-    drawn anew, in the experiment "one share".
+    drawn anew, in the experiment of that name.
+
+    flows : at most; noise_flows : for the noise, whose fit must be sharp. trees : of a forest. noise : shares of
+    re-drawn labels. others_once : measure what no claim needs in the first repetition only. search_rows : the rows on
+    which naive Bayes searches its features. network_noise : the shares at which transformers are trained to fit the
+    share with the model that is judged; none: the forest's curves fit it. large_networks : whether these are the
+    larger ones.
     """
 
     normalisation: str = setting("log", "of features", one_of=tuple(NORMALISATIONS))
@@ -62,24 +50,25 @@ class Setting:
     trees: int = 30
     noise: tuple[float, ...] = (0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.95)
     first_packets: tuple[int | None, ...] = (3, 6, 9, None)
-    training_shares: tuple[float, ...] = (0.005, 0.02, 0.1, 0.7)
     others_once: bool = True
     search_rows: int = 400
     network_noise: tuple[float, ...] = ()
+    large_networks: bool = False
 
     @property
     def method(self) -> gmm_traffic.Setting:
-        """The mixtures' own setting."""
+        """The setting of the mixtures and of other models."""
         return gmm_traffic.Setting(
             normalisation=self.normalisation,
             regularisation=self.regularisation,
             selected_features=self.selected_features,
+            **(LARGE_NETWORKS if self.large_networks else {}),
         )
 
-    @property
-    def scale(self) -> Scale:
-        """The amount of work."""
-        return Scale(**{each.name: getattr(self, each.name) for each in fields(Scale)})
+
+def standin() -> Trace:
+    """Return the trace of all experiments."""
+    return gmm_traffic.open_trace("standin")
 
 
 def class_report() -> pd.DataFrame:
@@ -89,8 +78,5 @@ def class_report() -> pd.DataFrame:
 
 def reported(table: str) -> pd.DataFrame:
     """Return one table of the class report: a row for each class or "all", a column for each measure."""
-    found = class_report()
-    known = list(dict.fromkeys(found["table"]))
-    if table not in known:
-        raise NetreproError(f"the class report has no table {table!r}", nearest(table, known))
-    return found[found["table"] == table].pivot(index="row", columns="measure", values="value")
+    numbers = class_report()
+    return numbers[numbers["table"] == table].pivot(index="row", columns="measure", values="value")

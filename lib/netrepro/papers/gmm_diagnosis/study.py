@@ -9,16 +9,12 @@ import numpy as np
 import pandas as pd
 
 from netrepro.papers.gmm_diagnosis import figures
-from netrepro.papers.gmm_diagnosis.measuring import EXPERIMENTS, measure_all
+from netrepro.papers.gmm_diagnosis.measuring import EXPERIMENTS, ONE_SHARE, measure_all
 from netrepro.papers.gmm_diagnosis.setting import BALANCED, RIGHT, SLUG, TRANSFORMER, Setting
 from netrepro.papers.gmm_traffic.setting import neural_models
 from netrepro.study import Evidence, Play, Runs, Scale, Study, seed_and_repetition
 
-ONE_SHARE = "labels drawn anew"
-CASES = {
-    **{name: {"experiment": name} for name in ("noise", "fit", "variants", "method", *EXPERIMENTS)},
-    ONE_SHARE: {"experiment": "one share"},
-}
+CASES = {name: {"experiment": name} for name in ("noise", "fit", "variants", *EXPERIMENTS)}
 
 
 def cannot(setting: Setting, tier: str) -> str:
@@ -41,19 +37,16 @@ def _lost_again(accuracies: Mapping[int, float]) -> list[float]:
 def _claims() -> dict[str, Evidence]:
     again = Evidence("with_right_labels", "variants", how=_lost_again, pooled=True)
     loss = partial(Evidence, cases="variants", control=again, how=_lost, pooled=True)
-    remedies = {
-        labels: Evidence("remedies", "remedies", how=partial(figures.order_of_remedies, labels=labels))
-        for labels in ("fitted noise", "right labels")
-    }
+
+    def remedies(labels: str, control: Evidence | None = None) -> Evidence:
+        return Evidence("remedies", "remedies", control, partial(figures.order_of_remedies, labels=labels))
 
     def compared(case: str, ours: str, broken: str) -> Evidence:
         return Evidence(ours, case, control=Evidence(broken, case))
 
     return {
         "method-works-with-right-labels": compared("method", "method_with_right_labels", "method_with_join_by_time"),
-        "order-of-remedies-under-noise": Evidence(
-            "remedies", "remedies", control=remedies["right labels"], how=remedies["fitted noise"].how
-        ),
+        "order-of-remedies-under-noise": remedies("fitted noise", remedies("right labels")),
         "labels-explain-the-loss": loss(("with_right_labels", "joined_by_time")),
         "features-explain-the-loss": loss(("with_right_labels", "worst_metering")),
         "naive-bayes-accuracy-under-noise": compared(
@@ -104,10 +97,10 @@ STUDY = Study(
                 "trees": 60,
                 "noise": (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 0.95),
                 "first_packets": (3, 4, 5, 6, 7, 8, 9, 10, 12, None),
-                "training_shares": (0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 0.7),
                 "others_once": False,
                 "search_rows": 1000,
                 "network_noise": (0.3, 0.45, 0.55, 0.65, 0.75, 0.9),
+                "large_networks": True,
             },
             fewer=_ONCE,
         ),
@@ -119,7 +112,6 @@ STUDY = Study(
                 "trees": 8,
                 "noise": (0, 0.3, 0.6, 0.95),
                 "first_packets": (3, 9, None),
-                "training_shares": (0.05, 0.7),
                 "search_rows": 1000,
             },
             fewer=_ONCE,
@@ -127,14 +119,13 @@ STUDY = Study(
     },
     claims=_claims(),
     figures={
-        "e1_clock": figures.draw_scan,
         "e3_joins": partial(
             figures.draw_variants, title="E1 to E3: whose label is it?", experiments=("E1", "E2", "E3")
         ),
         "e4_metering": partial(
             figures.draw_variants,
-            title="Metering: packets, features, lengths, time",
-            experiments=("E4", "E5", "E7", "E8", "E9"),
+            title="Metering: packets, lengths, time",
+            experiments=("E4", "E7", "E8", "E9"),
         ),
         "e2_noise": figures.draw_noise,
         "noise_fit": figures.draw_fit,

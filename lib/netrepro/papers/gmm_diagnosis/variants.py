@@ -2,50 +2,50 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from netrepro.papers.gmm_diagnosis.captures import CHANGES, all_labelled, changed_trace
 from netrepro.papers.gmm_diagnosis.noise import forest, redraw
-from netrepro.papers.gmm_diagnosis.setting import Scale
-from netrepro.papers.gmm_traffic.measuring import audit_relabelled, shuffled, workstations
-from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, Setting, Trace
+from netrepro.papers.gmm_diagnosis.setting import Setting, standin
+from netrepro.papers.gmm_traffic.measuring import audit_relabelled, shuffled
+from netrepro.papers.gmm_traffic.setting import BEST_PACKETS
 from netrepro.papers.gmm_traffic.threads import one_thread_each
+from netrepro.paths import data_dir
 from netrepro.study import Progress
 from netrepro.traffic import (
     JOINS,
     JoinAudit,
+    LabelledFlows,
     audit_join,
-    day_split,
     draw_flows,
-    feature_sets,
-    grouped_splits,
     join_labels,
+    load_labelled_flows,
     of_large_classes,
-    random_split,
     score_table,
 )
-from netrepro.traffic.splits import Split
+from netrepro.traffic.packets import Packets
 
 
 @dataclass(frozen=True)
 class Variant:
     """One row of the table of experiments.
 
-    flows : makes them; `class` as this variant labels them, `right` (where it differs) as they are.
-    fault : "labels" or "features" where it is a mistake that the class could have made, else "".
+    flows : `class` as this variant labels them, `right` (where it differs) as they are. redrawn : the share of labels
+    that each repetition draws anew. fault : "labels" or "features" where it is a mistake that the class could have
+    made, else "".
     """
 
     experiment: str
     name: str
-    flows: Callable[[int], pd.DataFrame]
+    flows: pd.DataFrame
     fault: str = ""
-    columns: tuple[str, ...] | None = None
-    split: Callable[[pd.DataFrame, int], Split] | None = None
+    redrawn: float = 0.0
     audit: JoinAudit = field(kw_only=True)
 
     @property
@@ -55,31 +55,55 @@ class Variant:
         return self.fault == "features" or self.name in needed
 
 
-def is_time(name: str) -> bool:
-    """Return True where a feature is made of time stamps."""
-    return any(word in name for word in ("iat", "duration", "active", "idle"))
+CHANGES: dict[str, tuple[str, Callable[[Packets], None]]] = {
+    "captured lengths": ("E7", Packets.count_captured_bytes),
+    "transport lengths": ("E7", Packets.count_transport_bytes),
+    "whole seconds": ("E9", Packets.keep_whole_seconds),
+    "SYNs missed": ("E8", Packets.drop_openings),
+    "handshakes missed": ("E8", Packets.drop_handshakes),
+}
 
 
-def variants(trace: Trace, scale: Scale, *, progress: Progress = iter) -> list[Variant]:
-    """Return every variant of E2 to E5, E7 to E10 and E12, with what does not depend on the seed made ready."""
-    found = trace.at()
+@lru_cache(maxsize=2)
+def _read_once(path: Path) -> Packets:
+    """Read one day's packets, which every change takes a copy of."""
+    return Packets.read(path)
 
-    def same(flows: pd.DataFrame) -> Callable[[int], pd.DataFrame]:
-        return lambda seed: flows
 
-    def noisy(share: float) -> Callable[[int], pd.DataFrame]:
-        return lambda seed: found.flows.assign(
-            right=found.flows["class"], **{"class": redraw(found.flows["class"].to_numpy(str), share, seed)}
-        )
+def changed_trace(change: str | None, **metering: Any) -> LabelledFlows:
+    """Meter the stand-in at nine packets, from captures that were changed, or otherwise metered.
 
-    right = same(found.flows)
-    as_joined = partial(Variant, flows=right, audit=found.audit)
-    made = [as_joined("E1", "right labels")]
+    Its audit does not ask for the published bytes, since the captures hold the beginnings of flows only.
+    """
+    place = data_dir("gmm_traffic") / "standin"
+    with tempfile.TemporaryDirectory(prefix="netrepro-") as folder:
+        files = []
+        for number, capture in enumerate(sorted(place.glob("day*.pcap.xz"))):
+            packets = _read_once(capture)
+            if change:
+                packets = packets.copy()
+                CHANGES[change][1](packets)
+            files.append(Path(folder) / f"{number}.pcap")
+            packets.write(files[-1])
+        log = place / "groundtruth.log.xz"
+        return load_labelled_flows(files, log, first_packets=BEST_PACKETS, clock_offset_s=0.0, **metering)
+
+
+def all_labelled(labelled: LabelledFlows) -> pd.DataFrame:
+    """Return the labelled flows, also those that netmate-flowcalc would not export."""
+    return labelled.join.flows[labelled.join.flows["class"].notna()].reset_index(drop=True)
+
+
+def variants(setting: Setting, progress: Progress = iter) -> list[Variant]:
+    """Return every variant of E1 to E4 and E7 to E9, with what does not depend on the seed made ready."""
+    labelled = standin().at()
+    made = [Variant("E1", "right labels", labelled.flows, audit=labelled.audit)]
+    redrawn = partial(Variant, "E2", flows=labelled.flows, fault="labels")
     for share in (0.3, 0.65):
-        audit = audit_relabelled(found, partial(redraw, share=share, seed=0))
-        made.append(Variant("E2", f"{share:.0%} of labels drawn anew", noisy(share), "labels", audit=audit))
+        audit = audit_relabelled(labelled, partial(redraw, share=share, seed=0))
+        made.append(redrawn(f"{share:.0%} of labels drawn anew", redrawn=share, audit=audit))
     joins = [(by, 0.0) for by in JOINS] + [("endpoints", 7200.0), ("workstation", 5.0), ("time", 5.0)]
-    work: list[Callable[[], Variant]] = [partial(_joined, trace, by, ahead) for by, ahead in joins]
+    work: list[Callable[[], Variant]] = [partial(_joined, by, ahead) for by, ahead in joins]
     work += [partial(_changed, change) for change in CHANGES]
     work += [
         partial(_changed, "SYNs missed", forward="opener"),
@@ -87,96 +111,74 @@ def variants(trace: Trace, scale: Scale, *, progress: Progress = iter) -> list[V
         partial(_timed_out, 1, only_whole=False),
     ]
     made += one_thread_each(lambda make: make(), [(make,) for make in work], progress)
-    one_thread_each(trace.at, [(packets,) for packets in scale.first_packets])
-    made.append(Variant("E2", "labels dealt out anew", noisy(1.0), "labels", audit=shuffled(found, 0)))
-    for packets in scale.first_packets:
+    one_thread_each(standin().at, [(packets,) for packets in setting.first_packets])
+    made.append(redrawn("labels dealt out anew", redrawn=1.0, audit=shuffled(labelled, 0)))
+    for packets in setting.first_packets:
         words, fault = (f"first {packets} packets", "") if packets else ("whole flows", "features")
-        seen = trace.at(packets)
+        seen = standin().at(packets)
         # Whole flows are audited as what the report took them for, first packets.
         audit = seen.audit if packets else audit_join(seen.join, trace=seen.trace, first_packets=BEST_PACKETS)
-        made.append(Variant("E4", words, same(seen.flows), fault, audit=audit))
-    names = feature_sets()
-    for words, columns in {
-        "with the server's port": names["netmate59+port"],
-        "the port alone": ["destination_port"],
-        "the 39 statistics": names["netmate39"],
-        "no times": [name for name in names["netmate59"] if not is_time(name)],
-        "times alone": [name for name in names["netmate59"] if is_time(name)],
-    }.items():
-        made.append(as_joined("E5", words, columns=tuple(columns)))
-    for share in scale.training_shares:
-        made.append(as_joined("E10", f"{share:.1%} train", split=partial(_split_share, share)))
-    made.append(as_joined("E12", "first day trains", split=lambda flows, _: day_split(flows["day"], [0])))
-    made.append(
-        as_joined(
-            "E12",
-            "hosts apart",
-            split=lambda flows, seed: grouped_splits(flows["class"], workstations(flows, found), folds=3, seed=seed)[0],
-        )
+        made.append(Variant("E4", words, seen.flows, fault, audit=audit))
+    return sorted(made, key=lambda variant: variant.experiment)
+
+
+def _joined(by: str, ahead_s: float) -> Variant:
+    """Make the variant whose labels are joined another way, or with the log's clock taken to be `ahead_s` ahead."""
+    right = standin().at()
+    metered = right.join.flows.drop(columns=["class", "application", "application_protocol"])
+    join = join_labels(metered, right.ground_truth.records, by=by, clock_offset_s=right.join.clock_offset_s + ahead_s)
+    flows = join.flows.assign(right=right.join.flows["class"])
+    flows = flows[flows["valid"] & flows["class"].notna() & flows["right"].notna()].reset_index(drop=True)
+    audit = audit_join(
+        join, trace=right.trace, first_packets=BEST_PACKETS, unreadable_share=right.ground_truth.unreadable_share
     )
-    return sorted(made, key=lambda each: int(each.experiment[1:]))
+    words = by + (f", clock {ahead_s:+.0f} s" if ahead_s else "")
+    return Variant("E3", f"join by {words}", flows, "labels", audit=audit)
 
 
-def _split_share(share: float, flows: pd.DataFrame, seed: int) -> Split:
-    return random_split(flows["class"], training_share=share, seed=seed)
+def _changed(change: str, **metering: Any) -> Variant:
+    labelled = changed_trace(change, **metering)
+    # Without a handshake, or without a byte of data, no flow is valid to netmate-flowcalc; take those too.
+    takes_all = change in ("SYNs missed", "handshakes missed", "captured lengths")
+    flows = all_labelled(labelled) if takes_all else labelled.flows
+    words = change + (", direction by who opened" if metering.get("forward") == "opener" else "")
+    return Variant(CHANGES[change][0], words, flows, "features", audit=labelled.audit)
 
 
 def _timed_out(seconds: float | None, *, only_whole: bool = True) -> Variant:
     """Make the variant with another time-out. only_whole : flows without a handshake are left out, as netmate-flowcalc
     does."""
-    found = changed_trace(None, timeout_s=seconds)
-    flows = found.flows if only_whole else all_labelled(found)
+    labelled = changed_trace(None, timeout_s=seconds)
+    flows = labelled.flows if only_whole else all_labelled(labelled)
     words = "no time-out" if seconds is None else f"time-out {seconds:g} s"
     words += "" if only_whole else ", flows without SYN kept"
-    return Variant("E8", words, lambda seed: flows, "features", audit=found.audit)
+    return Variant("E8", words, flows, "features", audit=labelled.audit)
 
 
-def _joined(trace: Trace, by: str, ahead_s: float) -> Variant:
-    """Make the variant whose labels are joined another way, or with the log's clock taken to be `ahead_s` ahead."""
-    found = trace.at()
-    metered = found.join.flows.drop(columns=["class", "application", "application_protocol"])
-    join = join_labels(metered, found.ground_truth.records, by=by, clock_offset_s=found.join.clock_offset_s + ahead_s)
-    flows = join.flows.assign(right=found.join.flows["class"])
-    flows = flows[flows["valid"] & flows["class"].notna() & flows["right"].notna()].reset_index(drop=True)
-    audit = audit_join(
-        join,
-        trace=found.trace,
-        first_packets=BEST_PACKETS,
-        unreadable_share=found.ground_truth.unreadable_share,
-    )
-    words = by + (f", clock {ahead_s:+.0f} s" if ahead_s else "")
-    return Variant("E3", f"join by {words}", lambda seed: flows, "labels", audit=audit)
-
-
-def _changed(change: str, **metering: Any) -> Variant:
-    experiment = {"captured lengths": "E7", "transport lengths": "E7", "whole seconds": "E9"}.get(change, "E8")
-    # Without a handshake, or without a byte of data, no flow is valid to netmate-flowcalc; take those too.
-    found = changed_trace(change, **metering)
-    flows = all_labelled(found) if change in ("SYNs missed", "handshakes missed", "captured lengths") else found.flows
-    words = change + (", direction by who opened" if metering.get("forward") == "opener" else "")
-    return Variant(experiment, words, lambda seed: flows, "features", audit=found.audit)
-
-
-def try_variant(variant: Variant, setting: Setting, scale: Scale, seed: int) -> dict[str, Any]:
+def try_variant(variant: Variant, setting: Setting, seed: int) -> dict[str, Any]:
     """Train and test forest and mixtures on a variant's labels, as one does who knows no better."""
-    flows = of_large_classes(variant.flows(seed), 12)
+    flows, method = variant.flows, setting.method
+    if variant.redrawn:
+        given = redraw(flows["class"].to_numpy(str), variant.redrawn, seed)
+        flows = flows.assign(right=flows["class"], **{"class": given})
+    flows = of_large_classes(flows, 12)
     wrong = float((flows["class"] != flows["right"]).mean()) if "right" in flows else 0.0
-    flows = draw_flows(flows, scale.flows, seed=seed, smallest_class=11)
+    flows = draw_flows(flows, setting.flows, seed=seed, smallest_class=11)
+    web = flows[flows["class"] == "WEB"]
     row = {
         "experiment": variant.experiment,
         "variant": variant.name,
         "fault": variant.fault,
         "flows": len(flows),
         "wrong": wrong,
-        "header_bytes": float(flows.loc[flows["class"] == "WEB", "total_fhlen"].mean()),
-        "first_packet": float(flows.loc[flows["class"] == "WEB", "fpl1"].mean()),
+        "header_bytes": float(web["total_fhlen"].mean()),
+        "first_packet": float(web["fpl1"].mean()),
         "audit": "; ".join(variant.audit.failed) or "passed",
     }
     if flows["class"].nunique() < 2:
         return row
-    split = variant.split(flows, seed) if variant.split else None
-    rows = setting.rows(flows, seed, split=split, columns=variant.columns or ())
-    for name, model in (("forest", forest(scale.trees, seed)), ("mixtures", setting.mixtures(seed))):
-        scores = score_table(rows.tested_labels, rows.train_and_predict(model))["value"].to_numpy()
-        row |= {f"{name}_accuracy": scores[0], f"{name}_f1": scores[1]}
+    rows = method.rows(flows, seed)
+    for name, model in (("forest", forest(setting.trees, seed)), ("mixtures", method.mixtures(seed))):
+        accuracy, macro_f1 = score_table(rows.tested_labels, rows.train_and_predict(model))["value"].head(2)
+        row |= {f"{name}_accuracy": accuracy, f"{name}_f1": macro_f1}
     return row

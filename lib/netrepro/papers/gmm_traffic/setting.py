@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -110,12 +110,11 @@ class Setting:
         *,
         split: Split | None = None,
         normalisation: str = "",
-        columns: Sequence[str] = (),
     ) -> Rows:
-        """Split flows at random (or as given) and normalise them. columns : other features than the setting's."""
+        """Split flows at random (or as given) and normalise them."""
         parts = split or random_split(flows["class"], training_share=self.training_share, seed=seed)
-        names = columns or feature_sets()[self.feature_set]
-        return make_rows(flows, names, parts, normalisation=normalisation or self.normalisation, seed=seed)
+        columns = feature_sets()[self.feature_set]
+        return make_rows(flows, columns, parts, normalisation=normalisation or self.normalisation, seed=seed)
 
     def select(self, rows: Rows) -> pd.DataFrame:
         """Run the forward search for mixtures on the training rows: place (from 1), feature, score (macro-F1 in

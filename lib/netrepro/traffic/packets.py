@@ -1,0 +1,108 @@
+"""Packets of a pcap capture, changed in place: what a meter or a capture could have got wrong, made on purpose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from netrepro.errors import NetreproError
+from netrepro.traffic.captures import CaptureFile
+
+FILE_HEADER, RECORD_HEADER, ETHERNET_HEADER = 24, 16, 14  # bytes
+SYN, ACK = 2, 16  # flags of TCP
+
+
+@dataclass
+class Packets:
+    """The bytes of a classic pcap capture of IPv4 packets in Ethernet frames; where each record begins, and how many
+    bytes of the packet it holds."""
+
+    content: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    captured: NDArray[np.int64]
+
+    @classmethod
+    def read(cls, path: str | PathLike[str]) -> Packets:
+        """Read a capture. Raises NetreproError where the file is no classic pcap capture of Ethernet frames."""
+        content = b"".join(b"".join(chunks) for chunks in CaptureFile(path).captures())
+        order = "<" if content[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
+        words = np.dtype(f"{order}u4")
+        if content[:4] == b"\n\r\r\n" or int(np.frombuffer(content, words, 1, 20)[0]) & 0xFFFF != 1:
+            raise NetreproError(f"{Path(path).name} is no pcap capture of Ethernet frames", "convert it to one")
+        starts, sizes, place = [], [], FILE_HEADER
+        while place + RECORD_HEADER <= len(content):
+            size = int(np.frombuffer(content, words, 1, place + 8)[0])
+            starts.append(place)
+            sizes.append(size)
+            place += RECORD_HEADER + size
+        return cls(np.frombuffer(content, np.uint8).copy(), np.array(starts), np.array(sizes))
+
+    def copy(self) -> Packets:
+        """Return packets that can be changed apart from these."""
+        return replace(self, content=self.content.copy())
+
+    def write(self, path: Path) -> None:
+        """Write them as a capture."""
+        path.write_bytes(self.content.tobytes())
+
+    @property
+    def ip(self) -> NDArray[np.int64]:
+        """The places where each packet's IPv4 header begins."""
+        return self.starts + RECORD_HEADER + ETHERNET_HEADER
+
+    @property
+    def tcp(self) -> NDArray[np.int64]:
+        """The places where each packet's TCP header begins."""
+        return self.ip + self._ip_header_bytes
+
+    @property
+    def _ip_header_bytes(self) -> NDArray[np.int64]:
+        return 4 * (self.content[self.ip] & 15).astype(np.int64)
+
+    def _word(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.content[places].astype(np.int64) << 8 | self.content[places + 1]
+
+    def _set_ip_length(self, lengths: NDArray[np.int64]) -> None:
+        self.content[self.ip + 2], self.content[self.ip + 3] = lengths >> 8, lengths & 255
+
+    def count_captured_bytes(self) -> None:
+        """Set the IP length to what was captured, as a tool does that reads the record and not the header."""
+        self._set_ip_length(self.captured - ETHERNET_HEADER)
+
+    def count_transport_bytes(self) -> None:
+        """Take the IP header off the IP length. A meter that checks lengths could refuse that; ours does not."""
+        self._set_ip_length(self._word(self.ip + 2) - self._ip_header_bytes)
+
+    def keep_whole_seconds(self) -> None:
+        """Cut the fractions off time stamps, as in flowtbag."""
+        for byte in range(4, 8):
+            self.content[self.starts + byte] = 0
+
+    def drop_openings(self) -> None:
+        """Drop each connection's SYN; its SYN-ACK stays."""
+        self._keep((self.content[self.tcp + 13] & (SYN | ACK)) != SYN)
+
+    def drop_handshakes(self) -> None:
+        """Drop each connection's SYN, SYN-ACK and the acknowledgement after it."""
+        tcp = self.tcp
+        ends = np.stack([self._word(self.ip + 12 + 2 * i) for i in range(4)], axis=1)
+        hosts = np.stack([ends[:, 0] << 16 | ends[:, 1], ends[:, 2] << 16 | ends[:, 3]], axis=1)
+        ports = np.stack([self._word(tcp), self._word(tcp + 2)], axis=1)
+        sides = np.sort(hosts << 16 | ports, axis=1)
+        flags = self.content[tcp + 13]
+        connection = pd.DataFrame(sides).groupby([0, 1], sort=False).ngroup()
+        # A port that is used again begins a new connection with its SYN.
+        turn = pd.Series((flags & (SYN | ACK)) == SYN).groupby(connection).cumsum()
+        order = connection.groupby([connection, turn]).cumcount().to_numpy()
+        self._keep((order >= 3) & ((flags & SYN) == 0))
+
+    def _keep(self, kept: NDArray[np.bool_]) -> None:
+        sizes = RECORD_HEADER + self.captured[kept]
+        records = [self.content[start : start + size] for start, size in zip(self.starts[kept], sizes, strict=True)]
+        self.content, self.captured = np.concatenate([self.content[:FILE_HEADER], *records]), self.captured[kept]
+        self.starts = FILE_HEADER + np.cumsum(sizes) - sizes
