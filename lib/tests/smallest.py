@@ -7,7 +7,6 @@ from importlib import import_module
 
 from netrepro.papers import (
     buffer_sizing,
-    dcell,
     gmm_diagnosis,
     gmm_traffic,
     hedera,
@@ -40,7 +39,7 @@ SCALES = {
         changes={"static_s": 3.0, "edge_s": 30.0},
         only={"rate_mbps": (0.128, 0.512, 3.0, 45.0), "round_trip_ms": (100.0,)},
     ),
-    "dcell": Scale(changes=SHORT_FLOWS, without=dcell.AT_LENGTH),
+    "dcell": Scale(changes=SHORT_FLOWS),
     "flow_completion_time": Scale(2.5),
     "gmm_diagnosis": replace(
         gmm_diagnosis.STUDY.profiles["test"],

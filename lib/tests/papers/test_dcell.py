@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_kernel import needs_virtual
 
-from netrepro.errors import NetreproError
 from netrepro.networks.dcell import DCell
 from netrepro.networks.experiment import Experiment
 from netrepro.papers import dcell as paper
@@ -34,13 +33,13 @@ def next_retransmission_s(known_s: float) -> float:
 @pytest.mark.parametrize("phase", [0.1, 0.3, 0.5, 0.7, 0.9])
 def test_an_outage_ends_with_the_first_retransmission_over_the_new_path(phase):
     setting = replace(FIG_11, hello_phase=phase)
-    found = measured(setting)
+    run = measured(setting)
     out, _, down = paper.failures(setting, 1)
-    for failure, outage_s in ((out, found["link_outage_s"]), (down, found["node_outage_s"])):
+    for failure, outage_s in ((out, run["link_outage_s"]), (down, run["node_outage_s"])):
         waited_s = next_retransmission_s(failure.known_s - failure.at_s)
         assert waited_s <= outage_s < waited_s * 1.05 + 0.05  # the timer is a little above 0.2 s
-    assert found["new_path_share"] == 1.0
-    assert found["detour_share"] == pytest.approx(1.0, abs=0.01)
+    assert run["new_path_share"] == 1.0
+    assert run["detour_share"] == pytest.approx(1.0, abs=0.01)
 
 
 @given(st.floats(0.0, 0.999), st.floats(0.1, 1.0), st.floats(1.0, 5.0), st.integers(1, 50))
@@ -61,16 +60,9 @@ def test_the_connection_takes_the_published_paths():
 
 
 def test_without_rerouting_the_link_must_come_back_and_the_server_never_does():
-    found = measured(replace(FIG_11, reroutes=False))
-    assert found["link_outage_s"] == pytest.approx(3.0, abs=0.01) and found["node_outage_s"] > 7.9
-    assert found["new_path_share"] == found["detour_share"] == 0.0
-
-
-def test_with_all_neighbours_down_no_path_is_left():
-    gone = ((0, 1), (0, 2), (1, 0))
-    assert len(paper.known_paths(replace(FIG_11, more_failed=gone[1:]), 1)) == 4
-    assert len(paper.known_paths(replace(FIG_11, more_failed=gone), 1)) == 3
-    assert measured(replace(FIG_11, more_failed=gone))["node_outage_s"] > 7.9
+    run = measured(replace(FIG_11, reroutes=False))
+    assert run["link_outage_s"] == pytest.approx(3.0, abs=0.01) and run["node_outage_s"] > 7.9
+    assert run["new_path_share"] == run["detour_share"] == 0.0
 
 
 def test_silence_is_the_longest_gap_ends_of_the_time_included():
@@ -88,13 +80,13 @@ def test_counted_links_are_those_that_were_counted_by_hand():
         "tree": 64,  # 4 servers, each to 16 others
         "tree, 4 x uplinks": 19,
     }
-    assert paper.one_hop_pairs().sum() == 20 and len(paper.pairs()) == 380
+    assert paper.ONE_HOP.sum() == 20 and len(paper.PAIRS) == 380
 
 
 def test_forwarded_flows_are_those_that_lie_inside_the_paths():
     """A second count of what passes a processor: every server on a path, its ends included."""
     counted = {server: 0 for server in paper.NETWORK.servers}
-    for pair in paper.pairs():
+    for pair in paper.PAIRS:
         for server in paper.NETWORK.route(*pair):
             counted[server] += 1
     of_model = paper.flows_on_links(Setting(processor_share=1.07))
@@ -115,33 +107,27 @@ def test_forwarded_flows_are_those_that_lie_inside_the_paths():
     ],
 )
 def test_no_network_ends_before_its_busiest_link_can(case, network):
-    found = measured(replace(paper.STUDY.case(case), flow_kb=200, model_kb=100))
+    run = measured(replace(paper.STUDY.case(case), flow_kb=200, model_kb=100))
     least = paper.busiest_links().set_index("network").least_finish[network]
-    assert found["finish"] > 0.999 * least
+    assert run["finish"] > 0.999 * least
     if case in ("dcell, processor", "dcell, pause, processor", "tree, pause, past the head", "tree, 4 x uplinks"):
-        assert found["finish"] < 1.1 * least  # nothing but that link holds it back
+        assert run["finish"] < 1.1 * least  # nothing but that link holds it back
 
 
 def test_pause_costs_the_tree_what_head_of_line_blocking_of_five_inputs_leaves():
     """About 64 % (Karol, Hluchyj and Morgan 1987; four ports .6553, eight .6184), by the busiest link."""
-    found = measured(replace(paper.STUDY.case("tree, pause"), model_kb=150))
+    run = measured(replace(paper.STUDY.case("tree, pause"), model_kb=150))
     least = paper.busiest_links().set_index("network").least_finish["tree"]
-    assert 0.6184 < least / found["finish"] < 0.6753
+    assert 0.6184 < least / run["finish"] < 0.6753
 
 
 @settings(max_examples=20)
-@given(st.sampled_from(paper.pairs()), st.booleans())
+@given(st.sampled_from(paper.PAIRS), st.booleans())
 def test_ways_of_the_model_are_paths_with_mini_switches_between(pair, has_processor):
     way = paper.lossless_way(Setting(processor_share=1.07 if has_processor else 0.0), *pair)
     servers = [node[1] for node in way if node[0] == "out"]
     assert tuple(servers) == paper.NETWORK.route(*pair)
     assert len(set(way)) == len(way)
-
-
-def test_lost_pairs_are_fewer_where_more_is_known_and_never_fewer_than_have_no_path():
-    table = paper.lost_pairs((0.15,), seed=3).pivot(index="failed_share", columns="routing", values="lost_share")
-    assert (table["DFR, b = 1"] >= table["no path at all"]).all()
-    assert (table["DFR, b = 0"] > table["DFR, b = 1"]).all()
 
 
 @pytest.mark.parametrize("case", ["fig 11", "dcell", "dcell, processor", "tree"])
@@ -152,33 +138,12 @@ def test_an_experiment_survives_json(case):
     assert Experiment.from_json(experiment.to_json()) == experiment
 
 
-def test_users_mistakes_are_refused_by_name():
-    with pytest.raises(NetreproError, match="ring"):
-        Setting(network="ring")
-    with pytest.raises(NetreproError, match="four ascending times"):
-        Setting(timeline_s=(4.0, 3.0, 20.0, 34.0))
-    for name in ("rate_mbps", "flow_kb", "model_kb", "uplink_share"):
-        with pytest.raises(NetreproError, match=name):
-            Setting(**{name: 0})
-    with pytest.raises(NetreproError, match="processor_share"):
-        Setting(processor_share=-1.0)
-
-
 @needs_virtual
 def test_a_linux_stack_waits_as_long_as_the_simulators():
     setting = replace(FIG_11, rate_mbps=20.0, hello_phase=0.3)
     simulated, virtual = (measured(setting, tier=tier) for tier in ("simulated", "virtual"))
     for name in ("link_outage_s", "node_outage_s", "new_path_share", "before_mbps"):
         assert virtual[name] == pytest.approx(simulated[name], rel=0.05), name
-
-
-def test_a_broadcast_reaches_all_that_a_path_joins_and_a_tree_laid_before_does_not():
-    table = paper.broadcast_table(((2, 2), (2, 3)), (0.0, 0.1), draws=3)
-    whole, broken = table[table.failed_share == 0], table[table.failed_share > 0]
-    assert (whole[["reached_share", "tree_share"]] == 1).all(axis=None)
-    assert (whole.longest_hops <= whole.most_hops).all() and list(table.servers) == [42, 42, 1806, 1806]
-    assert whole.messages.tolist() == [3, 4]  # k cables and n - 1 on the mini-switch, each once
-    assert (broken.reached_share > 0.9).all() and (broken.tree_share < broken.reached_share - 0.1).all()
 
 
 def test_a_broadcast_over_failures_reaches_exactly_its_own_part():
