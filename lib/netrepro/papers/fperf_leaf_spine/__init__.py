@@ -8,37 +8,30 @@ needs is here.
 """
 
 from netrepro.papers.fperf_leaf_spine.cases import loom_analysis
-from netrepro.papers.fperf_leaf_spine.figures import all_spreads, draw_idea
+from netrepro.papers.fperf_leaf_spine.figures import draw_idea
 from netrepro.papers.fperf_leaf_spine.packets import packet_summary
-from netrepro.papers.fperf_leaf_spine.query import (
-    examine_report_formula,
-    report_formula,
-    slowest_possible,
-    throughput_analysis,
-)
+from netrepro.papers.fperf_leaf_spine.query import CORRECTED_FORMULA, REPORT_FORMULA, is_tautology, throughput_analysis
 from netrepro.papers.fperf_leaf_spine.setting import Setting
 from netrepro.papers.fperf_leaf_spine.study import STUDY, answer, answers
-from netrepro.papers.fperf_leaf_spine.times import encoding_ratios, fit_growth, spread_summary
+from netrepro.papers.fperf_leaf_spine.times import fit_growth, spread_summary
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.workloads import parse_query, parse_workload
 
 __all__ = [
+    "CORRECTED_FORMULA",
+    "REPORT_FORMULA",
     "STUDY",
     "Analysis",
     "Setting",
-    "all_spreads",
     "answer",
     "answers",
     "draw_idea",
-    "encoding_ratios",
-    "examine_report_formula",
     "fit_growth",
+    "is_tautology",
     "loom_analysis",
     "packet_summary",
     "parse_query",
     "parse_workload",
-    "report_formula",
-    "slowest_possible",
     "spread_summary",
     "throughput_analysis",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from netrepro.errors import NetreproError, nearest
@@ -22,16 +22,16 @@ from netrepro.verification.workloads import Comp, Query, Workload, parse_query, 
 
 @dataclass(frozen=True)
 class Case:
-    """A case study: what goes wrong (`kind`: starvation, unfairness, latency or a burst), and the same with the
-    cause taken away, where it must not."""
+    """A case study: the problem that arises, and the same with its cause taken away, where it must not arise.
 
-    name: str
-    kind: str
+    published_form : the original program's workload, where it is known.
+    """
+
     problem: str
     build: Callable[[], Analysis]
     build_control: Callable[[], Analysis]
     control: str
-    published_form: str = field(default="")
+    published_form: str = ""
 
 
 def _case(kind: str, flows: int, horizon: int, query: str, base: str = "*", **options: Any) -> Analysis:
@@ -81,101 +81,74 @@ _FQ_BASE = " and ".join(f"[1,14]: cenq(q{i},t) >= t" for i in range(4))
 _FQ_QUERY = "forall t in [14,14]: cdeq(q4,t) >= 5"
 
 CASES = {
-    case.name: case
-    for case in [
-        Case(
-            "strict priority",
-            "starvation",
-            "q2 is starved: blocked for more than 5 steps in a row",
-            lambda: _case("strict_priority", 4, 7, "exists t in [1,7]: cblocked(q2,t) > 5"),
-            lambda: _case("round_robin", 4, 7, "exists t in [1,7]: cblocked(q2,t) > 5"),
-            "round robin instead of priority",
-            "[1,7]: sum cenq({q0,q1},t) >= t and [1,7]: cenq(q2,t) > t",
-        ),
-        Case(
-            "round robin",
-            "unfairness",
-            "q2 is served 3 packets more than q1, although q1 sends more",
-            lambda: _case("round_robin", 5, 10, _RR_QUERY, _RR_BASE),
-            lambda: _case("round_robin", 5, 10, _RR_QUERY, _RR_BASE + " and " + _BACKLOGGED),
-            "all flows backlogged from the first step",
-            "[1,4]: sum cenq({q0,q1,q3,q4},t) <= 0 and [1,4]: cenq(q2,t) >= t",
-        ),
-        Case(
-            "FQ-CoDel",
-            "starvation",
-            "a thin flow is served 5 packets of 14, more than its share, and delays four busy ones",
-            lambda: _case("flow_queue", 5, 14, _FQ_QUERY, _FQ_BASE),
-            lambda: _case("flow_queue", 5, 14, _FQ_QUERY, _FQ_BASE, is_fixed=True),
-            "RFC 8290's rule: a new queue that runs empty joins the old ones",
-            "[1,4]: cenq(q4,t) <= 0 and [6,13]: aipg(q4,t) >= 2 and [13,14]: cenq(q4,t) >= 5",
-        ),
-        Case(
-            "Loom",
-            "unfairness",
-            "tenant 2 is more than 3 packets ahead of tenant 1, although both always have some to send",
-            lambda: loom_analysis(cores=4),
-            lambda: loom_analysis(cores=1),
-            "one core, on which both tenants are served in turn",
-            _LOOM_PUBLISHED,
-        ),
-        Case(
-            "leaf-spine",
-            "latency",
-            "10 packets or more wait on host 1's way to host 6, although it sends no more than one a step",
-            _latency,
-            lambda: _latency(" and [1,10]: sum cenq({host2,host3,host4,host5,host6},t) <= 0"),
-            "all other hosts silent",
-        ),
-        Case(
-            "token bucket",
-            "burst",
-            "more than a step's 3 tokens are spent in one step, although packets come early",
-            lambda: _token_bucket(max_tokens=6),
-            lambda: _token_bucket(max_tokens=3),
-            "a bucket that holds one step's tokens",
-            "[1,2]: cenq(q0,t) <= 2 and [4,6]: aipg(q0,t) >= 1 and [6,6]: cenq(q0,t) >= 9",
-        ),
-    ]
+    "strict priority": Case(
+        "q2 is starved: blocked for more than 5 steps in a row",
+        lambda: _case("strict_priority", 4, 7, "exists t in [1,7]: cblocked(q2,t) > 5"),
+        lambda: _case("round_robin", 4, 7, "exists t in [1,7]: cblocked(q2,t) > 5"),
+        "round robin instead of priority",
+        "[1,7]: sum cenq({q0,q1},t) >= t and [1,7]: cenq(q2,t) > t",
+    ),
+    "round robin": Case(
+        "q2 is served 3 packets more than q1, although q1 sends more",
+        lambda: _case("round_robin", 5, 10, _RR_QUERY, _RR_BASE),
+        lambda: _case("round_robin", 5, 10, _RR_QUERY, _RR_BASE + " and " + _BACKLOGGED),
+        "all flows backlogged from the first step",
+        "[1,4]: sum cenq({q0,q1,q3,q4},t) <= 0 and [1,4]: cenq(q2,t) >= t",
+    ),
+    "FQ-CoDel": Case(
+        "a thin flow is served 5 packets of 14, more than its share, and delays four busy ones",
+        lambda: _case("flow_queue", 5, 14, _FQ_QUERY, _FQ_BASE),
+        lambda: _case("flow_queue", 5, 14, _FQ_QUERY, _FQ_BASE, is_fixed=True),
+        "RFC 8290's rule: a new queue that runs empty joins the old ones",
+        "[1,4]: cenq(q4,t) <= 0 and [6,13]: aipg(q4,t) >= 2 and [13,14]: cenq(q4,t) >= 5",
+    ),
+    "Loom": Case(
+        "tenant 2 is more than 3 packets ahead of tenant 1, although both always have some to send",
+        lambda: loom_analysis(cores=4),
+        lambda: loom_analysis(cores=1),
+        "one core, on which both tenants are served in turn",
+        _LOOM_PUBLISHED,
+    ),
+    "leaf-spine": Case(
+        "10 packets or more wait on host 1's way to host 6, although it sends no more than one a step",
+        _latency,
+        lambda: _latency(" and [1,10]: sum cenq({host2,host3,host4,host5,host6},t) <= 0"),
+        "all other hosts silent",
+    ),
+    "token bucket": Case(
+        "more than a step's 3 tokens are spent in one step, although packets come early",
+        lambda: _token_bucket(max_tokens=6),
+        lambda: _token_bucket(max_tokens=3),
+        "a bucket that holds one step's tokens",
+        "[1,2]: cenq(q0,t) <= 2 and [4,6]: aipg(q0,t) >= 1 and [6,6]: cenq(q0,t) >= 9",
+    ),
 }
 
 
-def synthesise(
-    name: str, *, seed: int = 0, method: str = "generalise", starts: int = 1, backend: str = "cadical"
-) -> dict[str, Any]:
+def synthesise(name: str, seed: int = 0) -> dict[str, Any]:
     """Synthesise the workload of one case study, and check its negative control.
 
-    Keys: case, kind, problem, status ("proven"), workload, size_nodes, base_packets, questions, published_form,
-    published_form_status (the original's workload checked here; "" where none is known), control,
-    control_status (must be "unsat").
+    Keys: case, problem, status ("proven"), workload, size_nodes, questions, published_form_status (the original's
+    workload checked here; "" where none is known), control, control_status (must be "unsat").
     Raises NetreproError for an unknown case.
     """
     if name not in CASES:
         raise NetreproError(f"no case is called {name!r}", nearest(name, CASES))
     case = CASES[name]
-    analysis = case.build().copy(backend=backend)
-    result = Search(analysis, seed=seed, method=method, starts=starts).run()
+    analysis = case.build().copy(backend="cadical")
+    result = Search(analysis, seed=seed, starts=1).run()
     published = analysis.verify(parse_workload(case.published_form)).status if case.published_form else ""
     return {
         "case": name,
-        "kind": case.kind,
         "problem": case.problem,
         "status": result.status,
         "workload": str(result.workload) if result.workload else "",
         "size_nodes": result.workload.size if result.workload else None,
-        "base_packets": result.base.packets,
         "questions": result.questions,
-        "published_form": case.published_form,
         "published_form_status": published,
         "control": case.control,
-        "control_status": case.build_control().copy(backend=backend).satisfy_query().status,
+        "control_status": case.build_control().copy(backend="cadical").satisfy_query().status,
     }
-
-
-def size_of_case(case: str) -> int:
-    """Count the queues of a case study, once for each step."""
-    point = CASES[case].build().point
-    return len(point.queues) * point.horizon
 
 
 HALF, NOTHING = "fewer than half is received", "nothing at all is received"

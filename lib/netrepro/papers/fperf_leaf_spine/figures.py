@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from netrepro.claims import load_claims
 from netrepro.papers.fperf_leaf_spine.setting import Size
 from netrepro.papers.fperf_leaf_spine.times import fit_growth, known_times, original_times
 from netrepro.study import Reading, Runs
+from netrepro.study.figures import plot
+from netrepro.study.pictures import INK
 from netrepro.style import PUBLISHED_GREY, new_figure
 from netrepro.verification.leaf_spine import host, received
 from netrepro.verification.schedulers import scheduler_point
 from netrepro.verification.traces import Trace
 
-LABELS = {
-    "satisfy": "satisfy the query",
-    "satisfy (peer)": "satisfy the query, integers",
-    "base example": "base example",
-    "search": "search",
-    "verify": "verify",
-}
-COLOURS = {
-    "satisfy": "#0072B2",
-    "satisfy (peer)": "#0072B2",
-    "base example": "#D55E00",
-    "search": "#009E73",
-    "verify": "#CC79A7",
-}
-MARKERS = {"satisfy": "o", "satisfy (peer)": "x", "base example": "s", "search": "^", "verify": "D"}
-
-
 EXAMPLE = "the plainest example"
-SPREADS = ("work", "work, four steps fewer", "work, nothing to search")
-ROWS = {"spine": 2.0, "leaf": 1.0, "host": 0.0}  # heights in the picture
-
-
-def all_spreads(runs: Runs) -> pd.DataFrame:
-    """Return the solver's work of all horizons, the longest first."""
-    return pd.concat([runs.table("spread", case) for case in SPREADS])
+HEIGHTS = {"spine": 2.0, "leaf": 1.0, "host": 0.0}  # in the picture
+BLUE, ORANGE, PINK = "#0072B2", "#D55E00", "#CC79A7"
+PREDICTION_COLOURS = {"must lose": ORANGE, "may lose": PINK, "cannot lose": BLUE}
+TASKS = {"satisfy": "satisfy the query", "verify": "verify", "base example": "base example", "search": "search"}
+MARKERS = dict(zip(TASKS, "oDs^", strict=True))
+COLOURS = dict(zip(TASKS, (BLUE, PINK, ORANGE, "#009E73"), strict=True))
 
 
 def draw_idea() -> Figure:
@@ -53,83 +36,44 @@ def draw_idea() -> Figure:
     return trace.draw(["q0", "q1", "q2", "q3"], "The scheduler serves q0 first, then q1, q2 and q3")
 
 
-def draw_times(runs: Runs) -> Figure:
-    """Draw Figure 7c: CPU seconds against network size, a line for each task, all seeds, and the fit; dashed the
-    integer encoding.
-
-    In grey the original program's seconds, recorded on another machine, where the horizon is the same.
-    """
-    figure, axis = new_figure("Figure 7c: time against network size", "network size", "CPU time (s)", log_y=True)
-    own, compared = runs.table("times", "times"), runs.table("times", "encodings")
-    fits = fit_growth(own)
-    sizes = own[["size", "hosts"]].drop_duplicates().sort_values(["hosts", "size"])
-    names = list(sizes["size"])
-    peers = known_times(compared[compared["encoding"] == "integers"])
-    for task, group in pd.concat([own, peers]).groupby("task", sort=False):
-        colour, marker, is_peer = COLOURS[str(task)], MARKERS[str(task)], task == "satisfy (peer)"
-        label = LABELS[str(task)] + (f", {group['horizon_steps'].iloc[0]} steps" if is_peer else "")
-        places = [names.index(name) for name in group["size"]]
-        axis.plot(places, group["cpu_s"], linestyle="none", marker=marker, color=colour, alpha=0.35)
-        middle = group.groupby("size")["cpu_s"].median()
-        shown = [name for name in names if name in middle.index]
-        shape: dict[str, Any] = {"linestyle": "--" if is_peer else "-", "marker": marker if is_peer else None}
-        axis.plot([names.index(n) for n in shown], [middle[n] for n in shown], color=colour, label=label, **shape)
-    base = fits[fits["task"] == "base example"]
-    if not base.empty:
-        fit = base.iloc[0]
-        curve = fit["intercept_s"] * fit["factor_per_host"] ** sizes["hosts"].to_numpy(float)
-        label = f"fit: ×{fit['factor_per_host']:.2f} a host ({fit['low']:.2f} to {fit['high']:.2f})"
-        axis.plot(range(len(names)), curve, color="#444444", linestyle=":", label=label)
-    original = original_times()
-    original = original[original["size"].isin(names) & original["horizon_steps"].isin(own["horizon_steps"])]
-    for task, group in original[original["task"].isin(["satisfy", "base example"])].groupby("task", sort=False):
-        places = [names.index(name) for name in group["size"]]
-        label = f"original, elsewhere: {LABELS[str(task)]}"
-        axis.plot(places, group["cpu_s"], "--", marker=MARKERS[str(task)], color=PUBLISHED_GREY, label=label)
-    axis.set_xticks(range(len(names)), names, rotation=20)
-    axis.legend(fontsize=7, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.3))  # below: the originals lie high
-    return figure
-
-
 def wires(trace: Trace, size: Size) -> pd.DataFrame:
     """Count the packets that each wire carried: source, target, packets."""
     spines, leaves, hosts = size
-    rows = []
-    for h in range(hosts):
-        switch = f"leaf{h * leaves // hosts + 1}"
-        rows.append((host(h), switch, trace.metric("cdeq", host(h), trace.horizon) or 0))
-        rows.append((switch, host(h), trace.metric("cenq", received(h), trace.horizon) or 0))
+    counted = []
+    for number in range(hosts):
+        switch = f"leaf{number * leaves // hosts + 1}"
+        counted += [(host(number), switch, "cdeq", host(number)), (switch, host(number), "cenq", received(number))]
     for leaf in range(leaves):
         for spine in range(spines):
             low, high = f"leaf{leaf + 1}", f"spine{spine + 1}"
-            for a, b in ((low, high), (high, low)):
-                rows.append((a, b, trace.metric("cenq", f"{a}_{b}", trace.horizon) or 0))
+            counted += [(a, b, "cenq", f"{a}_{b}") for a, b in ((low, high), (high, low))]
+    rows = [(a, b, trace.metric(metric, queue, trace.horizon) or 0) for a, b, metric, queue in counted]
     return pd.DataFrame(rows, columns=["source", "target", "packets"])
 
 
 def draw_wires(table: pd.DataFrame, horizon: int) -> Figure:
     """Draw the answer on the topology: packets carried by each wire (from `wires`); the sender blue, the victim
     pink."""
-    names = {kind: sorted({name for name in table["source"] if name.startswith(kind)}, key=len) for kind in ROWS}
-    hosts = len(names["host"])
     figure, axis = new_figure("Who shares whose wires", "", "")
     axis.axis("off")
-    places: dict[str, tuple[float, float]] = {}
-    for kind, height in ROWS.items():
-        count = len(names[kind])
-        places |= {f"{kind}{at + 1}": ((at + 0.5) * hosts / count, height) for at in range(count)}
-    for a, b, packets in table[["source", "target", "packets"]].itertuples(index=False):
-        (x0, y0), (x1, y1) = places[a], places[b]
+    names = {kind: sorted({name for name in table["source"] if name.startswith(kind)}, key=len) for kind in HEIGHTS}
+    hosts = len(names["host"])
+    places = {
+        f"{kind}{at + 1}": ((at + 0.5) * hosts / len(names[kind]), height)
+        for kind, height in HEIGHTS.items()
+        for at in range(len(names[kind]))
+    }
+    for source, target, packets in table[["source", "target", "packets"]].itertuples(index=False):
+        (x0, y0), (x1, y1) = places[source], places[target]
         shift = -0.06 if y0 < y1 else 0.06
-        width = 0.6 + 5 * packets / horizon
-        colour = "#D55E00" if packets else "#cccccc"
-        axis.plot([x0 + shift, x1 + shift], [y0, y1], color=colour, linewidth=width, alpha=0.6, zorder=1)
+        look = {"color": ORANGE if packets else "#cccccc", "linewidth": 0.6 + 5 * packets / horizon}
+        axis.plot([x0 + shift, x1 + shift], [y0, y1], alpha=0.6, zorder=1, **look)
         if packets:
             place = (x0 + 0.62 * (x1 - x0) + shift, y0 + 0.62 * (y1 - y0))
             axis.annotate(str(packets), place, fontsize=8, ha="center", zorder=3)
     for name, (x, y) in places.items():
-        colour = {host(0): "#0072B2", host(hosts - 1): "#CC79A7"}.get(name, "white")
-        box = {"boxstyle": "round", "facecolor": colour, "edgecolor": "#444444"}
+        colour = {host(0): BLUE, host(hosts - 1): PINK}.get(name, "white")
+        box = {"boxstyle": "round", "facecolor": colour, "edgecolor": INK}
         axis.text(x, y, name, ha="center", va="center", fontsize=8, bbox=box, zorder=4)
     axis.set_ylim(-0.3, 2.3)
     return figure
@@ -140,59 +84,53 @@ def draw_counterexample(runs: Runs) -> Figure:
     return draw_wires(runs.table("wires", EXAMPLE), runs.setting.horizon)
 
 
-def draw_run(found: Reading, case: str) -> Figure:
+def draw_run(run: Reading, case: str) -> Figure:
     """Draw an answer, or say that there is none."""
-    if "wires" in found:
-        return draw_wires(found["wires"], len(found["received"]))
+    if "wires" in run:
+        return draw_wires(run["wires"], len(run["received"]))
     figure, axis = new_figure("No input does it, or the time is over", "", "")
     axis.axis("off")
     return figure
 
 
-PREDICTION_COLOURS = {"must lose": "#D55E00", "may lose": "#CC79A7", "cannot lose": "#0072B2"}
+def _draw_times(axis: Axes, runs: Runs) -> None:
+    """Draw a line of medians for each task, all seeds as points, and the fit; in grey the original program's seconds,
+    recorded on another machine, where the horizon is the same."""
+    times, original = runs.table("times", "times"), original_times()
+    sizes = times[["size", "hosts"]].drop_duplicates().sort_values(["hosts", "size"])
+    for task, rows in known_times(times).groupby("task", sort=False):
+        look = {"color": COLOURS[str(task)], "ax": axis}
+        sns.lineplot(rows, x="size", y="cpu_s", estimator="median", errorbar=None, label=TASKS[str(task)], **look)
+        axis.plot(rows["size"], rows["cpu_s"], MARKERS[str(task)], color=COLOURS[str(task)], alpha=0.35)
+    for fit in fit_growth(times).query("task == 'base example'").itertuples():
+        label = f"fit: ×{fit.factor_per_host:.2f} a host ({fit.low:.2f} to {fit.high:.2f})"
+        curve = fit.intercept_s * fit.factor_per_host ** sizes["hosts"].astype(float)
+        axis.plot(sizes["size"], curve, color=INK, linestyle=":", label=label)
+    known = original[original["size"].isin(times["size"]) & original["horizon_steps"].isin(times["horizon_steps"])]
+    for task in ("satisfy", "base example"):
+        rows, label = known[known["task"] == task], f"original, elsewhere: {TASKS[task]}"
+        axis.plot(rows["size"], rows["cpu_s"], "--", marker=MARKERS[task], color=PUBLISHED_GREY, label=label)
+    axis.set(xlabel="network size", ylabel="CPU time (s)")
+    axis.tick_params(axis="x", rotation=20)
 
 
-def draw_packet_networks(runs: Runs) -> Figure:
-    """Draw the synthesised input, packet by packet."""
-    return draw_packet_runs(runs.table("packet_networks", "packet networks"))
+draw_times = plot("Figure 7c: time against network size", "", "", _draw_times, log="y")
 
 
-def draw_packet_runs(runs: pd.DataFrame) -> Figure:
-    """Draw the packets received step by step: the packet world's networks as lines, the model's replays as circles."""
-    figure, axis = new_figure("The synthesised input in the packet world", "step (count)", "packets received (count)")
-    steps = np.arange(1, runs["time_step"].max() + 1)
+def _draw_packet_networks(axis: Axes, runs: Runs) -> None:
+    """Draw the packets received step by step: lines and ranges of the packet networks, circles of the model's
+    replays."""
+    networks = runs.table("packet_networks", "packet networks")
+    steps = np.arange(1, networks["time_step"].max() + 1)
     axis.plot(steps, np.maximum(0, steps - 3), color=PUBLISHED_GREY, linewidth=7, alpha=0.4, label="line rate")
-    axis.axhline(len(steps) // 2 - 1, color="#444444", linestyle=":", label="query: no more than this at the end")
-    for prediction, group in runs.groupby("prediction", sort=False):
-        colour = PREDICTION_COLOURS[str(prediction)]
-        by_step = group.groupby("time_step")[["received_packets", "model_packets"]]
-        least, most = by_step.min(), by_step.max()
-        label = f"solver: {prediction} ({group['run'].nunique()} networks)"
-        axis.fill_between(steps, least["received_packets"], most["received_packets"], color=colour, alpha=0.25)
-        axis.plot(steps, by_step.mean()["received_packets"], color=colour, label=label)
-        for side in (least, most):
-            axis.plot(steps, side["model_packets"], linestyle="none", marker="o", fillstyle="none", color=colour)
-    axis.plot([], [], linestyle="none", marker="o", fillstyle="none", color="#444444", label="model, least and most")
-    axis.set_xticks(steps)
-    axis.legend(fontsize=8, loc="upper left")
-    return figure
+    axis.axhline(len(steps) // 2 - 1, color=INK, linestyle=":", label="query: no more than this at the end")
+    for prediction, rows in networks.groupby("prediction", sort=False):
+        colour, label = PREDICTION_COLOURS[str(prediction)], f"solver: {prediction} ({rows['run'].nunique()} networks)"
+        look = {"color": colour, "label": label, "errorbar": ("pi", 100), "ax": axis}  # the mean, least and most
+        sns.lineplot(rows, x="time_step", y="received_packets", **look)
+        axis.plot(rows["time_step"], rows["model_packets"], "o", fillstyle="none", color=colour)
+    axis.plot([], [], "o", fillstyle="none", color=INK, label="model")
+    axis.set(xlabel="step (count)", ylabel="packets received (count)", xticks=steps)
 
 
-def draw_spread(runs: Runs) -> Figure:
-    """Draw each run's work over the median of its horizon's changed runs; the class report's difference as a band."""
-    spread = all_spreads(runs)
-    reported = load_claims("fperf_leaf_spine").claim("seeds-explain-15-percent").class_report - 1
-    figure, axis = new_figure(
-        "The same question, asked differently", "what was changed", "work (solver's steps / median)"
-    )
-    label = f"class report: {100 * reported:.0f} %"
-    axis.axhspan(1 - reported, 1 + reported, color=PUBLISHED_GREY, alpha=0.25, label=label)
-    names, horizons = list(spread["mutation"].unique()), list(spread["horizon_steps"].unique())
-    for row, horizon in enumerate(horizons):
-        own = spread[spread["horizon_steps"] == horizon]
-        ratio = own["solver_steps"] / own.loc[own["mutation"] != "none", "solver_steps"].median()
-        place = own["mutation"].map(names.index) + 0.2 * (row - (len(horizons) - 1) / 2)
-        axis.plot(place, ratio, linestyle="none", marker="os^Dv"[row % 5], alpha=0.6, label=f"{horizon} steps")
-    axis.set_xticks(range(len(names)), names)
-    axis.legend()
-    return figure
+draw_packet_networks = plot("The synthesised input in the packet world", "", "", _draw_packet_networks)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,37 +24,31 @@ from netrepro.verification.workloads import Workload, parse_workload
 PACKET_RATE_MBPS = 1000.0
 PACKET_BYTES = 1514
 STEP_S = PACKET_BYTES * 8 / (PACKET_RATE_MBPS * 1e6)  # a step of the model is one packet's time on a wire
-RUN_COLUMNS = ["run", "spines", "prediction", "time_step", "model_packets", "received_packets"]
 
 
-@dataclass(frozen=True)
-class Burst:
-    """`count` packets of one host in each of the steps first..last (from 1), all with one label."""
+class Burst(NamedTuple):
+    """`packets` (a step's) of one host in each of the steps first..last (from 1), all with one label."""
 
     source: str
     packet: tuple[int, int]
-    count: int
+    packets: int
     first: int
     last: int
 
 
 def bursts(trace: Trace, inputs: Iterable[str]) -> list[Burst]:
     """Summarise a trace's arrivals as few bursts. Raises NetreproError where one step's packets have several labels."""
-    found: list[Burst] = []
+    sent = []
     for source in inputs:
-        open_burst: Burst | None = None
-        for step, packets in enumerate(trace.arrived[source], 1):
+        for packets, same in groupby(enumerate(trace.arrived[source], 1), key=lambda arrived: arrived[1]):
+            steps = [step for step, _ in same]
             if len(set(packets)) > 1:
-                raise NetreproError(f"{source} sends packets of several labels in step {step}", "ask for steady labels")
-            now = (packets[0], len(packets)) if packets else None
-            if open_burst and now == (open_burst.packet, open_burst.count):
-                found[-1] = open_burst = replace(open_burst, last=step)
-            elif now:
-                open_burst = Burst(source, now[0], now[1], step, step)
-                found.append(open_burst)
-            else:
-                open_burst = None
-    return found
+                raise NetreproError(
+                    f"{source} sends packets of several labels in step {steps[0]}", "ask for steady labels"
+                )
+            if packets:
+                sent.append(Burst(source, packets[0], len(packets), steps[0], steps[-1]))
+    return sent
 
 
 def run_in_packets(size: Size, horizon: int, sent: Sequence[Burst], victim: int, *, seed: int) -> tuple[Any, list[int]]:
@@ -72,29 +66,27 @@ def run_in_packets(size: Size, horizon: int, sent: Sequence[Burst], victim: int,
         networks.Datagrams(
             source=burst.source.replace("host", "h"),
             destination=f"h{burst.packet[0] + 1}",
-            rate_mbps=burst.count * PACKET_RATE_MBPS,
+            rate_mbps=burst.packets * PACKET_RATE_MBPS,
             # Half a gap short, so that rounding adds no packet.
-            duration_s=STEP_S * (burst.last - burst.first + 1 - 0.5 / burst.count),
+            duration_s=STEP_S * (burst.last - burst.first + 1 - 0.5 / burst.packets),
             packet_bytes=PACKET_BYTES,
             start_s=STEP_S * (burst.first - 1),
         )
         for burst in sent
     ]
-    most = sum(burst.count * (burst.last - burst.first + 1) for burst in sent)
-    experiment = networks.Experiment(
-        topology,
-        tuple(traffic),
-        duration_s=STEP_S * (horizon + most + 6),
-        seed=seed,
-        measure=networks.Measure(packets=(*uplinks, last_port)),
-    )
+    most = sum(burst.packets * (burst.last - burst.first + 1) for burst in sent)
+    measured = networks.Measure(packets=(*uplinks, last_port))
+    experiment = networks.Experiment(topology, tuple(traffic), STEP_S * (horizon + most + 6), seed, measured)
     packets = simulate(experiment).packets
-    up = packets[packets["destination"] != last_port[1]]
-    spine_of = {int(flow): int(name[1:]) - leaves - 1 for flow, name in zip(up["flow"], up["destination"], strict=True)}
-    arrived = packets.loc[packets["destination"] == last_port[1], "time_s"].to_numpy()
+    is_last = packets["destination"] == last_port[1]
+    spine_of = {
+        int(flow): int(name[1:]) - leaves - 1
+        for flow, name in packets.loc[~is_last, ["flow", "destination"]].itertuples(index=False)
+    }
     # Clocks differ by parts in ten thousand: a quarter of a step is ample.
     ends = STEP_S * (np.arange(1, horizon + 1) + 0.25)
-    return np.searchsorted(np.sort(arrived), ends), [spine_of.get(flow, -1) for flow in range(len(sent))]
+    arrived = np.searchsorted(np.sort(packets.loc[is_last, "time_s"]), ends)
+    return arrived, [spine_of.get(flow, -1) for flow in range(len(sent))]
 
 
 def synthesised_input(size: Size = (2, 3, 6), horizon: int = 10, *, seed: int = 0) -> tuple[Workload, Trace]:
@@ -112,54 +104,45 @@ def synthesised_input(size: Size = (2, 3, 6), horizon: int = 10, *, seed: int = 
 
 
 def packet_runs(
-    trace: Trace,
-    size: Size = (2, 3, 6),
-    horizon: int = 10,
-    *,
-    runs: int = 32,
-    seed: int = 0,
+    trace: Trace, size: Size = (2, 3, 6), horizon: int = 10, *, runs: int = 32, seed: int = 0
 ) -> pd.DataFrame:
     """Run an input of the throughput query on `runs` packet networks that differ in their hash alone.
 
     The hash chooses the spines; with these, `prediction` is what the solver says of all inputs with the same
     senders, destinations and spines: "must lose" (the query holds for all), "cannot lose" (for none) or "may
-    lose". A row per run and step: RUN_COLUMNS; model_packets is one replay in the model, with the same spines.
+    lose". A row per run and step: run, prediction, time_step, model_packets (of one replay in the model, with the same
+    spines), received_packets.
     """
-    victim = size[2] - 1
+    victim, steps = size[2] - 1, range(1, horizon + 1)
     analysis = throughput_analysis(size, horizon, backend="cadical")
-    point, sent = analysis.point, bursts(trace, analysis.point.inputs)
+    sent = bursts(trace, analysis.point.inputs)
     predictions: dict[tuple[int, ...], str] = {}
     tables = []
     for run in range(runs):
         arrived, chosen = run_in_packets(size, horizon, sent, victim, seed=seed + run)
-        arrivals: dict[str, list[list[tuple[int, int]]]] = {}
+        arrivals: dict[str, list[list[tuple[int, int]]]] = {burst.source: [[] for _ in steps] for burst in sent}
         for burst, spine in zip(sent, chosen, strict=True):
-            steps = arrivals.setdefault(burst.source, [[] for _ in range(horizon)])
             for step in range(burst.first, burst.last + 1):
-                steps[step - 1] = [(burst.packet[0], max(spine, 0))] * burst.count
+                arrivals[burst.source][step - 1] = [(burst.packet[0], max(spine, 0))] * burst.packets
         if tuple(chosen) not in predictions:
             predictions[tuple(chosen)] = _prediction(analysis, sent, chosen)
-        model = point.simulate(arrivals, seed=seed + run)
-        tables.append(
-            pd.DataFrame(
-                {
-                    "run": run,
-                    "spines": ", ".join(f"{b.source}: {s + 1}" for b, s in zip(sent, chosen, strict=True) if s >= 0),
-                    "prediction": predictions[tuple(chosen)],
-                    "time_step": range(1, horizon + 1),
-                    "model_packets": [model.metric("cenq", received(victim), t) for t in range(1, horizon + 1)],
-                    "received_packets": arrived,
-                }
-            )
-        )
-    return pd.concat(tables, ignore_index=True)[RUN_COLUMNS]
+        model = analysis.point.simulate(arrivals, seed=seed + run)
+        columns = {
+            "run": run,
+            "prediction": predictions[tuple(chosen)],
+            "time_step": steps,
+            "model_packets": [model.metric("cenq", received(victim), step) for step in steps],
+            "received_packets": arrived,
+        }
+        tables.append(pd.DataFrame(columns))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _prediction(analysis: Analysis, sent: Sequence[Burst], spines: Sequence[int]) -> str:
     """Ask the solver about all inputs with these senders, destinations and spines: "cannot lose", "must lose" or "may
     lose"."""
-    silent = [queue for queue in analysis.point.inputs if queue not in {burst.source for burst in sent}]
-    lines = [f"[1,{analysis.point.horizon}]: cenq({queue},t) <= 0" for queue in silent]
+    point, senders = analysis.point, {burst.source for burst in sent}
+    lines = [f"[1,{point.horizon}]: cenq({queue},t) <= 0" for queue in point.inputs if queue not in senders]
     for burst, spine in zip(sent, spines, strict=True):
         steps = f"[{burst.first},{burst.last}]"
         lines.append(f"{steps}: dst({burst.source},t) = {burst.packet[0]}")
@@ -175,24 +158,7 @@ def packet_summary(runs: pd.DataFrame) -> pd.DataFrame:
     """Summarise for each prediction the networks, and the packets received by the horizon in the packet world and in
     the model."""
     last = runs[runs["time_step"] == runs["time_step"].max()]
-    grouped = last.groupby("prediction")
-    return grouped.agg(
-        networks=("run", "count"),
-        least_received=("received_packets", "min"),
-        most_received=("received_packets", "max"),
-        least_in_model=("model_packets", "min"),
-        most_in_model=("model_packets", "max"),
-    ).reset_index()
-
-
-def share_that_lost(runs: pd.DataFrame, prediction: str) -> float:
-    """Compute the share of a prediction's packet networks in which the query held, that is, the victim received too
-    little.
-
-    Raises NetreproError where no network has this prediction.
-    """
-    horizon = runs["time_step"].max()
-    last = runs[(runs["time_step"] == horizon) & (runs["prediction"] == prediction)]
-    if last.empty:
-        raise NetreproError(f"no network of which the solver said {prediction!r}", "run more of them")
-    return float((last["received_packets"] <= horizon // 2 - 1).mean())
+    columns = {"networks": ("run", "count")}
+    for where, column in (("received", "received_packets"), ("in_model", "model_packets")):
+        columns |= {f"least_{where}": (column, "min"), f"most_{where}": (column, "max")}
+    return last.groupby("prediction").agg(**columns).reset_index()

@@ -15,9 +15,9 @@ class Setting:
     """The report's query, and what a run asks.
 
     task : what is done, a key of `study.TASKS`. subject : a case study, or a question. size : of the network, as in
-    Figure 7c. at_most_packets : that the victim receives; None for fewer than half of its line. timed_horizon,
-    compared_horizon : steps of the questions that are timed, and of those that both encodings are asked.
-    searched_hosts : the largest network on which the search is timed. queue_packets : of a host's queue that grows.
+    Figure 7c. at_most_packets : that the victim receives; None for fewer than half of its line. timed_horizon : steps
+    of the questions that are timed. searched_hosts : the largest network on which the search is timed. queue_packets :
+    of a host's queue that grows.
     """
 
     horizon: int = setting(10, "steps of the report's query", low=1, high=100)
@@ -30,9 +30,7 @@ class Setting:
     size: str = "S2-L3-H6"
     at_most_packets: int | None = None
     timed_horizon: int = 8
-    compared_horizon: int = 6
     searched_hosts: int = 6
-    encoding: str = "circuit"
     queue_packets: int = 40
 
 

@@ -18,10 +18,9 @@ from netrepro.papers.fperf_leaf_spine.cases import (
     OTHERS_SILENT,
     QUESTIONS,
     ask_with_and_without_base,
-    size_of_case,
     synthesise,
 )
-from netrepro.papers.fperf_leaf_spine.figures import EXAMPLE, SPREADS, wires
+from netrepro.papers.fperf_leaf_spine.figures import EXAMPLE, wires
 from netrepro.papers.fperf_leaf_spine.packets import packet_runs, synthesised_input
 from netrepro.papers.fperf_leaf_spine.query import received_packets, throughput_analysis
 from netrepro.papers.fperf_leaf_spine.setting import SIZES, Setting, size_of
@@ -31,7 +30,6 @@ from netrepro.papers.fperf_leaf_spine.times import (
     is_exponential,
     known_times,
     solver_work,
-    timed_encoding,
     timed_queues,
     timed_tasks,
 )
@@ -42,13 +40,13 @@ from netrepro.verification.examples import base_example
 from netrepro.verification.workloads import Query
 
 SPREAD_SEEDS = 5
+SPREAD, SPREAD_CONTROL = "work", "work, nothing to search"
 
 
 def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
     """Measure every run in a process of its own, as many beside each other as there are processors, the costly ones
     first. CPU seconds are counted, which a neighbour hardly changes."""
-    work = [(run.setting, run.seed) for run in runs]
-    return in_processes(_measure, work, progress, cost=_cost)
+    return in_processes(_measure, [(run.setting, run.seed) for run in runs], progress, cost=_cost)
 
 
 def _measure(setting: Setting, seed: int) -> Reading:
@@ -57,8 +55,9 @@ def _measure(setting: Setting, seed: int) -> Reading:
 
 def _cost(setting: Setting, seed: int) -> float:
     if setting.task == "case study":
-        return float(size_of_case(setting.subject))
-    dear = {"time": 1.0, "compare encodings": 20.0, "count solver's steps": 10.0, "run packet networks": 10.0}
+        point = CASES[setting.subject].build().point
+        return float(len(point.queues) * point.horizon)
+    dear = {"time": 1.0, "count solver's steps": 10.0, "run packet networks": 10.0}
     return dear.get(setting.task, 0.1) * size_of(setting.size)[2] ** 2
 
 
@@ -79,25 +78,26 @@ def _find_the_plainest(setting: Setting, seed: int) -> Reading:
 def _ask(setting: Setting, seed: int) -> Reading:
     row = ask_with_and_without_base(setting.subject, size_of(setting.size), setting.horizon)
     with_base, without = row["with_base"], row["without_base"]
-    numbers = {"is_possible": with_base == "sat", "base_decides": (with_base, without) == ("unsat", "sat")}
-    return Reading({name: float(value) for name, value in numbers.items()}, {"answers": pd.DataFrame([row])})
+    numbers = {
+        "is_possible": float(with_base == "sat"),
+        "base_decides": float((with_base, without) == ("unsat", "sat")),
+    }
+    return Reading(numbers, {"answers": pd.DataFrame([row])})
 
 
 def _synthesise(setting: Setting, seed: int) -> Reading:
-    row = synthesise(setting.subject, seed=seed)
-    numbers = {"is_proven": row["status"] == "proven", "control_has_example": row["control_status"] != "unsat"}
-    return Reading({name: float(value) for name, value in numbers.items()}, {"case_studies": pd.DataFrame([row])})
+    row = synthesise(setting.subject, seed)
+    numbers = {
+        "is_proven": float(row["status"] == "proven"),
+        "control_has_example": float(row["control_status"] != "unsat"),
+    }
+    return Reading(numbers, {"case_studies": pd.DataFrame([row])})
 
 
 def _time(setting: Setting, seed: int) -> Reading:
     size = size_of(setting.size)
     with_search = size[2] <= setting.searched_hosts
     return _timed(timed_tasks(size, setting.timed_horizon, seed, with_search=with_search, timeout_s=setting.timeout_s))
-
-
-def _compare_encodings(setting: Setting, seed: int) -> Reading:
-    size, steps = size_of(setting.size), setting.compared_horizon
-    return _timed(timed_encoding(size, steps, setting.encoding, seed, timeout_s=setting.timeout_s))
 
 
 def _time_queues(setting: Setting, seed: int) -> Reading:
@@ -107,14 +107,9 @@ def _time_queues(setting: Setting, seed: int) -> Reading:
 def _timed(times: pd.DataFrame) -> Reading:
     """Read tasks that were timed; without an answer in time no seconds count."""
     known = known_times(times)
-    numbers = {
-        f"{task.split(' (')[0].replace(' ', '_')}_s": seconds
-        for task, seconds in zip(known["task"], known["cpu_s"], strict=True)
-    }
-    unknown = len(times) - len(known)
-    return Reading(
-        numbers, {"times": times}, [Check("questions without an answer in time (count)", unknown, at_most=0)]
-    )
+    numbers = {f"{task.replace(' ', '_')}_s": seconds for task, seconds in known[["task", "cpu_s"]].to_numpy()}
+    late = Check("questions without an answer in time (count)", len(times) - len(known), at_most=0)
+    return Reading(numbers, {"times": times}, [late])
 
 
 def _count_steps(setting: Setting, seed: int) -> Reading:
@@ -134,7 +129,6 @@ TASKS: dict[str, Callable[[Setting, int], Reading]] = {
     "ask": _ask,
     "case study": _synthesise,
     "time": _time,
-    "compare encodings": _compare_encodings,
     "time larger queues": _time_queues,
     "count solver's steps": _count_steps,
     "run packet networks": _run_packet_networks,
@@ -146,26 +140,22 @@ STUDY_CASES: dict[str, dict[str, Any]] = {
     **{name: {"task": "case study", "subject": name} for name in CASES},
     "times": {"task": "time", "size": each(*SIZES)},
     "larger queues": {"task": "time larger queues", "size": SIZES[0], "queue_packets": each(40, 400, 4000)},
-    # S2-L4-H8 takes the integers more than ten minutes.
-    "encodings": {"task": "compare encodings", "size": each(*SIZES[:2]), "encoding": each("circuit", "integers")},
-    SPREADS[0]: _STEPS | {"timed_horizon": lambda setting: setting.horizon},
-    SPREADS[1]: _STEPS | {"timed_horizon": lambda setting: max(setting.horizon - 4, 1)},
-    SPREADS[2]: _STEPS | {"timed_horizon": NO_SEARCH},
+    SPREAD: _STEPS | {"timed_horizon": lambda setting: setting.horizon},
+    SPREAD_CONTROL: _STEPS | {"timed_horizon": NO_SEARCH},
     "packet networks": {"task": "run packet networks"},
 }
-_ONCE = dict.fromkeys([name for name in STUDY_CASES if name not in ("times", "larger queues", "encodings")], 1)
+_ONCE = dict.fromkeys([name for name in STUDY_CASES if name not in ("times", "larger queues")], 1)
 
 
 def _growth(seconds: Mapping[int, pd.Series]) -> list[float]:
-    """Judge each repetition's seconds over hosts; those of fewer than three sizes are left out."""
-    known = [one.dropna() for one in seconds.values()]
-    hosts = [[size_of(name)[2] for name in one.index] for one in known]
-    return [is_exponential(at, one) for at, one in zip(hosts, known, strict=True) if len(set(at)) >= 3]
-
-
-def _growth_of_queues(seconds: Mapping[int, pd.Series]) -> list[float]:
-    known = [one.dropna() for one in seconds.values()]
-    return [is_exponential(range(len(one)), one) for one in known if len(one) >= 3]
+    """Judge each repetition's seconds over hosts, or over how often a queue has grown; fewer than three are left
+    out."""
+    judged = []
+    for one in (one.dropna() for one in seconds.values()):
+        places = [size_of(name)[2] for name in one.index] if one.index.name == "size" else range(len(one))
+        if len(set(places)) >= 3:
+            judged.append(is_exponential(places, one))
+    return judged
 
 
 def _differences(spread: Mapping[int, pd.DataFrame]) -> list[float]:
@@ -184,14 +174,13 @@ def _proven(case: str) -> Evidence:
 
 def answers(runs: Runs) -> pd.DataFrame:
     """Return the answers to QUESTIONS, with and without the base workload."""
-    columns = ["question", "with_base", "without_base"]
-    return pd.concat([runs.table("answers", question) for question in QUESTIONS])[columns].reset_index(drop=True)
+    return runs.tables["answers"][["question", "with_base", "without_base"]]
 
 
 def answer(runs: Runs) -> str:
     """Answer the paper's question in one sentence."""
-    found = answers(runs).set_index("question")["with_base"][HALF]
-    words = {"sat": "can receive", "unsat": "cannot receive"}.get(found, "could not be shown to receive")
+    status = answers(runs).set_index("question")["with_base"][HALF]
+    words = {"sat": "can receive", "unsat": "cannot receive"}.get(status, "could not be shown to receive")
     proven = int(np.nansum([runs.numbers(case)["is_proven"].sum() for case in CASES]))
     growth = fit_growth(runs.table("times", "times")).set_index("task").loc["base example", "factor_per_host"]
     return (
@@ -209,19 +198,10 @@ STUDY = Study(
     answer=answer,
     repetitions=5,
     profiles={
-        "quick": Scale(
-            repetitions=2,
-            only={"size": SIZES[:4]},
-            where=lambda setting: setting.task != "compare encodings" or setting.size == SIZES[0],
-            fewer=_ONCE | {"encodings": 1},
-        ),
-        "paper": Scale(changes={"timed_horizon": 10, "compared_horizon": 10, "searched_hosts": 10}, fewer=_ONCE),
+        "quick": Scale(repetitions=2, only={"size": SIZES[:4]}, fewer=_ONCE),
+        "paper": Scale(changes={"timed_horizon": 10, "searched_hosts": 10}, fewer=_ONCE),
         "test": Scale(
-            repetitions=2,
-            changes={"size": SIZES[0], "timed_horizon": 6, "compared_horizon": 5},
-            only={"size": SIZES[:3]},
-            where=lambda setting: setting.task != "compare encodings" or setting.size == SIZES[0],
-            fewer=_ONCE | {"encodings": 1},
+            repetitions=2, changes={"size": SIZES[0], "timed_horizon": 6}, only={"size": SIZES[:3]}, fewer=_ONCE
         ),
     },
     claims={
@@ -235,17 +215,16 @@ STUDY = Study(
         "exponential-growth": Evidence(
             "base_example_s",
             "times",
-            control=Evidence("base_example_s", "larger queues", how=_growth_of_queues, pooled=True),
+            control=Evidence("base_example_s", "larger queues", how=_growth, pooled=True),
             how=_growth,
             pooled=True,
         ),
-        "seeds-explain-15-percent": Evidence("spread", SPREADS[0], control=SPREADS[2], how=_differences, pooled=True),
+        "seeds-explain-15-percent": Evidence("spread", SPREAD, control=SPREAD_CONTROL, how=_differences, pooled=True),
     },
     figures={
         "counterexample": figures.draw_counterexample,
         "fig7c_times": figures.draw_times,
         "packet_world": figures.draw_packet_networks,
-        "seed_spread": figures.draw_spread,
     },
     play=Play(
         (EXAMPLE,),

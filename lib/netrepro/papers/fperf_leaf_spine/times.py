@@ -22,7 +22,8 @@ from netrepro.verification.workloads import parse_workload
 
 Clock = Callable[[], float]
 
-TIME_COLUMNS = ["size", "hosts", "horizon_steps", "encoding", "seed", "task", "cpu_s", "status"]
+TIME_COLUMNS = ["size", "hosts", "horizon_steps", "seed", "task", "cpu_s", "status"]
+NO_SEARCH = 2  # time steps in which no packet can have arrived: a packet takes three
 
 
 def timed_tasks(
@@ -43,7 +44,7 @@ def timed_tasks(
     rows: list[tuple[Any, ...]] = []
 
     def note(task: str, seconds: float, status: str) -> None:
-        rows.append((size_name(size), size[2], horizon, "circuit", seed, task, seconds, status))
+        rows.append((size_name(size), size[2], horizon, seed, task, seconds, status))
 
     start = clock()
     analysis = throughput_analysis(size, horizon, seed=seed, shuffle=seed, backend="z3", timeout_s=timeout_s)
@@ -68,60 +69,19 @@ def timed_tasks(
     return pd.DataFrame(rows, columns=TIME_COLUMNS)
 
 
-def timed_encoding(
-    size: Size, horizon: int, encoding: str, seed: int, *, timeout_s: float | None = None, clock: Clock = process_time
-) -> pd.DataFrame:
-    """Time "satisfy" by one encoding. Columns as `TIME_COLUMNS`."""
-    start = clock()
-    options: dict[str, Any] = {"encoding": encoding, "backend": "z3", "timeout_s": timeout_s}
-    analysis = throughput_analysis(size, horizon, seed=seed, shuffle=seed, **options)
-    status = analysis.satisfy_query().status
-    row = (size_name(size), size[2], horizon, encoding, seed, "satisfy (peer)", clock() - start, status)
-    return pd.DataFrame([row], columns=TIME_COLUMNS)
+def timed_queues(size: Size, horizon: int, seed: int, capacity: int) -> pd.DataFrame:
+    """Time the negative control of growth: the same network with a larger host queue, beyond the horizon.
 
-
-def fit_growth(times: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
-    """Fit an exponential of CPU seconds against hosts, for each task.
-
-    Columns: task, factor_per_host with its interval (low, high; t distribution on log seconds), r_squared
-    of the exponential, r_squared_line (a straight line), r_squared_power (hosts ** power; all judged on
-    seconds), power, is_exponential (the exponential is nearer than the line and the interval lies above 1: few
-    sizes do not tell it from a power). Time-outs are left out, and tasks with fewer than three sizes.
+    The question does not grow, so neither may the time. Columns as `TIME_COLUMNS`; `hosts` stays.
     """
-    rows = []
-    for task, group in known_times(times[times["task"] != "satisfy (peer)"]).groupby("task"):
-        if group["hosts"].nunique() < 3:
-            continue
-        hosts, seconds = group["hosts"].to_numpy(float), group["cpu_s"].to_numpy(float)
-        (slope, intercept), covariance = np.polyfit(hosts, np.log(seconds), 1, cov=True)
-        reach = stdtrit(len(hosts) - 2, (1 + confidence) / 2) * np.sqrt(covariance[0, 0])
-        line, power = np.polyfit(hosts, seconds, 1), np.polyfit(np.log(hosts), np.log(seconds), 1)
-        total = float(((seconds - seconds.mean()) ** 2).sum())
-        exponential, straight, raised = (
-            1 - float(((seconds - curve) ** 2).sum()) / total
-            for curve in (
-                np.exp(intercept + slope * hosts),
-                np.polyval(line, hosts),
-                np.exp(power[1]) * hosts ** power[0],
-            )
-        )
-        low = float(np.exp(slope - reach))
-        rows.append(
-            {
-                "task": task,
-                "factor_per_host": float(np.exp(slope)),
-                "low": low,
-                "high": float(np.exp(slope + reach)),
-                "intercept_s": float(np.exp(intercept)),
-                "r_squared": exponential,
-                "r_squared_line": straight,
-                "r_squared_power": raised,
-                "power": float(power[0]),
-                "is_exponential": bool(exponential > straight and low > 1),
-            }
-        )
-    columns = ["task", "factor_per_host", "low", "high", "intercept_s", "r_squared", "r_squared_line"]
-    return pd.DataFrame(rows, columns=[*columns, "r_squared_power", "power", "is_exponential"])
+    spines, leaves, hosts = size
+    start = process_time()
+    point = leaf_spine(spines, leaves, hosts // leaves, horizon, queue_capacity=capacity)
+    query, base = throughput_query(point, hosts - 1), base_workload(point, hosts - 1)
+    example = base_example(Analysis(point, query, base, seed=seed, shuffle=seed))
+    status = "optimal" if example.is_optimal else "unknown"
+    row = (size_name(size), hosts, horizon, seed, "base example", process_time() - start, status)
+    return pd.DataFrame([row], columns=TIME_COLUMNS)
 
 
 def known_times(times: pd.DataFrame) -> pd.DataFrame:
@@ -129,7 +89,47 @@ def known_times(times: pd.DataFrame) -> pd.DataFrame:
     return times[times["status"] != "unknown"]
 
 
-NO_SEARCH = 2  # time steps in which no packet can have arrived: a packet takes three
+def fit_growth(times: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+    """Fit an exponential of CPU seconds against hosts, for each task, and a power beside it.
+
+    Columns: task, factor_per_host with its interval (low, high; t distribution on log seconds), intercept_s, r_squared
+    of the exponential, and r_squared_power of hosts ** power (both judged on seconds: few sizes do not tell one from
+    the other). Time-outs are left out, and tasks with fewer than three sizes.
+    """
+    rows = []
+    for task, group in known_times(times).groupby("task"):
+        if group["hosts"].nunique() < 3:
+            continue
+        hosts, seconds = group["hosts"].to_numpy(float), group["cpu_s"].to_numpy(float)
+        (slope, intercept), covariance = np.polyfit(hosts, np.log(seconds), 1, cov=True)
+        reach = stdtrit(len(hosts) - 2, (1 + confidence) / 2) * np.sqrt(covariance[0, 0])
+        power = np.polyfit(np.log(hosts), np.log(seconds), 1)
+        curves = np.exp([intercept + slope * hosts, np.polyval(power, np.log(hosts))])
+        explained = 1 - ((seconds - curves) ** 2).sum(axis=1) / ((seconds - seconds.mean()) ** 2).sum()
+        factors = np.exp([slope, slope - reach, slope + reach, intercept])
+        rows.append((task, *factors, *explained, power[0]))
+    columns = ["task", "factor_per_host", "low", "high", "intercept_s", "r_squared", "r_squared_power", "power"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def is_exponential(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """Return 1.0 if the time grows (by half at least) and an exponential is nearer than a line, else 0.0.
+
+    Both fits are least squares with two parameters, the exponential's on log seconds; nearness is judged on seconds.
+    """
+    at, ours = np.asarray(sizes, dtype=float), np.asarray(seconds, dtype=float)
+    line = np.polyval(np.polyfit(at, ours, 1), at)
+    curve = np.exp(np.polyval(np.polyfit(at, np.log(ours), 1), at))
+    return float(((ours - curve) ** 2).sum() < ((ours - line) ** 2).sum() and ours[-1] >= 1.5 * ours[0])
+
+
+def original_times() -> pd.DataFrame:
+    """Read the original program's CPU seconds, recorded once on another machine (see SOURCES.md): an order of
+    magnitude.
+
+    Columns size, horizon_steps, task, cpu_s, seeds.
+    """
+    return pd.read_csv(data_dir("fperf_leaf_spine") / "original_times.csv")
 
 
 def solver_work(size: Size, horizon: int, seeds: Sequence[int]) -> pd.DataFrame:
@@ -166,49 +166,3 @@ def spread_summary(spread: pd.DataFrame, averaged: int = 5, draws: int = 10_000,
         rows.append((horizon, mutation, np.median(steps), steps.max() / steps.min(), typical, differ))
     columns = ["horizon_steps", "mutation", "median_steps", "most_to_least", "typical_difference", "averages_differ"]
     return pd.DataFrame(rows, columns=columns)
-
-
-def encoding_ratios(times: pd.DataFrame) -> pd.DataFrame:
-    """Compute how many times faster the circuit is than the integer encoding, for each size and seed of a run."""
-    peers = known_times(times[times["task"] == "satisfy (peer)"])
-    if peers.empty:
-        return pd.DataFrame(columns=["size", "seed", "circuit_s", "integers_s", "ratio"])
-    wide = peers.pivot_table(index=["size", "seed"], columns="encoding", values="cpu_s").reset_index()
-    wide = wide.dropna().rename(columns={"circuit": "circuit_s", "integers": "integers_s"})
-    wide.columns.name = None
-    return wide.assign(ratio=wide["integers_s"] / wide["circuit_s"])
-
-
-def original_times() -> pd.DataFrame:
-    """Read the original program's CPU seconds, recorded once on another machine (see SOURCES.md): an order of
-    magnitude.
-
-    Columns size, horizon_steps, task, cpu_s, seeds.
-    """
-    return pd.read_csv(data_dir("fperf_leaf_spine") / "original_times.csv")
-
-
-def timed_queues(size: Size, horizon: int, seed: int, capacity: int, *, clock: Clock = process_time) -> pd.DataFrame:
-    """Time the negative control of growth: the same network with a larger host queue, beyond the horizon.
-
-    The question does not grow, so neither may the time. Columns as `TIME_COLUMNS`; `hosts` stays.
-    """
-    spines, leaves, hosts = size
-    start = clock()
-    point = leaf_spine(spines, leaves, hosts // leaves, horizon, queue_capacity=capacity)
-    query, base = throughput_query(point, hosts - 1), base_workload(point, hosts - 1)
-    example = base_example(Analysis(point, query, base, seed=seed, shuffle=seed))
-    status = "optimal" if example.is_optimal else "unknown"
-    row = (size_name(size), hosts, horizon, "circuit", seed, "base example", clock() - start, status)
-    return pd.DataFrame([row], columns=TIME_COLUMNS)
-
-
-def is_exponential(sizes: Sequence[float], seconds: Sequence[float]) -> float:
-    """Return 1.0 if the time grows (by half at least) and an exponential is nearer than a line, else 0.0.
-
-    Both fits are least squares with two parameters, the exponential's on log seconds; nearness is judged on seconds.
-    """
-    at, ours = np.asarray(sizes, dtype=float), np.asarray(seconds, dtype=float)
-    line = np.polyval(np.polyfit(at, ours, 1), at)
-    curve = np.exp(np.polyval(np.polyfit(at, np.log(ours), 1), at))
-    return float(((ours - curve) ** 2).sum() < ((ours - line) ** 2).sum() and ours[-1] >= 1.5 * ours[0])
