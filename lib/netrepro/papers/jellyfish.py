@@ -8,8 +8,8 @@ when routing is optimal (a linear programme), what ECMP and 8 shortest paths mak
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import cycle, islice, pairwise
 from random import Random
@@ -18,8 +18,8 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from scipy.sparse.csgraph import shortest_path
 
 from netrepro.errors import NetreproError, nearest
@@ -32,14 +32,17 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.study import SIMULATED, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, jain, least_first, ratio
+from netrepro.study.figures import Bars, Course, Distribution, Level, Look, Panel, Picture, Sweep, beside, plot
 from netrepro.study.measuring import run_experiment
 from netrepro.study.setting import setting
-from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
+from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 LARGEST_PROGRAMME = 125  # switches: with 245 the last thousandth takes the linear programme hours
 FULL = 1 - 1e-6  # the share of the rate from which on a solver's answer is the full rate
 NETWORKS = ("fat-tree", "jellyfish", "edge only")
-COLOURS = {name: scheme("control" if name == "edge only" else name).colour for name in NETWORKS}
+CONTROL = {"label": "control", "color": scheme("control").colour}
+EDGE_ONLY = CONTROL | {"label": "edge only"}
+LOOKS: dict[str, Look] = {"fat-tree": "fat-tree", "jellyfish": "jellyfish", "edge only": EDGE_ONLY}
 TRANSPORTS = ("1 flow", "8 flows", "MPTCP")
 ROUTINGS = ("ECMP", "shortest", "in turn")
 # Table 1 (percent of a server's rate) as we remember it: no source was at hand in which it could be checked.
@@ -129,31 +132,17 @@ def network_of(setting: Setting, seed: int) -> Topology:
     return same_equipment(setting.network, setting.ports, setting.servers, setting.link, seed)
 
 
-def _fabric(topology: Topology) -> nx.Graph:
-    """Return the switches in their order, and their cables."""
-    graph = nx.empty_graph(topology.switches)
-    graph.add_edges_from(topology.fabric.edges)
-    return graph
-
-
-def _held(topology: Topology) -> list[int]:
-    return [sum(node[0] == "h" for node in topology.graph[switch]) for switch in topology.switches]
-
-
-def _pairs(graph: nx.Graph, held: Sequence[int]) -> np.ndarray:
-    """Count the pairs of servers at each distance: an entry for each number of cables."""
-    hops = shortest_path(nx.to_scipy_sparse_array(graph, weight=None), unweighted=True).astype(int)
+def _pairs(topology: Topology, cables: nx.Graph | None = None) -> np.ndarray:
+    """Count the pairs of servers at each distance (cables, their own too), by all cables of the switches or by some."""
+    graph = nx.to_scipy_sparse_array(cables or topology.fabric, topology.switches, weight=None)
+    hops = shortest_path(graph, unweighted=True).astype(int)
+    held = [sum(node[0] == "h" for node in topology.graph[switch]) for switch in topology.switches]
     pairs = np.outer(held, held) - np.diag(held)
     return np.bincount(hops.ravel() + 2, pairs.ravel()) / 2
 
 
 def _mean(pairs: np.ndarray) -> float:
     return float(pairs @ np.arange(len(pairs)) / pairs.sum())
-
-
-def mean_cables(topology: Topology) -> float:
-    """Compute the mean number of cables between two servers, by a shortest path, with their own cables."""
-    return _mean(_pairs(_fabric(topology), _held(topology)))
 
 
 def permutation(topology: Topology, seed: int) -> Pairs:
@@ -188,10 +177,10 @@ def measure_full_rate(setting: Setting, seed: int) -> Reading:
 
 
 def measure_lengths(setting: Setting, seed: int) -> Reading:
-    """Count pairs of servers by their distance (cables), and compute what optimal routing would give to all alike."""
-    topology = network_of(setting, seed)
-    pairs = _pairs(_fabric(topology), _held(topology))
-    lengths = pd.DataFrame({"cables": np.arange(len(pairs)), "pairs": pairs.astype(int)}).query("pairs > 0")
+    """Compute the shares of server pairs within each distance (cables), and what optimal routing would give to all
+    alike."""
+    pairs = _pairs(network_of(setting, seed))
+    lengths = pd.DataFrame({"cables": np.arange(len(pairs)), "share_within": pairs.cumsum() / pairs.sum()})
     return Reading({"cables": _mean(pairs)}, {"lengths": lengths}) | measure_optimum(setting, seed)
 
 
@@ -206,9 +195,7 @@ def measure_optimum(setting: Setting, seed: int) -> Reading:
 def measure_tree(setting: Setting, seed: int) -> Reading:
     """Compute the mean distance of servers (cables) when all packets go by one spanning tree."""
     topology = network_of(setting, seed)
-    tree = spanning_tree(topology).subgraph(topology.switches)
-    held = [_held(topology)[int(switch[1:]) - 1] for switch in tree]
-    return Reading({"cables": _mean(_pairs(nx.Graph(tree), held))})
+    return Reading({"cables": _mean(_pairs(topology, nx.Graph(spanning_tree(topology))))})
 
 
 def measure_links(setting: Setting, seed: int) -> Reading:
@@ -218,9 +205,9 @@ def measure_links(setting: Setting, seed: int) -> Reading:
     pairs = permutation(topology, seed)
     used = {path[1:-1] for pair in pairs for path in _paths(topology, *pair, setting)}  # servers of two switches share
     counts = Counter(link for path in used for link in pairwise(path))
-    rows = [(f"{a} {b}", counts[a, b]) for a, b in topology.ports if "h" not in a + b]
-    table = pd.DataFrame(rows, columns=["link", "paths_over_it"])
-    return Reading({"paths_over_a_link": table["paths_over_it"].mean()}, {"links": table})
+    over = np.sort([counts[a, b] for a, b in topology.ports if "h" not in a + b])
+    table = pd.DataFrame({"rank_share": np.arange(1, len(over) + 1) / len(over), "paths_over_it": over})
+    return Reading({"paths_over_a_link": over.mean()}, {"links": table})
 
 
 def _paths(topology: Topology, source: str, destination: str, setting: Setting) -> Sequence[Path]:
@@ -261,13 +248,13 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 def measure_packets(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     """Measure what each server received, as a share of the payload that full packets leave of its rate."""
-    found = run_experiment(experiment(setting, seconds, seed), tier)
-    delivered = found.flows.groupby("label", sort=False)["delivered_bytes"].sum()
+    run = run_experiment(experiment(setting, seconds, seed), tier)
+    delivered = run.flows.groupby("label", sort=False)["delivered_bytes"].sum()
     full = setting.link.rate_mbps * 1e6 / 8 * seconds * 1448 / FULL_PACKET_BYTES
     shares = pd.DataFrame({"server": delivered.index, "share": delivered.to_numpy() / full})
     numbers = {"share": shares["share"].mean(), "jain": jain(shares["share"])}
     within = Check("greatest share of a server", shares["share"].max(), at_most=1.001)
-    return Reading(numbers, {"servers": shares}, [within], found.fidelity)
+    return Reading(numbers, {"servers": shares}, [within], run.fidelity)
 
 
 MEASURES = {
@@ -291,34 +278,34 @@ def cannot(setting: Setting, tier: str) -> str:
     return "computed without packets: beside it" if tier != SIMULATED and setting.what != "packets" else ""
 
 
-def _tier_of(runs: Runs, case: str) -> str:
-    """Choose the tier that was asked for where it has the case, else the simulator beside it."""
-    return runs.tier if runs.has(case) else SIMULATED
-
-
 def table1(runs: Runs) -> pd.DataFrame:
     """Make Table 1: the mean share of the rate (%) by network and routing, and by transport; and what optimal routing
-    gives to all alike, NaN where the network is too large for the linear programme."""
-    rows = {}
+    gives to all alike, NaN where the network is too large for the linear programme.
+
+    A case that the tier asked for does not have is the simulator's, beside it.
+    """
+    table = pd.DataFrame(index=list(REMEMBERED), columns=[*TRANSPORTS, "optimal"], dtype=float)
     for row in REMEMBERED:
-        cases = {transport: f"{row}, {transport}" for transport in TRANSPORTS}
-        rows[row] = {name: runs.numbers(case, _tier_of(runs, case)).share.mean() for name, case in cases.items()}
-        rows[row]["optimal"] = _optimum(runs, row.split(",")[0])
-    return 100 * pd.DataFrame(rows).T
+        for transport in TRANSPORTS:
+            case = f"{row}, {transport}"
+            shares = runs.numbers(case, runs.tier if runs.has(case) else SIMULATED).share
+            table.loc[row, transport] = 100 * shares.mean()
+        table.loc[row, "optimal"] = 100 * _optimum(runs, row.split(",")[0])
+    return table
 
 
 def _optimum(runs: Runs, network: str) -> float:
-    found = runs.numbers(f"lengths, {network}", SIMULATED)
-    return float(found["optimal"].mean()) if "optimal" in found else np.nan
+    lengths = runs.numbers(f"lengths, {network}", SIMULATED)
+    return float(lengths["optimal"].mean()) if "optimal" in lengths else np.nan
 
 
 def answer(runs: Runs) -> str:
     """Answer the question in one sentence, with this run's numbers."""
-    found = runs.numbers("full rate, jellyfish", SIMULATED)
-    gain, table = _largest(found.set_index("ports")["gain"]), table1(runs)["MPTCP"]
+    full_rate = runs.numbers("full rate, jellyfish", SIMULATED)
+    gain, table = _largest(full_rate.set_index("ports")["gain"]), table1(runs)["MPTCP"]
     more = 100 * (runs.setting.server_gain - 1)
     return (
-        f"With optimal routing, {found.ports.max()}-port switches cabled at random carry {gain:.2f} times the "
+        f"With optimal routing, {full_rate.ports.max()}-port switches cabled at random carry {gain:.2f} times the "
         f"servers of their fat-tree at full rate; with {more:.0f} % more servers and MPTCP, each gets "
         f"{table['jellyfish, 8 paths']:.0f} % of its rate over 8 shortest paths, "
         f"{table['jellyfish, ECMP']:.0f} % by ECMP, and in the fat-tree {table['fat-tree, ECMP']:.0f} %."
@@ -335,206 +322,60 @@ def _largest(gain: pd.Series) -> float:
 
 def draw_idea() -> Figure:
     """Draw twenty switches of four ports, with the sixteen servers of a fat-tree, cabled by plan and at random."""
-    return _draw_cabling(NETWORKS[:2], 4, 16, Link(1.0, 0.0), 1)
+    return draw_networks(Setting(ports=4, server_gain=1.0), 1, NETWORKS[:2])
 
 
-def draw_networks(setting: Setting, seed: int) -> Figure:
+def draw_networks(setting: Setting, seed: int, kinds: Sequence[str] = NETWORKS) -> Figure:
     """Draw a fat-tree, a Jellyfish and the control of the same switches, coloured by how far they are from the
     first."""
-    return _draw_cabling(NETWORKS, setting.ports, setting.servers, setting.link, seed)
-
-
-def _draw_cabling(kinds: Sequence[str], ports: int, servers: int, link: Link, seed: int) -> Figure:
     figure, axes = drawing.panels("The same switches, cabled by plan and at random", "", "", kinds)
     figure.set_size_inches(14, 4.4)
     for axis, kind in zip(axes, kinds, strict=True):
-        topology = same_equipment(kind, ports, servers, link, seed)
-        graph = topology.fabric  # whose order is its own; that of a subgraph is a set's
-        place = _layers(ports) if kind == "fat-tree" else nx.circular_layout(topology.switches)
-        distance = nx.single_source_shortest_path_length(graph, topology.switches[0])
+        topology = network_of(replace(setting, network=kind), seed)
+        graph, switches, row = topology.fabric, list(topology.switches), setting.ports**2 // 2
+        layers = {0: switches[:row], 1: switches[row : 2 * row], 2: switches[2 * row :]}  # of a fat-tree
+        by_plan = nx.multipartite_layout(graph, layers, align="horizontal")
+        place = by_plan if kind == "fat-tree" else nx.circular_layout(switches)
+        distance = nx.single_source_shortest_path_length(graph, switches[0])
         nx.draw_networkx_edges(graph, place, ax=axis, alpha=0.25, width=0.8)
-        colours = [distance[node] for node in graph]
-        dots = nx.draw_networkx_nodes(
-            graph, place, ax=axis, node_size=45, node_color=colours, cmap="viridis", vmin=0, vmax=5
-        )
-        cables = mean_cables(topology)
+        look = {"node_size": 45, "node_color": [distance[node] for node in graph], "cmap": "viridis"}
+        dots = nx.draw_networkx_nodes(graph, place, ax=axis, vmin=0, vmax=5, **look)
+        cables = _mean(_pairs(topology))
         axis.set_title(f"{kind}: {len(topology.hosts)} servers, {cables:.2f} cables apart", fontsize=10)
         axis.axis("off")
     figure.colorbar(dots, ax=axes, label="from the first switch (cables)", ticks=range(6), shrink=0.8)
     return figure
 
 
-def _layers(ports: int) -> dict[str, tuple[float, int]]:
-    """Place edge, aggregation and core switches of a fat-tree below each other."""
-    of_layer, cores = ports**2 // 2, ports**2 // 4
-    layers = [(of_layer, 1.0), (of_layer, 1.0), (cores, of_layer / cores)]
-    places = [(at * step, level) for level, (count, step) in enumerate(layers) for at in range(count)]
-    return {f"s{i + 1}": place for i, place in enumerate(places)}
+def _draw_remembered(axis: Axes, runs: Runs) -> None:
+    """Draw Table 1 as remembered, and dashes, where it is known: what optimal routing would give to all alike."""
+    for place, (row, published) in enumerate(REMEMBERED.items()):
+        axis.plot(place + np.array([-0.27, 0, 0.27]), np.array(published) / 100, "D", color=PUBLISHED_GREY, mec="black")
+        axis.hlines(_optimum(runs, row.split(",")[0]), place - 0.42, place + 0.42, color="black", linestyle="--")
+    axis.plot([], [], "D", color=PUBLISHED_GREY, mec="black", label="paper, 14 ports, from memory, not checked")
+    axis.plot([], [], "--", color="black", label="optimal, all alike")
 
 
-def draw_capacity(runs: Runs) -> Figure:
-    """Draw servers at full rate over those of the fat-tree, by equipment."""
-    title = "Servers at full rate, optimal routing"
-    figure, axis = new_figure(title, "a switch's size (ports)", "servers / those of the fat-tree")
-    for network in NETWORKS[1:]:
-        rows, colour = runs.numbers(f"full rate, {network}", SIMULATED), COLOURS[network]
-        drawing.draw_sweep(axis, rows, "ports", "gain", label=network, color=colour, marker="o")
-        drawing.name_ticks(axis, "x", rows.ports)
-    axis.axhline(1, color=COLOURS["fat-tree"], label="fat-tree")
-    drawing.draw_published_level(axis, 1.25, "abstract: 25 % more, thousands of nodes")
-    axis.set_ylim(bottom=0)
-    axis.legend(loc="lower right")
-    return figure
+def _control(label: str, reading: str, ours: Mapping[str, str], broken: Mapping[str, str]) -> Panel:
+    """Show a reading of cases as they are, and of controls (name of a bar -> case)."""
+    bars: dict[str, dict[str, Look]] = {name: {case: "as it is"} for name, case in ours.items()}
+    bars |= {name: {case: CONTROL} for name, case in broken.items()}
+    return Panel("", label, Bars(reading, bars, tiers=True))
 
 
-def draw_lengths(runs: Runs) -> Figure:
-    """Draw the share of server pairs within so many cables of each other, a curve for each network."""
-    figure, axis = new_figure(
-        "Path lengths between servers", "distance (cables)", "share of pairs at most so far apart"
-    )
-    for network in NETWORKS:
-        rows = runs.table("lengths", f"lengths, {network}", SIMULATED)
-        for repetition, of_one in rows.groupby("repetition"):
-            look = {"linestyle": "--" if network == "edge only" else "-", "label": None if repetition else network}
-            share = of_one.pairs.cumsum() / of_one.pairs.sum()
-            axis.step(of_one.cables, share, where="post", color=COLOURS[network], **look)
-    drawing.name_ticks(axis, "x", runs.tables["lengths"].cables)
-    axis.set_ylim(0, 1.03)
-    axis.legend()
-    return figure
-
-
-def draw_throughput(runs: Runs) -> Figure:
-    """Draw Table 1 as bars, a panel for each tier, with the paper's values as remembered; dashes, where it is known:
-    what optimal routing would give to all alike."""
-    label = "mean of servers (share of the rate, %)"
-    figure, axes = drawing.panels("Random permutation traffic (Table 1)", "", label, runs.tiers)
-    for axis, tier in zip(axes, runs.tiers, strict=True):
-        for place, (row, published) in enumerate(REMEMBERED.items()):
-            for shift, transport, colour, paper in zip((-0.27, 0, 0.27), TRANSPORTS, CURVES, published, strict=False):
-                values, named = 100 * runs.numbers(f"{row}, {transport}", tier).share, "" if place else transport
-                drawing.draw_bar(axis, place + shift, values, 0.25, color=colour, label=named or None)
-                axis.plot(place + shift, paper, "D", color=PUBLISHED_GREY, mec="black", ms=5, zorder=5)
-            best = 100 * _optimum(runs, row.split(",")[0])
-            axis.hlines(best, place - 0.42, place + 0.42, color="black", linestyle="--")
-        axis.plot([], [], "D", color=PUBLISHED_GREY, mec="black", label="paper, 14 ports, from memory, not checked")
-        axis.plot([], [], "--", color="black", label="optimal, all alike")
-        axis.set_xticks(range(len(REMEMBERED)), list(REMEMBERED))
-        axis.set_ylim(0, 105)
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_diversity(runs: Runs) -> Figure:
-    """Draw Fig. 9: links by the number of distinct paths that they are on, a curve for each repetition."""
-    title = "Paths over each link of Jellyfish (Fig. 9)"
-    figure, axis = new_figure(title, "rank of the link (share)", "distinct paths over it (count)")
-    colours = {"8 paths": COLOURS["jellyfish"], "ECMP": scheme("ECMP").colour, "1 path": COLOURS["edge only"]}
-    for name, colour in colours.items():
-        for repetition, rows in runs.table("links", f"links, {name}", SIMULATED).groupby("repetition"):
-            rank = np.arange(1, len(rows) + 1) / len(rows)
-            axis.step(rank, np.sort(rows.paths_over_it), color=colour, label=None if repetition else name, lw=1.2)
-    axis.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axis.legend()
-    return figure
-
-
-def draw_fairness(runs: Runs) -> Figure:
-    """Draw every server's share, sorted: MPTCP in both networks, and one flow beside it."""
-    shown = ("MPTCP", "1 flow")
-    figure, axes = drawing.panels("What each server gets", "servers, sorted (share)", "share of its rate", shown)
-    for axis, transport in zip(axes, shown, strict=True):
-        for kind, label in (("fat-tree", "ECMP"), ("jellyfish", "8 paths")):
-            case = f"{kind}, {label}, {transport}"
-            tier = _tier_of(runs, case)
-            shares = np.sort(runs.table("servers", case, tier)["share"])
-            index = runs.numbers(case, tier)["jain"].mean()
-            rank = np.arange(1, len(shares) + 1) / len(shares)
-            axis.step(rank, shares, color=COLOURS[kind], label=f"{kind}, {label}: Jain {index:.3f}")
-        axis.set_ylim(0, 1.05)
-        axis.legend(loc="lower right")
-    return figure
-
-
-# Label of a panel -> reading, and its bars: name -> case; those from the third on are controls, but for ECMP.
-CONTROLS: dict[str, tuple[str, dict[str, str]]] = {
-    "distance of servers (cables)": (
-        "cables",
-        {
-            "fat-tree": "lengths, fat-tree",
-            "Jellyfish": "lengths, jellyfish",
-            "fat-tree,\none tree": "tree, fat-tree",
-            "Jellyfish,\none tree": "tree, jellyfish",
-            "edge only": "lengths, edge only",
-        },
-    ),
-    "share of a server's rate (MPTCP)": (
-        "share",
-        {
-            "fat-tree": "fat-tree, ECMP, MPTCP",
-            "8 paths": "jellyfish, 8 paths, MPTCP",
-            "ECMP": "jellyfish, ECMP, MPTCP",
-            "ECMP's,\nin turn": "jellyfish, ECMP in turn, MPTCP",
-            "edge only,\n8 paths": "edge only, 8 paths, MPTCP",
-        },
-    ),
-    "Jain's index (1: all alike)": (
-        "jain",
-        {
-            "fat-tree": "fat-tree, ECMP, MPTCP",
-            "8 paths": "jellyfish, 8 paths, MPTCP",
-            "1 flow,\n8 paths": "jellyfish, 8 paths, 1 flow",
-        },
-    ),
-}
-
-
-def draw_control(runs: Runs) -> Figure:
-    """Draw the distances, throughput and fairness that are left when one thing is broken. Controls have a colour of
-    their own."""
-    figure, axes = drawing.panels("Broken on purpose", "", "", [""] * len(CONTROLS))
-    figure.set_size_inches(14, 4)
-    for axis, (label, (reading, bars)) in zip(axes, CONTROLS.items(), strict=True):
-        ours = {name: list(runs.numbers(case, _tier_of(runs, case))[reading]) for name, case in bars.items()}
-        colours = {name: COLOURS["edge only"] for name in list(bars)[2:]} | {"ECMP": scheme("ECMP").colour}
-        colours |= dict(zip(bars, (COLOURS["fat-tree"], COLOURS["jellyfish"]), strict=False))
-        drawing.draw_bars(axis, ours, colours=colours)
-        axis.set(ylabel=label, ylim=(0, None if reading == "cables" else 1.1))
-    return figure
-
-
-def draw_paths(runs: Runs) -> Figure:
-    """Draw the mean share and fairness over the number of paths, a curve for each transport."""
-    columns = {"share": "share of a server's rate, mean", "jain": "Jain's index (1: all alike)"}
-    x = ("paths", "shortest paths (count)")
-    return drawing.sweep_figure("How many paths are enough?", runs.knobs["paths"], x, columns, by="case", top=1.05)
-
-
-def draw_servers(runs: Runs) -> Figure:
-    """Draw the optimal share over servers."""
-    table = runs.knobs["servers"]
-    title, y_label = "More servers on the same switches", "share of its rate for everyone"
-    figure, axis = new_figure(title, "servers / those of the fat-tree", y_label)
-    for network, rows in table.groupby("case", sort=False):
-        look = {"color": COLOURS[str(network)], "marker": "o"}
-        drawing.draw_sweep(axis, rows, "server_gain", "optimal", label=str(network), **look)
-    axis.axvline(1, color=COLOURS["fat-tree"], linestyle="--", label="all that a fat-tree has room for")
-    axis.set_ylim(0, 1.05)
-    axis.legend()
-    return figure
-
-
-def draw_run(found: Reading, case: str) -> Figure:
+def draw_run(run: Reading, case: str) -> Figure:
     """Draw one run: every server's share, sorted."""
-    shares = np.sort(found["servers"]["share"])
+    shares = np.sort(run["servers"]["share"])
     title = f"mean {shares.mean():.2f}, Jain's index {jain(shares):.3f}"
     figure, axis = new_figure(title, "servers, sorted", "share of its rate")
-    axis.step(np.arange(1, len(shares) + 1), shares, color=COLOURS["jellyfish"], label=case)
+    axis.step(np.arange(1, len(shares) + 1), shares, label=case)
     axis.set_ylim(0, 1.05)
     return figure
 
 
-ECMP = {"routing": "ECMP"}
+ECMP, EDGE = {"routing": "ECMP"}, {"network": "edge only"}
+LENGTHS = {f"lengths, {network}": look for network, look in LOOKS.items()}
+LINKS = {f"links, {paths}": paths for paths in ("8 paths", "ECMP", "1 path")}
 OURS, BASELINE, BY_ECMP = "jellyfish, 8 paths, MPTCP", "fat-tree, ECMP, MPTCP", "jellyfish, ECMP, MPTCP"
 CASES: dict[str, dict[str, Any]] = {
     **{  # the longest first
@@ -553,7 +394,7 @@ CASES: dict[str, dict[str, Any]] = {
     **{f"jellyfish, ECMP, {transport}": {"transport": transport, **ECMP} for transport in TRANSPORTS},
     **{f"jellyfish, 8 paths, {transport}": {"transport": transport} for transport in TRANSPORTS},
     "jellyfish, ECMP in turn, MPTCP": {"routing": "in turn"},
-    "edge only, 8 paths, MPTCP": {"network": "edge only"},
+    "edge only, 8 paths, MPTCP": EDGE,
 }
 # The smallest fat-tree's equipment, at a rate of which a second costs little, and kernels' own first timeout.
 SMALL = {"ports": 4, "slow_motion": 5.0, "initial_rto_ms": 1000.0}
@@ -597,38 +438,93 @@ STUDY = Study(
     knobs={
         "paths": Knob(
             {transport: {"transport": transport, "paths": each(1, 2, 4, 8, 16)} for transport in TRANSPORTS},
-            {
-                "test": Scale(0.3, changes={"ports": 4}),
-                "quick": Scale(1.0),
-                "paper": Scale(1.0, changes={"ports": 14}),
-            },
+            {"test": Scale(0.3, changes={"ports": 4}), "quick": Scale(1.0), "paper": Scale(1.0, changes={"ports": 14})},
         ),
         "servers": Knob(
             {
                 "jellyfish": {"what": "optimum", "server_gain": each(0.5, 0.75, 1.0, 1.25, 1.5, 2.0)},
-                "edge only": {
-                    "what": "optimum",
-                    "network": "edge only",
-                    "server_gain": each(0.5, 0.75, 1.0, 1.25, 1.5),
-                },
+                "edge only": EDGE | {"what": "optimum", "server_gain": each(0.5, 0.75, 1.0, 1.25, 1.5)},
             },
-            {
-                "test": Scale(changes={"ports": 4}),
-                "quick": Scale(),
-                "paper": Scale(changes={"ports": 10}),
-            },
+            {"test": Scale(changes={"ports": 4}), "quick": Scale(), "paper": Scale(changes={"ports": 10})},
             repetitions=3,
         ),
     },
     figures={
-        "servers_at_full_rate": draw_capacity,
-        "path_lengths": draw_lengths,
-        "throughput_table1": draw_throughput,
-        "paths_per_link_fig9": draw_diversity,
-        "fairness": draw_fairness,
-        "control": draw_control,
-        "knob_paths": draw_paths,
-        "knob_servers": draw_servers,
+        "servers_at_full_rate": plot(
+            "Servers at full rate, optimal routing",
+            "a switch's size (ports)",
+            "servers / those of the fat-tree",
+            Level(1.25, "abstract: 25 % more, thousands of nodes"),
+            Level(1, "fat-tree", published=False),
+            Sweep("ports", "gain", {f"full rate, {name}": LOOKS[name] for name in NETWORKS[1:]}, tiers=True),
+        ),
+        "path_lengths": plot(
+            "Path lengths between servers",
+            "distance (cables)",
+            "share of pairs at most so far apart",
+            Course("lengths", "share_within", LENGTHS, "cables", step=True, tiers=True),
+        ),
+        "throughput_table1": plot(
+            "Random permutation traffic (Table 1)",
+            "",
+            "share of its rate, mean of servers",
+            Bars("share", {row: {f"{row}, {name}": name for name in TRANSPORTS} for row in REMEMBERED}, tiers=True),
+            _draw_remembered,
+            y_range=(0, 1.05),
+        ),
+        "paths_per_link_fig9": plot(
+            "Paths over each link of Jellyfish (Fig. 9)",
+            "rank of the link (share)",
+            "distinct paths over it (count)",
+            Course("links", "paths_over_it", LINKS, "rank_share", step=True, tiers=True),
+        ),
+        "fairness": plot(
+            "What each server gets with MPTCP (Fig. 13)",
+            "share of its rate",
+            "share of servers that get no more",
+            Distribution("servers", "share", {BASELINE: "fat-tree", OURS: "jellyfish"}, tiers=True),
+        ),
+        "control": Picture(
+            "Broken on purpose",
+            _control(
+                "distance of servers (cables)",
+                "cables",
+                {"fat-tree": "lengths, fat-tree", "Jellyfish": "lengths, jellyfish"},
+                {
+                    "fat-tree,\none tree": "tree, fat-tree",
+                    "Jellyfish,\none tree": "tree, jellyfish",
+                    "edge\nonly": "lengths, edge only",
+                },
+            ),
+            _control(
+                "share of a server's rate (MPTCP)",
+                "share",
+                {"fat-tree": BASELINE, "8 paths": OURS, "ECMP": BY_ECMP},
+                {"ECMP's,\nin turn": "jellyfish, ECMP in turn, MPTCP", "edge\nonly": "edge only, 8 paths, MPTCP"},
+            ),
+            _control(
+                "Jain's index (1: all alike)",
+                "jain",
+                {"fat-tree": BASELINE, "8 paths": OURS},
+                {"1 flow,\n8 paths": "jellyfish, 8 paths, 1 flow"},
+            ),
+        ),
+        "knob_paths": beside(
+            "How many paths are enough?",
+            "shortest paths (count)",
+            {"share": "share of a server's rate, mean", "jain": "Jain's index (1: all alike)"},
+            lambda reading: Sweep("paths", reading, "paths"),
+            log="x",
+            y_range=(0, 1.05),
+        ),
+        "knob_servers": plot(
+            "More servers on the same switches",
+            "servers / those of the fat-tree",
+            "share of its rate for everyone",
+            Sweep("server_gain", "optimal", "servers", looks={name: LOOKS[name] for name in NETWORKS[1:]}),
+            Level(1, "all that a fat-tree has room for", published=False, upright=True),
+            y_range=(0, 1.05),
+        ),
     },
     best=("servers_at_full_rate", "path_lengths", "throughput_table1", "control"),
     play=Play(
