@@ -20,7 +20,7 @@ from netrepro.papers.repnet.setting import SIZES
 from netrepro.study import Knob, Scale, Study
 
 SMALLEST = "smallest"
-FEW_NETWORKS = {"top": 3, "transit": 15, "stubs": 40, "calibration_worlds": 2, "knob_worlds": 2}
+FEW_NETWORKS = {"top": 3, "transit": 15, "stubs": 40, "calibration_worlds": 2}
 FEW_BLOCKS, FEW_CLIENTS = Scale(changes={"blocks": 1}), Scale(changes={"clients": 40})
 COARSE = {"resolution": 8.0, "authors_resolution": 8.0}
 SHORT_FLOWS = {"model_kb": 40, "flow_kb": 120}
@@ -68,6 +68,7 @@ SCALES = {
 }
 KNOBS = {
     "buffer_sizing": Scale(1.0, changes=COARSE),
+    "cdn_routing": Scale(changes=FEW_NETWORKS | {"worlds": 1}),
     "codel": Scale(30.0, changes={"static_s": 3.0, "edge_s": 15.0}),
     "dcell": Scale(changes=SHORT_FLOWS),
     "flow_completion_time": Scale(1.0),

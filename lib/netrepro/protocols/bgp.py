@@ -3,22 +3,25 @@
 One speaker stands for a whole AS. It knows for each prefix what every neighbour announced, prefers customers over
 peers over providers, then the shortest path, then the neighbour of the lowest number, and tells neighbours of a change:
 customers of every one, the others only of what it originates or learned from a customer. A longer prefix is another
-prefix here; which one packets follow is the data plane's affair.
+prefix here; which one packets follow `arrivals` says.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from netrepro.errors import NetreproError
 from netrepro.protocols.as_graph import Relation
 from netrepro.protocols.machine import Event, Output, Send
 
 LOCAL = 0  # the next hop of what a speaker originates itself; no AS has this number
+Changes = dict[int, list[tuple[float, str, int | None]]]  # AS -> (time in s, prefix, next hop), in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,3 +198,40 @@ class Speaker:
         for neighbour, relation in self.neighbours.items():
             goes = neighbour != next_hop and (goes_to_all or relation == Relation.CUSTOMER)
             yield neighbour, path if goes else None
+
+
+def arrivals(
+    changes: Changes, prefixes: Sequence[str], sources: Sequence[int], times_s: Sequence[float] | np.ndarray
+) -> np.ndarray:
+    """Find the AS at which packets arrive that sources send at these times, which ascend, while routes change: an array
+    (sources, times) of its numbers, 0 for none.
+
+    Each AS sends along its next hop for the first of `prefixes` (longest first) of which it has a route. Where routes
+    are missing or lead in a circle, the packet is lost. A packet on its way takes no time.
+    """
+    every = [(time_s, number, prefix, hop) for number, own in changes.items() for time_s, prefix, hop in own]
+    moments = sorted(every, key=lambda moment: moment[0])  # an AS's own stay in their order
+    tables: dict[str, dict[int, int]] = {prefix: {} for prefix in prefixes}
+    ends: dict[int, int] = {}
+
+    def end_of(number: int) -> int:
+        if number not in ends:
+            ends[number] = 0  # until it is known: coming by again is a circle
+            hop = next((table[number] for table in tables.values() if number in table), None)
+            ends[number] = number if hop == LOCAL else 0 if hop is None else end_of(hop)
+        return ends[number]
+
+    reached = np.zeros((len(sources), len(times_s)), dtype=np.int64)
+    done = np.searchsorted([time_s for time_s, *_ in moments], times_s, side="right")
+    for column, (begin, end) in enumerate(zip([0, *done[:-1]], done, strict=True)):
+        if column and begin == end:
+            reached[:, column] = reached[:, column - 1]
+            continue
+        for _, number, prefix, hop in moments[begin:end]:
+            if hop is None:
+                tables[prefix].pop(number, None)
+            else:
+                tables[prefix][number] = hop
+        ends.clear()
+        reached[:, column] = [end_of(source) for source in sources]
+    return reached

@@ -19,7 +19,7 @@ from netrepro.applications.bgp.run import Announcement, Session, bird_configurat
 from netrepro.errors import NetreproError
 from netrepro.protocols import Send, drive
 from netrepro.protocols.as_graph import AsGraph, Relation, hierarchy, load_as_relationships
-from netrepro.protocols.bgp import LOCAL, Speaker, Update
+from netrepro.protocols.bgp import LOCAL, Speaker, Update, arrivals
 
 PREFIX = "192.0.2.0/24"
 
@@ -135,6 +135,28 @@ def test_what_delays_do_on_the_way_does_not_matter_in_the_end(seed):
     assert {number: each.routes for number, each in machines.items()} == {
         number: each.routes for number, each in reference.items()
     }
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 10_000))
+def test_packets_arrive_at_the_last_as_of_the_path_that_routing_chose(seed):
+    graph = hierarchy(seed, top=3, transit=12, stubs=20)
+    origins = graph.stubs[:2]
+    machines = converged(graph, *origins)
+    changes = {number: [(0.0, PREFIX, each.routes[PREFIX].next_hop)] for number, each in machines.items()}
+    ends = [([number, *each.routes[PREFIX].path])[-1] for number, each in machines.items()]
+    assert arrivals(changes, [PREFIX], list(machines), [-1.0, 0.0]).tolist() == [[0, end] for end in ends]
+
+
+def test_a_circle_and_a_missing_route_lose_the_packet_and_the_longer_prefix_wins():
+    longer, shorter = "192.0.2.0/24", "192.0.2.0/23"
+    changes = {
+        1: [(-1.0, longer, 2)],
+        2: [(-1.0, longer, 1), (5.0, longer, None), (5.0, shorter, 3)],
+        3: [(-1.0, shorter, LOCAL)],
+        4: [],
+    }
+    assert arrivals(changes, [longer, shorter], [1, 2, 3, 4], [0.0, 6.0]).tolist() == [[0, 3], [0, 3], [3, 3], [0, 0]]
 
 
 def test_a_file_of_relations_is_read_and_a_bad_line_is_named(tmp_path: Path):

@@ -1,13 +1,13 @@
 """How fast traffic leaves a CDN site that fails: Zhu et al., "The Best of Both Worlds: High Availability CDN Routing
 Without Compromising Control" (IMC 2022), Fig. 2.
 
-`setting` has the Internet and the techniques, `failures` what happens to routes and clients, `readings` what is read of
-it, `study` the cases and claims, `figures` the pictures. What a notebook needs is here.
+`setting` has the Internet and the techniques, `failures` what happens to routes and clients, `study` what is read of
+it, the cases and claims, `figures` the pictures. What a notebook needs is here.
 """
 
-from netrepro.papers.cdn_routing.figures import draw_idea, draw_network
-from netrepro.papers.cdn_routing.readings import tier_table
+from netrepro.papers.cdn_routing.failures import share_of_beacons
+from netrepro.papers.cdn_routing.figures import draw_network
 from netrepro.papers.cdn_routing.setting import Setting
-from netrepro.papers.cdn_routing.study import STUDY, answer
+from netrepro.papers.cdn_routing.study import STUDY, answer, tier_table
 
-__all__ = ["STUDY", "Setting", "answer", "draw_idea", "draw_network", "tier_table"]
+__all__ = ["STUDY", "Setting", "answer", "draw_network", "share_of_beacons", "tier_table"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -15,8 +17,8 @@ from netrepro.errors import NetreproError
 from netrepro.papers.cdn_routing.setting import (
     ANYCAST,
     CDN,
-    COVERING,
     GENERATED,
+    PREFIXES,
     REACTIVE,
     SPECIFIC,
     Setting,
@@ -26,14 +28,19 @@ from netrepro.papers.cdn_routing.setting import (
     make_world,
     techniques,
 )
+from netrepro.processes import in_processes
 from netrepro.protocols import drive
-from netrepro.protocols.bgp import LOCAL, Speaker
+from netrepro.protocols.bgp import Changes, Speaker, arrivals
 from netrepro.protocols.machine import Event, Output
+from netrepro.study import VIRTUAL, seed_of
 
 CLASS_CASE = REACTIVE  # whose pings are judged as the class judged them
 ADDRESS = "184.164.244.1"  # that answers to pings are sent to
 DRAWN = 500  # delays of each AS of daemons
 MOST_DAEMONS = 200  # that one kernel's memory holds
+BEFORE_S = np.array([-0.5])  # a moment before the failure
+
+Act = Callable[[float], list[tuple[int, Output]]]  # of speakers, at a time
 
 
 def delay_of(law: str, mean_s: float, random_stream: random.Random) -> Callable[[], float]:
@@ -47,22 +54,36 @@ def delay_of(law: str, mean_s: float, random_stream: random.Random) -> Callable[
     return draws[law]
 
 
-Changes = dict[int, list[tuple[float, str, int | None]]]  # AS -> (time after the failure in s, prefix, next hop)
+def slow_down(speakers: Mapping[int, Speaker], setting: Setting, mean_delay_s: float, streams: str) -> None:
+    """Give each speaker its delays, with a random stream of its own, named by `streams` and its number."""
+    for number, speaker in speakers.items():
+        stream = random.Random(streams.format(number))
+        speaker.delay_s = delay_of(setting.delay_law, mean_delay_s, stream)
+        speaker.announcement_share = setting.announcement_share
+        if setting.advertisement_interval_s:  # with the jitter that RFC 4271, section 10, asks for
+            speaker.advertisement_interval_s = lambda own=stream: (
+                setting.advertisement_interval_s * own.uniform(0.75, 1)
+            )
 
 
-Moment = tuple[float, Callable[[float], list[tuple[int, Output]]]]
+def _announce(speakers: Mapping[int, Speaker], sites: Sequence[int], prefix: str, prepends: int = 0) -> Act:
+    return lambda now_s: [(site, each) for site in sites for each in speakers[site].originate(now_s, prefix, prepends)]
 
 
-def converge(world: World, technique: Technique, failed: int, setting: Setting) -> dict[int, Speaker]:
-    """Return the speakers once BGP has converged on what the sites announce before site `failed` fails."""
+def _withdraw(speakers: Mapping[int, Speaker], site: int) -> Act:
+    return lambda now_s: [(site, each) for each in speakers[site].withdraw(now_s, SPECIFIC)]
+
+
+def converge(world: World, failed: int, setting: Setting, prefix: str, prepends: int) -> dict[int, Speaker]:
+    """Return the speakers once BGP has converged on the specific prefix of site `failed` and on a prefix of the other
+    sites, "" for none."""
     speakers = {
         number: Speaker(number, neighbours, as_number=CDN if number in world.sites else None)
         for number, neighbours in world.graph.neighbours.items()
     }
-    at = [(0.0, _announce(speakers, [failed], SPECIFIC, 0))]
-    if technique.prefix:
-        others = [site for site in world.sites if site != failed]
-        at.append((0.0, _announce(speakers, others, technique.prefix, technique.prepends)))
+    at = [(0.0, _announce(speakers, [failed], SPECIFIC))]
+    if prefix:
+        at.append((0.0, _announce(speakers, world.others(failed), prefix, prepends)))
     drive(speakers, lambda *_: setting.link_delay_ms * 1e-3, math.inf, at=at)
     return speakers
 
@@ -81,87 +102,28 @@ def fail(
     converged : from `converge`, which is asked where there are none; they are left as they are. The site withdraws its
     prefix, as if it were switched off cleanly.
     """
-    converged = converged or converge(world, technique, failed, setting)
+    converged = converged or converge(world, failed, setting, technique.prefix, technique.prepends)
     speakers = {number: each.settled() for number, each in converged.items()}
-
-    def withdraw(now_s: float) -> list[tuple[int, Output]]:
-        return [(failed, each) for each in speakers[failed].withdraw(now_s, SPECIFIC)]
-
     changes: Changes = {
         number: [(-1.0, prefix, route.next_hop) for prefix, route in each.routes.items()]
         for number, each in speakers.items()
     }
     if technique.delays:  # before the failure nothing needed to take its time
-        for number, each in speakers.items():
-            slow_down(each, setting, mean_delay_s, random.Random(f"{seed} {number}"))
-    after: list[Moment] = [(0.0, withdraw)]
+        slow_down(speakers, setting, mean_delay_s, f"{seed} {{}}")
+    after = [(0.0, _withdraw(speakers, failed))]
     if technique.reacts_after_s is not None:
-        others = [site for site in world.sites if site != failed]
-        after.append((technique.reacts_after_s, _announce(speakers, others, SPECIFIC, technique.prepends)))
+        reaction = _announce(speakers, world.others(failed), SPECIFIC, technique.prepends)
+        after.append((technique.reacts_after_s, reaction))
     for time_s, number, event in drive(speakers, lambda *_: setting.link_delay_ms * 1e-3, setting.watch_s, at=after):
         prefix, next_hop = event.value
         changes[number].append((time_s, prefix, next_hop))
     return changes
 
 
-def _announce(
-    speakers: Mapping[int, Speaker], sites: Sequence[int], prefix: str, prepends: int
-) -> Callable[[float], list[tuple[int, Output]]]:
-    return lambda now_s: [(site, each) for site in sites for each in speakers[site].originate(now_s, prefix, prepends)]
-
-
-def slow_down(speaker: Speaker, setting: Setting, mean_delay_s: float, stream: random.Random) -> None:
-    speaker.delay_s = delay_of(setting.delay_law, mean_delay_s, stream)
-    speaker.announcement_share = setting.announcement_share
-    if setting.advertisement_interval_s:  # with the jitter that RFC 4271, section 10, asks for
-        speaker.advertisement_interval_s = lambda: setting.advertisement_interval_s * stream.uniform(0.75, 1)
-
-
-def arrivals(changes: Changes, targets: Sequence[int], times_s: np.ndarray) -> np.ndarray:
-    """Find at which site the answers of targets arrive: an array (targets, times) of the sites' numbers, 0 for none.
-
-    Each AS sends along its next hop for the longest prefix of which it has a route; where routes are missing or lead
-    in a circle, the answer is lost. What is on its way takes no time here.
-    """
-    every = [(time_s, number, prefix, hop) for number, each in changes.items() for time_s, prefix, hop in each]
-    moments = sorted(every, key=lambda moment: moment[0])  # an AS's own stay in their order
-    tables: dict[str, dict[int, int]] = {SPECIFIC: {}, COVERING: {}}
-    found = np.zeros((len(targets), len(times_s)), dtype=np.int64)
-    place = 0
-    ends: dict[int, int] = {}
-
-    def end_of(number: int) -> int:
-        way = []
-        while number not in ends:
-            way.append(number)
-            ends[number] = 0  # until it is known: coming by again is a circle
-            hop = tables[SPECIFIC].get(number, tables[COVERING].get(number))
-            if hop == LOCAL:
-                ends[number] = number
-            elif hop is not None:
-                number = hop
-        for each in way:
-            ends[each] = ends[number]
-        return ends[number]
-
-    for column, time_s in enumerate(times_s):
-        if column and (place == len(moments) or moments[place][0] > time_s):
-            found[:, column] = found[:, column - 1]
-            continue
-        while place < len(moments) and moments[place][0] <= time_s:
-            _, number, prefix, hop = moments[place]
-            if hop is None:
-                tables[prefix].pop(number, None)
-            else:
-                tables[prefix][number] = hop
-            place += 1
-            ends = {}
-        found[:, column] = [end_of(target) for target in targets]
-    return found
-
-
-def not_by_daemons(setting: Setting) -> str:
-    """Name in words what BIRD daemons do not have of a setting, or that there are none; "" for nothing."""
+def cannot(setting: Setting, tier: str) -> str:
+    """Say in words what a tier cannot run of a setting: what BIRD daemons do not have; "" for nothing."""
+    if tier != VIRTUAL:
+        return ""
     if setting.advertisement_interval_s:
         return f"advertisement_interval_s = {setting.advertisement_interval_s:g}: BIRD has no such interval"
     if setting.internet != GENERATED and (count := len(internet_of(setting.internet).neighbours)) > MOST_DAEMONS:
@@ -173,9 +135,9 @@ def not_by_daemons(setting: Setting) -> str:
     return ""
 
 
-# What is seen of a failure under a technique: the site that each stub reached before (0: none), whether the pings of
-# some of them were answered, and to the moment when each of them could be answered first.
-Seen = tuple[np.ndarray, Callable[[Sequence[int]], np.ndarray], Callable[[Sequence[int]], np.ndarray]]
+# A failure under a technique, as clients see it: the site that each stub reached before (0: none), and whether the
+# pings of some of them were answered.
+Seen = tuple[np.ndarray, Callable[[Sequence[int]], np.ndarray]]
 
 
 def one_failure(
@@ -183,24 +145,19 @@ def one_failure(
 ) -> tuple[pd.DataFrame, np.ndarray]:
     """Measure the clients' times under each technique, and whether pings were answered under CLASS_CASE (none without
     it)."""
-    world, pings = make_world(setting, seed), _pings_s(setting, seed, site)
+    world, pings = make_world(setting, seed), pings_s(setting, seed, site)
     known, failed = techniques(setting), world.sites[site]
-    converged: dict[tuple[str, int], dict[int, Speaker]] = {}
+    converged = cache(partial(converge, world, failed, setting))
 
     @cache  # some techniques are the same by other names
     def changes_of(technique: Technique) -> Changes:
-        announced = technique.prefix, technique.prepends if technique.prefix else 0
-        if announced not in converged:
-            converged[announced] = converge(world, technique, failed, setting)
-        return fail(world, technique, failed, setting, mean_delay_s, seed, converged[announced])
+        before = converged(technique.prefix, technique.prepends if technique.prefix else 0)
+        return fail(world, technique, failed, setting, mean_delay_s, seed, before)
 
     def see(name: str) -> Seen:
         changes = changes_of(known[name])
-        return (
-            arrivals(changes, world.clients, np.array([-0.5]))[:, 0],
-            lambda targets: arrivals(changes, targets, pings) > 0,
-            lambda targets: _exact_reconnection_s(changes, targets),
-        )
+        before = arrivals(changes, PREFIXES, world.clients, BEFORE_S)[:, 0]
+        return before, lambda targets: arrivals(changes, PREFIXES, targets, pings) > 0
 
     return _clients_times(setting, world, site, pings, names, see)
 
@@ -214,60 +171,52 @@ def failures_of_daemons(
     wanted = list(dict.fromkeys(known[name] for name in (ANYCAST, *names)))  # some are the same by other names
     announced = {(SPECIFIC, 0), *((each.prefix or SPECIFIC, each.prepends) for each in known.values())}
     name_of = {each: f"announced{place}" for place, each in enumerate(sorted(announced))}
-    failures = []
-    for site, failed in enumerate(world.sites):
-        others = [each for each in world.sites if each != failed]
-        for each in wanted:
-            first = [name_of[each.prefix, each.prepends]] if each.prefix else []
-            later = [] if each.reacts_after_s is None else [name_of[SPECIFIC, each.prepends]]
-            failures.append(
-                Failure(
-                    failed,
-                    {failed: [name_of[SPECIFIC, 0]]} | dict.fromkeys(others, first),
-                    dict.fromkeys(others, later) if later else {},
-                    each.reacts_after_s or 0.0,
-                    each.delays,
-                    each == wanted[0],
-                    _pings_s(setting, seed, site).tolist(),
-                )
-            )
+    pings = [pings_s(setting, seed, site) for site in range(setting.sites)]
+
+    def failure(site: int, technique: Technique) -> Failure:
+        failed, others = world.sites[site], world.others(world.sites[site])
+        first = [name_of[technique.prefix, technique.prepends]] if technique.prefix else []
+        before = {failed: [name_of[SPECIFIC, 0]]} | dict.fromkeys(others, first)
+        reacts_after_s, is_first = technique.reacts_after_s, technique == wanted[0]
+        later = [] if reacts_after_s is None else [name_of[SPECIFIC, technique.prepends]]
+        after = dict.fromkeys(others, later) if later else {}
+        return Failure(failed, before, after, reacts_after_s or 0.0, technique.delays, is_first, pings[site].tolist())
+
     delays_s = {}
     for number in world.graph.neighbours:
         draw = delay_of(setting.delay_law, mean_delay_s, random.Random(f"{seed} {number}"))
         delays_s[number] = [round(draw(), 6) for _ in range(DRAWN)]
-    found = run_failures(
+    places = [(site, technique) for site in range(setting.sites) for technique in wanted]
+    outcomes = run_failures(
         world.graph,
         world.sites,
         world.clients,
         CDN,
         {name: Announcement(*each) for each, name in name_of.items()},
-        failures,
+        [failure(*place) for place in places],
         delays_s,
         address=ADDRESS,
         link_delay_ms=setting.link_delay_ms,
         announcement_share=setting.announcement_share,
     )
+    outcome_at = dict(zip(places, outcomes, strict=True))
 
     def see_at(site: int, name: str) -> Seen:
-        each = found[site * len(wanted) + wanted.index(known[name])]
+        outcome = outcome_at[site, known[name]]
 
         def answered(targets: Sequence[int]) -> np.ndarray:
-            seen = np.zeros((len(targets), len(_pings_s(setting, seed, site))), dtype=bool)
+            seen = np.zeros((len(targets), len(pings[site])), dtype=bool)
             for row, target in zip(seen, targets, strict=True):
-                reached = np.array(each.answers[target]) > 0
+                reached = np.array(outcome.answers[target]) > 0
                 row[: len(reached)], row[len(reached) :] = reached, reached[-1]  # where the last ping went, all go
             return seen
 
-        before = np.array([each.before[client] for client in world.clients])
-        return before, answered, lambda targets: np.full(len(targets), math.nan)
+        return np.array([outcome.before[client] for client in world.clients]), answered
 
-    return [
-        _clients_times(setting, world, site, _pings_s(setting, seed, site), names, partial(see_at, site))
-        for site in range(setting.sites)
-    ]
+    return [_clients_times(setting, world, site, own, names, partial(see_at, site)) for site, own in enumerate(pings)]
 
 
-def _pings_s(setting: Setting, seed: int, site: int) -> np.ndarray:
+def pings_s(setting: Setting, seed: int, site: int) -> np.ndarray:
     """Choose the times of the pings of clients. Pings do not know of the failure's moment, so their phase is random."""
     phase = np.random.default_rng([seed, site]).random()
     return (phase + np.arange(math.ceil(setting.watch_s / setting.ping_interval_s) - 1)) * setting.ping_interval_s
@@ -276,12 +225,12 @@ def _pings_s(setting: Setting, seed: int, site: int) -> np.ndarray:
 def _clients_times(
     setting: Setting, world: World, site: int, pings: np.ndarray, names: Sequence[str], see: Callable[[str], Seen]
 ) -> tuple[pd.DataFrame, np.ndarray]:
-    tables, answers, near = [], np.zeros((0, len(pings)), dtype=bool), None
+    tables, answers = [], np.zeros((0, len(pings)), dtype=bool)
+    near = see(ANYCAST)[0] == world.sites[site]
     for name in dict.fromkeys((ANYCAST, *names)):
-        reached, answered_by, exact_of = see(name)
-        before = reached == world.sites[site]
-        near = before if near is None else near
-        targets = [stub for stub, is_one in zip(world.clients, near & before, strict=True) if is_one]
+        reached, answered_by = see(name)
+        at_site = reached == world.sites[site]
+        targets = np.array(world.clients)[near & at_site].tolist()
         answered = answered_by(targets)
         if name == CLASS_CASE:
             answers = answered
@@ -290,17 +239,21 @@ def _clients_times(
             "target": targets,
             "reconnection_s": first_answer_s(answered, pings, setting.watch_s),
             "failover_s": failover_s(answered, pings, setting.watch_s),
-            "share_at_site": before.mean(),
-            "exact_s": exact_of(targets) if name == ANYCAST else math.nan,
+            "share_at_site": at_site.mean(),
         }
         tables.append(pd.DataFrame(columns))
     return pd.concat(tables, ignore_index=True), answers
 
 
-def _exact_reconnection_s(changes: Changes, targets: Sequence[int]) -> np.ndarray:
-    """Find the time at which an answer could first arrive, which is the moment of the change that made it possible."""
+def exact_reconnection_s(setting: Setting, seed: int, site: int) -> np.ndarray:
+    """Compute when answers could first arrive at another site with anycast and delays of 1 s on average: the moment of
+    the change that made it possible, by client."""
+    world = make_world(setting, seed)
+    changes = fail(world, techniques(setting)[ANYCAST], world.sites[site], setting, 1.0, seed)
+    near = arrivals(changes, PREFIXES, world.clients, BEFORE_S)[:, 0] == world.sites[site]
     moments = np.unique([max(time_s, 0.0) for each in changes.values() for time_s, *_ in each])
-    return first_answer_s(arrivals(changes, targets, moments) > 0, moments, math.inf)
+    answered = arrivals(changes, PREFIXES, np.array(world.clients)[near].tolist(), moments) > 0
+    return first_answer_s(answered, moments, math.inf)
 
 
 def first_answer_s(answered: np.ndarray, times_s: np.ndarray, never_s: float) -> np.ndarray:
@@ -313,7 +266,7 @@ def failover_s(answered: np.ndarray, times_s: np.ndarray, never_s: float) -> np.
     was not."""
     missed = answered.shape[1] - answered[:, ::-1].argmin(axis=1)  # one beyond the last that was missed
     missed = np.where(answered.all(axis=1), 0, missed)
-    return np.where(missed < len(times_s), times_s[np.minimum(missed, len(times_s) - 1)], never_s)
+    return np.append(times_s, never_s)[missed]
 
 
 def consecutive_s(answered: np.ndarray, times_s: np.ndarray, count: int, never_s: float) -> np.ndarray:
@@ -324,47 +277,47 @@ def consecutive_s(answered: np.ndarray, times_s: np.ndarray, count: int, never_s
 
 
 Beacon = tuple[float, float, float]  # times in s; see `beacons_of`
+BEACON: Beacon = (10.0, 38.0, 120.0)  # RIS, 2 February 2011; see SOURCES.md
 
 
-def beacons_of(setting: Setting, mean_delay_s: float, seed: int) -> list[Beacon]:
+def beacons_of(setting: Setting, seed: int, mean_delay_s: float = 1.0) -> list[Beacon]:
     """Announce and withdraw a new prefix at each site of a world, as a beacon, and watch all ASes that have customers.
 
     Returns for each site when half of the watched have a route, when all have, and when less than a tenth is left with
     one after the withdrawal.
     """
-    world, found = make_world(setting, seed), []
+    world, beacons = make_world(setting, seed), []
     watched = set(world.graph.neighbours) - set(world.graph.stubs) - set(world.sites)
+    half, nine_tenths = math.ceil(0.5 * len(watched)), math.floor(0.9 * len(watched))
+
+    def watch(speakers: Mapping[int, Speaker], act: Act) -> list[tuple[float, int, Event]]:
+        slow_down(speakers, setting, mean_delay_s, f"{seed} {{}} beacon")
+        return drive(speakers, lambda *_: setting.link_delay_ms * 1e-3, math.inf, at=[(0.0, act)])
+
     for site in world.sites:
         speakers = {number: Speaker(number, near) for number, near in world.graph.neighbours.items()}
-        came: dict[int, float] = {}
-        for time_s, number, _ in _told(speakers, partial(_originated, speakers[site]), setting, mean_delay_s, seed):
-            came.setdefault(number, time_s)
+        announced = watch(speakers, _announce(speakers, [site], SPECIFIC))
         speakers = {number: each.settled() for number, each in speakers.items()}
-        went: dict[int, float] = {}
-        for time_s, number, event in _told(speakers, partial(_withdrawn, speakers[site]), setting, mean_delay_s, seed):
-            if event.value[1] is None:
-                went[number] = time_s  # the last time: others may have told it of a route once more
+        withdrawn = watch(speakers, _withdraw(speakers, site))
+        came = {number: time_s for time_s, number, _ in reversed(announced)}  # the first time
+        went = {number: time_s for time_s, number, event in withdrawn if event.value[1] is None}  # the last time
         coming, going = (np.sort([times[number] for number in watched]) for times in (came, went))
-        half, nine_tenths = math.ceil(0.5 * len(watched)), math.floor(0.9 * len(watched))
-        found.append((float(coming[half - 1]), float(coming[-1]), float(going[nine_tenths])))
-    return found
+        beacons.append((float(coming[half - 1]), float(coming[-1]), float(going[nine_tenths])))
+    return beacons
 
 
-def _told(
-    speakers: Mapping[int, Speaker],
-    told: Callable[[float], list[tuple[int, Output]]],
-    setting: Setting,
-    mean_delay_s: float,
-    seed: int,
-) -> list[tuple[float, int, Event]]:
-    for number, each in speakers.items():
-        slow_down(each, setting, mean_delay_s, random.Random(f"{seed} {number} beacon"))
-    return drive(speakers, lambda *_: setting.link_delay_ms * 1e-3, math.inf, at=[(0.0, told)])
+def slower_withdrawal(beacons: Sequence[Beacon]) -> float:
+    """Divide the median time of beacons' withdrawals by the geometric mean of the two of their announcements."""
+    half_s, everywhere_s, gone_s = np.median(beacons, axis=0)
+    return float(gone_s / math.sqrt(half_s * everywhere_s))
 
 
-def _originated(speaker: Speaker, now_s: float) -> list[tuple[int, Output]]:
-    return [(speaker.number, each) for each in speaker.originate(now_s, SPECIFIC)]
+def share_of_beacons(setting: Setting, seed: int, worlds: int) -> float:
+    """Return the share of a withdrawal's time that makes our announcements as fast, beside withdrawals, as BEACON's.
 
-
-def _withdrawn(speaker: Speaker, now_s: float) -> list[tuple[int, Output]]:
-    return [(speaker.number, each) for each in speaker.withdraw(now_s, SPECIFIC)]
+    An announcement's times grow with the share, a withdrawal's hardly; the mean delay is a factor of all.
+    """
+    unit = replace(setting, link_delay_ms=1e-3)
+    work = [(unit, seed_of(seed, 2_000_000 + number)) for number in range(worlds)]
+    ours = list(chain(*in_processes(beacons_of, work)))
+    return setting.announcement_share * slower_withdrawal(ours) / slower_withdrawal([BEACON])

@@ -11,7 +11,7 @@ from netrepro.errors import NetreproError
 from netrepro.protocols.as_graph import AsGraph, Relation, hierarchy, load_as_relationships
 from netrepro.study.setting import setting
 
-SPECIFIC, COVERING = "184.164.244.0/24", "184.164.244.0/23"
+SPECIFIC, COVERING = PREFIXES = "184.164.244.0/24", "184.164.244.0/23"
 CDN = 47065  # the sites' AS number
 FIRST_SITE = 1_000_000  # the sites' numbers as speakers: beyond all ASes
 DELAY_LAWS = ("exponential", "lognormal", "constant")
@@ -30,9 +30,9 @@ class Setting:
 
     internet : GENERATED (of `top`, `transit` and `stubs` ASes), or the path of a file with CAIDA's AS relationships.
     announcement_share : an announcement takes this share of a withdrawal's time through an AS; the default is from
-    `readings.share_of_beacons`. technique : a name of `techniques`. worlds : Internets of a repetition. mean_delay_s :
+    `failures.share_of_beacons`. technique : a name of `techniques`. worlds : Internets of a repetition. mean_delay_s :
     of an update's way through an AS; 0 to calibrate it on calibration_worlds Internets. is_small : one Internet that
-    daemons run too. knob_worlds : those of section 10.
+    daemons run too.
     """
 
     top: int = 8
@@ -64,7 +64,6 @@ class Setting:
     mean_delay_s: float = 0.0
     calibration_worlds: int = 30
     is_small: bool = False
-    knob_worlds: int = 4
 
 
 @dataclass(frozen=True)
@@ -82,18 +81,22 @@ class Technique:
     delays: bool = True
 
 
+def small(technique: str) -> str:
+    """Name the case of one small Internet."""
+    return f"small, {technique}"
+
+
 def techniques(setting: Setting) -> dict[str, Technique]:
     """Return the paper's techniques, and each one broken on purpose."""
-    found = {
-        "anycast": Technique(SPECIFIC),
-        "reactive-anycast": Technique(reacts_after_s=0.0),
-        "proactive-prepending": Technique(SPECIFIC, setting.prepends),
-        "proactive-superprefix": Technique(COVERING),
-    }
-    return found | {
-        "reactive-anycast, no delays": replace(found["reactive-anycast"], delays=False),
-        "proactive-prepending, no delays": replace(found["proactive-prepending"], delays=False),
-        "reactive-anycast, a minute late": Technique(reacts_after_s=60.0),
+    reactive, prepending = Technique(reacts_after_s=0.0), Technique(SPECIFIC, setting.prepends)
+    return {
+        ANYCAST: Technique(SPECIFIC),
+        REACTIVE: reactive,
+        PREPENDING: prepending,
+        SUPERPREFIX: Technique(COVERING),
+        f"{REACTIVE}, no delays": replace(reactive, delays=False),
+        f"{PREPENDING}, no delays": replace(prepending, delays=False),
+        f"{REACTIVE}, a minute late": Technique(reacts_after_s=60.0),
         "no prepends": Technique(SPECIFIC, 0),
         "prepending after the failure": Technique("", setting.prepends, reacts_after_s=0.0),
     }
@@ -110,6 +113,10 @@ class World:
     def clients(self) -> list[int]:
         """Stubs that are no sites."""
         return [stub for stub in self.graph.stubs if stub < FIRST_SITE]
+
+    def others(self, failed: int) -> list[int]:
+        """Return all sites but one."""
+        return [site for site in self.sites if site != failed]
 
 
 @cache
@@ -132,14 +139,12 @@ def make_world(setting: Setting, seed: int) -> World:
         graph = internet_of(setting.internet)
         both = {Relation.CUSTOMER, Relation.PROVIDER}
         transits = [number for number, near in graph.neighbours.items() if both <= set(near.values())]
-        if len(transits) < 2 * setting.sites or max(graph.neighbours) >= FIRST_SITE:
-            raise NetreproError(
-                f"{setting.internet}: {len(transits)} ASes have customers and providers, the greatest number is "
-                f"{max(graph.neighbours)}",
-                f"give {2 * setting.sites} such ASes, for {setting.sites} sites, and numbers below {FIRST_SITE}",
-            )
-    if len(transits) < 2 * setting.sites:
-        raise NetreproError(f"{setting.sites} sites at {len(transits)} ASes that carry traffic", "give fewer sites")
+    if len(transits) < 2 * setting.sites or max(graph.neighbours) >= FIRST_SITE:
+        raise NetreproError(
+            f"{setting.internet}: {len(transits)} ASes have customers and providers, the greatest number is "
+            f"{max(graph.neighbours)}",
+            f"give {2 * setting.sites} such ASes, for {setting.sites} sites, and numbers below {FIRST_SITE}",
+        )
     providers = np.random.default_rng([seed, 1]).choice(transits, size=(setting.sites, 2), replace=False)
     sites = tuple(FIRST_SITE + place for place in range(setting.sites))
     links = [(site, int(one), Relation.PROVIDER) for site, pair in zip(sites, providers, strict=True) for one in pair]

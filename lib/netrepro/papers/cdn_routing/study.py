@@ -1,5 +1,4 @@
-"""How fast traffic leaves a CDN site that fails: Zhu et al., "The Best of Both Worlds: High Availability CDN Routing
-Without Compromising Control" (IMC 2022), Fig. 2.
+"""Measurements of failures of a CDN's sites, their readings; the cases and claims.
 
 A CDN has several sites and one AS number. The site that fails stops to announce its prefix; routers without a valid
 route drop what clients send, or send it in circles, until they have heard of another site. What the other sites
@@ -9,22 +8,26 @@ generated Internet, whose delays are calibrated to anycast alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+from itertools import chain
+from operator import sub
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from netrepro.papers.cdn_routing import figures
-from netrepro.papers.cdn_routing.failures import not_by_daemons, one_failure
-from netrepro.papers.cdn_routing.readings import (
-    beacon_of,
-    calibrated_delay_s,
-    measure_all,
-    slower_withdrawal,
-    small,
-    times_of,
+from netrepro.papers.cdn_routing.failures import (
+    CLASS_CASE,
+    cannot,
+    consecutive_s,
+    exact_reconnection_s,
+    failures_of_daemons,
+    one_failure,
 )
+from netrepro.papers.cdn_routing.figures import times_of
 from netrepro.papers.cdn_routing.setting import (
     ANYCAST,
     DELAY_LAWS,
@@ -33,148 +36,210 @@ from netrepro.papers.cdn_routing.setting import (
     REACTIVE,
     SUPERPREFIX,
     Setting,
+    small,
     techniques,
 )
 from netrepro.processes import in_processes
-from netrepro.study import VIRTUAL, Evidence, Play, Progress, Runs, Scale, Study, seed_and_repetition, seed_of
+from netrepro.study import (
+    SIMULATED,
+    VIRTUAL,
+    Check,
+    Evidence,
+    Knob,
+    OneRun,
+    Play,
+    Progress,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    each,
+    in_parallel,
+    seed_and_repetition,
+    seed_of,
+)
 from netrepro.study.evidence import least_first, ratio
 
-QUICK_REACTIVE, QUICK_PREPENDING, LATE = (
-    f"{REACTIVE}, no delays",
-    f"{PREPENDING}, no delays",
-    f"{REACTIVE}, a minute late",
-)
-NO_PREPENDS, AFTERWARDS = "no prepends", "prepending after the failure"
-# One Internet of the size that daemons have.
-SMALL: dict[str, Any] = {
-    "top": 4,
-    "transit": 16,
-    "stubs": 25,
-    "worlds": 1,
-    "calibration_worlds": 8,
-    "is_small": True,
-}
+PUBLISHED_MEDIAN_S = 10.0
+WHATS = ("reconnection", "failover")
+PERCENTILES = (5, 10, 50, 90)
+LOSSES, COUNTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5), (1, 3, 5, 10)  # answers in a row; the class took ten
+
+
+@cache  # knobs ask for the same
+def calibrated_delay_s(setting: Setting, seed: int) -> float:
+    """Return the mean time of an update through an AS with which anycast's median of reconnection is 10 s.
+
+    Found on Internets of their own, from anycast alone. Times grow with the mean, but for the links' delays.
+    """
+    if setting.mean_delay_s:
+        return setting.mean_delay_s
+    unit = replace(setting, link_delay_ms=1e-3, advertisement_interval_s=0.0)
+    seeds = [seed_of(seed, 1_000_000 + number) for number in range(setting.calibration_worlds)]
+    work = [(unit, each, site) for each in seeds for site in range(setting.sites)]
+    times_s = in_processes(exact_reconnection_s, work, at_a_time=setting.sites)
+    return PUBLISHED_MEDIAN_S / float(np.median(np.concatenate(times_s)))
+
+
+def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
+    """Let every site fail, one after the other, in the Internets of each repetition, under each technique.
+
+    How fast a site is left depends on the few ASes next to it, which all targets share: single failures differ widely.
+    Targets are the stubs whose traffic anycast brings to the failing site; those that a technique does not bring there
+    are left out of it. On the virtual kernel every AS is a BIRD daemon with a kernel's table.
+    """
+    by_internet: dict[Setting, list[OneRun]] = {}
+    for run in runs:
+        by_internet.setdefault(replace(run.setting, technique=ANYCAST), []).append(run)
+    readings: dict[OneRun, Reading] = {}
+    for setting, own in by_internet.items():
+        readings |= _measure(setting, own, progress)
+    return [readings[run] for run in runs]
+
+
+def _measure(setting: Setting, runs: Sequence[OneRun], progress: Progress) -> dict[OneRun, Reading]:
+    """Measure the runs of one setting but for its technique."""
+    names = tuple(dict.fromkeys(each.setting.technique for each in runs))
+    seed, first = min(each.seed for each in runs)
+    mean_delay_s = calibrated_delay_s(setting, seed)
+    places = [(each, world) for each in sorted({run.seed[1] for run in runs}) for world in range(setting.worlds)]
+    seeds = [seed_of(seed, repetition * setting.worlds + world) for repetition, world in places]
+    if runs[0].tier == VIRTUAL:
+        # Threads: they only wait for their kernels.
+        daemons = [(setting, mean_delay_s, each, names) for each in seeds]
+        failures = list(chain(*in_parallel(failures_of_daemons, daemons, progress=progress)))
+    else:
+        work = [(setting, mean_delay_s, each, site, names) for each in seeds for site in range(setting.sites)]
+        failures = in_processes(one_failure, work, progress, at_a_time=setting.sites)
+    labels = [(*place, site) for place in places for site in range(setting.sites)]
+    parts = [
+        table.assign(repetition=repetition, world=world, site=site)
+        for (table, _), (repetition, world, site) in zip(failures, labels, strict=True)
+    ]
+    times = pd.concat(parts, ignore_index=True)
+    answers = [each for (_, each), (repetition, *_) in zip(failures, labels, strict=True) if repetition == first]
+    readings = {}
+    for run in runs:
+        technique, repetition = run.setting.technique, run.seed[1]
+        readings[run] = read(
+            times.query("technique == @technique and repetition == @repetition"), mean_delay_s, setting
+        )
+        if repetition == first and not setting.is_small:
+            if technique == ANYCAST:
+                readings[run] |= Reading(checks=checks_of(times, setting))  # of all repetitions together
+            if technique == CLASS_CASE:
+                definition = class_definition(np.concatenate(answers), setting, seed)
+                readings[run] |= Reading(tables={"definition": definition})
+    return readings
+
+
+def read(rows: pd.DataFrame, mean_delay_s: float, setting: Setting) -> Reading:
+    """Read the targets, percentiles of reconnection and failover (s), the share of all clients that go to a site, and
+    the calibrated mean delay (s)."""
+    numbers = {"targets": len(rows), "mean_delay_s": mean_delay_s, "share_at_site": rows.share_at_site.mean()}
+    numbers |= {f"{what}_p{p}_s": rows[f"{what}_s"].quantile(p / 100) for what in WHATS for p in PERCENTILES}
+    counted = rows.groupby(["world", "site", "reconnection_s", "failover_s"]).size().rename("clients").reset_index()
+    tables = {"times": counted}
+    if setting.is_small:
+        tables["clients"] = rows[["site", "target", "reconnection_s", "failover_s"]]
+    return Reading(numbers, tables)
+
+
+def checks_of(times: pd.DataFrame, setting: Setting) -> list[Check]:
+    """Check the calibration, that all are served again, and that there are enough clients."""
+    anycast = times[times.technique == ANYCAST]
+    back = (times[times.technique.isin(PAPER)].failover_s < setting.watch_s).mean()
+    low, high = 0.75 * PUBLISHED_MEDIAN_S, 1.25 * PUBLISHED_MEDIAN_S
+    return [
+        Check("anycast's median of reconnection (s)", float(anycast.reconnection_s.median()), low, high),
+        Check("share of targets that are served again in the end", float(back), at_least=0.999),
+        Check("targets", float(len(anycast)), at_least=100.0),
+    ]
+
+
+def class_definition(answers: np.ndarray, setting: Setting, seed: int) -> pd.DataFrame:
+    """Compute the median failover when it begins with so many answers in a row and some answers get lost: loss (share
+    of answers), count, failover_s."""
+    pings = np.arange(answers.shape[1]) * setting.ping_interval_s
+    stream, rows = np.random.default_rng(seed), []
+    for loss in LOSSES:
+        heard = answers & (stream.random(answers.shape) >= loss)
+        medians = [float(np.median(consecutive_s(heard, pings, count, setting.watch_s))) for count in COUNTS]
+        rows += [(loss, count, median) for count, median in zip(COUNTS, medians, strict=True)]
+    return pd.DataFrame(rows, columns=["loss", "count", "failover_s"])
+
+
+def tier_table(runs: Runs) -> pd.DataFrame:
+    """Return a row for each technique: the medians of both tiers in the small Internet, and the share of clients whose
+    times differ by a ping at most; NaN without daemons."""
+    rows = {}
+    for name in PAPER:
+        tiers = {tier: runs.table("clients", small(name), tier) for tier in (SIMULATED, VIRTUAL)}
+        both = tiers[SIMULATED].merge(tiers[VIRTUAL], on=["site", "target"], suffixes=("_simulated", "_virtual"))
+        rows[name] = {"clients": len(tiers[SIMULATED])}
+        for what in ("reconnection_s", "failover_s"):
+            rows[name] |= {f"{what} {tier}": table[what].median() for tier, table in tiers.items()}
+            apart = (both[f"{what}_simulated"] - both[f"{what}_virtual"]).abs()
+            rows[name][f"{what} same"] = (apart <= 1.01 * runs.setting.ping_interval_s).mean()
+    return pd.DataFrame(rows).T
+
+
+# The study.
+
 LARGE: dict[str, dict[str, Any]] = {name: {"technique": name} for name in techniques(Setting())}
+# One Internet of the size that daemons have.
+DAEMONS = {"top": 4, "transit": 16, "stubs": 25, "worlds": 1}
+SMALL: dict[str, Any] = DAEMONS | {"calibration_worlds": 8, "is_small": True}
+MORE_DAEMONS = {"top": 5, "transit": 44, "stubs": 90, "worlds": 8}
+PAPER_SIZE = {"transit": 400, "stubs": 2000, "worlds": 20}
+TEST_SIZE = {"top": 3, "transit": 30, "stubs": 90, "calibration_worlds": 8}
+ONCE = {small(name): 1 for name in PAPER}
+BESIDE = Scale(repetitions=1, without=tuple(LARGE))
+QUICK_REACTIVE, QUICK_PREPENDING = f"{REACTIVE}, no delays", f"{PREPENDING}, no delays"
+LATE, NO_PREPENDS, AFTERWARDS = f"{REACTIVE}, a minute late", "no prepends", "prepending after the failure"
 
 
-def cannot(setting: Setting, tier: str) -> str:
-    """Say in words what a tier cannot run of a setting; "" for nothing."""
-    return not_by_daemons(setting) if tier == VIRTUAL else ""
-
-
-def minus(longer_s: float, shorter_s: float) -> float:
-    """Subtract the second case from the first."""
-    return longer_s - shorter_s
-
-
-def _of(reading: str, case: str, control: str) -> Evidence:
-    return Evidence(reading, case, control=control)
-
-
-def _ahead(reading: str, cases: tuple[str, ...], control: tuple[str, ...] | None) -> Evidence:
+def _order(reading: str, *cases: str, control: tuple[str, ...] | None = None) -> Evidence:
     return Evidence(reading, cases, control=control, how=least_first(*cases))
 
 
 CLAIMS = {
-    "reactive-reconnection": _of("reconnection_p50_s", REACTIVE, QUICK_REACTIVE),
-    "prepending-reconnection": _of("reconnection_p50_s", PREPENDING, QUICK_PREPENDING),
+    "reactive-reconnection": Evidence("reconnection_p50_s", REACTIVE, control=QUICK_REACTIVE),
+    "prepending-reconnection": Evidence("reconnection_p50_s", PREPENDING, control=QUICK_PREPENDING),
     "reactive-failover": Evidence("failover_p50_s", (REACTIVE, ANYCAST), control=(LATE, ANYCAST), how=ratio),
-    "prepending-failover": Evidence(
-        "failover_p50_s", (PREPENDING, REACTIVE), control=(NO_PREPENDS, REACTIVE), how=minus
-    ),
+    "prepending-failover": Evidence("failover_p50_s", (PREPENDING, REACTIVE), control=(NO_PREPENDS, REACTIVE), how=sub),
     "slower-than-its-reconnection": Evidence(
-        ("failover_p50_s", "reconnection_p50_s"), PREPENDING, control=QUICK_PREPENDING, how=lambda both: minus(*both)
+        ("failover_p50_s", "reconnection_p50_s"), PREPENDING, control=QUICK_PREPENDING, how=lambda both: sub(*both)
     ),
-    "longest-with-superprefix": _ahead("failover_p50_s", (ANYCAST, PREPENDING, SUPERPREFIX), None),
-    "early-reconnection": _ahead("reconnection_p10_s", (PREPENDING, REACTIVE), (AFTERWARDS, REACTIVE)),
-    "late-reconnection": _ahead("reconnection_p90_s", (REACTIVE, PREPENDING), (REACTIVE, NO_PREPENDS)),
-    "reactive-begins": _of("reconnection_p5_s", REACTIVE, QUICK_REACTIVE),
+    "longest-with-superprefix": _order("failover_p50_s", ANYCAST, PREPENDING, SUPERPREFIX),
+    "early-reconnection": _order("reconnection_p10_s", PREPENDING, REACTIVE, control=(AFTERWARDS, REACTIVE)),
+    "late-reconnection": _order("reconnection_p90_s", REACTIVE, PREPENDING, control=(REACTIVE, NO_PREPENDS)),
+    "reactive-begins": Evidence("reconnection_p5_s", REACTIVE, control=QUICK_REACTIVE),
 }
 
 
 def answer(runs: Runs) -> str:
     """Answer the paper's question in one sentence, with this run's numbers."""
-    said = [f"{name} {np.median(times_of(runs, name, 'failover_s')):.0f} s" for name in PAPER]
-    reconnection_s = np.median(times_of(runs, ANYCAST, "reconnection_s"))
+    medians = [f"{name} {np.median(times_of(runs, name, 'failover')):.0f} s" for name in PAPER]
+    reconnection_s = np.median(times_of(runs, ANYCAST, "reconnection"))
     return (
-        f"Half of the clients are served steadily again after: {', '.join(said)}; calibrated to anycast's reconnection "
-        f"alone ({reconnection_s:.0f} s)."
+        f"Half of the clients are served steadily again after: {', '.join(medians)}; calibrated to anycast's "
+        f"reconnection alone ({reconnection_s:.0f} s)."
     )
 
 
-# Knobs.
+def _scales(worlds: int) -> dict[str, Scale]:
+    few, more = ({"worlds": times * worlds, "calibration_worlds": 4 * times} for times in (1, 2))
+    changes = {"quick": few, "paper": PAPER_SIZE | more, "test": TEST_SIZE | few}
+    return {profile: Scale(changes=own) for profile, own in changes.items()}
 
 
-def _setting_of(runs: Runs) -> Setting:
-    setting: Setting = runs.study.scaled(runs.setting, runs.profile, runs.tier)
-    return replace(setting, calibration_worlds=2 * setting.knob_worlds)
-
-
-def turn_prepends(runs: Runs, progress: Progress) -> pd.DataFrame:
-    """Measure proactive prepending with more and fewer prepends: what is lost and what is gained.
-
-    Returns prepends, share_at_site (of all clients, if the site is to serve everybody), reconnection_s and failover_s
-    (medians).
-    """
-    setting, seed = _setting_of(runs), runs.seed
-    mean_delay_s = calibrated_delay_s(setting, seed)
-    name, seeds = PREPENDING, [seed_of(seed, number) for number in range(setting.knob_worlds // 2)]
-    work = [
-        (replace(setting, prepends=count), mean_delay_s, each, site, (name,))
-        for count in (0, 1, 2, 3, 5)
-        for each in seeds
-        for site in range(setting.sites)
-    ]
-    found = in_processes(one_failure, work, progress, at_a_time=setting.sites)
-    rows = [
-        times[times.technique == name].assign(prepends=changed.prepends)
-        for (changed, *_), (times, _) in zip(work, found, strict=True)
-    ]
-    grouped = pd.concat(rows).groupby("prepends")
-    medians = grouped[["reconnection_s", "failover_s"]].median()
-    return medians.assign(share_at_site=grouped.share_at_site.mean()).reset_index()
-
-
-OTHER_SHARES = {"as slow as withdrawals": 1.0, "4 times as fast": 1 / 4, "8 times as fast": 1 / 8}
-
-
-def turn_delays(runs: Runs, progress: Progress) -> pd.DataFrame:
-    """Measure the techniques under other laws of delay, with announcements that are faster or slower beside
-    withdrawals, and with an advertisement interval of 30 s; each calibrated anew.
-
-    Returns delays, technique, reconnection_s, failover_s (medians), and of a beacon half_s, everywhere_s, gone_s (see
-    `beacons_of`; medians over worlds and sites) and slower_withdrawal.
-    """
-    setting, seed = _setting_of(runs), runs.seed
-    worlds = setting.knob_worlds
-    laws = {law: replace(setting, delay_law=law) for law in DELAY_LAWS}
-    for words, share in OTHER_SHARES.items():
-        laws[f"{setting.delay_law}, announcements {words}"] = replace(setting, announcement_share=share)
-    laws[f"{setting.delay_law}, 30 s between announcements"] = replace(setting, advertisement_interval_s=30.0)
-    work, names, beacons = [], [], {}
-    for name, changed in laws.items():
-        mean_delay_s = calibrated_delay_s(changed, seed)
-        beacon = beacon_of(changed, mean_delay_s, [seed_of(seed, number) for number in range(worlds)])
-        beacons[name] = (*beacon, slower_withdrawal(beacon))
-        for number in range(worlds):
-            for site in range(setting.sites):
-                work.append((changed, mean_delay_s, seed_of(seed, number), site, PAPER))
-                names.append(name)
-    found = in_processes(one_failure, work, progress, at_a_time=setting.sites)
-    times = pd.concat([table.assign(delays=name) for name, (table, _) in zip(names, found, strict=True)])
-    medians = times.groupby(["delays", "technique"], sort=False)[["reconnection_s", "failover_s"]].median()
-    columns = ["half_s", "everywhere_s", "gone_s", "slower_withdrawal"]
-    return medians.reset_index().join(pd.DataFrame.from_dict(beacons, "index", columns=columns), on="delays")
-
-
-# The study.
-
-ONCE = {small(name): 1 for name in PAPER}
-PAPER_SIZE = {"transit": 400, "stubs": 2000, "worlds": 20}
-DAEMONS = {"top": 4, "transit": 16, "stubs": 25, "worlds": 1}
-MORE_DAEMONS = {"top": 5, "transit": 44, "stubs": 90, "worlds": 8}
-TEST_SIZE = {"top": 3, "transit": 30, "stubs": 90, "calibration_worlds": 8, "knob_worlds": 2}
-BESIDE = Scale(repetitions=1, without=tuple(LARGE))
+LAWS: dict[str, dict[str, Any]] = {law: {"delay_law": law} for law in DELAY_LAWS} | {
+    "share 1": {"announcement_share": 1.0},
+    "share 1/4": {"announcement_share": 1 / 4},
+    "share 1/8": {"announcement_share": 1 / 8},
+    "30 s apart": {"advertisement_interval_s": 30.0},
+}
 
 STUDY = Study(
     slug="cdn_routing",
@@ -185,7 +250,7 @@ STUDY = Study(
     cannot=cannot,
     answer=answer,
     profiles={
-        "quick": Scale(changes={"knob_worlds": 2}, fewer=ONCE),
+        "quick": Scale(fewer=ONCE),
         "paper": Scale(changes=PAPER_SIZE, fewer=ONCE),
         "test": Scale(changes=TEST_SIZE, fewer=ONCE),
     },
@@ -195,14 +260,16 @@ STUDY = Study(
     },
     also_on_virtual={"quick": BESIDE, "paper": BESIDE},
     claims=CLAIMS,
-    knobs={"prepends": turn_prepends, "delays": turn_delays},
+    knobs={
+        "prepends": Knob({PREPENDING: {"technique": PREPENDING, "prepends": each(0, 1, 2, 3, 5)}}, _scales(1)),
+        "delays": Knob({name: law | {"technique": each(*PAPER)} for name, law in LAWS.items()}, _scales(2)),
+    },
     figures={
         "fig2_reconnection_and_failover": figures.draw_times,
         "tiers_bird_and_speakers": figures.draw_tiers,
         "control": figures.draw_control,
         "knob_prepends": figures.draw_prepends,
         "knob_delays": figures.draw_delays,
-        "class_definition": figures.draw_definition,
     },
     play=Play(
         PAPER,
