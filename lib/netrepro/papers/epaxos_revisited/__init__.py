@@ -7,15 +7,6 @@ pictures. What a notebook needs is here.
 from netrepro.papers.epaxos_revisited.figures import draw_idea, draw_network
 from netrepro.papers.epaxos_revisited.readings import process_table
 from netrepro.papers.epaxos_revisited.setting import Setting
-from netrepro.papers.epaxos_revisited.study import STUDY, answer, class_cases, hottest_key
+from netrepro.papers.epaxos_revisited.study import STUDY, answer, class_cases
 
-__all__ = [
-    "STUDY",
-    "Setting",
-    "answer",
-    "class_cases",
-    "draw_idea",
-    "draw_network",
-    "hottest_key",
-    "process_table",
-]
+__all__ = ["STUDY", "Setting", "answer", "class_cases", "draw_idea", "draw_network", "process_table"]

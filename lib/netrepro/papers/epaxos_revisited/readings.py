@@ -1,20 +1,17 @@
-"""What is read of a run of the store, simulated or of real processes."""
+"""Readings of a run of the store, simulated or of real processes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 
 from netrepro.applications.replicas.run import run_replication
-from netrepro.papers.epaxos_revisited.setting import GRID, IDLE, LIGHT, REGIONS, Setting, demand, deployment
+from netrepro.papers.epaxos_revisited.setting import GRID, IDLE, LIGHT, MULTI, REGIONS, Setting, demand, deployment
 from netrepro.protocols.linearizability import violations
 from netrepro.simulation.replication import Demand, Deployment, ReplicatedRun, simulate_replication
 from netrepro.study import SIMULATED, VIRTUAL, Check, OneRun, Progress, Reading, Runs, in_parallel, seed_of
 
-MULTI, MULTI_FAR = "Multi-Paxos", "Multi-Paxos from EU"
-SHOWN_PERCENTILES = (50.0, 75.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.8, 99.9)
 LIGHT_SETTLES_S = 0.5
 IDLE_S = {SIMULATED: 3.0, VIRTUAL: 1.0}
 SAME_MS = 0.1
@@ -27,55 +24,53 @@ def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
         return in_parallel(_simulated, [(each,) for each in runs], progress=progress)
     light = [each for each in runs if each.setting.kind == LIGHT]
     halves = [[each for each in runs if each not in light[2:]], light[2:]]
-    found = in_parallel(_of_processes, [(half,) for half in halves if half], progress=progress)
-    readings = {run: reading for half in found for run, reading in half.items()}
-    return [readings[each] for each in runs]
+    readings = in_parallel(_of_processes, [(half,) for half in halves if half], progress=progress)
+    by_run = {run: reading for half in readings for run, reading in half.items()}
+    return [by_run[each] for each in runs]
 
 
 def _simulated(run: OneRun) -> Reading:
-    (where, wanted), (seed, repetition) = case_of(run), run.seed
-    own = seed_of(seed, repetition) if run.setting.kind == GRID else 1
-    return read(simulate_replication(where, wanted, own), run)
+    own = seed_of(*run.seed) if run.setting.kind == GRID else 1
+    return read(simulate_replication(*case_of(run), own), run)
 
 
 def _of_processes(runs: Sequence[OneRun]) -> dict[OneRun, Reading]:
-    found = run_replication({str(place): case_of(each) for place, each in enumerate(runs)})
-    return {each: read(found[str(place)], each) for place, each in enumerate(runs)}
+    replicated = run_replication({str(place): case_of(each) for place, each in enumerate(runs)})
+    return {each: read(replicated[str(place)], each) for place, each in enumerate(runs)}
 
 
 def case_of(run: OneRun) -> tuple[Deployment, Demand]:
     """Return the replicas of a run, and what is wanted of them. All light runs of a seed want the same, idle ones
     always."""
     setting, (seed, repetition) = run.setting, run.seed
-    own = {GRID: seed_of(seed, repetition), LIGHT: seed, IDLE: 1}[setting.kind]
-    stop_s = {GRID: setting.settle_s + run.seconds, LIGHT: setting.light_s, IDLE: IDLE_S.get(run.tier, 0.0)}
-    return deployment(setting, own), demand(setting, stop_s[setting.kind], own)
+    own, stop_s = {
+        GRID: (seed_of(seed, repetition), setting.settle_s + run.seconds),
+        LIGHT: (seed, setting.light_s),
+        IDLE: (1, IDLE_S.get(run.tier, 0.0)),
+    }[setting.kind]
+    return deployment(setting, own), demand(setting, stop_s, own)
 
 
-def read(found: ReplicatedRun, run: OneRun) -> Reading:
+def read(run: ReplicatedRun, asked: OneRun) -> Reading:
     """Read what clients waited for, by region and of all: mean, 99th percentile and greatest (ms, execution), the
     median until commit, conflicts (share of commands on the slow path), commands per second.
 
-    Tables: the same by region, with the least latency and the possible one; percentiles by region; how busy processors
-    were; and of a light load every command.
+    Tables: the same by region, with the least latency and the possible one; of a light load every command.
     """
-    setting = run.setting
-    settle_s = {GRID: setting.settle_s, LIGHT: LIGHT_SETTLES_S, IDLE: 0.0}[setting.kind]
-    after = settled(found, settle_s)
-    regions = summary_of(after, run.seconds).set_index("region")
-    least_ms = pd.Series(deployment(setting, 1).minimum_ms(), REGIONS)
-    of_all, regions = regions.loc["all"], regions.drop("all").assign(must_ms=least_ms)
-    tails = after.groupby("region")["ms"].quantile(np.array(SHOWN_PERCENTILES) / 100).rename_axis(["region", "share"])
-    tails = tails.reset_index().assign(percentile=lambda rows: rows.share * 100).drop(columns="share")
-    tables = {
-        "regions": regions.rename_axis("region").reset_index(),
-        "tails": tails,
-        "processors": pd.DataFrame({"region": REGIONS, "busy_share": found.busy_share}),
-    }
+    setting = asked.setting
+    after = settled(run, {GRID: setting.settle_s, LIGHT: LIGHT_SETTLES_S, IDLE: 0.0}[setting.kind])
+    summary = summary_of(after, asked.seconds)
+    regions = summary.drop("all").assign(must_ms=least_ms(setting))
+    tables = {"regions": regions.reset_index()}
     if setting.kind == LIGHT:
         tables["commands"] = after[["command", "region", "ms", "commit_ms", "is_fast"]]
-    checked = after if run.tier == SIMULATED else settled(found, 0.0)
-    return Reading(dict(of_all.drop("least_ms")), tables, checks_of(found, setting, checked))
+    checked = after if asked.tier == SIMULATED else settled(run, 0.0)
+    return Reading(dict(summary.loc["all"].drop("least_ms")), tables, checks_of(run, setting, checked))
+
+
+def least_ms(setting: Setting) -> pd.Series:
+    """Return the least possible latency (ms) by region."""
+    return pd.Series(deployment(setting, 1).minimum_ms(), REGIONS)
 
 
 def settled(run: ReplicatedRun, settle_s: float) -> pd.DataFrame:
@@ -87,50 +82,46 @@ def settled(run: ReplicatedRun, settle_s: float) -> pd.DataFrame:
 
 def summary_of(after: pd.DataFrame, seconds: float) -> pd.DataFrame:
     """Return the latencies by region and of all: what `read` says, and the least (ms)."""
-    parts = [*after.groupby("region", sort=False), ("all", after)]
-    return pd.DataFrame(
-        [
-            {
-                "region": region,
-                "mean_ms": rows.ms.mean(),
-                "p99_ms": rows.ms.quantile(0.99),
-                "most_ms": rows.ms.max(),
-                "least_ms": rows.ms.min(),
-                "commit_ms": rows.commit_ms.median(),
-                "conflicts": 1 - rows.is_fast.mean(),
-                "per_second": len(rows) / seconds,
-            }
-            for region, rows in parts
-        ]
-    )
+    parts = {**dict(list(after.groupby("region", sort=False))), "all": after}
+    rows = {
+        region: {
+            "mean_ms": commands.ms.mean(),
+            "p99_ms": commands.ms.quantile(0.99),
+            "most_ms": commands.ms.max(),
+            "least_ms": commands.ms.min(),
+            "commit_ms": commands.commit_ms.median(),
+            "conflicts": 1 - commands.is_fast.mean(),
+            "per_second": len(commands) / seconds,
+        }
+        for region, commands in parts.items()
+    }
+    return pd.DataFrame.from_dict(rows, "index").rename_axis("region")
 
 
 def checks_of(run: ReplicatedRun, setting: Setting, after: pd.DataFrame) -> list[Check]:
     """Check the order of writes, what clients saw, the load, and that nobody was answered sooner than can be."""
-    least = pd.Series(deployment(setting, 1).minimum_ms(), REGIONS)
     # Clocks that are apart may let a command be looked at too early, but never answer before the quorum can.
-    short = (after.groupby("region")["ms"].min() / least.reindex(after.region.unique())).min() if len(after) else 1.0
+    over_least = (after.groupby("region")["ms"].min() / least_ms(setting)).min() if len(after) else 1.0
     return [
         Check("keys with another order of writes somewhere", run.unlike_keys, at_most=0),
         Check("commands not executed everywhere in the end", run.unexecuted, at_most=0),
         Check("keys that are not linearizable", len(violations(run.commands)), at_most=0),
         Check("busiest processor (share)", run.busy_share.max(), at_most=0.95),
-        Check("least latency over the possible", 1.0 if setting.clock_error_ms else short, at_least=1 - 1e-9),
+        Check("least latency over the possible", 1.0 if setting.clock_error_ms else over_least, at_least=1 - 1e-9),
     ]
 
 
 def relative(rows: pd.DataFrame, base: pd.DataFrame) -> pd.DataFrame:
     """Divide regions' mean and p99 by those of another case, with the conflicts, and theta and writes where they
     are."""
-    found = rows.merge(base[["region", "mean_ms", "p99_ms"]], on="region", suffixes=("", "_base"))
-    ratios = {"mean": found.mean_ms / found.mean_ms_base, "p99": found.p99_ms / found.p99_ms_base}
-    columns = [name for name in ("theta", "writes", "region", "conflicts") if name in found]
-    return found[columns].assign(**ratios)
+    both = rows.merge(base[["region", "mean_ms", "p99_ms"]], on="region", suffixes=("", "_base"))
+    columns = [name for name in ("theta", "writes", "region", "conflicts") if name in both]
+    return both[columns].assign(mean=both.mean_ms / both.mean_ms_base, p99=both.p99_ms / both.p99_ms_base)
 
 
-def ratios(runs: Runs, against: str = MULTI) -> pd.DataFrame:
-    """Divide EPaxos by Multi-Paxos for each cell, repetition and region: theta, writes, mean, p99, and conflicts."""
-    ours, theirs = (runs.reading("regions", case, SIMULATED) for case in (GRID, against))
+def ratios(runs: Runs, case: str = GRID, against: str = MULTI) -> pd.DataFrame:
+    """Divide a case by Multi-Paxos for each cell, repetition and region: theta, writes, mean, p99, and conflicts."""
+    ours, theirs = (runs.reading("regions", each, SIMULATED) for each in (case, against))
     return pd.concat([relative(ours[each], theirs[each]).assign(repetition=each) for each in ours], ignore_index=True)
 
 
@@ -138,12 +129,11 @@ def process_table(runs: Runs) -> pd.DataFrame:
     """Return a row for each light case and tier: commands, mean_ms, p99_ms, conflicts (%); within: share of commands
     (%) that take as long on both tiers, to SAME_MS. Empty without real processes."""
     rows = []
-    for name in [case for case in runs.study.cases if runs.has(case, tier=VIRTUAL) and case.startswith(LIGHT)]:
-        tiers = {tier: runs.table("commands", name, tier).set_index("command") for tier in (SIMULATED, VIRTUAL)}
-        apart = (tiers[VIRTUAL].ms - tiers[SIMULATED].ms).abs()
-        within = 100 * (apart < SAME_MS).mean()
-        for tier, found in tiers.items():
-            numbers = (len(found), found.ms.mean(), found.ms.quantile(0.99), 100 * (1 - found.is_fast.mean()))
-            rows.append((name, tier, *numbers, within))
+    for case in [case for case in runs.study.cases if runs.has(case, tier=VIRTUAL) and case.startswith(LIGHT)]:
+        tiers = {tier: runs.table("commands", case, tier).set_index("command") for tier in (SIMULATED, VIRTUAL)}
+        within = 100 * ((tiers[VIRTUAL].ms - tiers[SIMULATED].ms).abs() < SAME_MS).mean()
+        for tier, commands in tiers.items():
+            summary = summary_of(commands, 1.0).loc["all"]
+            rows.append((case, tier, len(commands), summary.mean_ms, summary.p99_ms, 100 * summary.conflicts, within))
     names = ["case", "tier", "commands", "mean_ms", "p99_ms", "conflicts", "within"]
     return pd.DataFrame(rows, columns=names).set_index(names[:2])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ SLUG = "epaxos_revisited"
 REGIONS = ("CA", "VA", "OR", "JP", "EU")
 CLASS_REGIONS = ("OR", "EU", "VA")
 LEADER, OTHER_LEADER = "CA", "EU"
+MULTI, MULTI_FAR = "Multi-Paxos", "Multi-Paxos from EU"
 LONGEST_ROUND_TRIP_MS = 220.0
 # Where the authors compared TOQ, and the cell of most conflicts.
 TOQ_CELLS = ((0.8, 0.5), (0.99, 1.0))
@@ -27,9 +29,24 @@ SKEWS_AS_RELEASED = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99
 SKEWS_OF_THE_CLASS = (0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
 WRITES_AS_RELEASED = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 WRITES_OF_THE_CLASS = (0.0, 0.1, *WRITES_AS_RELEASED)
-
-
 GRID, LIGHT, IDLE = "grid", "light", "idle"
+MULTI_PAXOS: dict[str, Any] = {"protocol": "multi-paxos"}
+# Run without load, for the least latency of each, and by real processes.
+SCHEMES: dict[str, dict[str, Any]] = {
+    "EPaxos": {"own_keys": True},
+    MULTI: MULTI_PAXOS,
+    "EPaxos, TOQ union": {"own_keys": True, "toq": "union"},
+    "EPaxos without fast path": {"own_keys": True, "fast_path": False},
+    MULTI_FAR: MULTI_PAXOS | {"leader": OTHER_LEADER},
+    "EPaxos, TOQ of all": {"own_keys": True, "toq": "all"},
+}
+PROCESSES: dict[str, dict[str, Any]] = {
+    MULTI: MULTI_PAXOS,
+    **{
+        f"theta {theta:g}, writes {writes:g}": {"theta": theta, "writes": writes}
+        for theta, writes in ((0.8, 0.5), (0.9, 0.5), HOTTEST)
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -61,12 +78,6 @@ class Setting:
     settle_s: float = 1.0
     kind: str = GRID
     light_s: float = 1.0
-
-
-def grid(skews: Iterable[float], writes: Iterable[float]) -> tuple[tuple[float, float], ...]:
-    """Return all cells of a grid, with both axes ascending."""
-    shares = tuple(writes)
-    return tuple((theta, write) for theta in skews for write in shares)
 
 
 def round_trips(regions: Sequence[str] = REGIONS) -> tuple[tuple[float, ...], ...]:

@@ -10,22 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain, product
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from netrepro.networks.zipf import gray_ranks, zeta
 from netrepro.papers.epaxos_revisited import figures
-from netrepro.papers.epaxos_revisited.readings import (
-    MULTI,
-    MULTI_FAR,
-    measure_all,
-    ratios,
-    relative,
-    settled,
-    summary_of,
-)
+from netrepro.papers.epaxos_revisited.readings import measure_all, ratios, relative, settled, summary_of
 from netrepro.papers.epaxos_revisited.setting import (
     CLASS_REGIONS,
     CLOCKS_APART_MS,
@@ -35,8 +26,12 @@ from netrepro.papers.epaxos_revisited.setting import (
     LEADER,
     LIGHT,
     LONGEST_ROUND_TRIP_MS,
-    OTHER_LEADER,
+    MULTI,
+    MULTI_FAR,
+    MULTI_PAXOS,
+    PROCESSES,
     REGIONS,
+    SCHEMES,
     SKEWS_AS_RELEASED,
     SKEWS_OF_THE_CLASS,
     TOQ_CELLS,
@@ -45,23 +40,31 @@ from netrepro.papers.epaxos_revisited.setting import (
     Setting,
     demand,
     deployment,
-    grid,
 )
 from netrepro.simulation.replication import simulate_replication
-from netrepro.study import SIMULATED, VIRTUAL, Evidence, Play, Progress, Runs, Scale, Study, each, seed_and_repetition
+from netrepro.study import (
+    VIRTUAL,
+    Evidence,
+    Knob,
+    Play,
+    Progress,
+    Runs,
+    Scale,
+    Study,
+    each,
+    seed_and_repetition,
+)
 from netrepro.study.evidence import least_first
 from netrepro.study.measuring import in_parallel
 
-SLUG = "epaxos_revisited"
 Cell = tuple[float, float]
 # Every case's own cell is among a profile's.
-QUICK = grid((0.5, 0.8, 0.9, 0.99), (0.1, 0.3, 0.5, 1.0))
-BOTH = (*grid(SKEWS_AS_RELEASED, WRITES_AS_RELEASED), *grid(SKEWS_OF_THE_CLASS, WRITES_OF_THE_CLASS))
+QUICK = tuple(product((0.5, 0.8, 0.9, 0.99), (0.1, 0.3, 0.5, 1.0)))
+BOTH = (*product(SKEWS_AS_RELEASED, WRITES_AS_RELEASED), *product(SKEWS_OF_THE_CLASS, WRITES_OF_THE_CLASS))
 SMALL = ((0.5, 0.3), (0.9, 0.3), (0.9, 0.5), (0.9, 1.0), *TOQ_CELLS)
-AT_HOTTEST = {"theta": HOTTEST[0], "writes": HOTTEST[1]}
+AT_HOTTEST: dict[str, Any] = {"theta": HOTTEST[0], "writes": HOTTEST[1]}
 AT_TOQ = {"theta": each(*dict(TOQ_CELLS)), "writes": lambda setting: dict(TOQ_CELLS)[setting.theta]}
 APART: dict[str, Any] = {"clock_error_ms": CLOCKS_APART_MS}
-MULTI_PAXOS: dict[str, Any] = {"protocol": "multi-paxos"}
 IDLE_LOAD: dict[str, Any] = {
     "kind": IDLE,
     "clients_per_region": 1,
@@ -78,15 +81,15 @@ CASES: dict[str, dict[str, Any]] = {
         "writes": each(*sorted({writes for _, writes in (*QUICK, *BOTH, *SMALL)})),
     },
     MULTI: MULTI_PAXOS,
-    MULTI_FAR: MULTI_PAXOS | {"leader": OTHER_LEADER},
+    MULTI_FAR: SCHEMES[MULTI_FAR],
     "own keys": {"own_keys": True, "writes": 1.0},
     "own keys, no chain fix": {"own_keys": True, "writes": 1.0, "chain_fix": False},
     "no fast path": {"fast_path": False},
     "no chain fix": AT_HOTTEST | {"chain_fix": False},
     **{f"TOQ {toq}": AT_TOQ | {"toq": toq} for toq in ("quorum", "union")},
     **{f"TOQ {toq}, clocks apart": AT_TOQ | APART | {"toq": toq} for toq in ("quorum", "union")},
-    **{f"{IDLE}, {name}": IDLE_LOAD | changes for name, changes in figures.SCHEMES.items()},
-    **{f"{LIGHT}, {name}": LIGHT_LOAD | changes for name, changes in figures.PROCESSES.items()},
+    **{f"{IDLE}, {name}": IDLE_LOAD | changes for name, changes in SCHEMES.items()},
+    **{f"{LIGHT}, {name}": LIGHT_LOAD | changes for name, changes in PROCESSES.items()},
 }
 ONCE = {name: 1 for name in CASES if name.startswith((IDLE, LIGHT))}
 
@@ -193,79 +196,29 @@ def class_cases(setting: Setting, profile: str, seed: int, progress: Progress = 
 
     Returns case, protocol, region, mean_ms, p99_ms, conflicts, per_second, busiest (share of a processor).
     """
-    scale = STUDY.scale(profile)
-    setting = STUDY.scaled(setting, profile)
-    closed = replace(setting, cap=1, arrival_ms=1.0)
-    uncapped = replace(setting, cap=10**6)
-    count = setting.clients_per_region
-    work: list[tuple] = []
-    for protocol in ("epaxos", "multi-paxos"):
-        case = AT_HOTTEST | {"protocol": protocol, "leader": "OR", "chain_fix": False}
-        work += [("one region at a time", case, closed, CLASS_REGIONS, (region,) * count) for region in CLASS_REGIONS]
-        work += [("all three at once", case, closed, CLASS_REGIONS, tuple(np.repeat(CLASS_REGIONS, count)))]
-        work += [("five regions, no cap", {"protocol": protocol, "theta": 0.5, "writes": 0.2}, uncapped, REGIONS, None)]
+    seconds, setting = STUDY.scale(profile).seconds, STUDY.scaled(setting, profile)
+    closed = replace(setting, cap=1, arrival_ms=1.0, leader="OR", chain_fix=False, **AT_HOTTEST)
+    uncapped = replace(setting, cap=10**6, theta=0.5, writes=0.2)
+    clients = {region: (region,) * setting.clients_per_region for region in CLASS_REGIONS}
+    loads: list[tuple[str, Setting, Sequence[str], Sequence[str] | None]] = [
+        *(("one region at a time", closed, CLASS_REGIONS, own) for own in clients.values()),
+        ("all three at once", closed, CLASS_REGIONS, tuple(chain(*clients.values()))),
+        ("five regions, no cap", uncapped, REGIONS, None),
+    ]
 
-    def run_one(label: str, case: dict[str, Any], load: Setting, regions: Sequence[str], clients: Any) -> pd.DataFrame:
-        own = replace(load, **case)
-        wanted = demand(own, own.settle_s + scale.seconds, seed, clients)
+    def run_one(protocol: str, case: str, load: Setting, regions: Sequence[str], who: Sequence[str] | None) -> Any:
+        own = replace(load, protocol=protocol)
+        wanted = demand(own, own.settle_s + seconds, seed, who)
         run = simulate_replication(deployment(own, seed, regions), wanted, seed)
-        found = summary_of(settled(run, own.settle_s), scale.seconds).query("region != 'all'")
-        columns = ["region", "mean_ms", "p99_ms", "conflicts", "per_second"]
-        return found[columns].assign(case=label, protocol=own.protocol, busiest=run.busy_share.max())
+        rows = summary_of(settled(run, own.settle_s), seconds).drop("all").reset_index()
+        return rows.assign(case=case, protocol=protocol, busiest=run.busy_share.max())
 
-    rows = in_parallel(run_one, work, progress=progress)
-    return pd.concat(rows, ignore_index=True).set_index(["case", "protocol", "region"])
-
-
-def hottest_key(theta: float, keys: int = 10**9) -> dict[str, float]:
-    """Compute the share of commands (%) on the most popular key: by Zipf's law, and of the numbers that Gray's
-    generator gives.
-
-    At theta 1 the generator gives all but the two most popular commands the number `keys`, which is no key.
-    """
-    law = 100 / zeta(keys, theta)
-    given = gray_ranks(np.random.default_rng(1).random(100_000), keys, theta)
-    return {"law": law, "generator": 100 * float(np.unique(given, return_counts=True)[1].max()) / len(given)}
+    work = [(protocol, *load) for protocol in ("epaxos", "multi-paxos") for load in loads]
+    table = pd.concat(in_parallel(run_one, work, progress=progress)).set_index(["case", "protocol", "region"])
+    return table[["mean_ms", "p99_ms", "conflicts", "per_second", "busiest"]]
 
 
-# Knobs.
-
-
-def _of_all(runs: Runs, changes: dict[str, Any]) -> pd.Series:
-    """Measure once, of all commands."""
-    scale = runs.study.scale(runs.profile)
-    own = replace(runs.study.scaled(runs.setting, runs.profile), **changes)
-    stop_s = own.settle_s + scale.seconds
-    run = simulate_replication(deployment(own, runs.seed), demand(own, stop_s, runs.seed), runs.seed)
-    return summary_of(settled(run, own.settle_s), scale.seconds).set_index("region").loc["all"]
-
-
-def turn_leader(runs: Runs, progress: Progress) -> pd.DataFrame:
-    """Measure Multi-Paxos led from each region, and EPaxos at theta 0.9 with half writes: scheme, mean_ms, p99_ms (of
-    all)."""
-
-    def run_one(leader: str) -> tuple:
-        found = _of_all(runs, MULTI_PAXOS | {"leader": leader})
-        return f"Multi-Paxos from {leader}", found.mean_ms, found.p99_ms
-
-    rows = in_parallel(run_one, [(region,) for region in REGIONS], progress=progress)
-    here = runs.summary(SIMULATED).loc[(GRID, 0.9, 0.5)]
-    rows.append(("EPaxos", here.mean_ms, here.p99_ms))
-    return pd.DataFrame(rows, columns=["scheme", "mean_ms", "p99_ms"])
-
-
-def turn_clocks(runs: Runs, progress: Progress) -> pd.DataFrame:
-    """Measure TOQ over clocks that are up to so far apart, in the hottest cell: toq, apart_ms, conflicts, mean_ms,
-    p99_ms."""
-
-    def run_one(toq: str, apart_ms: float) -> tuple:
-        found = _of_all(runs, AT_HOTTEST | {"toq": toq, "clock_error_ms": apart_ms})
-        return toq, apart_ms, found.conflicts, found.mean_ms, found.p99_ms
-
-    apart = (0.0, 1.0, 3.0, 10.0, 30.0, 100.0)
-    work = [("none", 0.0), *((toq, apart_ms) for toq in ("quorum", "union") for apart_ms in apart)]
-    rows = in_parallel(run_one, work, progress=progress)
-    return pd.DataFrame(rows, columns=["toq", "apart_ms", "conflicts", "mean_ms", "p99_ms"])
+# The study.
 
 
 def _is_in(cells: Collection[Cell], setting: Setting) -> bool:
@@ -276,8 +229,11 @@ def _scale(seconds: float, settle_s: float, cells: Sequence[Cell], **changes: fl
     return Scale(seconds, changes={"settle_s": settle_s} | changes, where=partial(_is_in, frozenset(cells)), fewer=ONCE)
 
 
+SCALES_OF_KNOBS = {"quick": Scale(3.5), "paper": Scale(60.0, changes={"settle_s": 20.0}), "test": Scale(1.4)}
+APART_MS = each(0.0, 3.0, 10.0, 30.0, 100.0)
+
 STUDY = Study(
-    slug=SLUG,
+    slug="epaxos_revisited",
     setting=Setting(),
     cases=CASES,
     measure_all=measure_all,
@@ -296,19 +252,26 @@ STUDY = Study(
     },
     also_on_virtual={"quick": _scale(3.5, 1.0, QUICK), "paper": _scale(60.0, 20.0, BOTH)},
     claims=CLAIMS,
-    knobs={"leader": turn_leader, "clocks": turn_clocks},
+    knobs={
+        "leader": Knob(
+            {MULTI: MULTI_PAXOS | {"leader": each(*REGIONS)}, GRID: {"theta": 0.9, "writes": 0.5}}, SCALES_OF_KNOBS
+        ),
+        "clocks": Knob(
+            {f"TOQ {toq}": AT_HOTTEST | {"toq": toq, "clock_error_ms": APART_MS} for toq in ("quorum", "union")}
+            | {GRID: AT_HOTTEST},
+            SCALES_OF_KNOBS,
+        ),
+    },
     figures={
         "least_latency": figures.draw_minima,
         "heat_maps_fig7": figures.draw_heat_maps,
-        "conflicts": figures.draw_conflicts,
-        "tails": figures.draw_tails,
         "toq": figures.draw_toq,
         "processes": figures.draw_processes,
         "control": figures.draw_control,
         "knob_leader": figures.draw_leader,
         "knob_clocks": figures.draw_clocks,
     },
-    best=("least_latency", "heat_maps_fig7", "conflicts", "control"),
+    best=("least_latency", "heat_maps_fig7", "toq", "control"),
     play=Play(
         (GRID, MULTI),
         {
