@@ -57,9 +57,7 @@ SCALES = {
     "initial_window": FEW_CLIENTS,
     "mptcp_wireless": Scale(5.0, only={"receive_buffer_kb": (50, 600), "wifi_mbps": mptcp_wireless.WIFI_MBPS}),
     "outcast": Scale(0.2, only={"drops_in_a_row": (0, 5, 6), "far_flows": (1, 7)}),
-    "raft": replace(
-        raft.STUDY.profiles["test"], changes={"trials": 200, "calibration_trials": 1000, "knob_trials": 50}
-    ),
+    "raft": replace(raft.STUDY.profiles["test"], changes={"trials": 200, "calibration_trials": 1000}),
     "red": Scale(2.0),
     "repnet": replace(repnet.STUDY.profiles["test"], changes={"size": SMALLEST}),
     "sst": Scale(20.0, changes={"pages": 80}),

@@ -20,18 +20,5 @@ from netrepro.papers.raft.study import (
     without_randomness,
 )
 
-__all__ = [
-    "STUDY",
-    "Setting",
-    "answer",
-    "calibrate",
-    "calibrated",
-    "classes",
-    "draw_etcd",
-    "draw_idea",
-    "line_table",
-    "measure_etcd",
-    "measure_virtual_etcd",
-    "tier_table",
-    "without_randomness",
-]
+__all__ = ["STUDY", "Setting", "answer", "calibrate", "calibrated", "classes", "draw_etcd", "draw_idea", "line_table"]
+__all__ += ["measure_etcd", "measure_virtual_etcd", "tier_table", "without_randomness"]

@@ -26,22 +26,22 @@ def crash_processes(runs: Sequence[OneRun], progress: Progress = iter) -> list[R
         for topology in dict.fromkeys(networks)
     ]
     readings: dict[OneRun, Reading] = {}
-    for (_, group), found in zip(work, in_parallel(_crash, work, progress=progress), strict=True):
-        readings |= dict(zip(group, found, strict=True))
+    for (_, group), own in zip(work, in_parallel(_crash, work, progress=progress), strict=True):
+        readings |= dict(zip(group, own, strict=True))
     return [readings[each] for each in runs]
 
 
 def _crash(topology: Topology, group: Sequence[OneRun]) -> list[Reading]:
     plan = [_plan(each.setting, seed_of(*each.seed)) for each in group]
-    found = run(topology, plan, group[0].seed[0])
-    return [_read(each.setting, of_one) for each, of_one in zip(group, found, strict=True)]
+    crashed = run(topology, plan, group[0].seed[0])
+    return [_read(each.setting, of_one) for each, of_one in zip(group, crashed, strict=True)]
 
 
-def _read(setting: Setting, found: dict[str, Any]) -> Reading:
+def _read(setting: Setting, crashed: dict[str, Any]) -> Reading:
     """Read trials of real processes (one that was given up counts with the time until then), and check their logs."""
-    trials = pd.DataFrame(found["trials"])
+    trials = pd.DataFrame(crashed["trials"])
     trials = trials.assign(without_leader_ms=1e3 * trials.without_leader_s)
-    wrong = violations(found)
+    wrong = violations(crashed)
     checks = [Check(f"processes: {check}", wrong[check], at_most=0) for check in CHECKS]
     if not setting.one_seed:
         open_ends = int((~trials.elected.astype(bool)).sum())

@@ -21,7 +21,7 @@ class Setting:
 
     The disk, least_write_ms and something exponential with the mean extra_write_ms, is what `calibrate` finds on its
     line. splits: split votes are counted in place of elections. Trials of a line and repetition (Fig. 16 has 1,000),
-    with one seed for all servers, of calibration and split votes, of section 10; and of real processes.
+    with one seed for all servers, of calibration and split votes; and of real processes.
     """
 
     least_delay_ms: float = setting(0.2, "of a message, one way, even between this", low=0, high=1000)
@@ -43,7 +43,6 @@ class Setting:
     trials: int = 1000
     control_trials: int = 50
     calibration_trials: int = 4000
-    knob_trials: int = 2000
     process_trials: int = 20
     process_control_trials: int = 1
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from netrepro.applications.etcd.real_time import EtcdCluster
@@ -29,6 +30,7 @@ from netrepro.study import (
     VIRTUAL,
     Check,
     Evidence,
+    Knob,
     OneRun,
     Play,
     Progress,
@@ -36,11 +38,13 @@ from netrepro.study import (
     Runs,
     Scale,
     Study,
+    each,
     in_parallel,
     least_first,
     seed_and_repetition,
     seed_of,
 )
+from netrepro.study.figures import Bars, Distribution, Mark, Panel, Picture
 from netrepro.study.pictures import say_not_measured
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
@@ -54,10 +58,10 @@ WANS = ("WAN, one failed", "WAN, two failed")
 PROCESS_LINES = ("150-155", "150-300", "12-24")
 ONE_SEED = "{}, one seed"
 SPLITS, BLIND = "split votes", "voters do not compare logs"
+SURVIVORS = (4, 3)  # of five servers
 # etcd: a tick is a heartbeat; its data lie in memory, and all survivors have all entries.
 ETCD_MS = {"heartbeat_ms": 15, "election_ms": 150}
 ETCD = Election(0.05, 0.3, extra_write_ms=0.2, timer_late_ms=0.05, heartbeat_ms=15.0, tick_ms=15.0, keeps_leader=True)
-ELIGIBLE = {"4 of 4": (10, 10, 10, 10), "3 of 4": (10, 10, 10, 9), "2 of 4": (10, 10, 9, 9), "1 of 3": (12, 11, 10)}
 
 
 def timeouts(line: str) -> dict[str, Any]:
@@ -99,23 +103,26 @@ def _read_elections(run: OneRun) -> Reading:
     if setting.splits:
         return _read_splits(setting.calibration_trials, seed)
     trials = setting.control_trials if setting.one_seed else setting.trials
-    found = elect(setting.line, setting.election, trials, seed_of(*run.seed))
-    unsafe = int((~found.safe).sum())
+    elections = elect(setting.line, setting.election, trials, seed_of(*run.seed))
+    unsafe = int((~elections.safe).sum())
     if not setting.checks_logs:
         noticed = Check("unsafe trials that are noticed where voters do not compare logs", unsafe, at_least=1)
-        return read_trials(setting, found, [noticed])
+        return read_trials(setting, elections, [noticed])
     checks = [Check("trials with two leaders in a term, or one without a committed entry", unsafe, at_most=0)]
     if not setting.one_seed:
-        checks.append(Check("trials without a leader after 1000 s", int((~found.elected).sum()), at_most=0))
-    return read_trials(setting, found, checks)
+        checks.append(Check("trials without a leader after 1000 s", int((~elections.elected).sum()), at_most=0))
+    return read_trials(setting, elections, checks)
 
 
 def _read_splits(trials: int, seed: int) -> Reading:
-    splits = split_votes(trials, seed)
-    spread = np.sqrt(splits.closed_form * (1 - splits.closed_form) / trials)
-    off = float(((splits.share - splits.closed_form).abs() / spread).max())
-    checks = [Check("split votes: standard deviations from the closed form", off, at_most=4)]
-    return Reading({}, {"splits": splits}, checks)
+    """Compare split first elections with the closed form. Timeouts are within 100 ms, and there is no disk."""
+    deviations = []
+    for survivors, latency_ms in product(SURVIVORS, (1, 2, 5, 10, 20, 40)):
+        cluster = Election(latency_ms, latency_ms, log_lengths=(10,) * survivors)
+        share = float((elect("1000-1100", cluster, trials, seed).terms > 1).mean())
+        closed_form = split_vote_share(latency_ms / 100, survivors)
+        deviations.append(abs(share - closed_form) / np.sqrt(closed_form * (1 - closed_form) / trials))
+    return Reading(checks=[Check("split votes: standard deviations from the closed form", max(deviations), at_most=4)])
 
 
 def calibrate(setting: Setting, profile: str, seed: int, progress: Progress = iter) -> pd.DataFrame:
@@ -126,8 +133,8 @@ def calibrate(setting: Setting, profile: str, seed: int, progress: Progress = it
 
     def one(least: float, extra: float) -> tuple[float, float, float]:
         disk = replace(setting, least_write_ms=least, extra_write_ms=extra)
-        found = elect(CALIBRATED_ON, disk.election, trials, seed).without_leader_ms.to_numpy()
-        return least, extra, distance(found, published()[CALIBRATED_ON])
+        times_ms = elect(CALIBRATED_ON, disk.election, trials, seed).without_leader_ms.to_numpy()
+        return least, extra, distance(times_ms, published()[CALIBRATED_ON])
 
     table = pd.DataFrame(in_parallel(one, grid, progress=progress))
     table.columns = pd.Index(["least_write_ms", "extra_write_ms", "distance"])
@@ -140,32 +147,15 @@ def calibrated(setting: Setting, table: pd.DataFrame) -> Setting:
     return replace(setting, least_write_ms=float(best.least_write_ms), extra_write_ms=float(best.extra_write_ms))
 
 
-SURVIVORS = (4, 3)  # of five servers
-
-
-def split_votes(trials: int, seed: int, latencies_ms: Sequence[float] = (1, 2, 5, 10, 20, 40)) -> pd.DataFrame:
-    """Simulate split votes: latency (ms), survivors, share of split first elections, closed_form. Timeouts are within
-    100 ms, and there is no disk."""
-    rows = []
-    for survivors in SURVIVORS:
-        for latency in latencies_ms:
-            found = elect("1000-1100", Election(latency, latency, log_lengths=(10,) * survivors), trials, seed)
-            closed = split_vote_share(latency / 100, survivors)
-            rows.append((latency, survivors, float((found.terms > 1).mean()), closed))
-    return pd.DataFrame(rows, columns=["latency_ms", "survivors", "share", "closed_form"])
-
-
 def line_table(runs: Runs) -> pd.DataFrame:
     """Return a row for each line, in ms: median, 90th percentile and greatest of a repetition's trials, ours and
     published; and the distance of the two distributions."""
-    ours = runs.summary(SIMULATED)
-    rows: dict[str, dict[str, float]] = {}
-    for line in LINES:
-        rows[line] = {}
-        for name, percentile in (("median", 50), ("p90", 90), ("greatest", 100)):
-            rows[line] |= {name: ours[f"{name}_ms"][line], f"{name}_published": published()[line][percentile]}
-        rows[line]["distance"] = ours.distance[line]
-    return pd.DataFrame(rows).T.rename_axis("timeouts_ms")
+    ours = runs.summary(SIMULATED).loc[list(LINES)]
+    table = pd.DataFrame(index=pd.Index(LINES, name="timeouts_ms"))
+    for name, percentile in {"median": 50, "p90": 90, "greatest": 100}.items():
+        table[name] = ours[f"{name}_ms"]
+        table[f"{name}_published"] = [published()[line][percentile] for line in LINES]
+    return table.assign(distance=ours.distance)
 
 
 def times_of(runs: Runs, case: str, tier: str = SIMULATED) -> np.ndarray:
@@ -192,39 +182,15 @@ def tier_table(runs: Runs) -> pd.DataFrame:
 # What the paper did not turn, what a class sees, and etcd.
 
 
-def turn_knobs(runs: Runs, progress: Progress) -> pd.DataFrame:
-    """Turn PreVote, who can win, the disk: a row for each knob, value and line: p50_ms, p90_ms and mean_ms without a
-    leader, mean_terms."""
-    setting = runs.study.scaled(runs.setting, runs.profile)
-    knobs: dict[str, dict[str, dict[str, Any]]] = {
-        "PreVote": {"off": {}, "on": {"pre_vote": True}},
-        "servers that can win": {name: {"log_lengths": logs} for name, logs in ELIGIBLE.items()},
-        "mean write (ms)": {
-            f"{mean:g}": {"least_write_ms": 0.0, "extra_write_ms": mean} for mean in (0.0, 1.0, 4.0, 10.0)
-        },
-    }
-
-    def one(knob: str, value: str, line: str) -> tuple:
-        own = replace(setting, **knobs[knob][value]).election
-        found = elect(line, own, setting.knob_trials, runs.seed)
-        p50, p90 = found.without_leader_ms.quantile([0.5, 0.9])
-        return knob, value, line, p50, p90, found.without_leader_ms.mean(), found.terms.mean()
-
-    work = [(knob, value, line) for knob, values in knobs.items() for value in values for line in ("12-24", "150-300")]
-    rows = in_parallel(one, work, progress=progress)
-    return pd.DataFrame(rows, columns=["knob", "value", "line", "p50_ms", "p90_ms", "mean_ms", "mean_terms"])
-
-
 def without_randomness(setting: Setting, trials: int, seed: int) -> pd.DataFrame:
     """Simulate 150-150 with other fastest writes (their mean stays) and timers: least_write_ms, timer_late_ms, median_s
     without a leader, share_beyond_10_s."""
     rows = []
     mean_ms = setting.least_write_ms + setting.extra_write_ms
-    for least in (0.0, 0.5, 1.0):
-        for late in (0.02, 0.05, 0.1):
-            disk = replace(setting, least_write_ms=least, extra_write_ms=mean_ms - least, timer_late_ms=late)
-            times_s = elect("150-150", disk.election, trials, seed).without_leader_ms / 1e3
-            rows.append((least, late, times_s.median(), (times_s > 10).mean()))
+    for least, late in product((0.0, 0.5, 1.0), (0.02, 0.05, 0.1)):
+        disk = replace(setting, least_write_ms=least, extra_write_ms=mean_ms - least, timer_late_ms=late)
+        times_s = elect("150-150", disk.election, trials, seed).without_leader_ms / 1e3
+        rows.append((least, late, times_s.median(), (times_s > 10).mean()))
     return pd.DataFrame(rows, columns=["least_write_ms", "timer_late_ms", "median_s", "share_beyond_10_s"])
 
 
@@ -232,12 +198,11 @@ def classes(setting: Setting, seed: int, trials: int = 20, count: int = 200) -> 
     """Simulate what `count` classes of so few trials would each report, where all survivors can win: 5th, 50th and 95th
     percentile of their medians (ms), by whether heartbeats go out together, and by range."""
     rows = []
-    for together in (True, False):
+    for together, line in product((True, False), ("150-150", "150-175", "150-200", "150-300")):
         plain = replace(setting, synchronised=together, log_lengths=(10, 10, 10, 10))
-        for line in ("150-150", "150-175", "150-200", "150-300"):
-            times = elect(line, plain.election, trials * count, seed).without_leader_ms.to_numpy()
-            medians = np.percentile(np.median(times.reshape(count, trials), axis=1), (5, 50, 95))
-            rows.append(("together" if together else "apart", line, *medians, (times > 10_000).mean()))
+        times_ms = elect(line, plain.election, trials * count, seed).without_leader_ms.to_numpy()
+        medians = np.percentile(np.median(times_ms.reshape(count, trials), axis=1), (5, 50, 95))
+        rows.append(("together" if together else "apart", line, *medians, (times_ms > 10_000).mean()))
     names = ["heartbeats", "timeouts_ms", "median_p5_ms", "median_p50_ms", "median_p95_ms", "share_beyond_10_s"]
     return pd.DataFrame(rows, columns=names).set_index(names[:2])
 
@@ -245,21 +210,20 @@ def classes(setting: Setting, seed: int, trials: int = 20, count: int = 200) -> 
 def measure_etcd(trials: int, seed: int, progress: Progress = iter) -> tuple[np.ndarray, str]:
     """Measure real processes in real time. Returns (times without a leader in ms, "") or (nothing, why it was not
     measured)."""
-    random = np.random.default_rng(seed)
+    stream, heartbeat_s = np.random.default_rng(seed), ETCD_MS["heartbeat_ms"] / 1e3
     try:
         with EtcdCluster(5, **ETCD_MS) as cluster:
-            heartbeat_s = ETCD_MS["heartbeat_ms"] / 1e3
-            times = [cluster.time_without_leader_s(random.uniform(0, heartbeat_s)) for _ in progress(range(trials))]
+            times_s = [cluster.time_without_leader_s(stream.uniform(0, heartbeat_s)) for _ in progress(range(trials))]
     except NetreproError as error:
         return np.array([]), f"not measured: {error}"
-    return 1e3 * np.array(times), ""
+    return 1e3 * np.array(times_s), ""
 
 
 def measure_virtual_etcd(trials: int, seed: int, progress: Progress = iter) -> tuple[np.ndarray, str]:
     """Do the work of measure_etcd with processes in virtual time, where other work on the machine does not matter."""
+    if why := why_no_processes():
+        return np.array([]), f"not measured: {why}"
     try:
-        if why := why_no_processes():
-            raise NetreproError(why)
         times_s = etcd_without_leader_s(network(ETCD, ETCD.servers), trials, seed, **ETCD_MS, progress=progress)
     except NetreproError as error:
         return np.array([]), f"not measured: {error.problem}"
@@ -267,7 +231,7 @@ def measure_virtual_etcd(trials: int, seed: int, progress: Progress = iter) -> t
 
 
 def answer(runs: Runs) -> str:
-    """The notebook's one sentence."""
+    """Answer the question in one sentence, with this run's numbers."""
     none, little, much = (runs.summary(SIMULATED).median_ms[line] for line in ("150-150", "150-155", "150-300"))
     return runs.beside + (
         f"Without randomness half of the elections take longer than {none / 1e3:.0f} s; 5 ms of it make that "
@@ -277,99 +241,85 @@ def answer(runs: Runs) -> str:
 
 # Figures.
 
+TIME, SHARE = "time without leader (ms)", "share of trials, cumulative"
+TWO = ("12-24", "150-300")
 
-def _steps(axis: Any, times_ms: np.ndarray, **look: Any) -> None:
-    axis.plot(np.sort(times_ms), np.linspace(0, 100, len(times_ms)), **look)
+
+def _steps(axis: Axes, times_ms: np.ndarray, **look: Any) -> None:
+    axis.plot(np.sort(times_ms), np.linspace(0, 1, len(times_ms)), **look)
 
 
-def draw_lines(runs: Runs, lines: Sequence[str], title: str, logarithmic: bool = False) -> Figure:
-    """Draw a panel of Fig. 16: cumulative share of trials, ours coloured, published grey and dashed."""
-    figure, axis = new_figure(title, "time without leader (ms)", "cumulative share of trials (%)", log_x=logarithmic)
-    for line in lines:
-        axis.plot(published()[line], range(101), "--", color=PUBLISHED_GREY, linewidth=1.2)
-        _steps(axis, times_of(runs, line), color=COLOURS[line], label=f"{line} ms")
-    axis.plot([], [], "--", color=PUBLISHED_GREY, label="published")
-    axis.set_xlim(*((60, 1e6) if logarithmic else (0, 500)))
-    axis.legend(loc="lower right")
-    return figure
+def _panel(*marks: Mark, **panel: Any) -> Panel:
+    return Panel(TIME, SHARE, *marks, **panel)
+
+
+def _publish(axis: Axes, *lines: str) -> None:
+    for line in [line for line in lines if line in published()]:
+        _steps(axis, published()[line], color=PUBLISHED_GREY, linestyle="--", linewidth=1.2, label="published")
+
+
+def as_published(*lines: str) -> Mark:
+    """Make a mark of those of the lines that Fig. 16 has."""
+    return lambda axis, _: _publish(axis, *lines)
+
+
+def simulated(*lines: str, case: str = "{}", label: str = "{} ms", style: str = "-") -> Mark:
+    """Make a mark of the simulated trials of lines, of all repetitions together."""
+
+    def draw(axis: Axes, runs: Runs) -> None:
+        for line in lines:
+            times_ms = times_of(runs, case.format(line))
+            _steps(axis, times_ms, color=COLOURS[line], label=label.format(line), linestyle=style)
+
+    return draw
+
+
+def both_tiers(*cases: str) -> Mark:
+    """Make a mark of cases on both tiers; it says where there are no processes."""
+
+    def draw(axis: Axes, runs: Runs) -> None:
+        Distribution("trials", "without_leader_ms", {case: case for case in cases}, tiers=True)(axis, runs)
+        if VIRTUAL not in runs.tiers:
+            say_not_measured(axis, VIRTUAL)
+
+    return draw
 
 
 def draw_idea() -> Figure:
     """Draw the share of first elections that nobody wins against what a message takes, in closed form."""
     figure, axis = new_figure("Split votes", "message time / range of timeouts (%)", "first elections split (%)")
-    x = np.linspace(0, 50, 101)
-    for colour, survivors in zip(CURVES, SURVIVORS, strict=False):
-        share = [100 * split_vote_share(each / 100, survivors) for each in x]
-        axis.plot(x, share, color=colour, label=f"{survivors} survivors of five servers")
+    for survivors in SURVIVORS:
+        shares = [100 * split_vote_share(percent / 100, survivors) for percent in range(51)]
+        axis.plot(range(51), shares, label=f"{survivors} survivors of five servers")
     axis.legend()
     return figure
 
 
-def draw_splits(runs: Runs) -> Figure:
-    """Draw the same curves, and as points the elections that were measured."""
-    figure = draw_idea()
-    axis = figure.axes[0]
-    for colour, survivors in zip(CURVES, SURVIVORS, strict=False):
-        splits = runs.table("splits", SPLITS, SIMULATED)
-        rows = splits[splits.survivors == survivors]
-        axis.plot(rows.latency_ms, 100 * rows.share, "o", color=colour, label="measured")
-    axis.legend()
-    return figure
-
-
-def draw_control(runs: Runs) -> Figure:
-    """Draw the same range of timeouts with seeds of the servers' own and with one seed for all."""
-    title = "One random seed for all servers is no randomness"
-    figure, axis = new_figure(title, "time without leader (ms)", "cumulative share of trials (%)", log_x=True)
-    for line in ("12-24", "150-300"):
-        for case, style, seeds in ((line, "-", "seeds of their own"), (ONE_SEED.format(line), ":", "one seed")):
-            label = f"{line} ms, {seeds}"
-            _steps(axis, times_of(runs, case), color=COLOURS[line], linestyle=style, label=label)
-    _steps(axis, times_of(runs, "150-150"), color=scheme("control").colour, label="150-150 ms, no range")
-    axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    return figure
-
-
-def draw_tiers(runs: Runs) -> Figure:
-    """Draw real processes (solid) beside simulated elections (dashed), and what Fig. 16 has of these lines in grey."""
-    figure, axes = new_figure("Real processes in virtual time", "", "", columns=2, log_x=True)
-    figure.set_size_inches(11, 4)
-    groups = (PROCESS_LINES, WANS)
-    for axis, lines, title in zip(axes, groups, ("Fig. 16's cluster", "30 to 40 ms apart"), strict=True):
-        for line, colour in zip(lines, CURVES, strict=False):
-            if line in published():
-                axis.plot(published()[line], range(101), color=PUBLISHED_GREY, linewidth=3, alpha=0.6)
-            _steps(axis, times_of(runs, line), color=colour, linestyle="--")
-            if runs.has(line, tier=VIRTUAL):
-                times = times_of(runs, line, VIRTUAL)
-                _steps(axis, times, color=colour, label=f"{line}{' ms' * (line in published())}, {len(times)} crashes")
-        axis.plot([], [], "--", color="black", label="simulated")
-        if VIRTUAL not in runs.tiers:
-            say_not_measured(axis, VIRTUAL)
-        axis.set(xlabel="time without leader (ms)", ylabel="cumulative share of trials (%)", title=title)
-    axes[0].plot([], [], color=PUBLISHED_GREY, linewidth=3, label="published")
-    axes[0].set(xlim=(10, 3000))
-    axes[1].set(xlim=(200, 6000))
-    for axis in axes:
-        axis.legend(loc="lower right", fontsize="small")
-    return figure
-
-
-def draw_knobs(runs: Runs) -> Figure:
-    """Draw the median (dot) to the 90th percentile (end of the bar), with a column for each knob."""
-    table = runs.knobs["knobs"]
-    names = list(dict.fromkeys(table.knob))
-    figure, axes = new_figure("Median to 90th percentile", "", "", columns=len(names), log_x=True)
-    figure.set_size_inches(12, 3.2)
-    for axis, name in zip(axes, names, strict=True):
-        for shift, (line, rows) in zip((-0.1, 0.1), table[table.knob == name].groupby("line"), strict=False):
-            y = np.arange(len(rows)) + shift
-            axis.hlines(y, rows.p50_ms, rows.p90_ms, color=COLOURS[str(line)], linewidth=4)
-            axis.plot(rows.p50_ms, y, "o", color=COLOURS[str(line)], markersize=8, label=f"timeouts of {line} ms")
-            axis.set_yticks(range(len(rows)), rows.value)
-        axis.set(xlabel="time without leader (ms)", ylabel=name, xlim=(8, 500), ylim=(-0.5, len(rows) - 0.5))
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    return figure
+draw_top = Picture(
+    "Randomness of timeouts",
+    _panel(as_published(*RANDOMNESS), simulated(*RANDOMNESS), log="x", x_range=(60, 1e6)),
+)
+draw_bottom = Picture("Scale of timeouts", _panel(as_published(*SCALE), simulated(*SCALE), x_range=(0, 500)))
+draw_tiers = Picture(
+    "Real processes in virtual time, and the simulator",
+    _panel(as_published(*PROCESS_LINES), both_tiers(*PROCESS_LINES), title="Fig. 16's cluster", log="x"),
+    _panel(both_tiers(*WANS), title="30 to 40 ms apart", log="x"),
+)
+draw_control = Picture(
+    "One random seed for all servers is no randomness",
+    _panel(simulated(*TWO, "150-150"), simulated(*TWO, case=ONE_SEED, label="{} ms, one seed", style=":"), log="x"),
+)
+draw_knobs = Picture(
+    "Time without leader: PreVote, and the disk",
+    *(
+        Panel(
+            label,
+            "90th percentile (ms)",
+            Bars("p90_ms", knob, by="least_timeout_ms", looks={12.0: "12-24 ms", 150.0: "150-300 ms"}),
+        )
+        for knob, label in {"pre_vote": "PreVote", "disk": "mean write (ms)"}.items()
+    ),
+)
 
 
 def draw_etcd(
@@ -377,15 +327,12 @@ def draw_etcd(
 ) -> Figure:
     """Draw real etcd, in real and in virtual time, beside our elections with its timers, and Fig. 16's line of the same
     range in grey."""
-    title = "etcd with a tick of 15 ms and timeouts of 150 to 285 ms"
-    figure, axis = new_figure(title, "time without leader (ms)", "cumulative share of trials (%)")
-    axis.plot(published()["150-300"], range(101), "--", color=PUBLISHED_GREY, label="published: LogCabin, 150-300 ms")
+    figure, axis = new_figure("etcd with a tick of 15 ms and timeouts of 150 to 285 ms", TIME, SHARE)
+    _publish(axis, "150-300")
     ours = elect("150-300", ETCD, trials, seed).without_leader_ms.to_numpy()
     _steps(axis, ours, color=scheme("simulated").colour, label="our elections, with etcd's timers")
-    for (times_ms, why), name, colour, marker in (
-        (virtual, "virtual", scheme("emulated").colour, "o"),
-        (real, "real", CURVES[1], "^"),
-    ):
+    looks = {"virtual": (virtual, scheme("emulated").colour, "o"), "real": (real, CURVES[1], "^")}
+    for name, ((times_ms, why), colour, marker) in looks.items():
         label = f"etcd in {name} time, " + (why or f"{len(times_ms)} crashes")
         _steps(axis, times_ms, color=colour, marker=marker, markersize=5, label=label)
     axis.set_xlim(0, 500)
@@ -396,7 +343,7 @@ def draw_etcd(
 def draw_run(reading: Reading, case: str) -> Figure:
     """Draw the distribution of the times without a leader in one run."""
     times = reading["trials"].without_leader_ms.to_numpy()
-    figure, axis = new_figure(f"{len(times):,} crashes", "time without leader (ms)", "cumulative share (%)", log_x=True)
+    figure, axis = new_figure(f"{len(times):,} crashes", TIME, SHARE, log_x=True)
     _steps(axis, times, color=CURVES[0])
     return figure
 
@@ -435,11 +382,18 @@ OF_FEW_TRIALS = ("five-ms-median", "short-timeouts-mean", "wan-mean", "wan-two-f
 PAPER = {
     "control_trials": 1000,
     "calibration_trials": 40_000,
-    "knob_trials": 20_000,
     "process_trials": 1000,
     "process_control_trials": 20,
 }
 ONCE = {SPLITS: 1, BLIND: 1}
+
+BOTH_LINES: dict[str, Any] = {
+    "least_timeout_ms": each(12.0, 150.0),
+    "timeout_range_ms": lambda setting: setting.least_timeout_ms,
+}
+TRIALS = {"quick": 2000, "paper": 20_000, "test": 50}
+SCALES = {profile: Scale(changes={"trials": trials}) for profile, trials in TRIALS.items()}
+WRITES = {f"{mean:g}": {"least_write_ms": 0.0, "extra_write_ms": mean} for mean in (0.0, 1.0, 4.0, 10.0)}
 
 STUDY = Study(
     slug="raft",
@@ -452,7 +406,7 @@ STUDY = Study(
     profiles={
         "quick": Scale(fewer=ONCE),
         "paper": Scale(changes=PAPER, fewer=ONCE),
-        "test": Scale(changes={"calibration_trials": 1000, "knob_trials": 50}, fewer=ONCE),
+        "test": Scale(changes={"calibration_trials": 1000}, fewer=ONCE),
     },
     on_virtual={
         "quick": Scale(
@@ -467,11 +421,13 @@ STUDY = Study(
         "paper": Scale(repetitions=1, changes=PAPER, without=tuple(CONTROLS)),
     },
     claims=CLAIMS,
-    knobs={"knobs": turn_knobs},
+    knobs={
+        "pre_vote": Knob({"off": BOTH_LINES, "on": BOTH_LINES | {"pre_vote": True}}, SCALES),
+        "disk": Knob({mean: BOTH_LINES | changes for mean, changes in WRITES.items()}, SCALES),
+    },
     figures={
-        "splits": draw_splits,
-        "fig16_top": partial(draw_lines, lines=RANDOMNESS, title="Randomness of timeouts", logarithmic=True),
-        "fig16_bottom": partial(draw_lines, lines=SCALE, title="Scale of timeouts"),
+        "fig16_top": draw_top,
+        "fig16_bottom": draw_bottom,
         "processes": draw_tiers,
         "control": draw_control,
         "knobs": draw_knobs,
