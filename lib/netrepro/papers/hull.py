@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.flow_sizes import FlowSizeDistribution
@@ -28,10 +27,11 @@ from netrepro.simulation import Hosts
 from netrepro.study import SIMULATED, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import jackknife, least_first, ratio
+from netrepro.study.figures import Bars, Course, Level, Look, Mark, Panel, Picture, Published, Sweep, beside, plot
 from netrepro.study.measuring import HOST_DELAY_PACKETS, run_experiment
 from netrepro.study.setting import setting
 from netrepro.study.trust import gap_checks
-from netrepro.style import CURVES, draw_published, new_figure, scheme, use_logarithm
+from netrepro.style import CURVES, new_figure, scheme
 
 SETTLED_SHARE = 1 / 3  # of a run with long flows; slow start is over by then
 SMALL_BYTES, LARGE_BYTES = 1000, 10_000_000
@@ -84,7 +84,9 @@ SCHEMES: dict[str, dict[str, Any]] = {
     "pq950": PQ950,
     "pq950, gamma 1": PQ950 | {"drain_share": 1.0},
 }
-COLOURS = dict(zip(("tcp", "30k", "6k", "pq950"), CURVES, strict=False)) | {"pq950, gamma 1": scheme("control").colour}
+GAMMA_1 = "pq950, gamma 1"
+LOOKS = {name: {"label": name, "color": colour} for name, colour in zip(PUBLISHED_US, CURVES, strict=False)}
+LOOKS[GAMMA_1] = {"label": GAMMA_1, "color": scheme("control").colour, "linestyle": "--"}
 LOADS = {"load": each(0.2, 0.4, 0.6)}
 LONG_FLOWS = {"flows": each(*PUBLISHED_PQ_US)}
 # The replica's packets, of 950 bytes, are below the threshold: they may count themselves. 30 KB are 31 of them.
@@ -149,15 +151,11 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         requests = _requests(setting, hosts)
         traffic, seconds = (requests,), requests.count / requests.flows_per_s / ARRIVING_SHARE
     else:
-        traffic = _long_flows(hosts, seconds)
+        traffic = tuple(
+            Flow(host, hosts[-1], duration_s=seconds - at * 1e-3, start_s=at * 1e-3)
+            for at, host in enumerate(hosts[:-1])
+        )
     return Experiment(Topology(cables), traffic, seconds, seed, Measure(packets=(("s1", hosts[-1]),)), tcp)
-
-
-def _long_flows(hosts: list[str], seconds: float) -> tuple[Traffic, ...]:
-    starts = [place * 1e-3 for place in range(len(hosts) - 1)]
-    return tuple(
-        Flow(host, hosts[-1], duration_s=seconds - at, start_s=at) for host, at in zip(hosts[:-1], starts, strict=True)
-    )
 
 
 def _requests(setting: Setting, hosts: list[str]) -> PoissonFlows:
@@ -173,8 +171,8 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
     asked = experiment(setting if tier == SIMULATED else as_kernels_can(setting), seconds, seed)
     if setting.load and setting.open_connections:
         return read(over_open_connections(asked, setting.open_connections, in_turn=setting.in_turn), setting)
-    found = run_experiment(asked, tier)
-    return replace(read(found, setting), fidelity=None if tier == SIMULATED else found.fidelity)
+    run = run_experiment(asked, tier)
+    return replace(read(run, setting), fidelity=None if tier == SIMULATED else run.fidelity)
 
 
 def cannot(setting: Setting, tier: str) -> str:
@@ -223,37 +221,35 @@ def over_open_connections(asked: Experiment, of_each_server: int, *, in_turn: bo
     for place, start_s in enumerate(requests.start_s):
         hosts.at(OPENED_S + start_s, partial(ask, place))
     hosts.run()
-    found = hosts.measurements()
     delivered = requests.size_bytes.where(np.isfinite(completion_ms), 0.0)
-    return replace(found, flows=requests.assign(completion_ms=completion_ms, delivered_bytes=delivered))
+    flows = requests.assign(completion_ms=completion_ms, delivered_bytes=delivered)
+    return replace(hosts.measurements(), flows=flows)
 
 
-def read(found: Measurements, setting: Setting) -> Reading:
+def read(run: Measurements, setting: Setting) -> Reading:
     """Read waits at the switch (mean, 99th percentile, microseconds; of long flows once settled), payload that arrived
     (Mb/s), and completion times of requests (ms; NaN of long flows)."""
-    seconds, flows = found.experiment.duration_s, found.flows
+    seconds, flows = run.experiment.duration_s, run.flows
     settled_s = 0.0 if setting.load else SETTLED_SHARE * seconds
-    packets = found.packets[found.packets.time_s >= settled_s]
+    packets = run.packets[run.packets.time_s >= settled_s]
     waits_us = packets["wait_ms"].to_numpy() * 1e3
+    small, large = (flows.completion_ms[flows.size_bytes == size] for size in (setting.small_bytes, LARGE_BYTES))
     numbers = {
         "mean_us": float(waits_us.mean()),
         "p99_us": float(np.quantile(waits_us, 0.99)),
         "goodput_mbps": float(flows["delivered_bytes"].sum()) * 8e-6 / seconds,
+        "small_mean_ms": small.mean(),
+        "small_p99_ms": small.quantile(0.99),
+        "large_mean_ms": large.mean(),
+        "large_p99_ms": large.quantile(0.99),
     }
-    small = flows.completion_ms[flows.size_bytes == setting.small_bytes].dropna()
-    large = flows.completion_ms[flows.size_bytes == LARGE_BYTES].dropna()
-    numbers |= {"small_mean_ms": small.mean(), "small_p99_ms": small.quantile(0.99)}
-    numbers |= {"large_mean_ms": large.mean(), "large_p99_ms": large.quantile(0.99)}
     # Requests that did not complete are missing in the percentiles; long flows keep the port busy, or not.
     complete = [Check("requests complete", float(flows.completion_ms.notna().mean()), at_least=0.999)]
-    checks = complete if setting.load else gap_checks(found, found.experiment.measure.packets[0])
+    checks = complete if setting.load else gap_checks(run, run.experiment.measure.packets[0])
     times = {"requests": flows[["size_bytes", "completion_ms"]]} if setting.load else {}
-    return Reading(numbers, {"waits": _percentiles(waits_us), **times}, checks)
-
-
-def _percentiles(waits_us: np.ndarray) -> pd.DataFrame:
     shares = np.linspace(0, 1, 101)
-    return pd.DataFrame({"share": shares, "wait_us": np.quantile(waits_us, shares)})
+    waits = pd.DataFrame({"share": shares, "wait_us": np.quantile(waits_us, shares)})
+    return Reading(numbers, {"waits": waits, **times}, checks)
 
 
 # Closed forms.
@@ -274,8 +270,7 @@ def rule_bounds() -> pd.DataFrame:
 
 def answer(runs: Runs) -> str:
     """Answer the paper's question in one sentence, with this run's numbers."""
-    means = {name: runs.numbers(name).mean(numeric_only=True) for name in ("pq950", "30k")}
-    ours, plain = means["pq950"], means["30k"]
+    ours, plain = (runs.numbers(name).mean(numeric_only=True) for name in ("pq950", "30k"))
     return (
         f"With the phantom queue a packet waits {ours.mean_us:.1f} microseconds at {ours.goodput_mbps:.0f} Mb/s, "
         f"with DCTCP-30K {plain.mean_us:.0f} at {plain.goodput_mbps:.0f} Mb/s."
@@ -312,162 +307,48 @@ def draw_network(setting: Setting) -> Figure:
     return drawing.draw_network(asked, "Long flows meet at one port")
 
 
-def draw_static(runs: Runs) -> Figure:
-    """Draw the mean wait and goodput of two long flows, each scheme beside what was published."""
-    figure, axes = drawing.panels("Two long flows", "", "", ["wait at the switch", "goodput"])
-    names = list(PUBLISHED_US)
-    for axis, column in zip(axes, ("mean_us", "goodput_mbps"), strict=True):
-        ours = {name: list(runs.numbers(name)[column]) for name in names}
-        drawing.draw_bars(axis, ours, PUBLISHED_US if column == "mean_us" else None, COLOURS)
-    axes[0].set(yscale="log", ylabel="mean (µs)")
-    axes[1].set(ylabel="payload of both (Mb/s)")
-    axes[1].axhline(950 * 1448 / FULL_PACKET_BYTES, color="0.2", linestyle=":", linewidth=1)
-    return figure
+def _load_panels(group: str, *marks: Mark) -> list[Panel]:
+    """Show the wait at the switch, with more marks, and requests, over the load."""
+    sweeps = {reading: Sweep("load", reading, looks_of(group)) for reading in REQUESTS}
+    return [
+        Panel(LOAD, label, sweeps[reading], *(marks if reading == "p99_us" else ()), log="y")
+        for reading, label in REQUESTS.items()
+    ]
 
 
-def draw_static_flows(runs: Runs) -> Figure:
-    """Draw the mean wait and goodput over the number of long flows, as far as was published; dashed: other tiers,
-    beside."""
-    table = _static(runs, runs.tier)
-    figure = _lines("Two to eight long flows", table, ("flows", "flows that last"), WAIT_AND_GOODPUT)
-    for tier in runs.tiers:
-        for name, rows in _static(runs, tier).groupby("case") if tier != runs.tier else ():
-            means = rows.groupby("flows").mean(numeric_only=True)
-            for axis, column in zip(figure.axes, WAIT_AND_GOODPUT, strict=True):
-                axis.plot(means.index, means[column], "--", color=COLOURS[str(name)], linewidth=1)
-    use_logarithm(figure.axes[0], "y")
-    figure.axes[1].set_ylim(0, 1050)
-    _draw_published_pq(figure.axes[0])
-    return figure
-
-
-def _static(runs: Runs, tier: str) -> pd.DataFrame:
-    return pd.concat([runs.numbers(f"static {name}", tier).assign(case=name) for name in PUBLISHED_US])
-
-
-def draw_controls(runs: Runs) -> Figure:
-    """Draw the distribution of the wait at the switch, with the mechanisms and without one of them each."""
-    figure, axis = new_figure("Broken on purpose", "wait at the switch (µs)", "share of packets")
-    names = ("pq950", "pq950, no pacer", "pq950, linux pacing", "pq950, counts itself", "pq950, gamma 1", "30k")
-    for name, colour in zip(names, CURVES, strict=False):
-        if runs.has(name):
-            waits = runs.table("waits", name).query("repetition == 0")
-            broad = {"linewidth": 5, "alpha": 0.4} if name == "pq950" else {}  # kernels: that with linux pacing
-            axis.plot(waits.wait_us.clip(lower=0.5), waits.share, color=colour, label=name, **broad)
-    axis.set(xscale="log", ylim=(0, 1.02))
-    axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    return figure
-
-
-def draw_dynamic(runs: Runs) -> Figure:
-    """Draw the switch's 99th percentile, small requests' and large ones', over the load."""
-    return _over_load(runs, "dynamic", "Requests of 1 KB and 10 MB")
-
-
-def draw_replica(runs: Runs) -> Figure:
-    """Draw the same in the replica's network, beside its own percentiles (hollow)."""
-    figure = _over_load(runs, "replica", "The replica's network")
+def _draw_replicas_own(axis: Axes, _: Runs) -> None:
     for name, rows in replica_table().groupby("case"):
-        figure.axes[0].plot(rows.load, rows.p99_us, "o", mfc="none", color=COLOURS[str(name)], markersize=8)
-    hollow = Line2D(
-        [], [], linestyle="none", marker="o", mfc="none", color="0.3", markersize=8, label="the replica's own"
+        axis.plot(rows.load, rows.p99_us, "o", mfc="none", color=LOOKS[str(name)]["color"], markersize=8)
+    axis.plot([], [], "o", mfc="none", color="0.3", markersize=8, label="the replica's own")
+
+
+def looks_of(group: str) -> dict[str, dict[str, str]]:
+    return {f"{group} {name}": look for name, look in LOOKS.items() if f"{group} {name}" in CASES}
+
+
+def _flows(title: str, sweep: Callable[[str], Mark], **how: Any) -> Picture:
+    """Show the wait and the goodput of long flows over their number, and what was published of PQ950's wait."""
+    published = Published(PUBLISHED_PQ_US, "published: pq950")
+    return Picture(
+        title,
+        Panel(FLOWS, "mean wait at the switch (µs)", published, sweep("mean_us"), log="y" + how.get("log", "")),
+        Panel(FLOWS, "goodput of all flows (Mb/s)", sweep("goodput_mbps"), y_range=(0, 1050), **how),
     )
-    figure.axes[0].legend(handles=[hollow], fontsize=9)
-    return figure
 
 
-def _over_load(runs: Runs, group: str, title: str) -> Figure:
-    names = [name for name in SCHEMES if runs.has(f"{group} {name}")]
-    if not names:
-        figure, axes = drawing.panels(title, LOAD[1], "", list(REQUESTS.values()))
-        for axis in axes:
-            drawing.say_not_measured(axis, runs.tier)
-        return figure
-    rows = [runs.numbers(f"{group} {name}").assign(case=name) for name in names]
-    return _requests_figure(title, pd.concat(rows))
-
-
-def _requests_figure(title: str, table: pd.DataFrame) -> Figure:
-    figure = _lines(title, table, LOAD, REQUESTS)
-    for axis in figure.axes:
-        use_logarithm(axis, "y")
-    return figure
-
-
-def _lines(title: str, table: pd.DataFrame, x: tuple[str, str], columns: dict[str, str]) -> Figure:
-    """Draw a panel for each column: means over x, a curve for each case, every run a faint point. (Intervals of few
-    runs reach below zero, where a logarithmic axis has no room.)"""
-    figure, axes = drawing.panels(title, x[1], "", [""] * len(columns))
-    figure.set_size_inches(4.4 * len(columns), 4.0)
-    for axis, (column, said) in zip(axes, columns.items(), strict=True):
-        for (name, rows), other in zip(table.groupby("case", sort=False), CURVES[5:] + CURVES, strict=False):
-            colour = COLOURS.get(str(name).removesuffix(OWN), other)
-            means = rows.groupby(x[0])[column].mean()
-            axis.plot(
-                means.index,
-                means,
-                "o--" if str(name).endswith(("gamma 1", OWN)) else "o-",
-                color=colour,
-                label=name,
-            )
-            axis.plot(rows[x[0]], rows[column], ".", color=colour, alpha=0.4)
-        axis.set(ylabel=said)
-        drawing.name_ticks(axis, "x", sorted(table[x[0]].unique()))
-    drawing.share_legend(figure)
-    return figure
-
-
-LOAD = ("load", "load (share of the rate)")
+LOAD, FLOWS = "load (share of the rate)", "flows that last"
 REQUESTS = {
     "p99_us": "wait, 99th (µs)",
     "small_p99_ms": "small requests, 99th (ms)",
     "large_p99_ms": "large requests, 99th (ms)",
 }
-WAIT_AND_GOODPUT = {"mean_us": "mean wait at the switch (µs)", "goodput_mbps": "goodput of all flows (Mb/s)"}
 
 
-def draw_connections(runs: Runs) -> Figure:
-    """Draw requests over connections that stay open, and (dashed) that open a connection each."""
-    return _requests_figure("Requests over connections that stay open, and over their own", runs.knobs["connections"])
-
-
-def draw_flows(runs: Runs) -> Figure:
-    """Draw the latency and goodput over the number of flows, beyond the published 8."""
-    figure = _knob_figure(runs, "flows", "More flows through one port", ("flows", "flows that last"))
-    _draw_published_pq(figure.axes[0])
-    return figure
-
-
-def _draw_published_pq(axis: Axes) -> None:
-    draw_published(axis, list(PUBLISHED_PQ_US), list(PUBLISHED_PQ_US.values()), "published: pq950")
-    axis.legend(handles=[axis.lines[-1]], fontsize=9)
-
-
-def draw_delay(runs: Runs) -> Figure:
-    """Draw the phantom queue over the delay of a link: a window is two segments at least."""
-    return _knob_figure(runs, "delay", "Round trip against the smallest window", ("link_delay_ms", "link delay (ms)"))
-
-
-def draw_rate(runs: Runs) -> Figure:
-    """Draw a faster port, with the thresholds of 1 Gb/s and with ten times as much."""
-    return _knob_figure(runs, "rate", "At 10 Gb/s", ("rate_mbps", "port (Mb/s)"))
-
-
-def _knob_figure(runs: Runs, knob: str, title: str, x: tuple[str, str]) -> Figure:
-    figure = _lines(title, runs.knobs[knob], x, WAIT_AND_GOODPUT)
-    for axis in figure.axes:
-        axis.set_xscale("log")
-        drawing.name_ticks(axis, "x", sorted(runs.knobs[knob][x[0]].unique()))
-    use_logarithm(figure.axes[0], "y")
-    figure.axes[1].set_ylim(bottom=0)
-    return figure
-
-
-def draw_run(found: Reading, case: str) -> Figure:
+def draw_run(reading: Reading, case: str) -> Figure:
     """Draw one run's waits."""
-    title = f"{case}: mean {found['mean_us']:.1f} µs, {found['goodput_mbps']:.0f} Mb/s"
+    title = f"{case}: mean {reading['mean_us']:.1f} µs, {reading['goodput_mbps']:.0f} Mb/s"
     figure, axis = new_figure(title, "wait at the switch (µs)", "share of packets")
-    axis.plot(found["waits"].wait_us, found["waits"].share)
+    axis.plot(reading["waits"].wait_us, reading["waits"].share)
     return figure
 
 
@@ -502,10 +383,15 @@ def _dynamic(baseline: str, size_bytes: int = 0) -> Evidence:
     return Evidence("p99_us", pair, control=broken, how=change_of_means)
 
 
-GAMMA_1 = "pq950, gamma 1"
 OWN = ", a connection each"
 PROFILES = {"quick": Scale(0.6), "paper": Scale(5.0, changes={"large_requests": 250})}
 NAMES = ("pq950", "6k", "30k", "tcp")
+PAIRS = dict(zip(PUBLISHED_US, PUBLISHED_US, strict=True))  # of long flows
+MOST_MBPS = 950 * 1448 / FULL_PACKET_BYTES
+CONTROLS: dict[str, Look] = {"pq950": {"label": "pq950", "linewidth": 5, "alpha": 0.4}}  # kernels: with linux pacing
+CONTROLS |= {name: name for name in ("pq950, no pacer", "pq950, linux pacing", "pq950, counts itself", GAMMA_1, "30k")}
+CONNECTIONS = {name: LOOKS[name] for name in ("tcp", "30k", "pq950")}
+CONNECTIONS |= {name + OWN: look | {"label": name + OWN, "linestyle": "--"} for name, look in CONNECTIONS.items()}
 STUDY = Study(
     slug="hull",
     setting=Setting(),
@@ -555,32 +441,41 @@ STUDY = Study(
             repetitions=3,
         ),
         "flows": Knob({name: CASES[name] | {"flows": each(2, 4, 8, 16, 32)} for name in NAMES[:3]}, Scale(0.3)),
-        "delay": Knob(
-            {
-                f"{flows} flows": PQ950 | {"flows": flows, "link_delay_ms": each(0.005, 0.01, 0.02, 0.04, 0.08, 0.16)}
-                for flows in (2, 8)
-            },
-            Scale(0.2),
-        ),
-        "rate": Knob(
-            {
-                "pq950": PQ950 | {"rate_mbps": each(1000.0, 10_000.0)},
-                "pq950, 10 KB": PQ950 | {"phantom_bytes": 10_000, "rate_mbps": each(1000.0, 10_000.0)},
-                "30k": CASES["30k"] | {"rate_mbps": each(1000.0, 10_000.0)},
-            },
-            Scale(0.1),
-        ),
     },
     figures={
-        "static": draw_static,
-        "static_flows": draw_static_flows,
-        "control_waits": draw_controls,
-        "dynamic": draw_dynamic,
-        "replica": draw_replica,
-        "knob_connections": draw_connections,
-        "knob_flows": draw_flows,
-        "knob_delay": draw_delay,
-        "knob_rate": draw_rate,
+        "static": Picture(
+            "Two long flows",
+            Panel("", "mean wait at the switch (µs)", Bars("mean_us", PAIRS, published=PUBLISHED_US), log="y"),
+            Panel(
+                "",
+                "payload of both (Mb/s)",
+                Bars("goodput_mbps", PAIRS),
+                Level(MOST_MBPS, "95 % of the rate", published=False),
+            ),
+        ),
+        "static_flows": _flows(
+            "Two to eight long flows", lambda reading: Sweep("flows", reading, looks_of("static"), tiers=True)
+        ),
+        "control_waits": plot(
+            "Broken on purpose",
+            "wait at the switch (µs)",
+            "share of packets",
+            Course("waits", "share", CONTROLS, x="wait_us"),
+            log="x",
+            x_range=(0.5, None),
+        ),
+        "dynamic": Picture("Requests of 1 KB and 10 MB", *_load_panels("dynamic")),
+        "replica": Picture("The replica's network", *_load_panels("replica", _draw_replicas_own)),
+        "knob_connections": beside(
+            "Requests over connections that stay open, and over their own",
+            LOAD,
+            REQUESTS,
+            lambda reading: Sweep("load", reading, "connections", looks=CONNECTIONS),
+            log="y",
+        ),
+        "knob_flows": _flows(
+            "More flows through one port", lambda reading: Sweep("flows", reading, "flows", looks=LOOKS), log="x"
+        ),
     },
     play=Play(
         ("pq950", "30k", "tcp", "pq950, no pacer"),

@@ -76,11 +76,11 @@ def test_where_all_is_marked_the_closed_form_holds(flows, delay_ms):
     """
     setting = paper.STUDY.case("pq950, counts itself", paper.Setting(link_delay_ms=delay_ms))
     setting = replace(setting, flows=flows, pacer="none", offload_bytes=0)
-    found = paper.measure_one(setting, SECONDS, 1, "simulated")
+    reading = paper.measure_one(setting, SECONDS, 1, "simulated")
     round_trip_us = 4e3 * delay_ms + 3 * FULL_PACKET_BYTES * 8 / 1000 + 2 * 0.6
     least, most = (all_marked(flows, round_trip_us, window) for window in (2.0, 3.0))
-    assert 0.8 * least[0] <= found["goodput_mbps"] <= 1.02 * most[0]
-    assert 0.9 * least[1] - 12 <= found["mean_us"] <= most[1] + 13
+    assert 0.8 * least[0] <= reading["goodput_mbps"] <= 1.02 * most[0]
+    assert 0.9 * least[1] - 12 <= reading["mean_us"] <= most[1] + 13
 
 
 def test_the_published_numbers_exclude_that_all_is_marked():
@@ -121,14 +121,14 @@ def test_over_connections_that_stay_open_no_request_waits_for_a_lost_syn():
     setting = replace(paper.Setting(**paper.SCHEMES["tcp"]), load=0.6, large_requests=18)
     asked = paper.experiment(setting, SECONDS, 1)
     own = simulate(asked).flows  # each opens a connection of its own
-    found = paper.over_open_connections(asked, 16)
+    kept = paper.over_open_connections(asked, 16)
     assert own.completion_ms.max() > 1000
-    assert found.flows.completion_ms.max() < 1000
+    assert kept.flows.completion_ms.max() < 1000
     # The same requests, each whole; and a short one needs no handshake: a way there and a transmission on each link.
-    assert found.flows.start_s.equals(asked.flow_table.start_s)
-    assert found.flows.delivered_bytes.sum() == asked.flow_table.size_bytes.sum()
+    assert kept.flows.start_s.equals(asked.flow_table.start_s)
+    assert kept.flows.delivered_bytes.sum() == asked.flow_table.size_bytes.sum()
     alone_ms = 2 * (setting.link_delay_ms + (setting.small_bytes + paper.HEADER_BYTES) * 8 / 1e6)
-    assert found.flows.completion_ms.min() == pytest.approx(alone_ms, rel=0.01)
+    assert kept.flows.completion_ms.min() == pytest.approx(alone_ms, rel=0.01)
 
 
 def test_a_kernel_is_not_said_to_have_kept_connections_open():
@@ -177,12 +177,12 @@ def test_percentiles_are_of_the_requests_of_all_repetitions_together_at_each_loa
 
 
 def test_controls_of_what_agrees_flip(runs):
-    found = {each.claim: each for each in runs.measured_claims()}
-    claims = found["static-latency-order"]
+    measured = {each.claim: each for each in runs.measured_claims()}
+    claims = measured["static-latency-order"]
     assert all(order[0] == "pq950" for order in claims.values)
     assert all(order[0] != "pq950" for order in claims.control)
-    assert all(0.87 <= value <= 0.92 for value in found["static-sacrifice"].values)
-    assert all(value > 0.92 for value in found["static-sacrifice"].control)
+    assert all(0.87 <= value <= 0.92 for value in measured["static-sacrifice"].values)
+    assert all(value > 0.92 for value in measured["static-sacrifice"].control)
 
 
 def test_kernels_are_asked_for_what_they_have():
@@ -211,9 +211,9 @@ def test_requests_wait_on_a_kernel_in_the_simulators_order():
         waits = []
         for name in ("pq950", "30k", "tcp"):
             setting = replace(paper.Setting(load=0.4, large_requests=10, open_connections=0), **paper.SCHEMES[name])
-            found = paper.measure_one(setting, 1.0, 1, tier)
-            assert all(check.holds for check in found.checks)
-            waits.append(found["p99_us"])
+            reading = paper.measure_one(setting, 1.0, 1, tier)
+            assert all(check.holds for check in reading.checks)
+            waits.append(reading["p99_us"])
         assert waits[0] < 0.5 * waits[1] < 0.5 * waits[2], tier
 
 
