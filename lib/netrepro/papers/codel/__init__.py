@@ -3,6 +3,7 @@
 `study` is the paper, `edge` its consumer edge, `packmime` the sizes of web responses there.
 """
 
-from netrepro.papers.codel.study import STUDY, Setting, answer, draw_idea, draw_network, edge_table
+from netrepro.papers.codel.edge import table as edge_table
+from netrepro.papers.codel.study import STUDY, Setting, answer, draw_idea, draw_network
 
 __all__ = ["STUDY", "Setting", "answer", "draw_idea", "draw_network", "edge_table"]
