@@ -5,7 +5,7 @@ pictures. What a notebook needs is here.
 """
 
 from netrepro.papers.propshare.figures import draw_idea, draw_swarm
-from netrepro.papers.propshare.readings import class_table, comparison, lending_table, ratios, tier_table
+from netrepro.papers.propshare.readings import comparison, lending_table, of_trials
 from netrepro.papers.propshare.setting import Setting
 from netrepro.papers.propshare.study import STUDY, answer
 
@@ -13,11 +13,9 @@ __all__ = [
     "STUDY",
     "Setting",
     "answer",
-    "class_table",
     "comparison",
     "draw_idea",
     "draw_swarm",
     "lending_table",
-    "ratios",
-    "tier_table",
+    "of_trials",
 ]

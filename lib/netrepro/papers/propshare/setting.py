@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -22,13 +23,12 @@ class Setting:
     """A swarm. The paper's numbers of peers, capacities and file were not at hand: these are ours, and the file is so
     long that times lie in the range of Fig. 8.
 
-    free_riders : their share of the leechers. stays_s : how long a leecher serves on after its download.
-    seeds_know_clients : seeds serve one identity of a Sybil alone. lends : what somebody cannot use of a PropShare
-    client's upload goes to the others; without, it is lost. fraction : of leechers, chosen at random, that run the
-    choker `kind`; the others run BitTorrent's. identities : where there are any, the first leecher is an attacker with
-    twice the median rate, that comes as so many peers. swapped : at a fraction of one half, the two kinds change
-    places. paired : swarms of a trial have the same capacities at every fraction; else only pure ones do. processes :
-    a swarm for processes, of which the simulator draws several.
+    free_riders : their share of the leechers. seeds_know_clients : seeds serve one identity of a Sybil alone. lends :
+    others get the part of a PropShare client's upload that somebody cannot use; without, it is lost. fraction : of
+    leechers, chosen at random, that run the choker `kind`; the others run BitTorrent's. identities : where there are
+    any, the first leecher is an attacker with twice the median rate, that comes as so many peers. swapped : at a
+    fraction of one half, the two kinds change places. paired : swarms of a trial have the same capacities at every
+    fraction; else only pure ones do. processes : a swarm for processes, of which the simulator draws several.
     """
 
     leechers: int = 30
@@ -42,7 +42,6 @@ class Setting:
     blocks_per_piece: int = 16
     reserve: float = setting(0.2, "PropShare's part of the upload for newcomers", "ratio", low=0, high=1)
     free_riders: float = 0.0
-    stays_s: float = 0.0
     round_s: float = 10.0
     optimistic_s: float = 30.0
     seeds_know_clients: bool = False
@@ -98,19 +97,19 @@ def swarm(setting: Setting, seed: int) -> list[SwarmPeer]:
         lends = setting.lends or own == "bittorrent"
         if identities and i == 0:
             each, client = 2 * setting.median_kilobytes_per_s / identities, "attacker"
-            peers += [SwarmPeer(own, each, client, stays_s=setting.stays_s, lends=lends)] * identities
+            peers += [SwarmPeer(own, each, client, lends=lends)] * identities
         elif i in riders:
-            peers.append(SwarmPeer("free rider", 0.0, stays_s=setting.stays_s))
+            peers.append(SwarmPeer("free rider", 0.0))
         else:
-            peers.append(SwarmPeer(own, rate, stays_s=setting.stays_s, lends=lends))
+            peers.append(SwarmPeer(own, rate, lends=lends))
     return peers
 
 
 class OneIdentity(RoundRobin):
     """A seed that knows which peers are one client's, and serves only the first of them."""
 
-    def __init__(self, random: Random, others: frozenset[int], *, round_s: float, turn_s: float):
-        super().__init__(random, round_s=round_s, turn_s=turn_s)
+    def __init__(self, random: Random, others: range, **own: Any):
+        super().__init__(random, **own)
         self.others = others
 
     def decide(self, now_s: float, interested: Sequence, received_bytes: Mapping) -> dict:
@@ -121,9 +120,8 @@ class OneIdentity(RoundRobin):
 def make_choker(setting: Setting, kind: str, random: Random) -> Choker:
     """Make the choker of a kind with the setting's constants."""
     own = constants(setting).get(kind, {})
-    if kind == "seed":
-        others = range(setting.seeds + 1, setting.seeds + setting.identities) if setting.seeds_know_clients else ()
-        return OneIdentity(random, frozenset(others), **own)
+    if kind == "seed" and setting.seeds_know_clients:
+        return OneIdentity(random, range(setting.seeds + 1, setting.seeds + setting.identities), **own)
     return choker(kind, random, **own)
 
 

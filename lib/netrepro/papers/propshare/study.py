@@ -7,30 +7,31 @@ auction: who downloads faster, who gets what it gives, and what a Sybil or a fre
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from netrepro.claims.verdicts import student_interval
-from netrepro.papers.propshare import figures
+from netrepro.papers.propshare.figures import FIGURES, draw_run
 from netrepro.papers.propshare.readings import (
     FIGURE_8,
     IDENTITIES,
     NO_CAP_KILOBYTES_PER_S,
     PERMUTED,
     PROCESSES,
+    RIDERS,
+    RIDERS_PERMUTED,
     comparison,
     measure_all,
     of_trials,
-    ratios,
     sybil_gain,
 )
 from netrepro.papers.propshare.setting import BETWEEN, Setting
 from netrepro.study import VIRTUAL, Evidence, Knob, Play, Runs, Scale, Study, each, seed_and_repetition
 
-RIDERS, RIDERS_PERMUTED, SYBIL_1, SYBIL_4 = "free riders", "free riders, permuted", "sybil, 1", f"sybil, {IDENTITIES}"
+SYBIL_1, SYBIL_4 = "sybil, 1", f"sybil, {IDENTITIES}"
 PROCESSES_PERMUTED = "processes, permuted"
 TENTHS = tuple(i / 10 for i in range(11))
 QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -45,7 +46,7 @@ CASES: dict[str, dict[str, Any]] = {
     PERMUTED: {"fraction": each(*FRACTIONS[1:]), "kind": "permuted"},
     "equal": {name: lambda setting: setting.median_kilobytes_per_s for name in RATES[1:]},
     RIDERS: PURE | {"free_riders": 0.2},
-    RIDERS_PERMUTED: {"fraction": 1.0, "free_riders": 0.2, "kind": "permuted"},
+    RIDERS_PERMUTED: {"fraction": each(1.0), "free_riders": 0.2, "kind": "permuted"},
     SYBIL_1: PURE | {"identities": 1},
     SYBIL_4: PURE | {"identities": IDENTITIES},
     "class, no cap": CLASS | dict.fromkeys(RATES, NO_CAP_KILOBYTES_PER_S),
@@ -70,48 +71,37 @@ def mixed(readings: dict[int, pd.Series]) -> np.ndarray:
     return pd.DataFrame(readings).sort_index().stack().dropna().to_numpy()
 
 
-def _fewer(readings: dict[int, pd.Series]) -> np.ndarray:
-    return mixed(readings) < 1
+def _is_greater(ours: pd.Series, auction: pd.Series) -> bool:
+    """Tell whether a number is greater where all are PropShare's than where all are BitTorrent's."""
+    return ours[1.0] > auction[0.0]
 
 
 def _of_swarms(case: str, permuted: str) -> dict[str, Evidence]:
     """Return the evidence of the claims that need mixed, pure and permuted swarms."""
+    ratio = Evidence("ratio", case, control=permuted, how=mixed, pooled=True)
     return {
-        "faster-than-bittorrent": Evidence("ratio", case, control=permuted, how=_fewer, counted=True, pooled=True),
-        "competitive": Evidence("ratio", case, control=permuted, how=mixed, pooled=True),
-        "uploads-no-more": Evidence("sent_ratio", case, control=permuted, how=mixed, pooled=True),
-        "rewards-contribution": Evidence(
-            "rank",
-            (case, case),
-            control=(permuted, case),
-            how=lambda ours, auction: ours[1.0] > auction[0.0],
-            counted=True,
-        ),
+        "faster-than-bittorrent": replace(ratio, how=lambda readings: mixed(readings) < 1, counted=True),
+        "competitive": ratio,
+        "uploads-no-more": replace(ratio, reading="sent_ratio"),
+        "rewards-contribution": Evidence("rank", (case, case), control=(permuted, case), how=_is_greater, counted=True),
     }
 
 
+def _of_sybil(fraction: float) -> Evidence:
+    return Evidence("attacker_s", (SYBIL_1, SYBIL_4), how=lambda alone, several: alone[fraction] / several[fraction])
+
+
 CLAIMS = _of_swarms(FIGURE_8, PERMUTED) | {
-    "sybil-gains-nothing": Evidence(
-        "attacker_s",
-        (SYBIL_1, SYBIL_4),
-        control=Evidence("attacker_s", (SYBIL_1, SYBIL_4), how=lambda alone, several: alone[0.0] / several[0.0]),
-        how=lambda alone, several: alone[1.0] / several[1.0],
-    ),
+    "sybil-gains-nothing": replace(_of_sybil(1.0), control=_of_sybil(0.0)),
     "free-riders-pay": Evidence(
-        "rider_cost",
-        RIDERS,
-        control=Evidence(
-            "rider_cost", (RIDERS_PERMUTED, RIDERS), how=lambda broken, cheap: broken > cheap[0.0], counted=True
-        ),
-        how=lambda cost: cost[1.0] > cost[0.0],
-        counted=True,
+        "rider_cost", (RIDERS, RIDERS), control=(RIDERS_PERMUTED, RIDERS), how=_is_greater, counted=True
     ),
 }
 
 
 def answer(runs: Runs) -> str:
     """Answer the question in one sentence, with this run's numbers."""
-    table, values = comparison(runs), ratios(runs)
+    table, values = comparison(runs), of_trials(runs, "ratio")
     low, high = student_interval(list(values))
     correlation = [of_trials(runs, "rank").loc[fraction].mean() for fraction in BETWEEN]
     gain = [sybil_gain(runs, fraction).mean() for fraction in BETWEEN]
@@ -127,29 +117,21 @@ def answer(runs: Runs) -> str:
 # The study.
 
 KNOB_SCALES = {
-    "quick": Scale(fewer=dict.fromkeys(("half and half", "bittorrent", "propshare"), 6)),
+    "quick": Scale(repetitions=6),
     "paper": Scale(changes={"leechers": 100}),
-    "test": Scale(changes={"leechers": 10}, fewer=dict.fromkeys(("half and half", "bittorrent", "propshare"), 2)),
+    "test": Scale(repetitions=2, changes={"leechers": 10}),
 }
-KNOB_VALUES: dict[str, tuple] = {
-    "pieces": (12, 48, 192),
-    "reserve": (0.05, 0.1, 0.2, 0.4),
-    "free_riders": (0.0, 0.2, 0.4),
-    "stays_s": (0.0, 15.0, 60.0),
-}
+RESERVES = (0.05, 0.1, 0.2, 0.4)
 PAIRED = {"paired": True}
-OF_ONE_KIND: dict[str, dict[str, Any]] = {
-    "bittorrent": PAIRED | {"fraction": 0.0},
-    "propshare": PAIRED | {"fraction": 1.0},
-}
-SYBIL = {"pieces": each(192, 48), "seeds_know_clients": True, "identities": each(1, IDENTITIES)}
+SYBIL = PAIRED | {"identities": each(1, 2, 4, 8), "seeds_know_clients": each(False, True)}
+AMONG_RIDERS = PAIRED | {"free_riders": 0.2}
 
 
 def _knob(cases: dict[str, dict[str, Any]]) -> Knob:
     return Knob(cases, KNOB_SCALES, repetitions=50)
 
 
-def _half_and_half(name: str, values: tuple) -> Knob:
+def _half_and_half(name: str, *values: Any) -> Knob:
     """Make a knob of half of each kind; every swarm is run once more with the kinds in each other's places."""
     return _knob({"half and half": PAIRED | {name: each(*values), "swapped": each(False, True)}})
 
@@ -185,40 +167,17 @@ STUDY = Study(
     claims=CLAIMS,
     on_kernels=_of_swarms(PROCESSES, PROCESSES_PERMUTED),
     knobs={
-        **{name: _half_and_half(name, values) for name, values in KNOB_VALUES.items()},
-        "lending": _half_and_half("lends", (True, False)),
-        "identities": _knob(
-            {
-                name: changes | {"identities": each(1, 2, 4, 8), "seeds_know_clients": each(False, True)}
-                for name, changes in OF_ONE_KIND.items()
-            }
-        ),
+        "reserve": _half_and_half("reserve", *RESERVES),
+        "lending": _half_and_half("lends", True, False),
+        "identities": _knob({"bittorrent": SYBIL | {"fraction": 0.0}, "propshare": SYBIL | {"fraction": 1.0}}),
         "riders": _knob(
             {
-                "propshare": OF_ONE_KIND["propshare"] | {"free_riders": 0.2, "reserve": each(*KNOB_VALUES["reserve"])},
-                "bittorrent": OF_ONE_KIND["bittorrent"] | {"free_riders": 0.2},
-            }
-        ),
-        "sybil": _knob(
-            {
-                "propshare": OF_ONE_KIND["propshare"] | SYBIL | {"reserve": each(0.05, 0.2)},
-                "bittorrent": OF_ONE_KIND["bittorrent"] | SYBIL,
+                "propshare": AMONG_RIDERS | {"fraction": 1.0, "reserve": each(*RESERVES)},
+                "bittorrent": AMONG_RIDERS | {"fraction": 0.0},
             }
         ),
     },
-    figures={
-        "download_time_fig8": figures.draw_figure_8,
-        "ratio_by_trial": figures.draw_ratio,
-        "by_capacity": figures.draw_by_capacity,
-        "strategies": figures.draw_strategies,
-        "processes": figures.draw_tiers,
-        "class": figures.draw_class,
-        "control": figures.draw_control,
-        "knob_file_and_reserve": partial(figures.draw_knobs, names=("pieces", "reserve")),
-        "knob_riders_and_seeds": partial(figures.draw_knobs, names=("free_riders", "stays_s")),
-        "knob_identities": figures.draw_identities,
-        "knob_reserve": figures.draw_reserve,
-    },
+    figures=FIGURES,
     best=("download_time_fig8", "by_capacity", "strategies", "control"),
     play=Play(
         (FIGURE_8, PERMUTED),
@@ -228,6 +187,6 @@ STUDY = Study(
             "pieces": (8, 192, 8),
             "free_riders": (0.0, 0.5, 0.05),
         },
-        figures.draw_run,
+        draw_run,
     ),
 )
