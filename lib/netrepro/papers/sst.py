@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,11 +36,12 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.protocols.browser import Manner
 from netrepro.protocols.sst.channel import Manners
-from netrepro.study import SIMULATED, VIRTUAL, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import VIRTUAL, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import least_first, ratio
+from netrepro.study.figures import Bars, Course, Level, Look, Mark, Panel, Picture, Sweep, beside, plot
 from netrepro.study.setting import setting
-from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme, use_logarithm
+from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 from netrepro.traffic.home_ip import pages, read_trace
 
 SLUG = "sst"
@@ -113,8 +113,11 @@ BESIDE: dict[str, dict[str, Any]] = {
     "SST beside TCP": SST | {"beside_tcp": True},
     "no window, beside TCP": SST | {"beside_tcp": True, "server_window": False},
 }
-COLOURS = dict(zip(SCHEMES, CURVES, strict=False)) | {"QUIC": scheme("QUIC").colour}
-MARKERS = dict(zip(SCHEMES, "o^sDvx", strict=True))
+LOOKS: dict[str, dict[str, Any]] = {
+    name: {"label": name, "color": colour, "marker": marker}
+    for name, colour, marker in zip(SCHEMES, (*CURVES[:5], scheme("QUIC").colour), "o^sDvx", strict=True)
+}
+FRESH, FRESH_ONE, IN_ORDER = "SST, fresh channel", "SST, fresh, one stream", "QUIC, in order"
 
 
 def line_of(setting: Setting) -> Line:
@@ -172,17 +175,17 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
     load = load_really if tier == VIRTUAL else load_pages
     loaded = load(asked, way, line, setting.request_bytes, setting.pause_ms / 1e3, seed % 2**31)
     table = pd.DataFrame(
-        [
-            (each.requests, each.size_bytes, 1e3 * (each.ended_s - each.began_s), 1e3 * each.response_s)
-            for each in loaded
-        ],
-        columns=["requests", "size_bytes", "time_ms", "response_ms"],
+        {
+            "requests": each.requests,
+            "size_bytes": each.size_bytes,
+            "time_ms": 1e3 * (each.ended_s - each.began_s),
+            "response_ms": 1e3 * each.response_s,
+            "bound_ms": 1e3 * least_s(page, way, line, setting.request_bytes),
+            "panel": panel_of(each.requests),
+        }
+        for page, each in zip(asked, loaded, strict=False)
     )
-    least_ms = [1e3 * least_s(page, way, line, setting.request_bytes) for page in asked[: len(loaded)]]
-    table["bound_ms"] = least_ms
-    table["panel"] = table.requests.map(panel_of)
-    floors = {f"floor_{name}": table.time_ms[table.panel == name].min() for name in PANELS}
-    medians = {f"median_{name}": table.time_ms[table.panel == name].median() for name in PANELS}
+    by_panel = table.groupby("panel").time_ms.agg(["min", "median"]).reindex(list(PANELS))
     one = table[table.requests == 1]
     short, longer = (one.time_ms[one.size_bytes.between(*ends)].median() for ends in (SHORT_BYTES, LONGER_BYTES))
     long = table[(table.panel == "9+") & table.size_bytes.between(*LONG_BYTES)]
@@ -193,8 +196,8 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
         "median_ms": table.time_ms.median(),
         "mean_ms": table.time_ms.mean(),
         "response_ms": np.average(table.response_ms, weights=table.requests),
-        **floors,
-        **medians,
+        **by_panel["min"].add_prefix("floor_"),
+        **by_panel["median"].add_prefix("median_"),
         "step": longer / short,
         "long_over_link": (long.time_ms / 1e3 / in_full_s).median(),
     }
@@ -225,8 +228,8 @@ def levels() -> pd.DataFrame:
 def page_table(setting: Setting) -> pd.DataFrame:
     """Describe all pages of the trace by panel: how many there are, and percentiles of their length in bytes."""
     sizes = pd.DataFrame([(panel_of(len(page)), sum(page)) for page in all_pages(setting.trace)])
-    found = sizes.groupby(0)[1].describe(percentiles=[0.05, 0.5, 0.95])[["count", "min", "5%", "50%", "95%", "max"]]
-    return found.astype(int).rename_axis("requests a page")
+    table = sizes.groupby(0)[1].describe(percentiles=[0.05, 0.5, 0.95])[["count", "min", "5%", "50%", "95%", "max"]]
+    return table.astype(int).rename_axis("requests a page")
 
 
 def answer(runs: Runs) -> str:
@@ -244,8 +247,7 @@ def answer(runs: Runs) -> str:
 
 # Figures.
 
-LOSS = "loss_percent", "packets lost, each way (%)"
-SIZE, TIME = "page (bytes)", "request + response time (ms)"
+LOSS, SIZE, TIME = "packets lost, each way (%)", "page (bytes)", "request + response time (ms)"
 
 
 def draw_idea() -> Figure:
@@ -256,7 +258,7 @@ def draw_idea() -> Figure:
         own = replace(setting, **changes)
         line = replace(line_of(own), rate_mbps=1e9)
         trips = [1e3 * least_s([1] * n, way_of(own), line, 1) / (2 * own.one_way_ms) for n in requests]
-        axis.plot(requests, trips, marker=MARKERS[name], color=COLOURS[name], label=name)
+        axis.plot(requests, trips, **LOOKS[name])
     axis.set(ylim=(0, 20), ylabel="round trips (count)")
     axis.legend()
     return figure
@@ -267,219 +269,87 @@ def draw_network(setting: Setting) -> Figure:
     return drawing.draw_network(experiment(setting), "The server (left) and the client, on a line of 2007")
 
 
-def draw_pages(runs: Runs) -> Figure:
-    """Draw Fig. 8: every page's time over its size, by requests a page, with bounds (lines) and published levels
-    (grey)."""
-    title = "Pages over TCP and over SST (Fig. 8), and over QUIC; lines: closed-form bounds"
-    return _scatter(runs, tuple(case for case in SCHEMES if runs.has(case)), title)
+def _pages_panel(panel: str) -> Panel:
+    """Show every page's time over its size, with closed-form bounds (lines) and published levels (grey)."""
+    least, _ = PANELS[panel]
+    share = [1.0] if least == 1 else [0.0, *[1 / (least - 1)] * (least - 1)]
+    sizes = np.geomspace(64, 3e5, 60)
 
-
-def _scatter(runs: Runs, cases: tuple[str, ...], title: str) -> Figure:
-    names = [f"{panel} request{'s' * (panel != '1')} a page" for panel in PANELS]
-    figure, axes = drawing.panels(title, SIZE, TIME, names, log_x=True, log_y=True)
-    published = levels()
-    for axis, panel in zip(axes, PANELS, strict=True):
-        for name in reversed(cases):
-            pages = runs.table("pages", name)
-            rows = pages[pages.panel == panel]
-            axis.plot(
-                rows.size_bytes,
-                rows.time_ms,
-                MARKERS[name],
-                color=COLOURS[name],
-                markersize=2 if name == "SST" else 3 if name == "QUIC" else 4,
-                alpha=0.6,
-                label=name,
-            )
-            _draw_bound(axis, replace(runs.setting, **SCHEMES[name]), PANELS[panel][0], COLOURS[name])
-        for row in published[published.panel == panel].itertuples():
+    def draw_bounds(axis: Axes, runs: Runs) -> None:
+        for name in filter(runs.has, SCHEMES):
+            setting = replace(runs.setting, **SCHEMES[name])
+            way, line, asks = way_of(setting), line_of(setting), setting.request_bytes
+            bounds = [1e3 * least_s([size * each for each in share], way, line, asks) for size in sizes]
+            axis.plot(sizes, bounds, color=LOOKS[name]["color"], linewidth=1)
+        for row in levels().query(f"panel == '{panel}'").itertuples():
             axis.axhspan(row.least_ms * 0.99, row.most_ms * 1.01, 0, 0.06, color=PUBLISHED_GREY, zorder=1)
         axis.plot([], [], "s", color=PUBLISHED_GREY, label="published, fastest pages")
-        axis.set_xlim(50, 4e5)
-        axis.set_ylim(45, 6000)
-        axis.yaxis.label.set_visible(panel == "1")
-    figure.set_size_inches(18, 4.6)
-    drawing.share_legend(figure)
-    return figure
+
+    dots = {"linestyle": "", "markersize": 3, "alpha": 0.6}
+    looks = {name: look | dots for name, look in reversed(LOOKS.items())}
+    pages = Course("pages", "time_ms", looks, "size_bytes", f"panel == '{panel}'")
+    title = f"{panel} request{'s' * (panel != '1')} a page"
+    return Panel(SIZE, TIME, pages, draw_bounds, title=title, log="xy", x_range=(50, 4e5), y_range=(45, 6000))
 
 
-def _draw_bound(axis: Axes, setting: Setting, requests: int, colour: str) -> None:
-    sizes = np.geomspace(64, 3e5, 60)
-    share = [(1.0,) if requests == 1 else (0.0, *[1 / (requests - 1)] * (requests - 1))][0]
-    way, line = way_of(setting), line_of(setting)
-    least = [1e3 * least_s([size * each for each in share], way, line, setting.request_bytes) for size in sizes]
-    axis.plot(sizes, least, color=colour, linewidth=1)
+def _floors(title: str, looks: Mapping[str, Look], *marks: Mark) -> Picture:
+    """Show the fastest page of each panel by each way."""
+
+    def table(runs: Runs) -> pd.DataFrame:
+        rows = runs.values[runs.values.tier == runs.tier].rename(columns=lambda name: name.removeprefix("floor_"))
+        return rows.melt(["case", "repetition"], list(PANELS), "panel", "floor_ms")
+
+    floors = Sweep("panel", "floor_ms", table, looks=looks)
+    return plot(title, "requests a page (count)", "fastest page (ms)", floors, *marks, log="y")
 
 
-def draw_floors(runs: Runs) -> Figure:
-    """Draw the fastest page of each panel, beside what was published (grey bars)."""
-    return _floors(runs, tuple(SCHEMES), "The fastest page by requests a page", with_published=True)
+def _draw_published_floors(axis: Axes, _: Runs) -> None:
+    for _, rows in levels().groupby("case"):
+        drawing.draw_published_curve(axis, rows.panel, rows.least_ms)
 
 
-def draw_controls(runs: Runs) -> Figure:
-    """Draw the same of SST without its warm channel, or with one stream at a time."""
-    cases = ("SST", "SST, fresh channel", "SST, one stream", "SST, fresh, one stream", "persistent")
-    return _floors(runs, cases, "Broken on purpose: a fresh channel a page, one stream at a time")
+def _fastest(panel: str, least: int, most: int, title: str) -> Panel:
+    """Show the fastest page of so many requests, beside the lowest published point of its panel."""
+
+    def table(runs: Runs) -> pd.DataFrame:
+        pages = runs.tables["pages"].query(f"tier == '{runs.tier}' and requests >= {least} and requests <= {most}")
+        pages = pages[pages.case.isin(SCHEMES)]
+        return pages.groupby(["case", "repetition"], sort=False).time_ms.min().reset_index()
+
+    published = levels().query(f"panel == '{panel}'").set_index("case").least_ms
+    return Panel("", "fastest page (ms)", Bars("time_ms", table, published=dict(published)), title=title, log="y")
 
 
-def _floors(
-    runs: Runs,
-    cases: tuple[str, ...],
-    title: str,
-    with_published: bool = False,
-    looks: Mapping[str, tuple[str, str]] = MappingProxyType({}),
-) -> Figure:
-    figure, axis = new_figure(title, "requests a page (count)", "fastest page (ms)", log_y=True)
-    published, extra = levels(), [colour for colour in CURVES if colour not in COLOURS.values()]
-    for place, name in enumerate(case for case in cases if runs.has(case)):
-        at = np.arange(len(PANELS)) + 0.13 * (place - 2.5)
-        rows = runs.numbers(name)
-        means = [rows[f"floor_{panel}"].mean() for panel in PANELS]
-        colour, marker = looks.get(name) or (COLOURS.get(name) or extra[place - 1], MARKERS.get(name, "x"))
-        axis.plot(at, means, marker, color=colour, label=name, zorder=3)
-        for x, panel in zip(at, PANELS, strict=True):
-            axis.plot([x] * len(rows), rows[f"floor_{panel}"], ".", color=colour, alpha=0.35)
-            level = published[(published.panel == panel) & (published.case == name)]
-            if with_published and len(level):
-                ends = level.least_ms.iloc[0] * 0.985, level.most_ms.iloc[0] * 1.015
-                axis.fill_between([x - 0.06, x + 0.06], *ends, color=PUBLISHED_GREY, zorder=1)
-    if with_published:
-        axis.plot([], [], "s", color=PUBLISHED_GREY, label="published")
-    axis.set_xticks(range(len(PANELS)), list(PANELS))
-    axis.legend()
-    return figure
+def _shade_sizes(axis: Axes, _: Runs) -> None:
+    for ends in (SHORT_BYTES, LONGER_BYTES):
+        axis.axvspan(*ends, color=PUBLISHED_GREY, alpha=0.15)
 
 
-def draw_one_more(runs: Runs) -> Figure:
-    """Draw the fastest page of four requests, and of ten or more: beyond the fewest of their panels."""
-    names = ("four requests", "ten or more requests")
-    figure, axes = drawing.panels("One request more than the fewest", "", "fastest page (ms)", names, log_y=True)
-    published = levels()
-    for axis, panel, least, most in zip(axes, ("3-4", "9+"), (4, 10), (4, UNLIMITED), strict=True):
-        ours: dict[str, list[float]] = {}
-        for name in filter(runs.has, SCHEMES):
-            pages = runs.table("pages", name)
-            rows = pages[pages.requests.between(least, most)]
-            ours[name] = list(rows.groupby("repetition").time_ms.min())
-        level = published[published.panel == panel].set_index("case")
-        drawing.draw_bars(axis, ours, dict(level.least_ms), COLOURS, "published, lowest point of the panel")
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_step(runs: Runs) -> Figure:
-    """Draw pages of one request by size: where the initial window of a new connection is used up."""
-    figure, axis = new_figure("One request: a new connection's first window", SIZE, TIME, log_x=True)
-    look = {
-        "serial": (COLOURS["serial"], "three segments, new connection"),
-        "serial, window of 10": (CURVES[5], "ten segments, new connection"),
-        "persistent": (COLOURS["persistent"], "a connection that stays"),
-        "SST": (COLOURS["SST"], "SST"),
-    }
-    for name, (colour, label) in look.items():
-        if runs.has(name):
-            rows = runs.table("pages", name).query("requests == 1").sort_values("size_bytes")
-            axis.plot(rows.size_bytes, rows.time_ms, ".", color=colour, label=label)
-    for value in (130, 180):
-        drawing.draw_published_level(axis, value, "published: about 130 and 180 ms")
-    axis.axvspan(*SHORT_BYTES, color=PUBLISHED_GREY, alpha=0.15)
-    axis.axvspan(*LONGER_BYTES, color=PUBLISHED_GREY, alpha=0.15)
-    axis.set(xlim=(300, 2e4), ylim=(0, 300))
-    handles = dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
-    axis.legend(handles.values(), handles)
-    return figure
-
-
-def draw_class(runs: Runs) -> Figure:
-    """Draw what the class did otherwise: the median page by panel, and a server without a window beside a TCP
-    connection."""
-    names = ("pages", "a long response beside one TCP connection (simulated)")
-    figure, (left, right) = drawing.panels("What the class did otherwise", "", "median page (ms)", names)
-    left.set_xlabel("requests a page (count)")
-    looks = {"SST": "o-", "SST, no server window": "o--", "pipelined": "^-", "pipelined, 6 x 4": "^--"}
-    for name, look in looks.items():
-        if runs.has(name):
-            means = [runs.numbers(name)[f"median_{panel}"].mean() for panel in PANELS]
-            left.plot(list(PANELS), means, look, color=COLOURS[name.split(",")[0]], label=name)
-    use_logarithm(left, "y")
-    left.legend()
-    right.set_ylabel("share of bytes that are SST's")
-    if runs.has(*BESIDE, tier=SIMULATED):
-        found = {name: runs.numbers(name, SIMULATED).share for name in BESIDE}
-        shares = {name.split(" beside")[0].rstrip(","): list(values) for name, values in found.items()}
-        drawing.draw_bars(right, shares, {"SST": 0.5}, {"SST": COLOURS["SST"]})
-        right.legend()
-    else:
-        drawing.say_not_measured(right, runs.tier)
-    right.set_ylim(0, 1)
-    return figure
-
-
-def draw_loss(runs: Runs) -> Figure:
-    """Draw page times over loss on the line."""
-    return drawing.sweep_figure(
-        "Loss on the line",
-        _loss_of(runs, *SCHEMES),
-        LOSS,
-        {"median_ms": "median page (ms)", "mean_ms": "mean page (ms)"},
-        by="case",
-        log_x=False,
-    )
-
-
-def draw_streams(runs: Runs) -> Figure:
-    """Draw over loss when pages are there, and when single responses are, with streams and in the order of requests."""
-    return drawing.sweep_figure(
-        "Loss on the line: a stream a response, or one order for all",
-        _loss_of(runs, "SST", "pipelined", IN_ORDER, "QUIC"),
-        LOSS,
-        {"mean_ms": "mean page (ms)", "response_ms": "mean response (ms)"},
-        by="case",
-        log_x=False,
-    )
-
-
-def _loss_of(runs: Runs, *cases: str) -> pd.DataFrame:
-    table = runs.knobs["loss"]
-    return pd.concat([table[table.case == case] for case in cases])
-
-
-def draw_quic(runs: Runs) -> Figure:
-    """Draw the fastest page of each panel, which shows what a handshake costs QUIC, and what becomes of it with
-    0-RTT."""
-    if not runs.has("QUIC"):
-        figure, axis = new_figure("What became of it: QUIC", "requests a page (count)", "fastest page (ms)")
-        drawing.say_not_measured(axis, runs.tier)
-        return figure
-    looks = {name: (COLOURS["QUIC"], marker) for name, marker in zip(HANDSHAKES, "sD", strict=True)}
-    looks[FRESH] = COLOURS["SST"], "s"
-    return _floors(runs, ("SST", FRESH, "QUIC", *HANDSHAKES), "What became of it: QUIC, and its handshake", looks=looks)
-
-
-def draw_window(runs: Runs) -> Figure:
-    """Draw page times over SST's first window: on a warm channel, and on a fresh one for every page."""
-    return drawing.sweep_figure(
-        "SST's first window",
-        runs.knobs["window"],
-        ("sst_window", "first window (packets)"),
-        {"median_ms": "median page (ms)", "mean_ms": "mean page (ms)"},
-        by="case",
-        ticks=(2, 3, 10),
-    )
-
-
-def draw_run(found: Reading, case: str) -> Figure:
+def draw_run(reading: Reading, case: str) -> Figure:
     """Draw one run's pages."""
-    table = found["pages"]
-    figure, axis = new_figure(f"{case}: median {found['median_ms']:.0f} ms", SIZE, TIME, log_x=True, log_y=True)
-    for colour, (panel, rows) in zip(CURVES, table.groupby("panel"), strict=False):
+    figure, axis = new_figure(f"{case}: median {reading['median_ms']:.0f} ms", SIZE, TIME, log_x=True, log_y=True)
+    for colour, (panel, rows) in zip(CURVES, reading["pages"].groupby("panel"), strict=False):
         axis.plot(rows.size_bytes, rows.time_ms, ".", color=colour, label=f"{panel} requests")
     axis.legend()
     return figure
 
 
-FRESH, FRESH_ONE = "SST, fresh channel", "SST, fresh, one stream"
-IN_ORDER = "QUIC, in order"
+def _dashed(name: str, like: str, marker: str = "x") -> dict[str, Any]:
+    return LOOKS[like] | {"label": name, "linestyle": "--", "marker": marker}
+
+
+BROKEN = {
+    "SST": LOOKS["SST"],
+    FRESH: _dashed(FRESH, "SST"),
+    "SST, one stream": _dashed("SST, one stream", "SST", "s"),
+    FRESH_ONE: _dashed(FRESH_ONE, "SST", "D"),
+    "persistent": LOOKS["persistent"],
+}
+FRESH_QUIC = {"SST": LOOKS["SST"], FRESH: BROKEN[FRESH], "QUIC": LOOKS["QUIC"]}
+FRESH_QUIC |= {name: _dashed(name, "QUIC", marker) for name, marker in zip(HANDSHAKES, "sD", strict=True)}
+STEPS = {name: LOOKS[name] | {"linestyle": "", "marker": "."} for name in ("serial", "persistent", "SST")}
+STEPS |= {"serial, window of 10": {"label": "serial, window of 10", "linestyle": "", "marker": "."}}
+ORDERS = {name: LOOKS[name] for name in ("SST", "pipelined", "QUIC")} | {IN_ORDER: _dashed(IN_ORDER, "QUIC")}
 THIRD, FIFTH = ("SST", "persistent", "parallel", "serial"), ("SST", "pipelined", "persistent", "serial")
 STUDY = Study(
     slug=SLUG,
@@ -538,16 +408,39 @@ STUDY = Study(
         ),
     },
     figures={
-        "fig8_pages": draw_pages,
-        "fig8_floors": draw_floors,
-        "fig8_one_more": draw_one_more,
-        "fig8_step": draw_step,
-        "control_floors": draw_controls,
-        "class_deviations": draw_class,
-        "quic": draw_quic,
-        "knob_loss": draw_loss,
-        "knob_loss_streams": draw_streams,
-        "knob_window": draw_window,
+        "fig8_pages": Picture(
+            "Pages over TCP and over SST (Fig. 8), and over QUIC; lines: closed-form bounds", *map(_pages_panel, PANELS)
+        ),
+        "fig8_floors": _floors("The fastest page by requests a page", LOOKS, _draw_published_floors),
+        "fig8_one_more": Picture(
+            "One request more than the fewest",
+            _fastest("3-4", 4, 4, "four requests"),
+            _fastest("9+", 10, UNLIMITED, "ten or more requests"),
+        ),
+        "fig8_step": plot(
+            "One request: a new connection's first window",
+            SIZE,
+            TIME,
+            Course("pages", "time_ms", STEPS, "size_bytes", "requests == 1"),
+            *(Level(value, "published: about 130 and 180 ms") for value in (130, 180)),
+            _shade_sizes,
+            log="x",
+            x_range=(300, 2e4),
+            y_range=(0, 300),
+        ),
+        "control_floors": _floors("Broken on purpose: a fresh channel a page, one stream at a time", BROKEN),
+        "quic": _floors("What became of it: QUIC, and its handshake", FRESH_QUIC),
+        "knob_loss": Picture(
+            "Loss on the line: pages, and single responses",
+            Panel(LOSS, "mean page (ms)", Sweep("loss_percent", "mean_ms", "loss", looks=LOOKS)),
+            Panel(LOSS, "mean response (ms)", Sweep("loss_percent", "response_ms", "loss", looks=ORDERS)),
+        ),
+        "knob_window": beside(
+            "SST's first window",
+            "first window (packets)",
+            {"median_ms": "median page (ms)", "mean_ms": "mean page (ms)"},
+            lambda reading: Sweep("sst_window", reading, "window", looks={"SST": LOOKS["SST"], FRESH: BROKEN[FRESH]}),
+        ),
     },
     play=Play(
         ("SST", "pipelined", "persistent", "parallel", "serial", FRESH, "QUIC", *HANDSHAKES),

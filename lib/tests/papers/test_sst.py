@@ -99,13 +99,13 @@ def test_without_aioquic_its_cases_are_left_out_with_the_reason(monkeypatch):
     few = Scale(40.0, changes={"pages": 20})
     study = replace(paper.STUDY, profiles={"quick": few})
     loss = replace(study.knobs["loss"], scale=few)
-    found = measure(replace(study, knobs={"loss": loss}), repetitions=1)
-    assert "not installed" in found.why_not("QUIC") and found.has(*PUBLISHED) and not found.has("QUIC")
-    assert set(vary(found, "loss").case) == set(PUBLISHED)
+    runs = measure(replace(study, knobs={"loss": loss}), repetitions=1)
+    assert "not installed" in runs.why_not("QUIC") and runs.has(*PUBLISHED) and not runs.has("QUIC")
+    assert set(vary(runs, "loss").case) == set(PUBLISHED)
     for name, draw in paper.STUDY.figures.items():
         if "loss" in name or not name.startswith("knob"):
-            assert draw(found).axes
-    assert paper.answer(found)
+            assert draw(runs).axes
+    assert paper.answer(runs)
 
 
 def test_a_long_response_fills_the_line():
@@ -138,8 +138,8 @@ def test_every_page_is_there_and_the_run_is_trusted(runs):
 
 
 def test_controls_of_what_counts_flip(runs):
-    found = {each.claim: each for each in runs.measured_claims()}
-    assert set(found) == set(paper.STUDY.claims)
+    measured = {each.claim: each for each in runs.measured_claims()}
+    assert set(measured) == set(paper.STUDY.claims)
     for claim, least, most in (
         ("one-request-floor", 50.85, 62.15),
         ("handshake-doubles-one", 1.78, 2.18),
@@ -147,8 +147,8 @@ def test_controls_of_what_counts_flip(runs):
         ("serial-falls-behind", 4.93, 11.1),
         ("as-good-as-pipelined", 0, 1.05),
     ):
-        assert all(least <= value <= most for value in found[claim].values), claim
-        assert not any(least <= value <= most for value in found[claim].control), claim
+        assert all(least <= value <= most for value in measured[claim].values), claim
+        assert not any(least <= value <= most for value in measured[claim].control), claim
 
 
 def test_a_server_without_a_window_takes_the_line_from_tcp():
@@ -162,12 +162,12 @@ def test_a_server_without_a_window_takes_the_line_from_tcp():
 def test_loss_makes_pages_slower_and_loses_none():
     asked = paper.Setting(pages=60)
     for case in ("SST", "serial", *(() if why_no_quic() else ("QUIC",))):
-        found = [
+        readings = [
             paper.measure_one(replace(asked, loss_percent=loss, **paper.SCHEMES[case]), 0.0, 2, "simulated")
             for loss in (0.0, 5.0)
         ]
-        assert found[1]["mean_ms"] > 1.2 * found[0]["mean_ms"]
-        assert all(check.holds for check in found[1].checks)
+        assert readings[1]["mean_ms"] > 1.2 * readings[0]["mean_ms"]
+        assert all(check.holds for check in readings[1].checks)
 
 
 def test_the_same_seed_gives_the_same_pages_and_another_one_others():
@@ -215,5 +215,5 @@ def test_processes_on_the_kernel_take_as_long_as_the_simulator_says(case):
 def test_on_the_kernel_too_lost_packets_are_repaired_and_the_same_seed_gives_the_same_times(case):
     setting = replace(paper.STUDY.case(case), pages=20, loss_percent=2.0)
     first, again, other = (paper.measure_one(setting, 0.0, seed, "virtual") for seed in (1, 1, 2))
-    assert all(check.holds for found in (first, other) for check in found.checks)
+    assert all(check.holds for reading in (first, other) for check in reading.checks)
     assert first["pages"].equals(again["pages"]) and not first["pages"].equals(other["pages"])
