@@ -18,7 +18,7 @@ from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.papers import tcp_pacing as paper
 from netrepro.simulation import simulate
-from netrepro.study import Runs, points, run_experiment
+from netrepro.study import points, run_experiment
 
 PAPER = paper.Setting()
 
@@ -39,8 +39,8 @@ def test_the_published_path_holds_108_packets_of_a_round_trip_of_100_ms():
 def test_the_sawtooth_turns_where_path_and_buffer_are_full(rate_mbps, buffer_packets, paced):
     """It grows by a packet each round trip, one more until the loss is noticed, and the link itself holds one."""
     setting = replace(PAPER, rate_mbps=rate_mbps)
-    found = readings(60.0, rate_mbps=rate_mbps, buffer_packets=buffer_packets, paced=paced)
-    assert 0 <= found["top_packets"] - setting.path_packets - buffer_packets <= 5
+    reading = readings(60.0, rate_mbps=rate_mbps, buffer_packets=buffer_packets, paced=paced)
+    assert 0 <= reading["top_packets"] - setting.path_packets - buffer_packets <= 5
 
 
 @settings(max_examples=8)
@@ -60,8 +60,8 @@ def test_a_paced_flow_spreads_its_packets_over_the_round_trip_and_reno_sends_the
 
     def largest_share(paced: bool) -> float:
         asked = paper.experiment(replace(PAPER, paced=paced, buffer_packets=500), 0.75, 1)
-        found = simulate(replace(asked, measure=Measure(packets=(("h1", "s1"),))))
-        times = found.packets[found.packets.size_bytes == PAPER.packet_bytes].time_s
+        packets = simulate(replace(asked, measure=Measure(packets=(("h1", "s1"),)))).packets
+        times = packets[packets.size_bytes == PAPER.packet_bytes].time_s
         sent = times[(times >= 0.5) & (times < 0.7)].diff()  # windows of 8 to 32
         return float(sent.max() * 1e3 / PAPER.round_trip_ms)
 
@@ -116,8 +116,8 @@ def test_throughput_times_round_trip_is_shared_fairly_where_shares_go_as_one_ove
 
 def test_half_of_the_flows_are_far_by_longer_side_links_and_without_them_the_network_is_a_plain_dumbbell():
     far = paper.experiment(paper.STUDY.case("two round trips paced"), 60.0, 1)
-    found = simulate(replace(far, traffic=tuple(replace(flow, duration_s=3.0) for flow in far.traffic), duration_s=3.0))
-    shortest = found.windows.groupby("flow").round_trip_ms.min()
+    run = simulate(replace(far, traffic=tuple(replace(flow, duration_s=3.0) for flow in far.traffic), duration_s=3.0))
+    shortest = run.windows.groupby("flow").round_trip_ms.min()
     np.testing.assert_allclose(shortest[:25], 100, atol=2)
     np.testing.assert_allclose(shortest[25:], 280, atol=2)
     side, core = Link(20.0, 5.0), Link(5.0, 40.0, DropTail(packets=25))
@@ -173,17 +173,11 @@ def test_red_has_the_papers_thresholds():
 
 
 @pytest.mark.parametrize(
-    "changed, said",
-    [
-        ({"flows": 0}, "0 flows"),
-        ({"far_round_trip_ms": 50.0}, "far flows at 50 ms"),
-        ({"queue": "blue"}, "no queue 'blue'"),
-        ({"starts_within_s": 10.0}, "a run of 10 s"),
-        ({"size_packets": 300}, "a run of 10 s"),
-    ],
+    "changed, problem",
+    [({"far_round_trip_ms": 50.0}, "far flows at 50 ms"), ({"starts_within_s": 100.0}, "duration_s")],
 )
-def test_what_cannot_be_run_is_refused_by_name(changed, said):
-    with pytest.raises(NetreproError, match=said):
+def test_what_cannot_be_run_is_refused_by_name(changed, problem):
+    with pytest.raises(NetreproError, match=problem):
         paper.experiment(replace(PAPER, **changed), 10.0, 1)
 
 
@@ -209,27 +203,7 @@ def test_linuxs_reno_cuts_its_window_in_virtual_time_where_it_does_in_the_simula
     """Slow start's end, and the sawtooth of two cuts; the simulator's windows have fractions of a packet."""
     setting = replace(PAPER, paced=paced, recovery="linux")
     asked = paper.experiment(setting, 18.0, 3)
-    found, simulated = (paper.read(each(asked), setting) for each in (lambda e: emulate(e, tier="virtual"), simulate))
-    assert found["exit_packets"] == pytest.approx(simulated["exit_packets"], rel=0.03)
-    assert found["top_packets"] == pytest.approx(simulated["top_packets"], abs=1.5)
-    assert found["carried_mbit"] == pytest.approx(simulated["carried_mbit"], rel=0.02)
-
-
-@needs_virtual
-def test_receivers_read_what_the_class_saw_a_full_link_and_seconds_with_nothing_or_twice_its_rate():
-    runs = Runs(paper.STUDY, PAPER, "virtual", "quick", 1, 2, 20.0)
-    table = paper.measure_each_second(runs)
-    assert runs.knobs["each_second"] is table
-    by_case = {case: np.diff(rows.carried_mbit, prepend=0.0) for case, rows in table.groupby("case")}
-    payload_mbps = 5.0 * 1448 / 1514
-    deep, small = by_case["class reno"], by_case["class reno, small buffer"]
-    assert deep.mean() == pytest.approx(payload_mbps, rel=0.02)
-    assert deep.min() < 0.1 * payload_mbps and deep.max() > 1.9 * payload_mbps
-    assert small[1:].min() > 0.8 * payload_mbps and small[1:].max() < 1.2 * payload_mbps
-
-
-def test_without_virtual_time_nothing_is_read_and_the_figure_says_so():
-    runs = Runs(paper.STUDY, PAPER, "simulated", "quick", 1, 2, 20.0)
-    assert paper.measure_each_second(runs).empty
-    figure = paper.STUDY.figures["class_each_second"](runs)
-    assert [text.get_text() for text in figure.axes[0].texts] == ["not measured on the simulated tier"]
+    virtual, simulated = (paper.read(each(asked), setting) for each in (lambda e: emulate(e, tier="virtual"), simulate))
+    assert virtual["exit_packets"] == pytest.approx(simulated["exit_packets"], rel=0.03)
+    assert virtual["top_packets"] == pytest.approx(simulated["top_packets"], abs=1.5)
+    assert virtual["carried_mbit"] == pytest.approx(simulated["carried_mbit"], rel=0.02)
