@@ -17,7 +17,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measure, Measurements, Port
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, Queue, Red, Sfq
 from netrepro.networks.routing import LinkChange, Routing
@@ -41,12 +40,10 @@ PORT = ("s1", RECEIVER)
 FAT_TREE_MBPS = {NEAR: 12.5, MIDDLE: 37.0, FAR: 70.5}
 PUBLISHED_SHARES = {"drop tail": 0.167, "red": 2.0, "sfq": 0.844, "paced": 0.544}
 ROWS_MBPS = {1: {0: 1000, 5: 680, 6: 0}, 5: {6: 320}, 7: {6: 820}}
-NETWORKS = ("two ports", "one switch", "fat-tree", "equal length", "on and off")
-QUEUES = ("drop tail", "red", "sfq")
-ROUTES = ("spanning_tree", "ecmp")
 FULL_RATE_MBPS = 1000.0
 AT_ONCE_MBPS = 1e6  # of a link on which no packet waits
 SETTLED_S = 0.05  # slow start is over
+ON_S = 0.02  # of a port that is on and off, from one row of drops to the next
 SAME_S = 4e-7  # packets of one port are 30 times as far apart
 SHOWN_S = (-0.5e-3, 3e-3)  # of arrivals, from the longest row of drops on: a timeout and what follows
 
@@ -57,9 +54,9 @@ class Setting:
     (.41, .57 and .75 ms over 2, 4 and 6 hops). Our choice: `start_spread_ms`, within which flows start, so that no
     SYN meets a full queue and every seed has phases of its own.
 
-    network : one of NETWORKS. far_flows : beside the near one, each from a host of its own; from one host in "one
-    switch". near_moved : behind the far flows' port. drops_in_a_row, on_ms : of a port that is on and off; 0 for always
-    on. drops_apart : the same number, evenly over time.
+    network : one of NETWORKS. queue : "drop tail", "red" or "sfq". far_flows : beside the near one, each from a host of
+    its own; from one host in "one switch". near_moved : behind the far flows' port. hashed : routes of the fat-tree.
+    drops_in_a_row : of a port that is on and off; 0 for always on. drops_apart : the same number, evenly over time.
     """
 
     network: str = "two ports"
@@ -83,32 +80,18 @@ class Setting:
     start_spread_ms: float = 0.5
     pacing: bool = False
     near_moved: bool = False
-    routing: str = "spanning_tree"
+    hashed: bool = False
     recovery: str = "linux"
     drops_in_a_row: int = 0
     drops_apart: bool = False
-    on_ms: float = 20.0
-
-    def __post_init__(self) -> None:
-        for name, known in (("network", NETWORKS), ("queue", QUEUES), ("routing", ROUTES)):
-            if getattr(self, name) not in known:
-                raise NetreproError(f"{name} = {getattr(self, name)!r}", nearest(str(getattr(self, name)), known))
-        if self.far_flows < 1 or self.drops_in_a_row < 0 or self.on_ms <= 0:
-            raise NetreproError(
-                f"far_flows = {self.far_flows}, drops_in_a_row = {self.drops_in_a_row}, on_ms = {self.on_ms}",
-                "give far_flows of 1 or more, drops_in_a_row of 0 or more, a positive on_ms",
-            )
 
     @property
     def port_queue(self) -> Queue:
         """The queue of every port of a switch. RED's buffer is twice its upper threshold; 16 KB would not hold that."""
         packets = max(1, self.buffer_bytes // FULL_PACKET_BYTES)
-        queues: dict[str, Queue] = {
-            "drop tail": DropTail(bytes=self.buffer_bytes),
-            "red": Red(max(30, packets), 5, 15, max_probability=0.1, weight=0.002),
-            "sfq": Sfq(packets),
-        }
-        return queues[self.queue]
+        if self.queue == "red":
+            return Red(max(30, packets), 5, 15, max_probability=0.1, weight=0.002)
+        return Sfq(packets) if self.queue == "sfq" else DropTail(bytes=self.buffer_bytes)
 
     @property
     def hop(self) -> Link:
@@ -176,26 +159,27 @@ def on_and_off(setting: Setting) -> Built:
     return Topology(tuple(cables), "a port that is on and off"), dict.fromkeys(far, FAR)
 
 
-BUILDERS: dict[str, Callable[[Setting], Built]] = dict(
-    zip(NETWORKS, (two_ports, one_switch, whole_fat_tree, equal_length, on_and_off), strict=True)
-)
+NETWORKS: dict[str, Callable[[Setting], Built]] = {
+    "two ports": two_ports,
+    "one switch": one_switch,
+    "fat-tree": whole_fat_tree,
+    "equal length": equal_length,
+    "on and off": on_and_off,
+}
 
 
 def changes(setting: Setting, seconds: float) -> tuple[LinkChange, ...]:
-    """Make the times at which the link behind the port is off: once every `on_ms` for the time of `drops_in_a_row`
+    """Make the times at which the link behind the port is off: once every ON_S for the time of `drops_in_a_row`
     packets at the port's rate. With `drops_apart` it is off that many times, for one packet each."""
-    packet_s = FULL_PACKET_BYTES * 8e-6 / setting.rate_mbps
-    times, packets = (setting.drops_in_a_row, 1) if setting.drops_apart else (1, setting.drops_in_a_row)
     if not setting.drops_in_a_row:
         return ()
-    found: list[LinkChange] = []
-    for at_s in np.arange(SETTLED_S, seconds - 1e-3, setting.on_ms / 1e3 / times).tolist():
-        off, on = (
-            LinkChange(when, "s2", "s3", up=up, both_directions=False)
-            for when, up in ((at_s, False), (at_s + packets * packet_s, True))
-        )
-        found += [off, on]
-    return tuple(found)
+    times, packets = (setting.drops_in_a_row, 1) if setting.drops_apart else (1, setting.drops_in_a_row)
+    off_s = packets * (FULL_PACKET_BYTES * 8e-6 / setting.rate_mbps)
+    return tuple(
+        LinkChange(when_s, "s2", "s3", up=up, both_directions=False)
+        for at_s in np.arange(SETTLED_S, seconds - 1e-3, ON_S / times).tolist()
+        for when_s, up in ((at_s, False), (at_s + off_s, True))
+    )
 
 
 def inputs(setting: Setting) -> dict[str, Port]:
@@ -208,7 +192,7 @@ def inputs(setting: Setting) -> dict[str, Port]:
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     """Make the experiment: all hosts send to the first one, from within `start_spread_ms` on, to the end."""
-    topology, hops = BUILDERS[setting.network](setting)
+    topology, hops = NETWORKS[setting.network](setting)
     copies = setting.far_flows if setting.network == "one switch" else 1
     senders = [host for host, far in hops.items() for _ in range(copies if far == FAR else 1)]
     starts_s = np.random.default_rng(seed).uniform(0, setting.start_spread_ms / 1e3, len(senders))
@@ -227,7 +211,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         recovery=setting.recovery,
     )
     # One core switch: routes depend on the destination alone, as in the paper. In the other networks there is one way.
-    tree = setting.network == "fat-tree" and setting.routing == "spanning_tree"
+    tree = setting.network == "fat-tree" and not setting.hashed
     routing = Routing("spanning_tree", root="s17") if tree else Routing("ecmp", rerouting_ms=1e6)
     ports = (_last(setting), *inputs(setting).values())
     off = changes(setting, seconds) if setting.network == "on and off" else ()
@@ -252,23 +236,23 @@ def _last(setting: Setting) -> Port:
 # What one run says.
 
 
-def arrivals(found: Measurements, ports: dict[str, Port]) -> pd.DataFrame:
+def arrivals(run: Measurements, ports: dict[str, Port]) -> pd.DataFrame:
     """List what came to the receiver's port from each input port: time_s, port (its hops), flow, dropped, in order.
 
     A packet was let in if one of its flow began to wait when it came: at once, or within the time that its host takes,
     which is of a packet, and so ends before the next one can come. Needs the packets of all three ports.
     """
-    at, topology = found.packets_by_port, found.experiment.topology
+    at, topology = run.packets_by_port, run.experiment.topology
     rate_mbps = topology.link(*PORT).rate_mbps
-    left = at.get(PORT, found.packets[:0])
+    left = at.get(PORT, run.packets[:0])
     entered_s = left.time_s - left.size_bytes * 8e-6 / rate_mbps - left.wait_ms / 1e3
     parts = []
     for hops, port in ports.items():
-        came = at.get(port, found.packets[:0])
+        came = at.get(port, run.packets[:0])
         came = pd.DataFrame(
             {"time_s": came.time_s + topology.link(*port).delay_ms / 1e3, "port": hops, "flow": came.flow}
         )
-        late_s = found.experiment.host_delay_ms / 1e3 if port[0] in topology.hosts else SAME_S
+        late_s = run.experiment.host_delay_ms / 1e3 if port[0] in topology.hosts else SAME_S
         for flow, rows in came.groupby("flow"):
             let_in = first_of_each(rows.time_s.to_numpy(), entered_s[left.flow == flow].to_numpy() - late_s)
             dropped = np.ones(len(rows), dtype=bool)
@@ -285,51 +269,48 @@ def first_of_each(times_s: np.ndarray, since_s: np.ndarray) -> np.ndarray:
     return places[places < len(times_s)]
 
 
-def rows_of_drops(dropped: np.ndarray) -> np.ndarray:
-    """Return the lengths of the rows of True in a sequence, in order."""
+def rows_of_drops(dropped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lengths of the rows of True in a sequence, in order, and the places where they begin."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], dropped.astype(int), [0]])))
-    return edges[1::2] - edges[::2]
+    return edges[1::2] - edges[::2], edges[::2]
 
 
 def longest_row(table: pd.DataFrame) -> tuple[int, pd.DataFrame]:
     """Find in `arrivals` the length of the near port's longest row of drops, and what came to both ports from then on
     (SHOWN_S): time_ms since its first drop, port, dropped."""
-    near = table[table.port == NEAR].reset_index(drop=True)
-    dropped = near.dropped.to_numpy()
-    lengths, starts = rows_of_drops(dropped), np.flatnonzero(np.diff(np.concatenate([[0], dropped.astype(int)])) == 1)
+    near = table[table.port == NEAR]
+    lengths, starts = rows_of_drops(near.dropped.to_numpy())
     longest = int(lengths.max(initial=0))
-    first_s = near.time_s[starts[lengths.argmax()]] if longest else table.time_s.median()
+    first_s = near.time_s.iloc[starts[lengths.argmax()]] if longest else table.time_s.median()
     shown = table[(table.time_s - first_s).between(*SHOWN_S)]
     return longest, shown.assign(time_ms=(shown.time_s - first_s) * 1e3)[["time_ms", "port", "dropped"]]
 
 
-def read_drops(found: Measurements, setting: Setting) -> Reading:
+def read_drops(run: Measurements, setting: Setting) -> Reading:
     """Read the shares of packets that the near and the far port lose, of rows of drops that are of one packet (both
     ports), the near port's longest row after slow start, the arrivals from then on, and a check. NaN where the ports
     cannot be told apart."""
     names = ("near_lost_share", "far_lost_share", "single_share", "longest_row")
     if not inputs(setting):
         return Reading(dict.fromkeys(names, np.nan))
-    table = arrivals(found, inputs(setting))
-    by_port = {hops: table[table.port == hops].dropped.to_numpy() for hops in (NEAR, FAR)}
-    rows = {hops: rows_of_drops(dropped) for hops, dropped in by_port.items()}
-    both = np.concatenate(list(rows.values()))
+    table = arrivals(run, inputs(setting))
+    near, far = (table[table.port == hops].dropped.to_numpy() for hops in (NEAR, FAR))
+    rows = np.concatenate([rows_of_drops(dropped)[0] for dropped in (near, far)])
     longest, timeline = longest_row(table[table.time_s >= SETTLED_S])
-    links = found.links.set_index(["source", "destination"])
-    counted = int(links.dropped_packets[PORT])
+    counted = int(run.links.set_index(["source", "destination"]).dropped_packets[PORT])
     share = (int(table.dropped.sum()) + 1) / (counted + 1)
-    single_share = float((both == 1).mean()) if len(both) else np.nan
-    numbers = dict(zip(names, (by_port[NEAR].mean(), by_port[FAR].mean(), single_share, longest), strict=True))
+    single_share = float((rows == 1).mean()) if len(rows) else np.nan
+    numbers = dict(zip(names, (near.mean(), far.mean(), single_share, longest), strict=True))
     return Reading(numbers, {"timeline": timeline}, [Check("drops found / counted by the port", share, 0.9, 1.01)])
 
 
-def read(found: Measurements, setting: Setting) -> Reading:
-    """Read the goodput by hops (Mb/s; NaN where there are none), shares of that of the far flows, timeouts a second;
-    drops."""
-    flows = found.flows.assign(hops=found.flows.label)
-    seconds = found.experiment.duration_s
-    mbps = flows.groupby("hops").goodput_mbps.mean().reindex(HOPS)
-    timeouts = flows.groupby("hops").timeouts.mean().reindex(HOPS) / seconds
+def read(run: Measurements, setting: Setting) -> Reading:
+    """Read the goodput by hops (Mb/s; NaN where there are none), shares of that of the far flows, the near flow's
+    timeouts a second; drops."""
+    flows = run.flows.assign(hops=run.flows.label)
+    seconds = run.experiment.duration_s
+    means = flows.groupby("hops")[["goodput_mbps", "timeouts"]].mean().reindex(HOPS)
+    mbps = means.goodput_mbps
     total_mbps = float(flows.delivered_bytes.sum()) * 8e-6 / seconds
     within = Check("payload / the port's rate", total_mbps / setting.rate_mbps, at_most=1.0)
     numbers = {
@@ -337,19 +318,18 @@ def read(found: Measurements, setting: Setting) -> Reading:
         "near_share": mbps[NEAR] / mbps[FAR],
         "middle_share": mbps[MIDDLE] / mbps[FAR],
         "total_mbps": total_mbps,
-        "near_timeouts_per_s": timeouts[NEAR],
-        "far_timeouts_per_s": timeouts[FAR],
+        "near_timeouts_per_s": means.timeouts[NEAR] / seconds,
     }
-    of_flows = Reading(numbers, {"flows": flows[["flow", "hops", "goodput_mbps", "timeouts"]]}, [within])
-    return of_flows | read_drops(found, setting) | Reading(checks=gap_checks(found, _last(setting)))
+    of_flows = Reading(numbers, {"flows": flows[["flow", "hops", "goodput_mbps"]]}, [within])
+    return of_flows | read_drops(run, setting) | Reading(checks=gap_checks(run, _last(setting)))
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     """Measure one run on a tier, with the clocks that the setting asks for; on slower links so much longer that as many
     packets pass as at 1 Gb/s."""
     lasts_s = seconds * max(1.0, FULL_RATE_MBPS / setting.rate_mbps)
-    found = run_experiment(experiment(setting, lasts_s, seed), tier, clock_skew_ppm=setting.clock_skew_ppm)
-    return replace(read(found, setting), fidelity=found.fidelity)
+    run = run_experiment(experiment(setting, lasts_s, seed), tier, clock_skew_ppm=setting.clock_skew_ppm)
+    return replace(read(run, setting), fidelity=run.fidelity)
 
 
 def answer(runs: Runs) -> str:
@@ -366,22 +346,14 @@ def answer(runs: Runs) -> str:
 # Figures.
 
 
-def who_gets_in(slots: int, near_every: int = 1, near_first: bool = False) -> pd.DataFrame:
-    """Simulate the least model of a port's blackout: a full queue of which one packet leaves in each slot, a far packet
-    in every slot and a near one in each `near_every`th. The first to come after a departure takes the place: slot,
-    port, dropped."""
-    order = (NEAR, FAR) if near_first else (FAR, NEAR)
-    rows = []
-    for slot in range(slots):
-        coming = [port for port in order if port == FAR or slot % near_every == 0]
-        rows += [(slot + 0.2 + 0.4 * place, port, place > 0) for place, port in enumerate(coming)]
-    return pd.DataFrame(rows, columns=["slot", "port", "dropped"])
-
-
 def draw_idea() -> Figure:
-    """Draw two ports whose packets come in step at a full queue: who comes first after a departure gets the place."""
+    """Draw two ports whose packets come in step at a full queue, of which one packet leaves in each slot: who comes
+    first after a departure gets the place."""
     figure, axis = new_figure("A full queue, and two ports in step", "departures from the queue", "")
-    _draw_arrivals(axis, who_gets_in(12), "slot")
+    slots = np.arange(12)
+    far = pd.DataFrame({"slot": slots + 0.2, "port": FAR, "dropped": False})
+    near = pd.DataFrame({"slot": slots + 0.6, "port": NEAR, "dropped": True})
+    _draw_arrivals(axis, pd.concat([far, near]), "slot")
     for slot in range(13):
         axis.axvline(slot, color=PUBLISHED_GREY, linewidth=1, zorder=0)
     axis.legend(loc="upper center", ncols=2)
@@ -392,12 +364,11 @@ def _draw_arrivals(axis: Axes, table: pd.DataFrame, x: str) -> None:
     """Draw the packets by input port, dropped ones as crosses above those that were let in."""
     for place, (port, name) in enumerate(((FAR, "far port"), (NEAR, "near port"))):
         rows = table[table.port == port]
-        for dropped, marker, said in ((False, "|", "let in"), (True, "x", "dropped")):
-            there = rows[rows.dropped == dropped]
-            if there.empty:
-                continue
-            at = np.full(len(there), place + 0.25 * dropped)
-            axis.plot(there[x], at, marker, color=COLOURS[port], markersize=7, label=f"{name}, {said}")
+        for dropped, marker, fate in ((False, "|", "let in"), (True, "x", "dropped")):
+            times = rows[x][rows.dropped == dropped]
+            if len(times):
+                heights = np.full(len(times), place + 0.25 * dropped)
+                axis.plot(times, heights, marker, color=COLOURS[port], markersize=7, label=f"{name}, {fate}")
     axis.set(ylim=(-0.3, 2.0), yticks=(0, 1), yticklabels=("far", "near"))
     axis.grid(False)
 
@@ -411,9 +382,8 @@ def draw_fat_tree(runs: Runs) -> Figure:
     """Draw the throughput by hops (Fig. 2a), a panel for each tier."""
     figure, axes = drawing.panels("Fifteen flows to one host (Fig. 2a)", "", "throughput of a flow (Mb/s)", runs.tiers)
     for axis, tier in zip(axes, runs.tiers, strict=True):
-        found = runs.numbers("fat-tree", tier)
-        ours = dict(zip(HOPS, (found.near_mbps, found.middle_mbps, found.far_mbps), strict=True))
-        drawing.draw_bars(axis, {hops: list(values) for hops, values in ours.items()}, FAT_TREE_MBPS, COLOURS)
+        mbps = runs.numbers("fat-tree", tier)[["near_mbps", "middle_mbps", "far_mbps"]]
+        drawing.draw_bars(axis, dict(zip(HOPS, mbps.to_numpy().T, strict=True)), FAT_TREE_MBPS, COLOURS)
     return figure
 
 
@@ -445,8 +415,6 @@ SHARES: dict[str, tuple[str, dict[str, tuple[str, str, float | None]]]] = {
         {
             "2 hops": ("fat-tree", "near_share", 0.178),
             "4 hops": ("fat-tree", "middle_share", 0.525),
-            "2 hops, hosts take no time": ("fat-tree, prompt", "near_share", 0.178),
-            "4 hops, hosts take no time": ("fat-tree, prompt", "middle_share", 0.525),
             "2 hops, hashed routes": ("fat-tree, hashed", "near_share", None),
             "4 hops, hashed routes": ("fat-tree, hashed", "middle_share", None),
             "2 hops, equal length": ("equal length", "near_share", 0.833),
@@ -460,10 +428,8 @@ SHARES: dict[str, tuple[str, dict[str, tuple[str, str, float | None]]]] = {
         {
             "1 Gb/s, the paper's": OUTCAST,
             "100 Mb/s, BIC, 16 kB": ("class, 16 kB", "near_share", None),
-            "16 kB, hosts take no time": ("class, 16 kB, prompt", "near_share", None),
             "128 kB": ("class, 128 kB", "near_share", None),
             "100 Mb/s, Reno, 200 packets": ("class, reno", "near_share", None),
-            "Reno, hosts take no time": ("class, reno, prompt", "near_share", None),
         },
     ),
     "control_port": (
@@ -528,63 +494,21 @@ def draw_timing(runs: Runs) -> Figure:
     return figure
 
 
-def knob_medians(runs: Runs, *fields: str) -> pd.DataFrame:
-    """Return the median shares of the knob `phases` over these fields: a row for each field and value."""
-    parts = {field: runs.knobs["phases"].query("case == @field").groupby(field) for field in fields}
-    medians = {field: rows[["near_share", "middle_share"]].median() for field, rows in parts.items()}
-    return pd.concat(medians, names=["field", "value"])
-
-
-def draw_seeds(runs: Runs) -> Figure:
-    """Draw the near flow's share over all seeds, sorted, and how often the sign turns, for 2, 6 and 12 far flows."""
-    table = runs.knobs["seeds"]
-    figure, axis = new_figure(
-        f"Seeds of one second (two ports, simulated, {table.repetition.nunique()} of each)",
-        "near flow's share of the mean of flows from afar (1: equal)",
-        "share of seeds",
-        log_x=True,
-    )
-    turned = share_turned(table)
-    for colour, (far, rows) in zip(CURVES, table.groupby("far_flows"), strict=False):
-        values = np.sort(rows.near_share.clip(lower=1e-3))
-        said = f"{far} far flows: the near one is ahead in {turned[far]:.0%}"
-        axis.step(values, np.arange(1, len(values) + 1) / len(values), where="post", color=colour, label=said)
-    axis.axvline(1, color="black", linewidth=0.8)
-    axis.set_ylim(0, 1.02)
-    axis.legend(fontsize=9)
-    return figure
-
-
-def share_turned(table: pd.DataFrame) -> pd.Series:
-    """Compute, for each number of far flows, the share of seeds in which the near flow gets more than they do on
-    average."""
-    return (table.near_share > 1).groupby(table.far_flows).mean()
-
-
-def draw_run(found: Reading, case: str) -> Figure:
+def draw_run(reading: Reading, case: str) -> Figure:
     """Draw one run: a bar for each flow."""
-    flows = found["flows"]
-    figure, axis = new_figure(f"{case}: {found['total_mbps']:.0f} Mb/s in all", "flow", "throughput (Mb/s)")
-    for hops in HOPS:
-        rows = flows[flows.hops == hops]
+    figure, axis = new_figure(f"{case}: {reading['total_mbps']:.0f} Mb/s in all", "flow", "throughput (Mb/s)")
+    for hops, rows in reading["flows"].groupby("hops"):
         axis.bar(rows.flow, rows.goodput_mbps, color=COLOURS[hops], label=hops)
     axis.legend()
     return figure
 
 
 TREE = {"network": "fat-tree"}
-PROMPT = {"host_delay_packets": 0.0}  # hosts take no time
 CLASS = {"network": "one switch", "rate_mbps": 100.0, "host_delay_ms": 1.0}
-CLASS_RENO = {
-    "rate_mbps": 100.0,
-    "host_delay_ms": 1.0,
-    "hop_delay_ms": 0.25,
-    "buffer_bytes": 200 * FULL_PACKET_BYTES,
-    "congestion_control": "reno",
-    "min_rto_ms": 200.0,
-    "far_flows": 5,
-}
+CLASS_RENO: dict[str, Any] = {"rate_mbps": 100.0, "host_delay_ms": 1.0, "hop_delay_ms": 0.25, "far_flows": 5}
+CLASS_RENO |= {"buffer_bytes": 200 * FULL_PACKET_BYTES, "congestion_control": "reno", "min_rto_ms": 200.0}
 ROW = {"network": "on and off", "far_flows": each(1, 3, 5, 7), "drops_in_a_row": each(0, 1, 2, 3, 5, 6, 8)}
+OF_1990 = {"congestion_control": "reno", "recovery": "reno"}
 NOT_IN_ROWS = {"drops_in_a_row": ()}  # simulated only, as in the paper
 CASES: dict[str, dict[str, Any]] = {
     "drop tail": {},
@@ -596,24 +520,16 @@ CASES: dict[str, dict[str, Any]] = {
     "paced": {"pacing": True},
     "fat-tree": TREE,
     "fat-tree, red": TREE | {"queue": "red"},
-    "fat-tree, prompt": TREE | PROMPT,
-    "fat-tree, hashed": TREE | {"routing": "ecmp"},
+    "fat-tree, hashed": TREE | {"hashed": True},
     "equal length": {"network": "equal length"},
     "class, 16 kB": CLASS,
-    "class, 16 kB, prompt": CLASS | PROMPT,
     "class, 128 kB": CLASS | {"buffer_bytes": 131_072},
     "class, reno": CLASS_RENO,
-    "class, reno, prompt": CLASS_RENO | PROMPT,
     "rows": ROW,
-    "rows, reno": ROW | {"congestion_control": "reno", "recovery": "reno"},
-    "rows, reno, 200 ms": ROW | {"congestion_control": "reno", "recovery": "reno", "min_rto_ms": 200.0},
+    "rows, reno": ROW | OF_1990,
+    "rows, reno, 200 ms": ROW | OF_1990 | {"min_rto_ms": 200.0},
     "rows, apart": ROW | {"far_flows": 1, "drops_in_a_row": each(6), "drops_apart": True},
 }
-
-
-def hops_by_throughput(mbps: pd.Series) -> list[str]:
-    """Rank the far, middle and near flows by throughput, most first."""
-    return greatest_first(FAR, MIDDLE, NEAR)(*mbps)
 
 
 STUDY = Study(
@@ -641,7 +557,10 @@ STUDY = Study(
         "fat-tree-2-hops": Evidence("near_share", "fat-tree", control="fat-tree, red"),
         "fat-tree-4-hops": Evidence("middle_share", "fat-tree", control="fat-tree, red"),
         "fewer-hops-less": Evidence(
-            ("far_mbps", "middle_mbps", "near_mbps"), "fat-tree", control="fat-tree, red", how=hops_by_throughput
+            ("far_mbps", "middle_mbps", "near_mbps"),
+            "fat-tree",
+            control="fat-tree, red",
+            how=lambda mbps: greatest_first(FAR, MIDDLE, NEAR)(*mbps),
         ),
         "red-turns-it": Evidence("near_share", "red", control="drop tail"),
         "red-single-drops": Evidence("single_share", "red", control="drop tail"),
@@ -667,7 +586,6 @@ STUDY = Study(
             {"quick": Scale(1.0, repetitions=3), "paper": Scale(10.0)},
             repetitions=5,
         ),
-        "seeds": Knob({"drop tail": {"far_flows": each(2, 6, 12)}}, Scale(1.0), repetitions=40),
     },
     figures={
         "fig2a_fat_tree": draw_fat_tree,
@@ -680,7 +598,6 @@ STUDY = Study(
         ),
         **{name: partial(draw_shares, name=name) for name in SHARES},
         "knob_timing": draw_timing,
-        "knob_seeds": draw_seeds,
     },
     best=("fig2a_fat_tree", "near_and_far", "fig9_drops", "remedies", "control_port"),
     play=Play(
