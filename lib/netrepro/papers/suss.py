@@ -16,7 +16,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, bandwidth_delay_packets
 from netrepro.networks.topology import dumbbell
@@ -35,6 +34,7 @@ MOST_FOURFOLD = 3  # rounds, in the authors' code
 SIZES_MB = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 10.0, 20.0)
 ROUND_TRIPS_MS = (25.0, 50.0, 75.0, 100.0, 150.0, 250.0)
 NEAR_MS = (1.0, 5.0, 9.0)  # where SUSS switches itself off
+CLASS_MS = (40.0, 540.0)  # some 40 ms away, and with 500 ms more
 EXAMPLE_MB = (0.2, 0.5, 1.0, 2.0, 4.0, 16.0)
 LIMIT_MB, LIMIT_MS = 5.0, 50.0  # of the abstract: flows below, round trips above
 FAIR = 0.95  # Jain's index
@@ -47,14 +47,12 @@ class Setting:
 
     buffer_bdp : the bottleneck's buffer in bandwidth-delay products, unless `buffer_packets` is given. size_mb : what
     the flow carries, unless it `lasts_s`. mended : HyStart tells rounds apart from the first on, as kernels do since
-    2025. extra_ms : of one way of the path, on top of the round trip, as netem adds it. joins_s : with five flows, when
-    the fifth begins. watch : record windows and packets. module_cubic : CUBIC with HyStart's fault is SUSS without a
-    fourfold round, as the virtual kernel's own CUBIC was mended.
+    2025. joins_s : with five flows, when the fifth begins. watch : record windows and packets. module_cubic : CUBIC
+    with HyStart's fault is SUSS without a fourfold round, as the virtual kernel's own CUBIC was mended.
     """
 
     rate_mbps: float = setting(50.0, "of the bottleneck in Fig. 12 and the knobs", "Mb/s", low=1, high=1000)
     round_trip_ms: float = 100.0
-    extra_ms: float = 0.0
     buffer_bdp: float = 1.0
     buffer_packets: int = 0
     jitter_ms: float = setting(0.0, "by how much its delay varies from packet to packet at most", "ms", low=0, high=100)
@@ -72,14 +70,9 @@ class Setting:
     module_cubic: bool = False
 
     @property
-    def path_ms(self) -> float:
-        """The round trip with what is added to it."""
-        return self.round_trip_ms + self.extra_ms
-
-    @property
     def bdp_packets(self) -> float:
         """Full packets that fill the path."""
-        return bandwidth_delay_packets(self.rate_mbps, self.path_ms)
+        return bandwidth_delay_packets(self.rate_mbps, self.round_trip_ms)
 
     @property
     def control(self) -> tuple[str, int]:
@@ -103,14 +96,10 @@ def _cases(name: str, common: dict[str, Any], **schemes: dict[str, Any]) -> dict
 
 
 _three = partial(_cases, cubic={}, suss=SUSS, none_fourfold=NONE_FOURFOLD)
-GRID = {
-    "size_mb": each(*SIZES_MB),
-    "round_trip_ms": each(*ROUND_TRIPS_MS),
-    "buffer_bdp": each(0.5, 1.0, 2.0),
-}
+GRID = {"size_mb": each(*SIZES_MB), "round_trip_ms": each(*ROUND_TRIPS_MS), "buffer_bdp": each(0.5, 1.0, 2.0)}
 LATER_PATH = {"rate_mbps": 50.0, "round_trip_ms": 100.0}
 TWO_SECONDS = {"rate_mbps": 100.0, "round_trip_ms": 270.0, "lasts_s": 2.0, "watch": True}
-EXAMPLE: dict[str, Any] = {
+EXAMPLE = {
     "rate_mbps": 48.0,
     "round_trip_ms": 49.5,
     "buffer_packets": 1000,
@@ -118,13 +107,7 @@ EXAMPLE: dict[str, Any] = {
     "watch": True,
 }
 LATER = LATER_PATH | {"buffer_packets": 413, "size_mb": each(5.0, 20.0), "mended": True, "watch": True}
-CLASS: dict[str, Any] = {
-    "rate_mbps": 50.0,
-    "round_trip_ms": 40.0,
-    "extra_ms": each(0.0, 500.0),
-    "size_mb": 12.0,
-    "watch": True,
-}
+CLASS = {"rate_mbps": 50.0, "round_trip_ms": each(*CLASS_MS), "size_mb": 12.0, "watch": True}
 FIFTH = LATER_PATH | {"flows": 5, "joins_s": 90.0, "lasts_s": 150.0, "watch": True}
 CASES: dict[str, dict[str, Any]] = {
     **_cases("fig12", GRID, cubic={}, suss=SUSS),
@@ -142,15 +125,8 @@ CASES: dict[str, dict[str, Any]] = {
 
 def experiment(setting: Setting, _: float, seed: int) -> Experiment:
     """Make the experiment: one flow over the bottleneck; or several long ones, which begin within a second but for the
-    last.
-
-    Raises NetreproError for a flow of no size that has no end, and a round trip that the hosts' own links exceed.
-    """
-    if not (setting.size_mb > 0 or setting.lasts_s > 0):
-        raise NetreproError(f"SUSS: a flow of {setting.size_mb} MB", "give size_mb above 0, or lasts_s")
-    one_way_ms = setting.path_ms / 2 - 2 * ACCESS_MS
-    if one_way_ms <= 0:
-        raise NetreproError(f"SUSS: a round trip of {setting.path_ms} ms", f"give more than {4 * ACCESS_MS} ms")
+    last."""
+    one_way_ms = setting.round_trip_ms / 2 - 2 * ACCESS_MS
     bottleneck = Link(setting.rate_mbps, one_way_ms, DropTail(setting.queue_packets), jitter_ms=setting.jitter_ms)
     net = dumbbell(setting.flows, Link(ACCESS_MBPS, ACCESS_MS, DropTail(packets=100_000)), bottleneck)
     lasts_s, flows = _flows(setting, seed)
@@ -180,23 +156,23 @@ def _flows(setting: Setting, seed: int) -> tuple[float, tuple[Flow, ...]]:
     if setting.lasts_s:
         # As a sender's log counts: from the first data sent to their acknowledgement. The receiver has them half a
         # round trip earlier, and the connection was opened a round trip before.
-        lasts_s = setting.lasts_s + setting.path_ms / 2e3
+        lasts_s = setting.lasts_s + setting.round_trip_ms / 2e3
         return lasts_s, (Flow("h1", last, None, lasts_s),)
-    lasts_s = 10.0 + 40 * setting.path_ms / 1e3 + 3 * setting.size_mb * 8 / setting.rate_mbps
+    lasts_s = 10.0 + 40 * setting.round_trip_ms / 1e3 + 3 * setting.size_mb * 8 / setting.rate_mbps
     return lasts_s, (Flow("h1", last, round(setting.size_mb * 1e6)),)
 
 
-def read(found: Measurements, setting: Setting) -> Reading:
+def read(run: Measurements, setting: Setting) -> Reading:
     """Read one run. For one flow: completion_ms (from the connect call), completion_s (from when the first data arrive,
     as logs count), delivered_mb, dropped_packets. For a run that is watched: exit_segments (where slow start ended;
     NaN: never) and the tables `windows` and `carried`. For five flows: seconds until they are fair, and the table
     `fairness`."""
-    flow = found.flows.iloc[0]
-    bottleneck = found.links.set_index(["source", "destination"]).loc[PORT]
+    flow = run.flows.iloc[0]
+    bottleneck = run.links.set_index(["source", "destination"]).loc[PORT]
     numbers: dict[str, float] = {
         "completion_ms": float(flow.completion_ms),
-        "completion_s": float(flow.completion_ms - 1.5 * setting.path_ms) / 1e3,
-        "delivered_mb": float(found.flows.delivered_bytes.sum()) / 1e6,
+        "completion_s": float(flow.completion_ms - 1.5 * setting.round_trip_ms) / 1e3,
+        "delivered_mb": float(run.flows.delivered_bytes.sum()) / 1e6,
         "dropped_packets": int(bottleneck.dropped_packets),
         "exit_segments": np.nan,
         "fair_after_s": np.nan,
@@ -204,26 +180,26 @@ def read(found: Measurements, setting: Setting) -> Reading:
     tables: dict[str, pd.DataFrame] = {}
     checks = [Check("packets at the bottleneck's rate (utilisation)", float(bottleneck.utilisation), at_most=1.001)]
     if setting.flows == 1 and not setting.lasts_s:
-        least_ms = 1.5 * setting.path_ms + flow.size_bytes * 8e-3 / setting.rate_mbps
+        least_ms = 1.5 * setting.round_trip_ms + flow.size_bytes * 8e-3 / setting.rate_mbps
         checks.append(Check("bytes delivered / sent", flow.delivered_bytes / flow.size_bytes, 1.0, 1.0))
         checks.append(Check("completion / least possible", flow.completion_ms / least_ms, at_least=1.0))
     if setting.flows > 1:
-        fairness = jain_by_second(found.packets, setting.flows)
+        fairness = jain_by_second(run.packets, setting.flows)
         numbers["fair_after_s"], tables["fairness"] = fair_after_s(fairness, setting), fairness
         before = fairness[fairness.time_s.between(setting.joins_s - 10, setting.joins_s - 1)]
         numbers["four_fair"] = float(before.jain.mean() * setting.flows / (setting.flows - 1))
     elif setting.watch:
-        numbers["exit_segments"], tables = _course(found, setting)
+        numbers["exit_segments"], tables = _course(run, setting)
     return Reading(numbers, tables, checks)
 
 
-def _course(found: Measurements, setting: Setting) -> tuple[float, dict[str, pd.DataFrame]]:
+def _course(run: Measurements, setting: Setting) -> tuple[float, dict[str, pd.DataFrame]]:
     """Compute how a flow's window grew, since the first acknowledgement of data, and what was acknowledged, since the
     first data were sent. What leaves the bottleneck is acknowledged a round trip later, and data wait one for the
     connection."""
-    windows = found.windows.assign(time_s=found.windows.time_s - 2 * setting.path_ms / 1e3)
+    windows = run.windows.assign(time_s=run.windows.time_s - 2 * setting.round_trip_ms / 1e3)
     left = windows.slow_start_threshold_bytes[np.isfinite(windows.slow_start_threshold_bytes)]
-    data = found.packets[found.packets.size_bytes > FULL_PACKET_BYTES / 2]
+    data = run.packets[run.packets.size_bytes > FULL_PACKET_BYTES / 2]
     carried = pd.DataFrame({"time_s": data.time_s.to_numpy()})
     carried["carried_mb"] = np.arange(1, len(data) + 1) * SEGMENT_BYTES / 1e6
     window = pd.DataFrame({"time_s": windows.time_s, "window_segments": windows.window_bytes / SEGMENT_BYTES})
@@ -285,17 +261,8 @@ def saved_round_trips(bdp_packets: float, most: int = MOST_FOURFOLD) -> float:
 def completion_at_full_path_ms(setting: Setting, fourfold: int) -> float:
     """Compute the completion (from the connect call) of a flow that is large enough to fill the path, without losses:
     one and a half round trips until the first data arrive, the rounds that leave it idle, and the bytes at its rate."""
-    waiting_ms = (1.5 + idle_round_trips(setting.bdp_packets, fourfold)) * setting.path_ms
+    waiting_ms = (1.5 + idle_round_trips(setting.bdp_packets, fourfold)) * setting.round_trip_ms
     return waiting_ms + setting.size_mb * 8e3 / setting.rate_mbps * FULL_PACKET_BYTES / SEGMENT_BYTES
-
-
-def flights(segments: int, fourfold: int) -> int:
-    """Count the round trips in which `segments` leave a sender that nothing holds up."""
-    window, sent, count = INITIAL_WINDOW, 0, 0
-    while sent < segments:
-        sent, count = sent + window, count + 1
-        window *= 4 if count <= fourfold else 2
-    return count
 
 
 # How claims read completion times, a Series over the grid.
@@ -335,26 +302,6 @@ def improvements(
     return pd.DataFrame(numbers).assign(percent=100 * share, case=case).dropna().reset_index()
 
 
-def above_a_fifth(runs: Runs) -> pd.DataFrame:
-    """Compute the share of flows and paths, among those that the abstract speaks of, whose improvement is above 20 %,
-    by size and round trip, over buffers and repetitions."""
-    table = improvements(runs).query("size_mb < @LIMIT_MB and round_trip_ms > @LIMIT_MS")
-    return (table.assign(above=table.improvement > 0.2)).pivot_table("above", "round_trip_ms", "size_mb")
-
-
-def later_table(runs: Runs) -> pd.DataFrame:
-    """Return the authors' table of 2025 and ours beside it: a row for each scheme."""
-    rows = {}
-    for case, published in LATER_PUBLISHED.items():
-        mean = runs.numbers(f"later, {case}").groupby("size_mb")[["completion_s", "dropped_packets", "exit_segments"]]
-        ours = mean.mean()
-        measured = (ours.completion_s[5.0], ours.dropped_packets[20.0], ours.exit_segments[20.0])
-        rows[case] = [value for pair in zip(published, measured, strict=True) for value in pair]
-    what = ("5 MB (s)", "losses of 20 MB", "exit (segments)")
-    columns = pd.MultiIndex.from_product([what, ("published", "ours")])
-    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
-
-
 def round_log(runs: Runs) -> pd.DataFrame:
     """Compare SUSS in the authors' example, on every tier: the window (segments) as rounds 2, 3 and 4 end, and slow
     start's."""
@@ -368,19 +315,7 @@ def round_log(runs: Runs) -> pd.DataFrame:
     return pd.DataFrame(rows, index=["round 2", "round 3", "round 4", "exit"]).T
 
 
-def between_tiers(runs: Runs) -> pd.DataFrame:
-    """Compare the tier asked for with the simulator: a row for each case, with the largest difference of completion
-    times (ms, and as a share) and of where slow start ended (segments) over its grid and repetitions."""
-    keys = ["case", *runs.swept, "repetition"]
-    ours, simulated = (runs.values[runs.values.tier == tier].set_index(keys) for tier in (runs.tier, "simulated"))
-    apart_ms = (ours.completion_ms - simulated.completion_ms).abs()
-    table = pd.DataFrame({"completion (ms)": apart_ms, "completion (share)": apart_ms / simulated.completion_ms})
-    table["exit (segments)"] = (ours.exit_segments - simulated.exit_segments).abs()
-    return table.groupby("case", sort=False).max().dropna(how="all")
-
-
 EXAMPLE_LOG = (40, 160, 320, 608)
-LATER_PUBLISHED = {"none": (1.5, 1105, np.nan), "hystart": (1.29, 40, 530), "suss": (1.11, 35, 540)}
 
 
 def answer(runs: Runs) -> str:
@@ -465,7 +400,7 @@ def _example(label: str, reading: str, published: Mapping[float, float], *marks:
 
 
 def _closed_ms(setting: Setting) -> float:
-    return saved_round_trips(setting.bdp_packets) * setting.path_ms
+    return saved_round_trips(setting.bdp_packets) * setting.round_trip_ms
 
 
 def mended_saving(runs: Runs) -> pd.DataFrame:
@@ -503,11 +438,11 @@ def _draw_jumps(axis: Axes, runs: Runs) -> None:
     axis.plot(100 * _closed_ms(runs.setting) / full, "--", color="#444444", label="constant saving / completion")
 
 
-def draw_run(found: Measurements, case: str) -> Figure:
+def draw_run(run: Measurements, case: str) -> Figure:
     """Draw the window of one run."""
-    completion_ms = found.flows.completion_ms[0]
+    completion_ms = run.flows.completion_ms[0]
     figure, axis = new_figure(f"{case}: complete after {completion_ms:.0f} ms", "time (s)", "window (segments)")
-    rows = found.windows[found.windows.time_s <= max(0.1, completion_ms / 1e3)]
+    rows = run.windows[run.windows.time_s <= max(0.1, completion_ms / 1e3)]
     axis.plot(rows.time_s, rows.window_bytes / SEGMENT_BYTES, linewidth=1.5)
     return figure
 
@@ -536,9 +471,9 @@ STUDY = Study(
     read=read,
     answer=answer,
     profiles={
-        "quick": Scale(repetitions=3, only={"round_trip_ms": (*NEAR_MS, 25.0, 75.0, 100.0, 250.0)}),
+        "quick": Scale(repetitions=3, only={"round_trip_ms": (*NEAR_MS, 25.0, 75.0, 100.0, 250.0, *CLASS_MS)}),
         "paper": Scale(),
-        "test": Scale(repetitions=2, only={"round_trip_ms": (1.0, 75.0, 100.0), "buffer_bdp": (1.0,)}),
+        "test": Scale(repetitions=2, only={"round_trip_ms": (1.0, 75.0, 100.0, *CLASS_MS), "buffer_bdp": (1.0,)}),
     },
     on_virtual={
         "quick": Scale(
@@ -546,7 +481,7 @@ STUDY = Study(
             changes={"module_cubic": True},
             only={
                 "size_mb": (0.1, 0.5, 1.0, 2.0, 4.0, *EXAMPLE_MB, 5.0, 20.0),
-                "round_trip_ms": (9.0, 100.0, 250.0),
+                "round_trip_ms": (9.0, 100.0, 250.0, *CLASS_MS),
                 "buffer_bdp": (1.0,),
             },
             without=[f"fifth, {scheme}" for scheme in ("cubic", "suss", "none fourfold")],
@@ -554,36 +489,16 @@ STUDY = Study(
         "paper": Scale(changes={"module_cubic": True}),
     },
     claims={
-        "a-fifth-below-5-mb": Evidence(
-            "completion_ms",
-            *_against_cubic("fig12"),
-            least_improvement,
-        ),
-        "fig10-two-seconds": Evidence(
-            "delivered_mb",
-            *_against_cubic("fig10"),
-            ratio,
-        ),
-        "example-saving": Evidence(
-            "completion_ms",
-            *_against_cubic("example"),
-            _saved_at_line_rate_ms,
-        ),
-        "example-improvement": Evidence(
-            "completion_s",
-            *_against_cubic("example"),
-            improvement,
-        ),
+        "a-fifth-below-5-mb": Evidence("completion_ms", *_against_cubic("fig12"), least_improvement),
+        "fig10-two-seconds": Evidence("delivered_mb", *_against_cubic("fig10"), ratio),
+        "example-saving": Evidence("completion_ms", *_against_cubic("example"), _saved_at_line_rate_ms),
+        "example-improvement": Evidence("completion_s", *_against_cubic("example"), improvement),
         "example-exit": Evidence("exit_segments", "example, suss", "example, mended", _of_size(16.0)),
         "later-test-suss-time": Evidence("completion_s", "later, suss", "later, none fourfold", _of_size(5.0)),
         "later-test-hystart-time": Evidence("completion_s", "later, hystart", "later, none", _of_size(5.0)),
         "later-test-suss-losses": Evidence("dropped_packets", "later, suss", "later, not mended", _of_size(20.0)),
         "later-test-none-losses": Evidence("dropped_packets", "later, none", "later, hystart", _of_size(20.0)),
-        "fifth-flow-joins-sooner": Evidence(
-            "fair_after_s",
-            *_against_cubic("fifth"),
-            least_first("suss", "cubic"),
-        ),
+        "fifth-flow-joins-sooner": Evidence("fair_after_s", *_against_cubic("fifth"), least_first("suss", "cubic")),
     },
     knobs={
         "mended": Knob({"cubic": _KNOB_SIZES, "suss": _KNOB_SIZES | SUSS}, Scale()),
@@ -622,10 +537,10 @@ STUDY = Study(
                 Panel(
                     SINCE_DATA,
                     CARRIED,
-                    Course("carried", "carried_mb", _both("class"), rows=f"extra_ms == {extra}"),
-                    title=f"round trip {CLASS['round_trip_ms'] + extra:g} ms",
+                    Course("carried", "carried_mb", _both("class"), rows=f"round_trip_ms == {round_trip_ms}"),
+                    title=f"round trip {round_trip_ms:g} ms",
                 )
-                for extra in (0, 500)
+                for round_trip_ms in CLASS_MS
             ),
         ),
         "tiers_windows": Picture(
