@@ -10,6 +10,7 @@ In virtual time the sender is a real Linux kernel, and the receiver a program th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -20,7 +21,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from netrepro.applications.misbehaving_receiver.run import Client, fetch
-from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, OptimisticAck, Receiver
@@ -29,9 +29,10 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.study import VIRTUAL, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import least_first
+from netrepro.study.figures import Bars, Course, Level, Panel, Picture, Published, Sweep, plot
 from netrepro.study.measuring import run_experiment
 from netrepro.study.setting import setting
-from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
+from netrepro.style import CURVES, new_figure, scheme
 
 BOTTLENECK = ("s1", "s2")
 NO_DATA_BYTES = 100  # packets up to this size carry none
@@ -39,7 +40,7 @@ SEGMENT_BYTES = 1460
 RECEIVERS = ("honest", "division", "spoofing", "optimistic")
 EXAMPLE = (487, 973, 1461)  # how the paper's example acknowledges bytes 1 to 1460
 PIECES = (1, 2, 3, 4, 5, 8, 10, 20)
-PUBLISHED_S = {"honest": 0.53, "division": 0.22, "spoofing": 0.22}  # last data, read off Figs 4 and 5
+PUBLISHED_MS = {"honest": 530, "division": 220, "spoofing": 220}  # last data, read off Figs 4 and 5
 NO_SACK = "linux without sack"
 # What the sender counts -> the kernel's control that does so, of Reno. Linux counts whole segments, never bytes.
 KERNEL_CONTROLS = {"acknowledgements": "piece_counting", "bytes": "reno", "segments": "reno"}
@@ -96,10 +97,7 @@ class Setting:
 
 
 def receiver_of(setting: Setting) -> Receiver | None:
-    """Return the receiver that the setting names; None is honest. Raises NetreproError, with the nearest name, for
-    another."""
-    if setting.receiver not in RECEIVERS:
-        raise NetreproError(f"no receiver {setting.receiver!r}", nearest(setting.receiver, RECEIVERS))
+    """Return the receiver that the setting names; None is honest."""
     if setting.receiver == "division":
         return AckDivision(setting.pieces)
     if setting.receiver == "spoofing":
@@ -146,40 +144,32 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     return Experiment(net, tuple(flows), seconds, seed, Measure(packets=(BOTTLENECK,)), tcp)
 
 
-def arrivals(found: Measurements) -> pd.DataFrame:
+def arrivals(run: Measurements) -> pd.DataFrame:
     """Return data packets of the first flow as the client sees them: time_ms since its own SYN (had it opened the
     connection and then asked), and kilobytes so far, with what was sent again."""
-    data = found.packets[(found.packets.size_bytes > NO_DATA_BYTES) & (found.packets.flow == 0)]
+    data = run.packets[(run.packets.size_bytes > NO_DATA_BYTES) & (run.packets.flow == 0)]
     header_bytes = data.size_bytes.max() - SEGMENT_BYTES
-    one_way_ms = found.experiment.topology.link(*BOTTLENECK).delay_ms
-    time_ms = data.time_s * 1e3 + 2 * one_way_ms
+    time_ms = data.time_s * 1e3 + 2 * run.experiment.topology.link(*BOTTLENECK).delay_ms
     return pd.DataFrame({"time_ms": time_ms, "kilobytes": (data.size_bytes - header_bytes).cumsum() / 1e3})
 
 
-def read(found: Measurements, setting: Setting) -> Reading:
+def read(run: Measurements, setting: Setting) -> Reading:
     """Read one run. For a document: last_data_ms (since the client's SYN; NaN if never complete), segments of the
-    second round and those sent again, packets dropped, timeouts, and the course. With a rival: the first flow's share
-    of goodput and of the bottleneck's data packets, goodput_mbps of both, and the same losses."""
-    dropped = int(found.links.set_index(["source", "destination"]).dropped_packets.loc[[BOTTLENECK]].sum())
-    flow, one_way_ms = found.flows.iloc[0], found.experiment.topology.link(*BOTTLENECK).delay_ms
+    second round and those sent again, and the course. With a rival: the first flow's share of goodput, and
+    goodput_mbps of both."""
+    flow, one_way_ms = run.flows.iloc[0], run.experiment.topology.link(*BOTTLENECK).delay_ms
     if setting.rival:
-        data = found.packets[found.packets.size_bytes > NO_DATA_BYTES]
-        shares = {
-            "goodput_share": float(flow.delivered_bytes / found.flows.delivered_bytes.sum()),
-            "link_share": float((data.flow == 0).mean()),
-            "goodput_mbps": float(found.flows.delivered_bytes.sum() * 8e-6 / found.experiment.duration_s),
-            "dropped_packets": dropped,
-            "timeouts": int(flow.timeouts),
-        }
-        return Reading(shares)
+        together = run.flows.delivered_bytes.sum()
+        goodput_mbps = float(together * 8e-6 / run.experiment.duration_s)
+        return Reading({"goodput_share": float(flow.delivered_bytes / together), "goodput_mbps": goodput_mbps})
+    dropped = int(run.links.set_index(["source", "destination"]).dropped_packets.loc[[BOTTLENECK]].sum())
     numbers = {
         "last_data_ms": float(flow.completion_ms) + one_way_ms,
         "sent_again": int(flow.retransmitted_packets),
         "dropped_packets": dropped,
-        "timeouts": int(flow.timeouts),
     }
     complete = Check("document complete", float(not np.isnan(flow.completion_ms)), at_least=1)
-    return Reading(numbers, checks=[] if dropped else [complete]) | _course(arrivals(found), 2 * one_way_ms)
+    return Reading(numbers, checks=[] if dropped else [complete]) | _course(arrivals(run), 2 * one_way_ms)
 
 
 def _course(course: pd.DataFrame, round_trip_ms: float) -> Reading:
@@ -188,23 +178,16 @@ def _course(course: pd.DataFrame, round_trip_ms: float) -> Reading:
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Measure one run with `read` or, on the virtual kernel, with `read_kernel`. Raises NetreproError as they do, and
-    for what a real kernel cannot be."""
+    """Measure one run with `read` or, on the virtual kernel, with `read_kernel`."""
     if tier == VIRTUAL:
         return read_kernel(setting, seconds, seed)
-    found = run_experiment(experiment(setting, seconds, seed), tier)
-    return replace(read(found, setting), fidelity=found.fidelity)
+    run = run_experiment(experiment(setting, seconds, seed), tier)
+    return replace(read(run, setting), fidelity=run.fidelity)
 
 
 def read_kernel(setting: Setting, seconds: float, seed: int) -> Reading:
     """Measure what `read` reads of a document, with a real Linux sender and a client that is a program. Dropped packets
-    are not measured.
-
-    Raises NetreproError for what that tier cannot run, as `cannot` says, and for an unknown receiver.
-    """
-    if why := cannot(setting, VIRTUAL):
-        raise NetreproError(why, "use tier 'simulated'")
-    receiver_of(setting)
+    are not measured. `cannot` says what that tier cannot run."""
     asked = experiment(setting, seconds, seed)
     tcp = Tcp("reno", initial_window_segments=setting.initial_window_segments, sack=setting.sack, tail_loss_probe=False)
     control = KERNEL_CONTROLS[setting.counts] if setting.congestion_control == "reno" else setting.congestion_control
@@ -237,25 +220,20 @@ def completion_s(packets: pd.DataFrame, size_bytes: int) -> tuple[float, int]:
 
 def cannot(setting: Setting, tier: str) -> str:
     """Say why a tier cannot run it, or ""."""
-    if tier == VIRTUAL and setting.rival:
+    if tier != VIRTUAL:
+        return ""
+    if setting.rival:
         return "two flows at once, of which the client in user space has one only"
-    if tier == VIRTUAL and setting.nonce:
+    if setting.nonce:
         return "cumulative_nonce = True: no kernel's segments bear nonces"
-    if tier == VIRTUAL and setting.boundary_spread_bytes:
+    if setting.boundary_spread_bytes:
         return f"boundary_spread_bytes = {setting.boundary_spread_bytes}: no kernel varies where its segments end"
-    if tier == VIRTUAL and setting.receiver == "spoofing" and setting.recovery not in ("sack", "linux", NO_SACK):
+    if setting.receiver == "spoofing" and setting.recovery not in ("sack", "linux", NO_SACK):
         return (
             f"recovery = {setting.recovery!r} is how a sender of 1999 took duplicates; kernels of today are Linux's, "
             "which the cases of Linux show"
         )
     return ""
-
-
-def example_acknowledgements(pieces: int, segment_bytes: int = SEGMENT_BYTES) -> list[int]:
-    """Return acknowledgement numbers of a first segment (bytes 1 to segment_bytes) in so many pieces, as in the paper's
-    example: pieces of equal length, and the rest with the last."""
-    length = segment_bytes // pieces
-    return [1 + piece * length for piece in range(1, pieces)] + [1 + segment_bytes]
 
 
 def gains(table: pd.DataFrame) -> pd.DataFrame:
@@ -270,18 +248,14 @@ def answer(runs: Runs) -> str:
     ends = runs.summary().last_data_ms.groupby(level="case", sort=False).first()
     spoofing = "spoofing" if "spoofing" in ends else f"{LINUX}, spoofing"
     whose = "" if spoofing == "spoofing" else " (from Linux of today)"
+    counted = "whole segments" if runs.tier == VIRTUAL else "bytes"
     return (
         f"By how it acknowledges: the last data come {ends['division']:.0f} ms after the start with segments "
         f"acknowledged in pieces, after {ends[spoofing]:.0f} with spoofed duplicates{whose} and after "
         f"{ends['optimistic']:.0f} with optimistic acknowledgements, where an honest receiver waits "
-        f"{ends['honest']:.0f}; of a sender that counts {_counted(runs)} pieces bring nothing "
+        f"{ends['honest']:.0f}; of a sender that counts {counted} pieces bring nothing "
         f"({ends['division, bytes counted']:.0f})."
     )
-
-
-def _counted(runs: Runs) -> str:
-    """Name what the mended sender of the tier counts."""
-    return "whole segments" if runs.tier == VIRTUAL else "bytes"
 
 
 # Figures.
@@ -290,12 +264,12 @@ def _counted(runs: Runs) -> str:
 def draw_idea() -> Figure:
     """Draw the paper's example: one segment, acknowledged at once or in three pieces, and the round that follows."""
     figure, axes = drawing.panels("One segment, acknowledged once or in three pieces", "", "", ["honest", "in pieces"])
-    for axis, pieces in zip(axes, (1, len(EXAMPLE)), strict=True):
-        _draw_ladder(axis, example_acknowledgements(pieces))
+    for axis, acknowledgements in zip(axes, (EXAMPLE[-1:], EXAMPLE), strict=True):
+        _draw_ladder(axis, acknowledgements)
     return figure
 
 
-def _draw_ladder(axis: Axes, acknowledgements: list[int]) -> None:
+def _draw_ladder(axis: Axes, acknowledgements: Sequence[int]) -> None:
     def arrow(start: tuple[float, float], end: tuple[float, float], colour: str) -> None:
         axis.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": colour})
 
@@ -319,106 +293,25 @@ def draw_network(setting: Setting) -> Figure:
     return drawing.draw_network(asked, "A client fetches a document over a long path")
 
 
-def draw_course(runs: Runs, case: str, title: str) -> Figure:
-    """Draw the time-sequence picture of a receiver beside an honest one. Grey: the published time at which its last
-    data came."""
-    figure, axis = new_figure(title, "time since the client's SYN (ms)", "data so far, also sent again (kB)")
-    looks = {"honest": (scheme("tcp").colour, "o"), case: (CURVES[6], "s")}
-    for name, (colour, marker) in looks.items():
-        course = runs.table("course", name).query("repetition == 0")
-        axis.plot(course.time_ms, course.kilobytes, marker, color=colour, markersize=4, label=name)
-        if name in PUBLISHED_S:
-            axis.axvline(PUBLISHED_S[name] * 1e3, color=PUBLISHED_GREY, linestyle="--", linewidth=1.5, zorder=1)
-            at = {"x": PUBLISHED_S[name] * 1e3 - 6, "y": 1, "ha": "right", "rotation": 90, "fontsize": 8}
-            axis.text(s=f"{name}, published", color=PUBLISHED_GREY, **at)
-    last_ms = max(runs.table("course", name).time_ms.max() for name in looks)
-    axis.set(xlim=(100, max(620, 1.05 * last_ms)), ylim=(0, None))
-    axis.legend(loc="upper left")
-    return figure
+def _course_of(case: str, title: str, **also: dict[str, Any]) -> Picture:
+    """Show the time-sequence picture of a receiver beside an honest one, and when their last data came as published."""
+    looks: dict[str, dict[str, Any]]
+    looks = {"honest": HONEST | {"marker": "o"}, case: {"label": case, "color": CURVES[6], "marker": "s"}, **also}
+    levels = [
+        Level(PUBLISHED_MS[name], f"{name}, published ({{}} ms)", upright=True)
+        for name in ("honest", case)
+        if name in PUBLISHED_MS
+    ]
+    dots = {name: look | {"linestyle": "", "markersize": 4} for name, look in looks.items()}
+    x, y = "time since the client's SYN (ms)", "data so far, also sent again (kB)"
+    return plot(title, x, y, Course("course", "kilobytes", dots, x="time_ms"), *levels, x_range=(100, None))
 
 
-def draw_growth(runs: Runs) -> Figure:
-    """Draw the second round over the pieces, and the rule 1 + m; control: a sender that counts bytes."""
-    figure, axis = new_figure(
-        "One segment, acknowledged in m pieces", "pieces m (a segment)", "second round (segments)"
-    )
-    drawing.draw_published_curve(axis, PIECES, [1 + pieces for pieces in PIECES], "published: 1 + m")
-    axis.plot(len(EXAMPLE), 1 + len(EXAMPLE), "D", color=PUBLISHED_GREY, markersize=10, label="the paper's example")
-    looks = {GROWTH: CURVES[6], f"{GROWTH}, bytes counted": scheme("control").colour}
-    counted = ("acknowledgements counted", f"{_counted(runs)} counted")
-    for (name, colour), said in zip(looks.items(), counted, strict=True):
-        drawing.draw_sweep(axis, runs.numbers(name), "pieces", "second_round_segments", label=said, color=colour)
-    axis.set_ylim(0, None)
-    axis.legend()
-    return figure
-
-
-def draw_controls(runs: Runs) -> Figure:
-    """Draw when the last data come, for the sender of 1999 and for one that is mended."""
-    titles = {"bytes counted": "division", "SACK": "spoofing", "nonce": "optimistic", VARIED: "optimistic"}
-    figure, axes = drawing.panels("Broken on purpose: senders that are mended", "", "last data (ms)", list(titles))
-    for axis, (mended, attack) in zip(axes, titles.items(), strict=True):
-        cases = ["honest", attack, f"honest, {mended}", f"{attack}, {mended}"]
-        looks = dict(
-            zip(cases, (scheme("tcp").colour, CURVES[6], scheme("tcp").colour, scheme("control").colour), strict=True)
-        )
-        ours = {_on_lines(case): list(runs.numbers(case).last_data_ms) for case in cases if runs.has(case)}
-        colours = {_on_lines(case): colour for case, colour in looks.items()}
-        drawing.draw_bars(axis, ours, colours=colours)
-    return figure
-
-
-def _on_lines(case: str) -> str:
-    return case.replace(" ", "\n")
-
-
-def draw_spoofing(runs: Runs) -> Figure:
-    """Draw Fig. 5. Where no sender of 1999 ran, it shows Linux of today without SACK."""
-    if runs.has("spoofing"):
-        return draw_course(runs, "spoofing", "Duplicate-ACK spoofing (Fig. 5)")
-    return draw_course(runs, f"{WITHOUT}, spoofing", "Duplicate-ACK spoofing of Linux without SACK (beside Fig. 5)")
-
-
-def draw_linux(runs: Runs) -> Figure:
-    """Draw when the last data come from Linux of today, by receiver, in a panel with SACK and one without."""
-    figure, axes = drawing.panels("Linux of today (CUBIC)", "", "last data (ms)", ["with SACK", "without SACK"])
-    colours = dict(zip(RECEIVERS, (scheme("tcp").colour, CURVES[6], CURVES[3], CURVES[2]), strict=True))
-    for axis, start in zip(axes, (LINUX, WITHOUT), strict=True):
-        cases = {name: f"{start}, {name}" for name in RECEIVERS}
-        ours = {name: list(runs.numbers(case).last_data_ms) for name, case in cases.items() if runs.has(case)}
-        drawing.draw_bars(axis, ours, colours=colours)
-    return figure
-
-
-def draw_buffer(runs: Runs) -> Figure:
-    """Draw when the last data come over the bottleneck's buffer. None of it is published."""
-    title, over = "Whose buffer holds the burst?", ("buffer_packets", "buffer of the bottleneck (packets)")
-    return drawing.sweep_figure(title, runs.knobs["buffer"], over, {"last_data_ms": "last data (ms)"}, by="case")
-
-
-def draw_interval(runs: Runs) -> Figure:
-    """Draw the last data over the interval of optimistic acknowledgements, by round trip; dashed: an honest
-    receiver."""
-    table = runs.knobs["interval"]
-    optimistic, honest = (table[table.case == name] for name in ("optimistic", "honest"))
-    title, over = "Optimistic acknowledgements", ("ack_interval_ms", "a segment acknowledged every (ms)")
-    how: dict[str, Any] = {"by": "round_trip_ms", "label": "round trip {} ms"}
-    figure = drawing.sweep_figure(title, optimistic, over, {"last_data_ms": "last data (ms)"}, **how)
-    for colour, level in zip(CURVES, honest.last_data_ms, strict=False):
-        figure.axes[0].axhline(level, color=colour, linestyle="--", linewidth=1)
-    figure.axes[0].set_ylim(0, 1.05 * table.last_data_ms.max())
-    return figure
-
-
-def draw_rivals(runs: Runs) -> Figure:
-    """Draw what a divider takes from an honest flow, and what is left of the link, over the number of pieces, by
-    sender."""
-    columns = {"goodput_share": "divider's goodput (share of both)", "goodput_mbps": "goodput of both (Mb/s)"}
-    title, over = "A divider beside an honest flow", ("pieces", "pieces (a segment)")
-    figure = drawing.sweep_figure(title, runs.knobs["rivals"], over, columns, by="case")
-    figure.axes[0].axhline(0.5, color="#444444", linestyle=":", linewidth=1)
-    figure.axes[0].set_ylim(0, 1.02)
-    return figure
+def _control(attack: str, mended: str) -> Panel:
+    looks = HONEST, {"label": "attacking", "color": CURVES[6]}
+    senders = {"of 1999": ("honest", attack), mended: (f"honest, {mended}", f"{attack}, {mended}")}
+    bars = {sender: dict(zip(cases, looks, strict=True)) for sender, cases in senders.items()}
+    return Panel("sender", LAST_DATA, Bars("last_data_ms", bars), title=attack)
 
 
 def draw_run(reading: Reading, case: str) -> Figure:
@@ -431,6 +324,8 @@ def draw_run(reading: Reading, case: str) -> Figure:
     return figure
 
 
+HONEST = {"label": "honest", "color": scheme("tcp").colour}
+LAST_DATA = "last data (ms)"
 GROWTH, LINUX, WITHOUT = "growth", "Linux", "Linux without SACK"
 TODAY = {"congestion_control": "cubic", "recovery": "linux", "counts": "segments"}
 BYTES, SACK, NONCE = {"counts": "bytes"}, {"recovery": "sack"}, {"nonce": True}
@@ -526,17 +421,6 @@ STUDY = Study(
             },
             Scale(ENOUGH_S),
         ),
-        "interval": Knob(
-            {
-                "optimistic": {
-                    "receiver": "optimistic",
-                    "round_trip_ms": each(36.0, 72.0, 144.0),
-                    "ack_interval_ms": each(1.0, 2.0, 5.0, 10.0, 20.0),
-                },
-                "honest": {"round_trip_ms": each(36.0, 72.0, 144.0)},
-            },
-            Scale(ENOUGH_S),
-        ),
         "rivals": Knob(
             {
                 name: SHARED | SENDERS[name] | {"receiver": "division", "pieces": each(1, 2, 3, 5, 10)}
@@ -547,15 +431,65 @@ STUDY = Study(
         ),
     },
     figures={
-        "growth_by_division": draw_growth,
-        "fig4_division": lambda runs: draw_course(runs, "division", "ACK division (Fig. 4)"),
-        "fig5_spoofing": draw_spoofing,
-        "fig6_optimistic": lambda runs: draw_course(runs, "optimistic", "Optimistic acknowledgements (Fig. 6)"),
-        "controls": draw_controls,
-        "linux_today": draw_linux,
-        "knob_interval": draw_interval,
-        "knob_buffer": draw_buffer,
-        "knob_rivals": draw_rivals,
+        "growth_by_division": plot(
+            "One segment, acknowledged in m pieces",
+            "pieces m (a segment)",
+            "second round (segments)",
+            Published({pieces: 1 + pieces for pieces in PIECES}, "published: 1 + m", joined=True),
+            Published({len(EXAMPLE): 1 + len(EXAMPLE)}, "the paper's example"),
+            Sweep("pieces", "second_round_segments", {GROWTH: "of 1999", f"{GROWTH}, bytes counted": "mended"}),
+        ),
+        "fig4_division": _course_of("division", "ACK division (Fig. 4)"),
+        "fig5_spoofing": _course_of(
+            "spoofing",
+            "Duplicate-ACK spoofing (Fig. 5)",
+            **{f"{WITHOUT}, spoofing": {"label": "spoofing, Linux without SACK", "color": CURVES[3], "marker": "x"}},
+        ),
+        "fig6_optimistic": _course_of("optimistic", "Optimistic acknowledgements (Fig. 6)"),
+        "controls": Picture(
+            "Broken on purpose: senders that are mended",
+            _control("division", "bytes counted"),
+            _control("spoofing", "SACK"),
+            _control("optimistic", "nonce"),
+            _control("optimistic", VARIED),
+        ),
+        "linux_today": Picture(
+            "Linux of today (CUBIC)",
+            *(
+                Panel(
+                    "receiver",
+                    LAST_DATA,
+                    Bars("last_data_ms", {name: f"{sender}, {name}" for name in RECEIVERS}),
+                    title=sender,
+                )
+                for sender in (LINUX, WITHOUT)
+            ),
+        ),
+        "knob_buffer": plot(
+            "Whose buffer holds the burst?",
+            "buffer of the bottleneck (packets)",
+            LAST_DATA,
+            Sweep("buffer_packets", "last_data_ms", "buffer"),
+            log="x",
+        ),
+        "knob_rivals": Picture(
+            "A divider beside an honest flow",
+            Panel(
+                "pieces (a segment)",
+                "divider's goodput (share of both)",
+                Sweep("pieces", "goodput_share", "rivals"),
+                Level(0.5, published=False),
+                log="x",
+                y_range=(0, 1.02),
+            ),
+            Panel(
+                "pieces (a segment)",
+                "goodput of both (Mb/s)",
+                Sweep("pieces", "goodput_mbps", "rivals"),
+                log="x",
+                y_range=(0, None),
+            ),
+        ),
     },
     best=("growth_by_division", "fig4_division", "fig5_spoofing", "fig6_optimistic", "controls"),
     play=Play(

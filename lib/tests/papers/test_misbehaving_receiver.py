@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from virtual_kernel import needs_virtual
 
 from netrepro.claims import judge, load_claims
-from netrepro.errors import NetreproError
 from netrepro.networks.receivers import OptimisticAck
 from netrepro.papers import misbehaving_receiver as paper
 from netrepro.study import Runs, measure, read_once, vary
@@ -46,16 +45,14 @@ def rounds_of(pieces: int) -> int:
 @settings(max_examples=15)
 @given(pieces=st.integers(1, 60), round_trip_ms=st.floats(20, 200))
 def test_a_divider_is_done_after_as_many_rounds_as_the_rule_says(pieces, round_trip_ms):
-    found = read(receiver="division", pieces=pieces, round_trip_ms=round_trip_ms)
+    reading = read(receiver="division", pieces=pieces, round_trip_ms=round_trip_ms)
     packet_ms = 1514 * 8e-3 / 100
     trips = rounds_of(pieces) + 1  # the handshake and the request; the first data come with the second
-    assert 0 <= found["last_data_ms"] - trips * round_trip_ms <= (SEGMENTS + 3) * packet_ms
-    assert found["second_round_segments"] == min(1 + pieces, SEGMENTS - 1)
+    assert 0 <= reading["last_data_ms"] - trips * round_trip_ms <= (SEGMENTS + 3) * packet_ms
+    assert reading["second_round_segments"] == min(1 + pieces, SEGMENTS - 1)
 
 
 def test_the_papers_example_of_three_pieces():
-    assert tuple(paper.example_acknowledgements(3)) == paper.EXAMPLE
-    assert paper.example_acknowledgements(1) == [1461]
     assert read(receiver="division", pieces=3)["second_round_segments"] == 4
 
 
@@ -148,11 +145,9 @@ def test_gains_are_against_the_honest_receiver_of_the_same_sender(runs):
     assert table.loc["SACK, counts bytes", "spoofing"] == pytest.approx(0, abs=1)
 
 
-def test_settings_become_receivers_and_unknown_ones_are_refused():
+def test_settings_become_receivers():
     assert paper.receiver_of(paper.Setting()) is None
     assert paper.receiver_of(paper.Setting(receiver="optimistic", ack_interval_ms=10)) == OptimisticAck(1.168)
-    with pytest.raises(NetreproError, match="did you mean 'division'"):
-        paper.receiver_of(paper.Setting(receiver="divison"))
 
 
 # A real Linux sender, in virtual time.
@@ -200,8 +195,7 @@ def test_the_kernel_is_not_asked_for_recoveries_of_1999_or_for_two_flows():
         assert paper.cannot(paper.STUDY.case(case), "simulated") == ""
     assert "cumulative_nonce" in paper.cannot(paper.STUDY.case("optimistic, nonce"), "virtual")
     assert "boundary_spread_bytes = 15" in paper.cannot(paper.STUDY.case("optimistic, varied segments"), "virtual")
-    with pytest.raises(NetreproError, match="two flows"):
-        paper.measure_one(replace(paper.Setting(), **paper.SHARED), 1.0, 1, "virtual")
+    assert "two flows" in paper.cannot(replace(paper.Setting(), **paper.SHARED), "virtual")
 
 
 def test_a_document_is_complete_when_its_last_missing_byte_has_come():
