@@ -132,8 +132,7 @@ def _hops(host: int) -> str:
 
 def whole_fat_tree(setting: Setting) -> Built:
     """Build a fat-tree of k = 4, in which all 15 others send to the first host (Fig. 2)."""
-    topology = fat_tree(4, setting.hop, setting.host_link)
-    return topology, {f"h{i}": _hops(i) for i in range(2, 17)}
+    return fat_tree(4, setting.hop, setting.host_link), {f"h{i}": _hops(i) for i in range(2, 17)}
 
 
 def equal_length(setting: Setting) -> Built:
@@ -215,17 +214,8 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     routing = Routing("spanning_tree", root="s17") if tree else Routing("ecmp", rerouting_ms=1e6)
     ports = (_last(setting), *inputs(setting).values())
     off = changes(setting, seconds) if setting.network == "on and off" else ()
-    return Experiment(
-        topology,
-        tuple(flows),
-        seconds,
-        seed,
-        Measure(packets=ports),
-        tcp,
-        routing,
-        off,
-        host_delay_packets=setting.host_delay_packets,
-    )
+    measure, delay = Measure(packets=ports), setting.host_delay_packets
+    return Experiment(topology, tuple(flows), seconds, seed, measure, tcp, routing, off, host_delay_packets=delay)
 
 
 def _last(setting: Setting) -> Port:
@@ -249,15 +239,12 @@ def arrivals(run: Measurements, ports: dict[str, Port]) -> pd.DataFrame:
     parts = []
     for hops, port in ports.items():
         came = at.get(port, run.packets[:0])
-        came = pd.DataFrame(
-            {"time_s": came.time_s + topology.link(*port).delay_ms / 1e3, "port": hops, "flow": came.flow}
-        )
+        came = came.assign(time_s=came.time_s + topology.link(*port).delay_ms / 1e3, port=hops)
+        came = came[["time_s", "port", "flow"]]
         late_s = run.experiment.host_delay_ms / 1e3 if port[0] in topology.hosts else SAME_S
         for flow, rows in came.groupby("flow"):
             let_in = first_of_each(rows.time_s.to_numpy(), entered_s[left.flow == flow].to_numpy() - late_s)
-            dropped = np.ones(len(rows), dtype=bool)
-            dropped[let_in] = False
-            parts.append(rows.assign(dropped=dropped))
+            parts.append(rows.assign(dropped=~np.isin(np.arange(len(rows)), let_in)))
     table = pd.concat(parts).sort_values("time_s", ignore_index=True)
     return table[table.time_s <= entered_s.max()]  # of what came later some may wait still
 
@@ -454,8 +441,7 @@ def draw_shares(runs: Runs, name: str) -> Figure:
         if published:
             axis.plot([published], [-place], "D", color=PUBLISHED_GREY, markersize=7)
     axis.plot([], [], "D", color=PUBLISHED_GREY, label="published")
-    axis.set_yticks([-place for place in range(len(rows))], list(rows))
-    axis.set_ylim(-len(rows) + 0.5, 0.5)
+    axis.set(yticks=-np.arange(len(rows)), yticklabels=list(rows), ylim=(0.5 - len(rows), 0.5))
     figure.legend(loc="outside lower center", ncols=2)
     return figure
 
@@ -605,7 +591,6 @@ STUDY = Study(
         {
             "far_flows": (1, 20, 1),
             "host_delay_packets": (0.0, 4.0, 0.1),
-            "clock_skew_ppm": (0.0, 1000.0, 10.0),
             "buffer_bytes": (4_096, 131_072, 4_096),
             "min_rto_ms": (2.0, 200.0, 1.0),
         },
