@@ -302,22 +302,6 @@ def improvements(
     return pd.DataFrame(numbers).assign(percent=100 * share, case=case).dropna().reset_index()
 
 
-def round_log(runs: Runs) -> pd.DataFrame:
-    """Compare SUSS in the authors' example, on every tier: the window (segments) as rounds 2, 3 and 4 end, and slow
-    start's."""
-    rows = {"the authors' log": EXAMPLE_LOG}
-    for tier in runs.tiers:
-        numbers = runs.numbers("example, suss", tier).query("size_mb == 16")
-        table = runs.table("windows", "example, suss", tier).query("size_mb == 16 and repetition == 0")
-        ends_s = [place * EXAMPLE["round_trip_ms"] / 1e3 for place in (1, 2, 3)]
-        windows = [table.window_segments[table.time_s <= end].iloc[-1] for end in ends_s]
-        rows[tier] = (*windows, numbers.exit_segments.mean())
-    return pd.DataFrame(rows, index=["round 2", "round 3", "round 4", "exit"]).T
-
-
-EXAMPLE_LOG = (40, 160, 320, 608)
-
-
 def answer(runs: Runs) -> str:
     """Answer the question in one sentence, with this run's numbers."""
     table = improvements(runs).query("round_trip_ms == 100 and buffer_bdp == 1")
@@ -372,10 +356,6 @@ def draw_network(setting: Setting) -> Figure:
 
 def _both(name: str) -> dict[str, Look]:
     return {f"{name}, cubic": CUBIC, f"{name}, suss": WITH_SUSS}
-
-
-def _window(cases: Mapping[str, Look], rows: str, tiers: bool = False) -> Course:
-    return Course("windows", "window_segments", cases, rows=rows, tiers=tiers)
 
 
 def _saving(buffer: str) -> Panel:
@@ -528,7 +508,7 @@ STUDY = Study(
             "The authors' test of 2025: 50 Mb/s, 100 ms",
             SINCE_ACK,
             WINDOW,
-            _window(OF_LATER, "size_mb == 20 and time_s <= 2"),
+            Course("windows", "window_segments", OF_LATER, rows="size_mb == 20 and time_s <= 2"),
             Published({0.55: 530, 0.35: 540}, "published exits"),
         ),
         "class_two_pictures": Picture(

@@ -254,12 +254,13 @@ def test_the_module_and_the_simulator_leave_slow_start_together_and_complete_tog
 
 @needs_virtual
 def test_the_module_has_the_authors_round_log_and_so_has_the_simulator(tiers):
-    log = paper.round_log(tiers)
     for tier in ("virtual", "simulated"):
-        assert log.loc[tier].to_list()[:3] == pytest.approx(paper.EXAMPLE_LOG[:3], rel=0.01)
-        assert log.exit[tier] == pytest.approx(log.exit["the authors' log"], rel=0.02)
-        cubic = tiers.numbers("example, cubic", tier).set_index("size_mb").exit_segments
-        assert cubic[16.0] == pytest.approx(265, rel=0.01)  # the authors' log without SUSS
+        windows = tiers.table("windows", "example, suss", tier).query("size_mb == 16")
+        ends = [windows.window_segments[windows.time_s <= rounds * 0.0495].iloc[-1] for rounds in (1, 2, 3)]
+        assert ends == pytest.approx([40, 160, 320], rel=0.01)
+        for case, segments, within in (("suss", 608, 0.02), ("cubic", 265, 0.01)):
+            exits = tiers.numbers(f"example, {case}", tier).set_index("size_mb").exit_segments
+            assert exits[16.0] == pytest.approx(segments, rel=within)
 
 
 @needs_virtual
