@@ -6,7 +6,7 @@ bursts overflow a small buffer early; of fifty that start together all learn of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -306,7 +306,7 @@ def _course(title: str, reading: str, cases: str) -> Panel:
     return Panel("time (s)", PAYLOAD, Sweep("seconds", reading, throughput, looks=looks), title=title)
 
 
-def _windows(cases: dict[str, Look], rounds: float, *marks: Mark, title: str = "", tiers: bool = False) -> Panel:
+def _windows(cases: Mapping[str, Look], rounds: float, *marks: Mark, title: str = "", tiers: bool = False) -> Panel:
     course = Course("windows", "packets", cases, x="rounds", rows=f"rounds <= {rounds}", tiers=tiers)
     return Panel("time (round trips)", "sum of windows (packets)", course, *marks, title=title)
 
@@ -352,9 +352,9 @@ def answer(runs: Runs) -> str:
 
 RENO = {"color": scheme("reno").colour, "label": "Reno"}
 PACED_LOOK = {"color": scheme("tcp").colour, "label": "paced"}
-BOTH: dict[str, Look] = {"reno": RENO, "paced": PACED_LOOK}
+BOTH: dict[str, dict[str, Any]] = {"reno": RENO, "paced": PACED_LOOK}
 STAGGERED = {"color": scheme("control").colour, "label": "paced, start within 10 s"}
-OF_FIFTY: dict[str, Look] = {"fifty reno": RENO, "fifty paced": PACED_LOOK}
+OF_FIFTY = {"fifty reno": RENO, "fifty paced": PACED_LOOK}
 FIFTY: dict[str, Any] = {"flows": 50, "rate_mbps": 57.0, "buffer_packets": 312}
 FIRST, ROUNDS_150 = {"seconds": 4.0}, {"seconds": 15.0}
 PACED, RED, DEEP = {"paced": True}, {"red": True}, {"buffer_packets": 108}
