@@ -54,11 +54,12 @@ class Setting:
     Published are document, segment and, read off the figures, the round trip, which is drawn anew for every seed within
     `round_trip_spread_ms`. That the initial window is one segment follows from the figures' six rounds. Our choices are
     the rate and how hard receivers press: `pieces` of a segment, `copies` of an acknowledgement, and a segment
-    acknowledged every `ack_interval_ms`. `first_only` : a spoofer repeats its first acknowledgement alone, not every
-    one. `rival` : instead of the document, a transfer without end beside one with an
-    honest receiver. `jitter_ms` : by how much a sender's link varies, so that two flows do not keep
-    step. recovery : as of Tcp, or NO_SACK: Linux's from a receiver that offers no SACK. nonce : whether the sender has
-    the paper's cumulative nonce. boundary_spread_bytes : as of Tcp.
+    acknowledged every `ack_interval_ms`.
+
+    first_only : a spoofer repeats its first acknowledgement alone, not every one. rival : instead of the document, a
+    transfer without end beside one with an honest receiver. jitter_ms : by how much a sender's link varies, so that two
+    flows do not keep step. recovery : as of Tcp, or NO_SACK: Linux's from a receiver that offers no SACK. nonce :
+    whether the sender has the paper's cumulative nonce. boundary_spread_bytes : as of Tcp.
     """
 
     document_bytes: int = setting(60_000, "what the client fetches", "bytes", low=1461, high=100_000_000)
