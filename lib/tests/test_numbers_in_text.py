@@ -23,7 +23,7 @@ NEAR = 0.08
 OF_SOMETHING_ELSE = {
     "suss": ["584 segments"],  # a fault that is mended
     "buffer_sizing": ["98.7 % busy"],  # the kernel's link with 50 flows
-    "red": [".48 and .93", ".93 to .94 of the link", "carries .93 of the link", "carries .94 at 26"],  # the link's load
+    "red": [".93 to .94 of the link", "carries .93 of the link", "carries .94 at 26"],  # the link's load
     "codel": [
         ".500, .563 and .488",
         ".707, .577 and .500",

@@ -101,7 +101,7 @@ DRAWN: dict[str, tuple[str, dict[str, Any]]] = {
     "dctcp": ("draw_network", {"threshold_packets": 40}),
     "flow_completion_time": ("draw_network", {"rate_mbps": 77.0}),
     "hedera": ("draw_network", {"buffer_packets": 77}),
-    "red": ("draw_rule", {"max_probability": 0.5}),
+    "red": ("draw_network", {"rate_mbps": 31.0}),
     "repflow_model": ("draw_network", {"burst_packets": 77.0}),
     "repnet": ("draw_network", {"buffer_kb": 77}),
 }
