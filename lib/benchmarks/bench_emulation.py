@@ -1,6 +1,6 @@
 """Building a fat-tree of namespaces without root: ours against iproute2, pyroute2 and Mininet, in networks a second.
 
-All build the same, as netrepro.papers.emulator_fidelity.builds describes. Ratios of one run are what to read: the
+All build the same, as benchmarks.builds describes. Ratios of one run are what to read: the
 machine's speed cancels.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from netrepro.papers.emulator_fidelity.builds import IP, IP_BATCH, MININET, PYROUTE2, compare_builds
+from benchmarks.builds import IP, IP_BATCH, MININET, PYROUTE2, compare_builds
 
 
 def run(quick: bool = True) -> pd.DataFrame:

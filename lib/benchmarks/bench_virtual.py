@@ -26,12 +26,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.builds import commands, described
 from netrepro.emulation import emulate
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks import DropTail, Experiment, Flow, Link, Measure, Tcp, Topology, dumbbell, fat_tree
 from netrepro.networks.experiment import Port
-from netrepro.papers.emulator_fidelity.builds import commands, described
 
 COLUMNS = [
     "benchmark",

@@ -15,6 +15,7 @@ from virtual_kernel import needs_virtual
 from netrepro.networks import DropTail, Link, dumbbell
 
 PATH = Path(__file__).parents[2] / "benchmarks" / "bench_virtual.py"
+sys.path.append(str(PATH.parents[1]))  # of the benchmarks that this one imports
 spec = importlib.util.spec_from_file_location("bench_virtual", PATH)
 assert spec and spec.loader
 bench = sys.modules["bench_virtual"] = importlib.util.module_from_spec(spec)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import struct
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,9 @@ from netrepro.emulation.real_time.probe import NotHere
 from netrepro.networks import Link, fat_tree, star
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Flow
-from netrepro.papers.emulator_fidelity import builds
+
+sys.path.append(str(Path(__file__).parents[3]))
+builds = importlib.import_module("benchmarks.builds")
 
 
 def test_a_guests_command_runs_as_it_is_given_behind_the_prefix_and_no_group_is_left():

@@ -23,27 +23,24 @@ from netrepro.emulation.fidelity import LEAST_BUSY_GAPS, STALLED, STARVED, inter
 from netrepro.emulation.real_time.guests import Guest
 from netrepro.emulation.real_time.machine import guest_prefix
 from netrepro.emulation.real_time.network import RealTimeNetwork
-from netrepro.emulation.tiers import missing_feature, probe_tiers
+from netrepro.emulation.tiers import missing_feature
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
-from netrepro.papers.emulator_fidelity.builds import COLUMNS, OURS, compare_builds
-from netrepro.study import SIMULATED, VIRTUAL, Check, Evidence, Reading, Runs, Scale, Study, each
+from netrepro.study import SIMULATED, Check, Evidence, Reading, Runs, Scale, Study, each
+from netrepro.study.figures import Course, Level, Look, Published, Sweep, plot
 from netrepro.study.measuring import in_real_time, run_experiment
-from netrepro.study.pictures import panels, say_not_measured
 from netrepro.study.setting import setting
 from netrepro.study.trust import trust_of
-from netrepro.style import PUBLISHED_GREY, draw_published, new_figure
+from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
 PORT = ("s1", "s2")
 GUEST_CORES = 1.0  # that all background hosts share, where they are isolated
 BUSY_LOOP = ["sh", "-c", "read begin; while :; do :; done"]
 FRAMES_BYTES = 131_072  # of a bucket that lets any frame that TCP builds pass whole
 PERCENT = np.geomspace(0.01, 1e4, 240)  # deviations at which distributions are kept
-COLOURS = {"10 Mb/s": "#009E73", "100 Mb/s": "#0072B2", "1000 Mb/s": "#D55E00"}
-MANY_COLOUR = "#CC79A7"
-LINKS = TEN, HUNDRED, GIGABIT = tuple(COLOURS)
+LINKS = TEN, HUNDRED, GIGABIT = "10 Mb/s", "100 Mb/s", "1000 Mb/s"
 MANY_FLOWS, OFFLOADED = "800 flows, 62.5 Mb/s", "100 Mb/s, offloading left on"
 BESIDE_BUSY, WITH_HTB = "1000 Mb/s beside 16 busy hosts", "100 Mb/s, HTB"
 ALONE, ISOLATED, SHARED = FIG_1 = "Fig. 1, alone", "Fig. 1, isolated", "Fig. 1, not isolated"
@@ -167,31 +164,27 @@ def measure_one(setting: Setting, window_s: float, seed: int, tier: str) -> Read
         prefix, how = opened.enter_context(guest_prefix(GUEST_CORES)) if isolated else ([], "")
         busy = BusyHosts(setting.busy_hosts, prefix)
         prepare = leave_offloading_on if setting.large_frames else take_htb if setting.htb else busy.prepare
-        found = run_experiment(experiment(setting, window_s, seed), tier, busy.follow, prepare=prepare)
-    return read(found, setting) | Reading(tables={"isolation": pd.DataFrame({"how": [how]})} if how else {})
+        measured = run_experiment(experiment(setting, window_s, seed), tier, busy.follow, prepare=prepare)
+    return read(measured, setting) | Reading(tables={"isolation": pd.DataFrame({"how": [how]})} if how else {})
 
 
-def read(found: Measurements, setting: Setting) -> Reading:
+def read(measured: Measurements, setting: Setting) -> Reading:
     """Read throughput and utilisation (bytes on the wire), and how far gaps are from the ideal.
 
-    gaps : between full packets behind which a queue waited. busy_share : of all gaps. within_1, within_10, within_40,
-    within_10_if_faster : shares of gaps, the last for a link that claimed a rate 15 % higher. certified : the tier's
-    own checks hold, of a link that was busy at all. Tables: beyond (the share of gaps that are further off than so many
-    per cent), certificates (the tier's checks: a link that fails one is a result, and no reason to distrust it).
+    gaps : between full packets behind which a queue waited. busy_share : of all gaps. within_1, within_10, within_40 :
+    shares of gaps. Tables: deviations (the shares of gaps within, and beyond, so many per cent), certificates (the
+    tier's checks: a link that fails one is a result, and no reason to distrust it).
     """
-    packets = found.packets[found.packets["time_s"] >= setting.settle_s]
+    packets = measured.packets[measured.packets["time_s"] >= setting.settle_s]
     full = packets[packets["size_bytes"] >= FULL_PACKET_BYTES]
-    gaps, faster = (
-        inter_dequeue_deviation(
-            full["time_s"].to_numpy(),
-            np.full(len(full), FULL_PACKET_BYTES),  # what the paper divides by, whatever the frame
-            setting.link_mbps * factor,
-            found.queues["time_s"].to_numpy(),
-            found.queues["queue_packets"].to_numpy(),
-        ).deviation
-        for factor in (1.0, 1.15)
-    )
-    throughput_mbps = float(packets["size_bytes"].sum()) * 8e-6 / (found.experiment.duration_s - setting.settle_s)
+    gaps = inter_dequeue_deviation(
+        full["time_s"].to_numpy(),
+        np.full(len(full), FULL_PACKET_BYTES),  # the paper divides by this, whatever the frame
+        setting.link_mbps,
+        measured.queues["time_s"].to_numpy(),
+        measured.queues["queue_packets"].to_numpy(),
+    ).deviation
+    throughput_mbps = float(packets["size_bytes"].sum()) * 8e-6 / (measured.experiment.duration_s - setting.settle_s)
     numbers = {
         "throughput_mbps": throughput_mbps,
         "utilisation": min(1.0, throughput_mbps / setting.link_mbps),  # a packet at the ends
@@ -200,13 +193,11 @@ def read(found: Measurements, setting: Setting) -> Reading:
         "within_1": share_within(gaps, 0.01),
         "within_10": share_within(gaps, 0.1),
         "within_40": share_within(gaps, 0.4),
-        "within_10_if_faster": share_within(faster, 0.1),
-        "certified": float(found.trusted and len(gaps) >= LEAST_BUSY_GAPS),  # an idle port fails no check
     }
-    inside = np.searchsorted(np.sort(gaps.astype(np.float32)) * 100, PERCENT, side="right")
-    beyond = pd.DataFrame({"percent": PERCENT, "share": 1 - inside / len(gaps)} if len(gaps) else {})
-    tables = {"beyond": beyond, "certificates": found.fidelity}
-    return Reading(numbers, tables, list(checks_of(found.fidelity, setting, numbers)))
+    inside = np.searchsorted(np.sort(gaps.astype(np.float32)) * 100, PERCENT, side="right") / max(1, len(gaps))
+    deviations = pd.DataFrame({"percent": PERCENT, "within": inside, "beyond": 1 - inside})
+    tables = {"deviations": deviations if len(gaps) else deviations[:0], "certificates": measured.fidelity}
+    return Reading(numbers, tables, list(checks_of(measured.fidelity, setting, numbers)))
 
 
 def share_within(deviation: np.ndarray, bound: float) -> float:
@@ -234,15 +225,6 @@ def certificates(runs: Runs) -> pd.DataFrame:
     failed = table[(table["tier"] == runs.tier) & ~table["holds"].astype(bool)]
     grouped = failed.groupby(["case", "busy_hosts", "check"], sort=False)
     return grouped.agg(value=("value", "mean"), bound=("bound", "first"), failed=("holds", "size"))
-
-
-def build_times(tier: str) -> pd.DataFrame:
-    """Measure the seconds in which this library and its peers build a fat-tree with k = 4, without root. The columns
-    are those of compare_builds."""
-    if tier == SIMULATED or not probe_tiers().rootless.available:
-        row = (OURS, np.nan, np.nan, "not measured: no namespaces without root, or the simulated tier was asked for")
-        return pd.DataFrame([row], columns=COLUMNS)
-    return compare_builds(times=1)
 
 
 def answer(runs: Runs) -> str:
@@ -277,131 +259,26 @@ def draw_idea() -> Figure:
     return figure
 
 
-def _beyond(runs: Runs, case: str, tier: str = "") -> pd.DataFrame:
-    """Return the share of gaps further off than each of PERCENT, a column a repetition; none where none was seen."""
-    if not runs.has(case, tier=tier):
-        return pd.DataFrame()
-    return runs.table("beyond", case, tier).pivot(index="percent", columns="repetition", values="share")
-
-
-def beyond_in_all(runs: Runs, case: str, tier: str = "") -> pd.Series:
-    """Return the same of all repetitions together."""
-    single, gaps = _beyond(runs, case, tier), runs.numbers(case, tier).set_index("repetition")["gaps"]
-    return (single * gaps[single.columns]).sum(axis=1) / gaps.sum()
-
-
-def _draw_beyond(axis: Axes, runs: Runs, case: str, colour: str, label: str, linestyle: str = "-") -> None:
-    """Draw the complementary distribution of all repetitions together; shaded: from the least repetition to the
-    greatest."""
-    single = _beyond(runs, case)
-    if single.empty:
-        axis.plot([], [], color=colour, linestyle=linestyle, label=f"{label}: no gap seen")
-        return
-    # None beyond: down to the end of a logarithmic axis.
-    least, greatest = single.min(axis=1).replace(0, 1e-9), single.max(axis=1).replace(0, np.nan)
-    if not greatest.isna().all():
-        axis.fill_between(single.index, least, greatest, color=colour, alpha=0.2, linewidth=0)
-    axis.plot(beyond_in_all(runs, case).replace(0, np.nan), color=colour, linestyle=linestyle, lw=1.5, label=label)
-
-
-def draw_links(runs: Runs) -> Figure:
-    """Draw Fig. 7: share of gaps that are further off than so much, at 10, 100 and 1000 Mb/s."""
-    label = "deviation from the ideal gap (%)"
-    figure, axis = new_figure("Gaps of a busy link (Fig. 7)", label, "share of gaps beyond", log_x=True, log_y=True)
-    for name, colour in COLOURS.items():
-        _draw_beyond(axis, runs, name, colour, name)
-    draw_published(axis, [10, 1], [0.01, 0.1], "Mininet-HiFi, 100 Mb/s")
-    axis.plot([10], [0.1], linestyle="none", marker="^", color=PUBLISHED_GREY, label="Mininet-HiFi, 1 Gb/s: above this")
-    axis.set(xlim=(PERCENT[0], 1000), ylim=(1e-4, 1.5))
-    axis.legend(fontsize=8)
-    return figure
-
-
-def draw_many_flows(runs: Runs) -> Figure:
-    """Draw Fig. 9(c): distribution of the deviation with 800 flows."""
-    title, label = "800 flows on 62.5 Mb/s (Fig. 9 c)", "deviation from the ideal gap (%)"
-    figure, axis = new_figure(title, label, "share of gaps within", log_x=True)
-    for number, (_, share) in enumerate(_beyond(runs, MANY_FLOWS).items()):
-        axis.plot(1 - share, color=MANY_COLOUR, lw=1.2, label=None if number else f"{runs.tier}, every run")
-    draw_published(axis, [10, 40], [0.9, 0.99], "Mininet-HiFi")
-    if not runs.has(MANY_FLOWS):
-        say_not_measured(axis, runs.tier)
-    axis.set(xlim=(PERCENT[0], 1000), ylim=(0, 1.03))
-    axis.legend(loc="upper left")
-    return figure
-
-
-def draw_virtual(runs: Runs) -> Figure:
-    """Draw Figs 7 and 9(c) in virtual time: where gaps are exact, nothing lies beyond any deviation that can be
-    drawn."""
-    label, names = "deviation from the ideal gap (%)", ("links", MANY_FLOWS)
-    figure, axes = panels("Kernels in real and in virtual time", label, "", names, log_x=True)
-    axes[0].set(ylabel="share of gaps beyond")
-    axes[1].set(ylabel="share of gaps within")
-    looks: dict[str, dict[str, Any]] = {runs.tier: {"alpha": 0.4}, VIRTUAL: {"lw": 2.5}}
-    for tier, look in looks.items():
-        for name in LINKS:
-            if len(_beyond(runs, name, tier)):
-                axes[0].plot(beyond_in_all(runs, name, tier), color=COLOURS[name], label=f"{name}, {tier}", **look)
-        if len(_beyond(runs, MANY_FLOWS, tier)):
-            axes[1].plot(1 - beyond_in_all(runs, MANY_FLOWS, tier), color=MANY_COLOUR, label=tier, **look)
-    for axis in axes:
-        axis.set(xlim=(PERCENT[0], 1000), ylim=(-0.02, 1.03))
-        if axis.lines:
-            axis.legend(fontsize=8)
-        if VIRTUAL not in runs.tiers:
-            say_not_measured(axis, VIRTUAL)
-    return figure
-
-
-def draw_isolation(runs: Runs) -> Figure:
-    """Draw Fig. 1: throughput beside hosts that compute, with and without isolation."""
-    rate = runs.setting.rate_mbps
-    title = f"A {rate:g} Mb/s link beside busy hosts (Fig. 1)"
-    figure, axis = new_figure(title, "hosts that compute", "throughput (Mb/s)")
-    axis.axhline(rate, color=PUBLISHED_GREY, linestyle="--", label="ideal, and Mininet-HiFi")
-    _draw_loads(axis, runs, "throughput_mbps")
-    axis.set_ylim(0, 1.15 * rate)
-    return figure
-
-
-def draw_load_gaps(runs: Runs) -> Figure:
-    """Draw how the same loads change the spacing of the packets that are sent."""
-    title, label = "Spacing beside busy hosts", "share of gaps within 10 %"
-    figure, axis = new_figure(title, "hosts that compute", label)
-    _draw_loads(axis, runs, "within_10")
-    axis.set_ylim(0, 1.05)
-    return figure
-
-
-def _draw_loads(axis: Axes, runs: Runs, column: str) -> None:
+def beside_loads(runs: Runs) -> pd.DataFrame:
+    """Return the rows of Fig. 1: of each kind of busy hosts, and of none for both."""
     alone = runs.numbers(ALONE)
-    if runs.tier == SIMULATED:
-        axis.plot([0], alone[column].iloc[:1], "o", color="#117733", label="simulated: no host computes")
-    for case, label, colour, form in (
-        (ISOLATED, "isolated", "#0072B2", "o-"),
-        (SHARED, "not isolated", "#D55E00", "s--"),
-    ):
-        if runs.has(case):
-            means = pd.concat([alone, runs.numbers(case)]).groupby("busy_hosts")[column].agg(["mean", "min", "max"])
-            axis.plot(means["mean"], form, color=colour, label=label)
-            axis.vlines(means.index, means["min"], means["max"], color=colour, lw=1)
-    axis.set_xticks(sorted(set(runs.values[runs.values["case"].isin(FIG_1)]["busy_hosts"])))
-    axis.legend(loc="lower left")
+    return pd.concat([pd.concat([alone, runs.numbers(case)]).assign(case=case) for case in LOADS])
 
 
-def draw_control(runs: Runs) -> Figure:
-    """Draw the link at 100 Mb/s as it is, and with segmentation offload left on."""
-    title, label = "Broken on purpose: offloading left on", "deviation from the ideal gap (%)"
-    figure, axis = new_figure(title, label, "share of gaps beyond", log_x=True)
-    _draw_beyond(axis, runs, HUNDRED, COLOURS[HUNDRED], "one packet a frame")
-    _draw_beyond(axis, runs, OFFLOADED, "#7f3c8d", "as TCP builds them", "--")
-    if not runs.has(OFFLOADED):
-        say_not_measured(axis, runs.tier)
-    axis.set(xlim=(PERCENT[0], PERCENT[-1]), ylim=(0, 1.05))
-    axis.legend(loc="center", bbox_to_anchor=(0.47, 0.5))
-    return figure
+def _draw_bound(axis: Axes, _: Runs) -> None:
+    axis.plot([10], [0.1], linestyle="none", marker="^", color=PUBLISHED_GREY, label="Mininet-HiFi, 1 Gb/s: above this")
 
+
+LOADS: dict[str, Look] = {
+    ISOLATED: {"label": "isolated", "color": CURVES[0]},
+    SHARED: {"label": "not isolated", "color": CURVES[6], "linestyle": "--"},
+}
+LOOKS: dict[str, dict[str, Any]] = {
+    name: {"label": name, "color": colour}
+    for name, colour in zip((HUNDRED, GIGABIT, TEN, MANY_FLOWS), (CURVES[0], CURVES[6], *CURVES[2:4]), strict=True)
+}
+DEVIATION, HOSTS = "deviation from the ideal gap (%)", "hosts that compute"
+SEEN: dict[str, Any] = {"log": "x", "x_range": (PERCENT[0], 1000), "y_range": (0, 1.05)}
 
 # The study.
 
@@ -462,12 +339,63 @@ STUDY = Study(
         ),
     },
     figures={
-        "fig1_isolation": draw_isolation,
-        "fig7_deviation": draw_links,
-        "fig9c_800_flows": draw_many_flows,
-        "control_offloading": draw_control,
-        "knob_busy_hosts_gaps": draw_load_gaps,
-        "knob_virtual_time": draw_virtual,
+        "fig1_isolation": plot(
+            "A link beside busy hosts (Fig. 1)",
+            HOSTS,
+            "throughput (Mb/s)",
+            Level(lambda runs: runs.setting.rate_mbps, "ideal, and Mininet-HiFi"),
+            Sweep("busy_hosts", "throughput_mbps", beside_loads, looks=LOADS),
+        ),
+        "fig7_deviation": plot(
+            "Gaps of a busy link (Fig. 7)",
+            DEVIATION,
+            "share of gaps beyond",
+            Course("deviations", "beyond", {name: LOOKS[name] for name in LINKS}, x="percent", every=True),
+            Published({10: 0.01, 1: 0.1}, "Mininet-HiFi, 100 Mb/s"),
+            _draw_bound,
+            **SEEN | {"log": "xy", "y_range": (1e-4, 1.5)},
+        ),
+        "fig9c_800_flows": plot(
+            "800 flows on 62.5 Mb/s (Fig. 9 c)",
+            DEVIATION,
+            "share of gaps within",
+            Course("deviations", "within", {MANY_FLOWS: LOOKS[MANY_FLOWS]}, x="percent", every=True),
+            Published({10: 0.9, 40: 0.99}, "Mininet-HiFi"),
+            **SEEN,
+        ),
+        "control_offloading": plot(
+            "Broken on purpose: offloading left on",
+            DEVIATION,
+            "share of gaps beyond",
+            Course(
+                "deviations",
+                "beyond",
+                {
+                    HUNDRED: LOOKS[HUNDRED] | {"label": "one packet a frame"},
+                    OFFLOADED: {"label": "as TCP builds them", "color": "#7f3c8d", "linestyle": "--"},
+                },
+                x="percent",
+                every=True,
+            ),
+            log="x",
+            y_range=(0, 1.05),
+        ),
+        "knob_busy_hosts_gaps": plot(
+            "Spacing beside busy hosts",
+            HOSTS,
+            "share of gaps within 10 %",
+            Sweep("busy_hosts", "within_10", beside_loads, looks=LOADS),
+            y_range=(0, 1.05),
+        ),
+        "knob_virtual_time": plot(
+            "Kernels in real and in virtual time",
+            DEVIATION,
+            "share of gaps within",
+            Course(
+                "deviations", "within", {name: LOOKS[name] for name in (HUNDRED, MANY_FLOWS)}, x="percent", tiers=True
+            ),
+            **SEEN,
+        ),
     },
     best=("fig1_isolation", "fig7_deviation", "fig9c_800_flows", "control_offloading", "knob_virtual_time"),
 )
