@@ -9,12 +9,14 @@ one's window. An application that writes blocks feels it as latency.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -30,13 +32,12 @@ from netrepro.simulation import simulate_deliveries
 from netrepro.study import SIMULATED, VIRTUAL, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import least_first, ratio
-from netrepro.study.figures import Course, Level, Look, Mark, Panel, Picture, Sweep, beside, plot, shown
+from netrepro.study.figures import Distribution, Level, Look, Panel, Picture, Sweep, beside, plot, shown
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, new_figure, scheme
 
 KB = 1024
 BLOCK_BYTES = 8 * KB
-BIN_MS = 20.0
 SWITCHES = {"wifi": "s3", "3g": "s4"}
 WIRE = Link(1000, 0, DropTail(packets=10_000))
 RECEIVE_BUFFERS_KB = (50, 100, 200, 400, 600, 1000)
@@ -49,7 +50,7 @@ EVENTS_WITHOUT_BLOCKS = 32  # some milliseconds while packets flow; where they m
 class Setting:
     """Links as the class took them from the paper's other experiment; buffers of links in time at their rate.
 
-    networks : one name for TCP, two for MPTCP with a subflow on each ("wifi" twice: both there). receive_buffer_kb : as
+    networks : one name for TCP, two for MPTCP with a subflow on each. receive_buffer_kb : as
     large as the send buffer unless a case says otherwise, since the paper names only the latter. lost : shares of the
     run's time between which WiFi is down, or (). told : the path manager hears of that at once. mobile_queue : "drop
     tail" or "codel". own_buffers : the send buffer and the receive buffer are two, as in the authors' kernel; else the
@@ -81,11 +82,6 @@ class Setting:
     follows_blocks: bool = True
 
     @property
-    def window_bytes(self) -> int:
-        """The bytes that may be on their way. Bytes that are not acknowledged fill the send buffer, too."""
-        return min(self.send_buffer_kb, self.receive_buffer_kb) * KB
-
-    @property
     def carried_mbps(self) -> float:
         """Payload that both links can carry."""
         return (self.wifi_mbps + self.mobile_mbps) * 1448 / FULL_PACKET_BYTES
@@ -100,18 +96,13 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     """Make the experiment: one endless stream from h1 to h2; s3 is WiFi, s4 is 3G: its rate and queue before it, its
     delay behind.
 
-    Raises NetreproError for a network or queue of another name, and for buffers below a packet.
+    Raises NetreproError for buffers below a packet.
     """
-    unknown = [name for name in setting.networks if name not in SWITCHES]
-    if unknown or not setting.networks:
-        raise NetreproError(f"networks {setting.networks!r}", f"name one or two of {', '.join(SWITCHES)}")
-    if setting.mobile_queue not in ("drop tail", "codel"):
-        raise NetreproError(f"a queue {setting.mobile_queue!r}", "give drop tail or codel")
     if min(setting.send_buffer_kb, setting.receive_buffer_kb) < 2:
         raise NetreproError("a buffer of less than a packet", "give 2 KB or more")
     wifi = buffer_packets(setting.wifi_mbps, setting.wifi_buffer_ms)
     mobile = buffer_packets(setting.mobile_mbps, setting.mobile_buffer_ms)
-    queue = CoDel(packets=mobile) if setting.mobile_queue == "codel" else DropTail(packets=mobile)
+    queue = {"drop tail": DropTail, "codel": CoDel}[setting.mobile_queue](packets=mobile)
     delayed = replace(WIRE, delay_ms=setting.mobile_round_trip_ms / 2, jitter_ms=setting.mobile_jitter_ms)
     network = Topology(
         (
@@ -127,12 +118,11 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     how: dict[str, Any] = {"path": paths[0]}
     if len(paths) > 1:
         how = {"subflows": len(paths), "subflow_paths": paths, "congestion_control": setting.congestion_control}
-    buffers: dict[str, Any] = {"receive_window_bytes": setting.window_bytes}
+    # Bytes that are not acknowledged fill the send buffer, too.
+    buffers: dict[str, Any] = {"receive_window_bytes": min(setting.send_buffer_kb, setting.receive_buffer_kb) * KB}
     if setting.own_buffers:
-        buffers = {
-            "receive_window_bytes": setting.receive_buffer_kb * KB,
-            "send_buffer_bytes": setting.send_buffer_kb * KB,
-        }
+        sizes_kb = {"receive_window_bytes": setting.receive_buffer_kb, "send_buffer_bytes": setting.send_buffer_kb}
+        buffers = {name: size_kb * KB for name, size_kb in sizes_kb.items()}
     changes = zip(setting.lost, (False, True), strict=False)
     return Experiment(
         network,
@@ -154,7 +144,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 # Blocks.
 
 
-def acknowledged(found: Measurements, delivered: pd.DataFrame) -> pd.DataFrame:
+def acknowledged(measured: Measurements, delivered: pd.DataFrame) -> pd.DataFrame:
     """Compute when the sender learns what the receiver holds: time_s, acknowledged_bytes, a row for each
     acknowledgement.
 
@@ -163,16 +153,15 @@ def acknowledged(found: Measurements, delivered: pd.DataFrame) -> pd.DataFrame:
     """
     parts = []
     for switch in SWITCHES.values():
-        left_s, came_s = (_times_s(found, *port) for port in (("s2", switch), (switch, "s1")))
-        place = np.searchsorted(delivered.time_s, left_s[: len(came_s)], side="right")
-        held = np.concatenate([[0], delivered.delivered_bytes])[place]
+        left_s, came_s = (_times_s(measured, *port) for port in (("s2", switch), (switch, "s1")))
+        held = held_at(delivered, left_s[: len(came_s)])
         parts.append(pd.DataFrame({"time_s": came_s, "acknowledged_bytes": held}))
     table = pd.concat(parts, ignore_index=True).sort_values("time_s", kind="stable", ignore_index=True)
     return table.assign(acknowledged_bytes=table.acknowledged_bytes.cummax())
 
 
-def _times_s(found: Measurements, source: str, destination: str) -> np.ndarray:
-    packets = found.packets
+def _times_s(measured: Measurements, source: str, destination: str) -> np.ndarray:
+    packets = measured.packets
     return packets.time_s[(packets.source == source) & (packets.destination == destination)].to_numpy()
 
 
@@ -208,13 +197,13 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
     if tier == VIRTUAL and setting.told:
         return read_stream(told_handover(asked), setting, seconds)
     if tier == VIRTUAL:
-        found, delivered, known = emulate_deliveries(asked)
-        return read(found, delivered, setting, known if setting.follows_blocks else None)
+        measured, delivered, known = emulate_deliveries(asked)
+        return read(measured, delivered, setting, known if setting.follows_blocks else None)
     if tier != SIMULATED:
         raise NetreproError(f"block latencies on tier {tier!r}", f"take tier {SIMULATED!r} or {VIRTUAL!r}")
     events = 1 if setting.follows_blocks or setting.lost else EVENTS_WITHOUT_BLOCKS
-    found, delivered = simulate_deliveries(asked, events=events)
-    return read(found, delivered, setting, acknowledged(found, delivered) if setting.follows_blocks else None)
+    measured, delivered = simulate_deliveries(asked, events=events)
+    return read(measured, delivered, setting, acknowledged(measured, delivered) if setting.follows_blocks else None)
 
 
 def cannot(setting: Setting, tier: str) -> str:
@@ -224,85 +213,78 @@ def cannot(setting: Setting, tier: str) -> str:
 
 def read_stream(delivered: pd.DataFrame, setting: Setting, seconds: float) -> Reading:
     """Read goodput_mbps once settled, carried_share (of what both links can), progress_share (of whole seconds without
-    WiFi in which bytes arrived), without_wifi_mbps (in these seconds), longest_stall_s (without any byte, from the loss
-    of WiFi on), all three NaN where it stays up, and a table seconds of the goodput over time."""
-    begin_s, in_all = settled_s(seconds), _held(delivered, seconds)
+    WiFi in which bytes arrived), without_wifi_mbps (in these seconds), longest_stall_s, all three NaN where it stays
+    up, and a table seconds of the goodput over time."""
+    begin_s, in_all = settled_s(seconds), held_at(delivered, seconds)
     each_second = bytes_by_second(delivered, seconds)
-    goodput_mbps = (in_all - _held(delivered, begin_s)) * 8e-6 / (seconds - begin_s)
+    without_wifi_mbps = without_wifi(each_second, setting, seconds).goodput_mbps
+    goodput_mbps = (in_all - held_at(delivered, begin_s)) * 8e-6 / (seconds - begin_s)
     carried = in_all * 8e-6 / seconds / setting.carried_mbps
     numbers = {
         "goodput_mbps": goodput_mbps,
         "carried_share": goodput_mbps / setting.carried_mbps,
-        "progress_share": progress_share(each_second, setting, seconds),
-        "without_wifi_mbps": float(without_wifi(each_second, setting, seconds).goodput_mbps.mean()),
+        "progress_share": float((without_wifi_mbps > 0).mean()),
+        "without_wifi_mbps": float(without_wifi_mbps.mean()),
         "longest_stall_s": longest_stall_s(delivered, setting, seconds),
     }
     within = Check("delivered of what both links carry (share)", carried, at_most=1.001)
     return Reading(numbers, {"seconds": each_second}, [within])
 
 
-def read(found: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame | None = None) -> Reading:
+def read(
+    measured: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame | None = None
+) -> Reading:
     """Read what `read_stream` reads, mobile_share (of packets sent on 3G) and repeated_share (of packets sent again);
     where blocks are followed, also what `read_blocks` reads.
 
     known : what the sender learned and when, where blocks are followed.
     """
-    stream = read_stream(delivered, setting, found.experiment.duration_s)
-    sent = found.links.set_index(["source", "destination"]).sent_packets
+    stream = read_stream(delivered, setting, measured.experiment.duration_s)
+    sent = measured.links.set_index(["source", "destination"]).sent_packets
     wifi, mobile = (sent["s1", switch] for switch in SWITCHES.values())
-    counted = max(1, int(found.flows.delivered_bytes.sum()))
-    blocks = Reading() if known is None else read_blocks(found, delivered, setting, known)
+    counted = max(1, int(measured.flows.delivered_bytes.sum()))
+    blocks = Reading() if known is None else read_blocks(measured, delivered, setting, known)
     held = Check("delivered / counted by the receiver", delivered.delivered_bytes.max() / counted, 0.99, 1.01)
     numbers = {
         "mobile_share": float(mobile / max(1, wifi + mobile)),
-        "repeated_share": float(found.flows.retransmitted_packets.sum() / max(1, wifi + mobile)),
+        "repeated_share": float(measured.flows.retransmitted_packets.sum() / max(1, wifi + mobile)),
     }
-    return replace(stream | Reading(numbers, checks=[held]) | blocks, fidelity=found.fidelity)
+    return replace(stream | Reading(numbers, checks=[held]) | blocks, fidelity=measured.fidelity)
 
 
-def read_blocks(found: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame) -> Reading:
-    """Read the latencies of blocks accepted once settled: mean_ms, percentiles, spread_ms (10th to 90th), late_share
-    (beyond twice the median), and their table."""
+def read_blocks(measured: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame) -> Reading:
+    """Read the latencies of blocks accepted once settled: mean_ms, median_ms, spread_ms (10th to 90th percentile),
+    late_share (beyond twice the median), and their table."""
     every = block_latencies(delivered, known, setting.send_buffer_kb * KB)
-    blocks = every[every.accepted_s >= settled_s(found.experiment.duration_s)].reset_index(drop=True)
+    blocks = every[every.accepted_s >= settled_s(measured.experiment.duration_s)].reset_index(drop=True)
     latency = blocks.latency_ms.to_numpy() if len(blocks) else np.array([np.nan])
-    low, median, high, last = np.percentile(latency, (10, 50, 90, 99))
-    ports = found.links.set_index(["source", "destination"])
-    backward = [ports.loc[port] for port in found.experiment.measure.packets]
+    low, median, high = np.percentile(latency, (10, 50, 90))
+    ports = measured.links.set_index(["source", "destination"])
+    backward = [ports.loc[port] for port in measured.experiment.measure.packets]
     numbers = {
         "mean_ms": float(latency.mean()),
-        "p10_ms": float(low),
         "median_ms": float(median),
-        "p90_ms": float(high),
-        "p99_ms": float(last),
         "spread_ms": float(high - low),
         "late_share": float((latency > 2 * median).mean()),
     }
+    beyond = known.acknowledged_bytes.to_numpy() - held_at(delivered, known.time_s)
     checks = [
         Check("acknowledgements lost", float(sum(p.dropped_packets + p.lost_packets for p in backward)), at_most=0),
-        Check("acknowledged beyond delivered (bytes)", _beyond(known, delivered), at_most=0.0),
+        Check("acknowledged beyond delivered (bytes)", float(np.max(beyond, initial=0)), at_most=0.0),
         Check("blocks that arrived before they were accepted", float((every.latency_ms < 0).sum()), at_most=0.0),
     ]
     return Reading(numbers, {"blocks": blocks}, checks)
 
 
-def _held(delivered: pd.DataFrame, time_s: float) -> int:
-    place = int(np.searchsorted(delivered.time_s, time_s, side="right"))
-    return int(delivered.delivered_bytes.iloc[place - 1]) if place else 0
-
-
-def _beyond(known: pd.DataFrame, delivered: pd.DataFrame) -> float:
-    """Compute by how much the sender thinks more arrived than did, at most (bytes)."""
-    place = np.searchsorted(delivered.time_s, known.time_s, side="right")
-    held = np.concatenate([[0], delivered.delivered_bytes])[place]
-    return float(np.max(known.acknowledged_bytes.to_numpy() - held, initial=0))
+def held_at(delivered: pd.DataFrame, time_s: Any) -> Any:
+    """Return the bytes that the receiver holds at a time, or at each of several (s)."""
+    return np.concatenate([[0], delivered.delivered_bytes])[np.searchsorted(delivered.time_s, time_s, side="right")]
 
 
 def bytes_by_second(delivered: pd.DataFrame, seconds: float) -> pd.DataFrame:
     """Compute what arrived in every whole second: second, goodput_mbps."""
     ends = np.arange(math.floor(seconds) + 1, dtype=float)
-    held = np.array([_held(delivered, end) for end in ends])
-    return pd.DataFrame({"second": ends[:-1], "goodput_mbps": np.diff(held) * 8e-6})
+    return pd.DataFrame({"second": ends[:-1], "goodput_mbps": np.diff(held_at(delivered, ends)) * 8e-6})
 
 
 def longest_stall_s(delivered: pd.DataFrame, setting: Setting, seconds: float) -> float:
@@ -320,41 +302,18 @@ def without_wifi(each_second: pd.DataFrame, setting: Setting, seconds: float) ->
     return each_second[(each_second.second >= down_s) & (each_second.second + 1 <= up_s)]
 
 
-def progress_share(each_second: pd.DataFrame, setting: Setting, seconds: float) -> float:
-    """Compute the share of the whole seconds without WiFi in which bytes arrived; NaN where WiFi is never lost."""
-    if not setting.lost:
-        return math.nan
-    return float((without_wifi(each_second, setting, seconds).goodput_mbps > 0).mean())
-
-
-def masses(latency_ms: pd.Series, bin_ms: float = BIN_MS) -> tuple[np.ndarray, np.ndarray]:
-    """Return (edges, share of the blocks in each bin); shares add up to 1, or are one 0 where there is no block."""
-    edges = np.arange(0, (latency_ms.max() if len(latency_ms) else 0.0) + 2 * bin_ms, bin_ms)
-    counts, _ = np.histogram(latency_ms, edges)
-    return edges, counts / max(1, counts.sum())
-
-
 def answer(runs: Runs) -> str:
     """Answer the question in one sentence, with this run's numbers."""
-    tables = {tier: runs.summary(tier).groupby("case", sort=False).first() for tier in runs.tiers}
-    found = {name: tables[tier].loc[name] for name, tier in _where(runs, FIG7).items()}
-    plain, both, wifi, mobile = (found[name] for name in FIG7)
-    of_class = tables[runs.tier].loc["class: mptcp"]
+    tiers = {case: next(tier for tier in runs.tiers if runs.has(case, tier=tier)) for case in FIG7}
+    plain, both, wifi, mobile = (runs.numbers(case, tier).mean_ms.mean() for case, tier in tiers.items())
+    of_class = runs.numbers("class: mptcp")
     whose = "plain MPTCP" if runs.tier == SIMULATED else "Linux's MPTCP"
     how = "with M1 and M2" if runs.has(BOTH) else "with M1 and M2 in the simulator"
     return (
-        f"A block takes {plain.mean_ms:.0f} ms in the mean with {whose} and {both.mean_ms:.0f} ms {how} "
-        f"(TCP over WiFi {wifi.mean_ms:.0f}, over 3G {mobile.mean_ms:.0f}); with the class's receive buffer of "
-        f"{CLASS_KB} KB it takes {of_class.mean_ms:.0f} ms, and 3G carries {100 * of_class.mobile_share:.1f} % of the "
-        "packets."
+        f"A block takes {plain:.0f} ms in the mean with {whose} and {both:.0f} ms {how} "
+        f"(TCP over WiFi {wifi:.0f}, over 3G {mobile:.0f}); with the class's receive buffer of {CLASS_KB} KB it takes "
+        f"{of_class.mean_ms.mean():.0f} ms, and 3G carries {100 * of_class.mobile_share.mean():.1f} % of the packets."
     )
-
-
-def _where(runs: Runs, cases: Iterable[str]) -> dict[str, str]:
-    """Choose the tier that shows each case: the one asked for, else the simulator. Cases that none has run are left
-    out."""
-    tiers = {case: next((tier for tier in runs.tiers if runs.has(case, tier=tier)), "") for case in cases}
-    return {case: tier for case, tier in tiers.items() if tier}
 
 
 # Figures.
@@ -385,36 +344,20 @@ def draw_network(setting: Setting) -> Figure:
     return drawing.draw_network(experiment(setting, 1.0, 1), "One stream over WiFi (s3) and 3G (s4)")
 
 
-def draw_masses(axis: Axes, table: pd.DataFrame, bin_ms: float = BIN_MS, **look: Any) -> None:
-    """Draw the share of blocks in each bin, all repetitions together."""
-    edges, shares = masses(table.latency_ms, bin_ms)
-    axis.stairs(shares, edges, **{"linewidth": 1.4} | look)
+def draw_masses(axis: Axes, blocks: pd.DataFrame, **look: Any) -> None:
+    """Draw the share of blocks in each 20 ms, all repetitions together."""
+    bins: dict[str, Any] = {"binwidth": 20.0, "stat": "probability", "element": "step", "fill": False}
+    sns.histplot(x=blocks.latency_ms.to_numpy(), ax=axis, **bins, **{"linewidth": 1.4} | look)
 
 
-def _masses(start: str, names: Sequence[str], bin_ms: float = BIN_MS) -> Mark:
-    def draw(axis: Axes, runs: Runs) -> None:
-        for case, tier, look in shown(axis, runs, ways(start, names), tiers=True):
-            draw_masses(axis, runs.table("blocks", case, tier), bin_ms, **look)
-
-    return draw
+def _draw_fig_7(axis: Axes, runs: Runs) -> None:
+    for case, tier, look in shown(axis, runs, ways(), tiers=True):
+        draw_masses(axis, runs.table("blocks", case, tier), **look)
 
 
 def ways(start: str = "", names: Sequence[str] = ()) -> dict[str, Look]:
     """Return the cases of the ways to send, with their looks."""
     return {start + name: {"label": name, "color": LOOKS[name]} for name in names or FIG7}
-
-
-def _over_loss(reading: str) -> Sweep:
-    return Sweep("loss_percent", reading, _by_loss_percent, looks=ways(names=FIG7[:3]))
-
-
-def _by_loss_percent(runs: Runs) -> pd.DataFrame:
-    return runs.knobs["wifi_loss"].assign(loss_percent=lambda table: 100 * table.wifi_loss)
-
-
-def _draw_outage(axis: Axes, runs: Runs) -> None:
-    down_s, up_s = (share * runs.seconds for share in LOST)
-    axis.axvspan(down_s, up_s, color="#eeeeee", label="WiFi is down")
 
 
 def draw_run(reading: Reading, case: str) -> Figure:
@@ -425,7 +368,6 @@ def draw_run(reading: Reading, case: str) -> Figure:
     return figure
 
 
-MEAN, ON_3G = "mean latency of a block (ms)", "packets sent over 3G (share of all)"
 BOTH = "mptcp with M1 and M2"
 FIG7 = ("mptcp", BOTH, "tcp over wifi", "tcp over 3g")
 TOLD = "lost: mptcp that is told"
@@ -434,11 +376,8 @@ LOOKS = {
     BOTH: CURVES[6],
     "tcp over wifi": scheme("tcp").colour,
     "tcp over 3g": "#444444",
-    TOLD.removeprefix("lost: "): CURVES[3],
 }
-AT_HANDOVER = (*FIG7[:3], TOLD.removeprefix("lost: "))
 BLOCK, BLOCKS = "latency of a block (ms)", "blocks (share of all, in each 20 ms)"
-RATE = "rate of WiFi (Mb/s; 2 for 3G)"
 LOST = (1 / 3, 2 / 3)
 M: dict[str, Any] = {"retransmits": True, "penalises": True}
 HOW: dict[str, dict[str, Any]] = {
@@ -453,14 +392,10 @@ def _all(start: str, changes: dict[str, Any], *names: str) -> dict[str, dict[str
     return {f"{start}: {name}": HOW[name] | changes for name in names}
 
 
-def _equal_buffers(setting: Setting) -> int:
-    return setting.receive_buffer_kb
-
-
 CLASS = {"receive_buffer_kb": CLASS_KB}
 SWEEP = {
     "receive_buffer_kb": each(*RECEIVE_BUFFERS_KB),
-    "send_buffer_kb": _equal_buffers,
+    "send_buffer_kb": lambda setting: setting.receive_buffer_kb,
     "mobile_jitter_ms": 0.0,
     "follows_blocks": False,
 }
@@ -475,7 +410,6 @@ CASES: dict[str, dict[str, Any]] = {
     **_all("class", CLASS, *FIG7),
     **_all("plenty", {"send_buffer_kb": PLENTY_KB, "receive_buffer_kb": PLENTY_KB}, "mptcp", BOTH),
     **_all("small send buffer", {"send_buffer_kb": SMALL_KB}, BOTH, "tcp over wifi"),
-    **_all("all on wifi", {"receive_buffer_kb": LARGE_KB, "networks": ("wifi", "wifi")}, "mptcp", BOTH),
     **_all("large receive buffer", {"receive_buffer_kb": LARGE_KB, "own_buffers": True}, "mptcp", BOTH),
     **_all("lost", {"lost": LOST, "follows_blocks": False}, "mptcp", BOTH, "tcp over wifi"),
     TOLD: {"lost": LOST, "told": True, "follows_blocks": False},
@@ -483,22 +417,6 @@ CASES: dict[str, dict[str, Any]] = {
     **_all("ratio", CLASS | {"wifi_mbps": each(*WIFI_MBPS)}, *FIG7[:3]),
     **_all("equal paths", CLASS | {"wifi_mbps": each(*WIFI_MBPS)} | EQUAL, BOTH),
 }
-
-
-def at_600(share: pd.Series) -> float:
-    return float(share[600])
-
-
-def at_50(share: pd.Series) -> float:
-    return float(share[50])
-
-
-def least_ratio(ours: pd.Series, wifi: pd.Series) -> float:
-    return float((ours / wifi).min())
-
-
-def at_ratio_32(ours: pd.Series, wifi: pd.Series) -> float:
-    return float(ours.iloc[-1] / wifi.iloc[-1])
 
 
 def latest_first(share: pd.Series) -> list[str]:
@@ -529,10 +447,7 @@ STUDY = Study(
     on_virtual={"quick": Scale(20.0, repetitions=2)},
     claims={
         "latency-order": Evidence(
-            "mean_ms",
-            ORDER,
-            control=("mptcp", "tcp over wifi", "mptcp", "tcp over 3g"),
-            how=least_first(*ORDER),
+            "mean_ms", ORDER, control=("mptcp", "tcp over wifi", "mptcp", "tcp over 3g"), how=least_first(*ORDER)
         ),
         "narrower-with-mechanisms": Evidence(
             "spread_ms",
@@ -549,20 +464,20 @@ STUDY = Study(
         "both-links-full": Evidence(
             "carried_share",
             f"fig 4: {BOTH}",
-            control=Evidence("carried_share", f"fig 4: {BOTH}", how=at_50),
-            how=at_600,
+            control=Evidence("carried_share", f"fig 4: {BOTH}", how=itemgetter(50)),
+            how=itemgetter(600),
         ),
         "never-below-wifi": Evidence(
             "goodput_mbps",
             (f"fig 4: {BOTH}", "fig 4: tcp over wifi"),
             control=("fig 4: mptcp", "fig 4: tcp over wifi"),
-            how=least_ratio,
+            how=lambda ours, wifi: (ours / wifi).min(),
         ),
         "ratio-32-as-wifi": Evidence(
             "mean_ms",
             (f"ratio: {BOTH}", "ratio: tcp over wifi"),
             control=("ratio: mptcp", "ratio: tcp over wifi"),
-            how=at_ratio_32,
+            how=lambda ours, wifi: ours.iloc[-1] / wifi.iloc[-1],
         ),
         "less-effective-with-ratio": Evidence(
             "late_share", f"ratio: {BOTH}", control=f"equal paths: {BOTH}", how=latest_first
@@ -581,24 +496,16 @@ STUDY = Study(
                 "M1 and M2": M,
                 "plain, CoDel on 3G": {"mobile_queue": "codel"},
                 "M1 and M2, CoDel on 3G": M | {"mobile_queue": "codel"},
-                "plain, OLIA": {"congestion_control": "olia"},
-                "M1 and M2, OLIA": M | {"congestion_control": "olia"},
-                "plain, BALIA": {"congestion_control": "balia"},
-                "M1 and M2, BALIA": M | {"congestion_control": "balia"},
             },
             KNOB,
         ),
         "wifi_loss": Knob({name: HOW[name] | CLASS | {"wifi_loss": each(*LOSSES)} for name in FIG7[:3]}, KNOB),
-        "ratio": Knob(
-            {name: HOW[name] | CLASS | {"wifi_loss": PROJECT_LOSS, "wifi_mbps": each(*WIFI_MBPS)} for name in FIG7[:3]},
-            KNOB,
-        ),
     },
     figures={
         "fig7_latency": Picture(
             "Latency of 8 KB blocks (Fig. 7)",
-            Panel(BLOCK, BLOCKS, _masses("", FIG7), title="cut at 0.2 (TCP over WiFi goes on)", y_range=(0, 0.2)),
-            Panel(BLOCK, BLOCKS, _masses("", FIG7), title="the whole, logarithmic", log="y"),
+            Panel(BLOCK, BLOCKS, _draw_fig_7, title="cut at 0.2 (TCP over WiFi goes on)", y_range=(0, 0.2)),
+            Panel(BLOCK, BLOCKS, _draw_fig_7, title="the whole, logarithmic", log="y"),
         ),
         "fig4_goodput": plot(
             "Goodput over the buffers (Fig. 4)",
@@ -608,21 +515,14 @@ STUDY = Study(
             Level(lambda runs: runs.setting.carried_mbps, "both links full"),
             log="x",
         ),
-        "handover": plot(
-            "WiFi is lost and comes back",
-            "time (s)",
-            "goodput (Mb/s)",
-            _draw_outage,
-            Course("seconds", "goodput_mbps", ways("lost: ", AT_HANDOVER), x="second", step=True, tiers=True),
-        ),
         "control_plenty": Picture(
             "Broken on purpose: hardly anything is blocked",
-            Panel(BLOCK, BLOCKS, _masses("", FIG7[:2]), title="buffers of 200 KB"),
-            Panel(
-                BLOCK,
-                "blocks (share of all, in each 200 ms)",
-                _masses("plenty: ", FIG7[:2], 10 * BIN_MS),
-                title=f"buffers of {PLENTY_KB // 1024} MB",
+            *(
+                Panel(BLOCK, "share of blocks up to it", Distribution("blocks", "latency_ms", cases), title=title)
+                for cases, title in (
+                    (ways("", FIG7[:2]), "buffers of 200 KB"),
+                    (ways("plenty: ", FIG7[:2]), f"buffers of {PLENTY_KB // KB} MB"),
+                )
             ),
         ),
         "knob_changes": lambda runs: drawing.changes_figure(
@@ -633,26 +533,9 @@ STUDY = Study(
         ),
         "knob_wifi_loss": beside(
             f"A WiFi that loses packets (receive buffer of {CLASS_KB} KB)",
-            "loss on WiFi (%)",
-            {"mean_ms": MEAN, "mobile_share": ON_3G},
-            _over_loss,
-        ),
-        "class_ratios": Picture(
-            f"The class's ratios ({CLASS_KB} KB)",
-            Panel(
-                RATE,
-                MEAN,
-                Sweep("wifi_mbps", "mean_ms", ways("ratio: ", FIG7[:3]), tiers=True),
-                title="no loss: curves of one tier are one",
-                log="x",
-            ),
-            Panel(
-                RATE,
-                MEAN,
-                Sweep("wifi_mbps", "mean_ms", "ratio", looks=ways(names=FIG7[:3])),
-                title=f"WiFi loses {100 * PROJECT_LOSS:g} % (simulated)",
-                log="x",
-            ),
+            "loss on WiFi (share)",
+            {"mean_ms": "mean latency of a block (ms)", "mobile_share": "packets sent over 3G (share of all)"},
+            lambda reading: Sweep("wifi_loss", reading, "wifi_loss", looks=ways(names=FIG7[:3])),
         ),
     },
     play=Play(
