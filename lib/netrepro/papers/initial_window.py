@@ -19,7 +19,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import expon, norm, trim_mean
 
-from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import HOST_QUEUE, Cable, Topology
@@ -29,7 +28,7 @@ from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, St
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Bars, Level, Mark, Panel, Picture, Published, Sweep, beside, plot
 from netrepro.study.setting import setting
-from netrepro.style import CURVES, new_figure, scheme, use_logarithm
+from netrepro.style import CURVES, new_figure, scheme
 
 SEGMENT_BYTES = 1430
 WIRE_BYTES = SEGMENT_BYTES + 66  # with headers of TCP (and its time stamps), IP and Ethernet
@@ -45,7 +44,6 @@ APART_S = 0.01  # clients ask one after the other, so that they do not meet at t
 PATIENCE_S = 900.0
 AT_99TH, TRIMMED = (0.985, 0.995), 0.1  # clients at the 99th percentile; at either end of their differences
 LEAST_GAIN_MS = 0.1  # less counts as this much where a gain's logarithm is taken
-CENTRES = ("average", "slow", "class")
 PANELS = {"round_trip_ms": "round trip (ms)", "rate_kbps": "rate (kb/s)", "product_kb": "rate x round trip (kB)"}
 
 
@@ -55,10 +53,11 @@ class Setting:
 
     Sizes (median in segments) and buffers (median in kB) are log-normal, with the deviation of the logarithm; no
     response is longer than `most_segments`. Wire loss is the published mean times `loss_scale`. Each client asks over
-    so many `connections` at once, on each for so many `responses`, one after the other. `rate_spread`: of the rates'
-    logarithm; 0: the centre's. `initial_rto_ms`: the first timeout, 3 s until RFC 6298 (2011).
-    `evenly`: few clients stand for many, at even steps through every distribution; only what goes with what is drawn.
-    `keeps_pages`: each client's latency is kept, to be compared with the same client's and another window.
+    so many `connections` at once, on each for so many `responses`, one after the other.
+
+    initial_rto_ms : the first timeout, 3 s until RFC 6298 (2011). evenly : few clients stand for many, at even steps
+    through every distribution; only what goes with what is drawn. keeps_pages : each client's latency is kept, to be
+    compared with the same client's and another window.
     """
 
     response_segments: float = setting(15.0, "median response", "segments of 1430 bytes", low=1, high=1000)
@@ -73,8 +72,6 @@ class Setting:
     connections: int = 1
     responses: int = 1
     pacing: bool = False
-    receive_window_segments: int = 4000
-    rate_spread: float = 0.0
     initial_rto_ms: float = 3000.0
     evenly: bool = False
     keeps_pages: bool = False
@@ -91,14 +88,7 @@ def published(name: str) -> pd.DataFrame:
 @lru_cache(maxsize=8)
 def population(setting: Setting, seed: int) -> pd.DataFrame:
     """Return a row for each client: round_trip_ms, rate_kbps, product_kb (of the two), size_bytes (of a response), loss
-    (on the wire), buffer_bytes. They depend on the seed, and neither on the initial window nor on how it is sent.
-
-    Raises NetreproError for an unknown centre or fewer clients than 1.
-    """
-    if setting.centre not in CENTRES:
-        raise NetreproError(f"no centre {setting.centre!r}", nearest(setting.centre, CENTRES))
-    if setting.clients < 1:
-        raise NetreproError(f"{setting.clients} clients", "give 1 or more")
+    (on the wire), buffer_bytes. They depend on the seed, and neither on the initial window nor on how it is sent."""
     if setting.centre == "class":
         return _class_clients(setting)
     centre = published("centres").set_index("centre").loc[setting.centre]
@@ -112,12 +102,12 @@ def population(setting: Setting, seed: int) -> pd.DataFrame:
     return _with_product(
         {
             "round_trip_ms": round_trip_quantile(norm.cdf(tied)),
-            "rate_kbps": np.maximum(
-                LEAST_RATE_KBPS, centre.rate_kbps * np.exp((setting.rate_spread or centre.rate_spread) * rate)
-            ),
+            "rate_kbps": np.maximum(LEAST_RATE_KBPS, centre.rate_kbps * np.exp(centre.rate_spread * rate)),
             "size_bytes": np.ceil(SEGMENT_BYTES * np.minimum(segments, setting.most_segments)).astype(int),
             "loss": np.minimum(MOST_LOSS, setting.loss_scale * losses),
-            "buffer_bytes": _at_least_two_packets(1e3 * setting.buffer_kb * np.exp(setting.buffer_spread * buffer)),
+            "buffer_bytes": np.maximum(
+                2 * WIRE_BYTES, 1e3 * setting.buffer_kb * np.exp(setting.buffer_spread * buffer)
+            ).astype(int),
         }
     )
 
@@ -140,10 +130,6 @@ def _with_product(columns: dict[str, Any]) -> pd.DataFrame:
     return table.assign(product_kb=table.rate_kbps * table.round_trip_ms / 8e3)
 
 
-def _at_least_two_packets(buffer_bytes: np.ndarray) -> np.ndarray:
-    return np.maximum(2 * WIRE_BYTES, buffer_bytes).astype(int)
-
-
 def round_trip_quantile(share: np.ndarray) -> np.ndarray:
     """Compute the round trip (ms) that a share of the average centre's responses does not exceed (Fig. 5), even in the
     logarithm within a bucket."""
@@ -163,22 +149,19 @@ def rounds(segments: Any, window: float, growth: float = 2.0) -> Any:
     return np.ceil(exact - 1e-9)
 
 
-def model_ms(size_bytes: Any, window: float, round_trip_ms: Any, rate_kbps: Any, growth: float = 2.0) -> Any:
+def model_ms(size_bytes: Any, window: float, round_trip_ms: Any, rate_kbps: Any) -> Any:
     """Compute Eq. 1: rounds times the round trip, and the size at the link's rate. It counts twice what a full link
     carries while it waits for acknowledgements."""
     segments = np.ceil(np.asarray(size_bytes) / SEGMENT_BYTES)
-    return rounds(segments, window, growth) * round_trip_ms + _on_wire_bytes(size_bytes) * 8 / rate_kbps
+    return rounds(segments, window) * round_trip_ms + _on_wire_bytes(size_bytes) * 8 / rate_kbps
 
 
 def pipelined_ms(size_bytes: Any, window: float, round_trip_ms: Any, rate_kbps: Any) -> Any:
-    """Compute model_ms with growth 2, but let a round be idle only for what its window leaves of the round trip."""
+    """Compute model_ms, but let a round be idle only for what its window leaves of the round trip."""
     segments = np.ceil(np.asarray(size_bytes, dtype=float) / SEGMENT_BYTES)
     packet_ms = WIRE_BYTES * 8 / np.asarray(rate_kbps, dtype=float)
-    idle_ms, sent, burst = (
-        np.zeros(np.broadcast(segments, packet_ms, round_trip_ms).shape),
-        float(window),
-        float(window),
-    )
+    idle_ms = np.zeros(np.broadcast(segments, packet_ms, round_trip_ms).shape)
+    sent = burst = float(window)
     while np.any(segments > sent):
         waits = np.maximum(0, round_trip_ms - (burst - 1) * packet_ms)
         idle_ms = idle_ms + np.where(segments > sent, waits, 0)
@@ -210,7 +193,7 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
     tcp = Tcp(
         initial_window_segments=setting.initial_window_segments,
         segment_bytes=SEGMENT_BYTES,
-        receive_window_bytes=setting.receive_window_segments * SEGMENT_BYTES,
+        receive_window_bytes=4000 * SEGMENT_BYTES,
         initial_rto_ms=setting.initial_rto_ms,
         syn_linear_timeouts=0,
         pacing=setting.pacing,
@@ -224,29 +207,29 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
     return Experiment(topology, tuple(traffic), seconds, seed, tcp=tcp, host_delay_packets=0)
 
 
-def latencies(found: Measurements) -> np.ndarray:
+def latencies(measured: Measurements) -> np.ndarray:
     """Measure how long each client waited for a response (ms; the mean of several), in the order of the clients. With
     several connections the last one counts. NaN where one never came."""
-    rows = found.requests.assign(place=found.requests["client"].str[1:].astype(int))
+    rows = measured.requests.assign(place=measured.requests["client"].str[1:].astype(int))
     waits = rows.pivot(index=["place", "request"], columns="server", values="completion_ms").max(axis=1, skipna=False)
     return waits.unstack("request").mean(axis=1, skipna=False).to_numpy()
 
 
-def read(found: Measurements, setting: Setting) -> Reading:
+def read(measured: Measurements, setting: Setting) -> Reading:
     """Read mean_ms and percentiles of latency, model_ms and pipelined_ms (closed forms, means over the same clients),
     resent_percent (of all segments), timeouts a connection; the same means by bucket of Fig. 5, and clients' pages."""
-    clients, waits = population(setting, found.experiment.seed), latencies(found)
+    clients, waits = population(setting, measured.experiment.seed), latencies(measured)
     window, answered = setting.initial_window_segments, np.isfinite(waits)
     at = (clients.size_bytes, window, clients.round_trip_ms, clients.rate_kbps)
     table = clients.assign(mean_ms=waits, model_ms=model_ms(*at), pipelined_ms=pipelined_ms(*at))
-    resent = found.flows.retransmitted_packets.sum()
+    resent = measured.flows.retransmitted_packets.sum()
     segments = np.ceil(clients.size_bytes / SEGMENT_BYTES).sum() * setting.connections * setting.responses
     quantiles = dict(zip(QUANTILES, np.percentile(waits[answered], PERCENTILES), strict=True))
     numbers = {
         **{name: float(table[name].mean()) for name in TIMES},
         **quantiles,
         "resent_percent": 100 * float(resent / (segments + resent)),
-        "timeouts": float(found.flows.timeouts.mean()),
+        "timeouts": float(measured.flows.timeouts.mean()),
     }
     complete = Check("responses complete", float(answered.mean()), at_least=1.0)
     pages = {"pages": pd.DataFrame({"client": clients.index, "page_ms": waits})} if setting.keeps_pages else {}
@@ -268,14 +251,12 @@ def published_losses() -> pd.Series:
 
 
 def in_buckets(table: pd.DataFrame) -> pd.DataFrame:
-    """Compute the means of TIMES by bucket of Fig. 5: panel, upper (of the open bucket: infinity), clients, and
-    TIMES."""
+    """Compute the means of TIMES by bucket of Fig. 5: panel, upper (of the open bucket: infinity), TIMES."""
     rows = []
     for panel, buckets in published("buckets").groupby("panel", sort=False):
         ends = buckets["upper"].fillna(np.inf).to_numpy()
         upper = ends[np.searchsorted(ends, table[panel].to_numpy())]
-        groups = table.groupby(upper)
-        means = groups[list(TIMES)].mean().assign(clients=groups.size(), panel=panel)
+        means = table.groupby(upper)[list(TIMES)].mean().assign(panel=panel)
         rows.append(means.rename_axis("upper").reset_index())
     return pd.concat(rows, ignore_index=True)
 
@@ -295,6 +276,10 @@ def gain_percent(latency: pd.Series) -> float:
 
 def resent_ratio(percent: pd.Series) -> float:
     return float(percent[NEW] / percent[OLD])
+
+
+def rank_windows(latency: pd.Series) -> list[str]:
+    return least_first("16", "6", "3")(latency[16], latency[6], latency[3])
 
 
 def loss_ms(latency: pd.Series) -> float:
@@ -321,17 +306,12 @@ def paired_loss_ms(pages: Mapping[int, pd.DataFrame]) -> np.ndarray:
     return jackknife(pages, loss)
 
 
-def rank_windows(latency: pd.Series) -> list[str]:
-    return least_first("16", "6", "3")(latency[16], latency[6], latency[3])
-
-
 def bucket_gains(buckets: pd.DataFrame, column: str = "mean_ms") -> pd.DataFrame:
-    """Compute the gains from rows of `buckets` of one case with windows of 3 and 10: panel, upper, gain_ms,
-    gain_percent (means over repetitions where there are several)."""
+    """Compute the gains from rows of `buckets` of one case with windows of 3 and 10: panel, upper, gain_ms (means
+    over repetitions where there are several)."""
     where = ["panel", "upper"]
     times = buckets.groupby([*where, "initial_window_segments"], sort=False)[column].mean().unstack()
-    gains = times[OLD] - times[NEW]
-    return pd.DataFrame({"gain_ms": gains, "gain_percent": 100 * gains / times[OLD]}).reset_index()
+    return (times[OLD] - times[NEW]).rename("gain_ms").reset_index()
 
 
 def gain_over_round_trip(buckets: pd.DataFrame) -> list[tuple[float, float]]:
@@ -371,20 +351,9 @@ def draw_network(setting: Setting) -> Figure:
     return drawing.draw_network(asked, "Every client asks the server over a link of its own (here those of the class)")
 
 
-def draw_clients(setting: Setting, seed: int = 1) -> Figure:
-    """Draw the rate and round trip of the clients of both centres."""
-    figure, axes = drawing.panels(
-        "The clients: rate and round trip", PANELS["rate_kbps"], PANELS["round_trip_ms"], ("average", "slow")
-    )
-    for axis, case in zip(axes, ("average", "slow"), strict=True):
-        drawn = population(STUDY.case(case, setting), seed)
-        axis.plot(drawn.rate_kbps, drawn.round_trip_ms, ".", markersize=3, alpha=0.5)
-        use_logarithm(axis, "x")
-        use_logarithm(axis, "y")
-    return figure
-
-
-def _percentiles(title: str, case: str, how: Callable[[pd.Series], float], theirs: Callable[[], pd.Series]) -> Panel:
+def _percentiles(
+    title: str, case: str, y: str, how: Callable[[pd.Series], float], theirs: Callable[[], pd.Series], *marks: Mark
+) -> Panel:
     """Show a number at percentiles, ours and published (a Series over the percentiles)."""
 
     def ours(runs: Runs) -> pd.DataFrame:
@@ -393,23 +362,19 @@ def _percentiles(title: str, case: str, how: Callable[[pd.Series], float], their
         return pd.DataFrame(rows, columns=["percentile", "value"])
 
     bars = Bars("value", ours, "percentile", published=lambda _: theirs().rename(lambda each: f"{each:g}"))
-    marks: list[Mark] = [bars, Level(0, published=False)]
-    if how is not loss_ms:
-        return Panel(PERCENTILE, "gain (%)", *marks, title=title, y_range=(None, None))
-    return Panel(PERCENTILE, "longer by (ms)", *marks, _draw_symmetric_logarithm, title=title, y_range=(None, None))
+    x, level = "percentile of the latency (%)", Level(0, published=False)
+    return Panel(x, y, bars, level, *marks, title=title, y_range=(None, None))
 
 
-def _resent(title: str, centre: str) -> Panel:
-    def ours(runs: Runs) -> pd.DataFrame:
-        rows = runs.numbers(centre)
-        return rows[rows.initial_window_segments.isin((OLD, NEW))]
-
+def _resent(centre: str) -> Panel:
     def theirs(_: Runs) -> pd.Series:
-        rows = published("retransmissions").set_index(["centre", "initial_window_segments"])
-        return rows.percent[centre]
+        return published("retransmissions").set_index(["centre", "initial_window_segments"]).percent[centre]
+
+    def ours(runs: Runs) -> pd.DataFrame:
+        return runs.numbers(centre).query("initial_window_segments in (@OLD, @NEW)")
 
     bars = Bars("resent_percent", ours, "initial_window_segments", published=theirs)
-    return Panel(WINDOW, "segments sent again (%)", bars, title=title)
+    return Panel(WINDOW, "segments sent again (%)", bars, title=f"{centre} clients")
 
 
 def gains_by_path(runs: Runs) -> pd.DataFrame:
@@ -428,24 +393,11 @@ def _gain_by_path(panel: str, label: str) -> Panel:
     return Panel(f"{label}, up to", "gain (ms)", Published(theirs, joined=True), ours, log="xy")
 
 
-def _latency(*cases: str, closed: bool = True, tiers: bool = False, title: str = "") -> Panel:
-    """Show the mean latency over the initial window; with the closed form of idle times, nothing lost."""
-    ours = Sweep("initial_window_segments", "mean_ms", {case: case for case in cases}, tiers=tiers)
-    forms = [Sweep("initial_window_segments", "pipelined_ms", {cases[0]: IDLE_TIMES})] if closed else []
-    return Panel(WINDOW, "mean latency (ms)", ours, *forms, title=title, log="x")
-
-
-def class_gains(runs: Runs) -> pd.DataFrame:
-    """Compute the gain of the class's clients in round trips: case, round_trip_ms, rounds."""
-    buckets = runs.knobs["class_reasons_buckets"].groupby("case", sort=False)
-    gains = pd.concat([bucket_gains(rows).assign(case=case) for case, rows in buckets])
-    gains = gains[gains.panel == "round_trip_ms"]
-    return gains.assign(round_trip_ms=gains.upper, rounds=gains.gain_ms / gains.upper)
-
-
-def _gains_that_a_class_saw(_: Runs) -> pd.Series:
-    rows = published("class_gains").set_index("round_trip_ms")
-    return rows.gain_ms / rows.index
+def _on_every_tier(case: str) -> Panel:
+    """Show the mean latency over the initial window, and the closed form of idle times, nothing lost."""
+    ours = Sweep("initial_window_segments", "mean_ms", {case: OF_TIMES["mean_ms"]}, tiers=True)
+    form = Sweep("initial_window_segments", "pipelined_ms", {case: IDLE_TIMES})
+    return Panel(WINDOW, "mean latency (ms)", ours, form, title=case, log="x")
 
 
 def _draw_symmetric_logarithm(axis: Axes, _: Runs) -> None:
@@ -460,25 +412,17 @@ def by_window(runs: Runs) -> pd.DataFrame:
     return rows.assign(curve=rows.initial_window_segments.astype(int).astype(str) + " segments, " + rows.case)
 
 
-def knob_gain_table(runs: Runs) -> pd.DataFrame:
-    """Return the gains of the knob `reuse` as rows: responses, case, gain."""
-    return (
-        knob_gains(runs, "reuse", "responses")
-        .melt(ignore_index=False, var_name="case", value_name="gain")
-        .reset_index()
-    )
+def gains_by_responses(runs: Runs) -> pd.DataFrame:
+    """Compute gains of 10 over 3 segments (%), of the mean and two percentiles (case), over the knob `reuse`."""
+    columns = {"mean_ms": "mean", "p50": "median", "p95": "95th percentile"}
+    times = runs.knobs["reuse"].pivot(index="responses", columns="initial_window_segments", values=list(columns))
+    gains = pd.DataFrame({label: 100 * (1 - times[each][NEW] / times[each][OLD]) for each, label in columns.items()})
+    return gains.melt(ignore_index=False, var_name="case", value_name="gain").reset_index()
 
 
-def knob_gains(runs: Runs, name: str, x: str) -> pd.DataFrame:
-    """Compute gains of 10 over 3 segments (%), of the mean and two percentiles, over a field that a knob sweeps."""
-    times = runs.knobs[name].pivot(index=x, columns="initial_window_segments", values=list(GAINS)).dropna()
-    gains = {label: 100 * (1 - times[column][NEW] / times[column][OLD]) for column, label in GAINS.items()}
-    return pd.DataFrame(gains)
-
-
-def draw_run(found: Measurements, case: str) -> Figure:
+def draw_run(measured: Measurements, case: str) -> Figure:
     """Draw one run's latencies as a distribution."""
-    waits = np.sort(latencies(found))
+    waits = np.sort(latencies(measured))
     figure, axis = new_figure(f"{case}: mean {waits.mean():.0f} ms", "latency (ms)", "share of responses", log_x=True)
     axis.step(waits, np.arange(1, len(waits) + 1) / len(waits), where="post", color=scheme("tcp").colour)
     axis.set_ylim(0, 1.02)
@@ -486,34 +430,28 @@ def draw_run(found: Measurements, case: str) -> Figure:
 
 
 WINDOW = "initial window (segments)"
-GAINS = {"mean_ms": "mean", "p50": "median", "p95": "95th percentile"}
-PERCENTILE = "percentile of the latency (%)"
 OF_TIMES = {
     "mean_ms": {"label": "ours", "color": CURVES[0]},
     "model_ms": {"label": "Eq. 1, nothing lost", "color": drawing.INK, "linestyle": "--", "marker": ""},
     "pipelined_ms": {"label": "idle times, nothing lost", "color": drawing.INK, "linestyle": ":", "marker": ""},
 }
 IDLE_TIMES = OF_TIMES["pipelined_ms"]
-HARDER = ("nothing lost", "much lost on the wire", "small shared buffers")
 BOTH = {"initial_window_segments": each(OLD, NEW)}
 SLOW: dict[str, Any] = BOTH | {"centre": "slow"}
 SHORT, DEEP = {"most_segments": 3}, {"buffer_kb": 1e6}
 THREE = each(OLD, NEW, 42)
-SOME = {"initial_window_segments": THREE, "clients": lambda setting: max(1, setting.clients // 4)}
 MAPS = SLOW | {"keeps_pages": True, "clients": lambda setting: max(1, setting.clients // 2)}
 CASES: dict[str, dict[str, Any]] = {
     "average": {"initial_window_segments": each(*WINDOWS)},
     "average, 3 segments": SHORT | {"initial_window_segments": each(3, 6, 10, 16)},
     "average, deep buffers": BOTH | DEEP,
     "slow": SLOW,
-    "slow, 3 segments": SLOW | SHORT,
     "slow, deep buffers": SLOW | DEEP,
     "maps": MAPS | {"connections": 10},
     "maps, one connection": MAPS,
     "class": BOTH | {"centre": "class"},
-    "nothing lost": SOME | DEEP | {"loss_scale": 0.0},
-    "much lost on the wire": SOME | {"loss_scale": 4.0},
-    "small shared buffers": SOME | {"loss_scale": 0.0, "buffer_kb": 8.0, "connections": 4},
+    "nothing lost": DEEP
+    | {"loss_scale": 0.0, "initial_window_segments": THREE, "clients": lambda setting: max(1, setting.clients // 4)},
 }
 FEW = Scale(changes={"clients": 300})
 UP_TO_16_AND_42 = {"initial_window_segments": (3, 6, 10, 16, 42)}
@@ -544,7 +482,10 @@ STUDY = Study(
         "gain-over-round-trip": Evidence("buckets", "average", how=gain_over_round_trip),
         "optimum": Evidence("mean_ms", "average", how=rank_windows),
         "retransmissions-average": Evidence(
-            "resent_percent", "average", control="average, deep buffers", how=resent_ratio
+            "resent_percent",
+            "average",
+            control="average, deep buffers",
+            how=resent_ratio,
         ),
         "retransmissions-slow": Evidence("resent_percent", "slow", control="slow, deep buffers", how=resent_ratio),
         "parallel-connections-lose": Evidence(
@@ -560,21 +501,7 @@ STUDY = Study(
             },
             FEW,
         ),
-        "loss": Knob({"average": {"initial_window_segments": THREE, "loss_scale": each(0.0, 1.0, 2.0, 4.0)}}, FEW),
         "reuse": Knob({"average": BOTH | {"responses": each(1, 2, 4, 8)}}, FEW),
-        "spread": Knob({"slow": SLOW | {"rate_spread": each(0.4, 0.8, 1.2, 1.6, 1.912)}}, FEW),
-        "class_reasons": Knob(
-            {
-                name: BOTH | {"centre": "class", "receive_window_segments": window}
-                for name, window in (
-                    ("ours", 4000),
-                    ("ours, receive window of 16", 16),
-                    ("ours, receive window of 10", 10),
-                )
-            },
-            Scale(),
-            tables=("buckets",),
-        ),
     },
     figures={
         "fig2_latency_over_window": plot(
@@ -590,27 +517,33 @@ STUDY = Study(
         "table3_gain_by_percentile": Picture(
             "Gain of 10 over 3 segments (Table 3)",
             *(
-                _percentiles(f"{centre} clients", centre, gain_percent, partial(published_gains, centre))
+                _percentiles(f"{centre} clients", centre, "gain (%)", gain_percent, partial(published_gains, centre))
                 for centre in ("average", "slow")
             ),
         ),
         "fig5_gain_by_path": Picture(
             "Gain by path, average clients (Fig. 5)", *(_gain_by_path(*panel) for panel in PANELS.items())
         ),
-        "table7_sent_again": Picture(
-            "Segments sent again (Table 7)", _resent("average clients", "average"), _resent("slow clients", "slow")
-        ),
+        "table7_sent_again": Picture("Segments sent again (Table 7)", _resent("average"), _resent("slow")),
         "table8_parallel_connections": Picture(
             "Slow clients, 10 against 3 segments (Table 8)",
-            _percentiles("ten connections at once", "maps", loss_ms, published_losses),
-            _percentiles("one connection (published: ten)", "maps, one connection", loss_ms, published_losses),
+            *(
+                _percentiles(title, case, "longer by (ms)", loss_ms, published_losses, _draw_symmetric_logarithm)
+                for title, case in (
+                    ("ten connections at once", "maps"),
+                    ("one connection (published: ten)", "maps, one connection"),
+                )
+            ),
         ),
-        "control_three_segments": Picture(
+        "control_three_segments": plot(
             "Broken on purpose: responses of 3 segments at most",
-            _latency("average", "average, 3 segments", closed=False),
+            WINDOW,
+            "mean latency (ms)",
+            Sweep("initial_window_segments", "mean_ms", {case: case for case in ("average", "average, 3 segments")}),
+            log="x",
         ),
         "closed_form_simulator_kernel": Picture(
-            "Closed form, simulator, kernel", *(_latency(case, tiers=True, title=case) for case in HARDER)
+            "Closed form, simulator, kernel", *map(_on_every_tier, ("nothing lost", "average"))
         ),
         "knob_buffer": beside(
             "Small buffers, nothing lost on the wire (slow clients)",
@@ -623,16 +556,7 @@ STUDY = Study(
             "Several responses over one connection",
             "responses over a connection (count)",
             "gain of 10 over 3 segments (%)",
-            Sweep("responses", "gain", knob_gain_table),
-        ),
-        "class_reasons": plot(
-            "28 segments at 1.2 Mb/s: what a class saw",
-            PANELS["round_trip_ms"],
-            "gain (round trips)",
-            Published(_gains_that_a_class_saw, "class", joined=True),
-            Level(rounds(28, OLD) - rounds(28, NEW), "Eq. 1", published=False),
-            Sweep("round_trip_ms", "rounds", class_gains),
-            log="x",
+            Sweep("responses", "gain", gains_by_responses),
         ),
     },
     best=(
