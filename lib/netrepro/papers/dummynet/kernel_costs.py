@@ -65,14 +65,14 @@ def _time_cases(cases: Sequence[str], order: Sequence[int], batch_packets: int) 
             senders = [opened.enter_context(_open_sender(kernel, place, case)) for place, case in enumerate(cases)]
             for sender in senders:
                 _core.send_datagrams(sender.fileno(), 5, batch_packets, PAYLOAD_BYTES)
-            found = [
+            times = [
                 _core.send_datagrams(senders[place].fileno(), 1, batch_packets, PAYLOAD_BYTES)[0] for place in order
             ]
         except (NetlinkError, OSError) as error:
             raise NetreproError(
                 f"this kernel cannot measure its packets: {error}", "needs ifb, htb, tbf, pfifo, blackhole and u32"
             ) from None
-    return np.array(found)
+    return np.array(times)
 
 
 def _open_sender(kernel, place: int, case: str) -> socket.socket:

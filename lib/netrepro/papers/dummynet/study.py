@@ -16,6 +16,7 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from netrepro.dummynet import Dummynet, Timing, synthetic_headers, time_packets
@@ -36,11 +37,11 @@ from netrepro.study import (
     seed_and_repetition,
 )
 from netrepro.study.evidence import least_first, ratio
+from netrepro.study.figures import Bars, Sweep, plot
 from netrepro.study.measuring import in_real_time
-from netrepro.study.pictures import name_ticks, sweep_figure
 from netrepro.study.setting import setting
 from netrepro.study.trust import trust_of
-from netrepro.style import PUBLISHED_GREY, new_figure, scheme
+from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 MAIN = ("A", "B", "B100", "C0", "Cd", "Cr")
 PORT = 5000  # of the generator's packets
@@ -52,8 +53,6 @@ EXAMPLE = "pipe 1 config bw 1Mbit/s delay 20ms plr 0.02 queue 30\nadd 100 pipe 1
 MOST_SPREAD = 0.2
 BATCH_PACKETS = 1000  # at a packet every microsecond a batch lasts one tick of Dummynet's timer, 1 ms
 VISITS = 5  # to a case in a repetition: what disturbs the machine for a moment then spoils a part of its batches
-SHARES = np.linspace(0, 1, 501)  # of batches, at which their costs are kept
-COLOURS = {"arrivals_ns": scheme("tcp").colour, "timer_ns": scheme("repflow").colour}
 
 
 @dataclass(frozen=True)
@@ -163,11 +162,10 @@ def _read_engine(runs: Sequence[OneRun], progress: Progress) -> dict[OneRun, Rea
         numbers = {name: float(table[name].median()) for name in ("arrivals_ns", "timer_ns")}
         numbers["rules"] = stages(run.setting)[run.setting.stage].count("add ")
         numbers |= {"single_deviation": deviation(alone[run])} if run in alone else {}
-        kept = pd.DataFrame({"share": SHARES, "whole_ns": table["whole_ns"].quantile(SHARES).to_numpy()})
         late = Check("packets out of order", float(sum(each.out_of_order for each in timed[run])), at_most=0.0)
         if run.setting.stage == BEHIND_MANY:
             readings[run] = replace(readings[run], checks=[])
-        readings[run] |= Reading(numbers, {"batches": kept} if run in alone else {}, [late])
+        readings[run] |= Reading(numbers, checks=[late])
     return readings
 
 
@@ -189,22 +187,21 @@ def _read_linux(runs: Sequence[OneRun]) -> dict[OneRun, Reading]:
 
 
 def read_costs(costs: Mapping[OneRun, pd.Series], name: str) -> dict[OneRun, Reading]:
-    """Read the median over batches of each run's costs, under a name, and how they vary.
+    """Read the median over batches of each run's costs, under a name, and their deviation (standard, over the mean).
 
-    spread : the median absolute deviation over the median. drift : the distance of the median from that of all
-    repetitions, as a share of it. deviation : the standard deviation over the mean.
+    Check their spread (the median absolute deviation over the median), and how far the median is from that of all
+    repetitions (as a share of it).
     """
     medians, readings = {run: float(each.median()) for run, each in costs.items()}, {}
     for run, each in costs.items():
         middle = float(np.median([medians[other] for other in costs if other.setting == run.setting]))
         spread = float((each - medians[run]).abs().median()) / medians[run]
         drift = abs(medians[run] - middle) / middle
-        numbers = {name: medians[run], "spread": spread, "drift": drift, "deviation": deviation(each)}
         checks = [
             Check("spread of the batches of a repetition", spread, at_most=MOST_SPREAD),
             Check("spread of repetitions", drift, at_most=MOST_SPREAD),
         ]
-        readings[run] = Reading(numbers, checks=checks)
+        readings[run] = Reading({name: medians[run], "deviation": deviation(each)}, checks=checks)
     return readings
 
 
@@ -225,22 +222,12 @@ def published() -> pd.DataFrame:
 
 
 def summary(runs: Runs) -> pd.DataFrame:
-    """Return a row for each case, beside the published ones (ns a packet).
-
-    ours_ns: median over repetitions of the median over batches; arrivals_ns and timer_ns: what ours consists of;
-    deviation (of batches, median over repetitions); spread and drift: the worst, see `read_costs`; linux_ns: processor
-    time (NaN where not measured).
-    """
-    rows, table = runs.values[runs.values["tier"] == runs.tier], published()
-    grouped = rows.groupby("case")
-    for column, name in (("whole_ns", "ours_ns"), ("arrivals_ns", "arrivals_ns"), ("timer_ns", "timer_ns")):
-        table[name] = grouped[column].median()
-    table["spread"], table["drift"] = grouped["spread"].max(), grouped["drift"].max()
-    table["deviation"] = grouped["deviation"].median()
-    linux = rows.reindex(columns=["case", "processor_ns"]).groupby("case")["processor_ns"].median()
-    table["linux_ns"] = linux.reindex(map(LINUX.format, table.index)).to_numpy()
-    table["ours_to_class_report"] = table.ours_ns / table.class_report_ns
-    return table
+    """Return a row for each case, beside the published ones: medians over repetitions (ns a packet), of ours and what
+    it consists of (arrivals_ns, timer_ns), deviation, and Linux's processor time (NaN where not measured)."""
+    medians = runs.values[runs.values["tier"] == runs.tier].groupby("case").median(numeric_only=True)
+    medians = medians.reindex(columns=["whole_ns", "arrivals_ns", "timer_ns", "deviation", "processor_ns"])
+    table = published().join(medians.drop(columns="processor_ns").rename(columns={"whole_ns": "ours_ns"}))
+    return table.assign(linux_ns=medians["processor_ns"].reindex(map(LINUX.format, table.index)).to_numpy())
 
 
 def answer(runs: Runs) -> str:
@@ -265,32 +252,25 @@ DELAYS_MS, TICKS_MS = (0, 1, 5, 20, 50, 200), (1.0, 0.1, 0.0)
 
 def vary_rules(runs: Runs, progress: Progress) -> pd.DataFrame:
     """Measure the cost over the number of rules, by what tells the others apart: the port (looked at late) or the
-    address.
-
-    Returns rules, differs_in, whole_ns: the median over three rounds.
-    """
+    address. Returns differs_in, rules, whole_ns: the median over three rounds."""
     rows = []
     for _, count, field in progress(list(product(range(ROUNDS), COUNTS, ("port", "address")))):
         rules = deny_at(count, count)
         if field == "address":
             others = (f"add {n} deny udp from any to 10.1.0.{n % 256}" for n in range(1, count))
             rules = "\n".join([*others, f"add {count} deny udp from any to any {PORT}"])
-        rows.append((count, field, _median_cost(runs, rules, 1.0)))
-    table = pd.DataFrame(rows, columns=["rules", "differs_in", "whole_ns"])
-    return table.groupby(["differs_in", "rules"], as_index=False, sort=False).median()
+        rows.append({"differs_in": field, "rules": count, "whole_ns": _median_cost(runs, rules, 1.0)})
+    return pd.DataFrame(rows).groupby(["differs_in", "rules"], as_index=False, sort=False).median()
 
 
 def vary_delay(runs: Runs, progress: Progress) -> pd.DataFrame:
-    """Measure the cost over the delay, and so over the packets in flight (1000 a millisecond), for several timers.
-
-    tick 0 is a timer event for each packet. Returns delay_ms, tick_ms, whole_ns as `vary_rules`.
-    """
-    rows = [
-        (delay, tick, _median_cost(runs, pipe(f"delay {delay:g}ms"), tick, until_full=int(1000 * (delay + 10))))
-        for _, tick, delay in progress(list(product(range(ROUNDS), TICKS_MS, DELAYS_MS)))
-    ]
-    table = pd.DataFrame(rows, columns=["delay_ms", "tick_ms", "whole_ns"])
-    return table.groupby(["tick_ms", "delay_ms"], as_index=False, sort=False).median()
+    """Measure the cost over the delay, and so over the packets in flight (1000 a millisecond), for several timers; 0 is
+    a timer event for each packet. Returns tick_ms, delay_ms, whole_ns as `vary_rules`."""
+    rows = []
+    for _, tick_ms, delay_ms in progress(list(product(range(ROUNDS), TICKS_MS, DELAYS_MS))):
+        cost = _median_cost(runs, pipe(f"delay {delay_ms:g}ms"), tick_ms, until_full=1000 * (delay_ms + 10))
+        rows.append({"tick_ms": tick_ms, "delay_ms": delay_ms, "whole_ns": cost})
+    return pd.DataFrame(rows).groupby(["tick_ms", "delay_ms"], as_index=False, sort=False).median()
 
 
 def _median_cost(runs: Runs, rules: str, tick_ms: float, until_full: int = 10_000) -> float:
@@ -318,111 +298,34 @@ def draw_idea() -> Figure:
             axis.annotate(
                 ends, (2 * place, -0.35), (2 * place, -1.1), ha="center", va="top", arrowprops={"arrowstyle": "<-"}
             )
-    axis.text(8, 0.7, "a timer lets packets out", ha="center", color=COLOURS["timer_ns"])
+    axis.text(8, 0.7, "a timer lets packets out", ha="center", color=CURVES[6])
     axis.set(xlim=(-1, 11), ylim=(-1.6, 1.1))
     return figure
 
 
-def draw_costs(runs: Runs) -> Figure:
-    """Draw the table as bars: paper, class report, ours (arrivals and timer), Linux."""
-    table = summary(runs)
-    figure, axis = new_figure("Cost of a packet, one flow", "case", "cost (ns a packet)", log_y=True)
-    figure.set_size_inches(9, 4.2)
-    place = np.arange(len(table))
-    bars = [("published", PUBLISHED_GREY, "published_ns"), ("class report", "#bdbdbd", "class_report_ns")]
-    bars += [("ours, all work", COLOURS["arrivals_ns"], "ours_ns")]
-    if table.linux_ns.notna().any():
-        bars.append(("Linux, processor time", scheme("repsyn").colour, "linux_ns"))
-    width = 0.8 / len(bars)
-    for number, (label, colour, column) in enumerate(bars):
-        at = place + (number - (len(bars) - 1) / 2) * width
-        drawn = axis.bar(at, table[column], width, label=label, color=colour)
-        texts = ["" if np.isnan(cost) else f"{cost:.0f}" for cost in table[column]]
-        axis.bar_label(drawn, texts, fontsize=7)
-    axis.set_xticks(place, list(table.index))
-    axis.margins(y=0.15)
-    axis.legend(ncols=2, loc="upper left", bbox_to_anchor=(0, -0.15))
-    axis.grid(axis="x", visible=False)
-    return figure
+def costs(runs: Runs) -> pd.DataFrame:
+    """Return the costs of `summary` as rows: case, of (the column), ns."""
+    table = summary(runs).rename_axis("case").reset_index()
+    return table.melt("case", [*LOOKS], "of", "ns").dropna(subset="ns")
 
 
-def draw_ratios(runs: Runs) -> Figure:
-    """Draw each case as a multiple of B, where hardware cancels best."""
-    table = summary(runs).loc[["B", "C0", "Cr", "Cd", "B100"]]
-    figure, axis = new_figure("The same as multiples of B", "case", "cost (multiples of that of B)")
-    looks = [("published", "published_ns", "D", PUBLISHED_GREY), ("class report", "class_report_ns", "s", "#bdbdbd")]
-    looks += [("ours, all work", "ours_ns", "o", COLOURS["arrivals_ns"])]
-    if table.linux_ns.notna().any():
-        looks.append(("Linux", "linux_ns", "^", scheme("repsyn").colour))
-    for label, column, marker, colour in looks:
-        axis.plot(table[column] / table[column]["B"], linestyle="none", marker=marker, color=colour, label=label, ms=8)
-    axis.axhline(1, color="black", linewidth=0.6)
-    axis.set_ylim(bottom=0)
-    axis.legend()
-    return figure
+def costs_of_pipes(runs: Runs) -> pd.DataFrame:
+    """Return the costs of pipes."""
+    return costs(runs).query("case in ('C0', 'Cd', 'Cr')")
 
 
-def draw_batches(runs: Runs) -> Figure:
-    """Draw every batch's cost, which shows how steady the measurement is."""
-    figure, axis = new_figure("Is it steady?", "cost of a batch (medians of its case)", "share of batches")
-    for name in MAIN:
-        costs = np.sort(runs.table("batches", name)["whole_ns"] / runs.numbers(name)["whole_ns"].median())
-        axis.plot(costs, np.linspace(0, 1, len(costs)), label=name, linewidth=1.4)
-    axis.axvspan(1 - MOST_SPREAD, 1 + MOST_SPREAD, color=PUBLISHED_GREY, alpha=0.15, label="within 20 %")
-    axis.set_xlim(0.7, 1.6)
-    axis.legend()
-    return figure
+LOOKS = {
+    "published_ns": {"label": "published", "color": PUBLISHED_GREY},
+    "class_report_ns": {"label": "class report", "color": "#bdbdbd"},
+    "ours_ns": {"label": "ours, all work", "color": CURVES[0]},
+    "arrivals_ns": {"label": "ours, during arrivals only", "color": CURVES[6]},
+    "linux_ns": {"label": "Linux, processor time", "color": CURVES[2]},
+}
+COST = "cost (ns a packet)"
 
 
-def draw_anomaly(runs: Runs) -> Figure:
-    """Draw pipes with the timer's work and without it, beside the class report's. They show how far that work lowers
-    Cd."""
-    figure, axes = new_figure("Who pays for the exit from the pipe?", "case", "cost (ns a packet)", columns=2)
-    table = summary(runs).loc[["C0", "Cd", "Cr"]]
-    axes[0].bar(table.index, table.arrivals_ns, color=COLOURS["arrivals_ns"], label="during arrivals")
-    drawn = axes[0].bar(
-        table.index, table.timer_ns, bottom=table.arrivals_ns, color=COLOURS["timer_ns"], label="in the timer"
-    )
-    labels = [
-        f"{arrivals:.1f} + {timer:.1f}" for arrivals, timer in zip(table.arrivals_ns, table.timer_ns, strict=True)
-    ]
-    axes[0].bar_label(drawn, labels, fontsize=8)
-    axes[0].set_title(f"ours: Cd / C0 = {_delay_costs(table.arrivals_ns)} during arrivals", fontsize=10)
-    axes[0].margins(y=0.3)
-    axes[0].legend(loc="upper right", ncols=2)
-    axes[1].bar(table.index, table.class_report_ns, color="#bdbdbd", label="class report")
-    axes[1].set_title(f"class report: Cd / C0 = {_delay_costs(table.class_report_ns)}", fontsize=10)
-    for axis in axes:
-        axis.grid(axis="x", visible=False)
-    return figure
-
-
-def _delay_costs(costs: pd.Series) -> str:
-    return f"{costs.Cd / costs.C0:.2f}"
-
-
-def draw_rules(runs: Runs) -> Figure:
-    """Draw the cost over the number of rules."""
-    title = "Rules are looked at one after the other"
-    figure, axis = new_figure(title, "rules (number)", "cost (ns a packet)")
-    for colour, (field, rows) in zip(COLOURS.values(), runs.knobs["rules"].groupby("differs_in"), strict=True):
-        slope = np.polyfit(rows.rules, rows.whole_ns, 1)[0]
-        label = f"other rules differ in {field}: {slope:.2f} ns a rule"
-        axis.plot(rows.rules, rows.whole_ns, "o-", color=colour, label=label)
-    axis.set_ylim(bottom=0)
-    axis.legend()
-    return figure
-
-
-def draw_delay(runs: Runs) -> Figure:
-    """Draw the cost over the delay, a curve for each timer."""
-    x, y = ("delay_ms", "delay (ms), 1000 packets in flight a millisecond"), {"whole_ns": "cost (ns a packet)"}
-    title, label = "What does delay cost? (0 ms: a timer event a packet)", "timer every {} ms"
-    figure = sweep_figure(title, runs.knobs["delay"], x, y, by="tick_ms", label=label, log_x=False)
-    figure.axes[0].set_xscale("symlog", linthresh=1)
-    figure.axes[0].set_xlim(left=-0.2)
-    name_ticks(figure.axes[0], "x", DELAYS_MS)
-    return figure
+def _draw_symmetric_logarithm(axis: Axes, _: Runs) -> None:
+    axis.set_xscale("symlog", linthresh=1)
 
 
 def draw_packets(reading: Reading, case: str) -> Figure:
@@ -496,12 +399,39 @@ STUDY = Study(
     on_kernels={"linux-cost-per-rule": LINUX_RULE},
     knobs={"rules": vary_rules, "delay": vary_delay},
     figures={
-        "batches": draw_batches,
-        "table_costs": draw_costs,
-        "table_ratios": draw_ratios,
-        "control_enqueue_only": draw_anomaly,
-        "knob_rules": draw_rules,
-        "knob_delay": draw_delay,
+        "table_costs": plot(
+            "Cost of a packet, one flow",
+            "case",
+            COST,
+            Bars("ns", costs, "case", "of", {name: LOOKS[name] for name in LOOKS if name != "arrivals_ns"}),
+            log="y",
+        ),
+        "control_enqueue_only": plot(
+            "Who pays for the exit from the pipe?",
+            "case",
+            COST,
+            Bars(
+                "ns",
+                costs_of_pipes,
+                "case",
+                "of",
+                {name: LOOKS[name] for name in ("ours_ns", "arrivals_ns", "class_report_ns")},
+            ),
+        ),
+        "knob_rules": plot(
+            "Rules are looked at one after the other",
+            "rules (number)",
+            COST,
+            Sweep("rules", "whole_ns", "rules", "differs_in", label="other rules differ in {}", rows="rules >= 10"),
+        ),
+        "knob_delay": plot(
+            "What does delay cost? (0 ms: a timer event a packet)",
+            "delay (ms), 1000 packets in flight a millisecond",
+            COST,
+            _draw_symmetric_logarithm,
+            Sweep("delay_ms", "whole_ns", "delay", "tick_ms", label="timer every {} ms"),
+            x_range=(-0.2, None),
+        ),
     },
     play=Play((PLAY,), {"own_rules": TEXT, "spacing_us": (50.0, 1000.0, 50.0)}, draw_packets),
 )
