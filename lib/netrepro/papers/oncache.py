@@ -6,7 +6,7 @@ caches must never do is tried packet by packet there, in virtual time, and with 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -36,13 +36,12 @@ from netrepro.study import (
     each,
     seed_and_repetition,
 )
-from netrepro.study.pictures import draw_sweep, name_ticks, share_legend, sweep_figure
+from netrepro.study.figures import Mark, Panel, Picture, Sweep, plot
 from netrepro.study.setting import setting
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 PRIVILEGED = "privileged"
 BARE, AGAIN, OVERLAY, ONCACHE, UNMARKED = "bare", "bare again", "overlay", "ONCache", "no marks"
-MAIN = {BARE: "bare", OVERLAY: "overlay", ONCACHE: "ONCache", UNMARKED: "control"}  # case -> scheme
 TITLES = {
     "tcp_stream": "TCP, throughput (Gbit/s)",
     "tcp_rr": "TCP, transactions (1000/s)",
@@ -178,17 +177,17 @@ def _read_rounds(
             net.run_traffic(kind, 0.02)
     random = np.random.default_rng(runs[0].seed[0])
     rounds = [[run for run in runs if run.seed == seed] for seed in dict.fromkeys(run.seed for run in runs)]
-    found: dict[OneRun, Traffic] = {}
+    traffic: dict[OneRun, Traffic] = {}
     for run in progress([cells[place] for cells in rounds for place in random.permutation(len(cells))]):
         own = run.setting
-        found[run] = nets[own.overlay].run_traffic(own.kind, run.seconds, own.flows, own.is_bare, own.together)
+        traffic[run] = nets[own.overlay].run_traffic(own.kind, run.seconds, own.flows, own.is_bare, own.together)
     return {
-        run: Reading({"rate": each.rate, "processor_us": each.processor_us}, checks=list(_checks(run, found, nets)))
-        for run, each in found.items()
+        run: Reading({"rate": each.rate, "processor_us": each.processor_us}, checks=list(_checks(run, traffic, nets)))
+        for run, each in traffic.items()
     }
 
 
-def _checks(run: OneRun, found: Mapping[OneRun, Traffic], nets: Mapping[Overlay, OverlayNetwork]) -> Iterator[Check]:
+def _checks(run: OneRun, traffic: Mapping[OneRun, Traffic], nets: Mapping[Overlay, OverlayNetwork]) -> Iterator[Check]:
     """Check, once for all rounds, that ONCache's packets are on the fast path, that none is without marks, and that
     the bare network gives the same twice in a round."""
     own = run.setting
@@ -198,8 +197,8 @@ def _checks(run: OneRun, found: Mapping[OneRun, Traffic], nets: Mapping[Overlay,
         name = f"packets on the fast path, {'ONCache' if own.marks else 'no marks'}"
         yield Check(name, _share_of_fast(nets[own.overlay]), *own.fast_share)
     if own.again:
-        once = {each: each._replace(setting=replace(own, again=False)) for each in found if each.setting == own}
-        apart = float(np.median([found[each].rate / found[other].rate for each, other in once.items()]))
+        once = {each: each._replace(setting=replace(own, again=False)) for each in traffic if each.setting == own}
+        apart = float(np.median([traffic[each].rate / traffic[other].rate for each, other in once.items()]))
         yield Check("no overlay, twice in a round", apart, 1 / (1 + MOST_APART), 1 + MOST_APART)
 
 
@@ -289,7 +288,7 @@ def _play(setting: Setting) -> Reading:
     return Reading(tables={"packets": table.assign(is_before=table.index < len(before))})
 
 
-# What was found.
+# What was measured.
 
 
 def trial_table(runs: Runs) -> pd.DataFrame:
@@ -368,61 +367,51 @@ def draw_idea() -> Figure:
     return figure
 
 
-def draw_flows(runs: Runs) -> Figure:
-    """Draw Fig. 5's rates: a flow's share over the number of flows; the class's in grey, scaled to our overlay at one
-    flow."""
-    figure, axes = new_figure("Rate of a flow (Fig. 5)", "flows", "", columns=4)
-    figure.set_size_inches(14, 3.8)
-    for axis, kind in zip(axes, TITLES, strict=True):
-        axis.set_ylabel(TITLES[kind])
-        for name, rows in _of_figure_5(runs, kind):
-            shares = (rows["rate"] / rows["flows"] * UNITS[kind]).groupby(rows["flows"])
-            style, (low, high) = scheme(MAIN[name]), (shares.quantile(share) for share in (0.25, 0.75))
-            axis.plot(shares.median(), style.marker + "-", color=style.colour, label=style.label)
-            axis.fill_between(low.index, low, high, color=style.colour, alpha=0.15, linewidth=0)
-        if len(rates(runs)):
-            _draw_class(axis, kind, rate(runs, OVERLAY, kind).median() * UNITS[kind])
-        _over_flows(axis)
-    share_legend(figure)
-    return figure
+def of_kind(kind: str) -> Callable[[Runs], pd.DataFrame]:
+    """Return a function that returns the rows of one kind of traffic: with the rate of a flow, the network without
+    what else its case changes, and where the two ends of a flow run."""
+
+    def rows(runs: Runs) -> pd.DataFrame:
+        table = rates(runs).query("kind == @kind")
+        network = table["case"].str.replace(", one processor|, more rules", "", regex=True)
+        together = np.where(table["case"].str.endswith(", one processor"), "one for both", "one a host")
+        return table.assign(rate=table["rate"] / table["flows"] * UNITS[kind], network=network, processors=together)
+
+    return rows
 
 
-def _of_figure_5(runs: Runs, kind: str) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the rows of one kind of traffic, for each network of the figure that was measured."""
-    for name in (BARE, OVERLAY, ONCACHE):
-        rows = rates(runs).query("case == @name and kind == @kind")
-        if len(rows):
-            yield name, rows
+def _draw_class(kind: str) -> Mark:
+    """Draw the class's rates in grey, scaled so that its overlay with one flow lies on ours."""
+
+    def draw(axis: Axes, runs: Runs) -> None:
+        if not runs.has(OVERLAY):
+            return
+        table, column = published(), f"{kind[:3]}_{{}}_{'rr' if kind.endswith('rr') else 'gbps'}"
+        scale = rate(runs, OVERLAY, kind).median() * UNITS[kind] / table[column.format("overlay")].iloc[0]
+        for (name, label), marker in zip(OF_CLASS.items(), "osv", strict=True):
+            values = scale * table[column.format(name)]
+            axis.plot(values, f"{marker}:", color=PUBLISHED_GREY, lw=1, label=f"class: {label}", zorder=1)
+
+    return draw
 
 
-def _over_flows(axis: Axes) -> None:
-    axis.set_xscale("log", base=2)
-    name_ticks(axis, "x", (1, 2, 4, 8, 16, 32))
-    axis.set_ylim(bottom=0)
+def _over_flows(kind: str, reading: str, label: str, *marks: Mark) -> Panel:
+    return Panel(
+        "flows", label, *marks, Sweep("flows", reading, of_kind(kind), looks=LOOKS), log="x", y_range=(0, None)
+    )
 
 
-def _draw_class(axis: Axes, kind: str, our_overlay: float) -> None:
-    table, column = published(), f"{kind[:3]}_{{}}_{'rr' if kind.endswith('rr') else 'gbps'}"
-    scale = our_overlay / table[column.format("overlay")].iloc[0]
-    for (name, label), marker in zip(OF_CLASS.items(), "osv", strict=True):
-        values = scale * table[column.format(name)]
-        axis.plot(values, f"{marker}:", color=PUBLISHED_GREY, lw=1, label=f"class: {label}", zorder=1)
-    in_kilo = 1e3 if kind.endswith("rr") else 1.0
-    axis.set_xlabel(f"flows (class x {scale * in_kilo:.2g})")
+def _one_or_two(kind: str) -> Panel:
+    cases = [*LOOKS, *map(TOGETHER.format, LOOKS)]
+    ours = Sweep("processors", "rate", of_kind(kind), "network", LOOKS, rows=f"flows == 1 and case in {cases}")
+    return Panel("processors for both ends of a flow (count)", TITLES[kind], ours)
 
 
-def draw_processor(runs: Runs) -> Figure:
-    """Draw the processor time of a transaction, by network and number of flows."""
-    figure, axes = new_figure("Processor time, client and server together", "flows", "", columns=2)
-    for axis, kind in zip(axes, ("tcp_rr", "udp_rr"), strict=True):
-        axis.set_ylabel(f"{kind[:3].upper()}, processor time a transaction (µs)")
-        for name, rows in _of_figure_5(runs, kind):
-            style = scheme(MAIN[name])
-            times = rows.groupby("flows")["processor_us"].median()
-            axis.plot(times, style.marker + "-", color=style.colour, label=style.label)
-            axis.legend()
-        _over_flows(axis)
-    return figure
+def _draw_symmetric_logarithm(axis: Axes, _: Runs) -> None:
+    axis.set_xscale("symlog", linthresh=10)
+
+
+LOOKS = dict(zip((BARE, OVERLAY, ONCACHE), ("bare", "overlay", "ONCache"), strict=True))  # their schemes
 
 
 def draw_trials(runs: Runs) -> Figure:
@@ -441,73 +430,6 @@ def draw_trials(runs: Runs) -> Figure:
         axis.set_title(f"tier {tier}" + (" (the model)" if tier == SIMULATED else ""), fontsize=10)
         axis.grid(visible=False)
     return figure
-
-
-def draw_rules(runs: Runs) -> Figure:
-    """Draw TCP's request-response rate over the length of the chain of rules."""
-    title = "What the cache saves grows with the rules"
-    figure, axis = new_figure(title, "rules in the chain (number)", "TCP, transactions (1000/s)")
-    table = rates(runs).query("kind == 'tcp_rr' and flows == 1")
-    for name in (OVERLAY, ONCACHE):
-        rows = table[table["case"].isin([name, MORE_RULES.format(name)])]
-        draw_sweep(axis, rows.assign(scheme=MAIN[name], rate=1e-3 * rows["rate"]), "rules", "rate", by="scheme")
-    axis.set_xscale("symlog", linthresh=10)
-    axis.set_ylim(bottom=0)
-    share_legend(figure)
-    return figure
-
-
-def draw_processors(runs: Runs) -> Figure:
-    """Draw request and response with a processor for each host, and with one for both: what waking the other one
-    hides."""
-    figure, axes = new_figure("One processor or two?", "", "", columns=2)
-    for axis, kind in zip(axes, ("tcp_rr", "udp_rr"), strict=True):
-        axis.set_ylabel(f"{kind[:3].upper()}, a transaction of one flow (µs)")
-        for shift, name in enumerate((BARE, OVERLAY, ONCACHE) if len(rates(runs)) else ()):
-            times = [1e6 / rate(runs, case, kind).median() for case in (name, TOGETHER.format(name))]
-            look = {"color": scheme(MAIN[name]).colour, "label": scheme(MAIN[name]).label}
-            drawn = axis.bar(np.arange(2) + 0.27 * (shift - 1), times, 0.25, **look)
-            axis.bar_label(drawn, [f"{each:.0f}" for each in times], fontsize=8)
-            axis.legend()
-        axis.set_xticks([0, 1], ["one a host", "one for both"])
-        axis.grid(axis="x", visible=False)
-        axis.margins(y=0.15)
-    return figure
-
-
-# Knobs of the model.
-
-FLOWS_A_CACHE = (32, 64, 96, 120, 128, 136, 160, 256)
-
-
-def vary_cache(
-    runs: Runs, progress: Progress, flows: Sequence[int] = FLOWS_A_CACHE, entries: int = 128, rounds: int = 20
-) -> pd.DataFrame:
-    """Measure the share of packets on the fast path over the number of flows that share a filter cache; in the model.
-
-    order : "in turn" (each flow once a round, the worst case of forgetting what was used the longest ago) or "drawn".
-    Returns flows, entries, order, fast_share.
-    """
-    rows = []
-    for order in ("in turn", "drawn"):
-        for count in flows:
-            random = np.random.default_rng([runs.seed, count])
-            hosts = model.two_hosts(entries={"filter": entries})
-            found: list[model.Passed] = []
-            for turn in range(rounds):
-                chosen = np.arange(count) if order == "in turn" else random.integers(count, size=count)
-                for flow in chosen:
-                    passed = model.exchange(hosts, model.Packet("a", "b", int(flow), 1))
-                    found += passed if turn >= 5 else []  # after they were learned
-            rows.append((count, entries, order, float(np.mean([each.fast_out for each in found]))))
-    return pd.DataFrame(rows, columns=["flows", "entries", "order", "fast_share"])
-
-
-def draw_cache(runs: Runs) -> Figure:
-    """Draw the share of packets on the fast path over the flows that share the cache."""
-    x, y = ("flows", "flows that share 128 entries"), {"fast_share": "share on the fast path (model)"}
-    title, ticks = "Too many flows for the filter cache", (32, 64, 128, 256)
-    return sweep_figure(title, runs.knobs["cache"], x, y, by="order", label="flows {}", ticks=ticks, top=1.05)
 
 
 def draw_packets(reading: Reading, case: str) -> Figure:
@@ -580,14 +502,34 @@ STUDY = Study(
             "rate", ("steered", "steered, constant port"), how=lambda port, constant: float((port / constant).iloc[0])
         ),
     },
-    knobs={"cache": vary_cache},
     figures={
-        "fig5_rates": draw_flows,
-        "fig5_processor": draw_processor,
+        "fig5_rates": Picture(
+            "Rate of a flow (Fig. 5)",
+            *(_over_flows(kind, "rate", label, _draw_class(kind)) for kind, label in TITLES.items()),
+        ),
+        "fig5_processor": Picture(
+            "Processor time, client and server together",
+            *(
+                _over_flows(kind, "processor_us", f"{name}, processor time a transaction (µs)")
+                for kind, name in (("tcp_rr", "TCP"), ("udp_rr", "UDP"))
+            ),
+        ),
         "evictions": draw_trials,
-        "knob_rules": draw_rules,
-        "knob_processors": draw_processors,
-        "knob_cache": draw_cache,
+        "knob_rules": plot(
+            "What the cache saves grows with the rules",
+            "rules in the chain (number)",
+            TITLES["tcp_rr"],
+            _draw_symmetric_logarithm,
+            Sweep(
+                "rules",
+                "rate",
+                of_kind("tcp_rr"),
+                "network",
+                {name: LOOKS[name] for name in (OVERLAY, ONCACHE)},
+                rows="flows == 1 and processors == 'one a host'",
+            ),
+        ),
+        "knob_processors": Picture("One processor or two?", _one_or_two("tcp_rr"), _one_or_two("udp_rr")),
     },
     play=Play(
         (PLAY,),
