@@ -18,17 +18,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import isotonic_regression
 
-from netrepro.claims import load_claims
 from netrepro.networks.experiment import Experiment, Measure, Measurements, Port
-from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, bandwidth_delay_packets
+from netrepro.networks.links import DropTail, Link, bandwidth_delay_packets
 from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, gap_checks, run_experiment
 from netrepro.study import pictures as drawing
-from netrepro.study.figures import Level, Sweep, plot
+from netrepro.study.figures import Level, Panel, Picture, Published, Sweep, plot
 from netrepro.study.setting import setting
-from netrepro.style import CURVES, PUBLISHED_GREY, Scheme, draw_published, new_figure, scheme
+from netrepro.style import CURVES, PUBLISHED_GREY, draw_published, new_figure, scheme
 
 PORT = ("s1", "s2")
 ROOMY = DropTail(packets=10_000)  # of every port but the bottleneck's: nothing is lost elsewhere
@@ -45,7 +44,6 @@ MOST_PIPES = 1.5  # RTT C: the largest buffer that is tried
 PERIODS = 3  # of a sawtooth, measured
 RAMP_S, WAIT_S = 10.0, 3.0  # the authors' scripts skip ten samples at first, and 3 s before every probe
 CLOSE = 0.002  # of the target: a probe that near is too close to call from one run
-DEVIATIONS = (*range(1, 100), 99.5, 99.9)  # percentiles of Fig. 9(c) that are kept
 
 
 @dataclass(frozen=True)
@@ -59,9 +57,8 @@ class Setting:
 
     samples : of a second each, the median of which a probe of the authors' search is; 0: our search, whose probes last
     for some periods of the sawtooth. resolution : our search ends when the buffers either side of the target differ by
-    less than this factor; authors_resolution : the authors', which goes on to single packets at 1. theories : of
-    RTT C / sqrt(n), a sixteenth of it to so many times it are searched; 0 for all buffers. buffer_packets : is used,
-    and nothing searched; 0 to search.
+    less than this factor; authors_resolution : the authors', which goes on to single packets at 1. buffer_packets : is
+    used, and nothing searched; 0 to search.
     """
 
     target: float = setting(
@@ -80,21 +77,12 @@ class Setting:
     samples: int = 0
     resolution: float = 1.2
     authors_resolution: float = 1.0
-    theories: float = 0.0
     buffer_packets: int = 0
 
     @property
     def pipe_packets(self) -> float:
         """RTT C, the bandwidth-delay product, in full packets."""
         return bandwidth_delay_packets(self.rate_mbps, self.round_trip_ms)
-
-    @property
-    def range_packets(self) -> tuple[int, int]:
-        """The least and the largest buffer that our search tries."""
-        most, theory = MOST_PIPES * self.pipe_packets, float(theory_packets(self.flows, self))
-        if not self.theories:
-            return 1, round(most)
-        return max(1, round(theory / 16)), round(min(most, self.theories * theory))
 
     @property
     def warm_up_s(self) -> float:
@@ -170,24 +158,14 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 # What runs and searches say.
 
 
-def utilisation(found: Measurements, setting: Setting) -> float:
+def utilisation(measured: Measurements, setting: Setting) -> float:
     """Compute the bits that left the bottleneck, as a share of what it could have sent, from the end of the warm-up on;
     where there are samples, the median of theirs."""
-    edges = np.linspace(setting.warm_up_s, found.experiment.duration_s, 1 + (setting.samples or 1))
-    packets = found.packets
+    edges = np.linspace(setting.warm_up_s, measured.experiment.duration_s, 1 + (setting.samples or 1))
+    packets = measured.packets
     bits = np.histogram(packets["time_s"], edges, weights=8 * packets["size_bytes"])[0]
-    rate_bps = found.experiment.topology.link(*PORT).rate_mbps * 1e6
+    rate_bps = measured.experiment.topology.link(*PORT).rate_mbps * 1e6
     return float(np.median(bits / np.diff(edges)) / rate_bps)
-
-
-def gap_deviations(found: Measurements) -> np.ndarray:
-    """Compute how far the gaps between full packets of the busy bottleneck differ from a packet time, as shares of it
-    (Fig. 9c). Shape (gaps,)."""
-    ideal_s = FULL_PACKET_BYTES * 8 / (found.experiment.topology.link(*PORT).rate_mbps * 1e6)
-    gap_s, rest = np.diff(found.packets["time_s"].to_numpy()), found.packets.iloc[1:]
-    # A packet that waited longer than the gap before it found the link busy from end to end.
-    busy = (rest["wait_ms"].to_numpy() * 1e-3 >= gap_s) & (rest["size_bytes"].to_numpy() == FULL_PACKET_BYTES)
-    return np.abs(gap_s[busy] - ideal_s) / ideal_s
 
 
 @dataclass(frozen=True)
@@ -203,11 +181,10 @@ def smallest_buffer(
     probe: Callable[[int], float],
     target: float,
     most_packets: int,
-    least_packets: int = 1,
     resolution: float = PRINTED.resolution,
     expected_packets: float | None = None,
 ) -> Search:
-    """Search the smallest buffer (packets) whose utilisation is `target`, from `least_packets` to `most_packets`.
+    """Search the smallest buffer (packets) whose utilisation is `target`, up to `most_packets`.
 
     Bisection on a logarithmic scale to within `resolution`, of the whole range, or of what halving or doubling the
     `expected_packets` until the target is passed leaves of it. `probe` is noisy, and one wrong answer would mislead a
@@ -220,8 +197,8 @@ def smallest_buffer(
         tried[buffer_packets] = probe(buffer_packets)
         return tried[buffer_packets] >= target
 
-    low, high = least_packets, most_packets
-    guess = least_packets if expected_packets is None else round(expected_packets)
+    low, high = 1, most_packets
+    guess = 1 if expected_packets is None else round(expected_packets)
     while low < guess < high and not {low, high} <= tried.keys():
         if enough(guess):
             high, guess = guess, guess // 2
@@ -257,9 +234,8 @@ def authors_search(probe: Callable[[int], float], target: float, most_packets: i
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Measure the smallest buffer by search, whether it was enough, its ratio to theory, what was tried (probes),
-    percentiles of the gaps of all runs (deviations) and their checks; with a buffer given its utilisation, and the
-    queue.
+    """Measure the smallest buffer by search, its ratio to theory and to RTT C, what was tried
+    (probes), and the checks of all runs; with a buffer given its utilisation, and the queue.
 
     A probe of our search that is within CLOSE of the target is repeated with two further seeds, and is their mean. All
     buffers see the same seeds, so that they are compared on equal terms.
@@ -267,53 +243,39 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
     seeds = np.random.SeedSequence(seed).generate_state(3).tolist()
     fidelity: list[pd.DataFrame] = []
     checks: list[Check] = []
-    gaps: list[np.ndarray] = []
 
     def run(buffer_packets: int, place: int, *queues: Port) -> Measurements:
         asked = experiment(replace(setting, buffer_packets=buffer_packets), seconds, place)
         asked = replace(asked, measure=replace(asked.measure, queues=queues))
-        found = run_experiment(asked, tier, clock_skew_ppm=setting.clock_skew_ppm)
-        fidelity.append(found.fidelity)
-        checks.extend(gap_checks(found, PORT))
-        gaps.append(gap_deviations(found))
-        return found
-
-    def share(buffer_packets: int, place: int) -> float:
-        return utilisation(run(buffer_packets, place), setting)
+        measured = run_experiment(asked, tier, clock_skew_ppm=setting.clock_skew_ppm)
+        fidelity.append(measured.fidelity)
+        checks.extend(gap_checks(measured, PORT))
+        return measured
 
     def probe(buffer_packets: int) -> float:
-        shares = [share(buffer_packets, seeds[0])]
+        shares = [utilisation(run(buffer_packets, seeds[0]), setting)]
         if not setting.samples and abs(shares[0] - setting.target) <= CLOSE:
-            shares += [share(buffer_packets, place) for place in seeds[1:]]
+            shares += [utilisation(run(buffer_packets, place), setting) for place in seeds[1:]]
         return float(np.mean(shares))
 
     if setting.buffer_packets:
         one = run(setting.buffer_packets, seeds[0], PORT)
         shares = {"flows": setting.flows, "utilisation": utilisation(one, setting)}
         return Reading(shares, {"queue": one.queues}, checks, one.fidelity)
+    theory = float(theory_packets(setting.flows, setting))
     if setting.samples:
-        found = authors_search(probe, setting.target, int(setting.pipe_packets), setting.authors_resolution)
+        search = authors_search(probe, setting.target, int(setting.pipe_packets), setting.authors_resolution)
     else:
-        least, most = setting.range_packets
-        theory = float(theory_packets(setting.flows, setting))
-        found = smallest_buffer(probe, setting.target, most, least, setting.resolution, theory)
+        most = round(MOST_PIPES * setting.pipe_packets)
+        search = smallest_buffer(probe, setting.target, most, setting.resolution, theory)
     numbers = {
         "flows": setting.flows,
-        "buffer_packets": found.buffer_packets,
-        "reached": found.reached,
-        "over_theory": found.buffer_packets / float(theory_packets(setting.flows, setting)),
-        "over_pipe": found.buffer_packets / setting.pipe_packets,
+        "buffer_packets": search.buffer_packets,
+        "over_theory": search.buffer_packets / theory,
+        "over_pipe": search.buffer_packets / setting.pipe_packets,
     }
-    tables = {
-        "probes": pd.DataFrame(found.probes, columns=["tried_packets", "utilisation"]).assign(flows=setting.flows),
-        "deviations": _percentiles(np.concatenate(gaps)).assign(flows=setting.flows),
-    }
-    return Reading(numbers, tables, checks, pd.concat(fidelity, ignore_index=True))
-
-
-def _percentiles(gaps: np.ndarray) -> pd.DataFrame:
-    off = np.percentile(gaps, DEVIATIONS) if len(gaps) else np.nan
-    return pd.DataFrame({"percent": DEVIATIONS, "deviation": off})
+    probes = pd.DataFrame(search.probes, columns=["tried_packets", "utilisation"])
+    return Reading(numbers, {"probes": probes}, checks, pd.concat(fidelity, ignore_index=True))
 
 
 def published_buffers() -> pd.DataFrame:
@@ -327,12 +289,18 @@ def authors_case(flows: int, together: bool = False) -> str:
     return f"authors, {flows}" + ", synchronised" * together
 
 
-def buffers(runs: Runs, tier: str = "") -> pd.DataFrame:
-    """Return a row for each number of flows: theory, published means, and our means (packets) on a tier: the authors'
-    search, and the law's, each as published and with synchronised flows."""
-    means = runs.summary(tier)["buffer_packets"].reset_index()
-    kinds = means["case"].str.replace(r", \d+", "", regex=True)
-    ours = means.assign(kind=kinds).pivot_table(index="flows", columns="kind", values="buffer_packets")
+def searches(runs: Runs) -> pd.DataFrame:
+    """Return the rows of `values` of all searches, with their kind: "authors" or "law", as published, "synchronised"
+    and "authors, synchronised"; of another tier than the one asked for with its name behind."""
+    kind = runs.values["case"].str.replace(r", \d+", "", regex=True)
+    elsewhere = runs.values["tier"].where(runs.values["tier"] != runs.tier)
+    return runs.values.assign(kind=(kind + ", " + elsewhere).fillna(kind))
+
+
+def buffers(runs: Runs) -> pd.DataFrame:
+    """Return a row for each number of flows: theory, published means, and our means (packets) on the tier asked for,
+    of each kind of search."""
+    ours = searches(runs).pivot_table(index="flows", columns="kind", values="buffer_packets")
     known = published_buffers().pivot(index="flows", columns="source", values="mean_packets")
     table = known.join(ours, how="outer")
     table.insert(0, "theory", theory_packets(table.index.to_numpy(float), runs.setting))
@@ -343,22 +311,18 @@ def buffers(runs: Runs, tier: str = "") -> pd.DataFrame:
 # How claims read the buffers, Series over numbers of flows.
 
 
-def exponent(found: pd.Series) -> float:
+def exponent(packets: pd.Series) -> float:
     """Fit the exponent of n in buffer ∝ n^e, over the flow counts of SLOPE_RANGE."""
-    within = found.loc[SLOPE_RANGE[0] : SLOPE_RANGE[1]]
+    within = packets.loc[SLOPE_RANGE[0] : SLOPE_RANGE[1]]
     return float(np.polyfit(np.log(within.index.to_numpy(float)), np.log(within), 1)[0])
-
-
-def greatest(over_theory: pd.Series) -> float:
-    return float(over_theory[over_theory.index >= 2].max())
 
 
 def answer(runs: Runs) -> str:
     """Answer the paper's question in one sentence, with this run's numbers."""
     table = buffers(runs)
     if not runs.has("law", "synchronised"):
-        found = ", ".join(f"{mean:.0f} packets for {flows} flows" for flows, mean in table["authors"].dropna().items())
-        return f"On the {runs.tier} tier the authors' search finds {found}; theory, for larger windows, asks for more."
+        ours = ", ".join(f"{mean:.0f} packets for {flows} flows" for flows, mean in table["authors"].dropna().items())
+        return f"On the {runs.tier} tier the authors' search finds {ours}; theory, for larger windows, asks for more."
     slope = np.mean(runs.values_of(runs.study.claims["exponent-of-n"]))
     return (
         f"From 2 to 100 flows the buffer falls as n to the power {slope:.2f} (theory: -0.50): {table.law[1]:.0f} "
@@ -388,106 +352,11 @@ def draw_network(setting: Setting) -> Figure:
     return drawing.draw_network(experiment(setting, 10.0, 1), "n long flows meet at one router (Fig. 9a)")
 
 
-def draw_buffers(runs: Runs) -> Figure:
-    """Draw the smallest buffer over the number of flows, by the authors' search on every tier, beside theory, hardware
-    and Mininet-HiFi (Fig. 9b), and the law's."""
-    figure, axis = new_figure("Buffer for the target utilisation (Fig. 9b)", "", "", log_x=True, log_y=True)
-    _theory_line(axis, runs.setting, 800)
-    for (source, rows), marker in zip(published_buffers().groupby("source", sort=False), ("D", "s"), strict=True):
+def _draw_published(axis: Axes, _: Runs) -> None:
+    for (source, rows), marker in zip(published_buffers().groupby("source", sort=False), "Ds", strict=True):
         draw_published(axis, rows["flows"], rows["mean_packets"], f"{source}, mean and range")
         axis.lines[-1].set_marker(marker)
         axis.vlines(rows["flows"], rows["low_packets"], rows["high_packets"], color=PUBLISHED_GREY, lw=1, zorder=1)
-    for tier in runs.tiers:
-        look = scheme("simulated" if tier == "simulated" else "emulated")
-        _sweep(axis, _authors_rows(runs, tier), look, f"authors' search, {tier}")
-    if runs.has("law"):
-        _sweep(axis, runs.numbers("law"), scheme("reno"), f"our search with Reno, {runs.tier}")
-    _flow_axis(axis)
-    return figure
-
-
-def draw_control(runs: Runs) -> Figure:
-    """Draw synchronised flows beside those as published, for both searches. Synchronised flows need the whole pipe
-    again."""
-    names = ["our search", "the authors' search"]
-    figure, axes = drawing.panels("Broken on purpose: flows that halve together", "", "", names, log_x=True, log_y=True)
-    for axis in axes:
-        _theory_line(axis, runs.setting, 400)
-        axis.axhline(runs.setting.pipe_packets, color="black", linestyle="--", linewidth=1, label="RTT C")
-    for case, look in (("law", "simulated"), ("synchronised", "control")):
-        if runs.has(case):
-            _sweep(axes[0], runs.numbers(case), scheme(look), "as published" if case == "law" else case)
-        elif case == "law":
-            drawing.say_not_measured(axes[0], runs.tier)
-    for together, look in ((False, "simulated"), (True, "control")):
-        rows = _authors_rows(runs, runs.tier, together)
-        _sweep(axes[1], rows, scheme(look), "synchronised" if together else "as published")
-    for axis in axes:
-        _flow_axis(axis)
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_search(runs: Runs, shown: tuple[int, ...] = (2, 20, 100, 200)) -> Figure:
-    """Draw everything that searches tried: utilisation over the buffer; dashed: the target. The law's with `shown`
-    numbers of flows, and the authors' of as many; where these were not measured, of those that were."""
-    figure, axes = drawing.panels("What the searches saw", "buffer (packets)", "share of the link's rate",
-                                  ["our search", "the authors'"], log_x=True)  # fmt: skip
-    probes = runs.tables["probes"][lambda table: table["tier"] == runs.tier]
-    measured = sorted(set(probes["flows"]))
-    shown = shown if set(shown) <= set(measured) else tuple(measured)
-    for axis, own, target in zip(axes, (True, False), (runs.setting.target, AUTHORS["target"]), strict=True):
-        for colour, flows in zip(CURVES, shown, strict=False):
-            rows = probes[(probes["case"] == ("law" if own else authors_case(flows))) & (probes["flows"] == flows)]
-            rows = rows.sort_values("tried_packets")
-            axis.plot(rows["tried_packets"], rows["utilisation"], "o", color=colour, label=f"{flows} flows")
-        if own and not runs.has("law"):
-            drawing.say_not_measured(axis, runs.tier)
-        axis.axhline(float(target), color="black", linestyle="--", linewidth=1, label="target")
-        axis.set_ylim(0.9, 1.003)
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_fidelity(runs: Runs) -> Figure:
-    """Draw how far the busy link's gaps were from a packet time (Fig. 9c), a curve for each number of flows. The dashed
-    line is what the paper states of its own emulator."""
-    figure, axis = new_figure(
-        "Gaps between packets of the busy link (Fig. 9c)",
-        "deviation from a packet time (%)",
-        "share of gaps",
-        log_x=True,
-    )
-    rows = runs.tables["deviations"].dropna()
-    rows = rows[(rows["tier"] == runs.tier) & ~rows["case"].str.contains("synchronised")]
-    for colour, (flows, part) in zip(CURVES, rows.groupby("flows"), strict=False):
-        curve = part.groupby("percent")["deviation"].mean()
-        label = f"{flows} flow{'s' * (flows > 1)}, {runs.tier}"
-        axis.plot(100 * curve.clip(lower=1e-5), curve.index / 100, color=colour, label=label)
-    stated = load_claims("emulator_fidelity").claim("many-flows-within-ten-percent").published
-    corner = [10, 10, 1e-3], [0, stated, stated]
-    axis.plot(*corner, color=PUBLISHED_GREY, linestyle="--", label="800 flows, Mininet-HiFi")
-    axis.set_ylim(0, 1)
-    axis.legend(fontsize=8, loc="best")
-    return figure
-
-
-def jitters(runs: Runs) -> pd.DataFrame:
-    """Return the knob `jitter`, with its values as evenly spaced places."""
-    return runs.knobs["jitter"].assign(place=lambda table: table.jitter_ms.astype(str))
-
-
-def draw_method(runs: Runs) -> Figure:
-    """Draw the authors' search, ours, and the authors' with one difference each, beside hardware and Mininet-HiFi."""
-    figure, axis = new_figure("What of the authors' search sets the buffer?", "", "", log_x=True, log_y=True)
-    _theory_line(axis, runs.setting, 400)
-    for source, marker in (("hardware", "D"), ("Mininet-HiFi", "s")):
-        rows = published_buffers()[lambda table, name=source: table["source"] == name].query("flows <= 100")
-        draw_published(axis, rows["flows"], rows["mean_packets"], source)
-        axis.lines[-1].set_marker(marker)
-    drawing.draw_sweep(axis, runs.knobs["method"], "flows", "buffer_packets", by="case")
-    _flow_axis(axis)
-    return figure
 
 
 def draw_run(reading: Reading, case: str) -> Figure:
@@ -499,28 +368,21 @@ def draw_run(reading: Reading, case: str) -> Figure:
     return figure
 
 
-def _authors_rows(runs: Runs, tier: str, together: bool = False) -> pd.DataFrame:
-    """Return the numbers of the authors' search, of all numbers of flows."""
-    rows = runs.values[(runs.values["tier"] == tier) & runs.values["case"].str.startswith("authors")]
-    return rows[rows["case"].str.endswith("synchronised") == together]
+FLOWS, SMALLEST = "flows, each of them long", "smallest buffer (packets)"
+THEORY = Published(
+    lambda runs: pd.Series({n: theory_packets(n, runs.setting) for n in FLOW_COUNTS}), "theory: RTT C / sqrt(n)", True
+)
 
 
-def _theory_line(axis: Axes, setting: Setting, most_flows: int) -> None:
-    flows = np.geomspace(1, most_flows, 50)
-    axis.plot(flows, theory_packets(flows, setting), color=PUBLISHED_GREY, label="theory: RTT C / sqrt(n)")
-
-
-def _sweep(axis: Axes, rows: pd.DataFrame, look: Scheme, label: str) -> None:
-    """Draw every search as a point, and a line through the means."""
-    axis.plot(rows["flows"], rows["buffer_packets"], look.marker, color=look.colour, label=label)
-    means = rows.groupby("flows")["buffer_packets"].mean()
-    axis.plot(means.index, means, color=look.colour, linewidth=1)
-
-
-def _flow_axis(axis: Axes) -> None:
-    axis.set(xlabel="flows, each of them long", ylabel="smallest buffer (packets)")
-    drawing.name_ticks(axis, "x", [1, 2, 5, 10, 20, 50, 100, 200, 400, 800])
-    axis.legend(fontsize=8)
+def _apart_and_together(apart: str, together: str, title: str) -> Panel:
+    """Show the searches of two kinds."""
+    looks = {
+        kind: {"label": label, "color": scheme(look).colour}
+        for kind, label, look in ((apart, "as published", "simulated"), (together, "synchronised", "control"))
+    }
+    ours = Sweep("flows", "buffer_packets", searches, "kind", looks)
+    pipe = Level(lambda runs: runs.setting.pipe_packets, "RTT C", published=False)
+    return Panel(FLOWS, SMALLEST, THEORY, pipe, ours, title=title, log="xy")
 
 
 # What is measured.
@@ -562,8 +424,10 @@ STUDY = Study(
     },
     claims={
         "exponent-of-n": Evidence("buffer_packets", "law", control="synchronised", how=exponent),
-        "bounded-by-theory": Evidence("over_theory", "law", control="synchronised", how=greatest),
-        "one-flow-needs-the-pipe": Evidence("over_pipe", "law", how=lambda found: found[1]),
+        "bounded-by-theory": Evidence(
+            "over_theory", "law", control="synchronised", how=lambda ratios: ratios.loc[2:].max()
+        ),
+        "one-flow-needs-the-pipe": Evidence("over_pipe", "law", how=lambda ratios: ratios[1]),
         "hundred-flows-need-a-tenth": Evidence(
             "buffer_packets",
             ("law", "law"),
@@ -605,53 +469,53 @@ STUDY = Study(
             Scale(10.0),
             quick=FEW,
         ),
-        "steps": Knob(
-            {
-                "as published": {"flows": 50},
-                "no jitter": {"flows": 50, "jitter_ms": 0.0},
-                "and one sending host": {"flows": 50, "jitter_ms": 0.0, "senders": 1},
-                "and identical clocks": {"flows": 50, "jitter_ms": 0.0, "senders": 1, "clock_skew_ppm": 0.0},
-                "and starts within 1 ms": {"flows": 50} | SYNCHRONISED | {"delayed_ack_ms": 40.0},
-                "and no delayed acknowledgements": {"flows": 50} | SYNCHRONISED,
-                "only no delayed acknowledgements": {"flows": 50, "delayed_ack_ms": 0.0},
-            },
-            Scale(10.0),
-            quick=FEW,
-        ),
-        "variants": Knob(
-            {
-                "as published": {"flows": SOME},
-                "CUBIC": {"flows": SOME, "congestion_control": "cubic"},
-                "target 98 %": {"flows": SOME, "target": 0.98},
-                "round trips ± 50 %": {"flows": SOME, "round_trip_spread": 0.5},
-            },
-            Scale(10.0),
-            quick=FEW,
-        ),
-        "many": Knob(
-            {
-                name: changes | {"flows": 200, "buffer_packets": each(1, 2, 4, 8, 16, 32, 64, 128, 256)}
-                for name, changes in {
-                    "as published": {},
-                    "no jitter": {"jitter_ms": 0.0},
-                    "round trips ± 50 %": {"round_trip_spread": 0.5},
-                }.items()
-            },
-            Scale(10.0),
-            quick=FEW,
-        ),
     },
     figures={
-        "search_probes": draw_search,
-        "fig9b_buffers": draw_buffers,
-        "fig9c_fidelity": draw_fidelity,
-        "control_synchronised": draw_control,
-        "knob_method": draw_method,
+        "fig9b_buffers": plot(
+            "Buffer for the target utilisation (Fig. 9b)",
+            FLOWS,
+            SMALLEST,
+            THEORY,
+            _draw_published,
+            Sweep(
+                "flows",
+                "buffer_packets",
+                searches,
+                "kind",
+                {
+                    "authors": {"label": "authors' search", "color": CURVES[0]},
+                    "authors, simulated": {"label": "authors' search, simulated", "color": CURVES[2]},
+                    "law": {"label": "our search with Reno", "color": scheme("reno").colour},
+                },
+            ),
+            log="xy",
+        ),
+        "control_synchronised": Picture(
+            "Broken on purpose: flows that halve together",
+            _apart_and_together("law", "synchronised", "our search"),
+            _apart_and_together("authors", "authors, synchronised", "the authors' search"),
+        ),
+        "knob_method": plot(
+            "What of the authors' search sets the buffer?",
+            FLOWS,
+            SMALLEST,
+            THEORY,
+            _draw_published,
+            Sweep("flows", "buffer_packets", "method"),
+            log="xy",
+        ),
         "knob_jitter": plot(
             "How much must hosts jitter?",
             "jitter, standard deviation (ms)",
             "buffer / theory's",
-            Sweep("place", "over_theory", jitters, by="flows", label="{} flows"),
+            # Evenly spaced: a jitter of 0 is one of them.
+            Sweep(
+                "place",
+                "over_theory",
+                lambda runs: runs.knobs["jitter"].assign(place=lambda table: table.jitter_ms.astype(str)),
+                by="flows",
+                label="{} flows",
+            ),
             Level(1, "RTT C / sqrt(n)"),
         ),
     },
