@@ -228,7 +228,7 @@ def certificates(runs: Runs) -> pd.DataFrame:
 
 
 def answer(runs: Runs) -> str:
-    """The result in one sentence."""
+    """Answer in one sentence."""
     table = runs.summary()
     hundred, gigabit = table.loc[HUNDRED].iloc[0], table.loc[GIGABIT].iloc[0]
     words = (
