@@ -587,6 +587,11 @@ class Measurements:
         return [into / name for name in texts]
 
     @cached_property
+    def links_by_port(self) -> pd.DataFrame:
+        """The links with their port, (source, destination), as index."""
+        return self.links.set_index(["source", "destination"])
+
+    @cached_property
     def packets_by_port(self) -> dict[Port, pd.DataFrame]:
         """The recorded packets of each port that sent any, with the labels that they have in `packets`."""
         ports = self.experiment.measure.packets

@@ -121,7 +121,7 @@ def read(run: Measurements, setting: Setting) -> Reading:
     times = block_times(run)
     times_s = times.complete_s.fillna(run.experiment.duration_s) - times.asked_s
     goodput_mbps = float(run.flows.delivered_bytes.sum() * 8e-6 / times_s.sum())
-    dropped = run.links.set_index(["source", "destination"]).dropped_packets[PORT]
+    dropped = run.links_by_port.dropped_packets[PORT]
     numbers = {
         "goodput_mbps": goodput_mbps,
         "goodput_share": goodput_mbps / (setting.rate_mbps * 1448 / FULL_PACKET_BYTES),

@@ -163,7 +163,7 @@ def read(run: Measurements, setting: Setting) -> Reading:
         together = run.flows.delivered_bytes.sum()
         goodput_mbps = float(together * 8e-6 / run.experiment.duration_s)
         return Reading({"goodput_share": float(flow.delivered_bytes / together), "goodput_mbps": goodput_mbps})
-    dropped = int(run.links.set_index(["source", "destination"]).dropped_packets.loc[[BOTTLENECK]].sum())
+    dropped = int(run.links_by_port.dropped_packets.loc[[BOTTLENECK]].sum())
     numbers = {
         "last_data_ms": float(flow.completion_ms) + one_way_ms,
         "sent_again": int(flow.retransmitted_packets),

@@ -240,7 +240,7 @@ def read(
     known : what the sender learned and when, where blocks are followed.
     """
     stream = read_stream(delivered, setting, measured.experiment.duration_s)
-    sent = measured.links.set_index(["source", "destination"]).sent_packets
+    sent = measured.links_by_port.sent_packets
     wifi, mobile = (sent["s1", switch] for switch in SWITCHES.values())
     counted = max(1, int(measured.flows.delivered_bytes.sum()))
     blocks = Reading() if known is None else read_blocks(measured, delivered, setting, known)
@@ -259,7 +259,7 @@ def read_blocks(measured: Measurements, delivered: pd.DataFrame, setting: Settin
     blocks = every[every.accepted_s >= settled_s(measured.experiment.duration_s)].reset_index(drop=True)
     latency = blocks.latency_ms.to_numpy() if len(blocks) else np.array([np.nan])
     low, median, high = np.percentile(latency, (10, 50, 90))
-    ports = measured.links.set_index(["source", "destination"])
+    ports = measured.links_by_port
     backward = [ports.loc[port] for port in measured.experiment.measure.packets]
     numbers = {
         "mean_ms": float(latency.mean()),

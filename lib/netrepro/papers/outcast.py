@@ -284,7 +284,7 @@ def read_drops(run: Measurements, setting: Setting) -> Reading:
     near, far = (table[table.port == hops].dropped.to_numpy() for hops in (NEAR, FAR))
     rows = np.concatenate([rows_of_drops(dropped)[0] for dropped in (near, far)])
     longest, timeline = longest_row(table[table.time_s >= SETTLED_S])
-    counted = int(run.links.set_index(["source", "destination"]).dropped_packets[PORT])
+    counted = int(run.links_by_port.dropped_packets[PORT])
     share = (int(table.dropped.sum()) + 1) / (counted + 1)
     single_share = float((rows == 1).mean()) if len(rows) else np.nan
     numbers = dict(zip(names, (near.mean(), far.mean(), single_share, longest), strict=True))

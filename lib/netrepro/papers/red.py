@@ -224,7 +224,7 @@ def read(run: Measurements, setting: Setting) -> Reading:
     share of all throughput. For ten flows and more it reads losing_share.
     """
     port = port_of(setting)
-    links = run.links.set_index(["source", "destination"])
+    links = run.links_by_port
     busy, queue = float(links.utilisation[port]), float(run.queues.queue_packets.mean())
     dropped = int(links.dropped_packets[port])
     numbers: dict[str, float] = {
@@ -438,7 +438,7 @@ def _senders(gateway: str) -> Panel:
 
 def draw_run(run: Measurements, case: str) -> Figure:
     """Draw one run's queue over time."""
-    links = run.links.set_index(["source", "destination"])
+    links = run.links_by_port
     share = float(links.utilisation[run.experiment.measure.queues[0]])
     figure, axis = new_figure(f"{case}: {100 * share:.0f} % of the link", "time (s)", "queue (packets)")
     axis.plot(run.queues.time_s, run.queues.queue_packets, linewidth=1)

@@ -168,7 +168,7 @@ def read(run: Measurements, setting: Setting) -> Reading:
     NaN: never) and the tables `windows` and `carried`. For five flows: seconds until they are fair, and the table
     `fairness`."""
     flow = run.flows.iloc[0]
-    bottleneck = run.links.set_index(["source", "destination"]).loc[PORT]
+    bottleneck = run.links_by_port.loc[PORT]
     numbers: dict[str, float] = {
         "completion_ms": float(flow.completion_ms),
         "completion_s": float(flow.completion_ms - 1.5 * setting.round_trip_ms) / 1e3,

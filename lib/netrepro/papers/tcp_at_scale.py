@@ -117,7 +117,7 @@ def read(run: Measurements, before: Measurements, setting: Setting) -> Reading:
     seconds = run.experiment.duration_s - before.experiment.duration_s
     mbps = (run.flows["delivered_bytes"] - before.flows["delivered_bytes"]) * 8e-6 / seconds
     counts = ["sent_packets", "dropped_packets", "sent_bytes"]
-    ends = [part.links.set_index(["source", "destination"]).loc[("s1", "s2"), counts] for part in (run, before)]
+    ends = [part.links_by_port.loc[("s1", "s2"), counts] for part in (run, before)]
     sent, dropped, sent_bytes = (int(number) for number in ends[0] - ends[1])
     windows = run.windows[run.windows["time_s"] >= before.experiment.duration_s]
     round_trip_ms, kinds = float(windows["round_trip_ms"].mean()), setting.senders.split()

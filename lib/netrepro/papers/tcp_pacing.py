@@ -188,7 +188,7 @@ def read(run: Measurements, setting: Setting) -> Reading:
     )
     total = windows.groupby("time_s").packets.sum()
     round_s = setting.round_trip_ms / 1e3
-    core = run.links.set_index(["source", "destination"]).loc[CORE]
+    core = run.links_by_port.loc[CORE]
     flows = run.flows.sort_values("flow")
     numbers = {
         "carried_mbit": carried_mbit,

@@ -147,7 +147,8 @@ class Course:
             rows = rows.query(self.rows) if self.rows else rows
             if self.every:
                 for _, one in rows.groupby("repetition"):
-                    axis.plot(one[self.x], one[self.y], color=look["color"], linewidth=0.8, alpha=0.35)
+                    faint = {"color": look["color"], "linewidth": 0.8, "alpha": 0.35}
+                    axis.plot(one[self.x], one[self.y], **style | faint)
                 rows = rows.groupby(self.x)[self.y].mean().reset_index().assign(repetition=0)
             rows = rows[rows.repetition == 0]
             axis.plot(rows[self.x], rows[self.y], **style | look)

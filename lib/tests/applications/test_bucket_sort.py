@@ -64,12 +64,13 @@ def test_it_sorts_over_real_sockets(name):
     assert asyncio.run(test()) == guest.as_bytes(np.sort(numbers))
 
 
-def simulated(jobs: int, scheme: str = "tcp", **changes: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+PROMPT = replace(OLD_LINUX, delayed_ack_ms=5.0)
+
+
+def simulated(jobs: int, scheme: str = "tcp", tcp: Tcp = PROMPT, **changes: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Simulate jobs of 20,000 numbers by twelve hosts at 1 Gb/s."""
     how = {"threshold_bytes": 100_000, "starts_within_s": 0.002, "scan_s": 0.005, "range_s": 0.002, "rest_s": 0.004}
-    sort = Sort(
-        leaf_spine(2, 3, 6, LINK, LINK), replace(OLD_LINUX, delayed_ack_ms=5.0), scheme, 20_000, **how | changes
-    )
+    sort = Sort(leaf_spine(2, 3, 6, LINK, LINK), tcp, scheme, 20_000, **how | changes)
     return simulate_sort(sort, jobs, 5, 1.0)
 
 
@@ -92,6 +93,12 @@ def test_simulated_streams_of_two_connections_carry_every_job(name, same_path):
     for threshold_bytes in (1000, 100_000):  # below what a stream has, and above
         jobs, checks = simulated(2, name, same_path=same_path, threshold_bytes=threshold_bytes)
         assert len(jobs) == 24 and checks.holds.all()
+
+
+@pytest.mark.parametrize("same_path", [False, True])
+def test_a_stream_waits_for_the_copies_of_the_connection_that_it_closes(same_path):
+    jobs, checks = simulated(2, "repflow", Tcp("cubic"), same_path=same_path)
+    assert len(jobs) == 24 and checks.holds.all()
 
 
 @pytest.mark.parametrize("name", ["tcp", "repflow"])

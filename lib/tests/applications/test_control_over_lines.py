@@ -70,7 +70,7 @@ def test_reno_in_a_program_gives_the_same_bytes_as_reno_in_the_core(command, que
     own = simulate_controls(experiment("my_reno", queue, ecn=queue is not None), {"my_reno": command(RENO)})
     for name in ("queues", "links", "windows", "packets"):
         assert getattr(core, name).to_csv() == getattr(own, name).to_csv()
-    links = core.links.set_index(["source", "destination"]).loc[("s1", "s2")]
+    links = core.links_by_port.loc[("s1", "s2")]
     assert links.marked_packets > 10 if queue else links.dropped_packets > 10
 
 

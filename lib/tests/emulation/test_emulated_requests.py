@@ -164,7 +164,7 @@ def test_replicas_take_paths_of_their_own():
     def ports_used(replication: str, same_path: bool = False) -> float:
         flow = Flow("h1", "h16", size_bytes=100_000, replication=replication, replica_same_path=same_path)
         used = [
-            (run(Experiment(net, (flow,), 0.5, seed=seed)).links.set_index(["source", "destination"])["sent_bytes"]
+            (run(Experiment(net, (flow,), 0.5, seed=seed)).links_by_port["sent_bytes"]
              > 50_000).loc[long_way].sum()
             for seed in range(1, 5)
         ]  # fmt: skip

@@ -240,7 +240,7 @@ def test_every_queue_holds_what_it_says_and_counts_every_packet(queue):
         ours = Link(50.0, 1.0, FqCoDel(packets=300))
         modelled = replace(experiment, topology=star(3, ours))
     found, simulated = emulate(experiment, tier="virtual"), simulate(modelled)
-    port, model = (each.links.set_index(["source", "destination"]).loc[PORT] for each in (found, simulated))
+    port, model = (each.links_by_port.loc[PORT] for each in (found, simulated))
     assert port["sent_packets"] == pytest.approx(model["sent_packets"], rel=0.03)
     if isinstance(queue, PhantomQueue | SharedBuffer | Cake):  # the others: test_kernels_queues.py
         settled = [each.queues[each.queues.time_s > 1.0]["queue_packets"].mean() for each in (found, simulated)]
@@ -292,7 +292,7 @@ def test_cake_drops_acknowledgements_that_later_ones_make_needless():
         back = Link(0.2, 5.0, Cake(ack_filter=filtered))
         network = Topology((Cable("h1", "s1", Link(50.0, 5.0)), Cable("s1", "h2", Link(50.0, 5.0), back)))
         found = emulate(Experiment(network, (Flow("h1", "h2", duration_s=5.0),), 5.0), tier="virtual")
-        port = found.links.set_index(["source", "destination"]).loc[("h2", "s1")]
+        port = found.links_by_port.loc[("h2", "s1")]
         goodput[filtered] = found.flows["goodput_mbps"].iloc[0], port["dropped_packets"]
     assert goodput[True][0] > 1.5 * goodput[False][0] and goodput[True][1] > 2 * goodput[False][1]
 
@@ -432,7 +432,7 @@ def test_what_hosts_count_is_what_flows_and_links_had():
     net = Topology((*cables, Cable("s1", "h3", marks)))
     flows = (Flow("h1", "h2", 2_000_000), Flow("h1", "h3", 2_000_000), Datagrams("h2", "h4", 1.0, 1.0))
     found = emulate(Experiment(net, flows, 3.0, tcp=Tcp("reno", ecn=True)), tier="virtual")
-    hosts, links = found.hosts.set_index("host"), found.links.set_index(["source", "destination"])
+    hosts, links = found.hosts.set_index("host"), found.links_by_port
     assert list(hosts.index) == list(net.hosts)
     resent = found.flows["retransmitted_packets"]
     assert hosts["TcpRetransSegs"].to_dict() == {"h1": resent.sum(), "h2": 0, "h3": 0, "h4": 0}
@@ -710,13 +710,13 @@ def test_equal_paths_share_flows_and_a_dead_one_gets_none():
     flows = tuple(Flow(f"h{1 + i % 4}", f"h{5 + i // 4}", size_bytes=200_000, start_s=0.02 * i) for i in range(16))
     spines = [switch for switch in topology.switches if len(topology.graph[switch]) == 2]
     leaf = next(iter(topology.graph[spines[0]]))
-    whole = emulate(Experiment(topology, flows, 3.0), tier="virtual").links.set_index(["source", "destination"])
+    whole = emulate(Experiment(topology, flows, 3.0), tier="virtual").links_by_port
     shares = [whole.loc[(leaf, spine), "sent_bytes"] for spine in spines]
     assert min(shares) > 0.1 * sum(shares)
     cut = tuple(LinkChange(0.001, leaf, spines[0], up=False) for _ in range(1))
     found = emulate(Experiment(topology, flows, 3.0, changes=cut), tier="virtual")
     assert found.flows["completion_ms"].notna().all()
-    assert found.links.set_index(["source", "destination"]).loc[(leaf, spines[0]), "sent_bytes"] < 10_000
+    assert found.links_by_port.loc[(leaf, spines[0]), "sent_bytes"] < 10_000
 
 
 @pytest.mark.parametrize("control", ["reno", "cubic", "bbr", "bic", "vegas", "westwood"])

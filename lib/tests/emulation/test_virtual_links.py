@@ -97,7 +97,7 @@ def test_loss_and_jitter_are_as_described():
     for deviations, share in ((1, 0.3173), (2, 0.0455), (3, 0.0027)):  # a bell
         beyond = np.mean(np.abs(delay_ms - 2.0) > 0.2 * deviations)
         assert beyond == pytest.approx(share, abs=3 * np.sqrt(share / count))
-    lost = found.links.set_index(["source", "destination"])["lost_packets"]
+    lost = found.links_by_port["lost_packets"]
     assert lost["s1", "h2"] / len(passed) == pytest.approx(0.03, abs=3 * np.sqrt(0.03 / count))
     assert lost.drop(("s1", "h2")).sum() == 0
     assert found.flows["delivered_bytes"][0] == size * (len(passed) - lost["s1", "h2"])
@@ -183,7 +183,7 @@ def test_who_asks_finds_a_queue_as_it_is_though_nothing_has_arrived_behind_it_ye
 
 
 def sent_bytes(measured: Measurements) -> pd.Series:
-    return measured.links.set_index(["source", "destination"])["sent_bytes"]
+    return measured.links_by_port["sent_bytes"]
 
 
 def test_a_spanning_tree_carries_everything_and_other_cables_nothing():

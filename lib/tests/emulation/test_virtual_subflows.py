@@ -54,7 +54,7 @@ def goodput(found: Measurements) -> float:
 
 
 def sent(found: Measurements, *port: str) -> int:
-    return int(found.links.set_index(["source", "destination"]).loc[port, "sent_packets"])
+    return int(found.links_by_port.loc[port, "sent_packets"])
 
 
 @needs_virtual

@@ -94,7 +94,7 @@ def test_delay_and_loss_change_while_packets_travel_and_nobody_overtakes(run):
     assert travelled_ms[520:950] == pytest.approx(100, abs=0.2)
     assert (np.diff(second) >= 0).all()
     assert travelled_ms[1150:1400] == pytest.approx(1, abs=0.2)
-    lost = found.links.set_index(["source", "destination"]).lost_packets["s1", "s2"]
+    lost = found.links_by_port.lost_packets["s1", "s2"]
     assert 180 < lost < 320 and len(second) == len(first) - lost
 
 

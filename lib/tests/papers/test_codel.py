@@ -30,7 +30,7 @@ def numbers(case: str, **changed):
 
 
 def dropped(measured) -> int:
-    return int(measured.links.set_index(["source", "destination"]).dropped_packets[paper.PORT])
+    return int(measured.links_by_port.dropped_packets[paper.PORT])
 
 
 @pytest.mark.parametrize("case", [paper.DYNAMIC_CODEL, paper.NEVER, paper.DYNAMIC_RED, paper.UNRESPONSIVE])
@@ -249,7 +249,7 @@ def test_the_edges_table_is_of_what_the_ports_saw():
     setting = at_edge(paper.EDGE_TAIL, 0.512)
     measured = run_experiment(paper.experiment(setting, 0.0, 3))
     table = paper.read(measured, setting)["edge"].set_index("direction")
-    links = measured.links.set_index(["source", "destination"])
+    links = measured.links_by_port
     for direction, port in zip(edge.DIRECTIONS, (paper.PORT, paper.BACK), strict=True):
         link = links.loc[port]
         assert table.sent_mb[direction] / 5 == pytest.approx(link.sent_bytes / 1e6, abs=0.002)  # 60 s of 300

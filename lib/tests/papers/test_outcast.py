@@ -102,7 +102,7 @@ def test_drops_that_are_found_by_input_port_are_as_many_as_the_port_counts(case)
     setting = paper.STUDY.case(case)
     run = simulate(paper.experiment(setting, SECONDS, 2))
     table = paper.arrivals(run, paper.inputs(setting))
-    counted = run.links.set_index(["source", "destination"]).dropped_packets[paper.PORT]
+    counted = run.links_by_port.dropped_packets[paper.PORT]
     assert counted > 100
     assert table.dropped.sum() == pytest.approx(counted, abs=12)  # what the queue holds at the end
 
@@ -144,7 +144,7 @@ def test_where_ports_cannot_be_told_apart_drops_are_no_numbers_and_no_checks():
 @pytest.mark.parametrize(("packets", "apart"), [(1, False), (6, False), (6, True)])
 def test_a_busy_port_loses_just_the_packets_it_should(packets, apart):
     setting = replace(paper.STUDY.case("rows, apart"), far_flows=3, drops_in_a_row=packets, drops_apart=apart)
-    lost = simulate(paper.experiment(setting, SECONDS, 1)).links.set_index(["source", "destination"]).loc[("s2", "s3")]
+    lost = simulate(paper.experiment(setting, SECONDS, 1)).links_by_port.loc[("s2", "s3")]
     rows = len(np.arange(paper.SETTLED_S, SECONDS - 1e-3, paper.ON_S))
     assert lost.dropped_packets + lost.lost_packets == pytest.approx(rows * packets, rel=0.06)
 

@@ -133,7 +133,7 @@ def test_a_flow_fills_a_link_whose_buffer_is_the_bandwidth_delay_product(control
         net, (Flow("h1", "h2", duration_s=60),), 60, tcp=replace(AT_ONCE, congestion_control=control)
     )
     measured = simulate(experiment)
-    busy = measured.links.set_index(["source", "destination"])["utilisation"]["s1", "h2"]
+    busy = measured.links_by_port["utilisation"]["s1", "h2"]
     assert 0.98 < busy <= 1.0
     assert measured.flows["goodput_mbps"][0] == pytest.approx(50 * SEGMENT / FULL * busy, rel=0.02)
     assert measured.flows["retransmitted_packets"][0] > 0
@@ -439,7 +439,7 @@ def bottleneck(queue, *, ecn: bool = False, rate: float = 20, duration_s: float 
     port = ("s1", "s2")
     experiment = Experiment(net, flows, duration_s, measure=Measure(packets=(port,)), tcp=Tcp("reno", ecn=ecn))
     measured = simulate(experiment)
-    link = measured.links.set_index(["source", "destination"]).loc[port]
+    link = measured.links_by_port.loc[port]
     return measured.packets.query("time_s > 10"), link
 
 

@@ -219,7 +219,7 @@ def answered_once(*lost: int) -> Experiment:
 def test_a_segment_that_came_twice_takes_the_place_of_one_of_three_blocks(tier):
     """RFC 2883: beside a time stamp there is room for three. The third run is not told, and its four are sent again."""
     found = run(answered_once(0, 5, 10), tier)
-    assert found.links.set_index(["source", "destination"]).loc[GAP, "dropped_packets"] == 3
+    assert found.links_by_port.loc[GAP, "dropped_packets"] == 3
     assert found.flows["retransmitted_packets"][0] == 1 + 3 + 4 and found.flows["timeouts"][0] == 0
 
 
@@ -228,7 +228,7 @@ def test_what_is_acknowledged_in_order_tells_how_long_losses_are_waited_for(tier
     """Linux's RACK.rtt is that of the last segment it hears of, in order after those beyond. Those before the hole were
     under way for as long as the silence was: RACK's timer comes first, lets one repair out, and that tells the rest."""
     found = run(answered_once(5, 10, 15), tier)
-    assert found.links.set_index(["source", "destination"]).loc[GAP, "dropped_packets"] == 3
+    assert found.links_by_port.loc[GAP, "dropped_packets"] == 3
     assert found.flows["retransmitted_packets"][0] == 1 + 3 and found.flows["timeouts"][0] == 0
 
 
@@ -406,7 +406,7 @@ def test_a_request_is_acknowledged_before_its_answer(tier):
     asked = Requests("h2", ("h1",), 400, 2 * SEGMENT, 2, start_s=0.1)
     found = run(line(asked, BLIND, rate_mbps=1514 * 8 / 400e3, lasts_s=10), tier)
     assert len(found.requests) == 2 and found.requests["answered_s"].notna().all()
-    requests = found.links.set_index(["source", "destination"]).loc[("h2", "s3")]
+    requests = found.links_by_port.loc[("h2", "s3")]
     # Two requests, the handshakes, and an acknowledgement of each segment of the two answers.
     assert requests["sent_packets"] <= 2 + 4 + 4 + 2
 

@@ -159,7 +159,7 @@ def test_no_more_of_a_stream_is_under_way_than_the_send_buffer_holds():
 
 
 def sent_over(measured: Measurements, middle: str) -> int:
-    return int(measured.links.set_index(["source", "destination"]).loc[("s1", middle), "sent_packets"])
+    return int(measured.links_by_port.loc[("s1", middle), "sent_packets"])
 
 
 @pytest.mark.parametrize(

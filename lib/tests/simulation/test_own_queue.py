@@ -115,7 +115,7 @@ def test_a_queue_in_python_does_what_the_cores_does(core, own, tcp):
     assert found.flows.equals(expected.flows)
     assert found.packets.equals(expected.packets)
     assert found.links.equals(expected.links)
-    bottleneck = found.links.set_index(["source", "destination"]).loc[PORT]
+    bottleneck = found.links_by_port.loc[PORT]
     assert bottleneck.dropped_packets + bottleneck.marked_packets > 0
 
 
@@ -128,7 +128,7 @@ def test_turns_are_fair_where_one_flow_does_not_give_way():
 
 def test_a_packet_that_waited_may_be_dropped_at_its_turn():
     found = simulate(experiment(DropTail(packets=30)), queues={PORT: Late})
-    assert found.links.set_index(["source", "destination"]).loc[PORT, "dropped_packets"] > 0
+    assert found.links_by_port.loc[PORT, "dropped_packets"] > 0
     assert found.packets["wait_ms"].max() <= 5
     assert simulate(experiment(CoDel(30)), queues={}).packets["wait_ms"].max() > 5
 
@@ -227,7 +227,7 @@ def test_an_object_of_ones_own_is_looked_at_afterwards():
 
     mine = Counting()
     found = simulate(experiment(DropTail(packets=30)), queues={PORT: lambda: mine})
-    bottleneck = found.links.set_index(["source", "destination"]).loc[PORT]
+    bottleneck = found.links_by_port.loc[PORT]
     assert mine.came == bottleneck.sent_packets + bottleneck.dropped_packets > 1000
     assert not mine.waiting  # all has been sent before the end
 

@@ -92,7 +92,7 @@ def test_spoofed_duplicates_inflate_the_window_of_a_reno_until_the_rest_leaves_a
 def test_copies_of_the_first_acknowledgement_alone_have_one_segment_sent_again():
     spoofed = fetch(replace(OF_1999, receiver=DuplicateSpoofing(100, first_only=True)))
     assert sum(rounds(spoofed)[:2]) >= 42 and spoofed.flows["retransmitted_packets"][0] == 1
-    back = spoofed.links.set_index(["source", "destination"]).loc[("h2", "s2")]
+    back = spoofed.links_by_port.loc[("h2", "s2")]
     assert back["sent_packets"] <= 100 + 1 + 43  # copies, the handshake, and an acknowledgement of each that came
 
 

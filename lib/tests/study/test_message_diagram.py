@@ -118,7 +118,7 @@ def flow(bottleneck: Link, size_bytes: int = 200_000, packets=PORTS, **more):
 def test_every_packet_is_followed_and_those_that_are_lost_are_those_that_the_queue_dropped():
     measured = flow(Link(10, 10, DropTail(packets=8)))
     segments = segments_of(measured, 0)
-    links = measured.links.set_index(["source", "destination"])
+    links = measured.links_by_port
     data, acks = segments[segments.kind == DATA], segments[segments.kind == ACK]
     assert len(data) == links.loc[PORTS[0], "sent_packets"] and len(acks) == links.loc[PORTS[3], "sent_packets"]
     assert (data.fate == LOST).sum() == links.loc[PORTS[1], "dropped_packets"] > 1
@@ -143,7 +143,7 @@ def test_losses_on_a_wire_are_found_too():
     measured = flow(Link(10, 10, DropTail(packets=1000), loss=0.1))
     data = segments_of(measured, 0)
     lost = data[data.fate == LOST]
-    expected = measured.links.set_index(["source", "destination"]).lost_packets
+    expected = measured.links_by_port.lost_packets
     assert len(lost[lost.kind == DATA]) == expected[PORTS[1]] > 0 and len(lost[lost.kind == ACK]) == expected[PORTS[4]]
     assert set(lost.lost_before[lost.kind == DATA]) == {"s2"}
 

@@ -235,7 +235,8 @@ class _Stream:
 
     def __init__(self, network: Hosts, master: str, slave: str, sort: Sort):
         self._sort = sort
-        self._sent_bytes, self._brought = 0, [0, 0]
+        self._sent_bytes, self._copied_messages, self._brought = 0, 0, [0, 0]
+        self._is_done = False
         self._heard: set[int] = set()  # messages, by the bytes before them
         self._early: list[tuple[int, Delivered]] = []  # what is sent before RepSYN has a connection
         places = (0,) if sort.scheme == "tcp" else (0, 1)
@@ -248,7 +249,7 @@ class _Stream:
         if self._sort.scheme == "repflow" and self._sent_bytes <= self._sort.threshold_bytes:
             for place, connection in enumerate(self._all):
                 connection.send(size_bytes, partial(self._copied, place, self._sent_bytes, delivered))
-            self._sent_bytes += size_bytes
+            self._sent_bytes, self._copied_messages = self._sent_bytes + size_bytes, self._copied_messages + 1
         elif self._connection is None:
             self._early.append((size_bytes, delivered))
         else:
@@ -260,9 +261,14 @@ class _Stream:
         self._connection.send(size_bytes, delivered, to_client=True)
 
     def close(self) -> None:
-        """Close the connection that was used."""
+        """Close the connection that was used, once it has brought its copies, of which others may have come first."""
+        self._is_done = True
+        self._close_if_idle()
+
+    def _close_if_idle(self) -> None:
         assert self._chosen is not None
-        self._chosen.close()
+        if self._brought[self._all.index(self._chosen)] == self._copied_messages:
+            self._chosen.close()
 
     @property
     def _connection(self) -> Connection | None:
@@ -284,3 +290,5 @@ class _Stream:
         if before not in self._heard:
             self._heard.add(before)
             delivered(now_s)
+        elif self._is_done:
+            self._close_if_idle()

@@ -115,7 +115,7 @@ def read(run: Measurements, ports: Mapping[str, Port], rate_mbps: float) -> pd.D
     left (ms), megabytes that left in PUBLISHED_S, or would if the run lasted so long, and the index of drops by
     source."""
     rows = []
-    links = run.links.set_index(["source", "destination"])
+    links = run.links_by_port
     for direction, port in ports.items():
         left = run.packets[(run.packets.source == port[0]) & (run.packets.destination == port[1])]
         link = links.loc[port]

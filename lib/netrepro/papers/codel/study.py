@@ -189,7 +189,7 @@ def read(run: Measurements, setting: Setting) -> Reading:
     seconds = run.experiment.duration_s
     since_s = 0.0 if setting.dynamic or setting.edge_mbps else seconds / 4
     packets = run.packets[(run.packets.time_s >= since_s) & (run.packets.source == PORT[0])]
-    link = run.links.set_index(["source", "destination"]).loc[PORT]
+    link = run.links_by_port.loc[PORT]
     mean_mbps = float(np.mean(SCHEDULE_MBPS)) if setting.dynamic else setting.rate_mbps
     capacity_mb = mean_mbps * (seconds - since_s) / 8
     sent_mb = packets.size_bytes.sum() / 1e6

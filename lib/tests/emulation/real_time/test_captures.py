@@ -77,7 +77,7 @@ def test_captures_have_marks_from_the_port_on_that_sets_them(tmp_path):
         for said, header in checksums:
             del header.chksum
             assert inet.IP(bytes(header)).chksum == said
-    counted = measured.links.set_index(["source", "destination"])["marked_packets"][("s1", "s2")]
+    counted = measured.links_by_port["marked_packets"][("s1", "s2")]
     assert marked["h1"] == 0 and marked["s1"] == marked["s2"] == counted > 3
 
 

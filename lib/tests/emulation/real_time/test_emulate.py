@@ -89,7 +89,7 @@ def test_every_byte_that_is_asked_for_arrives_and_is_counted_once(both):
     for flow in flows[flows.transport == "tcp"].itertuples():
         headers = 66 * (packets["flow"] == flow.flow).sum()
         assert at_the_port[flow.flow] - headers >= flow.delivered_bytes
-    sent = emulated.links.set_index(["source", "destination"]).loc[PORT, "sent_bytes"]
+    sent = emulated.links_by_port.loc[PORT, "sent_bytes"]
     assert packets["size_bytes"].sum() == pytest.approx(sent, abs=10 * 66)  # the last FINs are after the end
 
 
@@ -126,7 +126,7 @@ def test_frames_of_several_packets_are_not_trusted_where_no_port_was_measured():
 def test_losses_of_a_small_buffer_are_repaired_and_counted():
     asked = Experiment(narrow(10, packets=5), (Flow("h1", "h2", size_bytes=600_000),), 5.0)
     found = run(asked)
-    flow, links = found.flows.iloc[0], found.links.set_index(["source", "destination"])
+    flow, links = found.flows.iloc[0], found.links_by_port
     assert links.loc[PORT, "dropped_packets"] > 0
     assert flow.delivered_bytes == 600_000 and flow.retransmitted_packets > 0
     assert (links.drop(index=[PORT])["dropped_packets"] == 0).all()
@@ -189,7 +189,7 @@ def acknowledgements_per_segment(delayed_ack_ms: float) -> float:
     asked = Experiment(
         narrow(10), (Flow("h1", "h2", size_bytes=1_000_000),), 2.0, tcp=Tcp(delayed_ack_ms=delayed_ack_ms)
     )
-    links = run(asked).links.set_index(["source", "destination"])["sent_packets"]
+    links = run(asked).links_by_port["sent_packets"]
     return links["s2", "s1"] / links["s1", "s2"]
 
 

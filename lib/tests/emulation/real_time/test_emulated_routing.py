@@ -39,7 +39,7 @@ def run(experiment: Experiment, **options):
 
 
 def sent_bytes(measured):
-    return measured.links.set_index(["source", "destination"])["sent_bytes"]
+    return measured.links_by_port["sent_bytes"]
 
 
 # Routes ---------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def test_nothing_passes_a_link_that_is_down_and_the_flow_goes_on_when_it_is_mend
     during = measured.packets["time_s"].between(0.5 + MOST_LATE_MS / 1e3, 1.0)
     before, after = measured.packets["time_s"] < 0.5, measured.packets["time_s"] > 1.0
     assert during.sum() == 0 and before.sum() > 300 and after.sum() > 300
-    links = measured.links.set_index(["source", "destination"])
+    links = measured.links_by_port
     assert links.loc[("s1", "s2"), "dropped_packets"] > 10  # what waited, and what came
     simulated = simulate(asked)
     ratio = measured.flows["delivered_bytes"][0] / simulated.flows["delivered_bytes"][0]

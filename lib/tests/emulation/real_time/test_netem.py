@@ -258,7 +258,7 @@ def test_the_queue_before_netem_is_the_links_own_and_its_packets_are_seen_as_the
         measure=Measure(queues=(PORT,), packets=(PORT,)),
     )
     found = emulate(asked, "rootless")
-    link = found.links.set_index(["source", "destination"]).loc[PORT]
+    link = found.links_by_port.loc[PORT]
     assert found.queues["queue_packets"].max() in (20, 21) and link.dropped_packets > 0
     gaps_ms = np.diff(found.packets["time_s"]) * 1e3
     assert np.median(gaps_ms) == pytest.approx(1514 * 8e-3 / 4, rel=0.05)
