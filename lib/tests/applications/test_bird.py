@@ -16,7 +16,7 @@ from netrepro.papers import cdn_routing as paper
 from netrepro.papers.cdn_routing import failures as routing
 from netrepro.papers.cdn_routing import setting
 from netrepro.protocols import drive
-from netrepro.protocols.bgp import Speaker
+from netrepro.protocols.bgp import Speaker, arrivals
 from netrepro.study import VIRTUAL
 
 SMALL = paper.Setting(top=3, transit=8, stubs=12, sites=3, watch_s=120.0)
@@ -84,12 +84,12 @@ def test_every_as_chooses_the_same_route_and_every_ping_arrives_where_our_speake
     )
     for name, each in zip(names, found, strict=True):
         changes = routing.fail(world, setting.techniques(SMALL)[name], failed, FIFTY, MEAN_S, 4)
-        expected = routing.arrivals(changes, stubs, np.array([-0.5]))[:, 0]
+        expected = arrivals(changes, setting.PREFIXES, stubs, np.array([-0.5]))[:, 0]
         assert [each.before[stub] for stub in stubs] == expected.tolist()
         clients = list(each.answers)
         seen = np.array([each.answers[client] for client in clients])
         assert len(clients) > 1 and seen.shape[1] > 5 and not seen[:, 0].all() and seen[:, -1].all()
-        same = seen == routing.arrivals(changes, clients, pings_s[: seen.shape[1]])
+        same = seen == arrivals(changes, setting.PREFIXES, clients, pings_s[: seen.shape[1]])
         assert same.mean() > 0.98  # a packet under way when a table changes may go either way
     for place, announcing in enumerate((world.sites, others)):
         chosen = {number: own.get(setting.SPECIFIC) for number, own in found[0].paths[place].items()}

@@ -45,7 +45,7 @@ def test_looks_farther_apart_are_late_but_never_early():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(NetreproError, match="0 events"):
+    with pytest.raises(NetreproError, match="events between two looks = 0"):
         simulate_deliveries(ASKED, events=0)
     with pytest.raises(NetreproError, match="no flow 2"):
         simulate_deliveries(ASKED, flow=2)
