@@ -275,7 +275,7 @@ class Bars:
 def draw_groups(axis: Axes, table: pd.DataFrame, y: str, palette: Mapping[str, str]) -> None:
     """Draw the mean of y, with its 95 % interval, for each `group` of a table and, side by side, each `bar` of it."""
     labels = axis.get_xlabel(), axis.get_ylabel()
-    how: dict[str, Any] = {"errorbar": pictures.interval_of, "err_kws": {"color": "black", "linewidth": 1.2}}
+    how = pictures.means_of(axis) | {"err_kws": {"color": "black", "linewidth": 1.2}}
     how |= {"saturation": 1, "legend": len(palette) > 1}
     sns.barplot(table, x="group", y=y, hue="bar", hue_order=list(palette), palette=palette, ax=axis, **how)
     axis.set(xlabel=labels[0], ylabel=labels[1])
@@ -316,6 +316,16 @@ class Level:
         }
         draw = axis.axvline if self.upright else axis.axhline
         draw(value, **look)
+
+
+def not_measured(tier: str) -> Mark:
+    """Make a mark that says so where a tier was not measured."""
+
+    def draw(axis: Axes, runs: Runs) -> None:
+        if tier not in runs.tiers:
+            pictures.say_not_measured(axis, tier)
+
+    return draw
 
 
 @dataclass(frozen=True)

@@ -74,14 +74,30 @@ def _named(value: Any) -> str:
 
 
 def interval_of(values: Iterable[float]) -> tuple[float, float]:
-    """Return the ends of the 95 % interval of the mean, as seaborn asks for them."""
+    """Return the ends of the 95 % interval of the mean."""
     low, high = student_interval(list(values))
     return low, high
 
 
+def means_of(axis: Axes) -> dict[str, Any]:
+    """Return what makes seaborn draw means of y and their intervals: on a logarithmic axis it would average logarithms,
+    and draw geometric means."""
+    scale = axis.yaxis.get_transform()
+    values = scale.inverted().transform
+
+    def mean(scaled: pd.Series) -> float:
+        return float(scale.transform(values(scaled.to_numpy()).mean()))
+
+    def interval(scaled: pd.Series) -> tuple[float, float]:
+        low, high = scale.transform(np.array(interval_of(values(scaled.to_numpy()))))
+        return low, high
+
+    return {"estimator": mean, "errorbar": interval}
+
+
 def _draw_means(axis: Axes, rows: pd.DataFrame, x: str, y: str, **look: Any) -> None:
     labels = axis.get_xlabel(), axis.get_ylabel()
-    sns.lineplot(rows, x=x, y=y, errorbar=interval_of, err_style="bars", legend=False, ax=axis, **look)
+    sns.lineplot(rows, x=x, y=y, **means_of(axis), err_style="bars", legend=False, ax=axis, **look)
     axis.set(xlabel=labels[0], ylabel=labels[1])
     if rows.groupby(x).size().min() > 1:
         axis.plot(rows[x], rows[y], ".", color=look["color"], alpha=0.35, markersize=3)

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from netrepro.study import Knob, Reading, Runs, Scale, Study, each, measure, vary
-from netrepro.study.figures import Bars, Course, Level, Panel, Picture, Published, Sweep
+from netrepro.study.figures import Bars, Course, Level, Panel, Picture, Published, Sweep, not_measured
 from netrepro.style import scheme
 
 
@@ -64,6 +64,16 @@ def test_a_sweep_shows_the_means_and_names_its_places(runs):
     assert (axis.get_xlabel(), axis.get_ylabel()) == ("x", "y (ms)")
 
 
+def test_means_on_a_logarithmic_axis_are_of_the_values_and_not_of_their_logarithms(runs):
+    picture = Picture("title", Panel("x", "y (ms)", Sweep("load", "delay_ms", "loads"), log="y"))
+    assert picture(runs).axes[0].lines[0].get_ydata() == pytest.approx(
+        runs.knobs["loads"].groupby("load").delay_ms.mean()
+    )
+    picture = Picture("title", Panel("x", "y (ms)", Bars("delay_ms", {"idle": "tcp", "busy": "busy"}), log="y"))
+    heights = [bar.get_height() for bar in picture(runs).axes[0].patches if bar.get_height()]
+    assert heights == pytest.approx(list(runs.summary().delay_ms[["tcp", "busy"]]))
+
+
 def test_published_bars_stand_beside_ours_where_there_are_any(runs):
     axis = drawn(runs, Bars("delay_ms", {"idle": "tcp", "busy": "busy"}, published={"busy": 8.0}))
     heights = [bar.get_height() for bar in axis.patches if bar.get_height()]
@@ -76,6 +86,12 @@ def test_a_case_that_was_not_measured_is_named(runs):
     without = replace(runs, values=runs.values[runs.values["case"] == "tcp"])
     axis = drawn(without, Bars("delay_ms", {"paths": {"tcp": "tcp", "busy": "a busy path"}}))
     assert [text.get_text() for text in axis.texts] == ["a busy path: not measured on the simulated tier"]
+
+
+def test_a_tier_that_was_not_measured_is_named_where_a_panel_waits_for_it(runs):
+    axis = drawn(runs, Course("course", "delay_ms", {"tcp": "tcp"}), not_measured("virtual"))
+    assert [text.get_text() for text in axis.texts] == ["not measured on the virtual tier"]
+    assert not drawn(runs, Course("course", "delay_ms", {"tcp": "tcp"}), not_measured("simulated")).texts
 
 
 def test_a_panel_with_nothing_of_ours_says_so(runs):

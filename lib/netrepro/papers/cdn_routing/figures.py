@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from netrepro.papers.cdn_routing.setting import PAPER, PREPENDING, REACTIVE, Setting, make_world, small
 from netrepro.protocols.as_graph import Relation
 from netrepro.study import VIRTUAL, Reading, Runs, seed_of
-from netrepro.study.figures import Bars, Level, Look, Mark, Panel, Picture, Published, Sweep, plot, shown
-from netrepro.study.pictures import say_not_measured
+from netrepro.study.figures import Bars, Level, Look, Mark, Panel, Picture, Published, Sweep, not_measured, plot, shown
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
 COLOURS = dict(zip(PAPER, CURVES, strict=False))
@@ -65,8 +64,6 @@ def clients(what: str, cases: Mapping[str, Look], tiers: bool = False) -> Mark:
     def draw(axis: Axes, runs: Runs) -> None:
         for case, tier, look in shown(axis, runs, cases, tiers):
             _step(axis, times_of(runs, case, what, tier), **look)
-        if tiers and VIRTUAL not in runs.tiers:
-            say_not_measured(axis, VIRTUAL)
 
     return draw
 
@@ -86,7 +83,13 @@ draw_times = Picture(
 draw_tiers = Picture(
     "One Internet, routed twice: by speakers of ours (simulated), and by BIRD (virtual)",
     *(
-        Panel(AFTER, SHARE, clients(what, {small(name): name for name in PAPER}, tiers=True), title=what)
+        Panel(
+            AFTER,
+            SHARE,
+            clients(what, {small(name): name for name in PAPER}, tiers=True),
+            not_measured(VIRTUAL),
+            title=what,
+        )
         for what in ("reconnection", "failover")
     ),
 )

@@ -44,8 +44,7 @@ from netrepro.study import (
     seed_and_repetition,
     seed_of,
 )
-from netrepro.study.figures import Bars, Distribution, Mark, Panel, Picture
-from netrepro.study.pictures import say_not_measured
+from netrepro.study.figures import Bars, Distribution, Mark, Panel, Picture, not_measured
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 RANDOMNESS = ("150-150", "150-151", "150-155", "150-175", "150-200", "150-300")  # Fig. 16's top; its bottom:
@@ -274,15 +273,10 @@ def simulated(*lines: str, case: str = "{}", label: str = "{} ms", style: str = 
     return draw
 
 
-def both_tiers(*cases: str) -> Mark:
-    """Make a mark of cases on both tiers; it says where there are no processes."""
-
-    def draw(axis: Axes, runs: Runs) -> None:
-        Distribution("trials", "without_leader_ms", {case: case for case in cases}, tiers=True)(axis, runs)
-        if VIRTUAL not in runs.tiers:
-            say_not_measured(axis, VIRTUAL)
-
-    return draw
+def both_tiers(*cases: str) -> tuple[Mark, Mark]:
+    """Make marks of cases on both tiers; they say where there are no processes."""
+    trials = Distribution("trials", "without_leader_ms", {case: case for case in cases}, tiers=True)
+    return trials, not_measured(VIRTUAL)
 
 
 def draw_idea() -> Figure:
@@ -302,8 +296,8 @@ draw_top = Picture(
 draw_bottom = Picture("Scale of timeouts", _panel(as_published(*SCALE), simulated(*SCALE), x_range=(0, 500)))
 draw_tiers = Picture(
     "Real processes in virtual time, and the simulator",
-    _panel(as_published(*PROCESS_LINES), both_tiers(*PROCESS_LINES), title="Fig. 16's cluster", log="x"),
-    _panel(both_tiers(*WANS), title="30 to 40 ms apart", log="x"),
+    _panel(as_published(*PROCESS_LINES), *both_tiers(*PROCESS_LINES), title="Fig. 16's cluster", log="x"),
+    _panel(*both_tiers(*WANS), title="30 to 40 ms apart", log="x"),
 )
 draw_control = Picture(
     "One random seed for all servers is no randomness",
