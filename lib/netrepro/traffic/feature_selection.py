@@ -164,7 +164,7 @@ def search_features(model: str, rows: Rows, count: int, *, folds: int, limit: in
 
     model : a name of CLASSIFIERS. limit : of the training rows, drawn at random; folds : that these are split into.
     """
-    training = np.random.default_rng(seed).permutation(rows.split[0])[:limit]
+    training = rows.trained_on_few(limit, seed=seed).split[0]
     table = rows.features.iloc[training]
     table = table.loc[:, table.std() > 0]  # naive Bayes divides by the variance
     selector = SequentialFeatureSelector(

@@ -48,6 +48,10 @@ class Rows:
         """Return the rows with others (row numbers) that train; the same test."""
         return replace(self, split=(training, self.split[1]))
 
+    def trained_on_few(self, most: int | None, *, seed: int) -> Rows:
+        """Return the rows with at most so many of the training rows (None: all), drawn at random; the same test."""
+        return self.trained_on(np.random.default_rng(seed).permutation(self.split[0])[:most])
+
     def train(self, model: Any) -> Any:
         """Fit a model to the training rows, and return it."""
         training = self.split[0]

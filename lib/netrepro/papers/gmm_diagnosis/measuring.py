@@ -174,8 +174,7 @@ def _fit(setting: Setting, curves: Floats, seeds: Seeds, progress: Progress, see
 def _rows_for_networks(flows: pd.DataFrame, share: float, setting: Setting, seed: int) -> Rows:
     """Return rows with re-drawn labels: the features that the mixtures' search selects, few of them to train on."""
     rows = setting.method.selected(rows_with_noise(flows, share, setting, seed))
-    few = np.random.default_rng(seed).permutation(rows.split[0])[: setting.method.neural_rows]
-    return rows.trained_on(few)
+    return rows.trained_on_few(setting.method.neural_rows, seed=seed)
 
 
 def _read_fit(fit: NoiseFit) -> Reading:

@@ -209,8 +209,7 @@ def _baselines(run: Run) -> Reading:
 
 def _neural(run: Run) -> Reading:
     """Measure the neural models, on the mixtures' features and a part of the training rows."""
-    few = np.random.default_rng(run.seed).permutation(run.rows.split[0])[: run.setting.neural_rows]
-    used = run.selected().trained_on(few)
+    used = run.selected().trained_on_few(run.setting.neural_rows, seed=run.seed)
     scores = [
         used.score(used.train_and_predict(run.setting.model(name, run.seed)), model=name) for name in neural_models()
     ]
