@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 
@@ -13,7 +12,7 @@ from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.instance import MEMORY_MB
 from netrepro.emulation.virtual.network import PATIENCE_S, VirtualNetwork
 from netrepro.errors import NetreproError
-from netrepro.networks.description import REAL, whole_number
+from netrepro.networks.description import check_not_negative, whole_number
 from netrepro.networks.experiment import Experiment, Measurements, check_is_experiment
 from netrepro.networks.routing import Path, Routing
 from netrepro.networks.topology import Topology
@@ -132,8 +131,8 @@ class Emulation:
                 "give a Topology, such as dumbbell(...), or emulate(...) an Experiment",
             )
         for name, value in {"host_delay_packets": host_delay_packets, "patience_s": patience_s}.items():
-            if value is not None and (not isinstance(value, REAL) or not 0 <= value < math.inf):
-                raise NetreproError(f"{name} = {value!r}", "give a number of 0 or more")
+            if value is not None:
+                check_not_negative(value, name)
         if memory_mb is not None:
             whole_number(memory_mb, "memory_mb")
         seed = whole_number(seed, "seed", least=0)

@@ -7,7 +7,7 @@ import inspect
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -294,6 +294,18 @@ def whole_number(value: Any, what: str, least: int = 1, most: float = math.inf) 
         bounds = f"{least} or more" if most == math.inf and not is_large else f"{least} to {top}"
         raise NetreproError(f"{what} = {value!r}", f"give a whole number of {bounds}")
     return int(value)
+
+
+def check_not_negative(value: Any, what: str) -> None:
+    """Raise NetreproError for what is no finite number of 0 or more. what : its name in the error."""
+    if isinstance(value, bool) or not isinstance(value, REAL) or not 0 <= value < math.inf:
+        raise NetreproError(f"{what} = {value!r}", "give a number of 0 or more")
+
+
+def as_tuple(given: Any) -> tuple[Any, ...]:
+    """Return the entries of a list or another iterable; a single one, a string or a dict is a tuple of one."""
+    is_several = isinstance(given, Iterable) and not isinstance(given, str | Mapping)
+    return tuple(given) if is_several else (given,)
 
 
 def check_mapping(what: str, given: Any, example: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +16,7 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.files import write_atomically
 from netrepro.networks import description
 from netrepro.networks.compiled import ETHERNET_HEADER_BYTES, header_bytes, within_mtu
-from netrepro.networks.description import CountFromZero, NotNegative, Positive, check_numbers, described
+from netrepro.networks.description import CountFromZero, NotNegative, Positive, as_tuple, check_numbers, described
 from netrepro.networks.html import experiment_html
 from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.networks.qlog import qlog_files
@@ -151,9 +150,10 @@ class Measure:
         given = getattr(self, name)
         if _is_port(given):
             return (tuple(given),)
-        if not isinstance(given, Iterable) or isinstance(given, str) or not all(map(_is_port, given := list(given))):
+        ports = as_tuple(given)
+        if not all(map(_is_port, ports)):
             raise NetreproError(f"Measure: {name} = {given!r}", f'give pairs of nodes: {name}=[("s1", "s2")]')
-        return tuple(tuple(port) for port in given)
+        return tuple(tuple(port) for port in ports)
 
     def check_sampled(self) -> None:
         """Raise NetreproError for queues to be told at every change, which only the virtual kernel's are."""
@@ -210,8 +210,7 @@ class Experiment:
     ipv6: bool = False
 
     def __post_init__(self) -> None:
-        is_several = isinstance(self.traffic, Iterable) and not isinstance(self.traffic, (str, Mapping))
-        object.__setattr__(self, "traffic", tuple(self.traffic) if is_several else (self.traffic,))
+        object.__setattr__(self, "traffic", as_tuple(self.traffic))
         check_numbers(self)
         for name, kind in (("topology", Topology), ("measure", Measure), ("tcp", Tcp), ("rcp", Rcp)):
             if not isinstance(getattr(self, name), kind):
@@ -253,8 +252,7 @@ class Experiment:
                 raise NetreproError(
                     f"other routes at {at_s:g} s in an experiment of {self.duration_s:g} s", "let it last longer"
                 )
-        is_several = isinstance(self.changes, Iterable) and not isinstance(self.changes, (str, Mapping))
-        object.__setattr__(self, "changes", tuple(self.changes) if is_several else (self.changes,))
+        object.__setattr__(self, "changes", as_tuple(self.changes))
         for change in self.changes:
             if not isinstance(change, LinkChange):
                 raise NetreproError(f"a change {change!r}", "give LinkChange")

@@ -12,7 +12,7 @@ from typing import Any
 import networkx as nx
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.description import described, whole_number
+from netrepro.networks.description import as_tuple, described, whole_number
 from netrepro.networks.html import topology_html
 from netrepro.networks.links import DropTail, Link, NicPacer, SharedBuffer
 
@@ -59,9 +59,8 @@ class Topology:
     name: str = "network"
 
     def __post_init__(self) -> None:
-        cables = tuple(self.cables) if isinstance(self.cables, Iterable) else (self.cables,)
-        object.__setattr__(self, "cables", cables)
-        for cable in cables:
+        object.__setattr__(self, "cables", as_tuple(self.cables))
+        for cable in self.cables:
             if not isinstance(cable, Cable):
                 raise NetreproError(f"{self.name}: a cable {cable!r}", 'give Cable("h1", "s1", Link(100, 1))')
         ends = [(cable.first, cable.second) for cable in self.cables]

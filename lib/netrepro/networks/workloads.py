@@ -16,6 +16,7 @@ from netrepro.networks.description import (
     Positive,
     PositiveShare,
     Share,
+    as_tuple,
     check_count,
     check_numbers,
     check_one_of,
@@ -334,7 +335,7 @@ def flows_per_s_at_load(sizes: FlowSizeDistribution, load: float, capacity_mbps:
 def _names_of_hosts(entry: Requests | PoissonFlows, name: str) -> tuple[str, ...]:
     """Return the hosts of a field; one name alone is a list of one. Raises NetreproError for what names none."""
     given = getattr(entry, name)
-    hosts = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
+    hosts = as_tuple(given)
     for host in hosts:
         if not isinstance(host, str):
             raise NetreproError(f"{type(entry).__name__}: {name} = {given!r}", f'give hosts: {name}=["h1", "h2"]')

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import tempfile
 from collections.abc import Callable, Collection, Mapping
@@ -37,7 +36,7 @@ from netrepro.emulation.virtual.plan import (
 from netrepro.emulation.virtual.speech import OF_MODULE, Speech, speech_of
 from netrepro.errors import NetreproError
 from netrepro.files import whole_file
-from netrepro.networks.description import REAL, check_mapping
+from netrepro.networks.description import check_mapping, check_not_negative
 from netrepro.networks.experiment import (
     FIDELITY_COLUMNS,
     HOST_COLUMNS,
@@ -82,8 +81,7 @@ def emulate_virtually(
     check_is_experiment(experiment, progress)
     check_mapping("modules", modules or {}, '{"my_control": "my_control.c"}')
     for name, value in {"clock_skew_ppm": clock_skew_ppm, "patience_s": patience_s}.items():
-        if not isinstance(value, REAL) or not 0 <= value < math.inf:
-            raise NetreproError(f"{name} = {value!r}", "give a number of 0 or more")
+        check_not_negative(value, name)
     if events is not None and not Path(events).parent.is_dir():
         raise NetreproError(f"no folder {Path(events).parent} for events", "make it first")
     made = connections(experiment)
