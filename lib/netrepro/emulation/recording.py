@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Container, Iterable
 from pathlib import Path
@@ -15,10 +16,15 @@ _NANOSECOND_PCAP, _ETHERNET = 0xA1B23C4D, 1
 THROUGHPUT_COLUMNS = ["source", "destination", "time_s", "throughput_mbps"]
 
 
-def check_captures(folder: Path | None) -> None:
-    """Raise NetreproError for a folder that is not there."""
-    if folder is not None and not folder.is_dir():
-        raise NetreproError(f"no folder {folder} for captures", "make it first")
+def folder_for_captures(given: str | os.PathLike[str] | None) -> Path | None:
+    """Return the folder, None for None. Raises NetreproError for what is no path or a folder that is not there."""
+    if given is None:
+        return None
+    if not isinstance(given, str | os.PathLike):
+        raise NetreproError(f"captures = {given!r}", "give the path of a folder")
+    if not Path(given).is_dir():
+        raise NetreproError(f"no folder {given} for captures", "make it first")
+    return Path(given)
 
 
 def pcap_header(kept_bytes: int) -> bytes:
@@ -32,7 +38,6 @@ def check_asked(
     packets: Iterable[tuple[str, str]],
     interval_ms: float,
     most_packets: int,
-    captures: Path | None,
 ) -> None:
     """Raise NetreproError for what no network can record: as Network.record says."""
     if not 0.1 <= interval_ms <= 60_000:
@@ -41,7 +46,6 @@ def check_asked(
         raise NetreproError(f"room for {most_packets} packets", "give most_packets of 1 or more")
     for port in (*queues, *packets):
         topology.link(*port)
-    check_captures(captures)
 
 
 def check_recorded(port: tuple[str, str], recorded: Container[tuple[str, str]]) -> None:

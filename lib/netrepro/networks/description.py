@@ -302,6 +302,12 @@ def check_not_negative(value: Any, what: str) -> None:
         raise NetreproError(f"{what} = {value!r}", "give a number of 0 or more")
 
 
+def check_positive(value: Any, what: str) -> None:
+    """Raise NetreproError for what is no finite number above 0. what : its name in the error."""
+    if isinstance(value, bool) or not isinstance(value, REAL) or not 0 < value < math.inf:
+        raise NetreproError(f"{what} = {value!r}", "give a number above 0")
+
+
 def as_tuple(given: Any) -> tuple[Any, ...]:
     """Return the entries of a list or another iterable; a single one, a string or a dict is a tuple of one."""
     is_several = isinstance(given, Iterable) and not isinstance(given, str | Mapping)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
 from scipy.special import spence
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.description import Positive, check_numbers, described
+from netrepro.networks.description import REAL, Positive, check_numbers, described
 from netrepro.paths import data_dir
 
 PACKET_BYTES = 1460
@@ -56,6 +57,8 @@ class FlowSizeDistribution:
         if self.unit not in UNITS:
             raise NetreproError(f"{self.name}: unit {self.unit!r} is not known", nearest(str(self.unit), UNITS))
         check_numbers(self)
+        if not isinstance(self.points, Iterable) or not all(map(_is_pair, self.points)):
+            raise NetreproError(f"{self.name}: points = {self.points!r}", "give pairs (size, probability)")
         problem = _first_problem(self.points)
         if problem:
             raise NetreproError(
@@ -252,6 +255,12 @@ class FlowSizeDistribution:
         return self if self.unit == "bytes" else self._scaled(self.packet_bytes, "bytes")
 
 
+def _is_pair(point: object) -> bool:
+    return (
+        isinstance(point, Sequence | np.ndarray) and len(point) == 2 and all(isinstance(value, REAL) for value in point)
+    )
+
+
 def _first_problem(points: Iterable[tuple[float, float]]) -> tuple[int, str] | None:
     """Return (index, reason) of the first point that spoils a distribution function, or None."""
     before: tuple[float, float] | None = None
@@ -288,6 +297,8 @@ def load_flow_sizes(path_or_name: str | Path) -> FlowSizeDistribution:
     >>> round(load_flow_sizes("web_search").mean)
     1141
     """
+    if not isinstance(path_or_name, str | PathLike):
+        raise NetreproError(f"no flow sizes {path_or_name!r}", "give the path of a CSV file or a known name, as a str")
     if str(path_or_name) in KNOWN_FLOW_SIZES:
         path = data_dir("flow_sizes") / f"{path_or_name}.csv"
     else:

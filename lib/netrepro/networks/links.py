@@ -6,7 +6,16 @@ from dataclasses import dataclass, field
 from typing import Annotated, get_args
 
 from netrepro.errors import NetreproError
-from netrepro.networks.description import NotNegative, Numbers, Positive, Share, check_numbers, described, whole
+from netrepro.networks.description import (
+    NotNegative,
+    Numbers,
+    Positive,
+    Share,
+    check_numbers,
+    check_positive,
+    described,
+    whole,
+)
 from netrepro.networks.queues import (
     FULL_PACKET_BYTES,
     Cake,
@@ -50,7 +59,12 @@ ETHERNET_MTU_BYTES = 1500
 
 
 def bandwidth_delay_packets(rate_mbps: float, round_trip_ms: float, packet_bytes: float = FULL_PACKET_BYTES) -> float:
-    """Return the packets that a path of this rate (Mb/s) and round trip (ms) holds while none of them waits."""
+    """Return the packets that a path of this rate (Mb/s) and round trip (ms) holds while none of them waits.
+
+    Raises NetreproError for what is no positive number.
+    """
+    for name, value in {"rate_mbps": rate_mbps, "round_trip_ms": round_trip_ms, "packet_bytes": packet_bytes}.items():
+        check_positive(value, f"bandwidth_delay_packets: {name}")
     return rate_mbps * 1e3 * round_trip_ms / 8 / packet_bytes
 
 

@@ -141,8 +141,10 @@ def links_in_use(
     """List (since when, links that routes lead over), from 0 s on and after each change that the routing answers.
 
     A spanning tree uses the cables of the tree, the other schemes all links that are up; with `Routing.over` those
-    that it names, whatever happens to links.
+    that it names, whatever happens to links. Raises NetreproError for what is no Routing.
     """
+    if not isinstance(routing, Routing):
+        raise NetreproError(f"links_in_use: {routing!r} is no Routing", 'give one, such as Routing("ecmp")')
     if routing.over:
         return ((0.0, frozenset(topology.ports)), *((at_s, frozenset(ports)) for at_s, ports in routing.over))
     switched = sorted((change for change in changes if change.up is not None), key=lambda change: change.at_s)

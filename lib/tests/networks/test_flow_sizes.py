@@ -251,3 +251,14 @@ def test_the_empirical_distribution_has_the_samples_mean_and_shares(sizes):
 def test_flow_sizes_that_are_none_are_refused(sizes):
     with pytest.raises(NetreproError):
         empirical_flow_sizes(sizes)
+
+
+@pytest.mark.parametrize("points", [3, (1, 2), ((1, 0, 0), (2, 1, 1)), (("1", 0), ("2", 1))])
+def test_points_that_are_no_pairs_are_refused(points):
+    with pytest.raises(NetreproError, match="give pairs"):
+        FlowSizeDistribution(points)
+
+
+def test_flow_sizes_are_loaded_by_a_name_or_a_path():
+    with pytest.raises(NetreproError, match="no flow sizes 3"):
+        load_flow_sizes(3)

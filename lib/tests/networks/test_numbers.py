@@ -18,6 +18,7 @@ from netrepro.networks import (
     PoissonFlows,
     Red,
     Tcp,
+    bandwidth_delay_packets,
     dumbbell,
     fat_tree,
     from_graph,
@@ -52,6 +53,13 @@ def test_a_number_of_numpy_describes_what_the_same_number_of_python_does(of_nump
     assert of_numpy() == of_python() and hash(of_numpy()) == hash(of_python())
     assert to_json(of_numpy()) == to_json(of_python())
     assert from_json(to_json(of_numpy())) == of_python()
+
+
+@pytest.mark.parametrize("numbers", [("10", 1), (10, 0), (10, 1, -1), (float("inf"), 1), (True, 1)])
+def test_the_packets_of_a_path_need_positive_numbers(numbers: Any) -> None:
+    assert bandwidth_delay_packets(12, 10, 1500) == 10
+    with pytest.raises(NetreproError, match="give a number above 0"):
+        bandwidth_delay_packets(*numbers)
 
 
 def test_networks_take_numbers_of_numpy() -> None:

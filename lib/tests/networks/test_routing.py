@@ -124,6 +124,7 @@ def test_a_change_that_comes_before_the_routes_have_followed_the_last_one_is_in_
         (lambda net: spanning_tree(net, "s11"), "did you mean 's1'"),
         (lambda net: shortest_paths(net, "h1", "h3"), "join them by a switch"),
         (lambda net: k_shortest_paths(net, "h1", "h3", 2), "join them by a switch"),
+        (lambda net: links_in_use(net, "ecmp", []), "'ecmp' is no Routing"),
     ],
 )
 def test_paths_that_there_are_not_are_refused_with_their_remedy(find, says):

@@ -6,7 +6,6 @@ import os
 import platform
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,7 @@ from netrepro.emulation.real_time.generated_traffic import GeneratedTraffic
 from netrepro.emulation.real_time.machine import awake_processors
 from netrepro.emulation.real_time.network import RealTimeNetwork
 from netrepro.emulation.real_time.recording import RealTimeRecording
-from netrepro.emulation.recording import check_captures
+from netrepro.emulation.recording import folder_for_captures
 from netrepro.emulation.source_routes import Connection, connections
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import (
@@ -54,7 +53,7 @@ def emulate_in_real_time(
     """Measure the experiment on this machine's kernel, as `emulate` says; tier "auto", "privileged" or "rootless"."""
     made = _checked_connections(experiment)
     paths = {path for each in made for path in (each.there, each.back) if path}
-    check_captures(None if captures is None else Path(captures))
+    folder = folder_for_captures(captures)
     net = RealTimeNetwork(
         experiment.topology,
         tier,
@@ -79,7 +78,7 @@ def emulate_in_real_time(
             packets=ports,
             interval_ms=interval_ms,
             most_packets=_room(experiment),
-            captures=captures,
+            captures=folder,
         )
         awake = awake_processors() if net.tier == "privileged" else nullcontext()
         with awake, recording as seen:

@@ -30,6 +30,7 @@ from netrepro.emulation.real_time.cpu_limits import CpuLimits, check_cpu_limits
 from netrepro.emulation.real_time.guests import Guest, LauncherConnection, errno_text, last_line
 from netrepro.emulation.real_time.recording import RealTimeRecording
 from netrepro.emulation.real_time.running import Made
+from netrepro.emulation.recording import folder_for_captures
 from netrepro.emulation.tiers import check_feature, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.routing import LinkChange, Path, Routing
@@ -177,7 +178,7 @@ class RealTimeNetwork(Network):
         live: int | str | os.PathLike[str] | None = None,
     ) -> RealTimeRecording:
         """Record ports as Network says; the recording also judges whether they behaved like links (`certificate`)."""
-        folder = None if captures is None else pathlib.Path(captures)
+        folder = folder_for_captures(captures)
         return RealTimeRecording(self, tuple(queues), tuple(packets), interval_ms, most_packets, folder, live)
 
     def check_congestion_controls(self, names: Iterable[str]) -> None:

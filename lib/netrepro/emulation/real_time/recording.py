@@ -163,7 +163,7 @@ class RealTimeRecording(Recording):
         captures: Path | None = None,
         live: int | str | os.PathLike[str] | None = None,
     ):
-        check_asked(net.topology, queues, packets, interval_ms, most_packets, captures)
+        check_asked(net.topology, queues, packets, interval_ms, most_packets)
         # A packet's gap says nothing unless a queue was waiting behind it: sample those queues too.
         self._queues: list[Port] = [net.plan.ports[port] for port in dict.fromkeys((*queues, *packets))]
         self._tapped = [net.plan.ports[port] for port in dict.fromkeys(packets)]

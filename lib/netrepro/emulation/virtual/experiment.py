@@ -16,7 +16,7 @@ import pandas as pd
 from netrepro.emulation import fidelity, messages
 from netrepro.emulation.messages import Request
 from netrepro.emulation.plan import HUB
-from netrepro.emulation.recording import check_captures, pcap_header
+from netrepro.emulation.recording import folder_for_captures, pcap_header
 from netrepro.emulation.source_routes import connections
 from netrepro.emulation.traffic import TrafficDescription
 from netrepro.emulation.virtual.events import Events
@@ -88,8 +88,7 @@ def emulate_virtually(
     speech = speech_of(experiment, made)
     controls = _controls(speech, modules or {})
     loaded = modules_for(controls | _own_queues(experiment, modules or {}), modules or {})
-    folder = None if captures is None else Path(captures)
-    check_captures(folder)
+    folder = folder_for_captures(captures)
     measure = experiment.measure
     ports = tuple(dict.fromkeys((*measure.queues, *measure.packets)))
     with ExitStack() as undone:

@@ -17,7 +17,7 @@ from netrepro.emulation import messages
 from netrepro.emulation.call import CALL_GUEST, Call, pickled_call
 from netrepro.emulation.network import Network, Node, RunningProgram, checked_words
 from netrepro.emulation.plan import check_name, tcp_by_host
-from netrepro.emulation.recording import check_asked
+from netrepro.emulation.recording import check_asked, folder_for_captures
 from netrepro.emulation.virtual.experiment import PCAP_HEADER, build, changed_line, release_numbers, whole_settings
 from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched_by_node
 from netrepro.emulation.virtual.kernel import modules_for
@@ -201,8 +201,8 @@ class VirtualNetwork(Network):
         Packets are stamped as their last bit leaves. Raises NetreproError also for a port that is recorded already.
         """
         queues, packets = list(dict.fromkeys(queues)), list(dict.fromkeys(packets))
-        folder = None if captures is None else Path(captures)
-        check_asked(self.topology, queues, packets, interval_ms, most_packets, folder)
+        folder = folder_for_captures(captures)
+        check_asked(self.topology, queues, packets, interval_ms, most_packets)
         return VirtualRecording(self, queues, packets, interval_ms, folder, live)
 
     def observe(

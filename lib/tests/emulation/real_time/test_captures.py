@@ -95,3 +95,6 @@ def test_a_folder_that_is_not_there_is_refused_before_anything_is_built(tmp_path
     asked = Experiment(star(2, Link(10, 0)), (Flow("h1", "h2", size_bytes=1),), 0.1)
     with pytest.raises(NetreproError, match="no folder"):
         emulate(asked, "rootless", captures=tmp_path / "nowhere")
+    for tier in ("rootless", "virtual"):
+        with pytest.raises(NetreproError, match="captures = 5"):
+            emulate(asked, tier, captures=5)
