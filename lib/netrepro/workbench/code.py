@@ -15,14 +15,22 @@ import netrepro
 from netrepro.files import file_sha256
 from netrepro.paths import all_data, notebooks_dir
 
+_DESCRIBED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)  # what may have a docstring
 PACKAGE = Path(netrepro.__file__).parent
 # A file beside a module, or in a folder beside it, that the module names: a guest's program, what a compiler is given.
 _FILE_NAME = re.compile(r'"(\w[\w.]*\.\w+)"')
+# A string, which stays; else what Python does not run: a comment, blanks before a line's end, an empty line.
+_WORDS = re.compile(
+    r"""(?P<string>("{3}|'{3})(?:\\.|.)*?\2|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
+    r"|[ \t]*#[^\n]*|[ \t]+$|\n(?=[ \t]*(?:#[^\n]*)?$)",
+    re.DOTALL | re.MULTILINE,
+)
 _SAYS_ONLY = ("claims.yaml", "SOURCES.md", "README.md")  # of a paper's data: words, and what judges its numbers
 
 
 def code_of(slug: str, package: Path = PACKAGE) -> str:
-    """Hash all that a paper's numbers come from, but for packages, the machine and the parameters of a run.
+    """Hash all that a paper's numbers come from, but for packages, the machine, the parameters of a run, and what
+    Python does not run: comments, docstrings, empty lines.
 
     That is the code in its notebook, its data, its module or package, all of the library that it imports, and the
     sources of the core and of the virtual kernel. Equal where a run would measure with the same code; "" of a paper
@@ -119,4 +127,28 @@ def _with_packages(name: str) -> Iterator[str]:
     yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
-_digest = cache(file_sha256)
+@cache
+def _digest(path: Path) -> str:
+    if path.suffix != ".py":
+        return file_sha256(path)
+    return hashlib.sha256(without_words(path.read_text(encoding="utf-8")).encode()).hexdigest()
+
+
+def without_words(python: str) -> str:
+    r"""Return a module's text without comments, docstrings and empty lines; a body that is only a docstring keeps "".
+
+    >>> without_words("def f():  # of one\n    'Return 1.'\n\n    return 1")
+    'def f():\n    return 1'
+    """
+    lines = python.split("\n")
+    tree = ast.parse(python)
+    for node in (tree, *_statements(tree)):
+        if not isinstance(node, _DESCRIBED) or not node.body:
+            continue
+        first = node.body[0]
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            start, end = first.lineno - 1, first.end_lineno or first.lineno
+            indent, behind = lines[start][: first.col_offset], lines[end - 1].encode()[first.end_col_offset :].strip()
+            if not indent.strip() and not behind.strip():  # else other code stands on its lines
+                lines[start:end] = ["" if len(node.body) > 1 else f'{indent}""'] + [""] * (end - start - 1)
+    return _WORDS.sub(lambda part: part["string"] or "", "\n".join(lines)).strip("\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -57,9 +58,51 @@ def hashes(library: Path) -> tuple[str, str]:
 )
 def test_only_what_a_paper_reaches_changes_its_hash(library, changed, red, fperf):
     before = hashes(library)
-    (library / changed).write_text((library / changed).read_text() + "\n# changed\n")
+    (library / changed).write_text((library / changed).read_text() + "\nchanged = 1\n")
     after = hashes(library)
     assert (before[0] != after[0], before[1] != after[1]) == (red, fperf)
+
+
+def test_what_python_does_not_run_changes_no_hash(library):
+    before = hashes(library)
+    path = library / "queues.py"
+    path.write_text('"""Queues."""\n\n# of switches\n\n' + path.read_text() + "  # not yet\n")
+    assert hashes(library) == before
+    path.write_text(path.read_text() + "\n# not yet\nQueue()\n")
+    assert hashes(library)[0] != before[0]
+
+
+class _NoDocstrings(ast.NodeTransformer):
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if isinstance(node, code._DESCRIBED) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Expr(ast.Constant(""))]
+        return node
+
+
+def test_a_module_without_its_words_does_what_it_did():
+    for path in sorted(code.PACKAGE.rglob("*.py"))[::5]:  # the rest is like them
+        text = path.read_text()
+        without = code.without_words(text)
+        assert ast.dump(ast.parse(without)) == ast.dump(_NoDocstrings().visit(ast.parse(text))), path
+        assert code.without_words(without) == without, path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = 'it is # no comment'  # one\n",
+        'b = """two\n\n# lines  \n"""\n\n\n# the end',
+        "def f(): 'Return.'; return \"it's\"  # don't\n",
+        'class A:\n    """\'"""\n\n    x = r\'\\\\\'  # \'\n',
+        "def f():\n    'Return.'; return 1\n",
+        "c = f'{1}#{2!r:>{3}}'\nd = b'#' b'#'\n",
+    ],
+)
+def test_strings_stay_as_they_are(text):
+    """So does a docstring that stands on a line with other code."""
+    before, after = (_NoDocstrings().visit(ast.parse(each)) for each in (text, code.without_words(text)))
+    assert ast.dump(after) == ast.dump(before)
 
 
 @pytest.mark.parametrize(
