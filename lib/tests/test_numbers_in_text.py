@@ -22,7 +22,6 @@ NEAR = 0.08
 # Numbers near a claim's which are of something else: where they stand, and what they are.
 OF_SOMETHING_ELSE = {
     "suss": ["584 segments"],  # a fault that is mended
-    "buffer_sizing": ["98.7 % busy"],  # the kernel's link with 50 flows
     "red": [".93 to .94 of the link", "carries .93 of the link", "carries .94 at 26"],  # the link's load
     "codel": [
         ".500, .563 and .488",
