@@ -1,7 +1,8 @@
 """Machines of `netrepro.protocols` over real sockets: one UDP socket a process, JSON in the datagrams, real timers.
 
-The machines are those that `netrepro.protocols.drive` runs; here the clock is the kernel's. This imports little, as
-programs that start often inside a kernel in virtual time import it (Python takes no virtual time there, but real time).
+The machines are those that `netrepro.protocols.drive` runs; here the clock is the kernel's. This module imports little,
+because programs that start often inside a kernel in virtual time import it: there, Python takes no virtual time, but it
+does take real time.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from typing import Any
 
 from netrepro.protocols.machine import Event, Machine, Output
 
-MOST_BYTES = 65_000  # of a datagram
+MOST_BYTES = 65_000  # largest datagram
 
 
 class Post:
-    """Datagrams between named machines.
+    """A UDP socket for messages between named machines.
 
-    addresses : name -> (IPv4 address, port), of every machine. here : at which of these addresses this process is.
-    kinds : the dataclasses that messages are made of, which the far end must know too.
+    addresses : name -> (IPv4 address, port), for every machine. here : this process's address, one of these.
+    kinds : the dataclasses of which messages are made; the other end must know them, too.
     """
 
     def __init__(self, addresses: Mapping[Any, tuple[str, int]], here: tuple[str, int], kinds: Iterable[type]):
@@ -33,27 +34,27 @@ class Post:
         self.socket.bind(here)
 
     def understand(self, kinds: Iterable[type]) -> None:
-        """Understand these dataclasses from now on."""
+        """Replace the dataclasses that `decode` can make."""
         self.kinds = {kind.__name__: kind for kind in kinds}
 
     def send(self, sender: Hashable, to: Hashable, message: Any) -> None:
-        """Send one datagram; nobody says whether it arrives."""
+        """Send one datagram; it may get lost."""
         self.socket.sendto(self.encode([sender, to, message]), self.addresses[to])
 
     def wait(self, seconds: float) -> tuple[Hashable, Hashable, Any] | None:
-        """Return (sender, to, message) of the next datagram, or None when so many seconds have passed (inf: never)."""
-        # `select` counts microseconds, where a socket's own timeout counts whole milliseconds.
+        """Wait for a datagram and return (sender, to, message); None after so many `seconds` (math.inf: no limit)."""
+        # `select` counts microseconds; a socket's own timeout counts whole milliseconds.
         limit = None if seconds == math.inf else max(seconds, 0.0)
         if not select.select([self.socket], [], [], limit)[0]:
             return None
         return self.decode(self.socket.recv(MOST_BYTES))
 
     def encode(self, content: Any) -> bytes:
-        """Encode dataclasses as {name: [values of their fields]} and tuples as lists."""
+        """Encode a message as JSON: dataclasses as {class name: [values of the fields]}, tuples as lists."""
         return json.dumps(_plain(content), separators=(",", ":")).encode()
 
     def decode(self, content: bytes) -> Any:
-        """Decode what `encode` was given, with lists as tuples."""
+        """Decode the result of `encode`; lists become tuples."""
         return self._made(json.loads(content))
 
     def _made(self, value: Any) -> Any:
@@ -79,7 +80,7 @@ def drive_over_sockets(
     until_s: float = math.inf,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Run the machines of this process until `clock` says until_s; `note` is told (time_s, name, event)."""
+    """Run the machines of this process until `clock` reaches until_s; `note` is called with (time_s, name, event)."""
     now_s = clock()
 
     def carry_out(name: Hashable, outputs: Iterable[Output]) -> None:

@@ -1,8 +1,8 @@
 """A program in any language that answers events with actions, over standard input and output.
 
 Each event and each action is one line with a JSON object. The program gets an event, writes any number of actions, and
-then `{"do": "done"}`; only then does it get the next. It needs no clock, for every event says the time, which stands
-still while the program computes. What it wants to say to a person goes to standard error.
+then `{"do": "done"}`; only then does it get the next event. It needs no clock: time is virtual, comes with the events,
+and stands still while the program computes. Text for people goes to standard error.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from typing import Any
 from netrepro.errors import NetreproError, nearest
 from netrepro.processes import die_with_parent
 
-MOST_BYTES = 1 << 20  # that a program may write after one event
-MOST_ACTIONS = 10_000  # after one event
-MOST_FILE_BYTES = 1 << 28  # that it may write into one file, standard error among them
-LONGEST_SHOWN = 120  # characters of a line, in an error
-LAST_WORDS = 1_000  # characters of standard error, in an error
+MOST_BYTES = 1 << 20  # largest output of a program after one event
+MOST_ACTIONS = 10_000  # largest number of actions after one event
+MOST_FILE_BYTES = 1 << 28  # largest file that a program may write; standard error is one
+LONGEST_SHOWN = 120  # characters of a line that an error shows
+LAST_WORDS = 1_000  # characters of standard error that an error shows
 
-Doing = Mapping[str, Callable[[dict[str, Any]], None]]  # what each action does
+Doing = Mapping[str, Callable[[dict[str, Any]], None]]  # action -> the function that carries it out
 
 
 class BadAction(Exception):
-    """An action that cannot be carried out: what is wrong with it, and what to do."""
+    """The error that an action cannot be carried out. Arguments: what is wrong, and what to do."""
 
 
 class LineProcess:
-    """The process of such a program, until `end`.
+    """The process of such a program, from its start to `end`.
 
     Parameters
     ----------
-    who : its name in errors, such as "node n1".
+    who : the program's name in errors, such as "node n1".
     command : the program and its arguments.
-    patience_s : real seconds in which it has to answer an event.
+    patience_s : largest time in real seconds that an answer to an event may take.
 
-    Raises NetreproError for a program that cannot be started; `tell` for one that is silent for longer than patience_s,
-    ends, floods, or writes what is no action, with the event and its line.
+    Raises NetreproError for a program that cannot be started. `tell` raises it for a program that is too slow, ends,
+    writes too much, or writes a line that is not an action; the error shows the event and the line.
     """
 
     def __init__(self, who: str, command: Sequence[str], *, patience_s: float = 10.0):
@@ -66,7 +66,7 @@ class LineProcess:
                 stderr=self._errors,
                 bufsize=0,
                 start_new_session=True,
-                env=os.environ | {"PYTHONHASHSEED": "0"},  # the order of a set of texts must be the same each time
+                env=os.environ | {"PYTHONHASHSEED": "0"},  # the order of a Python set must be the same in each run
                 preexec_fn=_prepare,
             )
         except (OSError, IndexError, ValueError, subprocess.SubprocessError) as error:
@@ -77,7 +77,7 @@ class LineProcess:
             ) from error
 
     def end(self) -> str:
-        """Kill the process and all that it has started; returns what it wrote to standard error."""
+        """Kill the process and its children; returns the text that it wrote to standard error ("" the second time)."""
         if self._errors.closed:
             return ""
         try:
@@ -93,10 +93,10 @@ class LineProcess:
             return self._errors.read().decode(errors="replace")
 
     def tell(self, event: Mapping[str, Any], doing: Doing) -> None:
-        """Hand over an event and carry out the actions with which the program answers.
+        """Pass an event to the program and carry out the actions that it answers.
 
-        doing : the actions that it may choose from: name -> function of the action, which raises BadAction, or KeyError
-        for what is missing in it.
+        doing : the permitted actions: name -> function of the action. It raises BadAction for an invalid action, and
+        KeyError for a missing field.
         """
         self._event = json.dumps(event)
         self._unwritten = (self._event + "\n").encode()
@@ -119,7 +119,7 @@ class LineProcess:
         )
 
     def _line(self, ends_s: float) -> bytes:
-        """Read the next line, and write meanwhile what the node takes of its event."""
+        """Read the next line; meanwhile, write the rest of the event as the program reads it."""
         while b"\n" not in self._unread:
             left_s = ends_s - time.monotonic()
             both = select.poll()
@@ -165,7 +165,7 @@ class LineProcess:
     def _action(self, line: bytes, doing: Doing) -> dict[str, Any]:
         try:
             action = json.loads(line, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError):  # bytes that are no text, too
+        except (ValueError, RecursionError):  # ValueError also for bytes that are not UTF-8
             raise self._bad(line, "is no JSON", "what a person is to read goes to standard error") from None
         if not isinstance(action, dict) or not isinstance(action.get("do"), str):
             raise self._bad(line, "is no action", 'write an object such as {"do": "done"}')
@@ -187,7 +187,7 @@ class LineProcess:
         return self.wrong(f"its line {self._lines} {what}: {shown}", remedy)
 
     def wrong(self, what: str, remedy: str) -> NetreproError:
-        """End the process, and make the error that says what it did after which event, and what it last said."""
+        """End the process; return the error, which shows the last event and the end of standard error."""
         event, said = self._event, self.end().strip()[-LAST_WORDS:]
         event = event if len(event) <= LONGEST_SHOWN else event[:LONGEST_SHOWN] + " ..."
         words = f"\n  standard error: {said}" if said else ""
@@ -195,11 +195,11 @@ class LineProcess:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")  # which other languages do not read
+    raise ValueError(f"{name} is no JSON")  # NaN and Infinity, which other languages cannot read
 
 
 def _prepare() -> None:
-    """End the process with its parent, however that ends, and let it fill no disk; called in the child."""
+    """Make the process die with its parent and limit the size of its files; called in the child."""
     die_with_parent()
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     own = MOST_FILE_BYTES if most == resource.RLIM_INFINITY else min(MOST_FILE_BYTES, most)

@@ -1,23 +1,23 @@
-"""A congestion control in any language: a process for each connection, which is asked how large the window shall be.
+"""A congestion control in any language: a process for each connection, which is asked for the window's size.
 
-`line_process` says how lines go back and forth. Windows are in segments, and need not be whole.
+`line_process` describes the exchange of lines. Windows are in segments, and need not be whole numbers.
 
 Events:
 
     {"event": "grow", "time_s": 0.25, "segments": 2, "window": 10, "threshold": null, "window_limited": true,
      "marked": false, "round_trip_s": 0.0421, "first": 30, "next": 40}
-        an acknowledgement of `segments` came while nothing was wrong; `threshold` is where slow start ends, null for
-        nowhere; `window_limited`: the window, and nothing else, held the sender back; `marked`: with the echo of an ECN
-        mark; `round_trip_s` is the newest sample, null without one; `first` is the oldest segment that is not
-        acknowledged, `next` the next one to be sent
+        an acknowledgement of `segments` segments came, outside loss recovery; slow start ends at `threshold` (null:
+        never); `window_limited`: only the window limited the sender; `marked`: the acknowledgement echoes an ECN mark;
+        `round_trip_s` is the newest sample (null: none); `first` is the oldest unacknowledged segment, `next` the next
+        one to be sent
     {"event": "loss", "window": 20, "threshold": null}    a segment was lost, or the sender timed out
-    {"event": "mark", "window": 20, "threshold": null}    an ECN mark came back
+    {"event": "mark", "window": 20, "threshold": null}    an acknowledgement echoed an ECN mark
     {"event": "timeout"}                                  the retransmission timer has run out
 
 Actions:
 
-    {"do": "window", "segments": 11}        in answer to grow; without it the window stays
-    {"do": "threshold", "segments": 10}     has to answer loss and mark: what the window comes down to; may answer grow
+    {"do": "window", "segments": 11}        answers grow; without it the window stays unchanged
+    {"do": "threshold", "segments": 10}     must answer loss and mark: the size of the reduced window; may answer grow
     {"do": "done"}
 """
 
@@ -41,16 +41,17 @@ MOST_CONNECTIONS = 200
 def simulate_controls(
     experiment: Experiment, commands: Mapping[str, Sequence[str]], *, patience_s: float = 10.0, **how: Any
 ) -> Measurements:
-    """Simulate an experiment whose flows use congestion controls that are programs.
+    """Simulate an experiment whose flows use programs as congestion controls.
 
     Parameters
     ----------
-    commands : name, which starts with "my_" -> the program and its arguments, started for each connection.
-    patience_s : real seconds in which a program has to answer.
-    how : as for `simulate`.
+    commands : name of a control, which starts with "my_" -> the program and its arguments; each connection starts one.
+    patience_s : largest time in real seconds that an answer of a program may take.
+    how : further arguments of `simulate`.
 
-    Every process is killed at the end, whatever happens. Raises NetreproError as `simulate` does, for a program that
-    cannot be started, hangs, ends, floods or writes what is no action, and for more than MOST_CONNECTIONS connections.
+    Every process is killed at the end, whatever happens. Raises NetreproError as `simulate` does, for the errors of
+    LineProcess (a program that cannot be started, hangs, ends, floods, or writes a line that is not an action), and for
+    more than MOST_CONNECTIONS connections.
     """
     processes: list[LineProcess] = []
 
@@ -84,7 +85,7 @@ class _ProgramControl(OwnCongestionControl):
         self._doing = {"window": self._note, "threshold": self._note}
 
     def grow(self, window: CongestionWindow, delivery: Delivery) -> None:
-        """Ask for the window after an acknowledgement."""
+        """Ask the process for the window after an acknowledgement."""
         answers = self._ask(
             {
                 "event": "grow",
@@ -102,15 +103,15 @@ class _ProgramControl(OwnCongestionControl):
         window.threshold = answers.get("threshold", window.threshold)
 
     def threshold_after_loss(self, window: CongestionWindow) -> float:
-        """Ask what the window comes down to after a loss."""
+        """Ask the process for the reduced window after a loss."""
         return self._threshold("loss", window)
 
     def threshold_after_mark(self, window: CongestionWindow) -> float:
-        """Ask what the window comes down to after an ECN mark."""
+        """Ask the process for the reduced window after an ECN mark."""
         return self._threshold("mark", window)
 
     def on_timeout(self) -> None:
-        """Say that the retransmission timer has run out."""
+        """Tell the process that the retransmission timer has run out."""
         self._ask({"event": "timeout"})
 
     def _threshold(self, event: str, window: CongestionWindow) -> float:

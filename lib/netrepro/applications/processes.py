@@ -1,4 +1,4 @@
-"""Starts the guests of applications on hosts of a network in virtual time, and reads the lines that they print."""
+"""Starting the guests of applications on hosts of a network in virtual time, and reading the lines that they print."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from netrepro.errors import NetreproError
 from netrepro.networks.topology import Topology
 
 PACKAGE = Path(netrepro.__file__).parent
-LONGEST_S = 1e6  # of virtual time, in which a program that waits for nothing is not ended
+LONGEST_S = 1e6  # virtual time after which a program that has not ended counts as failed
 
 
 def addresses_in(topology: Topology, places: Mapping[str, str]) -> str:
-    """Write name -> address as JSON, for names at hosts (name -> host)."""
+    """Write name -> IPv4 address as JSON. places : name -> host."""
     known = addresses(topology, "10.0.0.0/8")
     return json.dumps({name: str(known[host]) for name, host in places.items()})
 
 
 def start(net: VirtualNetwork, host: str, guest: Path, *words: str) -> VirtualProgram:
-    """Start an application's guest.py on a host; it is told first where it finds the package."""
+    """Start an application's guest.py on a host; its first argument is the folder that contains the package."""
     return start_script(net, host, guest, str(PACKAGE.parent), *words)
 
 
 def start_script(net: VirtualNetwork, host: str, script: Path, *words: str) -> VirtualProgram:
-    """Start a script on a host, by an interpreter that imports nothing that it need not."""
+    """Start a script on a host, by a Python that is isolated and imports no site packages."""
     return net[host].popen([sys.executable, "-I", "-S", "-B", str(script), *words])
 
 
 def lines_of(program: VirtualProgram, others: Sequence[VirtualProgram] = ()) -> Iterable[Any]:
-    """Wait for its end and read the lines of JSON that it has printed.
+    """Wait until a program ends and return the lines of JSON that it has printed, decoded.
 
-    Raises NetreproError where it, or one of `others`, fails.
+    Raises NetreproError if the program or one of `others` fails.
     """
     program.poll_for(LONGEST_S)
     failed = [each for each in (*others, program) if each.poll()]

@@ -1,1 +1,1 @@
-"""Floor 4: what the notebooks show that are no paper's: the simulator checked, kernels and networks of one's own."""
+"""Floor 4: experiments of the notebooks without a paper: checks of the simulator, own kernel modules and networks."""

@@ -1,8 +1,8 @@
-"""The simulator and a real kernel in virtual time on the same descriptions, looked at closely.
+"""The simulator and a real kernel in virtual time on the same experiments, compared closely.
 
-Nothing but the two stacks can differ: both have exact links and clocks, and no other work comes between. So what is
-apart is a difference of TCP or of a queue, and has a reason. How far apart they may be is fixed here, a kind of
-quantity each (TOLERANCES).
+Only the two network stacks can differ: both have exact links and clocks, and other work on the machine has no effect.
+So every difference in the results is one of TCP or of a queue, and has a reason. TOLERANCES fixes how large a
+difference may be, for each kind of quantity.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ TOLERANCES = {COMPLETIONS: 1.0, GOODPUT: 1.0, QUEUE: 2.0, DROPS: 3.0}  # %
 WITHIN, OUTSIDE, UNDECIDED, NOT_MEASURED = "within", "outside", "undecided", "not measured"
 LOSSY_SIZES_BYTES, SHORT_BYTES = (20_000, 100_000, 200_000, 500_000), 6_000
 SERVERS, FRAGMENT_BYTES, BLOCK_S = 8, 64_000, 0.5  # of incast
-LEAST_COUNT = 30  # of drops and marks in a run; of fewer, three in a hundred is none
-STARTS_MS = tuple(range(16))  # of flows that time out, beyond a whole second
+LEAST_COUNT = 30  # of drops or marks in a run; with fewer, a tolerance of three in a hundred is less than one
+STARTS_MS = tuple(range(16))  # starts of flows that time out, in ms after a whole second
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Seconds of a run of long flows, and seeds."""
+    """The duration of a run of long flows, in seconds, and the number of seeds."""
 
     seconds: float
     seeds: int
@@ -70,9 +70,11 @@ class Scale:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The values that both tools found. values : kind, part, case, quantity, tool, seed, value; a row for each quantity
-    and seed. flows, windows, queues : of the first seed, by part, case and tool. why : the reason where there is no
-    kernel."""
+    """The values that both tools measured.
+
+    values : a row for each quantity and seed; columns kind, part, case, quantity, tool, seed, value. flows, windows,
+    queues : the tables of the first seed, with the columns part, case and tool. why : the reason for a missing kernel.
+    """
 
     values: pd.DataFrame
     flows: pd.DataFrame
@@ -82,7 +84,7 @@ class Comparison:
 
 
 def scale(profile: str) -> Scale:
-    """Return the length of the runs and the number of seeds. Raises NetreproError for another profile than quick and
+    """Return the length of the runs and the number of seeds. Raises NetreproError for a profile other than quick and
     paper."""
     return of_profile(profile, {"quick": Scale(10.0, 2), "paper": Scale(60.0, 10)})
 
@@ -95,7 +97,7 @@ def _path(rate_mbps: float, round_trip_ms: float, queue: Queue | None = None, pa
 
 
 def _single_flows(rate_mbps: float, round_trip_ms: float, seed: int) -> Experiment:
-    """Make the experiment with one flow of each size after the other, none of which meets another."""
+    """Make the experiment with a flow of each size, one after the other, so that no flow meets another."""
     flows, start_s = [], 0.1
     for size in SIZES_BYTES:
         flows.append(Flow("h1", "h2", size, start_s=start_s))
@@ -130,17 +132,17 @@ def _managed(queue: Queue, seconds: float, seed: int) -> Experiment:
 
 
 def _burst(control: str, seed: int) -> Experiment:
-    """Make the experiment in which slow start overruns a buffer of a fifth of the path. It shows how much is lost, and
-    when all has arrived."""
+    """Make the experiment in which slow start overruns a buffer of a fifth of the path. It shows how many packets are
+    lost, and when the flow completes."""
     flow = Flow("h1", "h2", 3_000_000)
     look = Measure(queues=(PORT,), queue_interval_ms=5, windows_interval_ms=20)
     return Experiment(_path(20.0, 80.0, DropTail(30)), (flow,), 20.0, seed, look, Tcp(control))
 
 
 def _losses(control: str, grows: bool, seed: int) -> Experiment:
-    """Make the experiment in which flows lose what does not fit into six packets of buffer, one flow after the other.
+    """Make the experiment in which flows, one after the other, lose packets that overflow a buffer of six packets.
 
-    grows : whether the receive window grows as data come; else all of it is offered from the start.
+    grows : whether the receive window grows as data arrive; else the whole window is offered from the start.
     """
     flows = tuple(Flow("h1", "h2", size, start_s=0.1 + 5 * place) for place, size in enumerate(LOSSY_SIZES_BYTES))
     tcp = Tcp(control, receive_window_grows=grows)
@@ -148,17 +150,19 @@ def _losses(control: str, grows: bool, seed: int) -> Experiment:
 
 
 def _time_outs(seed: int) -> Experiment:
-    """Make the experiment in which flows lose the last of five segments, which nothing but a time-out repairs. They
-    begin at each millisecond of two times eight."""
+    """Make the experiment in which flows lose the last of five segments, so that only a time-out repairs the loss.
+
+    The flows start at the STARTS_MS after whole seconds.
+    """
     flows = tuple(Flow("h1", "h2", SHORT_BYTES, start_s=place + ms / 1e3) for place, ms in enumerate(STARTS_MS, 1))
     tcp = Tcp("reno", tail_loss_probe=False)
     return Experiment(_path(10.0, 40.0, DropTail(3)), flows, 2.0 + len(flows), seed, tcp=tcp)
 
 
 def _incast(seconds: float, seed: int) -> Experiment:
-    """Make the experiment in which servers answer within a millisecond into 20 packets of buffer, block after block.
+    """Make the experiment in which servers answer within a millisecond into a buffer of 20 packets, block after block.
 
-    When each does is drawn from the seed, and the same in both; hosts take no time.
+    The seed determines when each server answers, equally in both tools; hosts have no delay.
     """
     late_s = np.random.default_rng(seed).uniform(0, 1e-3, (round(seconds / BLOCK_S), SERVERS))
     flows = tuple(
@@ -192,7 +196,7 @@ def _experiments(size: Scale, seed: int) -> dict[tuple[str, str], Experiment]:
 
 
 def _read(part: str, run: Measurements) -> list[tuple[str, str, float]]:
-    """Read a run: kind, quantity, value."""
+    """Return the values of a run as (kind, quantity, value)."""
     flows, links = run.flows, run.links
     times_ms = flows["completion_ms"]
     if part in ("single flows", "losses"):
@@ -216,7 +220,10 @@ def _read(part: str, run: Measurements) -> list[tuple[str, str, float]]:
 
 
 def measure(profile: str, seed: int, progress: Progress = iter) -> Comparison:
-    """Measure everything with both, and every seed. Raises NetreproError for an unknown profile."""
+    """Measure every experiment with both tools and every seed; without a kernel, only with the simulator.
+
+    Raises NetreproError for an unknown profile.
+    """
     size, why = scale(profile), why_no_processes()
     runs = {SIMULATOR: simulate} | ({} if why else {KERNEL: emulate_virtually})
     work = [
@@ -244,10 +251,11 @@ def _together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def side_by_side(comparison: Comparison, kind: str) -> pd.DataFrame:
-    """Return a row for each quantity of a kind: the means over seeds of both, how far the simulator is off (%), the
-    error of that (two standard errors over the seeds of both, %), and whether it is within the kind's tolerance.
+    """Return a row for each quantity of a kind: the means of both tools over seeds, the simulator's deviation (%), the
+    error of this deviation (two standard errors over the seeds of both, %), and whether it is within the tolerance.
 
-    It is UNDECIDED where the error reaches over the tolerance. A quantity that some seed of either has not is left out.
+    The verdict is UNDECIDED where the interval of the error includes the tolerance. A quantity is left out where a seed
+    of either tool lacks it.
     """
     order = ["part", "case", "quantity"]
     values = comparison.values[comparison.values["kind"] == kind]
@@ -275,7 +283,7 @@ def summary(comparison: Comparison) -> pd.DataFrame:
 
 
 def draw_completions(comparison: Comparison) -> Figure:
-    """Draw the simulator's flow completion times over the kernel's, by size, a line for each path."""
+    """Draw the ratio of the simulator's flow completion times to the kernel's, by size, with a line for each path."""
     figure, axis = new_figure("Single flows", "flow size (kB)", "completion time (simulator / kernel)", log_x=True)
     table = side_by_side(comparison, COMPLETIONS).loc["single flows"].reset_index()
     for place, (path, rows) in enumerate(table.groupby("case", sort=False)):
@@ -289,7 +297,7 @@ def draw_completions(comparison: Comparison) -> Figure:
 
 
 def draw_windows(comparison: Comparison) -> Figure:
-    """Draw the congestion windows of one flow by both, a panel for each congestion control."""
+    """Draw the congestion window of one flow in both tools, with a panel for each congestion control."""
     figure, axes = drawing.panels("One flow, 50 Mb/s, 20 ms", "time (s)", "congestion window (kB)", CONTROLS)
     for axis, control in zip(axes, CONTROLS, strict=True):
         rows = comparison.windows[(comparison.windows["part"] == "one flow") & (comparison.windows["case"] == control)]
@@ -300,7 +308,7 @@ def draw_windows(comparison: Comparison) -> Figure:
 
 
 def draw_queues(comparison: Comparison) -> Figure:
-    """Draw the distributions of two flows' queue by both, a panel for each congestion control."""
+    """Draw the distribution of two flows' queue in both tools, with a panel for each congestion control."""
     names = CONTROLS[:3]
     figure, axes = drawing.panels("Two flows at one port, 100 Mb/s", "queue (packets)", "share of the time", names)
     for axis, control in zip(axes, names, strict=True):
@@ -313,7 +321,7 @@ def draw_queues(comparison: Comparison) -> Figure:
 
 
 def draw_time_outs(comparison: Comparison) -> Figure:
-    """Draw how long flows took that timed out, by the millisecond in which they began."""
+    """Draw the completion times of flows that timed out, by the millisecond in which they started."""
     figure, axis = new_figure("One time-out each", "start (ms beyond a whole second)", "completion time (ms)")
     for tool, rows in comparison.flows[comparison.flows["part"] == "time-outs"].groupby("tool", sort=False):
         axis.plot(STARTS_MS, rows["completion_ms"], "o-", label=str(tool), **_look(str(tool)))

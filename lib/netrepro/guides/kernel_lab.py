@@ -1,7 +1,7 @@
-"""Congestion controls and queue disciplines of a reader's own, in C, in a real kernel: compiled, raced and drawn.
+"""A reader's own congestion controls and queue disciplines, in C, in a real kernel: compiled, raced and drawn.
 
-A module is a text of C, as the kernel's own are. It is compiled against the virtual kernel (Linux in virtual time) and
-loaded into it; what the compiler says is shown with its line. What panics ends that run, and nothing else.
+A module is C source as in the kernel itself. It is compiled against the virtual kernel (Linux in virtual time) and
+loaded into it; the compiler's messages are shown with their lines. A module that panics ends only its own run.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ OWN_COLOUR = CURVES[6]
 
 @dataclass(frozen=True)
 class Path:
-    """The path that two flows share, and the length of their run: a rate, a base round trip, and a buffer in
-    bandwidth-delay products."""
+    """The path that two flows share, and their run: rate, base round trip, buffer (`buffer_share`, in bandwidth-delay
+    products), duration and seed."""
 
     rate_mbps: float = 20.0
     round_trip_ms: float = 40.0
@@ -47,8 +47,11 @@ class Path:
 
 @dataclass(frozen=True)
 class Found:
-    """Races or queues, each by its name: goodput over time, congestion windows, the bottleneck's queue; and `why` there
-    is nothing."""
+    """The results of races or queues.
+
+    totals : a row for each flow. goodput, windows, queues : tables by name of the race or queue: goodput (Mb/s) by
+    second, congestion windows, the bottleneck's queue. why : the reason where there is no kernel and so no result.
+    """
 
     totals: pd.DataFrame
     goodput: Mapping[str, pd.DataFrame] = field(default_factory=dict)
@@ -58,7 +61,10 @@ class Found:
 
 
 def compile_module(source: str) -> str:
-    """Compile a module; says that it does. Raises NetreproError with the compiler's complaints and their lines."""
+    """Compile a module's C source; return that it compiles, or why there is no kernel to compile for.
+
+    Raises NetreproError with the compiler's messages and their lines.
+    """
     if why := why_no_processes():
         return why
     build_module(source)
@@ -66,10 +72,10 @@ def compile_module(source: str) -> str:
 
 
 def race(modules: Mapping[str, str], rivals: Sequence[str], path: Path, progress: Progress = iter) -> Found:
-    """Run the congestion control in `modules` (name -> C) against each rival, and against itself, on the path.
+    """Run the congestion control in `modules` (name -> C source) against each rival, and against itself, on the path.
 
-    `totals` has a row for each flow: race, control, goodput (Mb/s), share of the rate. Raises NetreproError for C that
-    does not compile, and with the kernel's last lines for a module that panics.
+    `totals` has a row for each flow: race, control, goodput_mbps, share of the rate, and the race's mean_queue_ms.
+    Raises NetreproError for C that does not compile, and with the kernel's last lines for a module that panics.
     """
     (own,) = modules
     pairs = {f"{own} against {rival}": (own, rival) for rival in (*rivals, own)}
@@ -78,7 +84,7 @@ def race(modules: Mapping[str, str], rivals: Sequence[str], path: Path, progress
 
 
 def compare_queues(modules: Mapping[str, str], path: Path, progress: Progress = iter) -> Found:
-    """Run two CUBIC flows over the queue in `modules` (name -> C), and over drop-tail and CoDel of the same room."""
+    """Run two CUBIC flows over the queue in `modules` (name -> C source), and over drop-tail and CoDel of its size."""
     (own,) = modules
     room = 4 * path.buffer_packets
     queues: dict[str, Queue] = {"drop-tail": DropTail(room), "CoDel": CoDel(room), own: OwnQueue(own, room)}
@@ -128,7 +134,7 @@ def _run(experiments: Mapping[str, Experiment], modules: Mapping[str, str], prog
 
 
 def draw_race(lab: Found) -> Figure:
-    """Draw the throughput of both flows over time, a column for each race."""
+    """Draw the throughput of both flows over time, with a panel for each race."""
     names = list(lab.goodput) or [""]
     figure, axes = drawing.panels("Two flows, one bottleneck", "time (s)", "throughput (Mb/s)", names)
     for axis, name in zip(axes, names, strict=True):
@@ -143,7 +149,7 @@ def draw_race(lab: Found) -> Figure:
 
 
 def draw_windows(lab: Found) -> Figure:
-    """Draw the congestion windows of both flows, a column for each race."""
+    """Draw the congestion windows of both flows, with a panel for each race."""
     names = list(lab.windows) or [""]
     figure, axes = drawing.panels(
         "What each congestion control does", "time (s)", "congestion window (segments)", names
@@ -176,7 +182,8 @@ def draw_queues(lab: Found) -> Figure:
 
 
 def _look(label: str) -> dict[str, Any]:
-    """Choose the look of a curve: one's own colour, or the control's everywhere. The second of two alike is dashed."""
+    """Return the style of a curve: OWN_COLOUR for a reader's own control, else the control's usual colour. The second
+    of two equal flows is dashed."""
     name, _, second = label.partition(", ")
     colour = OWN_COLOUR if name not in SCHEMES else scheme(name).colour
     return {"color": colour, "linestyle": "--" if second else "-"}

@@ -1,4 +1,4 @@
-"""What the notebook about a network of one's own draws, and why it may have no kernel to run programs in."""
+"""Functions of the notebook about a reader's own network: its figures, tables, and a check for a kernel."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from netrepro.style import CURVES, new_figure
 
 
 def why_no_kernel(tier: str) -> str:
-    """Say why programs cannot run, "" where they can. Raises NetreproError for a tier that is neither or cannot be
-    had."""
+    """Say why programs cannot run on a tier, "" where they can.
+
+    Raises NetreproError for a tier that is not auto, virtual or simulated, or that this machine lacks.
+    """
     if tier == "auto":
         return why_no_processes()
     resolved, _ = resolve_tier(tier, VIRTUAL_TIME_TIERS, probe_tiers())
@@ -26,19 +28,19 @@ def why_no_kernel(tier: str) -> str:
 
 
 def check_without(link: tuple[str, str], network: Topology, expected: Mapping[str, Any], seed: int) -> pd.DataFrame:
-    """Check the network in virtual time while a link is down in both directions."""
+    """Check the network in virtual time while a link is down in both directions; see Emulation.check."""
     with Emulation(network, "virtual", seed=seed) as net:
         net.change_link(*link, up=False)
         return net.check(expected)
 
 
 def draw_network(experiment: Experiment) -> Figure:
-    """Draw the network. What is recorded is broad."""
+    """Draw the network, with recorded links as broad lines."""
     return drawing.draw_network(experiment, "Two hosts share an uplink to a third")
 
 
 def draw_queue(runs: Mapping[str, Measurements]) -> Figure:
-    """Draw the packets in the recorded queue over time, a curve for each tier."""
+    """Draw the number of packets in the recorded queue over time, with a curve for each tier."""
     figure, axis = new_figure("What waits in front of the uplink", "time (s)", "packets waiting")
     for colour, (tier, measured) in zip(CURVES, runs.items(), strict=False):
         axis.plot("time_s", "queue_packets", data=measured.queues, color=colour, linewidth=1, label=tier)
@@ -47,7 +49,7 @@ def draw_queue(runs: Mapping[str, Measurements]) -> Figure:
 
 
 def draw_trace(trace: LinkTrace, runs: Mapping[str, Measurements]) -> Figure:
-    """Draw the rate of the link that changes, and beside it what waits in front of it, a curve for each tier."""
+    """Draw the rate of the changing link and, beside it, the packets that wait for it, with a curve for each tier."""
     figure, (rate, queue) = new_figure("A link that changes", "time (s)", "packets waiting", columns=2)
     duration_s = max((measured.experiment.duration_s for measured in runs.values()), default=trace.period_s)
     changes = trace.changes("s1", "s2", duration_s)
@@ -60,8 +62,8 @@ def draw_trace(trace: LinkTrace, runs: Mapping[str, Measurements]) -> Figure:
 
 
 def side_by_side(runs: Mapping[str, Measurements]) -> pd.DataFrame:
-    """Compare the tiers: a row for each flow and one for the queue's mean, a column for each tier: goodput (Mb/s),
-    packets."""
+    """Compare the tiers, which are the columns: a row with the goodput (Mb/s) of each flow, and one with the mean of
+    the queue (packets)."""
     columns = {}
     for tier, measured in runs.items():
         flows = measured.flows.set_index("source").goodput_mbps
@@ -71,7 +73,7 @@ def side_by_side(runs: Mapping[str, Measurements]) -> pd.DataFrame:
 
 
 def draw_waits(waits_ms: Mapping[str, list[float]]) -> Figure:
-    """Draw the time that each question of a program took, in a row of dots for each case."""
+    """Draw the time until the answer to each question of a program, with a row of dots for each case (name -> ms)."""
     figure, axis = new_figure("How long an answer takes", "question (number)", "time (ms)", log_y=True)
     if not waits_ms:
         drawing.say_not_measured(axis, "simulated")
@@ -83,7 +85,7 @@ def draw_waits(waits_ms: Mapping[str, list[float]]) -> Figure:
 
 
 def draw_capture(packets: pd.DataFrame) -> Figure:
-    """Draw the bytes that each pair of addresses has sent, over time. packets : from headers_of_capture."""
+    """Draw the bytes sent so far from each address to each other, over time. packets : from headers_of_capture."""
     figure, axis = new_figure("What the uplink carried", "time (s)", "sent so far (kB)")
     for colour, (ends, sent) in zip(CURVES, packets.groupby(["source", "destination"]), strict=False):
         axis.plot(sent.time_s, sent.size_bytes.cumsum() / 1e3, color=colour, label=" to ".join(map(str, ends)))

@@ -1,4 +1,4 @@
-"""What the notebook about a protocol of one's own runs and draws: programs in any language, message by message."""
+"""Runs and figures of the notebook about a reader's own protocol: programs in any language, message by message."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ __all__ = [
 
 OWN_CONTROL = "my_control"
 PROGRAM = "program.py"
-PROTOCOL_BYTES = 100  # of a message of EPaxos and its clients
+PROTOCOL_BYTES = 100  # size of each message of EPaxos and its clients
 FLOW_PORTS = (("h1", "s1"), ("s1", "s2"), ("s2", "h2"), ("h2", "s2"), ("s2", "s1"), ("s1", "h1"))
 
 
 def run_python(source: str, scenario: Scenario, *, patience_s: float = 20.0) -> Trial:
-    """Run a node written in Python, a text, as every node of a scenario, from a temporary folder.
+    """Run a Python program, given as text, as every node of a scenario, from a temporary folder.
 
-    Raises NetreproError for one that is not Python, and as `run_programs` does, which runs any other language.
+    Raises NetreproError for a text that is not Python, and as `run_programs` does, which runs other languages.
     """
     with _written(source) as command:
         return run_programs(command, scenario, patience_s=patience_s)
@@ -65,7 +65,7 @@ def run_python(source: str, scenario: Scenario, *, patience_s: float = 20.0) -> 
 
 @contextmanager
 def _written(source: str) -> Iterator[list[str]]:
-    """Write a program of Python into a temporary folder; gives the command that runs it."""
+    """Write a Python program into a temporary folder; yield the command that runs it."""
     try:
         compile(source, PROGRAM, "exec")
     except SyntaxError as error:
@@ -77,11 +77,11 @@ def _written(source: str) -> Iterator[list[str]]:
 
 
 def race_python(source: str, rivals: Iterable[str], seconds: float = 10.0, seed: int = 1) -> dict[str, Measurements]:
-    """Race a congestion control written in Python, a text, called OWN_CONTROL, against each rival on a path of 10 Mb/s
-    and 40 ms with a buffer of one bandwidth-delay product; both flows sample their windows.
+    """Race a congestion control in Python, given as text and named OWN_CONTROL, against each rival. The path has
+    10 Mb/s, 40 ms and a buffer of one bandwidth-delay product; the windows of both flows are sampled.
 
     rivals : congestion controls of the simulator, or OWN_CONTROL itself. Raises NetreproError as `simulate_controls`
-    does, which runs any other language.
+    does, which runs other languages.
     """
     network = dumbbell(2, Link(500, 1), Link(10, 18, DropTail(packets=33)))
     runs = {}
@@ -99,7 +99,7 @@ def race_python(source: str, rivals: Iterable[str], seconds: float = 10.0, seed:
 
 
 def draw_windows(runs: Mapping[str, Measurements]) -> Figure:
-    """Draw the congestion windows of both flows over time, a panel for each race."""
+    """Draw the congestion windows of both flows over time, with a panel for each race."""
     use_style()
     figure, axes = panels("Two flows, one bottleneck", "time (s)", "congestion window (segments)", list(runs))
     for axis, measured in zip(axes, runs.values(), strict=True):
@@ -119,9 +119,9 @@ def broken_rules(trial: Trial) -> list[str]:
 
 
 def first_broken(source: str, scenario: Scenario, seeds: Sequence[int]) -> Trial:
-    """Run a node with one seed after the other; returns the first trial that breaks a rule, or the last one.
+    """Run a node with one seed after the other; return the first trial that breaks a rule, or else the last one.
 
-    Raises NetreproError for no seed, and as run_python does.
+    Raises NetreproError for an empty list of seeds, and as run_python does.
     """
     if not seeds:
         raise NetreproError("no seed to try", "give one at least")
@@ -133,25 +133,25 @@ def first_broken(source: str, scenario: Scenario, seeds: Sequence[int]) -> Trial
 
 
 def side_by_side(trials: Mapping[str, Trial]) -> pd.DataFrame:
-    """Put verdicts side by side: a row a rule, a column a trial."""
+    """Put verdicts side by side: a row for each rule, a column for each trial."""
     return pd.DataFrame({name: trial.verdict.set_index("rule")["verdict"] for name, trial in trials.items()})
 
 
 def leaderless_ms(trial: Trial, crash_s: float) -> float:
-    """Return the time from a crash until a node announces that it leads, in ms; NaN where none does."""
+    """Return the time from a crash until a node announces that it leads, in ms; NaN where no node does."""
     leads = trial.announced[(trial.announced["kind"] == LEADER) & (trial.announced["time_s"] > crash_s)]
     return float(leads["time_s"].min() - crash_s) * 1e3
 
 
 def lost_share(trial: Trial, until_s: float) -> float:
-    """Return the share of the messages between nodes, sent until then, that the network lost."""
+    """Return the share of the messages between nodes, sent until `until_s`, that the network lost."""
     nodes, table = trial.scenario.node_names, trial.messages
     table = table[table["sender"].isin(nodes) & table["receiver"].isin(nodes) & (table["sent_s"] <= until_s)]
     return float((table["fate"] == LOST).mean())
 
 
 def draw(trial: Trial, begins_s: float, ends_s: float, *, clients: bool = False, title: str = "") -> Figure:
-    """Draw the messages between nodes, and clients if asked, that are sent in that time (s)."""
+    """Draw the messages that nodes, and with `clients` also clients, send between `begins_s` and `ends_s`."""
     use_style()
     scenario = trial.scenario
     names: list[Hashable] = [*scenario.node_names, *(scenario.client_names if clients else ())]
@@ -167,8 +167,8 @@ def draw(trial: Trial, begins_s: float, ends_s: float, *, clients: bool = False,
 
 
 def draw_around(trial: Trial, rule: str, before_s: float = 0.05, after_s: float = 0.02, **how: Any) -> Figure:
-    """Draw the messages around the moment in which a rule was seen to be broken; of a rule that was not, around the
-    first that an announcement tells."""
+    """Draw the messages around the moment at which a rule was evidently broken; for a rule that was not broken, around
+    the first announcement. how : further arguments of `draw`."""
     row = trial.verdict.set_index("rule").loc[rule]
     is_broken = row["verdict"] == BROKEN
     time_s = row["evident_s"] if is_broken else float(trial.announced["time_s"].min())
@@ -178,8 +178,8 @@ def draw_around(trial: Trial, rule: str, before_s: float = 0.05, after_s: float 
 
 
 def draw_epaxos(hop_ms: float = 4.0) -> Figure:
-    """Draw EPaxos among five replicas in a row, with a client at each end: two writes of one key meet, and one needs a
-    second round; then a write of another key meets nobody, and needs one round."""
+    """Draw EPaxos among five replicas in a row, with a client at each end. Two writes of one key meet, and one needs a
+    second round. Then a write of another key meets no other and needs one round."""
     use_style()
     names = ["a", "b", "c", "d", "e"]
     asks: dict[str, list[Command]] = {
@@ -206,8 +206,8 @@ def _few_bytes(letter: Letter) -> int:
 
 
 def draw_segments(control: str = "reno") -> tuple[Figure, Figure]:
-    """Draw the begin of a TCP flow whose slow start overruns a short queue, twice: its packets between both hosts, and
-    its segments by number over time."""
+    """Draw the beginning of a TCP flow whose slow start overruns a short queue. Two figures: its packets between both
+    hosts, and its segments by number over time."""
     use_style()
     network = dumbbell(1, Link(100, 2), Link(10, 10, DropTail(packets=12)))
     look = Measure(packets=FLOW_PORTS)

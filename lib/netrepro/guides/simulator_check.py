@@ -1,7 +1,7 @@
 """Can the simulator be believed? Eight scenarios on the emulator, in the simulator and in ns-3.
 
-Every scenario is one Experiment that all tools get; what they find stands side by side. The tools agree with each
-other or do not, and either is shown. The scenarios are the common ones of the field: shares of a dumbbell, the queue
+Every scenario is one Experiment, which all tools run; their results are shown side by side, whether the tools agree or
+not. The scenarios are the common ones of the field: shares of a dumbbell, the queue
 of two flows (Handigol et al., CoNEXT 2012, Figure 6), DCTCP's queue (Alizadeh et al., SIGCOMM 2010), slow start, the
 square-root law (Mathis et al., CCR 1997), a permutation in a fat-tree (Al-Fares et al., SIGCOMM 2008), incast.
 """
@@ -41,15 +41,15 @@ from netrepro.study import Progress, in_parallel, of_profile, seed_of
 from netrepro.style import new_figure, scheme, use_style
 
 SIMULATED, EMULATED, NS3 = "simulated", "emulated", "ns-3"
-SEEDS = 5  # of the simulator: how far apart runs of one tool are
-# flows, queues -> a value; the tables are those of Measurements and of Ns3Run.
+SEEDS = 5  # of the simulator, to show how far apart runs of one tool are
+# The tables flows and queues of Measurements or Ns3Run -> a value.
 Reading = Callable[[pd.DataFrame, pd.DataFrame], float]
-Found = tuple[dict[str, float], str]  # what a tool read, and a note
+Found = tuple[dict[str, float], str]  # a tool's values by quantity, and a note
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """An experiment, and what is read from it: name with unit -> reading."""
+    """An experiment and its readings: quantity with unit -> function of the run's flows and queues."""
 
     name: str
     experiment: Experiment
@@ -58,7 +58,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Scale:
-    """Seconds of a long scenario, buffer that two flows share, blocks of incast."""
+    """The duration of a long scenario (s), the buffer that two flows share, and the number of incast's blocks."""
 
     seconds: float
     buffer_packets: int
@@ -66,7 +66,7 @@ class Scale:
 
 
 def scale(profile: str) -> Scale:
-    """Return the length of the scenarios. Raises NetreproError for another profile than quick and paper."""
+    """Return the length of the scenarios. Raises NetreproError for a profile other than quick and paper."""
     return of_profile(profile, {"quick": Scale(3.0, 100, 3), "paper": Scale(60.0, 425, 30)})
 
 
@@ -113,8 +113,8 @@ def _two_flows(name: str, control: str, queue: DropTail | EcnThreshold, size: Sc
 
 
 def two_flows(queue: Queue, tcp: Tcp, seconds: float, seed: int, interval_ms: float = 10.0) -> Experiment:
-    """Make two flows from two hosts to a third, whose port's queue is sampled."""
-    # Without jitter, as ns-3 is given it, two flows tend to lock each other out.
+    """Make the experiment of two flows from two hosts to a third, and sample the queue at the third host's port."""
+    # Without jitter, as in ns-3's runs, two flows tend to lock each other out.
     net = star(3, Link(100, 0.075, queue, jitter_ms=0.05))
     flows = (Flow("h1", "h3", duration_s=seconds), Flow("h2", "h3", duration_s=seconds))
     return Experiment(net, flows, seconds, seed, Measure((("s1", "h3"),), interval_ms), tcp)
@@ -125,7 +125,7 @@ def _completion_ms(place: int) -> Reading:
 
 
 def _slow_start(seed: int) -> Scenario:
-    """Make the scenario in which flows run one after the other, so that no flow meets another."""
+    """Make the scenario in which flows run one after the other and never meet."""
     net = dumbbell(1, Link(200, 1, DropTail(packets=1000)), Link(20, 38, DropTail(packets=1000)))
     sizes_bytes, starts_s = (10_000, 100_000, 500_000), (0.2, 0.6, 1.3)
     flows = tuple(Flow("h1", "h2", size, start_s=start) for size, start in zip(sizes_bytes, starts_s, strict=True))
@@ -135,8 +135,8 @@ def _slow_start(seed: int) -> Scenario:
 
 
 def _random_loss(size: Scale, seed: int) -> Scenario:
-    """Make the scenario of four flows, far from filling their link, on a wire that loses a packet in a hundred. The law
-    gives 113 Mb/s."""
+    """Make the scenario of four flows that do not fill their link, on a wire that loses one packet in a hundred. The
+    square-root law gives 113 Mb/s."""
     wire = Link(200, 2.4, DropTail(packets=1000))
     net = Topology((Cable("h1", "s1", replace(wire, loss=0.01), wire), Cable("s1", "h2", replace(wire, delay_ms=0.1))))
     flows = tuple(Flow("h1", "h2", duration_s=size.seconds) for _ in range(4))
@@ -145,8 +145,8 @@ def _random_loss(size: Scale, seed: int) -> Scenario:
 
 
 def _permutation(size: Scale, seed: int) -> Scenario:
-    """Make the scenario in which every host sends to the one half the tree away. Its links are so slow that a kernel
-    can do them beside 47 others."""
+    """Make the scenario in which every host sends to the host half the tree away. The links are slow enough for a
+    kernel that emulates all 48 of them."""
     net = fat_tree(4, Link(5, 0.5, DropTail(packets=20)))
     seconds = size.seconds
     flows = tuple(Flow(f"h{i + 1}", f"h{(i + 8) % 16 + 1}", duration_s=seconds - i / 1e3, start_s=i / 1e3)
@@ -156,7 +156,7 @@ def _permutation(size: Scale, seed: int) -> Scenario:
 
 
 def _incast(size: Scale, seed: int) -> Scenario:
-    """Make the scenario in which eight servers answer at once into 20 packets of buffer, every two seconds."""
+    """Make the scenario in which eight servers answer at once into a buffer of 20 packets, every two seconds."""
     servers, fragment_bytes, apart_s = 8, 64_000, 2.0
 
     def block_ms(flows: pd.DataFrame, queues: pd.DataFrame) -> float:
@@ -175,12 +175,12 @@ def _incast(size: Scale, seed: int) -> Scenario:
 
 
 def measure(profile: str, tier: str, seed: int, progress: Progress = iter) -> pd.DataFrame:
-    """Measure all scenarios on all tools: scenario, quantity, tool, value, least, most (over the seeds of the
+    """Measure all scenarios on all tools. Columns: scenario, quantity, tool, value, least, most (over the seeds of the
     simulator), note.
 
-    tier : "virtual", "simulated" to leave the kernel away, or "auto" for the former where it can be had. A tool that is
-    not there or cannot do a scenario has NaN for a value, and the reason for a note; a run of the kernel whose own
-    checks fail says so in its note. Raises NetreproError for an unknown profile or tier.
+    tier : "virtual", "simulated" to leave the kernel out, or "auto" for "virtual" where the machine has it. Where a
+    tool is missing or cannot run a scenario, the value is NaN and the note has the reason. The note of a kernel's run
+    names those of its own checks that failed. Raises NetreproError for an unknown profile or tier.
     """
     size = scale(profile)
     chosen = resolve_tier(tier, VIRTUAL_TIME_TIERS, probe_tiers())[0]
@@ -237,8 +237,8 @@ def _ns3(scenario: Scenario, program: Path | None) -> Found:
 
 
 def side_by_side(values: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each quantity: what each tool found, how far others are from the simulator (%), its own spread,
-    notes."""
+    """Return a row for each quantity: the value of each tool, how far the others are from the simulator (%), the
+    simulator's spread over seeds (%), notes."""
     order = ["scenario", "quantity"]
     table = values.pivot(index=order, columns="tool", values="value").reindex(
         pd.MultiIndex.from_frame(values[order].drop_duplicates())
@@ -253,11 +253,8 @@ def side_by_side(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw(values: pd.DataFrame) -> Figure:
-    """Draw the results of the emulator and ns-3 as shares of the simulator's; bars are the simulator's own spread over
-    seeds.
-
-    Hollow points are runs of the emulator that failed their own checks.
-    """
+    """Draw the results of the emulator and ns-3 as shares of the simulator's. Bars show the simulator's own spread over
+    seeds, and hollow points the emulator's runs that failed their own checks."""
     use_style()
     table = side_by_side(values)
     ours = values[values["tool"] == SIMULATED].set_index(["scenario", "quantity"])

@@ -1,1 +1,1 @@
-"""Floor 3: one module a paper."""
+"""Floor 4: one module or package for each paper."""

@@ -1,9 +1,9 @@
 """BBR beside CUBIC: Mishra, Tiu and Leong, "Are We Heading Towards a BBR-Dominant Internet?", IMC 2022.
 
-Ten long flows share a bottleneck; some speak BBR, the others CUBIC. A CUBIC flow fills the queue until it loses; a BBR
-flow keeps twice its own rate times the least round trip that it has seen, whoever else is there. Few BBR flows take
-more than their share, many take it from one another. Where neither a BBR flow nor a CUBIC flow would gain by speaking
-the other, the mix is a Nash equilibrium.
+Ten long flows share a bottleneck; some use BBR, the others CUBIC. A CUBIC flow fills the queue until it loses a packet.
+A BBR flow keeps twice its own rate times its least round trip in flight, whatever the other flows do. A few BBR flows
+take more than their share; many take it from one another. Where neither a BBR flow nor a CUBIC flow would gain by
+switching to the other, the mix is a Nash equilibrium.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 PORT = ("s1", "s2")
 SHARED, FAIR = "shared queue", "fair queue"
 MIXES = (1, 3, 5, 7, 9)  # BBR flows among ten
-LEAST_GAIN = 1.05  # a smaller advantage is none
+LEAST_GAIN = 1.05  # a smaller advantage counts as none
 ACCESS_MS = 0.5
 GOODPUTS = ("bbr_mbps", "cubic_mbps")
 OVER_BBR = ("bbr_flows", "flows that speak BBR, of ten")
@@ -35,10 +35,10 @@ OVER_BBR = ("bbr_flows", "flows that speak BBR, of ten")
 
 @dataclass(frozen=True)
 class Setting:
-    """Ten flows, as many BBR flows as a case says; all of it is our choice, as the abstract gives no setting.
+    """Ten flows, of which `bbr_flows` use BBR. All values are our choice, as the abstract gives no setting.
 
-    buffer_pipes : of the bottleneck's buffer, in bandwidth-delay products. Flows begin at random within a second.
-    fair : a fair queue in place of the shared one.
+    buffer_pipes : the bottleneck's buffer, in bandwidth-delay products. fair : a fair queue replaces the shared one.
+    Flows begin at random within a second.
     """
 
     rate_mbps: float = setting(100.0, "of the bottleneck", "Mb/s", low=1, high=10_000)
@@ -56,12 +56,12 @@ class Setting:
 
     @property
     def fair_mbps(self) -> float:
-        """The payload of a flow's equal share of the bottleneck."""
+        """The payload rate (Mb/s) of a flow with an equal share of the bottleneck."""
         return self.rate_mbps * 1448 / FULL_PACKET_BYTES / self.flows
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: the first flows speak BBR, the rest CUBIC, each between hosts of its own."""
+    """Make the experiment: the first flows use BBR, the rest CUBIC. Each flow has two hosts of its own."""
     packets = setting.buffer_packets
     queue: Queue = Sfq(packets=packets) if setting.fair else DropTail(packets=packets)
     bottleneck = Link(setting.rate_mbps, setting.round_trip_ms / 2 - 2 * ACCESS_MS, queue)
@@ -77,14 +77,14 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def goodputs(run: Measurements) -> pd.DataFrame:
-    """Compute every flow's goodput while it lasts: kind, goodput_mbps."""
+    """Compute every flow's mean goodput from its start on: kind, goodput_mbps."""
     flows = run.flows
     goodput = flows["delivered_bytes"] * 8e-6 / (run.experiment.duration_s - flows["start_s"])
     return pd.DataFrame({"kind": flows["congestion_control"], "goodput_mbps": goodput})
 
 
 def read(run: Measurements, setting: Setting) -> Reading:
-    """Read the mean goodput of a flow of each kind (Mb/s), and the queue's mean as a share of the buffer."""
+    """Read the mean goodput of each kind of flow (Mb/s), and the mean queue as a share of the buffer."""
     rates = goodputs(run)
     means = rates.groupby("kind")["goodput_mbps"].mean()
     numbers = {name: float(means.get(name.removesuffix("_mbps"), np.nan)) for name in GOODPUTS}
@@ -97,12 +97,12 @@ def read(run: Measurements, setting: Setting) -> Reading:
     return Reading(numbers, {"flows": rates}, [check])
 
 
-# Claims. Each is judged on a table over the number of BBR flows, with the columns of GOODPUTS and fair_mbps.
+# Claims. Each is judged on a table with one row for each number of BBR flows, with columns GOODPUTS and fair_mbps.
 
 
 def ranked(names: Sequence[str], values: Sequence[float]) -> list[str]:
-    """Rank names by their values, greatest first; what is less than 5 % ahead of the least counts as equal to it, and
-    equal ones stand in the reverse of the given order."""
+    """Rank names by their values, greatest first. Values are rounded down to steps of 5 % above the least one; equal
+    ones are ranked in the reverse of the given order."""
     steps = np.floor(np.log(np.asarray(values) / min(values)) / np.log(LEAST_GAIN))
     return greatest_first(*names)(*steps)
 
@@ -113,20 +113,20 @@ def rank_kinds(table: pd.DataFrame) -> list[str]:
 
 
 def rank_mixes(table: pd.DataFrame) -> list[str]:
-    """Rank the mixes by what a BBR flow gets in them."""
+    """Rank the mixes by the goodput of a BBR flow in them."""
     return ranked(list(map(str, MIXES)), table.loc[list(MIXES), "bbr_mbps"])
 
 
 def rank_alone(table: pd.DataFrame) -> list[str]:
-    """Rank who speaks BBR or CUBIC alone, the worse off of the two, and a flow with a fair share."""
+    """Rank a flow with a fair share against the only flow of its kind: BBR or CUBIC, whichever gets less."""
     alone = min(table.loc[1, "bbr_mbps"], table.loc[9, "cubic_mbps"])
     return ranked(("the one alone", "a fair share"), (alone, table.loc[1, "fair_mbps"]))
 
 
 def balance(table: pd.DataFrame) -> float:
-    """Interpolate the number of BBR flows at which both kinds get the same, so that nobody gains by switching.
+    """Interpolate the number of BBR flows at which both kinds get the same goodput, so that nobody gains by switching.
 
-    NaN where one kind always gets more.
+    Returns NaN where one kind gets more in every mix.
     """
     both = table.dropna(subset=list(GOODPUTS))
     lead = np.log(both["bbr_mbps"] / both["cubic_mbps"]).to_numpy()
@@ -152,7 +152,7 @@ def answer(runs: Runs) -> str:
 
 
 def draw_idea() -> Figure:
-    """Draw the idea: what BBR and CUBIC flows get where BBR's advantage shrinks, and the equilibrium between them."""
+    """Draw the idea: goodput of BBR and CUBIC flows as BBR's advantage shrinks, and the equilibrium between them."""
     figure, axis = new_figure("Who would switch?", "share of BBR flows", "goodput of a flow / fair share (ratio)")
     share = np.linspace(0.05, 0.95, 50)
     bbr = 2 - 1.6 * share
@@ -172,7 +172,7 @@ def draw_network(setting: Setting) -> Figure:
 
 
 def draw_goodput(runs: Runs, case: str = SHARED) -> Figure:
-    """Draw what a flow of each kind gets over the number of BBR flows, beside a fair share."""
+    """Draw the goodput of each kind of flow over the number of BBR flows, beside a fair share."""
     figure, axis = new_figure(f"What a flow gets: {case}", OVER_BBR[1], "goodput of a flow (Mb/s)")
     rows = runs.numbers(case)
     for kind in ("bbr", "cubic"):
@@ -197,7 +197,7 @@ def draw_queue(runs: Runs) -> Figure:
 
 
 def draw_buffers(runs: Runs) -> Figure:
-    """Draw what a BBR flow gets over the number of BBR flows, by the bottleneck's buffer."""
+    """Draw a BBR flow's goodput over the number of BBR flows, a curve for each buffer of the bottleneck."""
     return drawing.sweep_figure(
         "The deeper the buffer, the sooner BBR's advantage ends",
         runs.knobs["buffer"],
@@ -210,7 +210,7 @@ def draw_buffers(runs: Runs) -> Figure:
 
 
 def draw_run(run: Measurements, case: str) -> Figure:
-    """Draw every flow's goodput of one run, beside their mean."""
+    """Draw the goodput of each flow of one run, beside the mean."""
     rates = goodputs(run)
     figure, axis = new_figure(f"Every flow of this run: {case}", "", "goodput (Mb/s)")
     kinds = [scheme(kind) for kind in rates["kind"]]

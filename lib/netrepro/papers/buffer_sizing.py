@@ -2,8 +2,8 @@
 Emulation" (Mininet-HiFi, CoNEXT 2012), section 5.3, Fig. 9; Appenzeller et al., "Sizing Router Buffers" (SIGCOMM 2004).
 
 n long flows share a bottleneck. A binary search finds the smallest buffer with which the link is busy for 99 % of the
-time; theory says RTT C / sqrt(n), because flows that halve their windows at different times even each other out. The
-law is measured with Reno and long windows of time; the authors' own points with their own search (BIC, 98 %, 3 s).
+time. Theory says RTT C / sqrt(n), because flows that halve their windows at different times even each other out. Our
+search measures this law with Reno and long intervals; the authors' own search (BIC, 98 %, 3 s) measures their points.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from netrepro.study.setting import setting
 from netrepro.style import CURVES, PUBLISHED_GREY, draw_published, new_figure, scheme
 
 PORT = ("s1", "s2")
-ROOMY = DropTail(packets=10_000)  # of every port but the bottleneck's: nothing is lost elsewhere
+ROOMY = DropTail(packets=10_000)  # for every port but the bottleneck's, so that no packet is lost elsewhere
 HOST_MBPS = 1000.0
 FLOW_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 400, 600, 800)
 TOGETHER_COUNTS = (2, 5, 10, 20, 50, 100, 200)
@@ -40,25 +40,25 @@ EMULATED_FLOWS = (2, 4, 10, 20, 100)
 AUTHORS_FLOWS = (2, 4, 5, 10, 20, 50, 100, 200, 400, 600, 800)
 MANY_FLOWS = (200, 400)
 BOUNDED_FLOWS = tuple(flows for flows in AUTHORS_FLOWS if flows <= 400)
-MOST_PIPES = 1.5  # RTT C: the largest buffer that is tried
-PERIODS = 3  # of a sawtooth, measured
+MOST_PIPES = 1.5  # times RTT C: the largest buffer that is tried
+PERIODS = 3  # of the sawtooth, which a probe measures
 RAMP_S, WAIT_S = 10.0, 3.0  # the authors' scripts skip ten samples at first, and 3 s before every probe
-CLOSE = 0.002  # of the target: a probe that near is too close to call from one run
+CLOSE = 0.002  # to the target (share): a result so near is too uncertain from one run
 
 
 @dataclass(frozen=True)
 class Setting:
     """The experiment of section 5.3; flows start at random in the first `start_spread_s` seconds.
 
-    target : share of the bottleneck's rate that a buffer must keep busy. round_trip_spread : senders' round trips lie
-    evenly within round_trip_ms times 1 - spread to 1 + spread. jitter_ms : of the senders' links, standard deviation;
-    none is published, and there is no path without. senders : hosts that the flows are shared out among, at most.
-    clock_skew_ppm : how far links' rates are off at most.
+    target : share of the bottleneck's rate that the buffer must keep busy. round_trip_spread : the senders' round trips
+    are evenly spaced from 1 - spread to 1 + spread times round_trip_ms. jitter_ms : standard deviation of the delay of
+    the senders' links; the paper gives none, but every real path has some. senders : greatest number of sending hosts,
+    among which the flows are divided. clock_skew_ppm : greatest error of a link's rate.
 
-    samples : of a second each, the median of which a probe of the authors' search is; 0: our search, whose probes last
-    for some periods of the sawtooth. resolution : our search ends when the buffers either side of the target differ by
-    less than this factor; authors_resolution : the authors', which goes on to single packets at 1. buffer_packets : is
-    used, and nothing searched; 0 to search.
+    samples : number of one-second samples in a probe of the authors' search, which takes their median; 0 for our
+    search, whose probes last for some periods of the sawtooth. resolution : our search ends when the buffers on both
+    sides of the target differ by less than this factor. authors_resolution : the same for the authors' search; 1 for
+    single packets. buffer_packets : a fixed buffer, without a search; 0 to search.
     """
 
     target: float = setting(
@@ -86,27 +86,28 @@ class Setting:
 
     @property
     def warm_up_s(self) -> float:
-        """The time after which flows have started, and a period of the sawtooth has repaired slow start's overshoot.
-        For the authors' search it is the time of their pauses."""
+        """The time after which all flows have started, and a period of the sawtooth has repaired slow start's
+        overshoot. The authors' search has the pauses of their scripts instead."""
         return self.start_spread_s + (RAMP_S + WAIT_S if self.samples else 3.0 + sawtooth_s(self.flows, self))
 
 
 PRINTED = Setting()
-# The control: nothing tells the flows apart, so that they lose packets, and halve, together.
+# The control: all flows are alike, so that they lose packets, and halve their windows, together.
 SYNCHRONISED = {"senders": 1, "start_spread_s": 0.001, "clock_skew_ppm": 0.0, "delayed_ack_ms": 0.0, "jitter_ms": 0.0}
-AUTHORS = {"congestion_control": "bic", "target": 0.98, "samples": 3, "senders": 2}  # their scripts
+AUTHORS = {"congestion_control": "bic", "target": 0.98, "samples": 3, "senders": 2}  # from their scripts
 
 
 def theory_packets(flows: float | np.ndarray, setting: Setting = PRINTED) -> float | np.ndarray:
-    """Compute RTT C / sqrt(n) in full packets."""
+    """Compute the buffer of theory, RTT C / sqrt(n), in full packets."""
     return setting.pipe_packets / np.sqrt(flows)
 
 
 def sawtooth_utilisation(buffer_over_pipe: float) -> float:
-    """Compute the utilisation by one Reno flow whose window falls to half of pipe and buffer together, in closed form.
+    """Compute the utilisation by one Reno flow in closed form. Its window falls to half of pipe and buffer together.
 
-    The window grows by a packet a round trip; below the pipe a round trip carries a window of it, above it the
-    queue stretches the round trip and nothing is lost. Share of RTT C as buffer, 0 to 1.
+    The window grows by a packet a round trip. While it is smaller than the pipe, each round trip carries one window;
+    beyond that the queue lengthens the round trip, and the link is full. buffer_over_pipe : buffer as a share of RTT C,
+    0 to 1.
     """
     b = buffer_over_pipe
     filling, waiting = (1 - b) / 2, b + b * b / 2
@@ -114,15 +115,15 @@ def sawtooth_utilisation(buffer_over_pipe: float) -> float:
 
 
 def sawtooth_s(flows: int, setting: Setting = PRINTED) -> float:
-    """Compute the time between halvings of one of n Reno flows, with the buffer of theory."""
+    """Compute the time between two halvings of one of n Reno flows (s), with the buffer of theory."""
     share = 1 / np.sqrt(flows)
     rounds = setting.pipe_packets * (1 + share) / flows / 2
     return float(rounds * setting.round_trip_ms * 1e-3 * (1 + share / 2))
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: n long flows from the senders to one receiver, over one bottleneck with the setting's
-    buffer, or else theory's; measured for `seconds`, or longer where the sawtooth is longer."""
+    """Make the experiment: n long flows from the senders to one receiver, over one bottleneck. Its buffer is the
+    setting's, or theory's where that is 0. It measures for `seconds`, or longer where the sawtooth is longer."""
     flows, senders = setting.flows, min(setting.flows, setting.senders)
     stretch = setting.round_trip_spread * (np.linspace(-1, 1, senders) if senders > 1 else np.zeros(1))
     ways = [
@@ -151,16 +152,16 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         seed,
         Measure(packets=(PORT,)),
         Tcp(setting.congestion_control, delayed_ack_ms=setting.delayed_ack_ms, syn_linear_timeouts=0),
-        host_delay_packets=0,  # `jitter_ms` is instead, of which cases have none
+        host_delay_packets=0,  # `jitter_ms` replaces it; the synchronised cases have neither
     )
 
 
-# What runs and searches say.
+# Readings of runs and searches.
 
 
 def utilisation(measured: Measurements, setting: Setting) -> float:
-    """Compute the bits that left the bottleneck, as a share of what it could have sent, from the end of the warm-up on;
-    where there are samples, the median of theirs."""
+    """Compute the bits that left the bottleneck after the warm-up, as a share of what it could have sent. With
+    `samples`, it is the median of the samples' shares."""
     edges = np.linspace(setting.warm_up_s, measured.experiment.duration_s, 1 + (setting.samples or 1))
     packets = measured.packets
     bits = np.histogram(packets["time_s"], edges, weights=8 * packets["size_bytes"])[0]
@@ -170,7 +171,8 @@ def utilisation(measured: Measurements, setting: Setting) -> float:
 
 @dataclass(frozen=True)
 class Search:
-    """The outcome of a search: the buffer, whether any buffer was enough, and what was tried (packets, share)."""
+    """The outcome of a search: the buffer, whether any buffer reached the target, and all probes (packets,
+    utilisation)."""
 
     buffer_packets: float
     reached: bool
@@ -184,12 +186,13 @@ def smallest_buffer(
     resolution: float = PRINTED.resolution,
     expected_packets: float | None = None,
 ) -> Search:
-    """Search the smallest buffer (packets) whose utilisation is `target`, up to `most_packets`.
+    """Search for the smallest buffer (packets) whose utilisation is `target`, up to `most_packets`.
 
-    Bisection on a logarithmic scale to within `resolution`, of the whole range, or of what halving or doubling the
-    `expected_packets` until the target is passed leaves of it. `probe` is noisy, and one wrong answer would mislead a
-    bisection for good; so all that was measured is fitted by a line that never falls (isotonic regression), and the
-    buffer is where that line crosses the target. `most_packets` where even that is not enough, and `reached` False.
+    The search halves or doubles `expected_packets` until it passes the target. Then it bisects what is left of the
+    range, on a logarithmic scale, to within `resolution`. `probe` is noisy, and one wrong result would mislead a
+    bisection for good. So a line that never falls (isotonic regression) is fitted to all results, and the buffer is
+    where that line crosses the target. Where even `most_packets` does not reach it, that is the buffer, and `reached`
+    is False.
     """
     tried: dict[int, float] = {}
 
@@ -207,7 +210,7 @@ def smallest_buffer(
     while high - low > 1 and high / low > resolution:
         middle = min(max(round(np.sqrt(low * high)), low + 1), high - 1)
         low, high = (low, middle) if enough(middle) else (middle, high)
-    for end in {low, high} - tried.keys():  # an end of the range that the bisection ran into
+    for end in {low, high} - tried.keys():  # an end of the range that the bisection never tried
         enough(end)
     probes = tuple(sorted(tried.items()))
     buffers, shares = np.array(probes).T
@@ -222,9 +225,9 @@ def smallest_buffer(
 
 
 def authors_search(probe: Callable[[int], float], target: float, most_packets: int, resolution: float = 1.0) -> Search:
-    """Search the buffer (packets) as the authors' scripts do. They halve what lies between 1 and RTT C, believe every
-    probe, and answer with the last buffer that was enough, which is 2 packets at least. `reached` is False where none
-    was. Then the answer is RTT C, of which no probe is made."""
+    """Search for the buffer (packets) as the authors' scripts do: bisect from 1 to `most_packets`, RTT C, and believe
+    every probe. The result is the smallest buffer that was enough, at least 2 packets. Where none was, `reached` is
+    False, and the result is RTT C, which is not itself probed."""
     least, most, probes = 1, most_packets, []
     while most - least >= 2 and most / least > resolution:
         middle = (least + most) // 2
@@ -234,11 +237,11 @@ def authors_search(probe: Callable[[int], float], target: float, most_packets: i
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Measure the smallest buffer by search, its ratio to theory and to RTT C, what was tried
-    (probes), and the checks of all runs; with a buffer given its utilisation, and the queue.
+    """Search for the smallest buffer. Read it, its ratio to theory and to RTT C, the table `probes`, and the checks of
+    all runs. With a buffer given, read its utilisation and the queue instead.
 
-    A probe of our search that is within CLOSE of the target is repeated with two further seeds, and is their mean. All
-    buffers see the same seeds, so that they are compared on equal terms.
+    Our search repeats a probe that is within CLOSE of the target with two more seeds, and takes the mean. All buffers
+    are tried with the same seeds, so that they are compared on equal terms.
     """
     seeds = np.random.SeedSequence(seed).generate_state(3).tolist()
     fidelity: list[pd.DataFrame] = []
@@ -285,21 +288,21 @@ def published_buffers() -> pd.DataFrame:
 
 
 def authors_case(flows: int, together: bool = False) -> str:
-    """Return the name of the case of the authors' search with so many flows."""
+    """Return the name of the case of the authors' search with this number of flows."""
     return f"authors, {flows}" + ", synchronised" * together
 
 
 def searches(runs: Runs) -> pd.DataFrame:
-    """Return the rows of `values` of all searches, with their kind: "authors" or "law", as published, "synchronised"
-    and "authors, synchronised"; of another tier than the one asked for with its name behind."""
+    """Return the rows of `values` of all searches with a column `kind`: "authors" or "law", as published,
+    "synchronised" or "authors, synchronised". Rows of a tier other than the one asked for have its name appended."""
     kind = runs.values["case"].str.replace(r", \d+", "", regex=True)
     elsewhere = runs.values["tier"].where(runs.values["tier"] != runs.tier)
     return runs.values.assign(kind=(kind + ", " + elsewhere).fillna(kind))
 
 
 def buffers(runs: Runs) -> pd.DataFrame:
-    """Return a row for each number of flows: theory, published means, and our means (packets) on the tier asked for,
-    of each kind of search."""
+    """Return a row for each number of flows: the buffers (packets) of theory, the published means, and our means for
+    each kind of search on the tier asked for."""
     ours = searches(runs).pivot_table(index="flows", columns="kind", values="buffer_packets")
     known = published_buffers().pivot(index="flows", columns="source", values="mean_packets")
     table = known.join(ours, how="outer")
@@ -308,7 +311,7 @@ def buffers(runs: Runs) -> pd.DataFrame:
     return table.reindex(columns=[name for name in names if name in table])
 
 
-# How claims read the buffers, Series over numbers of flows.
+# Functions that claims apply to the buffers, a Series indexed by the number of flows.
 
 
 def exponent(packets: pd.Series) -> float:
@@ -336,11 +339,11 @@ def answer(runs: Runs) -> str:
 
 
 def draw_idea() -> Figure:
-    """Draw windows that halve at different times, and how much their sum wavers: sawtooths with random phases."""
+    """Draw sums of windows that halve at different times, and how much they vary: sawtooths with random phases."""
     figure, axis = new_figure("Many sawtooths waver less", "time (a flow's periods)", "sum / its mean (ratio)")
     times, random = np.linspace(0, 3, 601), np.random.default_rng(1)
     for flows, colour in zip((1, 16, 400), CURVES, strict=False):
-        windows = (1 + (times[:, None] + random.random(flows)) % 1) / 1.5  # from half of the largest to the largest
+        windows = (1 + (times[:, None] + random.random(flows)) % 1) / 1.5  # from half of the largest to all of it
         axis.plot(times, windows.mean(axis=1), color=colour, label=f"{flows} flow{'s' * (flows > 1)}")
     axis.set_ylim(0, 1.6)
     axis.legend(loc="lower right", ncols=3)
@@ -348,7 +351,7 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """Draw senders, the bottleneck with the buffer in question, a receiver (Fig. 9a)."""
+    """Draw the senders, the bottleneck whose buffer is searched, and the receiver (Fig. 9a)."""
     return drawing.draw_network(experiment(setting, 10.0, 1), "n long flows meet at one router (Fig. 9a)")
 
 
@@ -360,7 +363,7 @@ def _draw_published(axis: Axes, _: Runs) -> None:
 
 
 def draw_run(reading: Reading, case: str) -> Figure:
-    """Draw the queue of one run over time, for `explore`."""
+    """Draw one run's queue over time, for `explore`."""
     title = f"{100 * reading['utilisation']:.1f} % of the link's rate"
     figure, axis = new_figure(title, "time (s)", "queue (packets)")
     rows = reading["queue"]
@@ -375,7 +378,7 @@ THEORY = Published(
 
 
 def _apart_and_together(apart: str, together: str, title: str) -> Panel:
-    """Show the searches of two kinds."""
+    """Show two kinds of search: flows as published, and synchronised."""
     looks = {
         kind: {"label": label, "color": scheme(look).colour}
         for kind, label, look in ((apart, "as published", "simulated"), (together, "synchronised", "control"))
@@ -402,7 +405,7 @@ LAW_CASES: dict[str, dict[str, Any]] = {
 STUDY = Study(
     slug="buffer_sizing",
     setting=PRINTED,
-    experiment=experiment,  # so that it is known what kernels refuse
+    experiment=experiment,  # tells the Study what kernels cannot run
     measure_one=measure_one,
     answer=answer,
     repetitions=3,
@@ -412,7 +415,7 @@ STUDY = Study(
         "paper": Scale(60.0),
         "test": Scale(3.0, 3, only={"flows": (1, 2, 10, 100)}, without=MANY_CASES),
     },
-    # A kernel works for two seconds or three for each run.
+    # On the virtual kernel each run takes two or three seconds of computing.
     on_virtual={
         "quick": Scale(
             5.0,
@@ -508,7 +511,7 @@ STUDY = Study(
             "How much must hosts jitter?",
             "jitter, standard deviation (ms)",
             "buffer / theory's",
-            # Evenly spaced: a jitter of 0 is one of them.
+            # A linear axis, because a jitter of 0 is one of the values.
             Sweep(
                 "place",
                 "over_theory",

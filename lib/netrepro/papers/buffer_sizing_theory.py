@@ -1,9 +1,10 @@
 """How much buffer do today's senders need? Spang, Arslan and McKeown, "Updating the Theory of Buffer Sizing", 2021.
 
-A flow that loses keeps a share of its window: Reno half, CUBIC seven tenths. The link stays busy if what is kept fills
-the pipe, so that the buffer follows from that share. Of many flows only those count that step down in the same round
-trip. Where few do, the buffer may shrink with the square root of their number, as in `buffer_sizing`; where marks make
-all step down together, or one flow holds most of the pipe, it may not.
+A flow that loses a packet keeps a share of its window: Reno half, CUBIC seven tenths. The link stays busy if what is
+kept fills the pipe (the bandwidth-delay product), so the buffer follows from that share. Of many flows, only those
+count that reduce their windows in the same round trip. Where these are few, the buffer may shrink with the square root
+of the number of flows, as in `buffer_sizing`. It may not where marks make all flows reduce together, or where one flow
+holds most of the pipe.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from netrepro.style import CURVES, new_figure, scheme
 
 PORT = ("s1", "s2")
 TARGET = 0.98  # share of the link's rate that the lowest tenth of the intervals must reach
-INTERVAL = 16.7  # round trips, over which the authors count throughput (20 ms)
-LOWEST, WARM_UP = 0.1, 0.25  # share of the intervals that is taken; of a run that is not counted
+INTERVAL = 16.7  # round trips: the interval over which the authors count throughput (20 ms)
+LOWEST, WARM_UP = 0.1, 0.25  # share of the intervals that counts as lowest; share of a run that is left out
 SAWTEETH, LEAST_ROUNDS, START_ROUNDS = 3, 200, 50
-KEPT = {"reno": 0.5, "cubic": 717 / 1024}  # of a window after a loss
+KEPT = {"reno": 0.5, "cubic": 717 / 1024}  # share of its window that a flow keeps after a loss
 NAMES = {"Reno": "reno", "CUBIC": "cubic", "BBR": "bbr"}
-MORE = 1.25  # times another buffer, to count as more
+MORE = 1.25  # times another buffer, to count as larger
 COUNTS, SHARES = (1, 4, 16, 64), (0.06, 0.09, 0.125, 0.18, 0.25, 0.375, 0.5, 0.75, 1.0, 1.25)
 MARKED, ASKED, UNFAIR, WIDE = "Reno, marked", "Reno, asks for marks", "Reno, unfair", "Reno, wide limits"
 OLDER_COUNTS = (5, 10, 20, 50, 100)
@@ -42,10 +43,10 @@ BUFFER, SHARE = "buffer / bandwidth-delay product (ratio)", "lowest share of the
 
 @dataclass(frozen=True)
 class Setting:
-    """Long flows over one bottleneck. The pipe of 166 packets is the authors', the round trip a choice.
+    """Long flows over one bottleneck. The pipe of 166 packets is the authors'; the round trip is our choice.
 
-    buffer_share : of the bottleneck's buffer, as a share of the pipe. marks : the queue marks what comes while so much
-    waits, in place of dropping it. others_segments : the largest window of all flows but the first; 0 for any.
+    buffer_share : the bottleneck's buffer, as a share of the pipe. marks : a queue of that length marks arriving
+    packets instead of dropping them. others_segments : the largest window of all flows but the first; 0 for no limit.
     """
 
     pipe_packets: int = setting(166, "bandwidth-delay product", "packets", low=20, high=400)
@@ -60,18 +61,18 @@ class Setting:
 
 
 def enough(kept: float, at_once: float | np.ndarray = 1.0) -> float | np.ndarray:
-    """Compute the buffer that never lets the link idle, as a share of the pipe.
+    """Compute the least buffer with which the link is never idle, as a share of the pipe.
 
-    kept : share of its window that a flow keeps. at_once : share of all windows that step down in one round trip, 1 of
-    a single flow. All windows together are pipe and buffer; what is left of them must fill the pipe.
+    kept : share of its window that a flow keeps. at_once : share of all windows that is reduced in one round trip, 1
+    for a single flow. Before, all windows together fill pipe and buffer; after, they must still fill the pipe.
     """
     lost = (1 - kept) * at_once
     return lost / (1 - lost)
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: each flow between hosts of its own, for `seconds` or, where that is longer, three sawteeth;
-    all start at random within fifty round trips."""
+    """Make the experiment: each flow between two hosts of its own, starting at random within fifty round trips. It
+    lasts for `seconds`, or for three sawteeth where that is longer."""
     round_trip_ms, pipe, flows = setting.round_trip_ms, setting.pipe_packets, setting.flows
     packets, rate_mbps = max(1, round(setting.buffer_share * pipe)), pipe * FULL_PACKET_BYTES * 8e-3 / round_trip_ms
     sawtooth_s = older.sawtooth_s(flows, older.Setting(rate_mbps=rate_mbps, round_trip_ms=round_trip_ms))
@@ -92,10 +93,10 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def steps_down(windows: pd.DataFrame, interval_ms: float) -> tuple[float, float]:
-    """Compute what steps down in one round trip: flows, and the share of all bytes in flight that was theirs.
+    """Compute how many flows reduce their windows in one round trip, and their share of all bytes in flight.
 
-    windows : sampled every `interval_ms`, a round trip with a full buffer. Averaged as who steps down sees it: large
-    steps weigh more. NaN where nobody does.
+    windows : sampled every `interval_ms`, a round trip with a full buffer. In the averages a round trip counts by the
+    size of its reduction, so large ones weigh more. Both are NaN where no flow reduces its window.
     """
     places = (windows["time_s"] * 1e3 / interval_ms).round().astype(int)
     sizes = windows.assign(place=places).pivot_table(["window_bytes", "in_flight_bytes"], "place", "flow").dropna()
@@ -108,8 +109,8 @@ def steps_down(windows: pd.DataFrame, interval_ms: float) -> tuple[float, float]
 
 
 def read(run: Measurements, setting: Setting) -> Reading:
-    """Read the utilisation of the lowest tenth of the intervals and of all time, and what steps down at once (flows,
-    and share of what is in flight)."""
+    """Read the utilisation in the lowest tenth of the intervals and over the whole run. Read also how many flows reduce
+    their windows in the same round trip, and their share of the bytes in flight."""
     end_s = run.experiment.duration_s
     edges = np.arange(WARM_UP * end_s, end_s + 1e-9, INTERVAL * setting.round_trip_ms * 1e-3)
     bits = np.histogram(run.packets["time_s"], edges, weights=8e-6 * run.packets["size_bytes"])[0]
@@ -122,14 +123,14 @@ def read(run: Measurements, setting: Setting) -> Reading:
     return Reading(numbers, {}, checks)
 
 
-# Claims. Each is judged on the lowest utilisation, a Series over flows and buffer_share.
+# Claims. Each is judged on the lowest utilisation, a Series indexed by flows and buffer_share.
 
 
 def needed(lowest: pd.Series) -> float:
-    """Interpolate the least buffer, as a share of the pipe, whose lowest utilisation is TARGET; the largest that was
-    tried where none reaches it, the smallest where that does. lowest : over buffer_share.
+    """Interpolate the least buffer, as a share of the pipe, whose lowest utilisation is TARGET. Where no buffer reaches
+    it, this is the largest one tried; where all do, the smallest. lowest : indexed by buffer_share.
 
-    What was measured is fitted by a line that never falls, as in `buffer_sizing.smallest_buffer`.
+    A line that never falls is fitted to the measurements, as in `buffer_sizing.smallest_buffer`.
     """
     shares, line = lowest.index.to_numpy(float), isotonic_regression(lowest.to_numpy(float)).x
     if line[-1] < TARGET or line[0] >= TARGET:
@@ -139,31 +140,32 @@ def needed(lowest: pd.Series) -> float:
 
 
 def alone(lowest: pd.Series) -> pd.Series:
-    """Return one flow's lowest utilisation, over buffer_share."""
+    """Return the lowest utilisation of one flow, indexed by buffer_share."""
     return lowest.xs(1, level="flows")
 
 
 def of_reno(*lowest: pd.Series) -> float:
-    """Divide the greatest buffer that one flow needs, of all cases but the last, by that of the last."""
+    """Divide the greatest buffer that one flow needs in all cases but the last by the buffer of the last case, Reno."""
     *newer, reno = (needed(alone(each)) for each in lowest)
     return max(newer) / reno
 
 
 def over_rule(lowest: pd.Series) -> float:
-    """Compute the greatest needed buffer over that of the rule, BDP / sqrt(n), of 4 flows or more."""
+    """Compute the greatest ratio of the needed buffer to BDP / sqrt(n), for 4 flows or more."""
     rows = lowest.groupby(level="flows")
     return max(needed(part.droplevel("flows")) * np.sqrt(flows) for flows, part in rows if flows >= COUNTS[1])
 
 
 def rank(few: str, many: str, *lowest: pd.Series) -> list[str]:
-    """Rank two cases of 16 flows by what they need: `many` stands behind `few` only if that is a quarter more."""
+    """Rank two cases of 16 flows by their needed buffer: `few` is first only if `many` needs over a quarter more."""
     first, second = (needed(each.xs(16, level="flows")) for each in lowest)
     return [few, many] if second > MORE * first else [many, few]
 
 
 def buffers(table: pd.DataFrame) -> pd.DataFrame:
-    """Tabulate the buffer that each case needs in each repetition: a share of the pipe, over BDP / sqrt(n), and for a
-    mean utilisation of TARGET; and what steps down at once with a buffer of about that size."""
+    """Tabulate for each case and repetition the needed buffer: as a share of the pipe, over BDP / sqrt(n), and for a
+    mean utilisation of TARGET. Further columns: how much is reduced at once (see `steps_down`) with the nearest buffer
+    tried."""
     rows = []
     for (case, flows, repetition), part in table.groupby(["case", "flows", "repetition"], sort=False):
         at_shares = part.set_index("buffer_share")[["lowest", "used", "at_once", "flows_at_once"]]
@@ -175,7 +177,7 @@ def buffers(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def own_buffers(runs: Runs) -> pd.DataFrame:
-    """Tabulate the buffers of the tier that was asked for."""
+    """Tabulate the needed buffers on the tier asked for."""
     return buffers(runs.values[runs.values["tier"] == runs.tier])
 
 
@@ -193,8 +195,8 @@ def answer(runs: Runs) -> str:
 
 
 def turn_lockstep(runs: Runs, progress: Progress) -> pd.DataFrame:
-    """Search the buffers of `buffer_sizing`, whose flows are as published or synchronised: over_theory (buffer over
-    RTT C / sqrt(n)), counted (what `enough` asks for, over the same), and flows_at_once there."""
+    """Search the buffers of `buffer_sizing` with flows as published and synchronised. Columns: over_theory (buffer over
+    RTT C / sqrt(n)), counted (the buffer of `enough` over the same), and flows_at_once with that buffer."""
 
     def run_one(case: str, flows: int) -> tuple:
         changes: dict[str, Any] = older.SYNCHRONISED if case == "synchronised" else {}
@@ -214,7 +216,7 @@ def turn_lockstep(runs: Runs, progress: Progress) -> pd.DataFrame:
 
 
 def draw_idea() -> Figure:
-    """Draw the closed form: the buffer over the share of all windows that steps down at once."""
+    """Draw the closed form: the buffer over the share of all windows that is reduced at once."""
     figure, axis = new_figure("What is kept fills the pipe", "windows that step down together / all (ratio)", BUFFER)
     at_once = np.linspace(0, 1, 101)
     for name, kept in KEPT.items():

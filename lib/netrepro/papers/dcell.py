@@ -1,9 +1,9 @@
-"""DCell: Guo et al., "DCell: A Scalable and Fault-Tolerant Network Structure for Data Centers", SIGCOMM 2008,
-section 7.3 and Figs 11 and 12.
+"""DCell: Guo et al., "DCell: A Scalable and Fault-Tolerant Network Structure for Data Centers", SIGCOMM 2008, section
+7.3 and Figs 11 and 12.
 
-Twenty servers in a DCell_1 of n = 4 forward for each other. One connection outlives a link and a server on its path;
-380 flows between all of them end in half the time that a two-level tree takes. What the authors' machines add,
-processors that forward and switches that pause, can be had and left out here.
+Twenty servers in a DCell_1 of n = 4 forward for each other. One connection survives a failed link and server on its
+path; 380 flows between all servers end in half the time of a two-level tree. Two effects of the authors' machines,
+processors that forward packets and switches that send pause frames, can be switched on and off here.
 """
 
 from __future__ import annotations
@@ -36,28 +36,28 @@ from netrepro.study.setting import setting
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 SOURCE, DESTINATION = (0, 0), (4, 3)
-FIRST_LINK, FIRST_SERVER = ((0, 3), (4, 0)), (0, 3)  # that fail
+FIRST_LINK, FIRST_SERVER = ((0, 3), (4, 0)), (0, 3)  # those that fail
 NEW_LINK = ((1, 3), (4, 1))  # on the new path
 SEGMENT_BYTES = 1448
-INTERVALS = 40  # of a run, in which throughput is counted
+INTERVALS = 40  # of a run, for counting throughput
 BIN_S = 0.5
 PUBLISHED_S = 40.0  # 5 GB at 1 Gb/s: the unit of time of Fig. 12
-FLOWS_MBPS = 100.0  # of all links in Fig. 12's runs
+FLOWS_MBPS = 100.0  # rate of all links in Fig. 12's runs
 
 
 @dataclass(frozen=True)
 class Setting:
-    """kind : "failures", the run of Fig. 11; "all to all", 380 TCP flows of Fig. 12; "lossless", the same 380 in the
-    model of switches that pause; "lengths" of paths.
+    """kind : "failures", the run of Fig. 11; "all to all", 380 TCP flows of Fig. 12; "lossless", the same 380 flows in
+    the model of switches that pause; "lengths" of paths.
 
-    rate_mbps : of all links in Fig. 11's runs. timeline_s : of Fig. 11: link out, link back, server down, end. reroutes
-    : whether routes follow failures. hello_s, timeout_s : the interval of link state, and the silence after which a
-    server counts as down. hello_phase : share of the interval that has passed at 0 s until link state first goes out;
-    below 0: drawn from the seed. network : "dcell" or "tree". processor_share : what a server's processor can handle,
-    in rates of a link; 0 for any amount. uplink_share : rate of the tree's uplinks. flow_kb, model_kb : of each flow,
-    and of each in the model (1000 bytes). server_packets : that wait in a server for a port or its processor.
-    looks_past_head : of switches that pause. n : of DCells whose paths are measured. room_packets : of a port, or of an
-    input that pauses. window_kb : what a receiver lets be on its way (Windows Server 2003 without window scaling).
+    rate_mbps : of all links, for Fig. 11. timeline_s : for Fig. 11: link out, link back, server down, end. reroutes :
+    routes follow failures. hello_s : interval between link-state messages. timeout_s : silence after which a server
+    counts as down. hello_phase : time of the first such message, as a share of hello_s; below 0: drawn from the seed.
+    network : "dcell" or "tree". processor_share : rate of a server's processor over a link's; 0 for no limit.
+    uplink_share : the same for the tree's uplinks. flow_kb, model_kb : size of a flow, and of one in the model (1000
+    bytes). server_packets : queue of a server's port or processor. looks_past_head : pausing switches may send what
+    waits behind a blocked packet. n : of the DCells whose paths are measured. room_packets : of a port, or of an input
+    that pauses. window_kb : receive window (Windows Server 2003 without window scaling).
     """
 
     kind: str = "failures"
@@ -83,7 +83,7 @@ NETWORK = DCell(4, 1)
 LAST_PORT: Port = (NETWORK.forwarder(DESTINATION), NETWORK.host(DESTINATION))
 NEW_PORT: Port = (NETWORK.forwarder(NEW_LINK[0]), NETWORK.forwarder(NEW_LINK[1]))
 PAIRS = [(a, b) for a in NETWORK.servers for b in NETWORK.servers if a != b]
-ONE_HOP = np.array([b == NETWORK.peer(a, 1) for a, b in PAIRS])  # those with a cable of their own
+ONE_HOP = np.array([b == NETWORK.peer(a, 1) for a, b in PAIRS])  # pairs with a cable of their own
 
 
 def _link(rate_mbps: float, packets: int) -> Link:
@@ -91,7 +91,7 @@ def _link(rate_mbps: float, packets: int) -> Link:
 
 
 def _inside(rate_mbps: float) -> Link:
-    """Make the link from a server's applications to its network and back, which sets no limit."""
+    """Make the link between a server's applications and its network; it is too fast to limit anything."""
     return Link(10 * rate_mbps, 0.001, DropTail(packets=10_000))
 
 
@@ -103,7 +103,7 @@ def _tcp(setting: Setting) -> Tcp:
 
 
 class Failure(NamedTuple):
-    """The servers and cables that are down from a moment on, and the moment at which the source's routing knows."""
+    """The servers and cables that are down from `at_s` on; at `known_s` the source's routing knows it."""
 
     at_s: float
     known_s: float
@@ -112,11 +112,11 @@ class Failure(NamedTuple):
 
 
 def failures(setting: Setting, seed: int) -> list[Failure]:
-    """List the failures: the link goes, comes back, and the server goes.
+    """List the failures: the link fails, the link returns, the server fails.
 
-    Link state goes out every `hello_s`, from a moment that the seed draws where the setting gives none. A server that
-    senses its link's state tells of it the next time; of a server that is down the others know `timeout_s` after its
-    last word.
+    Link state goes out every `hello_s`; the seed draws the first moment unless the setting gives it. A server reports a
+    change of its own link in its next message. The others know that a server is down `timeout_s` after its last
+    message.
     """
     out_s, back_s, down_s, _ = setting.timeline_s
     drawn = float(np.random.default_rng([seed, 11]).random())
@@ -133,7 +133,7 @@ def failures(setting: Setting, seed: int) -> list[Failure]:
 
 
 def known_paths(setting: Setting, seed: int) -> list[tuple[float, ServerPath]]:
-    """List (from when, the path that fault-tolerant routing gives). Where it gives none, the path before stays."""
+    """List (start in s, path by fault-tolerant routing). Where it finds no path, the one before stays."""
     paths = [(0.0, NETWORK.route(SOURCE, DESTINATION))]
     for failure in failures(setting, seed) if setting.reroutes else ():
         broken = [frozenset(cable) for cable in failure.cables]
@@ -144,8 +144,8 @@ def known_paths(setting: Setting, seed: int) -> list[tuple[float, ServerPath]]:
 
 
 def failure_experiment(setting: Setting, seed: int) -> Experiment:
-    """Make the experiment with one connection over failures. Arrivals are recorded, and what crosses the link of the
-    new path."""
+    """Make the experiment: one connection during the failures. It records arrivals, and packets on the new path's
+    link."""
     network = NETWORK.topology(_link(setting.rate_mbps, setting.room_packets), _inside(setting.rate_mbps))
     out_s, back_s, down_s, end_s = setting.timeline_s
     one, other = map(NETWORK.forwarder, FIRST_LINK)
@@ -174,7 +174,7 @@ def _times_s(run: Measurements, port: Port) -> np.ndarray:
 
 
 def longest_silence(times_s: np.ndarray, begin_s: float, end_s: float) -> float:
-    """Compute the longest time without an arrival between two moments."""
+    """Compute the longest time (s) without an arrival between two moments."""
     within = times_s[(times_s >= begin_s) & (times_s <= end_s)]
     return float(np.diff(np.concatenate([[begin_s], within, [end_s]])).max())
 
@@ -229,13 +229,13 @@ def all_to_all(setting: Setting, seed: int) -> Experiment:
         Flow(NETWORK.host(a), NETWORK.host(b), size_bytes=size_bytes, start_s=float(start), path=path)
         for (a, b), start, path in zip(PAIRS, starts, paths, strict=True)
     ]
-    most_s = 400 * flow_s + 60.0  # a timer that has doubled eight times
+    most_s = 400 * flow_s + 60.0  # covers a timer that has doubled eight times
     return Experiment(network, tuple(flows), most_s, seed, Measure(packets=ports), _tcp(setting))
 
 
 def lossless_way(setting: Setting, source: Server, destination: Server) -> tuple[Any, ...]:
-    """Return the nodes that a flow's packets pass in the model of switches that pause. Servers with a processor's limit
-    are two nodes, what comes in and what goes out."""
+    """Return the nodes on a flow's path in the model of switches that pause. A server with a processor's limit is two
+    nodes: its input and its output."""
     if setting.network == "tree":
         beyond = () if source[0] == destination[0] else ("root", f"mini {destination[0]}")
         return source, f"mini {source[0]}", *beyond, destination
@@ -249,7 +249,7 @@ def lossless_way(setting: Setting, source: Server, destination: Server) -> tuple
 
 
 def _rates(setting: Setting) -> dict[tuple[Any, Any], float]:
-    """Give the rates of the model's links that differ from 1: uplinks, and processors with a limit."""
+    """Return the rates of the model's links that differ from 1: uplinks, and processors with a limit."""
     if setting.network == "tree":
         uplinks = [ends for cell in range(5) for ends in ((f"mini {cell}", "root"), ("root", f"mini {cell}"))]
         return dict.fromkeys(uplinks, setting.uplink_share)
@@ -259,8 +259,8 @@ def _rates(setting: Setting) -> dict[tuple[Any, Any], float]:
 
 @lru_cache(maxsize=64)
 def _read_lossless(setting: Setting, seed: int) -> Reading:
-    """Read the model of switches that pause. Servers have memory for all that comes, and a queue for each of their
-    ports, so that only switches pause."""
+    """Read the model of switches that pause. Servers have unlimited memory, and a queue for each of their ports, so
+    that only switches pause."""
     packets = max(1, round(setting.model_kb * 1000 / SEGMENT_BYTES))
     ways = [lossless_way(setting, *pair) for pair in PAIRS]
     servers = {node for way in ways for node in way if not isinstance(node, str)}
@@ -274,7 +274,7 @@ def _read_lossless(setting: Setting, seed: int) -> Reading:
         past_head={*servers, *(node for way in ways for node in way if setting.looks_past_head)},
         seed=seed,
     )
-    unit = packets * SEGMENT_BYTES / FULL_PACKET_BYTES  # a flow's payload on an idle link, in packets' times
+    unit = packets * SEGMENT_BYTES / FULL_PACKET_BYTES  # payload time of a flow on an idle link, in packet times
     reading = _finish(run.ends(len(PAIRS)) / unit, run.delivered_at / unit, packets)
     arrived = Check("packets that arrived (share)", len(run.of_flow) / packets / 380, at_least=1)
     return reading | Reading(checks=[arrived])
@@ -292,8 +292,8 @@ def _read_packets(run: Measurements, setting: Setting) -> Reading:
 
 
 def _finish(ends: np.ndarray, arrivals: np.ndarray, packets: float) -> Reading:
-    """Read the ends of flows and the arrivals of packets, both in times that a flow takes on an idle link. packets : of
-    a flow."""
+    """Read the ends of flows and the arrivals of packets. Both are in units of a flow's time on an idle link. packets :
+    number of packets in a flow."""
     finish = float(np.max(ends))
     edges = np.linspace(0, finish, INTERVALS + 1)
     rate = np.histogram(arrivals, edges)[0] / packets / np.diff(edges)
@@ -306,14 +306,14 @@ def _finish(ends: np.ndarray, arrivals: np.ndarray, packets: float) -> Reading:
 
 
 def flows_on_links(setting: Setting) -> dict[tuple[Any, Any], int]:
-    """Count the flows, of all 380, that cross each link of the model. Processors count as links. These counts bound the
-    finish from below."""
+    """Count how many of the 380 flows cross each link of the model. Processors count as links. These counts give a
+    lower bound on the finish."""
     return Counter(link for pair in PAIRS for link in pairwise(lossless_way(setting, *pair)))
 
 
 def busiest_links() -> pd.DataFrame:
-    """Compute the least finish of 380 flows by counting alone: network, flows (on the busiest link), least_finish
-    (times of a flow's bytes on an idle link, headers included)."""
+    """Compute the least finish of 380 flows by counting alone: network, flows (on the busiest link), least_finish (in
+    units of a flow's payload time on an idle link, headers included)."""
     rows = []
     for network, changes in (
         ("DCell", {}),
@@ -333,7 +333,7 @@ def busiest_links() -> pd.DataFrame:
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Read one run, as `Setting.kind` says. The model and the lengths are computed, whatever the tier."""
+    """Measure one run of the setting's kind. The model and the lengths do not depend on the tier."""
     if setting.kind == "failures":
         return _read_failures(run_experiment(failure_experiment(setting, seed), tier), setting)
     if setting.kind == "all to all":
@@ -367,7 +367,7 @@ TREE_LOOK, DCELL = {"label": "tree", "color": CURVES[1]}, {"label": "DCell", "co
 
 
 def _places() -> dict[Any, tuple[float, float]]:
-    """Place cells around a circle, each with its mini-switch in the middle and its servers beside each other."""
+    """Place cells around a circle, each with its servers side by side and its mini-switch beyond them."""
     places: dict[Any, tuple[float, float]] = {}
     for cell in range(5):
         turn = math.pi / 2 - 2 * math.pi * cell / 5
@@ -408,7 +408,7 @@ def draw_tree(setting: Setting) -> Figure:
 
 
 def _goodput(cases: Mapping[str, Look], tiers: bool = False, title: str = "") -> Panel:
-    """Show the goodput over time in shares of the link's rate, with the failures."""
+    """Show the goodput over time as a share of the link's rate, with the failures."""
     course = Course("goodput", "goodput_share", cases, step=True, tiers=tiers)
     published = Level(0.91, "published before failures: 910 of 1000 Mb/s")
     label = "goodput (share of the link's rate)"
@@ -460,9 +460,9 @@ def _ratio_of_means(outages: Any) -> float:
 
 
 FLOWS, MODEL, TREE = {"kind": "all to all"}, {"kind": "lossless"}, {"network": "tree"}
-PROCESSOR = {"processor_share": 1.07}  # 910 Mb/s take 40 to 45 % of two cores; one core is the driver's
+PROCESSOR = {"processor_share": 1.07}  # 910 Mb/s take 40 to 45 % of two cores; one core runs the driver
 SHORT = {"timeline_s": (2.0, 4.0, 6.0, 26.0)}
-EARLY = {"timeline_s": (2.0, 5.0, 6.0, 14.0), "rate_mbps": 50.0}  # outages do not depend on the rate
+EARLY = {"timeline_s": (2.0, 5.0, 6.0, 14.0), "rate_mbps": 50.0}  # a faster run: outages do not depend on the rate
 PHASES = (0.1, 0.3, 0.5, 0.7, 0.9)
 CASES: dict[str, dict[str, Any]] = {
     "fig 11": {},
@@ -479,7 +479,7 @@ CASES: dict[str, dict[str, Any]] = {
     "tree, pause, past the head": MODEL | TREE | {"looks_past_head": True},
     "lengths": {"kind": "lengths", "n": each(4, 5, 6)},
 }
-# Fig. 11's, but for its last 42 s, in which nothing changes: of a port ten million packets are recorded at most.
+# Fig. 11's without its last 42 s, when nothing changes: a port records at most ten million packets.
 PUBLISHED_TIMELINE = {"timeline_s": (34.0, 42.0, 104.0, 118.0)}
 
 STUDY = Study(

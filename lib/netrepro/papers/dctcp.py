@@ -33,7 +33,7 @@ SETTLED_S = 5.0  # slow start and the second flow's arrival are over by then
 
 @dataclass(frozen=True)
 class Setting:
-    """The experiment of section 5.1; delays and jitter are those of the authors' scripts. TCP-RED's thresholds are a
+    """The experiment of section 5.1. Delays and jitter are those of the authors' scripts; TCP-RED's thresholds are our
     choice. `queue` is "drop tail", "ecn" or "red"."""
 
     rate_mbps: float = setting(100.0, "of every link", "Mb/s", low=1, high=10_000)
@@ -58,7 +58,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def _queue(setting: Setting) -> Queue:
-    """Return the queue of every port; thresholds beyond a small buffer are drawn in to it."""
+    """Return the queue of every port. Thresholds are lowered where the buffer is too small for them."""
     packets = setting.buffer_packets
     if setting.queue == "ecn":
         return EcnThreshold(packets, min(setting.threshold_packets, packets))
@@ -69,7 +69,7 @@ def _queue(setting: Setting) -> Queue:
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: two long flows, the second half a second after the first, into one port."""
+    """Make the experiment: two long flows into one port; the second starts half a second after the first."""
     link = Link(setting.rate_mbps, setting.host_delay_ms, _queue(setting), jitter_ms=setting.host_jitter_ms)
     flows = [Flow(host, "h3", duration_s=seconds - start, start_s=start) for host, start in (("h1", 0.0), ("h2", 0.5))]
     return Experiment(
@@ -78,14 +78,14 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         seconds,
         seed,
         Measure(queues=(PORT,), queue_interval_ms=10.0, packets=(PORT,)),
-        Tcp(setting.congestion_control, ecn=True),  # of no matter where nothing marks
-        host_delay_packets=0,  # the authors' jitter is instead
+        Tcp(setting.congestion_control, ecn=True),  # has no effect where no queue marks
+        host_delay_packets=0,  # the authors' jitter replaces it
     )
 
 
 def read(run: Measurements, _: Setting) -> Reading:
-    """Read mean, deviation, percentiles and samples of the settled queue (packets), and the payload of both flows
-    (Mb/s)."""
+    """Read mean, deviation, percentiles and samples of the queue after SETTLED_S (packets), and the payload rate of
+    both flows (Mb/s)."""
     seconds = run.experiment.duration_s
     settled = run.queues[run.queues.time_s >= SETTLED_S]
     queue = settled["queue_packets"].to_numpy()
@@ -115,7 +115,7 @@ def hardware_queue() -> pd.DataFrame:
 
 
 def _hardware_mean(name: str) -> float:
-    """Compute the mean as the area beside the distribution, since the data have percentiles."""
+    """Compute the mean queue (packets) as the integral of its percentiles, which are all that the data have."""
     queue = hardware_queue()
     return float(np.trapezoid(queue[f"{name}_packets"], queue["percentile"] / 100))
 
@@ -124,7 +124,7 @@ def _hardware_mean(name: str) -> float:
 
 
 def draw_idea() -> Figure:
-    """Draw what a sender does to its window once in a round trip (SIGCOMM 2010, equation 2)."""
+    """Draw how a sender changes its window once in a round trip (SIGCOMM 2010, equation 2)."""
     figure, axis = new_figure(
         "How a sender answers marks", "packets marked in a round trip (share)", "window kept (share)"
     )
@@ -137,7 +137,7 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """Draw three hosts on one switch (Fig. 5), as the case of DCTCP has them."""
+    """Draw three hosts on one switch (Fig. 5), with the queues of DCTCP's case."""
     asked = experiment(STUDY.case("dctcp", setting), 1.0, 1)
     return drawing.draw_network(asked, "Two long flows meet at one port (Fig. 5)")
 
@@ -156,7 +156,7 @@ def draw_queues(runs: Runs) -> Figure:
 
 
 def _draw_first_seconds(axis: Any, runs: Runs, case: str, what: str = "", **look: Any) -> None:
-    """Draw five seconds of a case's first repetition, from when it counts."""
+    """Draw five seconds of a case's first repetition, from SETTLED_S on."""
     if not runs.has(case):
         drawing.say_not_measured(axis, runs.tier, what)
         return
@@ -184,7 +184,7 @@ def draw_distributions(runs: Runs) -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """Draw DCTCP's queue without marks, beside TCP's."""
+    """Draw DCTCP's queue without marking, beside TCP's."""
     figure, axis = new_figure("Broken on purpose: DCTCP without marking", "time (s)", "queue (packets)")
     looks: dict[str, dict[str, Any]] = {
         "dctcp": {"color": scheme("dctcp").colour, "linewidth": 1},
@@ -199,7 +199,7 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def draw_threshold(runs: Runs) -> Figure:
-    """Draw the goodput and queue over K, a curve for each delay; dotted: the guideline C RTT / 7 at the setting's
+    """Draw goodput and mean queue over K, a curve for each round trip. Dotted: the guideline C RTT / 7 at the setting's
     rate."""
     table = runs.knobs["threshold"].assign(round_trip_ms=lambda rows: 4 * rows.host_delay_ms)
     figure = drawing.sweep_figure(
@@ -234,7 +234,7 @@ STUDY = Study(
     read=read,
     answer=answer,
     profiles={"quick": Scale(30.0), "paper": Scale(120.0)},
-    on_virtual={"quick": Scale(20.0, repetitions=3)},  # several sawteeth
+    on_virtual={"quick": Scale(20.0, repetitions=3)},  # long enough for several sawteeth
     claims={
         "dctcp-mean-queue": Evidence("mean_packets", "dctcp", control=NO_MARKS),
         "tcp-mean-queue": Evidence("mean_packets", "tcp", control="dctcp"),

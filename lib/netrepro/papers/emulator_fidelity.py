@@ -1,9 +1,9 @@
-"""How true an emulated link is: Handigol et al., "Reproducible Network Experiments Using Container-Based Emulation"
+"""How accurate an emulated link is: Handigol et al., "Reproducible Network Experiments Using Container-Based Emulation"
 (Mininet-HiFi, CoNEXT 2012), Figs 1, 7 and 9(c).
 
-A busy link sends a full packet every 1514 bytes / rate. How far the packets of an emulated link are from that tells
-whether its results can be believed (section 3.3); and what one host computes must not slow another host's network.
-Neither the simulator nor the virtual kernel is evidence: there every gap is right by construction.
+A busy link sends a full packet every 1514 bytes / rate. How far an emulated link's packets deviate from these gaps
+shows whether its results can be believed (section 3.3). Also, computing on one host must not slow another host's
+network. Neither the simulator nor the virtual kernel is evidence: there every gap is right by construction.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ from netrepro.study.trust import trust_of
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
 PORT = ("s1", "s2")
-GUEST_CORES = 1.0  # that all background hosts share, where they are isolated
+GUEST_CORES = 1.0  # that all busy hosts share, where they are isolated
 BUSY_LOOP = ["sh", "-c", "read begin; while :; do :; done"]
-FRAMES_BYTES = 131_072  # of a bucket that lets any frame that TCP builds pass whole
+FRAMES_BYTES = 131_072  # a token bucket that lets through whole any frame that TCP builds
 PERCENT = np.geomspace(0.01, 1e4, 240)  # deviations at which distributions are kept
 LINKS = TEN, HUNDRED, GIGABIT = "10 Mb/s", "100 Mb/s", "1000 Mb/s"
 MANY_FLOWS, OFFLOADED = "800 flows, 62.5 Mb/s", "100 Mb/s, offloading left on"
 BESIDE_BUSY, WITH_HTB = "1000 Mb/s beside 16 busy hosts", "100 Mb/s, HTB"
 ALONE, ISOLATED, SHARED = FIG_1 = "Fig. 1, alone", "Fig. 1, isolated", "Fig. 1, not isolated"
 
-# Shares of the time beside the link of 100 Mb/s, which keeps no processor busy: from these on others used the machine.
-# Beside much other work the second was 0.95.
+# Greatest shares of the time beside the link of 100 Mb/s, which keeps no processor busy: above, others use the machine.
+# With much other work the second share was 0.95.
 MOST_WAITED = {STARVED: 0.1, STALLED: 0.5}
 MISSED = "packets missed"  # by the recording
-# A link whose queue is empty behind most packets shows its senders' spacing, not its own.
+# If its queue is empty behind most packets, a link shows its senders' spacing, not its own.
 LEAST_BUSY_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One link under `flows` long TCP flows, and `rate_mbps` that of Fig. 1; `busy_hosts` others compute beside it,
-    isolated or not.
+    """One link under `flows` long TCP flows. `rate_mbps` is the rate of Fig. 1; there `busy_hosts` other hosts compute
+    beside the link, isolated or not.
 
     large_frames : segmentation offload as Linux has it by default, and a shaper that lets its frames pass. htb : shaped
-    as the paper's links were. is_judged : its gaps are compared with published ones, and only believed where the link
-    was busy.
+    like the paper's links. is_judged : its gaps are compared with published ones, and believed only if the link was
+    busy.
     """
 
     rate_mbps: float = setting(200.0, "of the link of Fig. 1", "Mb/s", low=1, high=10_000)
@@ -76,12 +76,12 @@ class Setting:
 
     @property
     def settle_s(self) -> float:
-        """The time after which the queue waits: a slow start, or the arrival of all flows."""
+        """The time (s) after which a queue is always waiting: a slow start, or the arrival of all flows."""
         return 0.2 if self.flows == 1 else 1.5
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Say why a tier has no such link; else ""."""
+    """Return why a tier cannot have such a link, or ""."""
     if not in_real_time(tier):
         only_real = setting.busy_hosts or setting.large_frames or setting.htb
         return "hosts that compute cost no virtual time, nor are its shapers changed" if only_real else ""
@@ -91,8 +91,7 @@ def cannot(setting: Setting, tier: str) -> str:
 
 
 def experiment(setting: Setting, window_s: float, seed: int) -> Experiment:
-    """Make the experiment that every tier runs: hosts h1... left and right of the port that is looked at; h1's flows
-    cross it."""
+    """Make the experiment that every tier runs: hosts h1... on both sides of the measured port; h1's flows cross it."""
     pairs = 1 + -(-setting.busy_hosts // 2)
     access = Link(min(10 * setting.link_mbps, 2000.0), 0.0, DropTail(packets=1000))
     link = Link(setting.link_mbps, setting.delay_ms, DropTail(packets=setting.buffer_packets))
@@ -100,16 +99,16 @@ def experiment(setting: Setting, window_s: float, seed: int) -> Experiment:
     # They begin one after the other; 800 at once would be one burst.
     starts_s = np.arange(setting.flows) / setting.flows * 0.5
     flows = tuple(Flow("h1", f"h{pairs + 1}", duration_s=until_s - start, start_s=float(start)) for start in starts_s)
-    # Reading a queue holds its lock, so seldom; yet most packets should have been seen to wait.
+    # Reading a queue holds its lock, so it is rare, but frequent enough to see most packets wait.
     seen_packets_ms = 0.4 * setting.buffer_packets * FULL_PACKET_BYTES * 8 / (setting.link_mbps * 1e3)
     interval_ms = float(np.clip(seen_packets_ms, 0.4, 5.0))
     measure = Measure(queues=(PORT,), queue_interval_ms=interval_ms, packets=(PORT,))
-    # Hosts take no time of ours: what is looked at is how exact the links are.
+    # Hosts add no delay, because only the links' accuracy is measured.
     return Experiment(dumbbell(pairs, access, link), flows, until_s, seed, measure, host_delay_packets=0)
 
 
 def leave_offloading_on(net: RealTimeNetwork) -> None:
-    """Undo at the link's two senders what keeps a frame to one packet."""
+    """Undo, at the link's two senders, the settings that keep a frame to one packet."""
     bucket = f"burst {FRAMES_BYTES} limit {2 * FRAMES_BYTES}"
     renew_shapers(
         net, "ip link set {name} gso_max_segs 65535", f"tc qdisc add dev {{name}} root tbf rate {{rate}}mbit {bucket}"
@@ -117,7 +116,7 @@ def leave_offloading_on(net: RealTimeNetwork) -> None:
 
 
 def take_htb(net: RealTimeNetwork) -> None:
-    """Give the link's two senders Mininet's shaper, with its burst of 15 KB, in place of ours (TBF)."""
+    """Replace our shaper (TBF) at the link's two senders by Mininet's HTB, with its burst of 15 KB."""
     renew_shapers(
         net,
         "tc qdisc add dev {name} root handle 1: htb default 1",
@@ -127,7 +126,7 @@ def take_htb(net: RealTimeNetwork) -> None:
 
 
 def renew_shapers(net: RealTimeNetwork, *commands: str) -> None:
-    """Take away the shapers of the link's two senders, and make others by these commands."""
+    """Remove the shapers of the link's two senders, and make new ones with these commands."""
     for node, neighbour in (("h1", "s1"), PORT):
         name, link = net.plan.ports[neighbour, node].arrival_interface, net.topology.link(node, neighbour)
         values = {"name": name, "rate": f"{link.rate_mbps:g}", "packets": getattr(link.queue, "packets", 0)}
@@ -136,20 +135,21 @@ def renew_shapers(net: RealTimeNetwork, *commands: str) -> None:
 
 
 class BusyHosts:
-    """Hosts that compute while the traffic runs, started by `prefix`: before and after it they would only delay us."""
+    """Hosts that compute while the traffic runs; at other times they would only delay us. prefix : starts their
+    commands."""
 
     def __init__(self, count: int, prefix: list[str]):
         self._count, self._prefix = count, prefix
         self._guests: list[Guest] = []
 
     def prepare(self, net: RealTimeNetwork) -> None:
-        """Start them; they wait."""
+        """Start the hosts' processes, which wait."""
         ends = {"h1", f"h{len(net.topology.hosts) // 2 + 1}"}
         others = [host for host in net.topology.hosts if host not in ends]
         self._guests = [net[host].popen([*self._prefix, *BUSY_LOOP]) for host in others[: self._count]]
 
     def follow(self, share: float) -> None:
-        """Compute from the beginning of the traffic to its end (share 1)."""
+        """Let the hosts compute from the beginning of the traffic to its end (share 1)."""
         for guest in self._guests:
             if share < 1:
                 guest.stdin.close()  # type: ignore[union-attr]
@@ -158,7 +158,7 @@ class BusyHosts:
 
 
 def measure_one(setting: Setting, window_s: float, seed: int, tier: str) -> Reading:
-    """Run one link, beside its busy hosts or with its large frames, and read it."""
+    """Run one link, with its busy hosts or large frames, and read it."""
     with ExitStack() as opened:
         isolated = setting.isolated and setting.busy_hosts
         prefix, how = opened.enter_context(guest_prefix(GUEST_CORES)) if isolated else ([], "")
@@ -169,17 +169,17 @@ def measure_one(setting: Setting, window_s: float, seed: int, tier: str) -> Read
 
 
 def read(measured: Measurements, setting: Setting) -> Reading:
-    """Read throughput and utilisation (bytes on the wire), and how far gaps are from the ideal.
+    """Read throughput and utilisation (bytes on the wire), and how far gaps deviate from the ideal.
 
-    gaps : between full packets behind which a queue waited. busy_share : of all gaps. within_1, within_10, within_40 :
-    shares of gaps. Tables: deviations (the shares of gaps within, and beyond, so many per cent), certificates (the
-    tier's checks: a link that fails one is a result, and no reason to distrust it).
+    gaps : number of gaps between full packets behind which a queue waited. busy_share : their share of all gaps.
+    within_1, within_10, within_40 : shares of these gaps. Tables: deviations (shares of gaps within, and beyond, a per
+    cent value), certificates (the tier's checks; a link that fails one is a result, and no reason to distrust it).
     """
     packets = measured.packets[measured.packets["time_s"] >= setting.settle_s]
     full = packets[packets["size_bytes"] >= FULL_PACKET_BYTES]
     gaps = inter_dequeue_deviation(
         full["time_s"].to_numpy(),
-        np.full(len(full), FULL_PACKET_BYTES),  # the paper divides by this, whatever the frame
+        np.full(len(full), FULL_PACKET_BYTES),  # the paper divides by this for every frame
         setting.link_mbps,
         measured.queues["time_s"].to_numpy(),
         measured.queues["queue_packets"].to_numpy(),
@@ -187,7 +187,7 @@ def read(measured: Measurements, setting: Setting) -> Reading:
     throughput_mbps = float(packets["size_bytes"].sum()) * 8e-6 / (measured.experiment.duration_s - setting.settle_s)
     numbers = {
         "throughput_mbps": throughput_mbps,
-        "utilisation": min(1.0, throughput_mbps / setting.link_mbps),  # a packet at the ends
+        "utilisation": min(1.0, throughput_mbps / setting.link_mbps),  # a packet at either end may exceed 1
         "gaps": len(gaps),
         "busy_share": len(gaps) / max(1, len(full) - 1),
         "within_1": share_within(gaps, 0.01),
@@ -201,13 +201,14 @@ def read(measured: Measurements, setting: Setting) -> Reading:
 
 
 def share_within(deviation: np.ndarray, bound: float) -> float:
-    """Compute the share of gaps that are at most `bound` off; 0 where the link was never busy: nothing shows it to be
-    true."""
+    """Compute the share of gaps that deviate by at most `bound`; 0 where the link was never busy, since nothing shows
+    then that it is accurate."""
     return float(np.mean(deviation <= bound)) if len(deviation) else 0.0
 
 
 def checks_of(fidelity: pd.DataFrame, setting: Setting, numbers: dict[str, float]) -> Iterator[Check]:
-    """Check that no packet escaped, that others left the machine alone, and that a judged link was busy."""
+    """Check that the recording missed no packet, that other work left the machine alone, and that a judged link was
+    busy."""
     told = dict(zip(fidelity["check"], fidelity["value"], strict=True))
     bounds = {MISSED: 0.0} | (MOST_WAITED if setting.is_judged and setting.link_mbps == 100 else {})
     for name, bound in bounds.items():
@@ -219,8 +220,8 @@ def checks_of(fidelity: pd.DataFrame, setting: Setting, numbers: dict[str, float
 
 
 def certificates(runs: Runs) -> pd.DataFrame:
-    """Return the checks of real kernels that failed, and in how many runs: case, check, their mean value, bound,
-    failed."""
+    """Return the failed checks of real kernels, and the number of runs that failed them: case, check, their mean value,
+    bound, failed."""
     table = runs.tables["certificates"]
     failed = table[(table["tier"] == runs.tier) & ~table["holds"].astype(bool)]
     grouped = failed.groupby(["case", "busy_hosts", "check"], sort=False)
@@ -228,7 +229,7 @@ def certificates(runs: Runs) -> pd.DataFrame:
 
 
 def answer(runs: Runs) -> str:
-    """Answer in one sentence."""
+    """Answer the paper's question in one sentence, with this run's numbers."""
     table = runs.summary()
     hundred, gigabit = table.loc[HUNDRED].iloc[0], table.loc[GIGABIT].iloc[0]
     words = (
@@ -246,7 +247,7 @@ def answer(runs: Runs) -> str:
 
 
 def draw_idea() -> Figure:
-    """Draw when full packets leave an ideal link, a late one, and one that lets large frames pass."""
+    """Draw when full packets leave three links: an ideal one, a late one, and one that lets large frames pass."""
     figure, axis = new_figure("When do twelve packets leave a busy link?", "time (packets of the ideal link)", "")
     even = np.arange(12.0)
     late = even + np.array([0, 0.1, 0, 0.4, 0.1, 1.2, 0.3, 0, 0.1, 0.9, 0.2, 0])
@@ -260,7 +261,7 @@ def draw_idea() -> Figure:
 
 
 def beside_loads(runs: Runs) -> pd.DataFrame:
-    """Return the rows of Fig. 1: of each kind of busy hosts, and of none for both."""
+    """Return the rows of Fig. 1 for each kind of busy hosts; both begin with the row without busy hosts."""
     alone = runs.numbers(ALONE)
     return pd.concat([pd.concat([alone, runs.numbers(case)]).assign(case=case) for case in LOADS])
 
@@ -284,7 +285,8 @@ SEEN: dict[str, Any] = {"log": "x", "x_range": (PERCENT[0], 1000), "y_range": (0
 
 
 def _of_link(reading: str, link: str, control: str | None = None, judged: str = HUNDRED) -> Evidence:
-    """Read a link; believed where others left the machine alone, no packet escaped, and the judged link was busy."""
+    """Read a link. It is believed if other work left the machine alone, no packet was missed, and the judged link was
+    busy."""
     return Evidence(reading, link, control=control, checked_by=(HUNDRED, judged, MISSED))
 
 

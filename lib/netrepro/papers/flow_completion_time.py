@@ -1,9 +1,9 @@
 """Dukkipati and McKeown, "Why Flow-Completion Time is the Right Metric for Congestion Control", CCR 36(1), 2006.
 
-Flows of heavy-tailed sizes meet at one long link. If the link were shared evenly and at once (processor sharing), a
+Flows of heavy-tailed sizes meet at one long link. If they shared the link equally from the start (processor sharing), a
 flow would take little more than a round trip; TCP needs many round trips to find its rate. RCP, whose routers tell
-every flow the fair rate, comes near processor sharing. TCP runs on the virtual kernel too, on a slower link; RCP
-needs routers that no kernel is.
+every flow the fair rate, comes near processor sharing. TCP also runs on the virtual kernel, on a slower link; RCP needs
+routers that kernels do not have.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from netrepro.study import pictures as drawing
 from netrepro.study.setting import setting
 from netrepro.style import new_figure, scheme
 
-PACKET_BYTES, SEGMENT_BYTES = 1000, 934  # on the wire, and what is left of it for data
+PACKET_BYTES, SEGMENT_BYTES = 1000, 934  # bytes on the wire, and the data in them
 PORT = ("s1", "s2")
 PAIRS = 10
 SMALL_PACKETS = 100  # the claims call flows up to this size small
-LEAST_FLOWS = 10  # of a size, for its mean to count
+LEAST_FLOWS = 10  # of a size, below which its mean does not count
 STARTING = 0.75  # share of a run in which flows start
-SAMPLE_S = 0.05  # of the picture of flows under way
+SAMPLE_S = 0.05  # sampling interval for the picture of flows under way
 WITHOUT_FEEDBACK = "RCP without feedback"
 SLOWER = "TCP, 50 Mb/s"
 LOOKS = {
@@ -48,12 +48,12 @@ LOOKS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """Link, round trip, load, sizes, packets and buffer of the authors' scripts for ns-2; the greatest size is our
-    choice, as a distribution here must end.
+    """Link, round trip, load, sizes, packets and buffer of the authors' scripts for ns-2. The greatest size is our
+    choice, because our distributions must end.
 
-    buffer_share : of a bandwidth-delay product. access_ratio : hosts' links are so many times as fast; in the scripts
-    senders sit on the router itself. recovery : "reno" is ns-2's, of 1990, and "linux" has SACK. rcp_alpha,
-    rcp_beta, first_share : of links that rate flows. longer : runs last so many times as long as the profile says.
+    buffer_share : of a bandwidth-delay product. access_ratio : rate of the hosts' links over the bottleneck's; in the
+    scripts senders sit on the router itself. recovery : "reno" as in ns-2 (1990), or "linux", which has SACK.
+    rcp_alpha, rcp_beta, first_share : of RCP's routers. longer : factor on the profile's run length.
     """
 
     rate_mbps: float = setting(2400.0, "of the bottleneck", "Mb/s", low=1, high=100_000)
@@ -75,27 +75,27 @@ class Setting:
 
     @property
     def buffer_packets(self) -> int:
-        """The buffer of the bottleneck."""
+        """The buffer of the bottleneck (packets)."""
         return max(10, round(self.buffer_share * self.packets_per_s * self.round_trip_ms / 1e3))
 
     @property
     def packets_per_s(self) -> float:
-        """Full packets that the link carries."""
+        """The rate of the link in full packets per second."""
         return self.rate_mbps * 1e6 / 8 / PACKET_BYTES
 
 
 PRINTED = Setting()
 
 
-# Closed forms. Sizes in packets, times in s; a flow is complete when the receiver has it, its handshake included.
+# Closed forms: sizes in packets, times in s. A flow is complete when the receiver has all of it; handshakes count.
 
 
 def slow_start_s(packets: np.ndarray | float, setting: Setting = PRINTED) -> Any:
-    """Compute the time that TCP needs without loss or queue: (log2(L / W + 1) + 1/2) round trips and the link's own
-    time, for a first window of W packets.
+    """Compute the time that TCP needs without loss or queue, for a first window of W packets: (log2(L / W + 1) + 1/2)
+    round trips and the link's own time.
 
-    There is a round trip for the handshake. Windows W, 2W, 4W, ... take a round trip each, and n of them carry W (2^n -
-    1) packets. The last one takes half a round trip to arrive. Section 2 has W = 1.
+    The handshake takes a round trip. Windows W, 2W, 4W, ... take a round trip each, and n of them carry W (2^n - 1)
+    packets. The last one takes half a round trip to arrive. Section 2 has W = 1.
     """
     windows = np.log2(np.asarray(packets) / setting.initial_window_segments + 1)
     rounds = np.maximum(windows, 1.0) + 0.5
@@ -103,17 +103,17 @@ def slow_start_s(packets: np.ndarray | float, setting: Setting = PRINTED) -> Any
 
 
 def processor_sharing_s(packets: np.ndarray | float, setting: Setting = PRINTED) -> Any:
-    """Compute the handshake and way, one and a half round trips, and the mean time in M/G/1 processor sharing, L / (C
-    (1 - load)). No more of the sizes' distribution enters than its mean. Section 2."""
+    """Compute one and a half round trips for handshake and data, and the mean time in M/G/1 processor sharing, L / (C
+    (1 - load)). It depends on the size distribution only through its mean. Section 2."""
     sharing = np.asarray(packets) / (setting.packets_per_s * (1 - setting.load))
     return 1.5 * setting.round_trip_ms * 1e-3 + sharing
 
 
 def share_processor(starts_s: Sequence[float] | np.ndarray, work_s: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Compute exactly how long each of these flows stays in processor sharing. Shape (flows,).
+    """Compute exactly how long each of these flows stays in processor sharing (s). Shape (flows,).
 
-    work_s : what each would take alone. starts_s ascend. Everybody present has had the same since any moment; a flow
-    leaves when the common share has grown by its work, so one heap of those values is all.
+    starts_s : ascending. work_s : the time that each flow would take alone. All flows present get the same service, so
+    a flow leaves when the common service has grown by its work. One heap of these leaving points is enough.
     """
     stay = np.empty(len(starts_s))
     present: list[tuple[float, int]] = []
@@ -132,14 +132,15 @@ def share_processor(starts_s: Sequence[float] | np.ndarray, work_s: Sequence[flo
 
 
 def flow_sizes(setting: Setting = PRINTED) -> FlowSizeDistribution:
-    """Return the distribution of Pareto sizes (bytes) with the wanted shape and mean, cut off at the greatest size."""
+    """Return the distribution of Pareto sizes (bytes) with the setting's shape and mean, cut off at the greatest
+    size."""
     return _flow_sizes(setting.mean_packets, setting.shape, setting.longest_packets)
 
 
 @lru_cache
 def _flow_sizes(mean: float, shape: float, longest: float) -> FlowSizeDistribution:
     low, high = 1e-3, longest
-    for _ in range(80):  # the mean grows with the least size
+    for _ in range(80):  # bisection: the mean grows with the least size
         least = np.sqrt(low * high)
         sizes = np.geomspace(least, longest, 400)
         reached = 1 - (least / sizes) ** shape
@@ -153,8 +154,8 @@ def _flow_sizes(mean: float, shape: float, longest: float) -> FlowSizeDistributi
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment that every tier runs: Poisson flows over one bottleneck. Flows start during the first three
-    quarters."""
+    """Make the experiment that every tier runs: Poisson flows over one bottleneck, which start in the first three
+    quarters of the run."""
     delay_ms, seconds = setting.round_trip_ms / 2, setting.longer * seconds
     access = Link(
         setting.access_ratio * setting.rate_mbps,
@@ -176,7 +177,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         initial_window_segments=setting.initial_window_segments,
         segment_bytes=SEGMENT_BYTES,
         receive_window_bytes=setting.receive_window_bytes,
-        delayed_ack_ms=0.0,  # slow start doubles only where every packet is acknowledged
+        delayed_ack_ms=0.0,  # only with this does slow start double the window each round trip
         syn_linear_timeouts=0,
         sack=setting.recovery == "linux",
         tail_loss_probe=setting.recovery == "linux",
@@ -194,9 +195,9 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def flow_table(run: Measurements, setting: Setting) -> pd.DataFrame:
-    """Return a row for each flow: start_s, packets, completion_s, finished, least_s (alone, and as fast as light) and
-    ideal_s, what processor sharing of the very same flows would take; handshake and way are in all. A flow that does
-    not finish counts with the time that it has had."""
+    """Return a row for each flow: start_s, packets, completion_s, finished, least_s (alone on the link) and ideal_s (in
+    processor sharing with the same other flows). All times include handshake and propagation. completion_s of an
+    unfinished flow is the time that it has had."""
     flows = run.flows.sort_values("start_s")
     starts_s, size_bytes = flows["start_s"].to_numpy(), flows["size_bytes"].to_numpy()
     packets, completion_s = np.ceil(size_bytes / SEGMENT_BYTES), flows["completion_ms"].to_numpy() / 1e3
@@ -216,14 +217,14 @@ def flow_table(run: Measurements, setting: Setting) -> pd.DataFrame:
 
 @lru_cache(maxsize=8)
 def _shared_s(starts_s: bytes, work_s: bytes) -> np.ndarray:
-    """Compute `share_processor` once for the same flows, which all cases of a repetition have."""
+    """Compute `share_processor` once for flows that all cases of a repetition share."""
     return share_processor(np.frombuffer(starts_s).tolist(), np.frombuffer(work_s).tolist())
 
 
 def by_size(flows: pd.DataFrame, per_decade: int = 4) -> pd.DataFrame:
-    """Return the mean completion by flow size: a row for each bin of sizes, of equal ratio, with packets (geometric
-    mean), flows, completion_s, ideal_s, slowdown (ratio of the two)."""
-    # Edges between whole numbers of packets.
+    """Return mean completions by flow size, a row for each bin of sizes (equal ratios): packets (geometric mean),
+    flows, completion_s, ideal_s, slowdown (their ratio)."""
+    # Edges lie between whole numbers of packets.
     place = np.floor(np.log10(flows["packets"] - 0.5) * per_decade).rename("bin")
     grouped = flows.assign(log=np.log(flows["packets"])).groupby(place)
     table = grouped[["log", "completion_s", "ideal_s"]].mean().assign(flows=grouped.size())
@@ -232,16 +233,16 @@ def by_size(flows: pd.DataFrame, per_decade: int = 4) -> pd.DataFrame:
 
 
 def active_flows(flows: pd.DataFrame, times_s: np.ndarray, column: str = "completion_s") -> np.ndarray:
-    """Count the flows under way at each time. `column` is how long each flow lasts."""
+    """Count the flows under way at each time. column : holds each flow's duration (s)."""
     starts, ends = np.sort(flows["start_s"]), np.sort(flows["start_s"] + flows[column])
     return np.searchsorted(starts, times_s, "right") - np.searchsorted(ends, times_s, "right")
 
 
 def read(run: Measurements, setting: Setting) -> Reading:
-    """Read the mean completion of small, large and all flows and in processor sharing (ms); the mean over flows of
-    their slowdown against it, the share of flows that take ten times as long, the slowdown of the worst size; drops,
-    the mean queue; tables: sizes (as by_size), and active (time_s, flows and, in processor sharing, ideal_flows under
-    way, queue_packets)."""
+    """Read mean completions of small, large and all flows, and in processor sharing (ms). Read also the flows' mean
+    slowdown against it, the share that take ten times as long, the worst size's slowdown, drops and the mean queue.
+    Tables: sizes (as by_size), and active (time_s, flows under way, ideal_flows in processor sharing,
+    queue_packets)."""
     flows = flow_table(run, setting)
     small, sizes = flows["packets"] <= SMALL_PACKETS, by_size(flows)
     queue, ratio = run.queues, flows["completion_s"] / flows["ideal_s"]
@@ -254,7 +255,7 @@ def read(run: Measurements, setting: Setting) -> Reading:
             "queue_packets": np.interp(times_s, queue["time_s"], queue["queue_packets"]),
         }
     )
-    exact = 0.999 if run.tier == SIMULATED else 0.99  # kernels' clocks tick
+    exact = 0.999 if run.tier == SIMULATED else 0.99  # kernels' clocks are coarser
     early = float((flows["completion_s"] < flows["least_s"] * exact).mean())
     checks = [Check("flows faster than light and link", early, at_most=0.0)]
     if setting.congestion_control != "rcp" or setting.rcp_alpha > 0:  # the control is broken on purpose
@@ -284,11 +285,11 @@ def answer(runs: Runs) -> str:
     )
 
 
-# Figures. But for the tiers side by side, they show the simulator, which alone has RCP.
+# Figures. All but the comparison of tiers show the simulator, which alone has RCP.
 
 
 def draw_idea() -> Figure:
-    """Draw the round trips that a flow takes at least, on a link so fast that sending costs no time."""
+    """Draw the least number of round trips of a flow, on a link so fast that sending costs no time."""
     figure, axis = new_figure("Round trips, on a link of any rate", "flow (packets)", "round trips (count)", log_x=True)
     packets = np.geomspace(1, 1e4, 200)
     slow_start = np.log2(packets + 1) + 0.5
@@ -317,8 +318,7 @@ def draw_completion(runs: Runs) -> Figure:
 
 
 def draw_slowdown(runs: Runs) -> Figure:
-    """Draw completion times as multiples of those in processor sharing of the very same flows. Dashed: one order of
-    magnitude."""
+    """Draw completion times over those of the same flows in processor sharing. Dashed: one order of magnitude."""
     figure = _over_size("Longer than necessary", runs, ("TCP", "RCP"), "slowdown", "completion / processor sharing")
     drawing.draw_published_level(figure.axes[0], 10, "one order of magnitude")
     figure.axes[0].axhline(1, color=LOOKS["processor sharing"].colour)
@@ -333,7 +333,7 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def _over_size(title: str, runs: Runs, cases: Sequence[str], column: str, label: str) -> Figure:
-    """Draw the points of every repetition. Sizes of few flows are faint."""
+    """Draw the points of every repetition; sizes with few flows are faint."""
     figure, axis = new_figure(title, "flow size (packets)", label, log_x=True, log_y=True)
     for case in cases:
         rows, look = runs.table("sizes", case, SIMULATED), LOOKS[case]
@@ -345,7 +345,7 @@ def _over_size(title: str, runs: Runs, cases: Sequence[str], column: str, label:
 
 
 def draw_active(runs: Runs) -> Figure:
-    """Draw flows under way over time, and the queue: one repetition."""
+    """Draw flows under way over time, and the queue, for one repetition."""
     figure, axes = drawing.panels("Flows under way, and what waits", "time (s)", "", ["", ""])
     for case in ("TCP", "RCP"):
         rows, look = runs.table("active", case, SIMULATED).query("repetition == 0"), LOOKS[case]
@@ -362,7 +362,7 @@ def draw_active(runs: Runs) -> Figure:
 
 
 def draw_tiers(runs: Runs) -> Figure:
-    """Draw TCP's slowdown by size on the slower link, with points of one colour for each tier."""
+    """Draw TCP's slowdown by size on the slower link, with one colour for each tier."""
     figure, axis = new_figure(SLOWER + ", by tier", "flow size (packets)", "completion / processor sharing",
                               log_x=True, log_y=True)  # fmt: skip
     for tier in runs.tiers:
@@ -397,13 +397,13 @@ def _draw_knob(table: pd.DataFrame, name: str, label: str) -> Figure:
 
 
 def draw_causes(runs: Runs) -> Figure:
-    """Draw what makes the worst size wait: TCP with one change at a time."""
+    """Draw why the worst size waits: TCP with one change at a time."""
     title, label = "What makes the worst size wait?", "completion / processor sharing at the worst size"
     return drawing.changes_figure(title, runs.knobs["causes"], "worst_slowdown", label)
 
 
 def draw_run(run: Measurements, case: str) -> Figure:
-    """Draw the completion by size of one run, for `explore`."""
+    """Draw one run's completion times by size, for `explore`."""
     figure, axis = new_figure(case, "flow size (packets)", "mean completion (s)", log_x=True, log_y=True)
     mbps = run.experiment.topology.link(*PORT).rate_mbps
     rows = by_size(flow_table(run, replace(PRINTED, rate_mbps=mbps)))
@@ -435,7 +435,7 @@ STUDY = Study(
         "TCP": {},
         "RCP": RCP,
         WITHOUT_FEEDBACK: RCP | {"rcp_alpha": 0.0, "rcp_beta": 0.0, "first_share": 1e-4},
-        # A rate of which a second costs a kernel little, a window that it allows, and its own recovery.
+        # A rate at which a second costs a kernel little, a window that it allows, and its own recovery.
         SLOWER: SACK | {"rate_mbps": 50.0, "receive_window_bytes": 6 * 2**20, "longer": 2.5},
     },
     profiles={"quick": Scale(8.0), "paper": Scale(120.0), "test": Scale(12.0, 2)},

@@ -1,8 +1,8 @@
 """Hedera's traffic patterns on a fat-tree: Handigol et al., "Reproducible Network Experiments Using Container-Based
 Emulation" (Mininet-HiFi, CoNEXT 2012), section 5.2, Fig. 8; Al-Fares et al., "Hedera", NSDI 2010, Fig. 9.
 
-Sixteen hosts of a k = 4 fat-tree send one to four long flows each. Where flows are hashed to paths, or all go by one
-tree, they share links that others leave empty; a scheduler that knows all flows puts them apart.
+Sixteen hosts of a k = 4 fat-tree send one to four long flows each. If flows are hashed to paths, or all use one tree,
+they share some links while others stay empty. A scheduler that knows all flows separates them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 HOSTS = 16
 CORES = ("s17", "s18", "s19", "s20")
-PAYLOAD_SHARE = 1448 / FULL_PACKET_BYTES  # of a link's rate, that full packets leave to their payload
+PAYLOAD_SHARE = 1448 / FULL_PACKET_BYTES  # of a link's rate, which full packets leave to their payload
 BIJECTIVE = (
     *(f"stag{i}({share},0.3)" for share in ("0.2", "0.5") for i in range(3)),
     *(f"stride{i}" for i in (1, 2, 4, 8)),
@@ -43,8 +43,8 @@ RANDBIJ = BIJECTIVE[-3:]
 PATTERNS = (*BIJECTIVE[:10], "rand0", "rand1", "rand2", *RANDBIJ, "randx2", "randx3", "randx4", "hotspot")
 FEW = ("stride1", "stride8", "randbij0")
 SCHEMES = ("non-blocking", "ECMP", "spanning tree", "first fit", "annealing")
-SCHEDULED = ("first fit", "annealing")  # Hedera's own: a path for each flow
-# The data do not say which of Hedera's schedulers is which; data/hedera/SOURCES.md says why we guess this.
+SCHEDULED = ("first fit", "annealing")  # Hedera's own, with a path for each flow
+# The data do not name Hedera's schedulers; data/hedera/SOURCES.md explains our guess.
 COLUMNS_OF_HARDWARE = {
     "non-blocking": "non_blocking_mbps",
     "spanning tree": "ecmp_mbps",
@@ -53,15 +53,16 @@ COLUMNS_OF_HARDWARE = {
 }
 FLOWS_OF_A_HOST = ("one (randbij)", "four, to one host", "four (randx4)")
 PAYLOAD = "payload received (share of all 16 links)"
-FEWEST_TO_CORRELATE = 10  # patterns; three points lie near some line whatever the routing
+FEWEST_TO_CORRELATE = 10  # patterns; three points are near some line with any routing
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The experiment of section 5.2. Delay is ours; flows start at random within `starts_within_s`.
+    """The experiment of section 5.2. The delay is our choice; flows start at random within `starts_within_s`.
 
-    how : one of SCHEMES. pattern : one of PATTERNS, every flow of it `copies` times. flows_per_host : in place of a
-    pattern so many flows a host, to hosts drawn at random; 0 for the pattern. counted_s : 0 for the profile's.
+    how : one of SCHEMES. pattern : one of PATTERNS; it has every flow `copies` times. flows_per_host : replaces the
+    pattern by this many flows from each host to random hosts; 0 for the pattern. counted_s : counted time; 0 for the
+    profile's.
     """
 
     rate_mbps: float = setting(10.0, "of every link", "Mb/s", low=0.1, high=10_000)
@@ -86,11 +87,12 @@ def patterns() -> dict[str, tuple[Demand, ...]]:
 
 
 def _flow(source: int, destination: int) -> Demand:
-    return f"h{source + 1}", f"h{destination + 1}"  # of numbers from 0 on
+    return f"h{source + 1}", f"h{destination + 1}"  # numbers begin at 0, names at 1
 
 
 def flows_of(setting: Setting, seed: int) -> list[Demand]:
-    """Return the flows of a setting. Raises NetreproError, with the nearest name, for none of the 20 patterns."""
+    """Return the flows of a setting. Raises NetreproError, with the nearest name, for a pattern that is not one of the
+    20."""
     if setting.flows_per_host:
         random, count = np.random.default_rng([seed, setting.flows_per_host]), setting.flows_per_host
         return [_flow(h, (h + 1 + int(random.integers(HOSTS - 1))) % HOSTS) for h in range(HOSTS) for _ in range(count)]
@@ -101,7 +103,7 @@ def flows_of(setting: Setting, seed: int) -> list[Demand]:
 
 @lru_cache(maxsize=1)
 def hardware() -> pd.DataFrame:
-    """Read what Hedera's testbed reached: pattern, and a share of the 16 links for each of COLUMNS_OF_HARDWARE."""
+    """Read the throughput of Hedera's testbed by pattern: a share of the 16 links for each of COLUMNS_OF_HARDWARE."""
     table = pd.read_csv(data_dir("hedera") / "hardware.csv", comment="#").set_index("pattern")
     return pd.DataFrame({name: table[column] / 16_000 for name, column in COLUMNS_OF_HARDWARE.items()})
 
@@ -110,9 +112,10 @@ def hardware() -> pd.DataFrame:
 
 
 def experiment(setting: Setting, counted_s: float, seed: int) -> Experiment:
-    """Make the experiment with one pattern under one scheme, counted for so long where the setting does not say.
+    """Make the experiment with one pattern under one scheme. It is counted for `counted_s` unless the setting gives a
+    time.
 
-    Raises NetreproError for another scheme than SCHEMES.
+    Raises NetreproError for a scheme that is not in SCHEMES.
     """
     if setting.how not in SCHEMES:
         raise NetreproError(f"no scheme {setting.how!r}", nearest(setting.how, SCHEMES))
@@ -145,9 +148,9 @@ def only_tree(topology: Topology) -> Topology:
 
 
 def goodput_shares(measurements: Measurements, setting: Setting) -> np.ndarray:
-    """Return the payload that reached each host while it was counted, as a share of its link's rate; 16 values.
+    """Return the payload rate that reached each host in the counted time, as a share of its link's rate; 16 values.
 
-    Full packets carry 1448 bytes; acknowledgements, which leave by the same ports, carry none.
+    Full packets carry 1448 bytes. Acknowledgements leave by the same ports and carry none.
     """
     packets, made = measurements.packets, measurements.experiment
     counted = packets[(packets.time_s >= setting.counted_from_s) & (packets.size_bytes == FULL_PACKET_BYTES)]
@@ -175,14 +178,14 @@ def by_pattern(runs: Runs) -> pd.DataFrame:
 
 
 def _follows(shares: pd.Series) -> float:
-    """Return the correlation with the testbed's "ECMP" of shares by pattern; NaN for less than FEWEST_TO_CORRELATE
+    """Return the correlation of the shares by pattern with the testbed's "ECMP"; NaN for fewer than FEWEST_TO_CORRELATE
     patterns."""
     published = hardware()["spanning tree"].reindex(shares.index)
     return float(shares.corr(published)) if shares.count() >= FEWEST_TO_CORRELATE else float("nan")
 
 
 def answer(runs: Runs) -> str:
-    """Answer the question in short, with this run's numbers."""
+    """Answer the question briefly, with this run's numbers."""
     table = by_pattern(runs)
     relative = table.div(table["non-blocking"], axis=0).mean()
     names = {"spanning tree": "one tree", "ECMP": "hashing", "first fit": "first fit", "annealing": "annealing"}
@@ -195,13 +198,13 @@ def answer(runs: Runs) -> str:
 
 
 def at_testbeds_rate(runs: Runs) -> str:
-    """Say in words what one tree keeps of stride 8 at 1 Gb/s, beside the testbed."""
+    """Describe how much of stride 8 one tree keeps at 1 Gb/s, here and on the testbed."""
     shares = runs.numbers(GIGABIT).groupby(["how", "pattern"]).share.mean()
     ours, testbed = (tree_over_switch("stride8", each) for each in (shares, hardware().unstack()))
     return f"At 1 Gb/s one tree keeps {ours:.1%} of stride 8, on the testbed {testbed:.1%}."
 
 
-# Claims. Tables have a row for each pattern and a column for each scheme, of one repetition.
+# Claims. Tables hold one repetition: a row for each pattern, a column for each scheme.
 
 
 def of_switch(how: str, table: pd.DataFrame) -> pd.Series:
@@ -210,56 +213,55 @@ def of_switch(how: str, table: pd.DataFrame) -> pd.Series:
 
 
 def in_order(how: str, table: pd.DataFrame) -> list[tuple[float, float]]:
-    """Return the shares of the switch over the pattern's place in the figure."""
+    """Return (place in the figure, share of the switch's throughput) for each pattern."""
     shares = of_switch(how, table)
     return [(i + 1.0, float(shares[name])) for i, name in enumerate(PATTERNS)]
 
 
 def as_on_hardware(how: str, table: pd.DataFrame) -> float:
-    """Return the share of the patterns within a tenth of the testbed, each beside its own non-blocking switch."""
+    """Return the share of the patterns within a tenth of the testbed, each relative to its own non-blocking switch."""
     published = of_switch("spanning tree", hardware())
     return float(((of_switch(how, table) / published[table.index] - 1).abs() <= 0.1).mean())
 
 
 def kept(how: str, table: pd.DataFrame) -> float:
-    """Compute the share of the non-blocking switch's throughput that is kept, as the mean over all patterns."""
+    """Compute the share of the non-blocking switch's throughput that a scheme keeps, as the mean over all patterns."""
     return float(of_switch(how, table).mean())
 
 
 def filled(how: str, table: pd.DataFrame) -> float:
-    """Compute the share that is filled of what full packets leave of the links, as the mean over the bijective
-    patterns."""
+    """Compute the throughput over the most that full packets can carry, as the mean over the bijective patterns."""
     return float(table[how][list(BIJECTIVE)].mean() / PAYLOAD_SHARE)
 
 
 def stride_8_over_1(how: str, shares: pd.Series) -> float:
-    """Divide the longest stride's share by the shortest's. shares : by scheme and pattern."""
+    """Divide the longest stride's share by the shortest's. shares : indexed by scheme and pattern."""
     return float(shares[how]["stride8"] / shares[how]["stride1"])
 
 
 def tree_over_switch(pattern: str, shares: pd.Series) -> float:
-    """Divide one tree's share by the switch's. shares : by scheme and pattern."""
+    """Divide one tree's share by the switch's. shares : indexed by scheme and pattern."""
     return float(shares["spanning tree"][pattern] / shares["non-blocking"][pattern])
 
 
 def mean_gain(names: Sequence[str], table: pd.DataFrame) -> float:
-    """Compute annealing's throughput over one tree's, as the mean ratio in these patterns."""
+    """Compute the mean ratio of annealing's throughput to one tree's in these patterns."""
     return float((table["annealing"] / table["spanning tree"])[list(names)].mean())
 
 
 def fading(table: pd.DataFrame) -> float:
-    """Divide the gain with four flows from each host by that with one."""
+    """Divide the gain with four flows from each host by the gain with one."""
     return mean_gain(("randx4",), table) / mean_gain(RANDBIJ, table)
 
 
 def fading_to_one_host(few: pd.Series, others: pd.Series, fourfold: pd.Series) -> float:
-    """Compute the same where the four flows all go to one host. shares : by scheme and pattern."""
+    """Compute `fading` where the four flows of a host all go to one host. Series are indexed by scheme and pattern."""
     single = mean_gain(RANDBIJ, pd.concat([few, others]).unstack("how"))
     return mean_gain(RANDBIJ, fourfold.unstack("how")) / single
 
 
 def _over_all(ours: Callable[[pd.DataFrame], Any], control: Callable[[pd.DataFrame], Any] | None = None) -> Evidence:
-    """Return evidence out of all patterns and schemes."""
+    """Return evidence from all patterns and schemes."""
 
     def how(few: pd.Series, others: pd.Series) -> Any:
         return ours(pd.concat([few, others]).unstack("how"))
@@ -271,8 +273,8 @@ def _over_all(ours: Callable[[pd.DataFrame], Any], control: Callable[[pd.DataFra
 
 
 def draw_idea() -> Figure:
-    """Draw the fat-tree of k = 4, and the tree that is left of it when only one path is used."""
-    topology = fat_tree(4, Link(1.0, 0.0))  # what its links carry is not drawn
+    """Draw the fat-tree of k = 4, and the tree that remains when only one path is used."""
+    topology = fat_tree(4, Link(1.0, 0.0))  # the links' rate is not drawn
     figure, axis = new_figure("A fat-tree of k = 4, and the tree in it that one path a pair leaves", "", "")
     axis.axis("off")
     place = {f"h{i + 1}": (i + 0.0, 0.0) for i in range(16)}
@@ -293,7 +295,7 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """Draw the network as the experiment has it, with its links' rate, delay and buffer."""
+    """Draw the experiment's network, with the rate, delay and buffer of its links."""
     return pictures.draw_network(experiment(setting, 1.0, 1), "Sixteen hosts on a fat-tree of k = 4")
 
 
@@ -316,7 +318,7 @@ def _by_pattern(title: str, *schemes: str, label: str = "testbed") -> Picture:
 
 
 def _which_routing(axis: Axes, runs: Runs) -> None:
-    """Draw the testbed's "ECMP" against our hash and against one tree, a point for each pattern."""
+    """Draw the testbed's "ECMP" over our hash and over one tree, a point for each pattern."""
     table, published = by_pattern(runs), hardware()["spanning tree"]
     for how in ("ECMP", "spanning tree"):
         told = f": correlation {_follows(table[how]):.3f}" if len(table) >= FEWEST_TO_CORRELATE else ""
@@ -326,7 +328,7 @@ def _which_routing(axis: Axes, runs: Runs) -> None:
 
 
 def _gains(runs: Runs) -> pd.DataFrame:
-    """Compute annealing's gain over one tree by the flows of a host, in each repetition."""
+    """Compute annealing's gain over one tree by the number of flows of a host, in each repetition."""
     single, several = (_over_all(partial(mean_gain, names)) for names in (RANDBIJ, ("randx4",)))
     to_one = Evidence("share", TO_ONE, how=lambda shares: mean_gain(RANDBIJ, shares.unstack("how")))
     evidence = dict(zip(FLOWS_OF_A_HOST, (single, to_one, several), strict=True)) if runs.has(*ALL, TO_ONE) else {}
@@ -348,7 +350,7 @@ def _over_hashing(runs: Runs) -> pd.DataFrame:
 
 
 def draw_run(measurements: Measurements, case: str) -> Figure:
-    """Draw one run: what each host received."""
+    """Draw the payload that each host received in one run."""
     made = measurements.experiment
     rate_mbps = made.topology.link(*made.measure.packets[0]).rate_mbps
     shares = goodput_shares(measurements, Setting(rate_mbps=rate_mbps))
@@ -384,7 +386,7 @@ STUDY = Study(
     answer=answer,
     repetitions=3,
     profiles={
-        # From 3 s on shares are those from 15 s on: of 90 runs they differ by -0.0004 on average, deviation 0.004.
+        # Shares from 3 s on equal those from 15 s on: over 90 runs they differ by -0.0004 on average, deviation 0.004.
         "test": Scale(2.0, changes={"counted_from_s": 4.0}, without=(GIGABIT,)),
         "quick": Scale(5.0, changes={"counted_from_s": 3.0}, without=(GIGABIT,)),
         "paper": Scale(10.0, without=(GIGABIT,)),
@@ -439,7 +441,7 @@ STUDY = Study(
             x_range=(0, 1),
             y_range=(0, 1),
         ),
-        # Where no flow has a choice of paths, no scheme can be better; and four flows to one host are as one.
+        # Where no flow has a choice of paths, no scheme can be better; and four flows to one host act like one.
         "control_strides": Picture(
             "Broken on purpose",
             Panel(

@@ -1,8 +1,8 @@
 """A little bandwidth for low latency: Alizadeh et al., "Less Is More" (HULL, NSDI 2012).
 
-Flows meet at one switch port of 1 Gb/s. DCTCP keeps a short queue; a phantom queue, which drains slower than the
-link, marks before there is one, and pacers at the hosts take the bursts of segmentation offload apart. Long flows
-(static load), and requests of 1 KB and 10 MB (dynamic load), of the paper and of a replica in ns-2.
+Flows meet at one switch port of 1 Gb/s. DCTCP keeps a short queue. A phantom queue, which drains slower than the link,
+marks before there is a real queue, and pacers at the hosts spread the bursts of segmentation offload. The load is long
+flows (static), or requests of 1 KB and 10 MB (dynamic), as in the paper and in a replica in ns-2.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from netrepro.style import CURVES, new_figure, scheme
 
 SETTLED_SHARE = 1 / 3  # of a run with long flows; slow start is over by then
 SMALL_BYTES, LARGE_BYTES = 1000, 10_000_000
-SMALL_SHARE = 0.8  # four small requests to a large one, as the replica had them
+SMALL_SHARE = 0.8  # four small requests for each large one, as in the replica
 SERVERS = 9  # and one client
-OPENED_S = 0.1  # after which all connections that stay open have been opened
-ARRIVING_SHARE = 0.75  # of such a run; what came then has the rest to complete
+OPENED_S = 0.1  # time by which all connections that stay open are open
+ARRIVING_SHARE = 0.75  # of a run with requests; the rest is for completing them
 HEADER_BYTES = FULL_PACKET_BYTES - 1448
 PUBLISHED_PQ_US = {2: 11, 3: 13, 4: 14, 5: 17, 6: 22, 7: 22, 8: 48}  # read off a replica's report, Fig. 2(a)
 PUBLISHED_US = {"tcp": 2100.0, "30k": 170.0, "6k": 25.0, "pq950": 11.0}  # two flows, from the same figure
@@ -48,10 +48,10 @@ PUBLISHED_PQ_MBPS = 860.0  # at least, from the same figure
 @dataclass(frozen=True)
 class Setting:
     """Section 4's mechanisms; link delay and buffer are choices. `queue` is "drop tail", "ecn" or "phantom", `pacer`
-    "none", "nic" (the paper's) or "linux" (every segment, at 1.2 windows a round trip). A `load` above 0 (share of the
-    port's rate) is of requests in place of `flows` long flows, until about `large_requests` of 10 MB have come. A
-    request takes an idle one of the `open_connections` that its server keeps, or opens one where it keeps none.
-    `in_turn`: servers are asked one after the other, and keep connections for each size apart, as the replica's."""
+    "none", "nic" (the paper's) or "linux" (paces each segment, at 1.2 windows a round trip). A `load` above 0 (share of
+    the port's rate) replaces the `flows` long flows by requests, until about `large_requests` of 10 MB have come. A
+    request takes an idle one of its server's `open_connections`; with 0 it opens its own. `in_turn`: servers are asked
+    one after the other and keep separate connections for each size, as in the replica."""
 
     flows: int = 2
     load: float = 0.0
@@ -75,7 +75,7 @@ class Setting:
 
 DCTCP = {"congestion_control": "dctcp"}
 ITSELF = DCTCP | {"queue": "phantom", "pacer": "nic"}
-# The packet that is marked does not count itself: for the core, which counts it, the threshold and one full packet.
+# The marked packet does not count itself. The core counts it, so its threshold is larger by one full packet.
 PQ950 = ITSELF | {"phantom_bytes": 1000 + FULL_PACKET_BYTES}
 SCHEMES: dict[str, dict[str, Any]] = {
     "tcp": {},
@@ -89,9 +89,9 @@ LOOKS = {name: {"label": name, "color": colour} for name, colour in zip(PUBLISHE
 LOOKS[GAMMA_1] = {"label": GAMMA_1, "color": scheme("control").colour, "linestyle": "--"}
 LOADS = {"load": each(0.2, 0.4, 0.6)}
 LONG_FLOWS = {"flows": each(*PUBLISHED_PQ_US)}
-# The replica's packets, of 950 bytes, are below the threshold: they may count themselves. 30 KB are 31 of them.
+# The replica's packets of 950 bytes are below the threshold, so they may count themselves. 30 KB are 31 of them.
 REPLICA = LOADS | {"small_bytes": 900, "link_delay_ms": 0.005, "buffer_packets": 500, "segment_bytes": 898}
-REPLICA |= {"open_connections": 1, "in_turn": True, "slow_start_after_idle": False}  # as its scripts say
+REPLICA |= {"open_connections": 1, "in_turn": True, "slow_start_after_idle": False}  # from its scripts
 REPLICA_OWN: dict[str, dict[str, Any]] = {
     "30k": {"threshold_packets": 31},
     "6k": {"threshold_packets": 6},
@@ -113,14 +113,14 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def as_kernels_can(setting: Setting) -> Setting:
-    """Replace what kernels have not: Linux's own pacing stands in for the NIC's, and its own segmentation offload is
-    used, and requests open a connection each."""
+    """Replace what kernels lack: they use Linux's pacing for the NIC's and their own segmentation offload, and every
+    request opens a connection."""
     pacer = "linux" if setting.pacer == "nic" else setting.pacer
     return replace(setting, pacer=pacer, offload_bytes=0, open_connections=0)
 
 
 def _queue(setting: Setting) -> Queue:
-    """Return the queue of every port of the switch; a threshold beyond a small buffer is drawn in to it."""
+    """Return the queue of every port of the switch; a threshold larger than the buffer is reduced to it."""
     if setting.queue == "ecn":
         return EcnThreshold(setting.buffer_packets, min(setting.threshold_packets, setting.buffer_packets))
     if setting.queue == "phantom":
@@ -129,8 +129,8 @@ def _queue(setting: Setting) -> Queue:
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment in which hosts send to another one through s1: long flows a millisecond apart, or requests
-    that come at random."""
+    """Make the experiment in which hosts send to one other host through s1: long flows that start a millisecond apart,
+    or requests at random times."""
     port = Link(setting.rate_mbps, setting.link_delay_ms, _queue(setting))
     out = NicPacer() if setting.pacer == "nic" else DropTail(packets=1000)
     own = Link(setting.rate_mbps, setting.link_delay_ms, out, offload_bytes=setting.offload_bytes)
@@ -167,7 +167,7 @@ def _requests(setting: Setting, hosts: list[str]) -> PoissonFlows:
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Measure one run on the tier; kernels are asked for what they can."""
+    """Measure one run on the tier, on kernels with the setting of `as_kernels_can`."""
     asked = experiment(setting if tier == SIMULATED else as_kernels_can(setting), seconds, seed)
     if setting.load and setting.open_connections:
         return read(over_open_connections(asked, setting.open_connections, in_turn=setting.in_turn), setting)
@@ -176,7 +176,7 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Say why the tier cannot run it beyond what the kernel refuses, or ""."""
+    """Return why the tier cannot run a setting, apart from what the kernel refuses; "" where it can."""
     kept_open = setting.load and setting.open_connections and tier != SIMULATED
     return "a kernel's requests open a connection each" if kept_open else ""
 
@@ -184,9 +184,9 @@ def cannot(setting: Setting, tier: str) -> str:
 def over_open_connections(asked: Experiment, of_each_server: int, *, in_turn: bool = False) -> Measurements:
     """Simulate the same requests, from OPENED_S on, over connections that are opened before and stay open.
 
-    A request takes any that is idle of those of its server, or waits for any one where none is. Sources are those of
-    the requests' bytes, and open the connections. in_turn : requests of a size ask the servers one after the other,
-    each of which keeps so many connections for every size.
+    A request takes a random idle connection of its server; where none is idle, it waits on a random one. Servers, which
+    send the requested bytes, open the connections. in_turn : requests of a size ask the servers one after the other,
+    and each server keeps `of_each_server` connections for every size.
     """
     requests, seconds = asked.flow_table, asked.duration_s + OPENED_S
     client = requests.destination.iloc[0]
@@ -227,8 +227,8 @@ def over_open_connections(asked: Experiment, of_each_server: int, *, in_turn: bo
 
 
 def read(run: Measurements, setting: Setting) -> Reading:
-    """Read waits at the switch (mean, 99th percentile, microseconds; of long flows once settled), payload that arrived
-    (Mb/s), and completion times of requests (ms; NaN of long flows)."""
+    """Read waits at the switch (mean and 99th percentile in microseconds; for long flows after slow start), received
+    payload (Mb/s), and completion times of requests (ms; NaN for long flows)."""
     seconds, flows = run.experiment.duration_s, run.flows
     settled_s = 0.0 if setting.load else SETTLED_SHARE * seconds
     packets = run.packets[run.packets.time_s >= settled_s]
@@ -243,7 +243,7 @@ def read(run: Measurements, setting: Setting) -> Reading:
         "large_mean_ms": large.mean(),
         "large_p99_ms": large.quantile(0.99),
     }
-    # Requests that did not complete are missing in the percentiles; long flows keep the port busy, or not.
+    # Percentiles leave out incomplete requests; long flows must keep the port busy instead.
     complete = [Check("requests complete", float(flows.completion_ms.notna().mean()), at_least=0.999)]
     checks = complete if setting.load else gap_checks(run, run.experiment.measure.packets[0])
     times = {"requests": flows[["size_bytes", "completion_ms"]]} if setting.load else {}
@@ -256,11 +256,11 @@ def read(run: Measurements, setting: Setting) -> Reading:
 
 
 def rule_bounds() -> pd.DataFrame:
-    """Compute which round trips (microseconds) the published numbers allow where a packet counts itself, so that all
-    packets are marked.
+    """Compute which round trips (microseconds) fit the published numbers if a packet counts itself, so that all packets
+    are marked.
 
-    Two flows of at most three segments (two, and one more before the next cut) carry the published 860 Mb/s only where
-    it is below the first row; eight of at least two wait no longer than published only where it is above the second.
+    Two flows of at most three segments (two, and one more before the next cut) reach the published 860 Mb/s only if it
+    is below the first row. Eight flows of at least two wait no longer than published only if it is above the second.
     """
     most = 2 * 3 * 1448 * 8 / PUBLISHED_PQ_MBPS
     least = 8 * 2 * FULL_PACKET_BYTES * 8 / 1000 - PUBLISHED_PQ_US[8]
@@ -286,7 +286,7 @@ def replica_table() -> pd.DataFrame:
 
 
 def draw_idea() -> Figure:
-    """Draw a link at 97 % of its rate, whose phantom queue grows while the real one stays empty."""
+    """Draw a link at 97 % of its rate: its phantom queue grows while the real one stays empty."""
     figure, axis = new_figure("Two queues, one of them imaginary", "time (ms)", "queue (packets)")
     time_ms = np.linspace(0, 3, 300)
     sent, packet_ms = np.where(time_ms < 1.5, 0.97, 0.9), FULL_PACKET_BYTES * 8e-6
@@ -308,7 +308,7 @@ def draw_network(setting: Setting) -> Figure:
 
 
 def _load_panels(group: str, *marks: Mark) -> list[Panel]:
-    """Show the wait at the switch, with more marks, and requests, over the load."""
+    """Show the wait at the switch, with more marks, and the completion of requests, over the load."""
     sweeps = {reading: Sweep("load", reading, looks_of(group)) for reading in REQUESTS}
     return [
         Panel(LOAD, label, sweeps[reading], *(marks if reading == "p99_us" else ()), log="y")
@@ -327,7 +327,7 @@ def looks_of(group: str) -> dict[str, dict[str, str]]:
 
 
 def _flows(title: str, sweep: Callable[[str], Mark], **how: Any) -> Picture:
-    """Show the wait and the goodput of long flows over their number, and what was published of PQ950's wait."""
+    """Show the wait and the goodput of long flows over their number, and the published wait of PQ950."""
     published = Published(PUBLISHED_PQ_US, "published: pq950")
     return Picture(
         title,
@@ -345,7 +345,7 @@ REQUESTS = {
 
 
 def draw_run(reading: Reading, case: str) -> Figure:
-    """Draw one run's waits."""
+    """Draw the distribution of waits in one run."""
     title = f"{case}: mean {reading['mean_us']:.1f} µs, {reading['goodput_mbps']:.0f} Mb/s"
     figure, axis = new_figure(title, "wait at the switch (µs)", "share of packets")
     axis.plot(reading["waits"].wait_us, reading["waits"].share)
@@ -353,20 +353,20 @@ def draw_run(reading: Reading, case: str) -> Figure:
 
 
 def change_of_means(ours: pd.Series, baseline: pd.Series) -> float:
-    """Compute ours / baseline of the means over the loads, as the replica's report computes its changes."""
+    """Compute ours / baseline of the means over the loads, as in the replica's report."""
     return float(ours.mean() / baseline.mean())
 
 
 def percentile_ms(runs: Mapping[int, pd.DataFrame], size_bytes: int, left_out: int | None = None) -> pd.Series:
-    """Compute the 99th percentile of the completion time (ms) by load, of all repetitions' requests of a size together,
-    or of all but one's; runs : repetition -> the rows of the table `requests` of a case."""
+    """Compute the 99th percentile of the completion time (ms) by load, of the requests of one size in all repetitions
+    together, without `left_out`. runs : repetition -> the rows of a case's table `requests`."""
     rows = pd.concat([table for repetition, table in runs.items() if repetition != left_out])
     return rows[rows.size_bytes == size_bytes].groupby("load").completion_ms.quantile(0.99)
 
 
 def change_of_requests(size_bytes: int) -> Callable[..., np.ndarray]:
-    """Make the function that computes the change of `percentile_ms` by `change_of_means`, with a value for each
-    repetition, as `jackknife` has them."""
+    """Make the function that computes `change_of_means` of `percentile_ms`, with a `jackknife` value for each
+    repetition."""
 
     def change(ours: Mapping[int, pd.DataFrame], baseline: Mapping[int, pd.DataFrame]) -> np.ndarray:
         both = (ours, baseline)
@@ -376,7 +376,7 @@ def change_of_requests(size_bytes: int) -> Callable[..., np.ndarray]:
 
 
 def _dynamic(baseline: str, size_bytes: int = 0) -> Evidence:
-    """Make the evidence on the wait at the switch, or on requests of a size, under dynamic load."""
+    """Make the evidence on the wait at the switch, or on requests of one size, under dynamic load."""
     pair, broken = ("dynamic pq950", f"dynamic {baseline}"), ("dynamic pq950, gamma 1", f"dynamic {baseline}")
     if size_bytes:
         return Evidence("requests", pair, control=broken, how=change_of_requests(size_bytes), pooled=True)
@@ -401,7 +401,7 @@ STUDY = Study(
     answer=answer,
     repetitions=3,
     profiles=PROFILES,
-    # A kernel's requests open a connection each, and need seconds to complete: there are none.
+    # A kernel's requests open a connection each and need seconds to complete, so there are none.
     on_virtual={
         "quick": Scale(0.6, repetitions=2, only={"load": (), "flows": (2, 4, 6, 8)}),
         "paper": Scale(2.0, only={"load": ()}),

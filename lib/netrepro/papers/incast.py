@@ -1,8 +1,9 @@
 """TCP incast: Vasudevan et al., "Safe and Effective Fine-grained TCP Retransmissions for Datacenter Communication",
 SIGCOMM 2009.
 
-A client asks many servers at once for equal fragments of a block and goes on when it has them all. The answers meet
-at one port; where its buffer is small, somebody loses the end of a fragment and waits for a timeout, and all wait.
+A client asks many servers at once for equal fragments of a block, and asks for the next block when it has them all. The
+answers meet at one port. If its buffer is small, some server loses the end of its fragment and waits for a timeout, and
+all others wait for that server.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ CLIENT = "h1"
 PORT = ("s1", CLIENT)
 REQUEST_BYTES = 100
 SERVERS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
-MANY = (32, 48, 64)  # servers among which the claims look for the collapse
-DEEP = 2000  # packets: a block and more
+MANY = (32, 48, 64)  # numbers of servers among which the claims look for the collapse
+DEEP = 2000  # packets: more than a block
 MARKING = 20  # DCTCP's threshold (packets)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The authors' simulation (their public scripts); our choice are `scatter_ms`, how far apart servers answer, and
-    `host_delay_packets`, as of Experiment. `blocks` are fetched one after the other."""
+    """The authors' simulation (their public scripts). Our choices are `scatter_ms`, within which servers answer at
+    random, and `host_delay_packets`, see Experiment. `blocks` are fetched one after the other."""
 
     rate_mbps: float = setting(1000.0, "of every link", "Mb/s", low=1, high=100_000)
     link_delay_ms: float = setting(0.025, "of every link, one way", "ms", low=0, high=1000)
@@ -49,7 +50,7 @@ class Setting:
     min_rto_ms: float = 200.0
     congestion_control: str = "reno"
     initial_window_segments: int = setting(3, "of every connection", "segments", low=1, high=1000)
-    receive_window_segments: int = 20  # ns-2's default, which the scripts leave
+    receive_window_segments: int = 20  # ns-2's default, which the scripts keep
     delayed_ack_ms: float = setting(
         0.0, "how long the client holds an acknowledgement back, 0 for not at all", "ms", low=0, high=1000
     )
@@ -60,13 +61,13 @@ class Setting:
 
     @property
     def ideal_block_ms(self) -> float:
-        """The time that one block of full packets keeps the client's link busy."""
+        """The time (ms) for which one block of full packets keeps the client's link busy."""
         return self.block_bytes / 1448 * FULL_PACKET_BYTES * 8 / (self.rate_mbps * 1e3)
 
 
 def experiment(setting: Setting, _: float, seed: int) -> Experiment:
-    """Make the experiment: blocks over connections opened beforehand, each asked for when the one before is complete.
-    It lasts as long as blocks of 64 timeouts would.
+    """Make the experiment: blocks over connections opened beforehand, each requested when the one before is complete.
+    It lasts long enough for 64 timeouts in every block.
 
     Raises NetreproError for fewer servers than 1, or a block with less than a byte for each.
     """
@@ -106,18 +107,18 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
 
 
 def block_times(run: Measurements) -> pd.DataFrame:
-    """Return a row for each block that was asked for: asked_s, complete_s (the client has its last byte; NaN if
-    never)."""
+    """Return a row for each requested block: asked_s, complete_s (when the client has its last byte; NaN if never)."""
     moments = run.requests.pivot(index="request", columns="server", values=["asked_s", "answered_s"])
     complete_s = moments["answered_s"].max(axis=1, skipna=False)
     return pd.DataFrame({"asked_s": moments["asked_s"].min(axis=1), "complete_s": complete_s})
 
 
 def read(run: Measurements, setting: Setting) -> Reading:
-    """Read goodput_mbps (all bytes over all time; a block that never is complete lasts to the end), goodput_share (of
-    what full packets leave of the link), median_delay_ms (beyond the link's own time), a block's own time in timeouts,
-    and a block: timeouts, packets dropped at the port, packets sent again although nothing was lost (needless). Of a
-    single block its arrivals. Gaps at the port and that all blocks are complete must hold."""
+    """Read goodput_mbps (all bytes over all blocks' time; a block that is never complete lasts to the end),
+    goodput_share (of the link's payload rate), median_delay_ms (a block's time beyond the ideal), and block_in_timeouts
+    (ideal time over minimum timeout). Read for each block: timeouts, packets dropped at the port, and retransmissions
+    without a loss (needless). For a single block, read its arrivals. Checks: gaps at the port, and that all blocks are
+    complete."""
     times = block_times(run)
     times_s = times.complete_s.fillna(run.experiment.duration_s) - times.asked_s
     goodput_mbps = float(run.flows.delivered_bytes.sum() * 8e-6 / times_s.sum())
@@ -137,22 +138,23 @@ def read(run: Measurements, setting: Setting) -> Reading:
 
 
 def arrivals(run: Measurements) -> pd.DataFrame:
-    """Read the first block: time_ms since it was asked for, and block_share, of packets that have left the port."""
+    """Read the first block: time_ms since its request, and block_share, the share of packets that have left the
+    port."""
     first = run.requests[run.requests.request == 0]
-    large = run.packets[run.packets.size_bytes > REQUEST_BYTES]  # no acknowledgements of requests
+    large = run.packets[run.packets.size_bytes > REQUEST_BYTES]  # without acknowledgements of requests
     packets = large[large.time_s <= first.answered_s.max()]
     share = packets.size_bytes.cumsum() / packets.size_bytes.sum()
     return pd.DataFrame({"time_ms": (packets.time_s - first.asked_s.min()) * 1e3, "block_share": share})
 
 
 def share_after_timeouts(block_in_timeouts: np.ndarray | float, timeouts: int = 1) -> np.ndarray | float:
-    """Compute the share of the goodput that is left when the client's link is idle for `timeouts` minimum timeouts a
+    """Compute the share of the goodput that remains when the client's link is idle for `timeouts` minimum timeouts a
     block."""
     return block_in_timeouts / (block_in_timeouts + timeouts)
 
 
 def goodput(runs: Runs, column: str = "goodput_mbps") -> pd.DataFrame:
-    """Return means of a number read: a row for each number of servers, a column for each case."""
+    """Return a reading's means: a row for each number of servers, a column for each case."""
     return runs.summary()[column].unstack("case").reindex(columns=[case for case in CASES if runs.has(case)])
 
 
@@ -167,7 +169,7 @@ def answer(runs: Runs) -> str:
     )
 
 
-# How claims read the share of the link that is goodput, a Series over the number of servers.
+# Functions that claims apply to the goodput's share of the link, a Series indexed by the number of servers.
 
 
 def least_of_many(share: pd.Series) -> float:
@@ -187,7 +189,7 @@ def by_mean_of_many(*names: str) -> Callable[..., list[str]]:
 
 
 def draw_idea() -> Figure:
-    """Draw what a server sees of its packets, and what the client's link does meanwhile. Not to scale."""
+    """Draw a server's packets, and how busy the client's link is meanwhile. Not to scale."""
     figure, axis = new_figure("One lost end keeps all waiting (not to scale)", "time (arbitrary)", "")
     rows = {"client's link": [(0.3, 3), (9.2, 0.6)], "server 3": [(0, 2.9)], "server 2": [(0, 2.6), (9, 0.5)]}
     rows["server 1"] = [(0, 3)]
@@ -227,15 +229,15 @@ def _over_servers(runs: Runs, title: str, *cases: str) -> Figure:
 
 
 def draw_timeouts(runs: Runs) -> Figure:
-    """Draw the timeouts and drops in each block over servers, at a minimum timeout of 200 ms."""
+    """Draw timeouts and drops in each block over the number of servers, at a minimum timeout of 200 ms."""
     title = f"What a block loses (minimum timeout 200 ms, {runs.tier})"
     columns = {"drops_per_block": "packets dropped (a block)", "timeouts_per_block": "timeouts (a block)"}
     return drawing.sweep_figure(title, runs.numbers("200 ms"), OVER_SERVERS, columns, ticks=TICKS)
 
 
 def draw_block_time(runs: Runs) -> Figure:
-    """Draw the goodput share over the block's own time in timeouts, and what one or three idle timeouts a block
-    leave."""
+    """Draw the goodput share over a block's ideal time in timeouts, and the share left by one or three idle timeouts a
+    block."""
     table, title = runs.knobs["block_time"], "The collapse is deep only where a block is short beside the timeout"
     label = "time of a block at full rate (minimum timeouts)"
     figure, axis = new_figure(title, label, "goodput (share of the link)", log_x=True)

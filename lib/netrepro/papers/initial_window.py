@@ -1,8 +1,8 @@
 """How much a larger initial window shortens web responses: Dukkipati et al., "An Argument for Increasing TCP's Initial
 Congestion Window", ACM SIGCOMM CCR 40(3), 2010.
 
-Clients are drawn from the published distributions; each asks once, over a narrow link of its own, and the same clients
-ask again with every initial window. Latency is what a front end sees: from its first segment to the last
+Clients are drawn from the published distributions. Each asks once, over its own narrow link, and the same clients ask
+again with every initial window. Latency is what a front end measures: from its first segment to the last
 acknowledgement, without the handshake.
 """
 
@@ -31,19 +31,19 @@ from netrepro.study.setting import setting
 from netrepro.style import CURVES, new_figure, scheme
 
 SEGMENT_BYTES = 1430
-WIRE_BYTES = SEGMENT_BYTES + 66  # with headers of TCP (and its time stamps), IP and Ethernet
+WIRE_BYTES = SEGMENT_BYTES + 66  # with headers of TCP (including time stamps), IP and Ethernet
 REQUEST_BYTES = 400
 WINDOWS = (3, 6, 10, 16, 26, 42)
 OLD, NEW = 3, 10
 PERCENTILES = (10, 50, 90, 95, 96, 97, 99, 99.9)
 LEAST_ROUND_TRIP_MS, MOST_ROUND_TRIP_MS = 5.0, 6000.0
-LEAST_RATE_KBPS = 28.0  # a modem's
-RANK_CORRELATION = -0.7  # of rate and round trip; data/initial_window/SOURCES.md
+LEAST_RATE_KBPS = 28.0  # a modem's rate
+RANK_CORRELATION = -0.7  # of rate and round trip; see data/initial_window/SOURCES.md
 MOST_LOSS = 0.3
 APART_S = 0.01  # clients ask one after the other, so that they do not meet at the servers
 PATIENCE_S = 900.0
-AT_99TH, TRIMMED = (0.985, 0.995), 0.1  # clients at the 99th percentile; at either end of their differences
-LEAST_GAIN_MS = 0.1  # less counts as this much where a gain's logarithm is taken
+AT_99TH, TRIMMED = (0.985, 0.995), 0.1  # clients at the 99th percentile; share cut at both ends of their differences
+LEAST_GAIN_MS = 0.1  # smaller gains count as this for the logarithm
 PANELS = {"round_trip_ms": "round trip (ms)", "rate_kbps": "rate (kb/s)", "product_kb": "rate x round trip (kB)"}
 
 
@@ -51,13 +51,13 @@ PANELS = {"round_trip_ms": "round trip (ms)", "rate_kbps": "rate (kb/s)", "produ
 class Setting:
     """The clients of a data centre ("average" or "slow"; "class": a class project's), and how they are answered.
 
-    Sizes (median in segments) and buffers (median in kB) are log-normal, with the deviation of the logarithm; no
-    response is longer than `most_segments`. Wire loss is the published mean times `loss_scale`. Each client asks over
-    so many `connections` at once, on each for so many `responses`, one after the other.
+    Sizes (median in segments) and buffers (median in kB) are log-normal; a spread is the logarithm's deviation. No
+    response is longer than `most_segments`. Wire loss is the published mean times `loss_scale`. Each client uses this
+    many `connections` at once, and on each asks for this many `responses`, one after the other.
 
-    initial_rto_ms : the first timeout, 3 s until RFC 6298 (2011). evenly : few clients stand for many, at even steps
-    through every distribution; only what goes with what is drawn. keeps_pages : each client's latency is kept, to be
-    compared with the same client's and another window.
+    initial_rto_ms : the first timeout, 3 s until RFC 6298 (2011). evenly : few clients represent many. Their values are
+    evenly spaced in each distribution; only their combination is random. keeps_pages : keep each client's latency, to
+    compare it with the same client's with another window.
     """
 
     response_segments: float = setting(15.0, "median response", "segments of 1430 bytes", low=1, high=1000)
@@ -78,7 +78,7 @@ class Setting:
 
 
 def published(name: str) -> pd.DataFrame:
-    """Read a table of data/initial_window, by its name without .csv."""
+    """Read a table of data/initial_window by its name without .csv."""
     return pd.read_csv(data_dir("initial_window") / f"{name}.csv", comment="#")
 
 
@@ -87,8 +87,8 @@ def published(name: str) -> pd.DataFrame:
 
 @lru_cache(maxsize=8)
 def population(setting: Setting, seed: int) -> pd.DataFrame:
-    """Return a row for each client: round_trip_ms, rate_kbps, product_kb (of the two), size_bytes (of a response), loss
-    (on the wire), buffer_bytes. They depend on the seed, and neither on the initial window nor on how it is sent."""
+    """Return a row for each client: round_trip_ms, rate_kbps, product_kb (of these two), size_bytes (of a response),
+    loss (on the wire), buffer_bytes. They depend on the seed, but not on the initial window or on pacing."""
     if setting.centre == "class":
         return _class_clients(setting)
     centre = published("centres").set_index("centre").loc[setting.centre]
@@ -113,7 +113,7 @@ def population(setting: Setting, seed: int) -> pd.DataFrame:
 
 
 def _class_clients(setting: Setting) -> pd.DataFrame:
-    """Return a class project's clients: one for each of its round trips, 28 segments at 1.2 Mb/s, nothing lost."""
+    """Return a class project's clients: one for each of its round trips, with 28 segments at 1.2 Mb/s and no loss."""
     size_bytes = min(28, setting.most_segments) * SEGMENT_BYTES
     round_trips = published("class_gains")["round_trip_ms"].astype(float)
     fixed = {"rate_kbps": 1200.0, "size_bytes": size_bytes, "loss": 0.0, "buffer_bytes": 100 * WIRE_BYTES}
@@ -121,7 +121,7 @@ def _class_clients(setting: Setting) -> pd.DataFrame:
 
 
 def _evenly(drawn: np.ndarray, distribution: Any) -> np.ndarray:
-    """Replace what was drawn, in its order, by the middles of as many equal parts of the distribution."""
+    """Replace drawn values, keeping their order, by the middles of equally probable parts of the distribution."""
     return distribution.ppf((np.argsort(np.argsort(drawn)) + 0.5) / len(drawn))
 
 
@@ -131,33 +131,33 @@ def _with_product(columns: dict[str, Any]) -> pd.DataFrame:
 
 
 def round_trip_quantile(share: np.ndarray) -> np.ndarray:
-    """Compute the round trip (ms) that a share of the average centre's responses does not exceed (Fig. 5), even in the
-    logarithm within a bucket."""
+    """Compute the round trip (ms) that a share of the average centre's responses does not exceed (Fig. 5). It is
+    interpolated in the logarithm within a bucket."""
     buckets = published("buckets").query("panel == 'round_trip_ms'")
     ends = np.log([LEAST_ROUND_TRIP_MS, *buckets["upper"].fillna(MOST_ROUND_TRIP_MS)])
     shares = np.concatenate([[0], np.cumsum(buckets["share_percent"])])
     return np.exp(np.interp(share, shares / shares[-1], ends))
 
 
-# The closed form, and what it leaves out.
+# The closed form, and a version that models idle times.
 
 
 def rounds(segments: Any, window: float, growth: float = 2.0) -> Any:
-    """Count the round trips until so many segments are sent, when the window grows by a factor in each round (Eq.
+    """Count the round trips for sending `segments`, when each round's window is larger by a factor, `growth` (Eq.
     1)."""
     exact = np.log(np.asarray(segments) * (growth - 1) / window + 1) / np.log(growth)
     return np.ceil(exact - 1e-9)
 
 
 def model_ms(size_bytes: Any, window: float, round_trip_ms: Any, rate_kbps: Any) -> Any:
-    """Compute Eq. 1: rounds times the round trip, and the size at the link's rate. It counts twice what a full link
-    carries while it waits for acknowledgements."""
+    """Compute Eq. 1: the rounds times the round trip, plus the sending time at the link's rate (ms). It counts twice
+    the data that a full link carries while the sender waits for acknowledgements."""
     segments = np.ceil(np.asarray(size_bytes) / SEGMENT_BYTES)
     return rounds(segments, window) * round_trip_ms + _on_wire_bytes(size_bytes) * 8 / rate_kbps
 
 
 def pipelined_ms(size_bytes: Any, window: float, round_trip_ms: Any, rate_kbps: Any) -> Any:
-    """Compute model_ms, but let a round be idle only for what its window leaves of the round trip."""
+    """Compute model_ms, but let a round be idle only for the part of the round trip that its window does not fill."""
     segments = np.ceil(np.asarray(size_bytes, dtype=float) / SEGMENT_BYTES)
     packet_ms = WIRE_BYTES * 8 / np.asarray(rate_kbps, dtype=float)
     idle_ms = np.zeros(np.broadcast(segments, packet_ms, round_trip_ms).shape)
@@ -177,7 +177,7 @@ def _on_wire_bytes(size_bytes: Any) -> Any:
 
 
 def experiment(setting: Setting, _: float, seed: int) -> Experiment:
-    """Make the experiment: servers behind fast links, as many as a client has connections; clients on narrow ones, all
+    """Make the experiment: servers on fast links, one for each connection of a client, and clients on narrow links, all
     at one switch."""
     clients, servers = population(setting, seed), tuple(f"h{place + 1}" for place in range(setting.connections))
     fast = Link(10_000, 0.0, HOST_QUEUE)
@@ -202,14 +202,14 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
         counts="acknowledgements",
     )
     seconds = PATIENCE_S + APART_S * len(clients)
-    # No client is beside another, so none can be in step; a packet's time at the narrowest link would be all others'.
+    # Clients share no link, so they cannot synchronise; a host delay would be that of the narrowest link for all.
     topology = Topology(tuple(cables), "clients")
     return Experiment(topology, tuple(traffic), seconds, seed, tcp=tcp, host_delay_packets=0)
 
 
 def latencies(measured: Measurements) -> np.ndarray:
-    """Measure how long each client waited for a response (ms; the mean of several), in the order of the clients. With
-    several connections the last one counts. NaN where one never came."""
+    """Measure each client's wait for a response (ms; the mean of several), in the order of the clients. With several
+    connections the last answer counts. NaN where one never came."""
     rows = measured.requests.assign(place=measured.requests["client"].str[1:].astype(int))
     waits = rows.pivot(index=["place", "request"], columns="server", values="completion_ms").max(axis=1, skipna=False)
     return waits.unstack("request").mean(axis=1, skipna=False).to_numpy()
@@ -217,7 +217,8 @@ def latencies(measured: Measurements) -> np.ndarray:
 
 def read(measured: Measurements, setting: Setting) -> Reading:
     """Read mean_ms and percentiles of latency, model_ms and pipelined_ms (closed forms, means over the same clients),
-    resent_percent (of all segments), timeouts a connection; the same means by bucket of Fig. 5, and clients' pages."""
+    resent_percent (of all segments), and timeouts per connection. Tables: the means by bucket of Fig. 5, clients'
+    pages."""
     clients, waits = population(setting, measured.experiment.seed), latencies(measured)
     window, answered = setting.initial_window_segments, np.isfinite(waits)
     at = (clients.size_bytes, window, clients.round_trip_ms, clients.rate_kbps)
@@ -246,12 +247,12 @@ def published_gains(centre: str) -> pd.Series:
 
 
 def published_losses() -> pd.Series:
-    """Read how much later pages of ten connections ended, at percentiles (Table 8)."""
+    """Read how much later pages of ten connections ended, by percentile (Table 8)."""
     return published("maps").set_index("percentile").loss_ms
 
 
 def in_buckets(table: pd.DataFrame) -> pd.DataFrame:
-    """Compute the means of TIMES by bucket of Fig. 5: panel, upper (of the open bucket: infinity), TIMES."""
+    """Compute the means of TIMES by bucket of Fig. 5: panel, upper (infinite for the open bucket), TIMES."""
     rows = []
     for panel, buckets in published("buckets").groupby("panel", sort=False):
         ends = buckets["upper"].fillna(np.inf).to_numpy()
@@ -261,16 +262,16 @@ def in_buckets(table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(rows, ignore_index=True)
 
 
-# How claims read it.
+# Functions that claims apply to readings.
 
 
 def gain_ms(latency: pd.Series) -> float:
-    """Compute how much sooner responses come with a window of 10 than of 3 (ms), from a Series over the window."""
+    """Compute how much sooner responses come with a window of 10 than of 3 (ms). latency : indexed by window."""
     return float(latency[OLD] - latency[NEW])
 
 
 def gain_percent(latency: pd.Series) -> float:
-    """Compute the same gain, in % of the latency with 3."""
+    """Compute the gain of `gain_ms` in % of the latency with a window of 3."""
     return 100 * gain_ms(latency) / float(latency[OLD])
 
 
@@ -287,10 +288,11 @@ def loss_ms(latency: pd.Series) -> float:
 
 
 def paired_loss_ms(pages: Mapping[int, pd.DataFrame]) -> np.ndarray:
-    """Compute how much later pages at the 99th percentile end with a window of 10 than of 3 (ms): by the same clients'
-    differences, as data/initial_window/SOURCES.md says; a value for each repetition, as `jackknife` has them.
+    """Compute how much later pages at the 99th percentile end with a window of 10 than of 3 (ms). It uses the
+    differences of the same clients, see data/initial_window/SOURCES.md, and gives a `jackknife` value for each
+    repetition.
 
-    pages : repetition -> the rows of the table `pages` of a case, with both windows.
+    pages : repetition -> the rows of a case's table `pages`, with both windows.
     """
     by_window = {
         repetition: rows.pivot(index="client", columns="initial_window_segments", values="page_ms")
@@ -307,15 +309,15 @@ def paired_loss_ms(pages: Mapping[int, pd.DataFrame]) -> np.ndarray:
 
 
 def bucket_gains(buckets: pd.DataFrame, column: str = "mean_ms") -> pd.DataFrame:
-    """Compute the gains from rows of `buckets` of one case with windows of 3 and 10: panel, upper, gain_ms (means
-    over repetitions where there are several)."""
+    """Compute the gains from one case's rows of `buckets` with windows of 3 and 10: panel, upper, gain_ms (means over
+    repetitions)."""
     where = ["panel", "upper"]
     times = buckets.groupby([*where, "initial_window_segments"], sort=False)[column].mean().unstack()
     return (times[OLD] - times[NEW]).rename("gain_ms").reset_index()
 
 
 def gain_over_round_trip(buckets: pd.DataFrame) -> list[tuple[float, float]]:
-    """Compute logarithms of the upper end and of the gain, for round trips up to 1 s."""
+    """Compute the logarithms of each bucket's upper end and gain, for round trips up to 1 s."""
     rows = bucket_gains(buckets).query("panel == 'round_trip_ms' and upper <= 1000").sort_values("upper")
     return list(zip(np.log10(rows.upper).round(3), np.log10(rows.gain_ms.clip(lower=LEAST_GAIN_MS)), strict=True))
 
@@ -335,7 +337,7 @@ def answer(runs: Runs) -> str:
 
 
 def draw_idea() -> Figure:
-    """Draw the round trips that a response takes, over its size, by initial window (Eq. 1)."""
+    """Draw the round trips that a response takes over its size, a curve for each initial window (Eq. 1)."""
     figure, axis = new_figure("How many round trips a response takes (Eq. 1)", "response (segments)", "count of rounds")
     segments = np.arange(1, 101)
     for colour, window in zip(CURVES, (3, 10, 42), strict=False):
@@ -346,7 +348,7 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """Draw the class project's clients, which are few enough to be seen."""
+    """Draw the class project's clients, because these are few."""
     asked = experiment(STUDY.case("class", setting), 0.0, 1)
     return drawing.draw_network(asked, "Every client asks the server over a link of its own (here those of the class)")
 
@@ -354,7 +356,7 @@ def draw_network(setting: Setting) -> Figure:
 def _percentiles(
     title: str, case: str, y: str, how: Callable[[pd.Series], float], theirs: Callable[[], pd.Series], *marks: Mark
 ) -> Panel:
-    """Show a number at percentiles, ours and published (a Series over the percentiles)."""
+    """Show a number by percentile, ours and published. theirs : returns a Series indexed by percentile."""
 
     def ours(runs: Runs) -> pd.DataFrame:
         names = [f"{percentile:g}" for percentile in theirs().index]
@@ -378,8 +380,7 @@ def _resent(centre: str) -> Panel:
 
 
 def gains_by_path(runs: Runs) -> pd.DataFrame:
-    """Compute the gains by bucket of the measured latency and of the closed forms: case (one of TIMES), panel, upper,
-    gain_ms."""
+    """Compute the gains by bucket, measured and of the closed forms: case (one of TIMES), panel, upper, gain_ms."""
     parts = [bucket_gains(runs.table("buckets", "average"), column).assign(case=column) for column in OF_TIMES]
     gains = pd.concat(parts).replace(np.inf, np.nan).dropna().sort_values("upper")
     return gains[gains.gain_ms > LEAST_GAIN_MS]
@@ -394,7 +395,7 @@ def _gain_by_path(panel: str, label: str) -> Panel:
 
 
 def _on_every_tier(case: str) -> Panel:
-    """Show the mean latency over the initial window, and the closed form of idle times, nothing lost."""
+    """Show the mean latency over the initial window, and the closed form `pipelined_ms`, without loss."""
     ours = Sweep("initial_window_segments", "mean_ms", {case: OF_TIMES["mean_ms"]}, tiers=True)
     form = Sweep("initial_window_segments", "pipelined_ms", {case: IDLE_TIMES})
     return Panel(WINDOW, "mean latency (ms)", ours, form, title=case, log="x")
@@ -407,13 +408,13 @@ def _draw_symmetric_logarithm(axis: Axes, _: Runs) -> None:
 
 
 def by_window(runs: Runs) -> pd.DataFrame:
-    """Return the knob `buffer` with a name for each curve: its window and case."""
+    """Return the knob `buffer` with a name for each curve, from its window and case."""
     rows = runs.knobs["buffer"]
     return rows.assign(curve=rows.initial_window_segments.astype(int).astype(str) + " segments, " + rows.case)
 
 
 def gains_by_responses(runs: Runs) -> pd.DataFrame:
-    """Compute gains of 10 over 3 segments (%), of the mean and two percentiles (case), over the knob `reuse`."""
+    """Compute gains of 10 over 3 segments (%) of the mean and two percentiles (column case), for the knob `reuse`."""
     columns = {"mean_ms": "mean", "p50": "median", "p95": "95th percentile"}
     times = runs.knobs["reuse"].pivot(index="responses", columns="initial_window_segments", values=list(columns))
     gains = pd.DataFrame({label: 100 * (1 - times[each][NEW] / times[each][OLD]) for each, label in columns.items()})
@@ -455,7 +456,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 FEW = Scale(changes={"clients": 300})
 UP_TO_16_AND_42 = {"initial_window_segments": (3, 6, 10, 16, 42)}
-OF_KERNEL = {"initial_rto_ms": 1000.0, "evenly": True}  # it knows no other first timeout; and few clients must do
+OF_KERNEL = {"initial_rto_ms": 1000.0, "evenly": True}  # kernels have no other first timeout; few clients must do
 STUDY = Study(
     slug="initial_window",
     setting=Setting(),

@@ -1,8 +1,8 @@
 """Jellyfish: Singla, Hong, Popa and Godfrey, "Jellyfish: Networking Data Centers Randomly", NSDI 2012.
 
-The switches of a fat-tree, cabled at random. Three questions: how many servers the same switches carry at full rate
-when routing is optimal (a linear programme), what ECMP and 8 shortest paths make of it with TCP and with multipath TCP
-(packets; TCP on small networks also on the virtual kernel), and whether all servers get the same.
+The switches of a fat-tree, cabled at random. Three questions: How many servers can the same switches carry at full rate
+with optimal routing (a linear programme)? How much of that do ECMP and 8 shortest paths reach with TCP and multipath
+TCP (packets; TCP on small networks also on the virtual kernel)? Do all servers get the same?
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from netrepro.study.measuring import run_experiment
 from netrepro.study.setting import setting
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
-LARGEST_PROGRAMME = 125  # switches: with 245 the last thousandth takes the linear programme hours
-FULL = 1 - 1e-6  # the share of the rate from which on a solver's answer is the full rate
+LARGEST_PROGRAMME = 125  # switches: with 245 the linear programme takes hours for its last thousandth
+FULL = 1 - 1e-6  # a solver's answer from here on counts as the full rate
 NETWORKS = ("fat-tree", "jellyfish", "edge only")
 CONTROL = {"label": "control", "color": scheme("control").colour}
 EDGE_ONLY = CONTROL | {"label": "edge only"}
 LOOKS: dict[str, Look] = {"fat-tree": "fat-tree", "jellyfish": "jellyfish", "edge only": EDGE_ONLY}
 TRANSPORTS = ("1 flow", "8 flows", "MPTCP")
 ROUTINGS = ("ECMP", "shortest", "in turn")
-# Table 1 (percent of a server's rate) as we remember it: no source was at hand in which it could be checked.
+# Table 1 (percent of a server's rate) from memory: we had no source to check it.
 REMEMBERED = {
     "fat-tree, ECMP": (48.0, 92.2, 93.6),
     "jellyfish, ECMP": (57.9, 73.9, 76.4),
@@ -56,12 +56,14 @@ Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Setting:
-    """Equipment of one fat-tree of `ports`-port switches; Table 1's Jellyfish has 780 servers on that of 686 (k = 14).
+    """Equipment of one fat-tree of `ports`-port switches; Table 1's Jellyfish has 780 servers on the equipment of 686
+    (k = 14).
 
-    Rate, delay, buffer and timeouts are our choice. what : is measured, one of MEASURES. network : one of NETWORKS.
-    routing : "ECMP"; "shortest", over so many `paths`; or "in turn", for MPTCP, the paths of ECMP one after the other.
-    transport : what carries a server's data, so many flows, or one with subflows. matrices : permutations that must
-    all fit. slow_motion : by which rates are divided and delays multiplied, so that kernels have less to do.
+    Rate, delay, buffer and timeouts are our choice. what : the quantity measured, one of MEASURES, or "packets".
+    network : one of NETWORKS. routing : "ECMP"; "shortest", over `paths` shortest paths; or "in turn", in which MPTCP's
+    subflows take the paths of ECMP in turn. transport : what carries a server's data: one or more flows, or one with
+    subflows. matrices : number of permutations that must all fit. slow_motion : divides rates and multiplies delays, to
+    save kernels work.
     """
 
     what: str = "packets"
@@ -83,7 +85,7 @@ class Setting:
 
     @property
     def fat_tree_servers(self) -> int:
-        """k^3/4."""
+        """The number of servers of the fat-tree, k^3/4."""
         return self.ports**3 // 4
 
     @property
@@ -93,7 +95,7 @@ class Setting:
 
     @property
     def switches(self) -> int:
-        """5 k^2/4."""
+        """The number of switches, 5 k^2/4."""
         return 5 * self.ports**2 // 4
 
     @property
@@ -106,16 +108,16 @@ class Setting:
 
 
 def servers_of_switches(switches: int, servers: int) -> list[int]:
-    """Compute the number of servers at each switch when they are spread as evenly as can be."""
+    """Compute the number of servers at each switch when they are spread as evenly as possible."""
     return [(i + 1) * servers // switches - i * servers // switches for i in range(switches)]
 
 
-@lru_cache(maxsize=16)  # cases share a network, which remembers its paths
+@lru_cache(maxsize=16)  # cases share a network, which caches its paths
 def same_equipment(kind: str, ports: int, servers: int, link: Link, seed: int) -> Topology:
-    """Return the switches of a fat-tree: itself, with its own k^3/4 servers; "jellyfish", cabled at random, with
-    servers on all of them; or "edge only", the control, cabled at random, with servers on the fat-tree's edge switches.
+    """Return a network of a fat-tree's switches: "fat-tree", with its own k^3/4 servers; "jellyfish", cabled at random,
+    with servers on all switches; or "edge only", the control, cabled at random, with servers only on edge switches.
 
-    Raises NetreproError for another kind, and for more servers than leave ports for the others.
+    Raises NetreproError for another kind, and for so many servers that no ports are left for switches.
     """
     if kind not in NETWORKS:
         raise NetreproError(f"no network {kind!r}", nearest(kind, NETWORKS))
@@ -133,7 +135,8 @@ def network_of(setting: Setting, seed: int) -> Topology:
 
 
 def _pairs(topology: Topology, cables: nx.Graph | None = None) -> np.ndarray:
-    """Count the pairs of servers at each distance (cables, their own too), by all cables of the switches or by some."""
+    """Count the pairs of servers at each distance (cables, with the servers' own), over all cables of the switches or
+    only `cables`."""
     graph = nx.to_scipy_sparse_array(cables or topology.fabric, topology.switches, weight=None)
     hops = shortest_path(graph, unweighted=True).astype(int)
     held = [sum(node[0] == "h" for node in topology.graph[switch]) for switch in topology.switches]
@@ -146,7 +149,7 @@ def _mean(pairs: np.ndarray) -> float:
 
 
 def permutation(topology: Topology, seed: int) -> Pairs:
-    """Choose random permutation traffic: every server sends to one other, and hears from one."""
+    """Choose random permutation traffic: every server sends to one other server, and receives from one."""
     order = list(topology.hosts)
     Random(seed).shuffle(order)
     return tuple(zip(order, (*order[1:], order[0]), strict=True))
@@ -156,11 +159,11 @@ def permutation(topology: Topology, seed: int) -> Pairs:
 
 
 def measure_full_rate(setting: Setting, seed: int) -> Reading:
-    """Find the most servers that all send at full rate in `matrices` random permutations, routed at best, by bisection
-    between a quarter and 1.6 times the servers of the fat-tree.
+    """Find the greatest number of servers that all send at full rate in `matrices` random permutations, with optimal
+    routing. It bisects between a quarter and 1.6 times the servers of the fat-tree, or as many as the ports allow.
 
-    Every number of servers has a network of its own, so that bisection meets a noisy edge: the answer is the number at
-    which it ends. 0 where even the fewest do not fit.
+    Every number of servers has its own network, so the limit is noisy; the answer is where the bisection ends. It is 0
+    if even the fewest servers do not fit.
     """
 
     def carries(servers: int) -> bool:
@@ -177,15 +180,15 @@ def measure_full_rate(setting: Setting, seed: int) -> Reading:
 
 
 def measure_lengths(setting: Setting, seed: int) -> Reading:
-    """Compute the shares of server pairs within each distance (cables), and what optimal routing would give to all
-    alike."""
+    """Compute the shares of server pairs within each distance (cables), and the common share of `measure_optimum`."""
     pairs = _pairs(network_of(setting, seed))
     lengths = pd.DataFrame({"cables": np.arange(len(pairs)), "share_within": pairs.cumsum() / pairs.sum()})
     return Reading({"cables": _mean(pairs)}, {"lengths": lengths}) | measure_optimum(setting, seed)
 
 
 def measure_optimum(setting: Setting, seed: int) -> Reading:
-    """Compute the share of its rate that optimal routing gives to everybody; none where the network is too large."""
+    """Compute the share of its rate that optimal routing gives to every server; nothing where the network is too
+    large."""
     if setting.switches > LARGEST_PROGRAMME:
         return Reading()
     topology = network_of(setting, seed)
@@ -193,17 +196,17 @@ def measure_optimum(setting: Setting, seed: int) -> Reading:
 
 
 def measure_tree(setting: Setting, seed: int) -> Reading:
-    """Compute the mean distance of servers (cables) when all packets go by one spanning tree."""
+    """Compute the mean distance of servers (cables) when all packets use one spanning tree."""
     topology = network_of(setting, seed)
     return Reading({"cables": _mean(_pairs(topology, nx.Graph(spanning_tree(topology))))})
 
 
 def measure_links(setting: Setting, seed: int) -> Reading:
-    """Count on how many distinct paths of a random permutation each link between switches lies, one direction at a
-    time; ECMP's are at most 8."""
+    """Count for each link between switches, in each direction, the distinct paths of a random permutation that use it.
+    ECMP has at most 8 paths a pair."""
     topology = network_of(setting, seed)
     pairs = permutation(topology, seed)
-    used = {path[1:-1] for pair in pairs for path in _paths(topology, *pair, setting)}  # servers of two switches share
+    used = {path[1:-1] for pair in pairs for path in _paths(topology, *pair, setting)}  # pairs share paths
     counts = Counter(link for path in used for link in pairwise(path))
     over = np.sort([counts[a, b] for a, b in topology.ports if "h" not in a + b])
     table = pd.DataFrame({"rank_share": np.arange(1, len(over) + 1) / len(over), "paths_over_it": over})
@@ -219,8 +222,8 @@ def _paths(topology: Topology, source: str, destination: str, setting: Setting) 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     """Make the experiment that every tier runs: random permutation traffic in one case.
 
-    MPTCP's 8 subflows take one of the shortest paths each, in turn; by ECMP, and 8 flows, take theirs by hash.
-    Raises NetreproError for an unknown routing or transport.
+    MPTCP's 8 subflows take the shortest paths in turn. With ECMP, and with 8 flows, a hash chooses the paths. Raises
+    NetreproError for an unknown routing or transport.
     """
     for name, known in (("routing", ROUTINGS), ("transport", TRANSPORTS)):
         if getattr(setting, name) not in known:
@@ -230,7 +233,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     random = Random(seed)
     flows: list[Flow] = []
     for source, destination in permutation(topology, seed):
-        # Servers that begin in the same instant would keep step.
+        # Servers that begin at the same instant would synchronise.
         starts = [random.uniform(0, 0.02 * seconds) for _ in range(8 if setting.transport == "8 flows" else 1)]
         more: dict[str, Any] = {}
         if setting.transport == "MPTCP":
@@ -247,7 +250,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def measure_packets(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Measure what each server received, as a share of the payload that full packets leave of its rate."""
+    """Measure each server's received payload, as a share of its link's payload rate."""
     run = run_experiment(experiment(setting, seconds, seed), tier)
     delivered = run.flows.groupby("label", sort=False)["delivered_bytes"].sum()
     full = setting.link.rate_mbps * 1e6 / 8 * seconds * 1448 / FULL_PACKET_BYTES
@@ -267,22 +270,22 @@ MEASURES = {
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Measure one case on a tier. What is computed is the same on all of them."""
+    """Measure one case on a tier. Computed cases are the same on all tiers."""
     if setting.what == "packets":
         return measure_packets(setting, seconds, seed, tier)
     return MEASURES[setting.what](setting, seed)
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Say why a tier has nothing to run."""
+    """Return why a tier has nothing to run, or ""."""
     return "computed without packets: beside it" if tier != SIMULATED and setting.what != "packets" else ""
 
 
 def table1(runs: Runs) -> pd.DataFrame:
-    """Make Table 1: the mean share of the rate (%) by network and routing, and by transport; and what optimal routing
-    gives to all alike, NaN where the network is too large for the linear programme.
+    """Make Table 1: the mean share of the rate (%) by network and routing, and by transport. Column optimal is the
+    share with optimal routing, NaN where the network is too large for the linear programme.
 
-    A case that the tier asked for does not have is the simulator's, beside it.
+    Cases that the tier asked for does not have are taken from the simulator.
     """
     table = pd.DataFrame(index=list(REMEMBERED), columns=[*TRANSPORTS, "optimal"], dtype=float)
     for row in REMEMBERED:
@@ -321,13 +324,13 @@ def _largest(gain: pd.Series) -> float:
 
 
 def draw_idea() -> Figure:
-    """Draw twenty switches of four ports, with the sixteen servers of a fat-tree, cabled by plan and at random."""
+    """Draw twenty switches of four ports and the sixteen servers of a fat-tree, cabled by plan and at random."""
     return draw_networks(Setting(ports=4, server_gain=1.0), 1, NETWORKS[:2])
 
 
 def draw_networks(setting: Setting, seed: int, kinds: Sequence[str] = NETWORKS) -> Figure:
-    """Draw a fat-tree, a Jellyfish and the control of the same switches, coloured by how far they are from the
-    first."""
+    """Draw a fat-tree, a Jellyfish and the control with the same switches. Colours show the distance from the first
+    switch."""
     figure, axes = drawing.panels("The same switches, cabled by plan and at random", "", "", kinds)
     figure.set_size_inches(14, 4.4)
     for axis, kind in zip(axes, kinds, strict=True):
@@ -348,7 +351,7 @@ def draw_networks(setting: Setting, seed: int, kinds: Sequence[str] = NETWORKS) 
 
 
 def _draw_remembered(axis: Axes, runs: Runs) -> None:
-    """Draw Table 1 as remembered, and dashes, where it is known: what optimal routing would give to all alike."""
+    """Draw Table 1 as remembered; dashes mark the share with optimal routing, where it is known."""
     for place, (row, published) in enumerate(REMEMBERED.items()):
         axis.plot(place + np.array([-0.27, 0, 0.27]), np.array(published) / 100, "D", color=PUBLISHED_GREY, mec="black")
         axis.hlines(_optimum(runs, row.split(",")[0]), place - 0.42, place + 0.42, color="black", linestyle="--")
@@ -357,14 +360,14 @@ def _draw_remembered(axis: Axes, runs: Runs) -> None:
 
 
 def _control(label: str, reading: str, ours: Mapping[str, str], broken: Mapping[str, str]) -> Panel:
-    """Show a reading of cases as they are, and of controls (name of a bar -> case)."""
+    """Show a reading of cases, and of their controls (name of a bar -> case)."""
     bars: dict[str, dict[str, Look]] = {name: {case: "as it is"} for name, case in ours.items()}
     bars |= {name: {case: CONTROL} for name, case in broken.items()}
     return Panel("", label, Bars(reading, bars, tiers=True))
 
 
 def draw_run(run: Reading, case: str) -> Figure:
-    """Draw one run: every server's share, sorted."""
+    """Draw every server's share in one run, sorted."""
     shares = np.sort(run["servers"]["share"])
     title = f"mean {shares.mean():.2f}, Jain's index {jain(shares):.3f}"
     figure, axis = new_figure(title, "servers, sorted", "share of its rate")
@@ -396,7 +399,7 @@ CASES: dict[str, dict[str, Any]] = {
     "jellyfish, ECMP in turn, MPTCP": {"routing": "in turn"},
     "edge only, 8 paths, MPTCP": EDGE,
 }
-# The smallest fat-tree's equipment, at a rate of which a second costs little, and kernels' own first timeout.
+# The smallest fat-tree's equipment, a rate at which a second costs little, and kernels' own first timeout.
 SMALL = {"ports": 4, "slow_motion": 5.0, "initial_rto_ms": 1000.0}
 STUDY = Study(
     slug="jellyfish",

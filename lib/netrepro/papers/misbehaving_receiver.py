@@ -1,11 +1,11 @@
-"""Receivers that acknowledge what they should not: Savage, Cardwell, Wetherall, Anderson, "TCP Congestion Control with
-a Misbehaving Receiver", CCR 1999.
+"""Receivers that acknowledge dishonestly: Savage, Cardwell, Wetherall, Anderson, "TCP Congestion Control with a
+Misbehaving Receiver", CCR 1999.
 
-A sender lets its window grow with every acknowledgement, so that whoever writes acknowledgements steers it. A receiver
-acknowledges each segment in pieces (ACK division), repeats acknowledgements (duplicate-ACK spoofing), or acknowledges
-what has not come yet (optimistic acknowledgements), and has its document sooner.
+A sender's window grows with every acknowledgement, so the receiver controls it. A receiver gets its document sooner if
+it acknowledges each segment in pieces (ACK division), repeats acknowledgements (duplicate-ACK spoofing), or
+acknowledges data that have not come yet (optimistic acknowledgements).
 
-In virtual time the sender is a real Linux kernel, and the receiver a program that writes its packets itself.
+In virtual time the sender is a real Linux kernel, and the receiver a program that writes its own packets.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ from netrepro.study.setting import setting
 from netrepro.style import CURVES, new_figure, scheme
 
 BOTTLENECK = ("s1", "s2")
-NO_DATA_BYTES = 100  # packets up to this size carry none
+NO_DATA_BYTES = 100  # packets up to this size carry no data
 SEGMENT_BYTES = 1460
 RECEIVERS = ("honest", "division", "spoofing", "optimistic")
-EXAMPLE = (487, 973, 1461)  # how the paper's example acknowledges bytes 1 to 1460
+EXAMPLE = (487, 973, 1461)  # the acknowledgements of bytes 1 to 1460 in the paper's example
 PIECES = (1, 2, 3, 4, 5, 8, 10, 20)
 PUBLISHED_MS = {"honest": 530, "division": 220, "spoofing": 220}  # last data, read off Figs 4 and 5
 NO_SACK = "linux without sack"
-# What the sender counts -> the kernel's control that does so, of Reno. Linux counts whole segments, never bytes.
+# What the sender counts -> the kernel's variant of Reno that counts it. Linux counts whole segments, never bytes.
 KERNEL_CONTROLS = {"acknowledgements": "piece_counting", "bytes": "reno", "segments": "reno"}
-PLENTY = DropTail(packets=100_000)  # of return paths, where only acknowledgements wait, and of hosts
+PLENTY = DropTail(packets=100_000)  # for return paths, where only acknowledgements wait, and for hosts
 
 
 @dataclass(frozen=True)
 class Setting:
     """A document that a client fetches over one bottleneck, from a sender of 1999.
 
-    Published are document, segment and, read off the figures, the round trip, which is drawn anew for every seed within
-    `round_trip_spread_ms`. That the initial window is one segment follows from the figures' six rounds. Our choices are
-    the rate and how hard receivers press: `pieces` of a segment, `copies` of an acknowledgement, and a segment
-    acknowledged every `ack_interval_ms`.
+    Document and segment size are published. The round trip is read off the figures, and drawn for every seed within
+    `round_trip_spread_ms`; the figures' six rounds imply an initial window of one segment. Our choices are the rate and
+    the strength of attacks: `pieces` of a segment, `copies` of an acknowledgement, `ack_interval_ms` between the
+    acknowledgements of two segments.
 
-    first_only : a spoofer repeats its first acknowledgement alone, not every one. rival : instead of the document, a
-    transfer without end beside one with an honest receiver. jitter_ms : by how much a sender's link varies, so that two
-    flows do not keep step. recovery : as of Tcp, or NO_SACK: Linux's from a receiver that offers no SACK. nonce :
-    whether the sender has the paper's cumulative nonce. boundary_spread_bytes : as of Tcp.
+    first_only : a spoofer repeats only its first acknowledgement. rival : an endless transfer instead of the document,
+    beside one to an honest receiver. jitter_ms : variation of a sender's link delay, so that two flows do not
+    synchronise. recovery : see Tcp; or NO_SACK, Linux's with a receiver that offers no SACK. nonce : the sender has the
+    paper's cumulative nonce. boundary_spread_bytes : see Tcp.
     """
 
     document_bytes: int = setting(60_000, "what the client fetches", "bytes", low=1461, high=100_000_000)
@@ -90,15 +90,15 @@ class Setting:
 
     @property
     def how_many(self) -> float:
-        """The number that belongs to the receiver's attack: pieces, copies, or milliseconds between acknowledgements; 0
-        for others."""
+        """The parameter of the receiver's attack: pieces, copies, or milliseconds between acknowledgements; 0 for other
+        receivers."""
         return {"division": self.pieces, "spoofing": self.copies, "optimistic": self.ack_interval_ms}.get(
             self.receiver, 0
         )
 
 
 def receiver_of(setting: Setting) -> Receiver | None:
-    """Return the receiver that the setting names; None is honest."""
+    """Return the receiver that the setting names; None for an honest one."""
     if setting.receiver == "division":
         return AckDivision(setting.pieces)
     if setting.receiver == "spoofing":
@@ -109,8 +109,8 @@ def receiver_of(setting: Setting) -> Receiver | None:
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: h1 sends to the client behind s2, with `rival` h2 to an honest receiver beside it, both
-    until the end."""
+    """Make the experiment: h1 sends to the client behind s2. With `rival`, h2 sends to an honest receiver, and both
+    send until the end."""
     spread_ms = setting.round_trip_spread_ms
     round_trip_ms = setting.round_trip_ms + Random(seed).uniform(-spread_ms, spread_ms)
     tcp = Tcp(
@@ -146,8 +146,8 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def arrivals(run: Measurements) -> pd.DataFrame:
-    """Return data packets of the first flow as the client sees them: time_ms since its own SYN (had it opened the
-    connection and then asked), and kilobytes so far, with what was sent again."""
+    """Return data packets of the first flow as the client sees them: time_ms since its SYN, as if it had opened the
+    connection and then asked, and kilobytes so far, including retransmissions."""
     data = run.packets[(run.packets.size_bytes > NO_DATA_BYTES) & (run.packets.flow == 0)]
     header_bytes = data.size_bytes.max() - SEGMENT_BYTES
     time_ms = data.time_s * 1e3 + 2 * run.experiment.topology.link(*BOTTLENECK).delay_ms
@@ -156,8 +156,8 @@ def arrivals(run: Measurements) -> pd.DataFrame:
 
 def read(run: Measurements, setting: Setting) -> Reading:
     """Read one run. For a document: last_data_ms (since the client's SYN; NaN if never complete), segments of the
-    second round and those sent again, and the course. With a rival: the first flow's share of goodput, and
-    goodput_mbps of both."""
+    second round, segments sent again, packets dropped, and the table `course`. With a rival: the first flow's share of
+    goodput, and the goodput_mbps of both together."""
     flow, one_way_ms = run.flows.iloc[0], run.experiment.topology.link(*BOTTLENECK).delay_ms
     if setting.rival:
         together = run.flows.delivered_bytes.sum()
@@ -187,8 +187,8 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
 
 
 def read_kernel(setting: Setting, seconds: float, seed: int) -> Reading:
-    """Measure what `read` reads of a document, with a real Linux sender and a client that is a program. Dropped packets
-    are not measured. `cannot` says what that tier cannot run."""
+    """Measure a document's readings as in `read`, with a real Linux sender and a client program. It does not measure
+    dropped packets. `cannot` says what this tier cannot run."""
     asked = experiment(setting, seconds, seed)
     tcp = Tcp("reno", initial_window_segments=setting.initial_window_segments, sack=setting.sack, tail_loss_probe=False)
     control = KERNEL_CONTROLS[setting.counts] if setting.congestion_control == "reno" else setting.congestion_control
@@ -205,7 +205,7 @@ def read_kernel(setting: Setting, seconds: float, seed: int) -> Reading:
 
 
 def completion_s(packets: pd.DataFrame, size_bytes: int) -> tuple[float, int]:
-    """Find the time when all of the document had come (s; NaN if never), and how many of its bytes came in the end.
+    """Find the time when the whole document has come (s; NaN if never), and how many of its bytes came in the end.
 
     packets : time_s, size_bytes, start_bytes; in order of time.
     """
@@ -220,7 +220,7 @@ def completion_s(packets: pd.DataFrame, size_bytes: int) -> tuple[float, int]:
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Say why a tier cannot run it, or ""."""
+    """Return why a tier cannot run a setting, or ""."""
     if tier != VIRTUAL:
         return ""
     if setting.rival:
@@ -238,8 +238,8 @@ def cannot(setting: Setting, tier: str) -> str:
 
 
 def gains(table: pd.DataFrame) -> pd.DataFrame:
-    """Compute what a receiver gains over an honest one (ms sooner): a row for each sender and a column for each of the
-    receivers."""
+    """Compute how much sooner (ms) than an honest receiver each of the others has the document: a row for each sender,
+    a column for each receiver."""
     times = table.pivot_table(index="case", columns="receiver", values="last_data_ms", sort=False)
     return pd.DataFrame({name: times.honest - times[name] for name in RECEIVERS[1:]})
 
@@ -295,7 +295,8 @@ def draw_network(setting: Setting) -> Figure:
 
 
 def _course_of(case: str, title: str, **also: dict[str, Any]) -> Picture:
-    """Show the time-sequence picture of a receiver beside an honest one, and when their last data came as published."""
+    """Show the time-sequence picture of a receiver and of an honest one, with the published times of their last
+    data."""
     looks: dict[str, dict[str, Any]]
     looks = {"honest": HONEST | {"marker": "o"}, case: {"label": case, "color": CURVES[6], "marker": "s"}, **also}
     levels = [
@@ -331,7 +332,7 @@ GROWTH, LINUX, WITHOUT = "growth", "Linux", "Linux without SACK"
 TODAY = {"congestion_control": "cubic", "recovery": "linux", "counts": "segments"}
 BYTES, SACK, NONCE = {"counts": "bytes"}, {"recovery": "sack"}, {"nonce": True}
 VARIED, VARY = "varied segments", {"boundary_spread_bytes": 15}
-ONCE = {"receiver": "spoofing", "first_only": True}  # as the one segment that Fig. 5 has twice tells
+ONCE = {"receiver": "spoofing", "first_only": True}  # deduced from the one segment that Fig. 5 shows twice
 CASES: dict[str, dict[str, Any]] = {
     **{name: {"receiver": name} for name in RECEIVERS},
     "spoofing": ONCE,
@@ -365,11 +366,11 @@ RIVAL_SENDERS = [
     name for name in SENDERS if not name.startswith(("Tahoe", "Reno")) and not name.endswith(("nonce", "places"))
 ]
 BUFFERS = (4, 8, 16, 32, 64, 128)
-ENOUGH_S = 60.0  # for a document that comes by timeouts; a run ends with it
+ENOUGH_S = 60.0  # for a document that needs timeouts; a run ends with its document
 
 
 def sooner(attacking: float, honest: float) -> float:
-    """Compute by how much earlier the last data come (ms)."""
+    """Compute how much earlier the last data come to the attacker (ms)."""
     return honest - attacking
 
 

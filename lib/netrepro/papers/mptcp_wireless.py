@@ -1,9 +1,9 @@
 """One connection over WiFi and 3G: Raiciu et al., "How Hard Can It Be? Designing and Implementing a Deployable
 Multipath TCP", NSDI 2012, section 4.2 and Figs 4 and 7.
 
-A stream is spread over a fast path and a slow one with a long queue. What the slow one still holds blocks the buffer
-that both share. Opportunistic retransmission (M1) sends it again on the fast one, penalisation (M2) halves the slow
-one's window. An application that writes blocks feels it as latency.
+A stream is spread over a fast path and a slow one with a long queue. Data still on the slow path block the buffer that
+both share. Opportunistic retransmission (M1) sends these data again on the fast path; penalisation (M2) halves the slow
+path's window. An application that writes blocks sees all this as latency.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ WIRE = Link(1000, 0, DropTail(packets=10_000))
 RECEIVE_BUFFERS_KB = (50, 100, 200, 400, 600, 1000)
 WIFI_MBPS = (8.0, 16.0, 32.0, 64.0)  # 4, 8, 16 and 32 times the rate of 3G
 CLASS_KB, LARGE_KB, PLENTY_KB, SMALL_KB = 32, 6 * 1024, 8 * 1024, 40
-EVENTS_WITHOUT_BLOCKS = 32  # some milliseconds while packets flow; where they may stop every one counts
+EVENTS_WITHOUT_BLOCKS = 32  # some milliseconds while packets flow; where packets may stop, every event counts
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Links as the class took them from the paper's other experiment; buffers of links in time at their rate.
+    """Links as the class took them from the paper's other experiment. Buffers of links are in time at the link's rate.
 
-    networks : one name for TCP, two for MPTCP with a subflow on each. receive_buffer_kb : as
-    large as the send buffer unless a case says otherwise, since the paper names only the latter. lost : shares of the
-    run's time between which WiFi is down, or (). told : the path manager hears of that at once. mobile_queue : "drop
-    tail" or "codel". own_buffers : the send buffer and the receive buffer are two, as in the authors' kernel; else the
-    smaller one is both. follows_blocks : False where only goodput is asked for, which is faster.
+    networks : one name for TCP, two for MPTCP with a subflow on each. receive_buffer_kb : equal to the send buffer
+    unless a case says otherwise, since the paper gives only the latter. lost : start and end of WiFi's outage, as
+    shares of the run's time, or (). told : the path manager learns of the outage at once. mobile_queue : "drop tail" or
+    "codel". own_buffers : send and receive buffer are separate, as in the authors' kernel; otherwise one buffer of the
+    smaller size serves as both. follows_blocks : False where only goodput is needed, which is faster.
     """
 
     wifi_mbps: float = 8.0
@@ -83,18 +83,18 @@ class Setting:
 
     @property
     def carried_mbps(self) -> float:
-        """Payload that both links can carry."""
+        """The payload rate (Mb/s) that both links together can carry."""
         return (self.wifi_mbps + self.mobile_mbps) * 1448 / FULL_PACKET_BYTES
 
 
 def buffer_packets(mbps: float, buffer_ms: float) -> int:
-    """Return a link's buffer in packets of 1500 bytes, as the class has it: 54 for WiFi and 334 for 3G."""
+    """Return a link's buffer in packets of 1500 bytes, by the class's rule: 54 for WiFi and 334 for 3G."""
     return max(1, math.ceil(bandwidth_delay_packets(mbps, buffer_ms, 1500)))
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: one endless stream from h1 to h2; s3 is WiFi, s4 is 3G: its rate and queue before it, its
-    delay behind.
+    """Make the experiment: one endless stream from h1 to h2. s3 is WiFi, s4 is 3G; each has its rate and queue before
+    it, its delay behind it.
 
     Raises NetreproError for buffers below a packet.
     """
@@ -145,11 +145,11 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def acknowledged(measured: Measurements, delivered: pd.DataFrame) -> pd.DataFrame:
-    """Compute when the sender learns what the receiver holds: time_s, acknowledged_bytes, a row for each
+    """Compute when the sender learns how much the receiver has: time_s, acknowledged_bytes, a row for each
     acknowledgement.
 
-    Each acknowledgement says what was held when it left. As networks keep the order of packets, the nth that left is
-    the nth that came.
+    Each acknowledgement reports the bytes held when it left. As networks keep the order of packets, the nth to leave is
+    the nth to arrive.
     """
     parts = []
     for switch in SWITCHES.values():
@@ -166,11 +166,11 @@ def _times_s(measured: Measurements, source: str, destination: str) -> np.ndarra
 
 
 def block_latencies(delivered: pd.DataFrame, acknowledged: pd.DataFrame, send_buffer_bytes: int) -> pd.DataFrame:
-    """Return a row for each block that was delivered: accepted_s, when its last byte had room in the send buffer, and
-    latency_ms from then until all of it had arrived in order.
+    """Return a row for each delivered block: accepted_s, when its last byte fitted in the send buffer, and latency_ms
+    from then until the whole block had arrived in order.
 
-    The application writes whenever there is room, so the buffer always ends `send_buffer_bytes` beyond what is
-    acknowledged. delivered : time_s, delivered_bytes. acknowledged : time_s, acknowledged_bytes. Both ascend.
+    The application writes whenever there is room, so the buffer always ends `send_buffer_bytes` beyond the acknowledged
+    bytes. delivered : time_s, delivered_bytes. acknowledged : time_s, acknowledged_bytes. Both ascend.
     """
     total = delivered.delivered_bytes.max() if len(delivered) else 0
     ends = np.arange(BLOCK_BYTES, total + 1, BLOCK_BYTES)
@@ -182,13 +182,13 @@ def block_latencies(delivered: pd.DataFrame, acknowledged: pd.DataFrame, send_bu
 
 
 def settled_s(seconds: float) -> float:
-    """Return the time from which a run of `seconds` counts. By then the 3G queue of two seconds has met its first
+    """Return the time (s) from which a run of `seconds` counts. By then 3G's queue of two seconds has had its first
     losses."""
     return min(10.0, seconds / 3)
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Measure in one run what blocks waited, what was carried, and on which network.
+    """Measure in one run the blocks' latency, the goodput, and the share of each network.
 
     Raises NetreproError for tiers in real time.
     """
@@ -207,14 +207,14 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Say why the tier cannot run it beyond what the kernel refuses, or ""."""
+    """Return why the tier cannot run a setting, apart from what the kernel refuses; "" where it can."""
     return "the simulator has no path manager that could be told" if setting.told and tier == SIMULATED else ""
 
 
 def read_stream(delivered: pd.DataFrame, setting: Setting, seconds: float) -> Reading:
-    """Read goodput_mbps once settled, carried_share (of what both links can), progress_share (of whole seconds without
-    WiFi in which bytes arrived), without_wifi_mbps (in these seconds), longest_stall_s, all three NaN where it stays
-    up, and a table seconds of the goodput over time."""
+    """Read goodput_mbps after `settled_s`, carried_share (of what both links can carry), progress_share (of whole
+    seconds without WiFi in which bytes arrived), without_wifi_mbps (in these seconds), and longest_stall_s. The last
+    three are NaN where WiFi stays up. The table seconds has the goodput over time."""
     begin_s, in_all = settled_s(seconds), held_at(delivered, seconds)
     each_second = bytes_by_second(delivered, seconds)
     without_wifi_mbps = without_wifi(each_second, setting, seconds).goodput_mbps
@@ -234,10 +234,10 @@ def read_stream(delivered: pd.DataFrame, setting: Setting, seconds: float) -> Re
 def read(
     measured: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame | None = None
 ) -> Reading:
-    """Read what `read_stream` reads, mobile_share (of packets sent on 3G) and repeated_share (of packets sent again);
-    where blocks are followed, also what `read_blocks` reads.
+    """Read what `read_stream` reads, mobile_share (of packets sent on 3G) and repeated_share (of packets sent again).
+    Where blocks are followed, read also what `read_blocks` reads.
 
-    known : what the sender learned and when, where blocks are followed.
+    known : columns as `acknowledged`; None where blocks are not followed.
     """
     stream = read_stream(delivered, setting, measured.experiment.duration_s)
     sent = measured.links_by_port.sent_packets
@@ -253,7 +253,7 @@ def read(
 
 
 def read_blocks(measured: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame) -> Reading:
-    """Read the latencies of blocks accepted once settled: mean_ms, median_ms, spread_ms (10th to 90th percentile),
+    """Read the latencies of blocks accepted after `settled_s`: mean_ms, median_ms, spread_ms (10th to 90th percentile),
     late_share (beyond twice the median), and their table."""
     every = block_latencies(delivered, known, setting.send_buffer_kb * KB)
     blocks = every[every.accepted_s >= settled_s(measured.experiment.duration_s)].reset_index(drop=True)
@@ -277,18 +277,18 @@ def read_blocks(measured: Measurements, delivered: pd.DataFrame, setting: Settin
 
 
 def held_at(delivered: pd.DataFrame, time_s: Any) -> Any:
-    """Return the bytes that the receiver holds at a time, or at each of several (s)."""
+    """Return the bytes that the receiver has at a time, or at each of several (s)."""
     return np.concatenate([[0], delivered.delivered_bytes])[np.searchsorted(delivered.time_s, time_s, side="right")]
 
 
 def bytes_by_second(delivered: pd.DataFrame, seconds: float) -> pd.DataFrame:
-    """Compute what arrived in every whole second: second, goodput_mbps."""
+    """Compute the goodput in every whole second: second, goodput_mbps."""
     ends = np.arange(math.floor(seconds) + 1, dtype=float)
     return pd.DataFrame({"second": ends[:-1], "goodput_mbps": np.diff(held_at(delivered, ends)) * 8e-6})
 
 
 def longest_stall_s(delivered: pd.DataFrame, setting: Setting, seconds: float) -> float:
-    """Compute the longest time without any byte, from the loss of WiFi on (s); NaN where WiFi is never lost."""
+    """Compute the longest time (s) without any byte after the loss of WiFi; NaN where WiFi is never lost."""
     if not setting.lost:
         return math.nan
     down_s = setting.lost[0] * seconds
@@ -297,7 +297,7 @@ def longest_stall_s(delivered: pd.DataFrame, setting: Setting, seconds: float) -
 
 
 def without_wifi(each_second: pd.DataFrame, setting: Setting, seconds: float) -> pd.DataFrame:
-    """Return the rows of whole seconds without WiFi; none where it is never lost."""
+    """Return the rows of whole seconds without WiFi; none where WiFi is never lost."""
     down_s, up_s = (share * seconds for share in setting.lost or (1.0, 1.0))
     return each_second[(each_second.second >= down_s) & (each_second.second + 1 <= up_s)]
 
@@ -320,7 +320,7 @@ def answer(runs: Runs) -> str:
 
 
 def draw_idea() -> Figure:
-    """Draw one missing segment on 3G, and what the shared buffer does meanwhile; not to scale."""
+    """Draw one missing segment on 3G, and how it blocks the shared buffer; not to scale."""
     figure, axis = new_figure("What 3G still holds blocks WiFi (not to scale)", "time (arbitrary)", "")
     rows = {
         "with M1: WiFi": [(0, 2), (2.3, 7.5)],
@@ -345,7 +345,7 @@ def draw_network(setting: Setting) -> Figure:
 
 
 def draw_masses(axis: Axes, blocks: pd.DataFrame, **look: Any) -> None:
-    """Draw the share of blocks in each 20 ms, all repetitions together."""
+    """Draw the share of blocks in each 20 ms of latency, all repetitions together."""
     bins: dict[str, Any] = {"binwidth": 20.0, "stat": "probability", "element": "step", "fill": False}
     sns.histplot(x=blocks.latency_ms.to_numpy(), ax=axis, **bins, **{"linewidth": 1.4} | look)
 
@@ -356,12 +356,12 @@ def _draw_fig_7(axis: Axes, runs: Runs) -> None:
 
 
 def ways(start: str = "", names: Sequence[str] = ()) -> dict[str, Look]:
-    """Return the cases of the ways to send, with their looks."""
+    """Return the cases for the ways of sending, with their looks."""
     return {start + name: {"label": name, "color": LOOKS[name]} for name in names or FIG7}
 
 
 def draw_run(reading: Reading, case: str) -> Figure:
-    """Draw how long the blocks of one run took."""
+    """Draw the latencies of one run's blocks."""
     title = f"{case}: {reading['mean_ms']:.0f} ms in the mean, {reading['goodput_mbps']:.1f} Mb/s"
     figure, axis = new_figure(title, "latency of a block (ms)", "blocks (share of all, in each 20 ms)")
     draw_masses(axis, reading["blocks"])
@@ -420,8 +420,8 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def latest_first(share: pd.Series) -> list[str]:
-    """Order the ratios of the rates by how many blocks are late. What is equal stands in the reverse of the claim's
-    order."""
+    """Order the ratios of the rates by the share of late blocks, greatest first. Equal ones are in the reverse of the
+    claim's order."""
     names = ("32", "16", "8", "4")
     return least_first(*names)(*(-late for late in share.iloc[::-1]))
 

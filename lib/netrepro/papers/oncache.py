@@ -1,7 +1,7 @@
 """A cache beside an overlay network: Lin et al., "ONCache", NSDI 2025, Fig. 5.
 
-Rates and processor times are of this machine's kernel (tier privileged), in rounds through all networks; what the
-caches must never do is tried packet by packet there, in virtual time, and with a model of them (tier simulated).
+Rates and processor times are measured on this machine's kernel (tier privileged), in rounds through all networks.
+Trials test packet by packet what the caches must never do: there, in virtual time, and with a model (tier simulated).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TITLES = {
 OF_CLASS = {"bare": "no overlay", "overlay": "Antrea", "oncache": "its ONCache"}
 UNITS = {"tcp_stream": 8e-9, "tcp_rr": 1e-3, "udp_stream": 1e-3, "udp_rr": 1e-3}
 TOGETHER, MORE_RULES = "{}, one processor", "{}, more rules"
-PORT = 49_152  # of the control whose packets all have one
+PORT = 49_152  # source port of all packets in a control
 MANY = 32
 LEAST_FAST, MOST_APART = 0.95, 0.2
 PUBLISHED, UNREVERSED, GENEVE = "as published", "no reverse check", "as published, GENEVE"
@@ -64,12 +64,12 @@ PLAY = "one eviction"
 
 @dataclass(frozen=True)
 class Setting:
-    """The values that a person may change, and those of the cases.
+    """The parameters that a reader may change, and the values that cases set.
 
-    trial : a name of TRIALS, or PLAY, in place of traffic. cached, marks, steering, segmentation : of the overlay.
-    is_bare : between the hosts themselves. kind, flows : of the traffic. together : both ends of a flow on one
-    processor. again : measured once more. fast_share : the least and the greatest share of packets on the fast path
-    with which rates are believed. route_check, evicts, of_host, forgets : of PLAY.
+    trial : a name of TRIALS, or PLAY, instead of traffic. cached, marks, steering, segmentation : options of the
+    overlay. is_bare : traffic between the hosts themselves. kind, flows : of the traffic. together : both ends of a
+    flow run on one processor. again : the same measurement once more. fast_share : least and greatest share of packets
+    on the fast path for which rates are believed. route_check, evicts, of_host, forgets : only for PLAY.
     """
 
     tunnel: str = setting("vxlan", "geneve only where the kernel has it", one_of=("vxlan", "geneve"))
@@ -98,7 +98,7 @@ class Setting:
 
     @property
     def overlay(self) -> Overlay:
-        """The network of two hosts; the bare one is the overlay's own hosts."""
+        """The network of two hosts; the bare network is the hosts of the overlay."""
         names = ("filter_entries", "reverse_check", "constant_port", "prints")
         cache = Cache(**{name: getattr(self, name) for name in names})
         more = (self.rules, self.marks, self.steering, self.segmentation)
@@ -133,7 +133,7 @@ for _name, _changes in ((BARE, {"is_bare": True}), (OVERLAY, {}), (ONCACHE, CACH
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Say why a tier cannot run a setting."""
+    """Return why a tier cannot run a setting, or ""."""
     if not setting.trial and tier != PRIVILEGED:
         return f"costs are of a processor in real time, which tier {tier} has not; root's tier privileged has"
     if setting.trial == GENEVE and tier != VIRTUAL:
@@ -145,8 +145,8 @@ def cannot(setting: Setting, tier: str) -> str:
 
 
 def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
-    """Make the trials, and beside them build all networks; then go through all cells in rounds, each in an order of its
-    own, so that what disturbs the machine falls on all alike."""
+    """Run the trials, and meanwhile build all networks. Then measure all cells in rounds, each in its own random order,
+    so that disturbances of the machine affect all alike."""
     tried = [run for run in runs if run.setting.trial]
     timed = [run for run in runs if not run.setting.trial]
     with ThreadPoolExecutor(1) as beside:
@@ -169,10 +169,11 @@ def _built(overlays: Iterable[Overlay]) -> Iterator[dict[Overlay, OverlayNetwork
 def _read_rounds(
     runs: Sequence[OneRun], nets: Mapping[Overlay, OverlayNetwork], progress: Progress
 ) -> dict[OneRun, Reading]:
-    """Read the rate (transactions, bytes or datagrams a second, all flows together) and processor_us of one."""
+    """Read the rate (transactions, bytes or datagrams a second, all flows together), and processor_us for each of
+    these."""
     if not runs:
         return {}
-    for net in nets.values():  # what is done once (connections, neighbours) belongs to no round
+    for net in nets.values():  # work that is done only once (connections, neighbours) belongs to no round
         for kind in ("tcp_rr", "udp_rr"):
             net.run_traffic(kind, 0.02)
     random = np.random.default_rng(runs[0].seed[0])
@@ -188,8 +189,8 @@ def _read_rounds(
 
 
 def _checks(run: OneRun, traffic: Mapping[OneRun, Traffic], nets: Mapping[Overlay, OverlayNetwork]) -> Iterator[Check]:
-    """Check, once for all rounds, that ONCache's packets are on the fast path, that none is without marks, and that
-    the bare network gives the same twice in a round."""
+    """Check, once for all rounds, that ONCache's packets use the fast path, that none does without marks, and that the
+    bare network gives about the same rate twice in a round."""
     own = run.setting
     if run.seed[1] or (own.kind, own.flows) != ("tcp_rr", 1):
         return
@@ -224,9 +225,9 @@ def _read_trials(runs: Sequence[OneRun]) -> dict[OneRun, Reading]:
 
 
 def read_trials(trial: str, table: pd.DataFrame, by_model: pd.DataFrame) -> Reading:
-    """Read the share of trials that hold, and check that they began on the fast path and come out as in the model."""
+    """Read the share of trials that hold. Check that they began on the fast path and end as in the model."""
     rows = table[table["case"] == trial]
-    both = rows.merge(by_model, on=["what", "case", "trial"])  # none where the model has no such trial
+    both = rows.merge(by_model, on=["what", "case", "trial"])  # empty where the model has no such trial
     differing = float((both["holds_x"] != both["holds_y"]).sum())
     checks = [
         Check("trials that began on the fast path", float(rows["fast_before"].mean()), at_least=1.0),
@@ -236,7 +237,7 @@ def read_trials(trial: str, table: pd.DataFrame, by_model: pd.DataFrame) -> Read
 
 
 def kernel_trials(tier: str) -> pd.DataFrame:
-    """Run all trials with the real programs; in virtual time with GENEVE as well."""
+    """Run all trials with the real programs; in virtual time also with GENEVE."""
     evicted = {case: Overlay(cache=Cache(**changes)) for case, changes in EVICTIONS.items()}
     if tier == VIRTUAL:
         evicted[GENEVE] = Overlay(tunnel="geneve", cache=Cache())
@@ -276,7 +277,7 @@ def _arrived(passed: Sequence[model.Passed]) -> int:
 
 
 def _play(setting: Setting) -> Reading:
-    """Evict a cache of the model, and read which packets before and after it took the fast path."""
+    """Evict one of the model's caches, and read which packets before and after the eviction took the fast path."""
     hosts = model.two_hosts(reverse_check=setting.reverse_check, route_check=setting.route_check)
     request = model.Packet("a", "b", 1, 2)
     before = model.exchange(hosts, request, 4)
@@ -304,7 +305,7 @@ def rates(runs: Runs) -> pd.DataFrame:
 
 
 def rate(runs: Runs, case: str, kind: str, flows: int = 1, column: str = "rate") -> pd.Series:
-    """Return one number for every repetition."""
+    """Return one reading of one kind of traffic in a case, by repetition."""
     rows = rates(runs).query("case == @case and kind == @kind and flows == @flows")
     return rows.set_index("repetition")[column].sort_index()
 
@@ -315,8 +316,8 @@ def ratio(runs: Runs, ours: str, other: str, kind: str, flows: int = 1, column: 
 
 
 def summary(runs: Runs) -> pd.DataFrame:
-    """Return a row for each network, kind and number of flows: rate and processor time (medians), and the ratio to the
-    overlay."""
+    """Return a row for each network, kind and number of flows: median rate and processor time, and the rate over the
+    overlay's."""
     table = rates(runs).groupby(["kind", "flows", "case", "rules"], sort=False)[["rate", "processor_us"]].median()
     overlay = table["rate"].xs(OVERLAY, level="case").droplevel("rules") if len(table) else table["rate"]
     of_overlay = overlay.reindex(table.index.droplevel(["case", "rules"])) if len(table) else overlay
@@ -342,12 +343,12 @@ def answer(runs: Runs) -> str:
 
 
 def published() -> pd.DataFrame:
-    """Read the class project's tables, by number of flows."""
+    """Read the class project's tables, indexed by number of flows."""
     return pd.read_csv(data_dir("oncache") / "class_rates.csv", comment="#").set_index("flows")
 
 
 def draw_idea() -> Figure:
-    """Draw where the four programs sit, and the way past the overlay."""
+    """Draw where the four programs run, and the path past the overlay."""
     figure, axis = new_figure("One host: the overlay's way, and the way past it", "", "")
     figure.set_size_inches(9, 3.2)
     axis.axis("off")
@@ -368,8 +369,8 @@ def draw_idea() -> Figure:
 
 
 def of_kind(kind: str) -> Callable[[Runs], pd.DataFrame]:
-    """Return a function that returns the rows of one kind of traffic: with the rate of a flow, the network without
-    what else its case changes, and where the two ends of a flow run."""
+    """Make the function that returns one kind of traffic with three new columns: rate (for each flow), network (the
+    case without its other changes) and processors (whether both ends of a flow share one)."""
 
     def rows(runs: Runs) -> pd.DataFrame:
         table = rates(runs).query("kind == @kind")
@@ -381,7 +382,7 @@ def of_kind(kind: str) -> Callable[[Runs], pd.DataFrame]:
 
 
 def _draw_class(kind: str) -> Mark:
-    """Draw the class's rates in grey, scaled so that its overlay with one flow lies on ours."""
+    """Draw the class's rates in grey, scaled so that its overlay with one flow coincides with ours."""
 
     def draw(axis: Axes, runs: Runs) -> None:
         if not runs.has(OVERLAY):
@@ -415,7 +416,7 @@ LOOKS = dict(zip((BARE, OVERLAY, ONCACHE), ("bare", "overlay", "ONCache"), stric
 
 
 def draw_trials(runs: Runs) -> Figure:
-    """Draw from which evictions a flow comes back, with the programs and with the model."""
+    """Draw after which evictions a flow returns to the fast path, with the programs and with the model."""
     rows = runs.tables["trials"].query("what == 'evict'")
     tiers = list(dict.fromkeys(rows["tier"]))
     figure, axes = new_figure("Back on the fast path after an eviction?", "", "", columns=len(tiers))
@@ -451,7 +452,8 @@ def draw_packets(reading: Reading, case: str) -> Figure:
 
 
 def _to_overlay(kind: str, flows: int = 1, reading: str = "rate", broken: str = UNMARKED) -> Evidence:
-    """Compare ONCache with the overlay in the same round; where nothing is marked, nothing may be learned."""
+    """Compare ONCache with the overlay in the same round. In the control nothing is marked, so nothing may be
+    learned."""
 
     def how(ours: pd.Series, overlay: pd.Series) -> float:
         return ours[kind, flows] / overlay[kind, flows]
@@ -460,12 +462,12 @@ def _to_overlay(kind: str, flows: int = 1, reading: str = "rate", broken: str = 
 
 
 def _won_back(ours: pd.Series, overlay: pd.Series, bare: pd.Series) -> float:
-    """Compute how much a network gives back of what the overlay takes from TCP's request-response rate."""
+    """Compute the share of the overlay's loss in TCP's request-response rate that ONCache regains."""
     return (ours["tcp_rr", 1] - overlay["tcp_rr", 1]) / (bare["tcp_rr", 1] - overlay["tcp_rr", 1])
 
 
 def _tried(case: str, broken: str) -> Evidence:
-    """Compare the shares of trials that hold; the checks of rates have no bearing on them."""
+    """Compare the shares of trials that hold; the checks of rates do not apply to them."""
     return Evidence("holds", case, control=broken, exact=True, checked_by=TRIALS)
 
 

@@ -1,8 +1,8 @@
 """TCP Outcast: Prakash, Dixit, Hu and Kompella, "The TCP Outcast Problem: Exposing Unfairness in Data Center Networks",
 NSDI 2012.
 
-Where flows come in at two ports of a drop-tail switch and leave by a third, the port with fewer flows loses packets in
-a row, its flows wait for timeouts, and get least, although their round trip is the shortest.
+Flows enter a drop-tail switch at two ports and leave by a third. The port with fewer flows loses several packets in a
+row. Its flows wait for timeouts and get least, although their round trip is the shortest.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ NEAR, MIDDLE, FAR = HOPS
 COLOURS = dict(zip(HOPS, CURVES, strict=False))
 RECEIVER = "h1"
 PORT = ("s1", RECEIVER)
-# Published values, read off figures as a student project copies them (data/outcast/SOURCES.md).
+# Published values, read off figures that a student project copied (data/outcast/SOURCES.md).
 FAT_TREE_MBPS = {NEAR: 12.5, MIDDLE: 37.0, FAR: 70.5}
 PUBLISHED_SHARES = {"drop tail": 0.167, "red": 2.0, "sfq": 0.844, "paced": 0.544}
 ROWS_MBPS = {1: {0: 1000, 5: 680, 6: 0}, 5: {6: 320}, 7: {6: 820}}
 FULL_RATE_MBPS = 1000.0
 AT_ONCE_MBPS = 1e6  # of a link on which no packet waits
 SETTLED_S = 0.05  # slow start is over
-ON_S = 0.02  # of a port that is on and off, from one row of drops to the next
+ON_S = 0.02  # of a port that is on and off: time from one row of drops to the next
 SAME_S = 4e-7  # packets of one port are 30 times as far apart
-SHOWN_S = (-0.5e-3, 3e-3)  # of arrivals, from the longest row of drops on: a timeout and what follows
+SHOWN_S = (-0.5e-3, 3e-3)  # of arrivals, relative to the longest row of drops: covers a timeout and what follows
 
 
 @dataclass(frozen=True)
 class Setting:
     """The testbed: 1 Gb/s, 16 KB of drop tail a port, BIC, least timeout of 2 ms. Delays make the published round trips
-    (.41, .57 and .75 ms over 2, 4 and 6 hops). Our choice: `start_spread_ms`, within which flows start, so that no
-    SYN meets a full queue and every seed has phases of its own.
+    (.41, .57 and .75 ms over 2, 4 and 6 hops). Our choice: flows start within `start_spread_ms`, so that no SYN meets a
+    full queue and every seed has its own phases.
 
-    network : one of NETWORKS. queue : "drop tail", "red" or "sfq". far_flows : beside the near one, each from a host of
-    its own; from one host in "one switch". near_moved : behind the far flows' port. hashed : routes of the fat-tree.
-    drops_in_a_row : of a port that is on and off; 0 for always on. drops_apart : the same number, evenly over time.
+    network : one of NETWORKS. queue : "drop tail", "red" or "sfq". far_flows : each has its own host; in "one switch"
+    all share one. near_moved : the near host is behind the far flows' port. hashed : of the fat-tree's routes.
+    drops_in_a_row : for a port that is on and off; 0 for always on. drops_apart : the same number, spread over time.
     """
 
     network: str = "two ports"
@@ -87,7 +87,7 @@ class Setting:
 
     @property
     def port_queue(self) -> Queue:
-        """The queue of every port of a switch. RED's buffer is twice its upper threshold; 16 KB would not hold that."""
+        """The queue of every switch port. RED's buffer is twice its upper threshold; 16 KB would be too small."""
         packets = max(1, self.buffer_bytes // FULL_PACKET_BYTES)
         if self.queue == "red":
             return Red(max(30, packets), 5, 15, max_probability=0.1, weight=0.002)
@@ -104,13 +104,13 @@ class Setting:
         return Link(self.rate_mbps, self.host_delay_ms, self.port_queue)
 
 
-# Networks: the topology, and of every sending host its hops.
+# Networks: the topology, and each sending host's number of hops.
 
 Built = tuple[Topology, dict[str, str]]
 
 
 def two_ports(setting: Setting) -> Built:
-    """Build a network with the receiver and the near host on s1, and far hosts on s2, as far away as over 6 hops."""
+    """Build a network with the receiver and the near host on s1, and far hosts on s2, whose delay is that of 6 hops."""
     far = [f"h{i + 3}" for i in range(setting.far_flows)]
     cables = [host_cable(RECEIVER, "s1", setting.host_link)]
     cables.append(host_cable("h2", "s2" if setting.near_moved else "s1", setting.host_link))
@@ -120,13 +120,13 @@ def two_ports(setting: Setting) -> Built:
 
 
 def one_switch(setting: Setting) -> Built:
-    """Build a class project's network: three hosts on a switch, all far flows from one of them."""
+    """Build a class project's network: three hosts on a switch, one of which sends all far flows."""
     cables = [host_cable(host, "s1", setting.host_link) for host in (RECEIVER, "h2", "h3")]
     return Topology(tuple(cables), "one switch"), {"h2": NEAR, "h3": FAR}
 
 
 def _hops(host: int) -> str:
-    """Name the hops from the first host to another, in a fat-tree of k = 4."""
+    """Name the number of hops from the first host to another, in a fat-tree of k = 4."""
     return NEAR if host == 2 else MIDDLE if host <= 4 else FAR
 
 
@@ -136,9 +136,9 @@ def whole_fat_tree(setting: Setting) -> Built:
 
 
 def equal_length(setting: Setting) -> Built:
-    """Build the same where all packets go up to one core switch and down again (section 5). Directions of a cable share
-    nothing, so the way down is drawn as switches of its own: s1 the receiver's edge, s2 its pod's, s3 the core, then
-    each pod's way up."""
+    """Build the same where all packets go up to one core switch and down again (section 5). A cable's directions are
+    independent, so the way down has switches of its own: s1 is the receiver's edge, s2 its pod's, s3 the core. Then
+    come each pod's switches on the way up."""
     cables = [host_cable(RECEIVER, "s1", setting.host_link)]
     cables += [Cable("s2", "s1", setting.hop), Cable("s3", "s2", setting.hop)]
     for pod in range(4):
@@ -149,8 +149,8 @@ def equal_length(setting: Setting) -> Built:
 
 
 def on_and_off(setting: Setting) -> Built:
-    """Build a network in which far hosts share a port of s1. Behind it a link on which nothing waits is off now and
-    then (section 4)."""
+    """Build a network in which far hosts share a port of s1. The link behind the port, on which nothing waits, is off
+    at times (section 4)."""
     far = [f"h{i + 2}" for i in range(setting.far_flows)]
     cables = [host_cable(host, "s1", setting.host_link) for host in far]
     cables += [Cable("s1", "s2", setting.hop), Cable("s2", "s3", Link(AT_ONCE_MBPS, 0.0))]
@@ -168,7 +168,7 @@ NETWORKS: dict[str, Callable[[Setting], Built]] = {
 
 
 def changes(setting: Setting, seconds: float) -> tuple[LinkChange, ...]:
-    """Make the times at which the link behind the port is off: once every ON_S for the time of `drops_in_a_row`
+    """Make the changes that switch the link behind the port off: once every ON_S, for the time of `drops_in_a_row`
     packets at the port's rate. With `drops_apart` it is off that many times, for one packet each."""
     if not setting.drops_in_a_row:
         return ()
@@ -182,15 +182,15 @@ def changes(setting: Setting, seconds: float) -> tuple[LinkChange, ...]:
 
 
 def inputs(setting: Setting) -> dict[str, Port]:
-    """Return the last switch's input port by hops, for the two ports; nothing where the near flow has no port for
-    itself."""
+    """Return the last switch's input port for the near and the far flows, by hops; nothing where the near flow has no
+    port of its own."""
     if setting.near_moved or setting.network != "two ports":
         return {}
     return {NEAR: ("h2", "s1"), FAR: ("s2", "s1")}
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: all hosts send to the first one, from within `start_spread_ms` on, to the end."""
+    """Make the experiment: all hosts send to the first one. They start within `start_spread_ms` and send to the end."""
     topology, hops = NETWORKS[setting.network](setting)
     copies = setting.far_flows if setting.network == "one switch" else 1
     senders = [host for host, far in hops.items() for _ in range(copies if far == FAR else 1)]
@@ -209,7 +209,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         pacing_ratio=1.0,
         recovery=setting.recovery,
     )
-    # One core switch: routes depend on the destination alone, as in the paper. In the other networks there is one way.
+    # One core switch: routes depend only on the destination, as in the paper. The other networks have only one path.
     tree = setting.network == "fat-tree" and not setting.hashed
     routing = Routing("spanning_tree", root="s17") if tree else Routing("ecmp", rerouting_ms=1e6)
     ports = (_last(setting), *inputs(setting).values())
@@ -223,14 +223,14 @@ def _last(setting: Setting) -> Port:
     return ("s1", "s2") if setting.network == "on and off" else PORT
 
 
-# What one run says.
+# Readings of one run.
 
 
 def arrivals(run: Measurements, ports: dict[str, Port]) -> pd.DataFrame:
-    """List what came to the receiver's port from each input port: time_s, port (its hops), flow, dropped, in order.
+    """List the packets from each input port to the receiver's port: time_s, port (its hops), flow, dropped, in order.
 
-    A packet was let in if one of its flow began to wait when it came: at once, or within the time that its host takes,
-    which is of a packet, and so ends before the next one can come. Needs the packets of all three ports.
+    A packet was let in if one of its flow began to wait at its arrival. The host may delay this, but by less than the
+    time until its next packet arrives. Needs the packets of all three ports.
     """
     at, topology = run.packets_by_port, run.experiment.topology
     rate_mbps = topology.link(*PORT).rate_mbps
@@ -246,24 +246,24 @@ def arrivals(run: Measurements, ports: dict[str, Port]) -> pd.DataFrame:
             let_in = first_of_each(rows.time_s.to_numpy(), entered_s[left.flow == flow].to_numpy() - late_s)
             parts.append(rows.assign(dropped=~np.isin(np.arange(len(rows)), let_in)))
     table = pd.concat(parts).sort_values("time_s", ignore_index=True)
-    return table[table.time_s <= entered_s.max()]  # of what came later some may wait still
+    return table[table.time_s <= entered_s.max()]  # packets that came later may still wait
 
 
 def first_of_each(times_s: np.ndarray, since_s: np.ndarray) -> np.ndarray:
-    """Find the place of the first of `times_s` since each of `since_s`, both in order; none is found twice."""
+    """Find the index of the first of `times_s` since each of `since_s`, both ascending; none is found twice."""
     count = np.arange(len(since_s))
     places = np.maximum.accumulate(np.searchsorted(times_s, since_s) - count) + count
     return places[places < len(times_s)]
 
 
 def rows_of_drops(dropped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lengths of the rows of True in a sequence, in order, and the places where they begin."""
+    """Return the lengths of the runs of True in a sequence, in order, and the indices where they begin."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], dropped.astype(int), [0]])))
     return edges[1::2] - edges[::2], edges[::2]
 
 
 def longest_row(table: pd.DataFrame) -> tuple[int, pd.DataFrame]:
-    """Find in `arrivals` the length of the near port's longest row of drops, and what came to both ports from then on
+    """Find in `arrivals` the length of the near port's longest row of drops, and the packets at both ports around it
     (SHOWN_S): time_ms since its first drop, port, dropped."""
     near = table[table.port == NEAR]
     lengths, starts = rows_of_drops(near.dropped.to_numpy())
@@ -274,8 +274,8 @@ def longest_row(table: pd.DataFrame) -> tuple[int, pd.DataFrame]:
 
 
 def read_drops(run: Measurements, setting: Setting) -> Reading:
-    """Read the shares of packets that the near and the far port lose, of rows of drops that are of one packet (both
-    ports), the near port's longest row after slow start, the arrivals from then on, and a check. NaN where the ports
+    """Read the shares of packets lost at the near and far port, the share of rows of drops with one packet (both
+    ports), the near port's longest row after slow start, the arrivals around it, and a check. NaN where the ports
     cannot be told apart."""
     names = ("near_lost_share", "far_lost_share", "single_share", "longest_row")
     if not inputs(setting):
@@ -292,8 +292,8 @@ def read_drops(run: Measurements, setting: Setting) -> Reading:
 
 
 def read(run: Measurements, setting: Setting) -> Reading:
-    """Read the goodput by hops (Mb/s; NaN where there are none), shares of that of the far flows, the near flow's
-    timeouts a second; drops."""
+    """Read the mean goodput by hops (Mb/s; NaN where no flow has them), the near and middle flows' goodput over the far
+    ones', the near flow's timeouts a second, and drops."""
     flows = run.flows.assign(hops=run.flows.label)
     seconds = run.experiment.duration_s
     means = flows.groupby("hops")[["goodput_mbps", "timeouts"]].mean().reindex(HOPS)
@@ -312,7 +312,7 @@ def read(run: Measurements, setting: Setting) -> Reading:
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Measure one run on a tier, with the clocks that the setting asks for; on slower links so much longer that as many
+    """Measure one run on a tier, with the setting's clock skew. On slower links it lasts longer, so that as many
     packets pass as at 1 Gb/s."""
     lasts_s = seconds * max(1.0, FULL_RATE_MBPS / setting.rate_mbps)
     run = run_experiment(experiment(setting, lasts_s, seed), tier, clock_skew_ppm=setting.clock_skew_ppm)
@@ -334,8 +334,8 @@ def answer(runs: Runs) -> str:
 
 
 def draw_idea() -> Figure:
-    """Draw two ports whose packets come in step at a full queue, of which one packet leaves in each slot: who comes
-    first after a departure gets the place."""
+    """Draw two ports whose packets arrive in step at a full queue, from which one packet leaves in each slot. The first
+    to arrive after a departure gets the place."""
     figure, axis = new_figure("A full queue, and two ports in step", "departures from the queue", "")
     slots = np.arange(12)
     far = pd.DataFrame({"slot": slots + 0.2, "port": FAR, "dropped": False})
@@ -361,7 +361,7 @@ def _draw_arrivals(axis: Axes, table: pd.DataFrame, x: str) -> None:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """Draw the two ports: the near host on the receiver's switch, the far ones behind another."""
+    """Draw the two ports: the near host on the receiver's switch, the far ones behind another switch."""
     return drawing.draw_network(experiment(setting, 1.0, 1), "One near flow and twelve from afar meet at one port")
 
 
@@ -375,7 +375,7 @@ def draw_fat_tree(runs: Runs) -> Figure:
 
 
 def draw_timeline(runs: Runs) -> Figure:
-    """Draw the packets at the last switch from the near port's longest row of drops on (Fig. 9), with drop tail and
+    """Draw the packets at the last switch around the near port's longest row of drops (Fig. 9), with drop tail and
     RED."""
     title = f"Drops at the port, by input port (Fig. 9; {runs.tier}, one run)"
     figure, axes = drawing.panels(title, "time (ms)", "", ("drop tail", "RED"))
@@ -386,7 +386,7 @@ def draw_timeline(runs: Runs) -> Figure:
     return figure
 
 
-# Figure -> title, and what is said -> case, reading, published.
+# Figure -> title, and label of a row -> case, reading, published value.
 OUTCAST = ("drop tail", "near_share", PUBLISHED_SHARES["drop tail"])
 SHARES: dict[str, tuple[str, dict[str, tuple[str, str, float | None]]]] = {
     "near_and_far": (
@@ -461,8 +461,8 @@ def _draw_published_rows(axis: Axes, _: Runs) -> None:
 
 
 def draw_timing(runs: Runs) -> Figure:
-    """Draw the shares by hops in the fat-tree over how far clocks are off and how much time hosts take: every seed a
-    dot, medians joined."""
+    """Draw the shares by hops in the fat-tree over the clocks' skew and the hosts' time for a packet: a dot for each
+    seed, medians joined."""
     labels = {"clock_skew_ppm": "clocks' skew (ppm)", "host_delay_packets": "time of hosts (packets' times)"}
     title, share = "Timing (fat-tree, simulated)", "share of flows over 6 hops"
     figure, axes = drawing.panels(title, "", share, [""] * len(labels), log_y=True)

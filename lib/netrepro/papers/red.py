@@ -1,8 +1,8 @@
 """Random early detection: Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM
 Transactions on Networking 1(4), 1993.
 
-A gateway that drops a packet now and then while the average queue, not the queue, is between two thresholds: bursts
-pass, the queue stays short, and not all connections lose at once.
+A gateway drops a packet now and then while the average queue, not the queue itself, is between two thresholds. So
+bursts pass, the queue stays short, and not all connections lose packets at once.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from netrepro.study.setting import setting
 from netrepro.style import CURVES, new_figure, scheme
 
 HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet
-FAR_ABOVE = 1.4  # a burst: the queue is so many times the average
-BAND = (0.74, 0.77)  # of the link, where RED's and drop tail's queues are compared
+FAR_ABOVE = 1.4  # a burst: a queue of this many times the average
+BAND = (0.74, 0.77)  # utilisations at which RED's and drop tail's queues are compared
 BUFFERS = (15, 20, 25, 30, 40, 50, 60, 80, 100, 120, 140)
 THRESHOLDS = (3, 5, 7, 9, 11, 13, 15, 20, 25, 30, 40, 50)
 FLAT_FROM = 5  # packets: RED's throughput is flat from this minimum threshold on
 REFERENCE_PACKETS = 15.0  # the paper's maximum threshold
-OVERHEAD_MS = 0.05  # deviation of 0 to .17 ms, evenly: the scripts' random delay of senders
+OVERHEAD_MS = 0.05  # deviation of the scripts' random delay of senders, uniform in 0 to .17 ms
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A network of the paper and who sends over it: delay (ms), rate (Mb/s) and greatest window (packets) of each
-    sender, starts (s; None: at random, up to `within_s`, the first at once), delay of the bottleneck."""
+    """A network of the paper and its senders: each one's delay (ms), greatest window (packets) and rate (Mb/s), starts
+    (s; None: the first at once, others at random up to `within_s`), and the bottleneck's delay (ms)."""
 
     delays_ms: tuple[float, ...]
     windows: tuple[int, ...]
@@ -72,9 +72,9 @@ class Setting:
     """The gateway and the senders; what `scene` leaves open.
 
     scene : one of SCENES. sender : one of SENDERS. queue : "drop tail" or "red". threshold_ratio : maximum over minimum
-    threshold. flows : of Fig. 5's path, all alike. seconds : how long a run lasts, 0 for what the profile says.
-    unit_bytes : what buffer and thresholds count as a packet, 0 for a packet as it is. bottleneck_delay_ms : 0 for the
-    scene's own. variant : RED's, as networks.queues.Red has it; no kernel has the paper's.
+    threshold. flows : number of equal flows on Fig. 5's path. seconds : length of a run, 0 for the profile's.
+    unit_bytes : size of a packet in buffer and thresholds, 0 for the packet's own. bottleneck_delay_ms : 0 for the
+    scene's own. variant : of RED, see networks.queues.Red; no kernel has the paper's.
     """
 
     scene: str = "fig5"
@@ -98,19 +98,19 @@ class Setting:
 
     @property
     def limits_packets(self) -> tuple[int, float, float]:
-        """Buffer, minimum and maximum threshold in the senders' packets; the latter within the buffer."""
+        """Buffer, minimum and maximum threshold in the senders' packets; the maximum is at most the buffer."""
         unit = self.unit_bytes / self.packet_bytes if self.unit_bytes else 1.0
         buffer, low = int(unit * self.buffer_packets), unit * self.min_threshold_packets
         return buffer, low, min(low * self.threshold_ratio, float(buffer))
 
     @property
     def segment_bytes(self) -> int:
-        """Payload of a packet."""
+        """The payload of a packet (bytes)."""
         return self.packet_bytes - HEADER_BYTES
 
     @property
     def packet_ms(self) -> float:
-        """The time in which the bottleneck sends a packet."""
+        """The time (ms) in which the bottleneck sends a packet."""
         return self.packet_bytes * 8 / (self.rate_mbps * 1e3)
 
 
@@ -154,7 +154,7 @@ def port_of(setting: Setting) -> tuple[str, str]:
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: all senders at one gateway, from which the bottleneck leads to the host that receives."""
+    """Make the experiment: all senders at one gateway; the bottleneck leads from it to the receiving host."""
     scene, port, seconds = _scene(setting), port_of(setting), setting.seconds or seconds
     random = np.random.default_rng([seed, len(scene.delays_ms)])
     starts_s = scene.starts_s or (0.0, *map(float, random.uniform(0, scene.within_s, len(scene.delays_ms) - 1)))
@@ -172,14 +172,14 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         packets=(port,) if setting.scene == "fig3" else (),
     )
     topology = Topology(tuple(cables), setting.scene)
-    # Hosts' time is the paper's random overhead.
+    # The paper's random overhead replaces the hosts' delay.
     return Experiment(topology, tuple(flows), seconds, seed, look, host_delay_packets=0)
 
 
 def averages(run: Measurements, setting: Setting) -> pd.DataFrame:
-    """Compute RED's average again from what the gateway let in: time_s of each arrival, the queue (packets) before it
-    and the average after it. As in the paper's Fig. 2, while the link is idle the average falls as if packets of the
-    mean size found no queue. Arrivals that were dropped are not recorded; they are left out."""
+    """Compute RED's average again from the packets that the gateway let in: time_s of each arrival, the queue (packets)
+    before it and the average after it. As in the paper's Fig. 2, while the link is idle the average falls as if packets
+    of the mean size found no queue. Dropped arrivals are not recorded, so they are left out."""
     packets = run.packets
     leaves_s, wait_s = packets.time_s.to_numpy(), packets.wait_ms.to_numpy() * 1e-3
     begins_s = leaves_s - packets.size_bytes.to_numpy() * 8e-6 / setting.rate_mbps
@@ -199,8 +199,8 @@ def averages(run: Measurements, setting: Setting) -> pd.DataFrame:
 def losing_share(run: Measurements, round_trip_s: float) -> float:
     """Compute the mean share of flows that lose in a round trip in which any loses; NaN where none does.
 
-    A flow loses when its slow-start threshold is cut. The round trip begins with the first to lose; the next begins
-    with the first that loses after it.
+    A flow loses when its slow-start threshold is cut. A round trip begins with the first flow that loses; the next
+    begins with the first loss after its end.
     """
     windows = run.windows.sort_values(["flow", "time_s"])
     limit, flow = windows.slow_start_threshold_bytes.to_numpy(), windows.flow.to_numpy()
@@ -219,9 +219,9 @@ def read(run: Measurements, setting: Setting) -> Reading:
     """Read the bottleneck's utilisation, throughput_mbps and dropped_share, and mean_queue_packets and delay_ms in
     front of it.
 
-    For Fig. 3 it reads share_within (of the time after .2 s in which the average is below the reference),
-    greatest_queue, greatest_average and FAR_ABOVE times that, and the table `average`. For the bursty node it reads its
-    share of all throughput. For ten flows and more it reads losing_share.
+    For Fig. 3 it reads share_within (share of the time after .2 s with an average below the reference), greatest_queue,
+    greatest_average and FAR_ABOVE times that, and the table `average`. For the bursty node it reads the node's share of
+    all throughput, and for ten flows or more losing_share.
     """
     port = port_of(setting)
     links = run.links_by_port
@@ -263,13 +263,13 @@ FIG3 = RED | {"scene": "fig3", "seconds": 1.0}
 BURSTY = {"scene": "bursty", "seconds": 10.0}
 AT_BUFFERS = {"buffer_packets": each(*BUFFERS)}
 AT_THRESHOLDS = RED | {"min_threshold_packets": each(*THRESHOLDS)}
-IS_DROP_TAIL: dict[str, Any] = {  # a queue one short of the buffer passes, a full one does not
+IS_DROP_TAIL: dict[str, Any] = {  # with a queue one short of the buffer a packet passes, with a full one not
     "queue": "red",
     "weight": 1.0,
     "min_threshold_packets": lambda setting: setting.buffer_packets - 1.0,
     "threshold_ratio": 1000.0,
 }
-# As rarely as Linux's red can: between the thresholds its probability rises by whole 2^-32 a byte.
+# The rarest that Linux's red can: between the thresholds its probability rises by whole 2^-32 a byte.
 NEVER_DROPS = {"max_probability": 6e-4, "threshold_ratio": 100.0, "buffer_packets": 1000}
 BURSTY_BUFFERS = BURSTY | {"buffer_packets": each(8, 10, 12, 14, 16, 18, 20, 22)}
 BURSTY_RED = BURSTY | {
@@ -280,10 +280,10 @@ BURSTY_RED = BURSTY | {
 FEW_BUFFERS = {"buffer_packets": each(15, 40, 100, 140)}
 FEW_THRESHOLDS = RED | {"min_threshold_packets": each(3, 5, 15, 50)}
 LATER_SENDERS = ("reno", "sack", "cubic")
-# What `tc` makes of the scripts' `burst`, by the minimum threshold: the greatest power of two with which a burst of 5/3
-# of the threshold into an empty queue does not reach it (Floyd and Jacobson, equation 3).
+# Linux's weight for the scripts' `burst`, by minimum threshold: the greatest power of two with which the average stays
+# below the threshold after a burst of 5/3 of it into an empty queue (Floyd and Jacobson, equation 3).
 CLASS_WEIGHTS = {3: 1 / 4, 5: 1 / 8, 10: 1 / 8, 20: 1 / 16, 50: 1 / 64}
-CLASS: dict[str, Any] = {  # as the project's scripts have it; its thresholds count 1000 bytes
+CLASS: dict[str, Any] = {  # from the project's scripts; its thresholds count 1000 bytes
     "queue": "red",
     "sender": "bic",
     "packet_bytes": 1514,
@@ -296,7 +296,7 @@ CLASS: dict[str, Any] = {  # as the project's scripts have it; its thresholds co
 CLASS_SENDER = {name: CLASS[name] for name in ("sender", "packet_bytes", "unit_bytes")}
 CLASS_DROP_TAIL = CLASS_SENDER | {"buffer_packets": each(15, 45, 75, 100, 140)}
 # What `tc` refuses of the scripts' commands (data/red/SOURCES.md): the delay of 20 ms in front of the bottleneck, so
-# that the round trip is 22 ms; and with drop tail the class of 45 Mb/s, so that only the senders' links limit the rate.
+# that the round trip is 22 ms; with drop tail also the class of 45 Mb/s, so that only the senders' links limit it.
 AS_IT_RAN = {"bottleneck_delay_ms": 10.0}
 
 
@@ -322,29 +322,29 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-# From readings to the claims' values.
+# Functions that claims apply to readings.
 
 
 def queue_in_band(points: pd.DataFrame) -> float:
-    """Compute the mean of mean_queue_packets where the utilisation is within BAND; where none is, that of the nearest
-    to its middle."""
+    """Compute the mean of mean_queue_packets at utilisations within BAND. If there are none, return the queue at the
+    utilisation nearest to BAND's middle."""
     far = (points.utilisation - sum(BAND) / 2).abs()
     inside = points[far <= (BAND[1] - BAND[0]) / 2]
     return float((inside if len(inside) else points.loc[[far.idxmin()]]).mean_queue_packets.mean())
 
 
 def queue_ratio(red: pd.DataFrame, drop_tail: pd.DataFrame) -> float:
-    """Divide RED's queue by drop tail's, each where it carries what BAND says."""
+    """Divide RED's queue by drop tail's, each at the utilisations of BAND."""
     return queue_in_band(red) / queue_in_band(drop_tail)
 
 
 def mean_from_5(utilisation: pd.Series) -> float:
-    """Compute the mean over the minimum thresholds from FLAT_FROM on."""
+    """Compute the mean utilisation over the minimum thresholds from FLAT_FROM on."""
     return float(utilisation[utilisation.index >= FLAT_FROM].mean())
 
 
 def _means(rank: Callable[..., list[str]]) -> Callable[..., list[str]]:
-    """Make the function that ranks by each case's mean over its grid."""
+    """Make the function that ranks cases by each one's mean over its grid."""
     return lambda *shares: rank(*(float(np.mean(each)) for each in shares))
 
 
@@ -375,24 +375,24 @@ GIVEN = {
 
 
 def replica() -> pd.DataFrame:
-    """Read Fig. 5 run again by others in ns-2: gateway, packets, utilisation, delay_ms. From data/red."""
+    """Read others' re-run of Fig. 5 in ns-2: gateway, packets, utilisation, delay_ms. From data/red."""
     return pd.read_csv(data_dir("red") / "replica_fig5.csv", comment="#")
 
 
 def class_commands() -> pd.DataFrame:
-    """Read what the class project's scripts ask `tc` for: gateway, command, and what the kernel in virtual time answers
-    ("": it is done). From data/red."""
+    """Read the `tc` commands of the class project's scripts: gateway, command, and the answer of the kernel in virtual
+    time ("" where the command succeeds). From data/red."""
     return pd.read_csv(data_dir("red") / "class_commands.csv", comment="#", keep_default_na=False)
 
 
 def of_replica(gateway: str, y: str, x: str = "utilisation") -> Published:
-    """Show the gateway's y over x in the re-run."""
+    """Show y over x of the others' re-run for one gateway."""
     rows = replica().query("gateway == @gateway")
     return Published(dict(zip(rows[x], rows[y], strict=True)), f"{gateway}, re-run in ns-2", joined=x == "packets")
 
 
 def draw_idea() -> Figure:
-    """Draw the probability of a drop over the average queue (the paper's Fig. 2), thresholds as 1 to 3."""
+    """Draw the probability of a drop over the average queue (the paper's Fig. 2), with thresholds at 1 and 3."""
     x, y = "average queue (minimum thresholds)", "probability of a drop (share)"
     figure, axis = new_figure("When a packet is dropped", x, y)
     axis.plot([0, 1, 3], [0, 0, 0.1], color=RED_LOOK["color"], label="RED")
@@ -409,7 +409,7 @@ def draw_network(setting: Setting) -> Figure:
 
 
 def _average(case: str, title: str = "") -> Panel:
-    """Show the queue and its average over time, one repetition."""
+    """Show the queue and its average over time, for one repetition."""
     return Panel(
         "time (s)",
         "queue (packets)",
@@ -422,7 +422,7 @@ def _average(case: str, title: str = "") -> Panel:
 
 
 def _utilisation(gateway: str, looks: Mapping[str, Look], *published: Published, title: str = "") -> Panel:
-    """Show the utilisation over what a gateway is given."""
+    """Show the utilisation over the gateway's parameter."""
     x, label = GIVEN[gateway]
     ours = Sweep(x, "utilisation", looks)
     return Panel(label, UTILISATION, *published, ours, title=title or gateway, y_range=(0, 1))
@@ -455,7 +455,7 @@ OF_CLASS_RED = {"class": "as the scripts ask", "class, as it ran": "as tc took t
 OF_CLASS_DROP_TAIL = {"class, drop tail": "as the scripts ask", "class, drop tail as it ran": "as tc took them"}
 AT_FLOWS = {"flows": each(2, 4, 8, 16, 32, 64)}
 POINTS = ("utilisation", "mean_queue_packets")
-# No kernel has Tahoe or RED of 1993; of the weight it takes the next power of two by itself.
+# No kernel has Tahoe or RED of 1993; it takes the next power of two for the weight itself.
 OF_KERNEL = {"sender": "linux", "variant": LINUX}
 HALF = {  # every second buffer and threshold, and two of the bursty node's
     "buffer_packets": (*BUFFERS[::2], 10, 18),

@@ -1,8 +1,7 @@
 """The queueing model of RepFlow: Liu et al., "RepNet" (IEEE TSC 2018), section 3, Figs 5 to 8.
 
-Two computations of the same quantities: the paper's formulas, and a simulation of what they describe.
-Completion times are normalised by the time without contention and have no unit; packet times are at the rate
-of a path.
+Two computations of the same quantities: the paper's formulas, and a simulation of the model behind them. Completion
+times are divided by the time without contention and have no unit. Packet times are at the rate of a path.
 """
 
 from __future__ import annotations
@@ -43,19 +42,19 @@ LOAD_AXIS = "load without replicas (share of capacity)"
 class Setting:
     """The model's assumptions; the defaults are the paper's.
 
-    workload : a name or file for load_flow_sizes, or flow sizes of one's own. extra_load : None for the share of bytes
+    workload : a name or file for load_flow_sizes, or a flow size distribution. extra_load : None for the share of bytes
         that the workload has in short flows.
-    copies, paths, path_choice : of replicated flows, see ReplicatedPaths; the analysis takes the paths of the two
-        copies as different and independent.
-    short_round_gap_packets : mean time between rounds of short flows: the testbed's round trip, 178 us at
-        1 Gb/s. long_round_gap_packets : of long flows, whose window takes 44 packet times to send.
-    window_packets : what a long flow sends a round.
+    copies, paths, path_choice : of replicated flows, see ReplicatedPaths; the analysis assumes that the paths of the
+        two copies are different and independent.
+    short_round_gap_packets : mean time between rounds of short flows (packet times): the testbed's round trip, 178 us
+        at 1 Gb/s. long_round_gap_packets : of long flows, whose window takes 44 packet times to send.
+    window_packets : packets that a long flow sends in a round.
     whole_rounds : round a flow's rounds up, as TCP must; the formulas do not.
     exponential_bursts : burst sizes exponential instead of constant, which breaks (3) to (8).
-    short_flows, long_flows : simulated in a run; 0 leaves such flows out.
-    with_looks : ask how often the paths are busy, which costs as much as the short flows do.
+    short_flows, long_flows : number of simulated flows in a run; 0 leaves such flows out.
+    with_looks : sample how often the paths are busy, which costs as much as the short flows do.
 
-    The formulas know nothing of paths, choice, gaps, whole rounds and exponential bursts.
+    The formulas do not use paths, choice, gaps, whole rounds and exponential bursts.
     """
 
     workload: str | FlowSizeDistribution = setting(
@@ -86,7 +85,7 @@ class Setting:
 
     @property
     def sizes(self) -> FlowSizeDistribution:
-        """The workload."""
+        """The workload's flow sizes."""
         return load_flow_sizes(self.workload) if isinstance(self.workload, str) else self.workload
 
     @cached_property
@@ -102,9 +101,9 @@ class Setting:
         return kind(self.burst_packets)
 
 
-# Of the readings of the web-search figure the one that the authors themselves drew from: data/flow_sizes/SOURCES.md.
+# The reading of the web-search figure that the authors themselves drew from: data/flow_sizes/SOURCES.md.
 DRAWN_SIZES = "web_search_authors"
-# Packet times: 17 times the memory of a queue at load .5, M / (1 - load)^2, and 6 times that at .7.
+# In packet times: 17 times the memory of a queue at load .5, M / (1 - load)^2, and 6 times that at .7.
 INDEPENDENT_ROUNDS = 3_000.0
 
 
@@ -124,7 +123,7 @@ def closed_form(setting: Setting, loads: Sequence[float] | np.ndarray = LOADS) -
 
 
 def tail_over_formula(setting: Setting, load: float) -> float:
-    """Divide the 99th percentile of the wait of bursts (M/D/1, or M/M/1) by the paper's 2 ln 10 E[W], of constant
+    """Divide the 99th percentile of the bursts' wait (M/D/1, or M/M/1) by the paper's 2 ln 10 E[W] for constant
     bursts."""
     exact = mm1_wait_quantile if setting.exponential_bursts else md1_wait_quantile
     mean = mean_wait(load, ConstantService(setting.burst_packets))
@@ -132,7 +131,7 @@ def tail_over_formula(setting: Setting, load: float) -> float:
 
 
 def shares(sizes: FlowSizeDistribution) -> dict[str, float]:
-    """Compute what the paper says of its flow sizes (0..1)."""
+    """Compute the shares (0..1) that the paper gives for its flow sizes."""
     in_bytes = sizes.in_bytes()
     return {
         "flows_below_100_kb": in_bytes.share_of_flows_below(100e3),
@@ -143,7 +142,7 @@ def shares(sizes: FlowSizeDistribution) -> dict[str, float]:
 
 
 def readings() -> pd.DataFrame:
-    """Compare the readings of the web-search figure with the paper's words: a row for each; shares in 0..1."""
+    """Compare the readings of the web-search figure with the paper's text: a row for each; shares in 0..1."""
     names = (DRAWN_SIZES, "web_search", "web_search_bytes")
     rows = {name: list(shares(load_flow_sizes(name)).values()) for name in names}
     rows["the paper"] = [0.6, 0.3, 0.95, Setting().model.epsilon]
@@ -152,7 +151,7 @@ def readings() -> pd.DataFrame:
 
 
 def _formulas(setting: Setting) -> Reading:
-    """Read what takes no simulation: the sizes, the tail of the wait, and the curves of Figs 5 to 8."""
+    """Read what needs no simulation: the sizes, the tail of the wait, and the curves of Figs 5 to 8."""
     numbers = shares(setting.sizes) | {f"wait_tail_at_{load}": tail_over_formula(setting, load) for load in (0.5, 0.8)}
     curves, here = (closed_form(setting, loads) for loads in (np.linspace(0.02, 0.98, 97), [setting.load]))
     tables = {"formulas": curves, "formulas_at_load": here}
@@ -163,11 +162,11 @@ def _formulas(setting: Setting) -> Reading:
 
 
 def measure_one(setting: Setting, seconds: float, seed: Any, tier: str) -> Reading:
-    """Simulate flows at one load: delays over parallel queues, the least over the copies of a flow; without flows, read
-    what takes no simulation.
+    """Simulate flows at one load: delays over parallel queues, of which a flow has the least over its copies. Without
+    flows, read what needs no simulation.
 
-    Loads are those without replicas; RepFlow's paths carry (1 + (copies - 1) ε) times as much. The seed is the same for
-    both schemes, so that ratios are paired. "busy" is the share of looks at which every copy would wait.
+    Loads are those without replicas; RepFlow's paths carry (1 + (copies - 1) ε) times as much. Both schemes have the
+    same seed, so that ratios are paired. "busy" is the share of looks in which every copy would wait.
 
     Raises NetreproError when the paths would be full.
     """
@@ -189,7 +188,7 @@ def measure_one(setting: Setting, seconds: float, seed: Any, tier: str) -> Readi
     numbers: dict[str, float] = {}
     checks: list[Check] = []
     for name, copies in (("tcp", 1), ("repflow", setting.copies)):
-        # Short flows are sent several times, long ones once, on paths that carry the copies.
+        # Short flows have several copies, long ones one; both use paths that carry the copies.
         replicated, alone = (
             ReplicatedPaths(
                 float(model.path_load(load, copies)),
@@ -221,7 +220,7 @@ def _summary(kind: str, name: str, completion: np.ndarray) -> dict[str, float]:
 
 
 def _compared(numbers: Mapping[str, float], setting: Setting) -> dict[str, float]:
-    """Divide RepFlow's by TCP's, and each by its formula."""
+    """Divide RepFlow's numbers by TCP's, and each scheme's by its formula."""
     ratios = {}
     for quantity, (*_, formula) in QUANTITIES.items():
         if f"{quantity}_tcp" in numbers:
@@ -233,8 +232,8 @@ def _compared(numbers: Mapping[str, float], setting: Setting) -> dict[str, float
 
 
 def _busy_as_loaded(looks: np.ndarray, load: float) -> Check:
-    """Check that looks at a path find it busy with the probability of its load: within 5 standard errors, by batches as
-    a queue remembers, or 2 %. Needs nothing of the paper."""
+    """Check that a path is busy with the probability of its load: within 5 standard errors, or 2 %. The error is that
+    of batches, since successive looks at a queue are correlated. It uses nothing of the paper."""
     batches = [batch.mean() for batch in np.array_split(looks, min(50, len(looks)))]
     allowed = max(5 * np.std(batches, ddof=1) / np.sqrt(len(batches)), 0.02 * load)
     return Check("busy paths less the load (of what is allowed)", abs(looks.mean() - load) / allowed, at_most=1.0)
@@ -289,7 +288,7 @@ def _simulated(quantity: str, name: str, case: str, label: str, **look: Any) -> 
 
 
 def _completion(quantity: str, case: str = AS_PRINTED) -> Picture:
-    """Make one of Figs 5 to 8: the formulas, and the simulation of a case; stars: the sizes on which claims are
+    """Make one of Figs 5 to 8: the formulas, and the simulation of a case. Stars mark the sizes on which claims are
     judged."""
     number, words, _ = QUANTITIES[quantity]
     marks: list[Mark] = [_formula(quantity, name, f"{scheme(name).label}, formula") for name in ("tcp", "repflow")]
@@ -312,7 +311,7 @@ def _tails(runs: Runs) -> pd.DataFrame:
 
 
 def _knob(knob: str) -> Picture:
-    """Make the picture of the mean and 99th percentile of short flows against one knob."""
+    """Make the picture of the mean and 99th percentile of short flows over one knob."""
     panels = []
     for quantity in ("short_mean", "short_p99"):
         marks = (Sweep(knob, f"{quantity}_{name}", knob, looks={"testbed": name}) for name in ("tcp", "repflow"))
@@ -321,9 +320,9 @@ def _knob(knob: str) -> Picture:
 
 
 def draw_idea() -> Figure:
-    """Draw what the two copies of a short flow of four rounds meet on two independent paths.
+    """Draw the queues that the two copies of a short flow of four rounds meet on two independent paths.
 
-    The curves are the backlog of two queues fed by Poisson bursts, as the simulation has them.
+    The curves are the backlog of two queues fed by Poisson bursts, as in the simulation.
     """
     load, burst_packets, random = 0.7, 44, np.random.default_rng(3)
     times, rounds = np.arange(0, 1200, 0.5), np.array([300, 500, 700, 900])
@@ -374,7 +373,7 @@ def answer(runs: Runs) -> str:
 
 
 def draw_panel(reading: Reading, case: str) -> Figure:
-    """Draw Figs 5 to 8 side by side by the formulas, read off at the setting's load."""
+    """Draw Figs 5 to 8 side by side by the formulas, with the values at the setting's load."""
     at_load = reading["formulas_at_load"].set_index(["quantity", "scheme"])
     load = at_load.at_load.iloc[0]
     names = [f"Fig. {number}: {words}" for number, words, _ in QUANTITIES.values()]
@@ -411,7 +410,7 @@ _ENOUGH = {
     for profile, flows in (("quick", 40_000), ("paper", 40_000), ("test", 2_000))
 }
 _ONCE = dict.fromkeys([case for case in CASES if case.startswith(FORMULAS)], 1)
-_LARGE_FLOWS = Evidence("flows_above_1_mb", AUTHORS_SIZES, exact=True)  # their share of bytes if all had equal ones
+_LARGE_FLOWS = Evidence("flows_above_1_mb", AUTHORS_SIZES, exact=True)  # their share of bytes if all had equal sizes
 
 
 def _scale(short_flows: int, long_flows: int) -> Scale:
@@ -423,8 +422,8 @@ def _at(load: float) -> Callable[[pd.Series], float]:
 
 
 def _at_worst_load(ours: Mapping[int, pd.Series], printed: Mapping[int, pd.Series]) -> list[float]:
-    """Return each repetition's value at the load that is worst by the mean as printed: the worst of each repetition
-    would favour noise."""
+    """Return each repetition's value at one load, the worst on average as printed. Taking each repetition's own worst
+    load would favour noise."""
     worst = pd.DataFrame(printed).mean(axis=1).idxmax()
     return [float(values[worst]) for values in ours.values()]
 
@@ -438,7 +437,7 @@ STUDY = Study(
     setting=Setting(),
     cases=CASES,
     measure_one=measure_one,
-    seeds=seed_and_repetition,  # several streams are drawn of it
+    seeds=seed_and_repetition,  # several streams are drawn from it
     answer=answer,
     profiles={"quick": _scale(40_000, 10_000), "paper": _scale(500_000, 100_000), "test": _scale(8_000, 1_500)},
     claims={

@@ -1,9 +1,9 @@
 """Structured streams: web pages over SST, HTTP's four ways with TCP, and QUIC (Ford, SIGCOMM 2007, Fig. 8).
 
-One client, one server, a line of 1.5 Mb/s and 50 ms. Pages of a trace are loaded one after the other, each by a new TCP
-connection a request (serial, parallel), by two connections that stay (persistent, pipelined), or by a stream of SST a
-request, all in one channel. SST is the machine of `netrepro.protocols.sst`, byte for byte. HTTP/3 over QUIC, which came
-of the idea, is that of aioquic, with a stream a request in one connection; nothing was published of it here.
+One client, one server, a line of 1.5 Mb/s and 50 ms. Pages of a trace are loaded one after the other: each request over
+a new TCP connection (serial, parallel), over two lasting connections (persistent, pipelined), or over a stream of SST,
+all in one channel. SST is the state machine of `netrepro.protocols.sst`, byte for byte. HTTP/3 over QUIC, which the
+idea led to, is aioquic's, with a stream a request in one connection; the paper has no numbers for it.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ LONG_BYTES = (100_000, 300_000)
 
 @dataclass(frozen=True)
 class Setting:
-    """The line, the pages, and how they are asked for; `initial_window_segments` and `segment_bytes` are TCP's,
-    `sst_window` is SST's first window (packets). `connections` of 0 are without a limit. `kept`: connections stay from
-    page to page; `fresh`: a channel of SST, or a connection of QUIC, does not. `early`: QUIC's requests leave in the
-    first packet of a connection (0-RTT). `in_order`: its responses count in the order of requests, whichever is there
-    first. `server_window`: SST's server has a congestion window."""
+    """The line, the pages, and how they are requested. `initial_window_segments` and `segment_bytes` are TCP's,
+    `sst_window` is SST's first window (packets). `connections`: greatest number at once; 0 for no limit. `kept`:
+    connections stay open from page to page. `fresh`: every page has a new SST channel or QUIC connection. `early`:
+    QUIC's requests leave in the first packet of a connection (0-RTT). `in_order`: QUIC's responses count in the order
+    of requests, not of arrival. `server_window`: SST's server has a congestion window."""
 
     rate_mbps: float = setting(1.5, "of the line, in both directions", "Mb/s", low=0.01, high=1000)
     one_way_ms: float = setting(25.0, "delay of the line", "ms", low=0.1, high=1000)
@@ -128,7 +128,7 @@ def line_of(setting: Setting) -> Line:
 
 
 def way_of(setting: Setting) -> Way:
-    """Make the way in which a setting's pages are asked for."""
+    """Make the way in which a setting's pages are requested."""
     manner = Manner(setting.connections or UNLIMITED, setting.depth, setting.kept)
     tcp = Tcp(
         "reno",
@@ -145,28 +145,28 @@ def way_of(setting: Setting) -> Way:
 
 @lru_cache(maxsize=2)
 def all_pages(trace: str) -> tuple[tuple[int, ...], ...]:
-    """Return the pages of the stand-in, or of a file of the true trace: response bytes, the primary first."""
+    """Return the pages of the stand-in, or of a file of the true trace: response sizes (bytes), the primary first."""
     path = data_dir(SLUG) / STANDIN if trace == "standin" else Path(trace)
     return tuple(pages(read_trace(path)))
 
 
 def pages_of(setting: Setting, seed: int) -> list[tuple[int, ...]]:
-    """Return so many pages of the trace one after the other, from a place on that the seed chooses."""
+    """Return `setting.pages` consecutive pages of the trace, from a place that the seed chooses."""
     known = all_pages(setting.trace)
     start = int(np.random.default_rng(seed).integers(len(known)))
     return [known[(start + place) % len(known)] for place in range(setting.pages)]
 
 
 def experiment(setting: Setting, seconds: float = 1.0, seed: int = 1) -> Experiment:
-    """Make the network with one transfer over it, which is what is drawn."""
+    """Make the network with one transfer over it, for drawing."""
     return Experiment(line_of(setting).topology, (Flow(SERVER, CLIENT, size_bytes=1000),), seconds, seed)
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Load the pages. Floors (fastest page) and medians by panel in ms, the mean over all responses of their time from
-    the beginning of their page, and of every page its time and bound.
+    """Load the pages. Read the fastest page (floor) and median of each panel in ms, and the mean time of all responses
+    from the beginning of their page. The table has each page's time and bound.
 
-    Where no page of nine or more requests has LONG_BYTES, the longest stands for them.
+    Where no page of nine or more requests has LONG_BYTES, the longest one replaces them.
     """
     way, line = way_of(setting), line_of(setting)
     if setting.beside_tcp:
@@ -209,24 +209,24 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Say in words what a tier cannot run of a setting; "" for nothing."""
+    """Return why a tier cannot run a setting; "" where it can."""
     if setting.over == "QUIC" and (why := why_no_quic()):
         return why
     return "the program on the virtual kernel loads pages only" if setting.beside_tcp and tier == VIRTUAL else ""
 
 
 def panel_of(requests: int) -> str:
-    """Return the panel of Fig. 8 of a page with so many requests."""
+    """Return the panel of Fig. 8 for pages with this number of requests."""
     return next(name for name, (least, most) in PANELS.items() if least <= requests <= most)
 
 
 def levels() -> pd.DataFrame:
-    """Return the lowest points of Fig. 8 as they were read off: panel, case, least_ms, most_ms."""
+    """Return the lowest points of Fig. 8 as read off: panel, case, least_ms, most_ms."""
     return pd.read_csv(data_dir(SLUG) / "fig8_levels.csv", dtype={"panel": str})
 
 
 def page_table(setting: Setting) -> pd.DataFrame:
-    """Describe all pages of the trace by panel: how many there are, and percentiles of their length in bytes."""
+    """Describe all pages of the trace by panel: their number, and percentiles of their length in bytes."""
     sizes = pd.DataFrame([(panel_of(len(page)), sum(page)) for page in all_pages(setting.trace)])
     table = sizes.groupby(0)[1].describe(percentiles=[0.05, 0.5, 0.95])[["count", "min", "5%", "50%", "95%", "max"]]
     return table.astype(int).rename_axis("requests a page")
@@ -251,7 +251,7 @@ LOSS, SIZE, TIME = "packets lost, each way (%)", "page (bytes)", "request + resp
 
 
 def draw_idea() -> Figure:
-    """Draw the round trips that a page takes at least, over its requests, by each way."""
+    """Draw the least number of round trips of a page over its requests, for each way."""
     figure, axis = new_figure("Round trips before a page is there, at least", "requests of a page (count)", "")
     requests, setting = np.arange(1, 17), Setting()
     for name, changes in SCHEMES.items():
@@ -309,7 +309,7 @@ def _draw_published_floors(axis: Axes, _: Runs) -> None:
 
 
 def _fastest(panel: str, least: int, most: int, title: str) -> Panel:
-    """Show the fastest page of so many requests, beside the lowest published point of its panel."""
+    """Show the fastest page with `least` to `most` requests, and the lowest published points of its panel."""
 
     def table(runs: Runs) -> pd.DataFrame:
         pages = runs.tables["pages"].query(f"tier == '{runs.tier}' and requests >= {least} and requests <= {most}")
@@ -326,7 +326,7 @@ def _shade_sizes(axis: Axes, _: Runs) -> None:
 
 
 def draw_run(reading: Reading, case: str) -> Figure:
-    """Draw one run's pages."""
+    """Draw each page's time over its size in one run."""
     figure, axis = new_figure(f"{case}: median {reading['median_ms']:.0f} ms", SIZE, TIME, log_x=True, log_y=True)
     for colour, (panel, rows) in zip(CURVES, reading["pages"].groupby("panel"), strict=False):
         axis.plot(rows.size_bytes, rows.time_ms, ".", color=colour, label=f"{panel} requests")

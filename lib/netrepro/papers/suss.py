@@ -1,7 +1,7 @@
 """SUSS: Arghavani et al., "SUSS: Improving TCP Performance by Speeding Up Slow-Start", SIGCOMM 2024, Figs 10 to 12.
 
-A sender that finds its path empty doubles its window once more than slow start would, and paces what it sends beyond
-the doubling. Short flows over long paths are complete sooner; how much sooner is a constant once both fill the path.
+A sender that finds its path empty doubles its window once more than slow start would, and paces the packets beyond the
+first doubling. Short flows over long paths are complete sooner; the gain is constant for flows that fill the path.
 """
 
 from __future__ import annotations
@@ -33,22 +33,23 @@ INITIAL_WINDOW = 10
 MOST_FOURFOLD = 3  # rounds, in the authors' code
 SIZES_MB = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 10.0, 20.0)
 ROUND_TRIPS_MS = (25.0, 50.0, 75.0, 100.0, 150.0, 250.0)
-NEAR_MS = (1.0, 5.0, 9.0)  # where SUSS switches itself off
-CLASS_MS = (40.0, 540.0)  # some 40 ms away, and with 500 ms more
+NEAR_MS = (1.0, 5.0, 9.0)  # round trips at which SUSS switches itself off
+CLASS_MS = (40.0, 540.0)  # a site some 40 ms away, and the same with 500 ms more
 EXAMPLE_MB = (0.2, 0.5, 1.0, 2.0, 4.0, 16.0)
-LIMIT_MB, LIMIT_MS = 5.0, 50.0  # of the abstract: flows below, round trips above
+LIMIT_MB, LIMIT_MS = 5.0, 50.0  # from the abstract: flows below, round trips above
 FAIR = 0.95  # Jain's index
 ACCESS_MBPS, ACCESS_MS = 1000.0, 0.01
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A bottleneck and who sends through it.
+    """A bottleneck and its senders.
 
-    buffer_bdp : the bottleneck's buffer in bandwidth-delay products, unless `buffer_packets` is given. size_mb : what
-    the flow carries, unless it `lasts_s`. mended : HyStart tells rounds apart from the first on, as kernels do since
-    2025. joins_s : with five flows, when the fifth begins. watch : record windows and packets. module_cubic : CUBIC
-    with HyStart's fault is SUSS without a fourfold round, as the virtual kernel's own CUBIC was mended.
+    buffer_bdp : the bottleneck's buffer in bandwidth-delay products, unless `buffer_packets` is given. size_mb : size
+    of the flow, unless `lasts_s` gives its duration. mended : HyStart tells rounds apart from the first on, as in
+    kernels since 2025. joins_s : with five flows, start of the fifth. watch : record windows and packets. module_cubic
+    : CUBIC with HyStart's fault is SUSS without fourfold rounds, because the virtual kernel's own CUBIC has been
+    mended.
     """
 
     rate_mbps: float = setting(50.0, "of the bottleneck in Fig. 12 and the knobs", "Mb/s", low=1, high=1000)
@@ -71,19 +72,19 @@ class Setting:
 
     @property
     def bdp_packets(self) -> float:
-        """Full packets that fill the path."""
+        """The number of full packets that fill the path."""
         return bandwidth_delay_packets(self.rate_mbps, self.round_trip_ms)
 
     @property
     def control(self) -> tuple[str, int]:
-        """The congestion control, and how many rounds of SUSS may grow fourfold."""
+        """The congestion control, and the number of rounds in which SUSS may grow fourfold."""
         if self.module_cubic and self.congestion_control == "cubic" and not self.mended:
             return "suss", 0
         return self.congestion_control, self.suss_rounds
 
     @property
     def queue_packets(self) -> int:
-        """The bottleneck's buffer."""
+        """The bottleneck's buffer (packets)."""
         return self.buffer_packets or max(1, round(self.buffer_bdp * self.bdp_packets))
 
 
@@ -124,7 +125,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def experiment(setting: Setting, _: float, seed: int) -> Experiment:
-    """Make the experiment: one flow over the bottleneck; or several long ones, which begin within a second but for the
+    """Make the experiment: one flow over the bottleneck, or several long ones. These begin within a second, except the
     last."""
     one_way_ms = setting.round_trip_ms / 2 - 2 * ACCESS_MS
     bottleneck = Link(setting.rate_mbps, one_way_ms, DropTail(setting.queue_packets), jitter_ms=setting.jitter_ms)
@@ -134,7 +135,7 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
     tcp = Tcp(
         congestion_control,
         receive_window_bytes=64 * 2**20,
-        receive_window_grows=False,  # SUSS's window outgrows it, of which its authors had it take no notice
+        receive_window_grows=False,  # SUSS's window outgrows a growing one, so its authors had SUSS ignore that
         hystart=setting.hystart,
         hystart_rounds_from_start=setting.mended,
         suss_rounds=suss_rounds,
@@ -154,8 +155,8 @@ def _flows(setting: Setting, seed: int) -> tuple[float, tuple[Flow, ...]]:
         long = (Flow(here, there, None, setting.lasts_s - start, start) for here, there, start in pairs)
         return setting.lasts_s, tuple(long)
     if setting.lasts_s:
-        # As a sender's log counts: from the first data sent to their acknowledgement. The receiver has them half a
-        # round trip earlier, and the connection was opened a round trip before.
+        # As in a sender's log: from the first data sent to their acknowledgement. The receiver has them half a round
+        # trip earlier, and the connection was opened a round trip before.
         lasts_s = setting.lasts_s + setting.round_trip_ms / 2e3
         return lasts_s, (Flow("h1", last, None, lasts_s),)
     lasts_s = 10.0 + 40 * setting.round_trip_ms / 1e3 + 3 * setting.size_mb * 8 / setting.rate_mbps
@@ -163,10 +164,10 @@ def _flows(setting: Setting, seed: int) -> tuple[float, tuple[Flow, ...]]:
 
 
 def read(run: Measurements, setting: Setting) -> Reading:
-    """Read one run. For one flow: completion_ms (from the connect call), completion_s (from when the first data arrive,
-    as logs count), delivered_mb, dropped_packets. For a run that is watched: exit_segments (where slow start ended;
-    NaN: never) and the tables `windows` and `carried`. For five flows: seconds until they are fair, and the table
-    `fairness`."""
+    """Read one run. For one flow: completion_ms (from the connect call), completion_s (from the first data's arrival,
+    as in logs), delivered_mb, dropped_packets. For a watched run: exit_segments (where slow start ended; NaN: never)
+    and the tables `windows` and `carried`. For five flows: seconds until they are fair, the first four's index before
+    the fifth, and the table `fairness`."""
     flow = run.flows.iloc[0]
     bottleneck = run.links_by_port.loc[PORT]
     numbers: dict[str, float] = {
@@ -194,8 +195,8 @@ def read(run: Measurements, setting: Setting) -> Reading:
 
 
 def _course(run: Measurements, setting: Setting) -> tuple[float, dict[str, pd.DataFrame]]:
-    """Compute how a flow's window grew, since the first acknowledgement of data, and what was acknowledged, since the
-    first data were sent. What leaves the bottleneck is acknowledged a round trip later, and data wait one for the
+    """Compute how a flow's window grew since the first acknowledgement of data, and what was acknowledged since the
+    first data. Packets that leave the bottleneck are acknowledged a round trip later; data wait one for the
     connection."""
     windows = run.windows.assign(time_s=run.windows.time_s - 2 * setting.round_trip_ms / 1e3)
     left = windows.slow_start_threshold_bytes[np.isfinite(windows.slow_start_threshold_bytes)]
@@ -216,28 +217,28 @@ def jain_by_second(packets: pd.DataFrame, flows: int) -> pd.DataFrame:
 
 
 def fair_after_s(fairness: pd.DataFrame, setting: Setting) -> float:
-    """Compute the whole seconds after the fifth flow's start until the index is FAIR; all that are left if it never
+    """Compute the whole seconds from the fifth flow's start until the index is FAIR, or until the end if it never
     is."""
     after = fairness[fairness.time_s >= setting.joins_s]
     fair = after.time_s[after.jain >= FAIR]
     return float((fair.iloc[0] if len(fair) else setting.lasts_s) - setting.joins_s)
 
 
-# The closed form: what SUSS saves once both fill the path.
+# The closed form: SUSS's saving for flows that fill the path.
 
 
 def rounds_that_grow_fourfold(bdp_packets: float, most: int = MOST_FOURFOLD) -> int:
     """Count how often the window grows fourfold on an empty path of `bdp_packets`.
 
-    The first condition of the paper, for acknowledgements that come at the bottleneck's rate: the train of the window
-    four times as large must fit into the round trip, so that window must not exceed the path. A sender sees the train
-    somewhat too short, from its first to its last acknowledgement, so a path a little shorter may do.
+    The paper's first condition, for acknowledgements that come at the bottleneck's rate: the packet train of the
+    fourfold window must fit into the round trip, so that window must not exceed the path. A sender measures the train
+    from its first to its last acknowledgement, which is a little too short. So a slightly shorter path may suffice.
     """
     return next((n for n in range(most) if INITIAL_WINDOW * 4 ** (n + 1) > bdp_packets), most)
 
 
 def round_windows(bdp_packets: float, fourfold: int) -> list[int]:
-    """Compute the windows (segments), round after round, until one fills the path; that one is not among them."""
+    """Compute the windows (segments) of successive rounds, up to and without the first that fills the path."""
     windows, window = [], INITIAL_WINDOW
     while window < bdp_packets:
         windows.append(window)
@@ -246,26 +247,27 @@ def round_windows(bdp_packets: float, fourfold: int) -> list[int]:
 
 
 def idle_round_trips(bdp_packets: float, fourfold: int) -> float:
-    """Compute the round trips that the path has idle until it is full: a round of window W leaves 1 - W / BDP of
-    one."""
+    """Compute the round trips for which the path is idle until it is full. A round with window W leaves it idle for 1 -
+    W / BDP of a round trip."""
     return sum(1 - window / bdp_packets for window in round_windows(bdp_packets, fourfold))
 
 
 def saved_round_trips(bdp_packets: float, most: int = MOST_FOURFOLD) -> float:
-    """Compute the round trips that SUSS saves once both fill the path: nothing differs from then on, so the saving is
-    the difference of what both leave idle. It depends on the path alone, not on the size of the flow."""
+    """Compute the round trips that SUSS saves once both schemes fill the path. Nothing differs from then on, so the
+    saving is the difference of their idle times. It depends only on the path, not on the size of the flow."""
     fourfold = rounds_that_grow_fourfold(bdp_packets, most)
     return idle_round_trips(bdp_packets, 0) - idle_round_trips(bdp_packets, fourfold)
 
 
 def completion_at_full_path_ms(setting: Setting, fourfold: int) -> float:
-    """Compute the completion (from the connect call) of a flow that is large enough to fill the path, without losses:
-    one and a half round trips until the first data arrive, the rounds that leave it idle, and the bytes at its rate."""
+    """Compute the completion (from the connect call) of a flow large enough to fill the path, without losses. It is one
+    and a half round trips until the first data arrive, the idle time until the path is full, and the bytes at its
+    rate."""
     waiting_ms = (1.5 + idle_round_trips(setting.bdp_packets, fourfold)) * setting.round_trip_ms
     return waiting_ms + setting.size_mb * 8e3 / setting.rate_mbps * FULL_PACKET_BYTES / SEGMENT_BYTES
 
 
-# How claims read completion times, a Series over the grid.
+# Functions that claims apply to completion times, Series indexed by the grid.
 
 
 def improvement(suss: Any, cubic: Any) -> Any:
@@ -274,7 +276,7 @@ def improvement(suss: Any, cubic: Any) -> Any:
 
 
 def least_improvement(suss: pd.Series, cubic: pd.Series) -> float:
-    """Compute the least improvement over all flows and paths that the abstract speaks of."""
+    """Compute the least improvement over all flows and paths that the abstract means."""
     share = improvement(suss, cubic)
     places = share.index.to_frame()
     return float(share[(places.size_mb < LIMIT_MB) & (places.round_trip_ms > LIMIT_MS)].min())
@@ -293,7 +295,7 @@ def improvements(
 ) -> pd.DataFrame:
     """Return a row for each size, path and repetition: case, both times, saved_ms, improvement (share), percent.
 
-    ms : milliseconds in a unit of the column.
+    ms : factor from the column's unit to milliseconds.
     """
     keys = [*runs.swept, "repetition"]
     cubic, other = (runs.numbers(f"{name}, {each}").set_index(keys)[column] for each in ("cubic", case))
@@ -323,7 +325,7 @@ CUBIC, WITH_SUSS = {"label": "CUBIC", "color": CURVES[0]}, {"label": "CUBIC with
 BROKEN = {"label": "SUSS, no fourfold round", "color": scheme("control").colour}
 SIZE, SINCE_ACK, WINDOW = "flow size (MB)", "time since the first acknowledgement (s)", "window (segments)"
 SINCE_DATA, CARRIED, SAVED = "time since the first data (s)", "acknowledged (MB)", "saved (% of CUBIC's)"
-EXAMPLE_PUBLISHED_MS = {  # of CUBIC and of SUSS
+EXAMPLE_PUBLISHED_MS = {  # with CUBIC and with SUSS
     0.2: (166, 123),
     0.5: (259, 183),
     1.0: (342, 266),
@@ -336,7 +338,7 @@ PUBLISHED_PERCENT = {size: 100 * improvement(suss, cubic) for size, (cubic, suss
 
 
 def draw_idea() -> Figure:
-    """Draw the windows round after round on a path of 826 packets, and where each fills it."""
+    """Draw the windows of successive rounds on a path of 826 packets, and where each scheme fills it."""
     bdp = Setting(rate_mbps=100.0).bdp_packets
     figure, axis = new_figure("A path is filled in fewer rounds", "rounds (round trips)", "window (segments)")
     for look, fourfold in ((CUBIC, 0), (WITH_SUSS, rounds_that_grow_fourfold(bdp))):
@@ -384,8 +386,8 @@ def _closed_ms(setting: Setting) -> float:
 
 
 def mended_saving(runs: Runs) -> pd.DataFrame:
-    """Compute the round trips that SUSS saves against CUBIC whose HyStart has or has not the fault: mended,
-    round_trip_ms, size_mb, saved."""
+    """Compute the round trips that SUSS saves against CUBIC, with and without HyStart's fault: mended, round_trip_ms,
+    size_mb, saved."""
     times = runs.knobs["mended"].pivot_table("completion_ms", ["mended", "round_trip_ms", "size_mb"], "case")
     return (times.cubic - times.suss).rename("saved").reset_index().assign(saved=lambda t: t.saved / t.round_trip_ms)
 
@@ -407,8 +409,8 @@ def _mended(round_trip_ms: float) -> Panel:
 
 
 def _draw_jumps(axis: Axes, runs: Runs) -> None:
-    """Draw the improvement over size in small steps: a jump where CUBIC needs one more flight than SUSS, then a slope
-    down."""
+    """Draw the improvement over size in small steps. It jumps where CUBIC needs one more flight than SUSS, and falls
+    between."""
     times = runs.knobs["sizes"].pivot_table("completion_ms", "size_mb", "case")
     axis.plot(100 * improvement(times.suss, times.cubic), color=WITH_SUSS["color"], linewidth=1.5, label="simulated")
     ends = np.cumsum(round_windows(runs.setting.bdp_packets, 0)) * SEGMENT_BYTES / 1e6
@@ -428,7 +430,7 @@ def draw_run(run: Measurements, case: str) -> Figure:
 
 
 def _against_cubic(name: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Return the cases that show what SUSS saves, and those in which it may not."""
+    """Return the cases that show SUSS's saving, and those of the control, which must show none."""
     return (f"{name}, suss", f"{name}, cubic"), (f"{name}, none fourfold", f"{name}, cubic")
 
 

@@ -1,8 +1,8 @@
 """TCP at scale: Philip et al., "Revisiting TCP ... Throughput Models & Fairness Properties At Scale", IMC 2021.
 
-Many long flows share a bottleneck: tens at 100 Mb/s (the edge), hundreds and more at gigabits a second (at scale), each
-with the same share. Mathis's law says that a NewReno flow carries C / (round trip x root of p) segments a second, where
-p is the share of packets that are lost, each of which halves a window. A halving may cost several.
+Many long flows share a bottleneck, each with the same share: tens at 100 Mb/s (the edge), hundreds and more at gigabits
+a second (at scale). Mathis's law says that a NewReno flow carries C / (round trip x root of p) segments a second. In
+it, p is the share of packets lost, and each loss halves a window. In fact one halving may cost several packets.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ EDGE_MBPS, *_ = ALL = 100.0, 200.0, 1000.0
 DENSITIES, MOST = (10, 30, 50), 50  # flows for 100 Mb/s, the paper's at the edge and at scale
 PAIRS, HOST_MBPS, HOST_MS = 10, 25_000.0, 0.1  # the testbed's hosts
 SEGMENT_BYTES, ENDLESS_BYTES = 1448, 10**13
-WARM_UP, START_WITHIN_S = 0.25, 1.0  # of a run's time, which is not counted; flows begin at random meanwhile
-DERIVED, LEAST_LEAD = 1.5**0.5, 2.0  # C of Mathis et al.; of who is highly unfair
-LONG, LONG_CLAIMS = 3.0, ("newreno-fair-at-scale", "cubic-fair-at-scale")  # times as long as others; too short in quick
+WARM_UP, START_WITHIN_S = 0.25, 1.0  # share of a run that is not counted; flows begin at random in this time
+DERIVED, LEAST_LEAD = 1.5**0.5, 2.0  # C of Mathis et al.; ratio of shares from which BBR is highly unfair
+LONG, LONG_CLAIMS = 3.0, ("newreno-fair-at-scale", "cubic-fair-at-scale")  # factor on their length; not judged in quick
 DROP_TAIL, EARLY, FAIR = "drop-tail", "RED", "fair"
 KINDS = {"NewReno": "reno", "CUBIC": "cubic", "BBR": "bbr"}
 NEWRENO, CUBIC, BBR = KINDS
@@ -44,9 +44,9 @@ SINGLE_DROPS, HALF_GROWTH, FAIR_BBR, *FAIR_MIXES = CONTROLS = ("single drops", "
 class Setting:
     """The edge's rate, flows for a rate, round trip and buffer are those of a reproduction; the rest is our choice.
 
-    senders : congestion controls of equal groups of flows. grows_by_acknowledgements : a window grows by one segment
-    for each of its acknowledgements, of which there is one for two segments. offload_bytes : of the hosts. lasts : how
-    many times as long as others a run lasts.
+    senders : one or more congestion controls, each used by an equal group of flows. grows_by_acknowledgements : a
+    window grows by a segment for each window of acknowledgements, and one acknowledges two segments. offload_bytes :
+    largest burst of a host's segmentation offload. lasts : the length of a run as a multiple of the other cases'.
     """
 
     round_trip_ms: float = setting(20.0, "round trip without queues", "ms", low=2, high=1000)
@@ -66,7 +66,8 @@ class Setting:
 
 
 def queue_of(setting: Setting) -> Queue:
-    """Make the bottleneck's queue; RED drops from a quarter of the buffer on, one in a hundred at three quarters."""
+    """Make the bottleneck's queue. RED drops from a quarter of the buffer on; at three quarters it drops one in a
+    hundred."""
     packets = max(4, round(bandwidth_delay_packets(setting.rate_mbps, setting.buffer_ms)))
     if setting.queue == EARLY:
         return Red(packets, packets / 4, 3 * packets / 4, max_probability=0.01)
@@ -74,7 +75,7 @@ def queue_of(setting: Setting) -> Queue:
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: flows between ten pairs of hosts, for as long as it lasts."""
+    """Make the experiment: long flows between ten pairs of hosts, which all last until the end."""
     host = Link(HOST_MBPS, HOST_MS, offload_bytes=setting.offload_bytes)
     network = dumbbell(PAIRS, host, Link(setting.rate_mbps, setting.round_trip_ms / 2 - 2 * HOST_MS, queue_of(setting)))
     starts = np.random.default_rng(seed).uniform(0, min(START_WITHIN_S, WARM_UP * seconds), setting.flows)
@@ -83,7 +84,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         pair, kind = 1 + place % PAIRS, kinds[place * len(kinds) // setting.flows]
         ends = f"h{pair}", f"h{PAIRS + pair}"
         traffic.append(Flow(*ends, size_bytes=ENDLESS_BYTES, start_s=start, congestion_control=kind))
-    # A recovery lasts a round trip with a full queue, so that between two samples there is one halving at most.
+    # A recovery lasts a round trip with a full queue, so there is at most one halving between two samples.
     watched = Measure(windows_interval_ms=(setting.round_trip_ms + setting.buffer_ms) / 2)
     tcp = Tcp(counts="acknowledgements") if setting.grows_by_acknowledgements else Tcp()
     return Experiment(network, tuple(traffic), seconds, seed, watched, tcp=tcp)
@@ -92,7 +93,8 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 def count_halvings(windows: pd.DataFrame) -> int:
     """Count the halvings of all flows in samples of their windows (flow, window_bytes, slow_start_threshold_bytes).
 
-    A halving sets another threshold; or it sets the same one again, and a window that had grown beyond comes back.
+    A halving changes the threshold. Where it sets the same threshold again, a window that had grown above it falls
+    back.
     """
     if windows.empty:
         return 0
@@ -111,9 +113,9 @@ def count_halvings(windows: pd.DataFrame) -> int:
 
 
 def read(run: Measurements, before: Measurements, setting: Setting) -> Reading:
-    """Read a run but for its warm-up: loss_rate and halving_rate (a packet), the law's constants from both, jain of all
-    flows, share of the first kind of senders, mean_round_trip_ms. Halvings are of NewReno alone, the share is of two
-    kinds; elsewhere they are NaN."""
+    """Read a run after its warm-up: loss_rate and halving_rate (per packet), the law's constants from both, jain of all
+    flows, share of the first kind of senders, mean_round_trip_ms. Halvings are NaN unless all flows are NewReno, the
+    share is NaN for one kind of senders."""
     seconds = run.experiment.duration_s - before.experiment.duration_s
     mbps = (run.flows["delivered_bytes"] - before.flows["delivered_bytes"]) * 8e-6 / seconds
     counts = ["sent_packets", "dropped_packets", "sent_bytes"]
@@ -140,29 +142,30 @@ def read(run: Measurements, before: Measurements, setting: Setting) -> Reading:
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Measure a run, less the same run ended after the warm-up: slow start loses more than all that follows."""
+    """Measure a run, and subtract the same run ended after the warm-up, since slow start loses more than all that
+    follows."""
     whole = experiment(setting, setting.lasts * seconds, seed)
     begin = replace(whole, duration_s=WARM_UP * whole.duration_s, measure=Measure())
     return read(run_experiment(whole, tier), run_experiment(begin, tier), setting)
 
 
 def at(values: pd.Series, rate_mbps: float | None = None) -> pd.Series:
-    """Take the values at a rate, or at the greatest that was measured, over flows_per_100_mbps."""
+    """Select the values at a rate, by default the greatest measured; the result is indexed by flows_per_100_mbps."""
     return values.xs(rate_mbps or max(values.index.get_level_values("rate_mbps")), level="rate_mbps")
 
 
 def scale_to_edge(edge: pd.Series, scale: pd.Series | None = None) -> float:
-    """Divide what holds at scale by what holds at the edge, with as many flows for 100 Mb/s, on average over these."""
+    """Divide the values at scale by those at the edge with as many flows for 100 Mb/s; return the mean ratio."""
     return float((at(edge if scale is None else scale) / at(edge, EDGE_MBPS)).mean())
 
 
 def least_at_scale(values: pd.Series) -> float:
-    """Take the least value at scale."""
+    """Return the least value at scale."""
     return float(at(values).min())
 
 
 def rank_bbr(*shares: pd.Series) -> list[str]:
-    """Rank BBR and whom it meets, by its least lead over them; one below LEAST_LEAD counts as the reverse."""
+    """Rank BBR and its loss-based neighbours. BBR is first if its least lead (ratio of shares) is above LEAST_LEAD."""
     share = min(map(least_at_scale, shares))
     return greatest_first(BBR, "loss-based")(share / (1 - share), LEAST_LEAD)
 
@@ -195,7 +198,7 @@ CLAIMS = {
 
 
 def draw_idea() -> Figure:
-    """Draw three windows that are halved at different times, and the packets that each halving costs."""
+    """Draw three windows that are halved at different times, and the packets lost at each halving."""
     figure, axis = new_figure("One halving may cost several packets (x: lost)", "time", "windows of three flows")
     for place, times in enumerate(np.tile(np.linspace(0, 4, 801), (3, 1))):
         axis.plot(times, 3 * place + 1 + (times + place / 3) % 1, color=scheme("reno").colour)
@@ -211,13 +214,14 @@ def draw_network(setting: Setting) -> Figure:
 
 
 def of_newreno(y: str, label: str, *levels: Level) -> Panel:
-    """Make a panel of NewReno: a reading over the number of flows, a curve for each number of flows for 100 Mb/s."""
+    """Make a panel of NewReno: a reading over the number of flows, with a curve for each number of flows for 100
+    Mb/s."""
     sweep = Sweep("flows", y, lambda runs: runs.numbers(NEWRENO), by="flows_per_100_mbps", label="{} for 100 Mb/s")
     return Panel("flows", label, sweep, *levels, log="x", y_range=(0, None))
 
 
 def bars(y: str, label: str, *cases: str) -> Panel:
-    """Make a panel of bars, one a case, at its greatest rate with most flows."""
+    """Make a panel with a bar for each case, above the edge's rate and with most flows for it."""
     lines = {name: name.replace(", ", ",\n").replace(" + ", "\n+ ") for name in cases}
 
     def rows(runs: Runs) -> pd.DataFrame:
@@ -254,13 +258,13 @@ FIGURES = {
 
 
 def over(rates: tuple[float, ...], densities: tuple[int, ...] = (MOST,), **changes: object) -> dict[str, object]:
-    """Make the changes of a case with each of these rates and numbers of flows for 100 Mb/s."""
+    """Make the changes of a case that runs with each of these rates and numbers of flows for 100 Mb/s."""
     return {"rate_mbps": each(*rates), "flows_per_100_mbps": each(*densities), **changes}
 
 
 AT_SCALE, AT_EDGE = [claim for claim in CLAIMS if claim.endswith("at-scale")], {"rate_mbps": ALL[:1]}
 ON_KERNEL = Scale(100.0, only=AT_EDGE | {"flows_per_100_mbps": (MOST,)}, unjudged=AT_SCALE)
-# At scale with most flows for a rate alone: fewer take long for a cycle of their windows.
+# At scale only with most flows for a rate: fewer take long for one cycle of their windows.
 PART = Scale(
     100.0,
     only={"rate_mbps": ALL[::2]},
@@ -268,7 +272,7 @@ PART = Scale(
     fewer=dict.fromkeys(CONTROLS, 2),
 )
 SHORT, BURSTS, BUFFERS = Scale(30.0), {"offload_bytes": each(0, 5792, 65_536)}, {"buffer_ms": each(20.0, 60.0, 240.0)}
-FASTER = {"rate_mbps": each(*ALL, 10_000.0)}  # the paper's
+FASTER = {"rate_mbps": each(*ALL, 10_000.0)}  # as in the paper
 STUDY = Study(
     slug="tcp_at_scale",
     setting=Setting(),

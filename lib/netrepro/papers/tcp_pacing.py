@@ -1,7 +1,7 @@
 """TCP pacing: Aggarwal, Savage and Anderson, "Understanding the Performance of TCP Pacing", INFOCOM 2000.
 
-A sender that spreads its window evenly over a round trip instead of sending it in bursts. A single one gains, as
-bursts overflow a small buffer early; of fifty that start together all learn of the overflow late, and at once.
+A paced sender spreads its window evenly over a round trip instead of sending it in bursts. A single flow gains, since
+bursts overflow a small buffer early. Of fifty flows that start together, all learn of the overflow late, and at once.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from netrepro.style import new_figure, scheme
 
 HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet
 WINDOWS_MS = 10.0
-SETTLED_ROUNDS = 100  # of a single flow: published, paced senders are back at their sawtooth after about 90
-PEAK_ROUNDS, FALL_ROUNDS = 20, 12  # where the windows' peak is looked for, and the least after it
-INITIAL_ROUNDS = 40  # of the claims' initial period; its windows are kept at every look for figures, later every fifth
+SETTLED_ROUNDS = 100  # of a single flow: in the paper, paced senders are back at their sawtooth after about 90
+PEAK_ROUNDS, FALL_ROUNDS = 20, 12  # rounds in which the windows' peak is sought, and then the least after it
+INITIAL_ROUNDS = 40  # of the claims' initial period; figures have its windows at every look, later at every fifth
 LOOKS_AHEAD = 12  # a little more than a round trip
 MIXED_THINK_S = 1.0
 CORE = ("s1", "s2")
@@ -40,15 +40,15 @@ LOSS_SHARES = ("first_loss_share", "later_loss_share")
 
 @dataclass(frozen=True)
 class Setting:
-    """The paper's path and senders, those of its single flow.
+    """The paper's path and senders; the defaults are those of its single flow.
 
-    paced : whether the paced flows pace; `paced_share` of all flows are called so. host_delay_packets : as of
-    Experiment, None for what all papers have: none for one flow, as in ns-2. starts_within_s : flows start at random so
-    far apart at most. size_packets : of flows that end; every `every_s` such a flow of every sender, after a random
-    time with a mean of a second. seconds : how long a run lasts, 0 for what the profile says. far_round_trip_ms : of
-    half of the flows, by longer side links; 0 for that of the others. buffer_share : of the path's own packets, in
-    place of `buffer_packets`, 0 for none. many_s : how long runs of several flows last at most, 0 for as long as those
-    of one. trips_s : how long runs with two round trips last, and their controls.
+    paced : whether the flows labelled paced pace; `paced_share` : share of flows with this label. host_delay_packets :
+    see Experiment; None for all papers' value, which is none for one flow, as in ns-2. starts_within_s : flows start at
+    random in this time. size_packets : size of flows that end; every `every_s` each sender starts one, after a random
+    time with a mean of a second. seconds : length of a run, 0 for the profile's. far_round_trip_ms : for the second
+    half of the flows, over longer side links; 0 for the others' value. buffer_share : replaces `buffer_packets`, as a
+    share of the path's own packets; 0 not to. many_s : greatest length of runs with several flows, 0 for that of runs
+    with one. trips_s : length of runs with two round trips, and of their controls.
     """
 
     rate_mbps: float = setting(5.0, "of the single flow's bottleneck", "Mb/s", low=0.1, high=1000)
@@ -77,7 +77,7 @@ class Setting:
 
     @property
     def round_trip_ms(self) -> float:
-        """The round trip of an empty path, which is a round trip of the figures."""
+        """The round trip of an empty path (ms), which is the figures' unit of time."""
         return 2 * (self.core_delay_ms + 2 * self.side_delay_ms)
 
     def round_trip_of(self, flow: int) -> float:
@@ -91,12 +91,12 @@ class Setting:
 
     @property
     def queue_packets(self) -> int:
-        """The buffer, as it is given."""
+        """The bottleneck's buffer in packets, from `buffer_share` or `buffer_packets`."""
         return max(1, round(self.buffer_share * self.path_packets)) if self.buffer_share else self.buffer_packets
 
     @property
     def segment_bytes(self) -> int:
-        """Payload of a packet."""
+        """The payload of a packet (bytes)."""
         return self.packet_bytes - HEADER_BYTES
 
 
@@ -104,8 +104,8 @@ def _queue(setting: Setting) -> Queue:
     packets = setting.queue_packets
     if not setting.red:
         return DropTail(packets=packets)
-    variant = "linux" if setting.recovery == "linux" else "floyd1993"  # the one of whoever sends: Linux's or ns-2's
-    return Red(packets, 5, 0.9 * packets, max_probability=0.02, variant=variant)  # the best of the paper's
+    variant = "linux" if setting.recovery == "linux" else "floyd1993"  # that of the senders: Linux's or ns-2's
+    return Red(packets, 5, 0.9 * packets, max_probability=0.02, variant=variant)  # the best in the paper
 
 
 def _tcp(setting: Setting) -> Tcp:
@@ -168,10 +168,10 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 def read(run: Measurements, setting: Setting) -> Reading:
     """Read one run. For long flows: carried_mbit (payload in order), goodput_mbps, LOSS_SHARES, dropped_share (of the
-    packets that reach the bottleneck), fairness (`normalised_fairness`) and the sum of all windows over time; for one
-    flow also exit_packets and top_packets, for several peak_packets and least_packets. For flows with an end: their
-    mean latencies, and latency_ratio (Reno over paced). Nothing may carry more than the bottleneck, and flows with an
-    end must be complete."""
+    packets that reach the bottleneck), fairness (`normalised_fairness`) and the table `windows`, the sum of all over
+    time. For one flow also exit_packets and top_packets, for several peak_packets and least_packets. For flows with an
+    end: their mean latencies, and latency_ratio (Reno over paced). Checks: the bottleneck's capacity is not exceeded,
+    and flows with an end are complete."""
     seconds = run.experiment.duration_s
     carried_mbit = float(run.flows.delivered_bytes.sum()) * 8e-6
     most_mbit = setting.rate_mbps * seconds * setting.segment_bytes / setting.packet_bytes
@@ -204,14 +204,14 @@ def read(run: Measurements, setting: Setting) -> Reading:
 
 
 def normalised_fairness(throughputs: Sequence[float] | pd.Series, round_trips: Sequence[float]) -> float:
-    """Compute Jain's index of throughput times round trip: 1 where each flow has its share, which is as one over its
-    round trip, and one over the number of flows where one has all (section V)."""
+    """Compute Jain's index of throughput times round trip. It is 1 where shares are inversely proportional to round
+    trips, and one over the number of flows where one flow has all (section V)."""
     return jain(np.asarray(throughputs, dtype=float) * np.asarray(round_trips, dtype=float))
 
 
 def shares_that_lose(windows: pd.DataFrame, flows: int, round_s: float) -> tuple[float, float]:
-    """Compute the mean share of flows that lose in the same round trip, of round trips in which any does: in the
-    initial period, and after it; NaN where none does."""
+    """Compute the mean share of flows that lose in the same round trip, over round trips with a loss: in the initial
+    period, and after it. NaN where no flow loses."""
     next_look_s = windows.groupby("flow").time_s.shift(-1)
     lost = windows.assign(time_s=next_look_s)[_cuts(windows)]
     rounds = lost.assign(number=lambda rows: (rows.time_s / round_s).astype(int)).groupby("number")
@@ -221,15 +221,15 @@ def shares_that_lose(windows: pd.DataFrame, flows: int, round_s: float) -> tuple
 
 
 def tops(windows: pd.DataFrame) -> pd.Series:
-    """Find where one flow's window is cut after a loss (packets over time), as it was last seen before."""
+    """Find one flow's windows just before they are cut after a loss, as last sampled (packets, indexed by time)."""
     return windows[_cuts(windows.assign(flow=0))].set_index("time_s").packets
 
 
 def _cuts(windows: pd.DataFrame) -> pd.Series:
     """Mark each look at a flow that is followed by a cut before the next look. A loss shows in a changed threshold.
 
-    Kernels count windows in whole packets, so that a threshold may be the same as before; then a cut shows in a fall by
-    a quarter or more within the next looks, from twice the threshold.
+    Kernels count windows in whole packets, so the threshold may stay the same. Then a cut shows in a fall by a quarter
+    or more within the next looks, from twice the threshold.
     """
     by_flow = windows.groupby("flow")
     following = by_flow.threshold_packets.shift(-1)
@@ -243,8 +243,8 @@ def _cuts(windows: pd.DataFrame) -> pd.Series:
 
 
 def _of_one(windows: pd.DataFrame, round_s: float) -> dict[str, float]:
-    """Read exit_packets (slow start's last window), exit_seen_packets (the same, looked at once in a round trip),
-    top_packets (mean of the settled sawtooth's, NaN in a run too short for one)."""
+    """Read exit_packets (slow start's last window), exit_seen_packets (the same, sampled once in a round trip),
+    top_packets (mean peak of the sawtooth after SETTLED_ROUNDS, NaN in a run too short for one)."""
     cut, window = tops(windows), windows.set_index("time_s").packets
     until = cut.index[0] if len(cut) else window.index[-1]
     step = round(round_s * 1e3 / WINDOWS_MS)
@@ -257,7 +257,7 @@ def _of_one(windows: pd.DataFrame, round_s: float) -> dict[str, float]:
 
 
 def _of_many(total: pd.Series, round_s: float) -> dict[str, float]:
-    """Read peak_packets of the first rounds, peak_round, and least_packets soon after it."""
+    """Read peak_packets of the first rounds, peak_round, and least_packets soon after the peak."""
     first = total[total.index <= PEAK_ROUNDS * round_s]
     at_s = float(first.idxmax())
     after = total[(total.index > at_s) & (total.index <= at_s + FALL_ROUNDS * round_s)]
@@ -268,7 +268,7 @@ def _of_many(total: pd.Series, round_s: float) -> dict[str, float]:
 
 
 def draw_idea() -> Figure:
-    """Draw one window of eight packets in a round trip, sent as acknowledgements arrive, and paced; the queue of
+    """Draw one window of eight packets in a round trip, sent as acknowledgements arrive, and paced, with the queue of
     each."""
     names = ["Reno: in a burst", "paced: evenly"]
     figure, axes = drawing.panels("The same window, and the queue it makes (not to scale)", "", "", names)
@@ -293,8 +293,8 @@ def draw_network(setting: Setting) -> Figure:
 
 
 def throughput(runs: Runs) -> pd.DataFrame:
-    """Compute throughputs over time from the carried_mbit of the knob `course`: so_far_mbps, cumulative, and
-    second_mbps, of the time since the row before."""
+    """Compute throughputs over time from the carried_mbit of the knob `course`: so_far_mbps, from the start on, and
+    second_mbps, since the row before."""
     rows = runs.knobs["course"].sort_values(["case", "seconds"])
     since = rows.groupby("case")[["seconds", "carried_mbit"]].diff().fillna(rows[["seconds", "carried_mbit"]])
     return rows.assign(so_far_mbps=rows.carried_mbit / rows.seconds, second_mbps=since.carried_mbit / since.seconds)
@@ -317,8 +317,8 @@ def _holds(runs: Runs) -> float:
 
 
 def gain(runs: Runs) -> pd.DataFrame:
-    """Compute what pacing adds to the throughput (percent): a row for each buffer (as a share of the path's own) and
-    path (packets)."""
+    """Compute how much pacing adds to the throughput (percent): a row for each buffer (as a share of the path's own
+    packets) and path (packets)."""
     rows = runs.knobs["buffer"]
     means = rows.pivot_table(index=["rate_mbps", "buffer_share"], columns="case", values="carried_mbit")
     table = (100 * (means["paced"] / means["reno"] - 1)).rename("gain_percent").reset_index()
@@ -370,7 +370,7 @@ UNTIL_20_S = {"seconds": each(*COURSE_S.values[:20])}
 
 
 def _senders(changes: dict[str, Any], name: str = "{}") -> dict[str, dict[str, Any]]:
-    """Make a case for Reno and one for paced senders; "{}" in its name stands for "reno" and "paced"."""
+    """Make a case for Reno and one for paced senders; "{}" in the name stands for "reno" and "paced"."""
     return {name.format("reno"): changes, name.format("paced"): PACED | changes}
 
 

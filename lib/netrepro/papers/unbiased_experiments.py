@@ -24,7 +24,7 @@ from netrepro.study.figures import Level, Panel, Picture, Sweep, plot
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
-TREATMENTS = {"BBR": "bbr", "two connections": "cubic", "pacing": "cubic"}  # what a treated connection is
+TREATMENTS = {"BBR": "bbr", "two connections": "cubic", "pacing": "cubic"}  # a treated connection's control
 AB, SWITCHBACK, EVENT = "A/B test", "switchback", "event study"
 FEW, MOST, APPLICATIONS = 1, 9, 10
 PUBLISHED = {FEW: 2.5, MOST: 0.25}  # treated / untreated, in the A/B tests of the paper's abstract
@@ -34,30 +34,31 @@ START_WITHIN = 0.1  # of an interval: sessions begin at random in its first tent
 
 @dataclass(frozen=True)
 class Setting:
-    """Ten applications and their treatments are the paper's, as recalled; rate, round trip and buffer are choices."""
+    """The ten applications and their treatments are the paper's, from memory; rate, round trip and buffer are
+    choices."""
 
     bottleneck_mbps: float = setting(100.0, "rate of the shared link", "Mb/s", low=1, high=10_000)
     round_trip_ms: float = setting(20.0, "round trip without queues", "ms", low=5, high=500)
     buffer_round_trips: float = setting(1.0, "buffer of the shared link", "round trips at its rate", low=0.1, high=20)
     applications: int = APPLICATIONS
     treatment: str = "BBR"
-    treated: int = FEW  # applications that are treated where the treatment is on
+    treated: int = FEW  # number of applications treated in an interval with treatment
     design: str = AB
     intervals: int = 8  # of a switchback or an event study
-    joining: int = 0  # applications that come in the second half of the time
-    is_shared: bool = True  # else every application's own link is its limit
-    loss: float = 0.0  # of packets, by chance
+    joining: int = 0  # number of applications that join in the second half of the run
+    is_shared: bool = True  # if False, each application's own link is its limit
+    loss: float = 0.0  # share of packets lost at random
     is_fair: bool = False  # the shared link serves its connections in turn
 
     @property
     def buffer_packets(self) -> int:
-        """The buffer of the shared link."""
+        """The buffer of the shared link (packets)."""
         in_flight = bandwidth_delay_packets(self.bottleneck_mbps, self.round_trip_ms)
         return max(2, round(self.buffer_round_trips * in_flight))
 
 
 class Session(NamedTuple):
-    """One application in one interval, whose connections are its own."""
+    """One application in one interval; its connections belong to it alone."""
 
     application: int
     interval: int
@@ -67,10 +68,11 @@ class Session(NamedTuple):
 
 
 def sessions(setting: Setting, seconds: float, seed: int) -> Iterator[Session]:
-    """Yield who sends when, and whether it is treated; as many intervals are treated as not."""
+    """Yield which application sends when, and whether it is treated. Half of the intervals have treatment; an A/B test
+    has one interval, with treatment."""
     random = np.random.default_rng(seed)
     count = 1 if setting.design == AB else setting.intervals
-    is_on = np.arange(count) >= count // 2  # the only interval of an A/B test
+    is_on = np.arange(count) >= count // 2  # True for the only interval of an A/B test
     if setting.design == SWITCHBACK:
         random.shuffle(is_on)
     for interval, on in enumerate(is_on):
@@ -84,7 +86,7 @@ def sessions(setting: Setting, seconds: float, seed: int) -> Iterator[Session]:
 
 
 def flows(setting: Setting, session: Session) -> list[Flow]:
-    """List the connections of a session; their label is its application, interval and group."""
+    """List the connections of a session; their label holds application, interval and group."""
     application, treatment = session.application + 1, setting.treatment if session.group == "treated" else ""
     flow = Flow(
         f"h{application}",
@@ -99,8 +101,8 @@ def flows(setting: Setting, session: Session) -> list[Flow]:
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: applications on hosts of their own, over one link."""
-    rate, delay_ms = setting.bottleneck_mbps, setting.round_trip_ms / 2 - 2  # but for 1 ms on either side
+    """Make the experiment: each application has two hosts of its own; all send over one link."""
+    rate, delay_ms = setting.bottleneck_mbps, setting.round_trip_ms / 2 - 2  # less 1 ms on either side
     queue = (Sfq if setting.is_fair else DropTail)(packets=setting.buffer_packets)
     shared = Link(rate if setting.is_shared else 4 * rate, delay_ms, queue, loss=setting.loss)
     own = Link(10 * rate if setting.is_shared else rate / setting.applications, 1.0)
@@ -120,8 +122,8 @@ def by_session(run: Measurements) -> pd.DataFrame:
 
 
 def read(run: Measurements, setting: Setting) -> Reading:
-    """Read the mean throughput of all, treated and untreated applications (Mb/s), what was sent again, and the
-    estimate: treated over untreated."""
+    """Read the mean throughput of all, of treated and of untreated applications (Mb/s), the segments sent again (as a
+    share of those that arrived), and the estimate: treated over untreated."""
     table, numbers = by_session(run), {}
     for name, rows in {"all": table, **{group: table[table["group"] == group] for group in COLOURS}}.items():
         numbers[f"{name}_mbps"] = rows["mbps"].mean()
@@ -133,7 +135,8 @@ def read(run: Measurements, setting: Setting) -> Reading:
 
 
 def effects(runs: Runs) -> pd.DataFrame:
-    """Tabulate how each treatment seems to multiply throughput, how it does, and what is sent again."""
+    """Tabulate for each treatment the effect on throughput that A/B tests estimate, the true effect, and the share of
+    segments sent again."""
     means = runs.summary().unstack("treated").loc[list(TREATMENTS)]
     return pd.DataFrame(
         {
@@ -158,7 +161,7 @@ def answer(runs: Runs) -> str:
 
 
 def draw_idea() -> Figure:
-    """Draw the idea: the link's ten shares, of which a treated application takes two."""
+    """Draw the idea: applications' shares of the link; a treated application takes two."""
     names = {"nobody treated": 0, "A/B test: one of ten": FEW, "everybody treated": APPLICATIONS}
     figure, axes = drawing.panels("Two connections take two shares", "share of the link", "", list(names))
     for axis, treated in zip(axes, names.values(), strict=True):
@@ -175,7 +178,7 @@ def draw_network(setting: Setting) -> Figure:
 
 
 def draw_ratios(title: str, ratios: Mapping[str, pd.Series], published: Mapping[str, float] | None = None) -> Figure:
-    """Draw ratios on a logarithmic axis: every repetition a point, and a star for what was published."""
+    """Draw ratios on a logarithmic axis: a point for each repetition, a star for each published value."""
     figure, axis = new_figure(title, "", "throughput with / without treatment (ratio)", log_y=True)
     for place, values in enumerate(ratios.values()):
         axis.plot([place] * len(values), values, "o", color=CURVES[0], alpha=0.6)
@@ -191,7 +194,7 @@ def draw_ratios(title: str, ratios: Mapping[str, pd.Series], published: Mapping[
 
 
 def draw_designs(runs: Runs) -> Figure:
-    """Draw what each design estimates about BBR, beside the truth and what was published."""
+    """Draw each design's estimate of BBR's effect, beside the truth and the published values."""
     rows = runs.numbers("BBR").set_index(["treated", "repetition"])
     ratios = {f"A/B test,\n{number} of 10": rows["estimate"][number] for number in PUBLISHED}
     ratios["truth: all\nagainst none"] = rows["all_mbps"][APPLICATIONS] / rows["all_mbps"][0]
@@ -201,7 +204,7 @@ def draw_designs(runs: Runs) -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """Draw what A/B tests estimate about BBR, where the link is congested and where it is not."""
+    """Draw what A/B tests estimate about BBR on a congested link and on one that is not."""
     cases = {"full link": "BBR", "not congested": "not congested"}
     estimates = {name: runs.numbers(case).set_index("treated")["estimate"] for name, case in cases.items()}
     ratios = {f"{name},\n{number} of 10": of[number] for name, of in estimates.items() for number in PUBLISHED}
@@ -210,30 +213,30 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def _throughput(treatment: str) -> Panel:
-    """Show the throughput of both groups over how many are treated."""
+    """Show the throughput of both groups over the number of treated applications."""
     looks = {group: {treatment: {"label": group, "color": colour}} for group, colour in COLOURS.items()}
     curves = (Sweep("treated", f"{group}_mbps", look) for group, look in looks.items())
     return Panel("treated applications (of ten)", "throughput of one (Mb/s)", *curves, title=treatment)
 
 
 def draw_knob(runs: Runs, knob: str, title: str, names: Mapping[object, str]) -> Figure:
-    """Draw the estimates of a knob's cases. names : what its values are called."""
+    """Draw the estimates of a knob's cases. names : a label for each of the knob's values."""
     rows = runs.knobs[knob].groupby(["case", knob], sort=False)["estimate"]
     return draw_ratios(title, {f"{case},\n{names[value]}".replace(" c", "\nc"): of for (case, value), of in rows})
 
 
 def draw_fair(runs: Runs) -> Figure:
-    """Draw what A/B tests of one in ten estimate, where connections are served in turn and where not."""
+    """Draw what A/B tests of one in ten estimate, with and without a link that serves connections in turn."""
     return draw_knob(runs, "is_fair", "A queue that serves connections in turn", {False: "one queue", True: "in turn"})
 
 
 def draw_growth(runs: Runs) -> Figure:
-    """Draw what switchback and event study estimate where twice as many applications send in the second half."""
+    """Draw the estimates of switchback and event study where the number of applications doubles in the second half."""
     return draw_knob(runs, "joining", "Traffic that grows meanwhile", {0: "steady", APPLICATIONS: "grows"})
 
 
 def draw_run(run: Measurements, case: str) -> Figure:
-    """Draw one run's throughput of each application."""
+    """Draw each application's throughput in one run."""
     figure, axis = new_figure(case, "application", "throughput (Mb/s)")
     table = by_session(run)
     axis.bar(table["application"] + 1, table["mbps"], color=table["group"].map(COLOURS))

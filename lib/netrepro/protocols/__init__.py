@@ -1,4 +1,4 @@
-"""Protocols as state machines without input or output: the time is an argument, messages and events come out."""
+"""Protocols as state machines without input or output: the time is an argument, messages and events are results."""
 
 from netrepro.protocols.machine import Event, Machine, Send, drive
 

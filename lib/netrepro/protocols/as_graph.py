@@ -16,7 +16,7 @@ from netrepro.errors import NetreproError
 
 
 class Relation(IntEnum):
-    """The role of a neighbour of an AS. The greater, the more its routes are preferred (Gao and Rexford, ToN 2001)."""
+    """The role of an AS's neighbour. Routes from a neighbour of greater role are preferred (Gao, Rexford, ToN 2001)."""
 
     PROVIDER = 1
     PEER = 2
@@ -28,9 +28,9 @@ _OPPOSITE = {Relation.PROVIDER: Relation.CUSTOMER, Relation.PEER: Relation.PEER,
 
 @dataclass(frozen=True)
 class AsGraph:
-    """ASes by number, and what they are to each other.
+    """A graph of ASes, given by number, and their business relations.
 
-    links : (a, b, what b is to a), each pair once.
+    links : (a, b, role of b for a), each pair once.
     """
 
     links: tuple[tuple[int, int, Relation], ...]
@@ -42,7 +42,7 @@ class AsGraph:
 
     @cached_property
     def neighbours(self) -> dict[int, dict[int, Relation]]:
-        """AS -> neighbour -> what the neighbour is to it, in the order of numbers."""
+        """AS -> neighbour -> the neighbour's role for the AS, in the order of numbers."""
         relations: dict[int, dict[int, Relation]] = {}
         for a, b, relation in self.links:
             relations.setdefault(a, {})[b] = relation
@@ -51,11 +51,11 @@ class AsGraph:
 
     @property
     def stubs(self) -> list[int]:
-        """ASes without customers or peers."""
+        """The ASes without customers or peers."""
         return [number for number, others in self.neighbours.items() if set(others.values()) == {Relation.PROVIDER}]
 
     def joined(self, links: Iterable[tuple[int, int, Relation]]) -> AsGraph:
-        """Return the same graph with more links, and with the ASes that these bring along."""
+        """Return the same graph with more links, and with the new ASes at their ends."""
         return AsGraph((*self.links, *links))
 
 
@@ -64,9 +64,9 @@ def hierarchy(
 ) -> AsGraph:
     """Draw a random Internet in three levels: a clique at the top, transit ASes, and stubs.
 
-    Each transit AS has 1 to `most_providers` providers at the top or among the transit ASes before it, each stub as
-    many among the transit ASes; a share `peering` of all transit ASes peers with another. Numbers run from 1: the top,
-    transit, stubs. Raises NetreproError for fewer than two ASes at a level or a share outside of 0..1.
+    Each transit AS has 1 to `most_providers` providers at the top or among the transit ASes before it; each stub has
+    as many among the transit ASes. About a share `peering` of the transit ASes peers with another one. Numbers run from
+    1: the top, transit, stubs. Raises NetreproError for fewer than two ASes at a level or a share outside of 0..1.
     """
     if min(top, transit, stubs) < 2 or most_providers < 1 or not 0 <= peering <= 1:
         raise NetreproError(
@@ -85,7 +85,7 @@ def hierarchy(
             join(a, b, Relation.PEER)
     first_stub = top + transit + 1
     for number in range(top + 1, first_stub):
-        # Half of the transit ASes buy at the top alone, so that paths have different lengths.
+        # Half of the transit ASes have providers only at the top, so that paths have different lengths.
         above = number if number > top + transit // 2 else top + 1
         for provider in random.choice(np.arange(1, above), size=random.integers(1, most_providers + 1), replace=False):
             join(number, int(provider), Relation.PROVIDER)
@@ -102,8 +102,8 @@ def load_as_relationships(path: str | Path) -> AsGraph:
     """Load CAIDA's AS relationships, serial-1: lines `a|b|-1` (a is b's provider) and `a|b|0` (peers); # begins a
     comment.
 
-    Compressed files (.bz2, .gz) are read as they are. Raises NetreproError for a missing file, and for a line that is
-    none of these, by its number.
+    Compressed files (.bz2, .gz) can be read directly. Raises NetreproError for a missing or empty file, and for any
+    other line; the error gives the line's number.
     """
     path = Path(path)
     if not path.is_file():

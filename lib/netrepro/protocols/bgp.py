@@ -1,9 +1,9 @@
 """A BGP speaker (RFC 4271) with the routing policy of Gao and Rexford (ToN 2001), as a machine without sockets.
 
-One speaker stands for a whole AS. It knows for each prefix what every neighbour announced, prefers customers over
-peers over providers, then the shortest path, then the neighbour of the lowest number, and tells neighbours of a change:
-customers of every one, the others only of what it originates or learned from a customer. A longer prefix is another
-prefix here; which one packets follow `arrivals` says.
+One speaker stands for a whole AS. It knows for each prefix what every neighbour announced. It prefers customers over
+peers over providers, then the shortest path, then the neighbour of the lowest number. It tells its customers of every
+change of a route, and other neighbours only of routes that it originates or learned from a customer. A longer prefix
+is a separate prefix here; `arrivals` decides which prefix packets follow.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from netrepro.errors import NetreproError
 from netrepro.protocols.as_graph import Relation
 from netrepro.protocols.machine import Event, Output, Send
 
-LOCAL = 0  # the next hop of what a speaker originates itself; no AS has this number
+LOCAL = 0  # the next hop of a speaker's own prefixes; no AS has this number
 Changes = dict[int, list[tuple[float, str, int | None]]]  # AS -> (time in s, prefix, next hop), in order
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A prefix and its path, the neighbour's own number first and the origin's last; None withdraws the prefix."""
+    """A prefix and its AS path, the sender's number first and the origin's last; path None withdraws the prefix."""
 
     prefix: str
     path: tuple[int, ...] | None
@@ -41,21 +41,21 @@ class Route:
 
 
 class Speaker:
-    """One AS.
+    """A machine that speaks BGP for one AS.
 
     Parameters
     ----------
-    number : its name towards neighbours.
-    neighbours : number -> what the neighbour is to this AS.
-    as_number : what it puts into paths; sites of one network share one. None: `number`.
+    number : the name by which neighbours know this speaker.
+    neighbours : number -> the neighbour's role for this AS.
+    as_number : the AS number in the paths that it announces; sites of one network share one. None: `number`.
     accepts_own : how often its own AS number may be in a path that it accepts; 0 as RFC 4271 asks.
-    delay_s : seconds until a received update has gone through this AS, drawn anew for each; updates of one neighbour
-        stay in order, as over TCP. None: at once.
-    announcement_share : an announcement takes this share of what is drawn, a withdrawal all of it.
-    advertisement_interval_s : function that draws how long announcements of one prefix to one neighbour stay apart
-        (RFC 4271, section 9.2.1.1; withdrawals do not wait, as in RFC 1771). None: no such interval.
+    delay_s : function that draws, for each received update, the seconds until this AS has processed it. Updates of one
+        neighbour stay in order, as over TCP. None: no delay.
+    announcement_share : an announcement is delayed by this share of the drawn time, a withdrawal by all of it.
+    advertisement_interval_s : function that draws the least time in seconds between two announcements of one prefix to
+        one neighbour (RFC 4271, section 9.2.1.1; withdrawals do not wait, as in RFC 1771). None: no such interval.
 
-    Events: "route" with (prefix, next hop or None) whenever the route in use changes to another next hop.
+    Events: "route" with (prefix, next hop or None) whenever the next hop of the route in use changes.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Speaker:
         return ()
 
     def receive(self, now_s: float, sender: Any, message: Update) -> list[Output]:
-        """Take an update, now or once it has gone through this AS. Raises NetreproError for one from no neighbour."""
+        """Take an update, at once or after `delay_s`. Raises NetreproError for a sender that is not a neighbour."""
         if sender not in self.neighbours:
             raise NetreproError(f"AS {self.number} has an update from {sender!r}", "give it that neighbour")
         if self.delay_s is None:
@@ -115,18 +115,18 @@ class Speaker:
         return outputs
 
     def originate(self, now_s: float, prefix: str, prepends: int = 0) -> list[Output]:
-        """Announce a prefix as one's own, with the AS number so many times more than once."""
+        """Announce an own prefix; its path contains the AS number 1 + `prepends` times."""
         self._own[prefix] = (self.as_number,) * prepends
         return self._decide(now_s, prefix)
 
     def withdraw(self, now_s: float, prefix: str) -> list[Output]:
-        """Stop to announce one's own prefix."""
+        """Stop announcing an own prefix."""
         self._own.pop(prefix, None)
         return self._decide(now_s, prefix)
 
     def settled(self) -> Speaker:
-        """Return a copy with the same routes, which goes its own way from here on. Raises NetreproError while updates
-        or announcements wait."""
+        """Return an independent copy with the same routes, but without delays and intervals. Raises NetreproError while
+        updates or announcements wait."""
         if self._inbox or self._waiting:
             raise NetreproError(f"AS {self.number} has updates on their way", "copy it once nothing happens any more")
         twin = Speaker(self.number, self.neighbours, as_number=self.as_number, accepts_own=self.accepts_own)
@@ -191,7 +191,7 @@ class Speaker:
         return dict(self._paths(self.routes.get(prefix)))[neighbour]
 
     def _paths(self, route: Route | None) -> Iterator[tuple[int, tuple[int, ...] | None]]:
-        """Yield the path to announce to each neighbour; None: announce nothing, or withdraw."""
+        """Yield (neighbour, path to announce); path None: announce nothing, or withdraw the prefix."""
         path = None if route is None else (self.as_number, *route.path)
         next_hop = None if route is None else route.next_hop
         goes_to_all = next_hop in (None, LOCAL) or self.neighbours[next_hop] == Relation.CUSTOMER
@@ -203,20 +203,21 @@ class Speaker:
 def arrivals(
     changes: Changes, prefixes: Sequence[str], sources: Sequence[int], times_s: Sequence[float] | np.ndarray
 ) -> np.ndarray:
-    """Find the AS at which packets arrive that sources send at these times, which ascend, while routes change: an array
-    (sources, times) of its numbers, 0 for none.
+    """Find the AS at which each source's packets arrive while routes change: an array (sources, times) of AS numbers, 0
+    for lost packets.
 
-    Each AS sends along its next hop for the first of `prefixes` (longest first) of which it has a route. Where routes
-    are missing or lead in a circle, the packet is lost. A packet on its way takes no time.
+    times_s : when each source sends a packet, in ascending order. prefixes : longest first. Each AS forwards along its
+    next hop for the first of `prefixes` to which it has a route. Where routes are missing or form a loop, the packet is
+    lost. Packets take no time on their way.
     """
     every = [(time_s, number, prefix, hop) for number, own in changes.items() for time_s, prefix, hop in own]
-    moments = sorted(every, key=lambda moment: moment[0])  # an AS's own stay in their order
+    moments = sorted(every, key=lambda moment: moment[0])  # a stable sort: each AS's own changes stay in order
     tables: dict[str, dict[int, int]] = {prefix: {} for prefix in prefixes}
     ends: dict[int, int] = {}
 
     def end_of(number: int) -> int:
         if number not in ends:
-            ends[number] = 0  # until it is known: coming by again is a circle
+            ends[number] = 0  # until the end is known: to meet this AS again is a loop
             hop = next((table[number] for table in tables.values() if number in table), None)
             ends[number] = number if hop == LOCAL else 0 if hop is None else end_of(hop)
         return ends[number]

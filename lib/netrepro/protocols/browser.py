@@ -1,8 +1,8 @@
-"""How a browser asks for pages: which request goes over which connection, and when.
+"""A model of a browser: which request goes over which connection, and when.
 
-A page is a primary object and its secondaries, which are asked for when the primary is there. Pages come one after the
-other. What a connection is (TCP's, or a stream of SST) is for whoever carries the requests out. A request is as long as
-one says and begins with the length of its response; what a response says is zeros.
+A page is a primary object and its secondaries, which are requested when the primary has arrived. Pages are loaded one
+after the other. The caller decides what a connection is (of TCP, or a stream of SST), and sends the requests. A request
+has a given length and begins with the length of its response; a response consists of zeros.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def request(request_bytes: int, response_bytes: int) -> bytes:
 
 
 def asked_bytes(request: bytes) -> int | None:
-    """Read how many bytes a request asks for. None: refuse it, as it is no request or asks for more than
-    MOST_RESPONSE_BYTES."""
+    """Read the number of bytes that a request asks for; None for an invalid request, and for more than
+    MOST_RESPONSE_BYTES: these are to be refused."""
     said = request[:LEAST_REQUEST_BYTES].split(b" ")[0]
     size = int(said) if said.isdigit() else None
     return size if size is not None and size <= MOST_RESPONSE_BYTES else None
 
 
 def refusal() -> NetreproError:
-    """Make the error that a client raises when its request was refused."""
+    """Return the error that a client raises when its request was refused."""
     return NetreproError("the server refused a request", f"ask for {MOST_RESPONSE_BYTES} bytes at most")
 
 
@@ -41,8 +41,9 @@ def refusal() -> NetreproError:
 class Manner:
     """The way in which a browser uses connections.
 
-    It has at most so many `connections`, with so many requests (`depth`) under way on each. Without `keeps` each
-    connection serves one request; else the same ones serve all pages, and answers come in the order of requests.
+    connections : largest number of connections at once. depth : largest number of open requests on each.
+    keeps : True uses the same connections for all pages, and answers come in the order of the requests; False uses a
+    new connection for each request.
     """
 
     connections: int
@@ -56,8 +57,8 @@ class Manner:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A page that is there: seconds when it began and ended, and `response_s`, the mean over its responses of the time
-    from the page's beginning until the response is there."""
+    """A loaded page: times of its beginning and end in seconds, and `response_s`, the mean time from the page's
+    beginning to the arrival of a response."""
 
     page: int
     requests: int
@@ -70,8 +71,8 @@ class Loaded:
 class Browser:
     """A browser that loads `pages` (bytes of each object, the primary first), each `pause_s` after the one before.
 
-    `begin` is to be called at `begins_s`, `answered` whenever a response is there whole; both say what to ask for now.
-    Connections are numbered from 0; a number not seen before wants a new one.
+    The caller calls `begin` at `begins_s`, and `answered` for each complete response; both return the requests to send
+    now. Connections are numbered from 0; a new number asks for a new connection.
     """
 
     def __init__(self, pages: Sequence[Sequence[int]], manner: Manner, pause_s: float, begins_s: float = 0.0):
@@ -80,8 +81,8 @@ class Browser:
         self.loaded: list[Loaded] = []
         self._told = 0
         self._began_s = self._waited_s = 0.0
-        self._waiting: list[int] = []  # requests, the last one first
-        self._under_way: dict[int, list[int]] = {}  # requests by connection, in order
+        self._waiting: list[int] = []  # requests to send, the last one first
+        self._under_way: dict[int, list[int]] = {}  # connection -> its open requests, in order
         self._next_connection = 0
 
     @property
@@ -96,13 +97,13 @@ class Browser:
         return [*events, Event("done", None)] if events and self.is_done else events
 
     def begin(self, now_s: float) -> list[Ask]:
-        """Ask for the next page's primary."""
+        """Begin the next page: return the request for its primary."""
         self._began_s, self._waited_s, self.begins_s = now_s, 0.0, math.inf
         self._waiting = [0]
         return self._ask()
 
     def answered(self, now_s: float, connection: int) -> list[Ask]:
-        """Note that the oldest request on this connection is answered."""
+        """Note that the oldest request on this connection is answered; return the requests to send now."""
         request = self._under_way[connection].pop(0)
         self._waited_s += now_s - self._began_s
         if not self._under_way[connection] and not self.manner.keeps:
@@ -126,7 +127,7 @@ class Browser:
         return asked
 
     def _free(self) -> int | None:
-        """Find the connection with the fewest requests under way that may take one more."""
+        """Find the connection with the fewest open requests; None if no connection may take one more."""
         if not self.manner.keeps:
             if len(self._under_way) >= self.manner.connections:
                 return None

@@ -1,19 +1,20 @@
 """Egalitarian Paxos (Moraru, Andersen and Kaminsky, SOSP 2013) as EPaxos Revisited (NSDI 2021) ran it, without crashes.
 
-Every replica leads the commands of its clients. A command is ordered by its dependencies, the last interfering write
-of each replica, and a sequence number; where the two nearest replicas tell the same of both it is committed after one
-round trip, else after a second. It is executed after all that it depends on; where that is a circle, by sequence
-numbers. Two commands interfere where they have the same key and one writes; as in the released code a read depends on
-writes and nothing depends on a read, which is answered by its leader alone.
+Every replica leads the commands of its clients. A command is ordered by its dependencies (the last interfering write
+of each replica) and by a sequence number. If the first replies of the other replicas (two, of five replicas) agree with
+the leader in both, the command is committed after one round trip, else after a second. A command is executed after all
+its dependencies; commands in a dependency cycle are executed in the order of sequence numbers. Two commands interfere
+if they have the same key and at least one writes. As in the released code, a read depends on writes, and no command
+depends on a read; only the read's leader answers it.
 
 Options: the chain fix (a dependency that also depends on this command and has the higher sequence number runs later
-anyway and is not waited for), and TOQ (all who matter hold a command back until the same time on their clocks before
-they look for what interferes).
+anyway, so it is not waited for), and TOQ (the replicas hold a command back until the same time on their clocks before
+they look for interfering commands).
 
-Dependencies name the last interfering write of a replica only, but stand for all before it on the same key. The chain
-fix must look at each of them: the last may run later while one before it must run first. It is applied to every edge
-of the graph, and not only to those from the command that asks, so that the order is a function of what is committed
-and thus the same everywhere. Recovery from crashes is left out.
+A dependency names only the last interfering write of a replica, but stands for all earlier ones on the same key. The
+chain fix must look at each of these writes: the last one may run later although an earlier one must run first. The fix
+is applied to every edge of the graph, not only to edges from the command to execute. So the order depends only on the
+committed attributes, and is the same at every replica. Recovery from crashes is left out.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from netrepro.errors import NetreproError
 from netrepro.protocols.machine import Event, Output, Send
 from netrepro.protocols.replicated_store import Command, HoldBack, Reply, Request, Store
 
-Place = tuple[int, int]  # the replica that leads a command, and the how manieth of its commands this is
-Dependencies = tuple[int, ...]  # by replica, the number of its last interfering write; -1 for none
+Place = tuple[int, int]  # a command's identifier: the number of its leader, and its number among the leader's commands
+Dependencies = tuple[int, ...]  # for each replica, the number of its last interfering write; -1 for none
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +40,14 @@ class Attributes:
     dependencies: Dependencies
 
     def merged(self, other: Attributes) -> Attributes:
-        """Merge both: the greater of each number."""
+        """Merge both: take the greater of each number."""
         pairs = zip(self.dependencies, other.dependencies, strict=True)
         return Attributes(max(self.sequence, other.sequence), tuple(max(pair) for pair in pairs))
 
 
 @dataclass(frozen=True, slots=True)
 class PreAccept:
-    """First round. With TOQ `look_at_s`, on the clocks, is when to look for what interferes."""
+    """The first round's message. `look_at_s`, with TOQ: clock time at which to look for interfering commands."""
 
     place: Place
     command: Command
@@ -56,7 +57,7 @@ class PreAccept:
 
 @dataclass(frozen=True, slots=True)
 class PreAccepted:
-    """The answer to PreAccept, with the interfering commands that the sender knows."""
+    """The answer to PreAccept: the attributes, merged with the interfering commands that the sender knows."""
 
     place: Place
     attributes: Attributes
@@ -64,7 +65,7 @@ class PreAccepted:
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """Second round: the union of what was known."""
+    """The second round's message: the union of all attributes of the first round."""
 
     place: Place
     command: Command
@@ -73,14 +74,14 @@ class Accept:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The sender has accepted it."""
+    """The answer to Accept: the sender has accepted the command."""
 
     place: Place
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The attributes are final."""
+    """The message that a command is committed: its attributes are final."""
 
     place: Place
     command: Command
@@ -89,7 +90,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Value of the event "committed"."""
+    """The value of the event "committed"."""
 
     command: Command
     is_fast: bool
@@ -101,8 +102,8 @@ class _Led:
 
     command: Command
     attributes: Attributes
-    replies: dict[Hashable, Attributes]  # by replica: a message that comes twice counts once
-    has_looked: bool = False  # for what interferes; not while it is held back
+    replies: dict[Hashable, Attributes]  # by replica, so that a duplicate message counts once
+    has_looked: bool = False  # whether the leader has looked for interfering commands; not while held back
     accepted: set[Hashable] = field(default_factory=set)
     state: str = "first round"
 
@@ -117,13 +118,12 @@ class _Committed:
 class EPaxosReplica:
     """One of three or five replicas.
 
-    hold_back_s : by leader, with TOQ, how long after its request a command is held back (on the clocks, which agree);
-        None without TOQ.
-    clock_error_s : what this replica's clock shows beyond the true time.
+    hold_back_s : leader -> seconds for which its commands are held back after their requests, with TOQ; None without.
+    clock_error_s : this replica's clock minus the true time, in seconds.
     fast_path : False sends every command through the second round.
 
-    Events: "committed" (Committed, at the leader), "executed" (Command, at everyone).
-    Raises NetreproError for another number of replicas: with more than five the fast quorum is another one.
+    Events: "committed" (Committed, at the leader), "executed" (Command, at every replica).
+    Raises NetreproError for another number of replicas, because the fast quorum is a different one for more than five.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class EPaxosReplica:
         self.chain_fix, self.fast_path, self.clock_error_s = chain_fix, fast_path, clock_error_s
         self.hold_back_s = None if hold_back_s is None else hold_back_s[name]
         self.others = [each for each in replicas if each != name]
-        self.needed = len(replicas) // 2  # beside itself: F + floor((F + 1) / 2) - 1 for both rounds
+        self.needed = len(replicas) // 2  # replies of others, in both rounds: F + floor((F + 1) / 2) - 1
         self.store = Store()
         self._never = (-1,) * len(replicas)
         self._led: list[_Led] = []
@@ -150,7 +150,7 @@ class EPaxosReplica:
         self._last_writes: dict[int, list[int]] = {}
         self._highest: dict[int, int] = {}
         self._committed: dict[Place, _Committed] = {}
-        self._waiting: dict[Place, list[Place]] = {}  # by what is not committed yet, who waits for it
+        self._waiting: dict[Place, list[Place]] = {}  # uncommitted command -> commands that wait for it
         self._held = HoldBack()
 
     @property
@@ -163,11 +163,11 @@ class EPaxosReplica:
         return ()
 
     def wake(self, now_s: float) -> Iterable[Output]:
-        """Look at the commands whose time has come."""
+        """Look for interfering commands for the held-back commands that are due."""
         return [output for message in self._held.due(now_s) for output in self._look(message)]
 
     def receive(self, now_s: float, sender: Hashable, message: Any) -> Iterable[Output]:
-        """Lead a request, or take part in a round."""
+        """Handle a message: lead a client's request, or take part in a round."""
         if isinstance(message, Request):
             return self._lead(now_s, message.command)
         if isinstance(message, PreAccept):
@@ -216,10 +216,10 @@ class EPaxosReplica:
         return led.attributes
 
     def _interfering(self, message: PreAccept) -> Attributes:
-        """Merge what the sender and this replica know to interfere; from now on this replica knows the command, too."""
+        """Merge the interfering commands that the sender and this replica know; then note the new command, too."""
         leader = message.place[0]
         sent, key = message.attributes, message.command.key
-        # The leader alone says which of its own writes comes before: an Accept may have told of later ones.
+        # For the leader's own writes, its message decides: an Accept may already have named later ones here.
         last = list(self._last_writes.get(key, self._never))
         last[leader] = sent.dependencies[leader]
         attributes = sent.merged(Attributes(self._highest.get(key, 0) + 1, tuple(last)))
@@ -236,7 +236,7 @@ class EPaxosReplica:
         led = self._led[message.place[1]]
         if led.state != "first round":
             return []
-        # Where clocks are apart, an answer may come before its own time to look.
+        # If clocks differ, a reply may come before the leader itself has looked.
         union = self._look_myself(PreAccept(message.place, led.command, led.attributes))
         led.replies.setdefault(sender, message.attributes)
         if len(led.replies) < self.needed:
@@ -276,7 +276,7 @@ class EPaxosReplica:
         return outputs
 
     def _edges(self, place: Place) -> Iterator[Place]:
-        """Yield the commands to execute before this one; a command that is not committed ends the search."""
+        """Yield the commands to execute before this one; for each leader, an uncommitted command is the last one."""
         attributes = self._committed[place].attributes
         for leader, number in enumerate(attributes.dependencies):
             while number >= 0:
@@ -288,7 +288,7 @@ class EPaxosReplica:
                 if known.is_executed:
                     break
                 if not (self.chain_fix and self._runs_later(place, other)):
-                    yield other  # which depends on those before it
+                    yield other  # this command depends on the earlier ones
                     break
                 number = known.attributes.dependencies[leader]
 
@@ -297,8 +297,8 @@ class EPaxosReplica:
         return (its.sequence, *other) > (mine.sequence, *place) and its.dependencies[place[0]] >= place[1]
 
     def _try(self, root: Place) -> list[Output]:
-        """Execute a command and what it needs, by Tarjan's strongly connected components (SIAM J. Comput. 1, 1972);
-        where something is not committed, wait for it.
+        """Execute a command and its dependencies, by Tarjan's strongly connected components (SIAM J. Comput. 1, 1972);
+        if a dependency is not committed, wait for it.
         """
         if self._committed[root].is_executed:
             return []

@@ -1,7 +1,7 @@
-"""Whether nodes that agree on a log, and answer clients from it, did so: a verdict a rule, with a counterexample.
+"""A judge of nodes that agree on a log and answer clients from it: one verdict for each rule, with a counterexample.
 
-The judge sees what nodes announce (that they lead a term, that an entry is committed) and what clients saw. It knows
-nothing of how nodes agree.
+The judge sees the nodes' announcements (that they lead a term, that an entry is committed) and the clients' histories.
+It does not know the protocol by which the nodes agree.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ _Row = tuple[str, str, str, float]
 
 
 def announcements_of(rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
-    """Make the table of announcements from rows of ANNOUNCEMENT_COLUMNS; what a kind has not is None."""
+    """Make the table of announcements from rows of ANNOUNCEMENT_COLUMNS; fields that a kind does not have are None."""
     return pd.DataFrame(list(rows), columns=ANNOUNCEMENT_COLUMNS, dtype=object).astype({"time_s": float})
 
 
 def judge(
     announced: pd.DataFrame, history: pd.DataFrame, *, end_s: float, calm_s: float, within_s: float
 ) -> pd.DataFrame:
-    """Judge a run by RULES; returns rule, verdict, looked_at, counterexample, evident_s: a row a rule.
+    """Judge a run by RULES; returns one row for each rule: rule, verdict, looked_at, counterexample, evident_s.
 
     one leader a term : no two nodes announce that they lead the same term (Raft's election safety).
     one entry an index : no two nodes, nor one node twice, announce different entries at one index of the log.
-    commits in order : what a node announces between its start and its crash are entries one after the other.
-    linearizable : one copy of each register explains what clients saw; what had no answer may have happened or not.
-    answers : once all is calm, no more than `within_s` passes without an answer, as clients ask all the time.
+    commits in order : the entries that a node announces between its start and its crash have consecutive indices.
+    linearizable : a single copy of each register explains the history; unanswered operations may have happened or not.
+    answers : after the last fault, no more than `within_s` passes without an answer, as clients ask all the time.
 
     Parameters
     ----------
     announced : rows of ANNOUNCEMENT_COLUMNS in the order of time; `entry` as text, `life` counts a node's starts.
-    history : what clients saw, rows of HISTORY_COLUMNS of `registers`.
-    end_s : the end of the run. calm_s : when the last fault had ended; math.inf where too few nodes are left.
-    within_s : seconds of silence that are allowed.
+    history : the clients' operations, rows of HISTORY_COLUMNS of `registers`.
+    end_s : the end of the run. calm_s : the end of the last fault; math.inf where too few nodes are left.
+    within_s : seconds without an answer that are allowed.
 
-    evident_s is when the counterexample was complete, NaN without one.
+    evident_s is the time at which the counterexample was complete, NaN without one.
 
-    A rule is not judged where nothing was announced or answered that could break it. A rule that holds held in this
-    run, and is not proven.
+    A rule is "not judged" if the run has nothing that could break it, or if too many orders would have to be tried.
+    "holds" means that the rule held in this run; it is not a proof.
     """
     leads = announced[announced["kind"] == LEADER]
     commits = announced[announced["kind"] == COMMIT]
@@ -131,7 +131,7 @@ def _linearizable(history: pd.DataFrame) -> _Row:
 
 
 def _answers(history: pd.DataFrame, end_s: float, calm_s: float, within_s: float) -> _Row:
-    """Look for the first silence that is too long, after all is calm."""
+    """Find the first time of more than `within_s` without an answer after `calm_s`."""
     answered = np.sort(history["answered_s"].dropna().to_numpy())
     answered = answered[answered >= calm_s]
     looked_at = _count(len(answered), "answer") + " once calm"

@@ -1,4 +1,4 @@
-"""Whether what clients saw could have come from one copy of the data."""
+"""A check whether a single copy of the data could have given all answers that clients got."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _LONG_AGO_S = -1e300
 
 
 def violations(history: pd.DataFrame) -> pd.DataFrame:
-    """Find the keys whose reads and writes no single copy explains: key, and why.
+    """Find the keys whose reads and writes no single copy explains; returns the columns key and why.
 
-    history : one row a command that was answered: command (a number, each once), key, is_write, value (the command
-    that wrote what was read, -1 for nothing; ignored for writes), sent_s, answered_s.
+    history : one row for each answered command: command (a unique number), key, is_write, value (the command whose
+    write was read, -1 for none; ignored for writes), sent_s, answered_s.
 
-    Every write writes another value, so that it is known whom a read has read, and the test is exact and quick
-    (Gibbons and Korach, "Testing Shared Memories", SIAM J. Comput. 26, 1997): with a write and its reads as a cluster,
-    f its first answer and s its last sending, no read may end before its write was sent, no two clusters with f < s
-    may overlap in (f, s), and none with s < f may lie, as (s, f), within such an interval.
+    Every write writes a different value, so it is known which write a read has seen, and the test is exact and fast
+    (Gibbons and Korach, "Testing Shared Memories", SIAM J. Comput. 26, 1997). A write and its reads are a cluster; f is
+    its first answer and s its last sending. Three rules must hold: no read may end before its write was sent; the
+    intervals (f, s) of two clusters with f < s may not overlap; no (s, f) of a cluster with s < f may lie within one.
     """
     rows = history[["command", "key", "is_write", "value", "sent_s", "answered_s"]]
     value = np.where(rows.is_write, rows.command, rows.value)
@@ -33,7 +33,7 @@ def violations(history: pd.DataFrame) -> pd.DataFrame:
     early = reads.answered_s.to_numpy() < written.sent_s.reindex(reads.value).to_numpy()
     keys_and_reasons += [(key, "read before it was written") for key in reads.key[early].unique()]
     clusters = rows.groupby(["key", "value"], as_index=False).agg(first=("answered_s", "min"), last=("sent_s", "max"))
-    clusters.loc[clusters.value == -1, "first"] = _LONG_AGO_S  # what nobody has written was there before everything
+    clusters.loc[clusters.value == -1, "first"] = _LONG_AGO_S  # the initial value was there before everything
     forward = clusters[clusters["first"] < clusters["last"]].sort_values(["key", "first"])
     same_key = forward.key.to_numpy()[1:] == forward.key.to_numpy()[:-1]
     overlap = same_key & (forward["first"].to_numpy()[1:] < forward["last"].to_numpy()[:-1])

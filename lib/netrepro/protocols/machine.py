@@ -1,4 +1,4 @@
-"""What every protocol of this package is, and how several of them are driven in virtual time."""
+"""The interface of every protocol in this package, and a driver that runs several machines in virtual time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from netrepro.errors import NetreproError
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A message that the machine wants to have carried to the machine called `to`."""
+    """A message for the machine called `to`."""
 
     to: Hashable
     message: Any
@@ -22,7 +22,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened inside the machine and that a user wants to know, such as an elected leader."""
+    """An event inside the machine that a user wants to know of, such as the election of a leader."""
 
     kind: str
     value: Any = None
@@ -32,7 +32,7 @@ Output = Send | Event
 
 
 class Machine(Protocol):
-    """A protocol at one host. It reads no clock and opens no socket: whoever drives it passes `now_s`."""
+    """A protocol at one host. It reads no clock and opens no socket: its driver passes the time, `now_s`."""
 
     @property
     def wake_at_s(self) -> float:
@@ -58,20 +58,20 @@ def drive(
     at: Iterable[tuple[float, Callable[[float], Outputs]]] = (),
     most_events: int = 10_000_000,
 ) -> list[tuple[float, Name, Event]]:
-    """Run machines against each other in virtual time; returns (time_s, name, event) in the order in which they happen.
+    """Run machines that exchange messages in virtual time; returns (time_s, name, event) in the order of time.
 
     Parameters
     ----------
-    machines : name -> machine. One that is taken out of the mapping while this runs has crashed: it is not woken and
-        gets nothing any more; one that is put back under its name has restarted.
-    delay_s : sender, receiver, message -> seconds on the way, or None for a message that is lost.
-    until_s : when to stop.
-    at : (time_s, function) pairs: called with the time, for what comes from outside; it returns (name, output) pairs,
-        as if the machine of that name had put them out.
-    most_events : refuse to go on after so many, as machines that answer each other at once never let time pass.
+    machines : name -> machine. To crash a machine, remove it from the mapping during the run: it is no longer woken and
+        gets no messages. To restart it, put a machine back under its name.
+    delay_s : function of (sender, receiver, message) that returns the delay in seconds, or None for a lost message.
+    until_s : virtual time at which the run ends.
+    at : (time_s, function) pairs for events from outside. Each function is called with the time and returns (name,
+        output) pairs, which are treated as outputs of the machine of that name.
+    most_events : largest number of steps; machines that answer each other without delay would never let time pass.
 
     Messages with the same time of arrival arrive in the order in which they were sent. Raises NetreproError for a
-    message to nobody's name, for a negative delay, and for too many events.
+    message to an unknown name, for a negative delay, and for more than `most_events` steps.
     """
     order = count()
     queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
@@ -97,7 +97,7 @@ def drive(
     def act_from_outside(now_s: float, act: Callable[[float], Outputs]) -> None:
         for name, output in list(act(now_s)):
             put_out(now_s, name, output)
-        for name in machines:  # whoever acts from outside may have called any machine
+        for name in machines:  # the function from outside may have called any machine
             set_alarm(now_s, name)
 
     def carry_out(now_s: float, name: Name, outputs: Iterable[Output]) -> None:

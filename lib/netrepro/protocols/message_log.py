@@ -1,4 +1,4 @@
-"""Every message between machines, as a table: who sent what to whom, when, and whether and when it came."""
+"""A table of all messages between machines: sender, receiver, kind, and the times of sending and arrival."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ARRIVED, LOST, UNDER_WAY = "arrived", "lost", "under way"
 
 
 def kind_of(message: Any) -> str:
-    """Name what a message is: its `kind` where it is a dictionary that has one, else its class."""
+    """Name the kind of a message: the entry "kind" of a dictionary that has one, else the name of its class."""
     if isinstance(message, Mapping):
         return str(message.get("kind", "message"))
     return type(message).__name__
@@ -24,19 +24,20 @@ def kind_of(message: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message on its way, with its row in the log."""
+    """A message on its way, with the number of its row in the log."""
 
     number: int
     message: Any
 
 
 class MessageLog:
-    """Notes what recorded machines send each other, under whatever drives them: `drive` or `simulate_machines`.
+    """A log of the messages between recorded machines, under any driver (`drive` or `simulate_machines`).
 
-    kind : message -> its name in the table. Messages travel as Letter, so that a `size_bytes` or a `delay_s` looks at
-    `letter.message`.
+    kind : function from a message to its name in the table. Messages travel as Letter, so functions such as
+    `size_bytes` or `delay_s` must look at `letter.message`.
 
-    `cut_off` and `heal` part the network: what is sent or arrives between a group and all others is lost meanwhile.
+    `cut_off` and `heal` partition the network: between these calls, messages that are sent or arrive between the group
+    and all others are lost.
     """
 
     def __init__(self, kind: Callable[[Any], str] = kind_of):
@@ -46,30 +47,30 @@ class MessageLog:
         self._groups: list[frozenset[Hashable]] = []
 
     def recorded(self, name: Hashable, machine: Machine) -> RecordedMachine:
-        """Return the machine that does what `machine` does, and whose messages are noted."""
+        """Return a machine that behaves like `machine` and whose messages are logged."""
         return RecordedMachine(self, name, machine)
 
     def cut_off(self, group: Iterable[Hashable]) -> None:
-        """Part a group from all others, from now on."""
+        """Partition the network between a group and all others, from now on."""
         self._groups.append(frozenset(group))
 
     def heal(self, group: Iterable[Hashable]) -> None:
-        """End what `cut_off` of the same group began. Raises ValueError for one that is not cut off."""
+        """End the partition of a group. Raises ValueError for a group that is not cut off."""
         self._groups.remove(frozenset(group))
 
     def is_cut(self, one: Hashable, other: Hashable) -> bool:
-        """Tell whether a group is cut off to which one of the two belongs, and the other does not."""
+        """Tell whether a partition separates two machines."""
         return any((one in group) != (other in group) for group in self._groups)
 
     def send(self, now_s: float, sender: Hashable, receiver: Hashable, message: Any) -> list[Output]:
-        """Note a message; returns it as a letter, or nothing where the network is parted."""
+        """Log a message; returns it as a letter to send, or an empty list where a partition separates the two."""
         self._rows.append((sender, receiver, self.kind(message), now_s))
         if self.is_cut(sender, receiver):
             return []
         return [Send(receiver, Letter(len(self._rows) - 1, message))]
 
     def arrives(self, now_s: float, sender: Hashable, receiver: Hashable, letter: Letter) -> bool:
-        """Note that a letter has come, and tell whether it has: not where the network is parted."""
+        """Log the arrival of a letter and return True; return False where a partition separates the two."""
         if self.is_cut(sender, receiver):
             return False
         self._received_s[letter.number] = now_s
@@ -78,8 +79,9 @@ class MessageLog:
     def table(self, end_s: float) -> pd.DataFrame:
         """Return a row for each message, in the order of sending: sender, receiver, kind, sent_s, received_s, fate.
 
-        What had not come by `end_s` (received_s NaN) is under way, where it was sent so late that some other message
-        took as long; else it is lost: on a link, in a queue, in a parted network, or at a receiver that was down.
+        A message that had not arrived by `end_s` (received_s NaN) is under way if it was sent so late that the slowest
+        message would not have arrived, either. Otherwise it is lost: on a link, in a queue, in a partition, or at a
+        receiver that was down.
         """
         rows = [(*row, self._received_s.get(number, np.nan)) for number, row in enumerate(self._rows)]
         table = pd.DataFrame(rows, columns=MESSAGE_COLUMNS[:-1]).astype({"sent_s": float, "received_s": float})
@@ -90,7 +92,7 @@ class MessageLog:
 
 
 class RecordedMachine:
-    """A machine whose messages a MessageLog notes."""
+    """A machine whose messages are logged in a MessageLog."""
 
     def __init__(self, log: MessageLog, name: Hashable, machine: Machine):
         self.log, self.name, self.machine = log, name, machine
@@ -109,7 +111,7 @@ class RecordedMachine:
         return self._noted(now_s, self.machine.wake(now_s))
 
     def receive(self, now_s: float, sender: Hashable, message: Any) -> list[Output]:
-        """Hand over a letter that has come; what is no letter came from outside, and is not noted."""
+        """Pass a letter's message to the machine; other messages come from outside, and their arrival is not logged."""
         if isinstance(message, Letter):
             if not self.log.arrives(now_s, sender, self.name, message):
                 return []

@@ -1,7 +1,7 @@
 """Multi-Paxos with a stable leader (Lamport, "Paxos Made Simple", 2001, section 3), without crashes.
 
-The leader gives every command the next place of one log, and executes and answers it when a majority has accepted it
-and all places before it. Elections are left out: this is what runs while nobody fails.
+The leader puts every command at the next place of one log. It executes and answers a command when a majority has
+accepted it and all commands at earlier places. Elections are left out: this is the protocol while no replica fails.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from netrepro.protocols.replicated_store import Command, Reply, Request, Store
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """The leader asks to accept a command at a place of the log."""
+    """The leader's request to accept a command at a place of the log."""
 
     place: int
     command: Command
@@ -26,23 +26,23 @@ class Accept:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The sender has accepted what was asked for."""
+    """The answer to Accept: the sender has accepted the command."""
 
     place: int
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A majority has accepted: the place is decided."""
+    """The leader's message that a majority has accepted: the place is decided."""
 
     place: int
     command: Command
 
 
 class MultiPaxosReplica:
-    """One replica. Events: "committed" (Command, at the leader) and "executed" (Command, at everyone).
+    """One replica. Events: "committed" (Command, at the leader) and "executed" (Command, at every replica).
 
-    Raises NetreproError for a leader that is no replica, and for a request to another than the leader.
+    Raises NetreproError for a leader that is not a replica, and for a request to another replica than the leader.
     """
 
     wake_at_s = math.inf
@@ -52,10 +52,10 @@ class MultiPaxosReplica:
             raise NetreproError(f"{name!r} led by {leader!r}", f"the replicas are {', '.join(map(str, replicas))}")
         self.name, self.leader = name, leader
         self.others = [each for each in replicas if each != name]
-        self.needed = len(replicas) // 2  # beside itself
+        self.needed = len(replicas) // 2  # acceptances of other replicas for a majority
         self.store = Store()
         self._places = 0
-        self._accepted: dict[int, set[Hashable]] = {}  # by place: a message that comes twice counts once
+        self._accepted: dict[int, set[Hashable]] = {}  # place -> replicas, so that a duplicate message counts once
         self._commands: dict[int, Command] = {}
         self._chosen: dict[int, Command] = {}
         self._executed = 0
@@ -65,11 +65,11 @@ class MultiPaxosReplica:
         return ()
 
     def wake(self, now_s: float) -> Iterable[Output]:
-        """Do nothing: this is never asked for."""
+        """Do nothing: this machine has no timers."""
         return ()
 
     def receive(self, now_s: float, sender: Hashable, message: Any) -> Iterable[Output]:
-        """Order a request, accept, count, or execute."""
+        """Handle a message: order a request, accept a command, count an answer, or execute a chosen command."""
         if isinstance(message, Accept):
             return [Send(sender, Accepted(message.place))]
         if isinstance(message, Chosen):

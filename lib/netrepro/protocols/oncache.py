@@ -1,9 +1,9 @@
 """ONCache's caches and its four programs (Lin et al., NSDI 2025) as functions over plain state: no clock, no kernel.
 
-Two hosts with containers. A packet passes, at its own host, `egress`, then on a miss the overlay (connection tracking,
-filter, marks), then `egress_init`; at the other `ingress`, on a miss the overlay, then `ingress_init`. A packet whose
-marks say both "a cache missed" and "the overlay calls this connection established" teaches the caches.
-`emulation/overlay/sources/oncache.bpf.c` has the same programs for a kernel; tests hold the two together.
+There are two hosts with containers. At its own host, a packet passes `egress`, on a miss the overlay (connection
+tracking, filter, marks), and then `egress_init`. At the other host it passes `ingress`, on a miss the overlay, and then
+`ingress_init`. The caches learn from packets with both marks: a cache missed, and the overlay considers the connection
+established. `emulation/overlay/sources/oncache.bpf.c` has the same programs for a kernel; tests compare the two.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CACHES = ("to_host", "to_route", "containers", "filter")
 
 @dataclass(frozen=True)
 class Packet:
-    """A packet from container to container. Marks are two bits of the header: a miss, and an established connection."""
+    """A packet from container to container. Two header bits are marks: `missed` (a cache miss) and `established`."""
 
     source: str
     destination: str
@@ -33,7 +33,7 @@ class Packet:
 
     @property
     def answer(self) -> Packet:
-        """A packet of the same flow the other way, without marks."""
+        """A packet of the same flow in the opposite direction, without marks."""
         return Packet(self.destination, self.source, self.destination_port, self.source_port)
 
 
@@ -41,20 +41,20 @@ Flow = tuple[str, str, int, int]  # local and remote container, their ports: the
 
 
 class Lru(OrderedDict):
-    """A map of so many entries that forgets the one that was used the longest ago."""
+    """A map of at most `entries` entries that evicts the least recently used one."""
 
     def __init__(self, entries: int):
         super().__init__()
         self.entries = entries
 
     def used(self, key: Hashable) -> Any:
-        """Return the value, which is now the last used; None where there is none."""
+        """Return the value and mark it as the most recently used; None where there is none."""
         if key in self:
             self.move_to_end(key)
         return self.get(key)
 
     def put(self, key: Hashable, value: Any) -> None:
-        """Add or replace, and forget what is then too much."""
+        """Add or replace an entry, and evict another one if the map is then too full."""
         self[key] = value
         self.move_to_end(key)
         if len(self) > self.entries:
@@ -65,10 +65,11 @@ class Lru(OrderedDict):
 class Host:
     """A host's caches and its overlay.
 
-    host_of : container -> host, what the overlay's routes say. to_host, to_route, containers, filter : the caches.
-    containers : own container -> whether packets have taught its addresses. tracked : the overlay's connections ->
-    directions seen. route_check : the reverse check of arriving packets asks for the route too. refuses : the overlay's
-    filter. marks : whether the overlay marks what is established.
+    host_of : container -> host, by the overlay's routes. to_host, to_route, containers, filter : the caches.
+    entries : cache -> its size. containers : own container -> whether its addresses have been learned. tracked : the
+    overlay's connections -> containers that have sent. reverse_check : packets also need a cached way back.
+    route_check : the reverse check of arriving packets also needs the route. refuses : the overlay's filter.
+    marks : whether the overlay marks established connections. paused : whether learning is paused.
     """
 
     name: str
@@ -97,13 +98,13 @@ class Host:
 
 
 def flow_at(packet: Packet, leaving: bool) -> Flow:
-    """Return a packet's flow as its sender's host (leaving) or its receiver's sees it."""
+    """Return a packet's flow from the view of its sender's host (`leaving`) or of its receiver's host."""
     there = (packet.source, packet.destination, packet.source_port, packet.destination_port)
     return there if leaving else (there[1], there[0], there[3], there[2])
 
 
 def egress(host: Host, packet: Packet) -> tuple[bool, Packet]:
-    """Tell whether the packet goes straight to the network card, and return it as it leaves the program."""
+    """Return whether the packet goes directly to the network card, and the packet with its new marks."""
     far = host.to_host.used(packet.destination)
     route = far is not None and host.to_route.used(far)
     if not route or host.filter.used(flow_at(packet, True)) != BOTH:
@@ -117,16 +118,16 @@ def egress(host: Host, packet: Packet) -> tuple[bool, Packet]:
 
 
 def overlay(host: Host, packet: Packet) -> Packet | None:
-    """Pass a packet through the overlay; return it, marked where its connection is established, or None.
+    """Pass a packet through the overlay; return it, marked if it missed a cache and its connection is established.
 
-    None is for a packet that the overlay's filter refuses.
+    Returns None for a packet that the overlay's filter refuses.
     """
     connection = frozenset([(packet.source, packet.source_port), (packet.destination, packet.destination_port)])
     seen = host.tracked.get(connection, set())
     if connection in host.tracked:
         seen.add(packet.source)
     if host.refuses(packet):
-        return None  # a connection whose first packet is dropped is not remembered
+        return None  # a connection whose first packet is dropped is not tracked
     host.tracked.setdefault(connection, {packet.source})
     both = len(host.tracked[connection]) == 2
     return replace(packet, established=packet.missed and both and host.marks)
@@ -146,7 +147,7 @@ def egress_init(host: Host, packet: Packet) -> Packet:
 
 
 def ingress(host: Host, packet: Packet) -> tuple[bool, Packet]:
-    """Tell whether the packet goes straight to its container, and return it as it leaves the program."""
+    """Return whether the packet goes directly to its container, and the packet with its new marks."""
     known = host.containers.get(packet.destination, False)
     if not known or host.filter.used(flow_at(packet, False)) != BOTH:
         host.counters["ingress_miss"] += 1
@@ -160,7 +161,7 @@ def ingress(host: Host, packet: Packet) -> tuple[bool, Packet]:
 
 
 def ingress_init(host: Host, packet: Packet) -> Packet:
-    """Learn from a packet that reaches its container with both marks, and clear them."""
+    """Learn from a packet that reaches its container with both marks, and clear all marks."""
     if packet.missed and packet.established and not host.paused and packet.destination in host.containers:
         host.containers[packet.destination] = True
         _allow(host, flow_at(packet, False), INGRESS)
@@ -174,7 +175,7 @@ def _allow(host: Host, flow: Flow, bit: int) -> None:
 
 @dataclass(frozen=True)
 class Passed:
-    """The fate of a packet: whether it arrived, and where it took the fast path."""
+    """The fate of a packet: whether it arrived, and whether it took the fast path at the sending and receiving host."""
 
     arrived: bool
     fast_out: bool = False
@@ -182,7 +183,7 @@ class Passed:
 
 
 def send(hosts: dict[str, Host], packet: Packet) -> Passed:
-    """Send a packet from the host of its source to that of its destination."""
+    """Send a packet from its source's host to its destination's host."""
     own, far = (hosts[host_with(hosts, container)] for container in (packet.source, packet.destination))
     fast_out, packet = egress(own, packet)
     if not fast_out:
@@ -207,7 +208,7 @@ def host_with(hosts: dict[str, Host], container: str) -> str:
 
 
 def exchange(hosts: dict[str, Host], request: Packet, times: int = 1) -> list[Passed]:
-    """Send a request and, where it arrives, its answer, so many times."""
+    """Send a request and, if it arrives, its answer; repeat this `times` times."""
     passed = []
     for _ in range(times):
         passed.append(send(hosts, request))
@@ -217,7 +218,7 @@ def exchange(hosts: dict[str, Host], request: Packet, times: int = 1) -> list[Pa
 
 
 def evict(host: Host, cache: str) -> None:
-    """Empty one of a host's caches, as a full map could; its own containers are registered again, not yet taught."""
+    """Empty one of a host's caches; for `containers`, the entries stay but count as not yet learned."""
     if cache not in CACHES:
         raise NetreproError(f"there is no cache {cache!r}", f"give one of {', '.join(CACHES)}")
     if cache == "containers":
@@ -227,9 +228,10 @@ def evict(host: Host, cache: str) -> None:
 
 
 def refuse(hosts: dict[str, Host], at: str, what: Callable[[Packet], bool], delete: bool = True) -> None:
-    """Let one host's filter refuse more: delete-and-reinitialise, or without the deletion.
+    """Let one host's filter refuse more packets, by delete-and-reinitialise (`delete` False leaves out the deletion).
 
-    Learning is paused, entries of flows that may be refused are deleted on all hosts, then the filter changes.
+    Learning is paused and entries of flows that may be refused are deleted on all hosts; then the filter changes, and
+    learning continues.
     """
     for host in hosts.values():
         host.paused = True
@@ -244,6 +246,6 @@ def refuse(hosts: dict[str, Host], at: str, what: Callable[[Packet], bool], dele
 
 
 def two_hosts(**settings: Any) -> dict[str, Host]:
-    """Make hosts "1" and "2" with containers "a" and "b", with the same settings (those of Host)."""
+    """Make hosts "1" and "2" with containers "a" and "b"; both get the same `settings`, which are those of Host."""
     host_of = {"a": "1", "b": "2"}
     return {name: Host(name, host_of, **settings) for name in ("1", "2")}

@@ -1,8 +1,8 @@
-"""Web pages over QUIC: HTTP/3 of aioquic, whose connections read no clock and open no socket, as machines.
+"""Web pages over QUIC, as machines: HTTP/3 of aioquic, whose connections read no clock and open no socket.
 
-A request is a stream with the body of `sst.web.request`; its response is as long as that says, and zeros. Keys and
-identifiers are random bytes of the system and differ from run to run; their lengths do not, as the certificate's
-signature has a fixed one, nor do times. The server's certificate, of a key that everybody knows, is checked in full.
+A request is a stream with the body of `browser.request`; its response has the requested length and consists of zeros.
+Keys and identifiers are random bytes of the system and differ from run to run. Their lengths and all times do not, as
+the certificate's signature has a fixed length. The server's certificate is fully verified; its private key is public.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from netrepro.protocols.browser import Browser, Loaded, Manner, asked_bytes, ref
 from netrepro.protocols.machine import Output, Send
 
 SERVER_NAME = "server.example"
-LATER_S = 1e-6  # on the dot, aioquic holds an acknowledgement back by its pace, and would be woken without end
-VALID = datetime(1970, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)  # whatever the clock of the machine says
+LATER_S = 1e-6  # woken exactly on time, aioquic's pacing holds an acknowledgement back, and the wake-ups never end
+VALID = datetime(1970, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)  # valid at any time of the system's clock
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 
 
@@ -41,13 +41,13 @@ def _by_number(stream: QuicStream) -> int:
     return stream.stream_id or 0
 
 
-# Streams that share a packet take their next turns in the order of a set: else by where they lie in memory, which no
-# run repeats.
+# aioquic keeps streams that share a packet in a set. Without this hash, their order would depend on memory addresses,
+# which differ from run to run.
 QuicStream.__hash__ = _by_number  # type: ignore[method-assign, assignment]
 
 
 def certificate() -> x509.Certificate:
-    """Make the server's certificate, signed by itself: the same bytes each time."""
+    """Make the server's self-signed certificate; its bytes are the same each time."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVER_NAME)])
     made = x509.CertificateBuilder(name, name, KEY.public_key(), 1, *VALID)
     made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName(SERVER_NAME)]), critical=False)
@@ -55,7 +55,7 @@ def certificate() -> x509.Certificate:
 
 
 class _End:
-    """A connection with HTTP/3 in it."""
+    """A QUIC connection with HTTP/3."""
 
     def __init__(self, quic: QuicConnection):
         self.quic, self.http = quic, H3Connection(quic)
@@ -85,7 +85,7 @@ class _End:
             yield Send(to, data)
 
     def say(self, stream: int, headers: dict[str, str], body: bytes = b"") -> None:
-        """Send a whole message."""
+        """Send headers and body, and close the stream's sending side."""
         self.http.send_headers(stream, [(name.encode(), value.encode()) for name, value in headers.items()])
         self.http.send_data(stream, body, end_stream=True)
 
@@ -93,12 +93,12 @@ class _End:
 class QuicClient:
     """A client that loads pages from `server`.
 
-    With `fresh` every page has a connection of its own. With `early` as well, its request leaves in the first packet
-    (0-RTT), once a connection has left a ticket, which the server takes again and again. With `in_order` a response
-    counts when all that were asked for before it are there, as on one stream.
+    With `fresh`, every page has a connection of its own. If `early` is set, too, its request leaves in the first packet
+    (0-RTT) once an earlier connection has left a ticket; the server accepts a ticket any number of times. With
+    `in_order`, a response counts only when all earlier requests are answered, as on one stream.
     Pages begin once the first connection is up (with `fresh`, at once). Events: "loaded" (a Loaded), "done".
-    `resumed` counts connections in which the server took early data. Raises NetreproError where a connection breaks,
-    and where the server refuses a request.
+    `resumed` counts connections in which the server accepted early data. Raises NetreproError where a connection
+    breaks, and where the server refuses a request.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class QuicClient:
         self._trusted = certificate().public_bytes(Encoding.PEM)
         self._ticket: SessionTicket | None = None
         self._end: _End | None = None
-        self._streams: dict[int, int] = {}  # in the order of requests
+        self._streams: dict[int, int] = {}  # stream -> connection number of `browser`, in the order of requests
         self._ended: set[int] = set()
 
     @property
@@ -128,21 +128,21 @@ class QuicClient:
         return min(self._end.wake_at_s if self._end else math.inf, self.browser.begins_s)
 
     def start(self, now_s: float) -> Iterable[Output]:
-        """Open the connection, or begin."""
+        """Open the connection; with `fresh`, also begin the first page."""
         if self.fresh:
             self.browser.begins_s = now_s
             return self._begin(now_s)
         return self._act(now_s, self._open(now_s))
 
     def receive(self, now_s: float, sender: Hashable, message: bytes) -> Iterable[Output]:
-        """Take in a datagram."""
+        """Handle a datagram."""
         if self._end is None:
             return ()
         self._end.quic.receive_datagram(message, sender, now_s)
         return self._act(now_s, self._end)
 
     def wake(self, now_s: float) -> Iterable[Output]:
-        """Act on the time that has passed."""
+        """Handle timers that have run out, and begin a page that is due."""
         if self._end:
             self._end.wake(now_s)
             yield from self._act(now_s, self._end)
@@ -210,7 +210,7 @@ class QuicServer:
             is_client=False, alpn_protocols=H3_ALPN, certificate=certificate(), private_key=KEY
         )
         self._ends: list[_End] = []
-        self._named: dict[bytes, _End] = {}  # by each name that a connection has in packets
+        self._named: dict[bytes, _End] = {}  # by connection ID; a connection has several
         self._tickets: dict[bytes, SessionTicket] = {}
         self._requests: dict[tuple[_End, int], bytes] = {}
 
@@ -220,11 +220,11 @@ class QuicServer:
         return min((end.wake_at_s for end in self._ends), default=math.inf)
 
     def start(self, now_s: float) -> Iterable[Output]:
-        """Wait to be asked."""
+        """Do nothing: the server waits for requests."""
         return ()
 
     def receive(self, now_s: float, sender: Hashable, message: bytes) -> Iterable[Output]:
-        """Take in a datagram. It is dropped where it belongs to no connection and cannot open one."""
+        """Handle a datagram; it is dropped if it neither belongs to a connection nor can open one."""
         try:
             header = pull_quic_header(Buffer(data=message), self._asked.connection_id_length)
         except ValueError:
@@ -239,7 +239,7 @@ class QuicServer:
         return self._act(now_s, end)
 
     def wake(self, now_s: float) -> Iterable[Output]:
-        """Act on the time that has passed."""
+        """Handle the connections' timers that have run out."""
         for end in [end for end in self._ends if end.wake_at_s <= now_s]:
             end.wake(now_s)
             yield from self._act(now_s, end)

@@ -1,11 +1,12 @@
 """Raft (Ongaro and Ousterhout, USENIX ATC 2014) as a machine: to be read beside the paper's Figure 2.
 
 Names are the figure's: `term`, `voted_for` and `log` are persistent, `commit_index`, `next_index` and `match_index` are
-not. Something is added. Writing to disk takes time: until it has ended the server does nothing else, and what it has to
-say waits; what a crash interrupts has not been written. And two options of the dissertation: PreVote (section 9.6), and
-that servers which have just heard from a leader disregard requests for votes (section 4.2.3). Membership changes,
-snapshots and clients' sessions are left out, and so are the empty entry with which a leader may begin its term
-(section 8), and that a leader steps down who hears from no majority (CheckQuorum, section 6.2 of the dissertation).
+not. Three things are added. First, writing to disk takes time: until a write has ended, the server does nothing else
+and its messages wait; a write that a crash interrupts has no effect. The other two are options of the dissertation:
+PreVote (section 9.6), and that servers which have just heard from a leader disregard requests for votes (section
+4.2.3). Membership changes, snapshots and clients' sessions are left out. So are the empty entry with which a leader may
+begin its term (section 8), and the rule that a leader steps down if it hears from no majority (CheckQuorum, section 6.2
+of the dissertation).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class RequestVote:
-    """A request for a vote in `term`; with `pre`, only the question whether there would be one (no term changes)."""
+    """A request for a vote in `term`. With `pre`, it only asks whether the vote would be given; no term changes."""
 
     term: int
     last_log_index: int
@@ -43,7 +44,7 @@ class RequestVote:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """The answer. `term` is the answering server's, or the one asked for where a PreVote is granted."""
+    """The answer to RequestVote. `term` is the answering server's; for a granted PreVote, the request's."""
 
     term: int
     granted: bool
@@ -52,7 +53,7 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class AppendEntries:
-    """The leader's entries after `prev_log_index`; without any it is a heartbeat."""
+    """The leader's entries after `prev_log_index`; a message without entries is a heartbeat."""
 
     term: int
     prev_log_index: int
@@ -63,7 +64,7 @@ class AppendEntries:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The answer: how far the logs are known to match, or, without success, the first index to try next."""
+    """The answer to AppendEntries. `index` : how far the logs match or, without success, the index to try next."""
 
     term: int
     success: bool
@@ -87,17 +88,17 @@ class Disk:
 
 
 class Raft:
-    """One server. Its events are "leader" (its term), "follows" (term and name of a leader it had not heard of yet),
-    and "applied" (index and command of a log entry that is committed).
+    """One server. Its events are "leader" (its term), "follows" (term and name of a leader, at its first message), and
+    "applied" (index and command of a log entry that is committed).
 
-    peers : the other servers' names. disk : what it starts from and writes to; a server restarts as a new Raft on the
-    old disk. election_timeout_s : draws the next election timeout (section 5.2). heartbeat_s : a leader's pause between
-    heartbeats. write_s : draws how long a write takes. least_timeout_s : who has heard from a leader within this
-    time does not help to replace it: with `pre_vote` it grants no PreVote, with `keeps_leader` it disregards requests
-    for votes.
+    peers : the other servers' names. disk : the state that the server starts from and writes to; to restart a server,
+    make a new Raft with its old disk. election_timeout_s : function that draws the next election timeout (section 5.2).
+    heartbeat_s : a leader's interval between heartbeats. write_s : function that draws the duration of a write.
+    least_timeout_s : a server that has heard from a leader within this time does not help to replace it: it grants no
+    PreVote and, with `keeps_leader`, disregards requests for votes. All times are in seconds.
 
-    Raises NetreproError for a server that is its own peer, for a peer that is named twice, and for heartbeats without a
-    pause.
+    Raises NetreproError for a server that is its own peer, for a peer that is named twice, and for a heartbeat interval
+    that is not above 0.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class Raft:
         self.next_index: dict[Name, int] = {}
         self.match_index: dict[Name, int] = {}
         self._votes: set[Name] = set()
-        self._asks_before = False  # whether the votes counted are PreVotes
+        self._asks_before = False  # whether the counted votes are PreVotes
         self._leader_heard_s = -math.inf
         self._alarm_s = math.inf
         self._waiting: deque[tuple[Name, Any]] = deque()
@@ -138,7 +139,7 @@ class Raft:
         self._written_at_s: float | None = None
         self._unsent: list[Output] = []
 
-    # What drives it: `start`, `receive` and `wake` of a Machine.
+    # The interface of a Machine: `start`, `receive` and `wake`.
 
     @property
     def wake_at_s(self) -> float:
@@ -153,7 +154,7 @@ class Raft:
         return self.wake(now_s)
 
     def wake(self, now_s: float) -> list[Output]:
-        """Do what can be done now: end a write, then what has waited for that, then a timer that has run out."""
+        """Do all that is possible now: end a write, then handle waiting messages, then a timer that has run out."""
         outputs: list[Output] = []
         while True:
             if self._written_at_s is not None:
@@ -167,15 +168,15 @@ class Raft:
             else:
                 return outputs
             if self._must_write:
-                # Figure 2: persistent state is updated on stable storage before responding to RPCs. Who leads and what
-                # is applied rest on it, too; whom a server has heard does not.
+                # Figure 2: persistent state is updated on stable storage before responding to RPCs. "leader" and
+                # "applied" depend on this state, too, and wait; "follows" does not.
                 self._must_write, self._written_at_s = False, now_s + self.write_s()
                 heard: list[Output] = [each for each in done if isinstance(each, Event) and each.kind == "follows"]
                 self._unsent, done = [each for each in done if each not in heard], heard
             outputs += done
 
     def propose(self, now_s: float, command: Any) -> list[Output]:
-        """Take in a client's command, which any server but a leader ignores."""
+        """Handle a client's command; a server that is not the leader ignores it."""
         return self.receive(now_s, None, Propose(command))
 
     def _end_write(self) -> list[Output]:
@@ -210,9 +211,9 @@ class Raft:
         raise NetreproError(f"{message!r} for a Raft server", "send what this module defines")
 
     def _step_down(self, now_s: float, term: int) -> None:
-        """Become a follower without a vote, as a higher term demands of all servers.
+        """Become a follower in a higher term, without a vote in it (a rule for all servers).
 
-        Only a leader has to set its timer anew.
+        Only a leader has to start its election timer; the others' timers are running.
         """
         if self.role == LEADER:
             self._set_election_timer(now_s)
@@ -302,7 +303,7 @@ class Raft:
         self._set_election_timer(now_s)
         before = request.prev_log_index
         if before > len(self.log) or self._term_at(before) != request.prev_log_term:
-            # Section 5.3, its last paragraphs: whose log is too short says so, in place of being asked entry by entry.
+            # Section 5.3, last paragraphs: a server with a short log returns its end, so the leader skips many tries.
             return [*news, Send(leader, Appended(self.term, False, min(before, len(self.log) + 1)))]
         for index, entry in enumerate(request.entries, start=before + 1):
             if index > len(self.log) or self._term_at(index) != entry.term:
@@ -320,7 +321,7 @@ class Raft:
         return [Send(peer, self._entries_for(peer)) for peer in self.peers] + self._commit_by_majority()
 
     def _send_heartbeats(self, now_s: float) -> list[Output]:
-        """Send heartbeats with what each follower lacks, so that a lost message is made good."""
+        """Send heartbeats with the entries that each follower lacks, to make up for lost messages."""
         self._alarm_s = now_s + self.heartbeat_s
         return [Send(peer, self._entries_for(peer)) for peer in self.peers]
 
@@ -332,7 +333,7 @@ class Raft:
         if self.role != LEADER or answer.term != self.term:
             return []
         if not answer.success:
-            # An answer that comes late, or twice, may not lead back behind what is known to match.
+            # A late or duplicate answer must not move next_index below the entries that are known to match.
             self.next_index[follower] = max(
                 self.match_index[follower] + 1, min(self.next_index[follower], answer.index)
             )
@@ -344,7 +345,7 @@ class Raft:
     def _commit_by_majority(self) -> list[Output]:
         held = sorted([*self.match_index.values(), len(self.log)], reverse=True)
         majority = held[len(held) // 2]
-        # Section 5.4.2: only entries of its own term are committed by counting.
+        # Section 5.4.2: a leader commits only entries of its own term by counting.
         return self._commit(majority) if self._term_at(majority) == self.term else []
 
     def _commit(self, index: int) -> list[Output]:

@@ -1,4 +1,4 @@
-"""Elections after a crash of Raft's leader, by the core, whose oracle is the machine of `netrepro.protocols.raft`."""
+"""Elections after a crash of Raft's leader, simulated by the compiled core and checked against `protocols.raft`."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ import pandas as pd
 from netrepro import _core
 from netrepro.errors import NetreproError
 
-LONGEST_MS = 1e6  # after which a trial is given up
+LONGEST_MS = 1e6  # a trial is given up after this time
 
 
 @dataclass(frozen=True)
 class Election:
-    """A crashed leader's survivors, and what their network, disks and timers are like; times in ms.
+    """The survivors of a leader's crash, and the properties of their network, disks and timers; times in ms.
 
-    A message takes between the two delays, evenly; a write least_write_ms and something exponential with the mean
-    extra_write_ms. timer_late_ms : mean by which the operating system wakes a server too late, exponential. tick_ms :
-    timers count whole ticks (as etcd's do), 0 for none. keeps_leader : who heard from a leader within the least timeout
-    disregards requests for votes. log_lengths : of the survivors, of whom there are fewer than
-    `servers`; the longest is committed. heartbeat_ms : half the least timeout, unless given. one_seed : all servers
-    draw the same timeouts. checks_logs : voters refuse shorter logs. synchronised : the last heartbeat went to all at
-    once, and the crash comes anywhere in an interval; else every server's came by itself.
+    A message's delay is uniform between the two delays. A write takes least_write_ms plus an exponential time of mean
+    extra_write_ms. timer_late_ms : mean of the exponential time by which timers are late. tick_ms : timers count whole
+    ticks of this length (as etcd's do); 0 for none. keeps_leader : a server that heard from a leader within the least
+    timeout disregards requests for votes. log_lengths : one for each survivor, fewer than `servers`; the longest log
+    is committed. heartbeat_ms : None for half the least timeout. one_seed : all servers draw the same timeouts.
+    checks_logs : voters refuse candidates with shorter logs. synchronised : True if the last heartbeat went to all
+    servers at once, with the crash at a random time in the interval; False if each server has its own last heartbeat.
 
-    Raises NetreproError for times that are none, and for delays of which the least is the greater.
+    Raises NetreproError for negative or infinite times, for a least delay above the greatest, and for fewer than two
+    survivors or more than eight servers.
     """
 
     least_delay_ms: float = 0.2
@@ -56,7 +57,7 @@ class Election:
 
 
 def timeouts_of(line: str) -> tuple[float, float]:
-    """Read '150-155' as (150.0, 155.0), ms. Raises NetreproError for a text that is no range."""
+    """Parse a range of timeouts in ms: '150-155' gives (150.0, 155.0). Raises NetreproError for any other text."""
     try:
         least, greatest = map(float, line.split("-"))
     except ValueError:
@@ -67,11 +68,11 @@ def timeouts_of(line: str) -> tuple[float, float]:
 
 
 def elect(timeouts: str, election: Election, trials: int, seed: int) -> pd.DataFrame:
-    """Run elections and return a row for each trial. `timeouts` is a range as in `timeouts_of`.
+    """Run elections and return one row for each trial. `timeouts` is a range as in `timeouts_of`.
 
-    Returns without_leader_ms, from the crash until every other survivor has heard from one new leader; terms that
-    began; elected, whether that came within LONGEST_MS; and safe: never two leaders in a term, nor one without a
-    committed entry.
+    The columns are without_leader_ms (from the crash until every other survivor has heard from one new leader), terms
+    (the number of terms that began), elected (whether a leader came within LONGEST_MS), and safe (never two leaders in
+    one term, nor a leader that lacks a committed entry).
     """
     least, greatest = timeouts_of(timeouts)
     core = _core.RaftElection(
@@ -99,12 +100,12 @@ def elect(timeouts: str, election: Election, trials: int, seed: int) -> pd.DataF
 
 
 def split_vote_share(latency_share: float, survivors: int = 4, servers: int = 5) -> float:
-    """Compute the chance that nobody wins the first election, in closed form (Ongaro's dissertation; survivors can all
-    win).
+    """Compute the probability that no server wins the first election, in closed form (Ongaro's dissertation; any
+    survivor can win).
 
-    latency_share : what a message takes, as a share of the timeouts' range. Votes are split where so many survivors
-    time out within a message of the first that the rest is no majority with it: c > survivors - floor(servers / 2). The
-    c-th of s evenly distributed times comes within l of the first with the chance of c - 1 or more hits out of s.
+    latency_share : a message's delay as a share of the timeouts' range. The vote is split if so many survivors (c) time
+    out within one delay of the first that the rest gives it no majority: c > survivors - floor(servers / 2). The
+    c-th of s uniform times comes within l of the first with the probability of c - 1 or more hits out of s.
     """
     together = survivors - servers // 2 + 1
     share = min(1.0, latency_share)

@@ -1,9 +1,9 @@
-"""Whether one copy of registers with compare-and-set explains what clients saw, operations without an answer included.
+"""A check whether one copy of registers with compare-and-set explains what clients saw, with unanswered operations.
 
-`linearizability` judges reads and writes of many values quickly. Here an operation may depend on the value that it
-finds, and one that was never answered may have happened at any time after it was sent, or not at all. Orders are tried
-one after the other (Wing and Gong, "Testing and Verifying Concurrent Objects", J. Parallel Distrib. Comput. 17, 1993),
-and what has once failed is not tried again (Lowe, "Testing for Linearizability", Concurrency Computat. 29, 2017).
+`linearizability` checks histories of reads and writes quickly. Here an operation may depend on the register's value,
+and an unanswered one may have happened at any time after it was sent, or not at all. Orders are tried one after the
+other (Wing and Gong, "Testing and Verifying Concurrent Objects", J. Parallel Distrib. Comput. 17, 1993), and states
+that have failed are not tried again (Lowe, "Testing for Linearizability", Concurrency Computat. 29, 2017).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ MOST_STATES = 300_000
 
 
 class TooManyOrders(NetreproError):
-    """More orders than can be tried: too much was under way at once, or without an answer."""
+    """The error that there are too many orders to try: too many operations overlapped or had no answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation on one register, as its client saw it; answered_s is math.inf where no answer came."""
+    """An operation on one register, as its client saw it; answered_s is math.inf if no answer came."""
 
     id: str
     op: str
@@ -43,7 +43,7 @@ class Operation:
         return self.answered_s == math.inf
 
     def step(self, value: Hashable) -> tuple[bool, Hashable]:
-        """Carry it out on a register; returns whether its answer fits, and the register's value from then on."""
+        """Apply the operation to a register of this value; returns whether its answer fits, and the new value."""
         if self.op == READ:
             return self.is_pending or self.result == value, value
         sets = self.op == WRITE or self.expected == value
@@ -53,7 +53,8 @@ class Operation:
 
 @dataclass(frozen=True)
 class Violation:
-    """A register, and a few operations on it that no order explains, each in words; evident_s is the last answer."""
+    """A few operations on the register `key` that no order explains, as names and as sentences; evident_s is the time
+    of the last answer."""
 
     key: str
     evident_s: float
@@ -62,7 +63,7 @@ class Violation:
 
 
 def operations_of(history: pd.DataFrame) -> dict[str, list[Operation]]:
-    """Read a history (HISTORY_COLUMNS of `registers`) as operations by key, in the order of sending."""
+    """Convert a history (HISTORY_COLUMNS of `registers`) to key -> its operations, in the order of sending."""
     by_key: dict[str, list[Operation]] = {}
     for row in history.itertuples():
         answered_s = math.inf if math.isnan(row.answered_s) else row.answered_s
@@ -75,18 +76,18 @@ def operations_of(history: pd.DataFrame) -> dict[str, list[Operation]]:
 def is_explained(operations: Sequence[Operation], most_states: int = MOST_STATES) -> bool:
     """Tell whether one register that begins as None explains all operations.
 
-    An operation comes before another where its answer came before the other was sent. Operations with an answer all
-    happen; those without may. Raises TooManyOrders where more than most_states beginnings of orders would be tried.
+    An operation must come before another if its answer came before the other was sent. All answered operations happen;
+    unanswered ones may happen. Raises TooManyOrders after more than most_states states (beginnings of orders).
     """
     search = _Search([each for each in operations if not (each.is_pending and each.op == READ)])
     return search.run(most_states)
 
 
 class _Search:
-    """Orders of operations on one register, depth first.
+    """A depth-first search for an order of the operations on one register.
 
-    A state is who has happened, a bit each, and the value. What fits now and changes nothing happens at once: it could
-    not happen better later.
+    A state is the set of operations that have happened (one bit each) and the register's value. An operation that fits
+    now and changes nothing happens at once: to delay it has no advantage.
     """
 
     def __init__(self, operations: Sequence[Operation]):
@@ -96,7 +97,7 @@ class _Search:
         self.by_answer = sorted((each.answered_s, number) for number, each in numbered if not each.is_pending)
         looked_for = {each.result for each in self.operations if each.op == READ}
         looked_for |= {each.expected for each in self.operations if each.op == CAS}
-        # Writes without an answer whose value nobody has seen or asked for are alike: the one sent first goes first.
+        # Unanswered writes of values that no operation has read or expects are equivalent: the first sent goes first.
         self.alike = [
             n for n, each in numbered if each.is_pending and each.op == WRITE and each.value not in looked_for
         ]
@@ -122,7 +123,7 @@ class _Search:
         return False
 
     def _bound_s(self, done: int) -> float:
-        """Return the first answer of what has not happened: nothing that was sent later may happen before it."""
+        """Return the earliest answer of the operations that have not happened; those sent later must come after it."""
         return next((answered_s for answered_s, number in self.by_answer if not done >> number & 1), math.inf)
 
     def _candidates(self, done: int) -> list[int]:
@@ -135,13 +136,13 @@ class _Search:
         return numbers
 
     def _next(self, done: int) -> list[int]:
-        """List who may happen next; the last is tried first: whose answer came first."""
+        """List the operations that may happen next; the last one, with the earliest answer, is tried first."""
         left_alike = [number for number in self.alike if not done >> number & 1]
         fitting = [n for n in self._candidates(done) if n not in left_alike or n == left_alike[0]]
         return sorted(fitting, key=lambda number: -self.operations[number].answered_s)
 
     def _settle(self, done: int, value: Hashable) -> int:
-        """Let all happen that has an answer, fits now and leaves the value as it is."""
+        """Add all answered operations that fit now and leave the value unchanged."""
         while True:
             before = done
             for number in self._candidates(done):
@@ -153,16 +154,17 @@ class _Search:
 
 
 def smallest_violation(operations: Sequence[Operation], key: str, most_states: int = MOST_STATES) -> Violation | None:
-    """Find a few operations that no order explains; None where all are explained.
+    """Find a few operations that no order explains; None if all operations are explained.
 
-    It ends with the first answer that cannot be explained: what was answered later counts as not answered yet. Reads
-    and failed compare-and-sets without which it is still not explained are left out, and so are writes that nobody
-    could have seen: what is left is not explained whatever the others did. Raises TooManyOrders as is_explained does.
+    The history is cut at the first answer that cannot be explained: later answers count as not yet given. Then reads,
+    failed compare-and-sets and writes that no operation could have seen are left out, as long as the rest stays
+    unexplained. So the result is unexplained, whatever the other operations did. Raises TooManyOrders as is_explained
+    does.
     """
     if is_explained(operations, most_states):
         return None
     answers = sorted(each.answered_s for each in operations if not each.is_pending)
-    low, high = 0, len(answers) - 1  # a beginning that is not explained has no continuation that is
+    low, high = 0, len(answers) - 1  # no continuation of an unexplained beginning is explained
     while low < high:
         middle = (low + high) // 2
         if is_explained(_until(operations, answers[middle]), most_states):
@@ -171,7 +173,7 @@ def smallest_violation(operations: Sequence[Operation], key: str, most_states: i
             high = middle
     left = _until(operations, answers[low])
     before = None
-    while before != left:  # a write may be left out only once nobody is left who has read it
+    while before != left:  # a write may be left out only after all reads of it
         before = left
         for each in sorted(left, key=lambda one: (one.op == WRITE, one.sent_s)):
             fewer = [other for other in left if other is not each]
@@ -190,7 +192,7 @@ def _may_be_explained(operations: Sequence[Operation], most_states: int) -> bool
 
 
 def _until(operations: Sequence[Operation], end_s: float) -> list[Operation]:
-    """Return what had been sent by `end_s`; of what was answered later no answer is known."""
+    """Return the operations sent by `end_s`, without the answers that came later."""
     return [
         each
         if each.answered_s <= end_s
@@ -201,10 +203,10 @@ def _until(operations: Sequence[Operation], end_s: float) -> list[Operation]:
 
 
 def _may_be_left_out(each: Operation, others: Sequence[Operation]) -> bool:
-    """Tell whether an order of all gives an order of the others: it changes nothing, or nobody could see it.
+    """Tell whether any order of all operations also explains the others: `each` changes nothing, or could not be seen.
 
-    A write whose value no other operation has read or expects may go where no compare-and-set has failed, since that
-    may have failed because of it.
+    A write whose value no other operation has read or expects may be left out only if no compare-and-set has failed: it
+    may have failed because of this write.
     """
     if each.op == READ or (each.op == CAS and not each.is_pending and not each.result):
         return True
@@ -215,7 +217,7 @@ def _may_be_left_out(each: Operation, others: Sequence[Operation]) -> bool:
 
 
 def sentence(each: Operation, key: str) -> str:
-    """Say what an operation was and when, as in "reads x: 1002 (0.412 to 0.431 s)"."""
+    """Describe an operation and its time in words, as in "client1-7 reads x: 1002 (0.412 to 0.431 s)"."""
     answer = {READ: f": {_word(each.result)}", WRITE: "", CAS: ": done" if each.result else ": not done"}[each.op]
     asked: dict[str, Any] = {
         READ: f"reads {key}",

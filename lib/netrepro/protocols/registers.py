@@ -1,7 +1,7 @@
-"""Registers with compare-and-set: what clients ask of nodes that keep them, what comes back, and such a client.
+"""Registers with compare-and-set: the requests and replies between clients and nodes, and a client.
 
-Whatever the nodes do to agree, a client sees a Reply, a Refusal (the operation never happens), or nothing, and then it
-does not know whether the operation has happened or ever will.
+Whatever protocol the nodes use, a client gets a Reply, a Refusal (the operation never happens), or nothing. In the last
+case it does not know whether the operation has happened or ever will.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from netrepro.protocols.machine import Output, Send
 
 READ, WRITE, CAS = "read", "write", "cas"
 HISTORY_COLUMNS = ["operation", "client", "key", "op", "value", "expected", "result", "sent_s", "answered_s"]
-SHARES: Mapping[str, float] = {READ: 0.4, WRITE: 0.3, CAS: 0.3}  # of a client's operations
+SHARES: Mapping[str, float] = {READ: 0.4, WRITE: 0.3, CAS: 0.3}  # shares of a client's operations
 
 Value = int | float | str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An operation: `read` gives the value of `key`, `write` sets `value`, and `cas` sets it if it is `expected`."""
+    """An operation: `read` returns the value of `key`, `write` sets it, `cas` sets it if it equals `expected`."""
 
     id: str
     op: str
@@ -38,7 +38,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The operation has happened. result : what a read has read, whether a cas has set; None of a write."""
+    """The answer that the operation has happened. result : a read's value, whether a cas has set; None for a write."""
 
     id: str
     result: Value | bool = None
@@ -46,7 +46,8 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The operation has not happened and never will; `leader` names who may know better."""
+    """The answer that the operation has not happened and never will; `leader` names the node to ask instead, or is
+    None."""
 
     id: str
     leader: Hashable = None
@@ -59,7 +60,7 @@ class Registers:
         self.values: dict[str, Value] = {}
 
     def execute(self, request: Request) -> Reply:
-        """Carry out an operation."""
+        """Carry out an operation and return its reply."""
         before = self.values.get(request.key)
         if request.op == READ:
             return Reply(request.id, before)
@@ -78,15 +79,15 @@ class _Asked:
 
 
 class RegisterClient:
-    """A client with one operation under way: reads, writes of values that nobody else writes, and compare-and-sets.
+    """A client with one open operation at a time: reads, writes and compare-and-sets; each value is written only once.
 
     Parameters
     ----------
-    nodes : whom it may ask, one at a time. A refusal sends it to the leader that it names, or to the next node, after
-        `retry_s`; silence for `timeout_s` to the next node with another operation.
-    number : of the client, from 1; writes number * 1000 and more.
+    nodes : the nodes, which it asks one at a time. After a refusal and `retry_s`, it asks the named leader or else the
+        next node. After `timeout_s` without an answer, it goes to the next node with another operation.
+    number : the client's number, from 1; it writes the values number * 1000 + 1 and more.
     interval_s : mean pause between an answer and the next operation, uniform from half of it to one and a half.
-    stop_s : it begins nothing after that. shares : of the operations READ, WRITE and CAS.
+    stop_s : time after which it begins no operation. shares : READ, WRITE and CAS -> share of the operations.
 
     An answer that comes late still counts. Raises NetreproError for no node or key, and for times of 0 or less.
     """
@@ -123,7 +124,7 @@ class RegisterClient:
 
     @property
     def wake_at_s(self) -> float:
-        """The time of the next operation, or of the end of patience with the one under way."""
+        """The time of the next operation, or of the open operation's retry or time-out."""
         return self._next_s if self._open is None else min(self._retry_at_s, self._deadline_s)
 
     def start(self, now_s: float) -> Iterable[Output]:
@@ -132,7 +133,7 @@ class RegisterClient:
         return ()
 
     def wake(self, now_s: float) -> Iterable[Output]:
-        """Begin an operation, ask for it again elsewhere, or give it up."""
+        """Begin an operation, ask another node for it, or give it up."""
         if self._open is None:
             return self._begin(now_s) if now_s >= self._next_s else ()
         if now_s >= self._deadline_s:
@@ -144,7 +145,7 @@ class RegisterClient:
         return ()
 
     def receive(self, now_s: float, sender: Hashable, message: Any) -> Iterable[Output]:
-        """Take in a Reply or a Refusal; the second answer to an operation changes nothing."""
+        """Handle a Reply or a Refusal; a second reply to an operation changes nothing."""
         asked = self._asked.get(message.id)
         if asked is None or not math.isnan(asked.answered_s):
             return ()
@@ -183,7 +184,7 @@ class RegisterClient:
             self._seen[request.key] = request.value
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """Return a row of HISTORY_COLUMNS for each operation; answered_s is NaN of what was not answered."""
+        """Return a row of HISTORY_COLUMNS for each operation; answered_s is NaN for an unanswered one."""
         return [
             (each.request.id, self.name, each.request.key, each.request.op, each.request.value, each.request.expected,
              each.result, each.sent_s, each.answered_s)
@@ -192,11 +193,11 @@ class RegisterClient:
 
 
 def history_of(clients: Iterable[RegisterClient]) -> pd.DataFrame:
-    """Gather what clients saw, a row an operation in the order of sending (columns: HISTORY_COLUMNS)."""
+    """Make the table of all clients' operations, in the order of sending (columns: HISTORY_COLUMNS)."""
     rows = sorted((row for client in clients for row in client.rows()), key=lambda row: (row[-2], row[0]))
     columns: dict[str, Any] = {}
     for place, name in enumerate(HISTORY_COLUMNS):
-        # pandas would make NaN of None, which is a value here.
+        # pandas would turn None, which is a value here, into NaN.
         kind = float if name.endswith("_s") else object
         cells = np.empty(len(rows), dtype=kind)
         cells[:] = [row[place] for row in rows]

@@ -1,4 +1,4 @@
-"""What replicas of a key-value store and their clients say to each other, whichever protocol orders the commands."""
+"""The messages between replicas of a key-value store and their clients, for any protocol that orders the commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from netrepro.protocols.machine import Event, Machine, Output, Send
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The `number`-th command of a client: reads `key`, or writes it; what is written is the command itself."""
+    """The `number`-th command of a client: it reads or writes `key`; the written value is the command itself."""
 
     client: Hashable
     number: int
@@ -25,14 +25,14 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A client asks for a command to be ordered, executed and answered."""
+    """A client's request to order, execute and answer a command."""
 
     command: Command
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The command has been executed. `value` is the write it has read, or None; for a write, itself."""
+    """The answer that a command was executed. `value` : the write that a read saw, or None; for a write, itself."""
 
     command: Command
     value: Command | None
@@ -46,7 +46,7 @@ class Store:
     writes: dict[int, list[Command]] = field(default_factory=dict)
 
     def execute(self, command: Command) -> Command | None:
-        """Carry out a command; returns what it reads, or itself for a write."""
+        """Carry out a command; returns the write that a read sees (or None), and for a write the command itself."""
         if command.is_write:
             self.values[command.key] = command
             self.writes.setdefault(command.key, []).append(command)
@@ -54,9 +54,9 @@ class Store:
 
 
 class Client:
-    """A client that wants a command at each of `arrivals_s`, but has at most `cap` under way; others wait in order.
+    """A client that sends a command at each of `arrivals_s`, with at most `cap` unanswered; further ones wait in order.
 
-    After `stop_s` it sends nothing more. Events: "sent" and "answered" (a Reply).
+    After `stop_s` it sends no more commands. Events: "sent" (a Command) and "answered" (a Reply).
     Raises NetreproError for a cap below 1.
     """
 
@@ -71,7 +71,7 @@ class Client:
 
     @property
     def wake_at_s(self) -> float:
-        """The next arrival, unless the cap or the end forbids to send it."""
+        """The time of the next arrival; math.inf while the cap or the end forbids sending."""
         if self.has_stopped or self.sent == len(self.commands) or self.sent - self.answered == self.cap:
             return math.inf
         return float(self.arrivals_s[self.sent])
@@ -81,7 +81,7 @@ class Client:
         return ()
 
     def wake(self, now_s: float) -> Iterable[Output]:
-        """Send what has arrived."""
+        """Send the commands whose arrival times have come."""
         outputs: list[Output] = []
         self.has_stopped = now_s >= self.stop_s
         while self.wake_at_s <= now_s:
@@ -91,13 +91,13 @@ class Client:
         return outputs
 
     def receive(self, now_s: float, sender: Hashable, message: Any) -> Iterable[Output]:
-        """Take in an answer, which makes room for the next command."""
+        """Handle an answer, which makes room for the next command."""
         self.answered += 1
         return [Event("answered", message), *self.wake(now_s)]
 
 
 class Processor:
-    """A machine whose host handles one message at a time, in `cost_s` each; it sends when it is done with one."""
+    """A machine whose host handles one message at a time, in `cost_s` seconds each; outputs leave at the end of it."""
 
     def __init__(self, machine: Machine, cost_s: float):
         if cost_s < 0:
@@ -108,7 +108,7 @@ class Processor:
 
     @property
     def wake_at_s(self) -> float:
-        """The time at which the message in hand is done, or the machine wants to be woken."""
+        """The time at which the current message is done, or the machine wants to be woken."""
         return min(self._waiting[0][0] if self._waiting else math.inf, self.machine.wake_at_s)
 
     def start(self, now_s: float) -> Iterable[Output]:
@@ -116,14 +116,14 @@ class Processor:
         return self.machine.start(now_s)
 
     def receive(self, now_s: float, sender: Hashable, message: Any) -> Iterable[Output]:
-        """Put the message behind those that wait."""
+        """Put the message at the end of the queue."""
         self.free_s = max(now_s, self.free_s) + self.cost_s
         self.busy_s += self.cost_s
         self._waiting.append((self.free_s, sender, message))
         return ()
 
     def wake(self, now_s: float) -> Iterable[Output]:
-        """Hand over what is done."""
+        """Pass the messages that are done to the machine, and wake it if it is due."""
         outputs: list[Output] = []
         while self._waiting and self._waiting[0][0] <= now_s:
             _, sender, message = self._waiting.popleft()
@@ -134,7 +134,7 @@ class Processor:
 
 
 class HoldBack:
-    """Messages that wait until a time, and come out in the order of these times."""
+    """A queue of items that each wait until a time, and leave in the order of these times."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Any]] = []
@@ -142,7 +142,7 @@ class HoldBack:
 
     @property
     def next_s(self) -> float:
-        """The time at which the next one is due; math.inf for none."""
+        """The time at which the next item is due; math.inf for none."""
         return self._heap[0][0] if self._heap else math.inf
 
     def put(self, due_s: float, item: Any) -> None:
@@ -151,6 +151,6 @@ class HoldBack:
         self._count += 1
 
     def due(self, now_s: float) -> Iterable[Any]:
-        """Take out what is due, one after the other."""
+        """Remove and yield the items that are due."""
         while self.next_s <= now_s:
             yield heapq.heappop(self._heap)[2]

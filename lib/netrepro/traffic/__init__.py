@@ -1,4 +1,4 @@
-"""Floor 1: captures to flows to features to classifiers."""
+"""Floor 1: from captures to flows, from flows to features, and from features to classifiers."""
 
 from netrepro.traffic.inspection import classify_inspected, inspect_capture
 from netrepro.traffic.meter import FLOW_FEATURES, MeterResult, feature_sets, meter

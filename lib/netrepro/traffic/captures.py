@@ -1,4 +1,4 @@
-"""Opening capture files: plain, gzip, bzip2 or xz, alone or in a tar archive; told by content, not name."""
+"""Opening capture files: plain, gzip, bzip2 or xz, alone or in a tar archive. The content decides, not the name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError)
 READABLE = "pcap and pcapng are read, plain or as .gz, .bz2, .xz, .tar, .tar.gz, .tar.bz2 or .tar.xz"
 
 
-# Those that are often met and not decoded, by the number that a capture has for them (LINKTYPE_ values of tcpdump.org).
+# Link types that are common but not decoded, by their number in a capture (LINKTYPE_ values of tcpdump.org).
 LINK_NAMES = {
     6: "IEEE 802.5 token ring",
     9: "PPP",
@@ -65,7 +65,7 @@ def link_name(number: int) -> str:
 
 
 class _UntilDamage:
-    """A stream of decompressed or archived bytes that ends where it is damaged, and gives all that comes before."""
+    """A stream of decompressed or archived bytes that ends at the first damage; all bytes before it are read."""
 
     def __init__(self, stream: BinaryIO, step_bytes: int = STEP_BYTES):
         self.stream, self.step_bytes = stream, step_bytes
@@ -76,7 +76,7 @@ class _UntilDamage:
         parts = []
         while size > 0 and not self.damage:
             try:
-                # In small steps: what a step has read is lost with the damage that it meets.
+                # In small steps: a step that meets damage loses the bytes that it has read.
                 part = self.stream.read1(min(size, self.step_bytes))  # type: ignore[attr-defined]
             except DAMAGE as error:
                 self.damage = error
@@ -100,7 +100,8 @@ class _Rejoined:
 
 
 def capture_files(paths: str | PathLike[str] | Iterable[str | PathLike[str]]) -> list[CaptureFile]:
-    """Open the captures of one path or several. Raises NetreproError as CaptureFile, for no path and what is none."""
+    """Open the captures of one path or several. Raises NetreproError as CaptureFile does, and for no or invalid
+    paths."""
     several = [paths] if isinstance(paths, str | PathLike) or not isinstance(paths, Iterable) else list(paths)
     for path in several:
         if not isinstance(path, str | PathLike):
@@ -114,9 +115,9 @@ class CaptureFile:
     """One file on disk that holds a capture, or an archive of captures.
 
     Raises NetreproError where the file is missing, or is neither a capture nor an archive.
-    `captures()` yields the chunks of each capture in turn. What is wrong further in is noted, not raised:
-    `damage` counts compressed or archived streams that break off, `skipped_members` archive members that are
-    no capture.
+    `captures()` yields the chunks of each capture in turn. Errors inside the file are counted, not raised:
+    `damage` counts compressed or archived streams that break off, and `skipped_members` counts archive members
+    that are not captures.
     """
 
     def __init__(self, path: str | PathLike[str]):
@@ -147,7 +148,7 @@ class CaptureFile:
             for chunks in self._members(stream, file) if self.is_archive else [self._chunks(stream, file)]:
                 is_any = True
                 yield chunks
-            # An archive notices by itself that it breaks off.
+            # `_members` itself counts an archive that breaks off.
             self.damage += bool(rest.damage) and not self.is_archive
         self.bytes_read = self.size_bytes
         if not is_any:
@@ -158,7 +159,7 @@ class CaptureFile:
         magic = file.read(6)
         file.seek(0)
         opener = next((open_ for start, open_ in COMPRESSIONS.items() if magic.startswith(start)), None)
-        # In a plain file no step loses what came before a damage: it has no packing to be damaged.
+        # A plain file is not compressed, so no step can lose bytes to damage: large steps are safe.
         stream = _UntilDamage(stack.enter_context(opener(file))) if opener else _UntilDamage(file, CHUNK_BYTES)
         head = stream.read(512)
         if stream.damage and not head:

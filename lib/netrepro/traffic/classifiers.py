@@ -1,7 +1,7 @@
-"""The classifiers of the comparison, all trained and scored in one way.
+"""The classifiers of the comparison, all trained and scored in the same way.
 
-The paper's mixtures and its six baselines (naive Bayes, decision tree, k nearest neighbours, support vector machine,
-random forest, gradient boosting) by scikit-learn; two neural ones by PyTorch where it is installed.
+They are the paper's mixtures, its six baselines from scikit-learn (naive Bayes, decision tree, k nearest neighbours,
+support vector machine, random forest, gradient boosting), and two neural networks where PyTorch is installed.
 """
 
 from __future__ import annotations
@@ -33,23 +33,26 @@ from netrepro.traffic.unibs import CLASSES, NAMED_CLASSES
 
 
 class NeuralClassifier(ClassifierMixin, BaseEstimator):
-    """A neural classifier that stops when it no longer gets better on rows that it does not train on.
+    """A neural classifier whose training stops when its loss on validation rows no longer falls.
+
+    Features should be standardised.
 
     Parameters
     ----------
     architecture : "mlp" (layers of `width` with ReLU and dropout) or "ft-transformer" (Gorishniy et al., "Revisiting
-        Deep Learning Models for Tabular Data", NeurIPS 2021: a token a feature, attention between them).
-    width : of a hidden layer or a token. depth : hidden layers or blocks. n_heads : of attention; divides the width.
-    dropout : share of values. learning_rate, weight_decay : of AdamW. batch_rows : a step.
-    max_epochs : at most so many times over the training rows; patience : stop after so many without a smaller loss.
-    validation_share : of the rows, kept apart before anything is oversampled, stratified where each class has two.
-    oversampling : rows of smaller classes are drawn again, each epoch's classes as large as the largest.
-    random_state : seed of everything that is drawn. Features should be standardised.
+        Deep Learning Models for Tabular Data", NeurIPS 2021: one token for each feature, attention between tokens).
+    width : size of a hidden layer or a token. depth : number of hidden layers or blocks.
+    n_heads : number of attention heads; must divide the width. dropout : dropout probability.
+    learning_rate, weight_decay : settings of AdamW. batch_rows : rows in one training step.
+    max_epochs : largest number of epochs. patience : stop after this many epochs without a smaller validation loss.
+    validation_share : share of the rows for validation; set apart before oversampling, stratified if each class has 2.
+    oversampling : in each epoch, rows of smaller classes are repeated until all classes are equally large.
+    random_state : seed of all random draws.
 
     Attributes
     ----------
-    classes_ (c,). losses_ : one row an epoch: training and validation loss in nats a row. n_iter_ : epochs.
-    best_epoch_ : whose weights were kept (from 1).
+    classes_ (c,) : the classes. losses_ : one row for each epoch: training and validation loss in nats per row.
+    n_iter_ : number of epochs. best_epoch_ : the epoch (from 1) whose weights were kept.
     """
 
     def __init__(
@@ -86,7 +89,7 @@ class NeuralClassifier(ClassifierMixin, BaseEstimator):
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, progress: Callable[[int, int], None] | None = None
     ) -> NeuralClassifier:
-        """Train on rows X (n, d) with classes y (n,); `progress` gets (epochs done, epochs at most).
+        """Train on rows X (n, d) with classes y (n,); `progress` is called with (epochs done, max_epochs).
 
         Raises NetreproError where PyTorch is not installed or a setting is out of range.
         """
@@ -118,7 +121,7 @@ class NeuralClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the share of each class in the network's belief, shape (n, c)."""
+        """Return the probability of each class for each row, shape (n, c)."""
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float32, reset=False)
         return _neural().probabilities(self.network_, rows)
@@ -169,13 +172,13 @@ NORMALISATIONS: dict[str, str] = {
 
 
 def signed_log(values: ArrayLike) -> NDArray[np.float64]:
-    """Compute sign(x) ln(1 + |x|): features span decades, and lengths are -1 where a direction is silent."""
+    """Compute sign(x) ln(1 + |x|): features span orders of magnitude, and are -1 where a direction has no packets."""
     numbers = np.asarray(values, float)
     return np.sign(numbers) * np.log1p(np.abs(numbers))
 
 
 def make_normaliser(name: str, *, seed: int = 0) -> Any:
-    """Make the transformer of a name of NORMALISATIONS. Raises NetreproError for another."""
+    """Make the transformer called `name` in NORMALISATIONS. Raises NetreproError for an unknown name."""
     if name not in NORMALISATIONS:
         raise NetreproError(f"no normalisation {name!r}", nearest(name, NORMALISATIONS))
     if name == "raw":
@@ -188,7 +191,7 @@ def make_normaliser(name: str, *, seed: int = 0) -> Any:
 
 
 def make_classifier(name: str, *, seed: int, normalisation: str = "z") -> Pipeline:
-    """Make the classifier of a name of CLASSIFIERS behind its normalisation, which it learns from its training rows.
+    """Make a pipeline of a normalisation, fitted on the training rows, and the classifier called `name` in CLASSIFIERS.
 
     Raises NetreproError for an unknown name.
     """
@@ -198,7 +201,7 @@ def make_classifier(name: str, *, seed: int, normalisation: str = "z") -> Pipeli
 
 
 def oversample(labels: ArrayLike, *, seed: int) -> NDArray[np.int64]:
-    """Draw row numbers in which each class is as frequent as the largest: every row once, then rows drawn again."""
+    """Return row numbers: every row once, then random repeats until all classes are as frequent as the largest."""
     names, place = np.unique(np.asarray(labels), return_inverse=True)
     random = np.random.default_rng(seed)
     counts = np.bincount(place)
@@ -216,12 +219,12 @@ def fit_predict(
     normalisation: str = "z",
     oversampling: bool = False,
 ) -> NDArray[Any]:
-    """Train on the split's first part and predict the classes of its second.
+    """Train on the split's training rows and predict the classes of its testing rows.
 
-    model : a name of CLASSIFIERS, behind `normalisation`, or an estimator, used as it is (a copy is fitted).
-    oversampling : the training rows are balanced first; NeuralClassifier does that itself, after it has set rows for
-    validation apart. Raises NetreproError where a feature is missing or infinite, a part of the split is empty, or the
-    training rows have one class only.
+    model : a name of CLASSIFIERS, combined with `normalisation`, or an estimator, of which a copy is fitted without it.
+    oversampling : True balances the training rows first; leave it False for NeuralClassifier, which balances its rows
+    itself, after it has set validation rows apart. Raises NetreproError where a feature is missing or infinite, a part
+    of the split is empty, or the training rows have only one class.
     """
     table, truth = np.asarray(features, float), np.asarray(labels, object)
     training, testing = split
@@ -253,10 +256,10 @@ def evaluate(
     classes: Sequence[str] = CLASSES,
     named: Sequence[str] = NAMED_CLASSES,
 ) -> pd.DataFrame:
-    """Run `fit_predict` and score it: return the rows of `score_table` with model, training_rows and testing_rows
-    before them.
+    """Run `fit_predict` and score it: return `score_table` with the columns model, training_rows and testing_rows in
+    front.
 
-    totals : `flow_totals` of all rows, for the scores by packet and byte.
+    totals : `flow_totals` of all rows, for the scores by packet and byte; None scores flows only.
     """
     predicted = fit_predict(
         model, features, labels, split, seed=seed, normalisation=normalisation, oversampling=oversampling

@@ -1,8 +1,8 @@
-"""Sequential forward selection: for a classifier with one Gaussian mixture a class, and for others.
+"""Sequential forward selection: for a classifier with one Gaussian mixture for each class, and for other classifiers.
 
-The selection of Alizadeh et al. (IEEE Access 8, 2020) for their mixtures: the feature that raises the
-macro-F1 most is added, again and again. scikit-learn's SequentialFeatureSelector fits every candidate in
-every fold from nothing; here all share what the chosen features already say, and only a few are fitted.
+Alizadeh et al. (IEEE Access 8, 2020) select the features of their mixtures in this way: the feature that raises the
+macro-F1 most is added, again and again. scikit-learn's SequentialFeatureSelector fits every candidate in every fold
+from the start. Here all candidates share the fit of the features chosen so far, and only a few are fitted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.traffic.classifiers import CLASSIFIERS
 from netrepro.traffic.rows import Rows
 
-# A search asks thousands of fits; these stand for the whole model in it.
+# A search needs thousands of fits; these settings make smaller models that stand in for the full ones.
 CHEAPER: dict[str, dict[str, Any]] = {
     "RF": {"n_estimators": 5},
     "GBT": {"max_iter": 5, "learning_rate": 0.4, "max_leaf_nodes": 8},
@@ -33,24 +33,26 @@ CHEAPER: dict[str, dict[str, Any]] = {
 
 
 class MixtureFeatureSelector(SelectorMixin, BaseEstimator):
-    """Choose features one by one by cross-validated macro-F1.
+    """A selector that chooses features one by one, by cross-validated macro-F1.
+
+    Features of very different scale should be standardised.
 
     Parameters
     ----------
-    n_features_to_select : at most; fewer where there are fewer.
-    n_components : of each class's mixture, full covariance.
-    prior : "map" weighs each class by its share of the training rows, "mle" weighs all alike.
+    n_features_to_select : number of features to choose; all, if there are fewer.
+    n_components : number of components of each class's mixture; their covariances are full.
+    prior : "map" weighs each class by its share of the training rows, "mle" weighs all classes equally.
     cv : folds, as scikit-learn takes them: a number, a splitter, or pairs of indices.
-    scored_classes : the classes that the macro-F1 is taken over (None: all).
-    n_refined : so many of the best candidates are fitted before one is chosen.
-    refining_iter, final_iter : iterations of EM for a candidate and for the chosen one.
-    reg_covar : added to every variance. Features of very different scale should be standardised.
-    n_jobs : threads; they share the folds.
+    scored_classes : the classes whose F1 is averaged (None: all).
+    n_refined : number of best-ranked candidates that are fitted before one is chosen.
+    refining_iter, final_iter : iterations of EM for a candidate and for the chosen feature.
+    reg_covar : added to every variance.
+    n_jobs : number of threads, among which the folds are divided.
 
     Attributes
     ----------
-    selected_ : places of the chosen features, in order of choice. scores_ : mean macro-F1 of the folds (0..1)
-    after each choice. support_ (d,) : mask of the chosen.
+    selected_ : column indices of the chosen features, in order of choice. scores_ : mean macro-F1 of the folds (0..1)
+    after each choice. support_ (d,) : mask of the chosen features.
     """
 
     def __init__(
@@ -81,9 +83,10 @@ class MixtureFeatureSelector(SelectorMixin, BaseEstimator):
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, progress: Callable[[int, int], None] | None = None
     ) -> MixtureFeatureSelector:
-        """Select on rows X (n, d) with classes y (n,); `progress` gets (features chosen, features to choose).
+        """Select by rows X (n, d) with classes y (n,); `progress` is called with (features chosen, features to choose).
 
-        Raises NetreproError where a covariance is singular, or folds are too many for the rows or for a class.
+        Raises NetreproError for a singular covariance, for a setting out of range, and for too many folds for the rows
+        or for a class.
         """
         rows, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
@@ -160,9 +163,9 @@ class MixtureFeatureSelector(SelectorMixin, BaseEstimator):
 
 
 def search_features(model: str, rows: Rows, count: int, *, folds: int, limit: int, seed: int) -> list[str]:
-    """Run scikit-learn's forward search for `count` features by macro-F1, with CHEAPER fits.
+    """Run scikit-learn's forward search for at most `count` features by macro-F1, with CHEAPER fits.
 
-    model : a name of CLASSIFIERS. limit : of the training rows, drawn at random; folds : that these are split into.
+    model : a name of CLASSIFIERS. limit : number of training rows, drawn at random. folds : number of folds of these.
     """
     training = rows.trained_on_few(limit, seed=seed).split[0]
     table = rows.features.iloc[training]
@@ -177,7 +180,7 @@ def search_features(model: str, rows: Rows, count: int, *, folds: int, limit: in
 
 
 def _macro_f1(model: Any, table: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
-    """Compute scikit-learn's "f1_macro" of labels 0, 1, ..., without its checks, as a search asks some thousand
+    """Compute scikit-learn's "f1_macro" of labels 0, 1, ..., without its checks: a search calls this some thousand
     times."""
     predicted = model.predict(table)
     count = int(max(labels.max(), predicted.max())) + 1

@@ -1,7 +1,7 @@
 """UCB Home-IP: the web requests of Berkeley's modem users in November 1996 (Gribble and Brewer, USITS 1997).
 
-The Internet Traffic Archive has the trace (`UCB-home-IP-*.tr.gz`). It cannot be shipped, so there is a stand-in in its
-format, generated here from distributions that are stated. Of a record we use the client, the URL's ending, and the
+The Internet Traffic Archive has the trace (`UCB-home-IP-*.tr.gz`). We cannot ship it; a stand-in in the same format is
+generated here from stated distributions. Of each record we use the client, the URL, the time of the request, and the
 length of the response.
 """
 
@@ -17,8 +17,8 @@ import numpy as np
 
 from netrepro.errors import NetreproError
 
-# Times of request, first and last byte of the response (s, µs), client's and server's address and port, what both said
-# about caches, three dates, length of the response's header and data, length of the URL.
+# Times of the request and of the response's first and last byte (s, µs), the client's and the server's address and
+# port, cache flags of both, three dates, lengths of the response's header and data, and the length of the URL.
 RECORD = struct.Struct(">7IHIHBB5IH")
 UNKNOWN = 0xFFFFFFFF
 MOST_BYTES = 10_000_000
@@ -27,7 +27,7 @@ PRIMARY_ENDINGS = ("", "html", "htm")
 
 @dataclass(frozen=True)
 class WebRequest:
-    """A request of the trace; sizes in bytes, `asked_s` since 1970. A length that is not known is None."""
+    """A request of the trace; `asked_s` is its time in seconds since 1970. An unknown length is None."""
 
     asked_s: float
     client: int
@@ -49,9 +49,9 @@ class WebRequest:
 
 
 def read_trace(path: Path) -> Iterator[WebRequest]:
-    """Yield every record, in the file's order (that of completion).
+    """Yield every record, in the file's order (by time of completion).
 
-    Raises NetreproError for a file that is no trace.
+    Raises NetreproError for a file that is not a trace.
     """
     try:
         with gzip.open(path) as file:
@@ -69,12 +69,11 @@ def read_trace(path: Path) -> Iterator[WebRequest]:
 
 
 def pages(requests: Iterable[WebRequest], *, by_time: bool = False) -> list[tuple[int, ...]]:
-    """List the response sizes of each page, the primary first: clients one after the other, each with its requests in
-    order.
+    """List the response sizes in bytes of each page, the primary response first; pages are ordered by client.
 
-    A run of secondaries belongs to the primary before it; those with none before them are left out, and so is what was
-    aborted (no length, or none known), longer than 10 MB, or asked for otherwise than by GET. by_time : order a
-    client's requests by when they were asked for; the trace has them by when they were complete.
+    Each secondary response belongs to the client's last primary response before it. Left out are secondaries without
+    such a primary, aborted responses (of zero or unknown length), responses above 10 MB, and requests other than GET.
+    by_time : True orders a client's requests by the time of the request, False by completion, as in the trace.
     """
     kept = [each for each in requests if each.url.startswith("GET ") and 0 < (each.response_bytes or 0) <= MOST_BYTES]
     kept.sort(key=lambda each: (each.client, each.asked_s if by_time else 0.0))
@@ -93,12 +92,12 @@ def pages(requests: Iterable[WebRequest], *, by_time: bool = False) -> list[tupl
 
 @dataclass(frozen=True)
 class PageSizes:
-    """The distributions that the stand-in is drawn from.
+    """The distributions from which the stand-in is drawn.
 
-    one, two : shares of pages with one and with two requests. more_mean : mean of the geometric number of requests
-    beyond two of all other pages. unchanged : share of responses that are a header only (not modified).
-    primary_median, secondary_median, spread : medians of the lengths of all other responses, in bytes, and the spread
-    of their logarithm.
+    one, two : shares of pages with one and with two requests. more_mean : all other pages have two requests and a
+    geometric number more, of this mean. unchanged : share of responses that are only a header (not modified).
+    primary_median, secondary_median : medians, in bytes, of the lengths of all other responses, which are log-normal.
+    spread : standard deviation of the logarithm of these lengths.
     """
 
     one: float = 0.40
@@ -114,7 +113,7 @@ class PageSizes:
 
 
 def write_standin(path: Path, pages: int, seed: int = 1, sizes: PageSizes | None = None) -> None:
-    """Write a trace of so many pages of 40 clients, in the format and order of the true one."""
+    """Write a trace of `pages` pages of 40 clients, in the format of the real trace."""
     sizes, random = sizes or PageSizes(), np.random.Generator(np.random.PCG64(seed))
     records, now_s = [], 847_000_000.0
     for page in range(pages):

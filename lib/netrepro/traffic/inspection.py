@@ -1,6 +1,6 @@
-"""Labels by looking into packets: nfstream asks nDPI what each connection of a capture is.
+"""Labels by packet inspection: nfstream classifies each connection of a capture with nDPI.
 
-A label so made is an opinion, not the truth; it serves where nobody has logged which process opened what.
+Such a label is an opinion, not the truth; it serves where no log says which process opened which connection.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from netrepro.traffic.unibs import RECORD_COLUMNS, labels
 
 
 def classify_inspected(application: str, category: str, rules: dict[str, Any] | None = None) -> str | None:
-    """Return the class of what nDPI found, by `inspection` in labels.yaml; None where it found nothing."""
+    """Return the class of nDPI's result, by the rules `inspection` in labels.yaml; None where nDPI found nothing."""
     rules = rules or labels()
     asked = rules["inspection"]
     parts = [part.strip().lower() for part in application.split(".")]
@@ -36,9 +36,9 @@ def classify_inspected(application: str, category: str, rules: dict[str, Any] | 
 def inspect_capture(path: str | PathLike[str]) -> pd.DataFrame:
     """Classify the TCP and UDP connections of a capture with nDPI.
 
-    Returns one row for each connection, with the columns of GroundTruth.records, so that `join_labels` takes it. The
-    class is None where nDPI knows nothing; application is nDPI's name, application_protocol its category.
-    Raises NetreproError where the file is no capture or nDPI cannot read it.
+    Returns one row for each connection, with the columns of GroundTruth.records, as `join_labels` takes them. The
+    class is None where nDPI found nothing; application is nDPI's name, application_protocol is nDPI's category.
+    Raises NetreproError where the file is not a capture or nfstream cannot read it.
     """
     from nfstream import NFStreamer
 
@@ -59,7 +59,7 @@ def inspect_capture(path: str | PathLike[str]) -> pd.DataFrame:
 
 
 def _plain_files(capture: CaptureFile, folder: Path) -> list[Path]:
-    """Return the captures in a file, unpacked: nfstream takes plain ones only."""
+    """Unpack the captures of a file into `folder` and return their paths: nfstream reads only plain files."""
     files = []
     for number, chunks in enumerate(capture.captures()):
         files.append(folder / f"{number}.pcap")

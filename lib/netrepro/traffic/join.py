@@ -1,7 +1,7 @@
 """Labels from a log joined to metered flows, and the audit that tells whether the join can be right.
 
-A wrong join is silent: every flow has a label, classes have their shares, and classifiers learn little. So the join
-reports on itself, and what its audit does not pass is not to be trusted, nor anything computed from it.
+A wrong join gives no error: every flow has a label, the classes have plausible shares, and classifiers learn little. So
+every join is audited. If the audit fails, neither the labels nor any result computed from them can be trusted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from netrepro.traffic.unibs import (
 
 Integers = NDArray[np.int64]
 DAY_S = 86_400
-# By what a flow and a record must agree. Only the first is right; the others are mistakes to be tried.
+# The fields in which a flow and a record must agree. Only the first join is right; the others are mistakes to try out.
 JOINS = {
     "endpoints": "both addresses, both ports and the protocol, whichever end comes first",
     "ordered endpoints": "the same, but the record's source must be the flow's",
@@ -51,11 +51,12 @@ JOINS = {
 class Join:
     """Flows with labels.
 
-    flows : the given ones and class, application, application_protocol (missing where no record fits), record_time_us
-        and record_delay_s (how much later the record is than the flow's start, after the clock offset).
-    clock_offset_s : how far the log's clock is ahead of the capture's, as used.
-    scan : one row a clock offset tried: offset_s, matched (share of flows in 0..1 that find a record by their
-        endpoints), distance_s (median, of those). by : one of JOINS. records : in the log.
+    flows : the given flows with the columns class, application, application_protocol (missing where no record fits),
+        record_time_us and record_delay_s (time from the flow's start to the record, after the clock offset).
+    clock_offset_s : the offset used: how far the log's clock is ahead of the capture's.
+    scan : one row for each clock offset tried: offset_s, matched (share of flows in 0..1 that find a record by their
+        endpoints), distance_s (median time between these flows and their records).
+    by : one of JOINS. records : number of records in the log.
     """
 
     flows: pd.DataFrame
@@ -81,19 +82,19 @@ def join_labels(
     scan_s: float = 3 * 3600.0,
     scan_step_s: float = 60.0,
 ) -> Join:
-    """Give each flow the label of the record nearest in time to its start, among those that agree with it.
+    """Give each flow the label of the record that agrees with it and is nearest in time to its start.
 
-    flows : as `meter` gives them. records : as `GroundTruth.records`. The order of their rows does not matter.
-    by : see JOINS. before_s, after_s : how much earlier and later than the flow's start a record may be.
-    clock_offset_s : how far the log's clock is ahead (None: of the offsets up to `scan_s` either way in steps of
-    `scan_step_s`, that under which most flows find a record; of those within a hundredth of it the one with the least
-    median distance). Raises NetreproError for an unknown `by` or where there is no flow or no record.
+    flows : as `meter` returns them. records : as `GroundTruth.records`. The order of the rows does not matter.
+    by : a name of JOINS. before_s, after_s : how much earlier and later than the flow's start a record may be.
+    clock_offset_s : how far the log's clock is ahead of the capture's. None tries the offsets up to `scan_s` in both
+    directions, in steps of `scan_step_s`. Of those under which the most flows (to within 1 %) find a record, it takes
+    the one of the least median distance. Raises NetreproError for an unknown `by`, and for no flow or no record.
     """
     if by not in JOINS:
         raise NetreproError(f"no join by {by!r}", nearest(by, JOINS))
     if flows.empty or records.empty:
         raise NetreproError(f"{len(flows)} flows and {len(records)} records cannot be joined", "give some of both")
-    # Sorted by all columns, so that of two records at one time always the same one is taken.
+    # Sorted by all columns, so that the choice between two records of the same time is always the same.
     ordered = records.sort_values(RECORD_COLUMNS, kind="stable", ignore_index=True)
     unknown = ordered["protocol"] == 0
     either = [ordered[~unknown], *(ordered[unknown].assign(protocol=number) for number in (6, 17))]
@@ -129,7 +130,7 @@ def join_labels(
 
 
 def _keys(flows: pd.DataFrame, records: pd.DataFrame, by: str) -> tuple[Integers, Integers]:
-    """Return a number for each flow and each record; they may be joined where their numbers are equal."""
+    """Return a number for each flow and each record; a flow and a record of equal numbers may be joined."""
     columns = ["source_address", "source_port", "destination_address", "destination_port", "protocol"]
     both = pd.concat([flows[columns], records[columns]], ignore_index=True)
     addresses, _ = pd.factorize(pd.concat([both["source_address"], both["destination_address"]], ignore_index=True))
@@ -157,14 +158,14 @@ def _keys(flows: pd.DataFrame, records: pd.DataFrame, by: str) -> tuple[Integers
 
 
 class _Finder:
-    """The record of a flow's key that is nearest to a time."""
+    """A search for the record that has a flow's key and is nearest to a time."""
 
     def __init__(self, records: pd.DataFrame, keys: tuple[Integers, Integers]):
         flow_keys, record_keys = keys
         self.times = records["time_us"].to_numpy(np.int64)
         self.order = np.lexsort((np.arange(len(records)), self.times, record_keys))
         self.sorted_times = self.times[self.order]
-        # A key and a time's place among all times make one number, so that one search finds both.
+        # A key and the rank of a time among all times make one number, so that one search finds both.
         self.distinct_times, places = np.unique(self.times, return_inverse=True)
         span = len(self.distinct_times) + 1
         self.column = (record_keys * span + places)[self.order]
@@ -173,8 +174,8 @@ class _Finder:
         self.end = np.searchsorted(self.column, self.key_begins + span)
 
     def nearest(self, times_us: Integers, before_us: int, after_us: int, flows: Any = slice(None)) -> Integers:
-        """Return for each flow the place of its record, -1 where none is in the window; of two as near the
-        earlier."""
+        """Return the index of each flow's record, or -1 where the window holds none; of two equally near records, the
+        earlier one."""
         later = np.searchsorted(self.column, self.key_begins[flows] + np.searchsorted(self.distinct_times, times_us))
         distances = []
         for place, limit in ((later - 1, before_us), (later, after_us)):
@@ -188,11 +189,11 @@ class _Finder:
     def scan(
         self, starts_us: Integers, offsets_s: NDArray[Any], before_us: int, after_us: int
     ) -> Iterator[tuple[float, float]]:
-        """Compute for each offset of the clock the share of flows that find a record, and their median distance
-        (s)."""
+        """Compute, for each clock offset, the share of flows that find a record, and their median distance to it in
+        seconds."""
         records = self.end - self.begin
         alone, several = np.flatnonzero(records == 1), np.flatnonzero(records > 1)
-        # Flows with one record find it where their delay is in the window: a stretch of the sorted delays.
+        # Flows with one record find it where its delay is in the window: these are a slice of the sorted delays.
         delays = np.sort(self.sorted_times[self.begin[alone]] - starts_us[alone])
         for offset_us in np.round(offsets_s * 1e6).astype(np.int64):
             low, high = np.searchsorted(delays, (offset_us - before_us, offset_us + after_us + 1))
@@ -208,10 +209,10 @@ class _Finder:
 
 @dataclass(frozen=True)
 class Check:
-    """One question of the audit: passed where `least` <= value <= `most`.
+    """One check of the audit: it is passed where `least` <= value <= `most`.
 
-    by_design : the trace was made so that the right labels pass it. That they do is no evidence of anything; wrong
-    labels may still fail.
+    by_design : True where the trace was made so that the right labels pass the check. Passing is then no evidence; but
+    wrong labels may still fail.
     """
 
     name: str
@@ -234,7 +235,7 @@ class Check:
 
 @dataclass(frozen=True)
 class JoinAudit:
-    """The results of the checks. Where the audit did not pass, everything computed from the labels is untrusted."""
+    """The results of the checks. If one failed, no result computed from the labels can be trusted."""
 
     checks: tuple[Check, ...]
 
@@ -266,12 +267,13 @@ class JoinAudit:
 def audit_join(
     join: Join, *, trace: str | None = None, first_packets: int | None = None, unreadable_share: float = 0.0
 ) -> JoinAudit:
-    """Ask of a join what must hold if its labels are right.
+    """Check conditions that must hold if the labels of a join are right.
 
-    trace : a trace of labels.yaml whose published flows and bytes must be met, marked `by_design` where it was made to
-    meet another's; None asks only what holds on any trace.
-    first_packets : as given to `meter`; then the features must show it. unreadable_share : of the log's lines.
-    The limits are our choice, fixed before any trace was seen, and wide: they tell right joins from wrong ones.
+    trace : a trace of labels.yaml whose published flows and bytes must be met (these checks are `by_design` if it was
+    made to meet another trace's); None makes only the checks that hold on any trace.
+    first_packets : as given to `meter`; the features must then agree with it.
+    unreadable_share : share of the log's lines that cannot be read (0..1).
+    The limits are our choice, fixed before any trace was seen. They are wide: they tell right joins from wrong ones.
     """
     flows, valid = join.labelled, join.flows[join.flows["valid"]]
     best = join.scan.loc[join.scan["matched"].idxmax()]
@@ -314,8 +316,8 @@ def _share(truths: pd.Series) -> float:
 def _share_opened(flows: pd.DataFrame) -> float:
     """Return the share of labelled flows that open with SYN, without the remnants that netmate-flowcalc drops.
 
-    To the meter, a late packet of a silent connection, or of one closed minutes ago, is a flow of its own. A real trace
-    has many of these remnants, and they do not show whether flows are whole.
+    The meter makes a flow of its own from a late packet of a connection that was silent, or was closed minutes ago. A
+    real trace has many of these remnants, and they do not show whether flows are whole.
     """
     ends, _ = _keys(flows, flows.iloc[:0], "endpoints")
     order = flows.assign(ends=ends).sort_values("start_us", kind="stable")
@@ -324,11 +326,11 @@ def _share_opened(flows: pd.DataFrame) -> float:
 
 
 def _score_of_port(flows: pd.DataFrame) -> float:
-    """Compute the cross-validated macro-F1 over the named classes of a tree that sees the destination port only."""
+    """Compute the cross-validated macro-F1 over the named classes of a decision tree on the destination port alone."""
     present = [name for name in NAMED_CLASSES if (flows["class"] == name).any()]
     if len(flows) < 30 or len(present) < 2:
         return np.nan
-    # Few leaves, none small: the tree must not learn single client ports by heart.
+    # Few leaves, none small: the tree must not memorise single client ports.
     tree = DecisionTreeClassifier(max_leaf_nodes=32, min_samples_leaf=3, class_weight="balanced", random_state=0)
     truth = flows["class"].to_numpy(str)
     folds = KFold(5, shuffle=True, random_state=0)
@@ -355,9 +357,9 @@ def _published_checks(flows: pd.DataFrame, trace: dict[str, Any]) -> list[Check]
 
 @dataclass(frozen=True)
 class LabelledFlows:
-    """A labelled trace: its valid flows that have a label, and how they came by it.
+    """A labelled trace: its valid flows that have a label, and the results of the steps that gave the labels.
 
-    flows : columns of `meter`, those of `Join.flows`, and day (0, 1, ... by the trace's local time).
+    flows : the columns of `meter`, those of `Join.flows`, and day (0, 1, ... by the trace's local time).
     trace : as given to `audit_join`.
     """
 
@@ -390,8 +392,8 @@ def load_labelled_flows(
 
     protocols : transport protocols to keep (6 TCP, 17 UDP); the paper uses TCP. trace : see `audit_join`.
     clock_offset_s : see `join_labels`. first_packets, progress and the rest go to `meter`.
-    amend : changes the metered flows before they are joined, where more is known of them than the captures tell.
-    Raises NetreproError where a file is missing or unreadable, or no flow is left. A failed audit is not raised.
+    amend : function that changes the metered flows before the join, where more is known than the captures show.
+    Raises NetreproError where a file is missing or unreadable, or no flow is left, but not for a failed audit.
     """
     ground_truth = read_ground_truth(log)
     metered = meter(captures, first_packets=first_packets, progress=progress, **metering)
@@ -413,9 +415,9 @@ def load_unibs(
     progress: Callable[[int, int], None] | None = None,
     **metering: Any,
 ) -> LabelledFlows:
-    """Load UNIBS-2009 as `load_labelled_flows` gives it, audited against what is published of it.
+    """Load UNIBS-2009 by `load_labelled_flows`, audited against its published numbers.
 
-    Raises NetreproError that says how to get the trace where it is not in `folder` (see `find_unibs`).
+    Raises NetreproError where the trace is not in `folder` (see `find_unibs`); the error says how to get it.
     """
     files: TraceFiles = find_unibs(folder)
     return load_labelled_flows(

@@ -19,7 +19,7 @@ from netrepro.traffic.mixtures import MixturePerClassClassifier
 
 @dataclass(frozen=True)
 class ErrorRates:
-    """Shares in 0..1 at one threshold (in nats)."""
+    """Error rates (shares in 0..1) at one threshold of the log density (in nats)."""
 
     threshold: float
     false_acceptance: float
@@ -40,9 +40,9 @@ def _split(scores: ArrayLike, genuine: ArrayLike) -> tuple[np.ndarray, np.ndarra
 
 
 def error_rates(scores: ArrayLike, genuine: ArrayLike, threshold: float) -> ErrorRates:
-    """Compute the errors when a claim is accepted where its score is at least `threshold`.
+    """Compute the error rates if claims are accepted whose score is at least `threshold`.
 
-    scores : (n,) log densities under the claimed class. genuine : (n,) whether the claim is true.
+    scores : (n,) log densities under the claimed class, in nats. genuine : (n,) whether each claim is true.
     """
     true_scores, false_scores = _split(scores, genuine)
     accepted, rejected = (false_scores >= threshold).mean(), (true_scores < threshold).mean()
@@ -50,7 +50,7 @@ def error_rates(scores: ArrayLike, genuine: ArrayLike, threshold: float) -> Erro
 
 
 def best_threshold(scores: ArrayLike, genuine: ArrayLike) -> ErrorRates:
-    """Find the threshold of the least half total error, among the scores themselves; the lowest of several."""
+    """Find, among the scores, the threshold of the least half total error rate; of several, the lowest."""
     true_scores, false_scores = (np.sort(part) for part in _split(scores, genuine))
     candidates = np.unique(np.concatenate([true_scores, false_scores]))
     rejected = np.searchsorted(true_scores, candidates, side="left") / len(true_scores)
@@ -64,9 +64,9 @@ def verify(
     tuning: tuple[ArrayLike, ArrayLike],
     testing: tuple[ArrayLike, ArrayLike],
 ) -> pd.DataFrame:
-    """Judge on `testing` the thresholds that are best on `tuning`; each is (features, labels).
+    """Find the best thresholds on `tuning` and compute their error rates on `testing`; each is (features, labels).
 
-    Every flow claims every class in turn. Returns one row a class: threshold in nats, rates of false
+    Every flow claims every class in turn. Returns one row for each class: threshold in nats, and rates of false
     acceptance, false rejection and half total error in 0..1.
     """
     (tuning_x, tuning_y), (testing_x, testing_y) = tuning, testing

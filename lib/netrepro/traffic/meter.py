@@ -1,4 +1,4 @@
-"""From packets to flows to features: netmate-flowcalc's 39 numbers of each flow, by the compiled meter."""
+"""From packets to flows and their features: netmate-flowcalc's 39 numbers of each flow, by the compiled meter."""
 
 from __future__ import annotations
 
@@ -81,22 +81,22 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class MeterResult:
-    """Flows and what was met on the way.
+    """Flows, and counts of packets that were left out or unusual.
 
-    flows : one row a flow in order of its first packet. `source_*` sent that packet, which makes it the
-        forward direction. `flow_*` count every packet of the flow (bytes by IP length), with those after its
-        close; the 39 features and `fpl1`..., `bpl1`... (IP lengths in bytes of the i-th forward and backward
-        packet, 0 when absent) cover the packets up to its close that `first_packets` and `handshake` leave in.
+    flows : one row for each flow, in order of the first packets. `source_*` is the end that sends in the forward
+        direction. `flow_*` count every packet of the flow (bytes by IP length), also those after its close. The
+        39 features and `fpl1`..., `bpl1`... (IP lengths in bytes of the i-th forward and backward packet, 0 when
+        absent) cover only packets up to the close, as selected by `first_packets` and `handshake`.
         Times are in microseconds, `start_us` and `end_us` since 1970. `valid`: netmate-flowcalc would export the
-        flow (TCP: handshake, then data; UDP: data). `end`: what ended it.
-    report : one row a count: count, kind (total, left out, metered, note, file), meaning.
+        flow (TCP: handshake, then data; UDP: data). `end`: what ended the flow, one of FLOW_ENDS.
+    report : one row for each count: count, kind (total, left out, metered, note, file), meaning.
     """
 
     flows: pd.DataFrame
     report: pd.DataFrame
 
     def features(self, feature_set: str = "netmate59", *, only_valid: bool = True) -> pd.DataFrame:
-        """Return the named feature set (see `feature_sets`), of valid flows unless told otherwise."""
+        """Return the columns of a named feature set (see `feature_sets`); by default of the valid flows only."""
         names = feature_sets()
         if feature_set not in names:
             raise NetreproError(f"no feature set {feature_set!r}", nearest(feature_set, names))
@@ -112,7 +112,7 @@ class MeterResult:
 
 @cache
 def feature_sets() -> dict[str, list[str]]:
-    """Load the named feature sets of data/gmm_traffic/feature_sets.yaml: name to column names."""
+    """Load the feature sets of data/gmm_traffic/feature_sets.yaml: name -> column names."""
     described = yaml.safe_load((data_dir("gmm_traffic") / "feature_sets.yaml").read_text())
     expanded: dict[str, list[str]] = {}
     for name, parts in described["sets"].items():
@@ -136,30 +136,30 @@ def meter(
     first_lengths: int = 10,
     progress: Callable[[int, int], None] | None = None,
 ) -> MeterResult:
-    """Meter the bidirectional 5-tuple flows of one or more captures, read one after the other as one.
+    """Meter the bidirectional 5-tuple flows of one or more captures, which are read in turn like a single capture.
 
-    pcap and pcapng (micro- and nanoseconds, both byte orders; Ethernet, Linux cooked v1 and v2, raw IP, null
+    Reads pcap and pcapng (micro- and nanoseconds, both byte orders; Ethernet, Linux cooked v1 and v2, raw IP, null
     and loopback; in VLAN tags, SNAP, PPPoE sessions and MPLS labels), plain or as gzip, bzip2, xz, alone or in
-    tar archives. Memory grows with the flows, not with the packets. Features by netmate-flowcalc's
+    tar archives. Memory grows with the flows, not with the packets. The features are those of netmate-flowcalc's
     netai_flowstats 1.0DArev2.
 
     Parameters
     ----------
-    first_packets : the features see the first so many packets of the flow, of both directions (None: all).
-    handshake : whether the packets of the TCP handshake are among them.
+    first_packets : the features cover this many first packets of a flow, both directions together (None: all).
+    handshake : whether the packets of the TCP handshake are among these packets.
     idle_threshold_s : a longer gap ends an active period (1 s in netmate-flowcalc's rules file).
     timeout_s : a longer gap ends the flow (None: no gap does).
-    quirks : as netmate-flowcalc computes: a minimum of 0 is replaced by the next value; means, deviations
+    quirks : True computes as netmate-flowcalc does: a minimum of 0 is replaced by the next value; means, deviations
         and sub-flow shares are cut to whole numbers; packets with an earlier time than the one before are
-        ignored; UDP headers count only until the flow is valid. False: none of that.
-    end_on_close : a TCP connection that both sides have closed, or one has reset, ends its flow: the features stop
-        there. What else comes counts in `flow_*` and `end_us` (report: after_close), until a SYN opens a new
-        connection, or 240 s (twice the segment lifetime: TIME-WAIT of RFC 9293) or timeout_s are silent.
-    forward : which direction is forward, see FORWARD; `source_*` is the end that sends forward.
-    first_lengths : how many fpl and bpl columns.
+        ignored; UDP headers count only until the flow is valid. False does none of this.
+    end_on_close : True ends a flow's features when both sides have closed the TCP connection, or one has reset it.
+        Later packets count in `flow_*` and `end_us` (report: after_close), until a SYN opens a new connection, or
+        no packet comes for 240 s (twice the segment lifetime: TIME-WAIT of RFC 9293) or for timeout_s.
+    forward : which direction is forward, a name of FORWARD; `source_*` is the end that sends forward.
+    first_lengths : number of fpl columns and of bpl columns.
     progress : called with (bytes read, bytes in all) of the files on disk, about once a megabyte.
 
-    Raises NetreproError where a file is missing or no capture. All else that is odd is counted in the report.
+    Raises NetreproError where a file is missing or is not a capture. The report counts all other irregularities.
     """
     files = capture_files(paths)
     if first_packets is not None:

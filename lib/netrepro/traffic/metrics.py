@@ -1,7 +1,7 @@
-"""How right a classification of flows is: by flow, by packet and by byte, over the named classes and over all.
+"""Scores of a classification of flows: by flow, by packet and by byte, over the named classes and over all classes.
 
-Packets and bytes are those of the whole flow, also where the classifier saw its first packets only: a flow that is
-wrong is wrong to its end. The paper's macro-F1 is the mean over the four named classes, without OTHERS.
+Packets and bytes are counted over the whole flow, even if the classifier saw only its first packets: the flow keeps its
+class to the end. The paper's macro-F1 is the mean over the four named classes, without OTHERS.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def flow_totals(flows: pd.DataFrame) -> pd.DataFrame:
 def confusion(
     truth: ArrayLike, predicted: ArrayLike, weights: ArrayLike | None = None, classes: Sequence[str] = CLASSES
 ) -> pd.DataFrame:
-    """Sum of the weights (None: the count) of each true class (rows) and predicted class (columns).
+    """Sum the weights (None: count the flows) for each true class (rows) and predicted class (columns).
 
-    Raises NetreproError where lengths differ, a weight is negative or a label is none of `classes`.
+    Raises NetreproError where lengths differ, a weight is negative or a label is not one of `classes`.
     """
     place = _cells_of(truth, predicted, classes)
     weight = np.ones(len(place)) if weights is None else np.asarray(weights, float)
@@ -46,7 +46,7 @@ def confusion(
 
 
 def _cells_of(truth: ArrayLike, predicted: ArrayLike, classes: Sequence[str]) -> NDArray[np.int64]:
-    """Return the place of each flow in a confusion matrix, counted by rows."""
+    """Return the cell of each flow in a confusion matrix, as an index into its flattened rows."""
     true_labels, predicted_labels = np.asarray(truth, object), np.asarray(predicted, object)
     if len(true_labels) != len(predicted_labels):
         raise NetreproError(
@@ -66,10 +66,10 @@ def _sums(place: NDArray[np.int64], weight: NDArray[np.float64], count: int) -> 
 
 
 def class_scores(matrix: pd.DataFrame) -> pd.DataFrame:
-    """Compute from a confusion matrix one row for each class: precision, recall, f1 in 0..1 and support (weight of the
-    true ones).
+    """Compute the scores of each class from a confusion matrix, one row each: precision, recall and f1 in 0..1, and
+    support (the class's true weight).
 
-    A share of nothing is missing: precision of a class never predicted, F1 of one that neither is nor is predicted.
+    A score is missing (NaN) where its denominator is 0, such as the precision of a class that is never predicted.
     """
     table = dict(zip(CLASS_MEASURES, _class_scores(matrix.to_numpy(float)), strict=True))
     return pd.DataFrame(table, index=matrix.index.rename("class"))
@@ -90,11 +90,11 @@ def score_table(
     classes: Sequence[str] = CLASSES,
     named: Sequence[str] = NAMED_CLASSES,
 ) -> pd.DataFrame:
-    """Return every score, one a row: unit (flow, packet, byte), scope, measure, value.
+    """Return one score a row, with the columns unit (flow, packet, byte), scope, measure and value.
 
-    totals : as `flow_totals`, row for row; None scores flows only. The scope is a class (precision, recall, f1,
-    support), "named" or "all" (macro_f1: the mean over `named` or over `classes`, without those that neither are nor
-    are predicted), or "all" (accuracy).
+    totals : the rows of `flow_totals` for these flows; None scores by flow only. The scope is a class (for precision,
+    recall, f1, support), "named" or "all" (for macro_f1: the mean over `named` or over `classes`, without classes that
+    are neither true nor predicted), or "all" (for accuracy).
     """
     place = _cells_of(truth, predicted, classes)
     weights = {"flow": np.ones(len(place))}

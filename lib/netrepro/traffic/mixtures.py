@@ -1,7 +1,7 @@
-"""Gaussian mixtures that find their own number of components, and a classifier with one for each class.
+"""Gaussian mixtures that find their own number of components, and a classifier with one mixture for each class.
 
 Component-wise EM with the minimum message length criterion: M. A. T. Figueiredo and A. K. Jain, "Unsupervised
-Learning of Finite Mixture Models", IEEE TPAMI 24(3), 2002. One mixture a class: H. Alizadeh et al., "Timely
+Learning of Finite Mixture Models", IEEE TPAMI 24(3), 2002. One mixture per class: H. Alizadeh et al., "Timely
 Classification and Verification of Network Traffic Using Gaussian Mixture Models", IEEE Access 8, 2020.
 """
 
@@ -39,22 +39,23 @@ def _check_prior(prior: str) -> None:
 
 
 class ComponentwiseGaussianMixture(DensityMixin, BaseEstimator):
-    """A mixture of full-covariance normal distributions, their number chosen by minimum message length.
+    """A mixture of full-covariance normal distributions, whose number is chosen by minimum message length.
 
     Parameters
     ----------
-    max_components, min_components : the fit begins with the first number and tries every one down to the
-        second; components with too few points to pay for their parameters vanish on the way.
-    n_init : starts from different random points; the mixture of the shortest message is kept.
-    tol : relative change of the message length at which a fit has settled.
-    max_iter : sweeps over the components before a fit is taken as it is.
+    max_components, min_components : the fit begins with the first number of components and goes down to the
+        second; a component vanishes on the way if its points are too few to justify its parameters.
+    n_init : number of starts from different random points; the mixture of the shortest message is kept.
+    tol : relative change of the message length below which a fit counts as converged.
+    max_iter : largest number of sweeps over the components in a fit.
     reg_covar : added to every variance. Features of very different scale should be standardised instead.
     random_state : seed or RandomState of the starting points.
 
     Attributes
     ----------
     n_components_, weights_ (k,), means_ (k, d), covariances_ (k, d, d) : the mixture.
-    message_length_ : in nats, without constants. converged_ : whether its fit settled. n_iter_ : all sweeps.
+    message_length_ : in nats, without constants. converged_ : whether the kept fit converged.
+    n_iter_ : number of sweeps of all starts together.
     """
 
     def __init__(
@@ -77,12 +78,12 @@ class ComponentwiseGaussianMixture(DensityMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: object = None) -> ComponentwiseGaussianMixture:
-        """Fit to the rows of X, shape (n, d). Raises NetreproError where a covariance is singular."""
+        """Fit the mixture to the rows of X, shape (n, d). Raises NetreproError where a covariance is singular."""
         rows: Floats = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         _check_settings(self)
         random = check_random_state(self.random_state)
         features = np.ascontiguousarray(rows.T)
-        # A tenth of the largest variance in every direction, as section 6 of the paper starts.
+        # Starting variance in every direction, as in section 6 of the paper: a tenth of the largest variance.
         variance = max(float(np.var(features, axis=1).max()) / 10, self.reg_covar)
         count = min(self.max_components, len(rows))
         best: dict[str, Any] | None = None
@@ -140,22 +141,22 @@ class ComponentwiseGaussianMixture(DensityMixin, BaseEstimator):
         return self._joint_log_likelihood(X).argmax(axis=1)
 
     def fit_predict(self, X: ArrayLike, y: object = None) -> NDArray[np.int64]:
-        """Fit, then the component of each row."""
+        """Fit the mixture and return the most probable component of each row."""
         return self.fit(X).predict(X)
 
 
 class MixturePerClassClassifier(ClassifierMixin, BaseEstimator):
-    """One mixture a class; a row goes to the class under which it is likeliest.
+    """A classifier with one mixture for each class; it assigns a row to the class of the highest posterior.
 
     Parameters
     ----------
-    prior : "map" weighs each class by its share of the training rows, "mle" weighs all alike.
+    prior : "map" weighs each class by its share of the training rows, "mle" weighs all classes equally.
     Others : as in ComponentwiseGaussianMixture.
 
     Attributes
     ----------
-    classes_, class_count_, class_log_prior_ (c,), mixtures_ : one ComponentwiseGaussianMixture a class. n_iter_ : the
-        most sweeps of one of them.
+    classes_, class_count_, class_log_prior_ (c,) : names, training rows and log prior of the classes.
+    mixtures_ : one ComponentwiseGaussianMixture for each class. n_iter_ : the largest of their numbers of sweeps.
     """
 
     def __init__(
@@ -180,7 +181,7 @@ class MixturePerClassClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> MixturePerClassClassifier:
-        """Fit one mixture to the rows of each class; NetreproError where a class has one row only."""
+        """Fit one mixture to the rows of each class. Raises NetreproError where a class has only one row."""
         rows, y = validate_data(self, X, y, dtype=np.float64)
         _check_settings(self)
         _check_prior(self.prior)
@@ -205,7 +206,7 @@ class MixturePerClassClassifier(ClassifierMixin, BaseEstimator):
         return np.log(counts / counts.sum() if self.prior == "map" else np.full(len(counts), 1 / len(counts)))
 
     def with_prior(self, prior: str) -> MixturePerClassClassifier:
-        """Return a classifier of the same fitted mixtures that weighs the classes by another prior."""
+        """Return a classifier with the same fitted mixtures and another prior."""
         check_is_fitted(self)
         _check_prior(prior)
         other = copy.copy(self)

@@ -1,4 +1,4 @@
-"""The networks of NeuralClassifier and how they are trained. This module alone needs PyTorch."""
+"""The networks of NeuralClassifier and their training. Only this module needs PyTorch."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from torch.optim.adamw import adamw
 
 Part = tuple[NDArray[np.float32], NDArray[np.int64]]
 ROWS_AT_ONCE = 4096
-_one_draws = threading.Lock()  # PyTorch draws from one global state
+_one_draws = threading.Lock()  # one thread at a time: PyTorch's random generator is global
 
 
 class MultiLayerPerceptron(nn.Sequential):
-    """Hidden layers with ReLU and dropout, then one score a class."""
+    """A network of hidden layers with ReLU and dropout, and one output score for each class."""
 
     def __init__(self, features: int, classes: int, *, width: int, depth: int, dropout: float, **_: Any):
         layers: list[nn.Module] = []
@@ -30,9 +30,10 @@ class MultiLayerPerceptron(nn.Sequential):
 
 
 class FeatureTokenTransformer(nn.Module):
-    """FT-Transformer: each number becomes a token, x times a vector plus a vector; an extra token gathers the answer.
+    """The FT-Transformer: each feature x becomes a token (x times a vector, plus a vector); an extra token collects the
+    result.
 
-    Blocks normalise before attention and before the feed-forward layer, as in the paper; GELU stands for its ReGLU.
+    Blocks normalise before attention and before the feed-forward layer, as in the paper; GELU replaces its ReGLU.
     """
 
     def __init__(self, features: int, classes: int, *, width: int, depth: int, n_heads: int, dropout: float):
@@ -60,10 +61,10 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
 
 
 class Optimiser:
-    """PyTorch's AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019), number for number.
+    """PyTorch's AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019), with equal results.
 
-    Its class imports PyTorch's compiler when it is made, which takes three seconds of a processor; its function does
-    not.
+    PyTorch's AdamW class imports PyTorch's compiler, which takes three seconds of processor time; its function, which
+    is used here, does not.
     """
 
     def __init__(self, network: nn.Module, learning_rate: float, weight_decay: float):
@@ -74,7 +75,7 @@ class Optimiser:
         self.steps = [torch.tensor(0.0) for _ in self.parameters]
 
     def step(self, loss: Tensor) -> None:
-        """Change the network's parameters once, downhill."""
+        """Change the network's parameters by one step that lowers the loss."""
         gradients = list(torch.autograd.grad(loss, self.parameters))
         with torch.no_grad():
             adamw(
@@ -85,11 +86,12 @@ class Optimiser:
 def train(
     settings: Any, training: Part, validation: Part, classes: int, progress: Callable[[int, int], None] | None
 ) -> tuple[nn.Module, list[tuple[float, float]], int]:
-    """Train by the settings of a NeuralClassifier.
+    """Train a network with the settings of a NeuralClassifier.
 
-    Returns the network of the least validation loss, (training, validation) loss of each epoch, and that epoch.
+    Returns the network of least validation loss, the (training, validation) losses of all epochs, and the network's
+    epoch (from 1).
     """
-    # What is drawn here (first weights, dropout, order of rows) leaves PyTorch's global state as it was.
+    # The random draws here (first weights, dropout, order of rows) do not change PyTorch's global state.
     with _one_draws, torch.random.fork_rng(devices=[]):
         torch.random.default_generator.manual_seed(settings.random_state)
         network = NETWORKS[settings.architecture](
@@ -113,7 +115,7 @@ def _train(
 ) -> tuple[nn.Module, list[tuple[float, float]], int]:
     rows, labels = (torch.from_numpy(np.ascontiguousarray(part)) for part in training)
     counts = torch.bincount(labels, minlength=classes).double()
-    # Balanced training is judged by a balanced loss.
+    # After balanced training, the validation loss is balanced, too.
     balance = (1 / counts.clamp(min=1)).float() if settings.oversampling else torch.ones(classes)
     optimiser = Optimiser(network, settings.learning_rate, settings.weight_decay)
     best, best_loss, best_epoch = copy.deepcopy(network.state_dict()), float("inf"), 0
@@ -142,7 +144,7 @@ def _train(
 def _rows_of_an_epoch(labels: Tensor, counts: Tensor) -> Tensor:
     """Draw the rows of one epoch, in random order: as many of each class as the largest class has.
 
-    A smaller class gives all of its rows, then some of them again.
+    A smaller class contributes each of its rows once, and random repeats.
     """
     largest = int(counts.max())
     rows = []

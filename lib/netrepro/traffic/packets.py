@@ -1,4 +1,4 @@
-"""Packets of a pcap capture, changed in place: what a meter or a capture could have got wrong, made on purpose."""
+"""Packets of a pcap capture, changed in place, to imitate errors that a meter or a capture could make."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SYN, ACK = 2, 16  # flags of TCP
 
 @dataclass
 class Packets:
-    """The bytes of a classic pcap capture of IPv4 packets in Ethernet frames; where each record begins, and how many
-    bytes of the packet it holds."""
+    """A classic pcap capture of IPv4 packets in Ethernet frames: its bytes (`content`), the offset of each record
+    (`starts`) and the number of captured bytes in each record (`captured`)."""
 
     content: NDArray[np.uint8]
     starts: NDArray[np.int64]
@@ -28,7 +28,7 @@ class Packets:
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> Packets:
-        """Read a capture. Raises NetreproError where the file is no classic pcap capture of Ethernet frames."""
+        """Read a capture. Raises NetreproError where the file is not a classic pcap capture of Ethernet frames."""
         content = b"".join(b"".join(chunks) for chunks in CaptureFile(path).captures())
         order = "<" if content[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
         words = np.dtype(f"{order}u4")
@@ -43,21 +43,21 @@ class Packets:
         return cls(np.frombuffer(content, np.uint8).copy(), np.array(starts), np.array(sizes))
 
     def copy(self) -> Packets:
-        """Return packets that can be changed apart from these."""
+        """Return a copy; changes to it leave this object as it is."""
         return replace(self, content=self.content.copy())
 
     def write(self, path: Path) -> None:
-        """Write them as a capture."""
+        """Write the packets as a capture file."""
         path.write_bytes(self.content.tobytes())
 
     @property
     def ip(self) -> NDArray[np.int64]:
-        """The places where each packet's IPv4 header begins."""
+        """The offset in `content` of each packet's IPv4 header."""
         return self.starts + RECORD_HEADER + ETHERNET_HEADER
 
     @property
     def tcp(self) -> NDArray[np.int64]:
-        """The places where each packet's TCP header begins."""
+        """The offset in `content` of each packet's TCP header."""
         return self.ip + self._ip_header_bytes
 
     @property
@@ -71,15 +71,15 @@ class Packets:
         self.content[self.ip + 2], self.content[self.ip + 3] = lengths >> 8, lengths & 255
 
     def count_captured_bytes(self) -> None:
-        """Set the IP length to what was captured, as a tool does that reads the record and not the header."""
+        """Set the IP length to the captured bytes, like a tool that reads the record instead of the IP header."""
         self._set_ip_length(self.captured - ETHERNET_HEADER)
 
     def count_transport_bytes(self) -> None:
-        """Take the IP header off the IP length. A meter that checks lengths could refuse that; ours does not."""
+        """Subtract the IP header from the IP length. A meter that checks lengths could refuse this; ours does not."""
         self._set_ip_length(self._word(self.ip + 2) - self._ip_header_bytes)
 
     def keep_whole_seconds(self) -> None:
-        """Cut the fractions off time stamps, as in flowtbag."""
+        """Remove the fractions of seconds from all time stamps, as flowtbag does."""
         for byte in range(4, 8):
             self.content[self.starts + byte] = 0
 
@@ -88,7 +88,7 @@ class Packets:
         self._keep((self.content[self.tcp + 13] & (SYN | ACK)) != SYN)
 
     def drop_handshakes(self) -> None:
-        """Drop each connection's SYN, SYN-ACK and the acknowledgement after it."""
+        """Drop the first three packets of each connection and every packet with a SYN flag."""
         tcp = self.tcp
         ends = np.stack([self._word(self.ip + 12 + 2 * i) for i in range(4)], axis=1)
         hosts = np.stack([ends[:, 0] << 16 | ends[:, 1], ends[:, 2] << 16 | ends[:, 3]], axis=1)
@@ -96,7 +96,7 @@ class Packets:
         sides = np.sort(hosts << 16 | ports, axis=1)
         flags = self.content[tcp + 13]
         connection = pd.DataFrame(sides).groupby([0, 1], sort=False).ngroup()
-        # A port that is used again begins a new connection with its SYN.
+        # Ports may be used again: each SYN begins a new connection.
         turn = pd.Series((flags & (SYN | ACK)) == SYN).groupby(connection).cumsum()
         order = connection.groupby([connection, turn]).cumcount().to_numpy()
         self._keep((order >= 3) & ((flags & SYN) == 0))

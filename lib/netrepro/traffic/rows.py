@@ -1,7 +1,7 @@
 """Flows as rows of features, on which a model trains and is tested.
 
-A split, the normalisation that its training rows teach, and what a model names the others: the same for every
-classifier.
+Every classifier gets the same split, and the same normalisation, fitted on the training rows, and predicts the same
+testing rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from netrepro.traffic.splits import Split, random_split
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of normalised features with their labels; the split says which train and which test.
+    """Rows of normalised features with their labels; `split` holds the training and the testing row numbers.
 
     totals : packets and bytes of each whole flow, as `flow_totals` counts them.
     """
@@ -37,7 +37,7 @@ class Rows:
         return self.labels[self.split[1]]
 
     def only(self, columns: Sequence[str] | pd.Series) -> Rows:
-        """Return the rows with these features alone."""
+        """Return the rows with only these features."""
         return replace(self, features=self.features[list(columns)])
 
     def relabelled(self, labels: NDArray[Any]) -> Rows:
@@ -45,11 +45,11 @@ class Rows:
         return replace(self, labels=labels)
 
     def trained_on(self, training: NDArray[np.int64]) -> Rows:
-        """Return the rows with others (row numbers) that train; the same test."""
+        """Return the rows with other training rows (`training`: row numbers) and the same testing rows."""
         return replace(self, split=(training, self.split[1]))
 
     def trained_on_few(self, most: int | None, *, seed: int) -> Rows:
-        """Return the rows with at most so many of the training rows (None: all), drawn at random; the same test."""
+        """Return the rows with at most `most` of the training rows (None: all), drawn at random; same testing rows."""
         return self.trained_on(np.random.default_rng(seed).permutation(self.split[0])[:most])
 
     def train(self, model: Any) -> Any:
@@ -66,17 +66,17 @@ class Rows:
         return self.predict(self.train(model))
 
     def score(self, predicted: ArrayLike, **label: Any) -> pd.DataFrame:
-        """Score classes of the testing rows as `score_table` does, by flow, packet and byte; add the label's
-        columns."""
+        """Score the predicted classes of the testing rows by `score_table` (by flow, packet and byte); each `label`
+        becomes a further column."""
         return score_table(self.tested_labels, predicted, self.totals.iloc[self.split[1]]).assign(**label)
 
 
 def make_rows(
     flows: pd.DataFrame, columns: Sequence[str], split: Split, *, normalisation: str = "log", seed: int = 0
 ) -> Rows:
-    """Make rows of a table of flows: its features `columns`, normalised as the training rows teach.
+    """Make rows from a table of flows: the features `columns`, with a normalisation fitted on the training rows.
 
-    flows : columns of `meter`, and class. normalisation : a name of NORMALISATIONS. Raises NetreproError for another.
+    flows : the columns of `meter`, and class. normalisation : a name of NORMALISATIONS; any other raises NetreproError.
     """
     table = flows[list(columns)].astype(float)
     normaliser = make_normaliser(normalisation, seed=seed).fit(table.to_numpy()[split[0]])
@@ -86,13 +86,13 @@ def make_rows(
 
 
 def of_large_classes(flows: pd.DataFrame, least: int) -> pd.DataFrame:
-    """Return the flows whose class has at least so many, numbered anew."""
+    """Return the flows whose class has at least `least` flows, with a new index from 0."""
     counts = flows["class"].value_counts()
     return flows[flows["class"].isin(counts[counts >= least].index)].reset_index(drop=True)
 
 
 def draw_flows(flows: pd.DataFrame, limit: int | None, *, seed: int, smallest_class: int) -> pd.DataFrame:
-    """Draw at most `limit` flows (None: all) with the classes' shares kept, of each class at least `smallest_class`."""
+    """Draw about `limit` flows (None: all) with the classes' shares kept, at least `smallest_class` of each class."""
     if limit is None or len(flows) <= limit:
         return flows
     kept, _ = random_split(flows["class"], training_share=limit / len(flows), seed=seed, smallest_class=smallest_class)

@@ -1,4 +1,4 @@
-"""Which flows train and which test: at random, by day, or so that no group is on both sides.
+"""Splits of flows into training and testing flows: at random, by day, or with no group on both sides.
 
 A split is (training, testing), two arrays of row numbers.
 """
@@ -18,10 +18,11 @@ Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def random_split(classes: ArrayLike, *, training_share: float, seed: int, smallest_class: int = 2) -> Split:
-    """Draw `training_share` (0..1) of each class to train on, the rest to test on; the paper's least is 0.005.
+    """Draw a share of each class for training; the rest is for testing.
 
-    Of each class at least `smallest_class` rows train (a mixture needs two), and at least one tests.
-    Raises NetreproError where the share is not between 0 and 1 or a class is too small for that.
+    training_share : between 0 and 1; the smallest share in the paper is 0.005. Of each class, at least `smallest_class`
+    rows are for training (a mixture needs two), and at least one is for testing.
+    Raises NetreproError where the share is not between 0 and 1 or a class is too small.
     """
     if not 0 < training_share < 1:
         raise NetreproError(f"training_share is {training_share}", "it must be between 0 and 1")
@@ -39,7 +40,7 @@ def random_split(classes: ArrayLike, *, training_share: float, seed: int, smalle
 
 
 def day_split(days: ArrayLike, training_days: Collection[Any]) -> Split:
-    """Train on the flows of `training_days`, test on those of all other days.
+    """Split by day: the flows of `training_days` are for training, those of all other days for testing.
 
     Raises NetreproError where either side would be empty.
     """
@@ -53,8 +54,8 @@ def day_split(days: ArrayLike, training_days: Collection[Any]) -> Split:
 def grouped_splits(classes: ArrayLike, groups: ArrayLike, *, folds: int, seed: int) -> list[Split]:
     """Make folds in which all flows of a group (a capture file, a workstation) are on the same side.
 
-    Every flow tests once; shares of the classes are kept as well as the groups allow.
-    Raises NetreproError where there are fewer groups than folds.
+    Every flow is a testing flow once; the classes' shares are kept as far as the groups allow.
+    Raises NetreproError for fewer than 2 folds, and for fewer groups than folds.
     """
     group = np.asarray(groups)
     if not 2 <= folds <= len(np.unique(group)):

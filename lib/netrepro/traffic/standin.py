@@ -1,6 +1,6 @@
 """The stand-in for UNIBS-2009: traffic of real applications in an emulated network, labelled by our own watchers.
 
-data/gmm_traffic/README.md says how it was made, what it can show and what it cannot.
+data/gmm_traffic/README.md says how it was made, and what it can and cannot show.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from netrepro.traffic.join import LabelledFlows, load_labelled_flows
 
 KEPT_PACKETS = 12
 FLOWS, LOG, RUNS = "flows.csv.xz", "groundtruth.log.xz", "runs.csv"
-DAY_ONE_S = 1_767_603_600  # 2026-01-05 09:00 UTC, a Monday; when the days "are" means nothing
+DAY_ONE_S = 1_767_603_600  # 2026-01-05 09:00 UTC, a Monday; an arbitrary date for the first simulated day
 _FLOW = ["source_address", "source_port", "destination_address", "destination_port", "protocol", "start_us"]
 
 
 def capture_name(day: int) -> str:
-    """Name the file of a simulated day, from 0."""
+    """Name the capture file of a simulated day (from 0)."""
     return f"day{day + 1}.pcap.xz"
 
 
@@ -34,14 +34,14 @@ def load_standin(
     progress: Callable[[int, int], None] | None = None,
     **metering: Any,
 ) -> LabelledFlows:
-    """Load the stand-in, or another capture of the same making, as `load_unibs` gives UNIBS-2009.
+    """Load the stand-in, or another capture made in the same way, in the form in which `load_unibs` loads UNIBS-2009.
 
-    folder : data/gmm_traffic/standin if None. The captures hold the first 12 packets of each flow, so features of up to
-    12 `first_packets` are metered from them; None takes the features that the whole flows had (with the meter's own
-    settings, so that no other may be given). `flow_*`, end and end_us always tell of the whole flow.
-    Audited as UNIBS-2009 is; that shares and bytes come near the published ones is `by_design`.
+    folder : None for data/gmm_traffic/standin. first_packets : up to 12, the number of packets of a flow in the
+    captures, from which the features are then metered; None loads the stored features of the whole flows. These were
+    metered with the default settings, so `metering` must be empty. `flow_*`, end and end_us always cover whole flows.
+    The join is audited as for UNIBS-2009; that shares and bytes come near the published ones is `by_design`.
 
-    Raises NetreproError where files are missing or more packets are asked for than there are.
+    Raises NetreproError where files are missing, for more than 12 packets, and for `metering` without `first_packets`.
     """
     place = Path(folder) if folder is not None else data_dir("gmm_traffic") / "standin"
     captures = sorted(place.glob(capture_name(0).replace("1", "*")))
@@ -76,7 +76,7 @@ def load_standin(
 
 
 def _amend(flows: pd.DataFrame, whole: pd.DataFrame, place: Path) -> pd.DataFrame:
-    """Return the flows with the columns of `whole` in place of what was metered from their beginnings."""
+    """Return the flows with the columns of `whole` (whole flows) in place of those metered from their first packets."""
     names = [name for name in whole if name in flows and name not in _FLOW]
     merged = flows[_FLOW].merge(whole, on=_FLOW, how="left", validate="one_to_one")
     strange = int(merged["end_us"].isna().sum())

@@ -1,7 +1,7 @@
-"""UNIBS-2009: where its files lie, and its log of which application each flow belongs to.
+"""UNIBS-2009: its files, and its log, which names the application of each flow.
 
-Three days of a campus network, the payload cut off, and the ground truth of GT (Gringoli et al., ACM CCR 39(5),
-2009): a daemon on each workstation noted the process behind every socket. See data/gmm_traffic/README.md.
+The trace covers three days of a campus network, without payload. Its ground truth is from GT (Gringoli et al., ACM CCR
+39(5), 2009): a daemon on each workstation noted the process behind every socket. See data/gmm_traffic/README.md.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class TraceFiles:
 class GroundTruth:
     """A log of labels.
 
-    records : one row a line: time_us (since 1970 by the log's clock), source_* (the workstation, which need not have
-        opened the connection), destination_*, protocol (6 TCP, 17 UDP, 0 where the log does not tell), class,
-        application, application_protocol. unreadable : the other lines: line (from 1), text.
+    records : one row for each line that can be read: time_us (since 1970 by the log's clock), source_* (the
+        workstation, which need not have opened the connection), destination_*, protocol (6 TCP, 17 UDP, 0 unknown),
+        class, application, application_protocol. unreadable : all other lines: line (number from 1), text.
     """
 
     records: pd.DataFrame
@@ -56,7 +56,7 @@ class GroundTruth:
         return len(self.unreadable) / lines if lines else 0.0
 
     def table(self) -> pd.DataFrame:
-        """Count the records of each pair of application and protocol, with the class that they were given."""
+        """Count the records of each pair of application and protocol, with the class of the pair."""
         return self.records.groupby(LABELS).size().rename("records").reset_index()
 
 
@@ -67,7 +67,7 @@ def labels() -> dict[str, Any]:
 
 
 def published_trace(name: str) -> dict[str, Any]:
-    """Return the entry of a trace in labels.yaml, completed by that of the trace that it was `made_to_meet`.
+    """Return a trace's entry in labels.yaml, completed by the entry of the trace that it was `made_to_meet`, if any.
 
     Raises NetreproError for an unknown name.
     """
@@ -96,7 +96,7 @@ def classify_label(application: str, application_protocol: str, rules: dict[str,
 def find_unibs(folder: str | PathLike[str] | None = None) -> TraceFiles:
     """Find the three daily captures (archived or not) and the log in `folder`, data/gmm_traffic/unibs-2009 if None.
 
-    Raises NetreproError that names what is missing and how to get it.
+    Raises NetreproError where a file is missing; the error names the file and says how to get it.
     """
     place = Path(folder) if folder is not None else data_dir("gmm_traffic") / "unibs-2009"
     trace = published_trace("unibs-2009")
@@ -111,9 +111,9 @@ def read_ground_truth(path: str | PathLike[str]) -> GroundTruth:
     """Read a log in UNIBS's format: a header, then lines of fields between colons.
 
     The fields are time (seconds since 1970), source and destination address, source and destination port, transport
-    protocol, application, protocol; each port straight after its address is understood too. What cannot be read is
-    kept apart. A log may be compressed (.xz). Raises NetreproError where the file is missing or no line can be read.
-    What was read is kept, so that a trace metered in many ways reads its log once: leave the tables as they are.
+    protocol, application, protocol; logs with each port directly after its address are read, too. Lines that cannot be
+    read go to `unreadable`. A log may be compressed (.xz). The result is cached and shared between callers, so do not
+    change its tables. Raises NetreproError where the file is missing or no line can be read.
     """
     try:
         status = Path(path).stat()
@@ -124,7 +124,7 @@ def read_ground_truth(path: str | PathLike[str]) -> GroundTruth:
 
 @lru_cache(maxsize=2)
 def _read_log(path: Path, changed_ns: int, size_bytes: int) -> GroundTruth:
-    """Read the log as it was when it was last changed."""
+    """Read the log; the time of its last change and its size are part of the cache's key."""
     try:
         with (lzma.open if path.suffix == ".xz" else open)(path, "rt", errors="replace") as log:
             lines = log.read().splitlines()

@@ -2,10 +2,10 @@
 
 How to write a contention point
 -------------------------------
-A `ContentionPoint` is queuing modules and the queues that they share, over `horizon` steps. Ready are the schedulers
-(`FirstInFirstOut`, `StrictPriority`, `RoundRobin`, `WeightedRoundRobin`, `FlowQueueScheduler`) and what moves packets
-from one queue to another (`TokenBucket`, `Lossy`, `Relay`, `delay_line`). A token bucket that lets one packet pass in
-three steps, and a sender that never stops:
+A `ContentionPoint` is made of queuing modules and the queues that they share, over `horizon` steps. The package has
+schedulers (`FirstInFirstOut`, `StrictPriority`, `RoundRobin`, `WeightedRoundRobin`, `FlowQueueScheduler`) and modules
+that move packets from one queue to another (`TokenBucket`, `Lossy`, `Relay`, `delay_line`). This example is a token
+bucket that lets one packet pass in three steps, and a sender that never stops:
 
 >>> bucket = TokenBucket("bucket", Queue("waiting", max_enqueue=4), Queue("out"), rate=1, max_tokens=1, every=3)
 >>> point = ContentionPoint("one packet in three steps", 9, [bucket])
@@ -14,14 +14,14 @@ three steps, and a sender that never stops:
 ...  for n in (2, 3)]
 ['sat', 'unsat']
 
-Two packets at most in nine steps: the bucket is empty in the first three.
+At most two packets pass in nine steps, because the bucket is empty in the first three.
 
-A module of one's own is a subclass of `QueuingModule`. Its `constraints(step)` is called once for each step and returns
-the bits that must hold; `step` (a `Step`) takes packets from input queues and offers them to output queues,
-`step.logic` (a `Logic`) combines bits and numbers, `step.remember` and `step.recall` keep a state. `step.time` counts
-from 0, while workloads, queries and traces count from 1: t = step.time + 1. With a second method `serve(run)`, which
-does one step with real packets (`run` is a `Run`), every answer of the solver is replayed. This one stops every fourth
-step:
+A module of your own is a subclass of `QueuingModule`. Its method `constraints(step)` is called once for each step and
+returns the bits that must hold. `step` (a `Step`) takes packets from input queues and offers them to output queues;
+`step.logic` (a `Logic`) combines bits and numbers; `step.remember` and `step.recall` keep a state. `step.time` counts
+from 0, while workloads, queries and traces count from 1: t = step.time + 1. A second method, `serve(run)`, does one
+step with real packets (`run` is a `Run`); with it, every answer of the solver is replayed. The following module stops
+every fourth step:
 
 >>> class Lazy(QueuingModule):
 ...     def constraints(self, step):
@@ -37,7 +37,7 @@ step:
 >>> Analysis(point, parse_query("exists t in [4,4]: deq(waiting,t) >= 1")).satisfy_query().status
 'unsat'
 
-Section 10 of notebooks/62_fperf_leaf_spine.ipynb has a longer one, which leaves a choice to the solver.
+Section 10 of notebooks/62_fperf_leaf_spine.ipynb has a longer example, which leaves a choice to the solver.
 """
 
 try:

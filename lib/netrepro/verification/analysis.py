@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ENCODINGS = ("circuit", "integers")
 REMEMBERED = 16
-LARGEST_SEED = 1_000_000_000  # solvers take a larger one modulo what they hold, or not at all
+LARGEST_SEED = 1_000_000_000  # solvers reduce a larger seed modulo their integer size, or refuse it
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Answer:
 
     Attributes
     ----------
-    status : "sat" (here is a trace), "unsat" (there is none) or "unknown" (time-out or cancel; see `reason`).
-    trace : the example, replayed with real packets; None unless "sat".
+    status : "sat" (a trace exists), "unsat" (none exists) or "unknown" (time-out or cancel; see `reason`).
+    trace : the solver's example, replayed with real packets where the modules allow it; None unless "sat".
     """
 
     status: str
@@ -50,7 +50,7 @@ class Answer:
         return self.status != "unknown"
 
     def grid(self, metric: Metric | str = Metric.QSIZE) -> pd.DataFrame:
-        """Return a table of time by queue. Raises NetreproError where there is no trace."""
+        """Return the metric of each step (row) and queue (column). Raises NetreproError where there is no trace."""
         return self._shown().grid(metric)
 
     def draw(self, queues: Sequence[str] | None = None, title: str = "Packets waiting, step by step") -> Figure:
@@ -69,9 +69,9 @@ class Verification:
 
     Attributes
     ----------
-    status : "proven" (feasible, and no counterexample), "refuted", "infeasible" (no input has this
-        workload) or "unknown".
-    counterexample : an input of the workload for which the query is false, when refuted.
+    status : "proven" (some input satisfies the workload, and none is a counterexample), "refuted", "infeasible"
+        (no input satisfies the workload) or "unknown".
+    counterexample : if "refuted", an input that satisfies the workload and for which the query is false.
     """
 
     status: str
@@ -80,20 +80,20 @@ class Verification:
 
 
 class Analysis:
-    """One contention point with its base workload and query, loaded once and asked many times.
+    """One contention point with its base workload and query; it is loaded once and answers many questions.
 
     Parameters
     ----------
-    point, query, base : what is analysed; `base` restricts the inputs (nothing by default).
-    encoding : "circuit" (fast) or "integers" (the original's, for reference).
-    backend : "z3", "cadical" or "glucose"; for the circuit only.
-    seed : of the solver. timeout_s : of each question; None for no limit.
-    portfolio : solvers that are asked side by side, in processes of their own: `backend` first, then the others,
-        then other seeds. The first answer wins. 0 for none; 1 ends at once whatever its solver is at.
-    shuffle : seed of a random order of the formula's parts, which says the same (and, since the solver
-        numbers its variables as it meets them, renames them); None for the order of making.
+    point, query, base : what is analysed; the base workload restricts the inputs (by default it allows all).
+    encoding : "circuit" (fast) or "integers" (like the original program, for reference).
+    backend : "z3", "cadical" or "glucose"; for the circuit encoding only.
+    seed : seed of the solver. timeout_s : time limit of each question, in seconds; None for no limit.
+    portfolio : number of solvers that run in parallel, each in its own process: `backend` first, then the other
+        back ends, then other seeds. The first answer wins. 0: no extra process. 1: a cancel or time-out acts at once.
+    shuffle : seed that puts the formula's parts into a random order; None keeps their order. The meaning does not
+        change, but the solver's variables do: it numbers them in the order of appearance.
 
-    Raises NetreproError for a workload or query that does not fit, and for unknown words.
+    Raises NetreproError for a workload or query that does not fit the point, and for an unknown encoding or back end.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Analysis:
 
     @property
     def encoded(self) -> CircuitEncoding | IntegerEncoding:
-        """The formulas; for counting and for adding conditions of one's own."""
+        """The formulas; use them to count, or to build conditions of your own for `ask`."""
         return self._asker.encoding
 
     @property
@@ -162,19 +162,18 @@ class Analysis:
 
     @property
     def solver_steps(self) -> int:
-        """The steps of z3 so far, by its own count, which is the same on every machine for the same questions.
+        """The steps that z3 has counted so far: the same on every machine for the same questions.
 
         Raises NetreproError for other back ends.
         """
         return self._asker.solver_steps()
 
     def copy(self, **changes: Any) -> Analysis:
-        """Return the same analysis with nothing loaded, and with `changes` of its options (encoding, backend, seed,
-        ...)."""
+        """Return the same analysis with nothing loaded and with `changes` of its options (encoding, seed, ...)."""
         return Analysis(self.point, self.query, self.base, **{**self._options, **changes})
 
     def cancel(self) -> None:
-        """Make a question that is being asked in another thread end as "unknown"."""
+        """Stop a question that another thread is asking; its answer is then "unknown"."""
         self._asker.cancel()
 
     def ask(
@@ -185,12 +184,12 @@ class Analysis:
         conditions: Sequence[Any] = (),
         with_trace: bool = True,
     ) -> Answer:
-        """Ask whether there is an input of the base and the workload for which the query is as asked.
+        """Ask whether some input satisfies the base workload, `workload` and `conditions`, with the query as asked.
 
         Parameters
         ----------
-        workload : besides the base. query : True, False, or None for either.
-        conditions : further bits of the encoding. with_trace : False where only the status matters.
+        workload : a workload besides the base. query : True, False, or None if the query's value does not matter.
+        conditions : bits of the encoding that must hold, too. with_trace : False where only the status matters.
         """
         self.point.check(workload)
         self.questions += 1
@@ -204,7 +203,7 @@ class Analysis:
             return Answer(status, None, reason)
         with _uncollected():
             trace = asker.trace()
-            if self.point.can_run:  # the solver's word is checked by running the packets
+            if self.point.can_run:  # the solver's answer is checked by running the packets
                 wanted = [self.base.holds(trace), workload is None or workload.holds(trace)]
                 if query is not None:
                     wanted.append(self.query.holds(trace) == query)
@@ -229,7 +228,7 @@ class Analysis:
         return self.ask(workload, query=False)
 
     def verify(self, workload: Workload) -> Verification:
-        """Check that the workload is feasible, and that model and workload and not query are unsatisfiable.
+        """Check that some input satisfies the workload, and that the query holds for every such input.
 
         Inputs that are known from earlier answers or from `remember` are tried first.
         """
@@ -239,7 +238,7 @@ class Analysis:
             if not self.query.holds(trace):
                 return Verification("refuted", trace)
         against = self.check_workload_without_query(workload)
-        if against.status == "sat":  # which shows that it is feasible, too
+        if against.status == "sat":  # the counterexample also shows that the workload is feasible
             return Verification("refuted", against.trace)
         if against.status == "unknown":
             return Verification("unknown", reason=against.reason)
@@ -252,17 +251,17 @@ class Analysis:
         return Verification("proven" if feasible.status == "sat" else "unknown", reason=feasible.reason)
 
     def remember(self, trace: Trace) -> None:
-        """Keep an input of the base workload: whether a workload is feasible often needs no question then.
+        """Keep an input of the base workload; `verify` then often needs no question to see that a workload is feasible.
 
-        The latest REMEMBERED are kept; what the solver answers with is remembered anyway. Raises NetreproError for a
-        trace that breaks the base workload.
+        The latest REMEMBERED traces are kept, the solver's own among them. Raises NetreproError for a trace that breaks
+        the base workload.
         """
         if not self.base.holds(trace):
             raise NetreproError("the trace breaks the base workload", "give one that keeps it")
         self._inputs.append(trace)
 
     def refuse_empty_base(self) -> None:
-        """Raise NetreproError, naming the specification to blame, if no input has the base workload."""
+        """Raise NetreproError if no input satisfies the base workload; the error names the contradicting part."""
         if self._base_is_known:
             return
         status = self.ask(with_trace=False).status
@@ -280,7 +279,7 @@ class Analysis:
         raise NetreproError(f"the constraints of {self.point.name!r} have no solution", "check its modules")
 
     def excuses(self, workload: Workload) -> tuple[Answer, Workload]:
-        """Run `check_workload_without_query`; when "unsat", also return the specifications that are enough for it."""
+        """Run `check_workload_without_query`; if "unsat", also return a part of the workload that suffices for it."""
         answer = self.check_workload_without_query(workload)
         if answer.status != "unsat":
             return answer, workload
@@ -293,13 +292,13 @@ class Analysis:
         conditions: Sequence[Any],
         start: Trace,
     ) -> tuple[Trace, int, Any, bool]:
-        """Find the trace with the fewest of `bits` true, found from above (circuit encoding only).
+        """Find the trace in which the fewest of `bits` are true, by lowering a bound (circuit encoding only).
 
-        `count(limit)` makes their unary number, as far as `limit`. Returns the trace, the number, a bit that
-        holds where there are no more, and whether it is proven to be the least (False after a time-out).
+        `count(limit)` makes the unary count of the true bits, up to `limit`. Returns the trace, its count, a bit that
+        holds where the count is no larger, and whether the count is proven minimal (False after a time-out).
         """
         best, trace, is_least = self._how_many(bits, start), start, True
-        # The number is built once, as long as the first value found: later bounds are single literals of it.
+        # The count is built once, up to the first value found: each later bound is one literal of it.
         number = [*count(best + 1), *([0] * (best + 1))]
         # Long steps down while they succeed, shorter ones when they do not.
         least, step = 0, 1
@@ -323,7 +322,7 @@ class Analysis:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Switch off Python's search for cycles. Formulas and traces have none, but their many objects set it off."""
+    """Switch off Python's garbage collector. Formulas and traces have no cycles, but their many objects trigger it."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -336,7 +335,7 @@ def _uncollected() -> Iterator[None]:
 class _CircuitAsker:
     """Questions to the circuit encoding: clauses are loaded when a question first needs them.
 
-    is_whole : False where loading was interrupted; what such a solver says means nothing.
+    is_whole : False where loading was interrupted; the solver's answers are then worthless.
     """
 
     def __init__(
@@ -362,7 +361,7 @@ class _CircuitAsker:
         self.solver.cancel()
 
     def _load(self, bits: Sequence[int]) -> None:
-        self.is_whole = False  # the encoding gives out each clause once: if we are interrupted here, it is lost
+        self.is_whole = False  # the encoding returns each clause once: an interrupt in here loses clauses
         roots = list(bits) if self._has_loaded_base else [*self.base, *bits]
         demands = self.encoding.new_constraints_below(roots)
         if not self._has_loaded_base:
@@ -396,14 +395,14 @@ class _CircuitAsker:
     def needed(self, workload: Workload) -> Workload:
         """Return the specifications that took part in the last "unsat"."""
         bits = [self.encoding.spec_bit(timed) for timed in workload.specs]
-        if 0 in bits:  # nothing was asked: one of them is never true
+        if 0 in bits:  # the solver was not asked: one specification is never true
             return Workload((workload.specs[bits.index(0)],))
         core, variable = self.solver.core(), self.encoding.circuit.dimacs_variable
         pairs = zip(workload.specs, bits, strict=True)
         return Workload(tuple(timed for timed, bit in pairs if bit != 1 and variable(bit) in core))
 
     def _known(self) -> tuple[list[int], list[int]]:
-        """Return the free literals that the solver has been told of, and its variables for them."""
+        """Return the free literals that occur in loaded clauses, and the solver's variables for them."""
         free = list(self.encoding.logic.labels)
         variables = self.encoding.circuit.dimacs_variables(free)
         known = [bit for bit, variable in zip(free, variables, strict=True) if variable]
@@ -442,8 +441,8 @@ class _IntegerAsker:
         asked = [self.encoding.workload_bit(workload), *conditions]
         if query is not None:
             asked.append(self._query if query else z3.Not(self._query))
-        # A fresh solver each time: z3 then simplifies the whole formula first, which is worth more than
-        # what an incremental solver would remember.
+        # A fresh solver for each question: z3 then simplifies the whole formula first, which saves more time than an
+        # incremental solver's learned facts.
         self.solver = z3.Solver(ctx=self.encoding.context)
         self.solver.set("random_seed", self._seed)
         parts = [self._base, *self.encoding.constraints, *asked]
@@ -458,7 +457,7 @@ class _IntegerAsker:
         return z3_steps(self.solver)
 
     def needed(self, workload: Workload) -> Workload:
-        """Return all of them: the reference encoding keeps no unsatisfiable core."""
+        """Return the whole workload: the reference encoding keeps no unsatisfiable core."""
         return workload
 
     def trace(self) -> Trace:

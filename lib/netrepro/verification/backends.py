@@ -1,6 +1,6 @@
 """Solvers behind one small interface: load clauses or formulas, check under assumptions, read the model.
 
-An answer is "sat", "unsat" or "unknown"; unknown (a time-out, a cancel) is never taken for one of the others.
+An answer is "sat", "unsat" or "unknown" (a time-out, a cancel); "unknown" is never treated as one of the others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ IGNORE_SIGNALS = 0  # python-sat: let Python handle them
 
 def check_z3(solver: z3.Solver, assumptions: Sequence[Any], timeout_s: float | None) -> tuple[str, str]:
     """Return (answer, reason); Ctrl-C becomes KeyboardInterrupt although z3 catches the signal itself."""
-    # z3 takes the number modulo 2^32: a limit of 50 days and a second would be one second.
+    # z3 takes the milliseconds modulo 2^32: a limit just above 50 days would become a very short one.
     limit_ms = LONGEST_MS if timeout_s is None else min(timeout_s * 1000, LONGEST_MS)
     solver.set("timeout", max(1, round(limit_ms)))
     answer = str(solver.check(*assumptions))
@@ -38,7 +38,7 @@ def check_z3(solver: z3.Solver, assumptions: Sequence[Any], timeout_s: float | N
 
 
 def z3_steps(solver: z3.Solver) -> int:
-    """Count the steps of z3 in the solver's context so far: its own count ("rlimit"), which depends on no clock."""
+    """Return z3's own count ("rlimit") of its steps in the solver's context so far; no clock affects this count."""
     return int(solver.statistics().get_key_value("rlimit count"))
 
 
@@ -47,10 +47,10 @@ _setting_of_the_process = threading.Lock()
 
 @contextmanager
 def _models_as_they_are() -> Iterator[None]:
-    """Let z3 hand out models without its search for constants that are defined by each other.
+    """Let z3 return models without its search for constants that are defined by each other.
 
-    It finds none among clauses and costs ten times what the model does. z3 heeds this setting for the whole process
-    only, so it is put back.
+    Clauses have no such constants, and the search takes ten times as long as making the model. The setting holds for
+    the whole process, so it is restored afterwards.
     """
     with _setting_of_the_process:
         before = z3.get_param("model.compact")
@@ -62,7 +62,7 @@ def _models_as_they_are() -> Iterator[None]:
 
 
 class ClauseSolver(ABC):
-    """A SAT solver that is given clauses and asked under assumptions."""
+    """A SAT solver: clauses are loaded into it, and it is asked whether they can hold under assumptions."""
 
     reason = ""
     # The variables whose values may be asked for after a check.
@@ -81,10 +81,10 @@ class ClauseSolver(ABC):
 
     @abstractmethod
     def core(self) -> set[int]:
-        """Return the assumptions of the last check that are "unsat" together."""
+        """Return the assumptions of the last check that contradict the clauses together."""
 
     def steps(self) -> int:
-        """Return the solver's own count of its steps so far. Raises NetreproError where it keeps none."""
+        """Return the solver's own count of its steps so far. Raises NetreproError where it does not count."""
         raise NetreproError("only z3 counts its steps", "backend='z3'")
 
     @abstractmethod
@@ -95,9 +95,8 @@ class ClauseSolver(ABC):
 class Z3Clauses(ClauseSolver):
     """z3's finite-domain solver, fed with DIMACS.
 
-    z3 names the variables of a DIMACS text by integer symbols; a constant called "k!5" is another one and
-    would silently be unconstrained, so variables are made from integer symbols here (and a test holds us to
-    it).
+    z3 names the variables of a DIMACS text by integer symbols. A constant called "k!5" is a different variable, which
+    no clause would constrain. So variables are made from integer symbols here; a test checks this.
     """
 
     FEW_LITERALS = 10_000
@@ -106,7 +105,7 @@ class Z3Clauses(ClauseSolver):
         self.context = z3.Context()
         self.solver = z3.SolverFor("QF_FD", self.context)
         self.solver.set("random_seed", seed)
-        # The circuit is folded before it comes here: looking for more of the same costs more than it saves.
+        # The circuit is already simplified: z3's preprocessing costs more than it saves.
         for search in ("probing", "asymm_branch", "elim_vars", "subsumption", "scc"):
             self.solver.set(search, False)
         self._sort, self._true = z3.BoolSort(self.context), z3.BoolVal(True, self.context)
@@ -122,13 +121,13 @@ class Z3Clauses(ClauseSolver):
         if number not in self._literals:
             if number > 0:
                 self._literals[number] = self._variable(number)
-            else:  # z3.Not does the same in ten times the time
+            else:  # z3.Not does the same, ten times as slowly
                 opposite = z3.Z3_mk_not(self.context.ref(), self._literal(-number).as_ast())
                 self._literals[number] = z3.BoolRef(opposite, self.context)
         return self._literals[number]
 
     def load(self, clauses: Sequence[int]) -> None:
-        # Reading a text costs time for every variable there is, adding a clause only for that clause.
+        # Reading a text costs time for every existing variable; adding a clause costs time only for that clause.
         if len(clauses) > self.FEW_LITERALS:
             self.solver.from_string(BooleanCircuit.dimacs_text(clauses))
             return
@@ -151,7 +150,7 @@ class Z3Clauses(ClauseSolver):
         return {self._asked[literal.get_id()] for literal in self.solver.unsat_core()}
 
     def values(self, variables: Sequence[int]) -> list[bool]:
-        # z3's Python objects cost more than the solving does; these are the C functions below them.
+        # z3's Python objects take longer than the solving; so the C functions below them are called.
         with _models_as_they_are():
             model = self.solver.model()
         reference, true = self.context.ref(), self._true.as_ast().value
@@ -175,18 +174,18 @@ class Z3Clauses(ClauseSolver):
 class PySatClauses(ClauseSolver):
     """CaDiCaL or Glucose, by python-sat."""
 
-    CONFLICTS_AT_ONCE = 1000  # a fraction of a second's work
+    CONFLICTS_AT_ONCE = 1000  # work for a fraction of a second
 
     def __init__(self, name: str, seed: int = 0):
         self.name = name
         self.solver = Solver(name={"cadical": "cadical195", "glucose": "glucose4"}[name])
         if name == "cadical":
-            # Its mode for formulas that have a model: these questions mostly do, and the others lose nothing by it.
+            # CaDiCaL's mode for satisfiable formulas: most questions are satisfiable, and the others are not slower.
             self.solver.configure({"seed": seed, "stabilizeonly": 1})
         self._model: list[int] = []
         self._is_cancelled = False
 
-    # python-sat's own functions: its Python methods around them cost a fifth as much again.
+    # python-sat's C functions: its Python methods around them take 20 % longer.
     ADD_CLAUSE: ClassVar = {"cadical": pysolvers.cadical195_add_cl, "glucose": pysolvers.glucose41_add_cl}
 
     def load(self, clauses: Sequence[int]) -> None:
@@ -206,13 +205,13 @@ class PySatClauses(ClauseSolver):
         return "sat" if answer else "unsat"
 
     def _solve_on(self, assumptions: Sequence[int]) -> bool | None:
-        """Solve on: return the answer, or None after some more conflicts, so that Ctrl-C, a cancel or a time limit is
-        heard."""
+        """Continue to solve: return the answer, or None after CONFLICTS_AT_ONCE conflicts, so that the caller can react
+        to Ctrl-C, a cancel or a time limit."""
         self.solver.conf_budget(self.CONFLICTS_AT_ONCE)
         if self.name == "glucose":
             answer: bool | None = self.solver.solve_limited(assumptions=list(assumptions), expect_interrupt=True)
             return answer
-        # Not by python-sat's method, which lets Ctrl-C jump out of the solver and leave it in pieces.
+        # Not by python-sat's method: there, Ctrl-C jumps out of the solver and leaves its state broken.
         inner = self.solver.solver
         code = pysolvers.cadical195_solve_lim(inner.cadical, list(assumptions), IGNORE_SIGNALS)
         answer = {1: True, -1: False}.get(code)

@@ -1,12 +1,11 @@
 """Contention points, workloads and queries as formulas, in two independent encodings.
 
-`CircuitEncoding` unrolls the steps as functions: only arrivals and free choices are variables, everything
-else is a gate of one Boolean circuit; a packet is a set of bits, one for each (dst, ecmp) it may have;
-numbers are unary; queue positions that no packet can have reached do not exist, so that capacity beyond the
-horizon costs nothing.
+`CircuitEncoding` computes each step from the one before. Only arrivals and free choices are variables; everything
+else is a gate of one Boolean circuit. A packet is a set of bits, one for each (dst, ecmp) that it may have. Numbers are
+unary. Queue positions that no packet can have reached are left out, so unused capacity costs nothing.
 
-`IntegerEncoding` follows the original program: for each queue, step and position a packet variable (a data
-type of one Boolean and two unbounded integers), counters as integers, and constraints that tie them together.
+`IntegerEncoding` follows the original program. Each queue, step and position has a packet variable (a data type of one
+Boolean and two unbounded integers). Counters are integers, and constraints tie all of these together.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from netrepro.verification.workloads import (
 
 
 class Encoding(ABC):
-    """The part that both encodings share: the order of events in a step, metrics, workloads and queries."""
+    """The base class of both encodings: the order of events in a step, metrics, workloads and queries."""
 
     logic: Logic
 
@@ -89,11 +88,11 @@ class Encoding(ABC):
 
     @abstractmethod
     def _drain(self, name: str, time: int) -> None:
-        """Dequeue as much as an output queue may give."""
+        """Dequeue as many packets from an output queue as one step allows."""
 
     @abstractmethod
     def _advance(self, name: str, time: int) -> None:
-        """Make the contents of the next step."""
+        """Make the queue's contents at the next step."""
 
     @abstractmethod
     def _is_offered(self, name: str, time: int) -> bool: ...
@@ -130,7 +129,7 @@ class Encoding(ABC):
 
     @abstractmethod
     def offered_bits(self, name: str, time: int) -> Sequence[Bit]:
-        """Return bits of which bit i is true where more than i packets are offered."""
+        """Return bits: bit i is true where more than i packets are offered."""
 
     @abstractmethod
     def _field(self, metric: Metric, name: str, time: int) -> tuple[Number, Bit]: ...
@@ -138,7 +137,7 @@ class Encoding(ABC):
     # --- metrics (time from 0 here) ---
 
     def metric(self, metric: Metric, name: str, time: int) -> tuple[Number, Bit]:
-        """Return the value and whether it is valid."""
+        """Return the metric's value and the bit that is true where it is valid."""
         key = metric, name, time
         if key not in self._metrics:
             value, valid = self._make_metric(*key)
@@ -183,7 +182,7 @@ class Encoding(ABC):
             bits = self.offered_bits(name, step)
             return bits[0] if bits else logic.false
 
-        # Nearest arrival before; where there is none, the first one after; where there is none, the horizon.
+        # The distance to the last arrival before; without one, to the first arrival after; without any, the horizon.
         gap = logic.number(self.point.horizon)
         for step in range(self.point.horizon - 1, time, -1):
             gap = logic.choose_number(some(step), logic.number(step - time), gap)
@@ -196,7 +195,7 @@ class Encoding(ABC):
     # --- workloads and queries ---
 
     def _side(self, side: Term, time: int, limit: int | None = None) -> tuple[Number, Bit]:
-        """Return the value of a side, and whether it is valid; what goes beyond `limit` may be cut off."""
+        """Return a comparison side's value and whether it is valid; a value above `limit` may be cut to `limit`."""
         parts = [self.metric(side.metric, queue, time) for queue in side.queues]
         total = parts[0][0]
         for value, _ in parts[1:]:
@@ -291,7 +290,7 @@ class Encoding(ABC):
 
 
 def choice_label(module: QueuingModule, time: int, label: str) -> str:
-    """Name a module's free choice as traces do."""
+    """Name a module's free choice as `Trace.choices` does."""
     return f"{module.name}.{label}@{time}"
 
 
@@ -299,7 +298,7 @@ def choice_label(module: QueuingModule, time: int, label: str) -> str:
 
 
 class _Contents:
-    """The packets in a queue: a unary length, and a row of bits, front first, for each bit that a packet has."""
+    """The packets in a queue: a unary length, and for each bit of a packet a row with its value at every position."""
 
     __slots__ = ("length", "rows")
 
@@ -307,17 +306,17 @@ class _Contents:
         self.length, self.rows = tuple(length), dict(rows or {})
 
     def element(self, position: int) -> dict[Any, int]:
-        """Return the bits of the packet in a position."""
+        """Return the bits of the packet at a position (0: the front)."""
         return {label: row[position] for label, row in self.rows.items() if position < len(row)}
 
 
 def _is_binary(packet: Iterable[Any]) -> bool:
-    """Tell whether a packet (its labels) is written as the bits of its fields, not as one bit for each (dst, ecmp)."""
-    return any(isinstance(key[0], Metric) for key in itertools.islice(packet, 1))  # all are of one kind
+    """Tell whether a packet's keys are bits of its binary fields; otherwise there is one key for each (dst, ecmp)."""
+    return any(isinstance(key[0], Metric) for key in itertools.islice(packet, 1))  # all keys are of one kind
 
 
 class CircuitEncoding(Encoding):
-    """The fast encoding; see the module's first lines."""
+    """The fast encoding; see the module's docstring."""
 
     logic: CircuitLogic
 
@@ -332,11 +331,11 @@ class CircuitEncoding(Encoding):
         self._offers: dict[tuple[str, int], list[tuple[int, dict[Any, int]]]] = {}
         self._heads: dict[tuple[str, int, int], dict[Any, int]] = {}
         self._group: tuple[Any, ...] = ()
-        self._group_of: dict[int, tuple[Any, ...]] = {}  # free literal -> who made it, when
+        self._group_of: dict[int, tuple[Any, ...]] = {}  # free literal -> (module or input queue that made it, time)
         self._demands: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-        self.always: list[int] = []  # constraints that no cone may leave out
+        self.always: list[int] = []  # constraints that every question needs
         self._has_named_always = False
-        self._reached: set[tuple[Any, ...]] = set()  # groups whose demands have been named
+        self._reached: set[tuple[Any, ...]] = set()  # groups whose demands an earlier call has returned
         sizes = (point.destinations, point.paths)
         self._binary_fields = [(field, (size - 1).bit_length()) for field, size in zip(FIELDS, sizes, strict=True)]
         self._unroll()
@@ -356,9 +355,9 @@ class CircuitEncoding(Encoding):
             self.always += constraints
 
     def new_constraints_below(self, roots: Iterable[int]) -> list[int]:
-        """Return the constraints on what `roots` depend on, and on what those constraints depend on in turn.
+        """Return the constraints on the free literals that `roots` depend on, directly or through other constraints.
 
-        Only such as no earlier call has named.
+        Constraints that an earlier call has returned are left out.
         """
         fresh = [*roots]
         constraints: list[int] = []
@@ -368,7 +367,7 @@ class CircuitEncoding(Encoding):
             fresh += self.always
         while fresh:
             support = self.circuit.new_support(fresh)
-            # A bit that a caller made for a condition of his own is in no group.
+            # Free bits that a caller made for its own conditions are in no group.
             reached = {self._group_of[bit] for bit in support if bit in self._group_of} - self._reached
             self._reached |= reached
             fresh = [bit for group in sorted(reached) for bit in self._demands[group]]
@@ -526,7 +525,7 @@ class CircuitEncoding(Encoding):
 
     def _drop(self, now: _Contents, taken: tuple[int, ...]) -> _Contents:
         most = len(taken)
-        if taken == now.length[:most]:  # all that may leave does leave
+        if taken == now.length[:most]:  # every packet that may leave leaves
             return _Contents(now.length[most:], {label: row[most:] for label, row in now.rows.items()})
         if self._is_plain(now.rows):
             (length,) = self.circuit.take_from([now.length], taken)
@@ -539,7 +538,7 @@ class CircuitEncoding(Encoding):
         if not offers:
             return old
         capacity = self.point.queues[name].capacity
-        if len(offers) == 1 and not old.length:  # the only packet: nothing to compute
+        if len(offers) == 1 and not old.length:  # one packet into an empty queue: no gates needed
             ((bit, packet),) = offers
             return _Contents((bit,), {label: (here,) for label, here in packet.items() if here != 0})
         length = self.circuit.add(old.length, [bit for bit, _ in offers], capacity)
@@ -553,7 +552,7 @@ class CircuitEncoding(Encoding):
 
     @staticmethod
     def _is_plain(labels: Collection[Any]) -> bool:
-        """Tell whether packets of only one kind can be here. Then their bit shows only that they are there."""
+        """Tell whether only one (dst, ecmp) is possible here. A packet's bit then says only that the packet exists."""
         return len(labels) == 1 and not _is_binary(labels)
 
     def _field(self, metric: Metric, name: str, time: int) -> tuple[Number, int]:
@@ -587,7 +586,7 @@ class CircuitEncoding(Encoding):
     # --- back to packets ---
 
     def read_arrivals(self, true_literals: Container[int]) -> dict[str, list[list[Packet]]]:
-        """Read the packets that an assignment of the free literals offers to the inputs."""
+        """Read the packets offered to each input in each step, from the free literals that are true."""
         arrivals: dict[str, list[list[Packet]]] = {}
         for name in self.point.inputs:
             arrivals[name] = []
@@ -606,11 +605,11 @@ class CircuitEncoding(Encoding):
         return arrivals
 
     def offers(self, name: str, time: int) -> Sequence[tuple[int, Mapping[Any, int]]]:
-        """Return, for each packet that may be offered, whether it is, and the bits of its labels."""
+        """Return, for each packet that may be offered, the bit that it is offered and the bits of its labels."""
         return self._offers[name, time]
 
     def arrival_inputs(self, name: str, time: int) -> list[int]:
-        """List the free literals that say what an input is offered in a step."""
+        """List the free literals that describe the packets offered to an input in a step."""
         inputs = []
         for bit, payload in self._offers[name, time]:
             inputs += [bit, *(payload.values() if _is_binary(payload) else ())]
@@ -656,7 +655,7 @@ class CircuitEncoding(Encoding):
 
 
 class IntegerEncoding(Encoding):
-    """The reference encoding, close to the original program's; see the module's first lines."""
+    """The reference encoding, close to the original program's; see the module's docstring."""
 
     logic: IntegerLogic
 
@@ -683,7 +682,7 @@ class IntegerEncoding(Encoding):
 
     @property
     def constraints(self) -> list[Any]:
-        """Everything that the model demands, definitions included."""
+        """All constraints of the model, with the definitions of named values."""
         return self.demands + self.logic.definitions
 
     def _valid(self, packet: Any) -> Any:
@@ -754,7 +753,7 @@ class IntegerEncoding(Encoding):
         self.demands += constraints
 
     def _drain(self, name: str, time: int) -> None:
-        """Take all packets of a queue, but no more than it gives in one step."""
+        """Take all packets of a queue, but at most max_dequeue."""
         elements = self._elements[name, time][: self.point.queues[name].max_dequeue]
         self.take(name, time, self.logic.count([self._valid(packet) for packet in elements]))
 

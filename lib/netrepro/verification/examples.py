@@ -1,4 +1,4 @@
-"""Example inputs: the plainest one that satisfies the query, and variations that do or do not."""
+"""Example inputs: the plainest one that satisfies the query, and variations that satisfy it or not."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from netrepro.verification.traces import Trace
 
 @dataclass(frozen=True)
 class BaseExample:
-    """The plainest input that satisfies base workload and query.
+    """The plainest input that satisfies the base workload and the query: these three counts are minimal, in this order.
 
     Attributes
     ----------
     trace : the example.
-    used_inputs : inputs that get packets: first as few as possible,
-    unsmoothness : then as little as possible: 2 for each silent step of an input, 1 for each step whose first
-        packet has other labels than the one before it,
-    packets : then as few as possible.
+    used_inputs : number of inputs that get packets.
+    unsmoothness : 2 for each silent step of an input, and 1 for each step whose first packet has other labels than the
+        first packet of the last step with packets.
+    packets : number of packets.
     is_optimal : False if a time-out ended the search early.
     """
 
@@ -43,16 +43,16 @@ def _circuit(analysis: Analysis) -> CircuitEncoding:
 
 
 def base_example(analysis: Analysis, *, steady_labels: bool = False, on_copy: bool = True) -> BaseExample:
-    """Find the lexicographically best example, by descent on one count after the other.
+    """Find the plainest example, by minimising the counts of `BaseExample` one after the other.
 
     Parameters
     ----------
-    steady_labels : all packets of an input have one dst and one ecmp (which a workload can say; it cannot say that
-        the packets of one step differ).
-    on_copy : load the formula anew, so that the counts do not burden later questions to the analysis. Without, the
-        work done for earlier questions is not done again.
+    steady_labels : all packets of an input have one dst and one ecmp. (A workload can express this; it cannot express
+        that packets of one step differ.)
+    on_copy : work on a copy of the analysis, so that the count formulas do not slow its later questions. False reuses
+        what the analysis has already loaded and learned.
 
-    Raises NetreproError if no input satisfies the query, or none was found in time.
+    Raises NetreproError if no input satisfies the query, or if none was found in time.
     """
     original, analysis = analysis, analysis.copy() if on_copy else analysis
     encoding = _circuit(analysis)
@@ -99,7 +99,7 @@ def _any_example(analysis: Analysis, steady: list[int]) -> Trace:
 
 
 def _sum(circuit: BooleanCircuit, numbers: list[list[int]], limit: int) -> list[int]:
-    """Return the sum of unary numbers, as far as `limit`."""
+    """Return the sum of unary numbers, counted up to `limit`."""
     if len(numbers) == 1:
         return numbers[0][:limit]
     middle = len(numbers) // 2
@@ -107,13 +107,13 @@ def _sum(circuit: BooleanCircuit, numbers: list[list[int]], limit: int) -> list[
 
 
 def _label_changes(encoding: CircuitEncoding, queue: str) -> list[int]:
-    """Return a bit per step: the first packet's labels differ from those of the last step that had packets."""
+    """Return one bit a step: the first packet's labels differ from the first packet's in the last step with packets."""
     circuit = encoding.circuit
     has_sent, changes = 0, []
     labels: dict[Any, int] = {}
     for time in range(encoding.point.horizon):
         is_there, payload = encoding.offers(queue, time)[0]
-        if len(payload) < 2 and not labels:  # nothing to differ in
+        if len(payload) < 2 and not labels:  # only one label is possible
             continue
         differs = circuit.any_of([circuit.differ(bit, labels.get(key, 0)) for key, bit in payload.items()])
         changes.append(circuit.all_of([is_there, has_sent, differs]))
@@ -123,7 +123,7 @@ def _label_changes(encoding: CircuitEncoding, queue: str) -> list[int]:
 
 
 def _steady(encoding: CircuitEncoding, queue: str) -> list[int]:
-    """Demand that all packets of an input have the labels of its first one."""
+    """Return bits that hold where all packets of an input have the labels of its first packet."""
     circuit, agree = encoding.circuit, []
     if not encoding.point.has_labels(queue):
         return []
@@ -135,10 +135,10 @@ def _steady(encoding: CircuitEncoding, queue: str) -> list[int]:
 
 
 def examples(analysis: Analysis, base: Trace, count: int, *, is_good: bool, seed: int, tries: int = 4) -> list[Trace]:
-    """Find up to `count` inputs near `base` that satisfy the query (`is_good`) or do not.
+    """Find up to `count` inputs near `base` that satisfy the query (`is_good`) or violate it.
 
-    Each differs from `base` in at least one random step of a random input, and is held equal to it in as many
-    others as the solver allows: first all but a few, then fewer. Inputs silent in `base` stay silent.
+    Each try leaves a random share of the steps of the inputs free (10 % to 80 %), one of which must differ from `base`;
+    all other steps equal `base`. Inputs silent in `base` stay silent. At most count * tries questions are asked.
     """
     encoding, dice = _circuit(analysis), random.Random(seed)
     point, circuit = analysis.point, encoding.circuit
@@ -165,7 +165,7 @@ def examples(analysis: Analysis, base: Trace, count: int, *, is_good: bool, seed
 
 
 def _equals(encoding: CircuitEncoding, cell: tuple[str, int], trace: Trace) -> int:
-    """Return a bit: the input does in this step what it does in the trace."""
+    """Return a bit: the input is offered the same packets in this step as in the trace."""
     queue, time = cell
     true = set(encoding.arrival_literals(queue, time, trace))
     bits = encoding.arrival_inputs(queue, time)

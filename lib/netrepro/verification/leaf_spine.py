@@ -15,12 +15,12 @@ from netrepro.verification.workloads import Query, Workload, parse_workload, ref
 
 
 class Forwarder(QueuingModule):
-    """Moves the head of every port's queue into the output queue that its route names.
+    """A module that moves the first packet of every port's queue into the output queue that its route names.
 
     Parameters
     ----------
-    ports : where packets come in; their heads are moved in this order.
-    routes : for each output queue, the destinations that use it and the path label it is for (None: any).
+    ports : input queues; their first packets are moved in this order.
+    routes : for each output queue, the destinations that use it and its path label (None: any).
     """
 
     always_solvable: ClassVar[bool] = True
@@ -56,11 +56,11 @@ class Crossbar(QueuingModule):
 
     A virtual output queue (i, j) is matched if and only if it holds packets, output j is not matched to an
     input that it prefers, and input i is not matched to an output that it prefers. Every port prefers the
-    next port after the one it was matched with last (at first: port 1). Any stable matching may happen.
+    next port after the one it was matched with last (at first: port 1). The solver may choose any stable matching.
 
     Parameters
     ----------
-    queues : (port in, port out) -> virtual output queue. outputs : per port out, what it feeds.
+    queues : (port in, port out) -> virtual output queue. outputs : for each port out, the queue that it fills.
     """
 
     always_solvable: ClassVar[bool] = True
@@ -154,12 +154,12 @@ class Crossbar(QueuingModule):
 
 
 def host(number: int) -> str:
-    """Name the input queue of host 0, 1, ..., called host1, host2, ... as in the paper."""
+    """Name the input queue of a host numbered from 0; names count from 1 (host1, host2, ...), as in the paper."""
     return f"host{number + 1}"
 
 
 def received(number: int) -> str:
-    """Name the output queue of what host 0, 1, ... receives."""
+    """Name the output queue of the packets that a host, numbered from 0, receives."""
     return f"to_host{number + 1}"
 
 
@@ -172,9 +172,9 @@ def leaf_spine(
     queue_capacity: int = 10,
     max_enqueue: int = 4,
 ) -> ContentionPoint:
-    """Make the network of section 8. Packets carry dst (host, from 0) and ecmp (spine, from 0), free per packet.
+    """Make the network of section 8. Each packet freely has a dst (host, from 0) and an ecmp (spine, from 0).
 
-    A host's queue feeds its leaf; every wire takes one step; the first packet can be received in step 4.
+    A host's queue feeds its leaf. Every wire takes one step. The first packet can be received in step 4.
 
     Raises NetreproError for an empty network.
     """
@@ -249,15 +249,15 @@ def _switch(
 
 
 def throughput_query(point: ContentionPoint, victim: int) -> Query:
-    """Make the query of section 8: host `victim` has received fewer than half of what the line carries by the
-    horizon."""
+    """Make the query of section 8: by the horizon, host `victim` has received fewer packets than half of what its line
+    can carry."""
     threshold = point.horizon // 2 - 1
     return Query("forall", (point.horizon, point.horizon), received(victim), "cenq", "<=", threshold)
 
 
 def base_workload(point: ContentionPoint, victim: int, *, sender: int = 0) -> Workload:
-    """Make the base workload of section 8: `sender` sends steadily to `victim`, each host to one host, no two hosts to
-    the same."""
+    """Make the base workload of section 8: `sender` sends steadily to `victim`, each host sends to one host, and no two
+    hosts send to the same one in a step."""
     steady = max(1, point.horizon - 1)
     lines = [
         f"[1,{steady}]: cenq({host(sender)},t) >= t",
@@ -269,7 +269,7 @@ def base_workload(point: ContentionPoint, victim: int, *, sender: int = 0) -> Wo
 
 
 def path_queues(point: ContentionPoint, source: int, packet: Packet, *, hosts_per_leaf: int) -> list[str]:
-    """Name the virtual output queues that a packet (dst, ecmp) from host `source` passes, between leaves.
+    """Name the virtual output queues that a packet (dst, ecmp) from host `source` passes on its way to another leaf.
 
     Raises NetreproError for a packet that stays in its leaf.
     """

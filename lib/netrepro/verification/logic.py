@@ -1,6 +1,6 @@
 """Two ways to write down bits and numbers: as gates of one Boolean circuit, and as z3's unbounded integers.
 
-Modules are written once, in the words of `Logic`; which of the two they become is the encoding's business.
+Modules are written once, with the operations of `Logic`; the encoding decides which of the two forms they take.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Number = Any  # a unary or binary number of circuit literals, or a z3 integer
 
 
 class Logic(ABC):
-    """Bits and whole numbers >= 0."""
+    """Operations on bits and on whole numbers >= 0."""
 
     true: Bit
     false: Bit
@@ -53,7 +53,7 @@ class Logic(ABC):
 
     @abstractmethod
     def add(self, a: Number, b: Number, limit: int | None = None) -> Number:
-        """Compute a + b; only the first `limit` matter, if given."""
+        """Compute a + b; with a `limit`, a larger sum may be cut to it."""
 
     @abstractmethod
     def minus(self, a: Number, b: Number) -> Number:
@@ -78,11 +78,11 @@ class Logic(ABC):
     keeps_names: ClassVar[bool] = False
 
     def named(self, label: str, bit: Bit) -> Bit:
-        """Return the same bit under a name of its own, where the encoding keeps names."""
+        """Return the same bit as a named variable, where the encoding keeps names."""
         return bit
 
     def named_number(self, label: str, number: Number) -> Number:
-        """Return the same number under a name of its own, where the encoding keeps names."""
+        """Return the same number as a named variable, where the encoding keeps names."""
         return number
 
     def implies(self, a: Bit, b: Bit) -> Bit:
@@ -91,12 +91,13 @@ class Logic(ABC):
     def match_ports(
         self, pairs: Sequence[tuple[int, int]], wanted: Sequence[Bit], matched: Sequence[Bit], last: Sequence[list[Bit]]
     ) -> tuple[list[Bit], list[list[Bit]]]:
-        """Make one step of a crossbar that serves its ports in turn: (what must hold, `last` after this step).
+        """Make one step of a round-robin crossbar; return (bits that must hold, `last` after this step).
 
         Pair (i, j), port in and port out, is matched if and only if it is wanted and neither of its ports is matched
-        with another port that it prefers; a port prefers the next one after the one it was matched with last.
+        with another port that it prefers. A port prefers the next port after the one it was matched with last.
 
-        last : bit k of row i: port in i was matched with port out k; rows of ports out follow.
+        last : one row of bits for each port in, then one for each port out. Bit k of row i says that port i was last
+        matched with port k of the other side.
         """
         ports = len(last) // 2
         row = dict(zip(itertools.product((0, 1), range(ports)), last, strict=True))
@@ -106,7 +107,7 @@ class Logic(ABC):
             return (a - k - 1) % ports < (b - k - 1) % ports
 
         def gives_way(rival: tuple[int, int], pair: tuple[int, int], side: int) -> Bit:
-            """Return a bit: the port that both share on `side` does not have `rival`, or does not prefer it."""
+            """Return a bit: the port that both pairs share on `side` is not matched in `rival`, or prefers `pair`."""
             pointers, a, b = row[side, pair[side]], rival[1 - side], pair[1 - side]
             prefers = self.any_of([pointers[k] for k in range(ports) if is_sooner(k, a, b)])
             return self.implies(match[rival], self.opposite(prefers))
@@ -137,7 +138,7 @@ class Logic(ABC):
 
 
 class Binary:
-    """A binary number of circuit literals, lowest bit first; its unary form is made when asked for."""
+    """A binary number of circuit literals, lowest bit first; its unary form is made on first use."""
 
     __slots__ = ("bits", "top", "unary")
 
@@ -147,7 +148,7 @@ class Binary:
 
 
 class CircuitLogic(Logic):
-    """Bits are circuit literals; numbers are unary: literal k of the tuple says "more than k"."""
+    """The logic of the circuit: bits are literals; numbers are unary tuples whose literal k says "more than k"."""
 
     true, false = 1, 0
 
@@ -249,7 +250,7 @@ class CircuitLogic(Logic):
 
 
 class IntegerLogic(Logic):
-    """Bits are z3 Booleans, numbers z3's unbounded integers; named values are variables, as originally."""
+    """The logic of z3: Booleans and unbounded integers; named values are variables, as in the original program."""
 
     keeps_names: ClassVar[bool] = True
 

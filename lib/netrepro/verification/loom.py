@@ -1,11 +1,11 @@
-"""Loom's case study: a network card with a transmit queue per core, shared by two tenants.
+"""Loom's case study: a network card with a transmit queue for each core, shared by two tenants.
 
-Each core keeps both tenants' packets apart and serves them in turn; the card takes one packet from every
-core in each step, sorts it by application into one of two queues, and sends what is urgent first. So tenants
-are treated equally on each core, and not on the wire.
+Each core keeps the two tenants' packets apart and serves the tenants in turn. In each step the card takes one packet
+from every core, sorts it by application into one of two queues, and sends memcached before Spark. So the tenants are
+treated equally on each core, but not on the wire.
 
-Source: the authors' program (its Loom contention point); the card is the multiqueue one that Stephens, Akella and
-Swift compare with (Loom, NSDI 2019).
+Source: the authors' program (its Loom contention point). The card is the multiqueue one with which Stephens, Akella and
+Swift compare Loom (NSDI 2019).
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from netrepro.verification.step import Step
 from netrepro.verification.traces import Packet, Run
 from netrepro.verification.workloads import Query, Workload, parse_workload
 
-FLOWS = ("tenant1_spark", "tenant2_spark", "tenant2_memcached")  # the dst of their packets: 0, 1, 2
+FLOWS = ("tenant1_spark", "tenant2_spark", "tenant2_memcached")  # their packets have dst 0, 1 and 2
 MEMCACHED = frozenset([2])
 
 
 class TenantQueues(QueuingModule):
-    """Moves a core's packets into one queue a tenant; a tenant with two flows has them in turn.
+    """A module that moves a core's packets into one queue for each tenant; two flows of a tenant take turns.
 
     Parameters
     ----------
-    inputs : the flows. tenants : a queue for each. flows_of : for each tenant the places of its one or two flows.
+    inputs : one queue for each flow. tenants : one queue for each tenant. flows_of : for each tenant, the indices in
+        `inputs` of its one or two flows.
     """
 
     always_solvable: ClassVar[bool] = True
@@ -48,8 +49,8 @@ class TenantQueues(QueuingModule):
         for tenant, flows in zip(self.outputs, self.flows_of, strict=True):
             queues, most = [self.inputs[i] for i in flows], tenant.max_enqueue
             lengths = [step.length(queue) for queue in queues]
-            # Of `most` places each of two flows has half, the first one more of an odd number, and what the
-            # other leaves free.
+            # Each of two flows gets half of the `most` places (the first flow one more if odd), and the places that
+            # the other leaves free.
             shares: list[Number] = [logic.number(most)]
             if len(queues) == 2:
                 halves = [most - most // 2, most // 2]
@@ -83,14 +84,15 @@ class TenantQueues(QueuingModule):
 
 
 def loom_inputs(cores: int, flow: str) -> list[str]:
-    """Name the input queues of a flow of FLOWS, or of all whose name starts so ("tenant2"), core by core."""
+    """Name the input queues, core by core, of all FLOWS whose name starts with `flow` (such as "tenant2")."""
     return [f"core{core + 1}_{name}" for core in range(cores) for name in FLOWS if name.startswith(flow)]
 
 
 def loom(cores: int = 4, horizon: int = 10, *, queue_capacity: int = 10, max_enqueue: int = 4) -> ContentionPoint:
-    """Make a card with `cores` transmit queues. Inputs core1_tenant1_spark, ...; outputs to_tenant1, to_tenant2.
+    """Make a card with `cores` transmit queues. Its inputs are core1_tenant1_spark, ..., its outputs to_tenant1 and
+    to_tenant2.
 
-    A packet may pass the whole card in the step in which it came. Raises NetreproError for no core.
+    A packet may pass the whole card in the step of its arrival. Raises NetreproError for fewer than one core.
     """
     if cores < 1:
         raise NetreproError(f"a network card for {cores} cores", "give at least 1")
@@ -121,15 +123,16 @@ def loom(cores: int = 4, horizon: int = 10, *, queue_capacity: int = 10, max_enq
 
 
 def unfair_query(point: ContentionPoint) -> Query:
-    """Make the query that tenant 2 is more than 3 packets ahead in each of the last four steps."""
+    """Make the query that tenant 2 has received over 3 packets more than tenant 1 in each of the last four steps."""
     last = point.horizon
     return Query("forall", (max(1, last - 3), last), ("to_tenant2", "to_tenant1"), "cenq", ">", 3)
 
 
 def steady_tenants(point: ContentionPoint) -> Workload:
-    """Make the workload in which both tenants have sent t packets by each step t, on any of their cores; no memcached.
+    """Make the workload in which each tenant has sent at least t packets by each step t over all cores, and no
+    memcached packets are sent.
 
-    It is the original's base workload.
+    This is the original program's base workload.
     """
     cores, last = sum(module.name.endswith(".round_robin") for module in point.modules), point.horizon
     tenants = [",".join(loom_inputs(cores, flow)) for flow in ("tenant1", "tenant2")]

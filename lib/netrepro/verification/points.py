@@ -24,20 +24,20 @@ from netrepro.verification.workloads import (
 
 
 class QueuingModule:
-    """Takes packets from its input queues and offers them to its output queues, step by step.
+    """A module that takes packets from its input queues and offers them to its output queues, step by step.
 
-    A new module is a subclass with one method, `constraints`. With a second one, `serve`, it can also be run,
-    and then every answer of the solver is replayed.
+    A new module is a subclass with one method, `constraints`. With a second method, `serve`, the module can also run
+    with real packets, and then every answer of the solver is replayed.
     """
 
-    # True where `constraints` has a solution for all inputs: then what no query looks at may be left out.
+    # True where `constraints` has a solution for all inputs: then constraints that no question depends on are left out.
     always_solvable: ClassVar[bool] = False
 
     def __init__(self, name: str, inputs: Sequence[Queue], outputs: Sequence[Queue]):
         self.name, self.inputs, self.outputs = name, list(inputs), list(outputs)
 
     def constraints(self, step: Step) -> Iterable[Any]:
-        """Return the bits that must hold in one step; take and send packets with `step`."""
+        """Return the bits that must hold in one step; take and offer packets with `step`."""
         raise NotImplementedError
 
     def serve(self, run: Run) -> None:
@@ -52,20 +52,20 @@ class QueuingModule:
 class ContentionPoint:
     """Queuing modules wired together by the queues they share, over a bounded number of steps.
 
-    Queues that no module writes are the inputs, queues that no module reads are the outputs; outputs drain by
+    Queues that no module writes are the inputs; queues that no module reads are the outputs. Outputs drain by
     themselves, max_dequeue packets a step.
 
     Parameters
     ----------
-    name : for titles and messages.
-    horizon : steps, printed 1..horizon.
-    modules : in any order.
+    name : name of the point, for titles and messages.
+    horizon : number of steps, printed as 1..horizon.
+    modules : the modules, in any order.
     destinations, paths : how many values the packet fields dst and ecmp have; 1 where they play no part.
-    sends_to : input queue -> the dst that its packets may have; any where nothing is said.
+    sends_to : input queue -> the dst values that its packets may have; a queue that is not listed may use all.
 
     Raises NetreproError, with the offending name, for an empty horizon, a queue with two writers or two
     readers, a queue wired to the same module twice, two queues or modules of one name, a module without
-    queues, a cycle of immediate queues, and an input that may send to nobody.
+    queues, a cycle of immediate queues, and an input without a permitted dst.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class ContentionPoint:
         self.order = list(self._order())
 
     def _order(self) -> Iterator[QueuingModule]:
-        """Order the modules so that one that fills an immediate queue comes before the one that empties it."""
+        """Order the modules: the writer of an immediate queue comes before its reader."""
         waiting = list(self.modules)
         done: set[str] = set()
         while waiting:
@@ -155,7 +155,7 @@ class ContentionPoint:
     def check(self, workload: Workload | None = None, query: Query | None = None) -> None:
         """Raise NetreproError if the workload or the query does not fit this contention point."""
         for timed in workload.specs if workload else ():
-            if any(queue not in self.inputs for queue in timed.spec.queues):  # a text is costly, and mostly not needed
+            if any(queue not in self.inputs for queue in timed.spec.queues):  # the message is costly to make
                 self._refuse_strangers(timed)
             if timed.last > self.horizon:
                 raise NetreproError(f"the workload's {timed} ends after the horizon {self.horizon}")
@@ -192,11 +192,11 @@ class ContentionPoint:
 
         Parameters
         ----------
-        arrivals : input queue -> for each step the packets (dst, ecmp) offered; absent queues stay silent.
-        choices : what modules that may choose did choose, by label, where it is known.
-        seed : for the choices that are not.
+        arrivals : input queue -> for each step, the packets (dst, ecmp) offered; absent queues stay silent.
+        choices : label -> the value of a module's free choice, where it is known.
+        seed : seed of all other choices.
 
-        Raises NetreproError for unknown or overfull inputs and where a module cannot be run.
+        Raises NetreproError for unknown inputs, for too many steps or packets, and where a module cannot be run.
         """
         refuse_unknown("arrivals", arrivals, dict.fromkeys(self.inputs))
         for name, steps in arrivals.items():
@@ -224,7 +224,7 @@ class ContentionPoint:
         return run.trace()
 
     def random_arrivals(self, seed: int, load: float = 0.5) -> dict[str, list[list[Packet]]]:
-        """Draw arrivals in which each step of each input is silent with probability 1 - load."""
+        """Draw arrivals for `simulate`; each input is silent in each step with probability 1 - load."""
         generator = np.random.default_rng(seed)
         arrivals: dict[str, list[list[Packet]]] = {}
         for name in self.inputs:

@@ -1,4 +1,4 @@
-"""Several solvers with the same question, in processes of their own: the first answer counts."""
+"""Several solvers work on the same question, each in its own process; the first answer counts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from netrepro.verification.backends import BACKENDS, ClauseSolver, clause_solver
 
 
 def members(count: int, backend: str, seed: int) -> list[tuple[str, int]]:
-    """List (back end, seed) of each member of a portfolio: the given ones first, then the others, then other seeds."""
+    """List (back end, seed) of each portfolio member: the given back end, then the other ones, then further seeds."""
     order = [backend, *(name for name in ("cadical", "z3", "glucose") if name != backend)]
     assert set(order) == set(BACKENDS)
     return [(order[i % len(order)], seed + i // len(order)) for i in range(count)]
@@ -19,8 +19,9 @@ def members(count: int, backend: str, seed: int) -> list[tuple[str, int]]:
 class PortfolioClauses(ClauseSolver):
     """Several solvers with the same clauses; each check is a race of forked copies.
 
-    "sat" and "unsat" are the same whoever wins; the model and the core are the winner's. What a check learns is
-    lost with its process, so that a portfolio is for hard questions. A time limit holds to a tenth of a second.
+    The answer is the same whichever solver wins; the model and the core are the winner's. Facts that a solver learns
+    during a check are lost with its process, so a portfolio pays only for hard questions. A time limit is exact to a
+    tenth of a second.
     """
 
     def __init__(self, count: int, backend: str, seed: int):

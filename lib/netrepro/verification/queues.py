@@ -15,10 +15,12 @@ class Queue:
 
     Parameters
     ----------
-    name : how workloads, queries and answers call it.
-    capacity : packets it holds.
-    max_enqueue, max_dequeue : packets offered to it and taken from it in one step, at most.
-    immediate : packets offered at t may be taken at t already (otherwise from t + 1 on).
+    name : name of the queue in workloads, queries and answers.
+    capacity : largest number of packets in the queue.
+    max_enqueue, max_dequeue : largest numbers of packets offered to and taken from the queue in one step.
+    immediate : True where packets offered at t may be taken at t already (otherwise from t + 1 on).
+
+    Raises NetreproError for a name that no workload could write, and for a limit below 1.
     """
 
     name: str
@@ -41,10 +43,10 @@ class Queue:
 
 
 def ImmediateQueue(name: str, capacity: int = 10, max_enqueue: int = 1, max_dequeue: int = 1) -> Queue:
-    """Make a queue whose packets may leave in the step in which they came (the published ImmQueue)."""
+    """Make a queue whose packets may leave in the step of their arrival (the published ImmQueue)."""
     return Queue(name, capacity, max_enqueue, max_dequeue, immediate=True)
 
 
 def Link(name: str) -> Queue:
-    """Make a wire: one packet a step, at the other end one step later."""
+    """Make a wire: it carries one packet a step, which reaches the other end one step later."""
     return Queue(name, capacity=1, max_enqueue=1, max_dequeue=1)

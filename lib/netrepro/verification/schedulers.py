@@ -1,6 +1,6 @@
 """Packet schedulers: first-come first-served, strict priority, round robin, weighted round robin, FQ-CoDel.
 
-Each serves at most one packet a step. Each is written twice, independently: as constraints and as running
+Each scheduler serves at most one packet a step, and is written twice, independently: as constraints and as running
 code.
 """
 
@@ -20,7 +20,7 @@ from netrepro.verification.workloads import whole
 
 
 class Scheduler(QueuingModule):
-    """Many input queues, one output queue."""
+    """The base class of schedulers: many input queues, one output queue."""
 
     always_solvable: ClassVar[bool] = True
 
@@ -28,25 +28,25 @@ class Scheduler(QueuingModule):
         super().__init__(name, inputs, [output])
 
     def send(self, step: Step, served: Sequence[Bit]) -> None:
-        """Move the head of the one queue whose bit holds."""
+        """Move the first packet of the one input queue whose bit holds."""
         for queue, bit in zip(self.inputs, served, strict=True):
             step.take(queue, bit)
         heads = [(bit, step.packet(queue)) for queue, bit in zip(self.inputs, served, strict=True)]
         step.offer(self.outputs[0], [step.pick(heads)])
 
     def forward(self, run: Run, index: int) -> None:
-        """Move one real packet."""
+        """Move one real packet from input queue `index` to the output."""
         run.offer(self.outputs[0].name, run.take(self.inputs[index].name))
 
 
 def serve_first(step: Step, waiting: Sequence[Bit]) -> list[Bit]:
-    """Serve the first: for bits in order of preference, bit i and none before it."""
+    """Return bits of which only the first true one of `waiting` holds: bit i and none before it."""
     logic = step.logic
     return [logic.all_of([bit, *(logic.opposite(earlier) for earlier in waiting[:i])]) for i, bit in enumerate(waiting)]
 
 
 class FirstInFirstOut(Scheduler):
-    """One queue, one packet a step."""
+    """A scheduler of one queue: one packet a step, in order of arrival."""
 
     def __init__(self, name: str, queue: Queue, output: Queue):
         super().__init__(name, [queue], output)
@@ -61,7 +61,7 @@ class FirstInFirstOut(Scheduler):
 
 
 class StrictPriority(Scheduler):
-    """The first nonempty input queue, in the order given."""
+    """A scheduler that serves the first nonempty input queue, in the order given."""
 
     def constraints(self, step: Step) -> Iterable[Any]:
         self.send(step, serve_first(step, [step.nonempty(queue) for queue in self.inputs]))
@@ -75,7 +75,7 @@ class StrictPriority(Scheduler):
 
 
 class RoundRobin(Scheduler):
-    """The first nonempty input queue after the one served last; the first queue is first."""
+    """A scheduler that serves the next nonempty input queue after the one served last, at first from queue 0 on."""
 
     def constraints(self, step: Step) -> Iterable[Any]:
         logic, count = step.logic, len(self.inputs)
@@ -104,9 +104,9 @@ class RoundRobin(Scheduler):
 
 
 class WeightedRoundRobin(Scheduler):
-    """Round robin with up to weight packets a visit: deficit round robin for packets of one size.
+    """Round robin with up to `weight` packets a visit: deficit round robin for packets of one size.
 
-    A visit ends when its weight is used up or its queue is empty; what is left of the weight is lost then.
+    A visit ends when its weight is used up or its queue is empty; the rest of the weight is then lost.
     """
 
     def __init__(self, name: str, inputs: Sequence[Queue], output: Queue, weights: Sequence[int]):
@@ -161,10 +161,13 @@ class FlowQueueScheduler(Scheduler):
     """FQ-CoDel's two lists of queues (RFC 8290, section 4.1), one packet a visit; the paper's Buggy2LRR.
 
     A queue that becomes active joins the end of the list of new queues. The head of the new list is served
-    first, otherwise the head of the old one. After its visit a queue that will hold packets joins the end
-    of the old list. A queue that runs empty: with `is_fixed`, it joins the old list too if it was new, and
-    leaves the lists only when the old list finds it empty, as the RFC demands; without, it becomes inactive
-    at once, so that a flow that sends just as it runs empty is new each time and starves the others.
+    first; if that list is empty, the head of the old list. After its visit a queue that still holds packets in the
+    next step joins the end of the old list.
+
+    A queue may be empty after its visit. With `is_fixed`, such a queue joins the old list, too, if it was new; it
+    leaves the old list only when its turn comes and it is empty, as the RFC demands. Without `is_fixed`, such a
+    queue becomes inactive at once. A flow that sends again just after it ran empty is then new each time, and starves
+    the others.
 
     Queues that become active in the same step join in the order of the inputs, or in any order with
     `any_order=True` (as in the original program).
@@ -192,8 +195,8 @@ class FlowQueueScheduler(Scheduler):
         before = {(p, q): step.recall(("before", p, q), logic.false) for p, q in itertools.permutations(flows, 2)}
         waiting = [step.nonempty(queue) for queue in self.inputs]
 
-        # The queue visited in the step before joins the old list now that its arrivals are known. In the
-        # fixed form one that was found empty on the old list is marked gone there already.
+        # The queue visited in the step before joins the old list now, when its arrivals are known. In the fixed form,
+        # queues found empty on the old list were already removed in that step.
         for q in flows:
             joins = logic.all_of([visited[q], self._may_return(step, q, waiting[q])])
             for p in flows:
@@ -290,7 +293,7 @@ class FlowQueueScheduler(Scheduler):
             (p, q): f"{self.name}.{p}_before_{q}@{run.time}"
             for p, q in itertools.combinations(range(len(self.inputs)), 2)
         }
-        # What is known may be part of the order only, where nothing that was asked depends on the rest.
+        # Only a part of the order may be known: the solver leaves out choices that its question does not depend on.
         known = {pair: run.choice(labels[pair]) for pair in itertools.combinations(starting, 2)}
         shuffled = [starting[k] for k in run.generator.permutation(len(starting))]
         order = next(
@@ -316,9 +319,9 @@ def scheduler_point(kind: str, flows: int, horizon: int, **options: Any) -> Cont
 
     Parameters
     ----------
-    kind : "fifo", "strict_priority", "round_robin", "weighted_round_robin" or "flow_queue".
-    flows : input queues. horizon : steps.
-    options : `queue` (keyword arguments of every input `Queue`), others go to the scheduler.
+    kind : "fifo" (q0 only), "strict_priority", "round_robin", "weighted_round_robin" or "flow_queue".
+    flows : number of input queues. horizon : number of steps.
+    options : `queue` holds keyword arguments of every input `Queue`; the others go to the scheduler.
 
     Raises NetreproError for an unknown kind.
     """

@@ -1,10 +1,10 @@
-"""Synthesis of concise workloads all of whose inputs satisfy the query.
+"""Synthesis of concise workloads: every input of such a workload satisfies the query.
 
-`method="generalise"` (the default) starts from the base example: everything the language can say about it is
-offered to the solver at once, its unsatisfiable core tells what matters, and what is left is thinned and
-loosened one step at a time. `method="stochastic"` is the published search (cost-guided, in the manner of
-simulated annealing), from the empty workload. Both learn from every counterexample: a candidate that allows
-one already known is refused without asking the solver.
+`method="generalise"` (the default) starts from the base example. All facts that describe this example are given to the
+solver at once; the unsatisfiable core selects the facts that matter. These are then dropped or loosened one at a time.
+`method="stochastic"` is the published search: it starts from the empty workload and is guided by a cost, like simulated
+annealing. Both methods keep every counterexample: a candidate that allows a known counterexample is refused without
+asking the solver.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class SearchResult:
     Attributes
     ----------
     workload : the most concise workload found, or None.
-    status : "proven" (feasible, and model and workload and not query are unsatisfiable), "nothing found" or
-        "unknown" (a time-out stood in the way).
+    status : "proven" (some input satisfies the workload, and the query holds for all such inputs), "nothing found" or
+        "unknown" (because of a time-out).
     base : the example that the search started from.
-    questions : what the solver was asked, counted.
+    questions : number of questions to the solver.
     history : one row per candidate: round, cost, verdict, workload.
     """
 
@@ -68,16 +68,16 @@ class Search:
     Parameters
     ----------
     analysis : model, base workload and query.
-    method : "generalise" or "stochastic". seed : of every random choice.
-    maximum_specs : specifications that a workload may have.
-    good_examples, bad_examples : how many the stochastic search starts with.
-    rounds : of the stochastic search.
-    portfolio : searches side by side, in processes of their own, with the analysis' back end and `seed` first, then
-        with other back ends and seeds. The first proven workload wins, so that which one it is may change from run to
-        run; that it is proven does not. 0 or 1: one search, here.
-    starts : examples besides the base example that are generalised; the most concise result is taken. More
-        are tried where none generalises.
-    base : the base example, where it is known already.
+    method : "generalise" or "stochastic". seed : seed of every random choice.
+    maximum_specs : largest number of specifications in a workload.
+    good_examples, bad_examples : number of examples of each kind that the stochastic search starts with.
+    rounds : largest number of rounds of the stochastic search.
+    portfolio : number of searches that run in parallel, each in its own process: first with the analysis' back end and
+        `seed`, then with other back ends and seeds. The first proven workload wins, so the workload may change from run
+        to run; it is always proven. 0 or 1: one search in this process.
+    starts : number of examples besides the base example that are generalised; the most concise result is taken. If
+        none generalises, further examples are tried.
+    base : the base example, if it is already known.
 
     Raises NetreproError for an unknown method; `run` raises it when no input satisfies the query.
     """
@@ -112,7 +112,7 @@ class Search:
         self._portfolio = portfolio
 
     def run(self) -> SearchResult:
-        """Search; the workload returned has been verified."""
+        """Run the search; `SearchResult.status` says whether its workload is proven."""
         return self._race() if self._portfolio > 1 else self._run()
 
     def _race(self) -> SearchResult:
@@ -125,7 +125,7 @@ class Search:
         return result
 
     def _other(self, backend: str, seed: int) -> Search:
-        """Return the same search by another solver, from another seed."""
+        """Return the same search with another solver and seed."""
         analysis = self.analysis.copy(backend=backend, seed=seed, portfolio=0)
         good, bad = self._example_counts
         return Search(
@@ -160,9 +160,9 @@ class Search:
     # --- asking ---
 
     def _held_by(self, workload: Workload, traces: list[Trace], kind: str) -> int:
-        """Return a number whose bit i is set where trace i has the workload.
+        """Return a number whose bit i is set where trace i satisfies the workload.
 
-        The lists of examples only grow, so what is known stays known.
+        The lists of examples only grow, so earlier results stay valid and are kept.
         """
         held = (1 << len(traces)) - 1
         for timed in workload.specs:
@@ -201,19 +201,19 @@ class Search:
         return min(few, key=lambda workload: (cost(workload), str(workload)), default=None)
 
     def _more_examples(self, base: Trace) -> Iterator[Trace]:
-        """Yield the plainest example with steady labels, then examples near it and near the base example."""
+        """Yield the plainest example with steady labels, then examples near that one and near the base example."""
         near = [base]
         if any(self.analysis.point.has_labels(queue) for queue in self.analysis.point.inputs):
             try:
                 near.insert(0, base_example(self.analysis, steady_labels=True).trace)
                 yield near[0]
-            except NetreproError:  # there is none: labels must change
+            except NetreproError:  # no such example: labels must change
                 pass
         for trace in near:
             yield from self._examples(trace, 8, is_good=True)
 
     def _generalise_one(self, trace: Trace) -> Workload | None:
-        # Concise facts first; what pins single steps only where those are not enough.
+        # Concise facts first; facts about single steps only where the concise ones do not suffice.
         told = list(facts(trace, self.analysis.point))
         concise = Workload(tuple(timed for timed in told if not _is_pointed(timed)))
         answer, workload = self.analysis.excuses(concise)
@@ -225,7 +225,7 @@ class Search:
                 answer, workload = self.analysis.excuses(workload)
         self._has_timed_out |= answer.status == "unknown"
         if answer.status != "unsat":
-            # Even this very input may miss the query, by choices that no workload speaks of.
+            # Even exactly this input may violate the query: workloads say nothing about the modules' free choices.
             if answer.trace is not None:
                 self._bad.append(answer.trace)
             return None
@@ -237,7 +237,7 @@ class Search:
             workload = easier
 
     def _thin(self, workload: Workload, only: Sequence[TimedSpec] | None = None) -> Workload:
-        """Drop every specification (of `only`) that is not needed, the most particular first."""
+        """Drop every specification (of `only`, if given) that is not needed, starting with the most particular one."""
         candidates = workload.specs if only is None else only
         for timed in sorted(candidates, key=lambda timed: -particularity(timed)):
             without = Workload(tuple(other for other in workload.specs if other != timed))
@@ -246,7 +246,7 @@ class Search:
         return workload
 
     def _easier(self, workload: Workload, trace: Trace) -> Workload | None:
-        """Find the first cheaper or looser workload that is still enough; `trace` stays one of its inputs."""
+        """Find the first cheaper or looser workload that still suffices and that `trace` still satisfies."""
         for candidate in looser(workload):
             if candidate.holds(trace) and self._is_enough(candidate):
                 return self._thin(candidate)
@@ -294,7 +294,8 @@ class Search:
         return 10 * (missed + 2 * allowed) + cost(workload)
 
     def _neighbour(self, workload: Workload, base: Trace) -> Workload:
-        """Return the cheapest of a few random changes: additions, removals, replacements, modifications."""
+        """Return one of several random changes (additions, removals, replacements, looser forms), if possible a cheaper
+        one."""
         changed = [workload.add(self._random_spec()) for _ in range(5)]
         for place in range(len(workload.specs)):
             changed += [workload.without(place), workload.with_spec(place, self._random_spec())]
@@ -306,7 +307,8 @@ class Search:
         return self._dice.choice(lower or changed)
 
     def _random_spec(self) -> TimedSpec:
-        """Draw a specification from the distributions of the original: constants 0..3, slopes 1..10, signs evenly."""
+        """Draw a specification as the original program does: constants 0..3, slopes 1..10 (at most max_enqueue), signs
+        evenly."""
         dice, point = self._dice, self.analysis.point
         first = dice.randint(1, point.horizon)
         last = dice.choice([point.horizon, dice.randint(first, point.horizon)])
@@ -327,12 +329,12 @@ class Search:
 
 
 def cost(workload: Workload) -> int:
-    """Count the nodes of the syntax tree, the measure of conciseness."""
+    """Count the nodes of the workload's syntax tree, the measure of conciseness."""
     return workload.size
 
 
 def _is_pointed(timed: TimedSpec) -> bool:
-    """Tell whether a specification speaks of one step, or of one exact count."""
+    """Tell whether a specification is about one step, or about a constant number of packets."""
     spec = timed.spec
     if timed.first == timed.last:
         return True
@@ -342,13 +344,13 @@ def _is_pointed(timed: TimedSpec) -> bool:
 
 
 def particularity(timed: TimedSpec) -> float:
-    """Score how much a specification speaks of one example rather than of many; high scores are dropped first."""
+    """Score how closely a specification describes one example rather than many; high scores are dropped first."""
     is_label = isinstance(timed.spec, Comp) and timed.spec.left.metric in FIELDS
     return 30 * _is_pointed(timed) + 20 * is_label + timed.size + 1 / (1 + timed.last - timed.first)
 
 
 def facts(trace: Trace, point: ContentionPoint) -> Iterator[TimedSpec]:
-    """Yield specifications that a trace satisfies, concise ones and exact ones; together they pin its arrivals."""
+    """Yield specifications that a trace satisfies, concise and exact ones; together they determine its arrivals."""
     horizon, inputs = trace.horizon, point.inputs
     times = range(1, horizon + 1)
     silent = [queue for queue in inputs if trace.metric(Metric.CENQ, queue, horizon) == 0]
@@ -383,7 +385,7 @@ def facts(trace: Trace, point: ContentionPoint) -> Iterator[TimedSpec]:
 
 
 def _lines(term: Term, sums: list[int], horizon: int) -> Iterator[TimedSpec]:
-    """Yield the steepest lines below the counts over a beginning of time, the flattest above."""
+    """Yield, for each range of steps from 1 on, the steepest line below the counts and the flattest line above them."""
     for last in range(1, horizon + 1):
         slope = min(count // time for time, count in enumerate(sums[:last], 1))
         if slope > 0:
@@ -405,7 +407,7 @@ def _labels(trace: Trace, queue: str, horizon: int) -> Iterator[TimedSpec]:
 
 
 def looser(workload: Workload) -> Iterator[Workload]:
-    """Yield workloads a step away that say less, or the same in fewer words: the most rewarding first."""
+    """Yield workloads one change away that demand less, or the same more concisely; those that save most come first."""
     specs = workload.specs
     for place in range(len(specs)):
         yield workload.without(place)
@@ -416,7 +418,7 @@ def looser(workload: Workload) -> Iterator[Workload]:
 
 
 def _merged(workload: Workload) -> Iterator[Workload]:
-    """Yield workloads in which two comparisons of never-falling metrics have become one."""
+    """Yield workloads in which two comparisons of cumulative metrics (NEVER_FALLING) are merged into one."""
     specs = workload.specs
     for i, j in itertools.combinations(range(len(specs)), 2):
         a, b = specs[i].spec, specs[j].spec

@@ -15,9 +15,9 @@ from netrepro.verification.workloads import whole
 
 
 class Mover(QueuingModule):
-    """One queue to one queue, up to max_dequeue packets a step.
+    """The base class of modules that move packets from one queue to another, up to max_dequeue a step.
 
-    Raises NetreproError where the output cannot be offered what the input may give.
+    Raises NetreproError where the output's max_enqueue is below the input's max_dequeue.
     """
 
     always_solvable: ClassVar[bool] = True
@@ -32,7 +32,7 @@ class Mover(QueuingModule):
             )
 
     def keeps(self, step: Step, position: int) -> Bit:
-        """Return the bit that is true where the packet that leaves at a position arrives."""
+        """Return the bit that is true where the packet that leaves from `position` arrives, that is, is not lost."""
         return step.logic.true
 
     def move(self, step: Step, count: Number) -> None:
@@ -47,15 +47,15 @@ class Mover(QueuingModule):
 
 
 class TokenBucket(Mover):
-    """Packets leave as long as there are tokens; each takes one.
+    """A token bucket: each packet that leaves uses up one token, and waits without one.
 
-    tokens(1) = 0, then tokens(t) = min(max_tokens, tokens(t-1) - dequeued(t-1) + rate); with `every` above 1 the rate
-    is added before the steps every + 1, 2 every + 1, ... only.
+    tokens(1) = 0, then tokens(t) = min(max_tokens, tokens(t-1) - dequeued(t-1) + rate). With `every` above 1, the rate
+    is added only before the steps every + 1, 2 every + 1, ...
 
     Parameters
     ----------
-    rate : tokens that come at a time. max_tokens : what the bucket holds; the input's max_dequeue must allow it.
-    every : steps from one time to the next: `rate=1, every=3` is slower than a packet a step.
+    rate : number of tokens added each time. max_tokens : capacity of the bucket, at most the input's max_dequeue.
+    every : steps between two additions of tokens; `rate=1, every=3` is slower than a packet a step.
     """
 
     def __init__(self, name: str, queue: Queue, output: Queue, *, rate: int, max_tokens: int, every: int = 1):
@@ -71,7 +71,7 @@ class TokenBucket(Mover):
         self.rate, self.max_tokens, self.every = rate, max_tokens, every
 
     def _coming(self, time: int) -> int:
-        """Count the tokens that come at the end of a step, counted from 0."""
+        """Count the tokens added at the end of step `time` (from 0)."""
         return self.rate if (time + 1) % self.every == 0 else 0
 
     def constraints(self, step: Step) -> Iterable[Any]:
@@ -117,7 +117,7 @@ class Lossy(Mover):
 
 
 class Relay(Mover):
-    """Moves all it may; each queue on the way is one step of delay."""
+    """A module that moves as many packets as it may; each (not immediate) queue on the way adds one step of delay."""
 
     def constraints(self, step: Step) -> Iterable[Any]:
         queue = self.inputs[0]
@@ -131,7 +131,7 @@ class Relay(Mover):
 
 
 def delay_line(name: str, queue: Queue, output: Queue, steps: int) -> list[QueuingModule]:
-    """Make modules that bring every packet of `queue` to `output` `steps` steps later, none lost.
+    """Make modules that bring every packet of `queue` to `output` after `steps` steps, with no loss on the way.
 
     Raises NetreproError for fewer than one step.
     """

@@ -1,4 +1,4 @@
-"""One step of one queuing module, as the module's author sees it, in any encoding."""
+"""One step of one queuing module: the interface for authors of modules, the same in every encoding."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from netrepro.verification.queues import Queue
 
 
 class Module(Protocol):
-    """A step needs no more of a module than its name."""
+    """The part of a module that a step needs: its name."""
 
     name: str
 
 
 class Unrolled(Protocol):
-    """The encoding that a step is part of, as the step sees it; queues by name, times from 0."""
+    """The part of an encoding that a step needs; queues are given by name, times count from 0."""
 
     @property
     def logic(self) -> Logic:
@@ -25,7 +25,7 @@ class Unrolled(Protocol):
 
     @property
     def memory(self) -> Mapping[tuple[str, int], dict[Any, Any]]:
-        """(module, time) -> what it remembers; empty where nothing was."""
+        """(module, time) -> the values that the module stored in that step; empty if none."""
 
     @property
     def readers(self) -> Mapping[str, Module]:
@@ -61,8 +61,8 @@ class Step:
 
     Attributes
     ----------
-    logic : how to combine bits and numbers.
-    time : the step, from 0; workloads, queries and traces count from 1, so it is their t = time + 1.
+    logic : operations that combine bits and numbers.
+    time : the step, from 0; workloads, queries and traces count from 1 (t = time + 1).
     """
 
     def __init__(self, encoding: Unrolled, module: Module, time: int):
@@ -72,7 +72,7 @@ class Step:
         self._before, self._after = encoding.memory[module.name, time - 1], encoding.memory[module.name, time]
 
     def free(self, label: str) -> Bit:
-        """Return a bit that is left open, called "module.label@step" in traces."""
+        """Return a bit that the solver may choose, called "module.label@step" in traces."""
         return self._encoding.free_choice(self._module, self.time, label)
 
     def length(self, queue: Queue) -> Number:
@@ -83,31 +83,31 @@ class Step:
         return self._encoding.nonempty(queue.name, self.time)
 
     def packet(self, queue: Queue, position: int = 0) -> Any:
-        """Return the packet at a position (0: in front); absent where there are fewer."""
+        """Return the packet at a position (0: the front); an absent packet where the queue is shorter."""
         return self._encoding.packet(queue.name, self.time, position)
 
     def present(self, packet: Any) -> Bit:
         return self._encoding.present(packet)
 
     def only(self, packet: Any, *, destinations: Container[int] | None = None, path: int | None = None) -> Any:
-        """Return the packet if its dst is one of `destinations` and its ecmp is `path`; absent otherwise."""
+        """Return the packet if its dst is in `destinations` and its ecmp is `path` (None: any); else an absent one."""
         return self._encoding.only(packet, destinations, path)
 
     def when(self, condition: Bit, packet: Any) -> Any:
-        """Return the packet where the condition holds; absent otherwise."""
+        """Return the packet where the condition holds; an absent packet otherwise."""
         return self.pick([(condition, packet)])
 
     def pick(self, choices: Sequence[tuple[Bit, Any]]) -> Any:
-        """Return the packet whose condition holds; at most one may hold."""
+        """Return the packet whose condition holds, of (condition, packet) pairs; at most one condition may hold."""
         return self._encoding.pick(choices)
 
     def take(self, queue: Queue, count: Bit | Number) -> None:
-        """Dequeue `count` packets: a number, or a bit for one packet. There must be as many."""
+        """Dequeue `count` packets (a number, or a bit for one packet); at least so many must be waiting."""
         self._once("takes from", queue, self._encoding.readers)
         self._encoding.take(queue.name, self.time, count)
 
     def taken(self, queue: Queue) -> Number:
-        """Return the number of packets dequeued in this step; chosen by the solver unless `take` says how many."""
+        """Return the number of packets dequeued in this step; the solver chooses it unless `take` was called."""
         return self._encoding.taken(queue.name, self.time)
 
     def offer(self, queue: Queue, packets: Sequence[Any]) -> None:
@@ -124,7 +124,7 @@ class Step:
         self._done.add((what, queue.name))
 
     def recall(self, key: Any, default: Any) -> Any:
-        """Return what `remember` stored in the step before; `default` (made of logic's constants) in the first."""
+        """Return the value that `remember` stored in the previous step, or `default`, made of constants of `logic`."""
         return self._before.get(key, default)
 
     def remember(self, key: Any, bit: Bit) -> None:

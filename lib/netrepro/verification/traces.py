@@ -1,4 +1,4 @@
-"""Concrete packets: the state of a run, and the trace it leaves."""
+"""Runs with concrete packets: the state of a run, and the trace that records it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Trace:
 
     Attributes
     ----------
-    horizon : steps.
-    arrived : queue -> per step the packets (dst, ecmp) offered, dropped ones too.
-    taken : queue -> per step the packets dequeued.
-    length : queue -> per step the packets waiting before the dequeue.
-    choices : what modules that may choose chose, by label.
+    horizon : number of steps.
+    arrived : queue -> for each step, the packets (dst, ecmp) offered, including dropped ones.
+    taken : queue -> for each step, the number of packets dequeued.
+    length : queue -> for each step, the number of packets waiting before the dequeue.
+    choices : label -> the value of a module's free choice.
     """
 
     horizon: int
@@ -59,7 +59,7 @@ class Trace:
         return self._known[key][time - 1]
 
     def _refuse_other_times(self, time: int) -> None:
-        if not 1 <= time <= self.horizon:  # a list would count 0 from its end
+        if not 1 <= time <= self.horizon:  # time 0 would be index -1, the last step
             raise NetreproError(f"the trace has no step {time}", f"its steps are 1..{self.horizon}")
 
     def _measure(self, metric: Metric, queue: str, t: int) -> int | None:
@@ -103,14 +103,14 @@ class Trace:
         )
 
     def grid(self, metric: Metric | str = Metric.QSIZE) -> pd.DataFrame:
-        """Return time by queue: one row per step 1..horizon, one column per queue; empty where not valid."""
+        """Return a metric: one row per step 1..horizon, one column per queue; missing where it is not valid."""
         columns = {queue: [self.metric(metric, queue, t) for t in range(1, self.horizon + 1)] for queue in self.arrived}
         return pd.DataFrame(columns, index=pd.RangeIndex(1, self.horizon + 1, name="time_step"))
 
     def draw(self, queues: Sequence[str] | None = None, title: str = "Packets waiting, step by step") -> Figure:
-        """Draw time against queue: a bar for each packet waiting (green: it leaves now); arrivals as +n above.
+        """Draw queues over time: a bar for each waiting packet (green: it leaves in this step), arrivals as +n above.
 
-        queues : from the top; all where none are named. Raises NetreproError for one that is not there.
+        queues : names from top to bottom; None for all. Raises NetreproError for an unknown queue.
         """
         from netrepro.style import new_figure  # solving needs no matplotlib
 
@@ -138,7 +138,7 @@ class Trace:
 
 
 class Run:
-    """The queues of a run with real packets in them; what a module's `serve` works on.
+    """The state of a run, with real packets in its queues; a module's `serve` works on this object.
 
     `time` is the step, from 0 as in Step; workloads, queries and traces count from 1.
     """
@@ -175,12 +175,12 @@ class Run:
             self._taken[name].append(0)
 
     def offer(self, name: str, packets: list[Packet]) -> None:
-        """Offer packets to a queue; what does not fit is dropped when the queue takes them in."""
+        """Offer packets to a queue; those that do not fit are dropped when the queue admits the offer."""
         assert name not in self._merged and len(self._offers[name]) + len(packets) <= self.queues[name].max_enqueue
         self._offers[name] += packets
 
     def waiting(self, name: str) -> list[Packet]:
-        """Return the packets that may be taken from `name` now, first in front."""
+        """Return the packets that may be taken from queue `name` now, front first."""
         queue = self.queues[name]
         if queue.immediate and name not in self._merged:
             self._merged.add(name)
@@ -192,7 +192,7 @@ class Run:
         self._waiting[name] += self._offers[name][:room]
 
     def take(self, name: str, count: int = 1) -> list[Packet]:
-        """Dequeue `count` packets."""
+        """Dequeue `count` packets and return them, front first."""
         waiting = self.waiting(name)
         assert count <= min(len(waiting), self.queues[name].max_dequeue), f"{name}: {count} of {len(waiting)}"
         self._taken[name][self.time] += count
@@ -200,11 +200,11 @@ class Run:
         return taken
 
     def choice(self, label: str) -> bool | None:
-        """Return what was chosen here; None where that is not known."""
+        """Return the known value of the free choice `label`; None where it is not known."""
         return self._known.get(label)
 
     def chose(self, label: str, value: bool) -> None:
-        """Record a choice, so that the run can be repeated."""
+        """Record the value of a free choice, so that the run can be repeated."""
         self._choices[label] = bool(value)
 
     def end(self) -> None:

@@ -1,12 +1,13 @@
-"""The published language of workloads and queries: written, parsed, printed, and judged on a concrete trace.
+"""The published language of workloads and queries: its classes, parser and text form, and its truth on a trace.
 
 Source: Tahmasbi Arashloo, Beckett and Agarwal, "Formal Methods for Network Performance Analysis" (NSDI 2023),
 grammar of workloads and queries. Times are printed 1..horizon, as in the paper.
 
     workload  := timed ("and" timed)* | "*"                 "*" is every workload
     timed     := "[" first "," last "]" ":" spec            spec holds at every t of the range
-    spec      := same(METRIC(q,t)) | incr(..) | decr(..) | uniq(METRIC({q, ..},t)) | side OP side
-    side      := METRIC(q,t) | sum METRIC({q, ..},t) | number | [number] t [+ number]
+    spec      := same(METRIC(q,t)) | incr(..) | decr(..) | uniq(METRIC({q, ..},t)) | term OP side
+    term      := METRIC(q,t) | sum METRIC({q, ..},t)
+    side      := term | number | [number] t [+ number]
     query     := (exists | forall) t in "[" first "," last "]" ":" measure OP number
     measure   := METRIC(q,t) | METRIC(q,t) - METRIC(q,t) | sum METRIC({q, ..},t)
 """
@@ -27,16 +28,16 @@ from netrepro.errors import NetreproError, nearest
 
 
 class Metric(StrEnum):
-    """A quantity of a queue at a time: packets, or packet fields, as the comment says."""
+    """A quantity of a queue at a time; the comments give the meanings."""
 
-    CENQ = "cenq"  # packets offered so far, dropped ones too
+    CENQ = "cenq"  # packets offered so far, including dropped ones
     CDEQ = "cdeq"  # packets dequeued so far
     DEQ = "deq"  # packets dequeued in this step
     QSIZE = "qsize"  # packets waiting before this step's dequeue
     CBLOCKED = "cblocked"  # consecutive steps, up to this one, with packets waiting and none dequeued
-    AIPG = "aipg"  # gap, in steps, between the arrival here and the one before (or after, if first)
-    DST = "dst"  # destination of this step's packets; valid only if there are any and they agree
-    ECMP = "ecmp"  # path label of this step's packets; valid likewise
+    AIPG = "aipg"  # steps between the latest arrival and the one before it (or after it, if it is the first)
+    DST = "dst"  # destination of the packets offered in this step; valid only if there are any and they agree
+    ECMP = "ecmp"  # path label of the packets offered in this step; valid under the same condition
 
 
 FIELDS = (Metric.DST, Metric.ECMP)
@@ -66,7 +67,7 @@ class MeasuredTrace(Protocol):
 
 
 def as_metric(word: str | Metric) -> Metric:
-    """Return the metric called `word`. Raises NetreproError that names the nearest one."""
+    """Return the metric called `word`. Raises NetreproError, which suggests the nearest name, for an unknown word."""
     try:
         return Metric(str(word).lower())
     except ValueError:
@@ -74,7 +75,7 @@ def as_metric(word: str | Metric) -> Metric:
 
 
 def as_operator(sign: str) -> str:
-    """Return `sign` if it compares two numbers. Raises NetreproError otherwise."""
+    """Return `sign` ("==" becomes "=") if it is one of OPERATORS. Raises NetreproError otherwise."""
     sign = "=" if sign == "==" else sign
     if sign not in OPERATORS:
         raise NetreproError(f"{sign!r} does not compare two numbers", f"valid: {', '.join(OPERATORS)}")
@@ -82,7 +83,7 @@ def as_operator(sign: str) -> str:
 
 
 def whole(what: str, number: object) -> int:
-    """Return the number, which may be NumPy's, as int. Raises NetreproError unless it is a whole number."""
+    """Return a whole number, also one of NumPy, as int. Raises NetreproError, which begins with `what`, otherwise."""
     if isinstance(number, bool) or not isinstance(number, int | np.integer):
         raise NetreproError(f"{what} {number!r} is not a whole number", "give an int")
     return int(number)
@@ -101,7 +102,7 @@ def _refuse_bad_set(what: str, queues: Sequence[object]) -> None:
 
 @dataclass(frozen=True)
 class Term:
-    """A metric of one queue, or its sum over several."""
+    """A metric of one queue, or its sum over several queues."""
 
     metric: Metric
     queues: tuple[str, ...]
@@ -158,12 +159,12 @@ class Line:
 
 
 def Constant(value: int) -> Line:
-    """Make the right side `value`."""
+    """Make the right side of a comparison: the number `value`."""
     return Line(0, value)
 
 
 def Time(coefficient: int = 1) -> Line:
-    """Make the right side coefficient * t."""
+    """Make the right side of a comparison: coefficient * t."""
     return Line(coefficient)
 
 
@@ -172,7 +173,7 @@ def Time(coefficient: int = 1) -> Line:
 
 @dataclass(frozen=True)
 class Comp:
-    """LHS OP RHS at every step of the range; false where a metric is not valid."""
+    """A comparison that holds at every step of the range; it is false where a metric is not valid."""
 
     left: Term
     sign: str
@@ -207,12 +208,11 @@ class Comp:
 
 @dataclass(frozen=True)
 class Same:
-    """The metric keeps one value over the range.
+    """A specification that a metric keeps one value over the range.
 
-    For a packet field (dst, ecmp) a queue that is silent in the whole range satisfies it too; a queue that
-    sends must send, with agreeing fields, in every step. The original program leaves the first step of the
-    range out of "silent" (so that a silent host may send mixed packets there); `original=True` asks for
-    that form.
+    For a packet field (dst, ecmp), a queue that is silent in the whole range satisfies it, too. A queue that
+    sends must send in every step, with agreeing fields. The original program does not ask for silence in the first
+    step of the range, so a silent host may send mixed packets there; `original=True` selects that form.
     """
 
     metric: Metric
@@ -244,7 +244,7 @@ class Same:
 
 @dataclass(frozen=True)
 class Steps:
-    """incr or decr: at every step but the first of the range the metric is above (below) the step before."""
+    """incr or decr: at every step of the range but the first, the metric is above (below) its value one step before."""
 
     metric: Metric
     queue: str
@@ -271,18 +271,18 @@ class Steps:
 
 
 def Incr(metric: Metric | str, queue: str) -> Steps:
-    """State that the metric rises at every step."""
+    """Make the specification that the metric rises at every step."""
     return Steps(as_metric(metric), queue, rising=True)
 
 
 def Decr(metric: Metric | str, queue: str) -> Steps:
-    """State that the metric falls at every step."""
+    """Make the specification that the metric falls at every step."""
     return Steps(as_metric(metric), queue, rising=False)
 
 
 @dataclass(frozen=True)
 class Uniq:
-    """At every step no two queues of the set have the same valid value."""
+    """A specification that no two queues of the set have the same valid value at any step."""
 
     metric: Metric
     queues: tuple[str, ...]
@@ -341,7 +341,7 @@ class TimedSpec:
 
 @dataclass(frozen=True)
 class Workload:
-    """A conjunction of timed specifications; the empty one allows every input."""
+    """A conjunction of timed specifications; the empty workload allows every input."""
 
     specs: tuple[TimedSpec, ...] = ()
 
@@ -350,7 +350,7 @@ class Workload:
 
     @property
     def size(self) -> int:
-        """Nodes of its syntax tree: what a concise workload has few of."""
+        """Number of nodes of the syntax tree; a concise workload has few."""
         return sum(spec.size for spec in self.specs)
 
     @property
@@ -373,8 +373,8 @@ class Workload:
     def as_original(self) -> Workload:
         """Rewrite the workload as the original program reads it.
 
-        Each `same` has the original's form. The original takes out a queue that must be silent (a sum of cenq that may
-        not exceed 0) before it reads the rest. So a comparison that asks for packets of that queue is dropped with it,
+        Each `same` gets the original's form. The original removes a queue that must be silent (a sum of cenq that may
+        not exceed 0) before it reads the rest. So a comparison that demands packets only of silent queues is dropped,
         instead of making the workload infeasible.
         """
         silent_until: dict[str, int] = {}
@@ -388,7 +388,7 @@ class Workload:
 
 
 def _line_beside_packets(timed: TimedSpec) -> tuple[str, Line] | None:
-    """Sign and right side where packets offered so far are compared with a line; None otherwise."""
+    """Return the sign and the right side of a comparison of cenq with a line; None for other specifications."""
     spec = timed.spec
     if isinstance(spec, Comp) and spec.left.metric is Metric.CENQ and isinstance(spec.right, Line):
         return spec.sign, spec.right
@@ -396,7 +396,7 @@ def _line_beside_packets(timed: TimedSpec) -> tuple[str, Line] | None:
 
 
 def _is_silence(timed: TimedSpec) -> bool:
-    """Tell whether a specification allows its queues no packet by its last step."""
+    """Tell whether a specification forbids its queues any packet up to its last step."""
     match _line_beside_packets(timed):
         case ("<=" | "<" | "=") as sign, line:
             return line.value(None, timed.last) - (sign == "<") <= 0
@@ -404,7 +404,7 @@ def _is_silence(timed: TimedSpec) -> bool:
 
 
 def _is_dropped(timed: TimedSpec, silent_until: Mapping[str, int]) -> bool:
-    """Tell whether a specification asks for packets by a step until which all of its queues are silent."""
+    """Tell whether a specification demands packets at a step by which all of its queues must still be silent."""
     match _line_beside_packets(timed):
         case sign, line:
             until = min(timed.last, *(silent_until.get(queue, 0) for queue in timed.spec.queues))
@@ -421,7 +421,7 @@ def _original(timed: TimedSpec) -> TimedSpec:
 
 @dataclass(frozen=True)
 class Difference:
-    """A metric of one queue minus the same of another."""
+    """A metric of one queue minus the same metric of another queue."""
 
     metric: Metric
     queue: str
@@ -445,14 +445,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Query:
-    """(exists | forall) t in time_range: lhs metric op threshold.
+    """A query: (exists | forall) t in time_range: metric of lhs, op, threshold.
 
     Parameters
     ----------
     quantifier : "exists" or "forall".
     time_range : (first, last), counted from 1, both included.
     lhs : a queue's name, a pair (queue, minus) for a difference, or a list of names for a sum.
-    metric, op, threshold : what is compared, in the metric's unit.
+    metric, op, threshold : the metric, the comparison sign and the number that it is compared with.
 
     Raises NetreproError for words that the language does not have and for empty ranges.
     """
@@ -524,7 +524,7 @@ class Query:
 
 # --- parsing ---
 
-NAME = r"[A-Za-z_][\w.\->]*"  # of a queue
+NAME = r"[A-Za-z_][\w.\->]*"  # pattern of a queue's name
 _TOKEN = re.compile(rf"\s*(>=|<=|==|[><=(){{}}\[\],:*+\-]|\d+|{NAME}|\S)")
 
 
@@ -639,7 +639,7 @@ def _spec(words: _Words) -> Spec:
 
 
 def parse_workload(text: str) -> Workload:
-    """Read the workload that `text` writes in the grammar above. Raises NetreproError at the first wrong word."""
+    """Parse a workload written in this module's grammar. Raises NetreproError at the first wrong word."""
     words = _Words(text)
     if words.words in ([], ["*"]):
         return Workload()
@@ -654,7 +654,7 @@ def parse_workload(text: str) -> Workload:
 
 
 def parse_query(text: str) -> Query:
-    """Read the query that `text` writes in the grammar above. Raises NetreproError at the first wrong word.
+    """Parse a query written in this module's grammar. Raises NetreproError at the first wrong word.
 
     >>> query = parse_query("exists t in [1,8]: cblocked(thin,t) >= 5")
     >>> query.time_range, query.op, query.threshold

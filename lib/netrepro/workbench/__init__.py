@@ -1,4 +1,4 @@
-"""Floor 4: what a person starts. A notebook calls answer_slot and open_report, a script calls run."""
+"""Floor 5: the functions that a person calls. A notebook calls answer_slot and open_report, a script calls run."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: `netrepro list` needs neither pandas nor matplotlib."""
+    """Import a name when it is first used: `netrepro list` then needs neither pandas nor matplotlib."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(f"netrepro.workbench.{_HOME[name]}")
@@ -64,5 +64,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List what there is, imported or not."""
+    """List all public names, whether they are imported yet or not."""
     return sorted(__all__)

@@ -1,7 +1,7 @@
-"""Note what a student's notebook answers, in its own process, which knows nothing of the solutions.
+"""Record the answers of a student's notebook. This module runs in the notebook's process, which has no solutions.
 
-What stands in the file is what the student's code gives, and no more: whether it is right is found out elsewhere, so
-that nothing is won by changing this module.
+The file holds only the answers that the student's code computed. Another process decides whether they are right, so a
+student gains nothing by changing this module.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ _begun: set[int] = set()
 
 
 def begin(asked: Sequence[int]) -> None:
-    """Get ready, before the first cell: what is printed has a limit, `exit()` ends a cell and not the notebook, and a
-    check says nothing yet."""
+    """Prepare the notebook before its first cell: limit its output, let `exit()` end a cell and not the notebook, and
+    let checks say nothing yet.
+
+    asked : the numbers of the exercises whose answers are recorded.
+    """
     _asked[:] = asked
     names = exercises.names_of_the_notebook()
     names["exit"] = names["quit"] = sys.exit
@@ -55,7 +58,7 @@ def begin(asked: Sequence[int]) -> None:
 
 
 def _limited(write: Callable[[str], Any]) -> Callable[[str], int]:
-    """Return a stream's `write` that drops what is too much."""
+    """Return a stream's `write` that drops all characters beyond MOST_TEXT."""
     left = MOST_TEXT
 
     def limited(text: str) -> int:
@@ -70,12 +73,12 @@ def _limited(write: Callable[[str], Any]) -> Callable[[str], int]:
 
 
 async def attempt(number: int, code: str) -> None:
-    """Execute a student's cell; an error is noted and does not end the notebook."""
+    """Execute a student's cell; an error is recorded and does not end the notebook."""
     from IPython.core.getipython import get_ipython
 
     shell, names = get_ipython(), exercises.names_of_the_notebook()
     assert shell is not None
-    _write(_begun, {number: NOT_ENDED})  # what stands should this cell not end
+    _write(_begun, {number: NOT_ENDED})  # stays in the file if this cell does not end
     _begun.add(number)
     try:
         compiled = compile(shell.transform_cell(code), f"<exercise {number}>", "exec", PyCF_ALLOW_TOP_LEVEL_AWAIT)
@@ -91,7 +94,7 @@ async def attempt(number: int, code: str) -> None:
 
 
 def finish() -> None:
-    """Note all answers, after the last cell."""
+    """Record all answers, after the last cell."""
     _write(_asked)
 
 
@@ -113,6 +116,6 @@ def _answer(number: int) -> dict[str, Any]:
             return {"shown": shown, "error": f"an answer of more than {LONGEST_ANSWER} numbers and words"}
     except NetreproError as error:
         return {"shown": shown, "error": error.problem}
-    except (Exception, SystemExit) as error:  # whatever a class of theirs does
+    except (Exception, SystemExit) as error:  # a class of the student's may raise anything
         return {"shown": "", "error": f"{type(error).__name__}: {error}"}
     return {"shown": shown, "numbers": numbers, "words": words, "error": ""}

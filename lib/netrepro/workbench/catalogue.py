@@ -1,4 +1,4 @@
-"""The notebooks of a workbench: what each is, costs and needs, read from the files without executing them."""
+"""The notebooks of a workbench: subject, cost and needs of each, read from the files without executing them."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from netrepro.workbench.parameters import Parameter, read_parameters
 FILE_NAME = re.compile(r"(?P<number>\d\d)_(?P<slug>[a-z0-9_]+)\.ipynb")
 
 
-QUICK_S = 60  # that the quick profile of a notebook may take on two idle cores without a reason
+QUICK_S = 60  # the quick profile may take so long on two idle cores; a notebook that takes longer says why
 
 
 class Declaration(BaseModel):
-    """The declaration of a notebook in its metadata, under `netrepro`."""
+    """The entry `netrepro` in a notebook's metadata."""
 
     model_config = ConfigDict(extra="forbid")
 
     slug: str
     kind: str = Field(default="paper", pattern="^(paper|guide)$")
     lane: str = Field(default="compute", pattern="^(compute|quiet)$")
-    tiers: list[str] = ["simulated"]  # the one that "auto" tries first comes first
+    tiers: list[str] = ["simulated"]  # in the order in which "auto" tries them
     budget_s: dict[str, float] = {"quick": 60, "paper": 600}
-    emulated_budget_s: dict[str, float] = {}  # on real kernels, where that differs: they take real time
+    emulated_budget_s: dict[str, float] = {}  # on real kernels, where it differs from budget_s
     longer_because: str = ""  # why the quick profile takes more than QUICK_S
     memory_mb: dict[str, int] = {"quick": 500, "paper": 1000}
-    figures_of: dict[str, list[str]] = {}  # tier -> figures whose published picture is that of its run
-    both_kinds: bool = False  # a quick run of the whole set takes the simulator and this machine's real kernels
+    figures_of: dict[str, list[str]] = {}  # tier -> figures that are published from the run on that tier
+    both_kinds: bool = False  # a quick run of all notebooks runs this one in the simulator and on real kernels
     last: bool = False  # runs after all others (the scorecard)
 
     @field_validator("tiers")
@@ -58,11 +58,11 @@ class Declaration(BaseModel):
         return self
 
     def figures_of_others(self, tier: str) -> set[str]:
-        """Name the figures whose published pictures are those of another tier's run."""
+        """Return the names of the figures that are published from a run on another tier."""
         return {name for other, names in self.figures_of.items() if other != tier for name in names}
 
     def budget_on(self, tier: str, profile: str) -> float:
-        """Return the seconds that the notebook may take."""
+        """Return the notebook's time budget on a tier, in seconds."""
         own = {} if tier == "simulated" else self.emulated_budget_s
         return own.get(profile, self.budget_s[profile])
 
@@ -71,7 +71,7 @@ class Declaration(BaseModel):
 class Notebook:
     """One notebook of the catalogue.
 
-    `problem` says why a file cannot be run (broken JSON, no parameters cell, …); all else is then a default.
+    `problem` says why a file cannot be run (broken JSON, no parameters cell, …); the other fields are then defaults.
     """
 
     path: Path
@@ -88,7 +88,7 @@ class Notebook:
 
 
 def read_notebook(path: Path) -> dict:
-    """Read a notebook's JSON. Raises NetreproError when the file is missing, cannot be read or is no notebook."""
+    """Read a notebook's JSON. Raises NetreproError when the file is missing, is unreadable or is not a notebook."""
     restore = f"restore it: git checkout {path.name}"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -109,7 +109,7 @@ def read_notebook(path: Path) -> dict:
 
 
 def _is_cell(cell: Any) -> bool:
-    """Tell whether a part of a notebook has what every cell has (nbformat 4)."""
+    """Tell whether an entry of a notebook's `cells` has the fields of a cell (nbformat 4)."""
     if not isinstance(cell, dict) or not isinstance(cell.get("cell_type"), str):
         return False
     metadata, source = cell.get("metadata", {}), cell.get("source", "")
@@ -124,12 +124,12 @@ def cell_source(cell: dict) -> str:
 
 
 def cell_texts(content: dict) -> list[tuple[str, str]]:
-    """Return the kind and the text of each cell of a notebook; saved outputs are no part of them."""
+    """Return the type and the text of each cell of a notebook, without saved outputs."""
     return [(cell["cell_type"], cell_source(cell)) for cell in content["cells"]]
 
 
 def describe(path: Path) -> Notebook:
-    """Read one notebook's declaration, title and parameters; what is wrong with it becomes its `problem`."""
+    """Read one notebook's declaration, title and parameters; an error in the file becomes its `problem`."""
     match = FILE_NAME.fullmatch(path.name)
     slug = match["slug"] if match else path.stem
     try:
@@ -154,9 +154,9 @@ def describe(path: Path) -> Notebook:
 
 
 def catalogue(folder: Path | None = None) -> list[Notebook]:
-    """List every NN_<slug>.ipynb of the folder (default: the workbench's), in the order of NN.
+    """List every NN_<slug>.ipynb of the folder (default: the workbench's notebooks/), in the order of NN.
 
-    A slug is one notebook's: with another of the same slug after it that one has a `problem`.
+    Where several notebooks have the same slug, all but the first have a `problem`.
     """
     files = _files(folder)
     return [_described(path, files) for path in files]
@@ -175,7 +175,7 @@ def _files(folder: Path | None) -> list[Path]:
 
 
 def strays(folder: Path | None = None) -> list[str]:
-    """List the files of the folder whose names keep them out of the catalogue; those that begin with _ do not count."""
+    """List the notebooks whose names keep them out of the catalogue, except those whose names begin with _."""
     folder = folder or notebooks_dir()
     return [path.name for path in sorted(folder.glob("[!_]*.ipynb")) if not FILE_NAME.fullmatch(path.name)]
 

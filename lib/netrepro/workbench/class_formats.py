@@ -1,7 +1,7 @@
-"""Class copies of the notebooks: without solutions, or as nbgrader and Otter take them.
+"""Class copies of the notebooks: without solutions, or in the formats of nbgrader and Otter.
 
-Those two take the instructor's notebook, with its solutions and hidden tests, make the students' version of it and
-grade what comes back.
+nbgrader and Otter read the instructor's notebook, with solutions and hidden tests. They make the students' version of
+it and grade what students hand in.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ from netrepro.workbench.exercises import (
 )
 
 Cell = dict[str, Any]
-POINTS = 1  # of an exercise
+POINTS = 1  # for each exercise
 NBGRADER_SCHEMA = 3
 
 
 def filled_in(exercise: Exercise) -> str:
-    """Return the solution as a student would write it: its last expression is `answer_N`."""
+    """Return the solution as a student would write it: its last expression is assigned to `answer_N`.
+
+    Raises NetreproError for a solution whose last statement is not an expression.
+    """
     last = ast.parse(exercise.code).body[-1]
     if not isinstance(last, ast.Expr):
         raise NetreproError(f"{exercise.slug}, exercise {exercise.number}: its solution does not end with its answer")
@@ -44,13 +47,13 @@ def filled_in(exercise: Exercise) -> str:
 
 
 def hidden_test(exercise: Exercise) -> str:
-    """Return code that fails where an answer is wrong, and says why."""
+    """Return code that fails with a reason where an answer is wrong."""
     *imports, check = check_of(exercise.slug, exercise.number).splitlines()
     return "\n".join([*imports, f"checked = {check}", "assert checked, checked.text"])
 
 
 def nbgrader_cells(exercise: Exercise) -> list[Cell]:
-    """Return the cells of an exercise with nbgrader's metadata (its format, version 3)."""
+    """Return the cells of an exercise with nbgrader's metadata (version 3 of its format)."""
 
     def told(cell: Cell, *, grade: bool, solution: bool) -> Cell:
         said = {"grade": grade, "solution": solution, "locked": not solution, "task": False}
@@ -72,7 +75,7 @@ def nbgrader_cells(exercise: Exercise) -> list[Cell]:
 
 
 def otter_cells(exercise: Exercise) -> list[Cell]:
-    """Return the cells of an exercise with Otter's raw cells around it (Otter Assign, format of version 1)."""
+    """Return the cells of an exercise between Otter's raw cells (Otter Assign, format of version 1)."""
     number = exercise.number
 
     def raw(*lines: str) -> Cell:
@@ -98,7 +101,7 @@ def otter_cells(exercise: Exercise) -> list[Cell]:
 
 
 def otter_first(slug: str) -> list[Cell]:
-    """Return the raw cell by which Otter Assign knows an assignment."""
+    """Return the raw cell by which Otter Assign recognises an assignment."""
     source = f"# ASSIGNMENT CONFIG\nname: {slug}\nrequirements: []\ngenerate: true\nruns_on: default"
     return [{"cell_type": "raw", "id": "otter-config", "metadata": {}, "source": source}]
 
@@ -111,13 +114,13 @@ FORMATS: dict[str, tuple[Callable[[str], list[Cell]], Callable[[Exercise], list[
 
 
 def write_class_copies(into: Path, slugs: Sequence[str] | None = None, form: str = "netrepro") -> list[Path]:
-    """Write class copies of the named notebooks, or of all that have solutions, into a folder; returns the files.
+    """Write class copies of the named notebooks, or of all that have solutions, into a folder; return the files.
 
-    form : "netrepro", which `netrepro exercises --grade` grades, or the instructor's version for "nbgrader" or "otter",
-        with solutions and hidden tests, of which those make the students'.
+    form : "netrepro", which `netrepro exercises --grade` grades, or "nbgrader" or "otter". The copies for these two are
+        the instructor's: they hold solutions and hidden tests, and the tool makes the students' version from them.
 
-    Raises NetreproError, before anything is written, for an unknown name, a file that is there already, and a folder
-    that cannot be written.
+    Raises NetreproError, before anything is written, for an unknown name or a file that exists already; and for a
+    folder that cannot be written.
     """
     if form not in FORMATS:
         raise NetreproError(f"no format {form!r}", nearest(form, FORMATS))

@@ -1,4 +1,4 @@
-"""What of a notebook is committed: no outputs, no counts, nothing that JupyterLab adds by itself."""
+"""Notebooks as they are committed: without outputs, execution counts and the metadata that JupyterLab adds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LEFT_BY_RUNNING = ("collapsed", "execution", "scrolled", "trusted")
 
 
 def clean_notebook(written: str) -> str:
-    """Return a notebook's JSON as it is committed. Raises ValueError where it is none."""
+    """Return a notebook's JSON text as it is committed. Raises ValueError for text that is not JSON."""
     notebook: dict[str, Any] = json.loads(written)
     for cell in notebook["cells"]:
         for key in LEFT_BY_RUNNING:
@@ -26,7 +26,7 @@ def clean_notebook(written: str) -> str:
 
 
 def notebook_text(notebook: dict[str, Any]) -> str:
-    """Write a notebook's JSON in the order of keys in which JupyterLab writes it."""
+    """Return a notebook as JSON text, with its keys in the order in which JupyterLab writes them."""
     return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 

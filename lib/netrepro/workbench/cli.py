@@ -1,4 +1,4 @@
-"""The command line: a thin mirror of functions that a notebook can call."""
+"""The command line: each command calls a function that a notebook can call too."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def run(
     patience: Patience = 3.0,
     as_json: Json = False,
 ) -> None:
-    """Execute notebooks headlessly; end with one's own scorecard beside the published one."""
+    """Execute notebooks headlessly; then show your own scorecard beside the published one."""
     given = _assignments(parameter)
     if given:
         _check_early(slugs, given)
@@ -110,7 +110,7 @@ def run(
         except NetreproError as error:  # a malformed claims.yaml must not hide how the notebooks ended
             print_lines([f"no scorecard: {error}"], "red")
             code = code or 1
-    print_failures(report)  # after the scorecard, which is long
+    print_failures(report)  # after the scorecard, which is long and would hide them
     print_untrusted(report)
     print_places(report)
     ended = {outcome: sum(status.outcome == outcome for status in report.statuses) for outcome in outcomes_of(report)}
@@ -177,7 +177,7 @@ def compare(
     into: Annotated[Path | None, typer.Option(help="the page to write [default: below runs/compare/]")] = None,
     as_json: Json = False,
 ) -> None:
-    """Put two runs beside each other: settings, values, verdicts; as a page with their figures too."""
+    """Compare two runs: settings, values and verdicts; also write a page with their figures."""
     from netrepro.workbench.comparison import compare as compare_runs
 
     done = compare_runs(first, second)
@@ -190,7 +190,7 @@ def compare(
 
 @app.command("list")
 def list_notebooks(as_json: Json = False) -> None:
-    """Name every notebook, its declared cost, lane, tiers and question."""
+    """List every notebook with its declared cost, lane, tiers and question."""
     from netrepro.workbench.catalogue import catalogue, strays
 
     notebooks = catalogue()
@@ -259,7 +259,7 @@ def sweep(
     resume: Resume = False,
     as_json: Json = False,
 ) -> None:
-    """Run a notebook over values of its parameters; a table and a figure land under runs/sweeps/."""
+    """Run a notebook over values of its parameters; write a table and a figure below runs/sweeps/."""
     from netrepro.workbench.sweeping import cost_of
     from netrepro.workbench.sweeping import sweep as run_sweep
 
@@ -289,7 +289,7 @@ def sweep(
 
 
 def _ended(report: RunReport) -> dict[str, Any]:
-    """Describe the end of a run as JSON: every notebook, and every claim of those that ended well."""
+    """Describe the end of a run as JSON: every notebook, and every claim of the notebooks that ended well."""
     left_out = {"log_tail", "fingerprint"}
     return {
         "interrupted": report.interrupted,
@@ -312,7 +312,8 @@ def build_kernel(
         bool, typer.Option("--if-possible", help="say in one line what is missing, and fail never")
     ] = False,
 ) -> None:
-    """Build it from the source of Linux into your cache, without root; minutes, once. What is missing is fetched."""
+    """Build the virtual kernel from the source of Linux into your cache, once, in minutes. It needs no root and fetches
+    the tools that are missing."""
     from rich.progress import Progress
 
     from netrepro.emulation.virtual.build import build_kernel as build
@@ -342,7 +343,7 @@ def build_kernel(
 
 @kernel.command("path")
 def show_kernel_path() -> None:
-    """Print where it is."""
+    """Print the path of the virtual kernel."""
     from netrepro.emulation.virtual.kernel import kernel_path
 
     typer.echo(kernel_path())
@@ -350,7 +351,7 @@ def show_kernel_path() -> None:
 
 @kernel.command("shell")
 def kernel_shell() -> None:
-    """Run a shell inside it, as its root; virtual time passes as commands sleep or wait for packets."""
+    """Run a shell in the virtual kernel, as its root; virtual time passes as commands sleep or wait for packets."""
     from netrepro.emulation.virtual.instance import run_shell
 
     raise typer.Exit(run_shell())
@@ -363,7 +364,7 @@ def export(
     into: Annotated[Path | None, typer.Option(help="a new folder [default: below runs/export/]")] = None,
     run: Annotated[Path | None, typer.Option(help="the folder of a run [default: the newest good one]")] = None,
 ) -> None:
-    """Write a paper, or a run of it, as others check it: an artifact's appendix, a codecheck, an RO-Crate."""
+    """Write a paper, or a run of it, in a form that others check: an artifact's appendix, a codecheck, an RO-Crate."""
     from netrepro.workbench.exporting import export as write_export
 
     print_lines([f"written: {short(write_export(slug, kind, into, run))}/"])
@@ -374,7 +375,7 @@ def draw(
     slug: str,
     folder: Annotated[Path | None, typer.Option("--from", help="folder of a run [default: the newest]")] = None,
 ) -> None:
-    """Draw a paper's figures again, and judge its claims, from the tables of a run; nothing is measured."""
+    """Draw a paper's figures and judge its claims again from the tables of a run, without measuring."""
     from netrepro.workbench.redraw import redraw
 
     drawn, verdicts = redraw(slug, folder)
@@ -420,7 +421,7 @@ def new(
     slug: Annotated[str, typer.Argument(help="small letters, digits and _, such as red_queue")],
     number: Annotated[int | None, typer.Option(help="of the notebook's file [default: a free one from 70 on]")] = None,
 ) -> None:
-    """Begin a paper: module, claims, notebook and test that run, to be filled."""
+    """Begin a paper: write a module, claims, a notebook and a test, which run and which you then fill in."""
     from netrepro.workbench.skeleton import new_paper
 
     made = new_paper(slug, number)
@@ -510,7 +511,7 @@ def scorecard(
     history: Annotated[bool, typer.Option("--history", help="ask git when acceptances and first results came")] = False,
     as_json: Json = False,
 ) -> None:
-    """Compare every paper's numbers with mine and with what is published here."""
+    """Compare every paper's numbers with your own results and with those published here."""
     if history:
         from netrepro.claims.history import history as ask_git
 
@@ -561,9 +562,9 @@ def release(
     jobs: Jobs = None,
     patience: Patience = 3.0,
 ) -> None:
-    """Measure all that decides a claim with this commit's code, publish it, and tag the version.
+    """Measure every run that decides a claim with this commit's code, publish these runs, and tag the version.
 
-    It goes on where it was interrupted: runs that ended well with the same code are taken over, published ones too.
+    After an interruption it continues: it reuses runs that ended well with the same code, also published ones.
     """
     from netrepro.workbench.releasing import (
         measure_release,
@@ -612,7 +613,7 @@ def _assignments(words: list[str] | None) -> dict[str, str]:
 
 
 def _check_early(slugs: list[str] | None, given: dict[str, str]) -> None:
-    """Answer a mistyped parameter before anything heavy is imported."""
+    """Check the parameters before slow imports, so that a mistyped one is reported at once."""
     from netrepro.workbench.catalogue import select
     from netrepro.workbench.parameters import check_parameters
 
@@ -622,7 +623,7 @@ def _check_early(slugs: list[str] | None, given: dict[str, str]) -> None:
 
 
 def _papers_of(report: RunReport, slugs: list[str] | None) -> list[str] | None:
-    """Return the papers among what was run; None for the whole set."""
+    """Return the papers among the notebooks that ran; None where no notebook was named."""
     from netrepro.workbench.catalogue import find
 
     if not slugs:
@@ -641,9 +642,8 @@ def _has_folder() -> bool:
 
 
 def main() -> None:
-    """Run the command line: a NetreproError, or a missing extra, becomes two lines and exit code 2, a Ctrl-C exit
-    code 130."""
-    # A shell starts what is put in the background with this signal ignored; who sends it means it there, too.
+    """Run the command line. A NetreproError or a missing extra is printed and gives exit code 2, Ctrl-C gives 130."""
+    # A shell starts background jobs with this signal ignored; a person who sends it wants to stop them, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -1,8 +1,8 @@
 """Jobs on the workers of a Dask cluster, which share no folder with this machine.
 
-A worker gets the workbench's notebooks, data and published results once, and then each job's notebook and the files
-that its parameters name; it sends the run's folder back. Which worker does what is decided here, so that a job never
-waits for a worker that is gone, and a worker with other code gets none.
+A worker gets the workbench's notebooks, data and published results once. With each job it gets the notebook and the
+files that the job's parameters name, and it sends the run's folder back. This module chooses the worker of each job, so
+that no job waits for a worker that is gone, and a worker with other code gets no job.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from netrepro.workbench.supervise import supervise
 
 QUIET_RESOURCE = "quiet_machine"
 LOOK_EVERY_S = 0.5
-FIRST_WORD_S, NEXT_WORD_S = 30.0, 60.0  # without a worker, until that is said, and again
-LOST_S = 5.0  # a scheduler that cannot be reached so long is lost
-STOP_S = 10.0  # in which a worker ends what it is asked to end
-MOST_STARTS = 3  # of a job whose worker was lost
+FIRST_WORD_S, NEXT_WORD_S = 30.0, 60.0  # without a worker: time until the first report, and between reports
+LOST_S = 5.0  # a scheduler that cannot be reached for so long counts as lost
+STOP_S = 10.0  # a worker has so long to end its jobs when it is asked
+MOST_STARTS = 3  # of a job whose workers were lost
 
 
 @dataclass
 class _Sent:
-    """A job, where it is, and what waits for it."""
+    """A job: its folder, the worker that runs it, and the future that gets its status."""
 
     folder: Path
     quiet: bool
@@ -57,14 +57,14 @@ class _Sent:
 
 
 class Cluster:
-    """A cluster as a lane: `submit` queues jobs; `look` hands them out and takes results in, and is called again and
-    again by who waits for them."""
+    """A cluster as a lane. `submit` queues jobs; `look` sends them to workers and collects results. The caller calls
+    `look` again and again while it waits."""
 
     def __init__(self, address: str, say: Callable[[str], None]):
         self.address, self.say = address, say
         self.client: Any = connect(address)
         self._archive = pack_workbench(workbench_root())
-        self._known: dict[str, str] = {}  # address -> folder of the worker, for one that starts again is another
+        self._known: dict[str, str] = {}  # address -> the worker's folder; a restarted worker has another
         self._good: set[str] = set()
         self._queue: deque[_Sent] = deque()
         self._sent: list[_Sent] = []
@@ -81,7 +81,11 @@ class Cluster:
             raise
 
     def submit(self, folder: Path, *, quiet: bool = False) -> Future[Status]:
-        """Queue the job of a folder. Raises NetreproError for a quiet one where there are workers and none is quiet."""
+        """Queue the job of a folder and return the future of its status.
+
+        quiet : whether the job needs a worker with the resource QUIET_RESOURCE. Raises NetreproError where there are
+        workers and none has that resource.
+        """
         workers = self._workers()
         if quiet and workers and not any(_is_quiet(each) for each in workers.values()):
             raise NetreproError(
@@ -96,7 +100,7 @@ class Cluster:
         return sent.future
 
     def look(self) -> None:
-        """Hand out what waits, take in what has ended, say where nobody works.
+        """Send queued jobs to workers, collect ended jobs, and report when no worker can run a job.
 
         Raises NetreproError where the scheduler is lost.
         """
@@ -118,7 +122,7 @@ class Cluster:
         self._say_where_nobody_works(workers, now_s)
 
     def stop(self) -> None:
-        """Ask all to end; what has not within STOP_S is given up."""
+        """Ask all jobs to end; jobs that have not ended within STOP_S are given up."""
         for sent in self._queue:
             sent.future.set_result(_interrupted(sent.folder))
         self._queue.clear()
@@ -129,12 +133,16 @@ class Cluster:
             self.client.run(_cancel_there, self._topic, workers=busy, wait=False, on_error="ignore")
 
     def close(self) -> None:
-        """Leave the cluster; what still runs there is of no use to anybody."""
+        """Leave the cluster; results of jobs that still run there are lost."""
         with suppress(Exception):
             self.client.close(timeout=2)
 
     def _workers(self) -> dict[str, Any]:
-        """List the workers that the scheduler knows. Raises NetreproError where it is lost."""
+        """Return the workers that the scheduler knows, address -> description.
+
+        While the scheduler cannot be reached, these are the workers with jobs, with empty descriptions. Raises
+        NetreproError when the scheduler is lost.
+        """
         try:
             if self.client.status == "running":
                 workers = self.client.scheduler_info(n_workers=-1)["workers"]
@@ -152,7 +160,7 @@ class Cluster:
         return {sent.worker: {} for sent in self._sent}
 
     def _welcome(self, workers: dict[str, Any]) -> list[str]:
-        """Give new workers the workbench; return the names of those with other code, and what they have."""
+        """Send the workbench to new workers that have this code. Return, for each of the others, its name and code."""
         here = {address: worker["local_directory"] for address, worker in workers.items() if worker}
         new = [address for address, folder in here.items() if self._known.get(address) != folder]
         if not new:
@@ -162,7 +170,7 @@ class Cluster:
             able = [address for address in new if address not in wrong]
             if able:
                 self.client.run(_take_workbench, self._topic, self._archive, workers=able)
-        except (OSError, TimeoutError):  # one that left just now: the next look is another
+        except (OSError, TimeoutError):  # a worker has just left: the next look tries again
             return []
         self._known |= {address: here[address] for address in new}
         self._good = (self._good - set(wrong)) | set(able)
@@ -218,7 +226,7 @@ class Cluster:
                 sent.future.set_exception(error)
 
     def _again(self, sent: _Sent) -> None:
-        """Queue a job whose worker is gone once more; one of too many starts fails."""
+        """Queue a job whose worker is gone again; after MOST_STARTS starts it fails."""
         self._sent.remove(sent)
         with suppress(Exception):
             sent.task.cancel()
@@ -249,7 +257,7 @@ class Cluster:
             self.say(f"no worker{quiet} at {self.address} for {waited_s:.0f} s: dask worker {self.address}")
 
     def _hear(self, event: Any) -> None:
-        """Take note of how far a job has come, for who shows it."""
+        """Write the progress that a worker reports into the job's folder."""
         _, told = event
         for sent in list(self._sent):
             if sent.folder.name == told["job"]:
@@ -275,7 +283,8 @@ def _interrupted(folder: Path) -> Status:
 
 
 def _name_what_ran(job: Job) -> None:
-    """Write into what came back what only this machine knows: the commit, and names as they are here."""
+    """Add to a returned manifest and results what only this machine knows: the commit, changed settings and the inputs'
+    paths here."""
     results, manifest = job.folder / run_folder.RESULTS, job.folder / run_folder.MANIFEST
     state = git_state(job.root)
     if manifest.exists():
@@ -290,11 +299,11 @@ def _name_what_ran(job: Job) -> None:
         write_atomically(results, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
-# What travels ----------------------------------------------------------------------------------------
+# Archives to and from workers ------------------------------------------------------------------------
 
 
 def pack_workbench(root: Path) -> bytes:
-    """Pack what notebooks read: all of them, the data, and the published results."""
+    """Pack the files that notebooks read: all notebooks, the data, and the published results."""
     paths = [*(root / "notebooks").glob("*.ipynb"), *(root / "data").rglob("*")]
     paths += (root / "figures").glob("*/results.json")
     return pack([(path, path.relative_to(root).as_posix()) for path in sorted(paths) if path.is_file()])
@@ -307,7 +316,7 @@ def _pack_inputs(job: Job) -> bytes:
 
 
 def pack(files: Sequence[tuple[Path, str]]) -> bytes:
-    """Pack files, or folders with what is in them, under other names."""
+    """Pack files, and folders with their content, into a tar archive. files : (path, name in the archive)."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz", compresslevel=1) as archive:
         for path, name in files:
@@ -316,18 +325,18 @@ def pack(files: Sequence[tuple[Path, str]]) -> bytes:
 
 
 def unpack(packed: bytes, into: Path) -> None:
-    """Unpack into a folder; nothing lands outside of it."""
+    """Unpack an archive of `pack` into a folder; nothing is written outside of that folder."""
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(into, filter="data")
 
 
 # On a worker -----------------------------------------------------------------------------------------
 
-_running: dict[Path, str] = {}  # folders of jobs -> who asked
+_running: dict[Path, str] = {}  # a job's folder -> topic of the caller that sent the job
 
 
 def _place() -> Path:
-    """Return the worker's folder for what goes with it."""
+    """Return the worker's local folder, which disappears with the worker."""
     from distributed import get_worker
 
     return Path(get_worker().local_directory)
@@ -338,11 +347,11 @@ def _workbench(digest: str, place: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix=f"netrepro-workbench-{digest[:8]}-", dir=place))
 
 
-_workbenches: dict[str, Path] = {}  # who asked -> the workbench that they sent
+_workbenches: dict[str, Path] = {}  # topic of a caller -> the workbench that it sent
 
 
 def _take_workbench(topic: str, archive: bytes, dask_worker: Any = None) -> None:
-    """Unpack a workbench; one that is the same is there once."""
+    """Unpack a caller's workbench; equal archives share one folder."""
     place = Path(dask_worker.local_directory)
     root = _workbench(sha256(archive).hexdigest(), place)
     if not (root / "notebooks").is_dir():
@@ -352,14 +361,18 @@ def _take_workbench(topic: str, archive: bytes, dask_worker: Any = None) -> None
     _workbenches[topic] = root
 
 
-async def _cancel_there(topic: str) -> None:  # who does not wait for a function may send none but such
+async def _cancel_there(topic: str) -> None:  # async, as Dask's `run` with wait=False wants it
     """Ask the jobs of one caller to end."""
     for folder in [folder for folder, whose in list(_running.items()) if whose == topic]:
         (folder / run_folder.CANCEL).touch()
 
 
 def run_there(asked: str, notebook: bytes, inputs: bytes, topic: str) -> tuple[str, bytes]:
-    """Run a job in a folder of this worker; return its status and the folder, packed."""
+    """Run a job in a folder of this worker; return its status (JSON) and the folder, packed.
+
+    asked : the job (JSON). notebook : the notebook's bytes. inputs : an archive of the files that its parameters name.
+    topic : the Dask topic on which the caller hears of progress.
+    """
     from distributed import get_worker
 
     worker, job = get_worker(), Job.model_validate_json(asked)
@@ -378,7 +391,7 @@ def run_there(asked: str, notebook: bytes, inputs: bytes, topic: str) -> tuple[s
         job = job.model_copy(update=here)
         write_atomically(folder / run_folder.JOB, job.model_dump_json())
         _running[folder] = topic
-        os.environ.pop(SCHEDULER_VARIABLE, None)  # its sweeps would wait for workers that wait for them
+        os.environ.pop(SCHEDULER_VARIABLE, None)  # else its sweeps would wait for workers that wait for this job
         ended = threading.Event()
         name = Path(json.loads(asked)["folder"]).name
         teller = threading.Thread(target=_tell, args=(worker, topic, name, folder, ended), daemon=True)
@@ -396,7 +409,7 @@ def run_there(asked: str, notebook: bytes, inputs: bytes, topic: str) -> tuple[s
 
 
 def _tell(worker: Any, topic: str, name: str, folder: Path, ended: threading.Event) -> None:
-    """Tell how far a job has come, until it has ended."""
+    """Report a job's progress whenever it changes, until the job has ended."""
     before = ""
     while True:
         try:

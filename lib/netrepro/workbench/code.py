@@ -1,5 +1,5 @@
-"""Which code a paper's numbers come from: a hash of its notebook's code, its data, the modules that it imports, and
-theirs, the files that these start or compile, the core and the virtual kernel."""
+"""The code that a paper's numbers come from, as a hash: of its notebook's code, its data, the modules that it imports
+directly or indirectly, the files that these start or compile, the core and the virtual kernel."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ import netrepro
 from netrepro.files import file_sha256
 from netrepro.paths import all_data, notebooks_dir
 
-_DESCRIBED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)  # what may have a docstring
+_DESCRIBED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)  # nodes that may have a docstring
 PACKAGE = Path(netrepro.__file__).parent
-# A file beside a module, or in a folder beside it, that the module names: a guest's program, what a compiler is given.
+# A quoted file name in a module: a guest's program or a compiler's input, beside the module or in a folder beside it.
 _FILE_NAME = re.compile(r'"(\w[\w.]*\.\w+)"')
-# A string, which stays; else what Python does not run: a comment, blanks before a line's end, an empty line.
+# A string, which is kept; or text that Python does not run: a comment, blanks before a line's end, an empty line.
 _WORDS = re.compile(
     r"""(?P<string>("{3}|'{3})(?:\\.|.)*?\2|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
     r"|[ \t]*#[^\n]*|[ \t]+$|\n(?=[ \t]*(?:#[^\n]*)?$)",
     re.DOTALL | re.MULTILINE,
 )
-_SAYS_ONLY = ("claims.yaml", "SOURCES.md", "README.md")  # of a paper's data: words, and what judges its numbers
+_SAYS_ONLY = ("claims.yaml", "SOURCES.md", "README.md")  # files of a paper's data that no measurement reads
 
 
 def code_of(slug: str, package: Path = PACKAGE) -> str:
-    """Hash all that a paper's numbers come from, but for packages, the machine, the parameters of a run, and what
-    Python does not run: comments, docstrings, empty lines.
+    """Return a hash of all that a paper's numbers come from; "" for a paper that does not exist.
 
-    That is the code in its notebook, its data, its module or package, all of the library that it imports, and the
-    sources of the core and of the virtual kernel. Equal where a run would measure with the same code; "" of a paper
-    that is not there. package : the library's folder.
+    It covers the code in the paper's notebook, its data, its module or package, all modules of the library that these
+    import, and the sources of the core and of the virtual kernel. It leaves out installed packages, the machine, the
+    parameters of a run, comments, docstrings and empty lines. Two hashes are equal where a run would measure with the
+    same code. package : the library's folder.
     """
     waiting, seen, modules = [f"{package.name}.papers.{slug}"], set(), {}
     while waiting:
@@ -63,20 +63,20 @@ def code_of(slug: str, package: Path = PACKAGE) -> str:
 
 
 def _below(sources: Path) -> list[Path]:
-    """List the files of a folder that a compiler reads, or a patch."""
+    """List the sources, headers, patches and build files below a folder."""
     endings = (".cpp", ".hpp", ".h", ".c", ".patch")
     return [each for each in sources.rglob("*") if each.suffix in endings or each.name in ("config", "Makefile")]
 
 
 def _inputs(slug: str, data: Path) -> list[Path]:
-    """List the files of data/ that a paper may read: its own, and those of no paper."""
+    """List the files of data/ that a paper may read: its own, and those in folders that belong to no paper."""
     folders = [each for each in data.iterdir() if each.name == slug or not (each / "claims.yaml").exists()]
     files = (each for folder in folders for each in folder.rglob("*") if each.is_file())
     return [each for each in files if each.name not in _SAYS_ONLY]
 
 
 def _notebook_code(slug: str) -> str:
-    """Read the code cells of a paper's notebook; nothing where there is none."""
+    """Return the code cells of a paper's notebook as one text; "" where there is no notebook."""
     cells = []
     for path in sorted(notebooks_dir().glob(f"[0-9][0-9]_{slug}.ipynb")):
         cells += [each for each in json.loads(path.read_text(encoding="utf-8"))["cells"] if each["cell_type"] == "code"]
@@ -84,7 +84,7 @@ def _notebook_code(slug: str) -> str:
 
 
 def _file(name: str, package: Path) -> Path | None:
-    """Find the file of a module's dotted name; None where it is not the library's."""
+    """Find the file of a module by its dotted name; None where the library has no such module."""
     place = package.parent / name.replace(".", "/")
     files = (place / "__init__.py", place.with_suffix(".py"))
     return next((file for file in files if file.is_file()), None)
@@ -100,8 +100,7 @@ def _files_beside(path: Path) -> tuple[Path, ...]:
 
 @cache
 def _imports(name: str, path: Path) -> tuple[str, ...]:
-    """List everything that a module may import, inside functions too, as dotted names; the packages above them with
-    them."""
+    """List the dotted names that a module may import, also inside functions, with the packages that contain them."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     names: list[str] = []
     for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
@@ -115,7 +114,7 @@ def _imports(name: str, path: Path) -> tuple[str, ...]:
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield every statement inside a node: no expression holds one, and most nodes are expressions."""
+    """Yield every statement inside a node. Expressions, which most nodes are, hold no statements and are skipped."""
     for block in ("body", "orelse", "finalbody", "handlers", "cases"):
         for each in getattr(node, block, ()):
             yield each
@@ -135,7 +134,7 @@ def _digest(path: Path) -> str:
 
 
 def without_words(python: str) -> str:
-    r"""Return a module's text without comments, docstrings and empty lines; a body that is only a docstring keeps "".
+    r"""Return a module's text without comments, docstrings and empty lines; a body of only a docstring becomes "".
 
     >>> without_words("def f():  # of one\n    'Return 1.'\n\n    return 1")
     'def f():\n    return 1'
@@ -149,6 +148,6 @@ def without_words(python: str) -> str:
         if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
             start, end = first.lineno - 1, first.end_lineno or first.lineno
             indent, behind = lines[start][: first.col_offset], lines[end - 1].encode()[first.end_col_offset :].strip()
-            if not indent.strip() and not behind.strip():  # else other code stands on its lines
+            if not indent.strip() and not behind.strip():  # else there is other code on these lines
                 lines[start:end] = ["" if len(node.body) > 1 else f'{indent}""'] + [""] * (end - start - 1)
     return _WORDS.sub(lambda part: part["string"] or "", "\n".join(lines)).strip("\n")

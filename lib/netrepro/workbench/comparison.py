@@ -24,9 +24,11 @@ from netrepro.workbench.templating import render
 class Comparison:
     """The results of two runs of a paper.
 
-    first, second : name, folder and result of each.
+    first, second : name, slug, folder and result of each run.
     settings : the settings that differ; columns setting, first, second.
-    table : a row for each claim, as `netrepro.claims.scorecard.beside` gives it, `mine_` for the first run.
+    table : a row for each claim, as `netrepro.claims.scorecard.beside` returns it. The columns `mine_` are those of the
+        first run, `published_` those of the second.
+    page : the comparison as HTML.
     """
 
     first: Side
@@ -36,7 +38,7 @@ class Comparison:
     page: str
 
     def lines(self) -> list[str]:
-        """List for a terminal what differs in the settings, then every claim, in 80 columns."""
+        """Return lines of 80 columns for a terminal: the settings that differ, then every claim."""
         lines = [
             *folded(self.first.words, "first      ", " " * 11),
             *folded(self.second.words, "second     ", " " * 11),
@@ -46,7 +48,7 @@ class Comparison:
         return [*lines, "", *claim_lines(self.table, ("first", "second"))]
 
     def content(self) -> dict[str, Any]:
-        """Return what differs in the settings and every claim as JSON has them."""
+        """Return the settings that differ and every claim as values for JSON."""
         sides = {"first": self.first, "second": self.second}
         claims = self.table.rename(
             columns=lambda name: name.replace("mine_", "first_").replace("published_", "second_")
@@ -61,7 +63,10 @@ class Comparison:
         }
 
     def write(self, path: Path | None = None) -> Path:
-        """Write the page, by default into runs/compare/; returns where. Raises NetreproError where that cannot be."""
+        """Write the page, by default into runs/compare/, and return its path.
+
+        Raises NetreproError where it cannot be written.
+        """
         name = f"{self.first.name}-and-{self.second.name}".replace("/", "_")
         path = path or runs_dir() / "compare" / f"{name}.html"
         try:
@@ -74,7 +79,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two: its name, the folder of its figures, its result."""
+    """One of the two runs: its name, slug, folder (where its figures are) and result."""
 
     name: str
     slug: str
@@ -90,13 +95,13 @@ class Side:
 def compare(first: str | Path, second: str | Path) -> Comparison:
     """Compare two runs of a paper.
 
-    Each is the folder of a run, its name below runs/ (`quick/14_dctcp`, or `14_dctcp` in the quick profile), or a slug:
-    the newest of one's own runs, as the second word what is published (of the first's profile and tier if there is such
-    a run).
+    Each run is given by its folder, by its name below runs/ (`quick/14_dctcp`, or `14_dctcp` in the quick profile), or
+    by a slug. A slug as `first` means the newest of the user's own runs. As `second` it means the published run with
+    the profile and tier of the first run or, where there is none, another published run.
 
     Raises
     ------
-    NetreproError : where no such run is, where it has no results, or where the two are of different papers.
+    NetreproError : for a run that does not exist, a run without results, or runs of different papers.
     """
     one = _kept(first) or _newest(str(first))
     other = _kept(second, one.run.key) or _published(str(second), one.run.key)
@@ -116,7 +121,10 @@ def _sheet(side: Side) -> pd.DataFrame:
 
 
 def _kept(given: str | Path, key: str = "") -> Side | None:
-    """Read the run in that folder, or the published run of `key`; None where there is no such folder."""
+    """Read the run in a folder; for a folder of figures/ the published run with `key` ("profile/tier") or another.
+
+    Returns None where there is no such folder.
+    """
     for folder in (Path(given), workbench_root() / given, runs_dir() / given, runs_dir() / "quick" / given):
         if (folder / "status.json").exists() or (folder.is_dir() and (folder / "results.json").exists()):
             if folder.resolve().parent == figures_dir("any").parent:

@@ -1,6 +1,6 @@
 """What the command line prints: plain lines of at most 80 columns, the same on a terminal, in a pipe and in a log.
 
-Nothing is cut off. What needs pandas is imported where it is used: `netrepro list` is quick.
+Nothing is cut off. Modules that need pandas are imported where they are used, so that `netrepro list` is quick.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 console = Console()
 COLUMNS = 80
 REPLICATED = "replicated: as ACM's badges have it, without the authors' artifacts"
-WIDEST_SIDE = 34  # of what stands left of another side in a line
+WIDEST_SIDE = 34  # columns of the left side, where two sides share a line
 
 
 def folded(text: str, first: str = "", later: str | None = None) -> list[str]:
-    """Fold a text into lines of at most 80 columns after what goes before; a word that is longer is broken.
+    """Fold a text into lines of at most 80 columns, with their prefixes; a word that is longer is broken.
 
-    first, later : what stands before the first line and before the others (default: the same).
+    first, later : the prefixes of the first line and of the other lines (default: the same).
     """
     later = first if later is None else later
     lines = textwrap.wrap(text, COLUMNS, initial_indent=first, subsequent_indent=later)
@@ -43,7 +43,7 @@ def folded(text: str, first: str = "", later: str | None = None) -> list[str]:
 
 
 def columns_of(rows: Sequence[Sequence[str]], indent: str = "") -> list[str]:
-    """Put rows in columns as wide as their widest cell, two blanks apart; the last column folds."""
+    """Put rows in columns as wide as their widest cell, two blanks apart; text in the last column is folded."""
     widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
     lines: list[str] = []
     for row in rows:
@@ -65,15 +65,15 @@ def side_by_side(items: Sequence[str]) -> list[str]:
 
 
 def run_words(row: Mapping[str, Any], side: str) -> list[str]:
-    """Give the profile, tier, date and commit of the run behind one side of a row of `beside`; nothing without a
-    run."""
+    """Return profile, tier, date and commit of the run on one side ("mine" or "published") of a row of `beside`; an
+    empty list without a run."""
     words = [str(row[f"{side}_{name}"]) for name in ("profile", "tier", "date", "commit")]
     return words if row[f"{side}_date"] else []
 
 
 def summary_lines(mine: DataFrame, published: DataFrame) -> list[str]:
-    """Write a line for each paper: the user's level, how many of its claims it rests on, and counts; then the published
-    ones."""
+    """Write a line for each paper, with two sides: the user's own results and the published ones. A side has the level,
+    how many claims it rests on, and counts of verdicts."""
     if published.empty:
         return []
     own = dict(list(mine.groupby("paper")))
@@ -89,14 +89,14 @@ def summary_lines(mine: DataFrame, published: DataFrame) -> list[str]:
 
 
 def _under_each_other(slug: str, own: str, theirs: str) -> list[list[str]]:
-    """Put what is mine, where I have run it, above what is published."""
+    """Put the user's own results, where there are any, above the published ones."""
     sides = [["mine", own], ["published", theirs]] if own != "not run" else [["published", theirs]]
     return [[name, *side] for name, side in zip((slug, ""), sides, strict=False)]
 
 
 def untrusted_lines(mine: DataFrame, published: DataFrame) -> list[str]:
-    """Write a line for each paper and tier whose run does not pass its own checks. The counts show nothing of it where
-    another tier decides."""
+    """Write a line for each paper and tier whose run fails its own checks. The counts do not show this where another
+    tier decides."""
     from netrepro.claims import TIERS
 
     lines: list[str] = []
@@ -119,8 +119,8 @@ def distrust(run: Run) -> str:
 
 
 def _counts(claims: DataFrame) -> str:
-    """Give a paper's level, what it rests on, and how many claims have which verdict; details behind the main
-    claims."""
+    """Return a paper's level, the claims that it rests on, and the number of claims with each verdict: first main
+    claims, then details."""
     from netrepro.claims import coverage_text, paper_level
     from netrepro.claims.scorecard import counts_of
 
@@ -132,7 +132,8 @@ def _counts(claims: DataFrame) -> str:
 
 
 def _other_evidence(claims: DataFrame) -> str:
-    """Count, by sign, the verdicts of other runs on the claims whose deciding run is missing; the best tier counts."""
+    """Count, by sign, other runs' verdicts on the claims whose deciding run is missing; one for each claim, of the best
+    tier."""
     from netrepro.claims import TIERS
 
     waiting = claims.loc[claims["verdict"] == "not measured", [f"verdict_{tier}" for tier in TIERS]]
@@ -142,14 +143,16 @@ def _other_evidence(claims: DataFrame) -> str:
 
 
 def waiting_words(row: Mapping[str, Any], side: str) -> str:
-    """Say which run decides a claim and is missing, and what other runs say."""
+    """Name the missing run that decides a claim, and what other runs say."""
     elsewhere = f"; beside it: {row[f'{side}_elsewhere']}" if row[f"{side}_elsewhere"] else ""
     return f"not measured by {row['decided_by']}, which decides{elsewhere}"
 
 
 def claim_lines(table: DataFrame, names: tuple[str, str] = ("mine", "published")) -> list[str]:
-    """Write a few lines for each claim of a table from `beside`: what the paper says, what is mine, what is
-    published."""
+    """Write a few lines for each claim of a table from `beside`: the paper's number, then the results of both sides.
+
+    names : what the two sides are called.
+    """
     lines: list[str] = []
     for row in table.to_dict("records"):
         main = " (main)" if row["role"] == "main" else ""
@@ -161,7 +164,7 @@ def claim_lines(table: DataFrame, names: tuple[str, str] = ("mine", "published")
 
 
 def side_words(row: dict, side: str) -> str:
-    """Give the verdict, value with interval, and run of one side of a row of `beside`."""
+    """Return the verdict, value with interval, and run of one side of a row of `beside`."""
     if not row[f"{side}_ran"]:
         return "not run: published only" if side == "mine" else "nothing published"
     if not row[f"{side}_date"]:
@@ -176,14 +179,15 @@ def side_words(row: dict, side: str) -> str:
 
 
 def said_words(row: Mapping[str, Any]) -> str:
-    """Give the number that a claim is judged against, as the paper or, said so, the class report has it."""
+    """Return the number that a claim is judged against: the paper's or, marked as such, the class report's."""
     value = row["published"] if row["source"] == "paper" else row["class_report"]
     said = value if isinstance(value, str) else f"{value:.4g}"
     return said if row["source"] == "paper" else f"{said} in the class report"
 
 
 def verdict_words(row: Mapping[str, Any], side: str) -> str:
-    """Give the verdict of one side of a row of `beside`, and what a reader must know of it."""
+    """Return the verdict of one side of a row of `beside`, with its marks: settled, not counted, stale, not of the
+    release."""
     verdict = row[f"{side}_verdict"]
     marks = [f", settled: {row['settled']}"] if verdict == "disagrees" and row["settled"] else []
     marks += [", not counted"] if not row[f"{side}_counts"] and verdict not in ("not measured", "not judged") else []
@@ -199,8 +203,8 @@ def _sign(row: Mapping[str, Any], side: str) -> str:
 
 
 def sweep_lines(table: DataFrame, names: Sequence[str]) -> list[str]:
-    """Write, below each measured claim of a sweep's table, the value and the sign of its verdict for each combination
-    of the parameters called `names`."""
+    """Write each measured claim of a sweep's table and, below it, a line for each combination of the parameters
+    `names`: the value and the sign of the verdict."""
     lines: list[str] = []
     measured = table.dropna(subset=["value"])
     for (claim, unit), rows in measured.groupby(["claim", "unit"], sort=False):
@@ -213,7 +217,7 @@ def sweep_lines(table: DataFrame, names: Sequence[str]) -> list[str]:
 
 
 def verdict_lines(table: DataFrame) -> list[str]:
-    """Write a line for each claim: the sign of its verdict, the verdict, value and reason."""
+    """Write each claim with the sign of its verdict, the verdict, value and reason."""
     lines: list[str] = []
     for row in table.to_dict("records"):
         value = "" if row["value"] is None or math.isnan(row["value"]) else f", {row['value']:.4g}"
@@ -222,8 +226,8 @@ def verdict_lines(table: DataFrame) -> list[str]:
 
 
 def history_lines(table: DataFrame) -> list[str]:
-    """Write a few lines for each claim of a table from `history`, below its paper: what it says of its acceptance, what
-    git says, and when acceptance, code and first result came."""
+    """Write a few lines for each claim of a table from `history`, below its paper: when its acceptance was fixed, as
+    the claim says and as git says, and the commits of acceptance, code and first result."""
     lines: list[str] = []
     for paper, rows in table.fillna("").groupby("paper", sort=False):
         lines.append(str(paper))
@@ -237,8 +241,8 @@ def history_lines(table: DataFrame) -> list[str]:
 
 
 def difference_lines(table: DataFrame) -> list[str]:
-    """Write the verdict and value of both sides for each claim, below its paper, of a table from `beside`. Only claims
-    that the user has run and whose verdict or count is not the published one have a line."""
+    """Write a line for each claim of a table from `beside`, below its paper: verdict and value of both sides. Only
+    claims that the user has run, with another verdict or count than the published one, have a line."""
     other = (table["mine_verdict"] != table["published_verdict"]) | (table["mine_counts"] != table["published_counts"])
     differing = table[(table["mine_date"] != "") & other]
     rows = [["mine is not what is published", "mine", "published"]]
@@ -250,7 +254,7 @@ def difference_lines(table: DataFrame) -> list[str]:
 
 
 def _short_side(row: dict, side: str) -> str:
-    """Give the sign and value of one side of a row of `beside`."""
+    """Return the sign and value of one side of a row of `beside`."""
     verdict, value = row[f"{side}_verdict"], row[f"{side}_value"]
     hollow = "" if row[f"{side}_counts"] or verdict in ("not measured", "not judged") else SIGNS["not_counted"]
     return f"{_sign(row, side)}{hollow}" + ("" if math.isnan(value) else f" {value:.4g}")
@@ -260,7 +264,8 @@ def _short_side(row: dict, side: str) -> str:
 
 
 class _LivePerNotebook:
-    """One line a notebook: on a terminal a live line while it runs; in a log one line when it has ended."""
+    """A handler of events that shows one line for each notebook: on a terminal live while it runs, in a log when it has
+    ended."""
 
     def __init__(self, live: Live | None):
         self.live = live
@@ -279,7 +284,7 @@ class _LivePerNotebook:
             notes += [f", over its budget of {status.budget_s:.0f} s"] if status.over_budget else []
             used_s = status.used_s or status.seconds
             spent = f"{used_s:.0f} s of {status.budget_s:.0f} s"
-            if status.seconds > 1.2 * used_s:  # others had the processors
+            if status.seconds > 1.2 * used_s:  # other programs used the processors
                 spent += f" in {status.seconds:.0f} s"
             if status.cpu_s:
                 spent += f" (CPU {status.cpu_s:.0f} s, {status.peak_mb:.0f} MB)"
@@ -302,14 +307,14 @@ class _LivePerNotebook:
             progress = event.progress
             cells = f"{progress.cell}/{progress.cells}" if progress and progress.cells else ""
             spent = f"{event.elapsed_s:.0f} s of {event.budget_s:.0f} s"
-            heading = Text(progress.heading if progress else "")  # a notebook's words, whatever brackets they have
+            heading = Text(progress.heading if progress else "")  # as Text, since brackets in a str would be markup
             table.add_row("[cyan]running[/cyan]", event.name, spent, cells, heading)
         return table
 
 
 @contextmanager
 def live_lines(silent: bool = False) -> Iterator[Callable[[Event], None]]:
-    """Show a line for each notebook while a run goes on, or nothing; give what comes out as its `on_event`."""
+    """Show a line for each notebook while a run goes on, or nothing. Yields the `on_event` to give to the run."""
     if silent:
         yield lambda event: None
         return
@@ -326,14 +331,14 @@ def outcomes_of(report: RunReport) -> list[str]:
 
 
 def print_failures(report: RunReport) -> None:
-    """Say of each notebook that did not end well where and why."""
+    """Print where and why each failed notebook ended."""
     for status in report.statuses:
         if not status.ok:
             print_lines([status.explanation()], "red")
 
 
 def print_untrusted(report: RunReport) -> None:
-    """Name the notebooks that ended well, but whose own checks failed: their numbers decide nothing."""
+    """Print the notebooks that ended well but failed their own checks: their numbers decide nothing."""
     from netrepro.workbench.run_folder import read_kept
 
     for status in report.statuses:
@@ -343,7 +348,8 @@ def print_untrusted(report: RunReport) -> None:
 
 
 def print_places(report: RunReport) -> None:
-    """Say where the executed notebooks are; of one with settings of its own also how to see what they change."""
+    """Print where the executed notebooks are and, for a single one with changed settings, how to compare it with what
+    is published."""
     from netrepro.claims import published_results
 
     kept = [(status, status.folder) for status in report.statuses if status.folder is not None]
@@ -359,11 +365,11 @@ def print_places(report: RunReport) -> None:
 def print_scorecard(
     slugs: list[str] | None = None, *, claims: bool = False, differences: bool = True, untrusted: bool = True
 ) -> bool:
-    """Print the verdicts last, where a terminal shows them. Returns whether papers are left out because their claims
-    or results cannot be read.
+    """Print the scorecard, its summary last, where a terminal shows it. Returns whether papers are left out because
+    their claims or results cannot be read.
 
-    claims : show each claim. differences : else list those whose verdicts of mine are not the published ones.
-    untrusted : say of mine, too, which runs do not pass their own checks.
+    claims : show each claim. differences : without `claims`, list the claims where the user's verdict differs from the
+    published one. untrusted : also name the user's runs that fail their own checks.
     """
     from netrepro.claims.scorecard import beside, problems_of, scorecard
     from netrepro.workbench.code import code_of
@@ -382,7 +388,7 @@ def print_scorecard(
 
 
 def records(table: DataFrame) -> list[dict[str, Any]]:
-    """Return a table's rows as JSON has them: missing values are null."""
+    """Return a table's rows as values for JSON, where missing values are null."""
     return json.loads(table.to_json(orient="records"))
 
 
@@ -392,13 +398,13 @@ def print_json(content: Any) -> None:
 
 
 def print_lines(lines: Iterable[str], style: str | None = None) -> None:
-    """Print lines as they are: no markup, no cutting."""
+    """Print lines unchanged: no markup, no cutting."""
     for line in lines:
         console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_marked(word: str, text: str) -> None:
-    """Print a coloured word and, beside it, folded, a text as it is."""
+    """Print a coloured word and, beside it, a text, folded and without markup."""
     first, *later = folded(f"{word}  {text}", "", " " * (len(word) + 2))
     line = Text(first)
     line.stylize("yellow", 0, len(word))
@@ -407,5 +413,5 @@ def print_marked(word: str, text: str) -> None:
 
 
 def short(path: Path) -> str:
-    """Give a path from here on, or whole where it lies elsewhere."""
+    """Return a path relative to the working directory, or the whole path where it lies elsewhere."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

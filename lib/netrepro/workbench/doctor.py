@@ -1,4 +1,4 @@
-"""What this machine can run, what it lacks, and what needs it: tables, and lines for the terminal."""
+"""What this machine can run, what it lacks, and which parts need what it lacks: tables, and lines for the terminal."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from netrepro.paths import workbench_root
 from netrepro.workbench.catalogue import Declaration, Notebook, catalogue
 from netrepro.workbench.console import columns_of, folded
 
-QUIET_LOAD_PER_CORE = 0.5  # above it, packets of an emulated network wait for a core, not for the link
+QUIET_LOAD_PER_CORE = 0.5  # under a higher load, packets of an emulated network wait for a core, not for the link
 
 
 class Tool(NamedTuple):
-    """A program that some experiment or test calls, or a header; all but the compiler are optional."""
+    """A program or header that an experiment or test needs; all but the compiler are optional."""
 
     name: str
     version_argument: str
@@ -58,7 +58,7 @@ TOOLS = (
 )
 
 
-# Optional parts of the library, by the name of their extra, and what they are for.
+# Name of an extra (an optional part of the library) -> its purpose.
 EXTRAS = {
     "notebooks": "the papers' notebooks and figures (netrepro run)",
     "ml": "classifiers of traffic (netrepro.traffic)",
@@ -85,7 +85,7 @@ class Machine:
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """Tables, each tidy.
+    """The findings as tidy tables, with these columns.
 
     machine : property, value
     tiers : tier, available, why
@@ -105,8 +105,8 @@ class Diagnosis:
     warnings: pd.DataFrame
 
     def lines(self) -> list[str]:
-        """List, in 80 columns, every table that has rows, what is there in a line and what is lacking with
-        what needs it; the warnings last."""
+        """Return lines of 80 columns: every table that has rows, then the warnings. Features, tools and packages that
+        work share a line; each that is lacking has its own, which says what needs it."""
         lines: list[str] = []
         for title, table, columns in (
             ("Machine", self.machine, ["property", "value"]),
@@ -132,7 +132,7 @@ class Diagnosis:
         return lines if len(self.warnings) else [*lines, "Nothing to warn about."]
 
     def _costs(self) -> pd.DataFrame:
-        """Return the notebooks with time and memory of a profile in one column."""
+        """Return the notebooks with two more columns, "quick" and "paper": time and memory of that profile."""
         costs = {
             profile: [
                 f"{_cell(row[f'{profile}_s'])} s, {_cell(row[f'{profile}_mb'])} MB"
@@ -148,7 +148,7 @@ class Diagnosis:
 
 
 def _table(table: pd.DataFrame, columns: list[str], words: Sequence[str] = ()) -> list[str]:
-    """Write a line for each row: cells of the columns and, as one more, all words."""
+    """Write a line for each row: the cells of `columns`, then the cells of the columns `words` joined in one."""
     rows = [[head.replace("_", " ") for head in [*columns, *(["; ".join(words)] if words else [])]]]
     for row in table.to_dict("records"):
         said = "; ".join(cell for cell in (_cell(row[name]) for name in words) if cell not in ("", row[columns[0]]))
@@ -165,13 +165,13 @@ def _cell(value: object) -> str:
 
 
 def _first_value(file: str, key: str) -> str:
-    """Return the value after `key` and a colon in a file such as /proc/meminfo; empty where there is none."""
+    """Return the value after `key` and a colon in a file such as /proc/meminfo; "" where the key is missing."""
     match = re.search(rf"^{key}\s*:\s*(.*)$", Path(file).read_text(), re.MULTILINE)
     return match[1].strip() if match else ""
 
 
 def read_machine() -> Machine:
-    """Describe the machine as this process may use it: limits of containers on CPU and memory count."""
+    """Describe the machine as this process may use it, with a container's limits on cores and memory."""
     cores, granted_mb = _granted()
     free_mb = int(_first_value("/proc/meminfo", "MemAvailable").split()[0]) * 1024 // 10**6
     return Machine(
@@ -187,8 +187,7 @@ def read_machine() -> Machine:
 
 
 def _granted() -> tuple[int, int]:
-    """Return the cores and memory (MB) that this process may use: with the limits of containers where Dask can tell
-    them."""
+    """Return the cores and memory (MB) that this process may use, with a container's limits where Dask is installed."""
     try:
         from dask.system import cpu_count
         from distributed.system import memory_limit
@@ -198,7 +197,7 @@ def _granted() -> tuple[int, int]:
 
 
 def find_tools(tools: Iterable[Tool] = TOOLS) -> pd.DataFrame:
-    """Find the installed tools and the version of each. Columns as in Diagnosis.tools."""
+    """Look for tools and ask each for its version. Columns as in Diagnosis.tools."""
     # An ordinary user's PATH often lacks the folders of ip, tc and iptables.
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
     rows = []
@@ -239,7 +238,7 @@ def find_packages() -> pd.DataFrame:
         except importlib.metadata.PackageNotFoundError:
             rows.append((name, required, None, False, "absent", needed_by))
             continue
-        if name == "torch":  # the pin is the lock's; conda's build of another release serves as well
+        if name == "torch":  # only the lock needs that version; conda's build of another release serves as well
             rows.append((name, required, installed, True, _torch_build(), needed_by))
         else:
             fine = requirement.specifier.contains(installed, prereleases=True)
@@ -251,14 +250,14 @@ def find_packages() -> pd.DataFrame:
 
 
 def _who_needs(requirement: Requirement) -> str | None:
-    """Name what needs a required package; None where nobody here needs it (development tools, other machines)."""
+    """Return what needs a required package; None where nothing here does (development tools, other platforms)."""
     if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
         return "the library"
     return next((use for extra, use in EXTRAS.items() if requirement.marker.evaluate({"extra": extra})), None)
 
 
 def _torch_build() -> str:
-    """Return CPU or CUDA, read from PyTorch's own record without the seconds that importing it takes."""
+    """Return whether PyTorch is a CPU or CUDA build, read from its version file: importing it would take seconds."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return "its files are gone"
@@ -270,7 +269,7 @@ def _torch_build() -> str:
 
 
 def assign_tiers(notebooks: Iterable[Declaration], probe: TierProbe) -> pd.DataFrame:
-    """Find the tier each notebook would use here, `none` where it cannot run; columns as in Diagnosis."""
+    """Find the tier that each notebook would use here: "none" where it cannot run. Columns: Diagnosis.notebooks."""
     rows = []
     for needs in notebooks:
         try:
@@ -288,7 +287,10 @@ def assign_tiers(notebooks: Iterable[Declaration], probe: TierProbe) -> pd.DataF
 
 
 def find_warnings(machine: Machine, notebooks: pd.DataFrame, packages: pd.DataFrame) -> pd.DataFrame:
-    """List what would spoil a run on this machine. `notebooks` as from assign_tiers. Columns: warning, remedy."""
+    """List what would prevent or spoil runs on this machine. Columns: warning, remedy.
+
+    notebooks : a table of assign_tiers. packages : a table of find_packages.
+    """
     rows: list[tuple[str, str]] = []
     for row in notebooks[notebooks.tier == "none"].itertuples():
         rows.append((f"{row.slug} cannot run: {row.why}", "run it on another machine, or as root"))
@@ -314,7 +316,7 @@ def find_warnings(machine: Machine, notebooks: pd.DataFrame, packages: pd.DataFr
 
 
 def _package_warnings(packages: pd.DataFrame) -> list[tuple[str, str]]:
-    """List absent and wrong packages; those of the capture's applications, which nobody else needs, in one line."""
+    """List warnings for absent and wrong packages; absent packages of most extras share one line."""
     rows = []
     for_captures = (packages.needed_by == EXTRAS["capture"]) & (packages.note == "absent")
     in_extras = pd.Series(False, packages.index)
@@ -337,7 +339,7 @@ def _package_warnings(packages: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def _notebooks_here() -> list[Notebook]:
-    """List the notebooks; none outside of a workbench, where the library alone is installed."""
+    """List the notebooks; none where the library is installed without a workbench."""
     try:
         workbench_root()
     except NetreproError:
@@ -346,9 +348,9 @@ def _notebooks_here() -> list[Notebook]:
 
 
 def examine(notebooks: Iterable[Declaration] | None = None) -> Diagnosis:
-    """Look at the machine, the kernel, tools and packages, and at what the notebooks (default: all) would do here.
+    """Examine the machine, the kernel, tools and packages, and find what the notebooks (default: all) would use here.
 
-    Takes some seconds: features are tried, tools are started for their versions. Changes nothing.
+    This takes some seconds, because features are tried and tools are started for their versions. It changes nothing.
     """
     machine, probe, packages = read_machine(), probe_tiers(), find_packages()
     if notebooks is None:

@@ -1,6 +1,6 @@
-"""Execute one job in this process: papermill runs the cells, this module judges how they ended.
+"""Execute one job in this process: papermill runs the cells, and this module finds out how they ended.
 
-Started by the supervisor as `python -m netrepro.workbench.execute <job folder>`.
+The supervisor starts it as `python -m netrepro.workbench.execute <job folder>`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from netrepro.workbench import run_folder
 from netrepro.workbench.ipc import IPCKernelManager
 from netrepro.workbench.run_folder import Job, Outcome, Progress, Status
 
-# Makes a kernel answer `run_folder.ASK_WHERE`; it leaves no name behind in the notebook.
+# Code that makes a kernel answer `run_folder.ASK_WHERE`; it defines no name in the notebook.
 ANSWER_WHERE = f"__import__('faulthandler').register({int(run_folder.ASK_WHERE)}, file=__import__('sys').__stderr__)"
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
@@ -54,10 +54,10 @@ class Position:
 
 
 def execute(job: Job) -> Status:
-    """Run the job's notebook, write its executed copy and log; the status says how it ended.
+    """Run the job's notebook, write its executed copy and log, and return how it ended.
 
-    Exceptions of papermill, nbclient, the kernel's start and the file system become an outcome; none escapes
-    but KeyboardInterrupt.
+    Exceptions of papermill, nbclient, the kernel's start and the file system become an outcome; only KeyboardInterrupt
+    escapes.
     """
     start = time.monotonic()
     position = Position(job.folder)
@@ -96,7 +96,7 @@ def _run_cells(job: Job, position: Position) -> tuple[Outcome, str]:
                 stdout_file=log,
                 stderr_file=log,
                 start_timeout=job.start_limit_s,
-                # By the clock, in whole seconds: the supervisor judges by the time that was used.
+                # Seconds of the clock, a looser limit: the supervisor limits the time that a run has used.
                 execution_timeout=math.ceil(job.cell_limit_s * run_folder.CLOCK_PER_USED),
                 kernel_manager_class=IPCKernelManager,
                 extra_arguments=[f"--IPKernelApp.exec_lines={ANSWER_WHERE}"],
@@ -133,7 +133,7 @@ def _log(job: Job, text: str) -> None:
 
 
 def _mark_executed_copy(path: Path, failed_cell: int | None) -> None:
-    """Correct papermill's copy, which calls every cell completed even after a killed kernel or a time-out."""
+    """Correct papermill's copy, which marks every cell as completed even after a killed kernel or a time-out."""
     try:
         notebook = nbformat.read(path, as_version=4)
     except (OSError, ValueError):
@@ -150,7 +150,7 @@ def _mark_executed_copy(path: Path, failed_cell: int | None) -> None:
 
 
 def main(folder: Path) -> int:
-    # Nothing goes on without its supervisor, however that ends; a kernel looks after its parent by itself.
+    # This process ends with its supervisor, however that one ends; the kernel watches this process by itself.
     die_with_parent()
     job = Job.model_validate_json((folder / run_folder.JOB).read_text())
     status = execute(job)

@@ -1,12 +1,12 @@
-"""Exercises of the notebooks: which there are, class copies without their solutions, and a check of an answer.
+"""Exercises of the notebooks: a list of them, class copies without their solutions, and a check of an answer.
 
-An exercise is a numbered line under "Try next". A cell tagged `solution` names it in its metadata under `netrepro`:
+An exercise is a numbered line under "Try next". A cell tagged `solution` names it in its metadata, under `netrepro`:
 
     {"exercise": 2, "answer": "the threshold in packets", "within": 0}
 
-`answer` says what is asked for and `within` how far off it may be (a share; 0: exactly); without the two a person reads
-the answer. What the cell's last expression gives is the answer. A cell that solves several exercises names a list of
-each, and its last expression is a tuple.
+`answer` describes the answer, and `within` is its tolerance (a share; 0: exact). Without these two, a person reads the
+answer. The value of the cell's last expression is the right answer. A cell that solves several exercises has a list of
+their numbers, a list or one common value for each other key, and a tuple as its last expression.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HEADING = re.compile(r"## (12 )?Try next")
 ITEM = re.compile(r"(\d+)\. (.+)")
 Parts = tuple[list[float], list[str]]  # an answer's numbers and words
 SOLUTION, OWN_WORK, CHECK = "solution", "answer", "check"  # tags of cells
-# The last line of a notebook's exercises; a class copy has the other instead.
+# The last line of a notebook's list of exercises; a class copy has TO_DO in its place.
 FOLDED = (
     "The solutions are folded below, and show nothing when they run: a click on the three dots of a cell opens it, and "
     "without its last semicolon it shows what it finds."
@@ -45,11 +45,11 @@ TO_DO = (
 class Exercise:
     """An exercise.
 
-    slug, number, text : where it stands, and what it asks.
+    slug, number, text : its notebook, its number there, and the task.
     code : its solution; empty where there is none.
-    place : of its answer in the tuple that the solution's last expression gives; None: the whole.
-    answer : what is to be given; empty where a person reads it.
-    within : how far off a number may be, as a share of the solution's.
+    place : index of its answer in the tuple that the solution's last expression returns; None: the whole value.
+    answer : a description of the answer that is asked for; empty where a person reads it.
+    within : tolerance of a number, as a share of the solution's number.
     """
 
     slug: str
@@ -68,7 +68,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of a check, true where the answer is right; `right` is None where there is no answer yet."""
+    """The result of a check; it counts as true where the answer is right. `right` is None without an answer."""
 
     right: bool | None
     text: str
@@ -87,7 +87,7 @@ class Checked:
 def exercises(slugs: Sequence[str] | None = None) -> list[Exercise]:
     """Return the exercises of the named notebooks, or of all.
 
-    Raises NetreproError for an unknown name and a bad solution.
+    Raises NetreproError for an unknown name, and for a solution that does not say what it solves.
     """
     return [exercise for notebook in select(slugs) if not notebook.problem for exercise in exercises_of(notebook)]
 
@@ -98,7 +98,7 @@ def exercises_of(notebook: Notebook) -> list[Exercise]:
 
 
 def read_exercises(content: Mapping[str, Any], slug: str) -> list[Exercise]:
-    """Read the exercises of a notebook's JSON, like `exercises_of`."""
+    """Return the exercises of a notebook, given its JSON; raises as `exercises_of` does."""
     texts: dict[int, str] = {}
     for cell in content["cells"]:
         if is_list(cell):
@@ -117,7 +117,7 @@ def is_list(cell: Mapping[str, Any]) -> bool:
 
 
 def _solved(cell: dict[str, Any], slug: str, texts: Mapping[int, str]) -> list[Exercise]:
-    """List the exercises that a solution's cell solves."""
+    """List the exercises that a cell tagged `solution` solves."""
     said = cell["metadata"].get("netrepro", {})
     numbers = said.get("exercise")
     several = isinstance(numbers, list)
@@ -137,7 +137,7 @@ def _solved(cell: dict[str, Any], slug: str, texts: Mapping[int, str]) -> list[E
 
 
 def _each(value: Any, count: int) -> list[Any] | None:
-    """Return one value for each exercise; None where a list has another length."""
+    """Return a list of `count` values, one for each exercise; None where `value` is a list of another length."""
     values = value if isinstance(value, list) else [value] * count
     return values if len(values) == count else None
 
@@ -146,7 +146,7 @@ def _each(value: Any, count: int) -> list[Any] | None:
 
 
 def what_to_give(exercise: Exercise) -> str:
-    """Say what an exercise asks for."""
+    """Return a sentence that says which answer an exercise asks for."""
     wanted = f"What to give: {exercise.answer} ({exercise.how_close})." if exercise.answer else "A person reads it."
     return f"Exercise {exercise.number}. {wanted}"
 
@@ -181,8 +181,8 @@ def code_cell(name: str, source: str, tag: str, number: int) -> dict[str, Any]:
 def class_copy(
     content: Mapping[str, Any], slug: str, cells_of: Callable[[Exercise], list[dict[str, Any]]] = cells_to_work_in
 ) -> dict[str, Any]:
-    """Return a notebook's JSON without solutions: in the place of each the cells that `cells_of` makes; by default one
-    to work in, and one that checks the answer."""
+    """Return a notebook's JSON with each solution replaced by the cells that `cells_of` makes. By default these are a
+    cell to work in and a cell that checks the answer."""
     made = copy.deepcopy(dict(content))
     cells: list[dict[str, Any]] = []
     texts = {exercise.number: exercise.text for exercise in read_exercises(content, slug)}
@@ -201,20 +201,20 @@ def class_copy(
 
 
 def check_answer(slug: str, number: int, given: Any, names: Mapping[str, Any] | None = None) -> Checked:
-    """Say whether an answer is right, without showing the solution.
+    """Check whether an answer is right, without showing the solution.
 
-    The solution is executed on what the cells above have made, so that an answer is compared with what the same run
-    gives.
+    The solution is executed with the variables that the cells above have made. So the answer is compared with a value
+    of the same run.
 
     Parameters
     ----------
-    given : the answer: a number, a text, a table or several. Order and labels do not count.
-    names : what the cells above have made; default: this notebook's names.
+    given : the answer: a number, a text, a table or several of these. Order and labels do not count.
+    names : the variables, name -> value; default: those of this notebook.
 
     Raises
     ------
-    NetreproError : for an unknown notebook or exercise, for one that a person reads, and where cells above have not
-        been run.
+    NetreproError : for an unknown notebook or exercise, for an exercise whose answer a person reads, and where the
+        cells above have not been run.
     """
     exercise = checkable(slug, number)
     if given is None or given is Ellipsis:
@@ -226,7 +226,7 @@ def check_answer(slug: str, number: int, given: Any, names: Mapping[str, Any] | 
 
 
 def solution(slug: str, number: int) -> Any:
-    """Return what the solution of an exercise finds in this notebook, as plain numbers and words.
+    """Return the answer that an exercise's solution computes in this notebook, as plain numbers and words.
 
     Raises NetreproError as check_answer does.
     """
@@ -236,7 +236,7 @@ def solution(slug: str, number: int) -> Any:
 
 
 def checkable(slug: str, number: int) -> Exercise:
-    """Return an exercise that can be checked. Raises NetreproError for another."""
+    """Return an exercise whose answer can be checked. Raises NetreproError for any other number."""
     notebook = find(slug)
     exercises = exercises_of(notebook)
     fitting = [exercise for exercise in exercises if exercise.answer]
@@ -250,9 +250,9 @@ def checkable(slug: str, number: int) -> Exercise:
 
 
 def solution_of(exercise: Exercise, names: Mapping[str, Any]) -> Any:
-    """Compute the solution of an exercise from `names`, which a notebook's cells have made; `names` stays as it is.
+    """Compute the right answer of an exercise from `names`, the variables that a notebook's cells have made.
 
-    Raises NetreproError where the solution cannot be executed.
+    `names` is not changed. Raises NetreproError where the solution cannot be executed.
     """
     tree = ast.parse(exercise.code)
     last = tree.body.pop()
@@ -272,7 +272,7 @@ def solution_of(exercise: Exercise, names: Mapping[str, Any]) -> Any:
 
 
 def names_of_the_notebook() -> dict[str, Any]:
-    """Return the names that the cells of this notebook have made. Raises NetreproError outside of a notebook."""
+    """Return the variables that the cells of this notebook have made. Raises NetreproError outside of a notebook."""
     from IPython.core.getipython import get_ipython
 
     shell = get_ipython()
@@ -282,9 +282,9 @@ def names_of_the_notebook() -> dict[str, Any]:
 
 
 def difference(given: Parts, expected: Parts, within: float) -> str:
-    """Say why an answer is not the expected one, without naming the expected one; empty where it is.
+    """Say why an answer is wrong, without naming the expected one; "" where it is right.
 
-    Numbers may be off by the share `within`.
+    within : tolerance of numbers, as a share of the expected number.
     """
     (numbers, words), (right_numbers, right_words) = given, expected
     for what, ours, theirs in (("number", numbers, right_numbers), ("word", words, right_words)):
@@ -301,9 +301,9 @@ def _close(one: float, other: float, within: float) -> bool:
 
 
 def parts_of(value: Any) -> Parts:
-    """Split an answer into its numbers and its words; NaN counts as a word, and so equals itself.
+    """Split an answer into its numbers and its words. NaN counts as a word, so that it equals itself.
 
-    Raises NetreproError for what is neither number, text nor a collection of them.
+    Raises NetreproError for a value that is neither a number, a text nor a collection of them.
     """
     if hasattr(value, "to_numpy"):
         value = value.to_numpy()

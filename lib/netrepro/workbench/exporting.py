@@ -1,8 +1,8 @@
-"""What leaves the workbench for somebody else's check: an artifact's appendix, a codecheck, a research object.
+"""Exports with which other people check a paper: an artifact's appendix, a codecheck, a research object.
 
-artifact    ARTIFACT.md: claims C1, C2, ... and the experiments E1, E2, ... that decide them, with what they cost
+artifact    ARTIFACT.md: claims C1, C2, ... and the experiments E1, E2, ... that decide them, with their cost
 codecheck   codecheck.yml (codecheck.org.uk, configuration 1.0) beside the figures, tables and results that it names
-ro-crate    ro-crate-metadata.json (RO-Crate 1.1, Process Run Crate 0.5) beside the whole folder of a run
+ro-crate    ro-crate-metadata.json (RO-Crate 1.1, Process Run Crate 0.5) beside the files of a run's folder
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from netrepro.workbench.looks import BADGING, REPOSITORY
 from netrepro.workbench.run_folder import Kept, own_results, read_kept, standard_runs
 from netrepro.workbench.standard import run_command
 
-SET_UP_MINUTES = (5, 15)  # of a person, of two cores
-PERSONS_MINUTES = 2  # to type an experiment's commands and to read its verdicts
+SET_UP_MINUTES = (5, 15)  # for the set-up: a person's time, and the time of two cores
+PERSONS_MINUTES = 2  # a person's time to type an experiment's commands and read its verdicts
 TITLE = re.compile(r"(?P<title>.+) \((?P<authors>.+?), (?P<venue>[^,]*(?:, )?\d{4})\)")
 
 
 def export(slug: str, kind: str, into: Path | None = None, run: Path | None = None) -> Path:
-    """Write a paper, or a run of it, in the form that others check.
+    """Write a paper, or a run of it, in a form that other people check.
 
     Parameters
     ----------
     kind : "artifact", "codecheck" or "ro-crate".
-    into : a folder that is new or empty; default: below runs/export/, where it takes the place of the last one.
-    run : the folder of the run; default: the newest good one with standard settings. An artifact needs none.
+    into : a new or empty folder to write to; default: one below runs/export/, which replaces the last export there.
+    run : the folder of the run; default: the newest run with standard settings that ended well. None for an artifact.
 
     Returns
     -------
-    The folder.
+    The folder that was written.
 
     Raises
     ------
     NetreproError : for an unknown kind, a notebook that is no paper, a folder that is not empty or cannot be written,
-        and where there is no good run.
+        an artifact with a run, and where no run ended well.
     """
     if kind not in KINDS:
         raise NetreproError(f"nothing is exported as {kind!r}", nearest(kind, KINDS))
@@ -106,7 +106,7 @@ def _write_artifact(notebook: Notebook, folder: Path, run: Path | None) -> None:
 
 
 def artifact_lines(notebook: Notebook) -> list[str]:
-    """Write the appendix of a paper's artifact in Markdown."""
+    """Return the lines of the appendix of a paper's artifact, in Markdown."""
     paper, declared, slug = load_claims(notebook.slug), notebook.declaration, notebook.slug
     claims = paper.main_first()
     numbers = {claim.id: f"C{number}" for number, claim in enumerate(claims, 1)}
@@ -232,7 +232,7 @@ def _write_codecheck(notebook: Notebook, folder: Path, run: Path | None) -> None
 
 
 def _outputs(kept: Kept) -> list[str]:
-    """List what a run has made for others to compare: results, figures, tables."""
+    """List the files of a run that others compare with theirs: results, figures, tables."""
     paths = [kept.folder / run_folder.RESULTS, *sorted(kept.folder.glob("*.png"))]
     paths += sorted(path for path in (kept.folder / TABLES).rglob("*") if path.is_file())
     return [path.relative_to(kept.folder).as_posix() for path in paths]

@@ -1,6 +1,6 @@
-"""A first figure, drawn minutes before all else is installed: `make first`.
+"""A first figure, which `make first` draws minutes before everything else is installed.
 
-It needs what the library itself needs and matplotlib; no notebook, no kernel and no neural network.
+It needs the library's own requirements and matplotlib, but no notebook, no kernel and no neural network.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REPETITIONS, SEED = 2, 1
 
 
 def draw_first_figure() -> Path:
-    """Measure DCTCP's queue beside TCP's in the simulator, draw both, and return the picture."""
+    """Measure DCTCP's queue beside TCP's in the simulator, draw both, and return the path of the picture."""
     use_style()
     runs = measure(STUDY, repetitions=REPETITIONS, seed=SEED)
     folder = runs_dir() / "first"

@@ -1,8 +1,8 @@
-"""Grade what students hand in: their notebooks are executed, and what they answer is compared with the solutions.
+"""Grade students' notebooks: execute them, and compare their answers with the solutions.
 
-A student's notebook runs whole, in a sandbox; an error in a cell of exercises does not end it. It notes answers, and
-knows no solution: these are executed on what this checkout's own notebook makes with the same settings, in another
-process, and compared here. The students' own checks do not count.
+A student's notebook runs from beginning to end in a sandbox; an error in an exercise's cell does not end it. It records
+answers and has no access to solutions. Another process runs this checkout's own notebook with the same settings and
+executes the solutions with its variables. This module compares both. The students' own checks do not count.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ EXPECTED = "expected.json"
 GRADED, STUDENTS = "grades.csv", "students.csv"
 COLUMNS = ["file", "notebook", "exercise", "result", "answer", "why", "settings"]
 RESULTS = ("right", "wrong", "missing", "error")
-ANSWERING = "__import__('netrepro.workbench.answers', fromlist=['answers'])"  # leaves no name behind
-LARGEST_ANSWERS = 10_000_000  # bytes of a student's file
+ANSWERING = "__import__('netrepro.workbench.answers', fromlist=['answers'])"  # defines no name in the notebook
+LARGEST_ANSWERS = 10_000_000  # bytes of the file with a student's answers
 
 
 def grade(
@@ -59,23 +59,23 @@ def grade(
     trust: bool = False,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> pd.DataFrame:
-    """Execute every notebook below a folder and write <folder>/grades.csv, one row a file and exercise, and
-    <folder>/students.csv, one a student (see `by_student`).
+    """Execute every notebook below a folder. Write <folder>/grades.csv, a row for each file and exercise, and
+    <folder>/students.csv, a row for each student (see `by_student`).
 
     Parameters
     ----------
-    folder : of what was handed in; a notebook says in its metadata which one it is, so its name does not matter.
+    folder : the folder of students' notebooks. A notebook's metadata say which notebook it is a copy of, so file names
+        do not matter.
     trust : run the students' code with your own rights, and not in a sandbox.
     jobs, patience, on_event : as for run; events name the files.
 
-    Returns the table: file, notebook, exercise, result ("right", "wrong", "missing" or "error"), answer, why, settings
-    (those that differ from ours; the answers were compared with what our notebook finds with them). A file that is no
-    notebook of this workbench, or whose cells before the exercises fail, is an error in each exercise; where a
-    student's cell does not end, or takes the kernel with it, what was answered before counts.
-    Executed copies are in runs/grading/.
+    Returns the table of grades.csv: file, notebook, exercise, result ("right", "wrong", "missing" or "error"), answer,
+    why, settings (those that differ from ours; our notebook ran with them, too). A file that is not a copy of a
+    notebook, or whose cells before the exercises fail, gives an error in each exercise. Where a student's cell does not
+    end, or ends the kernel, the answers before it count. Executed copies are in runs/grading/.
 
-    Raises NetreproError for a folder without notebooks or that cannot be written, where this machine has no sandbox,
-    and where it is interrupted: the tables are left as they were.
+    Raises NetreproError for a folder that has no notebooks or cannot be written, for a machine without sandboxes, and
+    after an interruption; the tables then stay as they were.
     """
     handed_in = [path for path in sorted(folder.rglob("*.ipynb")) if not _is_hidden(path.relative_to(folder))]
     if not handed_in:
@@ -116,7 +116,8 @@ def grade(
 def by_student(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each student: student, files, and how many exercises are right, wrong, missing and in error.
 
-    table : of `grade`. A student is who a folder below that of the class, or else a file, is named after.
+    table : the result of `grade`. A student is named by the folder directly below that of the class or, for a file
+    without such a folder, by the file.
     """
     students = table["file"].map(lambda file: Path(file).parts[0].removesuffix(".ipynb")).rename("student")
     counts = pd.crosstab(students, table["result"]).reindex(columns=list(RESULTS), fill_value=0)
@@ -129,13 +130,14 @@ def _is_hidden(path: Path) -> bool:
 
 
 def _stem(name: str) -> str:
-    """Name the file that was executed, of a run's name."""
+    """Return the stem of the executed file, which begins the name of its run."""
     return name.split("--")[0]
 
 
 @dataclass(frozen=True)
 class _File:
-    """A file that is executed: whose, and the run that its answers are compared with."""
+    """A student's file that is executed: its name, notebook, changed settings, and the stem of the run of ours that its
+    answers are compared with."""
 
     name: str
     slug: str
@@ -144,7 +146,7 @@ class _File:
 
 
 class _Grading:
-    """The files of a class and, for each notebook and its settings, the run of ours that tells what is right."""
+    """The files of a class and, for each notebook and its settings, our own run that computes the right answers."""
 
     def __init__(self, made: Path, trust: bool):
         self.made, self.trust = made, trust
@@ -156,7 +158,7 @@ class _Grading:
         self._notebooks = made / "notebooks"
 
     def take(self, path: Path, name: str) -> None:
-        """Get a student's file ready; whatever is wrong with it, the others are graded."""
+        """Prepare a student's file for execution; any error in it becomes rows of errors, so the others are graded."""
         notebook: Notebook | None = None
         try:
             content = _read(path)
@@ -178,16 +180,19 @@ class _Grading:
         self.files[stem] = _File(name, notebook.slug, said, self._reference(runs_as, changed))
 
     def copies(self) -> list[Copy]:
-        """List what is to be executed."""
+        """List the notebooks to execute: the students' and our own."""
         return list(self._copies.values())
 
     def name_of(self, run: str) -> str:
-        """Name a run for who grades."""
+        """Return the name under which a run is shown to the teacher."""
         stem = _stem(run)
         return self.files[stem].name if stem in self.files else f"ours, of {stem.partition('_')[2]}"
 
     def rows(self, ended: Mapping[str, Status]) -> list[dict[str, Any]]:
-        """Compare what was answered with what is right; a row for each file and exercise."""
+        """Compare all answers with the right ones; return a row for each file and exercise.
+
+        ended : stem of an executed file -> status of its run.
+        """
         rows = list(self._refused)
         right = {stem: _expected(stem, ended.get(stem)) for stem in self._references.values()}
         for stem, file in self.files.items():
@@ -207,13 +212,16 @@ class _Grading:
         return notebook
 
     def _asked(self, notebook: Notebook) -> list[int]:
-        """List the exercises with an answer; a notebook is read once."""
+        """List the numbers of the exercises that can be checked; a notebook is read only once."""
         if notebook.slug not in self._exercises:
             self._exercises[notebook.slug] = [each for each in exercises_of(notebook) if each.answer]
         return [each.number for each in self._exercises[notebook.slug]]
 
     def _as_executed(self, notebook: Notebook) -> Notebook:
-        """Return the notebook as it is executed here: to the end of its cells, on a tier that a sandbox has."""
+        """Return the notebook as it is executed here: without a demand for results, on tiers that a sandbox has.
+
+        Raises NetreproError where all its tiers need root.
+        """
         declared = notebook.declaration
         tiers = [tier for tier in declared.tiers if self.trust or tier != "privileged"]
         if not tiers:
@@ -221,14 +229,14 @@ class _Grading:
         return replace(notebook, declaration=declared.model_copy(update={"tiers": tiers, "kind": "guide"}))
 
     def _class_copies(self) -> Path:
-        """Return the folder that stands in the place of notebooks/ in a sandbox; no solution is in it."""
+        """Return the folder that a sandbox shows as notebooks/; it holds class copies without solutions."""
         if not self._notebooks.exists():
             write_class_copies(self._notebooks)
             self._notebooks.chmod(0o755)
         return self._notebooks
 
     def _reference(self, notebook: Notebook, changed: dict[str, Any]) -> str:
-        """Return the run of our notebook with a student's settings; one for all who have the same."""
+        """Return the stem of our own run with a student's settings; students with the same settings share a run."""
         key = (notebook.slug, json.dumps(changed, sort_keys=True))
         if key not in self._references:
             content = read_notebook(notebook.path)
@@ -245,14 +253,14 @@ class _Grading:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read a student's file; a link or a pipe is none."""
+    """Read a student's file. Raises NetreproError for a link or a pipe."""
     if not stat.S_ISREG(path.lstat().st_mode):
         raise NetreproError(f"{path.name} is no file of its own", "hand in the notebook itself")
     return read_notebook(path)
 
 
 def _changed(notebook: Notebook, own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings in which a student's notebook differs from ours. Raises NetreproError for what is out of
+    """Return the settings in which a student's notebook differs from ours. Raises NetreproError for a value out of
     range."""
     differ = {
         name: own[name]
@@ -263,7 +271,7 @@ def _changed(notebook: Notebook, own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Answer(BaseModel):
-    """An answer as a student's process notes it, which is believed in nothing but what it answers."""
+    """An answer as a student's process recorded it. That process is not trusted, so every field is checked."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -274,7 +282,7 @@ class _Answer(BaseModel):
 
 
 def _expected(stem: str, status: Status | None) -> dict[int, Parts] | str:
-    """Read what our run has found to be right, or say why it has not."""
+    """Read the right answers that our run computed, by number of the exercise, or say why there are none."""
     if status is None or status.folder is None or not status.ok:
         return f"our own notebook gives nothing to compare with: {_how_it_ended(status)}"
     content = json.loads((status.folder / EXPECTED).read_text())
@@ -282,7 +290,7 @@ def _expected(stem: str, status: Status | None) -> dict[int, Parts] | str:
 
 
 def _how_it_ended(status: Status | None) -> str:
-    """Say why a run has nothing for us, where it has not."""
+    """Say why a run left no answers."""
     if status is None:
         return "it was not executed"
     return "it left no answers" if status.ok else f"{status.outcome} in {status.heading!r}: {status.exception}"
@@ -318,7 +326,7 @@ def _results(
 
 
 def _answers(path: Path) -> dict[str, _Answer]:
-    """Read what a student's process has written; it may hold anything. Raises ValueError for what are no answers."""
+    """Read the answers that a student's process wrote. Raises ValueError for a file that holds anything else."""
     if path.stat().st_size > LARGEST_ANSWERS:
         raise ValueError("too large")
     content = json.loads(path.read_text())
@@ -333,7 +341,10 @@ def _answers(path: Path) -> dict[str, _Answer]:
 def to_be_graded(
     content: Mapping[str, Any], original: Mapping[str, Any], slug: str, asked: list[int]
 ) -> dict[str, Any]:
-    """Return a student's notebook with our cells: its exercises are guarded, and what they answer is noted."""
+    """Return a student's notebook with our cells added, which catch errors in the exercises and record the answers.
+
+    content, original : the student's and our notebook, as JSON. asked : the numbers of the exercises to record.
+    """
     cells: list[dict[str, Any]] = [_ours(f"{ANSWERING}.begin({asked})")]
     number, began = 0, False
     for cell in content["cells"]:
@@ -351,7 +362,7 @@ def to_be_graded(
 
 
 def with_solutions(content: Mapping[str, Any], slug: str) -> dict[str, Any]:
-    """Return our notebook up to its exercises, with a cell that writes down what is right."""
+    """Return our notebook up to its exercises, with a last cell that writes the right answers."""
     cells = content["cells"]
     first = next((place for place, cell in enumerate(cells) if is_list(cell)), len(cells))
     return dict(content) | {
@@ -364,8 +375,7 @@ def _ours(source: str) -> dict[str, Any]:
 
 
 def write_expected(slug: str) -> None:
-    """Execute the solutions on what the cells of this notebook have made, and write what they give into the run's
-    folder."""
+    """Execute the solutions with the variables of this notebook, and write their answers into the run's folder."""
     names = names_of_the_notebook()
     expected = {each.number: parts_of(solution_of(each, names)) for each in exercises_of(find(slug)) if each.answer}
     write_atomically(Path(os.environ[run_folder.RUN_DIR_VARIABLE]) / EXPECTED, json.dumps(expected))

@@ -1,6 +1,6 @@
-"""What the guide notebooks (start_here, scorecard) show: the papers with their badges, parameters, verdicts.
+"""Tables and figures of the guide notebooks (start_here, scorecard): papers with badges, parameters, verdicts.
 
-One's own results, where there are any, beside those that are published.
+They show the user's own results, where there are any, beside the published ones.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ ALL = "all"
 
 
 def _both() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Return the scorecards: mine, what is published, and of each paper mine or, where I have no run, the published
-    one."""
+    """Return three scorecards: the user's own, the published one, and one to show. The last has the user's rows of a
+    paper or, where the user has not run it, the published rows."""
     mine, published = scorecard(results=own_results, code=code_of), scorecard(code=code_of)
     for slug, problem in problems_of(mine, published).items():
         warnings.warn(f"{slug} is left out: {problem}", stacklevel=3)
@@ -41,8 +41,8 @@ def _both() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
 
 
 def draw_papers() -> Figure:
-    """Draw the scorecard in one picture: a row for each paper, a coloured cell for each claim; pale where only
-    published."""
+    """Draw the scorecard in one picture: a row for each paper, a coloured cell for each claim. Papers that the user has
+    not run are pale."""
     use_style()
     return draw_scorecard(_both()[2])
 
@@ -88,7 +88,7 @@ def claims_of(slug: str) -> Styler:
     shown = shown.assign(
         published=table["published"].map(number_text), class_report=table["class_report"].map(number_text)
     )
-    # Of a paper whose claims do not declare them yet, these would say the same in every row.
+    # A column that says the same in every row is left out, as where claims do not declare it yet.
     shown = shown.drop(columns=[name for name in ("role", "decided_by") if shown[name].nunique() == 1])
     names = {"says": "claim", "class_report": "class report", "control": "negative control", "decided_by": "decided by"}
     return dress(shown.rename(columns=names), wide=["claim", "negative control"])
@@ -116,8 +116,8 @@ def verdicts() -> Styler:
 
 
 def papers_table() -> Styler:
-    """Return a row for each paper: my level and the published one, and how many claims got which verdict, under its
-    sign."""
+    """Return a row for each paper: the user's level and the published one, and the number of claims with each verdict,
+    in columns named by the verdicts' signs."""
     mine, published, shown = _both()
     run = set(mine.loc[mine["ran"], "paper"])
     summary, theirs = paper_summary(shown), paper_summary(published)
@@ -132,11 +132,11 @@ def papers_table() -> Styler:
 
 
 def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> HTML:
-    """List every claim with the paper's number, mine and the published one, to sort and to filter.
+    """List every claim in a sortable table: the paper's number, the user's own result and the published one.
 
-    paper, verdict, tier : show only those of mine or, where I have none, of the published ones.
+    paper, verdict, tier : show only claims with these, by the user's results or, without any, the published ones.
 
-    Raises NetreproError for an unknown filter.
+    Raises NetreproError for an unknown paper, verdict or tier.
     """
     mine, published, shown = _both()
     for column, chosen, valid in (

@@ -1,4 +1,4 @@
-"""Kernels reached over Unix sockets (IPC): no port is taken, no two runs race for one."""
+"""Kernels reached over Unix sockets (IPC), so that runs use no ports and never compete for one."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ LOOK_EVERY_S = 0.5
 
 
 class WatchfulChannel(AsyncZMQSocketChannel):
-    """A channel that looks for messages now and then, and does not only wait to be told.
+    """A channel that also polls for messages, and does not only wait to be notified of them.
 
-    A ZMQ socket tells once that something came, and whoever sends on it just then takes that sign away. nbclient sends
-    when a cell has drawn a widget, as the cell's reply comes: now and then a notebook waited until its time was over.
+    A ZMQ socket notifies once of an incoming message, and a send at that moment clears the notification. nbclient sends
+    when a cell has drawn a widget, just as the cell's reply arrives: now and then a notebook waited until its time-out.
     """
 
     async def get_msg(self, timeout: float | None = None) -> dict[str, Any]:  # type: ignore[override]  # as its parent
@@ -46,7 +46,7 @@ class WatchfulClient(AsyncKernelClient):
 
 
 class IPCKernelManager(AsyncKernelManager):
-    """A kernel manager that speaks IPC and notes the kernel's process, so that nothing survives its run."""
+    """A kernel manager that uses IPC and writes the kernel's process id to a file: no kernel survives its run."""
 
     @default("client_factory")
     def _watchful(self) -> type:
@@ -58,7 +58,7 @@ class IPCKernelManager(AsyncKernelManager):
 
     @default("connection_file")
     def _absolute_connection_file(self) -> str:
-        # Left to itself jupyter_client names the sockets relative to the working directory, which the
+        # By default jupyter_client names the sockets relative to the working directory, which the
         # kernel does not share.
         return str(Path(jupyter_runtime_dir()) / f"{uuid.uuid4().hex[:12]}.json")
 

@@ -1,4 +1,4 @@
-"""JupyterLab in a clone: notebooks stay as they are committed, and what was seen in them is kept."""
+"""JupyterLab in a clone: notebook files keep their committed form, and their outputs are kept elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from netrepro.workbench.clean_notebook import clean_notebook
 
 
 def with_outputs(notebook: NotebookNode, seen: NotebookNode) -> NotebookNode:
-    """Return a notebook with the outputs of the one that was saved last, of cells that have not changed since."""
+    """Return `notebook` with each unchanged cell replaced by that of `seen`, the copy last saved with outputs."""
     if clean_notebook(nbformat.writes(notebook)) == clean_notebook(nbformat.writes(seen)):
         return seen
     before = {cell.get("id"): cell for cell in seen.cells}
@@ -27,7 +27,7 @@ def with_outputs(notebook: NotebookNode, seen: NotebookNode) -> NotebookNode:
 
 
 def is_change(clean: str, before: str) -> bool:
-    """Tell whether a cleaned notebook says something else than the file before; a damaged one says nothing."""
+    """Tell whether a cleaned notebook differs from the file's text `before`; from a damaged file it always does."""
     try:
         return clean != clean_notebook(before)
     except (ValueError, KeyError, TypeError):
@@ -35,10 +35,10 @@ def is_change(clean: str, before: str) -> bool:
 
 
 class OutputsAside(AsyncLargeFileManager):
-    """Files as JupyterLab keeps them, but that a notebook of notebooks/ is written without its outputs.
+    """JupyterLab's file manager, except that a notebook of notebooks/ is saved without its outputs.
 
-    So git sees what a person changed, and `git pull` goes on. The whole notebook lies in runs/lab/, from where its
-    outputs come back when it is opened.
+    Git then sees only what a person changed, and `git pull` still works. The notebook with its outputs is saved in
+    runs/lab/, and gets them back from there when it is opened.
     """
 
     def _whole(self, os_path: str) -> Path | None:
@@ -55,7 +55,7 @@ class OutputsAside(AsyncLargeFileManager):
             return read
         try:
             seen = nbformat.read(whole, as_version=as_version)
-        except (OSError, ValueError):  # what was seen is lost; the notebook is not
+        except (OSError, ValueError):  # the outputs are lost; the notebook is not
             return read
         notebook = with_outputs(read[0] if raw else read, seen)
         return (notebook, read[1]) if raw else notebook
@@ -69,7 +69,7 @@ class OutputsAside(AsyncLargeFileManager):
         try:
             whole.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(whole, written)
-        except OSError:  # no place aside: better a change for git than work that is lost
+        except OSError:  # runs/lab/ cannot be written: outputs that git sees are better than lost work
             await super()._save_notebook(os_path, nb, capture_validation_error)
             return
         clean = clean_notebook(written)

@@ -1,4 +1,4 @@
-"""How levels and verdicts look, everywhere: badges, colours, signs."""
+"""The look of levels and verdicts on all pages: badges, colours, signs."""
 
 BADGES = {
     "replicated": "●",
@@ -14,7 +14,8 @@ BADGING = (
     "In ACM's words these are replications: by another team, with artifacts of its own. Where a paper's claims agree, "
     "its badge would be Results Replicated; never Results Reproduced, which takes the authors' artifacts."
 )
-# Colour and sign of what `netrepro.claims.scorecard.look_of` gives; Okabe and Ito's colours, signs for who sees none.
+# Colour and sign of each result of `netrepro.claims.scorecard.look_of`. The colours are Okabe and Ito's; the signs are
+# for readers who cannot tell colours apart.
 VERDICT_LOOKS = {
     "agrees": ("#009E73", "✓"),
     "agrees in direction": ("#56B4E9", "≈"),

@@ -1,4 +1,4 @@
-"""What a run stood on, written before it measures: code, packages, machine, tier, parameters."""
+"""The manifest of a run, written before it measures: code, packages, machine, tier, parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from netrepro.workbench.catalogue import cell_texts, read_notebook
 
 
 def git_state(root: Path) -> dict[str, Any]:
-    """Commit (short hash) and whether tracked files differ from it; None and the reason where git cannot tell."""
+    """Return the commit (short hash) and whether tracked files differ from it; None and the reason where git fails."""
     try:
         commit = git("rev-parse", "--short=10", "HEAD", root=root).strip()
         return {"commit": commit, "dirty": bool(git("status", "--porcelain", "--untracked-files=no", root=root))}
@@ -36,8 +36,10 @@ def notebook_fingerprint(
     code: str | None = None,
     files: Sequence[Path] = (),
 ) -> str:
-    """Hash all that decides a notebook's result: its cells, data, parameters, `files` that these name, and the library
-    (`code`: its hash)."""
+    """Return a hash of all that decides a notebook's result: its cells, its data, its parameters and the library.
+
+    files : the files that the parameters name. code : the library's hash; default: computed here.
+    """
     cells = cell_texts(read_notebook(notebook))
     inputs = [*files, *(path for path in (root / "data" / slug).rglob("*") if path.is_file())]
     words = f"{code or code_hash()} {sorted(parameters.items())!r} {cells!r} {_digest(inputs)}"
@@ -61,7 +63,7 @@ def cpu_model() -> str:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Describe everything of a manifest that does not depend on the notebook; reads the clock and the load."""
+    """Return the part of a manifest that does not depend on the notebook; it reads the clock and the load."""
     root = workbench_root()
     lock = root / "lib" / "requirements.txt"
     tiers = probe_tiers()

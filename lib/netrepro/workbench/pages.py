@@ -1,5 +1,5 @@
 """A gallery: static pages of the executed notebooks, the scorecard as their index, the library's functions, the schema
-of claims.yaml. They need nothing from elsewhere and work from a folder.
+of claims.yaml. The pages load nothing from the network and work from a folder.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ FORMULA = re.compile(r"\$(?!\s)[^$`\n]+(?<!\s)\$")
 
 @dataclass(frozen=True)
 class Page:
-    """A notebook's page: its file, and the folder of the run it shows (None: nobody has run it)."""
+    """A notebook's page: its file, and the folder of the run that it shows (None: nobody has run the notebook)."""
 
     notebook: Notebook
     file: str
@@ -62,15 +62,16 @@ class Page:
 def gallery(
     into: Path, *, functions: bool = True, progress: Callable[[Iterable[Notebook]], Iterable[Notebook]] = iter
 ) -> list[Page]:
-    """Write index.html, a page a notebook, functions/ and the schema of claims.yaml into a folder.
+    """Write index.html, a page for each notebook, functions/ and the schema of claims.yaml into a folder.
 
-    A paper's page shows its newest good run in runs/ of those that decide its claims, main ones first, or another;
-    without one the notebook as it is, which says so. Other files of the folder stay.
+    A paper's page shows the newest run in runs/ that ended well and decides claims, preferably main ones, or else
+    another good run. Without a good run it shows the notebook without outputs, and says so. Other files of the folder
+    stay.
 
     Parameters
     ----------
-    functions : whether to describe the library's functions too, for which pdoc is needed.
-    progress : wraps the notebooks.
+    functions : whether to describe the library's functions too, which needs pdoc.
+    progress : called with the notebooks, returns an iterable over them, such as a progress bar.
 
     Raises
     ------
@@ -117,7 +118,8 @@ def _write_page(notebook: Notebook, into: Path) -> Page:
 
 
 def _run_shown(notebook: Notebook) -> Path | None:
-    """Find the newest good run with standard settings that decides claims of a paper, main ones first; else another."""
+    """Return the folder of the newest good run with standard settings that decides claims of a paper, main claims
+    first; else of another good run; None where there is none."""
     if notebook.declaration.kind != "paper":
         return newest_executed(notebook.slug)
     newest: dict[str, Path] = {}
@@ -134,8 +136,8 @@ def _is_progress_bar(output: Any) -> bool:
 
 
 def _thumbnails(pages: list[Page], into: Path) -> dict[str, str]:
-    """Make a small picture of each paper's first figure of one panel (without one, of its first), of the run that its
-    page shows or what is published; return the files by slug."""
+    """Make a small picture of each paper's first figure with a single panel (or of its first figure), from the run that
+    its page shows or the published figures. Return the files by slug."""
     made = {}
     (into / THUMBNAILS).mkdir(exist_ok=True)
     for page in pages:
@@ -151,13 +153,13 @@ def _thumbnails(pages: list[Page], into: Path) -> dict[str, str]:
 
 
 def _is_a_strip(figure: Path) -> bool:
-    """Tell whether a figure has panels side by side, of which a small picture shows nothing."""
+    """Tell whether a figure has panels side by side, which are too small to see in a thumbnail."""
     with Image.open(figure) as picture:
         return picture.width > 2 * picture.height
 
 
 def _drawn(formula: re.Match[str]) -> str:
-    """Draw a formula as a picture in its line; leave it as it is where matplotlib cannot draw it."""
+    """Return a formula as an inline picture in HTML, or its text where matplotlib cannot draw it."""
     drawing = io.BytesIO()
     try:
         below = math_to_image(formula[0], drawing, prop=FontProperties(size=10.5), dpi=72, format="svg")
@@ -169,7 +171,10 @@ def _drawn(formula: re.Match[str]) -> str:
 
 
 def _with_anchors(page: str, claims: list[str]) -> str:
-    """Give each row of the table of verdicts its claim's anchor; without that table, put all anchors at section 8."""
+    """Give each row of the table of verdicts the anchor of its claim; without that table, put all anchors at section 8.
+
+    claims : their ids, in the order of the rows.
+    """
     for table in re.findall(r"<table.*?</table>", page, re.DOTALL):
         head, mark, rows = table.partition("<tbody>")
         if mark and re.search(r"<th[^>]*>\s*verdict\s*</th>", head) and rows.count("<tr>") == len(claims):
@@ -207,7 +212,8 @@ def _index(pages: list[Page], functions: bool, thumbnails: dict[str, str]) -> st
 
 
 def _paper(slug: str, claims: pd.DataFrame, links: dict[str, str]) -> dict[str, Any]:
-    """Make a paper's line: its name and page, and a cell a claim; pale where nobody has run it here."""
+    """Return a paper's line for the template: its name and page, and a cell for each claim. It is pale where the user
+    has not run the paper."""
     pale = "source" in claims and claims["source"].iloc[0] == "published"
     title, page = claims["title"].iloc[0], links.get(slug, "")
     cells = [row | {"look": look_of(row)} for row in claims.to_dict("records")]
@@ -215,7 +221,7 @@ def _paper(slug: str, claims: pd.DataFrame, links: dict[str, str]) -> dict[str, 
 
 
 def _describe_functions(into: Path) -> None:
-    """Run pdoc in a process of its own, because it imports everything. Name each module, or it leaves some out."""
+    """Run pdoc in its own process, because it imports everything. Name each module: else pdoc leaves some out."""
     command = [sys.executable, "-c", _PDOC, str(into), *_module_names()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -227,7 +233,7 @@ def _describe_functions(into: Path) -> None:
 
 
 def _drop_dead_links(into: Path) -> None:
-    """Leave the words of links to what no page describes: a class that is private to its module."""
+    """Replace links whose target no page describes, such as a private class, with their words."""
     texts = {path.resolve(): path.read_text(encoding="utf-8") for path in into.rglob("*.html")}
     anchors = {path: set(ANCHOR.findall(text)) for path, text in texts.items()}
 

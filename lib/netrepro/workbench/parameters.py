@@ -1,8 +1,8 @@
 """Typed notebook parameters with their ranges: read from the cell tagged `parameters`, checked before anything starts.
 
-papermill only warns about a mistyped name and never looks at types. The reading here gives what
-papermill.inspect_notebook gives (a test compares them) without importing it, so that a typing error is
-answered at once.
+papermill only warns about a mistyped name and never looks at types. This module reads what
+papermill.inspect_notebook reads (a test compares them) but does not import papermill, so that a typing error is
+reported at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from netrepro.errors import NetreproError, nearest
 from netrepro.workbench.ranges import range_of
 
-# The types a parameter may have; a string from the command line is parsed by them.
+# The types that a parameter may have; a string from the command line is converted to the parameter's type.
 TYPES: dict[str, Any] = {
     "int": int,
     "float": float,
@@ -36,7 +36,7 @@ TYPES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Parameter:
-    """One line `name: type = default  # help with unit [range]` of the parameters cell; see `ranges` for the last."""
+    """One line `name: type = default  # help with unit [range]` of the parameters cell; see `ranges` for [range]."""
 
     name: str
     type: str
@@ -44,12 +44,12 @@ class Parameter:
     help: str
 
     def parse(self, given: Any) -> Any:
-        """Return the value in the right type and check that it is in the range.
+        """Convert a value to the parameter's type, check that it is in the range, and return it.
 
-        Text is parsed (`0.5`, `true`, `0.1,0.2`). Numbers and arrays of NumPy, tuples and paths are taken for the
-        plain values that they stand for.
+        Text is parsed (`0.5`, `true`, `0.1,0.2`). NumPy's numbers and arrays, tuples and paths become plain numbers,
+        lists and strings.
 
-        Raises NetreproError, for a number that is not finite too.
+        Raises NetreproError for a value of another type, out of the range or not finite.
         """
         value = _plain(given)
         if isinstance(given, str) and self.type != "str":
@@ -75,12 +75,12 @@ class Parameter:
         return self.type in ("int", "float")
 
     def names_path(self, value: Any) -> bool:
-        """Tell whether a value is the path of a file or folder, by the parameter's range."""
+        """Tell whether a value is the path of a file or folder that the parameter's range allows."""
         limits = range_of(self.name, self.help)
         return limits is not None and limits.is_path(value)
 
     def _parse_text(self, text: str) -> Any:
-        """Read the value of a text, or the text itself where it is not of the type, as the caller will say."""
+        """Return the value of a text, or the text itself where it is not of the type; the caller then reports that."""
         if self.type.startswith("list["):
             item = Parameter(self.name, self.type[5:-1], self.default, self.help)
             parts = [part.strip() for part in text.strip("[] ").split(",")]
@@ -112,10 +112,10 @@ def _unquoted(text: str) -> str:
 
 
 def read_parameters(notebook: Mapping[str, Any]) -> dict[str, Parameter]:
-    """Read the parameters of a notebook (its JSON as a mapping), in order.
+    """Read the parameters of a notebook (its JSON as a mapping), in order: name -> Parameter.
 
-    Raises NetreproError when there is no cell tagged `parameters`, or a line of it is not
-    `name: type = literal  # help` with one of the known types, or a default is out of its range.
+    Raises NetreproError when no cell is tagged `parameters`, when a line of that cell is not
+    `name: type = literal  # help` with a type of TYPES, or when a default is out of its range.
     """
     for cell in notebook["cells"]:
         if "parameters" in cell.get("metadata", {}).get("tags", []):
@@ -154,9 +154,10 @@ def _read_cell(source: str) -> dict[str, Parameter]:
 
 
 def check_parameters(parameters: Mapping[str, Parameter], given: Mapping[str, Any], of: str) -> dict[str, Any]:
-    """Give every value its parameter's type; a path becomes absolute, from the working directory on.
+    """Convert every value to its parameter's type; a path becomes absolute, relative to the working directory.
 
-    Raises NetreproError for a name that notebook `of` does not have (naming the nearest) or an ill-typed value.
+    of : the notebook's slug, for messages. Raises NetreproError for a name that is no parameter (with the nearest one)
+    and for a value that `Parameter.parse` refuses.
     """
     checked = {}
     for name, value in given.items():
@@ -168,6 +169,9 @@ def check_parameters(parameters: Mapping[str, Parameter], given: Mapping[str, An
 
 
 def files_named(parameters: Mapping[str, Parameter], values: Mapping[str, Any], beside: Path) -> list[Path]:
-    """List the files that values name, and those in folders that they name; relative ones lie in `beside`."""
+    """List the files that values name, and all files in the folders that values name.
+
+    beside : the folder to which relative paths refer.
+    """
     paths = [beside / Path(value).expanduser() for name, value in values.items() if parameters[name].names_path(value)]
     return [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path]) if file.is_file()]

@@ -1,4 +1,4 @@
-"""Sliders, menus and boxes of text in a notebook; the simulator runs and draws one setting again at once."""
+"""Sliders, menus and text boxes in a notebook; after a change the simulator runs the setting and draws it again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from netrepro.study import TEXT, Study, run_once
 
 
 def explore(study: Study) -> widgets.Widget:
-    """Show what a Study's `play` declares. Raises NetreproError for a study without."""
+    """Return the widgets that a Study's `play` declares. Raises NetreproError for a study without `play`."""
     if study.play is None:
         raise NetreproError(f"{study.slug} has nothing to play with", "give its Study play=Play(...)")
     play, controls = study.play, {}
@@ -32,7 +32,7 @@ def explore(study: Study) -> widgets.Widget:
     def redraw(case: str, **changed: Any) -> None:
         try:
             display(play.draw(run_once(study, case, play.seconds, **changed), case))
-        except NetreproError as refused:  # such as rules that are half written
+        except NetreproError as refused:  # such as half-written rules in a text box
             display(HTML(f"<pre>{escape(str(refused))}</pre>"))
 
     return widgets.VBox([widgets.HBox(list(controls.values())), widgets.interactive_output(redraw, controls)])

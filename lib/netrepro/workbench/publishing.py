@@ -1,12 +1,12 @@
-"""Publish: copy what a good run made from runs/ to figures/<slug>/, where the README and every clone look.
+"""Publish: copy results and figures of good runs from runs/ to figures/<slug>/, where the README and clones read them.
 
-A command of its own, so that a run never changes what others read. It shows what would change, and refuses what would
-make the published results worse by accident.
+Publishing is a separate command, so that a run never changes what others read. It shows what would change, and refuses
+changes that would make the published results worse by accident.
 
-Whose pictures. Every figure is published from one run: that of the tier which "auto" takes, unless the notebook names
-another in its metadata (`figures_of`: {tier: [figure, ...]}), as it does for what the usual tier cannot measure and for
-tiers side by side, which only a run on a kernel measures beside each other. What is empty is in no run's folder
-(`netrepro.style.is_empty`), so that it is never published.
+The source of figures. Every figure is published from one run: on the tier that "auto" takes, unless the notebook names
+another tier in its metadata (`figures_of`: {tier: [figure, ...]}). It does so for figures that the usual tier cannot
+measure, and for figures that compare tiers, which only a run on a kernel measures. An empty figure
+(`netrepro.style.is_empty`) is in no run's folder, so that it is never published.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from netrepro.workbench.scorecard import counts_by_level, draw_scorecard, scorec
 from netrepro.workbench.standard import changed_parameters
 from netrepro.workbench.tables import number_text
 
-PICTURES = (".png",)  # drawings as SVG stay in the folder of their run
+PICTURES = (".png",)  # SVG files stay in the folder of their run
 README_BEGIN, README_END = "<!-- scorecard -->", "<!-- /scorecard -->"
 SCORECARD_PAGE = "figures/scorecard.md"  # of a checkout
 
@@ -51,9 +51,9 @@ SCORECARD_PAGE = "figures/scorecard.md"  # of a checkout
 class Publication:
     """The changes that publishing one run would make.
 
-    refusals : why the run must not be published; where there are any, none of it is.
-    changes : what would change, a line each; empty where the run repeats what is published.
-    pictures : the files in figures/<slug>/ that become those of this run, or go where it has none.
+    refusals : why the run must not be published; with any reason, nothing of the run is published.
+    changes : what would change, a line for each change; empty where the run repeats the published one.
+    pictures : names of the files in figures/<slug>/ to replace by those of this run, or to remove where it has none.
     """
 
     run: Kept
@@ -62,7 +62,7 @@ class Publication:
     pictures: set[str] = field(default_factory=set)
 
     def text(self) -> str:
-        """Say for a person: the run, then each refusal or change."""
+        """Return lines for a person: the run, then each refusal or change."""
         what = f"{self.run.result.key}, {self.run.result.commit}" if self.run.result else self.run.outcome
         lines = [f"{self.run.slug}: {self.run.name} ({what})"]
         said = [f"refused: {line}" for line in self.refusals] or self.changes or ["repeats what is published"]
@@ -87,24 +87,26 @@ def publish(
 
     Parameters
     ----------
-    names : slugs; of each profile and tier the newest run with standard settings. None: of every paper that was run.
-    run : the folder of one run, instead of the newest.
-    profile, tier : only runs of these.
-    dirty : take also runs whose library, data or notebook differed from a commit; their results say "-dirty".
+    names : slugs; for each profile and tier, the newest run with standard settings is published. None: all papers that
+        were run.
+    run : the folder of one run, to publish it instead of the newest.
+    profile, tier : publish only runs of this profile or tier.
+    dirty : also publish runs whose library, data or notebook differed from a commit; their results say "-dirty".
     fewer : let a run replace another that measured more claims or drew more figures.
-    pictures : whether figures are published too, but for those that belong to another tier's run. None: all of them
-        where the run's tier is the one that "auto" takes, else those that belong to its own; and none where a published
-        run of the paper profile on that tier has the better ones.
-    dry_run : only say what would change.
-    agree : asked with the whole plan before anything is touched.
+    pictures : whether to publish figures too, except those that belong to another tier's run. None: all of these where
+        the run's tier is the one that "auto" takes, else only those that belong to its own tier. None also keeps the
+        published figures where a run of the paper profile on that tier, which has the better ones, is published.
+    dry_run : only find out what would change.
+    agree : called with the whole plan before anything is changed; nothing is published where it returns False.
 
     Returns
     -------
-    A Publication for each run, with what changed or why it was refused. The others are published nevertheless.
+    A Publication for each run, with its changes or refusals. A refused run does not keep the others from being
+    published.
 
     Raises
     ------
-    NetreproError : for an unknown slug, profile or tier, a folder that holds no run, a name without a run.
+    NetreproError : for an unknown slug, profile or tier, a folder that does not exist, and a name without a run.
     """
     if profile is not None:
         check_profile(profile)
@@ -130,7 +132,8 @@ def publish(
 
 
 def _chosen(names: Sequence[str] | None, folder: Path | None, profile: str | None, tier: str | None) -> list[Kept]:
-    """Choose the runs to publish, those that failed too; paper before quick, because its figures go before."""
+    """Choose the runs to publish, also failed ones. Runs of the paper profile come first, since their figures are
+    preferred."""
     if folder is not None:
         if not folder.is_dir():
             raise NetreproError(f"there is no run in {folder}", f"runs lie in {runs_dir()}")
@@ -250,16 +253,18 @@ def _changes_of_claims(paper: PaperClaims, run: Run, old: Run | None) -> list[st
 
 
 def judged_text(verdict: str, value: float | None, counts: bool) -> str:
-    """Write a verdict with its value, and whether it does not count."""
+    """Return a verdict with its value, marked where it does not count."""
     counted = "" if counts or verdict == "not measured" else ", not counted"
     return f"{verdict} {number_text(value)}".strip() + counted
 
 
 def _whose_pictures(kept: Kept, run: Run, before: Results, asked: bool | None) -> Callable[[str], bool]:
-    """Make a function that tells whether a file of figures/ belongs to this run.
+    """Return a function that tells whether a file of figures/ is published from this run.
 
-    Figures come from the tier that "auto" takes, except those that belong to another tier. On one tier they come from
-    the paper profile, whose verdicts decide.
+    Figures come from the tier that "auto" takes, except those that belong to another tier. On each tier, figures of the
+    paper profile are preferred.
+
+    asked : the argument `pictures` of `publish`.
     """
     declared = find(kept.slug).declaration
     better = run.profile == "quick" and f"paper/{run.tier}" in before.runs
@@ -280,7 +285,10 @@ def _pictures(folder: Path) -> dict[str, bytes]:
 
 
 def _publish_pictures(folder: Path, target: Path, names: set[str]) -> None:
-    """Make the target's pictures of these names those of the folder; files with the same bytes are left untouched."""
+    """Copy the pictures called `names` from `folder` to `target`, and remove there those that `folder` lacks.
+
+    Files with the same bytes are not touched.
+    """
     target.mkdir(parents=True, exist_ok=True)
     made, there = _pictures(folder), _pictures(target)
     for name in names & there.keys() - made.keys():
@@ -293,8 +301,8 @@ def _publish_pictures(folder: Path, target: Path, names: set[str]) -> None:
 def write_scorecard(table: pd.DataFrame, folder: Path, mine: pd.DataFrame | None = None) -> None:
     """Write the scorecard as scorecard.csv, .md (which GitHub shows), .html (sortable) and .png (the picture).
 
-    table : what is published; with `mine` the user's own stands beside it. Raises NetreproError for a folder that
-    cannot be written.
+    table : the published scorecard. mine : the user's own scorecard, to show beside it. Raises NetreproError for a
+    folder that cannot be written.
     """
     shown = table if mine is None else combined(mine, table)
     try:
@@ -310,7 +318,7 @@ def write_scorecard(table: pd.DataFrame, folder: Path, mine: pd.DataFrame | None
 
 
 def readme_counts(table: pd.DataFrame) -> str:
-    """Write what a README says of the scorecard: the papers of each level, and where each of them stands."""
+    """Return a README's text about the scorecard: the number of papers of each level, and a link to all of them."""
     where = f"[The scorecard]({SCORECARD_PAGE}) has a line for each, and says what the words mean."
     return f"{counts_by_level(table)} {where}\n"
 
@@ -326,9 +334,10 @@ def refresh_readme(table: pd.DataFrame, readme: Path) -> None:
 
 
 def lost_verdicts() -> tuple[list[str], list[str]]:
-    """Return (verdicts that held at the committed results and no longer do at the same tier and profile, notes).
+    """Return two lists: verdicts that held in the committed results and no longer hold at the same tier and profile,
+    and notes on papers without anything to compare.
 
-    Compared with what figures/ holds now, and with the user's own runs.
+    The committed results are compared with the present ones in figures/ and with the user's own runs.
     """
     lost, notes = [], []
     for paper in all_papers():

@@ -1,11 +1,11 @@
-"""What values a parameter may take, as the help of its declaration ends: `# offered load [0 < load < 1]`.
+"""The values that a parameter may take, from brackets at the end of its help: `# offered load [0 < load < 1]`.
 
-    [1 to 1000]                                             a number from 1 to 1000, both included; or each of a list
+    [1 to 1000]                                             a number from 1 to 1000, both included, or a list of them
     [0 < load < 1]   [0 ≤ spread < 1]   [seed ≥ 0]          (≤ and ≥, because papermill cannot read = in a comment)
     [one of reno, cubic]                                    words
     [one of web_search, a file]   [one of empty, a folder]  words, or a path that exists, or no text at all
 
-Read and checked before a kernel starts.
+Ranges are read and checked before a kernel starts.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ FORM = "write it as [1 to 9], [0 < name < 1], [name ≥ 0] or [one of a, b]"
 
 
 def read_range(help: str, name: str) -> Range | None:
-    """Read the range that a parameter's help ends with; None without one.
+    """Read the range at the end of a parameter's help; None where there are no brackets.
 
-    Raises NetreproError for brackets that say something else, or name another parameter.
+    Raises NetreproError for brackets that hold no range, or the name of another parameter.
     """
     bracket = BRACKET.search(help)
     if bracket is None:
@@ -49,7 +49,7 @@ def read_range(help: str, name: str) -> Range | None:
     )
 
 
-STANDARD = {  # of parameters that every paper has, where a declaration says nothing narrower
+STANDARD = {  # ranges of parameters that every paper has, where a parameter's help has no range
     "profile": "one of quick, paper",
     "repetitions": "2 to 10000",
     "seed": "0 to 4294967295",
@@ -58,5 +58,5 @@ STANDARD = {  # of parameters that every paper has, where a declaration says not
 
 
 def range_of(name: str, help: str) -> Range | None:
-    """Return the range in the help or, without one, the standard one of that name."""
+    """Return the range in the help or, without one, the standard range for that name; None where there is neither."""
     return read_range(help, name) or (read_range(f"[{STANDARD[name]}]", name) if name in STANDARD else None)

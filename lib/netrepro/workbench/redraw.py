@@ -1,4 +1,4 @@
-"""Figures and verdicts of a run made again from the tables it left, without measuring."""
+"""Figures and verdicts of a run, made again from the tables in its folder without measuring."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from netrepro.workbench.standard import made_by as made_by_of
 
 
 def redraw(slug: str, folder: Path | None = None) -> tuple[Path, pd.DataFrame]:
-    """Draw every figure of a paper's Study that is not empty from saved tables, beside them, and judge its claims.
+    """Draw every figure of a paper's Study from a run's tables into its folder, if not empty, and judge the claims.
 
-    folder : of the run; by default the paper's newest below runs/, of those that ended well if there are any. Returns
-    it and a table: claim, verdict, value, reason.
+    folder : the run's; default: the paper's newest below runs/, if possible one that ended well. Returns the folder
+    and a table: claim, verdict, value, reason.
 
-    Raises NetreproError for a paper that is no Study, where no run has left tables, and where they are damaged.
+    Raises NetreproError for a paper without a Study, where no run has left tables, and where the tables are damaged.
     """
     study = study_of(slug)
     left = sorted(_folders_with_tables(study.slug), key=lambda each: each.stat().st_mtime, reverse=True)
@@ -55,7 +55,7 @@ def redraw(slug: str, folder: Path | None = None) -> tuple[Path, pd.DataFrame]:
 
 
 def study_of(slug: str) -> Study:
-    """Return the Study of a paper. Raises NetreproError for an unknown slug and for a paper that is none."""
+    """Return the Study of a paper. Raises NetreproError for an unknown slug and for a paper without a Study."""
     name = find(slug).slug
     try:
         study = getattr(import_module(f"netrepro.papers.{name}"), "STUDY", None)
@@ -70,7 +70,7 @@ def study_of(slug: str) -> Study:
 
 def _folders_with_tables(slug: str) -> Iterator[Path]:
     for said in runs_dir().glob(f"*/*{slug}*/{TABLES}/run.json"):
-        with suppress(OSError, ValueError, KeyError, TypeError):  # damaged: no run to draw
+        with suppress(OSError, ValueError, KeyError, TypeError):  # damaged: such a run cannot be drawn
             if json.loads(said.read_text())["slug"] == slug:
                 yield said.parents[1]
 

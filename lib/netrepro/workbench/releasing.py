@@ -1,10 +1,10 @@
-"""A release: all runs that decide a claim, and the quick set beside them, measured by one code and published at once.
+"""A release: all runs that decide a claim and a quick run of every paper, measured by one code and published together.
 
-The order: `deciding_runs` says which runs these are, `measure_release` executes them, `problems_of_release` says what
-forbids publishing, and `publish_release` writes figures/, the README, the CHANGELOG's table and the version.
+The order: `deciding_runs` lists these runs, `measure_release` executes them, `problems_of_release` says what forbids
+publishing, and `publish_release` writes figures/, the README, the CHANGELOG's table and the version.
 
-A run is taken over where the code that its paper's numbers come from is today's (`workbench.code`): from runs/ after an
-interruption, from figures/ where it was published, and so on another machine, and after changes elsewhere.
+A run is reused where today's code of its paper (`workbench.code`) measured it. Such a run may lie in runs/, as after an
+interruption, or in figures/, as after publication on another machine. Changes of other code do not matter.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _VERSIONS = {  # file -> the lines that hold the version and, in some, its date
 class DecidingRun:
     """A run that decides claims.
 
-    claims, main : how many it decides, and how many main claims are among them. why_not : why this machine cannot run
-    it, "" where it can.
+    claims, main : the number of claims that it decides, and of main claims among them. why_not : why this machine
+    cannot run it, "" where it can.
     """
 
     slug: str
@@ -60,20 +60,21 @@ class DecidingRun:
 
     @property
     def key(self) -> str:
-        """Its place in a results file, 'profile/tier'."""
+        """The run's key in a results file, 'profile/tier'."""
         return f"{self.profile}/{self.tier}"
 
     def kept(self) -> Kept | None:
-        """Return the newest run as it lies in runs/; None where none ended well."""
+        """Return the newest such run in runs/, measured by any code; None where none ended well."""
         return standard_run(self.slug, self.key)
 
     def ready(self) -> Run | None:
-        """Return what today's code measured: in runs/, else as it is published; None where there is neither."""
+        """Return the run that today's code measured, from runs/ or else from figures/; None where there is none."""
         code = code_of(self.slug)
         return next((run for run in self._runs() if _is_by(code, run)), None)
 
     def state(self) -> str:
-        """Return READY where today's code measured that run, else OTHER_CODE, or why there is none."""
+        """Return READY where today's code measured this run, OTHER_CODE where only other code did, or else why there is
+        no such run."""
         if self.ready():
             return READY
         return OTHER_CODE if self._runs() else self.why_not or "not run"
@@ -85,12 +86,12 @@ class DecidingRun:
 
 
 def _is_by(code: str, run: Run) -> bool:
-    """Tell whether the code with this hash measured a run, as it is committed."""
+    """Tell whether committed code with this hash measured a run."""
     return run.code == code and not run.commit.endswith("-dirty")
 
 
 def deciding_runs() -> list[DecidingRun]:
-    """List the runs that claims.yaml names as the deciding evidence, of all papers."""
+    """List the runs that the claims of all papers name as their deciding evidence (`decided_by`)."""
     deciding = []
     for paper in all_papers():
         wanted = {claim.decided_by.key: claim.decided_by for claim in paper.claims if claim.decided_by}
@@ -107,7 +108,7 @@ def release_plan(runs: Sequence[DecidingRun] | None = None) -> pd.DataFrame:
     """Tabulate the deciding runs: paper, profile, tier, claims, main, state, cpu_s.
 
     state : "ready" (in runs/ or published, measured by today's code), "other code", "not run", or why it cannot be run
-    here. cpu_s : processor seconds of the run that lies in runs/, whatever code it had.
+    here. cpu_s : processor seconds of the newest good run in runs/, measured by any code.
     """
     rows = []
     for each in deciding_runs() if runs is None else runs:
@@ -125,7 +126,10 @@ def measure_release(
     patience: float = 3.0,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> RunReport:
-    """Execute the quick set, then every deciding run that this machine can run; what is ready is not run again."""
+    """Execute a quick run of every paper, then every deciding run that this machine can run.
+
+    Runs that today's code has measured already are not run again.
+    """
     quick = [paper.paper for paper in all_papers() if not _has_quick_run(paper.paper)]
     report = run(quick, jobs=jobs, resume=True, patience=patience, on_event=on_event) if quick else RunReport()
     for profile in ("quick", "paper"):
@@ -141,7 +145,7 @@ def measure_release(
 
 
 def _has_quick_run(slug: str) -> bool:
-    """Tell whether today's code measured any quick run of a paper, in runs/ or published."""
+    """Tell whether runs/ or figures/ holds a quick run of a paper that today's code measured."""
     published, code = published_results(slug), code_of(slug)
     runs = [each.result for each in standard_runs(slug) if each.result]
     runs += published.runs.values() if published else ()
@@ -149,10 +153,10 @@ def _has_quick_run(slug: str) -> bool:
 
 
 def problems_of_release(version: str) -> list[str]:
-    """Say what forbids to publish a release, a line each; empty where nothing does.
+    """List what forbids publishing a release, a line for each problem; empty where nothing does.
 
-    That is a version which is none or not newer, a CHANGELOG without its first section, files that are not committed, a
-    deciding run that is missing or of other code, and a claim with fewer repetitions than five.
+    Problems are a malformed or old version, a CHANGELOG without its first section, changed files that are not
+    committed, a deciding run that is missing or measured by other code, and a claim with fewer than five repetitions.
     """
     problems = problems_of_checkout(version)
     for each in deciding_runs():
@@ -167,8 +171,8 @@ def problems_of_release(version: str) -> list[str]:
 
 
 def problems_of_checkout(version: str) -> list[str]:
-    """Say what forbids a release whatever is measured, a line each: its version, the CHANGELOG, files that are not
-    committed. Raises NetreproError outside of a checkout."""
+    """List what forbids a release before anything is measured, a line for each problem: the version, the CHANGELOG,
+    changed files that are not committed. Raises NetreproError outside of a checkout."""
     root = workbench_root()
     if missing := [name for name in (CHANGELOG, *_VERSIONS) if not (root / name).is_file()]:
         raise NetreproError(f"{root} has no {missing[0]}", "release from a clone of the repository")
@@ -197,7 +201,8 @@ def _version() -> str:
 
 
 def _with_few_repetitions(where: DecidingRun, measured: Sequence[Measured]) -> list[str]:
-    """Name the claims that this run decides with too few values; exact ones and counted trials have enough."""
+    """List the claims that this run decides with fewer than LEAST_REPETITIONS values. Exact values and counts of trials
+    need no repetitions."""
     by_claim = {each.claim: each for each in measured}
     few = []
     for claim in load_claims(where.slug).claims:
@@ -211,10 +216,11 @@ def _with_few_repetitions(where: DecidingRun, measured: Sequence[Measured]) -> l
 
 
 def publish_release(version: str, today: datetime.date) -> pd.DataFrame:
-    """Publish all that the release's code measured, and nothing else; return the verdicts that changed.
+    """Publish all runs that the release's code measured, and no others; return the verdicts that changed.
 
-    Writes figures/, the scorecard, the README's counts, the CHANGELOG's section with the table, and the version. What
-    other code measured goes. Raises NetreproError, before anything is written, where something forbids it.
+    This writes figures/, the scorecard, the README's counts, the CHANGELOG's section with the table, and the version.
+    Published results of other code are removed. Raises NetreproError, before anything is written, where a problem of
+    `problems_of_release` or a refused run forbids the release.
     """
     if problems := problems_of_release(version):
         raise NetreproError(f"no release {version}: {'; '.join(problems)}", "netrepro release --plan shows every run")
@@ -241,14 +247,16 @@ def publish_release(version: str, today: datetime.date) -> pd.DataFrame:
 
 
 def tag_release(version: str) -> None:
-    """Commit what `publish_release` has written, and tag it v<version>. Raises NetreproError where git refuses."""
+    """Commit the files that `publish_release` wrote, and tag the commit v<version>. Raises NetreproError where git
+    fails."""
     git("add", "figures", "README.md", CHANGELOG, *_VERSIONS)
     git("commit", "--quiet", "--message", f"Release {version}")
     git("tag", "--annotate", "--message", f"netrepro {version}", f"v{version}")
 
 
 def _folders(release: Release) -> list[Path]:
-    """List the runs of runs/ to publish: the deciding ones first, whose pictures go before, then the quick set's."""
+    """List the folders of the runs in runs/ to publish: first the deciding runs, whose pictures are preferred, then
+    quick runs."""
     deciding = [(each.slug, kept) for each in deciding_runs() if (kept := each.kept())]
     quick = [(paper.paper, each) for paper in all_papers() for each in standard_runs(paper.paper)]
     of_release = deciding + [(slug, each) for slug, each in quick if each.result and each.result.profile == "quick"]
@@ -257,10 +265,9 @@ def _folders(release: Release) -> list[Path]:
 
 
 def changed_verdicts(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    """Compare two scorecards: a row for each claim whose verdict, or whether it counts, is another one.
+    """Compare two scorecards: return a row for each claim whose verdict changed, or which began or ceased to count.
 
-    Columns: paper, claim, role, before, after, each verdict with its value. Claims that only one of them has are left
-    out.
+    Columns: paper, claim, role, before, after (verdict with value). Claims that only one scorecard has are left out.
     """
     both = before.merge(after, on=["paper", "claim"], suffixes=("_before", "_after"))
     changed = (both["verdict_before"] != both["verdict_after"]) | (both["counts_before"] != both["counts_after"])
@@ -276,7 +283,7 @@ def _said(row: dict[str, Any], side: str) -> str:
 
 
 def _write_version(version: str, today: datetime.date, changed: pd.DataFrame) -> None:
-    """Write version and date into their files, and the verdicts that changed into a section of the CHANGELOG."""
+    """Write version and date into the files of _VERSIONS, and the changed verdicts into a section of the CHANGELOG."""
     root = workbench_root()
     for name, lines in _VERSIONS.items():
         text = (root / name).read_text(encoding="utf-8")

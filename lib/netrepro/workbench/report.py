@@ -1,7 +1,7 @@
-"""What a notebook calls to fit into the workbench: its claims, figures, verdicts and results.
+"""The functions that a paper's notebook calls for its claims, figures, verdicts and results.
 
-Run headlessly, everything goes to the folder of that run; opened by a person it goes to runs/interactive/<slug>/, or
-beside it where settings are not the committed ones. What is published stays as it is.
+A headless run writes everything to its own folder. A notebook that a person opens writes to runs/interactive/<slug>/,
+or beside that folder where its settings are not the committed ones. Published results are not changed.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class AnswerSlot:
         self._handle: DisplayHandle | None = display(self._html(text), display_id=True)
 
     def fill(self, answer: str) -> None:
-        """Show the answer of this run instead."""
+        """Replace the shown answer by that of this run."""
         if self._handle is not None:
             self._handle.update(self._html(escape(answer)))
 
@@ -82,7 +82,7 @@ class AnswerSlot:
 
 
 def answer_slot(slug: str) -> AnswerSlot:
-    """Show the last published one-sentence answer of a paper here; Report.finish puts the new one in its place."""
+    """Show the last published one-sentence answer of a paper here; Report.finish replaces it by the new one."""
     use_style()
     return AnswerSlot(slug)
 
@@ -93,11 +93,11 @@ class Report:
     Attributes
     ----------
     slug, profile, tier, why_tier, repetitions, seed : how it runs; `tier` is resolved, never "auto".
-    setting : the paper's, as the notebook's parameters have it.
-    folder : where figures and results go.
-    parameters : every parameter of the notebook with the value it runs with.
-    changed : those that are not the committed notebook's defaults.
-    made_by : says which command makes it again.
+    setting : the paper's Setting with the values of the notebook's parameters.
+    folder : the folder for figures and results.
+    parameters : every parameter of the notebook with its value in this run.
+    changed : the parameters whose values are not the committed notebook's defaults.
+    made_by : a text with the command that makes the results again.
     """
 
     def __init__(
@@ -133,8 +133,8 @@ class Report:
         return partial(tqdm, desc=label, leave=False)
 
     def measure(self, study: Study, setting: Any, **how: Any) -> Runs:
-        """Measure every case and repetition of a study as this report runs it, with a progress bar; the tables are
-        saved in the run's folder. how : as `study.measure` takes it (beside)."""
+        """Measure every case and repetition of a study with this report's profile, tier and seed, with a progress bar;
+        save the tables in the run's folder. how : further arguments of `study.measure` (beside)."""
         runs = measure(
             study,
             setting,
@@ -150,7 +150,7 @@ class Report:
         return runs
 
     def vary(self, runs: Runs, knob: str) -> pd.DataFrame:
-        """Turn a knob of the runs' study, with a progress bar; its table is saved beside the others."""
+        """Measure a knob of the runs' study, with a progress bar; return its table and save it beside the others."""
         table = vary(runs, knob, self.progress(knob))
         runs.save(self.folder / TABLES)
         return table
@@ -165,9 +165,9 @@ class Report:
         return explore(study)
 
     def draw(self, runs: Runs, name: str) -> None:
-        """Draw a figure of the runs' study, save and show it, folded where others are the study's best.
+        """Draw, save and show a figure of the runs' study. It is folded where the study names only others as its best.
 
-        Raises NetreproError for a figure it does not have.
+        Raises NetreproError for a figure that the study does not have.
         """
         figures = runs.study.figures
         if name not in figures:
@@ -176,10 +176,10 @@ class Report:
         self.show(figures[name](runs), name, folded=name not in best if best else None)
 
     def show(self, figure: Figure, name: str, folded: bool | None = None) -> None:
-        """Save a figure as <name>.png and <name>.svg (the same bytes for the same data) and display it here; one that
-        shows nothing measured is only said to be so.
+        """Save a figure as <name>.png and <name>.svg (the same bytes for the same data) and display it here. For a
+        figure without any measured data, only a note is displayed.
 
-        folded : whether a reader has to open it. None: from the sixth figure of the notebook on.
+        folded : whether the reader must click to see it. None: only from the sixth figure of the notebook on.
         Raises NetreproError for a name that is no plain file name.
         """
         self._check_name(name)
@@ -187,7 +187,7 @@ class Report:
         self._display(figure, name, saved, folded)
 
     def show_all(self, figures: Mapping[str, Figure]) -> None:
-        """Show several figures by their names, which takes less time than `show` of one after the other."""
+        """Show several figures, name -> figure. This takes less time than calling `show` for each."""
         for name in figures:
             self._check_name(name)
         work = [(figure, self.folder, name, self.made_by) for name, figure in figures.items()]
@@ -201,7 +201,7 @@ class Report:
 
     def _display(self, figure: Figure, name: str, saved: bool, folded: bool | None = None) -> None:
         if saved:
-            picture = self.folder / f"{name}.png"  # as it was saved, instead of drawing it again
+            picture = self.folder / f"{name}.png"  # the saved file: drawing it again would take time
             if folded is None:
                 folded = len(self._open - {name}) >= OPEN_FIGURES
             if not folded:
@@ -285,7 +285,7 @@ class Report:
 
 
 def _folded(picture: Path) -> str:
-    """Return a picture as HTML that shows it at a click, without a script: in Lab and on a page."""
+    """Return HTML that shows a picture after a click. It needs no script, so it works in JupyterLab and on a page."""
     data = base64.b64encode(picture.read_bytes()).decode()
     name = escape(picture.stem)
     return f'<details><summary>{name}</summary><img alt="{name}" src="data:image/png;base64,{data}"></details>'
@@ -303,15 +303,14 @@ def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any =
 
     Parameters
     ----------
-    paper : its Study or, without one, its slug.
-    namespace : the notebook's `globals()`, where its parameters are, and the AnswerSlot `answer`, filled by
-        Report.finish.
-    setting : of a paper without a Study, what the parameters change fields of.
+    paper : the paper's Study or, for a paper without one, its slug.
+    namespace : the notebook's `globals()`, with its parameters and the AnswerSlot `answer`, which Report.finish fills.
+    setting : for a paper without a Study, its Setting, whose fields the parameters replace.
 
     Raises
     ------
     NetreproError : for an unknown slug or profile, fewer than two repetitions, a parameter that is missing, unknown to
-        the notebook or out of its range, a tier that this machine or notebook cannot honour, and code that is not this
+        the notebook or out of its range, a tier that this machine or notebook does not have, and code that is not this
         checkout's.
     """
     use_style()
@@ -337,7 +336,7 @@ def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any =
         setting = replace(setting, **{name: value for name, value in checked.items() if name in own})
     said = _what_the_run_says()
     if tier == said.get("tier"):
-        resolved, why = tier, str(said["why_tier"])  # a run has asked the machine before
+        resolved, why = tier, str(said["why_tier"])  # a run has probed the machine already
     else:
         resolved, why = resolve_tier(tier, notebook.declaration.tiers, probe_tiers())
     changed = said.get("changed", {}) | changed
@@ -347,22 +346,22 @@ def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any =
 
 
 def _folder(slug: str, profile: str, tier: str, changed: Mapping[str, Any]) -> Path:
-    """Return the folder that the run names or, outside of one, that of what was asked: two that ask otherwise do not
-    meet."""
+    """Return the folder of the run or, without a run, one in runs/interactive/ with a name for these settings, so that
+    notebooks with different settings write to different folders."""
     named = os.environ.get(run_folder.RUN_DIR_VARIABLE)
     asked = {name: value for name, value in (("profile", profile), ("tier", tier)) if value not in ("quick", "auto")}
     return Path(named) if named else runs_dir() / "interactive" / (slug + folder_suffix(dict(changed) | asked))
 
 
 def _injected(namespace: Mapping[str, Any]) -> list[str]:
-    """List the names that papermill sets in a cell of its own, whether the notebook knows them or not."""
+    """List the names that papermill sets in its own cell, whether the notebook declares them or not."""
     cells = [cell for cell in namespace.get("In", []) if cell.startswith("# Parameters\n")]
     targets = [target for cell in cells for line in ast.parse(cell).body for target in getattr(line, "targets", [])]
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def _what_the_run_says() -> dict[str, Any]:
-    """Read the manifest of the run that executes this notebook, which chose its tier before; empty outside of one."""
+    """Return the manifest of the run that executes this notebook, with the tier that it chose; empty without a run."""
     folder = os.environ.get(run_folder.RUN_DIR_VARIABLE)
     if not folder or not Path(folder, run_folder.MANIFEST).is_file():
         return {}

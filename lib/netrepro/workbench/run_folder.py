@@ -1,8 +1,8 @@
-"""A run's folder: its name, what lies in it, and what may be believed of it.
+"""A run's folder: its name, its files, and how to read what the run left.
 
-A run is one execution of one notebook: what is asked (Job), what came of it (Status), and the files between them.
-Whoever executes it (this process's supervisor, a Dask worker) reads job.json and leaves progress.json while it goes on
-and status.json at the end; a file named `cancel` asks it to stop. What ended well is read as Kept.
+A run is one execution of one notebook. Job describes the task, Status the end, and files pass both on. The executing
+side (this process's supervisor or a Dask worker) reads job.json, writes progress.json while the run goes on and
+status.json at its end; a file named `cancel` asks it to stop. A finished run is read as Kept.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from netrepro.errors import NetreproError
 from netrepro.paths import runs_dir, workbench_root
 from netrepro.tiers_and_profiles import PROFILES
 
-if TYPE_CHECKING:  # pandas, which who executes a notebook need not import
+if TYPE_CHECKING:  # imports pandas, which a process that executes a notebook does not need
     from netrepro.claims import Results, Run
 
 JOB, PROGRESS, STATUS, MANIFEST = "job.json", "progress.json", "status.json", "manifest.json"
 EXECUTED, LOG, CANCEL, KERNEL_PID = "executed.ipynb", "log.txt", "cancel", "kernel.pid"
 RESULTS, RUNNER_LOG = "results.json", "runner.log"
-OF_THE_RUNNING = (JOB, PROGRESS, KERNEL_PID, CANCEL, RUNNER_LOG)  # gone once it has ended
+OF_THE_RUNNING = (JOB, PROGRESS, KERNEL_PID, CANCEL, RUNNER_LOG)  # removed when the run has ended
 RUN_DIR_VARIABLE = "NETREPRO_RUN_DIR"
-ASK_WHERE = signal.SIGUSR1  # to a kernel, which then writes to runner.log what each of its threads is doing
+ASK_WHERE = signal.SIGUSR1  # a kernel that gets it writes to runner.log what each of its threads is doing
 
-CLOCK_PER_USED = 10.0  # a run's limits are of the time that it uses; by the clock it may take this many times as long
+CLOCK_PER_USED = 10.0  # limits are for the time that a run uses; by the clock it may take this many times its limit
 
 Outcome = Literal["ok", "failed", "timed out", "kernel died", "interrupted"]
-BY_HAND = "by hand"  # cells run by a person: nobody saw how it ended
+BY_HAND = "by hand"  # a person ran the cells: nothing recorded how the run ended
 FOLDER = re.compile(r"(?:\d\d_)?(?P<slug>[a-z0-9_]+)(--.*)?")
 
 
-PARTIAL, ASIDE, LIVING = ".partial-", ".aside-", ".living-"  # begin what a runner makes while it lives
+PARTIAL, ASIDE, LIVING = ".partial-", ".aside-", ".living-"  # prefixes of a living runner's temporary files and folders
 FAILED = "--failed"
 
 
 def failed_beside(folder: Path) -> Path:
-    """Name the folder of a run that did not end well: beside that of the last good one, which stays."""
+    """Return the folder for a run that did not end well, beside the folder of the last good run, which stays."""
     return folder.with_name(folder.name + FAILED)
 
 
 def folder_suffix(overrides: Mapping[str, Any]) -> str:
-    """Make a folder-name ending that tells runs with other parameters apart."""
+    """Return the ending of a folder's name that tells runs with different parameters apart; "" without parameters."""
     if not overrides:
         return ""
     text = ",".join(f"{name}={value}" for name, value in sorted(overrides.items()))
@@ -66,31 +66,31 @@ class Job(BaseModel):
     name: str  # NN_slug
     kind: str
     notebook: Path
-    folder: Path  # where everything it makes goes
+    folder: Path  # for all files that the run makes
     root: Path  # the workbench
     parameters: dict[str, Any]
-    inputs: list[str] = []  # those that name a file or folder of who asks
+    inputs: list[str] = []  # parameters whose values are paths of a file or folder on the asking machine
     budget_s: float
     cell_limit_s: float
     total_limit_s: float
     memory_mb: int
     start_limit_s: float = 180
-    command: str  # what a person types to run just this again
+    command: str  # with which a person repeats this run
     threads: int = 1
     manifest: dict[str, Any]
     fingerprint: str
-    code: str  # hash of the library that was asked to run it
-    shut_in_with: Path | None = None  # for code that nobody trusts: a sandbox, and what lies in it as notebooks/
+    code: str  # hash of the library that should run it
+    shut_in_with: Path | None = None  # for untrusted code, run in a sandbox: the folder that it sees as notebooks/
 
     def variables(self) -> dict[str, str]:
-        """Return the variables by which the executing process and its kernel know the job."""
+        """Return the environment variables that describe the job to the executing process and its kernel."""
         threads = str(self.threads)
         return {
             "NETREPRO_ROOT": str(self.root),
             RUN_DIR_VARIABLE: str(self.folder),
             "OMP_NUM_THREADS": threads,
             "OPENBLAS_NUM_THREADS": threads,
-            "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # a debugger's warning that would stand in every log
+            "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # suppresses a debugger's warning in every log
         }
 
 
@@ -103,15 +103,15 @@ class Progress(BaseModel):
 
 
 class Status(BaseModel):
-    """The end of a run, judged from exceptions, never from what the saved notebook says of itself."""
+    """The end of a run, as exceptions tell it; the saved notebook's own metadata are not used."""
 
     slug: str
     name: str
     outcome: Outcome
     seconds: float
     budget_s: float
-    used_s: float = 0.0  # what its budget limits, see UsedTime
-    cpu_s: float = 0.0  # of processors, of the kernel and of all that it started and waited for
+    used_s: float = 0.0  # the time that the budget limits, see UsedTime
+    cpu_s: float = 0.0  # processor time of the kernel and of the processes that it started and waited for
     peak_mb: float = 0.0  # memory of the largest of these processes
     fingerprint: str = ""
     parameters: dict[str, Any] = {}
@@ -121,8 +121,8 @@ class Status(BaseModel):
     exception: str = ""
     log_tail: list[str] = []
     command: str = ""
-    reused: bool = False  # taken over from an earlier run by --resume
-    stays: Path | None = None  # the last good run, in whose place this one did not come
+    reused: bool = False  # --resume took it from an earlier run
+    stays: Path | None = None  # the last good run, which this failed run did not replace
 
     @property
     def ok(self) -> bool:
@@ -133,7 +133,8 @@ class Status(BaseModel):
         return self.used_s > self.budget_s
 
     def explanation(self) -> str:
-        """Write the failure report: where, what, the last log lines, and the command that repeats it."""
+        """Return the failure report: where and how the run failed, the last log lines, and the command that repeats it;
+        "" for a run that ended well."""
         if self.ok:
             return ""
         where = f"in {self.heading!r}, cell {self.cell}" if self.cell is not None else "before its first cell"
@@ -146,18 +147,18 @@ class Status(BaseModel):
 
 
 def cell_too_long(job: Job) -> str:
-    """Say that one cell has used up what a cell may."""
+    """Return the message that a cell has exceeded its time limit."""
     return f"a cell ran longer than {job.cell_limit_s:.0f} s (the notebook declares {job.budget_s:.0f} s in all)"
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A run's folder.
+    """A run as its folder keeps it.
 
     outcome : how it ended ("ok", "failed", …); "by hand" for cells run by a person.
-    result : what it measured; None where `problem` says why there is nothing to use.
-    made : when its results were written, seconds of the epoch.
-    manifest : what it stood on; empty for a run by hand.
+    result : what it measured; None where it has no usable result, and `problem` says why.
+    made : time when its results were written, in seconds since the epoch; 0 without a result.
+    manifest : code, machine and settings of the run; empty for a run by hand.
     """
 
     folder: Path
@@ -175,12 +176,12 @@ class Kept:
 
     @property
     def name(self) -> str:
-        """Its folder as a person would type it."""
+        """The path of its folder as a person would type it."""
         return shown_path(self.folder)
 
 
 def good_status(folder: Path) -> Status | None:
-    """Read how the good run of a folder ended; None where there is none."""
+    """Return the Status of the run in a folder; None where there is no run or it did not end well."""
     try:
         status = Status.model_validate_json((folder / STATUS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -189,13 +190,13 @@ def good_status(folder: Path) -> Status | None:
 
 
 def shown_path(path: Path) -> str:
-    """Return a path from the workbench on, or whole where it lies elsewhere."""
+    """Return a path relative to the workbench, or the whole path where it lies elsewhere."""
     root = workbench_root()
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
 def read_kept(folder: Path) -> Kept:
-    """Read a run's folder; what is wrong with it becomes its `problem`, and nothing raises."""
+    """Read a run's folder; an error in it becomes the run's `problem` and raises nothing."""
     folder = folder.resolve()
     match = FOLDER.fullmatch(folder.name)
     slug, outcome, manifest = match["slug"] if match else folder.name, BY_HAND, {}
@@ -231,7 +232,7 @@ def _folders(slug: str) -> Iterator[Path]:
 
 
 def kept_runs(slug: str) -> list[Kept]:
-    """List every run of a paper in runs/<profile>/ and runs/interactive/, the newest first, those without results
+    """List every run of a paper in runs/<profile>/ and runs/interactive/: the newest first, runs without results
     last."""
     return sorted((read_kept(folder) for folder in _folders(slug)), key=lambda kept: -kept.made)
 
@@ -242,15 +243,15 @@ def standard_runs(slug: str) -> list[Kept]:
 
 
 def standard_run(slug: str, key: str) -> Kept | None:
-    """Find the newest of them with results of a profile and tier, "profile/tier"; None where there is none."""
+    """Find the newest of `standard_runs` with results for a key, "profile/tier"; None where there is none."""
     return next((kept for kept in standard_runs(slug) if kept.result and kept.result.key == key), None)
 
 
 def newest_executed(slug: str) -> Path | None:
-    """Find the newest folder with an executed notebook, of a paper or a guide; None where there is none.
+    """Find the newest folder with an executed notebook of a paper or a guide; None where there is none.
 
-    Only runs with standard settings that ended well count: those on the tier that "auto" takes or, where there are
-    none, on another.
+    Only runs with standard settings that ended well count. Runs on the tier that "auto" takes are preferred to runs on
+    other tiers.
     """
     fitting = [kept for kept in standard_runs(slug) if (kept.folder / EXECUTED).exists()]
     usual = [kept for kept in fitting if kept.manifest.get("tier") == kept.manifest.get("usual_tier")]
@@ -259,7 +260,7 @@ def newest_executed(slug: str) -> Path | None:
 
 
 def own_results(slug: str) -> Results | None:
-    """Collect a user's newest results of each profile and tier, with the standard settings; None without a run.
+    """Collect the user's newest results of a paper with standard settings, for each profile and tier; None without any.
 
     Runs that failed do not count; cells run by hand do.
     """

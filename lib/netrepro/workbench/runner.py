@@ -1,8 +1,8 @@
-"""Execute notebooks headlessly: check everything first, run in two lanes, judge, keep what is whole in runs/.
+"""Execute notebooks headlessly: check everything first, run in two lanes, keep every finished run in runs/.
 
-The compute lane runs several notebooks at a time, each in a process of its own; the quiet lane (emulated,
-timing-sensitive) runs one at a time with nothing beside it. With a Dask scheduler the same jobs go to its
-workers, and the quiet lane asks for the worker resource `quiet_machine`; what reads other runs stays here.
+The compute lane runs several notebooks at a time, each in its own process. The quiet lane (emulated, timing-sensitive)
+runs one notebook at a time with nothing beside it. With a Dask scheduler, the same jobs go to its workers, and the
+quiet lane asks for the worker resource `quiet_machine`. Notebooks that read other runs stay on this machine.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from netrepro.workbench.cluster_lane import Cluster
 
 POLL_S = 0.1
-START_S = 180  # in which a kernel starts, beside what the notebook declares
-ONE_REQUEST_S = 1.0  # in which asking twice to stop is asking once
+START_S = 180  # time for a kernel to start, in addition to the notebook's budget
+ONE_REQUEST_S = 1.0  # signals within this time count as one request to stop
 
 
 @dataclass(frozen=True)
 class Event:
-    """An event while notebooks run; the command line draws it, a notebook may."""
+    """An event while notebooks run. The command line shows it; a notebook may do so, too."""
 
     kind: Literal["started", "progress", "ended", "skipped", "waiting"]
     name: str
@@ -61,7 +61,7 @@ class Event:
 
 @dataclass
 class RunReport:
-    """The end of every notebook. A run that did not end well has left the last good run in its folder as it was."""
+    """The end of every notebook. A failed run leaves the folder of the last good run unchanged."""
 
     statuses: list[Status] = field(default_factory=list)
     interrupted: bool = False
@@ -76,15 +76,15 @@ class RunReport:
         return 130 if self.interrupted else int(not self.ok)
 
     def table(self) -> pd.DataFrame:
-        """Return one row for each notebook: name, outcome, seconds, budget_s, cpu_s, peak_mb, reused, exception,
-        folder, stays."""
+        """Return one row for each run: name, outcome, seconds, budget_s, cpu_s, peak_mb, reused, exception, folder,
+        stays."""
         columns = ["name", "outcome", "seconds", "budget_s", "cpu_s", "peak_mb", "reused", "exception"]
         columns += ["folder", "stays"]
         return pd.DataFrame([status.model_dump(include=set(columns)) for status in self.statuses], columns=columns)
 
     def claims(self, parameters: Sequence[str] = ()) -> pd.DataFrame:
-        """Return one row for each claim of every run that ended well: name, then `parameters` of the run, claim, unit,
-        value, interval_low, interval_high, verdict, reason."""
+        """Return one row for each claim of every run that ended well: name, the run's values of `parameters`, claim,
+        unit, value, interval_low, interval_high, verdict, reason."""
         from netrepro.claims import judge, load_claims, read_results
 
         rows = []
@@ -115,28 +115,29 @@ def run(
     into: Path | None = None,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> RunReport:
-    """Execute notebooks and return how each ended; figures/ stays as it is (see `publish`).
+    """Execute notebooks and return how each ended; figures/ is not changed (see `publish`).
 
     Parameters
     ----------
-    names : slugs, or None for the whole set; its quick runs on the tier "auto" take notebooks that declare both_kinds
-        twice, on that tier and on the other kind of tier, simulator or real kernels, that the machine has.
+    names : slugs, or None for the whole set. Quick runs of the whole set on the tier "auto" execute notebooks that
+        declare both_kinds twice: on that tier, and on a tier of the other kind (simulator or real kernels) if the
+        machine has one.
     profile : "quick" or "paper" (the published scale).
     tier : "auto", or a tier that each named notebook must support.
     parameters : values for notebook parameters; every named notebook must have each of them.
-    jobs : notebooks at a time in the compute lane; default: one a core.
+    jobs : number of notebooks at a time in the compute lane; default: one for each core.
     scheduler : address of a Dask scheduler ("tcp://…"), whose workers have this library, instead of local processes.
-    resume : take over runs that ended well with the same notebook, data, library and parameters.
-    patience : a cell may use this many times the notebook's declared budget, in seconds; to wait for processors that
-        others have uses none.
+    resume : reuse runs that ended well with the same notebook, data, library and parameters.
+    patience : a cell's time limit, as a multiple of the notebook's declared budget. Time spent waiting for processors
+        that other programs use does not count.
     into : the folder for executed notebooks, figures, results, logs and manifests; default: runs/<profile>/. A run
-        whose parameters are not the committed notebook's defaults gets a folder of its own, named after them.
-    on_event : called with an Event at every start, change of heading and end.
+        whose parameters are not the committed notebook's defaults gets its own folder, named after them.
+    on_event : called with an Event at every start, at the end of every run, and several times a second in between.
 
     Raises
     ------
-    NetreproError : before anything starts, for an unknown notebook, profile, tier or parameter, an ill-typed
-        value, or a folder that cannot be written. What a notebook does never raises: see its Status.
+    NetreproError : before anything starts, for an unknown notebook, profile, tier or parameter, a value of the wrong
+        type, or a folder that cannot be written. An error in a notebook raises nothing: see its Status.
     """
     asked = [(notebook, dict(parameters or {})) for notebook in select(names)]
     settings = _Settings(profile, tier, into or runs_dir() / profile, workers(jobs), patience, scheduler=scheduler)
@@ -158,7 +159,7 @@ def run_variants(
     patience: float = 3.0,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> RunReport:
-    """Execute one notebook once for each set of parameters, each in a folder named after the set; otherwise as run."""
+    """Execute one notebook once for each set of parameters, in a folder named after the set; otherwise like `run`."""
     asked = [(find(name), dict(variant)) for variant in variants]
     settings = _Settings(profile, tier, into, workers(jobs), patience, scheduler=scheduler, variants=True)
     planned, refused = _plan(asked, settings, True, on_event)
@@ -167,10 +168,11 @@ def run_variants(
 
 @dataclass(frozen=True)
 class Copy:
-    """A file to be executed as the notebook that it is a copy of.
+    """A file to execute like the notebook that it is a copy of.
 
+    notebook : that notebook's description, with the path of the copy.
     parameters : values for its parameters.
-    shut_in_with : for one that nobody trusts, which then runs in a sandbox: the folder that it sees as notebooks/.
+    shut_in_with : for an untrusted copy, which runs in a sandbox: the folder that it sees as notebooks/.
     """
 
     notebook: Notebook
@@ -186,7 +188,7 @@ def run_copies(
     patience: float = 3.0,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> RunReport:
-    """Execute other files than the workbench's own, in the quick profile; otherwise as run."""
+    """Execute files other than the workbench's own notebooks, in the quick profile; otherwise like `run`."""
     settings = _Settings("quick", "auto", into, workers(jobs), patience)
     shut_in = {copy.notebook.path: copy.shut_in_with for copy in copies}
     planned, refused = _plan([(copy.notebook, dict(copy.parameters)) for copy in copies], settings, False, on_event)
@@ -205,9 +207,9 @@ def run_on_tiers(
     patience: float = 3.0,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> RunReport:
-    """Execute notebooks with their standard settings, each on a tier of its own; otherwise as run.
+    """Execute notebooks with their standard settings, each on its own tier; otherwise like `run`.
 
-    wanted : (slug, tier); a notebook may be named with several tiers.
+    wanted : pairs (slug, tier); a notebook may occur with several tiers.
     """
     shared = _Settings(profile, "auto", runs_dir() / profile, workers(jobs), patience)
     planned: list[_Planned] = []
@@ -222,7 +224,7 @@ def run_on_tiers(
 
 
 def workers(jobs: int | None) -> int:
-    """Return how many notebooks run at a time: `jobs`, or one a processor. Raises NetreproError for less than one."""
+    """Return how many notebooks run at a time: `jobs`, or one for each processor. Raises NetreproError for jobs < 1."""
     if jobs is not None and jobs < 1:
         raise NetreproError(f"jobs = {jobs}", "how many run at a time is 1 or more")
     return len(os.sched_getaffinity(0)) if jobs is None else jobs
@@ -240,7 +242,7 @@ class _Settings:
     scheduler: str | None = None
     variants: bool = False
     code: str = field(default_factory=code_hash)
-    word: str = field(default_factory=unique_word)  # ends the name of each folder that is not whole yet
+    word: str = field(default_factory=unique_word)  # ends the name of each unfinished folder
 
 
 def _execute(
@@ -270,7 +272,7 @@ def _execute(
 
 @dataclass(frozen=True)
 class _Planned:
-    """A job, where its folder goes when it has ended, and its lane."""
+    """A job, the final place of its folder, its lane, and whether it runs after all others (`last`)."""
 
     job: Job
     final: Path
@@ -286,9 +288,10 @@ def _plan(
     *,
     both_kinds: bool = False,
 ) -> tuple[list[_Planned], list[Status]]:
-    """Check everything that can be checked before anything starts.
+    """Check everything that can be checked before anything starts; return the jobs and the notebooks refused.
 
-    both_kinds : whether notebooks that ask for it run on both kinds of tiers, where "auto" chooses.
+    named : whether the user named the notebooks. Then a tier that is missing raises; otherwise the notebook is skipped.
+    both_kinds : whether notebooks that declare both_kinds run on both kinds of tiers, where "auto" chooses.
     """
     check_profile(settings.profile)
     check_tier(settings.tier, or_auto=True)
@@ -324,8 +327,8 @@ def _plan(
 
 
 def _other_kind(supported: Sequence[str], tier: str) -> list[tuple[str, str]]:
-    """Return the best of the supported tiers that is a simulator where `tier` is real kernels, or the other way round,
-    and what says that this machine has it; none where it has none."""
+    """Return the best supported tier of the other kind that this machine has, as a list of one pair (tier, why), or an
+    empty list. The two kinds are the simulator and real kernels."""
     probe = probe_tiers()
     others = [each for each in TIERS if each in supported and (each == "simulated") != (tier == "simulated")]
     return [(each, probe[each].why) for each in others if probe[each].available][:1]
@@ -337,7 +340,7 @@ def _usual_tier(declared: Declaration) -> str:
 
 
 def lane_on(declared: Declaration, tier: str) -> str:
-    """Name the lane that a notebook runs in: in real time it wants the machine to itself."""
+    """Return the lane that a notebook runs in; a tier in real time needs the machine to itself."""
     return declared.lane if tier in VIRTUAL_TIME_TIERS else "quiet"
 
 
@@ -365,7 +368,7 @@ def _plan_one(
         "why_tier": why_tier,
         "lane": lane,
         "budget_s": budget_s,
-        "usual_tier": _usual_tier(declared),  # whose figures are published
+        "usual_tier": _usual_tier(declared),  # figures of this tier are published
         "parameters": used,
         "changed": changed,
         "edited": edited_inputs(notebook),
@@ -396,7 +399,7 @@ def _plan_one(
 
 @contextmanager
 def _alive(settings: _Settings) -> Iterator[None]:
-    """Show that this runner lives, so that no other takes its folders for left behind; tidy up after the dead."""
+    """Show by a lock that this runner is alive, so that others leave its folders alone; tidy up after dead runners."""
     folder = settings.folder
     with held(folder / f"{run_folder.LIVING}{settings.word}"):
         unfinished = [*folder.glob(f"{run_folder.PARTIAL}*-*"), *folder.glob(f"{run_folder.ASIDE}*-*")]
@@ -410,7 +413,7 @@ def _alive(settings: _Settings) -> Iterator[None]:
 
 
 def _tidy(path: Path, name: str) -> None:
-    """Remove what a runner that died left half-done; a run that it had put aside takes its place again."""
+    """Remove an unfinished folder of a dead runner; a good run that it had set aside gets its name back."""
     final = path.with_name(name.removeprefix(run_folder.ASIDE))
     if name.startswith(run_folder.ASIDE) and not final.exists():
         with suppress(OSError):
@@ -431,7 +434,7 @@ def _refusal(notebook: Notebook, settings: _Settings) -> Status:
 
 
 def _take_over(item: _Planned, report: RunReport, on_event: Callable[[Event], None]) -> bool:
-    """Report the last good run as reused where its fingerprint is the same; tell whether it is."""
+    """Report the last good run as reused where its fingerprint is the same; return whether it was."""
     status = run_folder.good_status(item.final)
     if item.last or status is None or status.fingerprint != item.job.fingerprint:
         return False
@@ -442,7 +445,7 @@ def _take_over(item: _Planned, report: RunReport, on_event: Callable[[Event], No
 
 
 def _phases(planned: Sequence[_Planned]) -> Iterator[list[_Planned]]:
-    """Compute lane first, then the quiet lane alone, then what must come last; the longest first in each."""
+    """Yield groups of jobs: the compute lane, then the quiet lane, then jobs that must come last; longest first."""
     for last, lane in ((False, "compute"), (False, "quiet"), (True, "compute"), (True, "quiet")):
         group = [item for item in planned if item.last == last and item.lane == lane]
         if group:
@@ -453,16 +456,16 @@ class _Lane(Protocol):
     """A place where jobs run."""
 
     def submit(self, folder: Path) -> Future[Status]:
-        """Queue the job of a folder."""
+        """Queue the job of a folder; return the future of its status."""
 
     def look(self) -> None:
-        """Do what has to be done now and then."""
+        """Do the lane's periodic work; called while jobs run."""
 
     def stop(self) -> None:
-        """Ask all jobs to end, beside what their folders ask."""
+        """Ask all jobs to end, in addition to the file `cancel` in their folders."""
 
     def end(self) -> None:
-        """End what can be ended by who goes away: their folders have asked."""
+        """Give the lane up, as this process cannot go on; the jobs' folders ask them to end already."""
 
 
 class _Here:
@@ -475,10 +478,10 @@ class _Here:
         return self.executor.submit(supervise, folder)
 
     def look(self) -> None:
-        """Do nothing: no folder is to be looked at."""
+        """Do nothing: jobs of this machine need no periodic work."""
 
     def stop(self) -> None:
-        """Do nothing: the folders ask."""
+        """Do nothing: the file `cancel` in each folder is enough."""
 
     def end(self) -> None:
         self.executor.shutdown(cancel_futures=True)
@@ -501,7 +504,7 @@ class _There:
         self.cluster.stop()
 
     def end(self) -> None:
-        if self.cluster.client.status == "running":  # a scheduler that is lost answers nobody
+        if self.cluster.client.status == "running":  # a lost scheduler would not answer
             self.cluster.stop()
 
 
@@ -509,7 +512,7 @@ class _There:
 def _lanes(
     workers: int, scheduler: str | None, on_event: Callable[[Event], None]
 ) -> Iterator[Callable[[_Planned], _Lane]]:
-    """Yield what chooses the lane of a job. What comes last reads other runs, and so stays on this machine."""
+    """Yield the function that chooses a job's lane. Jobs that come last read other runs: they stay on this machine."""
     with ThreadPoolExecutor(workers) as compute, ThreadPoolExecutor(1) as quiet:
         here = {"compute": _Here(compute), "quiet": _Here(quiet)}
         if scheduler is None:
@@ -526,11 +529,11 @@ def _lanes(
 
 @contextmanager
 def _stop_on_interrupt() -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl-C, SIGTERM or closed terminal sets instead of ending this process, so that
-    nothing is left half-moved and no notebook goes on without its runner; the next ends it. Under nohup a closed
-    terminal is none of its business.
+    """Yield an event that the first Ctrl-C, SIGTERM or closed terminal sets instead of ending this process. So no
+    folder is left half-moved, and no notebook goes on without its runner. The next signal ends this process. Under
+    nohup a closed terminal has no effect.
 
-    What comes within `ONE_REQUEST_S` is the same request: `timeout` signals a process and then its group.
+    Signals within `ONE_REQUEST_S` are the same request: `timeout` signals a process and then its group.
     """
     stop, first_s = threading.Event(), math.inf
     if threading.current_thread() is not threading.main_thread():
@@ -565,9 +568,9 @@ def _run_group(
     report: RunReport,
     on_event: Callable[[Event], None],
 ) -> None:
-    """Run jobs that may run beside each other; on a stop ask all to end and wait until they have.
+    """Run jobs that may run beside each other. When `stop` is set, ask all to end and wait until they have ended.
 
-    So it does where this process cannot go on, such as when nobody reads its output any more.
+    It also asks them to end where this process cannot go on, for example because nobody reads its output any more.
     """
     started: dict[str, float] = {}
     pending: dict[Future, _Planned] = {}
@@ -613,7 +616,7 @@ def _tell_progress(job: Job, started: dict[str, float], on_event: Callable[[Even
         progress = Progress.model_validate_json((job.folder / run_folder.PROGRESS).read_text())
     except (OSError, ValueError):
         if not (job.folder / run_folder.RUNNER_LOG).exists():
-            return  # still waits for its turn
+            return  # the job still waits for its turn
         progress = Progress()
     if job.name not in started:
         started[job.name] = time.monotonic()
@@ -622,11 +625,11 @@ def _tell_progress(job: Job, started: dict[str, float], on_event: Callable[[Even
 
 
 def _finish(item: _Planned, future: Future, report: RunReport, on_event: Callable[[Event], None]) -> None:
-    """Complete the manifest, move the folder to its final name; an interrupted run leaves nothing."""
+    """Report how a job ended and keep its folder; an interrupted run leaves nothing."""
     job = item.job
     try:
         status = future.result()
-    except Exception as error:  # a lost Dask worker, say
+    except Exception as error:  # for example a lost Dask worker
         status = Status(
             slug=job.slug,
             name=job.name,
@@ -647,8 +650,8 @@ def _finish(item: _Planned, future: Future, report: RunReport, on_event: Callabl
 
 
 def _keep(item: _Planned, status: Status) -> None:
-    """Complete the manifest, drop what only the run needed, and give the folder its final name: that of the last good
-    run, in its place, or one beside it where this one did not end well."""
+    """Complete the manifest, remove files that only the running job needed, and give the folder its final name. A good
+    run replaces the last good run; a failed one gets a folder beside it."""
     folder, failed = item.job.folder, run_folder.failed_beside(item.final)
     status.folder = item.final if status.ok else failed
     status.stays = item.final if not status.ok and run_folder.good_status(item.final) else None

@@ -1,10 +1,11 @@
-"""Run a program that nobody trusts: in namespaces of its own, with the files it needs and no others, within limits.
+"""Run an untrusted program in its own namespaces, with only the files that it needs, and within limits.
 
-It sees the interpreter, the library and the data, read-only; a folder to write to; processes of its own and a network
-without a wire. Homes, other runs, the history of the checkout and the environment's variables are not there. Where root
-asks, it runs as nobody.
+The program sees the interpreter, the library and the data, read-only; a folder to write to; its own processes and a
+network with only the loopback interface. Home folders, other runs, the checkout's history and other environment
+variables are hidden. When root starts it, the program runs as the user nobody.
 
-Started as a script, which imports the standard library alone: opening a user namespace needs a process without threads.
+This file is started as a script that imports only the standard library, since opening a user namespace needs a process
+without threads.
 """
 
 from __future__ import annotations
@@ -38,19 +39,19 @@ SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt"
 SETTINGS = ("alternatives", "fonts", "group", "ld.so.cache", "localtime", "mime.types", "nsswitch.conf", "passwd")
 DEVICES = ("null", "zero", "full", "random", "urandom")
 VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-NOT_READY = 125  # its exit code where it could not be set up
+NOT_READY = 125  # exit code where the sandbox could not be set up
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """The surroundings of a program.
+    """The files and limits of a sandboxed program.
 
-    read_only : what it sees beside the system, path in it -> path outside.
-    writable : what it may change, likewise.
-    copied : small files of which it gets a copy, in folders that it may write to.
-    memory_mb : of each of its processes, and of all temporary files.
-    processes : and threads, at a time.
-    processor_s : of each process.
+    read_only : files and folders that it may read beside the system's, path in the sandbox -> path outside.
+    writable : folders that it may change, likewise.
+    copied : small files of which it gets a copy in a writable folder, likewise.
+    memory_mb : limit for each of its processes, and for all temporary files together.
+    processes : limit for processes and threads at a time.
+    processor_s : limit of processor time for each process.
     """
 
     read_only: dict[str, str]
@@ -61,18 +62,21 @@ class Sandbox:
     processor_s: int = 3600
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """Return the command that runs `words` in it."""
+        """Return the command that runs the command `words` in the sandbox."""
         return [sys.executable, "-P", __file__, json.dumps(asdict(self)), *words]
 
     @staticmethod
     def environment(more: dict[str, str]) -> dict[str, str]:
-        """Return the variables that a program in it may see."""
+        """Return the environment variables that a program in the sandbox sees, `more` included."""
         kept = {name: os.environ[name] for name in VARIABLES if name in os.environ}
         return kept | {"HOME": HOME, "TMPDIR": "/tmp"} | more
 
 
 def library_paths(root: Path) -> dict[str, str]:
-    """List what a notebook of the workbench at `root` needs to see: interpreter, packages, data; no notebooks."""
+    """Return the paths that a notebook of the workbench `root` must read: interpreter, packages, data; no notebooks.
+
+    Returns path in the sandbox -> path outside.
+    """
     import netrepro._core as core
     from netrepro.emulation.virtual.kernel import cache
 
@@ -88,7 +92,8 @@ def library_paths(root: Path) -> dict[str, str]:
 
 
 def font_lists() -> dict[str, str]:
-    """List matplotlib's lists of fonts, which it makes anew where it finds none, in a second of a processor."""
+    """Return matplotlib's files of fonts, path in the sandbox -> path outside. Without them matplotlib needs a second
+    of processor time to make them."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "matplotlib")
     folder = Path(os.environ.get("MPLCONFIGDIR") or cache)
     return {f"{HOME}/.cache/matplotlib/{path.name}": str(path.resolve()) for path in folder.glob("fontlist-*.json")}
@@ -96,7 +101,7 @@ def font_lists() -> dict[str, str]:
 
 @functools.cache
 def why_not() -> str:
-    """Say why nothing can be shut in on this machine; empty where it can, which is tried."""
+    """Try a sandbox once, and say why none works on this machine; "" where it works."""
     from netrepro.paths import workbench_root
 
     with tempfile.TemporaryDirectory(prefix="netrepro-sandbox-") as made:
@@ -129,7 +134,7 @@ def _mount(source: str, target: str, kind: str, flags: int = 0, options: str = "
 
 
 def _show(source: str, target: Path, attributes: int) -> None:
-    """Let a file or folder of the machine appear at `target`, with all that is mounted below it."""
+    """Mount a file or folder of the machine at `target`, with all that is mounted below it."""
     if Path(source).is_symlink():
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(Path(source).readlink())
@@ -152,7 +157,7 @@ def _enter(root: str, old: str) -> None:
 
 
 def _build(around: Sandbox) -> None:
-    """Make a root of its own and go there; the machine's is out of sight then."""
+    """Make a new root file system and enter it; the machine's root is then out of reach."""
     _mount("none", "/", "", RECURSIVE | PRIVATE)
     _mount("tmpfs", "/tmp", "tmpfs", 0, "size=1m")
     for name in ("old", "new"):
@@ -167,7 +172,7 @@ def _build(around: Sandbox) -> None:
             _show(f"/old{path}", new / path[1:], untouchable)
     shown = {f"/etc/{name}": f"/etc/{name}" for name in SETTINGS if os.path.lexists(f"/old/etc/{name}")}
     for path, outside in sorted((shown | around.read_only).items()):
-        if not (new / path[1:]).exists():  # of what is below the system's folders
+        if not (new / path[1:]).exists():  # else a system folder shows it already
             _show(f"/old{outside}", new / path[1:], untouchable)
     for path, outside in around.writable.items():
         _show(f"/old{outside}", new / path[1:], NO_SETUID | NO_DEVICES)
@@ -191,7 +196,7 @@ def _build(around: Sandbox) -> None:
 
 
 def _connect_to_itself() -> None:
-    """Bring the loopback interface up, on which some notebooks talk to themselves."""
+    """Bring the loopback interface up, over which processes of some notebooks communicate."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SET_INTERFACE_FLAGS, struct.pack("16sh14x", b"lo", INTERFACE_UP))
 
@@ -218,7 +223,8 @@ def _give_up_rights(around: Sandbox, user: int, group: int) -> None:
 
 
 def _first_process(around: Sandbox, words: Sequence[str], user: int, group: int) -> int:
-    """Set all up, start the program, and return its code; who runs this is process 1, and with it all others end."""
+    """Set the sandbox up, start the program, and return its exit code. It runs in process 1 of the new namespace: when
+    this process ends, all others there end."""
     _C.prctl(DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
     _build(around)
     _connect_to_itself()
@@ -237,7 +243,10 @@ def _program(around: Sandbox, words: Sequence[str], user: int, group: int) -> No
 
 
 def _second_process(around: Sandbox, words: Sequence[str], may_go_on: int, is_ready: int, ids: tuple[int, int]) -> int:
-    """Leave the namespaces of the caller, and start the first process of the new ones."""
+    """Leave the namespaces of the caller, and start the first process of the new ones.
+
+    may_go_on, is_ready : pipes from and to the parent, which writes the user mapping in between.
+    """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parent = os.getppid()
     flags = NEW_USER | NEW_MOUNTS | NEW_PROCESSES | NEW_NETWORK | NEW_IPC
@@ -254,7 +263,7 @@ def _second_process(around: Sandbox, words: Sequence[str], may_go_on: int, is_re
 
 
 def _forked(function: Callable[[], int]) -> int:
-    """Call a function in a forked process and return its code."""
+    """Call a function in a forked process and return its exit code."""
     child = os.fork()
     if child == 0:
         _leave_with(function)
@@ -272,8 +281,9 @@ def _leave_with(function: Callable[[], int]) -> NoReturn:
 
 
 def main(around: Sandbox, words: Sequence[str]) -> int:
-    """Run `words` in the sandbox and return their code; when this returns, also after SIGTERM, all in it has ended."""
-    signal.signal(signal.SIGTERM, lambda *_: None)  # what it has started ends, and this waits for it
+    """Run the command `words` in the sandbox and return its exit code. When this returns, also after SIGTERM, all
+    processes in the sandbox have ended."""
+    signal.signal(signal.SIGTERM, lambda *_: None)  # the child gets the signal too and ends; this waits for it
     _C.prctl(TAKE_ORPHANS, 1, 0, 0, 0)
     is_root = os.getuid() == 0
     user, group = (NOBODY, NOBODY) if is_root else (os.getuid(), os.getgid())

@@ -22,11 +22,11 @@ from netrepro.workbench.templating import Markup, macros, render
 
 
 def draw_scorecard(table: pd.DataFrame) -> Figure:
-    """Draw papers as rows, one coloured and signed cell a claim, main claims first and framed; hollow where a claim
-    does not count, with a corner in the colour of other evidence's verdict where that differs, a star where other code
-    measured.
+    """Draw a scorecard: a row for each paper, and a cell for each claim with the colour and sign of its verdict.
 
-    Pale where a table from `combined` has nothing but the published verdict.
+    Main claims come first and are framed. A cell is hollow where the claim does not count. A corner has the colour of
+    other evidence's verdict where that differs, and a star means that other code measured. A row of a table from
+    `combined` is pale where the verdicts are only the published ones.
     """
     papers = list(table.groupby("paper", sort=False))
     columns = max([14, *(len(claims) for _, claims in papers)])
@@ -69,7 +69,7 @@ def draw_scorecard(table: pd.DataFrame) -> Figure:
 
 
 def scorecard_text(table: pd.DataFrame) -> str:
-    """Write a page in Markdown: what its words mean, then the table of `to_markdown`."""
+    """Return a page in Markdown: the meaning of its words, then the table of `to_markdown`."""
     return _HEAD + to_markdown(table)
 
 
@@ -88,7 +88,7 @@ The [picture](scorecard.png) has a cell for each claim; a corner in another colo
 
 
 def counts_by_level(table: pd.DataFrame) -> str:
-    """Count the papers of each level, in a sentence; `table` is a scorecard.
+    """Return a sentence with the number of papers of each level; `table` is a scorecard.
 
     Levels that no paper has are left out.
     """
@@ -98,7 +98,8 @@ def counts_by_level(table: pd.DataFrame) -> str:
 
 
 def to_markdown(table: pd.DataFrame) -> str:
-    """Write a table: one line for each paper, with its level and counts of main claims and, behind a +, details."""
+    """Return a Markdown table with a line for each paper: its level, and for each verdict the counts of main claims
+    and, after a +, of details."""
     names = {name: name.replace("agrees in direction", "in direction").replace("_", " ") for name in COUNTS[1:]}
     lines = [
         f"| paper | level | rests on | {' | '.join(names.values())} |",
@@ -114,9 +115,9 @@ def to_markdown(table: pd.DataFrame) -> str:
 
 
 def scorecard_page(table: pd.DataFrame, mine: pd.DataFrame | None = None) -> str:
-    """Write a page of its own, which needs nothing from elsewhere: the papers, then every claim.
+    """Return an HTML page that loads nothing else: the papers, then every claim.
 
-    table : what is published. With `mine`, a user's scorecard, each claim has both.
+    table : the published scorecard. mine : the user's scorecard; with it, each claim shows both results.
     """
     summary = paper_summary(table if mine is None else combined(mine, table))
     slugs = list(summary["paper"])
@@ -139,9 +140,9 @@ def scorecard_page(table: pd.DataFrame, mine: pd.DataFrame | None = None) -> str
 def claims_table(
     table: pd.DataFrame, mine: pd.DataFrame | None = None, links: Mapping[str, str] | None = None
 ) -> Markup:
-    """Return the claims as a table to sort and filter, 25 at a time, in a page or output that has `sorting_script`.
+    """Return the claims as HTML of a table to sort and filter, 25 at a time. The page needs `sorting_script`.
 
-    links : of a slug the page whose anchors `claim-<id>` a claim's name leads to.
+    links : slug -> the paper's page; a claim's name links to the anchor `claim-<id>` there.
     """
     return sortable(
         claim_cells(table, mine, links=links),
@@ -155,7 +156,7 @@ def claims_table(
     )
 
 
-_CHOICE = {"columnControl": [["searchList"]]}  # a menu in the head
+_CHOICE = {"columnControl": [["searchList"]]}  # a menu of values in the column's head
 
 
 def claim_cells(
@@ -164,10 +165,10 @@ def claim_cells(
     names: tuple[str, str] = ("mine", "published here"),
     links: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Return a row for each claim, cells as HTML: verdict (the user's if there is one), paper, each side's value and
-    run, the number in the paper, and the claim, whose reasons fold out.
+    """Return a row for each claim, with HTML cells: verdict (the user's if there is one), paper, value and run of each
+    side, the paper's number, and the claim with reasons that unfold.
 
-    names : what the two sides are called.
+    names : column names of the two sides. links : as for `claims_table`.
     """
     sides = {"published": names[1]} if mine is None else dict(zip(("mine", "published"), names, strict=True))
     cells, html = [], macros("claim")
@@ -204,14 +205,17 @@ def _side_cell(row: Mapping[str, Any], side: str) -> str:
 
 
 def sortable(table: pd.DataFrame, name: str, **options: Any) -> Markup:
-    """Write a table, its cells HTML, that a click on a column's head sorts and words filter; `name` is its id."""
+    """Return HTML of a table with HTML cells. A click on a column's head sorts it, and typed words filter it.
+
+    name : the table's id. options : further options of itables.
+    """
     how: dict[str, Any] = {
         "table_id": name,
         "classes": "compact stripe",
         "style": "width: 100%",
         "layout": _LAYOUT,
-        "order": [],  # as the rows come
-        "maxBytes": 0,  # all of them
+        "order": [],  # the order of the rows
+        "maxBytes": 0,  # no limit: all rows
         "allow_html": True,
         "showIndex": False,
         "autoWidth": False,
@@ -226,5 +230,5 @@ _LAYOUT = {"topStart": "search", "topEnd": "info", "bottomStart": "pageLength", 
 
 
 def sorting_script() -> Markup:
-    """Return the script that lets readers sort the `sortable` tables of a page or output; it fetches nothing."""
+    """Return the script that lets readers sort the `sortable` tables of a page or output; it loads nothing else."""
     return Markup(generate_init_offline_itables_html(itables.options.dt_bundle))

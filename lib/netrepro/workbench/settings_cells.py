@@ -1,4 +1,4 @@
-"""The parameters cells of notebooks, written from the papers' settings: `make strip`."""
+"""The parameters cells of notebooks, which `make strip` writes from the papers' settings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PARAMETERS = "parameters"  # the tag of the cell
 
 
 def declared_parameters(slug: str, shown: list[str]) -> list[Field[Any]]:
-    """Return the fields of a paper's Setting that its notebook offers; none without a Setting.
+    """Return the fields of a paper's Setting that its notebook offers as parameters; none without a Setting.
 
-    shown : the notebook's parameters, which are all that count where the Setting is another paper's.
+    shown : the notebook's parameters. Where the Setting is another paper's, only fields among these are returned.
     """
     name = f"netrepro.papers.{slug}"
     try:
@@ -33,7 +33,7 @@ def declared_parameters(slug: str, shown: list[str]) -> list[Field[Any]]:
 
 
 def write_parameters() -> list[str]:
-    """Write the parameters of every paper's Setting into its notebook, and return the notebooks that change."""
+    """Write the parameters of every paper's Setting into its notebook, and return the names of changed notebooks."""
     changed = []
     for notebook in catalogue():
         declared = declared_parameters(notebook.slug, list(notebook.parameters))

@@ -1,4 +1,4 @@
-"""Run a job in a sandbox: what goes in, what it may use, what is brought out."""
+"""A job in a sandbox: the files that go in, the limits, the files that are brought out."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from netrepro.workbench.run_folder import Job
 from netrepro.workbench.sandbox import Sandbox, font_lists, library_paths
 from netrepro.workbench.used_time import tree_of
 
-INSIDE = "inside"  # in the job's folder: what it sees as that folder
+INSIDE = "inside"  # folder in the job's folder that the sandbox shows as the job's folder
 HANDED_IN = "handed_in.ipynb"
 LOOK_EVERY_S = 0.5
-MEMORY_SHARE, LEAST_MEMORY_MB = 3, 3000  # of what the notebook declares; the virtual kernel takes files in memory
+# Limit: a multiple of the declared memory, and at least so much, as the virtual kernel has files in memory.
+MEMORY_SHARE, LEAST_MEMORY_MB = 3, 3000
 MOST_PROCESSES = 600
 MOST_ON_DISK_MB = 200
 MOST_BROUGHT_OUT_MB = 50
@@ -28,7 +29,7 @@ MOST_BROUGHT_OUT_MB = 50
 class ShutIn:
     """A job in its sandbox.
 
-    command, environment : what starts it.
+    command, environment : the command that starts it, and its environment variables.
     """
 
     def __init__(self, job: Job, command: Sequence[str]):
@@ -53,7 +54,10 @@ class ShutIn:
         self._looked_s = 0.0
 
     def look_at(self, process: int) -> str:
-        """Say what it uses too much of, "" where it does not; show how far it has come."""
+        """Say which limit the job exceeds, "" where none; copy its progress to the job's folder.
+
+        process : id of the process that was started; all its descendants count.
+        """
         now_s = time.monotonic()
         if now_s - self._looked_s < LOOK_EVERY_S:
             return ""
@@ -72,8 +76,8 @@ class ShutIn:
         return ""
 
     def bring_out(self) -> None:
-        """Move what it left into the job's folder: plain files, of which nothing can be made that a reader waits for,
-        and not too many."""
+        """Copy the files that the job left into the job's folder, and remove `inside`. Only plain files are copied, so
+        that no reader blocks on a pipe, and at most MOST_BROUGHT_OUT_MB."""
         left = MOST_BROUGHT_OUT_MB << 20
         for path, size in sorted(_files(self.inside), key=lambda each: each[1]):
             keeps = (run_folder.JOB, HANDED_IN, run_folder.KERNEL_PID, run_folder.CANCEL, run_folder.MANIFEST)
@@ -97,7 +101,7 @@ def _files(folder: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _plain(path: Path, most: int) -> bytes | None:
-    """Read a file, no link and no pipe, up to so many bytes; None where there is none."""
+    """Read at most `most` bytes of a plain file; None for a link, a pipe or a missing file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -107,7 +111,7 @@ def _plain(path: Path, most: int) -> bytes | None:
 
 
 def _memory_mb(process: int) -> float:
-    """Return the memory of a process, what it shares in parts; 0 where it has ended."""
+    """Return the proportional set size of a process in MB; 0 where it has ended."""
     try:
         lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024

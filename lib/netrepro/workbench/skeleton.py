@@ -1,4 +1,4 @@
-"""A new paper to begin with: module, claims, notebook and test that run, with one invented claim to be replaced."""
+"""The files of a new paper: module, claims, notebook and test, which run with one invented claim to replace."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SLUG = re.compile(r"[a-z][a-z0-9_]{1,39}")
 
 
 def new_paper(slug: str, number: int | None = None) -> list[Path]:
-    """Write the four files of a paper and its SOURCES.md; they run, and say where the paper's own belongs.
+    """Write the four files of a paper and its SOURCES.md. They run, and mark the places to replace.
 
-    number : of the notebook's file, NN; default: the first that is free from 70 on.
+    number : number of the notebook's file, NN; default: the first free one from 70 on.
 
-    Returns the files. Raises NetreproError for a slug or number that is taken or cannot be one, before anything is
-    written, and for a folder that cannot be written: nothing is left then.
+    Returns the files. Raises NetreproError, before anything is written, for a slug or number that is taken or invalid;
+    and for a folder that cannot be written, after removing the files already written.
     """
     if not SLUG.fullmatch(slug) or keyword.iskeyword(slug):
         raise NetreproError(
@@ -63,7 +63,7 @@ def new_paper(slug: str, number: int | None = None) -> list[Path]:
 
 
 def _notebook(slug: str) -> str:
-    """Return the template under its new name."""
+    """Return the text of the template notebook with the slug of the new paper."""
     content = read_notebook(notebooks_dir() / "_template.ipynb")
     content["metadata"]["netrepro"]["slug"] = slug
     return notebook_text(content).replace(

@@ -1,6 +1,7 @@
-"""A notebook as the last commit has it: its standard settings, and what has been edited since.
+"""A notebook as the last commit has it: its standard settings, and files edited since.
 
-A person may edit a notebook's settings and save them. That makes no other standard: what is standard is committed.
+A person may edit a notebook's settings and save them. This does not change the standard settings, which are those of
+the last commit.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from netrepro.git import git
 from netrepro.workbench.catalogue import Notebook, cell_texts, read_notebook
 from netrepro.workbench.parameters import Parameter, read_parameters
 
-CHOSEN_BY_THE_RUN = ("profile", "tier")  # `--profile` and `--tier` set them
+CHOSEN_BY_THE_RUN = ("profile", "tier")  # parameters that `--profile` and `--tier` set
 
 
 def committed_notebook(path: Path) -> dict[str, Any] | None:
-    """Return a notebook's JSON as the last commit has it; None where there is none, or no git."""
+    """Return a notebook's JSON as the last commit has it; None where it is not committed or git fails."""
     try:
         content = json.loads(git("show", f"HEAD:./{path.parent.name}/{path.name}"))
     except (NetreproError, json.JSONDecodeError):
@@ -29,7 +30,7 @@ def committed_notebook(path: Path) -> dict[str, Any] | None:
 
 
 def standard_parameters(notebook: Notebook) -> dict[str, Parameter]:
-    """Return the committed notebook's parameters; those of the file where it is not committed."""
+    """Return the committed notebook's parameters, or the file's where no readable notebook is committed."""
     committed = committed_notebook(notebook.path)
     try:
         return read_parameters(committed) if committed else notebook.parameters
@@ -55,7 +56,7 @@ def edited_inputs(notebook: Notebook) -> list[str] | None:
     """List the files that decide a result and differ from the last commit: the library, the paper's data, the
     notebook's cells.
 
-    None where git cannot tell. Saved outputs of a notebook are no edit.
+    Returns None where git cannot tell. Saved outputs of a notebook do not count as an edit.
     """
     code = ["lib/netrepro", "lib/core", "lib/CMakeLists.txt"]
     places = [*code, f"data/{notebook.slug}", f"notebooks/{notebook.path.name}"]
@@ -72,12 +73,16 @@ def edited_inputs(notebook: Notebook) -> list[str] | None:
 
 
 def commit_name(commit: str | None, notebook: Notebook) -> str:
-    """Name what a result of the notebook was measured by: the commit, "-dirty" where its inputs differ from it."""
+    """Return the name of the code that measures the notebook: the commit, with "-dirty" where its inputs differ from
+    the commit."""
     return f"{commit or 'unknown'}{'-dirty' if edited_inputs(notebook) else ''}"
 
 
 def run_command(slug: str, profile: str, tier: str, chosen: Mapping[str, Any], *, scheduler: str | None = None) -> str:
-    """Write the command that a person types to run a notebook so; quick and auto need no words."""
+    """Return the command that runs a notebook with these settings; the profile quick and the tier auto are omitted.
+
+    chosen : parameters, name -> value.
+    """
     words = ["netrepro", "run", slug]
     words += [] if profile == "quick" else ["--profile", profile]
     words += [] if tier == "auto" else ["--tier", tier]
@@ -88,6 +93,7 @@ def run_command(slug: str, profile: str, tier: str, chosen: Mapping[str, Any], *
 
 
 def made_by(notebook: Notebook, profile: str, tier: str, changed: Mapping[str, Any]) -> str:
-    """Write the metadata of a figure: the command that makes it again, with the tier where there is a choice."""
+    """Return the text in a figure's metadata: the command that makes the figure again, with the tier where there is a
+    choice of tiers."""
     choice = len(notebook.declaration.tiers) > 1
     return f"made by: {run_command(notebook.slug, profile, tier if choice else 'auto', changed)}"

@@ -1,7 +1,7 @@
-"""Run one job in a process of its own and answer for everything that process starts.
+"""Run one job in its own process, and end everything that this process starts.
 
-The same function serves a local thread and a Dask worker. Whatever happens (a killed kernel, an endless cell,
-a request to stop, a crash of the executing process), a Status comes back and no process or socket stays.
+The same function serves a local thread and a Dask worker. Whatever happens (a killed kernel, an endless cell, a request
+to stop, a crash of the executing process), it returns a Status and leaves no process or socket behind.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from netrepro.workbench.used_time import UsedTime
 
 POLL_S = 0.05
 GRACE_S = 3.0  # between asking a process to stop and killing it
-SAVE_S = 10.0  # in which what a stopped kernel has shown is saved
-LAST_MOMENT_S = 0.5  # before its time is over a kernel is asked what it is doing
-FRAMES = 12  # of its answer
-MOST_TEMPORARY_BYTES = 60  # of the path of temporary files, to which a socket's adds some 40
+SAVE_S = 10.0  # time to save the outputs of a stopped kernel
+LAST_MOMENT_S = 0.5  # so long before its time is over, a kernel is asked what it is doing
+FRAMES = 12  # most stack frames of its answer that are shown
+MOST_TEMPORARY_BYTES = 60  # longest path of the temporary folder; a socket's name adds some 40 bytes
 
 
 def supervise(folder: Path) -> Status:
-    """Execute the job described in `folder`/job.json; returns its status, never raises for what a notebook does."""
+    """Execute the job described in `folder`/job.json and return its status. An error in a notebook raises nothing."""
     job = Job.model_validate_json((folder / run_folder.JOB).read_text())
     start = time.monotonic()
     sockets = _folder_for_sockets()  # outside the job's folder, whose path may be long
@@ -59,7 +59,7 @@ def supervise(folder: Path) -> Status:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C reaches the runner alone, which then asks for the stop
+                start_new_session=True,  # so that Ctrl-C reaches only the runner, which then asks to stop
             )
             limits = _Limits(job, process.pid)
             asked = False
@@ -77,7 +77,7 @@ def supervise(folder: Path) -> Status:
                         stopped, why = "timed out", reason
                         if shut_in:
                             break
-                        _kill_kernel(job)  # the executing process then saves what there is
+                        _kill_kernel(job)  # the executing process then saves the outputs so far
                         with suppress(subprocess.TimeoutExpired):
                             process.wait(SAVE_S)
                     if stopped:
@@ -97,7 +97,7 @@ def supervise(folder: Path) -> Status:
 
 
 def _folder_for_sockets() -> Path:
-    """Make a folder with a short path, whatever TMPDIR is: a Unix socket's has at most 107 bytes."""
+    """Make a folder with a short path, whatever TMPDIR is: the path of a Unix socket has at most 107 bytes."""
     is_short = len(os.fsencode(tempfile.gettempdir())) <= MOST_TEMPORARY_BYTES
     return Path(tempfile.mkdtemp(prefix="netrepro-", dir=None if is_short else "/tmp"))
 
@@ -118,7 +118,8 @@ def _stop(process: subprocess.Popen) -> None:
 
 
 class _Limits:
-    """The time that a run may still use: its own, and the clock's, which ends a run that others keep from running."""
+    """The time that a run may still use. The limits are for the time that the run uses; a longer limit by the clock
+    ends a run that gets no processor."""
 
     def __init__(self, job: Job, process: int):
         self.job, self.used = job, UsedTime(process)
@@ -128,12 +129,12 @@ class _Limits:
 
     @property
     def in_a_cell(self) -> bool:
-        """True once a cell has begun: until then a kernel cannot be asked what it is doing, and would die of it."""
+        """True once a cell has begun. Before that, the signal that asks a kernel what it is doing would kill it."""
         return self._cell_began is not None
 
     def left_s(self) -> tuple[float, str]:
-        """Return the seconds until the cell that is running, or the whole notebook, has used its time up, and what to
-        say then."""
+        """Return the seconds until the running cell or the whole notebook has used its time up, and the message for
+        that case."""
         job, used_s = self.job, self.used.now_s()
         advice = "raise --patience on a slow machine"
         clock_s = job.total_limit_s * run_folder.CLOCK_PER_USED
@@ -151,7 +152,7 @@ class _Limits:
 
 
 def _kernel(job: Job) -> int | None:
-    """Find the kernel's process. Its environment must name our folder: a pid may have been reused."""
+    """Return the kernel's process id, or None. Its environment must name our folder, since the id may be reused."""
     try:
         pid = int((job.folder / run_folder.KERNEL_PID).read_text())
         owner = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
@@ -168,7 +169,7 @@ def _signal_kernel(job: Job, number: signal.Signals) -> None:
 
 
 def _kill_kernel(job: Job) -> None:
-    """Kill a kernel that outlived its run, and what it started."""
+    """Kill the kernel and the processes of its group."""
     pid = _kernel(job)
     if pid is not None:
         with suppress(ProcessLookupError, PermissionError):
@@ -176,7 +177,8 @@ def _kill_kernel(job: Job) -> None:
 
 
 def _where(folder: Path) -> list[str]:
-    """Describe what the kernel's main thread was doing when it was asked, innermost call first."""
+    """Return lines on what the kernel's main thread was doing when it was asked, innermost call first; empty without an
+    answer."""
     dump = _tail(folder / run_folder.RUNNER_LOG, 1000)
     begins = [number for number, line in enumerate(dump) if "(most recent call first)" in line]
     frames = dump[begins[-1] + 1 :] if begins else []
@@ -197,7 +199,7 @@ def _status(job: Job, folder: Path, code: int | None, stopped: Outcome | None, w
             command=job.command,
         )
         status.log_tail = _tail(folder / run_folder.RUNNER_LOG)
-        with suppress(OSError, ValueError):  # none before the first cell
+        with suppress(OSError, ValueError):  # there is no progress before the first cell
             reached = Progress.model_validate_json((folder / run_folder.PROGRESS).read_text())
             status.heading, status.cell = reached.heading, reached.cell
     if stopped:

@@ -1,4 +1,4 @@
-"""Vary parameters of a notebook over ranges, on the runner's machinery: one tidy table, one figure."""
+"""Sweeps: the runner executes a notebook over ranges of its parameters, which gives one tidy table and one figure."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ MOST_RUNS = 10_000
 class Sweep:
     """A finished sweep.
 
-    table : one row a combination of values and claim, columns <parameter> (each that is varied), claim, unit, value,
+    table : one row for each combination of values and claim; columns: each varied parameter, claim, unit, value,
         interval_low, interval_high, verdict, reason.
-    folder : holds sweep.csv, sweep.png and the executed notebook of every combination; named after all that was asked.
-    names : the varied parameters.
+    folder : holds sweep.csv, sweep.png and the executed notebook of every combination. Its name has all settings.
+    report : how each run ended.
+    names : the names of the varied parameters.
     """
 
     table: pd.DataFrame
@@ -53,9 +54,10 @@ class Sweep:
 
 
 def parse_range(text: str, parameter: Parameter, points: int) -> list[Any]:
-    """Read the values of `a..b` (evenly spaced, whole numbers for an int) or `a,b,c`, of the parameter's type.
+    """Return the values of `a..b` (evenly spaced, whole numbers for an int) or `a,b,c`, in the parameter's type.
 
-    Raises NetreproError for text that is neither, a range of a parameter that is no number, or points < 2.
+    points : number of values of a range. Raises NetreproError for a value that the parameter refuses, and for a range
+    where the parameter is no number or points < 2.
     """
     match = RANGE.fullmatch(text.strip()) if parameter.is_number else WORDS_AS_RANGE.fullmatch(text)
     if match is None:
@@ -73,10 +75,10 @@ def parse_range(text: str, parameter: Parameter, points: int) -> list[Any]:
 
 
 def grid(notebook: Notebook, vary: str | Sequence[str], points: int = POINTS) -> list[dict[str, Any]]:
-    """List every combination of the values of `name=a..b` or `name=a,b,c`, or of several of these.
+    """List every combination of values, each as name -> value.
 
-    Raises NetreproError for an unknown parameter, one that is named twice, profile, tier, a malformed range, and more
-    than MOST_RUNS combinations.
+    vary : `name=a..b` (`points` values) or `name=a,b,c`, or several of these. Raises NetreproError for a parameter that
+    is unknown or varied twice, for profile and tier, for a malformed range, and for more than MOST_RUNS combinations.
     """
     if points > MOST_RUNS:
         raise NetreproError(f"points = {points}", f"give {MOST_RUNS} or fewer")
@@ -102,7 +104,7 @@ def grid(notebook: Notebook, vary: str | Sequence[str], points: int = POINTS) ->
 def _planned(
     notebook: Notebook, vary: str | Sequence[str], points: int, parameters: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the parameters that stay, checked, and every combination of those that are varied."""
+    """Return the checked values of the fixed parameters, and every combination of the varied ones."""
     fixed = check_parameters(notebook.parameters, parameters or {}, notebook.slug)
     combinations = grid(notebook, vary, points)
     if both := sorted(fixed.keys() & combinations[0].keys()):
@@ -124,9 +126,9 @@ def cost_of(
     parameters: Mapping[str, Any] | None = None,
     jobs: int | None = None,
 ) -> str:
-    """Say what a sweep would cost: runs, and the time that the notebook declares; "" for an unknown profile.
+    """Say what a sweep would cost: the number of runs, and minutes as the notebook declares; "" for an unknown profile.
 
-    Raises NetreproError as sweep does, for an unknown notebook, parameter or tier and a malformed range.
+    Raises NetreproError, as `sweep` does, for an unknown notebook, parameter or tier, and for a malformed range.
     """
     notebook = find(slug)
     runs = len(_planned(notebook, vary, points, parameters)[1])
@@ -154,17 +156,17 @@ def sweep(
     resume: bool = False,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> Sweep:
-    """Run a paper's notebook once for every value of a parameter, or every combination of values of several.
+    """Run a paper's notebook once for every value of a parameter, or for every combination of values of several.
 
     Parameters
     ----------
     slug : the paper.
     vary : `name=a..b` (`points` values) or `name=a,b,c`, or several of these.
-    parameters, profile, tier, jobs, scheduler, resume, on_event : as for run.
+    parameters, profile, tier, jobs, scheduler, resume, on_event : as for `run`.
 
     Raises
     ------
-    NetreproError : as run does, for a malformed range, and when no run ended well.
+    NetreproError : as for `run`, and for a malformed range, and when no run ended well.
     """
     notebook = find(slug)
     fixed, combinations = _planned(notebook, vary, points, parameters)
@@ -197,8 +199,11 @@ def sweep(
 
 
 def draw_sweep(table: pd.DataFrame, names: Sequence[str]) -> Figure:
-    """Draw a small panel for each measured claim: ours with its interval over the first varied parameter, coloured by
-    verdict; a line for each combination of the others."""
+    """Draw a small panel for each measured claim: our value and its interval over the first varied parameter, with
+    points coloured by verdict and a line for each combination of the other parameters.
+
+    table : as in Sweep. names : the varied parameters.
+    """
     first, *others = names
     measured = table.dropna(subset=["value"])
     panels = list(measured.groupby("claim", sort=False))

@@ -1,4 +1,4 @@
-"""How tables of claims look in notebooks: numbers, intervals, a coloured edge for the verdict, room to read."""
+"""The look of tables of claims in notebooks: numbers, intervals, a coloured edge for the verdict, wide columns."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from netrepro.workbench.looks import VERDICT_LOOKS
 
 
 def number_text(value: Any) -> str:
-    """Write a number with four significant digits; text as it is; nothing for what is missing."""
+    """Return a number with four significant digits; a text unchanged; "" for a missing value."""
     if isinstance(value, str):
         return value
     return "" if value is None or pd.isna(value) else f"{value:.4g}"
 
 
 def interval_text(interval: tuple[float, float] | None, repetitions: int) -> str:
-    """Write an interval as `low to high`; `exact` for a closed form, `no spread` where all repetitions gave the
-    same."""
+    """Return an interval as `low to high`; `exact` for a single exact value, `no spread` where all repetitions gave the
+    same value, "" without an interval."""
     if interval is None or pd.isna(interval[0]):
         return ""
     low, high = interval

@@ -1,4 +1,4 @@
-"""Pages from the templates beside this file: what is put into them is escaped unless it is Markup."""
+"""Pages from the templates beside this file. Values in a template are escaped unless they are Markup."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 
 def anchor(claim: str) -> str:
-    """Name a claim's place in its notebook's page."""
+    """Return the id of a claim's anchor in its notebook's page."""
     return f"claim-{claim}"
 
 
@@ -24,12 +24,12 @@ _TEMPLATES.filters["anchor"] = anchor
 
 
 def render(name: str, **values: Any) -> str:
-    """Write a page from the template `<name>.html.j2` with these values."""
+    """Return a page from the template `<name>.html.j2` with these values."""
     return _TEMPLATES.get_template(f"{name}.html.j2").render(**values)
 
 
 def macros(name: str) -> Any:
-    """Return a template's macros as functions that give Markup."""
+    """Return a template's macros as functions that return Markup."""
     return _TEMPLATES.get_template(f"{name}.html.j2").module
 
 

@@ -1,4 +1,4 @@
-"""The time that a run has used, which its budget limits: as if nothing else ran on the machine."""
+"""The time that a run has used, which its budget limits: the time that it would take on an idle machine."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from pathlib import Path
 
 SAMPLE_S = 0.5
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_WANTS_TO_GO_ON = "RD"  # runs or waits for a processor, or for a disk
+_WANTS_TO_GO_ON = "RD"  # states: runs or waits for a processor (R), or waits for a disk (D)
 
 
 def used_s(passed_s: float, processor_s: float, wants_to_go_on: bool) -> float:
-    """Return the part of `passed_s` that counts: what it got of a processor that it wanted, and all in which it waited.
+    """Return the part of `passed_s` that counts. While the run wants a processor, only the processor time that it gets
+    counts; while it waits for something else, all time counts.
 
-    processor_s : what it got of all processors; several at once do not count more than the clock.
+    processor_s : its time on all processors in `passed_s`; several at once count no more than the clock.
     """
     return min(passed_s, processor_s) if wants_to_go_on else passed_s
 
 
 class UsedTime:
-    """The time that a process and all that it has started have used so far."""
+    """The time that a process and all its descendants have used so far."""
 
     def __init__(self, process: int):
         self._process = process
         self._used_s, self._processor_s, self._at_s = 0.0, 0.0, time.monotonic()
 
     def now_s(self) -> float:
-        """Return the used seconds; processes are looked at each SAMPLE_S, and not in between."""
+        """Return the used seconds. Processes are sampled at most once in SAMPLE_S; in between, the last value is
+        returned."""
         passed_s = time.monotonic() - self._at_s
         if passed_s >= SAMPLE_S:
             processor_s, wants_to_go_on = look_at(self._process)
@@ -38,14 +40,14 @@ class UsedTime:
 
 
 def look_at(process: int) -> tuple[float, bool]:
-    """Return the processor time of a process and all that it has started, and whether one of their threads wants to go
-    on."""
+    """Return the processor time (s) of a process and its descendants, and whether one of their threads runs or waits
+    for a processor or disk."""
     parents, processor_s = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):
         if fields := _fields(folder):
             number = int(folder.name)
             parents[number] = int(fields[1])
-            processor_s[number] = sum(map(int, fields[11:15])) / _TICKS_PER_S  # its own and of those that have ended
+            processor_s[number] = sum(map(int, fields[11:15])) / _TICKS_PER_S  # its own and its ended children's
     tree = _below(process, parents)
     threads = (thread for number in tree for thread in _threads(number))
     wants_to_go_on = any(fields[0] in _WANTS_TO_GO_ON for thread in threads if (fields := _fields(thread)))
@@ -53,7 +55,7 @@ def look_at(process: int) -> tuple[float, bool]:
 
 
 def tree_of(process: int) -> set[int]:
-    """Return a process and all that it has started, and they."""
+    """Return the ids of a process and all its descendants."""
     processes = ((int(folder.name), _fields(folder)) for folder in Path("/proc").glob("[0-9]*"))
     return _below(process, {number: int(fields[1]) for number, fields in processes if fields})
 
@@ -67,7 +69,7 @@ def _below(process: int, parents: Mapping[int, int]) -> set[int]:
 
 
 def _threads(process: int) -> list[Path]:
-    """List the folders of a process's threads; none where it has ended, which it may while they are listed."""
+    """List the folders of a process's threads; none where the process has ended, also while they are listed."""
     try:
         return list(Path(f"/proc/{process}/task").iterdir())
     except OSError:
@@ -75,7 +77,7 @@ def _threads(process: int) -> list[Path]:
 
 
 def _fields(folder: Path) -> list[str]:
-    """Read the fields of a process's or thread's stat from its state on; none where it has ended."""
+    """Return the fields of a process's or thread's `stat`, from its state on; none where it has ended."""
     try:
         return (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:

@@ -1,7 +1,7 @@
-"""Lets CDN sites fail among BIRD daemons: guest.py ASKED FOUND, inside the virtual kernel, of the standard library.
+"""Failures of CDN sites among BIRD daemons: guest.py ASKED FOUND, a standard-library script in the virtual kernel.
 
-It carries what daemons say to each other, as `netrepro.applications.bgp.run.run_failures` describes, tells them what to
-announce, and sends and counts pings. One process does it for all namespaces.
+It relays the daemons' messages, as `netrepro.applications.bgp.run.run_failures` describes, tells the daemons what to
+announce, and sends and counts pings. One process serves all namespaces.
 """
 
 import ctypes
@@ -20,13 +20,13 @@ from pathlib import Path
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 NEW_NETWORK = 0x40000000
-HEADER_BYTES, UPDATE = 19, 2  # RFC 4271, section 4.1; then, in an update, how many bytes of prefixes it withdraws
+HEADER_BYTES, UPDATE = 19, 2  # RFC 4271, section 4.1; an update goes on with the length of its withdrawn prefixes
 FIRST_RELAY_PORT = 2000
 PING_PORT = 7
 FILES = 65536
-QUIET_S = 2.0  # without an update: routing has converged
+QUIET_S = 2.0  # time without an update after which routing counts as converged
 LONGEST_S = 600.0
-ON_THE_WAY_S = 3.0  # at most, for a ping
+ON_THE_WAY_S = 3.0  # longest time that a ping may take
 
 
 class Lab:
@@ -36,7 +36,7 @@ class Lab:
         self.delays_s = {int(key): each for key, each in asked["delays_s"].items()}
         self.selector = selectors.DefaultSelector()
         self.due, self.order = [], count()
-        self.drawn = None  # AS -> delays drawn so far; None: no delays
+        self.drawn = None  # AS -> number of delays used so far; None: no delays
         self.updates, self.last_update_s, self.relays, self.waiting = 0, time.monotonic(), 0, 0
         self.heard = {}  # (client, ping) -> site
         self.near = {}
@@ -67,7 +67,7 @@ class Lab:
         opened.connect((address, port))
         return opened
 
-    # Sessions: BIRD of a - relay of a - link - relay of b - BIRD of b. Each relay delays what comes over the link.
+    # Sessions: BIRD of a - relay of a - link - relay of b - BIRD of b. Each relay delays updates from the link.
 
     def join(self, a, b, place_a, place_b):
         relay_port, port = FIRST_RELAY_PORT + place_b, self.asked["port"]
@@ -87,7 +87,7 @@ class Lab:
         self.listen(a, f"127.0.2.{place_a}", port, from_bird)
 
     def pipe(self, source, sink, receiver):
-        """Forward messages as they come; over the link, with a receiver, only when that AS has thought about them."""
+        """Forward data from source to sink; with a receiver (an AS), updates wait for this AS's processing time."""
         source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         left, in_order_s = bytearray(), 0.0
 
@@ -158,7 +158,7 @@ class Lab:
         control.connect(f"/run/{number}.ctl")
         control.sendall(command.encode() + b"\n")
         said, ends = b"", 0
-        while ends < 2:  # its greeting, and the answer
+        while ends < 2:  # BIRD's greeting, and its answer
             more = control.recv(1 << 16)
             if not more:
                 raise RuntimeError(f"BIRD of AS {number} went away at {command!r}")
@@ -212,7 +212,7 @@ class Lab:
             try:
                 self.senders[client].sendto(b"%d %d" % (client, number), (self.asked["address"], PING_PORT))
             except OSError:
-                pass  # it has no route
+                pass  # the client has no route
 
     def fail(self, failure):
         failed = failure["failed"]
@@ -239,7 +239,7 @@ class Lab:
         for ping_s in failure["pings_s"]:
             self.run(began + ping_s)
             if not self.waiting and time.monotonic() > max(self.last_update_s, reacted_s) + ON_THE_WAY_S + QUIET_S:
-                break  # no table changes any more: later pings go where the last one went
+                break  # no table changes any more: later pings would arrive where the last one did
             self.ping(clients, pings)
             pings += 1
         self.run(time.monotonic() + ON_THE_WAY_S)

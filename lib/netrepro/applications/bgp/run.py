@@ -1,7 +1,7 @@
-"""Runs BIRD, a BGP daemon of the real Internet, as the router of every AS, in virtual time.
+"""Running BIRD, a BGP daemon of the real Internet, as the router of every AS, in virtual time.
 
-Its policies are those of Gao and Rexford (ToN 2001). A site can fail, and what clients send can be followed: guest.py
-does that inside.
+The routing policies are those of Gao and Rexford (ToN 2001). guest.py runs inside: it lets sites fail and follows the
+clients' packets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from netrepro.networks.topology import Cable, Topology
 from netrepro.protocols.as_graph import AsGraph, Relation
 
 GUEST = Path(__file__).with_name("guest.py")
-PORT = 1790  # of BGP, for daemons that may not open 179
+PORT = 1790  # BGP's port here, for daemons that may not open 179
 PREFERENCE = {Relation.CUSTOMER: 300, Relation.PEER: 200, Relation.PROVIDER: 100}
 CLIENT_RATE_MBPS = 100.0
 _EDGE = """
@@ -45,12 +45,12 @@ protocol bgp to_{neighbour} {{
   }};
 }}
 """
-_HOLD_S = 60_000  # so that sessions do not chatter
+_HOLD_S = 60_000  # long, so that sessions send few keep-alives
 
 
 @dataclass(frozen=True)
 class Announcement:
-    """A prefix that an AS can announce as its own, with its number so many times more than once."""
+    """A prefix that an AS can announce as its own, with its AS number 1 + `prepends` times in the path."""
 
     prefix: str
     prepends: int = 0
@@ -58,8 +58,8 @@ class Announcement:
 
 @dataclass(frozen=True)
 class Session:
-    """One BGP session as its own side sees it: what the neighbour is, both addresses, and where packets go (none: as
-    BGP says). passive : the other side begins. its_number : the neighbour's AS number."""
+    """One end of a BGP session. relation : the neighbour's role. local, other : addresses of both ends. its_number :
+    the neighbour's AS number. gateway : next hop of packets ("": BGP's). passive : the other end connects."""
 
     neighbour: int
     relation: Relation
@@ -71,7 +71,7 @@ class Session:
 
 
 def find_bird() -> str:
-    """Find the daemon. Raises NetreproError where there is none."""
+    """Return the path of the daemon. Raises NetreproError if BIRD is not installed."""
     path = shutil.which("bird") or shutil.which("bird", path="/usr/sbin:/usr/local/sbin")
     if path is None:
         raise NetreproError("no BIRD on this machine", "install the package bird2")
@@ -88,10 +88,10 @@ def bird_configuration(
 ) -> str:
     """Write the daemon's configuration file for AS `number`.
 
-    Routes of customers are preferred to those of peers, and these to those of providers; what comes from peers and
-    providers goes to customers only; among equals the shorter path wins, then the lower `router_id` of the neighbour.
-    announcements : name -> what the protocol of that name announces. to_kernel : routes go to the kernel's table, and
-    nothing is announced before it is enabled.
+    Routes of customers are preferred to those of peers, and these to those of providers. Routes from peers and
+    providers are announced only to customers. Among equals, the shorter path wins, then the neighbour's lower
+    `router_id`. announcements : name of a static protocol -> the prefix that it announces. to_kernel : routes go to the
+    kernel's table, and each announcement must first be enabled.
     """
     text = _EDGE.format(router_id=router_id) + (_TO_KERNEL if to_kernel else "")
     for name, each in announcements.items():
@@ -119,9 +119,12 @@ def bird_configuration(
 
 @dataclass(frozen=True)
 class Failure:
-    """A site that fails: what is announced (site -> names of announcements) before, and from `reacts_after_s` after it
-    on as well. delayed : whether ASes take their time from the failure on. first : whether those that reach the site
-    before this failure are the clients of the ones that follow. pings_s : when clients send, after the failure."""
+    """A failure of the site `failed`.
+
+    before : site -> names of its announcements before the failure. after : further announcements, made `reacts_after_s`
+    after it. delayed : whether ASes delay updates from the failure on. first : whether the clients that reach the site
+    now are also the clients of later failures of this site. pings_s : times of the clients' pings after the failure.
+    """
 
     failed: int
     before: Mapping[int, Sequence[str]]
@@ -136,10 +139,10 @@ class Failure:
 class Failed:
     """The effects of a failure.
 
-    before : client -> site that it reached, 0 for none. answers : client -> the site that each of its
-    pings reached, 0 for none, for the clients that reached the failed site; once no table changes any more pings end,
-    as all that follow would go where the last one went. paths : before and at the end, AS -> prefix -> AS path.
-    updates : number of updates that went to neighbours after the failure.
+    before : client -> site that it reached, 0 for none. answers : client -> the site that each of its pings reached, 0
+    for none, for the clients that reached the failed site. Pings end once no table changes any more: all later ones
+    would reach the same site as the last one. paths : before and at the end, AS -> prefix -> AS path.
+    updates : number of updates that neighbours got after the failure.
     """
 
     before: Mapping[int, int]
@@ -166,12 +169,12 @@ def run_failures(
     """Let sites fail, one after the other, in an Internet of BIRD daemons on a Linux kernel in virtual time.
 
     Every AS is a network namespace with a daemon that fills its routing table; every link delays by `link_delay_ms`.
-    A client's pings are packets to `address`, which all sites have; they follow the kernels' tables, through circles
-    and into holes, and count where they arrive at another site than the failed one. BIRD has no interval between
-    announcements and answers at once: a session goes through a relay in the receiving AS, which holds every update
-    back for the AS's next delay of `delays_s` (used again from the beginning once they are used up; each failure
-    begins anew), or for `announcement_share` of it where the update withdraws nothing, in order. sites : ASes without
-    customers that share `as_number` and have two links or more.
+    A client's pings are packets to `address`, which all sites have. They follow the kernels' tables, also into loops
+    and black holes, and count if they arrive at another site than the failed one. BIRD has no interval between
+    announcements and answers at once. So each session goes through a relay in the receiving AS, which delays every
+    update, in order, by the AS's next value of `delays_s`, or by `announcement_share` of it if the update withdraws
+    nothing. The values are used cyclically, and from the beginning for each failure. sites : ASes without customers
+    that share `as_number` and have two links or more.
 
     Raises NetreproError without BIRD or the virtual kernel, and for daemons that do not come up.
     """
@@ -226,7 +229,7 @@ def run_failures(
 
 
 def _give_peers(net: VirtualNetwork, names: Mapping[int, str], graph: AsGraph) -> None:
-    """Tell both ends of every link the other's address, so that BIRD finds its neighbours there."""
+    """Set the peer address at both ends of every link, so that BIRD finds its neighbours."""
     plan, requests = net.plan, {}
     for number, near in graph.neighbours.items():
         node = names[number]
@@ -242,7 +245,7 @@ def _give_peers(net: VirtualNetwork, names: Mapping[int, str], graph: AsGraph) -
 
 
 def _router_id(number: int) -> str:
-    """Make router identifiers in the order of numbers, for a lower one wins among equals."""
+    """Make a router identifier; identifiers are in the order of AS numbers, because the lower one wins among equals."""
     return ".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0))
 
 

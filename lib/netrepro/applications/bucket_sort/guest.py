@@ -1,11 +1,13 @@
 """Distributed bucket sort over asyncio's streams or RepNet's: Liu et al., "RepNet" (IEEE TSC 2018), section 5.3.
 
-A master scans numbers and sends them, 20 to a message and two bytes each, to the slaves whose ranges they are in; a
-slave counts what arrives and returns its range sorted; the master joins the ranges. Processor time is told, not taken:
-a scan lasts as long as the orders say, and so does a slave's writing of a range, one after the other at each slave. As
-a program it is one host, which is master and slave at once: it is given its orders in a line of JSON on standard input,
-says "ready" once it listens, waits for the time to begin (s, CLOCK_MONOTONIC), sorts one array after the other, so many
-or until a time, and at the end writes how long each took.
+A master scans numbers and sends each to the slave in whose range it is, in messages of 20 numbers of two bytes each. A
+slave counts the numbers and returns its range sorted; the master joins the ranges. Processor time is simulated by
+waiting: the orders give the duration of a scan, and of a slave's writing of a range. Each slave writes one range at a
+time.
+
+The program is one host, which is master and slave at once. It reads its orders, a line of JSON on standard input, and
+writes "ready" once it listens. It reads the time to begin (s, CLOCK_MONOTONIC), sorts one array after the other, up to
+a number or a time, and then writes how long each took.
 """
 
 from __future__ import annotations
@@ -24,27 +26,27 @@ import numpy as np
 from netrepro.applications.repnet.guest import WAITING_S, say
 from netrepro.transport import open_connection, start_server
 
-VALUES = 65_536  # numbers are below
+VALUES = 65_536  # numbers are 0..VALUES - 1
 NUMBER_BYTES = 2
 NUMBERS_A_MESSAGE = 20
-SCAN_STEPS = 76  # in which messages leave: a millisecond each of a scan at the published rate
-REST_SPREAD = 1 / 3  # a master rests its mean time, give or take evenly so much of it
-PORT = 7000  # and 7001
+SCAN_STEPS = 76  # steps of a scan, at whose ends messages leave: one millisecond each at the published rate
+REST_SPREAD = 1 / 3  # a master's rest is uniform within this share of its mean
+PORT = 7000  # RepNet also uses 7001
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def whole_messages(scanned: np.ndarray) -> np.ndarray:
-    """Compute how many numbers have left for a slave, given how many were scanned by the end of each step: those of
-    whole messages, and in the last step all; a message that is just full waits for the next number."""
+    """Compute how many numbers have been sent to a slave by the end of each step, from the number scanned for it: those
+    of whole messages, and in the last step all. A message that has just become full waits for the next number."""
     left = np.maximum((scanned - 1) // NUMBERS_A_MESSAGE * NUMBERS_A_MESSAGE, 0)
     left[-1] = scanned[-1]
     return left
 
 
 def messages(numbers: np.ndarray, slaves: int) -> Iterator[list[bytes]]:
-    """Give what leaves in each step of a scan, for every slave.
+    """Return, for each step of a scan, the bytes that are sent to every slave.
 
-    numbers : integers from 0 to VALUES - 1; slave i has those from i VALUES / slaves on.
+    numbers : integers from 0 to VALUES - 1; slave i gets those from i VALUES / slaves on.
     """
     bucket = numbers * slaves // VALUES
     ends = len(numbers) * np.arange(1, SCAN_STEPS + 1) // SCAN_STEPS
@@ -56,23 +58,23 @@ def messages(numbers: np.ndarray, slaves: int) -> Iterator[list[bytes]]:
 
 
 def draw_rest_s(rest_s: float, random: np.random.Generator) -> float:
-    """Draw how long a master rests after a job, while it makes the next array."""
+    """Draw a master's pause after a job, in seconds; in it, the master makes the next array."""
     return rest_s * float(random.uniform(1 - REST_SPREAD, 1 + REST_SPREAD))
 
 
 def as_bytes(numbers: np.ndarray) -> bytes:
-    """Write numbers as two bytes each."""
+    """Encode numbers as two bytes each."""
     return numbers.astype("<u2").tobytes()
 
 
 class Processor:
-    """A slave's processor, which writes one range after the other, each in so many seconds."""
+    """A slave's processor, which writes one range at a time, each in `range_s` seconds."""
 
     def __init__(self, range_s: float):
         self._range_s, self._free_s = range_s, 0.0
 
     def done_s(self, now_s: float) -> float:
-        """Take on one more range; return when it will be written."""
+        """Add one more range; return the time at which it will be written."""
         self._free_s = max(now_s, self._free_s) + self._range_s
         return self._free_s
 
@@ -92,7 +94,7 @@ async def sort_bucket(processor: Processor, reader: asyncio.StreamReader, writer
         writer.write(as_bytes(np.repeat(values, counts[values])))
         writer.write_eof()
     except OSError:
-        pass  # the master sees an answer without an end
+        pass  # the master sees an incomplete answer
     writer.close()
 
 
@@ -120,12 +122,12 @@ async def _listen(orders: dict[str, Any]) -> None:
         await start_server(slave, address, PORT, threshold_bytes=orders["threshold_bytes"], waiting_s=WAITING_S)
 
 
-Job = tuple[float, float, bool]  # its start, seconds taken, whether it came out sorted
+Job = tuple[float, float, bool]  # start (s), duration (s), whether the result is sorted
 
 
 async def _job(orders: dict[str, Any], random: np.random.Generator, begin_s: float) -> Job:
-    """Run one job; times are since `begin_s`. One that has lost a connection, or has not ended when patience does, is
-    not sorted."""
+    """Run one job; its start counts from `begin_s`. A job that loses a connection, or takes longer than allowed, counts
+    as not sorted."""
     connect: Any = asyncio.open_connection
     if orders["scheme"] != "tcp":
         connect = partial(open_connection, mode=orders["scheme"], threshold_bytes=orders["threshold_bytes"])
@@ -140,7 +142,7 @@ async def _job(orders: dict[str, Any], random: np.random.Generator, begin_s: flo
 
 
 async def _jobs(orders: dict[str, Any], begin_s: float) -> list[Job]:
-    """Run the orders' jobs, or those that begin within their seconds, the first at random within a time."""
+    """Run as many jobs as ordered, or as begin within the ordered seconds; the first begins at a random time."""
     random = np.random.default_rng(orders["seed"])
     jobs: list[Job] = []
     await asyncio.sleep(begin_s + random.uniform(0, orders["starts_within_s"]) - time.monotonic())

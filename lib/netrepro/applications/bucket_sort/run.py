@@ -1,4 +1,4 @@
-"""Runs bucket sort by all hosts of a network: the application itself on kernels, its traffic in the simulator."""
+"""Running bucket sort by all hosts of a network: the application itself on kernels, its traffic in the simulator."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from netrepro.networks.workloads import Tcp
 from netrepro.simulation import Hosts
 from netrepro.simulation.hosts import Connection
 
-MOST_JOBS = 1_000_000  # where the time ends them
-PATIENCE_S, LAST_S = 6.0, 1.0  # for jobs under way when no more begin; and then until the network ends
-LONGEST_JOB_S = 40.0  # of jobs in virtual time; a SYN lost three times takes 21 s
-BUSY_S = 900.0  # of real time, that twelve programs may take to start or to sort
-PROGRAMS_MB = 4096  # of memory for a kernel in virtual time and twelve programs with a million numbers each
+MOST_JOBS = 1_000_000  # no limit: the time ends the jobs
+PATIENCE_S, LAST_S = 6.0, 1.0  # time for unfinished jobs when no more begin, and then until the network ends
+LONGEST_JOB_S = 40.0  # longest job in virtual time; a SYN lost three times takes 21 s
+BUSY_S = 900.0  # real time that twelve programs may take to start or to sort
+PROGRAMS_MB = 4096  # memory for a kernel in virtual time and twelve programs with a million numbers each
 Delivered = Callable[[float], Any]
 
 
@@ -36,10 +36,10 @@ Delivered = Callable[[float], Any]
 class Sort:
     """Bucket sort by all hosts of `topology` at once, each as master of the others, over one scheme.
 
-    scheme : "tcp", "repflow" or "repsyn". numbers : of an array. threshold_bytes : of a stream, that RepNet replicates.
-    starts_within_s : masters begin at random within this time. scan_s, range_s : processor time of a master's scan, and
-    of a slave's range. rest_s : from the end of a master's job to its next one, on the mean. same_path : both
-    connections of a stream on one path. one_master : no other host begins jobs.
+    scheme : "tcp", "repflow" or "repsyn". numbers : size of an array. threshold_bytes : number of first bytes of a
+    stream that RepNet replicates. starts_within_s : masters begin at random within this time. scan_s, range_s :
+    processor time of a master's scan and of a slave's range. rest_s : mean pause of a master between two jobs.
+    same_path : both connections of a stream use one path. one_master : only the first host begins jobs.
     """
 
     topology: Topology
@@ -62,15 +62,15 @@ class Sort:
 
 Sorted = tuple[
     pd.DataFrame, pd.DataFrame
-]  # jobs: a row each, start_s and took_ms; fidelity: the tier's checks, and ours
+]  # jobs: one row each, with start_s and took_ms; fidelity: the checks of the tier, and our own
 
 
 # The application.
 
 
 def emulate_sort(sort: Sort, seconds: float, seed: int, tier: str) -> Sorted:
-    """Run the application on real kernels, where masters sort array after array for `seconds`, and check that each came
-    out sorted. Raises NetreproError as emulate does, and when a host's program fails."""
+    """Run the application on real kernels: masters sort array after array for `seconds`, and each result is checked.
+    Raises NetreproError as emulate does, and when a host's program fails."""
     programs = Programs(bucket_sort.__name__, partial(_orders, sort, seconds, MOST_JOBS, seed))
 
     def prepare(net: RealTimeNetwork) -> None:
@@ -87,10 +87,10 @@ def emulate_sort(sort: Sort, seconds: float, seed: int, tier: str) -> Sorted:
 
 
 def sort_in_virtual_time(sort: Sort, jobs: int, seed: int) -> Sorted:
-    """Run the application itself on a kernel in virtual time: so many jobs of every master, one after the other. The
-    same seed gives the same jobs. Programs take no other time than they are told to.
+    """Run the application itself on a kernel in virtual time: `jobs` jobs of every master, one after the other. The
+    same seed gives the same jobs. Programs take only the time that the orders give.
 
-    With `same_path` all connections of two hosts share their path, as no other fields than addresses are hashed.
+    With `same_path`, all connections of two hosts share their path, because only addresses are hashed.
     Raises NetreproError without the kernel, and when a host's program fails.
     """
     control, started, outcomes = sort.tcp.congestion_control, {}, {}
@@ -115,7 +115,7 @@ def sort_in_virtual_time(sort: Sort, jobs: int, seed: int) -> Sorted:
 
 
 def _is_done(program: Any) -> bool:
-    """Tell whether a program has told its outcome, or has ended."""
+    """Tell whether a program has written its outcome, or has ended."""
     return program.output.count("\n") > 1 or program.poll() is not None
 
 
@@ -132,7 +132,7 @@ def _orders(sort: Sort, seconds: float, jobs: int, seed: int, net: Network, host
 
 
 def _told(outcomes: Mapping[str, Any]) -> Sorted:
-    """Read what the hosts' programs told."""
+    """Make the result tables from the outcomes of the hosts' programs."""
     rows = [job for of_host in outcomes.values() for job in of_host]
     jobs = pd.DataFrame(rows, columns=["start_s", "took_s", "is_sorted"])
     whole = _all_of("arrays that came out sorted", float(jobs["is_sorted"].mean()))
@@ -147,10 +147,10 @@ def _all_of(what: str, share: float) -> pd.DataFrame:
 
 
 def simulate_sort(sort: Sort, jobs: int, seed: int, host_delay_packets: float | None = None) -> Sorted:
-    """Simulate the application's traffic: so many jobs of every master, one after the other.
+    """Simulate the application's traffic: `jobs` jobs of every master, one after the other.
 
-    A stream carries a master's numbers to a slave while they are scanned, and the sorted ones back; _Stream says on
-    which connections. host_delay_packets : as Experiment has it.
+    A stream carries a master's numbers to a slave while they are scanned, and the sorted numbers back; _Stream says
+    over which connections. host_delay_packets : as in Experiment.
     """
     experiment = Experiment(
         sort.topology, (), jobs * LONGEST_JOB_S, seed, tcp=sort.tcp, host_delay_packets=host_delay_packets
@@ -172,10 +172,10 @@ def simulate_sort(sort: Sort, jobs: int, seed: int, host_delay_packets: float | 
 
 @dataclass
 class _Master:
-    """A master of the simulated application, with its slaves' part of its jobs.
+    """A master of the simulated application; it also simulates its slaves' work.
 
-    jobs : that are left. processors : host -> its processor as a slave. done : where the jobs of all masters go,
-    (start_s, took_ms).
+    jobs : number of jobs that are left. processors : host -> its processor as a slave. done : list to which all masters
+    add their finished jobs, as (start_s, took_ms).
     """
 
     sort: Sort
@@ -188,11 +188,11 @@ class _Master:
     done: list[tuple[float, float]]
 
     def begin(self, now_s: float) -> None:
-        """Begin a job: open the streams, and scan."""
+        """Begin a job: open the streams and start the scan."""
         count, steps = len(self.slaves), bucket_sort.SCAN_STEPS
         self.jobs -= 1
         self._start_s, self._missing = now_s, count
-        # Which numbers there are in each step, by slave: the numbers themselves are not needed.
+        # How many numbers each slave gets in each step; the numbers themselves are not needed.
         shares = np.full(steps * count, 1 / (steps * count))
         scanned = self.random.multinomial(self.sort.numbers, shares).reshape(count, steps).cumsum(axis=1)
         left_bytes = [bucket_sort.whole_messages(each) * bucket_sort.NUMBER_BYTES for each in scanned]
@@ -210,7 +210,7 @@ class _Master:
                 self._streams[slave].send(size_bytes, arrived)
 
     def _arrived(self, slave: int, now_s: float) -> None:
-        """Have the slave write its range, after those that wait there, and send it back."""
+        """Let the slave write its range, after the ranges that wait there, and send it back."""
         done_s = self.processors[self.slaves[slave]].done_s(now_s)
         answered = partial(self._answered, slave)
         self.network.at(done_s, lambda _: self._streams[slave].answer(self._total_bytes[slave], answered))
@@ -226,26 +226,26 @@ class _Master:
 
 
 class _Stream:
-    """A master's stream to a slave: one connection with TCP, else two.
+    """A master's stream to a slave: one connection with TCP, otherwise two.
 
-    With RepSYN the first to open carries all. With RepFlow both carry the first bytes, up to the threshold, and then
-    the one that has brought more; what comes first counts. With `same_path` it is the same one of the two whatever they
-    do, so that there is nothing to choose.
+    With RepSYN, the connection that opens first carries all bytes. With RepFlow, both carry the first bytes, up to the
+    threshold, and the first copy to arrive counts; all later bytes go over the connection that has delivered more
+    copies. With `same_path`, the first connection is always chosen.
     """
 
     def __init__(self, network: Hosts, master: str, slave: str, sort: Sort):
         self._sort = sort
         self._sent_bytes, self._copied_messages, self._brought = 0, 0, [0, 0]
         self._is_done = False
-        self._heard: set[int] = set()  # messages, by the bytes before them
-        self._early: list[tuple[int, Delivered]] = []  # what is sent before RepSYN has a connection
+        self._heard: set[int] = set()  # delivered messages, by the number of bytes before them
+        self._early: list[tuple[int, Delivered]] = []  # messages sent before RepSYN has a connection
         places = (0,) if sort.scheme == "tcp" else (0, 1)
         self._all = [network.connect(master, slave, partial(self._opened, place)) for place in places]
         is_known = sort.scheme == "tcp" or (sort.scheme == "repflow" and sort.same_path)
         self._chosen = self._all[0] if is_known else None
 
     def send(self, size_bytes: int, delivered: Delivered) -> None:
-        """Send so many bytes to the slave, and have `delivered` called."""
+        """Send `size_bytes` to the slave; `delivered` is called with the time of their arrival."""
         if self._sort.scheme == "repflow" and self._sent_bytes <= self._sort.threshold_bytes:
             for place, connection in enumerate(self._all):
                 connection.send(size_bytes, partial(self._copied, place, self._sent_bytes, delivered))
@@ -256,12 +256,12 @@ class _Stream:
             self._connection.send(size_bytes, delivered)
 
     def answer(self, size_bytes: int, delivered: Delivered) -> None:
-        """Send so many bytes to the master."""
+        """Send `size_bytes` to the master."""
         assert self._connection is not None
         self._connection.send(size_bytes, delivered, to_client=True)
 
     def close(self) -> None:
-        """Close the connection that was used, once it has brought its copies, of which others may have come first."""
+        """Close the chosen connection once it has delivered its copies, even those that came second."""
         self._is_done = True
         self._close_if_idle()
 
@@ -272,7 +272,7 @@ class _Stream:
 
     @property
     def _connection(self) -> Connection | None:
-        """The connection that carries what is not copied; RepFlow chooses it when it is asked for."""
+        """The connection for bytes that are not copied; with RepFlow, the first use of this property chooses it."""
         if self._chosen is None and self._sort.scheme == "repflow":
             self._chosen = self._all[int(self._brought[1] > self._brought[0])]
         return self._chosen

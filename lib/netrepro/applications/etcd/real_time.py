@@ -1,4 +1,4 @@
-"""Runs real Raft in real time: etcd servers on this machine's loopback, whose leader can be killed."""
+"""Running real Raft in real time: etcd servers on this machine's loopback, whose leader can be killed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ANSWERS_WITHIN_S = 1.0
 
 
 class EtcdCluster:
-    """Some etcd servers, to be used in a `with`; on leaving, they are killed and their data removed.
+    """A cluster of etcd servers, to be used in a `with`, at whose end they are killed and their data removed.
 
-    Data lie in memory where the machine has /dev/shm, so that no disk delays an election. Their parents' death ends
-    the processes too. Raises NetreproError where there is no etcd, for timeouts that etcd refuses, and where no leader
+    The data are in memory where the machine has /dev/shm, so that no disk delays an election. The processes also end
+    with their parent. Raises NetreproError if etcd is not installed, for timeouts that etcd refuses, and if no leader
     is elected within 30 s.
     """
 
@@ -35,7 +35,7 @@ class EtcdCluster:
 
     def __enter__(self) -> EtcdCluster:
         memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
-        with self._stack as stack:  # undone where what follows fails
+        with self._stack as stack:  # cleans up if a later step fails
             self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="netrepro-etcd-", dir=memory)))
             stack.callback(self._end)
             ports = _free_ports(2 * len(self.names))
@@ -51,15 +51,16 @@ class EtcdCluster:
         self._stack.close()
 
     def time_without_leader_s(self, crash_after_s: float, longest_s: float = 30.0) -> float:
-        """Kill the leader (SIGKILL) after so long; return the seconds until all others know one new leader. Restart it.
+        """Kill the leader (SIGKILL) after `crash_after_s`; return the seconds until all others know one new leader. The
+        killed server is then restarted.
 
-        Servers are asked in turn, without a pause, which takes some milliseconds a round. Raises NetreproError where no
-        leader comes in `longest_s`.
+        Servers are asked in turn, without a pause; a round takes some milliseconds. Raises NetreproError if there is no
+        new leader within `longest_s`.
         """
         while True:
             killed, leader_id = self._wait_for_leader()
             time.sleep(crash_after_s)
-            if self._status(killed).get("leader") == leader_id:  # and not deposed since, on a busy machine
+            if self._status(killed).get("leader") == leader_id:  # still the leader: a busy machine may have lost it
                 break
         self._processes[killed].kill()
         start = time.monotonic()
@@ -84,7 +85,7 @@ class EtcdCluster:
             self._processes[name] = subprocess.Popen(command, stdout=log, stderr=log)
 
     def _wait_for_leader(self, longest_s: float = 30.0) -> tuple[str, str]:
-        """Find (name, id) of the leader once all servers name the same, and a moment's heartbeats after that."""
+        """Return (name, id) of the leader 0.1 s (some heartbeats) after all servers name the same one."""
         end = time.monotonic() + longest_s
         while time.monotonic() < end:
             answers = {name: self._status(name) for name in self.names}
@@ -100,7 +101,7 @@ class EtcdCluster:
         raise NetreproError(f"etcd has no leader after {longest_s:g} s: {logs or 'its logs are empty'}")
 
     def _status(self, name: str) -> dict[str, Any]:
-        """Ask the server for its status; {} where it does not answer."""
+        """Ask the server for its status; returns {} if it does not answer."""
         client = self._clients.setdefault(
             name, http.client.HTTPConnection("127.0.0.1", self._ports[name], timeout=_ANSWERS_WITHIN_S)
         )
@@ -122,7 +123,7 @@ class EtcdCluster:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Find loopback ports that nobody uses now; another program may take one before its server does."""
+    """Find loopback ports that are free now; another program may still take one before the server does."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

@@ -1,4 +1,4 @@
-"""Runs real Raft in virtual time: an etcd server on every host, whose leader is killed."""
+"""Running real Raft in virtual time: an etcd server on every host, whose leader is killed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def etcd_without_leader_s(
     election_ms: int,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> list[float]:
-    """Kill the leader by SIGKILL, at any time between two heartbeats, and restart it once there is another.
+    """Kill the leader by SIGKILL, at any time between two heartbeats, and restart it once there is a new leader.
 
-    Returns for each crash the seconds until all other hosts' servers have told of one new leader; to a millisecond, as
-    etcd's log has it.
+    Returns for each crash the seconds until the servers of all other hosts have logged one new leader; the resolution
+    is a millisecond, as in etcd's log.
 
-    A server on every host of the topology. Unlike other programs, two calls with one seed may differ; why is not known.
-    Raises NetreproError where there is no etcd or no virtual kernel, for timeouts that etcd refuses, and where a leader
-    does not come within 30 s.
+    There is one server on every host of the topology. Unlike with other programs, two calls with one seed may differ;
+    the reason is not known. Raises NetreproError without etcd or the virtual kernel, for timeouts that etcd refuses,
+    and if there is no leader within 30 s.
     """
     timing = Timing(heartbeat_ms, election_ms)
     random = Random(seed)
@@ -58,7 +58,8 @@ class _Cluster:
         self._programs[host] = self._net[host].popen(command, environment={"GOMAXPROCS": "1"})
 
     def crash(self, after_s: float) -> float:
-        """Kill the leader after so long, and restart it when there is another."""
+        """Kill the leader after a steady time and `after_s`; return the seconds until all others know a new leader. The
+        killed server is then restarted."""
         old, _ = self._wait_for_leader(list(self._hosts), None)
         self._net.sleep(_STEADY_S + after_s)
         names = {member: host for host, (_, member, _) in self._told().items()}
@@ -71,7 +72,8 @@ class _Cluster:
         return heard_s - killed_s
 
     def _wait_for_leader(self, hosts: list[str], before: str | None) -> tuple[str, float]:
-        """Find the member that all hosts' servers take for the leader, another than `before`, and since when."""
+        """Return the leader (a member id other than `before`) that all hosts' servers name, and the time of the last
+        log line about it."""
         end_s = self._net.now_s + _LONGEST_S
         while self._net.now_s < end_s:
             told = self._told()
@@ -84,7 +86,7 @@ class _Cluster:
         raise NetreproError(f"etcd has no leader after {_LONGEST_S:g} s of virtual time: {last}")
 
     def _told(self) -> dict[str, tuple[float, str, str]]:
-        """Map host -> time at which its server last told of a leader, its own member and the leader's, where it has."""
+        """Return host -> (time, own member id, leader's member id) from the last log line about a leader, if any."""
         states = {}
         for host, program in self._programs.items():
             for line in program.errors.splitlines():

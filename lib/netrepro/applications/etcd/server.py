@@ -17,7 +17,7 @@ def etcd_is_here() -> bool:
 
 @dataclass(frozen=True)
 class Timing:
-    """A cluster's timeouts. Raises NetreproError where there is no etcd, and for timeouts that it refuses."""
+    """A cluster's timeouts. Raises NetreproError if etcd is not installed, and for timeouts that etcd refuses."""
 
     heartbeat_ms: int = 15
     election_ms: int = 150
@@ -33,9 +33,9 @@ class Timing:
 
 
 def server_command(name: str, folder: Path, client: str, peers: Mapping[str, str], timing: Timing) -> list[str]:
-    """Write the command of a server whose data lie in `folder`.
+    """Return the command that starts a server whose data are in `folder`.
 
-    client : HOST:PORT at which it serves clients. peers : name -> HOST:PORT at which the others reach each server.
+    client : HOST:PORT at which it serves clients. peers : server -> HOST:PORT at which the other servers reach it.
     """
     own = f"http://{peers[name]}"
     return [

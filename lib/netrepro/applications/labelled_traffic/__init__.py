@@ -1,6 +1,6 @@
 """Floor 2: real applications in an emulated network, captured at its border and labelled on the workstations.
 
-The programs that run inside are in guests/. They need the libraries of the extra `capture`.
+The programs that run inside the network are in guests/. They need the libraries of the extra `capture`.
 """
 
 from netrepro.applications.labelled_traffic.generate import Day, Mix, record_day

@@ -1,4 +1,4 @@
-"""A campus of workstations, an internet of servers and peers, and what the programs on them do for some minutes."""
+"""A campus of workstations, an internet of servers and peers, and the programs that run on them for some minutes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Progress = Callable[[Iterable], Iterable]
 HERE = Path(__file__).parent
 LIBRARIES = ("aiohttp", "aiosmtpd", "asyncssh", "cryptography", "libtorrent", "pyftpdlib")
 WORKSTATIONS, REMOTES = 10, 12
-BORDER = ("s2", "s1")  # the cable whose packets are captured, at its end at s1
-# What a workstation or server announces in its SYN: (timestamps, window scaling, selective ACK, time to live).
+BORDER = ("s2", "s1")  # packets are captured on this cable, at its end at s1
+# Options that a workstation or server announces in its SYN: (timestamps, window scaling, selective ACK, time to live).
 STACKS = ((1, 1, 1, 64), (0, 1, 1, 128), (0, 0, 1, 128), (1, 1, 1, 64), (0, 1, 0, 64))
-# Each application of the watchers' log: its protocol, or the protocol of each server port.
+# Application in the watchers' log -> its protocol, or server port -> protocol.
 PROTOCOLS: dict[str, str | dict[int, str]] = {
     "browser": {80: "http", 8080: "http", 443: "ssl"},
     "mailclient": {25: "smtp", 587: "smtp", 465: "ssl", 110: "pop3", 995: "ssl", 143: "imap", 993: "ssl"},
@@ -39,15 +39,16 @@ PROTOCOLS: dict[str, str | dict[int, str]] = {
 }
 RECORD_COLUMNS = ["seconds", "address", "port", "other_address", "other_port", "application"]
 SWARM_WORKSTATIONS, SWARM_REMOTES = 5, 8
-MEMORY_MB = 3072  # of the kernel, for some sixty programs
-READY_S, LONGEST_STOP_S = 10.0, 20.0  # of virtual time, in which programs have started, and ended
+MEMORY_MB = 3072  # the kernel's memory, for some sixty programs
+READY_S, LONGEST_STOP_S = 10.0, 20.0  # virtual time for the programs to start, and for each to end
 
 
 @dataclass(frozen=True)
 class Mix:
     """The approximate number of flows of each class in a day; the actual numbers are counted afterwards.
 
-    The default is near UNIBS-2009's shares, with more of SKYPE and OTHERS, which would be too few to learn from.
+    The default is near UNIBS-2009's shares, with more flows of SKYPE and OTHERS, which would otherwise be too few for
+    training.
     """
 
     web: int = 3200
@@ -57,7 +58,7 @@ class Mix:
     others: int = 50
 
     def scaled(self, factor: float) -> Mix:
-        """Multiply the numbers by a factor; at least five of each."""
+        """Multiply the numbers by a factor; each result is at least five."""
         counts = (self.web, self.p2p, self.mails, self.skype, self.others)
         return Mix(*(max(5, round(count * factor)) for count in counts))
 
@@ -66,9 +67,10 @@ class Mix:
 class Day:
     """The recording of one run of the network.
 
-    capture : a pcap of all packets at the border, headers only. records : what the workstations' watchers saw: seconds
-    (since 1970), address and port of the workstation, other_address, other_port, application.
-    packets, missed_packets : of the capture; missed should be 0. failed : program -> sessions that ended in an error.
+    capture : a pcap of all packets at the border, headers only. records : the connections that the workstations'
+    watchers saw: seconds (since 1970), address and port of the workstation, other_address, other_port, application.
+    packets, missed_packets : numbers of captured packets and of packets that the capture missed (should be 0).
+    failed : program -> number of sessions that ended in an error.
     """
 
     capture: Path
@@ -78,7 +80,7 @@ class Day:
     failed: dict[str, int]
 
     def log_lines(self, later_s: int = 0) -> list[str]:
-        """Write the records as lines of a log in UNIBS's format, all times `later_s` seconds later."""
+        """Return the records as lines of a log in UNIBS's format, with `later_s` seconds added to all times."""
         lines = []
         for row in self.records.sort_values("seconds").itertuples(index=False):
             protocol = PROTOCOLS[row.application]
@@ -90,7 +92,7 @@ class Day:
 
 
 def check_libraries() -> None:
-    """Raise NetreproError where a library that the applications are made of is missing."""
+    """Raise NetreproError if a library that the applications need is missing."""
     missing = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
     if missing:
         raise NetreproError(
@@ -100,9 +102,9 @@ def check_libraries() -> None:
 
 
 def campus(seed: int) -> Topology:
-    """Build a network: workstations h1..h10 behind s1, and the internet s2; its hosts are 3 to 45 ms away.
+    """Build a network: workstations h1..h10 behind s1, and the internet s2, whose hosts are 3 to 45 ms away.
 
-    The standard deviation of the delay is 2 to 20 % of it; some links lose packets, some hold a few back.
+    The standard deviation of a host's delay is 2 to 20 % of the delay. Some links lose packets, some reorder a few.
     """
     rng, shaking = np.random.default_rng([seed, 1]), np.random.default_rng([seed, 5])
     cables = [host_cable(f"h{i + 1}", "s1", Link(100, 0)) for i in range(WORKSTATIONS)]
@@ -123,7 +125,7 @@ def campus(seed: int) -> Topology:
 
 
 class _Programs:
-    """Programs that run in the network: started with a line of work, stopped by SIGTERM."""
+    """A group of programs in the network: each is started with a line of JSON (its work) and stopped by SIGTERM."""
 
     def __init__(self, net: VirtualNetwork):
         self.net = net
@@ -131,7 +133,7 @@ class _Programs:
         self._started: list[tuple[str, VirtualProgram]] = []
 
     def start(self, file: str, host: str, name: str, **work: Any) -> None:
-        """Add a program to those that `begin` starts together."""
+        """Add a program to the group, which `begin` starts."""
         files = self.net.next_file(name)
         for ending in (".out", ".err"):
             files.with_suffix(ending).touch()
@@ -145,7 +147,7 @@ class _Programs:
         self._asked.append((f"{name} on {host}", program, files))
 
     def begin(self, *imports: str) -> None:
-        """Start them all. imports : what they will import."""
+        """Start all added programs. imports : modules to import once, before the programs are forked."""
         asked = {"imports": imports, "programs": [program for _, program, _ in self._asked]}
         command = [sys.executable, "-B", str(HERE / "guests" / "nursery.py")]
         begun = self.net[self.net.topology.hosts[0]].run(command, input=json.dumps(asked) + "\n")
@@ -154,7 +156,7 @@ class _Programs:
         self._asked = []
 
     def check_ready(self) -> None:
-        """Raise NetreproError where a program has not said that it is ready."""
+        """Raise NetreproError if a program has not written "ready"."""
         for name, program in self._started:
             if "ready" not in program.output:
                 said = (program.errors.strip() or "it says nothing").splitlines()[-1]
@@ -164,7 +166,8 @@ class _Programs:
         return any(program.poll() is None for _, program in self._started)
 
     def stop(self) -> list[tuple[str, Any]]:
-        """Tell all to stop; (name, the last line each said, None where it had to be killed)."""
+        """Stop all programs; returns (name, last line as JSON) for each, None instead of the line if it failed or was
+        killed."""
         for _, program in self._started:
             if program.poll() is None:
                 program.send_signal(signal.SIGTERM)
@@ -178,12 +181,12 @@ class _Programs:
 
 
 def record_day(folder: Path, *, seconds: float, mix: Mix, seed: int, day: int = 0, progress: Progress = iter) -> Day:
-    """Build the network in virtual time, let everybody work for `seconds`, and capture.
+    """Build the network in virtual time, let all programs work for `seconds`, and capture their traffic.
 
-    folder : an existing one for the capture. seed : of the campus: hosts, links, who uses what. day : with the seed, of
-    what is done when.
-    progress : wraps the seconds while they pass.
-    Raises NetreproError where libraries or the virtual kernel are missing, or a program does not start.
+    folder : an existing folder for the capture. seed : seed of the campus (hosts, links, and which host uses which
+    program). day : together with `seed`, the seed of the day's actions and their times.
+    progress : wraps the iteration over the seconds.
+    Raises NetreproError if libraries or the virtual kernel are missing, or if a program does not start.
     """
     check_libraries()
     with VirtualNetwork(campus(seed), seed=seed * 1000 + day, memory_mb=MEMORY_MB) as net:
@@ -201,7 +204,7 @@ class _Run:
         day: int,
     ):
         self.net, self.scratch, self.seconds, self.mix, self.seed = net, net.folder, seconds, mix, seed
-        # Every day has the same campus, so what is the campus's is drawn apart from what is the day's.
+        # Every day has the same campus, so the campus and the day have separate random generators.
         self.campus, self.rng = np.random.default_rng([seed, 2]), np.random.default_rng([seed, day, 4])
         self.capture = folder / "all.pcap"
         self.stations = net.topology.hosts[:WORKSTATIONS]
@@ -262,14 +265,14 @@ class _Run:
         return Day(self.capture, table[known], counted["packets"], counted["missed"], failed)
 
     def _port(self, *usual: int) -> int:
-        """Draw one of the usual ports or one of three that nobody else has."""
+        """Draw one of the usual ports or of three random ones."""
         return int(self.campus.choice((*usual, *self.campus.integers(1024, 32_000, 3))))
 
     def _times(self, count: int, until: float = 1.0) -> list[float]:
         return np.sort(self.rng.uniform(0, self.seconds * until, count)).tolist()
 
     def _shares(self, count: int, hosts: int) -> list[int]:
-        """Split so many among hosts, some busier than others."""
+        """Split `count` at random among hosts, of which some are busier than others."""
         return self.rng.multinomial(count, self.rng.dirichlet(np.full(hosts, 4.0))).tolist()
 
     def _addresses(self, hosts: Iterable[str]) -> list[str]:
@@ -295,7 +298,7 @@ class _Run:
 
     def _start_clients(self, clients: _Programs) -> None:
         mix, remotes = self.mix, self._addresses(self.remotes)
-        # (file, name, sessions, workstations that have it); a page is about three connections, FTP about two.
+        # (file, name, sessions, workstations that run it); a page is about three connections, an FTP session about two.
         kinds = (
             ("browser.py", "browser", max(1, round(mix.web / 3.2)), 10),
             ("mail.py", "mailclient", mix.mails, 7),
@@ -331,7 +334,7 @@ class _Run:
                 )  # fmt: skip
 
     def _make_swarms(self) -> list[Path]:
-        """Make torrents of random content, and choose who shares them."""
+        """Make torrents of random content; returns their files."""
         import libtorrent
 
         content = self.scratch / "shared"
@@ -381,7 +384,7 @@ class _Run:
                 )  # fmt: skip
 
     def _is_told(self, joins: dict[str, float], host: str, other: str) -> bool:
-        """Decide whether a host hears of another: a newcomer learns who is there; others hear of him at times."""
+        """Draw whether a host knows another peer: mostly if the other joined earlier, seldom if it joined later."""
         return bool(self.rng.random() < (0.95 if joins[other] < joins[host] else 0.07))
 
 
@@ -398,7 +401,7 @@ def _stack(rng: np.random.Generator) -> dict[str, int]:
 def _certificate(rng: np.random.Generator) -> bytes:
     """Make a key and a chain of one to three certificates (PEM).
 
-    The lengths are usual ones and follow from `rng` alone: signatures of one kind all have the same length.
+    The lengths are realistic and depend only on `rng`: all signatures of one kind have the same length.
     """
     from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""The whole way: some days recorded, shortened and written."""
+"""All steps of making a labelled capture: some days are recorded, shortened and written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from netrepro.paths import check_writable
 
 
 def check_capture(seconds: float, scale: float, days: int) -> None:
-    """Raise NetreproError for a capture without a day, of days below 5 s, or without flows."""
+    """Raise NetreproError for a capture without days, with days shorter than 5 s, or without flows."""
     if not seconds >= 5 or days < 1 or not scale > 0:
         raise NetreproError(
             f"days = {days}, seconds = {seconds}, scale = {scale}",
@@ -32,11 +32,11 @@ def make_capture(
     seed: int = 1,
     progress: Progress = iter,
 ) -> pd.DataFrame:
-    """Make a labelled capture like the stand-in: `days` runs of `seconds`, written as `write_standin` says.
+    """Make a labelled capture like the stand-in: `days` runs of `seconds`, written by `write_standin`.
 
-    scale : of the numbers of flows of `Mix`; each day leans to another class. Returns one row a day and class:
-    flows, bytes. Raises NetreproError for a folder that cannot be written, before anything starts, and as `record_day`
-    does, before anything is written to it.
+    scale : factor of the numbers of flows in `Mix`; each day, these also vary at random by up to 10 %. Returns one row
+    for each day and class: flows, bytes. Raises NetreproError for a folder that cannot be written, before the first
+    run, and as `record_day` does, before anything is written.
     """
     check_capture(seconds, scale, days)
     check_writable(folder)

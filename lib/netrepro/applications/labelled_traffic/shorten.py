@@ -1,4 +1,4 @@
-"""From whole captures to what is shipped: the first packets of each flow, features of the whole flow, the log."""
+"""From whole captures to the shipped files: the first packets of each flow, features of the whole flows, the log."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ LOG_HEADER = "time:workstation:other:workstation port:other port:transport:appli
 
 @dataclass(frozen=True)
 class ShortDay:
-    """A day as it is shipped.
+    """A day in its shipped form.
 
-    capture : a pcap of the first KEPT_PACKETS packets of each flow. flows : those of the whole capture that are valid,
-    as `meter` gives them. log : lines of labels.
-    run : what there was: packets, missed_packets (by the capture), flows, left_out (not valid, or between ends used
-    before), records, failed (sessions that ended in an error).
+    capture : a pcap of the first KEPT_PACKETS packets of each flow. flows : the valid flows of the whole capture, as
+    `meter` returns them. log : lines of labels.
+    run : numbers of the whole recording: packets, missed_packets (by the capture), flows, left_out (flows that are not
+    valid, or whose ends an earlier flow used), records, failed (sessions that ended in an error).
     """
 
     capture: bytes
@@ -40,7 +40,8 @@ class ShortDay:
 def shorten_day(day: Day, number: int) -> ShortDay:
     """Move a recording to the `number`-th simulated day (from 0) and keep the beginnings of its valid flows.
 
-    A later flow between the same ends is left out: behind an earlier one without its end it could not be told apart.
+    A later flow between the same ends is left out: after an earlier flow whose end is cut off, the meter could not
+    separate the two.
     """
     whole = meter(day.capture).flows
     whole["valid"] &= ~_between_used_ends(whole)
@@ -61,7 +62,7 @@ def shorten_day(day: Day, number: int) -> ShortDay:
 
 
 def _between_used_ends(flows: pd.DataFrame) -> pd.Series:
-    """Mark valid flows that have the ends of an earlier valid one, whichever end opened it."""
+    """Mark valid flows that have the same two ends as an earlier valid flow, in either direction."""
     valid = flows[flows["valid"]].sort_values("start_us", kind="stable")
     ends = [frozenset(((row[0], row[1]), (row[2], row[3]))) for row in valid[_ENDS].itertuples(index=False)]
     return pd.Series(ends, valid.index).duplicated().reindex(flows.index, fill_value=False)
@@ -72,11 +73,11 @@ def _end(address: str, port: int) -> bytes:
 
 
 def _kept_packets(capture: Path, flows: pd.DataFrame, later_s: int) -> Iterator[bytes]:
-    """Yield the file's header, then the records that stay, `later_s` seconds later.
+    """Yield the file's header, then the kept records, with `later_s` seconds added to their times.
 
-    A packet belongs to the last flow between its ends that began before it: the meter starts each at a packet's time.
+    A packet belongs to the last flow between its ends that began at or before its time.
     """
-    begun: dict[bytes, list[list]] = {}  # ends -> flows in order: start_us, whether it is shipped, packets so far
+    begun: dict[bytes, list[list]] = {}  # ends -> flows in order: [start_us, whether it is shipped, packets so far]
     ordered = flows.sort_values("start_us", kind="stable")
     columns = [*_ENDS, "start_us", "valid"]
     for source, source_port, destination, destination_port, start_us, valid in ordered[columns].itertuples(index=False):
@@ -104,10 +105,11 @@ def _kept_packets(capture: Path, flows: pd.DataFrame, later_s: int) -> Iterator[
 
 
 def write_standin(folder: Path, days: list[ShortDay]) -> pd.DataFrame:
-    """Write the days to `folder` in the form that `load_standin` reads; flows and bytes of each day and class.
+    """Write the days to `folder` in the form that `load_standin` reads; return the flows and bytes of each day and
+    class.
 
-    RUNS gets one row a day of what ShortDay.run tells. All files are written beside their places first, so that none is
-    left half-written.
+    RUNS gets one row for each day, with the numbers of ShortDay.run. All files are first written to a temporary folder
+    beside them, so that none is left incomplete.
     """
     folder.mkdir(parents=True, exist_ok=True)
     flows = pd.concat([day.flows for day in days], ignore_index=True).drop(columns=["valid"])

@@ -1,13 +1,13 @@
-"""A server, and a client that acknowledges what it should not, in virtual time. A script, of the standard library.
+"""A server, and a client that sends misleading acknowledgements, in virtual time: a standard-library script.
 
-serve PORT BYTES CONTROL : an ordinary TCP server of this kernel; sends so many bytes to whoever asks, waits until that
-one says more, and writes as JSON what its kernel counted.
+serve PORT BYTES CONTROL : an ordinary TCP server of this kernel. It sends BYTES to the first client, waits for the
+client's last byte, and writes its kernel's counters as JSON.
 
-fetch OWN SERVER PORT BYTES SECONDS RECEIVER HOW_MANY SEGMENT SACK : a client without a kernel's TCP, at an address
-that its host does not own, so that nobody else answers. Its packets are raw, and it hears of the server's by a packet
-socket. RECEIVER is honest, division (HOW_MANY pieces of each segment), spoofing (HOW_MANY copies of every
-acknowledgement), first spoofing (of the first) or optimistic (a segment acknowledged every HOW_MANY milliseconds).
-Writes as JSON [[seconds since its SYN, bytes, where they begin], ...] of the data packets that come.
+fetch OWN SERVER PORT BYTES SECONDS RECEIVER HOW_MANY SEGMENT SACK : a client without a kernel's TCP. Its address does
+not belong to its host, so the kernel does not answer for it. It sends raw packets, and receives by a packet socket.
+RECEIVER is honest, division (HOW_MANY pieces of each segment), spoofing (HOW_MANY copies of every acknowledgement),
+first spoofing (of the first) or optimistic (a segment acknowledged every HOW_MANY milliseconds).
+Writes [[seconds since its SYN, bytes, offset of the first byte], ...] of the arriving data packets as JSON.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import sys
 import time
 from pathlib import Path
 
-ALL_IP, OUTGOING = 0x0800, 4  # of packet sockets: ETH_P_IP, PACKET_OUTGOING
+ALL_IP, OUTGOING = 0x0800, 4  # packet sockets: ETH_P_IP, PACKET_OUTGOING
 CONGESTION, INFORMATION = 13, 11  # TCP_CONGESTION, TCP_INFO
 FIN, SYN, PUSH, ACK = 1, 2, 8, 16
 CLIENT_PORT, WINDOW, WINDOW_SHIFT = 40_000, 65_535, 10
 FIRST, WHOLE = 1_000, 1 << 32
-LISTENS_S = 0.01  # in which the server is ready
+LISTENS_S = 0.01  # time until the server listens
 BUFFER_BYTES = 1 << 22
-TOTAL_RETRANSMITTED_AT = 100  # in struct tcp_info
+TOTAL_RETRANSMITTED_AT = 100  # offset of the counter in struct tcp_info
 
 
 def serve(port: int, size: int, control: str) -> None:
@@ -60,7 +60,7 @@ def check_sum(content: bytes) -> int:
 
 
 class Client:
-    """One connection. held : number of bytes that came in order. acknowledged : number of bytes acknowledged."""
+    """One connection. held : number of bytes received in order. acknowledged : number of bytes acknowledged."""
 
     def __init__(self, own: str, server: str, port: int, receiver: str, how_many: float, segment: int, sack: bool):
         self.own, self.server, self.port = socket.inet_aton(own), socket.inet_aton(server), port
@@ -90,7 +90,7 @@ class Client:
         self.sent += len(payload) + bool(flags & (SYN | FIN))
 
     def next_packet(self, until: float) -> tuple[int, int, int] | None:
-        """Return flags, number and payload size of the server's next packet, or None where none comes in time."""
+        """Return flags, sequence number and payload size of the server's next packet; None if none comes by `until`."""
         while True:
             left = until - time.monotonic()
             if left <= 0 or not select.select([self.heard], [], [], left)[0]:
@@ -104,7 +104,7 @@ class Client:
                 return flags, number, size
 
     def fetch(self, size: int, seconds: float) -> None:
-        """Connect, ask, and take what comes, until it is all there or so much time has passed."""
+        """Connect, send the request, and receive until all bytes have come or `seconds` have passed."""
         began = time.monotonic()
         options = struct.pack(">BBHBBBB", 2, 4, self.segment, 3, 3, WINDOW_SHIFT, 1)
         self.send(SYN, 0, options=options + (b"\x04\x02\x01\x01" if self.sack else b""))
@@ -131,7 +131,7 @@ class Client:
         sys.stdout.write(json.dumps(self.rows) + "\n")
 
     def take(self, start: int, length: int) -> None:
-        """Take a data packet that has come."""
+        """Note a data packet's bytes and acknowledge them as the kind of receiver does."""
         is_old = start + length <= self.held
         self.early.append((start, start + length))
         for begins, ends in sorted(self.early):
@@ -153,7 +153,7 @@ class Client:
         self.acknowledged = self.held
 
     def begin_to_claim(self, is_old: bool) -> None:
-        if is_old:  # the server waited in vain
+        if is_old:  # a retransmission: the claimed data were lost
             self.claimed = self.held
         if self.claims_at is None or is_old:
             self.claimed = max(self.claimed, self.held)
@@ -161,7 +161,7 @@ class Client:
             self.claims_at = time.monotonic() + self.how_many / 1e3
 
     def claim(self, size: int) -> None:
-        """Acknowledge one more segment, whether it has come or not, and set the time of the next."""
+        """Acknowledge one more segment, whether it has come or not, and set the time of the next claim."""
         self.claimed = min(max(self.claimed, self.held) + self.segment, size)
         self.send(ACK, self.claimed)
         assert self.claims_at is not None

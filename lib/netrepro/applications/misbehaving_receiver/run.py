@@ -1,4 +1,4 @@
-"""Fetches a document from a real Linux sender by a client in user space, in virtual time; guest.py is either end."""
+"""Fetching a document from a real Linux sender by a client in user space, in virtual time; guest.py is both ends."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ PORT = 80
 
 @dataclass(frozen=True)
 class Client:
-    """A client and how it answers: honest, division (`how_many` pieces), spoofing (copies), first spoofing (copies of
-    the first acknowledgement) or optimistic (ms between segments).
+    """A client and its kind of acknowledgements: honest, division (`how_many` pieces), spoofing (`how_many` copies),
+    first spoofing (copies of the first acknowledgement) or optimistic (`how_many` ms between segments).
     """
 
     receiver: str
@@ -32,20 +32,20 @@ class Client:
 def fetch(
     topology: Topology, route: tuple[str, ...], client: Client, size_bytes: int, control: str, tcp: Tcp, **run: Any
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Fetch a document from the route's last host by a client at its first.
+    """Fetch a document from the route's last host by a client at the route's first host.
 
-    Returns the data packets as they come to the client: time_s since its SYN, size_bytes of payload, start_bytes; and
-    what the server's kernel counted: sent_again, timeouts.
+    Returns the data packets that arrive at the client (time_s since its SYN, size_bytes of payload, start_bytes: offset
+    of the first byte), and the counters of the server's kernel (sent_again, timeouts).
 
-    control : the sender's congestion control, as the kernel names it. run : seconds, seed. Raises NetreproError as
-    VirtualNetwork, and where a program fails.
+    control : the sender's congestion control, by its kernel name. run : seconds, seed. Raises NetreproError as
+    VirtualNetwork does, and if a program fails.
     """
     paths = sorted([route, route[::-1]])
     with VirtualNetwork(topology, congestion_control="", seed=run["seed"], tcp=tcp, paths=paths) as net:
         net.load_control(control)
         own, server = (net.path_address(path) for path in (route[::-1], route))
         host = net[route[0]]
-        # What its host's kernel does not own it does not answer, by resets; packets still find their way there.
+        # The host's kernel sends no resets for an address that it does not own; packets are still routed there.
         host.run(["ip", "address", "delete", f"{own}/32", "dev", f"{route[0]}-eth0"])
         how = "sack" if client.sack else "none"
         serving = start_script(net, route[-1], GUEST, "serve", str(PORT), str(size_bytes), control)

@@ -1,7 +1,7 @@
-"""A stream over MPTCP by real sockets, in virtual time. A script, of the standard library alone.
+"""A stream over MPTCP by real sockets, in virtual time: a standard-library script.
 
 receive PORT BUFFER_BYTES SECONDS : listens at all addresses of its host, and writes [[seconds, bytes so far], ...] as
-JSON. send OWN_ADDRESS ADDRESS PORT CONTROL SECONDS : writes as long as there is room.
+JSON. send OWN_ADDRESS ADDRESS PORT CONTROL SECONDS : sends as much as the socket takes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 MPTCP = 262  # IPPROTO_MPTCP
 CONGESTION = 13  # TCP_CONGESTION
 LARGEST_READ = 1 << 16
-LISTENS_S = 0.01  # in which the receiver is ready
+LISTENS_S = 0.01  # time until the receiver listens
 
 
 def receive(port: int, buffer_bytes: int, seconds: float) -> None:

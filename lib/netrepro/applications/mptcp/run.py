@@ -1,9 +1,9 @@
-"""Runs Linux's MPTCP in virtual time, whose path manager is told that a network is lost, and that it is back.
+"""Running Linux's MPTCP in virtual time; the path manager is told when a network is lost, and when it is back.
 
-guest.py is both ends of the stream, and `ip mptcp` on their hosts speaks to the path manager.
+guest.py is both ends of the stream, and `ip mptcp` on their hosts configures the path manager.
 
-What a phone does: the endpoint of the lost network is deleted, which ends its subflows at once and has the rest carry
-what they held, and is added again later.
+A phone does the same: it deletes the endpoint of the lost network, and adds it again later. The deletion ends the
+endpoint's subflows at once, and the other subflows carry the data that these held.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ PORT, ENDPOINT = 5000, "2"
 
 
 def told_handover(experiment: Experiment, clock_skew_ppm: float = 100.0) -> pd.DataFrame:
-    """Run the experiment's only flow and return what its receiver has read: time_s, delivered_bytes, a row a read.
+    """Run the experiment's only flow and return one row for each read of its receiver: time_s, delivered_bytes so far.
 
-    Whenever a link of the first subflow's path changes, the source's path manager hears of it at that moment. Raises
-    NetreproError as VirtualNetwork, and where a program or `ip mptcp` fails.
+    At every link change of the experiment, the source's path manager is told at that moment that the first subflow's
+    network is lost or back. Raises NetreproError as VirtualNetwork does, and if a program or `ip mptcp` fails.
     """
     (made,), (flow,) = connections(experiment), experiment.traffic
     tcp, seconds = experiment.tcp_of(flow), str(experiment.duration_s)
     control = experiment.flow_table["congestion_control"].iloc[0]
-    buffer_bytes = socket_kind_of_subflows(tcp).receive_buffer_bytes // 2  # the kernel doubles it
+    buffer_bytes = socket_kind_of_subflows(tcp).receive_buffer_bytes // 2  # the kernel doubles the value
     with VirtualNetwork(
         experiment.topology, congestion_control="", seed=experiment.seed, tcp=experiment.tcp, paths=sorted(made.paths)
     ) as net:

@@ -1,12 +1,11 @@
-"""A node in any language: a process that is told events and answers with actions, over standard input and output.
+"""A node in any language: a process that gets events and answers with actions, over standard input and output.
 
-`line_process` says how lines go back and forth. A node needs no socket: what it sends is carried over the network that
-it is run on.
+`line_process` describes the exchange of lines. A node needs no socket: the simulated network carries its messages.
 
 Events (each has `time_s`, the time in seconds):
 
     {"event": "start", "name": "n1", "peers": ["n2", "n3"], "seed": 17, "saved": null}
-        comes first; `saved` is what the node saved before it crashed
+        comes first; `saved` is the state that the node saved before its last crash, or null
     {"event": "message", "from": "n2", "message": ...}
     {"event": "timer", "name": "election"}
     {"event": "request", "id": "client1-7", "op": "read", "key": "x"}
@@ -15,13 +14,13 @@ Events (each has `time_s`, the time in seconds):
 Actions:
 
     {"do": "send", "to": "n2", "message": ...}      any JSON; its "kind", if it has one, names it in diagrams
-    {"do": "timer", "name": "election", "after_s": 0.2}    set or put off; null takes it back
-    {"do": "save", "state": ...}                    survives a crash, at once and whole
-    {"do": "reply", "id": "client1-7", "value": 3}  what was read; of a cas true or false: whether it has set
+    {"do": "timer", "name": "election", "after_s": 0.2}    sets the timer or changes its time; null cancels it
+    {"do": "save", "state": ...}                    this state survives a crash; it is saved at once and completely
+    {"do": "reply", "id": "client1-7", "value": 3}  the value read; for a cas true or false: whether it has set
     {"do": "refuse", "id": "client1-7", "leader": "n2"}    it has not happened and never will; leader may be null
-    {"do": "leader", "term": 4}                     the node leads that term
+    {"do": "leader", "term": 4}                     the node leads this term
     {"do": "commit", "index": 1, "entry": ...}      the entry at this index of the log is agreed for ever
-    {"do": "note", "text": "..."}                   is shown in diagrams
+    {"do": "note", "text": "..."}                   a text for diagrams
     {"do": "done"}
 """
 
@@ -39,28 +38,28 @@ from netrepro.protocols.judge import COMMIT, LEADER, NOTE
 from netrepro.protocols.machine import Output, Send
 from netrepro.protocols.registers import CAS, READ, WRITE, Refusal, Reply, Request
 
-MOST_AT_ONCE = 5_000  # events of a node at one and the same time
-MOST_EVENTS = 100_000  # of a node
-MOST_MESSAGE_BYTES = 65_507  # a datagram of UDP over IPv4 holds no more
+MOST_AT_ONCE = 5_000  # largest number of a node's events at the same virtual time
+MOST_EVENTS = 100_000  # largest number of a node's events
+MOST_MESSAGE_BYTES = 65_507  # largest payload of a UDP datagram over IPv4
 
 
 @dataclass
 class Board:
-    """The notes of all nodes of a run, for the judge: what they announced, what they saved, and who asked for what."""
+    """The record of a run for the judge: the nodes' announcements and saved states, and the clients' requests."""
 
     announced: list[tuple[Any, ...]] = field(default_factory=list)  # rows of ANNOUNCEMENT_COLUMNS
-    saved: dict[str, Any] = field(default_factory=dict)  # by node
-    asked: dict[str, tuple[Hashable, str]] = field(default_factory=dict)  # by request: the client and the operation
-    lives: dict[str, int] = field(default_factory=dict)  # by node, how often it has been started
+    saved: dict[str, Any] = field(default_factory=dict)  # node -> saved state
+    asked: dict[str, tuple[Hashable, str]] = field(default_factory=dict)  # request -> (client, operation)
+    lives: dict[str, int] = field(default_factory=dict)  # node -> number of its starts
 
     def announce(
         self, now_s: float, node: str, kind: str, *, term: Any = None, index: Any = None, entry: Any = None
     ) -> None:
-        """Note what a node announces, as LEADER, COMMIT or NOTE; an entry is a text."""
+        """Record a node's announcement. kind : LEADER, COMMIT or NOTE. entry : a text."""
         self.announced.append((now_s, node, self.lives.get(node, 1), kind, term, index, entry))
 
     def leader(self, among: Collection[str]) -> str | None:
-        """Name the node that leads the highest term that one of these has announced; None where none has."""
+        """Name the node of `among` that has announced the highest term; None if none has announced a term."""
         leads = [(row[4], row[0], row[1]) for row in self.announced if row[3] == LEADER and row[1] in among]
         return max(leads)[2] if leads else None
 
@@ -71,10 +70,10 @@ class Program:
     Parameters
     ----------
     command : the program and its arguments.
-    seed : given to the node, so that a run is the same each time.
-    patience_s : real seconds in which the node has to answer an event.
+    seed : seed that is passed to the node, so that runs can be repeated exactly.
+    patience_s : largest time in real seconds that the node's answer to an event may take.
 
-    Raises NetreproError as LineProcess does, and for a node whose events never end.
+    Raises NetreproError as LineProcess does, and for a node with too many events.
     """
 
     def __init__(
@@ -104,7 +103,7 @@ class Program:
         }
         self._process = LineProcess(f"node {name}", command, patience_s=patience_s)
 
-    # A Machine.
+    # The interface of a Machine.
 
     @property
     def wake_at_s(self) -> float:
@@ -112,12 +111,12 @@ class Program:
         return min((due_s for due_s, _ in self._timers.values()), default=math.inf)
 
     def start(self, now_s: float) -> list[Output]:
-        """Tell the node who it is."""
+        """Send the node the event "start"."""
         known = {"name": self.name, "peers": self.peers, "seed": self.seed, "saved": self.board.saved.get(self.name)}
         return self._tell(now_s, {"event": "start"} | known)
 
     def receive(self, now_s: float, sender: Hashable, message: Any) -> list[Output]:
-        """Hand over a message of a peer, or a client's Request."""
+        """Pass a peer's message or a client's Request to the node."""
         if not isinstance(message, Request):
             return self._tell(now_s, {"event": "message", "from": sender, "message": message})
         self.board.asked[message.id] = (sender, message.op)
@@ -129,7 +128,7 @@ class Program:
         return self._tell(now_s, asked)
 
     def wake(self, now_s: float) -> list[Output]:
-        """Tell the node of each timer that has run out, in their order."""
+        """Send the node an event for each timer that has run out, in the order of their times."""
         outputs: list[Output] = []
         while self.wake_at_s <= now_s:
             name = min(self._timers, key=lambda each: self._timers[each])
@@ -138,10 +137,10 @@ class Program:
         return outputs
 
     def end(self) -> str:
-        """Kill the process and all that it has started; returns what it wrote to standard error."""
+        """Kill the process and its children; returns the text that it wrote to standard error."""
         return self._process.end()
 
-    # An event and its answer.
+    # Events and the node's actions.
 
     def _tell(self, now_s: float, event: Mapping[str, Any]) -> list[Output]:
         self._at_once = self._at_once + 1 if now_s == self._now_s else 0
@@ -222,7 +221,7 @@ def _whole(value: Any, name: str) -> int:
 
 
 def size_bytes(message: Any) -> int:
-    """Return the bytes of a message as JSON; requests, replies and refusals count as the objects of their fields."""
+    """Return a message's size as JSON, in bytes; requests, replies and refusals count as objects with their fields."""
     if isinstance(message, (Request, Reply, Refusal)):
         message = {name: getattr(message, name) for name in message.__slots__}
     return len(json.dumps(message).encode())

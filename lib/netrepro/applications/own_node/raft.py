@@ -1,4 +1,4 @@
-"""The library's Raft as a node: registers on its log, so that the judge of one's own nodes judges it, too."""
+"""The library's Raft as a node: registers on its log, so that the judge of user-written nodes can judge it, too."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ HEARTBEAT_S = 0.05
 
 
 class RaftNode:
-    """A Raft server that executes what its log has committed; reads go through the log as well.
+    """A Raft server that executes the committed commands of its log; reads go through the log, too.
 
-    A leader answers what it was asked in its own term, once that is applied; others refuse.
+    A leader answers the requests that it got in its present term, once they are applied; other servers refuse.
     """
 
     def __init__(self, name: str, peers: list[str], seed: int, board: Board):
@@ -32,7 +32,7 @@ class RaftNode:
         self.raft = Raft(
             name, peers, disk, election_timeout_s=lambda: random.uniform(*TIMEOUT_S), heartbeat_s=HEARTBEAT_S
         )
-        self._asked: dict[str, tuple[Hashable, int]] = {}  # by request, who asked, and in which term
+        self._asked: dict[str, tuple[Hashable, int]] = {}  # request -> (client, term)
 
     @property
     def wake_at_s(self) -> float:
@@ -48,7 +48,7 @@ class RaftNode:
         return self._executed(now_s, self.raft.wake(now_s))
 
     def receive(self, now_s: float, sender: Hashable, message: Any) -> Iterable[Output]:
-        """Propose a client's request where this server leads, or hand a message to it."""
+        """Propose a client's request if this server leads; pass other messages to the server."""
         if not isinstance(message, Request):
             return self._executed(now_s, self.raft.receive(now_s, sender, message))
         if self.raft.role != LEADS:
@@ -57,7 +57,7 @@ class RaftNode:
         return self._executed(now_s, self.raft.propose(now_s, message))
 
     def _executed(self, now_s: float, outputs: Iterable[Output]) -> list[Output]:
-        """Announce what the server tells, execute what it has applied, and pass its messages on."""
+        """Announce the server's events, execute applied commands, and return the messages to send."""
         passed: list[Output] = []
         for output in outputs:
             if not isinstance(output, Event):
@@ -75,7 +75,7 @@ class RaftNode:
 
 
 def kind_of_raft(message: Any) -> str:
-    """Name a message of Raft; without entries AppendEntries is a heartbeat."""
+    """Name the kind of a Raft message; an AppendEntries without entries is a heartbeat."""
     is_heartbeat = isinstance(message, AppendEntries) and not message.entries
     return "heartbeat" if is_heartbeat else kind_of(message)
 

@@ -1,7 +1,7 @@
-"""Runs nodes, processes of one's own or machines, on hosts of a simulated network, with clients, crashes and cuts.
+"""Running nodes (user-written processes, or machines) on hosts of a simulated network, with clients, crashes and cuts.
 
-Nodes n1, n2, ... and clients client1, client2, ... have a host each, on one switch unless told otherwise. Time is the
-simulation's, and the same scenario and programs give the same trial.
+Nodes n1, n2, ... and clients client1, client2, ... have a host each, by default on one switch. Time is that of the
+simulation, and the same scenario and programs give the same trial.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from netrepro.protocols.message_log import Letter, MessageLog, kind_of
 from netrepro.protocols.registers import READ, SHARES, RegisterClient, history_of
 from netrepro.simulation import simulate_machines
 
-LEADER = "leader"  # in a fault: whichever node that is up has announced the highest term
+LEADER = "leader"  # in a fault: the running node that has announced the highest term
 MOST_NODES, MOST_CLIENTS = 9, 9
 ONLY_READS = {READ: 1.0}
 CRASH, CUT = "crash", "cut"  # kinds of faults
@@ -35,7 +35,7 @@ LIFE_COLUMNS = ["node", "life", "up_s", "down_s"]
 
 @dataclass(frozen=True)
 class Crash:
-    """A crash of a node at `at_s`, which starts again at `back_s`, or never; it then knows only what it has saved."""
+    """A crash of a node at `at_s`; it restarts at `back_s` (math.inf: never), with only its saved state."""
 
     node: str
     at_s: float
@@ -43,7 +43,7 @@ class Crash:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of those whom it befalls."""
+        """The names of the affected nodes."""
         return (self.node,)
 
     @property
@@ -54,7 +54,7 @@ class Crash:
 
 @dataclass(frozen=True)
 class Cut:
-    """A time from `at_s` to `until_s` in which nothing passes between these nodes and clients and all others."""
+    """A partition from `at_s` to `until_s` between these nodes and clients and all others: no message passes."""
 
     names: tuple[str, ...]
     at_s: float
@@ -68,17 +68,17 @@ class Cut:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A network, its nodes and clients, and what happens to them.
+    """A network, its nodes and clients, and the faults of a run.
 
-    client1 only reads, the others read, write and compare-and-set.
+    client1 only reads; the other clients read, write and compare-and-set.
 
-    delay_ms, jitter_ms : mean and standard deviation of a message's way, without its transmission. loss : the share of
-    messages that get lost. keys : registers of the clients. interval_s, timeout_s : of RegisterClient. within_s : the
-    silence that the judge allows once all is calm; where much gets lost there is some by itself. network : whose first
-    hosts the nodes take and whose next ones the clients; None: a star of links with that delay, jitter and loss.
-    changes : to its links.
+    delay_ms, jitter_ms : mean and standard deviation of a message's delay, without its transmission time. loss : share
+    of messages that are lost. keys : the clients' registers. interval_s, timeout_s : as in RegisterClient.
+    within_s : longest time without an answer that the judge allows after the last fault; high loss needs a longer one.
+    network : its first hosts are for the nodes, the next ones for the clients; None for a star of links with this
+    delay, jitter and loss. changes : changes of the network's links.
 
-    Raises NetreproError for a number out of its range, for unknown nodes, and for what happens after the end.
+    Raises NetreproError for a number out of its range, for unknown nodes, and for a fault that begins after the end.
     """
 
     nodes: int = 3
@@ -121,7 +121,7 @@ class Scenario:
             raise NetreproError(
                 f"{len(self.network.hosts)} hosts for {self.nodes} nodes and {self.clients} clients", "add hosts"
             )
-        _ = self.topology  # which refuses a jitter or a network that cannot be
+        _ = self.topology  # raises for an impossible jitter or network
 
     @property
     def node_names(self) -> list[str]:
@@ -135,7 +135,7 @@ class Scenario:
 
     @property
     def topology(self) -> Topology:
-        """The network; on the star a message crosses two links, which share its delay, jitter and loss."""
+        """The network; on the star, a message crosses two links, and each contributes half of the delay."""
         if self.network is not None:
             return self.network
         one_link_loss = 1 - math.sqrt(1 - self.loss)
@@ -149,7 +149,7 @@ class Scenario:
 
     @property
     def calm_s(self) -> float:
-        """The time at which the last fault has ended; math.inf where a cut stays or no majority is left."""
+        """The time at which the last fault or link change is over; math.inf if a cut stays or no majority is left."""
         crashes = [fault for fault in self.faults if isinstance(fault, Crash)]
         gone = sum(math.isinf(each.back_s) for each in crashes)
         if 2 * (self.nodes - gone) <= self.nodes:
@@ -160,12 +160,12 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Trial:
-    """A run and what it showed.
+    """The results of a run.
 
-    messages : a row a message (`message_log`). announced : what nodes announced (`judge`). history : what clients saw
-    (`registers`). lives : node, life, up_s, down_s: a row for each start of a node. faults : kind, names, begins_s,
-    ends_s: a row a fault that befell somebody, by name ("leader" was one of them). errors : node -> what it wrote to
-    standard error, in all its lives. measured : the network's own measurements.
+    messages : one row for each message (`message_log`). announced : the nodes' announcements (`judge`). history : the
+    clients' operations (`registers`). lives : one row for each start of a node: node, life, up_s, down_s. faults : one
+    row for each fault that had an effect: kind, names (of the actual nodes, also for "leader"), begins_s, ends_s.
+    errors : node -> its standard error from all its lives. measured : the network's own measurements.
     """
 
     scenario: Scenario
@@ -179,7 +179,7 @@ class Trial:
 
     @cached_property
     def verdict(self) -> pd.DataFrame:
-        """The judge's verdict, a row a rule (`judge`)."""
+        """The judge's verdict, one row for each rule (`judge`)."""
         scenario = self.scenario
         return judge(
             self.announced, self.history, end_s=scenario.seconds, calm_s=scenario.calm_s, within_s=scenario.within_s
@@ -190,10 +190,11 @@ MakeNode = Callable[[str, list[str], int, Board], Machine]  # name, peers, seed 
 
 
 def run_programs(command: Sequence[str], scenario: Scenario, *, patience_s: float = 10.0) -> Trial:
-    """Run one's own program as every node; `program` says what it reads and writes.
+    """Run a user's program as every node; `program` describes what it reads and writes.
 
-    patience_s : real seconds in which a node has to answer. Every process is killed at the end, whatever happens.
-    Raises NetreproError for a program that cannot be started, hangs, ends, floods, or writes what is no action.
+    patience_s : largest time in real seconds that a node's answer may take. Every process is killed at the end,
+    whatever happens. Raises NetreproError for a program that cannot be started, hangs, ends, floods, or writes a line
+    that is not an action.
     """
 
     def make(name: str, peers: list[str], seed: int, board: Board) -> Program:
@@ -203,8 +204,8 @@ def run_programs(command: Sequence[str], scenario: Scenario, *, patience_s: floa
 
 
 def run_nodes(make: MakeNode, scenario: Scenario, *, kind: Callable[[Any], str] = kind_of) -> Trial:
-    """Run machines as nodes. make : makes a node, at its start and after each crash; what must survive a crash is in
-    `board.saved`. kind : message -> its name in diagrams."""
+    """Run machines as nodes. make : function that makes a node, at its start and at each restart; state that must
+    survive a crash belongs in `board.saved`. kind : function from a message to its name in diagrams."""
     stage = _Stage(make, scenario, MessageLog(kind))
     with contextlib.closing(stage):
         stage.begin()
@@ -227,12 +228,12 @@ def run_nodes(make: MakeNode, scenario: Scenario, *, kind: Callable[[Any], str] 
 def _size_of_letter(letter: Letter) -> int:
     try:
         return size_bytes(letter.message)
-    except TypeError:  # a machine's own message: as long as its text
+    except TypeError:  # a machine's own message: the length of its text counts
         return len(repr(letter.message))
 
 
 class _Stage:
-    """The nodes and clients of a run, and what befalls them."""
+    """The nodes and clients of a run, and the faults that hit them."""
 
     def __init__(self, make: MakeNode, scenario: Scenario, log: MessageLog):
         self.make, self.scenario, self.log, self.board = make, scenario, log, Board()
@@ -241,7 +242,7 @@ class _Stage:
         self.lives: list[list[Any]] = []
         self.errors: dict[str, list[str]] = {}
         self._nodes: dict[str, Machine] = {}
-        self._victims: dict[int, list[str]] = {}  # by fault, whom it has befallen
+        self._victims: dict[int, list[str]] = {}  # number of a fault -> the nodes and clients that it has hit
 
     def begin(self) -> None:
         scenario = self.scenario
@@ -267,7 +268,7 @@ class _Stage:
             self._end(name, self.scenario.seconds)
 
     def timetable(self) -> list[tuple[float, Callable[[float], Iterable[tuple[Hashable, Output]]]]]:
-        """List when faults begin and end, and what is then to be called."""
+        """List (time_s, function to call) for the beginnings and ends of faults."""
         acts: list[tuple[float, Callable[[float], Iterable[tuple[Hashable, Output]]]]] = []
         for number, fault in enumerate(self.scenario.faults):
             begin, end = (self._crash, self._restart) if isinstance(fault, Crash) else (self._cut, self._mend)
@@ -277,7 +278,7 @@ class _Stage:
         return acts
 
     def befell(self) -> list[tuple[str, str, float, float]]:
-        """List the faults that befell somebody, as rows of FAULT_COLUMNS."""
+        """List the faults that had an effect, as rows of FAULT_COLUMNS."""
         rows = []
         for number, names in sorted(self._victims.items()):
             fault = self.scenario.faults[number]
@@ -333,9 +334,9 @@ class _Stage:
 
 
 def repeat(command: Sequence[str], scenario: Scenario, seeds: Iterable[int], **how: Any) -> pd.DataFrame:
-    """Judge a program by the same scenario with each seed; returns a row a seed, a verdict a rule.
+    """Run a program in the same scenario with each seed; returns the verdicts, one row a seed and one column a rule.
 
-    how : as for run_programs, of which it raises what that does.
+    how : further arguments of run_programs. Raises NetreproError as run_programs does.
     """
     rows = {}
     for seed in seeds:

@@ -1,12 +1,12 @@
-"""Raft as real processes: `keep` runs a server and restarts it, `crash` kills leaders and tells how long that hurts.
+"""Raft as real processes: `keep` runs and restarts a server; `crash` kills leaders and measures the time without one.
 
     guest.py LIBRARY keep NAME ADDRESSES      the keeper of one server, in the server's network
     guest.py LIBRARY crash PLAN ADDRESSES     the tester, in a network of its own
 
-LIBRARY is the folder of the package, ADDRESSES and PLAN are JSON. A keeper forks its server when it gets SIGUSR1, and
-again after the server was killed, which costs no new interpreter. A server's term, vote and log are lines of a file in
-/run, written and synchronised before anything that rests on them is sent; how long that takes is a parameter. The
-tester and all servers have one kernel, and so one clock.
+LIBRARY is the folder of the package; ADDRESSES and PLAN are JSON. A keeper forks its server at each SIGUSR1, first and
+after each kill, which needs no new interpreter. A server's term, vote and log are lines of a file in /run. They are
+written and synchronised before a message that depends on them is sent; the duration of a write is a parameter. The
+tester and all servers share one kernel, and so one clock.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ SETTING = FOLDER / "setting"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order of the tester.
+    """An order of the tester, valid from now on.
 
-    `lag`: names whose entries the leader withholds from now on. `seed`: the seed of timeouts from now on.
+    what "lag" : the value names followers from which the leader withholds entries. "seed" : the value seeds timeouts.
     """
 
     what: str
@@ -55,7 +55,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report to the tester: an event in a server, and its time."""
+    """A report to the tester: an event of a server, with its time and process number."""
 
     time_s: float
     process: int
@@ -79,7 +79,7 @@ def post_of(name: str, addresses: dict[str, str]) -> Post:
 
 
 class Journal:
-    """Stable storage: a file whose every line says what changed: term, vote, how much of the log stays, new entries."""
+    """Stable storage: a file with one line for each change (term, vote, number of log entries kept, new entries)."""
 
     def __init__(self, name: str):
         self.path = journal_of(name)
@@ -96,7 +96,7 @@ class Journal:
         return self.disk.term, self.disk.voted_for, self.disk.log
 
     def save(self) -> None:
-        """Write and synchronise what has changed, if anything has."""
+        """Write and synchronise the changes, if there are any."""
         if (state := self._state()) == self._written:
             return
         term, voted_for, log = state
@@ -109,7 +109,7 @@ class Journal:
 
 
 class Server:
-    """The machine of `netrepro.protocols.raft` with a file for its disk; it reports to the tester and obeys it."""
+    """The machine of `netrepro.protocols.raft` with a file as its disk; it reports to the tester and obeys it."""
 
     def __init__(self, name: str, peers: list[str], setting: dict[str, Any], starts: int):
         self.journal, self.lagging, own = Journal(name), (), f"{setting['seed']} {name} {starts}"
@@ -162,7 +162,7 @@ class Server:
 
 
 def keep(name: str, addresses: dict[str, str]) -> None:
-    """Start the server at every SIGUSR1, once its process before is gone, until SIGTERM."""
+    """Start the server at every SIGUSR1, after its previous process has ended, until SIGTERM."""
     signals = {signal.SIGUSR1, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     (FOLDER / f"keeper-{name}").write_text(str(os.getpid()))
@@ -181,7 +181,7 @@ def keep(name: str, addresses: dict[str, str]) -> None:
 
 
 class Cluster:
-    """The tester's view of the servers, and what it can do to them."""
+    """The tester's view of the servers, and its means to start, kill and order them."""
 
     def __init__(self, addresses: dict[str, str]):
         self.names = [name for name in addresses if name != TESTER]
@@ -191,16 +191,16 @@ class Cluster:
         self.forget(0)
 
     def forget(self, seed: int) -> None:
-        """Forget what the servers did; they begin anew."""
+        """Reset the view: the servers begin anew."""
         self.random = Random(seed)
         self.alive: set[str] = set()
-        self.leads: dict[int, str] = {}  # by term
-        self.heard: dict[str, tuple[int, str]] = {}  # term and name of the last leader that each has heard of
-        self.applied: dict[str, str] = {}  # the last command
+        self.leads: dict[int, str] = {}  # term -> leader
+        self.heard: dict[str, tuple[int, str]] = {}  # server -> term and name of the last leader that it heard
+        self.applied: dict[str, str] = {}  # server -> last command
         self.reports: list[tuple[str, int, float, str, Any]] = []  # name, process, time, kind, value
 
     def find_keepers(self) -> None:
-        """Find the processes' numbers, once all of them have told."""
+        """Wait until all keepers have written their process numbers, and read these."""
         while len(self.keepers) < len(self.names):
             time.sleep(0.001)
             for name in self.names:
@@ -209,7 +209,7 @@ class Cluster:
                     self.keepers[name] = int(content)
 
     def listen(self, until_s: float, until: Callable[[], bool] = lambda: False) -> bool:
-        """Take reports until `until` holds or it is `until_s`; tell whether it holds."""
+        """Handle reports until `until` holds or the time `until_s` comes; return whether `until` holds."""
         while not until():
             left_s = until_s - time.monotonic()
             letter = self.post.wait(left_s) if left_s > 0 else None
@@ -231,7 +231,7 @@ class Cluster:
             self.applied[name] = report.value[1]
 
     def leader(self) -> str | None:
-        """Name the leader that all live servers have heard of, in one term."""
+        """Name the leader that all live servers have heard in the same term; None if there is none."""
         known = {self.heard.get(name) for name in self.alive}
         _, leader = known.pop() or (0, None)
         return leader if not known and leader in self.alive else None
@@ -265,14 +265,14 @@ class Cluster:
 LAST = "last"
 ATTEMPTS = 100
 COMMITTED_WITHIN_S = 2.0
-LONGEST_S = 1000.0  # without a leader
+LONGEST_S = 1000.0  # longest wait for a leader
 
 
 def ready_leader(cluster: Cluster, case: dict[str, Any], number: int, followers: list[str]) -> bool:
-    """Give the leader a new command, and tell whether it is ready to be killed.
+    """Give the leader a new command, and tell whether the leader is ready to be killed.
 
-    It is ready if it has a new command that a majority has, and the `lagging` first of its followers lack, and if it
-    still leads at some time between two heartbeats. With `one_seed` all draw their timeouts from one stream now.
+    It is ready if a majority has the new command but the first `lagging` followers lack it, and if it still leads at a
+    random time between two heartbeats. With `one_seed`, all servers then draw their timeouts from the same sequence.
     """
     leader = cluster.leader()
     if leader is None:
@@ -287,8 +287,8 @@ def ready_leader(cluster: Cluster, case: dict[str, Any], number: int, followers:
 
 
 def trial(cluster: Cluster, case: dict[str, Any], number: int) -> dict[str, Any]:
-    """Kill the leader, and `victims` - 1 followers with it, and wait until all survivors have heard from one new leader
-    or longest_s have passed."""
+    """Kill the leader together with `victims` - 1 followers, and wait until all survivors have heard one new leader or
+    longest_s seconds have passed. The victims are then restarted."""
     while True:
         leader = cluster.wait_for_leader()
         cluster.listen(time.monotonic() + case["settle_s"])
@@ -315,15 +315,15 @@ def trial(cluster: Cluster, case: dict[str, Any], number: int) -> dict[str, Any]
 
 
 def log_of(name: str) -> tuple[Entry, ...]:
-    """Read the log on the server's disk."""
+    """Read the log from a server's disk."""
     return Journal(name).disk.log
 
 
 def level_logs(cluster: Cluster, heartbeat_s: float) -> None:
-    """Bring a last command, and with it all before it, to every disk.
+    """Replicate a last command, and with it all earlier ones, to every disk.
 
-    Nobody lags any more. A leader that is deposed may lose its command, so each attempt has one of its own. The disks
-    are read: a follower says that it applied a command before its own write of it has ended.
+    No follower lags any more. A deposed leader may lose its command, so each attempt uses a new one. The disks are
+    checked, because a follower reports a command as applied before its own write has ended.
     """
     for attempt in range(ATTEMPTS):
         last = f"{LAST} {attempt}"
@@ -340,7 +340,7 @@ def level_logs(cluster: Cluster, heartbeat_s: float) -> None:
 
 
 def crashes(cluster: Cluster, case: dict[str, Any]) -> dict[str, Any]:
-    """Run a case's trials on servers that begin with nothing; return also the logs at the end, and all reports."""
+    """Run a case's trials on servers with empty disks; return the trials, all reports, and the logs at the end."""
     for name in cluster.names:
         journal_of(name).unlink(missing_ok=True)
     SETTING.write_text(json.dumps(case))
@@ -349,13 +349,13 @@ def crashes(cluster: Cluster, case: dict[str, Any]) -> dict[str, Any]:
     trials = [trial(cluster, case, number) for number in range(case["trials"])]
     level_logs(cluster, case["heartbeat_s"])
     cluster.kill(cluster.names)
-    cluster.listen(time.monotonic() + case["settle_s"])  # what is on its way is no report of the next case
+    cluster.listen(time.monotonic() + case["settle_s"])  # late reports must not count in the next case
     logs = {name: [(entry.term, entry.command) for entry in log_of(name)] for name in cluster.names}
     return {"trials": trials, "reports": cluster.reports, "logs": logs}
 
 
 def crash(cases: list[dict[str, Any]], addresses: dict[str, str]) -> None:
-    """Run every case, a line of JSON each."""
+    """Run every case and write its result as a line of JSON."""
     cluster = Cluster(addresses)
     cluster.find_keepers()
     for case in cases:

@@ -1,8 +1,8 @@
-"""Runs Raft as five real processes in virtual time: leaders are killed by SIGKILL, logs are compared at the end.
+"""Running Raft as five real processes in virtual time: leaders are killed by SIGKILL, logs are compared at the end.
 
-guest.py keeps a server on each of five hosts, and is the tester on a sixth.
+guest.py keeps a server on each of five hosts, and runs the tester on a sixth.
 
-The machine is the one that the simulator's elections are checked against; sockets, timers and crashes are Linux's.
+The machine is the one against which the simulator's elections are checked; sockets, timers and crashes are Linux's.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ CHECKS = ("terms with two leaders", "logs that differ", "places of the log with 
 
 
 def network(setting: Election, hosts: int = len(PLACES)) -> Topology:
-    """Put five servers and the tester on a switch; a message's way has the mean and the deviation of the setting's."""
+    """Put five servers and the tester on a switch; a message's delay has the setting's mean and standard deviation."""
     delay_ms = (setting.least_delay_ms + setting.greatest_delay_ms) / 2
     deviation_ms = (setting.greatest_delay_ms - setting.least_delay_ms) / np.sqrt(12)
     return star(hosts, Link(1000.0, delay_ms / 2, jitter_ms=float(deviation_ms / np.sqrt(2))))
 
 
 def run(topology: Topology, cases: Sequence[Mapping[str, Any]], seed: int) -> Iterable[dict[str, Any]]:
-    """Run the cases and return what the tester says of each: trials, reports, logs."""
+    """Run the cases and return the tester's results of each: trials, reports, logs."""
     where = addresses_in(topology, PLACES)
     with VirtualNetwork(topology, seed=seed) as net:
         keepers = [start(net, PLACES[name], GUEST, "keep", name, where) for name in SERVERS]
@@ -51,7 +51,7 @@ def violations(outcome: Mapping[str, Any]) -> Counter:
     wrong[CHECKS[0]] = len(leads) - len({term for term, _ in leads})
     wrong[CHECKS[1]] = sum(log != logs[0] for log in logs)
     wrong[CHECKS[2]] = len(applied) - len({index for index, _ in applied})
-    # What was applied anywhere was committed, the command before each kill among it.
+    # Every applied command was committed, also the last one before each kill.
     wrong[CHECKS[3]] = sum(
         len(log) < index or log[index - 1][1] != command for log in logs for index, command in applied
     )

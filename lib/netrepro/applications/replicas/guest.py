@@ -1,11 +1,11 @@
 """Replicas of a key-value store and their clients as real processes, several cases one after the other.
 
     guest.py LIBRARY replica REGION PLAN      the replica of a region, in the region's network
-    guest.py LIBRARY clients REGION PLAN      all clients of a region, beside it
+    guest.py LIBRARY clients REGION PLAN      all clients of a region, in the same network
 
-LIBRARY is the folder of the package, PLAN a file of JSON: `addresses` by region, and `cases`, of which each has its
-clients' `homes` (regions) and begins and ends at a time of the kernel's clock, which all processes share. A case's
-times count from its beginning. After a case each process prints what happened, a line of JSON.
+LIBRARY is the folder of the package, PLAN a JSON file with `addresses` by region, and `cases`. Each case has its
+clients' `homes` (regions), and begins and ends at a time of the kernel's clock, which all processes share. A case's
+times count from its beginning. After a case, each process prints its events as a line of JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from netrepro.protocols.machine import Event, Machine
 from netrepro.protocols.replicated_store import Client, Command, Processor, Reply, Request
 
 KINDS = (Command, Request, Reply, epaxos.Attributes, epaxos.PreAccept, epaxos.PreAccepted, epaxos.Commit)
-# Of the two protocols only one runs at a time.
+# Only one of the two protocols runs at a time.
 ROUNDS = {
     "epaxos": (epaxos.Accept, epaxos.Accepted),
     "multi-paxos": (multi_paxos.Accept, multi_paxos.Accepted, multi_paxos.Chosen),
@@ -34,7 +34,7 @@ REPLICA_PORT, CLIENTS_PORT = 7000, 7001
 
 
 def replica_of(region: str, regions: list[str], case: dict[str, Any]) -> Machine:
-    """Make the machine, with its processor where a message costs something."""
+    """Make the region's replica, with a Processor if a message costs time."""
     machine: Machine
     if case["protocol"] == "multi-paxos":
         machine = multi_paxos.MultiPaxosReplica(region, regions, case["leader"])
@@ -50,7 +50,7 @@ def replica_of(region: str, regions: list[str], case: dict[str, Any]) -> Machine
 
 
 def clients_of(region: str, case: dict[str, Any]) -> dict[Hashable, Machine]:
-    """Make the clients at home in the region, by number; they ask its replica, or Multi-Paxos's leader."""
+    """Make the region's clients, by number; they send to the region's replica, or to Multi-Paxos's leader."""
     asked = case["leader"] if case["protocol"] == "multi-paxos" else region
     clients: dict[Hashable, Machine] = {}
     for number, home in enumerate(case["homes"]):
@@ -67,7 +67,7 @@ def identity(command: Command | None) -> tuple[Any, int] | None:
 
 
 def main(what: str, region: str, plan: dict[str, Any]) -> None:
-    Path("/proc/self/timerslack_ns").write_text("1")  # timers are exact: delays and costs are the plan's
+    Path("/proc/self/timerslack_ns").write_text("1")  # exact timers: only the plan's delays and costs count
     addresses, is_replica = plan["addresses"], what == "replica"
     post = Post({}, (addresses[region], REPLICA_PORT if is_replica else CLIENTS_PORT), ())
     for case in plan["cases"]:
@@ -85,8 +85,9 @@ def main(what: str, region: str, plan: dict[str, Any]) -> None:
 
 
 def run(machines: Mapping[Any, Machine], post: Post, begins_s: float, ends_s: float) -> dict[str, Any]:
-    """Run the machines and return what happened: (kind, seconds since the beginning, command, more) of commands that
-    were sent, committed (more: at once) and answered (more: whose write it saw); and how many were executed here."""
+    """Run the machines and return their events and the number of commands executed here. An event is (kind, seconds
+    since the beginning, command, more): "sent", "committed" (more: on the fast path) or "answered" (more: the write
+    that a read saw)."""
     events: list[tuple[Any, ...]] = []
     executed = 0
 

@@ -1,9 +1,9 @@
-"""Runs EPaxos and Multi-Paxos as real processes in virtual time; a region is a host, with the matrix's delays.
+"""Running EPaxos and Multi-Paxos as real processes in virtual time; a region is a host, with the matrix's delays.
 
-guest.py is the replica of a region, and once more all clients beside it.
+guest.py runs twice in a region: as its replica, and as all its clients.
 
-Replicas and clients are the machines of `netrepro.protocols`, over UDP sockets; the commands are those that the
-simulator is given, so that both can be compared command by command.
+Replicas and clients are the machines of `netrepro.protocols`, over UDP sockets. The commands are the same as in the
+simulator, so that both can be compared command by command.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from netrepro.simulation.replication import Demand, Deployment, ReplicatedRun, r
 
 GUEST = Path(__file__).with_name("guest.py")
 RATE_MBPS = 10_000.0  # a datagram takes a fraction of a microsecond
-SETTLES_S = 1.0  # before a case: programs start, and timers that end the case before are late by a thousandth
-DRAINS_S = 5.0  # after the last command, until everybody has executed everything
+SETTLES_S = 1.0  # pause before a case: programs start, and timers that end the case before are late by a thousandth
+DRAINS_S = 5.0  # time after the last command, in which all replicas execute all commands
 
 
 def network(deployment: Deployment) -> Topology:
-    """Describe a host and a router a region, and a cable between any two routers that takes half a round trip."""
+    """Make a topology: one host and one router per region; a cable between two routers delays by half a round trip."""
     numbers = range(1, len(deployment.regions) + 1)
     near = [host_cable(f"h{i}", f"s{i}", Link(RATE_MBPS, 0.0)) for i in numbers]
     far = [
@@ -40,9 +40,9 @@ def network(deployment: Deployment) -> Topology:
 
 
 def run_replication(cases: Mapping[str, tuple[Deployment, Demand]], seed: int = 1) -> dict[str, ReplicatedRun]:
-    """Run all cases one after the other, by the same processes: as `simulate_replication` says it, without jitter.
+    """Run all cases one after the other in the same processes, like `simulate_replication` but without jitter.
 
-    They must have the regions and the round trips of the first.
+    All cases must have the regions and the round trips of the first one.
     """
     first, _ = next(iter(cases.values()))
     topology = network(first)
@@ -90,7 +90,7 @@ def _case(deployment: Deployment, demand: Demand, begins_s: float, ends_s: float
 
 
 def _gathered(demand: Demand, replicas: Sequence[Any], asking: Sequence[Any]) -> ReplicatedRun:
-    first = np.searchsorted(demand.clients, np.arange(len(demand.regions)))  # row of each client's first command
+    first = np.searchsorted(demand.clients, np.arange(len(demand.regions)))  # index of each client's first command
     size = len(demand.keys)
     columns: dict[str, np.ndarray] = {name: np.full(size, -1.0) for name in ("sent", "committed", "answered")}
     columns |= {"is_fast": np.zeros(size, bool), "value": np.full(size, -1)}

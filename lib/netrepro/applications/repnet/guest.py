@@ -1,7 +1,7 @@
 """A host of an emulated network, as a program: sends flows over asyncio or RepNet, and times those that reach it.
 
-It is given its orders in a line of JSON on standard input, says "ready" once it listens, waits for a second line, the
-time to begin (s, CLOCK_MONOTONIC, which all processes of a machine share), and at the end writes what it saw as JSON.
+It reads its orders, a line of JSON on standard input, and writes "ready" once it listens. It reads a second line, the
+time to begin (s, CLOCK_MONOTONIC, which all processes of a machine share). At the end it writes its times as JSON.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any
 
 from netrepro.transport import open_connection, start_server
 
-PLAIN_PORT, REPLICATED_PORT = 7000, 7001  # and 7002
-WAITING_S = 5.0  # of RepNet's servers: a second SYN may be lost (1 s) and then meet full queues
+PLAIN_PORT, REPLICATED_PORT = 7000, 7001  # RepNet also uses 7002
+WAITING_S = 5.0  # waiting time of RepNet's servers: a second SYN may be lost (1 s) and then meet full queues
 HEADER = struct.Struct("!II")  # number of the flow, its bytes
 
 
 class Host:
-    """One host, with what it sends and receives; times are CLOCK_MONOTONIC (s).
+    """One host, which sends and receives flows; times are CLOCK_MONOTONIC (s).
 
-    began : flow -> time at which its connection was asked for. arrived : flow -> time at which its last byte was here.
+    began : flow -> time at which its connection was requested. arrived : flow -> time at which its last byte arrived.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Host:
         self.errors: list[str] = []
 
     async def listen(self, address: str) -> None:
-        """Take flows on all ports."""
+        """Accept flows on all ports."""
         await asyncio.start_server(self._receive, address, PLAIN_PORT)
         await start_server(self._receive, address, REPLICATED_PORT, waiting_s=WAITING_S)
 
@@ -46,7 +46,7 @@ class Host:
         writer.close()
 
     async def send(self, flow: int, address: str, size_bytes: int, at_s: float, scheme: str) -> None:
-        """Send one flow, at its time."""
+        """Wait until `at_s`, then send one flow."""
         await asyncio.sleep(at_s - time.monotonic())
         self.began[flow] = time.monotonic()
         try:
@@ -78,7 +78,7 @@ async def _run(orders: dict[str, Any]) -> None:
 
 
 def say(line: str) -> None:
-    """Write a line to whoever has started this program."""
+    """Write a line to the program that has started this one."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Runs an experiment in real time whose small flows RepNet's asyncio library sends; guest.py is a program a host."""
+"""Running an experiment in real time, whose small flows RepNet's asyncio library sends; guest.py runs on each host."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.networks.workloads import Flow
 
-BEGIN_S = 0.3  # from the last host's being ready
+BEGIN_S = 0.3  # time from the last host's "ready" to the common beginning
 LAST_S = 1.0  # hosts report this long before the experiment ends
-ADDRESSES_ONLY = "7"  # of a packet, source, destination and protocol
+ADDRESSES_ONLY = "7"  # hashed fields: source, destination and protocol
 
 
 def emulate_with_library(
     experiment: Experiment, small_bytes: int, tier: str, *, hash_ports: bool = True
 ) -> Measurements:
-    """Run `emulate`, flows of `small_bytes` at most being sent by programs in the hosts: those that are
-    replicated with RepNet's library, the others with asyncio's own streams.
+    """Run `emulate`, but let programs in the hosts send flows of at most `small_bytes`: replicated flows with RepNet's
+    library, the others with asyncio's own streams.
 
-    `hash_ports` False makes all routers choose paths by addresses alone, so that the connections of a flow share
-    theirs. Of the library's flows, retransmissions and timeouts are not known (NaN). Raises NetreproError as emulate
-    does, and when a host's program fails.
+    `hash_ports` False makes all routers choose paths by addresses alone, so that all connections of a flow share one
+    path. Retransmissions and timeouts of these small flows are not known (NaN). Raises NetreproError as emulate does,
+    and when a host's program fails.
     """
     table = experiment.flow_table
     is_small = table["size_bytes"] <= small_bytes
@@ -57,7 +57,7 @@ def emulate_with_library(
     measured["completion_s"] = table["start_s"] + table["flow"].map(took_s)
     measured["delivered_bytes"] = table["size_bytes"].where(measured["completion_s"].notna(), 0.0)
     measured["retransmitted_packets"] = measured["timeouts"] = np.nan
-    measured["bytes_within_duration"] = 0.0  # nobody sends datagrams
+    measured["bytes_within_duration"] = 0.0  # no program sends datagrams
     places = table.index[~is_small & (table["start_s"] < experiment.duration_s)]
     theirs = run.flows.set_index(places)
     measured.loc[places, "completion_s"] = theirs["start_s"] + theirs["completion_ms"] / 1e3
@@ -74,10 +74,10 @@ def emulate_with_library(
 
 
 class Programs:
-    """A program in every host of an emulated network, from their common begin until what each has to say.
+    """A program in every host of an emulated network: they begin together, and each returns an outcome.
 
-    module : what to run; it reads its orders, a line of JSON, says "ready", reads when to begin, and says its outcome.
-    orders : of a host, given the network and the host's name.
+    module : module to run; it reads its orders (a line of JSON), writes "ready", reads the time to begin, and writes
+    its outcome. orders : function of the network and a host's name that returns the host's orders.
     """
 
     def __init__(self, module: str, orders: Callable[[Network, str], dict[str, Any]]):
@@ -86,7 +86,7 @@ class Programs:
         self.begin_s = 0.0
 
     def start(self, net: RealTimeNetwork) -> None:
-        """Start every host's program, and let them begin together."""
+        """Start every host's program, wait until all are ready, and send them the time to begin."""
         for host in net.topology.hosts:
             self._guests[host] = net[host].popen([sys.executable, "-P", "-m", self._module])
             self._tell(host, json.dumps(self._orders(net, host)))
@@ -97,7 +97,7 @@ class Programs:
             self._tell(host, repr(self.begin_s))
 
     def outcomes(self) -> dict[str, Any]:
-        """Collect what the program of each host has said at its end."""
+        """Read the outcome of each host's program; returns host -> outcome."""
         return {host: json.loads(self._hear(host)) for host in self._guests}
 
     def _tell(self, host: str, line: str) -> None:
@@ -117,7 +117,7 @@ class Programs:
 
 
 def hash_addresses_only(net: Network) -> None:
-    """Let all routers choose paths by addresses alone, so that all connections of two hosts share theirs."""
+    """Let all routers choose paths by addresses alone, so that all connections of two hosts share one path."""
     for switch in net.topology.switches:
         path = "/proc/sys/net/ipv4/fib_multipath_hash_fields"
         net[switch].run(["sh", "-c", f"echo {ADDRESSES_ONLY} > {path}"])
@@ -138,7 +138,8 @@ def _orders(flows: pd.DataFrame, duration_s: float, net: Network, host: str) -> 
 
 
 def _completions(flows: pd.DataFrame, programs: Programs) -> tuple[dict[int, float], np.ndarray]:
-    """Compute (flow -> seconds from asking for its connection to its last byte; lateness of the starts, ms)."""
+    """Return (flow -> seconds from the request of its connection to its last byte, delays of the flows' starts in
+    ms)."""
     began: dict[int, float] = {}
     arrived: dict[int, float] = {}
     for seen in programs.outcomes().values():

@@ -1,12 +1,12 @@
-"""Swarms of BitTorrent peers as real processes: one program forks all peers, each into a network of its own.
+"""Swarms of BitTorrent peers as real processes: one program forks all peers, each into its own network.
 
     guest.py LIBRARY PLAN
 
-LIBRARY is the folder of the package, PLAN a file of JSON: `addresses` and `namespaces` by peer, and `cases`, which run
-one after the other. There is no tracker: every peer connects to all before it, seeds to leechers only, and at one
-moment all greet. A peer that is complete stays for its `stays_s`, a seed until all others are gone. After a case comes
-a line of JSON: of each peer what it sent and received, when it was complete and whether its file is right. All peers
-have one kernel, and so one clock.
+LIBRARY is the folder of the package, PLAN a JSON file with `addresses` and `namespaces` by peer, and `cases`, which run
+one after the other. There is no tracker: every peer connects to all peers before it (seeds only to leechers), and all
+send their handshakes at the same time. A complete peer stays for its `stays_s`, a seed until all others are gone. Each
+case ends with a line of JSON: for each peer, its sent and received bytes, the time at which it was complete, and
+whether its file is right. All peers share one kernel, and so one clock.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from netrepro.protocols.machine import Event, Output
 
 PORT = 6881
 NEW_NETWORK = 0x40000000
-BEFORE_S = 5.0  # in which all connections are made
+BEFORE_S = 5.0  # time in which all connections are made
 READ_BYTES = 2**16
-LEAST_WAITED_FOR = 2_000  # bytes: for less a peer is woken by whatever comes
+LEAST_WAITED_FOR = 2_000  # bytes; a peer that waits for fewer is woken by any packet
 
 
 def enter(namespace: str) -> None:
-    """Enter a network; sockets that are open stay where they are."""
+    """Enter a network namespace; open sockets stay in theirs."""
     libc = ctypes.CDLL(None, use_errno=True)
     with Path(namespace).open() as file:
         if libc.setns(file.fileno(), NEW_NETWORK):
@@ -49,7 +49,7 @@ def enter(namespace: str) -> None:
 
 
 class Connection:
-    """A socket, and what its kernel does not take yet."""
+    """A socket, and the bytes that its kernel has not yet taken."""
 
     def __init__(self, own: socket.socket):
         self.socket, self.waiting, self.least_bytes = own, b"", 1
@@ -67,12 +67,12 @@ class Connection:
             pass
 
     def queued_bytes(self) -> int:
-        """Count the bytes that the far end has not acknowledged."""
+        """Count the bytes to send that the other end has not acknowledged."""
         answer = fcntl.ioctl(self.socket, termios.TIOCOUTQ, bytes(4))
         return len(self.waiting) + int.from_bytes(answer, sys.byteorder)
 
     def wait_for(self, missing_bytes: int) -> None:
-        """Be readable once so much is here: one call a block in place of one a packet."""
+        """Make the socket readable only when so many bytes have come: one call for a block, not one for each packet."""
         least_bytes = missing_bytes if missing_bytes >= LEAST_WAITED_FOR else 1
         if least_bytes != self.least_bytes:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least_bytes)
@@ -82,8 +82,8 @@ class Connection:
 class Peer:
     """The machine of `netrepro.protocols.bittorrent` over sockets.
 
-    Its link limits it: a block leaves the machine when less than one waits in the sockets, so that the machine's
-    weights decide who is served, and the link never idles.
+    The peer's link limits the upload: a block leaves the machine only when less than one block waits in the sockets. So
+    the machine's weights decide which peers are served, and the link is never idle.
     """
 
     def __init__(self, client: Client, sockets: Iterable[socket.socket]):
@@ -93,7 +93,7 @@ class Peer:
         self.complete_s = 0.0 if client.is_complete else math.inf
 
     def run(self, begins_s: float, stays_s: float, limit_s: float) -> float:
-        """Run until nobody is left or its time is over; return the seconds since the beginning."""
+        """Run until no connection is left or the peer's time is over; return the seconds since the beginning."""
         time.sleep(begins_s - time.monotonic())
         self.act(self.client.start(0.0))
         now_s = 0.0
@@ -115,7 +115,7 @@ class Peer:
         return now_s
 
     def hold_back(self, now_s: float) -> None:
-        """Send no block before the sockets are nearly empty."""
+        """Postpone the next block until the sockets are nearly empty."""
         client = self.client
         if now_s < client.free_at_s or not self.sending:
             return
@@ -142,7 +142,7 @@ class Peer:
             self.act(self.client.lose(now_s, name))
 
     def act(self, outputs: Iterable[Output]) -> None:
-        """Send messages, those to one peer together. A connection that fails is noticed by the next read."""
+        """Send messages, all to the same peer together. The next read detects a failed connection."""
         letters: dict[Any, bytes] = {}
         for output in outputs:
             if not isinstance(output, Event):
@@ -165,7 +165,7 @@ class Peer:
 
 
 def swarm(plan: dict[str, Any], case: dict[str, Any]) -> list[dict[str, Any]]:
-    """Run all peers of one case, in a process each."""
+    """Run all peers of one case, each in its own process; return one result per peer."""
     content = Random(case["seed"]).randbytes(case["pieces"] * case["piece_bytes"])
     torrent = make_torrent("file", content, case["piece_bytes"])
     listeners = []
@@ -182,7 +182,7 @@ def swarm(plan: dict[str, Any], case: dict[str, Any]) -> list[dict[str, Any]]:
             before = [socket.create_connection((plan["addresses"][each], PORT)) for each in others if each < number]
             after = [listeners[number].accept()[0] for each in others if each > number]
             line = be_peer(number, case, torrent, content, [*before, *after], begins_s)
-            os.write(told, json.dumps(line).encode() + b"\n")  # so few bytes are written at once
+            os.write(told, json.dumps(line).encode() + b"\n")  # short enough to be written atomically
             os._exit(0)
     os.close(told)
     for each in listeners:
@@ -202,7 +202,7 @@ def be_peer(
     sockets: list[socket.socket],
     begins_s: float,
 ) -> dict[str, Any]:
-    """Run one peer and return what becomes of it."""
+    """Run one peer and return its result."""
     own, constants = case["peers"][number], case["chokers"]
     random = Random(f"{case['seed']} {number}")
     chokers = [choker(kind, Random(random.getrandbits(64)), **constants[kind]) for kind in (own["kind"], "seed")]

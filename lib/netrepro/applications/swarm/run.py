@@ -1,4 +1,4 @@
-"""Runs swarms of BitTorrent peers in virtual time: a process each, over TCP, their links limited as in the simulation.
+"""Running swarms of BitTorrent peers in virtual time: one process per peer, over TCP, with the simulation's link rates.
 
 guest.py forks all peers, each into the network of its host.
 
@@ -21,18 +21,18 @@ from netrepro.networks.topology import HOST_QUEUE, Cable, Topology
 from netrepro.simulation.swarm import BLOCK_BYTES, SwarmPeer
 
 GUEST = Path(__file__).with_name("guest.py")
-DELAY_MS = 5.0  # of each link: two of them are a way
-DOWNLOAD_MBPS = 100.0  # never the limit
-SEGMENT_BYTES, FRAME_BYTES = 1448, 1514  # of a full segment: its data, and what a link carries for it
+DELAY_MS = 5.0  # delay of a link; two links connect two peers
+DOWNLOAD_MBPS = 100.0  # high enough never to be the limit
+SEGMENT_BYTES, FRAME_BYTES = 1448, 1514  # a full segment: its data, and its size on a link
 
 
 def link_rate_mbps(kilobytes_per_s: float) -> float:
-    """Find the rate of the link on which blocks go at a peer's rate, when nothing else does."""
+    """Compute the link rate at which blocks alone are sent at a peer's upload rate."""
     return kilobytes_per_s * 8 / 1e3 * FRAME_BYTES / SEGMENT_BYTES
 
 
 def network(peers: Sequence[SwarmPeer]) -> Topology:
-    """Describe every peer's upload at its own rate, all on one switch."""
+    """Make a topology: all peers on one switch, each with its own upload rate."""
     down = Link(DOWNLOAD_MBPS, DELAY_MS)
     cables = [
         Cable(f"h{place}", "s1", Link(link_rate_mbps(peer.upload_kilobytes_per_s), DELAY_MS, HOST_QUEUE), down)
@@ -50,10 +50,10 @@ def run_real_swarms(
     blocks_per_piece: int,
     limit_s: float = 36_000.0,
 ) -> list[pd.DataFrame]:
-    """Run swarms of the same upload rates, one after the other, on one kernel; `chokers` has each kind's constants.
+    """Run swarms of the same upload rates, one after the other, on one kernel. chokers : kind -> its constants.
 
-    Columns as of `netrepro.simulation.swarm.run_swarm`, and is_right: whether the file is. Raises NetreproError where
-    a peer fails, and without the kernel.
+    Returns a table for each swarm, with the columns of `netrepro.simulation.swarm.run_swarm` and is_right (whether the
+    peer's file is right). Raises NetreproError if a peer fails, and without the kernel.
     """
     cases = [
         {

@@ -1,12 +1,12 @@
-"""Web pages over real sockets: `serve` answers over TCP, SST and QUIC, `load` loads pages by each of several ways.
+"""Web pages over real sockets: `serve` answers over TCP, SST and QUIC; `load` loads pages in each of several ways.
 
     guest.py LIBRARY serve PLAN ADDRESS
     guest.py LIBRARY load PLAN ADDRESS      ADDRESS: the server's
 
-LIBRARY is the folder of the package, PLAN a file of JSON: `ways`, each with its manner and, over SST, how both ends
-send; `pages`, `request_bytes`, `pause_s`, `socket_options`, and `packages`, the folders in which aioquic is, for ways
-over QUIC. After every way comes a line of JSON: of each page the fields of `Loaded`. The machines of SST and QUIC and
-the browser are the simulator's.
+LIBRARY is the folder of the package. PLAN is a JSON file with `ways`, each with its manner and, over SST, the settings
+of both ends' senders; `pages`, `request_bytes`, `pause_s`, `socket_options`; and `packages`, the folders with aioquic,
+for ways over QUIC. After every way, `load` writes a line of JSON with the fields of `Loaded` for each page. The
+machines of SST and QUIC and the browser are the simulator's.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from netrepro.protocols.machine import Event, Machine, Output
 from netrepro.protocols.sst.channel import Manners
 from netrepro.protocols.sst.web import SstClient, SstServer
 
-PORT = 8000  # of TCP; of UDP, that of the first way
+PORT = 8000  # the TCP port, and the first way's UDP port; each further way uses the next UDP port
 MOST_BYTES = 1 << 16
-BEFORE_S = 1.0  # in which the server starts
+BEFORE_S = 1.0  # time for the server to start
 
 
 def speak_as(plan: dict[str, Any], own: socket.socket) -> None:
-    """Set segments and windows to the plan's lengths; what is written goes at once."""
+    """Set a socket's options to the plan's segment and window sizes, and send written data at once (TCP_NODELAY)."""
     for option, value in plan["socket_options"]:
         own.setsockopt(socket.IPPROTO_TCP, option, value)
     own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 class Connection:
-    """A socket of TCP, what waits to be written, and what is awaited from it."""
+    """A TCP socket, the bytes to write to it, and the responses expected from it."""
 
     def __init__(self, own: socket.socket):
         self.socket, self.waiting = own, bytearray()
         self.got = bytearray()
-        self.awaited: deque[int] = deque()  # bytes of each response
+        self.awaited: deque[int] = deque()  # sizes of the expected responses, in bytes
         own.setblocking(False)
 
     def fileno(self) -> int:
@@ -67,7 +67,7 @@ class Connection:
 
 
 def serve(plan: dict[str, Any], address: str) -> None:
-    """Serve until the end of the world."""
+    """Serve until the process is killed."""
     listener = socket.socket()
     speak_as(plan, listener)
     listener.bind((address, PORT))
@@ -94,7 +94,7 @@ def serve(plan: dict[str, Any], address: str) -> None:
 
 
 def answer(connection: Connection, request_bytes: int) -> bool:
-    """Answer every whole request; return False once the client is gone or has said anything else."""
+    """Answer every complete request; return False once the client has closed or has sent an invalid request."""
     try:
         data = connection.socket.recv(MOST_BYTES)
     except ConnectionError:
@@ -119,7 +119,7 @@ def server_of(way: dict[str, Any]) -> Machine:
 
 
 class DatagramEnd:
-    """A machine over a socket of UDP, whose peers are called by their addresses."""
+    """A machine over a UDP socket; its peers' names are their addresses."""
 
     def __init__(self, machine: Machine, here: tuple[str, int] | None = None):
         self.machine, self.is_done = machine, False
@@ -132,7 +132,7 @@ class DatagramEnd:
         return self.socket.fileno()
 
     def take(self) -> None:
-        """Take all datagrams that are there."""
+        """Read all datagrams that have arrived, and pass them to the machine."""
         while True:
             try:
                 data, sender = self.socket.recvfrom(MOST_BYTES)
@@ -155,7 +155,7 @@ class DatagramEnd:
 
 
 def wait_s(ends: Iterable[DatagramEnd], also_s: float = math.inf) -> float | None:
-    """Compute the seconds until the first of them wants to be woken."""
+    """Compute the seconds until the first end wants to be woken, or the time also_s; None for never."""
     due_s = min([also_s, *(end.machine.wake_at_s for end in ends)])
     return None if due_s == math.inf else max(due_s - time.monotonic(), 0.0)
 
@@ -164,7 +164,7 @@ def wait_s(ends: Iterable[DatagramEnd], also_s: float = math.inf) -> float | Non
 
 
 def load(plan: dict[str, Any], address: str) -> None:
-    """Load pages in every way, a line each."""
+    """Load the pages in every way, and write one line of JSON for each way."""
     time.sleep(BEFORE_S)
     for place, way in enumerate(plan["ways"]):
         over_tcp = way["over"] == "TCP"
@@ -194,7 +194,7 @@ def over_udp(plan: dict[str, Any], way: dict[str, Any], server: tuple[str, int])
 
 
 class OverTcp:
-    """The browser over the kernel's TCP; connections that are kept are open before the first page begins."""
+    """The browser over the kernel's TCP; persistent connections are open before the first page begins."""
 
     def __init__(self, plan: dict[str, Any], way: dict[str, Any], address: str):
         self.plan, self.address, self.manner = plan, address, Manner(**way["manner"])

@@ -1,8 +1,8 @@
-"""Loads pages over one link, by each of the transports: in the simulator, and by processes in virtual time.
+"""Loading pages over one link, by each of the transports: in the simulator, and by processes in virtual time.
 
 guest.py is the server on one host, and the browser on the other.
 
-QUIC is aioquic's. Without that package its pages cannot be loaded, and all others can.
+QUIC is aioquic's. Without this package, pages cannot be loaded over QUIC; all other ways work.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ MOST_S_A_PAGE = 60.0
 
 @dataclass(frozen=True)
 class Way:
-    """A way to ask for pages: a browser's manner, and `over` what: TCP, or streams of SST or QUIC; of these `fresh`
-    has a new channel or connection a page. `early`: with QUIC's, requests leave in the first packet (0-RTT).
-    `in_order`: QUIC's responses are given to the browser in the order of requests. Over SST, `client` and `server` say
-    how their channel ends send."""
+    """A way to load pages. manner : the browser's use of connections. over : "TCP", "SST" or "QUIC". fresh : each page
+    has a new channel (SST) or connection (QUIC). early : with `fresh` over QUIC, requests leave in the first packet
+    (0-RTT). in_order : the browser gets QUIC's responses in the order of the requests. client, server : over SST, the
+    settings of their channel ends. tcp : the settings of TCP."""
 
     manner: Manner
     tcp: Tcp = field(default_factory=Tcp)
@@ -63,7 +63,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Line:
-    """The link between client and server, alike in both directions."""
+    """The link between client and server, equal in both directions."""
 
     rate_mbps: float
     one_way_ms: float
@@ -72,17 +72,17 @@ class Line:
 
     @property
     def topology(self) -> Topology:
-        """One client, one server, and the line between their switches."""
+        """The topology: one client, one server, and this line between their switches."""
         queue = DropTail(packets=self.queue_packets)
         return dumbbell(1, ACCESS, Link(self.rate_mbps, self.one_way_ms, queue, loss=self.loss))
 
     def seconds_for(self, size_bytes: float) -> float:
-        """Compute the seconds to send so much."""
+        """Compute the transmission time of so many bytes, in seconds."""
         return size_bytes * 8 / (self.rate_mbps * 1e6)
 
 
 def load_pages(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s: float, seed: int) -> list[Loaded]:
-    """Load them one after the other in the simulator."""
+    """Load the pages one after the other in the simulator."""
     asked = Experiment(line.topology, (), MOST_S_A_PAGE * (len(pages) + 1), seed, tcp=way.tcp)
     if way.over == "TCP":
         return _TcpClient(asked, pages, way.manner, request_bytes, pause_s).run()
@@ -101,13 +101,13 @@ def load_pages(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s: 
 
 
 def why_no_quic() -> str:
-    """Tell why pages cannot be loaded over QUIC, "" where they can."""
+    """Return the reason why pages cannot be loaded over QUIC, or "" if they can."""
     return "" if importlib.util.find_spec("aioquic") else "the package aioquic is not installed: pip install aioquic"
 
 
 def share_beside_tcp(way: Way, line: Line, seconds: float, seed: int) -> float:
-    """Find the share of the bytes of a response over SST that does not end, beside those of a TCP connection from the
-    same server that begins within a second; both directions of the line have one of each."""
+    """Measure the share of all bytes that an endless response over SST gets beside a TCP connection from the same
+    server, which begins within the first second."""
     begins_s = float(np.random.default_rng(seed).random())
     flow = Flow(SERVER, CLIENT, duration_s=seconds - begins_s, start_s=begins_s)
     asked = Experiment(line.topology, (flow,), seconds, seed, tcp=way.tcp)
@@ -120,7 +120,7 @@ def share_beside_tcp(way: Way, line: Line, seconds: float, seed: int) -> float:
 
 
 class _TcpClient:
-    """The browser over the simulator's TCP. Connections that are kept are open before the first page begins."""
+    """The browser over the simulator's TCP; persistent connections are open before the first page begins."""
 
     def __init__(self, asked: Experiment, pages: Pages, manner: Manner, request_bytes: int, pause_s: float):
         most = manner.connections if manner.keeps else sum(map(len, pages))
@@ -169,12 +169,12 @@ class _TcpClient:
 
 
 GUEST = Path(__file__).with_name("guest.py")
-WINDOW_CLAMP = 10  # TCP_WINDOW_CLAMP, which Python has no name for
+WINDOW_CLAMP = 10  # TCP_WINDOW_CLAMP, for which Python has no name
 
 
 def load_really(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s: float, seed: int) -> list[Loaded]:
-    """Load them by two processes on a kernel in virtual time, over its TCP or its UDP. Raises NetreproError without the
-    kernel, and where a process fails."""
+    """Load the pages by two processes on a kernel in virtual time, over the kernel's TCP or UDP. Raises NetreproError
+    without the kernel, and if a process fails."""
     kind = socket_kind(way.tcp)
     options = [(socket.TCP_MAXSEG, kind.segment_bytes), (WINDOW_CLAMP, kind.receive_window_bytes)]
     plan = {
@@ -194,11 +194,12 @@ def load_really(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s:
 
 
 def least_s(page: Sequence[int], way: Way, line: Line, request_bytes: int) -> float:
-    """Find the time below which no way can load the page: round trips, and bytes at the line's rate without any header.
+    """Compute a lower bound of the page's loading time, in seconds: round trips, and bytes at the line's rate without
+    headers.
 
-    A place (a connection times its depth) is taken for a round trip at least by each request, and for another one where
-    the request opens a connection. A fresh channel or connection costs one more before the first request, unless the
-    request leaves with the first packet.
+    There are connections times depth places for open requests. Each request takes a place for at least one round trip,
+    and for two if it opens a connection. A fresh channel or connection costs one more round trip before the first
+    request, unless the request leaves with the first packet.
     """
     round_trip_s = 2 * line.one_way_ms / 1e3
     opens = way.over == "TCP" and not way.manner.keeps

@@ -1,8 +1,8 @@
 """How fast traffic leaves a CDN site that fails: Zhu et al., "The Best of Both Worlds: High Availability CDN Routing
 Without Compromising Control" (IMC 2022), Fig. 2.
 
-`setting` has the Internet and the techniques, `failures` what happens to routes and clients, `study` what is read of
-it, the cases and claims, `figures` the pictures. What a notebook needs is here.
+`setting` describes the Internet and the techniques, `failures` computes routes and what clients see. `study` has the
+readings, cases and claims, `figures` the pictures. This package exports what a notebook needs.
 """
 
 from netrepro.papers.cdn_routing.failures import share_of_beacons

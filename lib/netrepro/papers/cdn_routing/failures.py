@@ -1,4 +1,4 @@
-"""A site fails: how routes change, in speakers of ours or in BIRD daemons, and what clients see of it."""
+"""The failure of a site: how routes change, with our BGP speakers or with BIRD daemons, and what clients see."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from netrepro.protocols.bgp import Changes, Speaker, arrivals
 from netrepro.protocols.machine import Event, Output
 from netrepro.study import VIRTUAL, seed_of
 
-CLASS_CASE = REACTIVE  # whose pings are judged as the class judged them
-ADDRESS = "184.164.244.1"  # that answers to pings are sent to
-DRAWN = 500  # delays of each AS of daemons
-MOST_DAEMONS = 200  # that one kernel's memory holds
+CLASS_CASE = REACTIVE  # the case whose pings are also judged by the class's definition
+ADDRESS = "184.164.244.1"  # the destination of clients' answers to pings
+DRAWN = 500  # number of delays drawn for each AS run by a daemon
+MOST_DAEMONS = 200  # the most that fit in one kernel's memory
 BEFORE_S = np.array([-0.5])  # a moment before the failure
 
-Act = Callable[[float], list[tuple[int, Output]]]  # of speakers, at a time
+Act = Callable[[float], list[tuple[int, Output]]]  # what speakers do at a time (s)
 
 
 def delay_of(law: str, mean_s: float, random_stream: random.Random) -> Callable[[], float]:
-    """Make the function that draws how long an update takes through an AS. The mean of all laws is `mean_s`."""
+    """Make a function that draws the time (s) that an update takes through an AS. Every law has the mean `mean_s`."""
     sigma = 1.2
     draws: dict[str, Callable[[], float]] = {
         "exponential": lambda: random_stream.expovariate(1 / mean_s),
@@ -55,12 +55,12 @@ def delay_of(law: str, mean_s: float, random_stream: random.Random) -> Callable[
 
 
 def slow_down(speakers: Mapping[int, Speaker], setting: Setting, mean_delay_s: float, streams: str) -> None:
-    """Give each speaker its delays, with a random stream of its own, named by `streams` and its number."""
+    """Set each speaker's delays. Each has a random stream of its own, named by `streams` and the speaker's number."""
     for number, speaker in speakers.items():
         stream = random.Random(streams.format(number))
         speaker.delay_s = delay_of(setting.delay_law, mean_delay_s, stream)
         speaker.announcement_share = setting.announcement_share
-        if setting.advertisement_interval_s:  # with the jitter that RFC 4271, section 10, asks for
+        if setting.advertisement_interval_s:  # with the jitter of RFC 4271, section 10
             speaker.advertisement_interval_s = lambda own=stream: (
                 setting.advertisement_interval_s * own.uniform(0.75, 1)
             )
@@ -75,8 +75,8 @@ def _withdraw(speakers: Mapping[int, Speaker], site: int) -> Act:
 
 
 def converge(world: World, failed: int, setting: Setting, prefix: str, prepends: int) -> dict[int, Speaker]:
-    """Return the speakers once BGP has converged on the specific prefix of site `failed` and on a prefix of the other
-    sites, "" for none."""
+    """Return the speakers once BGP has converged. Site `failed` announces the specific prefix, the other sites announce
+    `prefix`; "" for none."""
     speakers = {
         number: Speaker(number, neighbours, as_number=CDN if number in world.sites else None)
         for number, neighbours in world.graph.neighbours.items()
@@ -97,10 +97,11 @@ def fail(
     seed: int,
     converged: Mapping[int, Speaker] | None = None,
 ) -> Changes:
-    """Compute the changes of every AS's routes when site `failed` fails; those at time -1 are the routes before.
+    """Compute the route changes of every AS when site `failed` fails. Entries at time -1 are the routes before the
+    failure.
 
-    converged : from `converge`, which is asked where there are none; they are left as they are. The site withdraws its
-    prefix, as if it were switched off cleanly.
+    The site withdraws its prefix, as if it were switched off cleanly. converged : speakers from `converge`, which are
+    not changed; None to compute them here.
     """
     converged = converged or converge(world, failed, setting, technique.prefix, technique.prepends)
     speakers = {number: each.settled() for number, each in converged.items()}
@@ -108,7 +109,7 @@ def fail(
         number: [(-1.0, prefix, route.next_hop) for prefix, route in each.routes.items()]
         for number, each in speakers.items()
     }
-    if technique.delays:  # before the failure nothing needed to take its time
+    if technique.delays:  # set only now: convergence before the failure needs no delays
         slow_down(speakers, setting, mean_delay_s, f"{seed} {{}}")
     after = [(0.0, _withdraw(speakers, failed))]
     if technique.reacts_after_s is not None:
@@ -121,7 +122,7 @@ def fail(
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Say in words what a tier cannot run of a setting: what BIRD daemons do not have; "" for nothing."""
+    """Return why a tier cannot run a setting, as BIRD daemons lack some features; "" where it can."""
     if tier != VIRTUAL:
         return ""
     if setting.advertisement_interval_s:
@@ -135,21 +136,21 @@ def cannot(setting: Setting, tier: str) -> str:
     return ""
 
 
-# A failure under a technique, as clients see it: the site that each stub reached before (0: none), and whether the
-# pings of some of them were answered.
+# A failure under a technique, as clients see it: the site that each stub reached before (0 for none), and a function
+# that tells for given stubs which pings were answered.
 Seen = tuple[np.ndarray, Callable[[Sequence[int]], np.ndarray]]
 
 
 def one_failure(
     setting: Setting, mean_delay_s: float, seed: int, site: int, names: Sequence[str]
 ) -> tuple[pd.DataFrame, np.ndarray]:
-    """Measure the clients' times under each technique, and whether pings were answered under CLASS_CASE (none without
-    it)."""
+    """Measure the clients' times under each technique, and which pings were answered under CLASS_CASE (an empty array
+    where that is not among them)."""
     world, pings = make_world(setting, seed), pings_s(setting, seed, site)
     known, failed = techniques(setting), world.sites[site]
     converged = cache(partial(converge, world, failed, setting))
 
-    @cache  # some techniques are the same by other names
+    @cache  # some techniques are equal under different names
     def changes_of(technique: Technique) -> Changes:
         before = converged(technique.prefix, technique.prepends if technique.prefix else 0)
         return fail(world, technique, failed, setting, mean_delay_s, seed, before)
@@ -165,10 +166,10 @@ def one_failure(
 def failures_of_daemons(
     setting: Setting, mean_delay_s: float, seed: int, names: Sequence[str]
 ) -> list[tuple[pd.DataFrame, np.ndarray]]:
-    """Do the work of `one_failure` for every site of one Internet whose ASes are BIRD daemons. Each AS has the same
-    delays in all of them."""
+    """Do the work of `one_failure` for every site of one Internet whose ASes are BIRD daemons. An AS has the same
+    delays in all failures."""
     world, known = make_world(setting, seed), techniques(setting)
-    wanted = list(dict.fromkeys(known[name] for name in (ANYCAST, *names)))  # some are the same by other names
+    wanted = list(dict.fromkeys(known[name] for name in (ANYCAST, *names)))  # some are equal under different names
     announced = {(SPECIFIC, 0), *((each.prefix or SPECIFIC, each.prepends) for each in known.values())}
     name_of = {each: f"announced{place}" for place, each in enumerate(sorted(announced))}
     pings = [pings_s(setting, seed, site) for site in range(setting.sites)]
@@ -208,7 +209,7 @@ def failures_of_daemons(
             seen = np.zeros((len(targets), len(pings[site])), dtype=bool)
             for row, target in zip(seen, targets, strict=True):
                 reached = np.array(outcome.answers[target]) > 0
-                row[: len(reached)], row[len(reached) :] = reached, reached[-1]  # where the last ping went, all go
+                row[: len(reached)], row[len(reached) :] = reached, reached[-1]  # later pings go as the last one
             return seen
 
         return np.array([outcome.before[client] for client in world.clients]), answered
@@ -217,7 +218,7 @@ def failures_of_daemons(
 
 
 def pings_s(setting: Setting, seed: int, site: int) -> np.ndarray:
-    """Choose the times of the pings of clients. Pings do not know of the failure's moment, so their phase is random."""
+    """Choose the times of the clients' pings (s). They do not depend on the failure, so their phase is random."""
     phase = np.random.default_rng([seed, site]).random()
     return (phase + np.arange(math.ceil(setting.watch_s / setting.ping_interval_s) - 1)) * setting.ping_interval_s
 
@@ -246,8 +247,8 @@ def _clients_times(
 
 
 def exact_reconnection_s(setting: Setting, seed: int, site: int) -> np.ndarray:
-    """Compute when answers could first arrive at another site with anycast and delays of 1 s on average: the moment of
-    the change that made it possible, by client."""
+    """Compute for each client when an answer could first arrive at another site, with anycast and delays of 1 s on
+    average. It is the moment of the route change that made this possible."""
     world = make_world(setting, seed)
     changes = fail(world, techniques(setting)[ANYCAST], world.sites[site], setting, 1.0, seed)
     near = arrivals(changes, PREFIXES, world.clients, BEFORE_S)[:, 0] == world.sites[site]
@@ -257,21 +258,21 @@ def exact_reconnection_s(setting: Setting, seed: int, site: int) -> np.ndarray:
 
 
 def first_answer_s(answered: np.ndarray, times_s: np.ndarray, never_s: float) -> np.ndarray:
-    """Find the reconnection time, when the first answer arrived, by target; `never_s` where none did."""
+    """Find each target's reconnection time, the time of the first answer (s); `never_s` where there was none."""
     return np.where(answered.any(axis=1), times_s[answered.argmax(axis=1)], never_s)
 
 
 def failover_s(answered: np.ndarray, times_s: np.ndarray, never_s: float) -> np.ndarray:
-    """Find the failover time, from which on every ping was answered until the end, by target; `never_s` where the last
-    was not."""
-    missed = answered.shape[1] - answered[:, ::-1].argmin(axis=1)  # one beyond the last that was missed
+    """Find each target's failover time (s), from which every ping was answered until the end; `never_s` where the last
+    ping was not answered."""
+    missed = answered.shape[1] - answered[:, ::-1].argmin(axis=1)  # one beyond the last missed
     missed = np.where(answered.all(axis=1), 0, missed)
     return np.append(times_s, never_s)[missed]
 
 
 def consecutive_s(answered: np.ndarray, times_s: np.ndarray, count: int, never_s: float) -> np.ndarray:
-    """Find the failover time as the class took it, when the first `count` answers in a row began; `never_s` where none
-    did."""
+    """Find the failover time by the class's definition: the first of the first `count` answers in a row (s); `never_s`
+    where there were never so many."""
     whole = np.all(np.lib.stride_tricks.sliding_window_view(answered, count, axis=1), axis=2)
     return first_answer_s(whole, times_s, never_s)
 
@@ -283,8 +284,8 @@ BEACON: Beacon = (10.0, 38.0, 120.0)  # RIS, 2 February 2011; see SOURCES.md
 def beacons_of(setting: Setting, seed: int, mean_delay_s: float = 1.0) -> list[Beacon]:
     """Announce and withdraw a new prefix at each site of a world, as a beacon, and watch all ASes that have customers.
 
-    Returns for each site when half of the watched have a route, when all have, and when less than a tenth is left with
-    one after the withdrawal.
+    Returns three times (s) for each site: half of the watched ASes have a route; all have one; after the withdrawal
+    fewer than a tenth still have one.
     """
     world, beacons = make_world(setting, seed), []
     watched = set(world.graph.neighbours) - set(world.graph.stubs) - set(world.sites)
@@ -307,15 +308,15 @@ def beacons_of(setting: Setting, seed: int, mean_delay_s: float = 1.0) -> list[B
 
 
 def slower_withdrawal(beacons: Sequence[Beacon]) -> float:
-    """Divide the median time of beacons' withdrawals by the geometric mean of the two of their announcements."""
+    """Divide the beacons' median withdrawal time by the geometric mean of their two announcement times."""
     half_s, everywhere_s, gone_s = np.median(beacons, axis=0)
     return float(gone_s / math.sqrt(half_s * everywhere_s))
 
 
 def share_of_beacons(setting: Setting, seed: int, worlds: int) -> float:
-    """Return the share of a withdrawal's time that makes our announcements as fast, beside withdrawals, as BEACON's.
+    """Return the announcement_share with which our announcements, relative to withdrawals, are as fast as BEACON's.
 
-    An announcement's times grow with the share, a withdrawal's hardly; the mean delay is a factor of all.
+    Announcement times grow with the share, withdrawal times hardly do. The mean delay scales all of them alike.
     """
     unit = replace(setting, link_delay_ms=1e-3)
     work = [(unit, seed_of(seed, 2_000_000 + number)) for number in range(worlds)]

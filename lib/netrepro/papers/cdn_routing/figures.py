@@ -59,7 +59,7 @@ def _step(axis: Axes, times_s: np.ndarray, **look: Any) -> None:
 
 
 def clients(what: str, cases: Mapping[str, Look], tiers: bool = False) -> Mark:
-    """Make a mark: the share of all clients whose reconnection or failover has come, for each case (and tier)."""
+    """Make a mark: the share of all clients that have reconnected or failed over, for each case (and tier)."""
 
     def draw(axis: Axes, runs: Runs) -> None:
         for case, tier, look in shown(axis, runs, cases, tiers):
@@ -71,7 +71,7 @@ def clients(what: str, cases: Mapping[str, Look], tiers: bool = False) -> Mark:
 LOOKS: dict[str, Look] = {name: name for name in PAPER}
 PUBLISHED = {
     "reconnection": Published({10.0: 0.5}, "published medians"),
-    "failover": Published({10.0: 0.5, 15.0: 0.5}, "published medians"),  # of prepending 5 s later
+    "failover": Published({10.0: 0.5, 15.0: 0.5}, "published medians"),  # prepending is 5 s later
 }
 draw_times = Picture(
     "After a site has failed (Fig. 2)",

@@ -1,4 +1,4 @@
-"""An Internet, the CDN in it, and what its sites announce."""
+"""An Internet, the CDN in it, and the announcements of the CDN's sites."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from netrepro.study.setting import setting
 
 SPECIFIC, COVERING = PREFIXES = "184.164.244.0/24", "184.164.244.0/23"
 CDN = 47065  # the sites' AS number
-FIRST_SITE = 1_000_000  # the sites' numbers as speakers: beyond all ASes
+FIRST_SITE = 1_000_000  # the sites' numbers as speakers: above all AS numbers
 DELAY_LAWS = ("exponential", "lognormal", "constant")
 GENERATED = "generated"
 ANYCAST, REACTIVE, PREPENDING, SUPERPREFIX = PAPER = (
@@ -26,13 +26,13 @@ ANYCAST, REACTIVE, PREPENDING, SUPERPREFIX = PAPER = (
 
 @dataclass(frozen=True)
 class Setting:
-    """The Internet, the CDN and how it is watched.
+    """The Internet, the CDN, and how the measurement watches it.
 
     internet : GENERATED (of `top`, `transit` and `stubs` ASes), or the path of a file with CAIDA's AS relationships.
-    announcement_share : an announcement takes this share of a withdrawal's time through an AS; the default is from
-    `failures.share_of_beacons`. technique : a name of `techniques`. worlds : Internets of a repetition. mean_delay_s :
-    of an update's way through an AS; 0 to calibrate it on calibration_worlds Internets. is_small : one Internet that
-    daemons run too.
+    announcement_share : time that an announcement takes through an AS, as a share of a withdrawal's time; the default
+    is from `failures.share_of_beacons`. technique : a name of `techniques`. worlds : number of Internets in a
+    repetition. mean_delay_s : mean time of an update through an AS; 0 to calibrate it on calibration_worlds Internets.
+    is_small : one Internet small enough for daemons.
     """
 
     top: int = 8
@@ -68,11 +68,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class Technique:
-    """The announcements of all sites but the specific one.
+    """What all sites but the failing one announce.
 
-    prefix : announced before the failure; "" for none. prepends : the number of prepends on it. reacts_after_s : the
-    seconds from the failure to the announcement of the specific prefix; None: never. delays : False for routers that
-    pass everything on at once.
+    prefix : announced before the failure; "" for none. prepends : number of prepends on their announcements.
+    reacts_after_s : seconds from the failure until they announce the specific prefix; None for never. delays : False
+    for routers that pass on every update at once.
     """
 
     prefix: str = ""
@@ -82,12 +82,12 @@ class Technique:
 
 
 def small(technique: str) -> str:
-    """Name the case of one small Internet."""
+    """Name a technique's case in the small Internet."""
     return f"small, {technique}"
 
 
 def techniques(setting: Setting) -> dict[str, Technique]:
-    """Return the paper's techniques, and each one broken on purpose."""
+    """Return the paper's techniques, and the variants of them that are broken on purpose."""
     reactive, prepending = Technique(reacts_after_s=0.0), Technique(SPECIFIC, setting.prepends)
     return {
         ANYCAST: Technique(SPECIFIC),
@@ -104,14 +104,14 @@ def techniques(setting: Setting) -> dict[str, Technique]:
 
 @dataclass(frozen=True)
 class World:
-    """One Internet with the CDN in it: its graph with the sites joined to it, and the sites."""
+    """One Internet with the CDN in it: the graph of its ASes, with the sites joined, and the sites' numbers."""
 
     graph: AsGraph
     sites: tuple[int, ...]
 
     @property
     def clients(self) -> list[int]:
-        """Stubs that are no sites."""
+        """The stubs that are not sites."""
         return [stub for stub in self.graph.stubs if stub < FIRST_SITE]
 
     def others(self, failed: int) -> list[int]:
@@ -126,11 +126,12 @@ def internet_of(path: str) -> AsGraph:
     return AsGraph(tuple(link for link in links if CDN not in link[:2]))
 
 
-@lru_cache(maxsize=1)  # all sites of an Internet fail one after the other
+@lru_cache(maxsize=1)  # the sites of an Internet fail one after the other
 def make_world(setting: Setting, seed: int) -> World:
-    """Make an Internet in which every site buys from two transit ASes; those of a file have customers and providers.
+    """Make an Internet in which every site is a customer of two transit ASes. In a file, transit ASes are those with
+    both customers and providers.
 
-    Raises NetreproError for a file that is none, has an AS of a site's number, or too few transit ASes.
+    Raises NetreproError for a file with too few transit ASes, or with an AS number that a site has.
     """
     if setting.internet == GENERATED:
         graph = hierarchy(seed, top=setting.top, transit=setting.transit, stubs=setting.stubs, peering=setting.peering)

@@ -1,9 +1,9 @@
-"""Measurements of failures of a CDN's sites, their readings; the cases and claims.
+"""Measurements of failures of a CDN's sites, their readings, the cases and the claims.
 
-A CDN has several sites and one AS number. The site that fails stops to announce its prefix; routers without a valid
-route drop what clients send, or send it in circles, until they have heard of another site. What the other sites
-announce, and when, is the technique. Everything runs in virtual time: BGP speakers with the usual policies on a
-generated Internet, whose delays are calibrated to anycast alone.
+A CDN has several sites and one AS number. A site that fails stops announcing its prefix. Routers without a valid route
+drop clients' packets, or forward them in circles, until they have a route to another site. A technique says what the
+other sites announce, and when. Everything runs in virtual time: BGP speakers with the usual policies on a generated
+Internet. Their delays are calibrated to anycast alone.
 """
 
 from __future__ import annotations
@@ -63,14 +63,15 @@ from netrepro.study.evidence import least_first, ratio
 PUBLISHED_MEDIAN_S = 10.0
 WHATS = ("reconnection", "failover")
 PERCENTILES = (5, 10, 50, 90)
-LOSSES, COUNTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5), (1, 3, 5, 10)  # answers in a row; the class took ten
+LOSSES, COUNTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5), (1, 3, 5, 10)  # answers in a row; the class required ten
 
 
-@cache  # knobs ask for the same
+@cache  # knobs ask again for the same settings
 def calibrated_delay_s(setting: Setting, seed: int) -> float:
-    """Return the mean time of an update through an AS with which anycast's median of reconnection is 10 s.
+    """Return the mean time of an update through an AS (s) with which anycast's median reconnection is 10 s.
 
-    Found on Internets of their own, from anycast alone. Times grow with the mean, but for the links' delays.
+    It is calibrated with anycast alone, on Internets that no case uses. Times are proportional to the mean delay,
+    except for the small delays of links.
     """
     if setting.mean_delay_s:
         return setting.mean_delay_s
@@ -84,9 +85,9 @@ def calibrated_delay_s(setting: Setting, seed: int) -> float:
 def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
     """Let every site fail, one after the other, in the Internets of each repetition, under each technique.
 
-    How fast a site is left depends on the few ASes next to it, which all targets share: single failures differ widely.
-    Targets are the stubs whose traffic anycast brings to the failing site; those that a technique does not bring there
-    are left out of it. On the virtual kernel every AS is a BIRD daemon with a kernel's table.
+    How fast clients leave a site depends on the few ASes next to it, which all targets share, so single failures differ
+    widely. Targets are the stubs whose traffic anycast brings to the failing site; a technique that brings a stub to
+    another site leaves it out. On the virtual kernel every AS is a BIRD daemon with a kernel's routing table.
     """
     by_internet: dict[Setting, list[OneRun]] = {}
     for run in runs:
@@ -98,14 +99,14 @@ def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
 
 
 def _measure(setting: Setting, runs: Sequence[OneRun], progress: Progress) -> dict[OneRun, Reading]:
-    """Measure the runs of one setting but for its technique."""
+    """Measure runs whose settings differ only in the technique."""
     names = tuple(dict.fromkeys(each.setting.technique for each in runs))
     seed, first = min(each.seed for each in runs)
     mean_delay_s = calibrated_delay_s(setting, seed)
     places = [(each, world) for each in sorted({run.seed[1] for run in runs}) for world in range(setting.worlds)]
     seeds = [seed_of(seed, repetition * setting.worlds + world) for repetition, world in places]
     if runs[0].tier == VIRTUAL:
-        # Threads: they only wait for their kernels.
+        # Threads, because they only wait for their kernels.
         daemons = [(setting, mean_delay_s, each, names) for each in seeds]
         failures = list(chain(*in_parallel(failures_of_daemons, daemons, progress=progress)))
     else:
@@ -126,7 +127,7 @@ def _measure(setting: Setting, runs: Sequence[OneRun], progress: Progress) -> di
         )
         if repetition == first and not setting.is_small:
             if technique == ANYCAST:
-                readings[run] |= Reading(checks=checks_of(times, setting))  # of all repetitions together
+                readings[run] |= Reading(checks=checks_of(times, setting))  # over all repetitions together
             if technique == CLASS_CASE:
                 definition = class_definition(np.concatenate(answers), setting, seed)
                 readings[run] |= Reading(tables={"definition": definition})
@@ -134,8 +135,8 @@ def _measure(setting: Setting, runs: Sequence[OneRun], progress: Progress) -> di
 
 
 def read(rows: pd.DataFrame, mean_delay_s: float, setting: Setting) -> Reading:
-    """Read the targets, percentiles of reconnection and failover (s), the share of all clients that go to a site, and
-    the calibrated mean delay (s)."""
+    """Read the number of targets, percentiles of reconnection and failover (s), the share of all clients that reach the
+    failing site before the failure, and the calibrated mean delay (s)."""
     numbers = {"targets": len(rows), "mean_delay_s": mean_delay_s, "share_at_site": rows.share_at_site.mean()}
     numbers |= {f"{what}_p{p}_s": rows[f"{what}_s"].quantile(p / 100) for what in WHATS for p in PERCENTILES}
     counted = rows.groupby(["world", "site", "reconnection_s", "failover_s"]).size().rename("clients").reset_index()
@@ -146,7 +147,7 @@ def read(rows: pd.DataFrame, mean_delay_s: float, setting: Setting) -> Reading:
 
 
 def checks_of(times: pd.DataFrame, setting: Setting) -> list[Check]:
-    """Check the calibration, that all are served again, and that there are enough clients."""
+    """Check the calibration, that all clients are served again, and that there are enough clients."""
     anycast = times[times.technique == ANYCAST]
     back = (times[times.technique.isin(PAPER)].failover_s < setting.watch_s).mean()
     low, high = 0.75 * PUBLISHED_MEDIAN_S, 1.25 * PUBLISHED_MEDIAN_S
@@ -158,8 +159,8 @@ def checks_of(times: pd.DataFrame, setting: Setting) -> list[Check]:
 
 
 def class_definition(answers: np.ndarray, setting: Setting, seed: int) -> pd.DataFrame:
-    """Compute the median failover when it begins with so many answers in a row and some answers get lost: loss (share
-    of answers), count, failover_s."""
+    """Compute the median failover by the class's definition, `count` answers in a row, when some answers are lost.
+    Columns: loss (share of answers), count, failover_s."""
     pings = np.arange(answers.shape[1]) * setting.ping_interval_s
     stream, rows = np.random.default_rng(seed), []
     for loss in LOSSES:
@@ -171,7 +172,7 @@ def class_definition(answers: np.ndarray, setting: Setting, seed: int) -> pd.Dat
 
 def tier_table(runs: Runs) -> pd.DataFrame:
     """Return a row for each technique: the medians of both tiers in the small Internet, and the share of clients whose
-    times differ by a ping at most; NaN without daemons."""
+    times differ by at most one ping between the tiers. NaN without daemons."""
     rows = {}
     for name in PAPER:
         tiers = {tier: runs.table("clients", small(name), tier) for tier in (SIMULATED, VIRTUAL)}
@@ -187,7 +188,7 @@ def tier_table(runs: Runs) -> pd.DataFrame:
 # The study.
 
 LARGE: dict[str, dict[str, Any]] = {name: {"technique": name} for name in techniques(Setting())}
-# One Internet of the size that daemons have.
+# One Internet of a size that daemons can run.
 DAEMONS = {"top": 4, "transit": 16, "stubs": 25, "worlds": 1}
 SMALL: dict[str, Any] = DAEMONS | {"calibration_worlds": 8, "is_small": True}
 MORE_DAEMONS = {"top": 5, "transit": 44, "stubs": 90, "worlds": 8}

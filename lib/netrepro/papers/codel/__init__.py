@@ -1,6 +1,6 @@
 """CoDel: Nichols and Jacobson, "Controlling Queue Delay", ACM Queue 10(5) and CACM 55(7), 2012.
 
-`study` is the paper, `edge` its consumer edge, `packmime` the sizes of web responses there.
+`study` has the paper's experiments, `edge` its consumer edge, `packmime` the sizes of web responses there.
 """
 
 from netrepro.papers.codel.edge import table as edge_table

@@ -1,4 +1,5 @@
-"""CoDel's consumer edge: calls, downloads, web pages and uploads over one slow link; and how fairly any port drops.
+"""CoDel's consumer edge: calls, downloads, web pages and uploads over one slow link; and how evenly drops fall on
+sources.
 
 Section "Consumer edge" of the article, and Fig. 9.
 """
@@ -32,13 +33,13 @@ COLUMNS = {
     "drop_fairness": "fairness of drops (Jain)",
 }
 EDGE_CODEL, EDGE_TAIL = "codel, edge", "drop tail, edge"
-LEAST_DROPS = 40  # of all sources: the index of fewer is that of chance
+LEAST_DROPS = 40  # of all sources together: with fewer drops, chance decides the index
 
 
 def traffic(pairs: Sequence[tuple[str, str]], web_per_s: float, seconds: float) -> list[Traffic]:
     """Make the traffic of four pairs (server, client). The first downloads without end, the second loads web objects,
-    the third calls both ways, and the client of the fourth uploads 1 MB time and again over one connection. After each
-    upload it pauses for 5 to 15 s, drawn evenly: an upload is a late answer to a request of one byte."""
+    and the third calls in both directions. The client of the fourth uploads 1 MB repeatedly over one connection. After
+    each upload it pauses for 5 to 15 s (uniform): an upload is a delayed answer to a request of one byte."""
     download, pages, call, upload = pairs
     pause_ms = 1e3 * LEAST_PAUSE_S
     return [
@@ -63,11 +64,11 @@ def traffic(pairs: Sequence[tuple[str, str]], web_per_s: float, seconds: float) 
 
 
 def drops_by_source(run: Measurements, port: Port, rate_mbps: float, since_s: float = 0.0) -> pd.DataFrame:
-    """Count for every host behind the port, by name, the packets that `came` to it and those `dropped`.
+    """Count for every host behind the port, by name, the packets that `came` from it to the port and those `dropped`.
 
-    Packets count that came from `since_s` on and before the last that left, so that none still waits. The port and
-    those of the hosts must be recorded. The port's rate is fixed, and its queue lets packets go in the order in which
-    they came.
+    Packets count that came from `since_s` on and before the last packet that left, so that none still waits. Packets
+    must be recorded at the port and at the hosts' ports. The port's rate must be fixed, and its queue first in, first
+    out.
     """
     packets, topology = run.packets, run.experiment.topology
     left = packets[(packets.source == port[0]) & (packets.destination == port[1])]
@@ -76,7 +77,7 @@ def drops_by_source(run: Measurements, port: Port, rate_mbps: float, since_s: fl
     came_s = came.time_s + delay_s
     left_came_s = left.time_s - left.size_bytes * 8e-6 / rate_mbps - left.wait_ms / 1e3
     until_s = left_came_s.max() + 1e-6
-    near = came.groupby("flow").source.first()  # of each flow the host on this side of the port
+    near = came.groupby("flow").source.first()  # for each flow, its host on this side of the port
     counts = [
         host[(at_s >= since_s) & (at_s <= until_s)].value_counts()
         for host, at_s in ((came.source, came_s), (left.flow.map(near), left_came_s))
@@ -86,14 +87,14 @@ def drops_by_source(run: Measurements, port: Port, rate_mbps: float, since_s: fl
 
 
 def fairness(drops: pd.DataFrame) -> float:
-    """Compute Jain's index of the share of its packets that each source loses: 1 where all lose the same, 1 / sources
-    where one loses all; NaN without drops."""
+    """Compute Jain's index of the sources' loss shares: 1 where all sources lose the same share of their packets, 1 /
+    sources where only one loses any; NaN without drops."""
     return jain(drops.dropped / drops.came)
 
 
 def fairer(*names: str) -> Callable[..., list[str]]:
-    """Rank the schemes by their mean index, fairest first, over the places of their grid where all drop LEAST_DROPS
-    packets or more. Each scheme has a table with columns drop_fairness and dropped."""
+    """Make the function that ranks schemes by their mean index, fairest first. It uses the points of the grid where
+    every scheme drops at least LEAST_DROPS packets. Each scheme has a table with columns drop_fairness and dropped."""
 
     def ranked(*tables: pd.DataFrame) -> list[str]:
         enough = np.all([table.dropped >= LEAST_DROPS for table in tables], axis=0)
@@ -111,9 +112,8 @@ def named(rate_mbps: float, direction: str) -> str:
 
 
 def read(run: Measurements, ports: Mapping[str, Port], rate_mbps: float) -> pd.DataFrame:
-    """Return a row for each direction, with COLUMNS: share of packets dropped (%), median of the wait of those that
-    left (ms), megabytes that left in PUBLISHED_S, or would if the run lasted so long, and the index of drops by
-    source."""
+    """Return a row for each direction, with COLUMNS: share of packets dropped (%), median wait of the packets that left
+    (ms), megabytes that left, scaled to a run of PUBLISHED_S, and the fairness index of drops by source."""
     rows = []
     links = run.links_by_port
     for direction, port in ports.items():
@@ -133,8 +133,8 @@ def read(run: Measurements, ports: Mapping[str, Port], rate_mbps: float) -> pd.D
 
 
 def ratio(column: str, pick: Callable[[pd.Series], float]) -> Callable[[pd.DataFrame, pd.DataFrame], float]:
-    """Make the function that divides a column of the first table by the second's, by rate and direction, and picks one
-    value. Tables have edge_mbps, direction and COLUMNS."""
+    """Make the function that divides a column of the first table by the second's, by rate and direction. `pick` reduces
+    the ratios to one value. Tables have edge_mbps, direction and COLUMNS."""
 
     def picked(ours: pd.DataFrame, baseline: pd.DataFrame) -> float:
         first, second = (table.set_index(["edge_mbps", "direction"])[column] for table in (ours, baseline))
@@ -151,8 +151,8 @@ def published() -> pd.DataFrame:
 
 
 def table(runs: Runs) -> pd.DataFrame:
-    """Return the article's table and ours, means over repetitions: a row for each link, direction and metric; columns
-    C (CoDel), T (drop tail) and C/T (%) of both."""
+    """Return the article's table and ours, as means over repetitions: a row for each link, direction and metric.
+    Columns, for both: C (CoDel), T (drop tail) and C/T (%)."""
     codel, tail = (
         runs.table("edge", case).groupby(["edge_mbps", "direction"])[list(COLUMNS)].mean()
         for case in (EDGE_CODEL, EDGE_TAIL)

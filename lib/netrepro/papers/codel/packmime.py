@@ -1,9 +1,9 @@
 """Sizes of web responses as PackMime-HTTP draws them: Cao, Cleveland, Gao, Jeffay, Smith and Weigle, "Stochastic Models
 for Generating Synthetic HTTP Source Traffic", INFOCOM 2004, with the fitted curves of its ns-2 module.
 
-Runs of files that are loaded alternate with runs of answers that a cached page is still good. How long runs are depends
-a little on the rate of connections. Here sizes are drawn one by one: the share of either kind is the module's, their
-order is not.
+Runs of downloaded files alternate with runs of validations, answers that a cached page is still valid. The length of a
+run depends a little on the rate of connections. Here sizes are drawn independently: each kind has its share as in the
+module, but the order is lost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from netrepro.networks.flow_sizes import FlowSizeDistribution
 from netrepro.networks.workloads import PoissonFlows
 from netrepro.paths import data_dir
 
-# Weibull run lengths, rounded up: scale, and the logit of the shape at one connection a second and for each doubling.
+# Weibull run lengths, rounded up: scale; the shape's logit at one connection a second; its increase with each doubling.
 RUNS = {"validation": (0.775, 0.718, 0.357), "download": (3.11, 1.293, 0.316)}
 
 
@@ -44,8 +44,8 @@ def share_of_downloads(connections_per_s: float) -> float:
 
 @cache
 def response_sizes(connections_per_s: float) -> FlowSizeDistribution:
-    """Return the mixture of both kinds, linear between the points of their curves, up to the greatest download (62
-    MB)."""
+    """Return the mixture of both kinds of sizes, linear between the points of their curves, up to the greatest download
+    (62 MB)."""
     shares = {"download": share_of_downloads(connections_per_s)}
     shares["validation"] = 1 - shares["download"]
     table = curves()
@@ -54,13 +54,13 @@ def response_sizes(connections_per_s: float) -> FlowSizeDistribution:
     for kind, rows in table.groupby("kind"):
         below += shares[str(kind)] * np.interp(sizes, rows.size_bytes, 1 - rows.above, left=0.0, right=1.0)
     points = [(float(size), min(1.0, float(share))) for size, share in zip(sizes, below, strict=True)]
-    points[-1] = (points[-1][0], 1.0)  # the few that are larger
+    points[-1] = (points[-1][0], 1.0)  # includes the few larger ones
     return FlowSizeDistribution(tuple(points), "bytes", "PackMime responses")
 
 
 def responses(per_s: float, seconds: float, sources: Sequence[str], destinations: Sequence[str]) -> PoissonFlows:
-    """Make Web responses at a rate of so many a second, by Reno, for a run of so many seconds."""
-    count = max(1, round(per_s * seconds * 0.95))  # so that they begin before the end
+    """Make web responses over Reno, `per_s` a second, for a run of `seconds`."""
+    count = max(1, round(per_s * seconds * 0.95))  # so that all begin before the end
     sizes = response_sizes(per_s)
     return PoissonFlows(
         sizes, per_s, count, tuple(sources), tuple(destinations), congestion_control="reno", label="web"

@@ -1,8 +1,8 @@
 """CoDel: Nichols and Jacobson, "Controlling Queue Delay", ACM Queue 10(5) and CACM 55(7), 2012.
 
-A queue that stays is told from one that passes by the least time packets have waited lately. Long CUBIC flows and web
-traffic cross one link: of a fixed rate from 128 kb/s to 100 Mb/s (Figs 5, 6, 8 and 9), and of one that changes by two
-orders of magnitude (Fig. 7), with CoDel, RED and drop tail in front of it. The consumer edge stands in `edge`.
+CoDel tells a standing queue from a passing burst by the least wait of recent packets. Long CUBIC flows and web traffic
+cross one link with CoDel, RED or drop tail: at a fixed rate from 128 kb/s to 100 Mb/s (Figs 5, 6, 8 and 9), or at one
+that changes by two orders of magnitude (Fig. 7). The consumer edge is in `edge`.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ ACCESS = tuple((host, PORT[0]) for host in SENDERS)
 ACCESS_BACK = tuple((f"h{i + FTPS}", BACK[0]) for i in range(1, FTPS + 1))
 HEADERS_BYTES = FULL_PACKET_BYTES - 1448
 SCHEDULE_MBPS = (100.0, 10.0, 1.0, 50.0, 1.0, 100.0)  # each for a sixth of the run
-FALLS = (1, 2, 4)  # places in the schedule at which the rate falls
-BIN_S = 0.1  # of the delay over time
+FALLS = (1, 2, 4)  # indices in the schedule where the rate falls
+BIN_S = 0.1  # bins of the delay over time
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Sections "Simulation experiments" and "Performance on dynamic links"; delays and windows are those of the
+    """Sections "Simulation experiments" and "Performance on dynamic links". Delays and windows are those of the
     authors' script (codel.tcl).
 
-    queue : "codel", "fq_codel", "red" or "drop tail". reentry : CoDel's variant, as networks.queues.CoDel has it; the
-    default is that of the authors' simulations. buffer_packets : 0 for eight times the product of rate and round trip,
-    at least 50. dynamic : the rate follows SCHEDULE_MBPS, else the run lasts `static_s`. udp_share : datagrams at this
-    multiple of the rate in place of the long flows. packet_bytes : on the wire. count_drops : record what comes to the
-    link too, which says when it drops and whose packets. edge_mbps : the rate of a consumer edge, with its own traffic,
-    and the queue before both directions, for `edge_s`; 0 for none. red : "ns2", or "linux", which is not gentle and
-    does not wait. least_bytes : CoDel drops nothing while so few wait; 0 for a packet. Linux takes its device's
-    greatest.
+    queue : "codel", "fq_codel", "red" or "drop tail". reentry : CoDel's variant, see networks.queues.CoDel; the default
+    is that of the authors' simulations. buffer_packets : 0 for eight times the product of rate and round trip, at least
+    50. dynamic : the rate follows SCHEDULE_MBPS; otherwise runs last `static_s`. udp_share : in place of long flows,
+    datagrams at this multiple of the rate. packet_bytes : on the wire. count_drops : record arrivals at the link too,
+    which show when and whose packets it drops. edge_mbps : rate of a consumer edge, with its own traffic and the queue
+    in both directions; it runs for `edge_s`; 0 for none. red : "ns2", or "linux", which has neither gentle nor wait.
+    least_bytes : CoDel drops nothing while at most this much waits; 0 for one packet. Linux uses its device's largest
+    packet.
     """
 
     rate_mbps: float = 10.0
@@ -92,7 +92,7 @@ class Setting:
 
     @property
     def buffer(self) -> int:
-        """Packets that fit in the buffer."""
+        """The packets that fit in the buffer."""
         return self.buffer_packets or max(50, 8 * self.path_packets)
 
 
@@ -118,8 +118,8 @@ def queue_of(setting: Setting) -> Queue:
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: four pairs over one link, a fifth of the round trip in each access, a tenth in the link, one
-    way each; the pairs' access differs by a millisecond."""
+    """Make the experiment: four pairs over one link. One way, each access link takes a fifth of the round trip and the
+    shared link a tenth; the pairs' access delays differ by a millisecond."""
     if not setting.dynamic:
         seconds = setting.edge_s if setting.edge_mbps else setting.static_s
     access_ms = setting.round_trip_ms / 5
@@ -145,9 +145,9 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
             initial_window_segments=4,
             segment_bytes=setting.packet_bytes - HEADERS_BYTES,
             receive_window_bytes=max(2**16, 16 * setting.path_packets * setting.packet_bytes),
-            hystart=False,  # younger than the simulator's TCP
+            hystart=False,  # newer than the simulator's TCP
             syn_linear_timeouts=0,
-            delayed_ack_ms=0.0 if setting.edge_mbps else 40.0,  # at the edge acknowledgements take room themselves
+            delayed_ack_ms=0.0 if setting.edge_mbps else 40.0,  # at the edge acknowledgements use much of the link
         ),
         changes=changes if setting.dynamic else (),
     )
@@ -179,12 +179,12 @@ def _traffic(setting: Setting, seconds: float) -> list[Traffic]:
 
 
 def read(run: Measurements, setting: Setting) -> Reading:
-    """Read the delay of packets that left the port (median, upper quartile, ms; the greatest, s), 95th percentile of
-    the delay over time (ms), utilisation, megabytes sent, share of packets dropped; of a dynamic link the first drop
-    after a fall of the rate (ms) and, each tenth of a second, delay and megabytes so far.
+    """Read the wait of packets that left the port (median, upper quartile, ms; greatest, s), 95th percentile of the
+    delay over time (ms), utilisation, megabytes sent, share dropped. For a dynamic link, read also the first drop after
+    a fall of the rate (ms) and, for each tenth of a second, delay and megabytes so far.
 
-    A static link is counted from a quarter of its run on, when slow start is over. Where drops are counted there, also
-    how many and the index of drops by source (Fig. 9). Of a consumer edge the whole run counts; `edge` is its table.
+    A static link counts from a quarter of its run on, after slow start. With count_drops, also read their number and
+    their fairness by source (Fig. 9). A consumer edge counts for the whole run; its table is `edge`.
     """
     seconds = run.experiment.duration_s
     since_s = 0.0 if setting.dynamic or setting.edge_mbps else seconds / 4
@@ -203,7 +203,7 @@ def read(run: Measurements, setting: Setting) -> Reading:
         "sent_mb": float(sent_mb),
         "drop_share": float(link.dropped_packets / (link.dropped_packets + link.sent_packets)),
     }
-    # All but the first packet, which began earlier; a link's clock may be 100 parts in a million fast.
+    # Without the first packet, which began earlier. A link's clock may be 100 parts in a million fast.
     share = (sent_mb - setting.packet_bytes / 1e6) / capacity_mb
     within = Check("bytes sent over what the link could", share, at_most=1.001)
     if setting.edge_mbps:
@@ -219,8 +219,8 @@ def read(run: Measurements, setting: Setting) -> Reading:
 
 
 def over_time(packets: pd.DataFrame, since_s: float, until_s: float) -> pd.DataFrame:
-    """Return a row for each tenth of a second (BIN_S): time_s at its begin, mean and greatest wait (ms; 0 where no
-    packet left), and sent_mb since the first."""
+    """Return a row for each tenth of a second (BIN_S): time_s at its beginning, mean and greatest wait (ms; 0 where no
+    packet left), and sent_mb, the megabytes sent so far."""
     count = max(1, round((until_s - since_s) / BIN_S))
     place = np.minimum(((packets.time_s - since_s) / BIN_S).astype(int), count - 1)
     rows = packets.groupby(place).agg(
@@ -238,8 +238,8 @@ def over_time(packets: pd.DataFrame, since_s: float, until_s: float) -> pd.DataF
 
 
 def drops_over_time(run: Measurements) -> pd.DataFrame:
-    """Count the packets that the port has dropped at each sample of its queue: those that came, less those that began
-    to leave and those that wait. Columns time_s, drops. For a dynamic link, whose access ports are recorded."""
+    """Count the packets dropped by the port up to each sample of its queue: all arrivals, less those that began to
+    leave and those that wait. Columns time_s, drops. Needs a dynamic link, whose access ports are recorded."""
     packets, queue = run.packets, run.queues
     came = packets[packets.destination == PORT[0]]
     delay_ms = came.source.map({host: run.experiment.topology.link(host, PORT[0]).delay_ms for host in SENDERS})
@@ -255,8 +255,8 @@ def drops_over_time(run: Measurements) -> pd.DataFrame:
 
 
 def first_drops_ms(run: Measurements) -> list[float]:
-    """Measure the time from each fall of the rate to the port's first drop, as exactly as the queue's samples (10 ms).
-    Where it drops none, this is the time to the next change."""
+    """Measure the time from each fall of the rate to the port's first drop (ms), to the precision of the queue's
+    samples (10 ms). Without a drop, it is the time to the next change."""
     dwell_s, drops = run.experiment.duration_s / len(SCHEDULE_MBPS), drops_over_time(run)
     first = []
     for fall in FALLS:
@@ -266,7 +266,7 @@ def first_drops_ms(run: Measurements) -> list[float]:
     return first
 
 
-# How claims read what was measured: Series over rate, round trip or packet size.
+# Functions that claims apply to readings, Series indexed by rate, round trip or packet size.
 
 
 def utilisation_below_500_ms(utilisation: pd.Series) -> float:
@@ -298,7 +298,7 @@ def answer(runs: Runs) -> str:
 
 
 def draw_idea() -> Figure:
-    """Draw two queues that are both never empty for long: one that leaves within a round trip, one that stays."""
+    """Draw two queues that are both never empty for long: one that drains within a round trip, one that stays."""
     names = ["good: a burst, gone within a round trip", "bad: a standing queue"]
     figure, axes = drawing.panels("Which queue should go? (not to scale)", "time (round trips)", "wait (ms)", names)
     time = np.linspace(0, 6, 1201)
@@ -329,14 +329,14 @@ def _delay_and_utilisation(title: str, label: str, sweep: Callable[[str], Mark],
 
 
 def _static(title: str, over: str, label: str) -> Picture:
-    """Show the static links, means over the other axis of their grid."""
+    """Show the static links, as means over the other dimension of their grid."""
     return _delay_and_utilisation(
         title, label, lambda reading: Sweep(over, reading, STATIC_NAMES, averaged=True, tiers=True)
     )
 
 
 def low_rates(runs: Runs) -> pd.DataFrame:
-    """Return the readings at low rates, with the packets' size in the name of the case; of a kernel its own RED."""
+    """Return the readings at low rates, with the packet size in the case's name. On kernels RED is Linux's own."""
     red = {LOW_RED: "RED"} if runs.has(LOW_RED) else {LOW_LINUX_RED: "Linux's RED"}
     rows = pd.concat(runs.numbers(case).assign(case=name) for case, name in {LOW_CODEL: "CoDel", **red}.items())
     rows["case"] = rows["case"] + rows.packet_bytes.map(lambda size: f", {500 if size == 500 else 1500} bytes")
@@ -348,7 +348,7 @@ def _draw_published_red(axis: Axes, _: Runs) -> None:
 
 
 def _fairness(over: str, label: str) -> Panel:
-    """Show Jain's index of drops by source, of links with drops enough."""
+    """Show Jain's index of drops by source, for links with enough drops."""
     enough = f"dropped >= {edge.LEAST_DROPS}"
     sweep = Sweep(over, "drop_fairness", FAIRNESS_NAMES, rows=enough, averaged=True, tiers=True)
     return Panel(label, "share of the fairest (Jain)", sweep, log="x", y_range=(0, 1.05))
@@ -366,8 +366,8 @@ def _mark_changes(axis: Axes, runs: Runs) -> None:
 
 
 def _over_buffer(column: str) -> Panel:
-    """Show the edge over the buffer's length, a curve for each link: CoDel dashed, drop tail, and dotted its published
-    level."""
+    """Show the edge over the buffer's length, a curve for each link: CoDel dashed, drop tail solid, drop tail's
+    published level dotted."""
     tail = Sweep("buffer_packets", column, "edge_buffer_edge", by="link", rows="case == 'drop tail'")
     dashed = {edge.named(*link): {"linestyle": "--", "linewidth": 0.8, "marker": ""} for link in edge.LINKS}
     ours = Sweep("buffer_packets", column, "edge_buffer_edge", by="link", looks=dashed, rows="case == 'codel'")
@@ -420,7 +420,7 @@ EDGE: dict[str, Any] = {
     "edge_mbps": each(*edge.RATES),
     "rate_mbps": lambda setting: setting.edge_mbps,
     "packet_bytes": lambda setting: 500 if setting.edge_mbps < 1 else FULL_PACKET_BYTES,
-    "buffer_packets": 13,  # 100 ms of the rate
+    "buffer_packets": 13,  # 100 ms at the link's rate
     "round_trip_ms": 100.0,
     "web_per_s": 2.0,
 }
@@ -449,15 +449,15 @@ CASES: dict[str, dict[str, Any]] = {
     EDGE_NEVER: EDGE | NEVER_DROPS,
     EDGE_HASTY: EDGE | {"interval_ms": 1.0},
 }
-# Linux has one rule of starting again, a RED of its own, and CoDel that knows its device's packets.
+# Linux has one re-entry rule, its own RED, and a CoDel that knows its device's packet size.
 LINUX = {"reentry": "linux", "red": "linux", "least_bytes": FULL_PACKET_BYTES}
-# Claims about the whole 300 s, with 50 at each rate: all on the link that changes.
+# Claims about the whole 300 s, with 50 s at each rate; all concern the dynamic link.
 OF_LONG_STAYS = (
     *("drop-tail-peak", "dynamic-median", "dynamic-upper-quartile", "dynamic-95th"),
     *("new-control-point", "dynamic-order", "dynamic-bytes", "small-buffer"),
 )
 OF_NS2_RED = ("fairer-drops",)
-# A quick run on a kernel sees two or three uploads.
+# A quick run on a kernel has only two or three uploads.
 OF_UPLOADS = (
     *("edge-drops-no-more", "edge-drops-upload-512", "edge-drops-upload-1500"),
     *("edge-delay-upload-512", "edge-bytes"),
@@ -496,7 +496,7 @@ STUDY = Study(
             repetitions=2,
             changes=LINUX | {"static_s": 8.0, "edge_s": 60.0},
             only={"rate_mbps": (LOW_RATES[0], LOW_RATES[2], 3.0, 10.0, 45.0), "round_trip_ms": (100.0,)},
-            # The kernel's CoDel is Linux's and no RFC's, TEN_CODEL as good as TEN_PACKETS.
+            # The kernel's CoDel is Linux's, not an RFC's; TEN_CODEL shows no more than TEN_PACKETS.
             without=(RFC, UNRESPONSIVE, TEN_CODEL),
             fewer={name: 1 for name, changes in CASES.items() if "dynamic" in changes},
             unjudged=OF_LONG_STAYS + OF_NS2_RED + OF_UPLOADS,

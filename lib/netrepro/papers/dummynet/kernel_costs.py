@@ -1,9 +1,9 @@
-"""What a datagram costs on its way out of a Linux host, by what its interface does with it.
+"""What a datagram costs on its way out of a Linux host, depending on what its interface does with it.
 
-The interface is an IFB without a partner, which frees what it is given: nothing but the sender works, and its
-processor time is the whole cost. A packet can end before the classifier (queue `blackhole`), in a class that the
-first, or the last of many, u32 rules leads to, or behind a queue without and with a rate (pfifo, TBF). A delay is not
-among them: what netem holds back leaves in a timer, whose work no sender is charged for.
+The interface is an IFB without a partner, which frees every packet it gets. So only the sender works, and its processor
+time is the whole cost. A packet can end before the classifier (queue `blackhole`), in a class, or behind a queue
+without or with a rate (pfifo, TBF). The first or the last of many u32 rules leads to the class. A delay is not among
+the cases: packets held back by netem leave in a timer, and its work is not charged to any sender.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from netrepro.networks.links import Link
 from netrepro.networks.topology import Cable, Topology
 
 ROOT, CLASS, LEAF, ROOT_PARENT = 0x10000, 0x10001, 0x20000, 0xFFFFFFFF
-PAYLOAD_BYTES = 18  # with IPv4 and UDP headers 46 bytes, as the engine's datagrams
+PAYLOAD_BYTES = 18  # 46 bytes with IPv4 and UDP headers, like the engine's datagrams
 NETWORK, OWN_PORT, FAR_PORT = "198.51.100", 4000, 5000
 CASES = ("A", "B", "B100", "99 rules behind", "C0", "Cr")
 
@@ -31,14 +31,14 @@ CASES = ("A", "B", "B100", "99 rules behind", "C0", "Cr")
 def time_kernel(
     tier: str, batches: int, batch_packets: int = 1000, *, cases: Sequence[str] = CASES, repetitions: int = 1
 ) -> pd.DataFrame:
-    """Send batches of smallest datagrams through the cases in turn, each case an interface of its own in one host.
+    """Send batches of smallest datagrams through the cases in turn. Each case has its own interface in one host.
 
-    A batch is followed by one of the next case, so that what disturbs the machine for longer falls on all of them; each
+    After a batch comes one of the next case, so that a longer disturbance of the machine affects all cases alike. Each
     round begins with another case.
 
-    Returns case, repetition, batch, wall_ns and processor_ns a packet (of the sending thread, softirqs it runs
-    included), in the order in which they were sent.
-    Raises NetreproError for the simulated tier, and where the kernel lacks a queue, u32 or IFB.
+    Returns case, repetition, batch, wall_ns and processor_ns in the order of sending. The times are per packet;
+    processor_ns is the sending thread's, including the softirqs that it runs. Raises NetreproError for the simulated
+    tier, and where the kernel lacks a queue, u32 or IFB.
     """
     work = [
         (repetition, batch, (repetition * batches + batch + place) % len(cases))
@@ -54,7 +54,7 @@ def time_kernel(
 
 
 def _time_cases(cases: Sequence[str], order: Sequence[int], batch_packets: int) -> np.ndarray:
-    """Time a batch of each case in `order` (places among `cases`). Runs in a node."""
+    """Time a batch of each case in `order` (indices into `cases`). Runs in a node."""
     from pyroute2 import IPRoute
     from pyroute2.netlink.exceptions import NetlinkError
 
@@ -76,8 +76,7 @@ def _time_cases(cases: Sequence[str], order: Sequence[int], batch_packets: int) 
 
 
 def _open_sender(kernel, place: int, case: str) -> socket.socket:
-    """Open a socket whose datagrams leave by an interface of their own, sink0 for place 0, that does what the case
-    says."""
+    """Open a socket whose datagrams leave by their own interface (sink0 for place 0), set up for the case."""
     own, far = (f"{NETWORK}.{16 * place + host}" for host in (1, 2))
     kernel.link("add", ifname=f"sink{place}", kind="ifb")
     index = kernel.link_lookup(ifname=f"sink{place}")[0]
@@ -96,7 +95,7 @@ def _make_queue(kernel, index: int, case: str) -> None:
     elif case == "C0":
         kernel.tc("add", "pfifo", index, ROOT, limit=1000)
     elif case == "Cr":
-        # Never reached, so that no packet waits for a timer whose work the sender would not be charged.
+        # Never reached, so that no packet waits for a timer, whose work the sender would not be charged for.
         kernel.tc("add", "tbf", index, ROOT, rate="20gbit", burst=1 << 20, limit=1 << 20)
     else:
         kernel.tc("add", "htb", index, ROOT)

@@ -1,9 +1,9 @@
 """What emulation costs a packet: M. Carbone and L. Rizzo, "Dummynet Revisited", ACM SIGCOMM CCR 40(2), 2010.
 
-One flow of smallest UDP datagrams; packets are dropped before the classifier (A), by the first rule (B), after 100
-rules (B100), or behind a pipe without delay (C0), with 20 ms (Cd), with a bandwidth limit (Cr). Our engine runs on a
-virtual clock, so that 20 ms cost no time and the timer that lets packets out of a pipe can be charged as well. Costs
-are of this machine's processor on every tier; those with namespaces time Linux as well.
+One flow of smallest UDP datagrams. Packets are dropped before the classifier (A), by the first rule (B), after 100
+rules (B100), or pass a pipe without delay (C0), with 20 ms (Cd), or with a bandwidth limit (Cr). Our engine runs on a
+virtual clock: a delay of 20 ms takes no time, and the work of the timer that empties a pipe can be charged as well. On
+every tier costs are times of this machine's processor; tiers with namespaces time Linux as well.
 """
 
 from __future__ import annotations
@@ -44,24 +44,25 @@ from netrepro.study.trust import trust_of
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 MAIN = ("A", "B", "B100", "C0", "Cd", "Cr")
-PORT = 5000  # of the generator's packets
-BEHIND_MANY = "Cd behind 10000 rules"  # only has to break a bound: few packets, and not checked
+PORT = 5000  # destination port of the generator's packets
+BEHIND_MANY = "Cd behind 10000 rules"  # only has to exceed a bound: few packets, not checked
 BEFORE_OTHERS, HALF_WAY = "match before the others", "match half-way"
 LINUX = "Linux {}"
 PLAY = "rules of your own"
 EXAMPLE = "pipe 1 config bw 1Mbit/s delay 20ms plr 0.02 queue 30\nadd 100 pipe 1 udp from 10.0.0.0/8 to any 5000-6000"
 MOST_SPREAD = 0.2
-BATCH_PACKETS = 1000  # at a packet every microsecond a batch lasts one tick of Dummynet's timer, 1 ms
-VISITS = 5  # to a case in a repetition: what disturbs the machine for a moment then spoils a part of its batches
+BATCH_PACKETS = 1000  # at one packet a microsecond a batch lasts one tick of Dummynet's timer, 1 ms
+VISITS = 5  # to a case in a repetition, so that a short disturbance affects only some of its batches
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The values that a person may change, and those of the cases.
+    """The parameters that a reader may change, and the values that cases set.
 
-    stage : where packets end, a name of `stages`. is_linux : in Linux, where it is one of `kernel_costs.CASES`; its
-    rules are always 100, and its delay is not measured. packets : of a case and repetition, in Linux of a case.
-    single_packets : timed one by one as well, of the paper's cases. own_rules, spacing_us : of PLAY.
+    stage : where packets end, a name of `stages`. is_linux : measure Linux, where `stage` is one of
+    `kernel_costs.CASES`, rules are always 100, and no delay is measured. packets : for a case and repetition; in Linux
+    for all repetitions of a case. single_packets : for the paper's cases, packets also timed one by one. own_rules,
+    spacing_us : only for PLAY.
     """
 
     delay_ms: float = setting(20.0, "of the pipe in case Cd", "ms", low=0.1, high=10_000)
@@ -78,21 +79,21 @@ class Setting:
 
 
 def deny_at(place: int, rules: int) -> str:
-    """Write so many rules, of which the one at `place` drops the flow. The others want other ports."""
+    """Write `rules` rules. The rule at `place` drops the flow, the others match other ports."""
     numbers = range(1, rules + 1)
     return "\n".join(f"add {n} deny udp from any to any {PORT if n == place else 6000 + n}" for n in numbers)
 
 
 def pipe(words: str, rules_before: int = 0) -> str:
-    """Write the rules that send all packets into one pipe, behind so many rules that want other ports."""
+    """Write rules that send all packets into one pipe, after `rules_before` rules that match other ports."""
     before = deny_at(0, rules_before)
     return f"{before}\npipe 1 config {words}\nadd {rules_before + 1} pipe 1 udp from any to any\n"
 
 
 @cache
 def stages(setting: Setting) -> dict[str, str]:
-    """Return the rules of the paper's six cases, and behind them of what the controls need. Packets of A never reach
-    any.
+    """Return the rules of the paper's six cases, followed by those of the controls. Packets of A are dropped before any
+    rule.
 
     Raises NetreproError for an odd number of rules.
     """
@@ -118,7 +119,7 @@ LINUX_CASES = tuple(map(LINUX.format, CASES))
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Say why a tier cannot run a setting."""
+    """Return why a tier cannot run a setting, or ""."""
     if setting.is_linux and not in_real_time(tier):
         return f"Linux is timed in namespaces of this machine's kernel, which tier {tier} has not"
     return ""
@@ -137,10 +138,10 @@ def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
 
 
 def _read_engine(runs: Sequence[OneRun], progress: Progress) -> dict[OneRun, Reading]:
-    """Time so many packets of every case in each repetition, in several visits whose order is drawn from the seed, and
-    then of the paper's cases some one by one. The case of 10000 rules gets a hundredth of the packets, in one visit.
+    """Time every case in each repetition, in several visits in an order drawn from the seed. Then time some packets of
+    the paper's cases one by one. The case of 10000 rules gets a hundredth of the packets, in one visit.
 
-    Read the medians over batches (ns a packet): whole_ns, and of it arrivals_ns and timer_ns.
+    Read the medians over batches (ns a packet): whole_ns, and its parts arrivals_ns and timer_ns.
     """
     if not runs:
         return {}
@@ -176,7 +177,7 @@ def _time(run: OneRun, packets: int, batch_packets: int) -> Timing:
 
 
 def _read_linux(runs: Sequence[OneRun]) -> dict[OneRun, Reading]:
-    """Read the median over batches of the processor time in Linux (ns a packet), whose cases take turns."""
+    """Read the median over batches of the processor time in Linux (ns a packet). The cases take turns."""
     if not runs:
         return {}
     seeds = list(dict.fromkeys(run.seed for run in runs))
@@ -187,10 +188,10 @@ def _read_linux(runs: Sequence[OneRun]) -> dict[OneRun, Reading]:
 
 
 def read_costs(costs: Mapping[OneRun, pd.Series], name: str) -> dict[OneRun, Reading]:
-    """Read the median over batches of each run's costs, under a name, and their deviation (standard, over the mean).
+    """Read each run's median cost over batches, as number `name`, and its deviation (standard deviation over mean).
 
-    Check their spread (the median absolute deviation over the median), and how far the median is from that of all
-    repetitions (as a share of it).
+    Check the spread of the batches (median absolute deviation over the median), and the median's distance from the
+    median of all repetitions, as a share of the latter.
     """
     medians, readings = {run: float(each.median()) for run, each in costs.items()}, {}
     for run, each in costs.items():
@@ -211,7 +212,7 @@ def deviation(costs: pd.Series) -> float:
 
 
 def _play(run: OneRun) -> Reading:
-    """Send 2000 packets through rules of one's own, and read what becomes of them and when they leave."""
+    """Send 2000 packets through the reader's own rules; read each packet's verdict and departure."""
     headers = synthetic_headers(2000, run.setting.spacing_us)
     return Reading(tables={"packets": Dummynet(run.setting.own_rules).run(headers).packets})
 
@@ -222,8 +223,8 @@ def published() -> pd.DataFrame:
 
 
 def summary(runs: Runs) -> pd.DataFrame:
-    """Return a row for each case, beside the published ones: medians over repetitions (ns a packet), of ours and what
-    it consists of (arrivals_ns, timer_ns), deviation, and Linux's processor time (NaN where not measured)."""
+    """Return a row for each case: the published costs and ours (ns a packet, medians over repetitions). Ours consist of
+    arrivals_ns and timer_ns; also deviation, and Linux's processor time (NaN where not measured)."""
     medians = runs.values[runs.values["tier"] == runs.tier].groupby("case").median(numeric_only=True)
     medians = medians.reindex(columns=["whole_ns", "arrivals_ns", "timer_ns", "deviation", "processor_ns"])
     table = published().join(medians.drop(columns="processor_ns").rename(columns={"whole_ns": "ours_ns"}))
@@ -245,13 +246,13 @@ def answer(runs: Runs) -> str:
 
 # Knobs.
 
-ROUNDS = 3  # through all points, so that a disturbance does not fall on one of them
+ROUNDS = 3  # through all points, so that a disturbance does not affect only one of them
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 200)
 DELAYS_MS, TICKS_MS = (0, 1, 5, 20, 50, 200), (1.0, 0.1, 0.0)
 
 
 def vary_rules(runs: Runs, progress: Progress) -> pd.DataFrame:
-    """Measure the cost over the number of rules, by what tells the others apart: the port (looked at late) or the
+    """Measure the cost over the number of rules. The other rules differ in the port, which is compared late, or the
     address. Returns differs_in, rules, whole_ns: the median over three rounds."""
     rows = []
     for _, count, field in progress(list(product(range(ROUNDS), COUNTS, ("port", "address")))):
@@ -264,8 +265,8 @@ def vary_rules(runs: Runs, progress: Progress) -> pd.DataFrame:
 
 
 def vary_delay(runs: Runs, progress: Progress) -> pd.DataFrame:
-    """Measure the cost over the delay, and so over the packets in flight (1000 a millisecond), for several timers; 0 is
-    a timer event for each packet. Returns tick_ms, delay_ms, whole_ns as `vary_rules`."""
+    """Measure the cost over the delay, which sets the packets in flight (1000 a millisecond), for several timer ticks;
+    tick 0 is a timer event for each packet. Returns tick_ms, delay_ms, whole_ns as `vary_rules`."""
     rows = []
     for _, tick_ms, delay_ms in progress(list(product(range(ROUNDS), TICKS_MS, DELAYS_MS))):
         cost = _median_cost(runs, pipe(f"delay {delay_ms:g}ms"), tick_ms, until_full=1000 * (delay_ms + 10))
@@ -304,13 +305,13 @@ def draw_idea() -> Figure:
 
 
 def costs(runs: Runs) -> pd.DataFrame:
-    """Return the costs of `summary` as rows: case, of (the column), ns."""
+    """Return the costs of `summary` as rows: case, of (the column's name), ns."""
     table = summary(runs).rename_axis("case").reset_index()
     return table.melt("case", [*LOOKS], "of", "ns").dropna(subset="ns")
 
 
 def costs_of_pipes(runs: Runs) -> pd.DataFrame:
-    """Return the costs of pipes."""
+    """Return the costs of cases with a pipe."""
     return costs(runs).query("case in ('C0', 'Cd', 'Cr')")
 
 
@@ -329,7 +330,7 @@ def _draw_symmetric_logarithm(axis: Axes, _: Runs) -> None:
 
 
 def draw_packets(reading: Reading, case: str) -> Figure:
-    """Draw what becomes of packets, and when they leave."""
+    """Draw each packet's time in the pipe over its arrival; the title counts the verdicts."""
     packets = reading["packets"]
     ends = ", ".join(f"{count} {verdict}" for verdict, count in packets.verdict.value_counts().items() if count)
     figure, axis = new_figure(ends, "arrival (s)", "time in the pipe (ms)")
@@ -341,13 +342,13 @@ def draw_packets(reading: Reading, case: str) -> Figure:
 
 
 def _rule_over_rule(last: pd.Series, half: pd.Series, first: pd.Series) -> float:
-    """Divide what a rule of the second half costs by what one of the first half costs."""
+    """Divide the cost of a rule in the second half by the cost of one in the first half."""
     steps = (half["rules"] - 1) / half["rules"]
     return float((last["whole_ns"] - half["whole_ns"]) / (half["whole_ns"] - first["whole_ns"]) * steps)
 
 
 def _to_pipe(case: str) -> Evidence:
-    """Compare with a pipe that does nothing; the control leaves out what the timer does."""
+    """Compare a case with a pipe that does nothing. The control leaves out the timer's work."""
     pair = (case, "C0")
     return Evidence("whole_ns", pair, control=Evidence("arrivals_ns", pair, how=ratio), how=ratio)
 

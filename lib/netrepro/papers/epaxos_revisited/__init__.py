@@ -1,7 +1,7 @@
 """EPaxos Revisited: Tollman, Park and Ousterhout, NSDI 2021, Fig. 7.
 
-`setting` has the sites and the load, `readings` what is read of a run, `study` the cases and claims, `figures` the
-pictures. What a notebook needs is here.
+`setting` has the sites and the load, `readings` reads runs, `study` has the cases and claims, `figures` the pictures.
+This package exports what a notebook needs.
 """
 
 from netrepro.papers.epaxos_revisited.figures import draw_idea, draw_network

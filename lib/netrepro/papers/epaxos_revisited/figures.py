@@ -28,7 +28,7 @@ from netrepro.study.figures import Bars, Level, Mark, Panel, Picture, Sweep, bes
 from netrepro.study.pictures import draw_distribution
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
-# Milliseconds by region, of the authors' plotting script; the delay matrix was reconstructed from them: no claims.
+# Milliseconds by region, from the authors' plotting script. The delay matrix is derived from them: no claim uses them.
 PUBLISHED_MINIMA = {
     "EPaxos": (64, 64, 59, 98, 129),
     "Multi-Paxos": (64, 128, 90, 162, 201),
@@ -38,7 +38,8 @@ RATIO = "99th percentile, EPaxos / Multi-Paxos (ratio)"
 
 
 def draw_idea() -> Figure:
-    """Draw one command from Japan, and who waits for whom in Multi-Paxos, in EPaxos, and in EPaxos after a conflict."""
+    """Draw one command from Japan: which site waits for which in Multi-Paxos, in EPaxos, and in EPaxos after a
+    conflict."""
     trips = pd.DataFrame(round_trips(), REGIONS, REGIONS)
     nearest_two = ("nearest two", sorted(trips["JP"].drop("JP"))[1])
     steps = {
@@ -66,7 +67,7 @@ def draw_network() -> Figure:
 
 
 def draw_minima(runs: Runs) -> Figure:
-    """Draw the least latencies by region, published in grey behind ours."""
+    """Draw the least latency of each region; the published ones are the grey bars."""
     figure, axis = new_figure("Least execution latency", "", "least latency (ms)")
     for place, (name, published) in enumerate(PUBLISHED_MINIMA.items()):
         at, look = np.arange(len(REGIONS)) + 0.27 * (place - 1), scheme(name)
@@ -79,8 +80,8 @@ def draw_minima(runs: Runs) -> Figure:
 
 
 def draw_heat_maps(runs: Runs) -> Figure:
-    """Draw Fig. 7: EPaxos over Multi-Paxos by skew and share of writes, a column for each region; mean above, 99th
-    below."""
+    """Draw Fig. 7: EPaxos over Multi-Paxos by skew and share of writes, a column for each region; means in the upper
+    row, 99th percentiles in the lower."""
     table = ratios(runs).assign(writes=lambda rows: (100 * rows.writes).round().astype(int))
     figure, axes = plt.subplots(2, len(REGIONS), figsize=(12.8, 5.4), layout="constrained", sharex=True, sharey=True)
     plt.close(figure)
@@ -93,7 +94,7 @@ def draw_heat_maps(runs: Runs) -> Figure:
             axis.set_title(f"{region}: {label}", fontsize=10)
             axis.set(xlabel="Zipf's theta (exponent)", ylabel="writes (%)")
             axis.label_outer()
-    axes[0, 0].invert_yaxis()  # of all, which share it
+    axes[0, 0].invert_yaxis()  # inverts all axes, which share it
     bar = figure.colorbar(axes[0, 0].collections[0], ax=axes, label="EPaxos / Multi-Paxos (ratio)", shrink=0.8)
     bar.set_ticks([-2, -1, 0, 1, 2], labels=["1/4", "1/2", "1", "2", "4"])
     bar.ax.axhline(2, color=PUBLISHED_GREY, linewidth=3)  # the abstract's more than 4 times
@@ -107,7 +108,7 @@ TOQ = {"TOQ quorum": "quorum", "TOQ union": "quorum union", "TOQ quorum, clocks 
 
 
 def _over_plain(runs: Runs) -> pd.DataFrame:
-    """Divide conflicts and mean latency with TOQ by those of EPaxos without."""
+    """Divide conflicts and mean latency of EPaxos with TOQ by those without."""
     cells = ["theta", "writes", "repetition"]
     plain = runs.numbers(GRID, SIMULATED).set_index(cells)
     held = pd.concat([runs.numbers(case, SIMULATED) for case in TOQ]).set_index(cells)
@@ -129,7 +130,7 @@ draw_toq = beside(
 
 
 def both_tiers(case: str) -> Mark:
-    """Make a mark of the distribution of a case's commands: real processes (broad) and the simulator."""
+    """Make a mark: the distribution of a case's commands by real processes (broad line) and in the simulator."""
 
     def draw(axis: Axes, runs: Runs) -> None:
         broad: dict[str, Any] = {"color": scheme("emulated").colour, "linewidth": 4, "alpha": 0.4}
@@ -161,7 +162,7 @@ BROKEN = {
 
 
 def _broken(runs: Runs) -> pd.DataFrame:
-    """Divide by Multi-Paxos: the cell of most conflicts, and cases that have no other."""
+    """Divide by Multi-Paxos: the cell of most conflicts, and cases with a single cell."""
     table = pd.concat([ratios(runs, *cases).assign(case=label) for label, cases in BROKEN.items()])
     table = table[table.theta.isna() | ((table.theta == HOTTEST[0]) & (table.writes == HOTTEST[1]))]
     return table.sort_values("region", key=lambda regions: regions.map(REGIONS.index))
@@ -199,7 +200,7 @@ draw_clocks = beside(
 
 
 def draw_run(reading: Reading, case: str) -> Figure:
-    """Draw the mean (bar) and 99th percentile (mark) by region in one run."""
+    """Draw each region's mean (bar) and 99th percentile (mark) in one run."""
     figure, axis = new_figure("Mean (bar) and 99th percentile (mark)", "", "execution latency (ms)")
     rows, look = reading["regions"].set_index("region").loc[list(REGIONS)], scheme(MULTI if case == MULTI else "EPaxos")
     axis.bar(REGIONS, rows.mean_ms, 0.6, color=look.colour, alpha=0.6, label=look.label)

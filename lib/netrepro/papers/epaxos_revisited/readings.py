@@ -18,8 +18,8 @@ SAME_MS = 0.1
 
 
 def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
-    """Read runs in the simulator, or of real processes, which two kernels share: those without load and the first
-    loaded ones, and the others."""
+    """Read runs in the simulator, or of real processes. The latter share two kernels: one runs all but the light runs
+    and the first two of these, the other the remaining light ones."""
     if runs[0].tier == SIMULATED:
         return in_parallel(_simulated, [(each,) for each in runs], progress=progress)
     light = [each for each in runs if each.setting.kind == LIGHT]
@@ -40,8 +40,8 @@ def _of_processes(runs: Sequence[OneRun]) -> dict[OneRun, Reading]:
 
 
 def case_of(run: OneRun) -> tuple[Deployment, Demand]:
-    """Return the replicas of a run, and what is wanted of them. All light runs of a seed want the same, idle ones
-    always."""
+    """Return a run's replicas and the commands that its clients want. All light runs of a seed want the same commands,
+    and so do all idle runs of a tier."""
     setting, (seed, repetition) = run.setting, run.seed
     own, stop_s = {
         GRID: (seed_of(seed, repetition), setting.settle_s + run.seconds),
@@ -52,10 +52,10 @@ def case_of(run: OneRun) -> tuple[Deployment, Demand]:
 
 
 def read(run: ReplicatedRun, asked: OneRun) -> Reading:
-    """Read what clients waited for, by region and of all: mean, 99th percentile and greatest (ms, execution), the
-    median until commit, conflicts (share of commands on the slow path), commands per second.
+    """Read the clients' latencies for all regions together: mean, 99th percentile and greatest until execution (ms),
+    and median until commit (ms). Read also conflicts (share of commands on the slow path) and commands per second.
 
-    Tables: the same by region, with the least latency and the possible one; of a light load every command.
+    Tables: the same for each region, with the least latency and the possible one; for a light load every command.
     """
     setting = asked.setting
     after = settled(run, {GRID: setting.settle_s, LIGHT: LIGHT_SETTLES_S, IDLE: 0.0}[setting.kind])
@@ -74,14 +74,14 @@ def least_ms(setting: Setting) -> pd.Series:
 
 
 def settled(run: ReplicatedRun, settle_s: float) -> pd.DataFrame:
-    """Return commands sent after settling, with ms (execution) and commit_ms (at the replica that leads)."""
+    """Return commands sent from settle_s on, with ms (until execution) and commit_ms (at the replica that leads)."""
     rows = run.commands[run.commands.sent_s >= settle_s]
     ms, commit_ms = 1e3 * (rows.answered_s - rows.sent_s), 1e3 * (rows.committed_s - rows.sent_s)
     return rows.assign(ms=ms, commit_ms=commit_ms)
 
 
 def summary_of(after: pd.DataFrame, seconds: float) -> pd.DataFrame:
-    """Return the latencies by region and of all: what `read` says, and the least (ms)."""
+    """Return a row for each region and for all: the numbers of `read`, and the least latency (ms)."""
     parts = {**dict(list(after.groupby("region", sort=False))), "all": after}
     rows = {
         region: {
@@ -99,8 +99,8 @@ def summary_of(after: pd.DataFrame, seconds: float) -> pd.DataFrame:
 
 
 def checks_of(run: ReplicatedRun, setting: Setting, after: pd.DataFrame) -> list[Check]:
-    """Check the order of writes, what clients saw, the load, and that nobody was answered sooner than can be."""
-    # Clocks that are apart may let a command be looked at too early, but never answer before the quorum can.
+    """Check the order of writes, linearizability, the load, and that no answer came sooner than possible."""
+    # Clocks that differ may let a command be processed too early, but never answered before the quorum can.
     over_least = (after.groupby("region")["ms"].min() / least_ms(setting)).min() if len(after) else 1.0
     return [
         Check("keys with another order of writes somewhere", run.unlike_keys, at_most=0),
@@ -112,22 +112,23 @@ def checks_of(run: ReplicatedRun, setting: Setting, after: pd.DataFrame) -> list
 
 
 def relative(rows: pd.DataFrame, base: pd.DataFrame) -> pd.DataFrame:
-    """Divide regions' mean and p99 by those of another case, with the conflicts, and theta and writes where they
-    are."""
+    """Divide the regions' mean and p99 by those of another case. Further columns: conflicts, and theta and writes where
+    `rows` has them."""
     both = rows.merge(base[["region", "mean_ms", "p99_ms"]], on="region", suffixes=("", "_base"))
     columns = [name for name in ("theta", "writes", "region", "conflicts") if name in both]
     return both[columns].assign(mean=both.mean_ms / both.mean_ms_base, p99=both.p99_ms / both.p99_ms_base)
 
 
 def ratios(runs: Runs, case: str = GRID, against: str = MULTI) -> pd.DataFrame:
-    """Divide a case by Multi-Paxos for each cell, repetition and region: theta, writes, mean, p99, and conflicts."""
+    """Divide a case by another, by default Multi-Paxos, for each cell, repetition and region: theta, writes, mean, p99,
+    and conflicts."""
     ours, theirs = (runs.reading("regions", each, SIMULATED) for each in (case, against))
     return pd.concat([relative(ours[each], theirs[each]).assign(repetition=each) for each in ours], ignore_index=True)
 
 
 def process_table(runs: Runs) -> pd.DataFrame:
-    """Return a row for each light case and tier: commands, mean_ms, p99_ms, conflicts (%); within: share of commands
-    (%) that take as long on both tiers, to SAME_MS. Empty without real processes."""
+    """Return a row for each light case and tier: commands, mean_ms, p99_ms, conflicts (%), and within: the share of
+    commands (%) whose times on both tiers differ by less than SAME_MS. Empty without real processes."""
     rows = []
     for case in [case for case in runs.study.cases if runs.has(case, tier=VIRTUAL) and case.startswith(LIGHT)]:
         tiers = {tier: runs.table("commands", case, tier).set_index("command") for tier in (SIMULATED, VIRTUAL)}

@@ -1,4 +1,4 @@
-"""Five sites of a wide-area network, what their clients want, and the protocol that orders it."""
+"""Five sites of a wide-area network, their clients' commands, and the protocol that orders these."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLASS_REGIONS = ("OR", "EU", "VA")
 LEADER, OTHER_LEADER = "CA", "EU"
 MULTI, MULTI_FAR = "Multi-Paxos", "Multi-Paxos from EU"
 LONGEST_ROUND_TRIP_MS = 220.0
-# Where the authors compared TOQ, and the cell of most conflicts.
+# The cells in which the authors compared TOQ, and the cell with most conflicts.
 TOQ_CELLS = ((0.8, 0.5), (0.99, 1.0))
 HOTTEST = (0.99, 1.0)
 CLOCKS_APART_MS = 100.0
@@ -31,7 +31,7 @@ WRITES_AS_RELEASED = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 WRITES_OF_THE_CLASS = (0.0, 0.1, *WRITES_AS_RELEASED)
 GRID, LIGHT, IDLE = "grid", "light", "idle"
 MULTI_PAXOS: dict[str, Any] = {"protocol": "multi-paxos"}
-# Run without load, for the least latency of each, and by real processes.
+# Schemes that run without load, for their least latency, and those that real processes run.
 SCHEMES: dict[str, dict[str, Any]] = {
     "EPaxos": {"own_keys": True},
     MULTI: MULTI_PAXOS,
@@ -51,13 +51,13 @@ PROCESSES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Setting:
-    """The load and the network, as the released harness has them where it says so.
+    """The load and the network, as in the authors' released harness where it gives them.
 
-    arrival_ms : mean time between a client's commands (Poisson). cap : of them under way at once.
-    message_cost_us : of a replica's processor a message: with it the leader of Multi-Paxos is 80 % busy.
-    jitter_ms : mean of what a message takes longer between regions; our choice. own_keys : no two clients share a key.
-    clock_error_ms : clocks are up to so far apart. settle_s : seconds before measuring. kind : GRID; LIGHT, a load that
-    real processes bear, for light_s in all; or IDLE, so small a load that nobody meets anybody.
+    arrival_ms : mean time between a client's commands (Poisson). cap : the most of its commands under way at once.
+    message_cost_us : processor time of a replica for each message; this default keeps Multi-Paxos's leader 80 % busy.
+    jitter_ms : mean extra delay of a message between regions; our choice. own_keys : no two clients share a key.
+    clock_error_ms : greatest difference between two clocks. settle_s : time before measuring starts. kind : GRID;
+    LIGHT, a load that real processes can carry, for light_s in all; or IDLE, a load so small that commands never meet.
     """
 
     clients_per_region: int = setting(10, "at each of the five sites", low=1, high=1000)
@@ -89,10 +89,10 @@ def round_trips(regions: Sequence[str] = REGIONS) -> tuple[tuple[float, ...], ..
 
 
 def demand(setting: Setting, stop_s: float, seed: int, clients: Sequence[str] | None = None) -> Demand:
-    """Generate the commands that clients want up to stop_s. `clients`: their regions; None: as many in each region as
-    the setting says.
+    """Generate the commands that clients want up to stop_s. clients : a region for each client; None for the setting's
+    number in every region.
 
-    Keys come from Gray's generator. Where theta is 1 or more, which Gray's cannot draw, they come from the exact law.
+    Keys come from Gray's generator, or from the exact law where theta is 1 or more, which Gray's generator cannot draw.
     Raises NetreproError for fewer than two keys.
     """
     if setting.keys < 2:

@@ -1,8 +1,8 @@
 """EPaxos Revisited: Tollman, Park and Ousterhout, NSDI 2021, Fig. 7.
 
-A key-value store at five sites of a wide-area network, ordered by EPaxos or by Multi-Paxos. Which answers sooner, in
-the mean and at the 99th percentile, when some keys are popular and some commands write? Protocols run message by
-message in virtual time; delays, the load and a processor's cost of a message are the setting.
+EPaxos or Multi-Paxos orders the commands of a key-value store at five sites of a wide-area network. Which answers
+sooner, in the mean and at the 99th percentile, when some keys are popular and some commands write? Protocols run
+message by message in virtual time. The setting gives delays, the load and a message's processor time.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from netrepro.study.evidence import least_first
 from netrepro.study.measuring import in_parallel
 
 Cell = tuple[float, float]
-# Every case's own cell is among a profile's.
+# The cells of each profile include the cell of every case.
 QUICK = tuple(product((0.5, 0.8, 0.9, 0.99), (0.1, 0.3, 0.5, 1.0)))
 BOTH = (*product(SKEWS_AS_RELEASED, WRITES_AS_RELEASED), *product(SKEWS_OF_THE_CLASS, WRITES_OF_THE_CLASS))
 SMALL = ((0.5, 0.3), (0.9, 0.3), (0.9, 0.5), (0.9, 1.0), *TOQ_CELLS)
@@ -73,7 +73,7 @@ IDLE_LOAD: dict[str, Any] = {
     "message_cost_us": 0.0,
     "jitter_ms": 0.0,
 }
-# A message of a real process costs real time.
+# Each message of a real process costs real time.
 LIGHT_LOAD: dict[str, Any] = {"kind": LIGHT, "cap": 2, "jitter_ms": 0.0}
 CASES: dict[str, dict[str, Any]] = {
     GRID: {
@@ -95,7 +95,7 @@ ONCE = {name: 1 for name in CASES if name.startswith((IDLE, LIGHT))}
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Say in words what a tier cannot run of a setting; "" for nothing."""
+    """Return why a tier cannot run a setting; "" where it can."""
     if tier != VIRTUAL or setting.kind != GRID:
         return ""
     return "the claims want more load than real processes bear here"
@@ -105,12 +105,12 @@ def cannot(setting: Setting, tier: str) -> str:
 
 
 def hottest(values: pd.Series | float) -> float:
-    """Return the value at the cell of most conflicts, or of a case that has no other."""
+    """Return the value at the cell of most conflicts; a single number is returned as it is."""
     return float(values.loc[HOTTEST]) if isinstance(values, pd.Series) else float(values)
 
 
 def _commits(rows: pd.DataFrame) -> list[list[float]]:
-    """Return the median until commit by region, at theta 0.9 with half writes."""
+    """Return the median time until commit (ms) by region, at theta 0.9 with half writes."""
     if "theta" in rows:
         rows = rows[(rows.theta == 0.9) & (rows.writes == 0.5)]
     by_region = rows.set_index("region").commit_ms
@@ -191,8 +191,8 @@ def answer(runs: Runs) -> str:
 
 
 def class_cases(setting: Setting, profile: str, seed: int, progress: Progress = iter) -> pd.DataFrame:
-    """Return three replicas (OR, EU, VA), a closed loop, clients of one region or of all three; and clients without a
-    cap.
+    """Simulate what the class ran: three replicas (OR, EU, VA), a closed loop, clients of one region or of all three;
+    and five regions whose clients have no cap.
 
     Returns case, protocol, region, mean_ms, p99_ms, conflicts, per_second, busiest (share of a processor).
     """

@@ -2,9 +2,9 @@
 
 Paper: Tahmasbi Arashloo, Beckett and Agarwal, "Formal Methods for Network Performance Analysis" (NSDI 2023).
 
-`setting` has what is set, `query` the report's query, `cases` the case studies and questions, `packets` the same input
-in the packet simulator, `times` Figure 7c, `study` what is asked and judged, `figures` the pictures. What a notebook
-needs is here.
+`setting` has the parameters, `query` the report's query, `cases` the case studies and questions. `packets` runs the
+same input in the packet simulator, `times` measures Figure 7c. `study` has tasks and claims, `figures` the pictures.
+This package exports what a notebook needs.
 """
 
 from netrepro.papers.fperf_leaf_spine.cases import loom_analysis

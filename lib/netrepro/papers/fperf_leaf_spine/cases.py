@@ -22,9 +22,9 @@ from netrepro.verification.workloads import Comp, Query, Workload, parse_query, 
 
 @dataclass(frozen=True)
 class Case:
-    """A case study: the problem that arises, and the same with its cause taken away, where it must not arise.
+    """A case study: a problem that arises, and a control without its cause, in which it must not arise.
 
-    published_form : the original program's workload, where it is known.
+    published_form : the original program's workload, "" where it is not known.
     """
 
     problem: str
@@ -40,7 +40,7 @@ def _case(kind: str, flows: int, horizon: int, query: str, base: str = "*", **op
 
 
 def loom_analysis(cores: int = 4) -> Analysis:
-    """Ask whether two steady tenants are treated unequally by a network card with a queue for each of `cores`."""
+    """Make the question whether a network card with a queue for each of `cores` treats two steady tenants unequally."""
     point = loom(cores)
     return Analysis(point, unfair_query(point), steady_tenants(point))
 
@@ -60,7 +60,7 @@ def _token_bucket(max_tokens: int) -> Analysis:
 
 
 _TENANTS = [loom_inputs(4, flow) for flow in ("tenant1", "tenant2_spark")]
-# The ranges of all but the first line are not told where the workload is: the whole horizon is taken.
+# The source gives no ranges for the lines after the first: the whole horizon is taken.
 _LOOM_PUBLISHED = " and ".join(
     [
         f"[1,9]: sum cenq({{{','.join(_TENANTS[0][core] for core in (0, 1, 3))}}},t) <= 0",
@@ -128,9 +128,9 @@ CASES = {
 def synthesise(name: str, seed: int = 0) -> dict[str, Any]:
     """Synthesise the workload of one case study, and check its negative control.
 
-    Keys: case, problem, status ("proven"), workload, size_nodes, questions, published_form_status (the original's
-    workload checked here; "" where none is known), control, control_status (must be "unsat").
-    Raises NetreproError for an unknown case.
+    Keys: case, problem, status ("proven"), workload, size_nodes, questions, published_form_status (of the original's
+    workload, checked here; "" where none is known), control, control_status (must be "unsat"). Raises NetreproError for
+    an unknown case.
     """
     if name not in CASES:
         raise NetreproError(f"no case is called {name!r}", nearest(name, CASES))
@@ -160,7 +160,8 @@ QUESTIONS = (HALF, NOTHING, FREE_TO_BE_SILENT, OTHERS_SILENT)
 def ask_with_and_without_base(question: str, size: Size = (2, 3, 6), horizon: int = 10) -> dict[str, str]:
     """Ask one of QUESTIONS with and without the base workload: question, with_base, without_base.
 
-    NOTHING must change its verdict; silence then is an answer. With all other hosts silent, host 1 is not slowed.
+    The base workload must change the verdict on NOTHING, since without it silence is an answer. When all other hosts
+    are silent, host 1 is not slowed.
     """
     analysis = throughput_analysis(size, horizon)
     point, query = analysis.point, analysis.query

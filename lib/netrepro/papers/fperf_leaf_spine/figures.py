@@ -19,7 +19,7 @@ from netrepro.verification.schedulers import scheduler_point
 from netrepro.verification.traces import Trace
 
 EXAMPLE = "the plainest example"
-HEIGHTS = {"spine": 2.0, "leaf": 1.0, "host": 0.0}  # in the picture
+HEIGHTS = {"spine": 2.0, "leaf": 1.0, "host": 0.0}  # vertical positions in the picture
 BLUE, ORANGE, PINK = "#0072B2", "#D55E00", "#CC79A7"
 PREDICTION_COLOURS = {"must lose": ORANGE, "may lose": PINK, "cannot lose": BLUE}
 TASKS = {"satisfy": "satisfy the query", "verify": "verify", "base example": "base example", "search": "search"}
@@ -28,7 +28,7 @@ COLOURS = dict(zip(TASKS, (BLUE, PINK, ORANGE, "#009E73"), strict=True))
 
 
 def draw_idea() -> Figure:
-    """Draw strict priority with packets: two flows that send all the time, and what becomes of the third."""
+    """Draw strict priority with packets: two flows that always send, and what happens to the third."""
     point = scheduler_point("strict_priority", 4, 7)
     packet = [(0, 0)]
     sent = {"q0": [packet] * 5, "q1": [[], packet, packet], "q2": [packet] * 3}
@@ -52,7 +52,7 @@ def wires(trace: Trace, size: Size) -> pd.DataFrame:
 
 
 def draw_wires(table: pd.DataFrame, horizon: int) -> Figure:
-    """Draw the answer on the topology: packets carried by each wire (from `wires`); the sender blue, the victim
+    """Draw the answer on the topology: packets carried by each wire (from `wires`). The sender is blue, the victim
     pink."""
     figure, axis = new_figure("Who shares whose wires", "", "")
     axis.axis("off")
@@ -80,7 +80,7 @@ def draw_wires(table: pd.DataFrame, horizon: int) -> Figure:
 
 
 def draw_counterexample(runs: Runs) -> Figure:
-    """Draw the plainest answer to the report's query."""
+    """Draw the simplest answer to the report's query."""
     return draw_wires(runs.table("wires", EXAMPLE), runs.setting.horizon)
 
 
@@ -94,7 +94,7 @@ def draw_run(run: Reading, case: str) -> Figure:
 
 
 def _draw_times(axis: Axes, runs: Runs) -> None:
-    """Draw a line of medians for each task, all seeds as points, and the fit; in grey the original program's seconds,
+    """Draw for each task a line of medians, all seeds as points, and the fit. Grey: the original program's seconds,
     recorded on another machine, where the horizon is the same."""
     times, original = runs.table("times", "times"), original_times()
     sizes = times[["size", "hosts"]].drop_duplicates().sort_values(["hosts", "size"])
@@ -118,15 +118,15 @@ draw_times = plot("Figure 7c: time against network size", "", "", _draw_times, l
 
 
 def _draw_packet_networks(axis: Axes, runs: Runs) -> None:
-    """Draw the packets received step by step: lines and ranges of the packet networks, circles of the model's
-    replays."""
+    """Draw the packets received by each step: lines and ranges for the packet networks, circles for replays in the
+    model."""
     networks = runs.table("packet_networks", "packet networks")
     steps = np.arange(1, networks["time_step"].max() + 1)
     axis.plot(steps, np.maximum(0, steps - 3), color=PUBLISHED_GREY, linewidth=7, alpha=0.4, label="line rate")
     axis.axhline(len(steps) // 2 - 1, color=INK, linestyle=":", label="query: no more than this at the end")
     for prediction, rows in networks.groupby("prediction", sort=False):
         colour, label = PREDICTION_COLOURS[str(prediction)], f"solver: {prediction} ({rows['run'].nunique()} networks)"
-        look = {"color": colour, "label": label, "errorbar": ("pi", 100), "ax": axis}  # the mean, least and most
+        look = {"color": colour, "label": label, "errorbar": ("pi", 100), "ax": axis}  # mean, least and greatest
         sns.lineplot(rows, x="time_step", y="received_packets", **look)
         axis.plot(rows["time_step"], rows["model_packets"], "o", fillstyle="none", color=colour)
     axis.plot([], [], "o", fillstyle="none", color=INK, label="model")

@@ -1,4 +1,4 @@
-"""The same input, packet by packet."""
+"""The input of the throughput query, run packet by packet."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STEP_S = PACKET_BYTES * 8 / (PACKET_RATE_MBPS * 1e6)  # a step of the model is o
 
 
 class Burst(NamedTuple):
-    """`packets` (a step's) of one host in each of the steps first..last (from 1), all with one label."""
+    """A host's packets, `packets` in each of the steps first..last (from 1), all with the same label, `packet`."""
 
     source: str
     packet: tuple[int, int]
@@ -37,7 +37,8 @@ class Burst(NamedTuple):
 
 
 def bursts(trace: Trace, inputs: Iterable[str]) -> list[Burst]:
-    """Summarise a trace's arrivals as few bursts. Raises NetreproError where one step's packets have several labels."""
+    """Summarise a trace's arrivals as a few bursts. Raises NetreproError where a step's packets have different
+    labels."""
     sent = []
     for source in inputs:
         for packets, same in groupby(enumerate(trace.arrived[source], 1), key=lambda arrived: arrived[1]):
@@ -83,14 +84,14 @@ def run_in_packets(size: Size, horizon: int, sent: Sequence[Burst], victim: int,
         int(flow): int(name[1:]) - leaves - 1
         for flow, name in packets.loc[~is_last, ["flow", "destination"]].itertuples(index=False)
     }
-    # Clocks differ by parts in ten thousand: a quarter of a step is ample.
+    # Clocks differ by parts in ten thousand, so a quarter of a step is enough.
     ends = STEP_S * (np.arange(1, horizon + 1) + 0.25)
     arrived = np.searchsorted(np.sort(packets.loc[is_last, "time_s"]), ends)
     return arrived, [spine_of.get(flow, -1) for flow in range(len(sent))]
 
 
 def synthesised_input(size: Size = (2, 3, 6), horizon: int = 10, *, seed: int = 0) -> tuple[Workload, Trace]:
-    """Find a proven workload of the throughput query, and the plainest input that has it.
+    """Find a proven workload of the throughput query, and the simplest input that satisfies it.
 
     Raises NetreproError where no workload is found.
     """
@@ -106,12 +107,12 @@ def synthesised_input(size: Size = (2, 3, 6), horizon: int = 10, *, seed: int = 
 def packet_runs(
     trace: Trace, size: Size = (2, 3, 6), horizon: int = 10, *, runs: int = 32, seed: int = 0
 ) -> pd.DataFrame:
-    """Run an input of the throughput query on `runs` packet networks that differ in their hash alone.
+    """Run an input of the throughput query on `runs` packet networks that differ only in their hash.
 
-    The hash chooses the spines; with these, `prediction` is what the solver says of all inputs with the same
-    senders, destinations and spines: "must lose" (the query holds for all), "cannot lose" (for none) or "may
-    lose". A row per run and step: run, prediction, time_step, model_packets (of one replay in the model, with the same
-    spines), received_packets.
+    The hash chooses the spines. `prediction` is the solver's answer about all inputs with the same senders,
+    destinations and spines: "must lose" (the query holds for all), "cannot lose" (for none) or "may lose". A row per
+    run and step: run, prediction, time_step, model_packets (of one replay in the model with the same spines),
+    received_packets.
     """
     victim, steps = size[2] - 1, range(1, horizon + 1)
     analysis = throughput_analysis(size, horizon, backend="cadical")
@@ -155,8 +156,8 @@ def _prediction(analysis: Analysis, sent: Sequence[Burst], spines: Sequence[int]
 
 
 def packet_summary(runs: pd.DataFrame) -> pd.DataFrame:
-    """Summarise for each prediction the networks, and the packets received by the horizon in the packet world and in
-    the model."""
+    """Summarise for each prediction the number of networks, and the packets received by the horizon in the packet
+    networks and in the model."""
     last = runs[runs["time_step"] == runs["time_step"].max()]
     columns = {"networks": ("run", "count")}
     for where, column in (("received", "received_packets"), ("in_model", "model_packets")):

@@ -15,8 +15,8 @@ from netrepro.verification.traces import Trace
 
 
 def throughput_analysis(size: Size = (2, 3, 6), horizon: int = 10, **options: Any) -> Analysis:
-    """Ask the question of section 8: can the last host receive fewer than half of the line rate although host 1 sends
-    to it steadily?
+    """Make the question of section 8: can the last host receive fewer than half of the line rate, although host 1
+    steadily sends to it?
 
     `options` go to `Analysis`. Raises NetreproError where hosts do not divide evenly among leaves.
     """
@@ -28,8 +28,8 @@ def throughput_analysis(size: Size = (2, 3, 6), horizon: int = 10, **options: An
 
 
 def received_packets(trace: Trace, victim: int) -> pd.DataFrame:
-    """Count the packets: columns time_step, sent_packets (host 1), received_packets (victim), line_rate_packets (the
-    most)."""
+    """Count packets up to each step: time_step, sent_packets (host 1), received_packets (victim), line_rate_packets
+    (the possible number)."""
     rows = [
         (t, trace.metric("cdeq", host(0), t), trace.metric("cenq", received(victim), t), max(0, t - 3))
         for t in range(1, trace.horizon + 1)
@@ -37,7 +37,7 @@ def received_packets(trace: Trace, victim: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["time_step", "sent_packets", "received_packets", "line_rate_packets"])
 
 
-# The formula of the class report, as it stands there, with the declarations that it needs.
+# The formula exactly as in the class report, with the declarations that it needs.
 REPORT_FORMULA = """
 (declare-fun dst (Int Int) Int) (declare-fun cenq (Int Int) Int) (declare-const Out_6 Int)
 (assert (=> (and
@@ -46,7 +46,7 @@ REPORT_FORMULA = """
     (forall ((t Int)) (and (>= t 1) (<= t 10) (not (= (dst i t) (dst j t))))))))
   (forall ((t Int)) (and (>= t 1) (<= t 10) (< (cenq Out_6 t) 5)))))
 """
-# The same with ranges as guards. It asks for a counterexample: workload and query, no implication.
+# The same formula with ranges as guards. It asks for a counterexample: workload and query, without implication.
 CORRECTED_FORMULA = """
 (declare-fun dst (Int Int) Int) (declare-fun cenq (Int Int) Int) (declare-const Out_6 Int)
 (assert (forall ((t Int)) (=> (and (>= t 1) (<= t 10)) (= (dst 1 t) 6))))

@@ -1,4 +1,4 @@
-"""What is set, and the sizes of networks."""
+"""The parameters, and the sizes of networks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SIZES = ("S2-L2-H4", "S2-L3-H6", "S2-L4-H8", "S2-L5-H10", "S2-L6-H12", "S3-L4-H1
 
 @dataclass(frozen=True)
 class Setting:
-    """The report's query, and what a run asks.
+    """The report's query, and what a run does.
 
-    task : what is done, a key of `study.TASKS`. subject : a case study, or a question. size : of the network, as in
-    Figure 7c. at_most_packets : that the victim receives; None for fewer than half of its line. timed_horizon : steps
-    of the questions that are timed. searched_hosts : the largest network on which the search is timed. queue_packets :
-    of a host's queue that grows.
+    task : a key of `study.TASKS`. subject : a case study, or a question. size : of the network, as in Figure 7c.
+    at_most_packets : that the victim receives; None for fewer than half of its line rate. timed_horizon : steps of the
+    timed questions. searched_hosts : hosts of the largest network on which the search is timed. queue_packets : length
+    of a host's queue, which "larger queues" increases.
     """
 
     horizon: int = setting(10, "steps of the report's query", low=1, high=100)
@@ -35,7 +35,7 @@ class Setting:
 
 
 def size_of(name: str) -> Size:
-    """Read a size from its name, Si-Lj-Hk."""
+    """Parse a size's name, Si-Lj-Hk."""
     spines, leaves, hosts = (int(part[1:]) for part in name.split("-"))
     return spines, leaves, hosts
 

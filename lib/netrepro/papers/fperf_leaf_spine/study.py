@@ -1,4 +1,4 @@
-"""The study: what each run asks, claims, the answer."""
+"""The study: each run's task, the claims, the answer."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ SPREAD, SPREAD_CONTROL = "work", "work, nothing to search"
 
 
 def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
-    """Measure every run in a process of its own, as many beside each other as there are processors, the costly ones
-    first. CPU seconds are counted, which a neighbour hardly changes."""
+    """Measure every run in its own process, as many at once as there are processors, the most costly first. CPU seconds
+    are counted, because other processes hardly change them."""
     return in_processes(_measure, [(run.setting, run.seed) for run in runs], progress, cost=_cost)
 
 
@@ -62,7 +62,7 @@ def _cost(setting: Setting, seed: int) -> float:
 
 
 def _find_the_plainest(setting: Setting, seed: int) -> Reading:
-    """Ask the report's query; find the plainest input for it, where there is one."""
+    """Ask the report's query; find the simplest input that answers it, if there is one."""
     size, horizon, victim = size_of(setting.size), setting.horizon, size_of(setting.size)[2] - 1
     asked = throughput_analysis(size, horizon, seed=seed, timeout_s=setting.timeout_s)
     if setting.at_most_packets is not None:
@@ -105,7 +105,7 @@ def _time_queues(setting: Setting, seed: int) -> Reading:
 
 
 def _timed(times: pd.DataFrame) -> Reading:
-    """Read tasks that were timed; without an answer in time no seconds count."""
+    """Read timed tasks; those without an answer in time have no seconds."""
     known = known_times(times)
     numbers = {f"{task.replace(' ', '_')}_s": seconds for task, seconds in known[["task", "cpu_s"]].to_numpy()}
     late = Check("questions without an answer in time (count)", len(times) - len(known), at_most=0)
@@ -148,8 +148,8 @@ _ONCE = dict.fromkeys([name for name in STUDY_CASES if name not in ("times", "la
 
 
 def _growth(seconds: Mapping[int, pd.Series]) -> list[float]:
-    """Judge each repetition's seconds over hosts, or over how often a queue has grown; fewer than three are left
-    out."""
+    """Tell for each repetition whether seconds grow exponentially, over hosts or over the sizes of a queue. Repetitions
+    with fewer than three sizes are left out."""
     judged = []
     for one in (one.dropna() for one in seconds.values()):
         places = [size_of(name)[2] for name in one.index] if one.index.name == "size" else range(len(one))
@@ -159,9 +159,9 @@ def _growth(seconds: Mapping[int, pd.Series]) -> list[float]:
 
 
 def _differences(spread: Mapping[int, pd.DataFrame]) -> list[float]:
-    """Compute by what factor the solver's work differs from its median, for each changed run of a formula.
+    """Compute the factor by which each changed run's solver work differs from the median.
 
-    One median for seeds and orders together: who asks the same elsewhere changes both.
+    Seeds and orders share one median, because asking the same elsewhere changes both.
     """
     (table,) = spread.values()
     steps = table[table["mutation"] != "none"]["solver_steps"]

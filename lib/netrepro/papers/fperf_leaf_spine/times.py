@@ -23,7 +23,7 @@ from netrepro.verification.workloads import parse_workload
 Clock = Callable[[], float]
 
 TIME_COLUMNS = ["size", "hosts", "horizon_steps", "seed", "task", "cpu_s", "status"]
-NO_SEARCH = 2  # time steps in which no packet can have arrived: a packet takes three
+NO_SEARCH = 2  # time steps in which no packet can have arrived, since a packet takes three
 
 
 def timed_tasks(
@@ -35,11 +35,12 @@ def timed_tasks(
     timeout_s: float | None = None,
     clock: Clock = process_time,
 ) -> pd.DataFrame:
-    """Time each task on one network, a row each (see `TIME_COLUMNS`); `clock` returns CPU seconds.
+    """Time each task on one network, a row each (see `TIME_COLUMNS`). clock : returns CPU seconds.
 
-    "satisfy" includes building and loading the formula, "base example" all of "satisfy", on which it goes on, and
-    "search" building the formula again; "verify" is a whole `Analysis.verify` on a loaded formula. A question that
-    takes longer than `timeout_s` makes its row "unknown", and ends it.
+    "satisfy" includes building and loading the formula. "base example" includes "satisfy", which it continues, and
+    "search" includes building the formula again. "verify" is a whole `Analysis.verify` on a loaded formula. A question
+    that takes longer than `timeout_s` ends with status "unknown"; after "satisfy" or "base example" no further task is
+    timed.
     """
     rows: list[tuple[Any, ...]] = []
 
@@ -70,9 +71,9 @@ def timed_tasks(
 
 
 def timed_queues(size: Size, horizon: int, seed: int, capacity: int) -> pd.DataFrame:
-    """Time the negative control of growth: the same network with a larger host queue, beyond the horizon.
+    """Time the negative control of growth: the same network with a host queue longer than the horizon needs.
 
-    The question does not grow, so neither may the time. Columns as `TIME_COLUMNS`; `hosts` stays.
+    The question does not grow, so the time must not either. Columns are TIME_COLUMNS; `hosts` stays the same.
     """
     spines, leaves, hosts = size
     start = process_time()
@@ -90,11 +91,11 @@ def known_times(times: pd.DataFrame) -> pd.DataFrame:
 
 
 def fit_growth(times: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
-    """Fit an exponential of CPU seconds against hosts, for each task, and a power beside it.
+    """Fit CPU seconds over hosts by an exponential for each task, and by a power for comparison.
 
     Columns: task, factor_per_host with its interval (low, high; t distribution on log seconds), intercept_s, r_squared
-    of the exponential, and r_squared_power of hosts ** power (both judged on seconds: few sizes do not tell one from
-    the other). Time-outs are left out, and tasks with fewer than three sizes.
+    of the exponential, r_squared_power and power of hosts ** power. Both are judged on seconds: few sizes do not tell
+    them apart. Time-outs and tasks with fewer than three sizes are left out.
     """
     rows = []
     for task, group in known_times(times).groupby("task"):
@@ -113,9 +114,9 @@ def fit_growth(times: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
 
 
 def is_exponential(sizes: Sequence[float], seconds: Sequence[float]) -> float:
-    """Return 1.0 if the time grows (by half at least) and an exponential is nearer than a line, else 0.0.
+    """Return 1.0 if the time grows by at least half and an exponential fits better than a line, else 0.0.
 
-    Both fits are least squares with two parameters, the exponential's on log seconds; nearness is judged on seconds.
+    Both are least-squares fits with two parameters, the exponential's on log seconds; the better is judged on seconds.
     """
     at, ours = np.asarray(sizes, dtype=float), np.asarray(seconds, dtype=float)
     line = np.polyval(np.polyfit(at, ours, 1), at)
@@ -124,7 +125,7 @@ def is_exponential(sizes: Sequence[float], seconds: Sequence[float]) -> float:
 
 
 def original_times() -> pd.DataFrame:
-    """Read the original program's CPU seconds, recorded once on another machine (see SOURCES.md): an order of
+    """Read the original program's CPU seconds, recorded once on another machine (see SOURCES.md). They give an order of
     magnitude.
 
     Columns size, horizon_steps, task, cpu_s, seeds.
@@ -135,9 +136,9 @@ def original_times() -> pd.DataFrame:
 def solver_work(size: Size, horizon: int, seeds: Sequence[int]) -> pd.DataFrame:
     """Count z3's steps on "satisfy" of one formula under harmless changes, as Mariposa makes them (FMCAD 2023).
 
-    Columns: horizon_steps, mutation ("none", twice; "reseeded"; "shuffled": parts in another order, variables
-    renamed), seed, solver_steps (`Analysis.solver_steps`), status. Steps and not seconds: they repeat exactly, so that
-    what differs is the change's doing and not a busy machine's.
+    Columns: horizon_steps, mutation ("none", twice; "reseeded"; "shuffled": parts in another order, variables renamed),
+    seed, solver_steps (`Analysis.solver_steps`), status. Unlike seconds, steps repeat exactly, so that differences come
+    from the change and not from a busy machine.
     """
     changes: list[tuple[str, int, dict[str, int]]] = [("none", run, {}) for run in range(2)]
     for seed in seeds:
@@ -152,10 +153,10 @@ def solver_work(size: Size, horizon: int, seeds: Sequence[int]) -> pd.DataFrame:
 
 def spread_summary(spread: pd.DataFrame, averaged: int = 5, draws: int = 10_000, seed: int = 0) -> pd.DataFrame:
     """Summarise each horizon and mutation: median_steps, most_to_least, typical_difference (the median of |steps /
-    median - 1|), averages_differ (by how much two averages of `averaged` runs differ in 19 of 20 draws from these
-    runs).
+    median - 1|), averages_differ (the greatest difference between two averages of `averaged` runs in 19 of 20 draws
+    from these runs).
 
-    seed : of the draws.
+    seed : for the draws.
     """
     dice, rows = np.random.default_rng(seed), []
     for (horizon, mutation), group in spread.groupby(["horizon_steps", "mutation"], sort=False):

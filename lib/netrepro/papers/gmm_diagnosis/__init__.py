@@ -1,12 +1,12 @@
 """Why a class reproduction of Alizadeh et al. (IEEE Access 8, 2020) named 20 to 55 % of the flows and not 97.7 %.
 
-Its data and code are not public; its tables are. Each suspicion becomes an experiment on a trace whose labels are known
-to be right: wrong joins, labels drawn anew, other truncations, lengths, clocks, time-outs, features, normalisations.
-What reproduces the report's tables is a candidate; what does not is cleared.
+The class's data and code are not public; its tables are. Each suspicion becomes an experiment on a trace whose labels
+are known to be right: wrong joins, labels drawn anew, other truncations, lengths, clocks, time-outs, features,
+normalisations. A suspicion that reproduces the report's tables is a candidate; one that does not is cleared.
 
-`setting` has what a profile affords and what was reported, `noise` labels drawn anew and the fit, `variants` the
-suspicions, `measuring` the experiments, `own_captures` a folder of one's own, `study` what is measured and judged,
-`figures` tables and pictures. What a notebook needs is here.
+`setting` has the profiles' sizes and the reported numbers, `noise` re-drawn labels and the fit, `variants` the
+suspicions, `measuring` the experiments. `own_captures` measures a reader's own folder. `study` has the claims,
+`figures` tables and pictures. This package exports what a notebook needs.
 """
 
 from netrepro.papers.gmm_diagnosis.figures import audited, draw_idea, models_table, summary

@@ -17,22 +17,22 @@ from netrepro.traffic import NAMED_CLASSES, NORMALISATIONS
 
 
 def variants_of(runs: Runs, *experiments: str) -> pd.DataFrame:
-    """Return a row a variant and repetition, columns TABLE; accuracies and F1 (four classes) in 0..1, `wrong` the share
-    of wrong labels, header_bytes and first_packet the means of total_fhlen and fpl1 of WEB flows, audit "passed" or the
-    checks that failed. All experiments where none is named."""
+    """Return a row per variant and repetition, columns TABLE. Accuracies and F1 (four classes) are in 0..1; `wrong` is
+    the share of wrong labels; header_bytes and first_packet are means of total_fhlen and fpl1 over WEB flows; audit is
+    "passed" or the failed checks. Without names, all experiments are returned."""
     table = runs.table("variants", "variants")
     return table[table["experiment"].isin(experiments)] if experiments else table
 
 
 def summary(runs: Runs, *experiments: str) -> pd.DataFrame:
-    """Return the means over the repetitions, in %, a row for each variant; all experiments where none is named."""
+    """Return means over the repetitions in %, a row for each variant; without names, for all experiments."""
     variants = variants_of(runs, *experiments).groupby(["experiment", "variant"], sort=False)
     return (100 * variants[MEANS].mean()).assign(audit=variants["audit"].first())
 
 
 def audited(runs: Runs) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the variants whose labels are wrong in more than WRONG, and those joined otherwise that reach most of the
-    flows."""
+    """Return the variants with more than WRONG of their labels wrong, and those with fewer, as far as their join labels
+    most of the flows."""
     table = variants_of(runs, "E1", "E2", "E3").query("repetition == 0")
     table = table.assign(rejected=table["audit"] != "passed")[["variant", "wrong", "flows", "audit", "rejected"]]
     enough = ~table["audit"].str.contains("matched flows")
@@ -40,8 +40,8 @@ def audited(runs: Runs) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def order_of_remedies(table: pd.DataFrame, labels: str) -> list[str]:
-    """Order the report's three mixtures of one repetition by accuracy, best first. Where a lead is less than LEAD, they
-    stand in reverse of its order."""
+    """Order the report's three mixtures of one repetition by accuracy, best first. Those closer than LEAD are in the
+    reverse of the report's order."""
     asked = {"raw, MLE": ("raw", "mle"), "normalised, MLE": ("z", "mle"), "normalised, MAP": ("z", "map")}
     kept = table[(table["model"] == "GMM") & (table["labels"] == labels) & (table["regularisation"] == 1e-2)]
     accuracy = kept.set_index(["normalisation", "prior"])["accuracy"].fillna(0)
@@ -53,7 +53,7 @@ def order_of_remedies(table: pd.DataFrame, labels: str) -> list[str]:
 
 
 def models_table(runs: Runs) -> pd.DataFrame:
-    """Return the report's transformer, plain and balanced, beside models under the fitted noise; all in %."""
+    """Return the report's transformer, plain and balanced, and our models under the fitted noise; all in %."""
     ours = 100 * runs.tables["models"].groupby("model", sort=False).mean(numeric_only=True).drop(columns="repetition")
     rows = {}
     for words, table in (("class report", "transformer"), ("class report, balanced", "transformer balanced")):
@@ -66,7 +66,7 @@ def models_table(runs: Runs) -> pd.DataFrame:
 
 
 def draw_idea() -> Figure:
-    """Draw flows and log records on two lines of time; arrows of the right join and of the nearest record."""
+    """Draw flows and log records on two time lines, with arrows for the right join and for the nearest record."""
     figure, axis = new_figure("Whose label is it?", "time", "")
     starts, names = np.array([0.6, 1.3, 1.5, 2.6, 3.1, 4.2]), ("WEB", "P2P", "WEB", "MAILS", "WEB", "P2P")
     records = starts + np.array([0.5, 0.7, 0.15, 0.6, 0.2, 0.3])
@@ -89,7 +89,7 @@ def draw_idea() -> Figure:
 
 
 def draw_variants(runs: Runs, title: str, experiments: tuple[str, ...]) -> Figure:
-    """Draw the accuracy of forest and mixtures for every variant; wrong labels and the audit's verdict stand beside."""
+    """Draw the accuracy of forest and mixtures for every variant, with its wrong labels and its audit's verdict."""
     table = summary(runs, *experiments)
     figure, axis = new_figure(title, "accuracy on the labels given (%)", "")
     figure.set_size_inches(8.5, 1.6 + 0.34 * len(table))
@@ -108,7 +108,7 @@ def draw_variants(runs: Runs, title: str, experiments: tuple[str, ...]) -> Figur
 
 
 def draw_noise(runs: Runs) -> Figure:
-    """Draw scores over the share of re-drawn labels, the class report's as dotted lines; shaded: the fitted share
+    """Draw scores over the share of re-drawn labels. Dotted: the class report's scores; shaded: the fitted share
     (E2)."""
     figure, axes = new_figure(
         "E2: labels drawn anew", "share of labels drawn anew (0 to 1)", "score (0 to 1)", columns=2
@@ -130,7 +130,7 @@ def draw_noise(runs: Runs) -> Figure:
 
 
 def draw_fit(runs: Runs) -> Figure:
-    """Draw the likelihood of the published confusion over the share, and the published and fitted confusion."""
+    """Draw the likelihood of the published confusion over the share, and the confusions, published and fitted."""
     figure, axes = new_figure("Which share fits the report's confusion?", "", "", columns=2)
     fit, profile, cells = runs.numbers("fit").iloc[0], runs.table("likelihood", "fit"), runs.table("cells", "fit")
     axes[0].plot(100 * profile["share"], profile["log_likelihood"], color=scheme("GMM").colour)
@@ -149,8 +149,8 @@ def draw_fit(runs: Runs) -> Figure:
 
 
 def draw_remedies(runs: Runs) -> Figure:
-    """Draw the accuracy of the mixtures by normalisation, prior and regularisation, right labels and fitted noise
-    (E6)."""
+    """Draw the mixtures' accuracy by normalisation, prior and regularisation, with right labels and with the fitted
+    noise (E6)."""
     remedies = runs.table("remedies", "remedies")
     repeated = remedies["repetition"].nunique()
     title = f"E6: accuracy of mixtures (%), all 59 features; mean of {repeated} repetitions"
@@ -169,7 +169,7 @@ def draw_remedies(runs: Runs) -> Figure:
 
 
 def draw_run(reading: Reading, case: str) -> Figure:
-    """Draw the forest's confusion under a share of labels drawn anew."""
+    """Draw the forest's confusion with a share of labels drawn anew."""
     figure, axis = new_figure(f"Names {reading['accuracy']:.0%} as labelled", "named by the forest", "label given")
     draw_matrix(axis, reading["confusion"].set_index("label"))
     return figure

@@ -49,7 +49,7 @@ from netrepro.traffic import (
 )
 
 ONE_SHARE = "labels drawn anew"
-NETWORK_FITS = 3  # repetitions whose transformers fit the share: each trains one for every share
+NETWORK_FITS = 3  # repetitions that fit the share with transformers, each training one for every share
 Readings = dict[tuple[str, int], Reading]  # (experiment, repetition) -> what was read
 Seeds = Mapping[int, int]  # repetition -> its seed
 
@@ -58,8 +58,8 @@ Seeds = Mapping[int, int]  # repetition -> its seed
 class Run:
     """One run: its setting and seed, and what all runs share.
 
-    curves : the forest's confusions (repetitions, shares, 4, 4). fit : to these, or to the transformer's where a
-    profile affords them. variants : of `variants`, by name.
+    curves : the forest's confusions (repetitions, shares, 4, 4). fit : to these, or to a transformer's where the
+    profile trains some. variants : by name.
     """
 
     setting: Setting
@@ -80,7 +80,7 @@ class Run:
 
 
 def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
-    """Measure all experiments but E13. Most stand on the noise that is fitted to all repetitions together."""
+    """Measure all experiments but E13. Most of them use the noise that is fitted to all repetitions together."""
     setting, (first_seed, _) = runs[0].setting, runs[0].seed
     seeds = {run.seed[1]: derived_seed(*run.seed) for run in runs}
     asked = {(run.setting.experiment, run.seed[1]): run.setting for run in runs}
@@ -107,8 +107,8 @@ def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
 
 
 def flows_as_reported(setting: Setting, seed: int, packets: int | None = None) -> pd.DataFrame:
-    """Return flows of the four named classes, in the report's shares; whole ones (the report's features), or their
-    first packets."""
+    """Return flows of the four named classes, with the report's class shares. packets : number of first packets that
+    the features come from; None for whole flows, as in the report."""
     support = reported("transformer")["support"].drop("all")
     return match_shares(standin().at(packets).flows, support, setting.noise_flows or 10**9, seed)
 
@@ -120,7 +120,8 @@ def rows_with_noise(flows: pd.DataFrame, share: float, setting: Setting, seed: i
 
 
 def _scores(rows: Rows, predicted: NDArray[Any]) -> dict[str, float]:
-    """Compute accuracy, macro-F1 of the named, and each class's precision and recall (0 where nothing is named so)."""
+    """Compute accuracy, macro-F1 of the named classes, and each class's precision and recall (0 where no flow is named
+    so)."""
     matrix = confusion(rows.tested_labels, predicted, classes=NAMED_CLASSES)
     table = class_scores(matrix).fillna(0)
     scores = {"accuracy": float(np.trace(matrix) / matrix.to_numpy().sum()), "macro-F1": float(table["f1"].mean())}
@@ -153,9 +154,9 @@ def _measure_noise(setting: Setting, seeds: Seeds, progress: Progress) -> tuple[
 
 
 def _fit(setting: Setting, curves: Floats, seeds: Seeds, progress: Progress, seed: int) -> NoiseFit:
-    """Fit the share of re-drawn labels with the model of the report's table, a transformer, or with the forest.
+    """Fit the share of re-drawn labels, with a transformer like the report's, or with the forest.
 
-    The forest's curves serve where `network_noise` is empty, or PyTorch is missing.
+    The forest's curves are used where `network_noise` is empty or PyTorch is missing.
     """
     if not setting.network_noise or not neural_models():
         return fit_noise(setting.noise, curves, published_counts(), seed)
@@ -172,7 +173,7 @@ def _fit(setting: Setting, curves: Floats, seeds: Seeds, progress: Progress, see
 
 
 def _rows_for_networks(flows: pd.DataFrame, share: float, setting: Setting, seed: int) -> Rows:
-    """Return rows with re-drawn labels: the features that the mixtures' search selects, few of them to train on."""
+    """Return rows with re-drawn labels, the features that the mixtures' search selects, and only some training rows."""
     rows = setting.method.selected(rows_with_noise(flows, share, setting, seed))
     return rows.trained_on_few(setting.method.neural_rows, seed=seed)
 
@@ -184,7 +185,7 @@ def _read_fit(fit: NoiseFit) -> Reading:
 
 
 def _recover(run: Run) -> Reading:
-    """Fit shares that were put in, on splits and draws other than those that the curves were measured on."""
+    """Fit known shares, on splits and draws other than those of the curves."""
     support = reported("transformer")["support"]
     totals = np.array([support["WEB"], support["P2P"], support["MAILS"] + support["SKYPE"]])
     setting, seed, fits = run.setting, derived_seed(run.seed, 1), []
@@ -201,7 +202,7 @@ def _recover(run: Run) -> Reading:
 
 
 def _try_variants(made: Sequence[Variant], setting: Setting, seeds: Seeds, progress: Progress) -> Readings:
-    """Try every variant; in later repetitions, where the setting says so, those only that a claim needs."""
+    """Try every variant. With `others_once`, repetitions after the first try only those that a claim needs."""
     work = [(i, each) for i in seeds for each in made if i == 0 or not setting.others_once or each.is_in_claims]
 
     def run_one(repetition: int, variant: Variant) -> dict[str, Any]:
@@ -230,14 +231,15 @@ def _try_variants(made: Sequence[Variant], setting: Setting, seeds: Seeds, progr
 
 
 def packet_lengths() -> pd.DataFrame:
-    """Return the mean IP length in bytes of the first and the third packet forward, a column for each class."""
+    """Return the mean IP length (bytes) of the first and third forward packets, a column for each class."""
     flows = standin().at().flows
     means = flows[flows["class"].isin(NAMED_CLASSES)].groupby("class")[["fpl1", "fpl3"]].mean().T
     return means.set_axis(["first", "third"])
 
 
 def _method(run: Run) -> Reading:
-    """Measure the paper's own method, selection and all, with right labels and with labels joined by time (E1)."""
+    """Measure the paper's own method, including its selection, with right labels and with labels joined by time
+    (E1)."""
     method, limit, numbers = run.setting.method, run.setting.flows, {}
     for name, words in (("right_labels", "right labels"), ("join_by_time", "join by time")):
         flows = run.variants[words].flows
@@ -252,7 +254,7 @@ def _method(run: Run) -> Reading:
 
 
 def _one_share(run: Run) -> Reading:
-    """Read the forest's confusion under one share of labels drawn anew, on few flows."""
+    """Read the forest's confusion with one share of labels drawn anew, on a few flows."""
     setting = replace(run.setting, noise_flows=1200)
     rows = rows_with_noise(flows_as_reported(setting, run.seed), setting.share, setting, run.seed)
     predicted = rows.train_and_predict(forest(30, run.seed))
@@ -284,7 +286,7 @@ def _forests(run: Run) -> Reading:
 def _transformers(run: Run) -> Reading:
     """Measure the transformer, plain and balanced, under the fitted noise and with right labels.
 
-    It sees the features that the mixtures' search selects, and few rows train it.
+    It gets the features that the mixtures' search selects, and trains on few rows.
     """
     scores: list[dict[str, Any]] = []
     for labels, share in (("", run.fitted_share), (RIGHT, 0.0)):
@@ -302,7 +304,7 @@ def _naive_bayes(run: Run) -> Reading:
     noisy = right.relabelled(redraw(right.labels, run.fitted_share, seed))
     how = {"folds": method.folds, "limit": setting.search_rows, "seed": seed}
     for labels, rows in (("right_labels", right), ("fitted_noise", noisy)):
-        # A feature that few rows all share has no variance: its likelihood is no number, and the search passes it by.
+        # A feature with one value in all of few rows has no variance: its likelihood is NaN, and the search ignores it.
         with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # Skype: six of 400 rows
             used = rows.only(search_features("NB", rows, setting.selected_features, **how))
@@ -312,7 +314,7 @@ def _naive_bayes(run: Run) -> Reading:
     return Reading(numbers)
 
 
-# Those that are measured one by one; the noise, its fit and the variants are not.
+# Experiments that are measured one by one; the noise, its fit and the variants are not.
 EXPERIMENTS: dict[str, Callable[[Run], Reading]] = {
     "method": _method,
     "recovered": _recover,

@@ -1,4 +1,4 @@
-"""Labels drawn anew, and the share of noise that a published table of confusions fits."""
+"""Labels drawn anew, and a fit of their share to a published confusion table."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from netrepro.traffic import NAMED_CLASSES, Rows, confusion
 
 
 def redraw(labels: NDArray[Any], share: float, seed: int) -> NDArray[Any]:
-    """Replace each label, with probability `share`, by one drawn from all labels; so fewer than that are wrong."""
+    """Replace each label, with probability `share`, by one drawn from all labels. Some stay right, so that fewer are
+    wrong."""
     random = np.random.default_rng(seed)
     drawn = random.choice(labels, len(labels))
     return np.where(random.uniform(size=len(labels)) < share, drawn, labels)
 
 
 def match_shares(flows: pd.DataFrame, support: pd.Series, limit: int, seed: int) -> pd.DataFrame:
-    """Choose at most `limit` flows of the named classes at random, so that classes have the shares of `support`."""
+    """Choose at most `limit` flows of the named classes at random, in the class shares of `support`."""
     counts = flows["class"].value_counts()
     shares = support / support.sum()
     total = min(limit, int((counts.reindex(shares.index) / shares).min()))
@@ -36,14 +37,14 @@ def match_shares(flows: pd.DataFrame, support: pd.Series, limit: int, seed: int)
 
 
 def forest(trees: int, seed: int, *, balanced: bool = False) -> RandomForestClassifier:
-    """Make the classifier that most experiments use: quick, indifferent to scale, and not led astray by single
+    """Make the classifier of most experiments. It is fast, independent of feature scales, and robust to single wrong
     labels."""
     weight = "balanced_subsample" if balanced else None
     return RandomForestClassifier(trees, min_samples_leaf=5, class_weight=weight, random_state=seed)
 
 
 def named_confusion(rows: Rows, predicted: NDArray[Any]) -> Floats:
-    """Compute the confusion. Rows: labels as given (not the right ones); columns: predictions. Rows sum to 1."""
+    """Compute the confusion. Rows: labels as given, which may be wrong; columns: predictions. Rows sum to 1."""
     matrix = confusion(rows.tested_labels, predicted, classes=NAMED_CLASSES).to_numpy(float)
     return matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
 
@@ -51,8 +52,8 @@ def named_confusion(rows: Rows, predicted: NDArray[Any]) -> Floats:
 def published_counts() -> Floats:
     """Compute the confusion of the report's transformer from its precision, recall and support.
 
-    Shape (3, 3): labels WEB, P2P, and MAILS with SKYPE; named P2P, WEB, something else. It named nothing MAILS or
-    SKYPE, so that every cell follows.
+    Shape (3, 3). Rows, labels: WEB, P2P, MAILS with SKYPE. Columns, predictions: P2P, WEB, others. The transformer
+    named nothing MAILS or SKYPE, so all cells can be computed.
     """
     table = reported("transformer") / 100
     support = 100 * table["support"].drop("all")
@@ -67,7 +68,7 @@ def published_counts() -> Floats:
 
 
 def collapse(confusions: Floats) -> Floats:
-    """Collapse confusions (..., 4, 4) over NAMED_CLASSES, whose rows sum to 1, to the rows and columns of
+    """Collapse confusions (..., 4, 4) over NAMED_CLASSES, with rows that sum to 1, to the rows and columns of
     `published_counts`."""
     mails, p2p, skype, web = (
         confusions[..., NAMED_CLASSES.index(name), :] for name in ("MAILS", "P2P", "SKYPE", "WEB")
@@ -81,11 +82,11 @@ def collapse(confusions: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class NoiseFit:
-    """The share of re-drawn labels under which a confusion is likeliest.
+    """The share of re-drawn labels with the greatest likelihood, given a confusion.
 
-    share : the maximum; low, high : 95 % of the bootstrap (counts and repetitions drawn anew). profile : share,
-    log_likelihood below the maximum (nats). fitted, published : (3, 3) rows summing to 1, as `published_counts`.
-    distance : share of flows in other cells than published.
+    share : the maximum. low, high : 95 % interval of the bootstrap (of counts and repetitions). profile : columns
+    share, log_likelihood relative to the maximum (nats). fitted, published : (3, 3), rows sum to 1, see
+    `published_counts`. distance : share of flows in other cells than published.
     """
 
     share: float
@@ -97,14 +98,15 @@ class NoiseFit:
     distance: float
 
 
-LEAST = 1e-3  # no cell is thought impossible
+LEAST = 1e-3  # so that no cell counts as impossible
 FINE = np.linspace(0, 0.95, 191)
 
 
 def fit_noise(shares: Sequence[float], curves: Floats, counts: Floats, seed: int, *, draws: int = 300) -> NoiseFit:
     """Fit the share of re-drawn labels to counts (3, 3) by maximum likelihood.
 
-    curves : (repetitions, shares, 4, 4), the confusions measured at `shares`; between them every cell is interpolated.
+    curves : (repetitions, shares, 4, 4), the confusions measured at `shares`. Cells are interpolated between the
+    shares.
     """
     by_repetition = np.apply_along_axis(lambda cell: np.interp(FINE, shares, cell), 1, collapse(curves))
     observed = counts / counts.sum(axis=1, keepdims=True)

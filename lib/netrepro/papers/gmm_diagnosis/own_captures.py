@@ -1,4 +1,4 @@
-"""Captures of one's own."""
+"""The reader's own captures."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def try_real_captures(
 ) -> pd.DataFrame:
     """Measure E13: all captures of a folder, labelled by packet inspection, split at random and by file.
 
-    Returns COLUMNS; no row where `folder` is empty. Raises NetreproError where the folder is missing or too little in
-    it can be labelled.
+    Returns COLUMNS; no row where `folder` is empty. Raises NetreproError where the folder is missing or has too few
+    flows that can be labelled.
     """
     if not folder:
         return pd.DataFrame(columns=COLUMNS)
@@ -70,7 +70,7 @@ def try_real_captures(
 
 
 def check_folder(folder: str) -> str:
-    """Check that the path is empty or a folder, and return it. Raises NetreproError else."""
+    """Check that the path is empty or a folder, and return it. Raises NetreproError otherwise."""
     if folder and not Path(folder).is_dir():
         raise NetreproError(f"{folder} is no folder", "give a folder of captures, or leave pcaps empty")
     return folder

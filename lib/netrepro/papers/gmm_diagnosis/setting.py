@@ -1,4 +1,4 @@
-"""What a profile affords, and what the class reported."""
+"""The sizes of each profile's experiments, and the numbers that the class reported."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ TABLE = ["experiment", "variant", "fault", "flows", *MEANS, "header_bytes", "fir
 
 @dataclass(frozen=True)
 class Setting:
-    """The method's choices, and what a profile affords.
+    """The method's choices, and the sizes that a profile sets.
 
-    experiment : what a run measures, a key of `measuring.EXPERIMENTS`, or "noise", "fit", "variants". share : of labels
-    drawn anew, in the experiment of that name.
+    experiment : what a run measures: a key of `measuring.EXPERIMENTS`, or "noise", "fit", "variants". share : of labels
+    drawn anew, for the experiment of that name.
 
-    flows : at most; noise_flows : for the noise, whose fit must be sharp. trees : of a forest. noise : shares of
-    re-drawn labels. others_once : measure what no claim needs in the first repetition only. search_rows : the rows on
-    which naive Bayes searches its features. network_noise : the shares at which transformers are trained to fit the
-    share with the model that is judged; none: the forest's curves fit it. large_networks : whether these are the
-    larger ones.
+    flows : greatest number; noise_flows : the same for the noise, whose fit must be precise. trees : in a forest. noise
+    : shares of re-drawn labels. others_once : measure what no claim needs only in the first repetition. search_rows :
+    rows on which naive Bayes searches its features. network_noise : shares for which transformers are trained, to fit
+    the share with the report's kind of model; if empty, the forest's curves are used. large_networks : use the larger
+    transformers.
     """
 
     normalisation: str = setting("log", "of features", one_of=tuple(NORMALISATIONS))
@@ -57,7 +57,7 @@ class Setting:
 
     @property
     def method(self) -> gmm_traffic.Setting:
-        """The setting of the mixtures and of other models."""
+        """The setting of the mixtures and the other models."""
         return gmm_traffic.Setting(
             normalisation=self.normalisation,
             regularisation=self.regularisation,

@@ -18,18 +18,18 @@ CASES = {name: {"experiment": name} for name in ("noise", "fit", "variants", *EX
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Say why an experiment cannot be measured; "" where it can."""
+    """Return why an experiment cannot be measured; "" where it can."""
     return "" if setting.experiment != "neural models" or neural_models() else "PyTorch is not installed"
 
 
 def _lost(accuracies: Mapping[int, pd.Series]) -> list[float]:
-    """Compute what is lost in each repetition from the first accuracy to the second."""
+    """Compute for each repetition how much lower the last accuracy is than the first."""
     table = pd.DataFrame(accuracies)
     return list(table.iloc[0] - table.iloc[-1])
 
 
 def _lost_again(accuracies: Mapping[int, float]) -> list[float]:
-    """Compute the difference of each repetition's accuracy and that of the repetition before."""
+    """Compute the difference between each repetition's accuracy and the one before; for the first, the last."""
     right = np.array(list(accuracies.values()))
     return list(right - np.roll(right, 1))
 
@@ -85,7 +85,7 @@ STUDY = Study(
     cases=CASES,
     measure_all=measure_all,
     cannot=cannot,
-    seeds=seed_and_repetition,  # the fit takes the first
+    seeds=seed_and_repetition,  # the fit uses the first
     answer=answer,
     repetitions=10,
     profiles={

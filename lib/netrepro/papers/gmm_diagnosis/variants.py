@@ -1,4 +1,4 @@
-"""What is suspected: variants of the trace, each with one fault."""
+"""The suspicions: variants of the trace, each with one fault."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ from netrepro.traffic.packets import Packets
 class Variant:
     """One row of the table of experiments.
 
-    flows : `class` as this variant labels them, `right` (where it differs) as they are. redrawn : the share of labels
-    that each repetition draws anew. fault : "labels" or "features" where it is a mistake that the class could have
-    made, else "".
+    flows : `class` is the variant's label, `right` (where it may differ) the true one. redrawn : share of labels that
+    each repetition draws anew. fault : "labels" or "features" for a mistake that the class could have made, else "".
     """
 
     experiment: str
@@ -50,7 +49,7 @@ class Variant:
 
     @property
     def is_in_claims(self) -> bool:
-        """True where a claim needs it in every repetition."""
+        """True where a claim needs the variant in every repetition."""
         needed = ("right labels", "join by time", f"first {BEST_PACKETS} packets")
         return self.fault == "features" or self.name in needed
 
@@ -66,14 +65,14 @@ CHANGES: dict[str, tuple[str, Callable[[Packets], None]]] = {
 
 @lru_cache(maxsize=2)
 def _read_once(path: Path) -> Packets:
-    """Read one day's packets, which every change takes a copy of."""
+    """Read one day's packets once; every change works on a copy."""
     return Packets.read(path)
 
 
 def changed_trace(change: str | None, **metering: Any) -> LabelledFlows:
-    """Meter the stand-in at nine packets, from captures that were changed, or otherwise metered.
+    """Meter the stand-in at nine packets, with a change to its captures or other metering options.
 
-    Its audit does not ask for the published bytes, since the captures hold the beginnings of flows only.
+    The audit does not ask for the published bytes, since the captures hold only the beginnings of flows.
     """
     place = data_dir("gmm_traffic") / "standin"
     with tempfile.TemporaryDirectory(prefix="netrepro-") as folder:
@@ -90,12 +89,12 @@ def changed_trace(change: str | None, **metering: Any) -> LabelledFlows:
 
 
 def all_labelled(labelled: LabelledFlows) -> pd.DataFrame:
-    """Return the labelled flows, also those that netmate-flowcalc would not export."""
+    """Return the labelled flows, including those that netmate-flowcalc would not export."""
     return labelled.join.flows[labelled.join.flows["class"].notna()].reset_index(drop=True)
 
 
 def variants(setting: Setting, progress: Progress = iter) -> list[Variant]:
-    """Return every variant of E1 to E4 and E7 to E9, with what does not depend on the seed made ready."""
+    """Return every variant of E1 to E4 and E7 to E9. All that does not depend on the seed is already computed."""
     labelled = standin().at()
     made = [Variant("E1", "right labels", labelled.flows, audit=labelled.audit)]
     redrawn = partial(Variant, "E2", flows=labelled.flows, fault="labels")
@@ -116,14 +115,15 @@ def variants(setting: Setting, progress: Progress = iter) -> list[Variant]:
     for packets in setting.first_packets:
         words, fault = (f"first {packets} packets", "") if packets else ("whole flows", "features")
         seen = standin().at(packets)
-        # Whole flows are audited as what the report took them for, first packets.
+        # Whole flows are audited as first packets, which the report took them for.
         audit = seen.audit if packets else audit_join(seen.join, trace=seen.trace, first_packets=BEST_PACKETS)
         made.append(Variant("E4", words, seen.flows, fault, audit=audit))
     return sorted(made, key=lambda variant: variant.experiment)
 
 
 def _joined(by: str, ahead_s: float) -> Variant:
-    """Make the variant whose labels are joined another way, or with the log's clock taken to be `ahead_s` ahead."""
+    """Make the variant whose labels are joined by another key, or with the log's clock assumed to be `ahead_s`
+    ahead."""
     right = standin().at()
     metered = right.join.flows.drop(columns=["class", "application", "application_protocol"])
     join = join_labels(metered, right.ground_truth.records, by=by, clock_offset_s=right.join.clock_offset_s + ahead_s)
@@ -138,7 +138,7 @@ def _joined(by: str, ahead_s: float) -> Variant:
 
 def _changed(change: str, **metering: Any) -> Variant:
     labelled = changed_trace(change, **metering)
-    # Without a handshake, or without a byte of data, no flow is valid to netmate-flowcalc; take those too.
+    # Without a handshake, or without data, netmate-flowcalc considers no flow valid; include those too.
     takes_all = change in ("SYNs missed", "handshakes missed", "captured lengths")
     flows = all_labelled(labelled) if takes_all else labelled.flows
     words = change + (", direction by who opened" if metering.get("forward") == "opener" else "")
@@ -146,7 +146,7 @@ def _changed(change: str, **metering: Any) -> Variant:
 
 
 def _timed_out(seconds: float | None, *, only_whole: bool = True) -> Variant:
-    """Make the variant with another time-out. only_whole : flows without a handshake are left out, as netmate-flowcalc
+    """Make the variant with another time-out. only_whole : leave out flows without a handshake, as netmate-flowcalc
     does."""
     labelled = changed_trace(None, timeout_s=seconds)
     flows = labelled.flows if only_whole else all_labelled(labelled)
@@ -156,7 +156,7 @@ def _timed_out(seconds: float | None, *, only_whole: bool = True) -> Variant:
 
 
 def try_variant(variant: Variant, setting: Setting, seed: int) -> dict[str, Any]:
-    """Train and test forest and mixtures on a variant's labels, as one does who knows no better."""
+    """Train and test forest and mixtures on a variant's labels, as if these were right."""
     flows, method = variant.flows, setting.method
     if variant.redrawn:
         given = redraw(flows["class"].to_numpy(str), variant.redrawn, seed)

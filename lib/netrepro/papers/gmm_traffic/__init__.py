@@ -1,12 +1,12 @@
 """Traffic classified by Gaussian mixtures: H. Alizadeh, H. Vranken, A. Zúquete, A. Miri, "Timely Classification and
 Verification of Network Traffic Using Gaussian Mixture Models", IEEE Access 8, 2020.
 
-A flow's first packets become 59 numbers; a forward search picks some of them; each class gets a mixture whose number
-of components finds itself; a flow goes to the class of the largest posterior. The paper's trace, UNIBS-2009, is used
-where it is present; else a stand-in made by real applications, on which no published number can be judged.
+A flow's first packets become 59 numbers, of which a forward search selects some. Each class gets a mixture that finds
+its number of components itself; a flow goes to the class of the largest posterior. The paper's trace, UNIBS-2009, is
+used if it is present. If not, a stand-in made by real applications is used, on which no published number can be judged.
 
-`setting` has what is set, the models and the trace, `measuring` the conditions, `own_capture` a capture of one's own,
-`study` what is measured and judged, `figures` tables and pictures. What a notebook needs is here.
+`setting` has the parameters, models and trace, `measuring` the conditions, `own_capture` the reader's own capture,
+`study` the claims, `figures` tables and pictures. This package exports what a notebook needs.
 """
 
 from netrepro.papers.gmm_traffic.figures import by_class, draw_idea, draw_own, own_tables, table3

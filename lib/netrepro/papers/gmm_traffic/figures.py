@@ -20,7 +20,7 @@ from netrepro.traffic import CLASSES, NAMED_CLASSES, NEURAL, NORMALISATIONS
 
 FIRST_PACKETS = "first packets of a flow (count)"
 NO_HANDSHAKE = "three packets after the handshake"
-# Conditions of the mixtures that stand side by side.
+# Conditions of the mixtures that are drawn side by side.
 CONDITIONS_AT_NINE = (
     *(RIGHT, SHUFFLED, "few flows", "two flows a class", "random features", "selected for shuffled labels"),
     *("all features", "hosts apart", NO_HANDSHAKE),
@@ -28,7 +28,7 @@ CONDITIONS_AT_NINE = (
 UNITS = ("flow", "packet", "byte")
 SCORES = {("all", "accuracy"): "accuracy", ("named", "macro_f1"): "F1 of four"}
 OF_FOUR = "macro-F1 over four classes (%)"
-# Words and colours of the mixtures that others measured, and what the claims call them.
+# Labels and colours of the mixtures that others measured, and their names in the claims.
 OTHERS = {
     "paper's mixtures": ("published", PUBLISHED_GREY),
     "class report's mixtures": ("class_report", "#d0d0d0"),
@@ -50,7 +50,7 @@ def _published(claim: str, attribute: str = "published") -> float:
 
 
 def _at_nine(runs: Runs) -> pd.DataFrame:
-    """Return the scores of all models at nine packets, and of those that others measured."""
+    """Return the scores of all models at nine packets, including those that others measured."""
     ours = scores_of(runs, *(case for case in (RIGHT, "baselines", "neural models") if runs.has(case)))
     theirs = [
         (model, unit, score, _published(f"{unit}-{claim}", attribute))
@@ -70,7 +70,7 @@ def table3(runs: Runs) -> pd.DataFrame:
 
 
 def by_class(runs: Runs) -> pd.DataFrame:
-    """Return mixtures at nine packets: precision, recall, F1 in %, testing flows, beside the published F1."""
+    """Return precision, recall and F1 in % and testing flows of the mixtures at nine packets, and the published F1."""
     scores = runs.table("scores", RIGHT).query("unit == 'flow' and scope in @CLASSES")
     table = scores.groupby(["scope", "measure"])["value"].mean().unstack().loc[list(CLASSES)]
     table = table[["precision", "recall", "f1", "support"]].mul([100, 100, 100, 1])
@@ -80,7 +80,7 @@ def by_class(runs: Runs) -> pd.DataFrame:
 
 
 def own_tables(own: OwnCapture) -> pd.DataFrame:
-    """Return applications as nDPI names them, and what the mixtures call their flows."""
+    """Return the applications that nDPI finds, and the classes that the mixtures give to their flows."""
     if not own.path:
         return pd.DataFrame(columns=list(CLASSES))
     counted = pd.crosstab(own.flows["application"].fillna("not known to nDPI"), own.flows["predicted"])
@@ -91,7 +91,7 @@ def own_tables(own: OwnCapture) -> pd.DataFrame:
 
 
 def draw_idea() -> Figure:
-    """Draw the way from packets to numbers, mixtures and a class."""
+    """Draw the steps from packets to numbers, mixtures and a class."""
     figure, axis = new_figure("A flow's first packets, some numbers, one mixture a class", "", "")
     axis.axis("off")
     sizes = np.array([52, 52, 40, 420, 40, 1500, 1500, 40, 700])
@@ -118,7 +118,7 @@ def draw_idea() -> Figure:
 
 def _first_packets_panel(score: str, claim: str, label: str) -> Panel:
     def rows(runs: Runs) -> pd.DataFrame:
-        # At nine packets all repetitions of the baselines stand in the case that does not sweep.
+        # At nine packets only the case that does not sweep has all repetitions of the baselines.
         table = scores_of(runs, "first packets", "baselines, first packets", "baselines")
         table = table[(table["unit"] == "flow") & (table["score"] == score)]
         return table.drop_duplicates(["model", "first_packets", "repetition"])
@@ -157,8 +157,8 @@ draw_table3 = Picture(
 
 
 def draw_matrix(axis: Axes, table: pd.DataFrame, shade: pd.DataFrame | None = None) -> None:
-    """Draw a table as shaded cells with their values written in, "no fit" where there is none; shade in 0..1, by rows
-    where None."""
+    """Draw a table as shaded cells with their values, "no fit" where there is none. shade : values in 0..1; None shades
+    each row by its own values."""
     labels = axis.get_xlabel(), axis.get_ylabel()
     tone = table.div(table.sum(axis=1).clip(lower=1e-12), axis=0) if shade is None else shade
     words = table.map(lambda value: f"{value:.0f}" if np.isfinite(value) else "no fit")
@@ -170,12 +170,12 @@ def draw_matrix(axis: Axes, table: pd.DataFrame, shade: pd.DataFrame | None = No
 
 
 def draw_confusion(runs: Runs) -> Figure:
-    """Draw where the mixtures put each class's flows, all repetitions together."""
+    """Draw the classes that the mixtures give to each class's flows, all repetitions together."""
     return _confusion_figure("Mixtures at nine packets, all repetitions", runs.table("confusions", RIGHT))
 
 
 def draw_run(reading: Reading, case: str) -> Figure:
-    """Draw where the mixtures of one run put each class's flows, and the features that they look at."""
+    """Draw the classes that one run's mixtures give to each class's flows, and the features that they use."""
     figure = _confusion_figure(", ".join(reading["selections"]["feature"]), reading["confusions"])
     figure.suptitle(figure.get_suptitle(), fontsize=8)
     return figure
@@ -212,7 +212,7 @@ draw_verification = plot(
 
 
 def draw_cases(runs: Runs) -> Figure:
-    """Draw the accuracy of the mixtures with other labels, features, splits, and fewer flows."""
+    """Draw the mixtures' accuracy with other labels, features or splits, and with fewer flows."""
     table = pd.concat([runs.numbers(case) for case in CONDITIONS_AT_NINE])
     title = "The same mixtures under other conditions"
     return changes_figure(title, table, "flow_accuracy", "flows named rightly (0 to 1)", 1)
@@ -251,7 +251,8 @@ draw_forward_search = plot(
 
 
 def draw_own(own: OwnCapture) -> dict[str, Figure]:
-    """Draw the confusion of inspection and mixtures on a capture of one's own; nothing where none was given."""
+    """Draw the confusion of inspection and mixtures on the reader's own capture; return nothing where none was
+    given."""
     if not own.path:
         return {}
     figure, axis = new_figure("Your capture", "named by the mixtures", "by inspection (nDPI)")

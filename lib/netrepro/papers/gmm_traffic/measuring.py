@@ -1,4 +1,4 @@
-"""The measurement: a run is one condition, at a number of first packets; runs share traces and searches."""
+"""The measurement. A run is one condition at a number of first packets; runs share traces and searches."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ RIGHT, SHUFFLED = "right labels", "shuffled labels"
 
 
 class Searches:
-    """The searches of features that several runs need, each made once."""
+    """The feature searches that several runs need; each is made only once."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[Any, ...], Any] = {}
         self._locks: dict[tuple[Any, ...], Lock] = {}
 
     def once(self, make: Callable[[], Any], *key: Any) -> Any:
-        """Return what `make` returned for this key."""
+        """Return what `make` returns; it is called only once for each key."""
         with self._locks.setdefault(key, Lock()):
             if key not in self._made:
                 self._made[key] = make()
@@ -78,21 +78,21 @@ class Run:
 
     @property
     def shuffled(self) -> Rows:
-        """The rows with their labels dealt out anew."""
+        """The rows with their labels shuffled."""
         return self.rows.relabelled(np.random.default_rng(self.seed).permutation(self.rows.labels))
 
     def selection(self, labels: str = RIGHT) -> pd.DataFrame:
-        """Return `Setting.select` of the rows, as they are or dealt out."""
+        """Return `Setting.select` of the rows, with right or shuffled labels."""
         rows = self.rows if labels == RIGHT else self.shuffled
         return self.searches.once(lambda: self.setting.select(rows), *self.metering, self.seed, labels)
 
     def selected(self, labels: str = RIGHT) -> Rows:
-        """Return the rows with the features that were selected."""
+        """Return the rows with only the selected features."""
         return self.rows.only(self.selection(labels)["feature"])
 
 
 def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
-    """Measure runs, which share the settings that no condition changes."""
+    """Measure runs that share all settings except those that a condition changes."""
     searches = Searches()
     work = [(run.setting, run.seed, searches) for run in runs]
     with one_thread():
@@ -101,22 +101,22 @@ def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
 
 
 def measure_condition(setting: Setting, seed: int, searches: Searches) -> Reading:
-    """Measure what the setting's condition is."""
+    """Measure the setting's condition."""
     return CONDITIONS[setting.condition](Run(setting, seed, searches))
 
 
 def _cost(setting: Setting, *_: Any) -> float:
-    """Put what takes longest first, or one processor waits for it at the end."""
+    """Return a relative cost, so that the longest task starts first and no processor waits for it at the end."""
     return float(setting.condition == "neural models")
 
 
 def metered(trace: str, first_packets: int, handshake: bool) -> LabelledFlows:
-    """Return the flows of a trace, metered once."""
+    """Return the flows of a trace, which is metered only once."""
     return open_trace(trace).at(first_packets, **({} if handshake else {"handshake": False}))
 
 
 def audit_relabelled(labelled: LabelledFlows, relabel: Callable[[NDArray[Any]], NDArray[Any]]) -> JoinAudit:
-    """Audit the same join with `relabel` of its labels."""
+    """Audit the same join with labels changed by `relabel`."""
     flows = labelled.join.flows.copy()
     has_label = flows["class"].notna().to_numpy()
     flows.loc[has_label, "class"] = relabel(flows["class"].to_numpy(object)[has_label])
@@ -124,7 +124,7 @@ def audit_relabelled(labelled: LabelledFlows, relabel: Callable[[NDArray[Any]], 
 
 
 def shuffled(labelled: LabelledFlows, seed: int) -> JoinAudit:
-    """Audit the same join with its labels dealt out anew."""
+    """Audit the same join with shuffled labels."""
     return audit_relabelled(labelled, np.random.default_rng(seed).permutation)
 
 
@@ -140,7 +140,7 @@ def _mixtures(run: Run) -> Reading:
 
 
 def _scored(scores: pd.DataFrame) -> Reading:
-    """Read a model's scores: all as a table, of mixtures what is claimed as numbers."""
+    """Read a model's scores: all of them as a table, and the mixtures' claimed ones as numbers."""
     value = scores.set_index(["model", "unit", "scope", "measure"])["value"]
     numbers = {f"accuracy_{name}": value[name, "flow", "all", "accuracy"] for name in dict.fromkeys(scores["model"])}
     if "GMM" in value.index:
@@ -153,7 +153,7 @@ def _scored(scores: pd.DataFrame) -> Reading:
 
 
 def _mixtures_on(rows_of: Callable[[Run], Rows]) -> Callable[[Run], Reading]:
-    """Make the condition of mixtures that train and test on other rows."""
+    """Make the condition in which mixtures train and test on other rows."""
 
     def condition(run: Run) -> Reading:
         used = rows_of(run)
@@ -167,7 +167,8 @@ def _shuffled(run: Run) -> Rows:
 
 
 def _fewer(run: Run, *, flows: int) -> Rows:
-    """Train on a part of the training rows, with features chosen on all of them. flows : 0 for two a class."""
+    """Train on a part of the training rows, with features selected on all of them. flows : number of rows to train on;
+    0 for two a class."""
     training = run.rows.split[0]
     share = min(flows, len(training) - 1) / len(training) if flows else 1e-9
     few = random_split(run.rows.labels[training], training_share=share, seed=run.seed)[0]
@@ -176,26 +177,26 @@ def _fewer(run: Run, *, flows: int) -> Rows:
 
 def _random_features(run: Run) -> Rows:
     random = np.random.default_rng(run.seed)
-    random.permutation(run.rows.labels)  # drawn first, in `shuffled` too
+    random.permutation(run.rows.labels)  # `shuffled` draws this first, too
     return run.rows.only(random.choice(run.rows.features.columns, len(run.selection()), replace=False))
 
 
 def _hosts_apart(run: Run) -> Rows:
-    """Split so that no workstation is on both sides."""
+    """Split so that no workstation is in both parts."""
     stations = workstations(run.flows, metered(*run.metering))
     split = grouped_splits(run.flows["class"].to_numpy(str), stations, folds=3, seed=run.seed)[0]
     return run.setting.selected(run.setting.rows(run.flows, run.seed, split=split))
 
 
 def workstations(flows: pd.DataFrame, labelled: LabelledFlows) -> NDArray[Any]:
-    """Find the workstation of each flow: its end that the log knows as one that was watched."""
+    """Find each flow's workstation: the end whose address the log has as a watched one."""
     watched = set(labelled.ground_truth.records["source_address"])
     return np.where(flows["source_address"].isin(watched), flows["source_address"], flows["destination_address"])
 
 
 def _baselines(run: Run) -> Reading:
-    """Measure the other classifiers on the same split; where the setting lets them search, with features of their own,
-    those of the run that comes first, at nine packets."""
+    """Measure the other classifiers on the same split. With `search_rows` each searches features of its own; the first
+    run does this, at nine packets, for all."""
     setting, scores = run.setting, []
     for name in BASELINES:
         used = run.selected()
@@ -219,7 +220,7 @@ def _neural(run: Run) -> Reading:
 def normalisation_grid(
     flows: pd.DataFrame, setting: Setting, seed: int, others: Sequence[str] = ("NB", "DT")
 ) -> pd.DataFrame:
-    """Measure mixtures by normalisation, prior and regularisation, and beside them other classifiers, on all
+    """Measure mixtures by normalisation, prior and regularisation, and other classifiers for comparison, on all
     features."""
     measured = []
     for normalisation in NORMALISATIONS:
@@ -243,7 +244,7 @@ def normalisation_grid(
 
 
 def _mixtures_or_none(model: MixturePerClassClassifier, rows: Rows) -> MixturePerClassClassifier | None:
-    """Fit the model; None where a covariance is singular."""
+    """Fit the model; return None where a covariance is singular."""
     try:
         return rows.train(model)
     except NetreproError:
@@ -251,8 +252,8 @@ def _mixtures_or_none(model: MixturePerClassClassifier, rows: Rows) -> MixturePe
 
 
 def _normalisations(run: Run) -> Reading:
-    """Measure normalisations, and macro-F1 with the logarithm over that of raw features, of mixtures (MLE) and of a
-    tree."""
+    """Measure normalisations. Read also the macro-F1 with the logarithm over that with raw features, for mixtures (MLE)
+    and a tree."""
     table = normalisation_grid(run.flows, run.setting, run.seed)
     compared = {
         "gain_of_mixtures": table[(table["prior"] == "mle") & (table["regularisation"] == 1e-2)],
@@ -264,7 +265,7 @@ def _normalisations(run: Run) -> Reading:
 
 
 def _verification(run: Run, *, shuffle: bool = False) -> Reading:
-    """Measure the likelihood test: half of the flows train, a quarter sets thresholds, a quarter is judged."""
+    """Measure the likelihood test: half of the flows train, a quarter sets thresholds, a quarter is tested."""
     setting, seed = run.setting, run.seed
     rows = setting.rows(run.flows, seed, split=random_split(run.flows["class"], training_share=0.5, seed=seed))
     if shuffle:

@@ -1,4 +1,4 @@
-"""A capture of one's own, classified."""
+"""The reader's own capture, classified."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from netrepro.traffic.captures import CaptureFile
 class OwnCapture:
     """The classes that the mixtures and packet inspection give to the flows of a capture.
 
-    flows : columns of `meter`, and inspected (class by nDPI, missing where it knows nothing), application (nDPI's
-    name), predicted (class by the mixtures of `trained_on`), certainty (posterior, 0..1). trained_on : in words.
+    flows : the columns of `meter`, and inspected (nDPI's class, missing where unknown), application (nDPI's name),
+    predicted (class by the mixtures), certainty (posterior, 0..1). trained_on : the mixtures' training trace, in words.
     """
 
     path: str
@@ -33,7 +33,7 @@ class OwnCapture:
 
     @property
     def confusion(self) -> pd.DataFrame:
-        """Flows by nDPI's class (rows; UNKNOWN where it has none) and the mixtures' (columns)."""
+        """Number of flows by nDPI's class (rows; UNKNOWN where it has none) and the mixtures' class (columns)."""
         names = [*CLASSES, "UNKNOWN"]
         counted = pd.crosstab(self.flows["inspected"].fillna("UNKNOWN"), self.flows["predicted"])
         return counted.reindex(index=names, columns=list(CLASSES), fill_value=0).rename_axis(index="by inspection")
@@ -61,7 +61,7 @@ NO_CAPTURE = OwnCapture("", pd.DataFrame({"inspected": [], "predicted": [], "app
 
 
 def check_capture(path: str) -> str:
-    """Check that the path is empty or a capture, and return it. Raises NetreproError else."""
+    """Check that the path is empty or a capture, and return it. Raises NetreproError otherwise."""
     if path:
         CaptureFile(path)
     return path
@@ -76,10 +76,10 @@ def classify_capture(
     seed: int = 1,
     progress: Progress = iter,
 ) -> OwnCapture:
-    """Classify the flows of a capture by mixtures trained on a trace, beside packet inspection by nfstream.
+    """Classify the flows of a capture by mixtures trained on a trace, and by packet inspection with nfstream.
 
-    trace : None for the one at hand. limit : of the trace's flows. An empty path gives an empty answer. Raises
-    NetreproError where the file is no capture or has no TCP flow that opens and carries data.
+    trace : None for the available one. limit : greatest number of the trace's flows. An empty path gives an empty
+    result. Raises NetreproError where the file is no capture or has no TCP flow that opens and carries data.
     """
     if not path:
         return NO_CAPTURE
@@ -101,8 +101,8 @@ def classify_capture(
 
 
 def _whole_tcp_flows(name: str, metered: MeterResult) -> pd.DataFrame:
-    """Return the TCP flows that open and carry data. Raises NetreproError, with what else there is, where there is
-    none."""
+    """Return the TCP flows that open and carry data. Raises NetreproError where there are none, and says what the
+    capture has instead."""
     packets = int(metered.report.loc["packets", "count"])
     if not packets:
         raise NetreproError(f"{name} has no packet", "capture while a connection is opened")
@@ -118,7 +118,7 @@ def _whole_tcp_flows(name: str, metered: MeterResult) -> pd.DataFrame:
 
 
 def labelled_by_inspection(path: str | Path, flows: pd.DataFrame) -> pd.DataFrame:
-    """Return the flows with class and application as nDPI has them, None where it knows nothing."""
+    """Return the flows with nDPI's class and application, None where nDPI does not know them."""
     records = inspect_capture(path)
     if records.empty:
         return flows.assign(**{"class": None, "application": None})
@@ -128,7 +128,7 @@ def labelled_by_inspection(path: str | Path, flows: pd.DataFrame) -> pd.DataFram
 def _posterior(
     flows: pd.DataFrame, trace: pd.DataFrame, setting: Setting, seed: int
 ) -> tuple[NDArray[Any], NDArray[np.float64]]:
-    """Return classes, and the probability of each for each flow by mixtures trained on all of the trace's flows."""
+    """Return the classes, and each flow's class probabilities, by mixtures trained on all of the trace's flows."""
     both = pd.concat([trace, flows], ignore_index=True).assign(**{"class": [*trace["class"], *["OTHERS"] * len(flows)]})
     split = np.arange(len(trace)), np.arange(len(trace), len(both))
     with one_thread():

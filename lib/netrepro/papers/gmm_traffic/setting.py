@@ -1,4 +1,4 @@
-"""What is set: the model, what a profile affords, and the trace."""
+"""The parameters: the model, the sizes that a profile sets, and the trace."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from netrepro.traffic.unibs import published_trace
 
 SLUG = "gmm_traffic"
 BEST_PACKETS = 9  # the paper's best number of first packets, which it calls RPC
-VERIFIED_PACKETS = 6  # at which verification errs least in the paper
+VERIFIED_PACKETS = 6  # at which the paper's verification errs least
 MODELS = ("GMM", *BASELINES)
-# 0.5 % of the paper's 79,000 flows; what a mixture can learn depends on the count, not on the share.
+# 0.5 % of the paper's 79,000 flows. What a mixture can learn depends on the count, not on the share.
 FEW_FLOWS = 395
 # The neural models of the paper profile.
 LARGE_NETWORKS: dict[str, Any] = {"epochs": (60, 20), "widths": (256, 48), "neural_rows": 3000}
@@ -49,13 +49,13 @@ TRACES = ("auto", "unibs", "standin")
 
 @dataclass(frozen=True)
 class Setting:
-    """The trace, the choices that the paper leaves open, as we made them, and what a profile affords.
+    """The trace, our choices where the paper leaves them open, and the sizes that a profile sets.
 
     normalisation : learnt from training rows. regularisation : without it a feature with few values makes a mixture
-    infinitely sure. max_components : each class's mixture begins with so many. condition : what a run measures, a key
-    of `measuring.CONDITIONS`. handshake : whether its packets count among the first. flows : used of the trace (None:
-    all). epochs, widths : of MLP and FT-Transformer; neural_rows : that train them. search_rows : the rows on which
-    each baseline searches features of its own (0: none does).
+    infinitely sure. max_components : initial number of components of each class's mixture. condition : what a run
+    measures, a key of `measuring.CONDITIONS`. handshake : whether its packets count among the first. flows : number
+    used from the trace (None for all). epochs, widths : of MLP and FT-Transformer; neural_rows : rows that train them.
+    search_rows : rows on which each baseline searches its own features (0 for no search).
     """
 
     trace: str = setting("auto", "auto is UNIBS-2009 where present", one_of=TRACES)
@@ -88,7 +88,7 @@ class Setting:
         )
 
     def model(self, name: str, seed: int) -> Any:
-        """Make the classifier of a name, for rows that are normalised already."""
+        """Make the named classifier, for rows that are already normalised."""
         if name == "GMM":
             return self.mixtures(seed)
         if name in NEURAL:
@@ -100,7 +100,7 @@ class Setting:
                 random_state=seed,
             )
         model = CLASSIFIERS[name](seed)
-        # Half of scikit-learn's rounds: all 100 cost twice the time and name no more flows rightly.
+        # Half of scikit-learn's rounds: all 100 take twice the time and classify no more flows rightly.
         return model.set_params(max_iter=50) if name == "GBT" else model
 
     def rows(
@@ -111,7 +111,7 @@ class Setting:
         split: Split | None = None,
         normalisation: str = "",
     ) -> Rows:
-        """Split flows at random (or as given) and normalise them."""
+        """Split flows at random (or as given by `split`) and normalise them."""
         parts = split or random_split(flows["class"], training_share=self.training_share, seed=seed)
         columns = feature_sets()[self.feature_set]
         return make_rows(flows, columns, parts, normalisation=normalisation or self.normalisation, seed=seed)
@@ -134,14 +134,14 @@ class Setting:
         return pd.DataFrame({"place": range(1, len(names) + 1), "feature": names, "score": selector.scores_})
 
     def selected(self, rows: Rows) -> Rows:
-        """Return the rows with the features of the forward search."""
+        """Return the rows with only the features of the forward search."""
         return rows.only(self.select(rows)["feature"])
 
 
 class Trace:
-    """A labelled trace, metered once for every way of metering that is asked for.
+    """A labelled trace, metered once for each set of metering options.
 
-    name : in words. published : whether it is the paper's own, so that its numbers can be compared.
+    name : in words. published : whether it is the paper's own trace, so that its numbers can be compared.
     """
 
     def __init__(self, name: str, load: Callable[..., LabelledFlows], *, published: bool):
@@ -150,14 +150,15 @@ class Trace:
         self._known: dict[tuple, LabelledFlows] = {}
 
     def at(self, first_packets: int | None = BEST_PACKETS, **metering: Any) -> LabelledFlows:
-        """Return the trace's flows with the features of their first packets; keywords go to `meter`."""
+        """Return the trace's flows with features of their first packets; other keyword arguments go to `meter`."""
         key = (first_packets, *sorted(metering.items()))
         if key not in self._known:
             self._known[key] = self._load(first_packets=first_packets, **metering)
         return self._known[key]
 
     def overview(self) -> pd.DataFrame:
-        """Return a row for each class: flows, share of flows, of bytes (0..1), and of flows in UNIBS-2009."""
+        """Return a row for each class: number of flows, shares of flows and of bytes (0..1), and share of flows in
+        UNIBS-2009."""
         flows = self.at().flows
         counts, sizes = flows["class"].value_counts(), flow_totals(flows)["byte"].groupby(flows["class"]).sum()
         published = pd.Series(published_trace("unibs-2009")["flows"])
@@ -172,8 +173,8 @@ class Trace:
 
 @cache
 def open_trace(which: str = "auto") -> Trace:
-    """Open the trace of a name of TRACES. Raises NetreproError for another, or where UNIBS-2009 is asked for and
-    absent."""
+    """Open a trace by its name in TRACES. Raises NetreproError for another name, or if UNIBS-2009 is asked for and
+    missing."""
     if which not in TRACES:
         raise NetreproError(f"no trace {which!r}", nearest(which, TRACES))
     if which != "standin":
@@ -187,10 +188,10 @@ def open_trace(which: str = "auto") -> Trace:
 
 
 def neural_models() -> tuple[str, ...]:
-    """Return the neural models that this installation has: all or, without PyTorch, none."""
+    """Return the neural models available here: all, or none without PyTorch."""
     return NEURAL if importlib.util.find_spec("torch") else ()
 
 
 def derived_seed(*parts: int) -> int:
-    """Return a seed of its own for each repetition."""
+    """Derive a seed from `parts`, a different one for each repetition."""
     return int(np.random.SeedSequence(parts).generate_state(1)[0] % 2**31)

@@ -24,7 +24,7 @@ from netrepro.papers.gmm_traffic.setting import (
 from netrepro.study import Evidence, Play, Runs, Scale, Study, each, ratio
 from netrepro.traffic import NAMED_CLASSES, NORMALISATIONS
 
-LEAD = 0.02  # of macro-F1; a lesser lead is no order
+LEAD = 0.02  # in macro-F1; a smaller lead gives no order
 PACKETS = each(*range(3, 11))
 OTHERS = tuple(name for name in figures.CONDITIONS_AT_NINE if name not in (RIGHT, figures.NO_HANDSHAKE))
 CASES: dict[str, dict[str, Any]] = {
@@ -43,7 +43,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Say why a condition cannot be measured; "" where it can."""
+    """Return why a condition cannot be measured; "" where it can."""
     return "" if setting.condition != "neural models" or neural_models() else "PyTorch is not installed"
 
 
@@ -52,7 +52,7 @@ def _is_published(setting: Setting) -> bool:
 
 
 def _order(first: str, second: str) -> Any:
-    """Make the order of two scores. The first named is first where it leads by LEAD."""
+    """Make the function that orders two scores. `first` comes first if it leads by LEAD."""
     return lambda ours, theirs: [first, second] if ours >= theirs + LEAD else [second, first]
 
 
@@ -106,14 +106,15 @@ def _claims() -> Mapping[str, Evidence]:
 
 
 def audits(setting: Setting, seed: int) -> pd.DataFrame:
-    """Return every check of the labels as joined, and of the same labels dealt out anew."""
+    """Return every check of the labels, as joined and shuffled."""
     labelled = open_trace(setting.trace).at()
     table = labelled.audit.table()[["meaning", "by_design", "needed", "value", "passed"]]
     return table.join(shuffled(labelled, seed).table()[["value", "passed"]].add_suffix(" (shuffled)"))
 
 
 def answer(runs: Runs, own: OwnCapture = NO_CAPTURE) -> str:
-    """Answer the paper's question in one sentence, with this run's numbers; then what a capture of one's own says."""
+    """Answer the paper's question in one sentence, with this run's numbers; add the findings on the reader's own
+    capture."""
     means = runs.summary().xs(BEST_PACKETS, level="first_packets").loc[RIGHT]
     trace, features = open_trace(runs.setting.trace).name, runs.setting.selected_features
     words = (

@@ -1,4 +1,4 @@
-"""One thread for each run: runs stand side by side."""
+"""One thread for each run, because runs are measured in parallel."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Value = TypeVar("Value")
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit libraries to one thread. On small problems threads that wait for each other cost more than they bring, on a
-    busy machine a hundredfold."""
+    """Limit libraries to one thread. On small problems, threads that wait for each other cost more than they gain; on a
+    busy machine a hundred times more."""
     torch = importlib.import_module("torch") if neural_models() else None
     before = torch.get_num_threads() if torch else 0
     with threadpool_limits(1):
@@ -37,7 +37,8 @@ def one_thread_each(
     progress: Progress = iter,
     cost: Callable[..., float] | None = None,
 ) -> list[Value]:
-    """Run `in_parallel` within `one_thread`, which of OpenMP's threads knows only those of the thread that calls it."""
+    """Run `in_parallel` with one thread a step. Call it within `one_thread`, whose OpenMP limit holds only in its own
+    thread."""
 
     def alone(*each: Any) -> Value:
         with threadpool_limits(1, user_api="openmp"):

@@ -1,7 +1,7 @@
 """PropShare: Levin et al., "BitTorrent is an Auction: Analyzing and Improving BitTorrent's Incentives", SIGCOMM 2008.
 
-`setting` makes the swarms, `readings` says what is read of them, `study` has the cases and claims, `figures` the
-pictures. What a notebook needs is here.
+`setting` makes the swarms, `readings` reads them, `study` has the cases and claims, `figures` the pictures. This
+package exports what a notebook needs.
 """
 
 from netrepro.papers.propshare.figures import draw_idea, draw_swarm

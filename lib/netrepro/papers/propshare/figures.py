@@ -1,4 +1,4 @@
-"""The paper's pictures. All are of the simulated swarms, whatever the tier, but for that of the processes."""
+"""The paper's pictures. All but that of the processes show the simulated swarms, whatever the tier."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RATIO = "PropShare's time / BitTorrent's (ratio)"
 
 
 def draw_idea() -> Figure:
-    """Draw what four peers sent, and what they get back: by the auction, and in proportion."""
+    """Draw the bytes that four peers sent, and what they get back: by the auction, and in proportion."""
     received = {name: float(value) for name, value in EXAMPLE_BYTES.items()}
     others = [*received, "E", "F"]
     shares = {
@@ -57,7 +57,7 @@ def draw_idea() -> Figure:
 
 
 def draw_swarm(setting: Setting, seed: int = 1) -> Figure:
-    """Draw upload rates of the peers of a mixed swarm, sorted."""
+    """Draw the sorted upload rates of the peers of a mixed swarm."""
     peers = sorted(swarm(setting, seed_of(seed, 0)), key=lambda peer: peer.upload_kilobytes_per_s)
     title = f"{setting.leechers} leechers and {setting.seeds} seeds, {setting.file_bytes / 1e6:.1f} MB"
     figure, axis = new_figure(title, "peers, sorted", "upload rate (kB/s)")
@@ -80,8 +80,8 @@ def _draw_published_range(axis: Axes, _: Runs) -> None:
 
 
 def _by_capacity(runs: Runs, groups: int = 6) -> pd.DataFrame:
-    """Return mean times by kind and swarm, of clients in groups of like capacity; a group stands at its mean. Clients
-    of one swarm are not independent: the interval is over the swarms' means."""
+    """Return mean times by kind and swarm for clients in groups of similar capacity; a group's place is its mean
+    capacity. Clients of one swarm are not independent, so the interval is over the swarms' means."""
     clients = runs.table("clients", FIGURE_8, SIMULATED)
     rates = clients["upload_kilobytes_per_s"]
     places = rates.groupby(pd.qcut(rates, groups, duplicates="drop"), observed=True).transform("mean").round()
@@ -96,7 +96,7 @@ def _capacity_panel(title: str, rows: str) -> Panel:
 
 
 def _side_by_side(label: str, values: Callable[[Runs], Mapping[str, pd.Series]], equal: float = 1.0) -> Panel:
-    """Show the mean of each name's trials with its interval, every trial, and where all would be equal."""
+    """Show each name's mean over trials with its interval, every trial, and the level at which all are equal."""
 
     def table(runs: Runs) -> pd.DataFrame:
         parts = {name: pd.DataFrame({"value": series.to_numpy(), "case": ""}) for name, series in values(runs).items()}

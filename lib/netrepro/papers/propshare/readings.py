@@ -1,4 +1,4 @@
-"""What is read of a swarm, simulated or of real processes, and compared over the trials."""
+"""Readings of a swarm, simulated or of real processes, and comparisons over the trials."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ RIDERS, RIDERS_PERMUTED = "free riders", "free riders, permuted"
 
 
 def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
-    """Read swarms, simulated in processes of their own; or of real processes, which share a kernel in each trial."""
+    """Read swarms: simulated ones, in separate processes, or those of real processes, which share a kernel in each
+    trial."""
     if runs[0].tier == SIMULATED:
         at_a_time = max(1, min(20, len(runs) // 8))
         return in_processes(_simulated, [(each,) for each in runs], progress, at_a_time=at_a_time)
@@ -64,9 +65,9 @@ def _lengths(setting: Setting) -> dict[str, int]:
 
 
 def read(clients: pd.DataFrame, setting: Setting, checks: Sequence[Check] = (), used: float = np.nan) -> Reading:
-    """Read the mean times of both kinds (s) and their ratio, that of what they sent, the rank correlation of upload
-    capacity and download rate, free riders' time over the contributors', the attacker's time (s); and the share of the
-    upload that is used."""
+    """Read the mean times of both kinds (s) and their ratio, the ratio of bytes sent, the rank correlation of upload
+    capacity and download rate, free riders' time over the others', the attacker's time (s), and the share of the upload
+    that is used."""
     means = clients.groupby("kind")[["complete_s", "sent_bytes"]].mean()
     times, sent = means["complete_s"], means["sent_bytes"]
     givers = times.drop("free rider", errors="ignore")
@@ -87,9 +88,10 @@ def read(clients: pd.DataFrame, setting: Setting, checks: Sequence[Check] = (), 
 
 
 def checks_of(peers: pd.DataFrame, setting: Setting) -> list[Check]:
-    """Check that all are complete and none sends more than its rate allows. Of processes also that their files are
-    right; two blocks that count as sent may wait in a peer's sockets. Of the others that what is sent arrives, and that
-    rates bind: most of what could be sent is sent. The class's do not bind, which is what its case shows."""
+    """Check that all are complete and none sends more than its rate allows. For processes, also check that their files
+    are right; two blocks that count as sent may wait in a peer's sockets. For others, check that all bytes received
+    were sent, and that rates are the limit: most of the possible upload is used. The class's rates are no limit, as its
+    case shows."""
     is_real = "is_right" in peers
     incomplete = float(peers["complete_s"][~peers.is_seed].isna().sum())
     beyond = float(((peers["sent_bytes"] - _able_bytes(peers)) / BLOCK_BYTES).max())
@@ -111,7 +113,7 @@ def _able_bytes(peers: pd.DataFrame) -> pd.Series:
 
 
 def used_share(peers: pd.DataFrame) -> float:
-    """Compute the share that is sent of what could be sent."""
+    """Compute the bytes sent as a share of the bytes that could be sent."""
     return float(peers["sent_bytes"].sum() / _able_bytes(peers).sum())
 
 
@@ -125,26 +127,26 @@ def clients_of(peers: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_trials(runs: Runs, name: str, case: str = FIGURE_8) -> pd.Series:
-    """Return a number by fraction and trial, where it was read."""
+    """Return a reading by fraction and trial, where it exists."""
     rows = runs.numbers(case, SIMULATED).rename(columns={"repetition": "trial"})
     return rows.set_index(["fraction", "trial"])[name].sort_index().dropna()
 
 
 def sybil_gain(runs: Runs, fraction: float) -> pd.Series:
-    """Divide the attacker's time as one peer by that as several, by trial; all others run one choker."""
+    """Divide the attacker's time as one peer by its time as several, for each trial; all others use one choker."""
     alone, several = (of_trials(runs, "attacker_s", f"sybil, {count}").loc[fraction] for count in (1, IDENTITIES))
     return alone / several
 
 
 def ends(rows: Any, name: str) -> pd.DataFrame:
-    """Return the mean of a column in each group of rows, and the low and high end of its 95 % interval."""
+    """Return a column's mean in each group of rows, and the low and high end of its 95 % interval."""
     table = rows[name].apply(lambda values: pd.Series(student_interval(list(values)), ["low", "high"])).unstack()
     return table.assign(mean=rows[name].mean())
 
 
 def comparison(runs: Runs, case: str = FIGURE_8) -> pd.DataFrame:
-    """Compare every mixed fraction: trials, mean times (s), their ratio with its 95 % interval, the share of trials in
-    which PropShare's are faster, and the probability of as clear a difference by chance (Wilcoxon's signed ranks)."""
+    """Compare the kinds for every mixed fraction: trials, mean times (s), their ratio with its 95 % interval, the share
+    of trials in which PropShare is faster, and the p-value of the difference (Wilcoxon's signed ranks)."""
     mixed = runs.numbers(case, SIMULATED).dropna(subset="ratio").groupby("fraction")
     interval = ends(mixed, "ratio")
     return pd.DataFrame(
@@ -165,23 +167,24 @@ def comparison(runs: Runs, case: str = FIGURE_8) -> pd.DataFrame:
 
 
 def over_both_places(table: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Average the ratios of a swarm and of the same with the kinds in each other's places: which of them had the faster
-    peers by chance does not matter. By the knob's value and the repetition: ratio, sent_ratio, used."""
+    """Average the ratios of a swarm and of the same swarm with the kinds exchanged, so that it does not matter which
+    kind had the faster peers by chance. Returns, by the knob's value and the repetition: ratio, sent_ratio, used."""
     both = table.groupby([by, "repetition"])
     logs = {name: np.exp(both[name].apply(lambda values: np.mean(np.log(values)))) for name in ("ratio", "sent_ratio")}
     return pd.DataFrame(logs | {"used": both["used"].mean()}).reset_index()
 
 
 def lending_table(runs: Runs) -> pd.DataFrame:
-    """Return a row a value of lends: PropShare's times and bytes sent over BitTorrent's of the same swarm, and the
-    share of all upload rates that is used; means with the ends of their 95 % intervals."""
+    """Return a row for each value of lends: PropShare's times and bytes sent over BitTorrent's of the same swarm, and
+    the share of the upload that is used; means with the ends of their 95 % intervals."""
     both = over_both_places(runs.knobs["lending"], "lends").groupby("lends")
     parts = {"time": ends(both, "ratio"), "sent": ends(both, "sent_ratio"), "used": ends(both, "used")}
     return pd.concat(parts, axis=1).sort_index(ascending=False)
 
 
 def gains(table: pd.DataFrame) -> pd.DataFrame:
-    """Divide the attacker's time as one peer by that as several, in each repetition, case and kind of seeds: gain."""
+    """Divide the attacker's time as one peer by its time as several (gain), for each repetition, case and kind of
+    seeds."""
     key = ["case", "seeds_know_clients", "repetition"]
     several, alone = table.set_index(key), table[table.identities == 1].set_index(key)
     return several.assign(gain=alone["attacker_s"].reindex(several.index) / several["attacker_s"]).reset_index()

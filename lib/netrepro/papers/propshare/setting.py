@@ -1,4 +1,4 @@
-"""Swarms of both kinds of clients: who is in them, how fast each is, and how each chooses whom to serve."""
+"""Swarms of both kinds of clients: their peers, each one's rate, and how each chooses whom to serve."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from netrepro.simulation.swarm import BLOCK_BYTES, SwarmPeer
 from netrepro.study import seed_of
 from netrepro.study.setting import setting
 
-BETWEEN = (0.0, 1.0)  # of pure swarms
+BETWEEN = (0.0, 1.0)  # fractions of pure swarms
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A swarm. The paper's numbers of peers, capacities and file were not at hand: these are ours, and the file is so
-    long that times lie in the range of Fig. 8.
+    """A swarm. We did not have the paper's numbers of peers, capacities and file. These are our choice; the file is
+    long enough for times in the range of Fig. 8.
 
-    free_riders : their share of the leechers. seeds_know_clients : seeds serve one identity of a Sybil alone. lends :
-    others get the part of a PropShare client's upload that somebody cannot use; without, it is lost. fraction : of
-    leechers, chosen at random, that run the choker `kind`; the others run BitTorrent's. identities : where there are
-    any, the first leecher is an attacker with twice the median rate, that comes as so many peers. swapped : at a
-    fraction of one half, the two kinds change places. paired : swarms of a trial have the same capacities at every
-    fraction; else only pure ones do. processes : a swarm for processes, of which the simulator draws several.
+    free_riders : their share of the leechers. seeds_know_clients : seeds serve only one identity of a Sybil. lends :
+    the part of a PropShare client's upload that one peer cannot use goes to others; otherwise it is lost. fraction :
+    share of leechers, chosen at random, that use the choker `kind`; the others use BitTorrent's. identities : if above
+    0, the first leecher is an attacker with twice the median rate that appears as this many peers. swapped : at a
+    fraction of one half, the two kinds change places. paired : a trial's swarms have the same capacities at every
+    fraction; otherwise only pure swarms do. processes : a swarm for processes, of which the simulator makes several
+    draws.
     """
 
     leechers: int = 30
@@ -59,19 +60,19 @@ class Setting:
 
     @property
     def median_kilobytes_per_s(self) -> float:
-        """The median upload rate of the leechers, whose rates are uniform on a logarithmic axis."""
+        """The median upload rate (kB/s) of the leechers, whose rates are uniform on a logarithmic scale."""
         return float(np.sqrt(self.slowest_kilobytes_per_s * self.fastest_kilobytes_per_s))
 
 
 def trial_seed(setting: Setting, seed: int, trial: int) -> int:
-    """Return the seed of one trial's swarm. Mixed swarms have capacities of their own at every fraction, so that trials
+    """Return the seed of one trial's swarm. Mixed swarms have different capacities at every fraction, so that trials
     are independent."""
     is_shared = setting.paired or setting.fraction in BETWEEN
     return seed_of(seed, trial if is_shared else trial + 100_000 * round(100 * setting.fraction))
 
 
 def capacities(setting: Setting, seed: int) -> list[float]:
-    """Choose the upload rates of the leechers (kB/s) at random, uniform on a logarithmic axis."""
+    """Choose the upload rates of the leechers (kB/s) at random, uniform on a logarithmic scale."""
     random, low = Random(seed), setting.slowest_kilobytes_per_s
     ratio = setting.fastest_kilobytes_per_s / low
     return [low * ratio ** random.random() for _ in range(setting.leechers)]
@@ -80,7 +81,7 @@ def capacities(setting: Setting, seed: int) -> list[float]:
 def swarm(setting: Setting, seed: int) -> list[SwarmPeer]:
     """Make seeds and leechers.
 
-    Raises NetreproError for a fraction, or a share of free riders, that is none.
+    Raises NetreproError for a fraction, or a share of free riders, outside 0 to 1.
     """
     for name, value in (("fraction", setting.fraction), ("share of free riders", setting.free_riders)):
         if not 0 <= value <= 1:
@@ -106,7 +107,7 @@ def swarm(setting: Setting, seed: int) -> list[SwarmPeer]:
 
 
 class OneIdentity(RoundRobin):
-    """A seed that knows which peers are one client's, and serves only the first of them."""
+    """A seed's choker that knows which peers belong to the attacker, and serves only the first of them."""
 
     def __init__(self, random: Random, others: range, **own: Any):
         super().__init__(random, **own)
@@ -126,7 +127,7 @@ def make_choker(setting: Setting, kind: str, random: Random) -> Choker:
 
 
 def constants(setting: Setting) -> dict[str, dict[str, float]]:
-    """Return the constants that each kind of choker gets."""
+    """Return the constants of each kind of choker."""
     rounds = {"round_s": setting.round_s, "optimistic_s": setting.optimistic_s}
     return {
         "bittorrent": rounds,

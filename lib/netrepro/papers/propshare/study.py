@@ -1,8 +1,8 @@
 """PropShare: Levin, LaCurts, Spring and Bhattacharjee, "BitTorrent is an Auction: Analyzing and Improving BitTorrent's
 Incentives", SIGCOMM 2008, Fig. 8.
 
-Swarms in which some clients share their upload in proportion to what they received and the others run BitTorrent's
-auction: who downloads faster, who gets what it gives, and what a Sybil or a free rider gets out of it.
+Swarms in which some clients share their upload in proportion to what they received, while the others run BitTorrent's
+auction. Who downloads faster, who gets what it gives, and what does a Sybil or a free rider gain?
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FRACTIONS = tuple(sorted({*TENTHS, *QUARTERS}))
 PURE = {"fraction": each(*BETWEEN)}
 CLASS: dict[str, Any] = {"leechers": 12, "pieces": 256, "blocks_per_piece": 1, "round_s": 2.0, "optimistic_s": 5.0}
 RATES = ("seed_kilobytes_per_s", "slowest_kilobytes_per_s", "fastest_kilobytes_per_s")
-# With three seeds 20 peers.
+# 20 peers with the three seeds.
 REAL: dict[str, Any] = {"leechers": 17, "pieces": 8, "paired": True, "processes": True}
 CASES: dict[str, dict[str, Any]] = {
     FIGURE_8: {"fraction": each(*FRACTIONS)},
@@ -57,7 +57,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Say in words what a tier cannot run of a setting; "" for nothing."""
+    """Return why a tier cannot run a setting; "" where it can."""
     if tier != VIRTUAL or setting.processes:
         return ""
     return "swarms of real processes are smaller; no client comes as several peers, and none gives nothing"
@@ -67,17 +67,17 @@ def cannot(setting: Setting, tier: str) -> str:
 
 
 def mixed(readings: dict[int, pd.Series]) -> np.ndarray:
-    """Return what was read of all mixed swarms, by fraction and trial."""
+    """Return a reading of all mixed swarms, in the order of fractions and trials."""
     return pd.DataFrame(readings).sort_index().stack().dropna().to_numpy()
 
 
 def _is_greater(ours: pd.Series, auction: pd.Series) -> bool:
-    """Tell whether a number is greater where all are PropShare's than where all are BitTorrent's."""
+    """Tell whether a number is greater where all clients are PropShare's than where all are BitTorrent's."""
     return ours[1.0] > auction[0.0]
 
 
 def _of_swarms(case: str, permuted: str) -> dict[str, Evidence]:
-    """Return the evidence of the claims that need mixed, pure and permuted swarms."""
+    """Make the evidence for the claims that need mixed, pure and permuted swarms."""
     ratio = Evidence("ratio", case, control=permuted, how=mixed, pooled=True)
     return {
         "faster-than-bittorrent": replace(ratio, how=lambda readings: mixed(readings) < 1, counted=True),
@@ -132,7 +132,7 @@ def _knob(cases: dict[str, dict[str, Any]]) -> Knob:
 
 
 def _half_and_half(name: str, *values: Any) -> Knob:
-    """Make a knob of half of each kind; every swarm is run once more with the kinds in each other's places."""
+    """Make a knob with half of each kind; every swarm runs once more with the kinds exchanged."""
     return _knob({"half and half": PAIRED | {name: each(*values), "swapped": each(False, True)}})
 
 

@@ -1,7 +1,7 @@
 """Raft's elections: Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm", USENIX ATC 2014.
 
-`setting` has the cluster and what is read of its trials, `processes` its elections among real processes, `study` the
-cases, claims and figures. What a notebook needs is here.
+`setting` has the cluster and the readings of its trials, `processes` its elections among real processes, `study` the
+cases, claims and figures. This package exports what a notebook needs.
 """
 
 from netrepro.papers.raft.setting import Setting

@@ -1,6 +1,6 @@
 """Raft as five real processes in virtual time: leaders are killed by SIGKILL, and logs are compared at the end.
 
-The machine is the one that the simulator's elections are checked against; sockets, timers and crashes are Linux's.
+The simulator's elections are checked against the same state machine; sockets, timers and crashes are Linux's.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from netrepro.networks.topology import Topology
 from netrepro.papers.raft.setting import Setting, read_trials
 from netrepro.study import Check, OneRun, Progress, Reading, in_parallel, seed_of
 
-GIVEN_UP_AFTER = 8  # greatest timeouts, where all servers draw the same
+GIVEN_UP_AFTER = 8  # times the greatest timeout, where all servers draw the same timeouts
 
 
 def crash_processes(runs: Sequence[OneRun], progress: Progress = iter) -> list[Reading]:
-    """Read all runs. Those with one network share a kernel, where their servers are killed and begin anew."""
+    """Read all runs. Those with the same network share a kernel, where their servers are killed and restarted."""
     networks = [network(each.setting.election) for each in runs]
     work = [
         (topology, [each for each, own in zip(runs, networks, strict=True) if own == topology])
@@ -38,7 +38,8 @@ def _crash(topology: Topology, group: Sequence[OneRun]) -> list[Reading]:
 
 
 def _read(setting: Setting, crashed: dict[str, Any]) -> Reading:
-    """Read trials of real processes (one that was given up counts with the time until then), and check their logs."""
+    """Read trials of real processes, and check their logs. A trial that was given up counts with the time until
+    then."""
     trials = pd.DataFrame(crashed["trials"])
     trials = trials.assign(without_leader_ms=1e3 * trials.without_leader_s)
     wrong = violations(crashed)
@@ -50,7 +51,7 @@ def _read(setting: Setting, crashed: dict[str, Any]) -> Reading:
 
 
 def _plan(setting: Setting, seed: int) -> dict[str, Any]:
-    """Describe a run in the form that the program takes; times are in seconds."""
+    """Describe a run in the form that the processes' program takes; times are in seconds."""
     least, election = setting.least_timeout_ms, setting.election
     greatest = least + setting.timeout_range_ms
     heartbeat = least / 2 if election.heartbeat_ms is None else election.heartbeat_ms

@@ -1,4 +1,4 @@
-"""Raft's cluster and its trials, and what is read of them; Fig. 16's lines as they were published."""
+"""Raft's cluster and its trials, their readings, and the published lines of Fig. 16."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from netrepro.study.setting import setting
 
 @dataclass(frozen=True)
 class Setting:
-    """The paper's cluster, as `Election` has it, the range of its timeouts, and how many trials a run has.
+    """The paper's cluster in the terms of `Election`, the range of its timeouts, and the number of trials of a run.
 
-    The disk, least_write_ms and something exponential with the mean extra_write_ms, is what `calibrate` finds on its
-    line. splits: split votes are counted in place of elections. Trials of a line and repetition (Fig. 16 has 1,000),
-    with one seed for all servers, of calibration and split votes; and of real processes.
+    A disk write takes least_write_ms and an exponential time with mean extra_write_ms; `calibrate` fits both to one
+    line. splits : count split votes instead of elections. trials : of a line and repetition (Fig. 16 has 1,000).
+    control_trials : with one seed for all servers. calibration_trials : also of split votes. process_trials,
+    process_control_trials : of real processes.
     """
 
     least_delay_ms: float = setting(0.2, "of a message, one way, even between this", low=0, high=1000)
@@ -53,7 +54,7 @@ class Setting:
 
     @property
     def election(self) -> Election:
-        """The cluster. Raises NetreproError for one that cannot be."""
+        """The cluster. Raises NetreproError for an impossible one."""
         own = {each.name for each in fields(self)}
         return Election(**{each.name: getattr(self, each.name) for each in fields(Election) if each.name in own})
 
@@ -66,7 +67,7 @@ def published() -> Mapping[str, np.ndarray]:
 
 
 def distance(times_ms: np.ndarray, percentiles_ms: np.ndarray) -> float:
-    """Compute the greatest distance between the distribution of our times and that of published percentiles 0, 1, ...,
+    """Compute the greatest distance between our times' distribution and that of published percentiles 0, 1, ...,
     100."""
     ours, shares = np.sort(times_ms), np.linspace(0, 1, len(percentiles_ms))
     theirs = np.interp(ours, percentiles_ms, shares, left=0.0, right=1.0)
@@ -75,8 +76,8 @@ def distance(times_ms: np.ndarray, percentiles_ms: np.ndarray) -> float:
 
 
 def read_trials(setting: Setting, trials: pd.DataFrame, checks: Sequence[Check]) -> Reading:
-    """Read the times without a leader (ms), the terms that began, and the distance to the published line of that
-    range."""
+    """Read statistics of the times without a leader (ms), the mean number of terms that began, and the distance to the
+    published line of the same range."""
     times = trials.without_leader_ms.to_numpy()
     numbers = {
         "median_ms": float(np.median(times)),

@@ -1,8 +1,8 @@
 """Raft's elections: Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm", USENIX ATC 2014.
 
 The leader of five servers crashes; how long until the others have heard from a new one? Figure 16 answers for eleven
-ranges of randomized election timeouts. A trial here starts as the paper arranged it: at the old leader's last
-heartbeats, sent to all at once, with logs of different lengths, so that two of the four survivors cannot win.
+ranges of randomized election timeouts. A trial here starts as the paper arranged it, at the old leader's last
+heartbeats, which go to all servers at once. Logs have different lengths, so that two of the four survivors cannot win.
 """
 
 from __future__ import annotations
@@ -47,29 +47,29 @@ from netrepro.study import (
 from netrepro.study.figures import Bars, Distribution, Mark, Panel, Picture, not_measured
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
-RANDOMNESS = ("150-150", "150-151", "150-155", "150-175", "150-200", "150-300")  # Fig. 16's top; its bottom:
+RANDOMNESS = ("150-150", "150-151", "150-155", "150-175", "150-200", "150-300")  # Fig. 16's top panel; SCALE: bottom
 SCALE = ("12-24", "25-50", "50-100", "100-200", "150-300")
 LINES = tuple(dict.fromkeys(RANDOMNESS + SCALE))
 CALIBRATED_ON = "25-50"
-# Neither the grey of published curves nor yellow.
+# Without the grey of published curves, and without yellow.
 COLOURS = dict(zip(LINES, (*CURVES[:7], "#332288", "#117733", "#882255"), strict=True))
 WANS = ("WAN, one failed", "WAN, two failed")
 PROCESS_LINES = ("150-155", "150-300", "12-24")
 ONE_SEED = "{}, one seed"
 SPLITS, BLIND = "split votes", "voters do not compare logs"
 SURVIVORS = (4, 3)  # of five servers
-# etcd: a tick is a heartbeat; its data lie in memory, and all survivors have all entries.
+# etcd: a tick is a heartbeat; its data are in memory, and all survivors have all entries.
 ETCD_MS = {"heartbeat_ms": 15, "election_ms": 150}
 ETCD = Election(0.05, 0.3, extra_write_ms=0.2, timer_late_ms=0.05, heartbeat_ms=15.0, tick_ms=15.0, keeps_leader=True)
 
 
 def timeouts(line: str) -> dict[str, Any]:
-    """Return what a range of timeouts changes in the setting."""
+    """Return the setting's changes for a range of timeouts."""
     least, greatest = timeouts_of(line)
     return {"least_timeout_ms": least, "timeout_range_ms": greatest - least}
 
 
-# The dissertation's simulated WAN: no disk, nothing calibrated.
+# The dissertation's simulated WAN: without a disk or calibration.
 WAN = timeouts("300-600") | {
     "least_delay_ms": 30.0,
     "greatest_delay_ms": 40.0,
@@ -84,7 +84,7 @@ CONTROLS = {ONE_SEED.format(name): changes | {"one_seed": True} for name, change
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Say in words what a tier cannot run of a setting; "" for nothing."""
+    """Return why a tier cannot run a setting; "" where it can."""
     if tier != VIRTUAL or (setting.checks_logs and not setting.splits and setting.line in (*PROCESS_LINES, "300-600")):
         return ""
     return f"real processes have the lines {', '.join(PROCESS_LINES)} and the WAN"
@@ -114,7 +114,8 @@ def _read_elections(run: OneRun) -> Reading:
 
 
 def _read_splits(trials: int, seed: int) -> Reading:
-    """Compare split first elections with the closed form. Timeouts are within 100 ms, and there is no disk."""
+    """Compare the share of split first elections with the closed form. Timeouts vary by 100 ms, and there is no
+    disk."""
     deviations = []
     for survivors, latency_ms in product(SURVIVORS, (1, 2, 5, 10, 20, 40)):
         cluster = Election(latency_ms, latency_ms, log_lengths=(10,) * survivors)
@@ -125,8 +126,8 @@ def _read_splits(trials: int, seed: int) -> Reading:
 
 
 def calibrate(setting: Setting, profile: str, seed: int, progress: Progress = iter) -> pd.DataFrame:
-    """Compare a grid of disks, nearest first: least_write_ms, extra_write_ms, distance to the line CALIBRATED_ON, no
-    other."""
+    """Compare a grid of disks, nearest first: least_write_ms, extra_write_ms, and distance to only one line,
+    CALIBRATED_ON."""
     grid = [(least, extra) for least in np.arange(0, 4.1, 0.5) for extra in np.arange(0.5, 6.1, 0.5)]
     trials = STUDY.scaled(setting, profile).calibration_trials
 
@@ -141,7 +142,7 @@ def calibrate(setting: Setting, profile: str, seed: int, progress: Progress = it
 
 
 def calibrated(setting: Setting, table: pd.DataFrame) -> Setting:
-    """Return the setting with the nearest of `calibrate`'s disks."""
+    """Return the setting with the nearest disk in a table of `calibrate`."""
     best = table.iloc[0]
     return replace(setting, least_write_ms=float(best.least_write_ms), extra_write_ms=float(best.extra_write_ms))
 
@@ -158,14 +159,14 @@ def line_table(runs: Runs) -> pd.DataFrame:
 
 
 def times_of(runs: Runs, case: str, tier: str = SIMULATED) -> np.ndarray:
-    """Return the ms without a leader in all trials of a case."""
+    """Return the times without a leader (ms) in all trials of a case."""
     return runs.table("trials", case, tier)["without_leader_ms"].to_numpy()
 
 
 def tier_table(runs: Runs) -> pd.DataFrame:
-    """Return a row for each line and tier: trials, median, mean and 90th percentile (ms), mean terms that began; and
-    the greatest distance of the processes' distribution from the simulated one, beside what chance alone exceeds in 1
-    of 20."""
+    """Return a row for each line and tier: trials, median, mean and 90th percentile (ms), and the mean number of terms
+    that began. For processes also: the greatest distance of their distribution from the simulated one, and the distance
+    that chance alone exceeds in 1 of 20."""
     rows = []
     for line in [case for case in RAFT if runs.has(case, tier=VIRTUAL)]:
         ours, theirs = times_of(runs, line, VIRTUAL), times_of(runs, line)
@@ -178,12 +179,12 @@ def tier_table(runs: Runs) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names).set_index(names[:2])
 
 
-# What the paper did not turn, what a class sees, and etcd.
+# Parameters that the paper did not vary, the results of a class, and etcd.
 
 
 def without_randomness(setting: Setting, trials: int, seed: int) -> pd.DataFrame:
-    """Simulate 150-150 with other fastest writes (their mean stays) and timers: least_write_ms, timer_late_ms, median_s
-    without a leader, share_beyond_10_s."""
+    """Simulate 150-150 with other least write times (the mean write stays) and timers: least_write_ms, timer_late_ms,
+    median_s without a leader, share_beyond_10_s."""
     rows = []
     mean_ms = setting.least_write_ms + setting.extra_write_ms
     for least, late in product((0.0, 0.5, 1.0), (0.02, 0.05, 0.1)):
@@ -194,8 +195,9 @@ def without_randomness(setting: Setting, trials: int, seed: int) -> pd.DataFrame
 
 
 def classes(setting: Setting, seed: int, trials: int = 20, count: int = 200) -> pd.DataFrame:
-    """Simulate what `count` classes of so few trials would each report, where all survivors can win: 5th, 50th and 95th
-    percentile of their medians (ms), by whether heartbeats go out together, and by range."""
+    """Simulate the reports of `count` classes with so few trials, where all survivors can win. Returns the 5th, 50th
+    and 95th percentile of their medians (ms), and share_beyond_10_s of all trials, by whether heartbeats go out
+    together, and by range."""
     rows = []
     for together, line in product((True, False), ("150-150", "150-175", "150-200", "150-300")):
         plain = replace(setting, synchronised=together, log_lengths=(10, 10, 10, 10))
@@ -207,8 +209,8 @@ def classes(setting: Setting, seed: int, trials: int = 20, count: int = 200) -> 
 
 
 def measure_etcd(trials: int, seed: int, progress: Progress = iter) -> tuple[np.ndarray, str]:
-    """Measure real processes in real time. Returns (times without a leader in ms, "") or (nothing, why it was not
-    measured)."""
+    """Measure real processes in real time. Returns (times without a leader in ms, ""), or (an empty array, the
+    reason)."""
     stream, heartbeat_s = np.random.default_rng(seed), ETCD_MS["heartbeat_ms"] / 1e3
     try:
         with EtcdCluster(5, **ETCD_MS) as cluster:
@@ -219,7 +221,7 @@ def measure_etcd(trials: int, seed: int, progress: Progress = iter) -> tuple[np.
 
 
 def measure_virtual_etcd(trials: int, seed: int, progress: Progress = iter) -> tuple[np.ndarray, str]:
-    """Do the work of measure_etcd with processes in virtual time, where other work on the machine does not matter."""
+    """Do the work of measure_etcd with processes in virtual time, which other work on the machine does not disturb."""
     if why := why_no_processes():
         return np.array([]), f"not measured: {why}"
     try:
@@ -258,12 +260,12 @@ def _publish(axis: Axes, *lines: str) -> None:
 
 
 def as_published(*lines: str) -> Mark:
-    """Make a mark of those of the lines that Fig. 16 has."""
+    """Make a mark of the lines that Fig. 16 has."""
     return lambda axis, _: _publish(axis, *lines)
 
 
 def simulated(*lines: str, case: str = "{}", label: str = "{} ms", style: str = "-") -> Mark:
-    """Make a mark of the simulated trials of lines, of all repetitions together."""
+    """Make a mark of the lines' simulated trials, of all repetitions together."""
 
     def draw(axis: Axes, runs: Runs) -> None:
         for line in lines:
@@ -274,13 +276,13 @@ def simulated(*lines: str, case: str = "{}", label: str = "{} ms", style: str = 
 
 
 def both_tiers(*cases: str) -> tuple[Mark, Mark]:
-    """Make marks of cases on both tiers; they say where there are no processes."""
+    """Make marks of cases on both tiers; they tell where no processes were measured."""
     trials = Distribution("trials", "without_leader_ms", {case: case for case in cases}, tiers=True)
     return trials, not_measured(VIRTUAL)
 
 
 def draw_idea() -> Figure:
-    """Draw the share of first elections that nobody wins against what a message takes, in closed form."""
+    """Draw the share of first elections that nobody wins over a message's latency, in closed form."""
     figure, axis = new_figure("Split votes", "message time / range of timeouts (%)", "first elections split (%)")
     for survivors in SURVIVORS:
         shares = [100 * split_vote_share(percent / 100, survivors) for percent in range(51)]
@@ -319,8 +321,8 @@ draw_knobs = Picture(
 def draw_etcd(
     real: tuple[np.ndarray, str], virtual: tuple[np.ndarray, str], trials: int = 5000, seed: int = 1
 ) -> Figure:
-    """Draw real etcd, in real and in virtual time, beside our elections with its timers, and Fig. 16's line of the same
-    range in grey."""
+    """Draw real etcd, in real and in virtual time, and our elections with its timers. Grey: Fig. 16's line of the same
+    range."""
     figure, axis = new_figure("etcd with a tick of 15 ms and timeouts of 150 to 285 ms", TIME, SHARE)
     _publish(axis, "150-300")
     ours = elect("150-300", ETCD, trials, seed).without_leader_ms.to_numpy()
@@ -350,7 +352,7 @@ def _of(reading: str, case: str) -> Evidence:
 
 
 def _share(case: str, control: str, how: Callable[[pd.Series], pd.Series]) -> Evidence:
-    """Count the trials of which `how` is true of their time without a leader (ms)."""
+    """Count the trials whose time without a leader (ms) satisfies `how`."""
     return Evidence("trials", case, control=control, how=lambda table: how(table.without_leader_ms), counted=True)
 
 
@@ -371,7 +373,7 @@ CLAIMS = {
     "wan-share-below-1500-ms": _share(WANS[0], ONE_SEED.format(WANS[0]), lambda times_ms: times_ms < 1500),
     "wan-two-failed-mean": _of("mean_ms", WANS[1]),
 }
-# Twenty crashes give medians and means; a greatest or a curve wants Fig. 16's 1,000 trials.
+# Twenty crashes suffice for medians and means; a maximum or a curve needs Fig. 16's 1,000 trials.
 OF_FEW_TRIALS = ("five-ms-median", "short-timeouts-mean", "wan-mean", "wan-two-failed-mean")
 PAPER = {
     "control_trials": 1000,

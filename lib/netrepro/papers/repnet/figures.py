@@ -40,8 +40,9 @@ REDUCTION = "reduction against TCP (%)"
 
 
 def folded(runs: Runs, load: float = 0.5) -> pd.DataFrame:
-    """Compute 99.9th percentiles (1:1) as they are, and as the authors' script folds times (SOURCES.md, 6), of the mice
-    of all repetitions together (ms), and the share of times that lost a SYN (%): a row for each scheme."""
+    """Compute for each scheme (1:1) the 99.9th percentile of the mice of all repetitions together (ms), with their
+    times as they are and as the authors' script folds them (SOURCES.md, 6), and the share of times that lost a SYN
+    (%)."""
     rows = {}
     for name in SCHEMES:
         took_ms = times(runs.reading("mice_times", f"1:1 {name}", SIMULATED), load)
@@ -53,8 +54,8 @@ def folded(runs: Runs, load: float = 0.5) -> pd.DataFrame:
 
 
 def reductions(runs: Runs, whichs: Sequence[str], *cases: str) -> pd.DataFrame:
-    """Compute the reductions against TCP on the same network (%), a value for each repetition, as the jackknife has
-    them: a row for each case, load and repetition, a column for each statistic."""
+    """Compute the reductions against TCP on the same network (%), with a `jackknife` value for each repetition: a row
+    for each case, load and repetition, a column for each statistic."""
     rows = []
     for case in cases:
         ours, tcp = (runs.reading("mice_times", each) for each in (case, f"{case.split()[0]} tcp"))
@@ -95,12 +96,12 @@ def draw_network(setting: Setting) -> Figure:
     return pictures.draw_network(experiment(setting, 1, 2), "Two racks and three spines (Fig. 10)")
 
 
-# What is odd: mice of all repetitions together, and what the paper makes of our TCP.
+# Pictures that are not standard: the mice of all repetitions together, and the paper's numbers relative to our TCP.
 
 
 def _mice_over_load(network: str, which: str, axis: Axes, runs: Runs) -> set[float]:
     """Draw a statistic of mice over load. Lines: the mice of all repetitions together; points: single repetitions;
-    grey, with 1:1: what TCP has here, less the published reduction."""
+    grey, with 1:1: our TCP's value, less the published reduction."""
     loads = sorted(set(runs.numbers(f"{network} tcp")["load"]))
     for name in SCHEMES:
         case, look = f"{network} {name}", scheme(name)
@@ -121,7 +122,7 @@ def _mice(network: str, title: str) -> Picture:
 
 
 def _multipath(which: str, axis: Axes, runs: Runs) -> set[float]:
-    """Draw by how many times longer mice take than with TCP: all repetitions together, and single ones faint."""
+    """Draw how many times longer mice take than with TCP: all repetitions together, and single ones faint."""
     places = ["load", "repetition"]
     tcp = runs.numbers("2:1 tcp").set_index(places)[f"{which}_ms"]
     for case, _, look in shown(axis, runs, OF_MPTCP):
@@ -133,10 +134,10 @@ def _multipath(which: str, axis: Axes, runs: Runs) -> set[float]:
 
 
 def _by_size(axis: Axes, runs: Runs) -> None:
-    """Draw medians of the repetitions at load .4, or the load that was run next to it.
+    """Draw medians over the repetitions at load .4, or at the nearest load that was run.
 
-    Lines go from the least to the greatest repetition: of five, they hold the median of all runs in 15 of 16 cases,
-    whatever the distribution. A mean of percentiles with and without a lost SYN (3 s) would say little.
+    Lines go from the least to the greatest repetition. With five repetitions they include the median of all runs in 15
+    of 16 cases, whatever the distribution. A mean of percentiles with and without a lost SYN (3 s) would say little.
     """
     load = min(runs.numbers("1:1 tcp")["load"], key=lambda each: abs(each - 0.4))
     for i, name in enumerate(SCHEMES):
@@ -151,7 +152,7 @@ def _by_size(axis: Axes, runs: Runs) -> None:
 
 
 def _incast(axis: Axes, runs: Runs) -> None:
-    """Draw the tail of mice; grey: what TCP has here, changed as published."""
+    """Draw the tail of mice. Grey: our TCP's values, changed by the published amount."""
     claims = load_claims("repnet")
     plain = {which: pooled(runs.reading("mice_times", "incast tcp"), which, 0.2) for which in ("p99", "p999")}
     for name in SCHEMES:
@@ -161,7 +162,7 @@ def _incast(axis: Axes, runs: Runs) -> None:
             change = {which: claims.claim(f"incast-{name}-{which}").published for which in plain}
             published = [plain[which] * (1 - change[which] / 100) for which in plain]
             if name == "repflow":
-                published[0] = plain["p99"] + change["p99"]  # which the paper gives in ms
+                published[0] = plain["p99"] + change["p99"]  # a change that the paper gives in ms
             slower = [1 - PERCENTILES[which] for which in plain]
             axis.plot(published, slower, look.marker, label=f"published, {look.label}", **PUBLISHED_LOOK)
 
@@ -183,7 +184,7 @@ def _mice_by_tier(axis: Axes, runs: Runs) -> None:
 
 
 def _sorting(axis: Axes, runs: Runs) -> None:
-    """Draw times of bucket-sort jobs over TCP's median, beside the authors' percentiles."""
+    """Draw times of bucket-sort jobs over TCP's median, and the authors' percentiles."""
     for network in ("sort", "kernel sort"):
         for case, tier, look in shown(axis, runs, {f"{network} {name}": name for name in SCHEMES}, tiers=True):
             median = runs.table("jobs", f"{network} tcp", tier)["took_ms"].median()
@@ -217,7 +218,7 @@ def _on_one_path(runs: Runs, network: str, load: float) -> pd.DataFrame:
 
 
 def _memory(runs: Runs) -> pd.DataFrame:
-    """Add what a port may hold, and the name of a curve, to the knob's table."""
+    """Add the most that a port may hold, and the name of a curve, to the knob's table."""
     table = runs.knobs["memory"]
     port_kb = table["buffer_kb"] * table["buffer_alpha"] / (1 + table["buffer_alpha"])
     curves = [_curve(name, rto_ms) for name, rto_ms in zip(table["case"], table["initial_rto_ms"], strict=True)]
@@ -234,7 +235,7 @@ def _published_in_fat_tree(which: str, name: str, _: Runs) -> pd.Series:
 
 
 def in_simulator(picture: Callable[[Runs], Figure]) -> Callable[[Runs], Figure]:
-    """Return a picture as the simulator has it, whatever tier was asked for."""
+    """Return a picture of the simulator's runs, whatever tier was asked for."""
     return lambda runs: picture(replace(runs, tier=SIMULATED))
 
 

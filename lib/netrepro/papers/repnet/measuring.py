@@ -1,4 +1,4 @@
-"""What is read of one run of RepNet's: mice and elephants, probes, round trips, software, bucket sort."""
+"""Readings of one run of RepNet's: mice and elephants, probes, round trips, software, bucket sort."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ from netrepro.transport import open_connection, start_server
 
 PERCENTILES = {"median": 0.5, "p99": 0.99, "p999": 0.999}
 CURVE = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
-# Rounds of slow start from three segments on: 3, 9, 21, 45 and more than 45 segments of 1460 bytes.
+# Groups by rounds of slow start from three segments on: 3, 9, 21, 45 and more than 45 segments of 1460 bytes.
 SIZE_GROUPS_BYTES = (0, 3 * 1460, 9 * 1460, 21 * 1460, 45 * 1460, MOUSE_BYTES)
 GROUPS = tuple(f"p99_group{i}_ms" for i in range(len(SIZE_GROUPS_BYTES) - 1))
-SLOW_MS = 2.24  # later than without congestion: the 9 ms of Fig. 3(c), less TCP's median of 6.76 ms
-FAT_TREE_LONGEST_MS = 400.0  # the authors' scripts drop longer samples behind Fig. 18
-AGAIN = "tcp_again"  # plain streams once more, the control of Fig. 16
+SLOW_MS = 2.24  # delay beyond that of an idle network: the 9 ms of Fig. 3(c), less TCP's median of 6.76 ms
+FAT_TREE_LONGEST_MS = 400.0  # for Fig. 18 the authors' scripts drop longer samples
+AGAIN = "tcp_again"  # plain streams a second time, the control of Fig. 16
 Tables = Mapping[int, pd.DataFrame]  # repetition -> table of a case
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Measure one run of the setting's network, on its tier; the functions below say what is read. A kernel in virtual
-    time has timers of its own in place of the setting's."""
-    del seconds  # the setting's size says how much
+    """Measure one run of the setting's network on its tier; the functions below say what is read. A kernel in virtual
+    time uses its own timers instead of the setting's."""
+    del seconds  # the setting's size gives the amount of work
     if tier == VIRTUAL:
         setting = replace(setting, **OF_LINUX)
     others = {"probes": read_probes, "paths": read_round_trips, "loopback": read_loopback}
@@ -66,8 +66,8 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
 
 def read_flows(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
     """Read the setting's experiment with `read`. In virtual time a kernel's own connections carry all flows. On real
-    kernels RepNet's asyncio library sends the mice, from a program in every host; both connections on one path are then
-    routers that choose paths by addresses alone."""
+    kernels RepNet's asyncio library sends the mice, from a program in every host. There, to put both connections on one
+    path, routers choose paths by addresses alone."""
     planned = experiment(setting, seed)
     if tier in (SIMULATED, VIRTUAL):
         return read(run_experiment(planned, tier, until_complete=tier == VIRTUAL), setting)
@@ -75,10 +75,10 @@ def read_flows(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
 
 
 def read(measurements: Measurements, setting: Setting) -> Reading:
-    """Read numbers: mice, unfinished; of mice, with what their software takes beyond TCP's (extra_ms), mean_ms,
-    median_ms, p99_ms, p999_ms, p99 by size group (GROUPS); elephant_mbps (median), timeouts, dropped_packets. Tables:
-    elephant_speeds (share, mbps) and mice_times, those of `times`; in the fat-tree those below FAT_TREE_LONGEST_MS,
-    here and in the numbers. A flow that never ends took at least until the end."""
+    """Read numbers: mice, unfinished; for mice mean_ms, median_ms, p99_ms, p999_ms and p99 by size group (GROUPS), all
+    with extra_ms, their software's time beyond TCP's; elephant_mbps (median), timeouts, dropped_packets. Tables:
+    elephant_speeds (share, mbps) and mice_times, for `times`. In the fat-tree, only times below FAT_TREE_LONGEST_MS
+    count in numbers and tables. An unfinished mouse counts with the time until the end."""
     flows = measurements.flows
     mice, elephants = flows[flows["size_bytes"] <= MOUSE_BYTES], flows[flows["size_bytes"] > ELEPHANT_BYTES]
     until_end_ms = (measurements.experiment.duration_s - mice["start_s"]) * 1e3
@@ -108,24 +108,24 @@ def read(measurements: Measurements, setting: Setting) -> Reading:
 
 
 def times(runs: Tables, load: float, left_out: int | None = None) -> np.ndarray:
-    """Return the completion times (ms) of the mice of all repetitions together, or of all but one; runs : repetition ->
-    the rows of the table mice_times of a case (load, took_ms)."""
+    """Return the completion times (ms) of the mice of all repetitions together, without `left_out`. runs : repetition
+    -> the rows of a case's table mice_times (load, took_ms)."""
     rows = pd.concat([table for repetition, table in runs.items() if repetition != left_out])
     texts = rows["took_ms"][rows["load"] == load]
     return np.concatenate([np.frombuffer(base64.b64decode(text), "<f8") for text in texts])
 
 
 def pooled(runs: Tables, which: str, load: float, left_out: int | None = None) -> float:
-    """Compute a statistic ("mean", or of PERCENTILES) of `times`, in ms."""
+    """Compute a statistic of `times` (ms): "mean", or a key of PERCENTILES."""
     took_ms = times(runs, load, left_out)
     return float(took_ms.mean() if which == "mean" else np.quantile(took_ms, PERCENTILES[which]))
 
 
 def reduction(which: str, *loads: float, idle_ms: float = 0.0) -> Callable[[Tables, Tables], np.ndarray]:
-    """Make the function that computes by how much less one case has than the other, TCP (%), of the mice of all
-    repetitions together, mean of `loads`; a value for each repetition, as `jackknife` has them.
+    """Make the function that computes the reduction of a statistic against TCP (%), for the mice of all repetitions
+    together, as the mean over `loads`. It returns a `jackknife` value for each repetition.
 
-    idle_ms : what any scheme takes besides, such as software.
+    idle_ms : time that every scheme takes in addition, such as software's.
     """
 
     def at(ours: Tables, tcp: Tables, load: float, out: int | None) -> float:
@@ -151,7 +151,7 @@ def idle_ms(topology: Topology, tcp: Tcp) -> tuple[np.ndarray, np.ndarray]:
 
 
 def read_probes(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
-    """Read Fig. 3: slow_share, and a table: probes (completion_ms, is_slow: SLOW_MS later than in an idle network)."""
+    """Read Fig. 3: slow_share, and the table probes (completion_ms, is_slow: SLOW_MS later than in an idle network)."""
     if tier == VIRTUAL:
         asked = probing(setting, seed, together=True)
     else:
@@ -166,7 +166,7 @@ def read_probes(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
 
 @lru_cache
 def _seed_of_collision(topology: Topology, tcp: Tcp, seed: int) -> int:
-    """Find a seed with which both long flows take one spine, as the authors made sure."""
+    """Find a seed with which both long flows take the same spine, which the authors ensured, too."""
     for candidate in range(seed, seed + 100):
         long = tuple(Flow(f"h{i + 1}", f"h{i + 7}", duration_s=0.02) for i in (0, 1))
         links = simulate(Experiment(topology, long, 0.02, candidate, tcp=tcp)).links
@@ -177,10 +177,10 @@ def _seed_of_collision(topology: Topology, tcp: Tcp, seed: int) -> int:
 
 
 def read_round_trips(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
-    """Read Figs 1 and 2. Instead of sending pings, it adds up at an instant what waits at the ports there and back.
+    """Read Figs 1 and 2. Instead of sending pings, it adds up the queues at the ports there and back at one instant.
 
-    Correlation coefficients of pairs of paths, means: apart (no common link), together. Tables: round_trips (path,
-    time_s, round_trip_ms), correlations (pair, shares_links, correlation).
+    Means of the correlation coefficients of pairs of paths: apart (no common link), together. Tables: round_trips
+    (path, time_s, round_trip_ms), correlations (pair, shares_links, correlation).
     """
     measurements, seconds = run_experiment(watching(setting, seed)), setting.amount
     queues = measurements.queues
@@ -206,8 +206,8 @@ def read_round_trips(setting: Setting, seed: int, tier: str = SIMULATED) -> Read
 
 
 def read_loopback(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
-    """Read Fig. 16: plain_ms, what a plain flow takes, and <scheme>_more_ms, what others take more. Each seed begins
-    with another scheme."""
+    """Read Fig. 16: plain_ms, a plain flow's time, and <scheme>_more_ms, how much longer the others take. Each seed
+    begins with another scheme."""
     took_ms = measure_overhead(int(setting.amount), seed)
     more_ms = {f"{name}_more_ms": took_ms[name] - took_ms["tcp"] for name in (*REPLICATED, AGAIN)}
     return Reading({"plain_ms": took_ms["tcp"], **more_ms})
@@ -216,8 +216,9 @@ def read_loopback(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading
 def measure_overhead(flows: int, begin: int = 0, size_bytes: int = 1000) -> dict[str, float]:
     """Measure real flows of 1 KB over the loopback, one after the other, with plain asyncio and with our RepNet.
 
-    From opening until the server holds the last byte; client and server share one process and one event loop, in a
-    thread of its own. begin : which scheme comes first. Returns the mean in ms by scheme, and AGAIN for the control.
+    A flow's time is from opening until the server has the last byte. Client and server share one process and one event
+    loop, in a thread of its own. begin : index of the first scheme. Returns the mean in ms by scheme, with the control
+    as AGAIN.
     """
     names, means_ms = (*SCHEMES, AGAIN), {}
     first = begin % len(names)
@@ -258,7 +259,7 @@ async def _loopback(name: str, flows: int, size_bytes: int) -> list[float]:
 
 
 def read_sort(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
-    """Run bucket sort by all twelve hosts: its traffic in the simulator, on kernels the application itself. Table: jobs
+    """Run bucket sort on all twelve hosts: in the simulator its traffic, on kernels the application itself. Table: jobs
     (start_s, took_ms)."""
     count = max(1, int(setting.amount * setting.more_jobs))
     if tier == SIMULATED:

@@ -1,4 +1,4 @@
-"""RepNet's networks, and what is sent over them: the testbed of section 5.1, the fat-tree of section 5.4."""
+"""RepNet's networks and their traffic: the testbed of section 5.1, the fat-tree of section 5.4."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ SCHEMES = ("tcp", "repflow", "repsyn")
 REPLICATED = SCHEMES[1:]
 MOUSE_BYTES = 100_000  # section 2.2
 ELEPHANT_BYTES = 1_000_000
-SUBFLOWS = 8  # of MPTCP (Fig. 4); the paper does not say how many, CONGA, which it cites, has eight
+SUBFLOWS = 8  # of MPTCP (Fig. 4); the paper does not give it, but CONGA, which it cites, has eight
 SPINES = 3
 FAT_TREE_PODS, FAT_TREE_RATE_MBPS, FAT_TREE_BUFFER_PACKETS = 6, 50.0, 100
 INCAST_SENDERS = 11
-SETTLING_S = 8.0  # after the last arrival: two SYNs may be lost, at 3 s each
-SCALED_SETTLING_S = 4.0  # there a SYN's first timeout is 1 s
-CLAIMED_LOADS = (0.2, 0.4, 0.5)  # with 1:1, of the claims that need most flows
-PATHS_LOAD = 0.3  # of Figs 1 and 2
-SOFTWARE_MS = 6.82  # of a TCP flow, section 5.2.2
+SETTLING_S = 8.0  # after the last arrival: covers two lost SYNs, at 3 s each
+SCALED_SETTLING_S = 4.0  # with a SYN's first timeout of 1 s
+CLAIMED_LOADS = (0.2, 0.4, 0.5)  # with 1:1, for the claims that need most flows
+PATHS_LOAD = 0.3  # in Figs 1 and 2
+SOFTWARE_MS = 6.82  # time of a TCP flow, section 5.2.2
 ELEPHANT_LOADS = (0.2, 0.5)  # Fig. 15
-MICE_PER_S_PER_MBPS = 1.5  # many more than the load has, or a run had too few; they add 5 % of load
+MICE_PER_S_PER_MBPS = 1.5  # far more than the load has, because a run had too few; they add 5 % of load
 
 
 @dataclass(frozen=True)
 class Size:
-    """The amount of work in runs of a profile.
+    """The amount of work in a profile's runs.
 
-    amounts : by network, flows of all sizes; of incast, bursts; of the probes of Fig. 3 handshakes, and a quarter as
-    many flows of 100 KB; of the loopback, flows a scheme; of bucket sort, jobs a master; of the others, seconds.
-    fewer_flows : with 1:1 at other loads than CLAIMED_LOADS. loads : by network, those that are run. virtual : the
-    networks that a kernel in virtual time runs.
+    amounts : by network, the number of flows of all sizes; for incast, of bursts; for the probes of Fig. 3, of
+    handshakes, and a quarter as many flows of 100 KB; for the loopback, flows a scheme; for bucket sort, jobs a master;
+    for the others, seconds. fewer_flows : number with 1:1 at loads outside CLAIMED_LOADS. loads : by network, those
+    that are run. virtual : the networks that a kernel in virtual time runs.
     """
 
     amounts: Mapping[str, float]
@@ -56,7 +56,7 @@ QUICK = Size(
     1000,
     {"1:1": (0.1, 0.2, 0.5), "2:1": (0.2, 0.5), "fat-tree": (0.1, 0.8)},
 )
-# With five repetitions 200,000 flows a scheme with 1:1, as the authors had.
+# With five repetitions, 200,000 flows a scheme with 1:1, like the authors.
 PAPER = Size(
     {"1:1": 16_000, "2:1": 9000, "incast": 20_000, "fat-tree": 1500, "probes": 2000, "loopback": 1000, "sort": 42}
     | {"paths": 200.0, "scaled": 40.0, "kernel sort": 40.0},
@@ -70,7 +70,7 @@ TEST = Size(
     400,
     {"1:1": (0.1, 0.2, 0.4, 0.5), "2:1": (0.2, 0.5), "fat-tree": (0.1, 0.4, 0.6, 0.8)},
 )
-# A kernel's packets cost a hundred times what the simulator's do.
+# A packet costs a kernel a hundred times as much as the simulator.
 VIRTUAL_QUICK = replace(
     QUICK,
     amounts={**QUICK.amounts, "probes": 400, "full-rate": 0.4},
@@ -94,21 +94,21 @@ SIZES |= {"virtual quick": VIRTUAL_QUICK, "virtual paper": VIRTUAL_PAPER, "virtu
 
 @dataclass(frozen=True)
 class Setting:
-    """The testbed of section 5.1, the fat-tree of section 5.4, and which of them is run with what.
+    """The testbed of section 5.1, the fat-tree of section 5.4, and what runs on which of them.
 
-    `link_delay_ms` makes up the round trip of 178 us over four links. A port of a switch takes `buffer_alpha` times
-    what is free of `buffer_kb` (data/repnet/SOURCES.md), or has `buffer_packets` of its own where that is not 0.
+    `link_delay_ms` is chosen for a round trip of 178 us over four links. A switch port takes at most `buffer_alpha`
+    times the free part of `buffer_kb` (data/repnet/SOURCES.md), or has its own `buffer_packets` where that is not 0.
     `delayed_ack_ms` is our choice: see the notebook. `repflow_extra_ms` and `repsyn_extra_ms` are the schemes' software
-    beyond TCP's, which NFCT has (Fig. 16).
+    time beyond TCP's, which NFCT includes (Fig. 16).
 
     network : "1:1", "2:1" (leaf-spine), "incast" (2:1, every mouse comes from eleven hosts at once), "fat-tree",
     "scaled" (1:1 as real kernels can run it), "full-rate" and "full-rate-2:1" (the same at the testbed's own rate, as a
-    kernel in virtual time can); "probes" (Fig. 3), "paths" (Figs 1 and 2), "loopback" (Fig. 16), "sort"
-    (Fig. 17), "kernel sort". scheme : of SCHEMES, or "mptcp" for all flows over so many subflows. size : in SIZES.
-    same_path : both connections are hashed to one path. long_flows : of Fig. 3, on one path. Of bucket sort
-    (data/repnet/SOURCES.md): numbers of an array; starts_within_s, in which masters start; scan_ms and range_ms of
-    processor time, of a master and a slave; rest_ms between a master's jobs, on the mean; one_master, no other
-    host begins jobs; more_jobs, so many times as many.
+    kernel in virtual time can); "probes" (Fig. 3), "paths" (Figs 1 and 2), "loopback" (Fig. 16), "sort" (Fig. 17),
+    "kernel sort". scheme : of SCHEMES, or "mptcp" with `subflows` for every flow. size : a name in SIZES. same_path :
+    both connections are hashed to one path. long_flows : number in Fig. 3, on one path. Bucket sort
+    (data/repnet/SOURCES.md): numbers : length of an array; starts_within_s : masters start in this time; scan_ms,
+    range_ms : processor time of a master and of a slave; rest_ms : mean pause between a master's jobs; one_master : no
+    other host begins jobs; more_jobs : factor on the number of jobs.
     """
 
     rate_mbps: float = 1000.0
@@ -149,7 +149,7 @@ class Setting:
 
     @property
     def tcp(self) -> Tcp:
-        """Linux 2.6.38 as the testbed had it."""
+        """TCP of Linux 2.6.38, the testbed's."""
         return Tcp(
             "cubic",
             initial_window_segments=self.initial_window_segments,
@@ -157,7 +157,7 @@ class Setting:
             initial_rto_ms=self.initial_rto_ms,
             syn_linear_timeouts=0,
             delayed_ack_ms=self.delayed_ack_ms,
-            tail_loss_probe=False,  # came later
+            tail_loss_probe=False,  # was added later
         )
 
     @property
@@ -174,7 +174,7 @@ class Setting:
 
     @property
     def extra_ms(self) -> float:
-        """The time that a mouse's software takes beyond TCP's; none in the authors' fat-tree, which was another
+        """The time (ms) that a mouse's software takes beyond TCP's; 0 in the authors' fat-tree, which used another
         program."""
         extras = {"repflow": self.repflow_extra_ms, "repsyn": self.repsyn_extra_ms}
         return 0.0 if self.network == "fat-tree" else extras.get(self.scheme, 0.0)
@@ -187,11 +187,11 @@ class Setting:
 
     @property
     def is_run(self) -> bool:
-        """True where its size has this load."""
+        """True where the setting's size runs this load."""
         return self.load in SIZES[self.size].loads.get(self.network, (self.load,))
 
     def leaf_spine(self, oversubscription: int = 1) -> Topology:
-        """Build two racks of three hosts (1:1) or six (2:1) behind three spines."""
+        """Build two racks of three hosts (1:1) or six (2:1) and three spines."""
         link = Link(self.rate_mbps, self.link_delay_ms, self.queue)
         return leaf_spine(2, SPINES, SPINES * oversubscription, link, link)
 
@@ -202,15 +202,15 @@ class Setting:
 
     @property
     def sort(self) -> Sort:
-        """Bucket sort as section 5.3 has it."""
+        """Bucket sort as in section 5.3."""
         seconds = (self.scan_ms / 1e3, self.range_ms / 1e3, self.rest_ms / 1e3)
         own = (self.scheme, self.numbers, self.replicate_below_bytes, self.starts_within_s, *seconds)
         return Sort(self.leaf_spine(2), self.tcp, *own, self.same_path, self.one_master)
 
 
 PRINTED = Setting()
-# For real kernels: a fiftieth of the rate, so that all takes fifty times as long, but the propagation (none) and what
-# kernels fix, TCP's timers. Their ports share no memory, and the software is the library's own.
+# For real kernels: a fiftieth of the rate, so that all takes fifty times as long, except the propagation (none) and
+# kernels' fixed TCP timers. Their ports share no memory, and the library's own software runs.
 SCALED: dict[str, Any] = {
     "rate_mbps": 20.0,
     "link_delay_ms": 0.0,
@@ -221,10 +221,10 @@ SCALED: dict[str, Any] = {
     "repflow_extra_ms": 0.0,
     "repsyn_extra_ms": 0.0,
 }
-# What a kernel of today fixes: the timeout of the first SYN, and how long it may hold an acknowledgement back.
+# Fixed in a kernel of today: the timeout of the first SYN, and the longest delay of an acknowledgement.
 OF_LINUX: dict[str, Any] = {"initial_rto_ms": 1000.0, "delayed_ack_ms": 40.0}
-# The testbed as a kernel in virtual time runs it. In the simulator acknowledgements wait as elsewhere: the kernel's do
-# not at the start of a connection, which the simulator's would.
+# The testbed as a kernel in virtual time runs it. The simulator delays acknowledgements as in other networks, since a
+# kernel does not delay them at the start of a connection, as the simulator would with the kernel's delay.
 FULL_RATE: dict[str, Any] = {"initial_rto_ms": OF_LINUX["initial_rto_ms"]}
 # Bucket sort on real kernels: a five-hundredth of the rate and a hundredth of the numbers, which two cores can sort in
 # time, so that all takes five times as long.
@@ -241,10 +241,10 @@ SORTED = SCALED | {
 
 
 def experiment(setting: Setting, seed: int, flows: int | None = None) -> Experiment:
-    """Make the experiment that every tier runs in a network of flows. Where only the scheme differs, it is equal but
-    for the scheme's own connections.
+    """Make the experiment that every tier runs in a network of flows. Experiments that differ only in the scheme are
+    equal except for the scheme's own connections.
 
-    flows : all of them, with "incast" bursts; by default as many as the setting's size has.
+    flows : number of all flows, with "incast" of bursts; None for the number of the setting's size.
     """
     if setting.network in ("scaled", "full-rate", "full-rate-2:1"):
         return _with_more_mice(setting, seed)
@@ -287,8 +287,8 @@ def _directions(topology: Topology) -> tuple[tuple[tuple[str, ...], tuple[str, .
 
 
 def _incast(setting: Setting, bursts: int, seed: int) -> Experiment:
-    """Make the experiment of section 5.2.4: with every mouse, ten more of the same size go to the same host, from the
-    other hosts."""
+    """Make the experiment of section 5.2.4: with every mouse, ten more of the same size go to the same host, from other
+    hosts."""
     plain, share = replace(setting, network="2:1", scheme="tcp"), setting.sizes.share_of_flows_below(MOUSE_BYTES)
     base, copies = experiment(plain, seed, max(2, round(bursts / share))), _copies(setting)
     traffic = []
@@ -302,8 +302,8 @@ def _incast(setting: Setting, bursts: int, seed: int) -> Experiment:
 
 
 def _with_more_mice(setting: Setting, seed: int) -> Experiment:
-    """Make the experiment on the leaf-spine with elephants at the setting's load, and more mice beside them, for as
-    long as its size says."""
+    """Make the experiment on the leaf-spine with elephants at the setting's load and additional mice. It lasts as long
+    as the setting's size says."""
     topology = setting.leaf_spine(2 if setting.network.endswith("2:1") else 1)
     sizes, seconds, copies = setting.sizes, setting.amount, _copies(setting)
     per_s = flows_per_s_at_load(sizes, setting.load, SPINES * setting.rate_mbps)
@@ -328,15 +328,15 @@ def _with_more_mice(setting: Setting, seed: int) -> Experiment:
 
 
 def probing(setting: Setting, seed: int, together: bool = False) -> Experiment:
-    """Make the experiment of Fig. 3: two long flows on one of three paths, from h1 and h2 to h7 and h8 (of the six and
-    six hosts); h3 probes h9 by one byte (the handshake) or by flows of 100 KB. All schemes of a seed meet the same long
-    flows.
+    """Make the experiment of Fig. 3: two long flows on one of three paths, from h1 and h2 to h7 and h8 (in racks of six
+    hosts). h3 probes h9 with one byte (the handshake) or with flows of 100 KB. All schemes meet the same long flows of
+    a seed.
 
-    together : the long flows are led over one spine, whatever the hashes say.
+    together : route the long flows over one spine, whatever their hashes.
     """
     is_small = setting.size_bytes < 1000
     probes = int(setting.amount) // (1 if is_small else 4)
-    spacing_s = 0.5e-3 if is_small else 10e-3  # one after the other, as the authors'
+    spacing_s = 0.5e-3 if is_small else 10e-3  # one after the other, like the authors'
     lasts_s = 0.3 + probes * spacing_s + 0.1
     topology, flows = setting.leaf_spine(2), []
     for pair in [(f"h{i + 1}", f"h{i + 7}") for i in range(setting.long_flows)]:
@@ -348,8 +348,8 @@ def probing(setting: Setting, seed: int, together: bool = False) -> Experiment:
 
 
 def paths_of_fat_tree() -> dict[str, list[tuple[str, str]]]:
-    """Return ports of switches on paths from pod 1 to pod 2 and back: "1", "2", "3" without a common link; "1b", "1c",
-    of other hosts over the switches of path 1."""
+    """Return the switch ports on paths from pod 1 to pod 2 and back: "1", "2", "3" have no common link; "1b", "1c" are
+    paths of other hosts over the switches of path 1."""
     half, edges, paths = FAT_TREE_PODS // 2, FAT_TREE_PODS * FAT_TREE_PODS // 2, {}
     for name, path, host in (("1", 0, 0), ("2", 1, 1), ("3", 2, 2), ("1b", 0, 1), ("1c", 0, 2)):
         near, core, far = edges + path + 1, 2 * edges + path * half + 1, edges + half + path + 1
@@ -359,8 +359,8 @@ def paths_of_fat_tree() -> dict[str, list[tuple[str, str]]]:
 
 
 def watching(setting: Setting, seed: int) -> Experiment:
-    """Make the experiment of Figs 1 and 2: the fat-tree at load .3, and ten times a second what waits at the ports of
-    `paths_of_fat_tree`."""
+    """Make the experiment of Figs 1 and 2: the fat-tree at load .3. The queues at the ports of `paths_of_fat_tree` are
+    sampled ten times a second."""
     seconds, per_s = setting.amount, _flows_of_fat_tree_per_s(setting, PATHS_LOAD)
     ports = tuple(sorted({port for path in paths_of_fat_tree().values() for port in path}))
     traffic = (PoissonFlows(setting.sizes, per_s, max(1, round(per_s * seconds))),)

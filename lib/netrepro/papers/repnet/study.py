@@ -1,6 +1,6 @@
 """RepNet as a Study: which networks run with which schemes, and what is compared with the paper's claims.
 
-A case is called by its network, its scheme, and what is broken in it: "1:1 repflow, same path".
+A case's name is its network, its scheme, and what is broken in it: "1:1 repflow, same path".
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from netrepro.study import SIMULATED, VIRTUAL, Evidence, Knob, Runs, Scale, Stud
 from netrepro.study.evidence import greatest_first, jackknife, least_first
 
 LOADS = {"1:1": (0.1, 0.2, 0.3, 0.4, 0.5), "2:1": (0.1, 0.2, 0.3, 0.5), "fat-tree": (0.1, 0.2, 0.4, 0.6, 0.8)}
-BENEFIT_LOADS = (0.4, 0.6, 0.8)  # of the fat-tree
-MOST_JOB_RATIO = 100 / 95  # of jobs that the paper calls undisturbed
-# Memory (kB) and alpha; the most that one port may hold is alpha / (1 + alpha) of the memory.
+BENEFIT_LOADS = (0.4, 0.6, 0.8)  # in the fat-tree
+MOST_JOB_RATIO = 100 / 95  # up to this ratio the paper calls a job undisturbed
+# Memory (kB) and alpha; one port may hold at most alpha / (1 + alpha) of the memory.
 MEMORIES = ((1000, 0.21), (2000, 0.21), (4000, 0.21), (4000, 0.5), (4000, 1.0), (4000, 8.0))
 
 
@@ -58,7 +58,7 @@ def _cases() -> dict[str, dict[str, Any]]:
         add("kernel sort", name, "", **SORTED)
         add("full-rate", name, "", ELEPHANT_LOADS, **FULL_RATE)
         add("full-rate-2:1", name, "", (0.5,), **FULL_RATE)
-        # On real kernels the control is another way to hash, which TCP has to be compared under as well.
+        # On real kernels the control hashes differently, so that TCP must be compared under that hash as well.
         add("scaled", name, "same path", (0.5,), **SCALED, **one_path)
         add("kernel sort", name, "same path", **SORTED, **one_path)
     for name in REPLICATED:
@@ -96,15 +96,15 @@ def of_network(*networks: str) -> list[str]:
 
 
 def _gains(case: str, which: str, *loads: float, **how: Any) -> Evidence:
-    """Make the evidence on the reduction against TCP. The control: both connections on one path. On real kernels that
-    changes TCP's path too."""
+    """Make the evidence on the reduction against TCP. The control has both connections on one path; on real kernels
+    this changes TCP's path too."""
     tcp = f"{case.split()[0]} tcp"
     broken = f"{case}, same path", f"{tcp}, same path" if case.startswith("scaled") else tcp
     return Evidence("mice_times", (case, tcp), broken, reduction(which, *loads, **how), pooled=True)
 
 
 def _little(name: str, which: str, network: str = "1:1") -> Evidence:
-    """Make the evidence on the reduction at load .2 with the software's time."""
+    """Make the evidence on the reduction at load .2, with the software's time included."""
     return replace(_gains(f"{network} {name}", which, 0.2, idle_ms=SOFTWARE_MS), control=None)
 
 
@@ -114,7 +114,7 @@ def _slow(case: str, broken: str) -> Evidence:
 
 
 def _longer(name: str) -> Evidence:
-    """Make the evidence on the order of medians at load .1. The control: without the software's extra time."""
+    """Make the evidence on the order of medians at load .1. The control leaves out the software's extra time."""
 
     def order(tcp: pd.DataFrame, ours: pd.DataFrame, with_extra: bool = True) -> list[str]:
         median_ms, extra_ms = ours.loc[0.1]
@@ -125,7 +125,7 @@ def _longer(name: str) -> Evidence:
 
 
 def _ahead(which: str, network: str = "1:1") -> Evidence:
-    """Make the evidence on the order of RepFlow and RepSYN at load .5. The control: memories so large that hardly a
+    """Make the evidence on the order of RepFlow and RepSYN at load .5. The control has so large memories that hardly a
     packet is lost."""
     both, order = tuple(f"{network} {name}" for name in REPLICATED), least_first(*REPLICATED)
     large = tuple(f"{case}, large memory" for case in both)
@@ -133,7 +133,7 @@ def _ahead(which: str, network: str = "1:1") -> Evidence:
 
 
 def _oversubscribed(twice: str = "2:1", once: str = "1:1") -> Evidence:
-    """Make the evidence on where RepFlow and RepSYN gain more at load .5, on the mean: with an oversubscription of two,
+    """Make the evidence on whether RepFlow and RepSYN gain more, on average at load .5, with an oversubscription of two
     or with none."""
 
     def order(*p99: pd.Series) -> list[str]:
@@ -144,8 +144,8 @@ def _oversubscribed(twice: str = "2:1", once: str = "1:1") -> Evidence:
 
 
 def _elephants(network: str = "1:1") -> Evidence:
-    """Make the evidence on the median throughput over TCP's, at the load where that is lower. The control: flows of
-    every size sent twice."""
+    """Make the evidence on the median throughput over TCP's, at the load where the ratio is lower. The control sends
+    flows of every size twice."""
     return Evidence(
         "elephant_mbps",
         (f"{network} repflow", f"{network} tcp"),
@@ -164,14 +164,15 @@ def _incast_longer(repflow: Tables, tcp: Tables) -> np.ndarray:
 
 
 def _least_increase(mptcp: Tables, tcp: Tables) -> np.ndarray:
-    """Compute by how much longer MPTCP's 99.9th percentile is than TCP's (%), at the load where that is least."""
+    """Compute how much longer MPTCP's 99.9th percentile is than TCP's (%), at the load where the difference is
+    least."""
     increases = [-reduction("p999", load)(mptcp, tcp) for load in sorted(set(tcp[0]["load"]))]
     return min(increases, key=lambda values: float(values.mean()))
 
 
 def _sorts(case: str, which: str, broken_tcp: str) -> Evidence:
-    """Make the evidence on a job's time: the median's ratio to TCP's, or the reduction of a percentile with the control
-    of one path."""
+    """Make the evidence on a job's time: the ratio of the median to TCP's, or the reduction of a percentile, with one
+    path as the control."""
     pair, share = (case, f"{case.rsplit(' ', 1)[0]} tcp"), PERCENTILES[which]
     if which == "median":
         return Evidence("jobs", pair, how=lambda ours, tcp: ours["took_ms"].median() / tcp["took_ms"].median())
@@ -228,7 +229,7 @@ CLAIMS = {
         for name in REPLICATED
         for which in PERCENTILES
     },
-    # What the paper says of single jobs, at its rate: of the jobs of all repetitions together.
+    # The paper's statements on single jobs, at its rate: judged on the jobs of all repetitions together.
     "sort-most-in-5-ms": Evidence(
         "jobs", SORTS, tuple(f"{case}, alone" for case in SORTS), _undisturbed, counted=True, pooled=True
     ),
@@ -268,8 +269,8 @@ ON_KERNELS: dict[str, Evidence | Sequence[Evidence]] = {
     "elephants-unaffected": _elephants("full-rate"),
 }
 
-# A claim on a percentile is not judged where a run has fewer than five mice (or jobs) beyond it; nor one on a median or
-# mean where that is so of the 99th: mice that meet the same elephants fare alike.
+# A claim on a percentile is not judged where a run has fewer than five mice (or jobs) beyond it. A claim on a median or
+# mean is not judged where that is true of the 99th percentile: mice that meet the same elephants take similar times.
 NO_SORT_CONTROLS = [name for name in of_network("sort", "kernel sort") if name.endswith(("same path", "large memory"))]
 SORT_TAILS = ["sort-repsyn-p99", "sort-repflow-p99", "sort-tcp-tail"]
 AT_FULL_RATE = of_network("full-rate", "full-rate-2:1")
@@ -293,8 +294,8 @@ PAPER = Scale(
     without=AT_FULL_RATE,
     unjudged=["sort-repsyn-p999", "sort-repflow-p999"],
 )
-# A minute on two cores has mice enough, but some thirty elephants a run, which are what the mice meet: reductions are
-# known to tens of percentage points only, and drawn.
+# A minute on two cores gives enough mice, but only some thirty elephants a run, which determine the mice's times. So
+# reductions are known only to tens of percentage points, and are only drawn.
 VIRTUAL_QUICK = replace(
     QUICK,
     repetitions=3,
@@ -308,7 +309,7 @@ VIRTUAL_QUICK = replace(
 VIRTUAL_PAPER = replace(
     PAPER,
     changes={"size": "virtual paper"},
-    # A job of every master takes a kernel a quarter of a minute: bucket sort's tails are left to the simulator.
+    # A job of every master takes a kernel a quarter of a minute, so only the simulator measures bucket sort's tails.
     without=[name for name in NO_SORT_CONTROLS if name.startswith("sort")],
     unjudged=[*SORT_TAILS, "sort-repsyn-p999", "sort-repflow-p999", "incast-repflow-p999", "incast-repsyn-p999"],
 )
@@ -331,8 +332,8 @@ NOT_VIRTUALLY = {
 
 
 def cannot(setting: Setting, tier: str) -> str:
-    """Say why a tier cannot run a setting, or "". Real kernels carry the scaled testbed only; the simulator has the
-    application's traffic, not itself."""
+    """Return why a tier cannot run a setting, or "". Real kernels carry only the scaled testbed; the simulator has the
+    application's traffic, but not the application."""
     if tier == SIMULATED:
         return (
             "the application needs real kernels; its traffic is simulated" if setting.network == "kernel sort" else ""
@@ -348,7 +349,8 @@ def _memory_of(memories: Sequence[tuple[int, float]], size: str) -> Scale:
 
 
 def answer(runs: Runs) -> str:
-    """Answer the paper's question in one sentence, by the highest percentile that this run's flows can tell."""
+    """Answer the paper's question in one sentence, with the highest percentile that this run's number of flows
+    supports."""
     shares = runs.summary(SIMULATED)["slow_share"].dropna().xs(1, level="size_bytes")
     which = "p99" if "repflow-p999" in runs.study.scale(runs.profile).unjudged else "p999"
 
@@ -380,7 +382,7 @@ STUDY = Study(
         "paper": VIRTUAL_PAPER,
         "test": replace(VIRTUAL_PAPER, repetitions=2, changes={"size": "virtual test"}, unjudged=()),
     },
-    # Real kernels take real time, and have fewer mice and jobs.
+    # Real kernels run in real time, with fewer mice and jobs.
     in_real_time={
         "quick": replace(
             QUICK,

@@ -1,1 +1,1 @@
-"""BitTorrent: the peer wire protocol of BEP 3 without input or output, and who is served with what share."""
+"""BitTorrent: the peer wire protocol of BEP 3 without input or output, and chokers, which divide the upload."""

@@ -1,12 +1,12 @@
-"""Whom a peer serves, and with what share of its upload: BitTorrent's choker, PropShare's, and a seed's.
+"""Chokers: they decide which peers are served, and with what share of the upload (BitTorrent's, PropShare's, a seed's).
 
 BitTorrent: the specification BEP 3 and Cohen, "Incentives Build Robustness in BitTorrent" (2003). PropShare: Levin,
 LaCurts, Spring and Bhattacharjee, "BitTorrent is an Auction" (SIGCOMM 2008).
 
-A choker is asked once a round, and between rounds when nobody whom it serves wants anything. It gets the time, who is
-interested, and how many bytes each peer has sent so far (a new mapping each time, which it keeps); it answers with the
-weight of each peer to unchoke. Weights are shares of the upload: what one cannot use goes to the others in their
-proportion. An empty answer chokes all.
+A choker is asked once a round, and between rounds when all interested peers are choked. It gets the time, the
+interested peers, and the number of bytes that each peer has sent so far (a new mapping each time, which the choker
+keeps). It answers with the weight of each peer to unchoke. Weights are shares of the upload: the share that a peer
+cannot use goes to the others in proportion to their weights. An empty answer chokes all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 
 from netrepro.errors import NetreproError, nearest
 
-ROUND_S = 10.0  # BEP 3: choked again every 10 s
+ROUND_S = 10.0  # BEP 3: the choker decides again every 10 s
 OPTIMISTIC_S = 30.0  # BEP 3: the optimistic unchoke is rotated every 30 s
 SLOTS = 4  # BEP 3: four downloaders, one of them optimistic
 
@@ -34,7 +34,7 @@ class Choker(Protocol):
     def decide(
         self, now_s: float, interested: Sequence[Name], received_bytes: Mapping[Name, float]
     ) -> dict[Name, float]:
-        """Return the weight of each peer to unchoke, all of them interested."""
+        """Return peer -> weight for the peers to unchoke, a subset of `interested`."""
 
 
 class _Recent:
@@ -54,9 +54,9 @@ class _Recent:
     def _recent(
         self, now_s: float, interested: Sequence[Name], received_bytes: Mapping[Name, float]
     ) -> dict[Name, float]:
-        """Count the bytes from each interested peer in the last `window_s` (or a little more, as it was seen last).
+        """Count the bytes from each interested peer since the last decision that is at least `window_s` ago.
 
-        A peer that has connected anew begins at 0 again: all that it has sent since counts.
+        A peer that has reconnected begins at 0 again: all bytes that it has sent since then count.
         """
         self._seen.append((now_s, received_bytes))
         while self._seen[1][0] <= now_s - self.window_s:
@@ -65,7 +65,7 @@ class _Recent:
         return {name: now - old.get(name, 0.0) if now >= old.get(name, 0.0) else now for name, now in sent.items()}
 
     def _choose_optimistic(self, now_s: float, candidates: Sequence[Name]) -> list[Name]:
-        """Choose the optimistic unchoke, kept until it is due; another at once when it is no candidate any more."""
+        """Choose the optimistic unchoke: keep the old one until its time is over or it is no longer a candidate."""
         if self._optimistic in candidates and now_s < self._rotate_at_s:
             return [name for name in candidates if name == self._optimistic]
         if not candidates:
@@ -76,9 +76,9 @@ class _Recent:
 
 
 class TitForTat(_Recent):
-    """BitTorrent's: the peers that sent most in the last two rounds, and one at random, get equal shares.
+    """BitTorrent's choker: the peers that sent most in the last two rounds, and a random one, get equal shares.
 
-    The paper calls it an auction: bids are what was sent, and every winner gets the same.
+    The paper calls this an auction: a peer's bid is the number of bytes that it sent, and every winner gets the same.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class TitForTat(_Recent):
     def decide(
         self, now_s: float, interested: Sequence[Name], received_bytes: Mapping[Name, float]
     ) -> dict[Name, float]:
-        """See Choker. Among equal bids chance decides."""
+        """See Choker. Ties between equal bids are broken at random."""
         bids = self._recent(now_s, interested, received_bytes)
         order = sorted(interested, key=lambda name: (-bids[name], self.random.random()))
         winners = order[: self.slots - 1]
@@ -101,10 +101,10 @@ class TitForTat(_Recent):
 
 
 class PropShare(_Recent):
-    """Each interested peer's share is its part of what they all sent in the last round.
+    """PropShare's choker: each interested peer's share is its part of the bytes that all sent in the last round.
 
-    reserve : the part of the upload that is kept for one peer at random of those that sent nothing. Before anybody has
-    sent anything, as many at random as BitTorrent has slots get equal shares.
+    reserve : the part of the upload that is kept for a random one of the peers that sent nothing. While no interested
+    peer has sent anything, SLOTS random peers get equal shares.
     """
 
     def __init__(
@@ -135,14 +135,14 @@ class PropShare(_Recent):
 
 
 class PermutedPropShare(PropShare):
-    """The control: what was received is permuted among the interested peers before it is shared out."""
+    """A control for experiments: PropShare with the received bytes permuted at random among the interested peers."""
 
     def _credit(self, sent: dict[Name, float]) -> dict[Name, float]:
         return dict(zip(sent, self.random.sample(list(sent.values()), len(sent)), strict=True))
 
 
 class RoundRobin:
-    """A seed's, which receives nothing: each of `slots` peers is served for `turn_s`, then who has waited longest."""
+    """A seed's choker: `slots` peers are served for `turn_s` each, and then those that have waited longest."""
 
     def __init__(self, random: Random, *, slots: int = SLOTS, round_s: float = ROUND_S, turn_s: float = OPTIMISTIC_S):
         if slots < 1 or not 0 < round_s <= turn_s:
@@ -174,7 +174,7 @@ class FreeRider:
     def decide(
         self, now_s: float, interested: Sequence[Name], received_bytes: Mapping[Name, float]
     ) -> dict[Name, float]:
-        """See Choker: nobody."""
+        """See Choker: the answer is always empty."""
         return {}
 
 
@@ -188,8 +188,8 @@ CHOKERS: dict[str, Callable[..., Choker]] = {
 
 
 def choker(name: str, random: Random, **constants: float) -> Choker:
-    """Make a choker by name, with the protocol's constants but for those given. Raises NetreproError for a name that
-    is not in CHOKERS."""
+    """Make a choker by its name in CHOKERS; `constants` replace the protocol's. Raises NetreproError for an unknown
+    name."""
     if name not in CHOKERS:
         raise NetreproError(f"no choker {name!r}", nearest(name, CHOKERS))
     return CHOKERS[name](random, **constants)

@@ -1,8 +1,8 @@
 """A BitTorrent client without input or output: bytes and the time go in, bytes and events come out.
 
-BEP 3's peer wire protocol. Peers are known by the names that the driver gives to connections. Any choker of
-`chokers` decides who is served, with what share of the upload rate. A Client is a Machine, which `drive` runs in
-virtual time; `netrepro.applications.swarm` runs it over sockets.
+The protocol is BEP 3's peer wire protocol. Peers are known by the names that the driver gives to connections. A choker
+of `chokers` decides which peers are served, with what share of the upload rate. A Client is a Machine, which `drive`
+runs in virtual time; `netrepro.applications.swarm` runs it over sockets.
 """
 
 from __future__ import annotations
@@ -29,52 +29,52 @@ from netrepro.protocols.bittorrent.wire import (
 )
 from netrepro.protocols.machine import Event, Output, Send
 
-REQUESTS = 10  # that wait at a peer
-MOST_REQUESTS = 500  # that are kept for a peer; more are forgotten
-SNUBBED_S = 60.0  # a peer that sent no block for so long is not waited for
+REQUESTS = 10  # our requests that may be open at a peer
+MOST_REQUESTS = 500  # a peer's requests that are kept; further ones are dropped
+SNUBBED_S = 60.0  # a peer's open requests are given up after this time without a block
 KEEP_ALIVE_S = 110.0  # connections may be closed after two minutes of silence
-ASK_AGAIN_S = 1.0  # the choker, at the soonest, when nobody wants anything of whom we serve
+ASK_AGAIN_S = 1.0  # least time until the choker is asked again while all interested peers are choked
 
 
 @dataclass
 class _Link:
-    """One connection: what both sides said of themselves, and what is asked for."""
+    """The state of one connection, and the requests of both sides."""
 
     theirs: list[bool]
     decoder: Decoder = field(default_factory=Decoder)
     is_greeted: bool = False
-    is_choked: bool = True  # by us
-    is_interested: bool = False  # they in us
-    chokes: bool = True  # they us
-    interests: bool = False  # they us
-    wanted: list[Block] = field(default_factory=list)  # by them
-    asked: dict[Block, float] = field(default_factory=dict)  # by us, since when
-    cancelled: set[Block] = field(default_factory=set)  # by us, and perhaps on its way
+    is_choked: bool = True  # we choke the peer
+    is_interested: bool = False  # the peer is interested in our pieces
+    chokes: bool = True  # the peer chokes us
+    interests: bool = False  # we are interested in the peer's pieces
+    wanted: list[Block] = field(default_factory=list)  # requests of the peer
+    asked: dict[Block, float] = field(default_factory=dict)  # our open requests -> time of the request
+    cancelled: set[Block] = field(default_factory=set)  # requests that we gave up, whose blocks may still arrive
     received_bytes: int = 0
     sent_bytes: int = 0
     last_block_s: float = 0.0
     last_sent_s: float = 0.0
     weight: float = 0.0
     tag: float = 0.0
-    may_begin_s: float = 0.0  # the next block, where shares are not lent
+    may_begin_s: float = 0.0  # when the next block may be sent, where shares are not lent
 
 
 class Client:
-    """One client and one torrent.
+    """A machine that shares one torrent.
 
     Parameters
     ----------
-    choker, seed_choker : who is served during the download, and after it.
-    content : of a seed the whole file; None for who has nothing.
-    upload_bytes_per_s : never exceeded over time; infinite by default. Blocks of unchoked peers follow each other by
-        weights (start-time fair queueing).
-    lends : what one peer cannot use of its share goes to the others; without, each peer has a token bucket of its own,
-        of two blocks, and what is not used is lost.
-    peers : names to greet at `start`.
+    choker, seed_choker : they decide which peers are served, during the download and after it.
+    content : the whole file, for a seed; None for a client that has no piece.
+    upload_bytes_per_s : average upload rate, never exceeded; infinite by default. Weights decide in which order the
+        blocks for unchoked peers are sent (start-time fair queueing).
+    lends : True gives the unused share of one peer to the others. False gives each peer a token bucket of its own, of
+        two blocks; unused shares are then lost.
+    peers : names of connections on which to send a handshake at `start`.
 
     Outputs are Send(name, bytes) and Event: "complete" (seconds), "piece" (number), "bad piece" (number), "closed"
     ((name, why): the driver must close that connection). Raises NetreproError for content that is not the torrent's,
-    and for a rate that is none.
+    and for a rate that is not above 0.
     """
 
     def __init__(
@@ -104,16 +104,16 @@ class Client:
         self.picker = PiecePicker(torrent, random, content is not None)
         self._content = bytearray(content or bytes(torrent.size_bytes))
         self._blocks_left: dict[int, set[Block]] = {}
-        self._givers: dict[int, set[Hashable]] = {}  # of pieces that are not complete
+        self._givers: dict[int, set[Hashable]] = {}  # incomplete piece -> peers that sent blocks of it
         self._peers = tuple(peers)
         self._links: dict[Hashable, _Link] = {}
         self._round_at_s = math.inf
         self._asked_choker_s = -math.inf
-        self.free_at_s = 0.0  # when the upload has sent what it began; a driver whose sockets are full puts it off
+        self.free_at_s = 0.0  # when the next block may be sent; a driver with full sockets postpones this
         self._tag = 0.0
         self.sent_bytes = self.received_bytes = 0  # in blocks, over all connections
 
-    # What a driver calls.
+    # The interface for drivers.
 
     @property
     def is_complete(self) -> bool:
@@ -121,16 +121,16 @@ class Client:
 
     @property
     def content(self) -> bytes:
-        """The file; zeros where a piece is missing."""
+        """The file's bytes; missing blocks are zeros."""
         return bytes(self._content)
 
     @property
     def traffic(self) -> dict[Hashable, tuple[int, int]]:
-        """(bytes received, bytes sent) in blocks, by connection that is open."""
+        """Open connection -> (bytes received, bytes sent), counted in blocks only."""
         return {name: (link.received_bytes, link.sent_bytes) for name, link in self._links.items()}
 
     def missing_bytes(self, name: Hashable) -> int:
-        """Count the missing bytes of the message that has begun to arrive over a connection; 0 where none has."""
+        """Count the missing bytes of the message that is arriving over a connection; 0 if none is."""
         return self._links[name].decoder.missing_bytes
 
     @property
@@ -146,12 +146,12 @@ class Client:
         return min(times)
 
     def start(self, now_s: float) -> list[Output]:
-        """Greet the peers that were named at first; rounds of the choker begin."""
+        """Send a handshake to each of `peers`; the choker's rounds begin."""
         self._round_at_s = now_s + self.random.uniform(0, self._current_choker.round_s)
         return [output for name in self._peers for output in self.connect(now_s, name)]
 
     def connect(self, now_s: float, name: Hashable) -> list[Output]:
-        """Greet over a connection of ours that has opened. Raises NetreproError for a name that is in use."""
+        """Send a handshake over a connection that we have opened. Raises NetreproError for a name that is in use."""
         if name in self._links:
             raise NetreproError(f"a second connection called {name!r}", "give it another name, or lose the first")
         link = _Link([False] * len(self.torrent.hashes), last_block_s=now_s, last_sent_s=now_s)
@@ -159,7 +159,7 @@ class Client:
         return [Send(name, handshake(self.torrent.info_hash, self.peer_id))]
 
     def receive(self, now_s: float, sender: Hashable, message: bytes) -> list[Output]:
-        """Take in bytes from `sender`, cut anywhere. A new sender has opened its connection, and is greeted back."""
+        """Take in any part of the bytes from `sender`. A new sender has opened a connection, and gets a handshake."""
         outputs = [] if sender in self._links else self.connect(now_s, sender)
         link = self._links[sender]
         try:
@@ -172,7 +172,7 @@ class Client:
         return outputs + self._upload(now_s)
 
     def lose(self, now_s: float, name: Hashable) -> list[Output]:
-        """Forget a connection that is gone; what was asked of it is asked of others."""
+        """Forget a closed connection; the blocks requested there are requested from other peers."""
         link = self._links.pop(name, None)
         if link is None:
             return []
@@ -182,7 +182,7 @@ class Client:
         return self._ask_all(now_s)
 
     def wake(self, now_s: float) -> list[Output]:
-        """Choke anew when a round is over, send what is due, and give up on who does not answer."""
+        """Ask the choker if a round is over, send blocks and keep-alives that are due, and give up overdue requests."""
         outputs: list[Output] = []
         if now_s >= self._round_at_s:
             self._round_at_s = now_s + self._current_choker.round_s
@@ -262,7 +262,7 @@ class Client:
             raise ProtocolError(f"a block of {len(message.data)} bytes at {message.offset} of piece {message.piece}")
         was_asked = link.asked.pop(block, None) is not None or block in link.cancelled
         link.cancelled.discard(block)
-        if was_asked or self._lacks(block):  # what nobody wanted earns nothing
+        if was_asked or self._lacks(block):  # unwanted blocks do not count as received
             link.received_bytes += len(message.data)
             self.received_bytes += len(message.data)
         link.last_block_s = now_s
@@ -297,7 +297,7 @@ class Client:
         self.picker.finished(piece, is_good)
         outputs: list[Output] = [Event("piece" if is_good else "bad piece", piece)]
         givers = self._givers.pop(piece)
-        if not is_good and len(givers) == 1:  # of several nobody knows whose fault it is
+        if not is_good and len(givers) == 1:  # with several givers, the fault cannot be attributed
             (giver,) = givers
             outputs += [*self.lose(now_s, giver), Event("closed", (giver, f"piece {piece} was bad"))]
         if is_good:
@@ -309,7 +309,7 @@ class Client:
                 outputs.append(Event("complete", now_s))
         return outputs
 
-    # What we want.
+    # Download.
 
     def _say_interest(self, now_s: float, name: Hashable, link: _Link) -> list[Output]:
         interests = self.picker.is_interesting(link.theirs)
@@ -333,7 +333,7 @@ class Client:
     def _ask_all(self, now_s: float) -> list[Output]:
         return [output for name, link in self._links.items() for output in self._ask(now_s, name, link)]
 
-    # What we give.
+    # Upload.
 
     @property
     def _current_choker(self) -> Choker:
@@ -360,7 +360,7 @@ class Client:
         return outputs
 
     def _serves_nobody(self) -> bool:
-        """Tell whether some neighbours are interested and all of those are choked."""
+        """Tell whether some neighbours are interested and all these neighbours are choked."""
         interested = [link.is_choked for link in self._links.values() if link.is_interested]
         return bool(interested) and all(interested)
 
@@ -382,7 +382,7 @@ class Client:
             outputs.append(self._send(now_s, name, link, Message("piece", piece, offset, data=data)))
             link.sent_bytes += size
             self.sent_bytes += size
-            self._tag = max(link.tag, self._tag)  # who wanted nothing for a while has no claim to it
+            self._tag = max(link.tag, self._tag)  # a peer that was idle cannot claim its unused share later
             link.tag = self._tag + size / link.weight
             earned_s = size / link.weight / self.rate
             link.may_begin_s = max(link.may_begin_s, now_s - earned_s) + earned_s

@@ -1,4 +1,4 @@
-"""Bencoding and torrents of a single file (BEP 3): their pieces, hashes and the hash by which a swarm is known."""
+"""Bencoding, and torrents of a single file (BEP 3): their pieces, hashes and the info hash, which names the swarm."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def bencode(value: Any) -> bytes:
 
 
 def bdecode(data: bytes) -> Any:
-    """Return the value of one whole bencoded string; strings come back as bytes.
+    """Decode one whole bencoded value; strings are returned as bytes.
 
-    Raises NetreproError for a malformed one.
+    Raises NetreproError for malformed data.
     """
     try:
         value, end = _decode(data, 0, 0)
@@ -82,7 +82,7 @@ def _decode(data: bytes, at: int, depth: int) -> tuple[Any, int]:
 
 @dataclass(frozen=True)
 class Torrent:
-    """A single file in pieces. info : its bencoded dictionary, whose SHA-1 names the swarm."""
+    """A torrent of a single file. info : the bencoded info dictionary, whose SHA-1 names the swarm."""
 
     name: str
     size_bytes: int
@@ -96,21 +96,21 @@ class Torrent:
 
     @property
     def file(self) -> bytes:
-        """A .torrent without a tracker."""
+        """The bytes of a .torrent file without a tracker."""
         return b"d4:info" + self.info + b"e"
 
     def piece_size(self, piece: int) -> int:
-        """Return the bytes of a piece; the last may be shorter."""
+        """Return the size of a piece in bytes; the last piece may be shorter."""
         return min(self.piece_bytes, self.size_bytes - piece * self.piece_bytes)
 
     def blocks(self, piece: int) -> list[tuple[int, int]]:
-        """List (offset, bytes) of the blocks of a piece."""
+        """List (offset, size in bytes) of the blocks of a piece."""
         size = self.piece_size(piece)
         return [(at, min(BLOCK_BYTES, size - at)) for at in range(0, size, BLOCK_BYTES)]
 
 
 def make_torrent(name: str, content: bytes, piece_bytes: int = 16 * BLOCK_BYTES) -> Torrent:
-    """Make the torrent of a file. Raises NetreproError for an empty one, and pieces of no bytes."""
+    """Make the torrent of a file. Raises NetreproError for an empty file, and for pieces of less than 1 byte."""
     if not content or piece_bytes < 1:
         raise NetreproError(f"{len(content)} bytes in pieces of {piece_bytes}", "give at least 1 of each")
     hashes = [hashlib.sha1(content[at : at + piece_bytes]).digest() for at in range(0, len(content), piece_bytes)]

@@ -1,4 +1,4 @@
-"""Which block to ask a peer for: begun pieces first, then the rarest, and at the end the same of several."""
+"""Choosing the next block to request: begun pieces first, then the rarest; at the end, a block from several peers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ Block = tuple[int, int, int]  # piece, offset, bytes
 
 
 class PiecePicker:
-    """The pieces that are there, the blocks asked for and of whom, and how many neighbours have each piece.
+    """A record of our pieces, of the open requests, and of the number of neighbours that have each piece.
 
-    From a peer that has everything, the picker continues only pieces that such a peer began, as the first client did.
-    So seeds bring new pieces instead of pieces that others have.
+    From a seed, the picker continues only pieces that a seed began, as the first client did. So seeds bring new pieces
+    instead of pieces that other peers have.
     """
 
     def __init__(self, torrent: Torrent, random: Random, has_everything: bool = False):
         self.torrent, self.random = torrent, random
         self.have = [has_everything] * len(torrent.hashes)
         self.copies = [0] * len(torrent.hashes)
-        self._unasked: dict[int, list[Block]] = {}  # of begun pieces
+        self._unasked: dict[int, list[Block]] = {}  # begun piece -> blocks that are not requested
         self._asked: dict[Block, set[Hashable]] = {}
         self._begun_by_seed: set[int] = set()
 
@@ -30,11 +30,11 @@ class PiecePicker:
         return all(self.have)
 
     def is_interesting(self, theirs: Sequence[bool]) -> bool:
-        """Tell whether a peer with these pieces has one that is missing here."""
+        """Tell whether a peer with the pieces `theirs` has one that we miss."""
         return any(has and not mine for has, mine in zip(theirs, self.have, strict=True))
 
     def pick(self, peer: Hashable, theirs: Sequence[bool]) -> Block | None:
-        """Choose the next block to ask `peer` for, which counts as asked; None when it has nothing to ask for."""
+        """Choose the next block to request from `peer` and note the request; None where the peer has no such block."""
         is_seed = all(theirs)
         wanted = [p for p, has in enumerate(theirs) if has and not self.have[p] and self._unasked.get(p, True)]
         begun = [p for p in wanted if (p in self._begun_by_seed if is_seed else p in self._unasked)]
@@ -52,14 +52,14 @@ class PiecePicker:
         return block
 
     def arrived(self, block: Block) -> set[Hashable]:
-        """Note that a block is here; return whom else it was asked of, to cancel it there."""
+        """Note that a block has arrived; return all peers from which it was requested, to cancel it there."""
         piece = block[0]
-        if block in self._unasked.get(piece, ()):  # it was given back meanwhile
+        if block in self._unasked.get(piece, ()):  # the request was given back meanwhile
             self._unasked[piece].remove(block)
         return self._asked.pop(block, set())
 
     def give_back(self, peer: Hashable, blocks: Iterable[Block]) -> None:
-        """Release the blocks that `peer` will not send: others may be asked."""
+        """Release the blocks that `peer` will not send, so that they can be requested elsewhere."""
         for block in blocks:
             asked = self._asked.get(block)
             if asked is None:
@@ -70,7 +70,7 @@ class PiecePicker:
                 self._begin(block[0]).insert(0, block)
 
     def finished(self, piece: int, is_good: bool) -> None:
-        """Note that all blocks of a piece are here. Where its hash is wrong, the piece begins anew."""
+        """Note that all blocks of a piece have arrived. If its hash is wrong, the piece is downloaded again."""
         self.have[piece] = is_good
         self._asked = {block: peers for block, peers in self._asked.items() if block[0] != piece}
         self._unasked.pop(piece, None)
@@ -84,7 +84,7 @@ class PiecePicker:
         return self.random.choice([piece for piece in pieces if self.copies[piece] == least])
 
     def _late(self, peer: Hashable, theirs: Sequence[bool]) -> list[Block]:
-        """End game, once every missing block is asked for: what was asked of others."""
+        """Return the end game's blocks: once every missing block is requested, those requested only from others."""
         missing = [piece for piece, mine in enumerate(self.have) if not mine]
         if any(self._unasked.get(piece, True) for piece in missing):
             return []

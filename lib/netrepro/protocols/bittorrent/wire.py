@@ -1,4 +1,4 @@
-"""The messages of the peer wire protocol (BEP 3), to bytes and back."""
+"""The messages of the peer wire protocol (BEP 3), and their encoding as bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HANDSHAKE_BYTES = 68
 ID_BYTES = 20
 KINDS = ("choke", "unchoke", "interested", "not interested", "have", "bitfield", "request", "piece", "cancel")
 WITHOUT_PAYLOAD = KINDS[:4]
-MOST_BYTES = 2**20  # of a message: a block is 16 KiB, and a bitfield of this length would be for 8 million pieces
+MOST_BYTES = 2**20  # longest message: a block is 16 KiB, and a bitfield of this length has 8 million pieces
 
 
 class ProtocolError(Exception):
@@ -20,10 +20,11 @@ class ProtocolError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. piece, offset, length : of have (piece), request and cancel (all), piece (piece, offset).
+    """One message.
 
-    data : of a piece its block, of a bitfield its bits. kind : one of KINDS, "keep alive" or "handshake" (data : the
-    info hash and the peer's name, 20 bytes each).
+    kind : one of KINDS, "keep alive" or "handshake". piece, offset, length : used by have (piece), by request and
+    cancel (all three), and by piece (piece, offset). data : a piece message's block, a bitfield's bits, or a
+    handshake's info hash and peer name (20 bytes each).
     """
 
     kind: str
@@ -34,12 +35,12 @@ class Message:
 
 
 def handshake(info_hash: bytes, peer_id: bytes) -> bytes:
-    """Return the first bytes of a connection; no extension is offered."""
+    """Return the handshake that begins a connection; it offers no extension."""
     return PROTOCOL + bytes(8) + info_hash + peer_id
 
 
 def encode(message: Message) -> bytes:
-    """Encode a message with its length before it; not for a handshake."""
+    """Encode a message (except a handshake), preceded by its length."""
     if message.kind == "keep alive":
         return bytes(4)
     if message.kind == "have":
@@ -54,7 +55,7 @@ def encode(message: Message) -> bytes:
 
 
 def encode_bits(have: list[bool] | tuple[bool, ...]) -> bytes:
-    """Encode a bitfield: the first piece is the highest bit of the first byte; spare bits are 0."""
+    """Encode a bitfield: the first piece is the highest bit of the first byte; unused bits are 0."""
     bits = bytearray((len(have) + 7) // 8)
     for piece, is_there in enumerate(have):
         if is_there:
@@ -63,7 +64,7 @@ def encode_bits(have: list[bool] | tuple[bool, ...]) -> bytes:
 
 
 def decode_bits(bits: bytes, pieces: int) -> list[bool]:
-    """Read the pieces of a bitfield. Raises ProtocolError for a wrong length or a spare bit that is set."""
+    """Decode a bitfield: whether each piece is there. Raises ProtocolError for a wrong length or a set unused bit."""
     if len(bits) != (pieces + 7) // 8:
         raise ProtocolError(f"a bitfield of {len(bits)} bytes for {pieces} pieces")
     have = [bool(bits[piece // 8] & 0x80 >> piece % 8) for piece in range(8 * len(bits))]
@@ -73,7 +74,7 @@ def decode_bits(bits: bytes, pieces: int) -> list[bool]:
 
 
 class Decoder:
-    """Bytes of one connection in, whole messages out, however the bytes are cut."""
+    """A decoder of one connection's bytes, which may arrive in any parts, into whole messages."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -81,15 +82,15 @@ class Decoder:
 
     @property
     def missing_bytes(self) -> int:
-        """The missing bytes of the message that has begun; 0 where none has, or its length is not here yet."""
+        """The number of missing bytes of a begun message; 0 if none has begun or its length is not yet known."""
         if not self._greeted or len(self._buffer) < 4:
             return 0
         return 4 + int(struct.unpack_from(">I", self._buffer)[0]) - len(self._buffer)
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Yield the messages that are whole now, except those of a kind that BEP 3 does not have.
+        """Yield the messages that are now complete, except those of a kind that BEP 3 does not have.
 
-        Raises ProtocolError.
+        Raises ProtocolError for a wrong handshake or message.
         """
         self._buffer += data
         if not self._greeted:

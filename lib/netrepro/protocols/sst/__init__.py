@@ -1,4 +1,4 @@
-"""SST (Ford, SIGCOMM 2007): packets, a channel with its own congestion control, and streams in it."""
+"""SST (Ford, SIGCOMM 2007): packets, a channel with its own congestion control, and the streams of a channel."""
 
 from netrepro.protocols.sst.channel import Channel, Manners
 from netrepro.protocols.sst.peer import Peer

@@ -1,7 +1,7 @@
 """SST's channel: numbered packets that are never sent again, acknowledgements, and congestion control in packets.
 
-A packet is acknowledged or missed, and whoever gave its content hears which: what to send again is for streams to say.
-The window is TCP's (RFC 2581), as the paper's prototype counts it.
+A packet is acknowledged or missed, and the channel tells its user which; the streams decide what to send again.
+The window is TCP's (RFC 2581), counted as in the paper's prototype.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from netrepro.protocols.sst import wire
 
 LEAST_WINDOW = 2  # packets
 NO_THRESHOLD = 1 << 20
-MISSED_BEHIND = 3  # packets behind the highest acknowledged one: missed
+MISSED_BEHIND = 3  # a packet counts as missed if it is this many behind the highest acknowledged one
 REPLAY_MASK = 32
-ACK_EVERY = 2  # packets with segments that want it
+ACK_EVERY = 2  # packets whose segments want an acknowledgement
 ACK_EVERY_ANY = 4
 MOST_RTO_S = 60.0
 
 
 @dataclass(frozen=True)
 class Manners:
-    """The settings by which a channel sends: the first window in packets, the lower bound of the timeout, the longest
-    wait of an acknowledgement, and whether a congestion window limits it. `first_rtt_s` is the round-trip time that it
-    assumes before it has measured one."""
+    """The settings of a channel's sender: the initial window in packets, the least timeout, the longest delay of an
+    acknowledgement, and whether a congestion window limits the channel. `first_rtt_s` is the round-trip time assumed
+    before the first measurement."""
 
     initial_window: int = LEAST_WINDOW
     min_rto_s: float = 0.2
@@ -37,8 +37,8 @@ class Manners:
 
 @dataclass(slots=True)
 class News:
-    """The news that a packet brings: its number, its segment, and what it shows to be acknowledged or lost, each named
-    by the `word` that it was sent with."""
+    """The content of a received packet: its number, its segment, and the own packets that it shows to be acknowledged
+    or lost, each as the `word` with which it was sent."""
 
     sequence: int
     body: bytes
@@ -47,21 +47,21 @@ class News:
 
 
 class Channel:
-    """One end. `number` names it in packets. Words for packets are anything but None."""
+    """One end of a channel. `number` identifies the channel in packets. A `word` is any value but None."""
 
     def __init__(self, number: int, manners: Manners | None = None, key: int = 0):
         self.number, self.manners, self.key = number, manners or Manners(), key
         self.next = 1
-        self.acked = 0  # the highest
+        self.acked = 0  # highest acknowledged packet
         self.outstanding: dict[int, Any] = {}  # packets with segments that are neither acknowledged nor missed
         self.window, self.threshold = float(self.manners.initial_window), NO_THRESHOLD
         self.is_limited, self.recovers_at = True, 0
         self.rtt_s, self.deviation_s, self.mark = self.manners.first_rtt_s, 0.0, (0, 0.0)
         self.timeout_at_s, self.timeouts = math.inf, 0
-        self.received, self.mask = 0, 1  # the highest number, and which right below it
-        self.run_end, self.run, self.unacked = 0, 0, 0  # what acknowledgements say
+        self.received, self.mask = 0, 1  # highest received number, and a bit for each number from it downwards
+        self.run_end, self.run, self.unacked = 0, 0, 0  # content of the next acknowledgement
         self.ack_at_s = math.inf
-        self.urgent: deque[tuple[int, int]] = deque()  # acknowledgements that must go by themselves
+        self.urgent: deque[tuple[int, int]] = deque()  # acknowledgements that need a packet each
 
     @property
     def wake_at_s(self) -> float:
@@ -77,7 +77,7 @@ class Channel:
         return max(left, 0)
 
     def send(self, now_s: float, body: bytes, word: Any = None) -> bytes:
-        """Make a packet. One with a `word` counts in the window, and its fate will be told."""
+        """Make a packet. With a `word`, it counts in the window, and its fate will be reported under that word."""
         run_end, run = self.urgent.popleft() if self.urgent else (self.run_end, self.run)
         if not self.urgent and run_end == self.run_end:
             self.unacked, self.ack_at_s = 0, math.inf
@@ -91,9 +91,9 @@ class Channel:
         return wire.encode(wire.Packet(self.number, sequence, run_end, min(run, wire.MOST_COUNT), body), self.key)
 
     def receive(self, now_s: float, data: bytes) -> News | None:
-        """Read a packet; None for what is no packet, came before, or acknowledges what was never sent.
+        """Read a packet; None for an invalid or duplicate packet, and for one that acknowledges an unsent number.
 
-        The packet is acknowledged only by `accept`.
+        The packet is acknowledged only after `accept`.
         """
         try:
             packet = wire.decode(data, self.received, self.acked, self.key)
@@ -112,7 +112,7 @@ class Channel:
         return News(packet.sequence, packet.body, acked, missed)
 
     def accept(self, now_s: float, sequence: int, wants_ack: bool) -> None:
-        """Note that a packet was taken in and may be acknowledged; one that `wants_ack` will be, soon."""
+        """Note that a packet was accepted and may be acknowledged; with `wants_ack`, it will be soon."""
         ahead = sequence - self.run_end
         if ahead == 1:
             self.run_end, self.run, self.unacked = sequence, self.run + 1, self.unacked + 1
@@ -129,18 +129,18 @@ class Channel:
             self.urgent.append((sequence, 0))
 
     def is_ack_due(self, now_s: float) -> bool:
-        """Tell whether a packet must be sent now, if only to acknowledge."""
+        """Tell whether an acknowledgement must be sent now, alone if necessary."""
         return bool(self.urgent) or self.ack_at_s <= now_s
 
     def wake(self, now_s: float) -> list[Any]:
-        """Return the packets taken for lost, because nothing was acknowledged for too long."""
+        """Return the words of the packets that a timeout declares lost; empty before the timeout."""
         if self.timeout_at_s > now_s:
             return []
         self.timeouts += 1
         self.threshold = max(len(self.outstanding) // 2, LEAST_WINDOW)
         self.window, self.recovers_at = LEAST_WINDOW, self.next - 1
         missed, self.outstanding = list(self.outstanding.values()), {}
-        self.mark = (0, 0.0)  # a round trip with a timeout in it is none
+        self.mark = (0, 0.0)  # a timeout invalidates the round-trip measurement
         self.timeout_at_s = math.inf
         return missed
 
@@ -151,7 +151,7 @@ class Channel:
             self.acked = acked
         lost = [number for number in self.outstanding if number <= self.acked - MISSED_BEHIND]
         missed = [self.outstanding.pop(number) for number in lost]
-        if lost and lost[-1] > self.recovers_at:  # one cut a window
+        if lost and lost[-1] > self.recovers_at:  # reduce at most once per window
             self.threshold = max(int(self.window) // 2, LEAST_WINDOW)
             self.window, self.recovers_at = self.threshold, self.next - 1
         if words and self.is_limited and self.window < self.threshold:

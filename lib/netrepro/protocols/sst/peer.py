@@ -1,7 +1,7 @@
-"""One end of SST: a machine with a channel to another, and the streams in it.
+"""One end of SST: a machine with a channel to another machine, and the channel's streams.
 
-Both ends know the channel by one number, which the one that asks chooses. Streams live and die with their channel:
-Attach to another one is answered with Reset.
+Both ends use the same channel number, which the asking end chooses. A stream ends with its channel: the request to
+attach it to another channel (Attach) is answered with Reset.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from netrepro.protocols.sst import wire
 from netrepro.protocols.sst.channel import Channel, Manners
 from netrepro.protocols.sst.streams import PROBE_S, STREAMS_AT_ONCE, Piece, Stream
 
-HELLO_S = 0.5  # until it is said again, doubling
-FRAGMENT = "a fragment"  # of a datagram: nobody waits for it
+HELLO_S = 0.5  # time until HELLO is first repeated; doubles each time
+FRAGMENT = "a fragment"  # the word for packets of a datagram, whose fate has no effect
 ROOT = 0
 MOST_KEPT = 64  # fragments
-BUFFER_BYTES = 0x10000  # of a stream
+BUFFER_BYTES = 0x10000  # receive buffer of a stream
 
 
 class Peer:
-    """An end that speaks to `other`, and `asks` for the channel or waits to be asked. `flush` sends what streams write.
+    """One end, which talks to `other`; it `asks` for the channel or waits. `flush` sends what was written to streams.
 
-    Events: "up"; "opened", "readable", "ended", "reset" (of a stream); "datagram" ((stream, bytes)). `root` is there
-    from the beginning; every other stream has a parent.
+    Events: "up"; "opened", "readable", "ended", "reset" (of a stream); "datagram" ((stream, bytes)). The stream `root`
+    exists from the beginning; every other stream has a parent.
     """
 
     def __init__(
@@ -44,22 +44,22 @@ class Peer:
         self.is_up, self._hello_at_s, self._hellos = False, math.inf, 0
         self.root = Stream(self, ROOT, None, True, buffer_bytes)
         self.root.remote = ROOT
-        self._ours: dict[int, Stream] = {ROOT: self.root}  # by this end's number
+        self._ours: dict[int, Stream] = {ROOT: self.root}  # streams by this end's number
         self._theirs: dict[int, Stream] = {ROOT: self.root}
-        self._gone: dict[int, bool] = {}  # their streams that are over, of late, and whether they were reset
+        self._gone: dict[int, bool] = {}  # the other end's number of a recently ended stream -> whether it was reset
         self._last_ours = self._last_theirs = ROOT
         self._ready: deque[Stream] = deque()
         self._datagrams: deque[list[wire.Segment]] = deque()
         self._fragments: dict[int, wire.Segment] = {}
-        self._say: deque[wire.Segment] = deque()  # Reset and windows
-        self._speaks_of = self.root  # whose packet came last
+        self._say: deque[wire.Segment] = deque()  # Reset and window segments to send
+        self._speaks_of = self.root  # stream of the last received packet
         self._probe_at_s = math.inf
         self._parked: set[Stream] = set()
 
-    # What a user calls.
+    # The interface for users.
 
     def open(self, parent: Stream | None = None) -> Stream:
-        """Open a new stream. Raises NetreproError where 2^15 are open."""
+        """Open a new stream, by default as a child of the root. Raises NetreproError beyond 2^15 streams."""
         if self._last_ours + 1 - min((number for number in self._ours if number), default=math.inf) >= STREAMS_AT_ONCE:
             raise NetreproError(f"a stream beyond {STREAMS_AT_ONCE}", "wait until some have ended")
         stream = Stream(self, self._new_number(), parent or self.root, True, self.buffer_bytes)
@@ -68,7 +68,7 @@ class Peer:
         return stream
 
     def send_datagram(self, data: bytes, stream: Stream | None = None) -> None:
-        """Send data as a child of the stream; a lost packet of it is not sent again.
+        """Queue a datagram that belongs to a stream (by default the root); its lost packets are not sent again.
 
         Raises NetreproError for more data than four packets hold.
         """
@@ -87,7 +87,7 @@ class Peer:
         self._datagrams.append(segments)
 
     def reset(self, stream: Stream) -> None:
-        """End a stream at once in both directions, whatever is on its way."""
+        """End a stream in both directions at once; data on its way is lost."""
         if stream.remote is not None and not stream.is_ours:
             self._say.append(wire.Segment(wire.RESET, stream.remote & 0xFFFF, wire.RESET_OURS))
         elif stream.number is not None:
@@ -95,7 +95,7 @@ class Peer:
         self._forget(stream, was_reset=True)
 
     def flush(self, now_s: float) -> Iterable[Output]:
-        """Send what may go."""
+        """Yield all packets that may be sent now."""
         if not self.is_up:
             return
         channel = self.channel
@@ -104,24 +104,24 @@ class Peer:
         while self._datagrams and (room := channel.room()):
             if room < min(len(self._datagrams[0]), int(channel.window)):
                 break
-            for segment in self._datagrams.popleft():  # their numbers must follow each other
+            for segment in self._datagrams.popleft():  # a datagram's packets must have consecutive numbers
                 yield self._packet(now_s, segment, FRAGMENT)
         while self._ready and channel.room():
             stream = self._ready[0]
             piece = stream.next_piece() if stream.wants_to_send() else None
-            self._ready.rotate(-1)  # in turn
+            self._ready.rotate(-1)  # streams take turns
             if piece is not None:
                 yield self._packet(now_s, stream.segment(piece), piece)
             if piece is None or not stream.wants_to_send():
                 self._ready.pop()
             if piece is None and stream.wants_to_send():
-                self._parked.add(stream)  # until there is credit
+                self._parked.add(stream)  # until it has credit
         while channel.is_ack_due(now_s):
             yield self._packet(now_s, self._window_of(self._speaks_of))
         if self._parked and not channel.outstanding:
             self._probe_at_s = min(self._probe_at_s, now_s + PROBE_S)
 
-    # What a stream calls.
+    # The interface for streams.
 
     def wants(self, stream: Stream) -> None:
         """Note that a stream has something to send."""
@@ -138,7 +138,7 @@ class Peer:
         if (stream.is_sent and stream.is_at_end) or stream.is_dead:
             self._forget(stream)
 
-    # What whoever drives the machine calls.
+    # The interface for drivers.
 
     @property
     def wake_at_s(self) -> float:
@@ -146,14 +146,14 @@ class Peer:
         return min(self._hello_at_s, self.channel.wake_at_s, self._probe_at_s)
 
     def start(self, now_s: float) -> Iterable[Output]:
-        """Ask for the channel."""
+        """Ask for the channel (HELLO), if this end asks; HELLO is repeated until the channel is up."""
         if self.asks and not self.is_up:
             self._hello_at_s = now_s + HELLO_S * 2**self._hellos
             self._hellos += 1
             yield Send(self.other, wire.negotiation(wire.HELLO, self.channel.number))
 
     def receive(self, now_s: float, sender: Hashable, message: bytes) -> Iterable[Output]:
-        """Take in a packet; what is none, or not of this channel, is ignored."""
+        """Handle a packet; invalid packets and packets of other channels are ignored."""
         said = wire.decode_negotiation(message)
         if said is not None:
             yield from self._negotiate(said)
@@ -166,7 +166,7 @@ class Peer:
         yield from self.flush(now_s)
 
     def wake(self, now_s: float) -> Iterable[Output]:
-        """Act on the time that has passed."""
+        """Handle the timers that have run out."""
         if self._hello_at_s <= now_s:
             yield from self.start(now_s)
         for word in self.channel.wake(now_s):
@@ -180,13 +180,13 @@ class Peer:
 
     def _new_number(self) -> int:
         self._last_ours += 1
-        while self._last_ours & 0xFFFF == ROOT:  # the root's
+        while self._last_ours & 0xFFFF == ROOT:  # reserved for the root
             self._last_ours += 1
         return self._last_ours
 
     def _window_of(self, stream: Stream) -> wire.Segment:
-        """Make an acknowledgement that tells a stream's window; a reply, before the other end knows the stream's
-        number."""
+        """Make a segment that acknowledges and announces a stream's window: an Ack, or a Reply while the other end does
+        not know the stream's number."""
         assert stream.number is not None
         number = stream.number & 0xFFFF
         if stream.is_known or stream.is_ours or stream.is_dead:
@@ -220,14 +220,14 @@ class Peer:
         self._parked.clear()
 
     def _take(self, now_s: float, sequence: int, body: bytes) -> Iterable[Output]:
-        """Take in a packet's segment; one that cannot be read or kept is not acknowledged."""
+        """Handle a packet's segment; a packet whose segment cannot be read or stored is not acknowledged."""
         try:
             segment = wire.decode_segment(body) if body else None
         except wire.WireError:
             return
         wants_ack = segment is not None and segment.kind in (wire.INIT, wire.REPLY, wire.DATA, wire.DATAGRAM)
         if segment is not None and segment.kind == wire.REPLY and not (segment.payload or segment.flags):
-            wants_ack = False  # it only tells a window
+            wants_ack = False  # this Reply only announces a window
         events: list[Event] = []
         if segment is not None and not self._segment(sequence, segment, events):
             return
@@ -235,7 +235,7 @@ class Peer:
         yield from events
 
     def _segment(self, sequence: int, segment: wire.Segment, events: list[Event]) -> bool:
-        """Take in a segment; tell whether that was possible."""
+        """Handle a segment and add to `events`; return whether its packet may be acknowledged."""
         if segment.kind == wire.RESET:
             known = self._ours if segment.flags & wire.RESET_OURS else self._theirs
             stream = self._find(known, segment.stream)
@@ -268,7 +268,7 @@ class Peer:
         number = wire.nearest(segment.other, self._last_theirs, 16)
         parent, stream = self._find(self._theirs, segment.stream), self._theirs.get(number)
         if self._gone.get(number) is False or segment.other == ROOT or number < 0:
-            return True  # it is over
+            return True  # the stream has ended
         if stream is None:
             if parent is None or number in self._gone:
                 self._say.append(wire.Segment(wire.RESET, segment.other, wire.RESET_OURS))

@@ -1,8 +1,8 @@
-"""SST's streams: bytes in order in both directions of a channel, without a handshake before the first.
+"""SST's streams: bytes in order in both directions of a channel, without a handshake before the first byte.
 
-What a stream sends first says whose child it is (Init) or what it answers (Reply) until one of these packets has been
-acknowledged; then come Data. The receiver grants credit: so many bytes may be unacknowledged. Those of Init are on the
-account of the parent.
+A stream's first packets name its parent (Init) or the stream that they answer (Reply). After one of them has been
+acknowledged, the stream sends Data packets. The receiver grants credit: the largest number of unacknowledged bytes. The
+bytes of Init packets use the parent's credit.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Protocol
 from netrepro.errors import NetreproError
 from netrepro.protocols.sst import wire
 
-STREAMS_AT_ONCE = 1 << 15  # a number's low 16 bits must tell which stream it is
-MOST_FIRST_OFFSET = 0xFFFF  # of what goes in Init or Reply
-FIRST_WINDOW_BYTES = 0xFFFF  # of the root, before anybody has said
-PROBE_S = 1.0  # how often a sender without credit asks
+STREAMS_AT_ONCE = 1 << 15  # the low 16 bits of a number must identify the stream
+MOST_FIRST_OFFSET = 0xFFFF  # largest offset in Init or Reply
+FIRST_WINDOW_BYTES = 0xFFFF  # the root's credit until the other end announces a window
+PROBE_S = 1.0  # interval at which a sender without credit sends a probe
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes of a stream that went in a packet, and on whose account."""
+    """A range of a stream's bytes that is sent in one packet; `payer` is the stream whose credit it uses."""
 
     stream: Stream
     payer: Stream
@@ -45,9 +45,9 @@ class Owner(Protocol):
 
 
 class Stream:
-    """One end of a stream; `number` is this end's (with all its bits), `remote` the other's.
+    """One end of a stream. `number` is this end's number for the stream (with all its bits), `remote` the other end's.
 
-    `parent` is None of the root. Write with `write`, read with `read`; a reader that reads late holds the sender back.
+    `parent` is None for the root. Write with `write`, read with `read`; slow reading slows the sender down.
     """
 
     def __init__(self, peer: Owner, number: int | None, parent: Stream | None, is_ours: bool, buffer_bytes: int):
@@ -55,34 +55,34 @@ class Stream:
         self.remote: int | None = None
         self.buffer_bytes = buffer_bytes
         self.is_dead = False
-        # What it sends.
+        # Sending.
         self.credit_bytes: int = FIRST_WINDOW_BYTES if parent is None else parent.credit_bytes
         self.unacked_bytes, self.pieces_out = 0, 0
-        self.is_known = parent is None  # an Init or a Reply was acknowledged
+        self.is_known = parent is None  # whether an Init or a Reply was acknowledged
         self._data, self._next = bytearray(), 0
         self._ends = self._end_sent = False
         self._again: deque[tuple[int, int, bool]] = deque()
         self.probe = False
-        # What it receives.
+        # Receiving.
         self._expected = 0
         self._early: dict[int, bytes] = {}
         self._ready = bytearray()
-        self.end: int | None = None  # where the other end's bytes end
+        self.end: int | None = None  # the offset at which the other end's bytes end, once known
         self._told_end = False
 
     @property
     def received_bytes(self) -> int:
-        """The bytes received in order, read or not."""
+        """The number of bytes received in order, read or not."""
         return self._expected
 
     @property
     def is_at_end(self) -> bool:
-        """True where everything that the other end wrote before it closed has been read."""
+        """True where the other end has closed and all its bytes have been read."""
         return self.end is not None and self._expected >= self.end and not self._ready
 
     @property
     def is_sent(self) -> bool:
-        """True where this end has closed and everything that it sent was acknowledged."""
+        """True where this end has closed and all its bytes have been acknowledged."""
         return self._end_sent and not self._again and not self.pieces_out
 
     @property
@@ -92,7 +92,8 @@ class Stream:
         return max(free + 1, 1).bit_length() - 1
 
     def write(self, data: bytes, close: bool = False) -> None:
-        """Queue bytes to send when the peer is flushed. Raises NetreproError after the end."""
+        """Queue bytes, which `Peer.flush` sends; `close` ends the stream after them. Raises NetreproError after the
+        end."""
         if self._ends or self.is_dead:
             raise NetreproError("a write to a stream that has ended", "open another one")
         self._data += data
@@ -100,7 +101,7 @@ class Stream:
         self._peer.wants(self)
 
     def read(self, most: int | None = None) -> bytes:
-        """Take the bytes that have arrived in order, at most `most` of them."""
+        """Remove and return the bytes that have arrived in order, at most `most` of them."""
         before, content = self.exponent, bytes(self._ready[:most])
         del self._ready[: len(content)]
         if self.exponent > before and self.end is None:
@@ -108,15 +109,15 @@ class Stream:
         self._peer.settle(self)
         return content
 
-    # The peer calls what follows.
+    # The interface for the peer.
 
     def wants_to_send(self) -> bool:
-        """Tell whether there is anything to send, if credit is ignored."""
+        """Tell whether there is anything to send, regardless of credit."""
         fresh = self._next < len(self._data) or (self._ends and not self._end_sent) or self.probe
         return not self.is_dead and bool(self._again or fresh)
 
     def next_piece(self) -> Piece | None:
-        """Return the piece for the next packet; None where credit or Init's offset forbid one."""
+        """Return the piece for the next packet; None where credit or the largest offset of Init or Reply forbids it."""
         first = not self.is_known
         payer = self.parent if first and self.is_ours and self.parent is not None else self
         left = payer.credit_bytes - payer.unacked_bytes
@@ -144,7 +145,7 @@ class Stream:
         return piece
 
     def segment(self, piece: Piece) -> wire.Segment:
-        """Return the piece as a packet sends it now."""
+        """Return a piece as a segment: Init, Reply or Data, by the stream's present state."""
         assert self.number is not None
         payload = bytes(self._data[piece.offset : piece.offset + piece.length])
         ends = piece.offset + piece.length == len(self._data)
@@ -169,11 +170,11 @@ class Stream:
             self._again.append((piece.offset, piece.length, piece.closes))
 
     def take(self, segment: wire.Segment) -> bool:
-        """Take in the bytes of a segment; tell whether they fit. Bytes that are there already always do."""
+        """Store the bytes of a segment; return whether they fit into the buffer. Duplicate bytes always fit."""
         offset = wire.nearest(segment.offset, self._expected, 32) if segment.kind == wire.DATA else segment.offset
         end = offset + len(segment.payload)
         if (self.end is not None and end > self.end) or (segment.flags & wire.CLOSE and end < self._expected):
-            return True  # beyond its end: no honest sender's
+            return True  # beyond the end: ignored, as no correct sender does this
         fresh = segment.payload[max(self._expected - offset, 0) :]
         held = len(self._ready) + sum(map(len, self._early.values()))
         if fresh and held + len(fresh) > self.buffer_bytes:
@@ -191,7 +192,7 @@ class Stream:
         return True
 
     def news(self) -> list[str]:
-        """Return the events to tell a user: "readable", and once "ended"."""
+        """Return the names of new events: "readable" while bytes wait, and "ended" once."""
         kinds = ["readable"] if self._ready else []
         if self.end is not None and self._expected >= self.end and not self._told_end:
             self._told_end = True

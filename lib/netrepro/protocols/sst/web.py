@@ -12,11 +12,11 @@ from netrepro.protocols.sst.channel import Manners
 from netrepro.protocols.sst.peer import Peer
 from netrepro.protocols.sst.streams import Stream
 
-NUMBERS = 255  # of channels
+NUMBERS = 255  # channel numbers are 1..255
 
 
 class SstClient:
-    """A client that loads pages from `server`; with `fresh` each page asks for a channel of its own when it begins.
+    """A client that loads pages from `server`; with `fresh`, each page asks for its own channel when it begins.
 
     Pages begin once the first channel is up (with `fresh`, at once). Events: "loaded" (a Loaded), "done". Raises
     NetreproError where the server refuses a request.
@@ -44,25 +44,25 @@ class SstClient:
         return min(self.peer.wake_at_s, self.browser.begins_s)
 
     def start(self, now_s: float) -> Iterable[Output]:
-        """Ask for the channel, or begin."""
+        """Ask for the channel; with `fresh`, begin the first page."""
         if self.fresh:
             self.browser.begins_s = now_s
             return self._begin(now_s)
         return self._act(now_s, self.peer.start(now_s))
 
     def receive(self, now_s: float, sender: Hashable, message: bytes) -> Iterable[Output]:
-        """Take in a packet."""
+        """Handle a packet."""
         return self._act(now_s, self.peer.receive(now_s, sender, message))
 
     def wake(self, now_s: float) -> Iterable[Output]:
-        """Act on the time that has passed."""
+        """Handle timers that have run out, and begin a page that is due."""
         yield from self._act(now_s, self.peer.wake(now_s))
         if self.browser.begins_s <= now_s:
             yield from self._begin(now_s)
 
     @property
     def arriving_bytes(self) -> int:
-        """The bytes received so far of responses that are on their way."""
+        """The number of bytes received so far of unfinished responses."""
         return sum(stream.received_bytes for stream in self._streams)
 
     def _new_peer(self) -> Peer:
@@ -99,9 +99,9 @@ class SstClient:
 
 
 class SstServer:
-    """A server that answers on the newest channel that was asked for; it takes the place of those before.
+    """A server that answers on the newest channel that a client asked for; a new channel replaces the old one.
 
-    A stream that carries no request is reset.
+    A stream without a valid request is reset.
     """
 
     def __init__(self, manners: Manners | None = None):
@@ -115,11 +115,11 @@ class SstServer:
         return self.peer.wake_at_s if self.peer else math.inf
 
     def start(self, now_s: float) -> Iterable[Output]:
-        """Wait to be asked."""
+        """Do nothing: the server waits for a client."""
         return ()
 
     def receive(self, now_s: float, sender: Hashable, message: bytes) -> Iterable[Output]:
-        """Take in a packet."""
+        """Handle a packet; a HELLO with a new number replaces the channel."""
         said = wire.decode_negotiation(message)
         known = (self.peer.other, self.peer.channel.number) if self.peer else None
         if said and said[0] == wire.HELLO and known != (sender, said[1]):
@@ -129,7 +129,7 @@ class SstServer:
         return self._act(now_s, self.peer.receive(now_s, sender, message))
 
     def wake(self, now_s: float) -> Iterable[Output]:
-        """Act on the time that has passed."""
+        """Handle the channel's timers that have run out."""
         return self._act(now_s, self.peer.wake(now_s)) if self.peer else ()
 
     def _act(self, now_s: float, outputs: Iterable[Output]) -> Iterable[Output]:

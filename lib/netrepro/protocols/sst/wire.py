@@ -1,9 +1,9 @@
-"""SST's packets, to bytes and back.
+"""SST's packets, and their encoding as bytes.
 
 A packet is a channel header of two words (channel 8 bits, sequence number 24; reserved 4, count 4, acknowledged 24), at
 most one segment of a stream, and a checksum. Sequence numbers have 64 bits, of which the low 24 are sent. The layout is
-that of the paper's prototype, with which the specification agrees; where the paper's figure has Init's two identifiers
-the other way round, the prototype is followed. Negotiation's packets are ours.
+that of the paper's prototype and of the specification; the paper's figure has Init's two identifiers in the opposite
+order. The packets of the negotiation are our own design.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ KINDS = range(1, 9)
 PUSH, MESSAGE, CLOSE = 4, 2, 1  # flags of Init, Reply and Data
 FIRST, LAST = 2, 1  # of Datagram
 ATTACH_INIT, ATTACH_SLOT = 8, 1  # of Attach
-RESET_OURS = 1  # of Reset: the stream's number is the receiver's
-SUBSTREAM_WINDOW, INHERITED_WINDOW = 0x80, 0x40  # beside the window's exponent
+RESET_OURS = 1  # flag of Reset: the stream's number is the receiver's
+SUBSTREAM_WINDOW, INHERITED_WINDOW = 0x80, 0x40  # flags in the byte of the window's exponent
 
-MTU_BYTES = 1200  # of a segment's payload
-MOST_STATELESS_BYTES = 4 * MTU_BYTES  # of a datagram
+MTU_BYTES = 1200  # largest payload of a segment
+MOST_STATELESS_BYTES = 4 * MTU_BYTES  # largest datagram
 CHANNEL_HEADER_BYTES, CHECKSUM_BYTES = 8, 4
 SEQUENCE_BITS = 24
 MOST_COUNT = 15
 MOST_EXPONENT = 31
-MAGIC = 0x00535354  # where a packet's first word would be: no channel has the number 0
+MAGIC = 0x00535354  # first word of a negotiation: no channel has the number 0, so it differs from all packets
 HELLO, WELCOME = 1, 2
 
 _SEGMENT, _TWO, _WORD, _HEADER = (struct.Struct(format) for format in (">HBB", ">HH", ">I", ">II"))
@@ -36,15 +36,15 @@ _NEGOTIATION = struct.Struct(">IBB2x")
 
 
 class WireError(Exception):
-    """Bytes that are no packet."""
+    """The error that bytes are not a valid packet, or that a value does not fit its field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
     """A packet of a channel.
 
-    sequence : the full number. acked : the highest number acknowledged, count : so many right before it, too.
-    body : a segment's bytes, or b"" of a packet that only acknowledges.
+    sequence : the full number. acked : the highest number acknowledged. count : number of packets directly before
+    `acked` that are acknowledged, too. body : a segment's bytes, or b"" for a packet that only acknowledges.
     """
 
     channel: int
@@ -59,8 +59,8 @@ class Segment:
     """The part of a packet that concerns a stream.
 
     stream : the stream's number at the sender; in Init, the parent's number. other : in Init, the new stream's number;
-    in Reply, the number at the receiver. offset : place of the first byte (16 bits in Init and Reply, 32 in Data).
-    exponent : n, where at least 2^n - 1 bytes may be on their way at once.
+    in Reply, the number at the receiver. offset : offset of the first byte (16 bits in Init and Reply, 32 in Data).
+    exponent : n, for a window of at least 2^n - 1 unacknowledged bytes.
     """
 
     kind: int
@@ -73,7 +73,7 @@ class Segment:
     window_flags: int = 0
 
     def encode(self) -> bytes:
-        """Write the bytes between channel header and checksum. Raises WireError for what does not fit its field."""
+        """Encode the bytes between channel header and checksum. Raises WireError for a value that does not fit."""
         if self.window_flags & ~(SUBSTREAM_WINDOW | INHERITED_WINDOW) or not 0 <= self.exponent <= MOST_EXPONENT:
             raise WireError(f"a window of {self.exponent} and {self.window_flags:#x}")
         if self.kind not in KINDS or not 0 <= self.flags < 16:
@@ -90,7 +90,7 @@ class Segment:
 
 
 def decode_segment(body: bytes) -> Segment:
-    """Read the segment that `Segment.encode` wrote. Raises WireError for anything else."""
+    """Decode a segment encoded by `Segment.encode`. Raises WireError for anything else."""
     if len(body) < _SEGMENT.size:
         raise WireError(f"a segment of {len(body)} bytes")
     stream, kind, window = _SEGMENT.unpack_from(body)
@@ -110,9 +110,9 @@ def decode_segment(body: bytes) -> Segment:
 
 
 def checksum(data: bytes) -> int:
-    """Compute two running sums of 16-bit words modulo 65537, the low halves of both; a word or a byte of 0x80 pads."""
+    """Compute the low halves of two running sums of 16-bit words modulo 65537; the padding begins with a byte 0x80."""
     whole = len(data) & ~1
-    # Zeros at the end, of which responses are made, leave the first sum as it is.
+    # Zeros at the end (responses consist of zeros) do not change the first sum, so they need no loop.
     busy = len(data[:whole].rstrip(b"\0")) + 1 & ~1
     words = array("H", data[:busy])
     if sys.byteorder == "little":
@@ -124,7 +124,7 @@ def checksum(data: bytes) -> int:
 
 
 def encode(packet: Packet, key: int = 0) -> bytes:
-    """Encode a packet, with the checksum over its full sequence number and its bytes, to which `key` is added."""
+    """Encode a packet. Its checksum covers the full sequence number and the bytes; `key` is added to the checksum."""
     mask = (1 << SEQUENCE_BITS) - 1
     if not 0 < packet.channel < 256 or not 0 <= packet.count <= MOST_COUNT or packet.sequence < 0:
         raise WireError(f"{packet} does not fit")
@@ -134,9 +134,9 @@ def encode(packet: Packet, key: int = 0) -> bytes:
 
 
 def decode(data: bytes, highest: int, acked: int, key: int = 0) -> Packet:
-    """Read a packet, its numbers taken as those nearest to the `highest` received so far, and to the highest `acked`.
+    """Decode a packet. Its full numbers are those nearest to the highest one received (`highest`) and acknowledged.
 
-    Raises WireError for what is too short, has another checksum, or a number below 0.
+    Raises WireError for a packet that is too short, has a wrong checksum, or would have a number below 0.
     """
     if len(data) < CHANNEL_HEADER_BYTES + CHECKSUM_BYTES:
         raise WireError(f"a packet of {len(data)} bytes")
@@ -151,18 +151,18 @@ def decode(data: bytes, highest: int, acked: int, key: int = 0) -> Packet:
 
 
 def nearest(low: int, to: int, bits: int) -> int:
-    """Return the number with these low bits that is nearest to another."""
+    """Return the number nearest to `to` whose low `bits` bits are those of `low`."""
     difference = (low - to) & (1 << bits) - 1
     return to + difference - (1 << bits if difference >= 1 << bits - 1 else 0)
 
 
 def negotiation(kind: int, channel: int) -> bytes:
-    """Write a negotiation: HELLO asks for a channel of this number, WELCOME says that there is one."""
+    """Encode a negotiation: HELLO asks for a channel of this number, WELCOME confirms it."""
     return _NEGOTIATION.pack(MAGIC, kind, channel)
 
 
 def decode_negotiation(data: bytes) -> tuple[int, int] | None:
-    """Read the kind and channel of a negotiation; None for anything else."""
+    """Decode the kind and channel of a negotiation; None for anything else."""
     if len(data) != _NEGOTIATION.size:
         return None
     magic, kind, channel = _NEGOTIATION.unpack(data)

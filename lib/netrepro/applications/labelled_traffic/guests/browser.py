@@ -1,4 +1,4 @@
-"""Pages of objects from several servers over HTTP/1.1, fetched as a browser does; connections are kept alive."""
+"""Loading pages of objects from several servers over HTTP/1.1, as a browser does; connections are kept alive."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 class Browser:
-    """One user. `style` says how it differs from others: connections a server, length of its headers."""
+    """One user. `style` seeds the differences from other users: connections per server, length of the headers."""
 
     def __init__(self, work: dict[str, Any]):
         self.work, self.rng = work, random.Random(work["style"])
-        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # knows no authority: it asks for none
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without authorities: nothing is verified
         self.tls.check_hostname, self.tls.verify_mode = False, ssl.CERT_NONE
         if self.rng.random() < 0.4:
             self.tls.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -33,7 +33,7 @@ class Browser:
         return "".join((rng or self.rng).choices(LETTERS, k=length))
 
     def _base(self, server: str) -> str:
-        """Choose how to ask a server; one server is always asked the same way."""
+        """Choose the base of a server's URLs; it is always the same for one server."""
         kind = random.Random(f"{server} {self.work['campus']}").random()
         return f"https://{server}" if kind < 0.3 else f"http://{server}" if kind < 0.93 else f"http://{server}:8080"
 
@@ -49,7 +49,7 @@ class Browser:
                 pass
 
     async def page(self, number: int) -> None:
-        """Load a document, then what it embeds, from its own server and from up to three others."""
+        """Load a document, then its embedded objects, from its own server and from up to three others."""
         rng = own_random(self.work, number)
         servers = rng.sample(self.work["servers"], 1 + min(3, int(rng.expovariate(0.9))))
         cookies = {server: self._text(rng.choice((0, 40, 150, 400)), rng) for server in servers}
@@ -70,7 +70,7 @@ class Browser:
                 for server, size_bytes in zip(objects, sizes, strict=True)
             ]
             await asyncio.gather(*fetches, return_exceptions=True)
-            await asyncio.sleep(rng.expovariate(1 / 1.0))  # kept alive for a while
+            await asyncio.sleep(rng.expovariate(1 / 1.0))  # connections are kept alive for a while
             if rng.random() < 0.3:
                 size_bytes = lognormal_bytes(rng, 2000, 1.0, 50, 50_000)
                 await self._fetch(session, rng, servers[0], size_bytes, cookies[servers[0]])

@@ -1,4 +1,4 @@
-"""What the programs inside the nodes share. They are started by path and import none of netrepro: they start fast."""
+"""Shared code of the programs inside the nodes. They are run by path and import nothing of netrepro, to start fast."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from typing import Any
 
 
 def begin() -> dict[str, Any]:
-    """Read the work, a line of JSON on standard input; set the program's name and the host's kernel settings."""
+    """Read and return the work, a line of JSON on standard input; set the program's name and the host's sysctls."""
     logging.disable(logging.CRITICAL)
     work = json.loads(sys.stdin.readline())
-    ctypes.CDLL(None).prctl(15, work["name"].encode())  # PR_SET_NAME: what the watcher reads as the application
+    ctypes.CDLL(None).prctl(15, work["name"].encode())  # PR_SET_NAME: the watcher reads this name as the application
     for name, value in work.get("sysctls", {}).items():
         Path("/proc/sys", name).write_text(str(value))
     if "whole_packets" in work:
@@ -34,7 +34,7 @@ def begin() -> dict[str, Any]:
 
 
 def _segment_early(interface: str) -> None:
-    """Let the host itself cut its data into packets, as `ethtool -K interface tso off`: none larger is captured."""
+    """Switch off segmentation offload (`ethtool -K interface tso off`), so that no oversized packets are captured."""
     value = array.array("B", struct.pack("=II", 0x1F, 0))  # ETHTOOL_STSO
     request = struct.pack("=16sQ16x", interface.encode(), value.buffer_info()[0])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
@@ -42,27 +42,27 @@ def _segment_early(interface: str) -> None:
 
 
 def say(answer: Any) -> None:
-    """Write a line of JSON to the generator."""
+    """Write a line of JSON to standard output, for the generator."""
     sys.stdout.write(json.dumps(answer) + "\n")
     sys.stdout.flush()
 
 
 def told_to_stop() -> threading.Event:
-    """Set by the generator's SIGTERM."""
+    """Return an event that the generator's SIGTERM sets."""
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     return stopped
 
 
 def stop_of_loop() -> asyncio.Event:
-    """Make the same event for what runs in an event loop."""
+    """Return such an event for programs with an event loop."""
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     return stopped
 
 
 async def keep_to_schedule(begin_s: float, times_s: list[float], act: Callable[[int], Awaitable[None]]) -> int:
-    """Begin act(i) at each time after `begin_s` (of the monotonic clock); count those that failed."""
+    """Begin act(i) at `begin_s` (monotonic clock) plus each of `times_s`; return the number of failed calls."""
     failed = 0
 
     async def once(i: int) -> None:
@@ -78,12 +78,12 @@ async def keep_to_schedule(begin_s: float, times_s: list[float], act: Callable[[
 
 
 def own_random(work: dict[str, Any], number: int) -> random.Random:
-    """Make the random numbers of one session, so that they depend on no other that runs beside it."""
+    """Make the random generator of one session, so that parallel sessions do not affect each other."""
     return random.Random(f"{work['seed']} {number}")
 
 
 def lognormal_bytes(rng: random.Random, median: float, sigma: float, least: int, most: int) -> int:
-    """Draw a size in bytes, log-normal, cut off at both ends."""
+    """Draw a log-normal size in bytes, limited to `least` and `most`."""
     return int(min(most, max(least, rng.lognormvariate(0, sigma) * median)))
 
 

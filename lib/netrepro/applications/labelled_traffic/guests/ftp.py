@@ -1,4 +1,4 @@
-"""Lists and fetches files over FTP (passive mode) with Python's own client."""
+"""Listing and fetching files over FTP (passive mode) with Python's own client."""
 
 from __future__ import annotations
 

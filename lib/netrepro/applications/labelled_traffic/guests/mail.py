@@ -1,4 +1,4 @@
-"""Fetches and sends mail with Python's own clients: POP3, IMAP and SMTP, bare, with TLS from the start, or STARTTLS."""
+"""Fetching and sending mail with Python's clients: POP3, IMAP and SMTP; plain, with TLS from the start, or STARTTLS."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class MailClient:
 
     def __init__(self, work: dict[str, Any]):
         self.work = work
-        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # knows no authority: it asks for none
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without authorities: nothing is verified
         self.tls.check_hostname, self.tls.verify_mode = False, ssl.CERT_NONE
         self.threads = ThreadPoolExecutor(8)
 

@@ -1,7 +1,7 @@
-"""An imitation of Skype over TCP: it listens and calls others; short probes, chatter with a super-node, calls, files.
+"""An imitation of Skype over TCP, which listens and connects: short probes, chatter with a super-node, calls, files.
 
-Skype's own protocol was never published and its servers are gone. Kinds of exchanges, sizes and gaps are our choice;
-only that the payload looks random, that ports are high and that both ends may open the connection is as it was.
+Skype's own protocol was never published and its servers are gone. The kinds of exchanges, sizes and gaps are our
+choice. As in Skype, the payload looks random, ports are high, and both ends may open the connection.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from common import begin, close, keep_to_schedule, lognormal_bytes, own_random, say, stop_of_loop
 
-# A message: its length, that of the answer wanted, after how many ms, and for a call: ms between, ms in all.
+# A message's header: its length, length and delay (ms) of the requested answer; for a call: interval, duration (ms).
 HEADER = struct.Struct(">IIHHH")
 KINDS = {"probe": 30, "chatter": 42, "call": 23, "file": 5}
 
@@ -31,7 +31,7 @@ async def receive(reader: asyncio.StreamReader) -> tuple[int, int, int, int]:
 
 
 async def speak(writer: asyncio.StreamWriter, rng: random.Random, size: int, every_ms: int, for_ms: int) -> None:
-    """Speak: send a message every so often, its size wavering."""
+    """Imitate speech: send messages for `for_ms`, about every `every_ms`, of random sizes around `size` bytes."""
     until = time.monotonic() + for_ms / 1000
     while time.monotonic() < until:
         writer.write(message(int(size * rng.uniform(0.6, 1.4))))

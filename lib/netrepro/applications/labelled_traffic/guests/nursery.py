@@ -1,9 +1,9 @@
-"""Starts programs of many hosts, each a fork of this one, which has imported what they import.
+"""Starting programs of many hosts, each as a fork of this process, which has already imported their modules.
 
-In virtual time an import costs what a thousand system calls cost, and a fork hardly anything. One line of JSON on
-standard input: `imports`, and `programs`, each with its `file`, the `namespace` of its host (the first process's
-descriptor), the files `output` and `errors`, and its `work`. Answers with their process ids and ends; the kernel's
-first process then waits for them.
+In virtual time an import costs as much as a thousand system calls, and a fork hardly anything. Standard input is one
+line of JSON: `imports`, and `programs`, each with its `file`, the `namespace` of its host (a descriptor of the first
+process), the files `output` and `errors`, and its `work`. This process writes the programs' process ids and ends; the
+kernel's first process then waits for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEW_NETWORK = 0x40000000
 
 
 def become(program: dict[str, Any]) -> None:
-    """Be that program from here on, in its host."""
+    """Turn this process into a program on its host."""
     os.setsid()
     namespace = os.open(f"/proc/1/fd/{program['namespace']}", os.O_RDONLY)
     if ctypes.CDLL(None, use_errno=True).setns(namespace, NEW_NETWORK):

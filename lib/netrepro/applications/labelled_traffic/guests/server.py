@@ -20,13 +20,13 @@ from pyftpdlib.servers import FTPServer
 
 
 class Mailboxes:
-    """Mailboxes over POP3 (RFC 1939) and IMAP (RFC 3501), as far as clients here speak them; mails are drawn."""
+    """Mailboxes over POP3 (RFC 1939) and IMAP (RFC 3501), as far as our clients use them; mails are drawn at random."""
 
     def __init__(self, work: dict[str, Any]):
         self._work, self._opened = work, 0
 
     def _open(self) -> tuple[random.Random, list[bytes]]:
-        """Open a mailbox; most looks into one find nothing new."""
+        """Draw the mailbox of one login: its random generator and its mails, mostly none."""
         self._opened += 1
         rng = own_random(self._work, self._opened)
         count = 0 if rng.random() < 0.6 else 1 + int(rng.expovariate(1.0))
@@ -93,14 +93,14 @@ class Mailboxes:
 
 
 class Swallow:
-    """Takes every mail and keeps none."""
+    """A handler that accepts every mail and discards it."""
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
         return "250 Message accepted for delivery"
 
 
 async def page(request: web.Request) -> web.StreamResponse:
-    """Answer with as many bytes as the request asks for, after so many ms; every third answer is chunked."""
+    """Answer with the requested number of bytes after the requested delay (ms), chunked for sizes divisible by 3."""
     size, wait_ms = int(request.query["bytes"]), int(request.query["wait"])
     await request.read()
     await asyncio.sleep(wait_ms / 1000)
@@ -132,7 +132,7 @@ class SshServer(asyncssh.SSHServer):
 
 
 async def command(process: asyncssh.SSHServerProcess) -> None:
-    """Answer a command: a number is so many bytes of output; anything else comes back as typed."""
+    """Answer a command: a number gets so many bytes of output; any other text is echoed."""
     try:
         if process.command and process.command.isdigit():
             process.stdout.write("o" * int(process.command))

@@ -1,4 +1,4 @@
-"""Logs in over SSH (asyncssh), types now and then, runs commands of more or less output."""
+"""Logging in over SSH (asyncssh), typing now and then, and running commands with different amounts of output."""
 
 from __future__ import annotations
 

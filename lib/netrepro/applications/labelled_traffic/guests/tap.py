@@ -1,4 +1,4 @@
-"""Writes a capture of both directions of an interface: Ethernet, IPv4 and TCP headers, never a byte of payload."""
+"""Capturing both directions of an interface: Ethernet, IPv4 and TCP headers, never a byte of payload."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from common import begin, say, told_to_stop
 SOL_PACKET, PACKET_RX_RING, PACKET_STATISTICS, PACKET_VERSION, ETH_P_ALL = 263, 5, 6, 10, 3
 SO_TIMESTAMPNS, TPACKET_V2 = 35, 1
 ETHERNET_BYTES, MOST_HEADERS_BYTES = 14, 14 + 60 + 60
-# The kernel fills a ring: room for what comes in the seconds in which a busy machine does not let this program run,
-# where a socket's buffer holds hundreds to thousands of packets without root (net.core.rmem_max).
+# The kernel fills a ring, which has room for the packets of the seconds in which a busy machine does not run this
+# program. A socket's buffer would hold only hundreds to thousands of packets without root (net.core.rmem_max).
 FRAME_BYTES, FRAMES, BLOCK_BYTES = 256, 1 << 17, 1 << 16
-FRAME = struct.Struct("=IIIHHII")  # status, bytes of the packet, bytes kept, at, at of IP, seconds, nanoseconds
+FRAME = struct.Struct("=IIIHHII")  # status, packet bytes, captured bytes, its offset, IP's offset, s, ns
 
 
 def main() -> None:
     work = begin()
-    tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)  # of no protocol until it is bound
+    tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)  # receives nothing until it is bound
     tap.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
     tap.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     size = FRAMES * FRAME_BYTES
@@ -42,7 +42,7 @@ def main() -> None:
                 select.select([tap], [], [], 0.2)
                 continue
             frame = ring[at + start : at + start + MOST_HEADERS_BYTES]
-            ring[at : at + 4] = b"\0\0\0\0"  # the kernel's again
+            ring[at : at + 4] = b"\0\0\0\0"  # give the frame back to the kernel
             at = (at + FRAME_BYTES) % size
             if frame[12:14] != b"\x08\x00" or frame[23] != 6:
                 continue

@@ -1,6 +1,6 @@
-"""Notes which program is behind each TCP connection of its host, as GT does, by asking the kernel over and over.
+"""Recording the program behind each TCP connection of the host, as GT does, by asking the kernel again and again.
 
-A connection that begins and ends between two looks is missed, as GT misses some.
+A connection that begins and ends between two queries is missed, as GT misses some.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 
 from common import begin, say, told_to_stop
 
-LISTENING, ENDED = "0A", "0"  # a state; the inode of a socket that no process holds any more
+LISTENING, ENDED = "0A", "0"  # a TCP state; the inode of a socket that no process holds any more
 
 
 def connections() -> list[tuple[str, str, str]]:
-    """List (local end, remote end, inode) of each connection, ends as the kernel writes them."""
+    """List (local end, remote end, inode) of each connection, with the ends in the kernel's format."""
     with open("/proc/self/net/tcp") as table:  # noqa: PTH123
         rows = [line.split() for line in table.readlines()[1:]]
     return [(row[1], row[2], row[9]) for row in rows if row[3] != LISTENING and row[9] != ENDED]
@@ -29,14 +29,14 @@ def end(text: str) -> tuple[str, int]:
 
 
 class Owners:
-    """The programs that hold sockets."""
+    """A lookup of the programs that hold sockets."""
 
     def __init__(self) -> None:
         self._own = Path("/proc/self/ns/net").readlink()
         self._is_here: dict[str, bool] = {}
 
     def now(self) -> dict[str, str]:
-        """Map inode -> name of the program, of the sockets that processes of this host hold."""
+        """Return inode -> name of the program, for all sockets that this host's processes hold."""
         owners = {}
         for process in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
             try:
@@ -49,7 +49,7 @@ class Owners:
                     target = os.readlink(f"/proc/{process}/fd/{descriptor}")  # noqa: PTH115  (many, and fast)
                     if target.startswith("socket:["):
                         owners[target[8:-1]] = name
-            except OSError:  # ended, or closed it, while we looked
+            except OSError:  # the process ended, or closed the socket, meanwhile
                 continue
         return owners
 
