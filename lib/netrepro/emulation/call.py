@@ -1,4 +1,4 @@
-"""A Python function that runs inside a node: what call_guest.py reads there, and the outcome that it leaves."""
+"""A Python function that runs inside a node: the input for call_guest.py, and the result that it writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Process(Protocol):
 
 
 def pickled_call(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bytes:
-    """Write a call down as call_guest.py reads it, with the places where its modules are found."""
+    """Pickle a call as call_guest.py reads it: first sys.path, then (function, arguments, keywords)."""
     return cloudpickle.dumps(sys.path) + cloudpickle.dumps((function, tuple(arguments), dict(keywords)))
 
 
@@ -32,7 +32,7 @@ class Call:
     """A Python function that runs inside a node, in a process of its own."""
 
     def __init__(self, process: _Process, outcome: Callable[[], bytes], complaint: Callable[[], str]):
-        """Watch the process. outcome, complaint : read what call_guest.py left, and the last line of its errors."""
+        """Watch the process. outcome, complaint : return the pickled result, and the last line of error output."""
         self._process, self._outcome, self._complaint = process, outcome, complaint
         self._known: tuple[bool, Any] | None = None
 
@@ -41,7 +41,10 @@ class Call:
         return self._process.poll() is not None
 
     def result(self, timeout: float | None = None) -> Any:
-        """Return what the function returned; raise what it raised, or subprocess.TimeoutExpired."""
+        """Wait for the function; return what it returned, or raise what it raised.
+
+        Raises subprocess.TimeoutExpired after `timeout` seconds, and NetreproError for a process without a result.
+        """
         if self._known is None:
             status = self._process.wait(timeout)
             pickled = self._outcome()
@@ -59,6 +62,6 @@ class Call:
         raise error
 
     def stop(self) -> None:
-        """End it now."""
+        """Kill the function's process and what it has started; wait for its end."""
         self._process.kill_all()
         self._process.wait()

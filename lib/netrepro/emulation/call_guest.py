@@ -1,6 +1,6 @@
-"""Runs one pickled function inside a node: call_guest.py [OUTCOME], the call on standard input.
+"""Runs one pickled function inside a node: call_guest.py [OUTCOME]; it reads the call from standard input.
 
-Its outcome goes to the file of that name, or to descriptor 3.
+The pickled result goes to the file OUTCOME, or without that argument to file descriptor 3.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main(outcome_to: str | int = 3) -> None:
             try:
                 pickled = cloudpickle.dumps((False, (error, text)))
                 cloudpickle.loads(pickled)
-            except Exception:  # an exception that cannot travel
+            except Exception:  # this exception cannot be pickled
                 pickled = cloudpickle.dumps((False, (RuntimeError(f"{type(error).__name__}: {error}"), text)))
     sys.stdout.flush()
     with open(outcome_to, "wb") as output:  # noqa: PTH123  a name or a descriptor

@@ -1,19 +1,19 @@
-"""A check of a network against what it should do, phrase by phrase: `Network.check`.
+"""A check of a network against expectations, phrase by phrase: `Network.check`.
 
-| phrase                     | expected    | found by                                                                  |
+| phrase                     | expected    | measured by                                                               |
 |----------------------------|-------------|---------------------------------------------------------------------------|
 | h1 reaches h3              | True, False | an answer to one of three pings                                           |
-| h1 reaches h3:80           | True, False | a TCP connection to that port of h3 being accepted within a second        |
-| h1->h3 path                | "h1 s1 h3"  | who answers a ping as its lifetime grows; ? is a node that is silent      |
-| h1->h3 through s1          | True, False | that path; other flows may take another of the same length                |
+| h1 reaches h3:80           | True, False | whether that port of h3 accepts a TCP connection within a second          |
+| h1->h3 path                | "h1 s1 h3"  | the nodes that answer pings with a growing hop limit; ? is a silent node  |
+| h1->h3 through s1          | True, False | the same path; other flows may take another path of the same length       |
 | h1->h3 mtu                 | bytes       | the largest IP packet that is answered and never fragmented               |
-| h1->h3 round trip at most  | ms          | the shortest of three pings                                               |
-| h1->h3 loss at most        | 0 to 1      | the share of 200 pings, one every 10 ms, that nothing answers             |
-| h1->h3 rate at least       | Mb/s        | the payload of one TCP connection, for two seconds after a first one      |
-| h1 address                 | "10.0.0.1"  | the host's own table of addresses, also IPv6's                            |
+| h1->h3 round trip at most  | ms          | the shortest round trip of three pings                                    |
+| h1->h3 loss at most        | 0 to 1      | the share of 200 pings, one every 10 ms, that have no answer              |
+| h1->h3 rate at least       | Mb/s        | the payload of one TCP connection in 2 s, after 1 s of warm-up            |
+| h1 address                 | "10.0.0.1"  | the host's own addresses, IPv4 and IPv6                                   |
 
-Any of them but the last may end in "over IPv6", in a network that has that: "h1->h3 mtu over IPv6".
-A ping has 56 bytes of payload, and is lost after a second of the network's time.
+In a network with IPv6 a phrase may end in "over IPv6": "h1->h3 mtu over IPv6". The last phrase does not need it.
+A ping has 56 bytes of payload, and counts as lost after a second of the network's time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PINGS, TIMEOUT_S, COUNTED_PINGS, INTERVAL_S, PORT = 3, 1.0, 200, 0.01, 47_123
 
 
 class CheckedNetwork(Protocol):
-    """The side of Network that a check needs."""
+    """The part of Network that a check uses."""
 
     topology: Topology
 
@@ -53,7 +53,7 @@ class CheckedNetwork(Protocol):
 
 
 def probe_command(*words: object) -> list[str]:
-    """Make the command by which a host asks one of probe.py's questions."""
+    """Make the command that runs probe.py on a host. words : its question and arguments."""
     return [sys.executable, "-I", "-S", "-B", str(PROBE), *map(str, words)]
 
 
@@ -71,7 +71,7 @@ def check_network(net: CheckedNetwork, expected: Mapping[str, Any] | str | os.Pa
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    import yaml  # few need it
+    import yaml  # imported here, because most callers do not need it
 
     try:
         expected = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -82,7 +82,7 @@ def _read(path: Path) -> Mapping[str, Any]:
     return expected
 
 
-# What hosts find.
+# Measurements by hosts.
 
 
 def _ask(net: _Addressed, host: str, *words: object) -> Any:
@@ -91,7 +91,7 @@ def _ask(net: _Addressed, host: str, *words: object) -> Any:
 
 @dataclass(frozen=True)
 class _Addressed:
-    """A network as it is checked: the addresses of its nodes are those of IPv4, or of IPv6."""
+    """A network whose nodes' addresses are those of IPv4, or of IPv6 with `ipv6`."""
 
     net: CheckedNetwork
     ipv6: bool
@@ -157,7 +157,7 @@ def _addresses(net: _Addressed, host: str) -> str:
     return " ".join(_ask(net, host, "addresses"))
 
 
-# What is expected.
+# Readers of expected values, and comparisons.
 
 
 def _truth(value: Any) -> bool:
@@ -197,10 +197,10 @@ def _is_among(expected: str, values: str) -> bool:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A phrase.
+    """A kind of phrase.
 
-    words : with a letter for each name in it: A and B are hosts, S is a switch, P a port. read : checks what is
-    expected. find : looks for it in a network with these names. holds : compares expected and found.
+    words : the phrase, with letters for names: A and B are hosts, S is a switch, P a port. read : checks the expected
+    value. find : measures the value in a network, given the names. holds : compares the expected and the found value.
     """
 
     words: str
@@ -209,7 +209,7 @@ class _Kind:
     holds: Callable[[Any, Any], bool] = _is_same
 
     def names_in(self, phrase: str) -> tuple[str, ...] | None:
-        """Find the names in a phrase; None where it is another kind's."""
+        """Return the names in a phrase; None for a phrase of another kind."""
         parts = (re.escape(part) for part in re.split("[ABSP]", self.words))
         pattern = r"(\w+)".join(parts).replace(r"\ ", r"\s+").replace(r"\->", r"\s*->\s*")
         match = re.fullmatch(pattern, phrase.strip())
@@ -239,7 +239,7 @@ class _Check:
 
 
 def _parsed(topology: Topology, phrase: str, value: Any) -> _Check:
-    """Read one line of what is expected. Raises NetreproError for a phrase, a node or a value that cannot be meant."""
+    """Read one expectation. Raises NetreproError for an unknown phrase or node, and for an unsuitable value."""
     short = phrase.strip().removesuffix(OVER_IPV6)
     ipv6 = short != phrase.strip()
     for kind in KINDS:

@@ -1,4 +1,4 @@
-"""Chooses the kernel: for an Experiment (`emulate`), or for a network that programs run in (`Emulation`)."""
+"""Chooses the kernel: for an Experiment (`emulate`), or for a network in which programs run (`Emulation`)."""
 
 from __future__ import annotations
 
@@ -30,31 +30,34 @@ def emulate(
     cpu_limits: Mapping[str, float] | None = None,
     until_complete: bool = False,
 ) -> Measurements:
-    """Run the experiment on this machine's kernel and return what it measured.
+    """Run the experiment on this machine's kernel and return its measurements.
 
     Parameters
     ----------
-    experiment : what to run; in real time it takes `duration_s`. Connections have the source ports 10000 + flow, those
-        of replicas follow. Requests and answers of one server share a connection, which the client opens.
-    tier : "auto", "privileged" or "rootless" in real time, or "virtual", which takes as long as its packets need: see
-        emulate_virtually. In virtual time there are no prepare and cpu_limits.
-    progress : called with the share of the time that has passed, 0 to 1, ten times a second.
-    prepare : called with the network once it is built, before its traffic begins: to start programs in its hosts, which
-        end with it, or to change what the experiment cannot describe.
-    programs_control : congestion control of what such programs send, and of all flows; "" leaves both to themselves.
+    experiment : the experiment; in real time it takes `duration_s`. A connection has the source port 10000 + flow;
+        replicas have the ports after these. Requests and answers of one server share a connection, which the client
+        opens.
+    tier : "auto", "privileged" or "rootless" for real time; or "virtual", whose duration depends on the number of
+        packets (see emulate_virtually) and which takes no prepare, programs_control and cpu_limits.
+    progress : called with the share of the time that has passed, 0 to 1: in real time ten times a second, in virtual
+        time at every hundredth.
+    prepare : called with the network once it is built, before its traffic begins. It may start programs in hosts, which
+        end with the network, or change what the experiment cannot describe.
+    programs_control : congestion control of these programs and of all flows; "" lets programs and flows choose theirs.
     captures : a folder for a pcap of each of `measure.packets`, as Network.record writes it.
-    cpu_limits : cores that programs of a host may have, as of Emulation; the traffic itself is not held back.
-    until_complete : end when all flows have ended, if that is earlier; rates of links are then of the shorter time.
+    cpu_limits : host -> cores that its programs may use, as in Emulation; the traffic itself is not limited.
+    until_complete : end when all flows have ended, if that is earlier; link rates then refer to the shorter time.
 
-    Ctrl-C, or an exception from `progress`, ends it at once and leaves nothing behind. Beside FLOW_COLUMNS, `flows`
-    has `connection_attempts` (SYNs sent) and `errno` of a connection that broke, else 0. `timeouts` is NaN on kernels
-    that do not count them, `wait_ms` of packets is NaN where a kernel's queue does not tell.
+    Ctrl-C, or an exception from `progress`, ends the run at once and leaves nothing behind. Beside FLOW_COLUMNS,
+    `flows` has `connection_attempts` (SYNs sent) and `errno` (of a connection that broke, else 0). `timeouts` is NaN on
+    kernels that do not count them. `wait_ms` of packets is NaN where a kernel's queue does not report it.
 
-    `fidelity` checks every measured port (queue or packets) whose queue was waiting often enough to judge, that no
-    packet escaped the recording, that no port may send frames of several packets, and that senders had a
-    processor when they wanted one; it says which tier and kernel that was. Raises NetreproError before anything is
-    built for what a kernel cannot honour (make_plan, check_tcp, check_experiment) and when the tier cannot be had;
-    while it is built for what this kernel lacks.
+    `fidelity` checks every measured port (queue or packets) whose queue was busy often enough to judge. In real time it
+    also checks that no packet escaped the recording, that no port sends frames of several packets, and that senders had
+    a processor when they wanted one. It names tier and kernel.
+
+    Raises NetreproError before anything is built for what a kernel cannot do (make_plan, check_tcp, check_experiment)
+    and for a tier that is not available; during the build for what this kernel lacks.
     """
     check_is_experiment(experiment, progress)
     if tier == "simulated":
@@ -78,34 +81,34 @@ class Emulation:
     """A topology to be built: `with Emulation(topology) as net: net["h1"].run(["ping", "-c", "1", "h2"])`.
 
     topology : hosts, switches (routers that forward over all shortest paths, chosen flow by flow) and links.
-    tier : "auto", "privileged" or "rootless", the machine's kernel in real time (RealTimeNetwork says how); or
-        "virtual", a kernel in virtual time (VirtualNetwork).
-    congestion_control : of all hosts, or host -> name (others: cubic). Always set, because the machine's own
-        default may be anything; "" leaves it to the programs' sockets.
-    seed : of the routers' path choice, of losses and, in virtual time, of all else that is random.
-    address_pool : hosts take its addresses from the first on (h1 10.0.0.1), switches from the last downwards.
-    tcp : how hosts speak TCP, but for the congestion control; None leaves the kernel's own settings. Or host -> Tcp, to
-        leave those of other hosts.
-    routing : "ecmp", over all shortest paths, or "spanning_tree"; other addresses than those of `paths` have "ecmp"
-        with "k_shortest_paths".
-    paths : nodes from host to host; `net.path_address(path)` is an address of the last one that leads over the path.
-    ipv6 : beside IPv4: `net["h1"].ipv6_address` is fd00::10.0.0.1 (fd00::a00:1), and routes are the same. Off by
-        default, because a large network takes longer to build.
-    cpu_limits : in real time, host -> cores that its programs and functions may have together, such as 0.2. Control
-        groups keep them where this process may make some, else nice +10 holds the programs back: `how_cpu_is_limited`
-        of the network says which.
-    host_delay_packets : in virtual time, a host takes a random time for each packet that it sends, up to that of so
-        many full packets at the slowest link, as in Experiment. None takes none: papers' experiments ask for one
-        packet, so that nothing rests on hosts in lock step.
-    patience_s, memory_mb : in virtual time, seconds of real time in which it has to advance, and the memory of kernel
-        and programs.
+    tier : "auto", "privileged" or "rootless" for the machine's kernel in real time (see RealTimeNetwork); or
+        "virtual" for a kernel in virtual time (see VirtualNetwork).
+    congestion_control : a name for all hosts, or host -> name (others: cubic). It is always set, because the machine's
+        own default may be anything; "" leaves the choice to the programs' sockets.
+    seed : seed of the routers' path choice, of losses and, in virtual time, of everything else that is random.
+    address_pool : an IPv4 network. Hosts get its first addresses (h1 10.0.0.1), switches its last, counted downwards.
+    tcp : TCP settings of all hosts, except the congestion control; or host -> Tcp. None, and hosts not named, keep the
+        kernel's own settings.
+    routing : "ecmp" (over all shortest paths) or "spanning_tree"; "k_shortest_paths" routes all addresses except those
+        of `paths` like "ecmp".
+    paths : each a sequence of nodes from host to host; packets from its first node to `net.path_address(path)` take it.
+    ipv6 : True for IPv6 beside IPv4, with the same routes: `net["h1"].ipv6_address` is fd00::10.0.0.1 (fd00::a00:1).
+        Off by default, because a large network takes longer to build.
+    cpu_limits : in real time, host -> cores that its programs and functions may use together, such as 0.2. Control
+        groups enforce the limits where this process may make some; else the programs run with nice +10. The network's
+        `how_cpu_is_limited` tells which.
+    host_delay_packets : in virtual time, the longest delay that a host adds to a packet that it sends. Its unit is the
+        time of a full packet at the slowest link, as in Experiment; the delay is random. None adds no delay. Papers'
+        experiments use one packet, so that no result depends on hosts in lock step.
+    patience_s : in virtual time, the longest real time (s) in which virtual time may stand still.
+    memory_mb : in virtual time, the memory of kernel and programs (MB).
 
     Leaving the `with` block, Ctrl-C, or any end of the calling process ends every program, and so the network. The
     machine's own network is not touched.
 
-    Raises NetreproError before anything is built for what the kernel cannot honour (make_plan, make_virtual_plan), for
-    a tier that cannot be had and for what is another tier's; on entering, for what the kernel refuses: a congestion
-    control it lacks, a queue, a setting.
+    Raises NetreproError before anything is built for what the kernel cannot do (make_plan, make_virtual_plan), for a
+    tier that is not available and for an argument of another tier. On entering, raises it for what the kernel refuses:
+    a congestion control it lacks, a queue, a setting.
     """
 
     def __init__(
@@ -167,6 +170,6 @@ class Emulation:
 
 
 def _check_absent(tier: str, **arguments: object) -> None:
-    """Raise NetreproError for an argument that this tier has no use for."""
+    """Raise NetreproError for an argument that is given and that this tier does not take."""
     for name in (name for name, wanted in arguments.items() if wanted):
         raise NetreproError(f"{name} on tier {tier!r}, which has none", "leave it out, or use another tier")

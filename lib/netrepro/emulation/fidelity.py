@@ -1,7 +1,7 @@
 """Whether an emulated link behaved like a link: the check of Mininet-HiFi (Handigol et al., CoNEXT 2012, section 3).
 
-A busy link sends a packet of s bytes s/rate after the one before. How far the gaps between packets are from that,
-while the queue never was empty, tells how far the whole run can be believed.
+A busy link sends a packet of s bytes the time s/rate after the packet before. The check compares this time with the
+gaps between packets while the queue was never empty. The deviation tells how far the whole run can be trusted.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ STALLED = "share of time in which processes waited for a CPU"
 
 @dataclass(frozen=True)
 class Deviation:
-    """Gaps of a busy link: deviation |gap - ideal| / ideal, shape (gaps,), and how long they and the ideal ones took.
+    """The gaps between packets of a busy link, compared with ideal gaps.
 
-    largest_bytes : of all packets; a link that lets frames of several packets pass may well keep its rate.
+    deviation : |gap - ideal| / ideal, shape (gaps,). gaps_s, ideal_s : sum of the gaps, and of the ideal gaps.
+    largest_bytes : size of the largest packet; a link that sends frames of several packets may still keep its rate.
     """
 
     deviation: np.ndarray
@@ -52,10 +53,10 @@ class Interval:
 
 
 def intervals(rate_mbps: float, changes: Iterable[Interval]) -> list[Interval]:
-    """List the rates that a link of `rate_mbps` had, each with its time between two changes.
+    """List the rates that a link of `rate_mbps` had, each with the time between two changes in which it held.
 
-    changes : in order, each with the time in which it was made and the rate from then on. The times in which
-    changes were made belong to no interval.
+    changes : in order; from_s to to_s is the time in which the change was made, rate_mbps the rate from then on. The
+    times in which changes were made belong to no interval of the result.
     """
     spans, since_s = [], -float("inf")
     for change in changes:
@@ -71,9 +72,9 @@ def deviation_in(
     sample_time_s: np.ndarray,
     sample_queue_packets: np.ndarray,
 ) -> Deviation:
-    """Find the inter_dequeue_deviation of a link whose rate changed: each gap is judged by the rate in force.
+    """Compute the inter_dequeue_deviation of a link whose rate changed; each gap is compared with the rate in force.
 
-    A change may have dropped the packets that waited, so a sample of the queue counts only in the interval in which it
+    A change may have dropped the packets in the queue. So a sample of the queue counts only in the interval in which it
     was taken.
     """
     parts = []
@@ -97,28 +98,29 @@ def inter_dequeue_deviation(
     sample_time_s: np.ndarray,
     sample_queue_packets: np.ndarray,
 ) -> Deviation:
-    """Measure the gaps between packets that both waited, so that the link was never without one.
+    """Measure the gaps between two packets that both waited in the queue, so that the link was busy throughout.
 
-    time_s, size_bytes : shape (packets,), in order of departure. The samples say how many packets waited when: so many
-    leave next, and were there all the while. What comes later may have come to an empty link, and does not count.
+    time_s, size_bytes : departures, shape (packets,), in order. sample_time_s, sample_queue_packets : queue samples.
+    A sample of n packets shows that the next n packets to leave waited in the queue. A packet that no sample had
+    counted when its predecessor left may have found an empty link; its gap does not count.
     """
     if len(time_s) < 2 or len(sample_time_s) == 0:
         return Deviation(np.empty(0))
     largest_bytes = int(size_bytes.max())
     gap_s, ideal_s = np.diff(time_s), size_bytes[1:] * 8 / (rate_mbps * 1e6)
     gone = np.searchsorted(time_s, sample_time_s, side="left")
-    known = np.maximum.accumulate(gone + sample_queue_packets.astype(np.int64))  # packets before this one waited
-    first = np.arange(len(gap_s))  # of a gap's two packets
-    seen = np.searchsorted(gone, first, side="right")  # samples taken before it left
+    known = np.maximum.accumulate(gone + sample_queue_packets.astype(np.int64))  # packets before this index waited
+    first = np.arange(len(gap_s))  # index of a gap's first packet
+    seen = np.searchsorted(gone, first, side="right")  # number of samples taken before that packet left
     busy = (seen > 0) & (first + 1 < known[np.maximum(seen - 1, 0)])
     deviation = np.abs(gap_s[busy] - ideal_s[busy]) / ideal_s[busy]
     return Deviation(deviation, float(gap_s[busy].sum()), float(ideal_s[busy].sum()), largest_bytes)
 
 
 def port_checks(seen: Deviation, port: str = "") -> pd.DataFrame:
-    """Check a port's gaps, a row a check: check, value, bound, holds; rows without a bound always hold.
+    """Check a port's gaps; return one row for each check: check, value, bound, holds. Rows without a bound hold.
 
-    port : its name, put before each check. A port that was never busy for LEAST_BUSY_GAPS is not trusted.
+    port : the port's name, put before each check. A port with fewer than LEAST_BUSY_GAPS busy gaps fails a check.
     """
     deviation, before = seen.deviation, f"{port}: " if port else ""
     within = {share: _share_within(deviation, share) for share in (0.01, 0.1)}
@@ -139,11 +141,11 @@ def port_checks(seen: Deviation, port: str = "") -> pd.DataFrame:
 def machine_checks(
     run_by: str, missed_packets: int, packets_a_frame: int, stalled_share: float, stolen_share: float
 ) -> pd.DataFrame:
-    """Check everything but a port, a row a check; columns as in port_checks.
+    """Check the machine, not a port; return one row for each check, with the columns of port_checks.
 
-    run_by : tier and kernel, in words. missed_packets : packets that a tap or a receiving CPU had no room for.
-    packets_a_frame : the most that the kernel sends as one, from any port. stalled_share : the share of time in which
-    some process waited for a CPU. stolen_share : CPUs taken by the machine underneath.
+    run_by : tier and kernel, in words. missed_packets : packets for which a tap or a receiving CPU had no room.
+    packets_a_frame : the largest number of packets that any port may send as one frame. stalled_share : the share of
+    time in which some process waited for a CPU. stolen_share : average number of CPUs that the hypervisor took.
     """
     rows = [
         _told(run_by, float("nan")),
@@ -156,14 +158,14 @@ def machine_checks(
 
 
 def lateness_rows(of: str, lateness: pd.DataFrame) -> list[tuple[str, float, float, bool]]:
-    """Give the median and 99th percentile of a lateness histogram (up_to_us, packets), for the reader."""
+    """Return rows with median and 99th percentile of a lateness histogram (up_to_us, packets); no row for no packet."""
     if lateness.empty:
         return []
     return [_told(f"lateness of {of} in us, p{percent}", late_us(lateness, percent)) for percent in (50, 99)]
 
 
 def late_us(lateness: pd.DataFrame, percent: float) -> float:
-    """Return a percentile of a lateness histogram (up_to_us, packets)."""
+    """Return a percentile of a lateness histogram (up_to_us, packets), in microseconds."""
     reached = lateness["packets"].cumsum() / lateness["packets"].sum()
     return float(lateness["up_to_us"].iloc[int(np.searchsorted(reached, percent / 100))])
 

@@ -1,6 +1,6 @@
-"""Packets of recorded ports as they leave, written to a pipe as one pcapng: for Wireshark and tshark to look on.
+"""Packets of recorded ports as they leave, written to a pipe as one pcapng that Wireshark or tshark shows live.
 
-Each port is an interface of the capture, named "s1-s2", with stamps of nanoseconds.
+Each port is an interface of the capture, named "s1-s2". Time stamps are in nanoseconds.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from netrepro.errors import NetreproError
 
-LOOK_S = 0.05  # between two looks for new packets, where nothing tells of them
+LOOK_S = 0.05  # time between two polls for new packets; nothing announces them
 _SECTION, _INTERFACE, _PACKET = 0x0A0D0D0A, 1, 6
 _BYTE_ORDER, _ETHERNET, _NAME, _RESOLUTION, _NANOSECONDS = 0x1A2B3C4D, 1, 2, 9, 9
 
-Packet = tuple[int, int, int, bytes]  # place of its port, ns since 1970, size in bytes, first bytes of its frame
+Packet = tuple[int, int, int, bytes]  # index of the port, ns since 1970, size in bytes, first bytes of the frame
 
 
 def head(names: Sequence[str], kept_bytes: int) -> bytes:
-    """Make the head of a pcapng with an interface of each name."""
+    """Make the header of a pcapng: one interface for each name. kept_bytes : kept of each frame at most."""
     blocks = _block(_SECTION, struct.pack("=IHHq", _BYTE_ORDER, 1, 0, -1))
     for name in names:
         options = _option(_NAME, name.encode()) + _option(_RESOLUTION, bytes([_NANOSECONDS])) + bytes(4)
@@ -29,7 +29,7 @@ def head(names: Sequence[str], kept_bytes: int) -> bytes:
 
 
 def packet_block(packet: Packet) -> bytes:
-    """Make a packet's block."""
+    """Make a packet's block of the pcapng."""
     place, time_ns, size_bytes, frame = packet
     stamp = time_ns >> 32, time_ns & 0xFFFFFFFF
     return _block(_PACKET, struct.pack("=5I", place, *stamp, len(frame), size_bytes) + _padded(frame))
@@ -49,10 +49,10 @@ def _padded(content: bytes) -> bytes:
 
 
 class LiveCapture:
-    """A thread that writes packets on, from `open` to `close`.
+    """A thread that writes packets to a pipe or file, from `open` to `close`.
 
-    to : a descriptor that is open for writing, or the path of a FIFO or file. A reader that goes away ends the writing,
-    and nothing else.
+    to : a file descriptor that is open for writing, or the path of a FIFO or file. A reader that closes its end stops
+    only the writing.
     """
 
     def __init__(self, to: int | str | os.PathLike[str]):
@@ -61,9 +61,11 @@ class LiveCapture:
         self._problem: OSError | None = None
 
     def open(self, ports: Iterable[tuple[str, str]], kept_bytes: int, take: Callable[[], Iterable[Packet]]) -> None:
-        """Begin. take : gives packets that are new, until there are none. A FIFO waits until its reader is there.
+        """Open the file and start the thread; with a FIFO, wait for its reader.
 
-        Raises NetreproError for what cannot be written to.
+        ports : (from, to) of each interface. take : returns the packets that are new since its last call.
+
+        Raises NetreproError for a file that cannot be written to.
         """
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         try:
@@ -76,7 +78,7 @@ class LiveCapture:
         self._thread.start()
 
     def close(self) -> None:
-        """Write what is left, and end. Raises NetreproError where something could not be written."""
+        """Write the remaining packets and end the thread. Raises NetreproError where writing failed."""
         self._ending.set()
         self._thread.join()
         if self._problem:
@@ -90,7 +92,7 @@ class LiveCapture:
                 ended = self._ending.wait(LOOK_S)
                 while new := b"".join(map(packet_block, self._take())):
                     self._write(new)
-        except BrokenPipeError:  # nobody looks any more
+        except BrokenPipeError:  # the reader has gone
             pass
         except OSError as error:
             self._problem = error
@@ -103,7 +105,7 @@ class LiveCapture:
 
 
 def live_capture(to: int | str | os.PathLike[str] | None, packets: Collection[tuple[str, str]]) -> LiveCapture | None:
-    """Make what `Network.record(live=)` asks for. Raises NetreproError for one without packets."""
+    """Make the capture for `Network.record(live=)`, None for None. Raises NetreproError where `packets` is empty."""
     if to is not None and not packets:
         raise NetreproError("a live capture of no port's packets", "name ports in packets=")
     return None if to is None else LiveCapture(to)

@@ -1,7 +1,7 @@
 """Raw rtnetlink messages for the bulk of a network: interfaces, addresses, routes, shapers.
 
-pyroute2 needs several times as long for the same messages, most of it in its own dictionaries; only what a
-large network repeats thousands of times is here. Numbers are those of linux/rtnetlink.h, if_link.h, pkt_sched.h.
+pyroute2 needs several times as long for the same messages, mostly for its own dictionaries. So this module makes the
+messages that a large network needs thousands of times. Numbers are those of linux/rtnetlink.h, if_link.h, pkt_sched.h.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNLIMITED = 2**31 - 1
 
 @dataclass(frozen=True)
 class Request:
-    """One message, and in a user's words the thing that it asks for."""
+    """One message, and its purpose in words that an error can show to a user."""
 
     message: bytes
     purpose: str
@@ -44,16 +44,17 @@ def _request(kind: int, body: bytes, purpose: str) -> Request:
 
 
 def replacing(request: Request) -> Request:
-    """Return the same request, which replaces what may be there already."""
+    """Return the same request with the flag to replace an object that exists already."""
     message = bytearray(request.message)
     struct.pack_into("=H", message, 6, REQUEST | CREATE | REPLACE)
     return Request(bytes(message), request.purpose)
 
 
 def batches(requests: Iterable[Request]) -> list[tuple[bytes, int]]:
-    """Return the messages in buffers for one send each, with the number of each buffer's last message.
+    """Pack messages into buffers, each for one send; return (buffer, number of its last message).
 
-    Messages are numbered from 1 in order; only the last of a buffer asks for an answer, errors answer unasked.
+    Messages are numbered from 1 in order. Only the last message of a buffer asks for an acknowledgement; the kernel
+    reports errors of the others by itself.
     """
     parts: list[tuple[bytes, int]] = []
     buffer = bytearray()
@@ -77,7 +78,7 @@ def batches(requests: Iterable[Request]) -> list[tuple[bytes, int]]:
 
 @dataclass(frozen=True)
 class Interface:
-    """One end of a cable: its name, its index in its namespace, and the launcher's descriptor of that namespace."""
+    """One end of a cable: name, index in its namespace, and the launcher's file descriptor of that namespace."""
 
     name: str
     index: int
@@ -85,13 +86,13 @@ class Interface:
 
 
 def new_pair(first: Interface, second: Interface, address: bytes, mtu_bytes: int | None = None) -> Request:
-    """Make two joined interfaces, each in its own namespace, the first up, and never in need of ARP.
+    """Make two joined interfaces (veth) without ARP, each in its own namespace; the first is up.
 
-    The second cannot be up yet, for lack of another end: see `interface_up`.
+    The second cannot be up yet, because its other end does not exist while it is made: see `interface_up`.
 
-    Both ends have one hardware address: without ARP a sender addresses frames to itself, and so the other end
-    takes them for its own. A frame is one packet (gso_max_segs 1): TCP's large segments would otherwise be
-    queued as one packet and be cut only behind the queue. mtu_bytes : of both, None for the kernel's own.
+    Both ends have the same hardware address. Without ARP a sender addresses frames to itself, so the other end accepts
+    them. A frame is one packet (gso_max_segs 1): otherwise TCP's large segments would be queued as one packet and cut
+    only behind the queue. mtu_bytes : MTU of both ends, None for the kernel's default.
     """
 
     def described(end: Interface, flags: int) -> bytes:
@@ -120,7 +121,7 @@ def interface_up(index: int) -> Request:
 
 
 def new_address(index: int, address: bytes, peer: bytes | None = None) -> Request:
-    """Give the interface an address. peer : the address at its other end, which can be reached from now on."""
+    """Give the interface an address. peer : address of the other end; the kernel then adds a route to it."""
     flags = NO_DUPLICATE_DETECTION if _family(address) == socket.AF_INET6 else 0
     body = struct.pack("=BBBBi", _family(address), 8 * len(address), flags, 0, index)
     body += attribute(2, address) + attribute(1, peer or address)
@@ -133,7 +134,7 @@ def _family(address: bytes) -> int:
 
 @dataclass(frozen=True)
 class NextHop:
-    """A way out: the interface, and the neighbour's address unless the destination is the neighbour."""
+    """A next hop of a route: interface index, and gateway (the neighbour's address; None if it is the destination)."""
 
     index: int
     gateway: bytes | None
@@ -147,10 +148,10 @@ def new_route(
     metrics: Mapping[int, int] | None = None,
     prefix: bytes = b"",
 ) -> Request:
-    """Make a route to one address, or to all with destination b"", over one or several equal next hops.
+    """Make a route to one address, or to all addresses with destination b"", over one or several equal next hops.
 
-    metrics : further attributes of its connections, by their numbers (RTAX_...). prefix : IPV6_PREFIX turns all
-    addresses into IPv6's.
+    source : source address of the host's own packets. congestion_control, metrics : of connections over the route;
+    metrics are further attributes, number (RTAX_...) -> value. prefix : IPV6_PREFIX turns all addresses into IPv6.
     """
     if prefix:
         destination = destination and prefix + destination
@@ -187,7 +188,7 @@ def _multipath_hop(hop: NextHop) -> bytes:
 
 def new_shaper(index: int, bytes_per_s: int, burst_bytes: int, limit_bytes: int) -> Request:
     """Make a token bucket filter with a drop-tail buffer of `limit_bytes`, handle 1:."""
-    ethernet = 1  # the kernel then computes times itself and needs no table
+    ethernet = 1  # with this value the kernel computes times itself and needs no table
     rate = struct.pack("=BBHhHI", 0, ethernet, 0, -1, 0, min(bytes_per_s, 2**32 - 1))
     buffer_ticks = int(burst_bytes / bytes_per_s * 1e9 * TICKS_PER_NS)
     parameters = rate + bytes(12) + struct.pack("=III", limit_bytes, buffer_ticks, 0)
@@ -202,7 +203,7 @@ def new_packet_limit(index: int, packets: int) -> Request:
 
 
 def closed_buffer(index: int) -> Request:
-    """Close the buffer inside the token bucket filter: what waits there is dropped, and so is what comes."""
+    """Make a buffer of no packets inside the token bucket filter: it drops all packets, waiting and arriving."""
     purpose = "a link that is down (the kernel's pfifo of no packets)"
     return new_qdisc(index, 0x30000, 0x10000, "pfifo", struct.pack("=I", 0), purpose)
 
@@ -223,10 +224,10 @@ def new_netem(
 ) -> Request:
     """Make a wire (the kernel's netem), handle 1:, that delays each packet and drops the share `loss`.
 
-    places : a packet's delay is longer by spread_ns / 8192 times one of them, each as likely as another.
-    bytes_per_s : how fast packets are sent, one after the other, so that they keep their order; 0: at once, in any.
+    places : table of random numbers, all equally likely; a packet's delay grows by spread_ns / 8192 times one of them.
+    bytes_per_s : rate at which packets leave one after the other, in their order; 0 for no rate, in any order.
     """
-    ticks = min(int(delay_ns * TICKS_PER_NS), 2**32 - 1)  # of kernels older than 4.16
+    ticks = min(int(delay_ns * TICKS_PER_NS), 2**32 - 1)  # read by kernels before 4.16
     options = struct.pack("=6I", ticks, UNLIMITED, round(loss * (2**32 - 1)), 0, 0, 0)
     options += attribute(10, struct.pack("=q", delay_ns)) + attribute(11, struct.pack("=q", spread_ns))
     if places:
@@ -238,7 +239,7 @@ def new_netem(
 
 
 def new_redirection(from_index: int, to_index: int) -> Request:
-    """Let all that arrives at an interface with a clsact leave by another at once (matchall, mirred)."""
+    """Redirect every packet that arrives at an interface with a clsact to another interface (matchall, mirred)."""
     stolen, egress_redirect = 4, 1
     parameters = struct.pack("=IIiiiiI", 0, 0, stolen, 0, 0, egress_redirect, to_index)
     action = attribute(1, b"mirred\0") + attribute(2, attribute(2, parameters))

@@ -1,9 +1,9 @@
 """Delay, jitter, loss and reordering of links in real time: by the kernel's netem, where it has one.
 
-Here netem is a wire and no buffer: it stands in the hub, between the two ends of a cable and behind the shaper, so
-that it neither counts nor drops what waits in a queue. What arrives from one end is redirected to the interface that
-leads to the other, and held there for its delay and until it has been sent as a whole. Where packets are reordered it
-does without the latter, for netem's packets keep their order behind a rate.
+Here netem acts as a wire, not as a buffer. It runs in the hub, between the two ends of a cable and behind the shaper,
+so that it neither counts nor drops packets that wait in a queue. A packet from one end is redirected to the interface
+that leads to the other end. There netem holds it for its delay and for its transmission time. With reordering netem
+gets no rate, because it keeps the order of packets when it has one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from netrepro.emulation.messages import Request
 from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
 
-# Of sch_netem.c: a table's numbers are in 8192ths of the spread, there are 16384 at most, and the spread is kept in 31
+# From sch_netem.c: a table has 16384 numbers at most, in units of 1/8192 of the spread, and the spread is kept in 31
 # bits of nanoseconds.
 ONE, LONGEST_TABLE, MOST_SPREAD_MS = 8192, 16_384, 2000.0
 BELL_PLACES = 4096  # as in the table that tc has for the same curve
@@ -26,7 +26,7 @@ INSTEAD = "use tier 'virtual', whose links are exact"
 
 
 def check_netem(what: str, link: Link) -> None:
-    """Raise NetreproError for what netem does not do as `Link` describes it; `what` names the link."""
+    """Raise NetreproError for settings of `link` that netem cannot reproduce; `what` names the link in errors."""
     if link.jitter_ms and link.reordering:
         problem = "jitter that keeps the order beside reordering, and netem does one of both"
     elif max(link.jitter_ms, link.reordering_ms if link.reordering else 0.0) > MOST_SPREAD_MS:
@@ -39,7 +39,7 @@ def check_netem(what: str, link: Link) -> None:
 
 
 def redirection(from_index: int, to_index: int) -> list[Request]:
-    """Make the messages by which all that arrives at one interface leaves by the other."""
+    """Make the messages that send every packet arriving at one interface out of the other."""
     return [
         messages.new_queue(from_index, 0xFFFF0000, 0xFFFFFFF1, "clsact"),
         messages.new_redirection(from_index, to_index),
@@ -47,9 +47,10 @@ def redirection(from_index: int, to_index: int) -> list[Request]:
 
 
 def wire(index: int, link: Link, seed: int) -> Request:
-    """Set the link's rate, delay, jitter, loss and reordering, at the interface of the hub that leads to its end.
+    """Make the message that sets the link's rate, delay, jitter, loss and reordering.
 
-    seed : of what is random, on kernels from 6.6 on; older ones choose their own.
+    index : the hub's interface that leads to the link's end. seed : seed of netem's random numbers, which kernels
+    before 6.6 choose themselves.
     """
     spread_ms, places = (link.reordering_ms, _held_back(link.reordering)) if link.reordering else (link.jitter_ms, ())
     return messages.new_netem(
@@ -65,17 +66,17 @@ def wire(index: int, link: Link, seed: int) -> Request:
 
 @cache
 def _bell() -> tuple[int, ...]:
-    """Compute quantiles of the normal distribution; each packet takes one."""
+    """Compute quantiles of the normal distribution; netem draws one for each packet."""
     normal = NormalDist()
     return tuple(round(ONE * normal.inv_cdf((place + 0.5) / BELL_PLACES)) for place in range(BELL_PLACES))
 
 
 def _share(reordering: float) -> Fraction:
-    """Find the nearest share that a table can be filled to."""
+    """Return the nearest fraction whose denominator fits a table (LONGEST_TABLE)."""
     return Fraction(reordering).limit_denominator(LONGEST_TABLE)
 
 
 def _held_back(reordering: float) -> Sequence[int]:
-    """Make a table with the whole spread for the share that those behind overtake, and nothing for all others."""
+    """Make a table: the whole spread for the share of packets that are held back, and 0 for all others."""
     share = _share(reordering)
     return (ONE,) * share.numerator + (0,) * (share.denominator - share.numerator)

@@ -1,7 +1,7 @@
-"""A network in which programs run, the same on every kernel: the border that a backend keeps.
+"""A network in which programs run: the interface that every backend implements.
 
-real_time/network.py builds it on this machine's kernel, virtual/network.py on one in virtual time; emulate.py chooses.
-Seconds are those of the network's own time.
+real_time/network.py implements it on this machine's kernel, virtual/network.py on a kernel in virtual time; emulate.py
+chooses between them. Seconds are those of the network's own time.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from netrepro.networks.topology import Topology
 class RunningProgram(Protocol):
     """A program that was started in a node, used like subprocess.Popen; it ends with the network at the latest.
 
-    returncode : its status, negative for a signal; None until one of the functions here has seen its end.
+    returncode : exit status, negative for a signal; None until a method of this class has seen the program's end.
     """
 
     returncode: int | None
 
     def poll(self) -> int | None:
-        """Tell its status, or None while it runs."""
+        """Return the exit status, or None while the program runs."""
 
     def poll_for(self, seconds: float) -> int | None:
-        """Tell its status, or None where so many seconds pass before it ends."""
+        """Wait at most so many seconds for the end; return the exit status, or None if the program still runs."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end and tell its status. Raises subprocess.TimeoutExpired after `timeout` seconds."""
+        """Wait for the end and return the exit status. Raises subprocess.TimeoutExpired after `timeout` seconds."""
 
     def communicate(self, *, timeout: float | None = None) -> tuple[str, str]:
-        """Wait for its end and return what it has printed, and its errors. Raises subprocess.TimeoutExpired, with what
-        came until then."""
+        """Wait for the end; return output and error output. Raises subprocess.TimeoutExpired after `timeout` seconds,
+        with the output so far."""
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal."""
+        """Send the program a signal, by its number."""
 
     def kill(self) -> None:
-        """End it now, by SIGKILL."""
+        """End the program now, by SIGKILL."""
 
     def kill_all(self) -> None:
-        """End it now, and what it has started."""
+        """End the program, and the programs that it has started, now by SIGKILL."""
 
     def __enter__(self) -> RunningProgram: ...
 
@@ -60,16 +60,16 @@ class RunningProgram(Protocol):
 
 
 class JupyterKernel(Protocol):
-    """A Jupyter kernel inside a node; it ends with its `with` block, or else with the network."""
+    """A Jupyter kernel inside a node; it ends with its `with` block, or with the network at the latest."""
 
     @property
     def execute_interactive(self) -> Callable[..., dict[str, Any]]:
-        """The function that runs a cell and returns its reply, as of any client of Jupyter's: `code`, and by name
-        silent, store_history, user_expressions, timeout (s) and output_hook, which is given each message of output.
-        It raises TimeoutError where a cell takes longer."""
+        """The function that runs a cell and returns the kernel's reply, as in any Jupyter client. It takes `code`, and
+        by name silent, store_history, user_expressions, timeout (s) and output_hook, which is called with each output
+        message. It raises TimeoutError where a cell takes longer than `timeout`."""
 
     def close(self) -> None:
-        """End it, and what it has started; do nothing the second time."""
+        """End the kernel and the processes that it has started; do nothing the second time."""
 
     def __enter__(self) -> JupyterKernel: ...
 
@@ -77,25 +77,25 @@ class JupyterKernel(Protocol):
 
 
 class Recording(Protocol):
-    """Ports under observation while its `with` block runs; its tables are there once the block has ended.
+    """A recording of ports while its `with` block runs; the tables can be read once the block has ended.
 
     Times are seconds since the block began. Packet sizes include the Ethernet header, as rates and buffers do.
     """
 
     def queues(self) -> pd.DataFrame:
-        """Give the samples of the queues: source, destination, time_s, queue_packets, queue_bytes."""
+        """Return the samples of the queues: source, destination, time_s, queue_packets, queue_bytes."""
 
     def packets(self, flows: Mapping[int, int] | None = None) -> pd.DataFrame:
-        """Give the packets as they left: source, destination, time_s, size_bytes.
+        """Return the packets as they left: source, destination, time_s, size_bytes.
 
-        flows : end_key of a sender -> flow; adds the column `flow`, which a packet has whichever way it goes, or -1.
+        flows : end_key of one end of a flow -> flow; adds the column `flow`, for packets of both directions (-1: none).
         """
 
     def throughput(self, window_ms: float = 10.0) -> pd.DataFrame:
-        """Give what each sampled port sent: source, destination, time_s (end of the window), throughput_mbps."""
+        """Return the rate of each sampled port: source, destination, time_s (end of the window), throughput_mbps."""
 
     def links(self) -> pd.DataFrame:
-        """Give totals from beginning to end, a row a port of the network, columns as of Measurements.links."""
+        """Return totals from beginning to end: a row for each port of the network, columns as in Measurements.links."""
 
     def __enter__(self) -> Recording: ...
 
@@ -103,13 +103,13 @@ class Recording(Protocol):
 
 
 class Node(Protocol):
-    """A host or switch: where programs, functions and sockets are opened in its network."""
+    """A host or switch, in whose network programs, functions, sockets and shells are started."""
 
     name: str
 
     @property
     def net(self) -> Network:
-        """The network that it belongs to."""
+        """The network to which the node belongs."""
 
     def popen(
         self,
@@ -121,36 +121,36 @@ class Node(Protocol):
     ) -> RunningProgram:
         """Start a program.
 
-        input : what it reads. environment : beside what programs there have in any case. folder : where it starts.
-        Raises NetreproError when it cannot be started.
+        input : text on its standard input. environment : variables added to the programs' usual environment. folder :
+        working directory. Raises NetreproError for a program that cannot be started.
         """
 
     def start(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Call:
-        """Begin to run a Python function inside, in a process of its own; what it prints is not kept."""
+        """Start a Python function inside the node, in its own process; its output is discarded."""
 
     def jupyter_kernel(self) -> JupyterKernel:
-        """Start a Jupyter kernel inside, ready to execute. Raises NetreproError when it cannot be started."""
+        """Start a Jupyter kernel inside the node and wait until it is ready. Raises NetreproError where that fails."""
 
     def socket(self, family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM, protocol: int = 0) -> socket.socket:
-        """Open a socket in this node's network for the calling process to use, whatever network that is in itself.
+        """Open a socket in this node's network; the calling process uses it from its own network.
 
-        Raises NetreproError in virtual time, which passes inside only.
+        Raises NetreproError in virtual time, which does not pass for processes outside.
         """
 
     def shell(self, command: Sequence[str] = ("bash",)) -> int:
-        """Open a shell inside, on the terminal that this is called from, until it ends; return its exit status.
+        """Run a shell inside the node, on the caller's terminal; wait for its end and return its exit status.
 
         Raises NetreproError where there is no terminal, as in a notebook, and in virtual time.
         """
 
     @property
     def address(self) -> str:
-        """Its IPv4 address."""
+        """The node's IPv4 address."""
         return str(self.net.plan.addresses[self.name])
 
     @property
     def ipv6_address(self) -> str:
-        """Its IPv6 address. Raises NetreproError in a network that has none."""
+        """The node's IPv6 address. Raises NetreproError in a network without IPv6."""
         if not self.net.plan.ipv6:
             raise NetreproError(f"no IPv6 address of {self.name}", "build the network with Emulation(..., ipv6=True)")
         return str(self.net.plan.ipv6_addresses[self.name])
@@ -165,16 +165,17 @@ class Node(Protocol):
         environment: Mapping[str, str] | None = None,
         folder: str | os.PathLike[str] | None = None,
     ) -> subprocess.CompletedProcess:
-        """Run a program to its end and return its status, output and error output; arguments as of popen.
+        """Run a program to its end and return its status, output and error output; other arguments as in popen.
 
-        Raises NetreproError when it cannot be started, or with `check` when it fails; subprocess.TimeoutExpired, with
-        what came until then, when it takes longer than `timeout` seconds. That and Ctrl-C end it and what it started.
+        Raises NetreproError for a program that cannot be started, and with `check` for one whose status is not 0.
+        Raises subprocess.TimeoutExpired, with the output so far, after `timeout` seconds. A timeout and Ctrl-C end the
+        program and the programs that it has started.
         """
         with self.popen(command, input=input or "", environment=environment, folder=folder) as program:
             try:
                 output, complaints = program.communicate(timeout=timeout)
             except BaseException:
-                with suppress(NetreproError):  # the network may have ended with it
+                with suppress(NetreproError):  # the network may have ended together with the program
                     program.kill_all()
                 raise
         if check and program.returncode:
@@ -187,15 +188,15 @@ class Node(Protocol):
         return subprocess.CompletedProcess(list(command), program.returncode or 0, output, complaints)
 
     def python(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-        """Run a Python function inside and return what it returns; raise what it raises."""
+        """Run a Python function inside the node; return what it returns, or raise what it raises."""
         return self.start(function, *arguments, **keywords).result()
 
 
 class Network(Protocol):
-    """A topology, built while its `with` block runs; `net["h1"]` is a node.
+    """A topology that exists while its `with` block runs; `net["h1"]` is a node.
 
-    Hosts, switches (routers that forward over all shortest paths, chosen flow by flow) and links. What a backend cannot
-    do, it says before it starts.
+    It has hosts, switches (routers that forward over all shortest paths, chosen flow by flow) and links. A backend
+    refuses what it cannot do before it starts.
     """
 
     topology: Topology
@@ -206,14 +207,14 @@ class Network(Protocol):
         """The addresses, interfaces and routes of its nodes."""
 
     def __getitem__(self, name: str) -> Node:
-        """Find the host or switch of that name. Raises NetreproError, with the nearest name, for no node."""
+        """Return the host or switch of that name. Raises NetreproError, with the nearest name, for an unknown name."""
 
     @property
     def now_s(self) -> float:
-        """The time since the network was built."""
+        """The time since the network was built, in seconds."""
 
     def sleep(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Let so many seconds of the network's time pass."""
 
     def change_link(
         self,
@@ -226,10 +227,11 @@ class Network(Protocol):
         up: bool | None = None,
         both: bool = True,
     ) -> None:
-        """Give a link another rate, delay or loss, as LinkChange says, or take it down and up again; routes stay.
+        """Change a link's rate, delay or loss, as LinkChange says, or take the link down or up; routes do not change.
 
-        both : in both directions. What waits in a link that goes down is lost. Raises NetreproError for a link that is
-        not there, and in real time for a delay or loss of a cable that was built with neither.
+        both : True to change both directions. Packets that wait at a link that goes down are lost. Raises NetreproError
+        for an unknown link, and in real time for a delay or loss of a cable that was built without delay, loss, jitter
+        and reordering.
         """
 
     def record(
@@ -244,19 +246,19 @@ class Network(Protocol):
         """Record ports (from, to) until the `with` block of the result ends.
 
         queues : ports whose queue is sampled every `interval_ms`.
-        packets : ports whose every packet is stamped as it leaves, and whose queue is sampled too. In real time there
-            is room for `most_packets` of each; virtual time keeps all.
-        captures : a folder that gets a pcap with these packets for each such port, "s1-s2.pcap", when the block ends:
-            their headers and first bytes, with stamps of nanoseconds.
-        live : a descriptor or the path of a FIFO that gets the same packets while the block runs, as one pcapng, for
-            Wireshark to look on (`wireshark -k -i -`). It has to be read meanwhile; a reader may leave at any time.
-            The virtual kernel hands packets on in pieces of 32 kB, and the rest as the block ends.
+        packets : ports at which every packet is time-stamped as it leaves; their queues are sampled too. In real time
+            `most_packets` of each port are kept, in virtual time all.
+        captures : a folder for one pcap of each port in `packets`, "s1-s2.pcap", written when the block ends. It holds
+            the packets' first bytes, with their headers, and nanosecond time stamps.
+        live : a file descriptor or the path of a FIFO, to which the same packets are written while the block runs. The
+            format is one pcapng, which Wireshark shows (`wireshark -k -i -`). Another process has to read it; the
+            reader may leave at any time. The virtual kernel writes packets in pieces of 32 kB, the rest at the end.
 
-        Raises NetreproError for ports and folders that are not there, and for what cannot be written to.
+        Raises NetreproError for unknown ports, missing folders, and a file that cannot be written to.
         """
 
     def close(self) -> None:
-        """End the network and all that runs inside; do nothing the second time."""
+        """End the network and everything that runs inside; do nothing the second time."""
 
     def __enter__(self) -> Network: ...
 
@@ -264,25 +266,28 @@ class Network(Protocol):
         self.close()
 
     def check(self, expected: Mapping[str, Any] | str | os.PathLike[str]) -> pd.DataFrame:
-        """Check whether the network does what is expected of it, one phrase after the other, in its own time.
+        """Check whether the network does what is expected, one phrase after the other, in the network's own time.
 
-        expected : phrase -> what should be found, such as {"h1 reaches h3": True, "h1->h3 mtu": 1500}, or a YAML file
-            of such lines. check.py lists the phrases and how each is found.
+        expected : phrase -> expected value, such as {"h1 reaches h3": True, "h1->h3 mtu": 1500}, or a YAML file of such
+            lines. check.py lists the phrases and how each is measured.
 
-        Returns a row a phrase: what, expected, found, holds. Raises NetreproError, before anything is looked at, for a
-        phrase that it does not know, with those that it knows, and for nodes and values that cannot be meant.
+        Returns a row for each phrase: what, expected, found, holds. Raises NetreproError, before anything is measured,
+        for an unknown phrase (and lists the known ones), an unknown node or an unsuitable value.
         """
         return check_network(self, expected)
 
     def path_address(self, path: Path) -> str:
-        """Find the address of the path's last host that packets from its first one reach over the path."""
+        """Return the address of the path's last host to which packets from its first host take the path.
+
+        Raises NetreproError for a path that was not in Emulation(paths=...).
+        """
         if tuple(path) not in self.plan.path_addresses:
             raise NetreproError(f"no address for the path {' '.join(path)}", "name it in Emulation(paths=...)")
         return str(self.plan.path_addresses[tuple(path)])
 
 
 def checked_words(command: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """Check a command and turn it into strings. Raises NetreproError for one that no program can be started with."""
+    """Return a command's words as strings. Raises NetreproError for a command that cannot start a program."""
     if isinstance(command, (str, bytes)):
         raise NetreproError(f"a command in one string, {command!r}", f"give its words, {str(command).split()!r}")
     words = list(command)

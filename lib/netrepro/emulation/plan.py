@@ -1,4 +1,4 @@
-"""From a topology to what the kernel is told: interfaces, addresses, routes, shapers. Nothing is built here."""
+"""From a topology to messages for the kernel: interfaces, addresses, routes, shapers. Nothing is built here."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from netrepro.networks.routing import LinkChange, Path, Routing, check_path, lin
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp
 
-# A shaped packet costs a core about 6 us (UDP send, tbf, veth, receive), which is what it lasts at 2 Gb/s.
+# A shaped packet costs a core about 6 us (UDP send, tbf, veth, receive): its transmission time at 2 Gb/s.
 MAX_RATE_MBPS = 2000.0
-# A bucket of one packet cannot catch up after a timer that fires late, as timers do by tens of us: on a busy
-# machine 100 Mb/s came out as 86 to 93. With 128 us more than a packet the rate holds, and bursts stay as short.
+# Timers fire late by tens of us, and a bucket of one packet cannot catch up after that: on a busy machine 100 Mb/s
+# came out as 86 to 93. With 128 us more than a packet the rate holds, and bursts stay as short.
 PACKET_BURST_BYTES, BURST_S = 1600, 128e-6
 NO_SPRAYING = "emulated routers choose a path for each flow, not by packet_spraying"
-NO_HOSTS_ADDRESSES = ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3")  # this host's own, and multicast and above
-HUB = "hub"  # the namespace of the launcher itself, where wires of netem live
-# Of its interfaces' indices. The hub makes those of all nodes too, and kernels before 6.15 refuse a new interface, for
-# whichever namespace, an index that the maker's has itself.
+NO_HOSTS_ADDRESSES = ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3")  # "this host", loopback, multicast and above
+HUB = "hub"  # the namespace of the launcher itself, where netem's wires are
+# First interface index in the hub. The hub also makes the interfaces of all nodes, and kernels before 6.15 refuse an
+# index for another namespace that an interface of the hub itself has.
 FIRST_OF_HUB = 1 << 20
-FIRST_DESCRIPTOR = 100  # of the launcher's descriptors of namespaces, which are numbered without gaps
+FIRST_DESCRIPTOR = 100  # first file descriptor of a namespace in the launcher; the others follow without gaps
 
-# Policy 1 would hash forwarded TCP with the sender's own hash, which all routers then share, and use a part of
-# the paths only. Policy 3 hashes addresses, protocol and ports (0x37) anew in each router, under its own seed. Before
-# Linux 6.11 all have one seed: there the ports, which tell flows apart, are hashed with other fields in each router.
+# Policy 1 would hash forwarded TCP with the sender's own hash. All routers would share this hash, and flows would use
+# only some of the paths. Policy 3 hashes addresses, protocol and ports (0x37) in each router with the router's seed.
+# Before Linux 6.11 all routers have one seed: there each router hashes the ports with a different set of other fields.
 HASH_POLICY, HASH_FIELDS, HASH_SEED = (f"net/ipv4/fib_multipath_hash_{name}" for name in ("policy", "fields", "seed"))
 ALL_FIELDS, PORT_FIELDS = 0x37, 0x30
 COMMON_SYSCTLS = {
@@ -52,7 +52,7 @@ COMMON_SYSCTLS = {
 }
 
 
-# Where a network has IPv6: hosts have the addresses that they are given and no others, from the first moment on.
+# For networks with IPv6: a host has only the addresses that it is given, and can use them at once.
 IPV6_SYSCTLS = {
     "net/ipv6/conf/all/disable_ipv6": "0",
     "net/ipv6/conf/default/disable_ipv6": "0",
@@ -65,9 +65,10 @@ IPV6_SYSCTLS = {
 
 @dataclass(frozen=True)
 class Port:
-    """The place that shapes one direction of a cable, (namespace, interface index), and the interface it arrives at.
+    """One direction of a cable, from the interface that shapes it to the interface at which packets arrive.
 
-    tap : (namespace, interface name) at which packets are seen first once the shaper has let them go.
+    shaper : (namespace, interface index). arrival_interface : name. tap : (namespace, interface name) where packets can
+    first be observed after the shaper.
     """
 
     source: str
@@ -78,7 +79,7 @@ class Port:
     tap: tuple[str, str]
 
     def shaped(self, link: Link) -> list[Request]:
-        """Set rate and buffer of `link`, whose queue is drop-tail, at the interface that sends into it."""
+        """Make the messages that set rate and drop-tail buffer of `link` at the sending interface."""
         bytes_per_s = round(link.rate_mbps * 1e6 / 8)
         burst_bytes = PACKET_BURST_BYTES + round(bytes_per_s * BURST_S)
         buffer = _drop_tail(link)
@@ -87,7 +88,7 @@ class Port:
         return [shaper] if buffer.packets is None else [shaper, self.buffer(link)]
 
     def buffer(self, link: Link) -> Request:
-        """Set the buffer alone, inside the shaper."""
+        """Make the message that sets only the buffer inside the shaper."""
         buffer = _drop_tail(link)
         if buffer.packets is not None:
             return messages.new_packet_limit(self.shaper[1], buffer.packets)
@@ -96,7 +97,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Wire:
-    """One direction (from, to) that netem works on: from an interface of the hub to another."""
+    """One direction (from, to) of a cable that netem delays, between two interfaces of the hub (indices)."""
 
     direction: tuple[str, str]
     from_index: int
@@ -106,7 +107,7 @@ class Wire:
 
 @dataclass
 class Cabling:
-    """Messages that make all interfaces, and where each port and end then is."""
+    """Messages that make all interfaces, and the places of ports, wires and cable ends."""
 
     requests: list[Request] = field(default_factory=list)
     ports: dict[tuple[str, str], Port] = field(default_factory=dict)
@@ -117,21 +118,24 @@ class Cabling:
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of all that is built for `topology`. `congestion_control`: a name by host, "" where sockets choose."""
+    """The plan of everything that is built for `topology`.
+
+    congestion_control : host -> name, "" where sockets choose. addresses : node -> IPv4 address.
+    """
 
     topology: Topology
     congestion_control: Mapping[str, str]
     addresses: Mapping[str, ipaddress.IPv4Address]
     seed: int
-    tcp: Tcp | None = None  # None: as the kernel does by itself
-    tcp_of_hosts: Mapping[str, Tcp] = field(default_factory=dict)  # of those that speak otherwise
-    in_use: frozenset[tuple[str, str]] | None = None  # links that routes lead over; None: all
+    tcp: Tcp | None = None  # None: the kernel's own settings
+    tcp_of_hosts: Mapping[str, Tcp] = field(default_factory=dict)  # hosts with other settings than `tcp`
+    in_use: frozenset[tuple[str, str]] | None = None  # links (from, to) that routes may use; None: all
     paths: tuple[Path, ...] = ()  # each has an address of its own at its last node
     ipv6: bool = False  # beside IPv4
 
     @cached_property
     def ipv6_addresses(self) -> dict[str, ipaddress.IPv6Address]:
-        """The IPv6 address of each node, its IPv4 address behind IPV6_PREFIX; none where the network has no IPv6."""
+        """node -> IPv6 address: IPV6_PREFIX, then the IPv4 address; empty in a network without IPv6."""
         if not self.ipv6:
             return {}
         return {node: ipaddress.IPv6Address(IPV6_PREFIX + each.packed) for node, each in self.addresses.items()}
@@ -142,7 +146,7 @@ class Plan:
         return (HUB, *self.topology.hosts, *self.topology.switches)
 
     def descriptor(self, node: str) -> int:
-        """Return the launcher's descriptor of the node's namespace."""
+        """Return the launcher's file descriptor of the node's namespace."""
         return FIRST_DESCRIPTOR + self._place[node]
 
     @cached_property
@@ -178,7 +182,7 @@ class Plan:
                 made.requests.append(messages.new_pair(first, near, address))
                 made.requests.append(messages.new_pair(second, far, address))
                 made.still_down += [(HUB, near.index), (HUB, far.index)]
-                # Behind the shaper, and seen before it.
+                # The wire is behind the shaper; packets are observed between the two.
                 made.wires.append(Wire((a, b), near.index, far.index, directions[a, b]))
                 made.wires.append(Wire((b, a), far.index, near.index, directions[b, a]))
                 taps = {(a, b): (HUB, near.name), (b, a): (HUB, far.name)}
@@ -188,27 +192,27 @@ class Plan:
         return made
 
     def needs_wire(self, link: Link) -> bool:
-        """Tell whether the link does anything that its kernel's shaper does not."""
+        """Tell whether the link needs netem, because it does more than the kernel's shaper."""
         return _is_wire(link)
 
     @property
     def cables(self) -> list[Request]:
-        """Messages for the launcher's own namespace: all interfaces, each born in its node."""
+        """Messages for the launcher's own namespace; they make all interfaces directly in the nodes' namespaces."""
         return self._cabling.requests
 
     @property
     def ports(self) -> dict[tuple[str, str], Port]:
-        """(from, to) -> where that direction is shaped and where it arrives."""
+        """(from, to) -> the Port of that direction."""
         return self._cabling.ports
 
     @property
     def wires(self) -> list[Wire]:
-        """The work of netem, in the order of the cables: both directions of a cable where one needs it."""
+        """netem's wires, in the order of the cables: both directions of a cable where at least one needs netem."""
         return self._cabling.wires
 
     @cached_property
     def requests(self) -> dict[str, list[Request]]:
-        """node -> messages to send inside its namespace, once the cables are there."""
+        """node -> messages to send inside its namespace, after those of `cables`."""
         of_nodes = {node: [messages.interface_up(1)] for node in self.nodes if node != HUB}
         for node, index in self._cabling.still_down:
             of_nodes.setdefault(node, []).append(messages.interface_up(index))
@@ -229,14 +233,17 @@ class Plan:
         return of_nodes
 
     def _new_addresses(self, index: int, address: ipaddress.IPv4Address) -> list[Request]:
-        """Give the interface an address, and IPv6's where the network has that."""
+        """Give the interface an IPv4 address, and the IPv6 address in a network with IPv6."""
         wanted = [address.packed, *([IPV6_PREFIX + address.packed] if self.ipv6 else [])]
         return [messages.new_address(index, each) for each in wanted]
 
     def _new_routes(
         self, destination: bytes, hops: list[NextHop], own: tuple[bytes, str, dict[int, int] | None] | tuple[()]
     ) -> dict[bytes, Request]:
-        """Make the route, and IPv6's where the network has that: destination -> message."""
+        """Make the IPv4 route, and the IPv6 route in a network with IPv6: destination -> message.
+
+        own : (source address, congestion control, metrics) of a host's routes, else ().
+        """
         source, control, metrics = own or (None, None, None)
         return {
             prefix + destination: messages.new_route(destination, hops, source, control, metrics, prefix)
@@ -253,28 +260,28 @@ class Plan:
         return has_hash_seeds()
 
     def wire(self, direction: tuple[str, str], link: Link) -> Request:
-        """Make the message that tells netem how one of the wires behaves, for `link`."""
+        """Make the message that configures netem on the wire of this direction for `link`."""
         each, seed = self._wires[direction]
         return wire(each.to_index, link, seed)
 
     @cached_property
     def _wires(self) -> dict[tuple[str, str], tuple[Wire, int]]:
-        """Each direction's wire, and the seed of what is random there."""
+        """(from, to) -> the wire and the seed of its random numbers."""
         seeds = np.random.default_rng(self.seed).integers(2**63, size=len(self.wires)).tolist()
         return {each.direction: (each, seed) for each, seed in zip(self.wires, seeds, strict=True)}
 
     @cached_property
     def path_addresses(self) -> dict[Path, ipaddress.IPv4Address]:
-        """The address that leads over each path; they follow the hosts' own."""
+        """path -> the address that leads over it; these addresses follow those of the hosts."""
         last = max(self.addresses[host] for host in self.topology.hosts)
         return {path: last + 1 + place for place, path in enumerate(self.paths)}
 
     def address_over(self, path: Path, host: str) -> ipaddress.IPv4Address:
-        """Return the host's address that leads over the path; its own for ()."""
+        """Return the host's address that leads over the path; the host's own address for the path ()."""
         return self.path_addresses[path] if path else self.addresses[host]
 
     def _routes_of_paths(self) -> dict[str, list[Request]]:
-        """Map each node to messages: each path's address leads over that path, and its last node answers to it."""
+        """Map node -> messages that route each path's address over the path and give it to the path's last node."""
         of_nodes: dict[str, list[Request]] = {}
         towards = self._cabling.index_towards
         for path, address in self.path_addresses.items():
@@ -284,14 +291,14 @@ class Plan:
             for node, peer in pairwise(path):
                 gateway = None if peer == path[-1] else self.addresses[peer].packed
                 own = self._own_attributes(node) if node[0] == "h" else ()
-                if own and back:  # who connects over the path is answered over it
+                if own and back:  # answers to this source address take the reverse path
                     own = back.packed, *own[1:]
                 routes = self._new_routes(address.packed, [NextHop(towards[node, peer], gateway)], own)
                 of_nodes.setdefault(node, []).extend(routes.values())
         return of_nodes
 
     def _own_attributes(self, host: str) -> tuple[bytes, str, dict[int, int] | None]:
-        """Find what a host's routes say of it: its address, congestion control and how it speaks TCP."""
+        """Return the attributes of a host's routes: its address, congestion control and metrics (TCP settings)."""
         tcp = self._tcp_of(host)
         metrics = route_metrics(tcp) if tcp else None
         return self.addresses[host].packed, self.congestion_control[host], metrics
@@ -301,7 +308,7 @@ class Plan:
 
     @property
     def sysctls(self) -> dict[str, dict[str, str]]:
-        """node -> kernel settings of its namespace, set before it has interfaces."""
+        """node -> kernel settings (sysctls) of its namespace, which are set before it has interfaces."""
         seeds = np.random.default_rng(self.seed).integers(1, 2**31, len(self.nodes))
         seeded = self.seeded
         fields = {} if seeded else hashed_fields(self.topology, self.seed)
@@ -321,7 +328,7 @@ class Plan:
                 )
                 chosen = {HASH_POLICY: "3"} | {name: str(value) for name, value in own.items()}
                 of_nodes[node] |= chosen
-                if self.ipv6:  # there is one seed for both
+                if self.ipv6:  # the seed is common to IPv4 and IPv6
                     of_nodes[node] |= {
                         name.replace("ipv4", "ipv6"): chosen[name] for name in (HASH_POLICY, HASH_FIELDS)
                     }
@@ -329,14 +336,14 @@ class Plan:
 
     @property
     def _has_equal_paths(self) -> bool:
-        """True where there may be more than one shortest path; a graph that is a tree has none."""
+        """True where two nodes may have several shortest paths, as in any graph that is not a tree."""
         return self.topology.graph.number_of_edges() >= self.topology.graph.number_of_nodes()
 
     def routes_over(self, in_use: frozenset[tuple[str, str]] | None) -> dict[str, dict[bytes, Request]]:
-        """Map node -> destination -> route over all shortest paths of these links (from, to), None for all links.
+        """Map node -> destination address -> route over all shortest paths of the links in use.
 
-        A host with one cable sends everything there, whatever is in use. Raises NetreproError for hosts that no
-        switch joins at the beginning.
+        in_use : links (from, to), None for all. A host with one cable has one route over this cable, in use or not.
+        Raises NetreproError for hosts that only other hosts join, when `in_use` is the plan's own.
         """
         used = self.topology.ports.keys() if in_use is None else in_use
         graph = self.topology.graph
@@ -375,7 +382,7 @@ class Plan:
         return self._new_routes(b"", [self._hop(host, neighbour, "")], self._own_attributes(host))
 
     def _hosts_by_neighbours(self, inward: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[str]]:
-        """Group hosts with the same neighbours: they are reached alike, and one search serves them all."""
+        """Group hosts with the same neighbours: routes to them are alike, so one search serves the group."""
         hosts: dict[tuple[str, ...], list[str]] = {}
         for host in self.topology.hosts:
             if inward[host]:
@@ -384,7 +391,7 @@ class Plan:
 
 
 def _distances(inward: Mapping[str, tuple[str, ...]], neighbours: Iterable[str]) -> dict[str, int]:
-    """Count the cables from each node to a host with these neighbours; paths lead through no other host.
+    """Count the cables from each node to a host with these neighbours; no path leads through another host.
 
     inward : node -> the nodes that can send to it.
     """
@@ -418,7 +425,10 @@ def has_hash_seeds() -> bool:
 
 
 def hashed_fields(topology: Topology, seed: int) -> dict[str, int]:
-    """Map nodes that may choose to bits of fib_multipath_hash_fields, in place of a seed: ports, and others."""
+    """Map nodes with several cables to fib_multipath_hash_fields: bits of the ports and of other fields.
+
+    The fields replace a seed for each router; nodes near each other get different ones where possible.
+    """
     choices = np.random.default_rng(seed).permutation([PORT_FIELDS | others for others in range(8)]).tolist()
     fields_of: dict[str, int] = {}
     for node in (node for node, cables in topology.graph.degree if cables > 1):
@@ -429,7 +439,7 @@ def hashed_fields(topology: Topology, seed: int) -> dict[str, int]:
 
 
 def _drop_tail(link: Link) -> DropTail:
-    assert isinstance(link.queue, DropTail)  # as _check_link has found
+    assert isinstance(link.queue, DropTail)  # _check_link has made sure
     return link.queue
 
 
@@ -446,17 +456,17 @@ def make_plan(
 ) -> Plan:
     """Make the plan of a network of kernels in real time.
 
-    Hosts have the pool's addresses from the first on (h1 10.0.0.1), switches from the last on downwards.
-    congestion_control : of all hosts, or host -> name; hosts not named have cubic.
-    seed : of the routers' hashes, which choose among equal paths.
-    tcp : how hosts speak TCP, but for the congestion control: all alike, or host -> Tcp (others: the kernel's own).
-    routing : of the addresses of hosts: "ecmp", also for "k_shortest_paths", or "spanning_tree".
-    paths : from host to host, each with an address of its own (Plan.path_addresses).
-    ipv6 : beside IPv4, with addresses and routes alike (Plan.ipv6_addresses).
+    address_pool : hosts get its first addresses (h1 10.0.0.1), switches its last, counted downwards.
+    congestion_control : a name for all hosts, or host -> name; hosts not named have cubic.
+    seed : seed of the routers' hashes, which choose among equal paths.
+    tcp : TCP settings of all hosts, except the congestion control, or host -> Tcp (others: the kernel's own).
+    routing : routes to the hosts' own addresses: "ecmp", also for "k_shortest_paths", or "spanning_tree".
+    paths : each from host to host; each gets its own address (Plan.path_addresses).
+    ipv6 : True for IPv6 beside IPv4, with the same routes (Plan.ipv6_addresses).
 
-    Raises NetreproError for what kernels cannot honour: a rate above MAX_RATE_MBPS, another queue than drop-tail,
-    packet spraying, too few addresses, hosts joined through hosts only, a congestion control for a host that is not
-    there, or what check_tcp and check_netem refuse.
+    Raises NetreproError for what kernels cannot do: a rate above MAX_RATE_MBPS, a queue that is not drop-tail, packet
+    spraying, too few addresses, hosts joined only through other hosts, a congestion control for an unknown host, and
+    what check_tcp and check_netem refuse.
     """
     for (source, destination), link in topology.ports.items():
         _check_link(f"the link from {source} to {destination}", link)
@@ -479,14 +489,14 @@ def make_plan(
 
 
 def tree_in_use(topology: Topology, routing: Routing) -> frozenset[tuple[str, str]] | None:
-    """Return the links of a spanning tree, where routes lead over one; None where they lead over all."""
+    """Return the links (from, to) of the spanning tree with routing "spanning_tree", else None for all links."""
     return links_in_use(topology, routing, ())[0][1] if routing.scheme == "spanning_tree" else None
 
 
 def host_controls(topology: Topology, congestion_control: str | Mapping[str, str]) -> dict[str, str]:
-    """Map host -> congestion control, where one name or some hosts' are given; others have cubic.
+    """Map host -> congestion control, from one name for all or names of some hosts; others have cubic.
 
-    Raises NetreproError for a host that is not there, and for what is no name.
+    Raises NetreproError for an unknown host, and for a name that is not a string.
     """
     named = congestion_control.values() if isinstance(congestion_control, Mapping) else [congestion_control]
     for name in named:
@@ -503,7 +513,7 @@ def host_controls(topology: Topology, congestion_control: str | Mapping[str, str
 
 
 def tcp_by_host(topology: Topology, tcp: Tcp | Mapping[str, Tcp] | None) -> tuple[Tcp | None, dict[str, Tcp]]:
-    """Return how all hosts speak TCP, and how the named ones do. Raises NetreproError for an unknown host."""
+    """Return (TCP settings of all hosts or None, host -> own settings). Raises NetreproError for an unknown host."""
     if tcp is None or isinstance(tcp, Tcp):
         return tcp, {}
     ways = tcp.values() if isinstance(tcp, Mapping) else [tcp]
@@ -515,9 +525,8 @@ def tcp_by_host(topology: Topology, tcp: Tcp | Mapping[str, Tcp] | None) -> tupl
 
 
 def check_experiment(experiment: Experiment) -> None:
-    """Raise NetreproError for what an emulated network does not do: subflows, flows that speak TCP otherwise
-    than the experiment but for their congestion control, packet spraying, and changes to a rate that no kernel can
-    shape."""
+    """Raise NetreproError for what a network in real time cannot do: packet spraying, and what check_change and
+    check_flows refuse."""
     if experiment.routing.scheme == "packet_spraying":
         raise NetreproError(NO_SPRAYING, "use tier 'simulated'")
     for change in experiment.changes:
@@ -526,7 +535,7 @@ def check_experiment(experiment: Experiment) -> None:
 
 
 def check_flows(experiment: Experiment) -> None:
-    """Raise NetreproError for flows that hosts which all speak TCP alike do not send as they are described."""
+    """Raise NetreproError for flows that need subflows or, beside the congestion control, TCP settings of their own."""
     for entry in experiment.traffic:
         if isinstance(entry, (Flow, PoissonFlows)) and entry.subflows > 1:
             raise NetreproError(
@@ -545,8 +554,8 @@ def _is_wire(link: Link) -> bool:
 
 
 def check_change(topology: Topology, change: LinkChange) -> None:
-    """Raise NetreproError for a change that no kernel makes in real time: a rate that it cannot keep, a delay or a loss
-    of a cable that was built with neither."""
+    """Raise NetreproError for a change that is impossible in real time: a rate that the kernel cannot keep, or a delay
+    or loss of a cable that was built without netem (no delay, loss, jitter or reordering)."""
     what = f"the link from {change.source} to {change.destination} at {change.at_s:g} s"
     if change.rate_mbps is not None:
         check_rate(what, change.rate_mbps)
@@ -559,7 +568,7 @@ def check_change(topology: Topology, change: LinkChange) -> None:
 
 
 def check_rate(what: str, rate_mbps: float) -> None:
-    """Raise NetreproError for a rate that no kernel keeps in real time; `what` names the link."""
+    """Raise NetreproError for a rate above MAX_RATE_MBPS; `what` names the link in errors."""
     if rate_mbps > MAX_RATE_MBPS:
         raise NetreproError(
             f"{what}: {rate_mbps:g} Mb/s; above {MAX_RATE_MBPS:g} Mb/s a packet is over before a kernel has handled it",
@@ -581,16 +590,16 @@ def _check_link(what: str, link: Link) -> None:
 
 
 def check_host_port(what: str, link: Link) -> None:
-    """Raise NetreproError for what no kernel does to what its host sends; `what` names the link."""
+    """Raise NetreproError for a link with segmentation offload or a NicPacer; `what` names the link in errors."""
     if link.offload_bytes or isinstance(link.queue, NicPacer):
         asked = "segmentation offload" if link.offload_bytes else "a NicPacer"
         raise NetreproError(f"{what}: {asked}, which kernels have not as described", "use tier 'simulated'")
 
 
 def addresses(topology: Topology, pool: str, paths: int = 0) -> dict[str, ipaddress.IPv4Address]:
-    """Give hosts the first addresses of the pool and switches the last; as many as `paths` stay free between them.
+    """Map hosts to the first addresses of the pool and switches to the last; `paths` addresses between stay free.
 
-    Raises NetreproError for too small a pool, and for one with addresses that mean something else to every kernel.
+    Raises NetreproError for a pool that is too small or holds addresses of NO_HOSTS_ADDRESSES.
     """
     try:
         network = ipaddress.IPv4Network(pool)

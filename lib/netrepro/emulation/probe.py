@@ -1,17 +1,18 @@
-"""A program that looks at the network from inside a host: `probe.py QUESTION ARGUMENTS...` prints its answer as JSON.
+"""A program that measures the network from a host: `probe.py QUESTION ARGUMENTS...` prints the answer as JSON.
 
 | question                              | answer                                                                     |
 |---------------------------------------|----------------------------------------------------------------------------|
 | ping COUNT TIMEOUT_S NAME=ADDRESS ... | {name: [round trips in ms]}                                                |
 | lost COUNT INTERVAL_S ADDRESS         | the share of pings without an answer, sent without waiting for any         |
 | largest ADDRESS                       | the bytes of the largest IP packet that is answered and never fragmented   |
-| way ADDRESS                           | the addresses that answer as a packet's lifetime grows; null where none    |
+| way ADDRESS                           | addresses that answer pings with a growing hop limit; null for no answer   |
 | opens ADDRESS PORT                    | whether a TCP connection is accepted                                       |
-| addresses                             | the host's own IPv4 addresses                                              |
-| receive ADDRESS PORT                  | the payload (Mb/s) that a TCP connection brings, after a second, in two    |
-| send ADDRESS PORT                     | null, once the receiver has had enough                                     |
+| addresses                             | the host's own addresses, IPv4 and IPv6                                    |
+| receive ADDRESS PORT                  | rate (Mb/s) of the payload of one TCP connection in 2 s, after 1 s         |
+| send ADDRESS PORT                     | null, once the receiver has closed the connection                          |
 
-By raw sockets, so that no program need be installed; a kernel answers by itself. The standard library alone.
+Pings use raw sockets, so that no program has to be installed; the other host's kernel answers them. The program uses
+only the standard library.
 """
 
 import json
@@ -39,7 +40,7 @@ def checksum(content: bytes) -> int:
 
 
 def is_ipv6(address: str) -> bool:
-    """Tell whether it is an address of IPv6."""
+    """Tell whether the address is an IPv6 address."""
     return ":" in address
 
 
@@ -55,19 +56,21 @@ def open_raw(address: str) -> socket.socket:
 
 
 def request(address: str, number: int, payload_bytes: int) -> bytes:
-    """Make an ICMP echo request; of IPv6's the kernel writes the checksum."""
+    """Make an ICMP echo request; for IPv6 the kernel writes the checksum."""
     kind = IPV6_REQUEST if is_ipv6(address) else REQUEST
     header, payload = struct.pack("!BBHHH", kind, 0, 0, os.getpid() & 0xFFFF, number), bytes(payload_bytes)
     return header[:2] + struct.pack("!H", checksum(header + payload)) + header[4:] + payload
 
 
 def answer_in(address: str, packet: bytes) -> tuple[int, int]:
-    """Return kind and number of the ICMP message where it answers a request of this process to the address, by the
-    numbers of IPv4's; -1, -1 where not."""
+    """Return (type, sequence number) of an ICMP message that answers a request of this process, else (-1, -1).
+
+    The types are those of IPv4 for both families. address : destination of the request.
+    """
     ipv6 = is_ipv6(address)
-    at = 0 if ipv6 else 4 * (packet[0] & 15)  # IPv6's comes without its header
+    at = 0 if ipv6 else 4 * (packet[0] & 15)  # an IPv6 socket delivers no IP header
     kind = IN_IPV4.get(packet[at], -1) if ipv6 else packet[at]
-    if kind in (UNREACHABLE, TIME_EXCEEDED):  # with the beginning of the packet that it is about
+    if kind in (UNREACHABLE, TIME_EXCEEDED):  # it quotes the beginning of the packet that caused it
         inner = at + 8
         at = inner + (40 if ipv6 else 4 * (packet[inner] & 15))
         if packet[at] != (IPV6_REQUEST if ipv6 else REQUEST):
@@ -81,9 +84,9 @@ def answer_in(address: str, packet: bytes) -> tuple[int, int]:
 def echo(
     address: str, number: int, timeout_s: float, payload_bytes: int = PAYLOAD_BYTES, hops: int = 64, whole: bool = False
 ) -> tuple[int, float, str]:
-    """Send a ping; return the kind of the answer, the round trip (ms) and who answered; -1, 0 and "" without one.
+    """Send a ping; return (type of the answer, round trip in ms, address that answered), (-1, 0, "") for no answer.
 
-    whole : never fragment it; UNREACHABLE where it is too large for the host's own link.
+    whole : True to never fragment the ping. The type is UNREACHABLE for a ping too large for the host's own link.
     """
     with open_raw(address) as opened:
         if is_ipv6(address):
@@ -110,7 +113,7 @@ def echo(
 
 
 def ping(count: int, timeout_s: float, targets: dict[str, str]) -> dict[str, list[float]]:
-    """Ping every target so many times, one after the other."""
+    """Ping every target `count` times, one after the other; return name -> round trips of the answers (ms)."""
     trips = {}
     for name, address in targets.items():
         answers = [echo(address, number, timeout_s) for number in range(count)]
@@ -119,7 +122,7 @@ def ping(count: int, timeout_s: float, targets: dict[str, str]) -> dict[str, lis
 
 
 def lost(count: int, interval_s: float, address: str) -> float:
-    """Send pings at even intervals; return the share that no answer has come to a second after the last one."""
+    """Send pings at even intervals; return the share without an answer one second after the last ping."""
     answered = set()
     with open_raw(address) as opened:
         began = time.monotonic()
@@ -135,7 +138,7 @@ def lost(count: int, interval_s: float, address: str) -> float:
 
 
 def largest(address: str) -> int:
-    """Search for the largest IP packet that is answered and never fragmented (bytes); 0 where nothing answers."""
+    """Return the size (bytes) of the largest IP packet that is answered and never fragmented; 0 for no answer."""
     header_bytes = IPV6_HEADER_BYTES if is_ipv6(address) else HEADER_BYTES
 
     def passes(size_bytes: int) -> bool:
@@ -155,7 +158,10 @@ def largest(address: str) -> int:
 
 
 def way(address: str) -> list[str | None]:
-    """List who answers pings of ever more hops, up to the address itself, at most three silent ones in a row."""
+    """List the addresses that answer pings with a growing hop limit, None for no answer.
+
+    The list ends with the address itself, after MOST_HOPS hops or after three silent hops in a row.
+    """
     routers: list[str | None] = []
     for hops in range(1, MOST_HOPS + 1):
         answers = (echo(address, number, TIMEOUT_S, hops=hops) for number in range(TRIES))
@@ -176,7 +182,7 @@ def opens(address: str, port: int) -> bool:
 
 
 def addresses() -> list[str]:
-    """List the host's addresses, but for its loopback's."""
+    """List the host's IPv4 and IPv6 addresses, without loopback."""
     known, last = set(), ""
     with open("/proc/net/fib_trie", encoding="ascii") as table:  # noqa: PTH123  it starts faster without pathlib
         for line in table:
@@ -189,7 +195,7 @@ def addresses() -> list[str]:
 
 
 def ipv6_addresses() -> list[str]:
-    """List the host's IPv6 addresses, but for its loopback's."""
+    """List the host's IPv6 addresses, without loopback."""
     try:
         with open("/proc/net/if_inet6", encoding="ascii") as table:  # noqa: PTH123
             rows = [line.split() for line in table]
@@ -200,7 +206,7 @@ def ipv6_addresses() -> list[str]:
 
 
 def receive(address: str, port: int) -> float:
-    """Accept a TCP connection, let it warm up and measure what it brings (Mb/s); 0 where none comes in time."""
+    """Accept a TCP connection and return the rate of its payload (Mb/s) after a warm-up; 0 for no connection."""
     with socket.create_server((address, port), family=family_of(address)) as door:
         door.settimeout(PATIENCE_S)
         try:
@@ -222,21 +228,21 @@ def receive(address: str, port: int) -> float:
 
 
 def send(address: str, port: int) -> None:
-    """Send by TCP until the receiver closes, or patience ends."""
+    """Send by TCP until the receiver closes the connection, PATIENCE_S at most."""
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         try:
             with socket.create_connection((address, port), PATIENCE_S) as opened:
                 while time.monotonic() < until:
                     opened.sendall(bytes(1 << 16))
-        except ConnectionRefusedError:  # it does not listen yet
+        except ConnectionRefusedError:  # the receiver does not listen yet
             time.sleep(0.02)
         except OSError:
             return
 
 
 def main(question: str, *words: str) -> object:
-    """Answer a question."""
+    """Answer one question of the table above."""
     if question == "ping":
         return ping(int(words[0]), float(words[1]), dict(word.split("=") for word in words[2:]))
     if question == "lost":

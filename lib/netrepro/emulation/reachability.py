@@ -1,4 +1,4 @@
-"""Does every host reach every other one, and how long does it take?"""
+"""Pings between all hosts of a network: which pairs reach each other, and in what round-trip time."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ PACKET_BYTES = 98  # a ping of 56 bytes, as Ethernet carries it
 
 
 def ping_all(net: Network, count: int = 3, timeout_s: float = 1.0, *, ipv6: bool = False) -> pd.DataFrame:
-    """Ping every host from every other one, one after the other, in a network that is built.
+    """Ping every host from every other host, one pair after the other, in a network that is built.
 
     Parameters
     ----------
-    count : pings a pair; the first may have to ask for addresses, so the least round trip counts.
-    timeout_s : seconds, of the network's time, after which a ping is lost.
-    ipv6 : ping by IPv6, in a network that has it.
+    count : pings for each pair. The first may wait for address resolution, so the shortest round trip counts.
+    timeout_s : seconds of the network's time after which a ping counts as lost.
+    ipv6 : ping by IPv6, in a network that has IPv6.
 
-    Returns a row a pair: from, to, answered (pings), round_trip_ms (NaN where none was), described_ms (what delays and
-    rates of the links on a shortest path say).
+    Returns one row for each pair: from, to, answered (number of pings), round_trip_ms (NaN without an answer),
+    described_ms (round trip that the delays and rates of the links on a shortest path add up to).
     """
     hosts = net.topology.hosts
     address = {host: net[host].ipv6_address if ipv6 else net[host].address for host in hosts}
@@ -45,7 +45,7 @@ def ping_all(net: Network, count: int = 3, timeout_s: float = 1.0, *, ipv6: bool
 def described_round_trip_ms(
     topology: Topology, source: str, destination: str, packet_bytes: int = PACKET_BYTES
 ) -> float:
-    """Compute the round trip of a ping over an idle shortest path: delays and transmission times of links (ms)."""
+    """Compute the round trip (ms) of a ping over an idle shortest path: the links' delays and transmission times."""
     path = nx.shortest_path(topology.graph, source, destination)
     hops = [*itertools.pairwise(path), *itertools.pairwise(path[::-1])]
     return sum(link.delay_ms + packet_bytes * 8e-3 / link.rate_mbps for link in (topology.link(*hop) for hop in hops))

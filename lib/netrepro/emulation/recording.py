@@ -1,4 +1,4 @@
-"""The part of recording ports that is the same on every kernel: checks, heads of captures, throughput."""
+"""The part of recording ports that is the same on every kernel: checks, headers of captures, throughput."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ THROUGHPUT_COLUMNS = ["source", "destination", "time_s", "throughput_mbps"]
 
 
 def folder_for_captures(given: str | os.PathLike[str] | None) -> Path | None:
-    """Return the folder, None for None. Raises NetreproError for what is no path or a folder that is not there."""
+    """Return the folder, None for None. Raises NetreproError where it is not a path or the folder does not exist."""
     if given is None:
         return None
     if not isinstance(given, str | os.PathLike):
@@ -28,7 +28,7 @@ def folder_for_captures(given: str | os.PathLike[str] | None) -> Path | None:
 
 
 def pcap_header(kept_bytes: int) -> bytes:
-    """Make the head of a pcap with stamps of nanoseconds that keeps so many bytes of a frame."""
+    """Make the header of a pcap file with nanosecond time stamps. kept_bytes : kept of each frame at most."""
     return struct.pack("=IHHiIII", _NANOSECOND_PCAP, 2, 4, 0, 0, kept_bytes, _ETHERNET)
 
 
@@ -39,7 +39,7 @@ def check_asked(
     interval_ms: float,
     most_packets: int,
 ) -> None:
-    """Raise NetreproError for what no network can record: as Network.record says."""
+    """Raise NetreproError for arguments of Network.record that no network can record."""
     if not 0.1 <= interval_ms <= 60_000:
         raise NetreproError(f"a sampling interval of {interval_ms} ms", "give 0.1 ms to 60 000 ms")
     if packets and most_packets < 1:
@@ -49,13 +49,13 @@ def check_asked(
 
 
 def check_recorded(port: tuple[str, str], recorded: Container[tuple[str, str]]) -> None:
-    """Raise NetreproError for a port that is not among those whose packets were recorded."""
+    """Raise NetreproError for a port whose packets were not recorded."""
     if port not in recorded:
         raise NetreproError(f"packets from {' to '.join(port)} were not recorded", "name the port in packets=")
 
 
 def throughput_in(sent: pd.DataFrame, window_ms: float) -> pd.DataFrame:
-    """Derive Recording.throughput from what ports had sent by when: source, destination, time_s, sent_bytes."""
+    """Compute Recording.throughput. sent : source, destination, time_s, sent_bytes (in total until then)."""
     parts = [pd.DataFrame(columns=THROUGHPUT_COLUMNS)]
     for (source, destination), samples in sent.groupby(["source", "destination"], sort=False):
         window = (samples["time_s"] // (window_ms / 1000)).astype(int)

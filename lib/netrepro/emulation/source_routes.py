@@ -1,4 +1,4 @@
-"""Which source route each connection of an experiment takes, and which addresses lead over it."""
+"""The source route of each connection of an experiment, and the addresses that lead over it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from netrepro.networks.workloads import Flow
 
 @dataclass(frozen=True)
 class Connection:
-    """One connection of a flow; `place` is 1 for a replica's, else 0; with its own paths there and back, if it has any.
+    """One connection of a flow.
 
-    further : with MPTCP, the paths of its other subflows, which they also take back.
+    place : 1 for the connection of a replica, else 0. opener, accepter : hosts. there, back : source routes from opener
+    to accepter and from accepter to opener; () for none. further : with MPTCP, the paths of the other subflows, whose
+    packets take the same path back.
     """
 
     flow: int
@@ -30,21 +32,21 @@ class Connection:
 
     @property
     def paths(self) -> list[Path]:
-        """All paths that its packets take."""
+        """All paths of the connection's packets, in both directions."""
         backwards = (path[::-1] for path in self.further)
         return [path for path in (self.there, self.back, *self.further, *backwards) if path]
 
     def addresses(self, plan: Plan) -> tuple[int, int]:
-        """Return (the opener's address, the accepter's): those that lead over its paths, else the hosts' own."""
+        """Return (opener's address, accepter's address): addresses that lead over the paths, else the hosts' own."""
         return int(plan.address_over(self.back, self.opener)), int(plan.address_over(self.there, self.accepter))
 
 
 def connections(experiment: Experiment) -> list[Connection]:
-    """List the connections of the flows, in their order, then those of the replicas.
+    """List the connections of the flows, in the flows' order, then the connections of the replicas.
 
-    A client that asks for data opens the connection that the answers come on. With "k_shortest_paths" each connection
-    draws its paths, there and back by themselves, from the experiment's seed and its own number. With "ecmp" both
-    copies of a flow whose replica takes the same path draw one of the shortest, there and back.
+    A client that requests data opens the connection on which the answers come. With "k_shortest_paths" each connection
+    draws its paths from the experiment's seed and the flow's number, one path for each direction. With "ecmp" a flow
+    and its replica draw one common shortest path for both directions, if the replica is to take the same path.
     """
     return list(_connections(experiment))
 

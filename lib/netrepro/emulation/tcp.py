@@ -1,4 +1,4 @@
-"""How hosts are made to speak TCP as an experiment's `Tcp` says: kernel settings and attributes of routes."""
+"""Kernel settings and route attributes that give hosts the TCP that an experiment's `Tcp` describes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NamedTuple
 from netrepro.errors import NetreproError
 from netrepro.networks.workloads import Tcp
 
-# What the kernel's own constants fix, and the least that its timers resolve (they tick every 1 to 10 ms).
+# Values that are constants of the kernel, and the shortest time that its timers resolve (they tick every 1 to 10 ms).
 INITIAL_RTO_MS, DELAYED_ACK_MS, LEAST_RTO_MS = 1000.0, 40.0, 10.0
-FULL_SEGMENT_BYTES, LEAST_SEGMENT_BYTES = 1448, 76  # of an Ethernet frame, and of the kernel's TCP_MAXSEG
+FULL_SEGMENT_BYTES, LEAST_SEGMENT_BYTES = 1448, 76  # limits: an Ethernet frame, the kernel's TCP_MAXSEG
 TIMESTAMP_BYTES = 12
 OF_LINUX: dict[str, str | int | None] = {
     "recovery": "linux",
@@ -20,8 +20,8 @@ OF_LINUX: dict[str, str | int | None] = {
 }
 SYN_LINEAR_TIMEOUTS = "net/ipv4/tcp_syn_linear_timeouts"
 DCTCP_ALPHA, UNPACED_SEGMENTS, EXIT_SHARE = 1.0, 10, 0.5
-SEGMENT_MEMORY_BYTES = 832  # of a send buffer, beside a segment's payload (Linux 6.12 on 64 bits)
-# The kernel charges a packet's bookkeeping to the socket's buffer, and lets a window it grows be half of it.
+SEGMENT_MEMORY_BYTES = 832  # send buffer that a segment takes beside its payload (Linux 6.12 on 64 bits)
+# The kernel charges a packet's bookkeeping to the socket's buffer; a window that it grows is at most half the buffer.
 BUFFER_PER_WINDOW, BUFFER_PER_GROWN_WINDOW, FIRST_BUFFER_BYTES = 4, 2, 131_072
 LARGE_WINDOW_BYTES = 2**20
 # Attributes of routes, linux/rtnetlink.h.
@@ -29,8 +29,11 @@ LOCK, INITIAL_WINDOW, MINIMUM_TIMEOUT, QUICK_ACKNOWLEDGEMENTS = 1, 11, 13, 15
 
 
 def check_tcp(tcp: Tcp, least_rto_ms: float = LEAST_RTO_MS, most_segment_bytes: int = FULL_SEGMENT_BYTES) -> None:
-    """Raise NetreproError for what no kernel lets a host set; least_rto_ms : what its timers resolve.
-    most_segment_bytes : what its links take."""
+    """Raise NetreproError for TCP settings that no kernel lets a host set.
+
+    least_rto_ms : shortest timeout that the kernel's timers resolve. most_segment_bytes : payload that a frame of the
+    links holds.
+    """
 
     def refuse(what: str, why: str, instead: str) -> None:
         raise NetreproError(f"Tcp: {what}; {why}", f"{instead}, or use tier 'simulated'")
@@ -81,19 +84,20 @@ def check_tcp(tcp: Tcp, least_rto_ms: float = LEAST_RTO_MS, most_segment_bytes: 
 
 
 def window_clamp_bytes(tcp: Tcp) -> int:
-    """Return the size a receiver holds its window to, or 0 to let the kernel grow it up to its buffer.
+    """Return the exact size of a receiver's window (bytes), or 0 to let the kernel grow the window up to its buffer.
 
-    While a window grows by itself, each segment is acknowledged. The kernel's own steps keep that time short. So only
-    small windows, which are soon reached, are given at once and exactly.
+    While the kernel grows a window, each segment is acknowledged. The kernel's own steps keep that time short. So only
+    small windows, which are reached soon, are set exactly from the start.
     """
     return tcp.receive_window_bytes if tcp.receive_window_bytes < LARGE_WINDOW_BYTES else 0
 
 
 class SocketKind(NamedTuple):
-    """The settings of a socket that say how its connection speaks TCP; 0 leaves the choice to the kernel.
+    """The TCP settings of a socket; 0 leaves the choice to the kernel.
 
-    receive_window_bytes : the size that the receiver holds its window to. receive_buffer_bytes : a receive buffer of
-    its own, in place of the host's. segment_bytes : a segment with the timestamps. multipath : MPTCP.
+    receive_window_bytes : exact size of the receiver's window. receive_buffer_bytes : receive buffer of this socket, in
+    place of the host's. segment_bytes : payload and time stamps of a segment. paces : True to pace segments.
+    multipath : True for MPTCP.
     """
 
     receive_window_bytes: int
@@ -104,13 +108,13 @@ class SocketKind(NamedTuple):
 
 
 def socket_kind(tcp: Tcp) -> SocketKind:
-    """Find the SocketKind of connections that speak TCP so, on hosts that all do."""
+    """Return the SocketKind of connections with these settings, on hosts that all have them."""
     segment_bytes = 0 if tcp.segment_bytes == FULL_SEGMENT_BYTES else tcp.segment_bytes + TIMESTAMP_BYTES
     return SocketKind(window_clamp_bytes(tcp), 0, segment_bytes, tcp.pacing)
 
 
 def host_sysctls(tcp: Tcp) -> dict[str, str]:
-    """Return kernel settings of every host's namespace."""
+    """Return kernel settings (sysctls) of every host's namespace: name -> value."""
     exact = window_clamp_bytes(tcp) > 0
     buffer_bytes = (BUFFER_PER_WINDOW if exact else BUFFER_PER_GROWN_WINDOW) * tcp.receive_window_bytes
     first_bytes = buffer_bytes if exact or not tcp.receive_window_grows else FIRST_BUFFER_BYTES
@@ -129,7 +133,7 @@ def host_sysctls(tcp: Tcp) -> dict[str, str]:
 
 
 def _send_buffer(tcp: Tcp) -> str:
-    """Compute the memory that whole segments fill; "" to let the kernel grow it."""
+    """Compute net.ipv4.tcp_wmem: the memory of the whole segments that fit the send buffer; "" for no limit."""
     if tcp.send_buffer_bytes is None:
         return ""
     memory = tcp.send_buffer_bytes // tcp.segment_bytes * (tcp.segment_bytes + SEGMENT_MEMORY_BYTES)
@@ -137,7 +141,7 @@ def _send_buffer(tcp: Tcp) -> str:
 
 
 def route_metrics(tcp: Tcp) -> dict[int, int]:
-    """Return attributes of every host's routes."""
+    """Return attributes of every host's routes: number (RTAX_...) -> value."""
     metrics = {
         LOCK: 1 << MINIMUM_TIMEOUT,
         INITIAL_WINDOW: tcp.initial_window_segments,

@@ -1,6 +1,6 @@
-"""Which networks this machine can build: of a kernel in virtual time, of its own with root or without, simulated.
+"""Which tiers this machine supports: a kernel in virtual time, its own kernel with or without root, simulated.
 
-Nothing is assumed from versions or user ids; a child process tries it (`probe.py`) and the reason is kept.
+Nothing is concluded from versions or user ids: a child process (`real_time/probe.py`) tries each tier and reports why.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class TierStatus:
-    """The status of a tier on this machine: if it can be used, and the trial or the errno that says so."""
+    """The status of a tier on this machine: whether it can be used, and the trial or the errno that shows it."""
 
     available: bool
     why: str
@@ -52,18 +52,18 @@ class TierProbe:
 
     @property
     def best(self) -> str:
-        """The first available of privileged, rootless, simulated: what the machine's own kernel gives."""
+        """The first available tier of privileged, rootless, simulated; never "virtual"."""
         return next(tier for tier in (*REAL_TIME_TIERS, "simulated") if self[tier].available)
 
     def table(self) -> pd.DataFrame:
-        """Give a row a tier, best first: tier, available, why."""
+        """Return a row for each tier, best first: tier, available, why."""
         rows = [(tier, self[tier].available, self[tier].why) for tier in TIERS]
         return pd.DataFrame(rows, columns=["tier", "available", "why"])
 
 
 def _ask_probe(*arguments: str) -> object:
-    """Ask probe.py and return its reply; raises NetreproError with its last line when it gives none."""
-    # -P: nothing beside probe.py may stand in for a module of the standard library.
+    """Run probe.py and return its reply. Raises NetreproError, with the last line of errors, where there is none."""
+    # -P: no file beside probe.py may replace a module of the standard library.
     command = [sys.executable, "-P", str(_PROBE), *arguments]
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
@@ -78,7 +78,7 @@ def _ask_probe(*arguments: str) -> object:
 
 @functools.cache
 def probe_tiers() -> TierProbe:
-    """Try each tier once per process, in a child, so that the caller's own namespaces never change."""
+    """Try each tier once per calling process, in a child process: the caller's namespaces never change."""
     simulated, virtual = TierStatus(True, "virtual time needs nothing of the machine"), TierStatus(*try_virtual())
     try:
         reply = _ask_probe("tiers")
@@ -90,7 +90,7 @@ def probe_tiers() -> TierProbe:
 
 
 def why_no_processes() -> str:
-    """Tell why this machine cannot run real programs in virtual time, "" where it can."""
+    """Return why this machine cannot run real programs in virtual time; "" where it can."""
     virtual = probe_tiers().virtual
     return "" if virtual.available else f"no virtual kernel: {virtual.why}"
 
@@ -101,14 +101,14 @@ def _features(tier: str) -> pd.DataFrame:
 
 
 def check_feature(feature: str, tier: str, remedy: str) -> None:
-    """Raise NetreproError, with the reason, where the kernel lacks what kernel_features calls so; tries it once."""
+    """Raise NetreproError, with the reason, where the kernel lacks a feature of kernel_features (see there)."""
     missing = missing_feature(feature, tier)
     if missing:
         raise NetreproError(f"no {feature} on the {tier} tier of this machine: {missing}", remedy)
 
 
 def missing_feature(feature: str, tier: str) -> str:
-    """Say why a tier's kernels lack what kernel_features calls so, "" where they have it; it is tried once."""
+    """Return why a tier lacks a feature, named as in kernel_features; "" where it has it. It is tried only once."""
     if not probe_tiers()[tier].available:
         return probe_tiers()[tier].why
     for row in _features(tier).query("feature == @feature").itertuples():
@@ -117,11 +117,11 @@ def missing_feature(feature: str, tier: str) -> str:
 
 
 def kernel_features(tier: str | None = None) -> pd.DataFrame:
-    """Try what experiments ask of the kernel, in a network namespace such as `tier` would open.
+    """Try the kernel features that experiments need, in a network namespace like that of `tier`.
 
-    `tier` is privileged or rootless; None takes the better that the machine allows. Columns: feature, works
-    (bool), why (what was tried, or the errno), needed_by; empty where no namespace can be opened. Trying a
-    feature may make the kernel load its module, as using it would; nothing else outlives the call.
+    tier : "privileged" or "rootless"; None for the better one that the machine allows. Returns columns feature, works
+    (bool), why (what was tried, or the errno), needed_by; no rows where no namespace can be opened. The trial of a
+    feature may make the kernel load the feature's module; nothing else remains after the call.
     """
     probe = probe_tiers()
     tier = tier or probe.best
@@ -146,12 +146,12 @@ def _remedy(tier: str, status: TierStatus) -> str:
 
 
 def resolve_tier(requested: str, supported: Sequence[str], probe: TierProbe) -> tuple[str, str]:
-    """Return the tier to use and why.
+    """Return the tier to use, and the reason.
 
-    requested : "auto" (the first of the supported that the machine allows) or a tier.
+    requested : a tier, or "auto" for the first of `supported` that the machine allows.
     supported : the tiers that the notebook can run on, the preferred one first.
 
-    Raises NetreproError when a word is no tier, or when machine or notebook cannot honour the request.
+    Raises NetreproError for an unknown tier, and for one that the machine or the notebook does not support.
     """
     for tier in supported:
         check_tier(tier)

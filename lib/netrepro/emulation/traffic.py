@@ -1,4 +1,4 @@
-"""An experiment's traffic as the core's traffic generator takes it, and its results: the same on every kernel."""
+"""An experiment's traffic in the core traffic generator's format, and its results: the same on every kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from netrepro.emulation.tcp import SocketKind, socket_kind
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Requests
 
-# As in core/sockets/traffic_generator.hpp.
+# The same values as in core/sockets/traffic_generator.hpp.
 FIRST_SOURCE_PORT, SOURCE_PORTS = 10_000, 50_000
 _RESULTS = ["completion_ns", "delivered_bytes", "bytes_within_duration"]
 _RESULTS += ["retransmitted_packets", "timeouts", "connection_attempts", "errno"]
@@ -30,20 +30,20 @@ Whole = TypeVar("Whole", int, np.ndarray)
 
 
 def end_key(address: Whole, port: Whole) -> Whole:
-    """Return an IPv4 address, or the last four bytes of IPv6's, and a port as one number; of arrays, one each."""
+    """Return address and port as one number. address : IPv4, or the last four bytes of IPv6; numbers or arrays."""
     return address << 16 | port
 
 
 @dataclass(frozen=True)
 class TrafficResult:
-    """The results that the traffic generator wrote; times are seconds since it began (began_ns, CLOCK_REALTIME).
+    """The results that the traffic generator wrote; times are seconds since its beginning (began_ns, CLOCK_REALTIME).
 
-    flows : a row a flow: completion_s (NaN if never), counts of TCP, errno (0: none); `timeouts` is NaN where this
-    kernel does not count them (before Linux 6.7). answers : a row an answer that was asked for: flow, request,
-    asked_s, answered_s (NaN if never). windows : samples of TCP's state: flow, connection (of replicated flows 0 or 1,
-    else 0), time_s, window_bytes, slow_start_threshold_bytes, round_trip_ms, in_flight_bytes. lateness : how late flows
-    and datagrams left: up_to_us (upper edge), packets. waited_share : the share of time in which the senders could have
-    run and had no processor; NaN where this kernel does not count it.
+    lasted_s : duration. flows : a row for each flow: completion_s (NaN if never), TCP's counters, errno (0: none);
+    `timeouts` is NaN where this kernel does not count them (before Linux 6.7). answers : a row for each requested
+    answer: flow, request, asked_s, answered_s (NaN if never). windows : samples of TCP's state: flow, connection (0, or
+    1 for a replica), time_s, window_bytes, slow_start_threshold_bytes, round_trip_ms, in_flight_bytes. lateness :
+    histogram of how late flows and datagrams left: up_to_us (upper edge), packets. waited_share : the share of time in
+    which senders were ready to run and had no processor; NaN where this kernel does not count it.
     """
 
     began_ns: int
@@ -56,12 +56,12 @@ class TrafficResult:
 
 
 class TrafficDescription:
-    """An experiment's flows as the core's traffic generator takes them, and what it then says.
+    """The arguments of the core's traffic generator for an experiment's flows, and a reader of its results.
 
-    made : the experiment's connections. until_complete : whether they end with the last of them, if that is earlier
-    than the experiment.
-    kinds : of sockets, and kind_of_flow which of them each flow has; by default all are as the experiment's Tcp says.
-    control_of_flow : in place of what the flow table says.
+    made : the experiment's connections. until_complete : True to end with the last flow, if that is earlier than the
+    experiment's end.
+    kinds : kinds of sockets. kind_of_flow : index into `kinds` for each flow. By default all sockets have the settings
+    of the experiment's Tcp. control_of_flow : congestion control of each flow; by default that of the flow table.
     """
 
     def __init__(
@@ -146,11 +146,11 @@ class TrafficDescription:
 
     @property
     def _answers(self) -> int:
-        """The number of answers if all come."""
+        """The number of answers that the experiment requests."""
         return sum(len(each.servers) * each.count for each in self._experiment.traffic if isinstance(each, Requests))
 
     def result(self, shared: bytes, samples: bytes) -> TrafficResult:
-        """Read the shared counters and the file of samples, once the process has ended."""
+        """Return the results, once the process has ended. shared : its counters. samples : its file of samples."""
         numbers = np.frombuffer(shared, np.int64)
         lasted_ns, waited_ns = (int(number) for number in numbers[1:3])
         return TrafficResult(
@@ -178,9 +178,9 @@ class TrafficDescription:
         return _RESULTS_FROM + len(self._flows) * len(_RESULTS)
 
     def flow_of_end(self) -> dict[int, int]:
-        """Map the end_key of a flow's opener to the flow; of flows that share a port, to the last.
+        """Map the end_key of a flow's opener to the flow; where flows share a port, to the last flow.
 
-        Further subflows have ports of the kernel's choice, and are known by the addresses of their paths: port 0.
+        The kernel chooses the ports of further subflows. So they have a key of their path's address and port 0.
         """
         ports = FIRST_SOURCE_PORT + np.arange(len(self._connections)) % SOURCE_PORTS
         return {
@@ -219,7 +219,10 @@ def _windows(content: bytes) -> pd.DataFrame:
 
 
 def lateness_table(counts: np.ndarray) -> pd.DataFrame:
-    """Turn the core's histogram of lateness, shape (LATENESS_BUCKETS,), into up_to_us (upper edge) and packets."""
+    """Return the core's histogram of lateness as a table: up_to_us (upper edge), packets.
+
+    counts : packets in each bucket, shape (LATENESS_BUCKETS,).
+    """
     bucket = np.flatnonzero(counts)
     up_to_us = 2.0 ** (bucket // 8) * (1 + (bucket % 8 + 1) / 8) / 1000
     return pd.DataFrame({"up_to_us": up_to_us, "packets": counts[bucket]})

@@ -1,4 +1,4 @@
-"""Real sockets: RepNet, streams over two TCP connections, for asyncio; a BitTorrent peer; machines over datagrams."""
+"""RepNet on real sockets: asyncio streams over two TCP connections each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ReplicatedServer", "ReplicatedTransport", "State", "open_connection"
 
 
 def __getattr__(name: str) -> Any:
-    """Import RepNet's names when they are asked for: programs that only want datagrams start without asyncio."""
+    """Import repnet, and with it asyncio, only when one of its names is used."""
     if name in __all__:
         from netrepro.transport import repnet
 

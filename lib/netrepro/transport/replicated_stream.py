@@ -1,11 +1,11 @@
 """RepNet's state machine: one byte stream over two TCP connections, without any I/O.
 
-Liu et al., "RepNet" (IEEE TSC 2018), section 4, Tables 2 and 3, Fig. 9. What happens on the connections is told to the
-machine, and what must be done comes back as a list of actions; netrepro.transport.repnet does it on real sockets.
+Liu et al., "RepNet" (IEEE TSC 2018), section 4, Tables 2 and 3, Fig. 9. The caller reports events on the connections to
+the machine, which returns a list of actions; netrepro.transport.repnet carries them out on real sockets.
 
 Both ends might give up a different connection at the same moment, and the stream would be lost. Therefore only the
-client resets a connection that both ends have; the server follows, and keeps a copy of what it has written for a
-connection which the client may still choose.
+client resets a connection that both ends have, and the server follows. The server keeps a copy of its written data
+while the client may still choose a connection on which that data was not sent.
 """
 
 from __future__ import annotations
@@ -68,19 +68,19 @@ class Reset:
 
 @dataclass(frozen=True)
 class Deliver:
-    """Data for the application, in order and once."""
+    """The action to deliver data to the application, in order and without duplicates."""
 
     data: bytes
 
 
 @dataclass(frozen=True)
 class DeliverEof:
-    """The peer has written all it will."""
+    """The action to tell the application that the peer has ended its writing."""
 
 
 @dataclass(frozen=True)
 class Lost:
-    """The stream has ended for the application; `error` is None after an orderly end."""
+    """The action to tell the application that the stream has ended; `error` is None after an orderly end."""
 
     error: Exception | None
 
@@ -94,15 +94,15 @@ class ReplicatedStream:
     Parameters
     ----------
     role : "client" or "server".
-    mode : of the client: "repflow" writes on both connections, "repsyn" on the one that is open first. A server
-        needs none: it answers on all connections that the client leaves it.
-    threshold_bytes : what may be written, or at the client received, before one connection is chosen.
+    mode : the client's mode: "repflow" writes on both connections, "repsyn" on the first one that is open. A server
+        ignores it, and answers on all connections that the client keeps.
+    threshold_bytes : once more bytes than this are written (or at the client received), one connection is chosen.
 
     Attributes
     ----------
     state : see State. A client begins in DUP_CONN, a server in ONE_CONN (section 4.3).
-    written_bytes, delivered_bytes : of the stream, each byte once.
-    eof_written : whether no more will be written.
+    written_bytes, delivered_bytes : bytes of the stream so far; each byte counts once.
+    eof_written : True once the application has ended its writing.
 
     Raises NetreproError for an unknown role or mode, or a negative threshold.
     """
@@ -119,14 +119,14 @@ class ReplicatedStream:
         self._standing = [_Standing.PENDING, _Standing.PENDING]
         self._received_bytes = [0, 0]
         self._opened: list[int] = []  # in the order in which they opened
-        self._archive = bytearray()  # all that was written, as long as a connection may need it
+        self._archive = bytearray()  # all written data, while a connection may still need it
         self._error: Exception | None = None
         self.eof_written = False
         self._eof_delivered = self._closing = False
 
     @property
     def active(self) -> list[int]:
-        """The connections that carry what is written."""
+        """The connections on which written data is sent."""
         return self._with(_Standing.ACTIVE)
 
     @property
@@ -136,11 +136,11 @@ class ReplicatedStream:
 
     @property
     def expects_another(self) -> bool:
-        """True where a connection may still come."""
+        """True while a connection may still open."""
         return _Standing.PENDING in self._standing
 
     def has_opened(self, connection: int) -> bool:
-        """Tell whether that connection has been open."""
+        """Tell whether the connection is or was open."""
         return connection in self._opened
 
     def will_choose(self, size_bytes: int) -> bool:
@@ -151,12 +151,13 @@ class ReplicatedStream:
             and self.written_bytes + size_bytes > self.threshold_bytes
         )
 
-    # What happens on the connections.
+    # Events on the connections.
 
     def connected(self, connection: int) -> list[Action]:
         """Note that a connection is open; at the server, that it has been accepted and belongs to this stream.
 
-        At the server the second one takes ONE_CONN to DUP_CONN (transition 1) and gets what was written before.
+        At the server the second connection moves the state from ONE_CONN to DUP_CONN (transition 1), and the data that
+        was written before is sent on it.
         """
         if self._standing[connection] is not _Standing.PENDING:
             return [Reset(connection)]
@@ -180,7 +181,7 @@ class ReplicatedStream:
         return actions
 
     def received(self, connection: int, data: bytes) -> list[Action]:
-        """Take in data of a connection; the application gets what the other connection has not brought already."""
+        """Note received data; deliver the part that the other connection has not brought before."""
         if self._standing[connection] is _Standing.GONE:
             return []
         self._received_bytes[connection] += len(data)
@@ -191,8 +192,8 @@ class ReplicatedStream:
         return [Deliver(data[-new:]), *self._choose_when_long()]
 
     def received_eof(self, connection: int) -> list[Action]:
-        """Note that the peer has ended a connection in order, so that all it wrote has come."""
-        is_short = self._received_bytes[connection] < self.delivered_bytes  # of a peer that died
+        """Note that the peer has ended its writing on a connection in order, so that all its data has arrived."""
+        is_short = self._received_bytes[connection] < self.delivered_bytes  # from a peer that died
         if self.is_closing or self._eof_delivered or is_short or self._standing[connection] is _Standing.GONE:
             return []
         self._eof_delivered = True
@@ -201,7 +202,7 @@ class ReplicatedStream:
     def lost(self, connection: int, error: Exception | None) -> list[Action]:
         """Note that a connection has failed, was reset, could not be opened, or has been closed as asked (error None).
 
-        The stream goes on with the other one where there is one (transition 2).
+        The stream goes on with the other connection, if it exists (transition 2).
         """
         before, other = self._standing[connection], self._standing[1 - connection]
         if before is _Standing.GONE:
@@ -239,13 +240,14 @@ class ReplicatedStream:
         self.state = State.CHOSEN
         return []
 
-    # What the application does.
+    # Calls of the application.
 
     def write(self, data: bytes, unsent_bytes: Sequence[int] = (0, 0)) -> list[Action]:
-        """Send data; `unsent_bytes` is what each connection still has to send, which tells the faster one.
+        """Send data.
 
-        Beyond the threshold the client resets the slower connection, and a server that has only one does without the
-        other (transition 4).
+        unsent_bytes : bytes that each connection still has to send; they tell which connection is faster. Beyond the
+        threshold the client resets the slower connection; a server that has only one connection goes on with this one
+        alone (transition 4).
         """
         if self.is_closing or self.eof_written or not data:
             return []
@@ -256,14 +258,14 @@ class ReplicatedStream:
         return actions + self._choose_when_long(unsent_bytes)
 
     def write_eof(self) -> list[Action]:
-        """End writing; receiving goes on."""
+        """End writing on all active connections; receiving goes on."""
         if self.is_closing or self.eof_written:
             return []
         self.eof_written = True
         return [SendEof(connection) for connection in self.active]
 
     def close(self) -> list[Action]:
-        """Send what is written, then end. A server that still expects a connection serves that one too."""
+        """Close the stream once all written data is sent. A server also serves a connection that it still expects."""
         if self.is_closing:
             return []
         self._closing = True
@@ -278,17 +280,17 @@ class ReplicatedStream:
         return actions
 
     def abort(self) -> list[Action]:
-        """Reset everything at once."""
+        """Reset both connections at once and end the stream."""
         return [*self._give_up(0), *self._give_up(1), *self._end(None)]
 
-    # The parts.
+    # Private parts.
 
     def _with(self, standing: _Standing) -> list[int]:
         return [connection for connection in (0, 1) if self._standing[connection] is standing]
 
     def _archive_is_needed(self) -> bool:
         if self.role == "client" and self.mode == "repsyn":
-            return not self.active  # what a patient application writes before any connection is open
+            return not self.active  # data that was written before any connection was open
         return _Standing.PENDING in self._standing or _Standing.QUIET in self._standing
 
     def _forget_what_nobody_needs(self) -> None:
@@ -296,7 +298,7 @@ class ReplicatedStream:
             self._archive.clear()
 
     def _replay(self, connection: int) -> list[Action]:
-        """Send again, over a new connection, what was written before it was there."""
+        """Send on a new connection the data that was written before it opened."""
         actions: list[Action] = [Send(connection, bytes(self._archive))] if self._archive else []
         if self._closing:
             return [*actions, Close(connection)]
@@ -316,7 +318,7 @@ class ReplicatedStream:
         carried = max(self.written_bytes, self.delivered_bytes)
         if self.state is not State.DUP_CONN or carried <= self.threshold_bytes or not self.active:
             return []
-        # The server may serve one connection only by now: the one that has brought most is the one to keep.
+        # The server may serve only one connection by now: keep the connection that has brought most.
         chosen = max(self.active, key=lambda c: (self._received_bytes[c], -unsent_bytes[c], -self._opened.index(c)))
         self.state = State.CHOSEN
         actions = self._give_up(1 - chosen)

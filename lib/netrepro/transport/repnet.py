@@ -2,15 +2,15 @@
 
 Liu et al., "RepNet: Cutting Latency with Flow Replication in Data Center Networks" (IEEE TSC 2018), section 4. Where
 paths are chosen by a hash of addresses and ports (ECMP), the connections to ports p and p + 1 are likely to take
-different ones, and the stream is as fast as the faster of them:
+different paths. The stream is then as fast as the faster connection:
 
     from netrepro.transport import repnet as asyncio_streams
     server = await asyncio_streams.start_server(serve, "10.0.0.1", 5000)
     reader, writer = await asyncio_streams.open_connection("10.0.0.1", 5000)
 
-A server also serves plain TCP clients of either port, and a client reaches plain servers, as long as nothing else
-listens at port p + 1 there. Both connections have the same source port, by which the server knows that they belong
-together; an address translator between the two must keep it.
+A server also serves plain TCP clients on either port. A client also reaches plain servers, if no other program listens
+on port p + 1 there. Both connections have the same source port, which tells the server that they belong together; an
+address translator between client and server must keep it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from netrepro.transport.replicated_stream import (
 
 __all__ = ["ReplicatedServer", "ReplicatedTransport", "State", "open_connection", "start_server"]
 
-READER_LIMIT_BYTES = 2**16  # asyncio's own
+READER_LIMIT_BYTES = 2**16  # asyncio's default
 WAITING_S = 0.2  # section 4.4: the network's retransmission timeout, which is at least this in Linux
 FREE_PORT_ATTEMPTS = 32
 
@@ -60,21 +60,21 @@ async def open_connection(
     local_addr: tuple[str, int] | None = None,
     ssl: Any = None,
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Call asyncio.open_connection over two connections, to `port` and `port` + 1.
+    """Open a stream over two connections, to `port` and `port` + 1, with the interface of asyncio.open_connection.
 
-    Returns as soon as one of them is open. `mode` "repflow" sends everything on both until `threshold_bytes` have
-    been written or received and then keeps the faster one; "repsyn" keeps the one that opened first.
-    `writer.transport.state` tells where the stream stands.
+    Returns as soon as one connection is open. mode : "repflow" sends everything on both connections until more than
+    `threshold_bytes` have been written or received, and then keeps the faster one. "repsyn" keeps the connection that
+    opened first. `writer.transport.state` is the State of the stream.
 
     Raises NetreproError for an unknown mode, a port without a successor, or TLS (its two streams would differ);
     OSError as asyncio does when neither connection can be opened.
     """
-    ReplicatedStream("client", mode, threshold_bytes)  # refuses now what it would refuse later
+    ReplicatedStream("client", mode, threshold_bytes)  # raises now, before anything is opened
     _refuse_tls(ssl)
     _check_port(port, least=1)
     loop = asyncio.get_running_loop()
     wanted: dict[str, Any] = {"family": family, "type": socket.SOCK_STREAM, "proto": proto}
-    try:  # a thread to look up what is an address already would cost more than the connection
+    try:  # no look-up for a numeric address: its thread would cost more time than the connection
         addresses = socket.getaddrinfo(host, port, flags=flags | socket.AI_NUMERICHOST, **wanted)
     except socket.gaierror:
         addresses = await loop.getaddrinfo(host, port, flags=flags, **wanted)
@@ -109,13 +109,14 @@ async def start_server(
     start_serving: bool = True,
     ssl: Any = None,
 ) -> ReplicatedServer:
-    """Call asyncio.start_server on `port` and `port` + 1; with port 0, on two free ones that follow each other.
+    """Start a server on `port` and `port` + 1, with the interface of asyncio.start_server.
 
-    The callback runs once a stream, as soon as its first connection is there. For `waiting_s` after that the second
-    is waited for; a client without one is a plain TCP client.
+    Port 0 takes two free ports that follow each other. The callback runs once for each stream, as soon as its first
+    connection is accepted. The server then waits `waiting_s` for the second connection; a client without a second
+    connection is a plain TCP client.
 
-    Raises NetreproError for a port without a successor, a waiting time that is not positive, or TLS; OSError
-    (EADDRINUSE), and then listens on neither, when one of the ports is taken.
+    Raises NetreproError for a port without a successor, a waiting time that is not positive, or TLS. Raises OSError
+    (EADDRINUSE), and listens on neither port, when one of the ports is taken.
     """
     ReplicatedStream("server", threshold_bytes=threshold_bytes)
     _refuse_tls(ssl)
@@ -188,7 +189,7 @@ class _Member(asyncio.Protocol):
             self.owner.member_paused(self.number, False)
 
     def reset(self) -> None:
-        """End the connection, and not the stream."""
+        """Reset the connection; the stream goes on."""
         _will_reset(self.transport.get_extra_info("socket"))
         self.transport.abort()
 
@@ -203,9 +204,9 @@ class _Member(asyncio.Protocol):
 
 
 class ReplicatedTransport(asyncio.Transport):
-    """asyncio's view of a replicated stream: a transport whose members are TCP connections.
+    """An asyncio transport for a replicated stream; its members are TCP connections.
 
-    `stream` is its state machine, `state` the state of Table 2.
+    stream : the state machine. state : the state of Table 2.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, stream: ReplicatedStream, protocol: asyncio.BaseProtocol):
@@ -232,7 +233,7 @@ class ReplicatedTransport(asyncio.Transport):
     # Opening.
 
     async def connect(self, family: int, proto: int, address: tuple, local_addr: tuple[str, int] | None) -> None:
-        """Open both connections, at the client, and return when one is there."""
+        """Open both connections of a client; return when one is open. Raises OSError where neither opens."""
         plain = _sockets_with_one_port(family, proto, local_addr)
         for number, one in enumerate(plain):
             target = (address[0], address[1] + number, *address[2:])
@@ -259,7 +260,7 @@ class ReplicatedTransport(asyncio.Transport):
             self._opening.pop(number, None)
 
     def member_open(self, member: _Member) -> None:
-        """Note that one of the connections is there."""
+        """Note that one of the connections is open."""
         member.owner = self
         self._members[member.number] = member
         if self._limits is not None:
@@ -274,7 +275,7 @@ class ReplicatedTransport(asyncio.Transport):
         self._settle()
 
     def member_lost(self, number: int, error: Exception | None) -> None:
-        """Note that one of the connections is gone, or could not be opened."""
+        """Note that one of the connections has ended, or could not be opened."""
         self._members.pop(number, None)
         self._paused.discard(number)
         if error is not None:
@@ -287,10 +288,10 @@ class ReplicatedTransport(asyncio.Transport):
         self.perform(self.stream.waiting_over())
         self._settle()
 
-    # Doing what the machine asks for.
+    # Carrying out the state machine's actions.
 
     def perform(self, actions: Iterable[Action]) -> None:
-        """Carry actions out in order, also when the application acts while it is being told something."""
+        """Carry out actions in order, also where a callback of the application adds further actions."""
         self._to_do.extend(actions)
         if self._is_performing:
             return
@@ -327,7 +328,7 @@ class ReplicatedTransport(asyncio.Transport):
                 member.reset()
 
     def _lost(self, error: Exception | None) -> None:
-        # A connection that has handed over less than the one that is done would only linger.
+        # The stream has ended on the other connection, so a connection that still has data to send would only linger.
         for member in list(self._members.values()):
             if member.transport.get_write_buffer_size():
                 self._members.pop(member.number)
@@ -338,7 +339,7 @@ class ReplicatedTransport(asyncio.Transport):
             self._established.set_exception(self._failures.get(0) or error or ConnectionAbortedError())
 
     def _settle(self) -> None:
-        """Pause or resume the application's writing after a change of the members."""
+        """Pause or resume the application's writing after a change in the members."""
         should_pause = self._paused.issuperset(self.stream.active) and not self.stream.is_closing
         if should_pause != self._protocol_is_paused and self._established.done():
             self._protocol_is_paused = should_pause
@@ -346,11 +347,11 @@ class ReplicatedTransport(asyncio.Transport):
         self.on_change()
 
     def member_paused(self, number: int, paused: bool) -> None:
-        """Note that a member's buffer has become too full, or has room again; the faster one sets the pace."""
+        """Note that a member's buffer is too full, or has room again; the faster member sets the pace."""
         (self._paused.add if paused else self._paused.discard)(number)
         self._settle()
 
-    # What an application calls: asyncio.Transport.
+    # The interface of asyncio.Transport, for applications.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send data on the connections in use."""
@@ -364,7 +365,7 @@ class ReplicatedTransport(asyncio.Transport):
         self.perform(self.stream.write(bytes(data), unsent))
 
     def write_eof(self) -> None:
-        """End what is sent; the peer reads to its end and may still answer."""
+        """End writing; the peer reads the remaining data and may still answer."""
         self.perform(self.stream.write_eof())
 
     def can_write_eof(self) -> bool:
@@ -372,7 +373,7 @@ class ReplicatedTransport(asyncio.Transport):
         return True
 
     def close(self) -> None:
-        """Send what is written, then end."""
+        """Close the stream once all written data is sent."""
         self.perform(self.stream.close())
         self._settle()
 
@@ -386,27 +387,27 @@ class ReplicatedTransport(asyncio.Transport):
         return self.stream.is_closing
 
     def pause_reading(self) -> None:
-        """Receive nothing for a while."""
+        """Stop receiving on all connections, until resume_reading."""
         self._reads = False
         for member in self._members.values():
             member.transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Receive again."""
+        """Resume receiving on all connections."""
         self._reads = True
         for member in self._members.values():
             member.transport.resume_reading()
 
     def is_reading(self) -> bool:
-        """Tell whether data is received."""
+        """Tell whether the transport receives data: it is neither paused nor closing."""
         return self._reads and not self.is_closing()
 
     def get_write_buffer_size(self) -> int:
-        """Count the bytes that the faster connection has not handed to the kernel."""
+        """Return the number of bytes that the faster connection has not yet passed to the kernel."""
         return min((self._members[i].transport.get_write_buffer_size() for i in self._in_use()), default=0)
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
-        """Return (low, high) of each connection (bytes)."""
+        """Return the limits (low, high) of each connection's write buffer, in bytes."""
         return next((member.transport.get_write_buffer_limits() for member in self._members.values()), (0, 0))
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -416,16 +417,16 @@ class ReplicatedTransport(asyncio.Transport):
             member.transport.set_write_buffer_limits(high, low)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return the information of the first connection in use: peername, sockname, socket."""
+        """Return information about the first connection in use, such as peername, sockname or socket."""
         members = [self._members[i] for i in self._in_use()] or list(self._members.values())
         return members[0].transport.get_extra_info(name, default) if members else default
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Set the protocol that is told of data and events from now on."""
+        """Set the protocol whose methods are called for data and events from now on."""
         self._protocol = protocol
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Return the protocol that is told of data and events."""
+        """Return the protocol whose methods are called for data and events."""
         return self._protocol
 
     def _in_use(self) -> list[int]:
@@ -433,7 +434,7 @@ class ReplicatedTransport(asyncio.Transport):
 
 
 def _will_reset(plain: Any) -> None:
-    """Let closing send RST instead of FIN, which the peer would take for the end of the stream."""
+    """Make the socket send RST when closed; the peer would take a FIN for the end of the stream."""
     try:
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     except OSError:
@@ -441,12 +442,12 @@ def _will_reset(plain: Any) -> None:
 
 
 def _sockets_with_one_port(family: int, proto: int, local_addr: tuple[str, int] | None) -> list[socket.socket]:
-    """Make two sockets bound to the same port, which may connect to different ones."""
+    """Make two sockets that are bound to the same port, to connect to two different ports."""
     address = local_addr or (("::", 0) if family == socket.AF_INET6 else ("0.0.0.0", 0))
     plain = [socket.socket(family, socket.SOCK_STREAM, proto) for _ in range(2)]
     try:
         try:
-            plain[0].bind(address)  # without SO_REUSEADDR, to get a port that nobody has
+            plain[0].bind(address)  # without SO_REUSEADDR, to get a port that is not in use
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
@@ -466,7 +467,7 @@ def _sockets_with_one_port(family: int, proto: int, local_addr: tuple[str, int] 
 class ReplicatedServer:
     """A server on two ports; made by start_server, used like asyncio.Server.
 
-    `waiting` counts the streams on the waiting list (section 4.4): those whose second connection may still come.
+    waiting : number of streams on the waiting list (section 4.4), whose second connection may still come.
     """
 
     def __init__(
@@ -494,11 +495,11 @@ class ReplicatedServer:
 
     @property
     def waiting(self) -> int:
-        """Streams whose second connection may still come."""
+        """The number of streams whose second connection may still come."""
         return len(self._timers)
 
     async def listen(self, host: str | None, port: int, options: dict[str, Any]) -> None:
-        """Take both ports or none."""
+        """Listen on both ports. Raises OSError, and listens on neither, where one is taken."""
         for attempt in range(FREE_PORT_ATTEMPTS):
             first = port or _free_port(host)
             try:
@@ -523,7 +524,7 @@ class ReplicatedServer:
 
     def _accepted(self, member: _Member) -> None:
         address = member.transport.get_extra_info("peername")
-        if address is None:  # already gone
+        if address is None:  # the client has disconnected already
             member.transport.abort()
             return
         client = address[:2]
@@ -549,7 +550,7 @@ class ReplicatedServer:
             del self._streams[client]
 
     def _forget(self, client: tuple) -> None:
-        """Forget the old stream of a client that opens a new one from the same port.
+        """Forget the old stream of a client that opens a new stream from the same port.
 
         The old stream cannot get a second connection any more.
         """
@@ -562,12 +563,12 @@ class ReplicatedServer:
             self._timers.pop(client).cancel()
 
     async def start_serving(self) -> None:
-        """Begin to accept."""
+        """Begin to accept connections on both ports."""
         for listener in self._listeners:
             await listener.start_serving()
 
     async def serve_forever(self) -> None:
-        """Accept until cancelled, then close."""
+        """Accept connections until cancelled, then close the server."""
         await self.start_serving()
         try:
             await self._loop.create_future()
@@ -584,7 +585,7 @@ class ReplicatedServer:
         return self._loop
 
     def close(self) -> None:
-        """Stop listening; open streams go on with the connections they have."""
+        """Stop listening; open streams go on with their present connections."""
         for listener in self._listeners:
             listener.close()
         for client in list(self._timers):
@@ -604,7 +605,7 @@ class ReplicatedServer:
 
 
 def _free_port(host: str | None) -> int:
-    """Find a port that is free and has a successor; another program may take it at any time."""
+    """Return a free port below 65535; another program may still take it at any time."""
     while True:
         for info in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE):
             with socket.socket(info[0], socket.SOCK_STREAM) as probe:

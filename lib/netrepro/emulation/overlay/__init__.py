@@ -1,1 +1,1 @@
-"""Container overlays with and without caches in eBPF: the network, and packets that must not be lost in it."""
+"""Container overlays with and without caches in eBPF: the network, and trials of what it must never do."""

@@ -1,8 +1,8 @@
 """Two hosts with a container each, joined by an overlay of this machine's kernel, with ONCache's programs or without.
 
-Everything is a network namespace: containers, bridge, routed VXLAN (or GENEVE) device and "network card" (a veth pair)
-with the kernel's own forwarding, netfilter and connection tracking between them. Needs root. The caches' programs are
-compiled here (clang) and loaded by bpftool, one set of maps a host.
+Hosts and containers are network namespaces. A host has a bridge, a routed VXLAN (or GENEVE) device and a "network card"
+(one end of a veth pair), with the kernel's own forwarding, netfilter and connection tracking between them. Needs root.
+The caches' programs are compiled on this machine (clang) and loaded by bpftool, with one set of maps for each host.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ MOST_FLOWS, FIRST_PORT = 256, 5000
 _TOOLS = ("clang", "cc", "bpftool", "ip", "tc", "iptables-restore", "ethtool", "nsenter", "taskset", "chrt")
 HEADER = Path("/usr/include/bpf/bpf_helpers.h")
 _RUN = Path("/run")
-_PREFIX = "nrov"  # with the process id: what a process made that has ended is removed by the next
+_PREFIX = "nrov"  # then the process id: a later process removes what an ended process left
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _numbers = itertools.count()
 
 
 @dataclass(frozen=True)
 class Cache:
-    """Options for compiling the cache's programs: entries of its maps, and what can be left out or broken.
+    """Options for compiling the cache's programs: sizes of the maps, and parts that can be left out or changed.
 
-    route_check : the reverse check of arriving packets asks for the route too, not only for the other host.
-    constant_port : the UDP source port of all tunnelled packets, 0 for one that depends on the flow.
+    route_check : True if the reverse check of arriving packets needs an entry for the route, too, not only for the
+    other host. constant_port : UDP source port of all tunnelled packets, 0 for one that depends on the flow. prints :
+    True to log to the kernel's trace.
     """
 
     host_entries: int = 4096
@@ -59,12 +60,12 @@ class Cache:
 
 @dataclass(frozen=True)
 class Overlay:
-    """A network of two hosts.
+    """The description of a network of two hosts.
 
-    cache : ONCache's programs, or None for the overlay alone. rules : in the chain that forwarded packets pass, none
-    of which matches. marks : whether the overlay says that a connection is established. steering : whether the network
-    cards spread packets over processors by their outer headers. segmentation : whether containers send segments of
-    64 KB that are cut up later.
+    tunnel : "vxlan" or "geneve". cache : options of ONCache's programs, or None for the overlay alone. rules : number
+    of rules, none of which matches, in the chain for forwarded packets. marks : True if the overlay marks packets of
+    established connections. steering : True if network cards spread packets over processors by their outer headers.
+    segmentation : True if containers send segments of 64 KB that are cut later.
     """
 
     tunnel: str = "vxlan"
@@ -80,7 +81,7 @@ class Traffic:
     """The result of one run of the traffic program.
 
     count : transactions, bytes received or datagrams received. seconds : the duration of the longest flow.
-    processor_s : processor time of client and server, with the kernel's work in their name.
+    processor_s : processor time of client and server, including the kernel's work that is charged to them.
     """
 
     count: float
@@ -89,17 +90,17 @@ class Traffic:
 
     @property
     def rate(self) -> float:
-        """The count a second, all flows together."""
+        """The count per second of all flows together."""
         return self.count / self.seconds if self.seconds else 0.0
 
     @property
     def processor_us(self) -> float:
-        """Processor time of one transaction, byte or datagram, in microseconds."""
+        """The processor time of one transaction, byte or datagram, in microseconds."""
         return 1e6 * self.processor_s / self.count if self.count else float("nan")
 
 
 def missing_for_overlays() -> str:
-    """Name what this machine lacks for such networks and their caches; "" where nothing is missing."""
+    """Return, in words, what this machine lacks for overlays and their caches; "" where nothing is missing."""
     why = missing_feature("eBPF program", "privileged") or missing_feature("VXLAN", "privileged")
     if why:
         return why
@@ -110,10 +111,10 @@ def missing_for_overlays() -> str:
 
 
 class OverlayNetwork:
-    """A running network; use it as a context. Two hosts, numbered 1 and 2, with a container each.
+    """A running network of two hosts, numbered 1 and 2, with a container each; use it as a context manager.
 
-    programs : the caches' programs as compiled before; None to compile them. It can be built inside a virtual kernel,
-    too, by a function that runs there. Raises NetreproError for a bad description, and for what the machine lacks.
+    programs : object file from compiled_programs; None to compile one. A function that runs inside a virtual kernel can
+    build the network there. Raises NetreproError for a bad description, and for what the machine lacks.
     """
 
     def __init__(self, overlay: Overlay, programs: Path | None = None):
@@ -132,20 +133,20 @@ class OverlayNetwork:
         self._ports = itertools.cycle(range(FIRST_PORT, 30_000, MOST_FLOWS))
 
     def host(self, number: int) -> str:
-        """Return the namespace of a host."""
+        """Return the name of a host's namespace."""
         return f"{self.name}h{number}"
 
     def container(self, number: int) -> str:
-        """Return the namespace of a host's container."""
+        """Return the name of the namespace of a host's container."""
         return f"{self.name}c{number}"
 
     @staticmethod
     def address(number: int, bare: bool = False) -> str:
-        """Return the IPv4 address of a host's container, or of the host's network card."""
+        """Return the IPv4 address of a host's container, or with `bare` of the host's network card."""
         return f"192.168.77.{number}" if bare else f"10.10.{number}.2"
 
     def __enter__(self) -> OverlayNetwork:
-        missing = "" if self._programs else missing_for_overlays()  # whoever has compiled them has asked
+        missing = "" if self._programs else missing_for_overlays()  # compiling them has checked the machine
         if missing:
             raise NetreproError(f"no overlay can be built on this machine: {missing}", "see `netrepro doctor`")
         remove_orphans()
@@ -162,7 +163,7 @@ class OverlayNetwork:
         self.close()
 
     def close(self) -> None:
-        """Remove all that was made."""
+        """Remove the network's namespaces and its maps."""
         _remove(self.name)
 
     # Building.
@@ -215,7 +216,7 @@ class OverlayNetwork:
             _run(["bridge", "-n", host, "fdb", "append", _mac(3, other), "dev", "tunnel", "dst", far])
         chain = [f"-A FORWARD -s 203.0.{rule >> 8}.{rule & 255} -j DROP" for rule in range(self.overlay.rules)]
         mark = "-A FORWARD -m conntrack --ctstate ESTABLISHED -m dscp --dscp 0x1 -j DSCP --set-dscp 0x3"
-        # Connections are tracked for the overlay alone and for ONCache's alike: a rule asks for their state.
+        # A rule on the connections' state turns on connection tracking, for the overlay with and without caches.
         asks = mark if self.overlay.marks else mark.replace("--set-dscp 0x3", "--set-dscp 0x1")
         tables = ["*mangle", asks, "COMMIT", "*filter", *chain, "COMMIT", ""]
         self.inside(host, ["sysctl", "-qw", "net.ipv4.ip_forward=1"])
@@ -223,7 +224,7 @@ class OverlayNetwork:
         if self.overlay.steering:
             everyone = f"{(1 << min(os.cpu_count() or 1, 32)) - 1:x}"
             write = f"echo {everyone} > /sys/class/net/nic/queues/rx-0/rps_cpus"
-            _run(["ip", "netns", "exec", host, "sh", "-c", write])  # which mounts the namespace's /sys
+            _run(["ip", "netns", "exec", host, "sh", "-c", write])  # ip netns exec mounts the namespace's /sys
         if not self.overlay.segmentation:
             self.inside(container, ["ethtool", "-K", "eth0", "tso", "off", "gso", "off"])
 
@@ -266,20 +267,23 @@ class OverlayNetwork:
         """Run a command in one of the namespaces and return its output."""
         return _run(_within(namespace) + command, given)
 
-    # The daemon.
+    # The work of ONCache's daemon.
 
     def register(self, number: int, veth: int | None = None) -> None:
-        """Tell the cache of a host that its container is there; packets teach it the rest."""
+        """Enter a host's container into the host's cache; the cache learns the rest from packets."""
         veth = veth or self._index(self.host(number), "veth0")
         self._update(number, "containers", _address_bytes(self.address(number)), veth.to_bytes(4, "little") + bytes(12))
 
     def entries(self, number: int, cache: str) -> list[tuple[bytes, bytes]]:
-        """List the keys and values that a host's cache holds."""
+        """List the (key, value) pairs of one of a host's caches. cache : one of CACHES."""
         dumped = json.loads(_run(["bpftool", "-j", "map", "dump", "pinned", str(self._pins(number) / cache)]))
         return [(_bytes(each["key"]), _bytes(each["value"])) for each in dumped]
 
     def evict(self, number: int, cache: str) -> int:
-        """Remove all entries of one of a host's caches, register its container again, and return their number."""
+        """Remove all entries of one of a host's caches and return their number.
+
+        The cache "containers" gets the host's container again.
+        """
         keys = [key for key, _ in self.entries(number, cache)]
         for key in keys:
             self._map("delete", number, cache, "key", "hex", *_hex(key))
@@ -293,7 +297,7 @@ class OverlayNetwork:
             self._update(number, "paused", bytes(4), int(paused).to_bytes(4, "little"))
 
     def refuse(self, port: int, delete: bool = True) -> None:
-        """Have host 2's filter drop what is for a UDP port: delete-and-reinitialise, or without the deletion."""
+        """Make host 2 drop packets to a UDP port, by delete-and-reinitialise. delete : False to skip the deletion."""
         self.pause(True)
         rule = [_iptables(), "-I", "FORWARD", "-p", "udp", "--dport", str(port), "-j", "DROP"]
         if delete:
@@ -305,7 +309,7 @@ class OverlayNetwork:
         self.pause(False)
 
     def counters(self, number: int) -> dict[str, int]:
-        """Count the packets that hit, missed and taught the caches of a host."""
+        """Return a host's numbers of packets that hit, missed and taught its caches: name (COUNTERS) -> number."""
         dumped = json.loads(_run(["bpftool", "-j", "map", "dump", "pinned", str(self._pins(number) / "counters")]))
         sums = [sum(int.from_bytes(_bytes(cpu["value"]), "little") for cpu in each["values"]) for each in dumped]
         return dict(zip(COUNTERS, sums, strict=True))
@@ -320,7 +324,7 @@ class OverlayNetwork:
 
     @contextmanager
     def conversation(self, own_port: int, far_port: int) -> Iterator[Conversation]:
-        """Open a UDP flow between the containers whose packets are sent one by one."""
+        """Yield a UDP flow from container 1 to container 2, to send its packets one by one."""
         with ExitStack() as opened:
             ends = [
                 opened.enter_context(_socket_in(self.container(number), self.address(number), port))
@@ -341,14 +345,14 @@ class OverlayNetwork:
     def run_traffic(
         self, kind: str, seconds: float, flows: int = 1, bare: bool = False, one_processor: bool = False
     ) -> Traffic:
-        """Send from the first container (or host) to the second; each flow has a process at both ends.
+        """Send from the first container (with `bare`, host) to the second; each flow has a process at both ends.
 
-        A host's processes keep to its half of the processors, as two machines would, or all to one: else their rate
-        depends on whether the kernel happens to put both ends of a flow on one. They have real-time priority, so that
-        other work on the machine does not come between; the kernel takes that from whoever needs more than 0.95 s of a
-        second. Streams are counted where they arrive.
+        kind : one of KINDS. Each host's processes use one half of the processors, as on two machines; with
+        `one_processor` all use the same one. Otherwise the rate would depend on whether the kernel puts both ends of a
+        flow on one processor. They have real-time priority, so that other work on the machine does not interrupt them;
+        the kernel limits that to 0.95 s of each second. Streams are counted at the receiver.
 
-        Raises NetreproError for an unknown kind, and where nothing arrives.
+        Raises NetreproError for an unknown kind, bad numbers, and traffic that fails or does not end in time.
         """
         if kind not in KINDS:
             raise NetreproError(f"kind = {kind!r}", f"give one of {', '.join(KINDS)}")
@@ -379,14 +383,14 @@ class OverlayNetwork:
 
 @dataclass(frozen=True)
 class Conversation:
-    """The two ends of a UDP flow."""
+    """The two ends of a UDP flow, as connected sockets."""
 
     net: OverlayNetwork
     client: socket.socket
     server: socket.socket
 
     def exchange(self, times: int = 1) -> int:
-        """Send so many requests, each with its answer where it arrives, and count how many of these packets arrived."""
+        """Send so many requests; answer each that arrives. Return how many requests and answers arrived."""
         arrived = 0
         for _ in range(times):
             for sender, receiver in ((self.client, self.server), (self.server, self.client)):
@@ -399,7 +403,7 @@ class Conversation:
         return arrived
 
     def is_fast(self, times: int = 3) -> bool:
-        """Tell whether so many more exchanges arrive without a miss in either host's cache."""
+        """Make so many exchanges; tell whether all packets arrive without a miss in either host's cache."""
         before = [self.net.counters(number) for number in (1, 2)]
         arrived = self.exchange(times)
         after = [self.net.counters(number) for number in (1, 2)]
@@ -410,7 +414,7 @@ class Conversation:
 
 
 def _socket_in(namespace: str, address: str, port: int) -> socket.socket:
-    """Open a UDP socket in another network namespace; only this thread goes there, and comes back."""
+    """Open a UDP socket in another network namespace; only the calling thread enters it, and returns."""
     with Path("/proc/thread-self/ns/net").open() as own, Path("/run/netns", namespace).open() as other:
         _enter(other.fileno())
         try:
@@ -429,7 +433,7 @@ def _enter(descriptor: int) -> None:
 
 
 def remove_orphans() -> None:
-    """Remove what processes have made that ended without removing it."""
+    """Remove networks of processes that have ended without removing them."""
     names = [path.name for folder in (Path("/run/netns"), _RUN) for path in folder.glob(f"{_PREFIX}*x*")]
     for name in {name.split("h")[0].split("c")[0] for name in names}:
         owner = name.removeprefix(_PREFIX).split("x")[0]
@@ -448,7 +452,10 @@ def _remove(name: str) -> None:
 
 @contextmanager
 def compiled_programs(cache: Cache, tunnel: str = "vxlan") -> Iterator[Path]:
-    """Compile the programs' object file, kept while the context lasts. Raises NetreproError where that fails."""
+    """Compile the caches' programs; yield the object file, which exists within the context.
+
+    Raises NetreproError where they do not compile.
+    """
     settings = {
         "TUNNEL_PORT": TUNNEL_PORTS[tunnel],
         "L1_ENTRIES": cache.host_entries,
@@ -475,7 +482,7 @@ def _folder_of_programs() -> tempfile.TemporaryDirectory:
 
 @cache
 def traffic_program() -> Path:
-    """Compile the traffic program, once a process. Raises NetreproError where it does not compile."""
+    """Return the traffic program, which is compiled once per process. Raises NetreproError where that fails."""
     out = Path(_folder_of_programs().name) / "traffic"
     _run(["cc", "-O2", str(SOURCES / "traffic.c"), "-o", str(out)])
     return out
@@ -483,16 +490,19 @@ def traffic_program() -> Path:
 
 @cache
 def _iptables(ending: str = "") -> str:
-    """Find the program of that ending that this kernel answers: nftables' or, without nftables, the older one."""
+    """Return the iptables program that works on this kernel: "iptables", or without nftables "iptables-legacy".
+
+    ending : added to the name, such as "-restore".
+    """
     done = subprocess.run(["iptables", "-S"], capture_output=True)
     return f"iptables{ending}" if not done.returncode else f"iptables-legacy{ending}"
 
 
 def _apart(number: int, kind: str, flows: int, one_processor: bool) -> list[str]:
-    """Make the command prefix that keeps a program to processors of its host, and schedules it before others.
+    """Make the command prefix that binds a program to its host's processors and gives it priority.
 
-    Each host has half of the processors; with `one_processor` all programs have the first. Of several streams each only
-    gets a favourable nice value: in real time each would keep a processor from the next for longer than they last.
+    Each host has half of the processors; with `one_processor` all programs have the first. Several streams only get a
+    favourable nice value: with real-time priority one stream would block the next for longer than the run lasts.
     """
     processors = sorted(os.sched_getaffinity(0))
     half = len(processors) // 2

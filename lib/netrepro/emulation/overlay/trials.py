@@ -1,4 +1,4 @@
-"""What an overlay with caches must never do, tried packet by packet: on this machine's kernel or in virtual time."""
+"""Trials, packet by packet, of what an overlay with caches must never do, on this machine's kernel or a virtual one."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from netrepro.networks.topology import Cable, Topology
 
 COLUMNS = ["what", "case", "trial", "fast_before", "arrived", "sent", "holds"]
 FIRST, SECOND = 20_000, 30_000  # ports of conversations
-WARM_UP, AFTER = 5, 5  # exchanges before what is tried, and behind it
-FORGET_S = 1  # the kernel's least
+WARM_UP, AFTER = 5, 5  # exchanges before and after the eviction or refusal
+FORGET_S = 1  # the kernel's shortest timeout
 Row = tuple[str, str, str, bool, int, int, bool]
 
 
 def run_trials(tier: str, evicted: Mapping[str, Overlay], refused: Mapping[str, bool]) -> pd.DataFrame:
     """Try evictions of every host's caches, for each of `evicted`, and refusals of a flow, for each of `refused`.
 
-    evicted : case -> overlay with a cache. refused : case -> whether the daemon deletes. tier : privileged or virtual.
-    Columns: what (evict, refuse), case, trial, fast_before (whether the flow was on the fast path), arrived, sent
-    (packets behind it), holds: that everything arrived and the flow is on the fast path again; that nothing arrived.
-    Raises NetreproError for other tiers and where the kernel lacks something.
+    tier : "privileged" or "virtual". evicted : case -> overlay with a cache. refused : case -> whether the daemon
+    deletes the flow's entries. Returns a row for each trial: what (evict, refuse), case, trial, fast_before (whether
+    the flow was on the fast path before), arrived, sent (packets after it), holds. An eviction holds if everything
+    arrived and the flow is on the fast path again; a refusal holds if nothing arrived. Raises NetreproError for other
+    tiers and where the kernel lacks something.
     """
     if tier not in ("privileged", "virtual"):
         raise NetreproError(f"no trials on tier {tier!r}", "choose privileged or virtual; the model needs neither")
@@ -50,7 +51,7 @@ def run_trials(tier: str, evicted: Mapping[str, Overlay], refused: Mapping[str, 
 def _all_trials(
     evicted: dict[str, Overlay], refused: dict[str, bool], programs: dict[str, Path], at_once: int
 ) -> list[Row]:
-    """Run all trials; most of the time is spent waiting for connections to be forgotten, so several run at once."""
+    """Run all trials, several at once, because most time is spent waiting until connections are forgotten."""
     with ThreadPoolExecutor(at_once) as pool:
         waiting = [pool.submit(_evictions, name, overlay, programs[name]) for name, overlay in evicted.items()]
         if refused:

@@ -1,4 +1,4 @@
-"""What happens to links while an emulated network runs, as messages to its kernel at their times."""
+"""Changes of links and routes while an emulated network runs, as messages to the kernel at given times."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MOST_LATE_MS = 20.0  # fixed before any run: a change that is later makes the ru
 
 
 def now_ns() -> int:
-    """Read the clock of packets' stamps."""
+    """Read the clock of packets' time stamps (CLOCK_REALTIME), in ns."""
     return time.clock_gettime_ns(time.CLOCK_REALTIME)
 
 
 class Changes:
-    """The experiment's changes of links, and of the routes that follow them, in order.
+    """The experiment's changes of links, and the changes of routes that follow from them, in order.
 
-    A link that goes down loses its buffer, so that what waits is dropped and so is what comes, until it is up again.
-    What netem holds for its delay is on the wire, and still arrives.
+    A link that goes down loses its buffer: waiting packets, and arriving ones until it is up again, are dropped.
+    Packets that netem delays are on the wire, and still arrive. latest_ms : how late a change was made at most, so far.
     """
 
     def __init__(self, net: RunningNetwork, experiment: Experiment):
@@ -41,7 +41,7 @@ class Changes:
         return self._left[0].at_s if self._left else float("inf")
 
     def make_due(self, now_s: float) -> None:
-        """Make all that are due. Raises NetreproError for what the kernel refuses."""
+        """Make all changes that are due. Raises NetreproError for a change that the kernel refuses."""
         while self.next_s <= now_s:
             moment = self._left.pop(0)
             make(self._net, moment.requests, moment.rates_mbps)
@@ -50,15 +50,15 @@ class Changes:
 
 @dataclass
 class _Moment:
-    """Changes that happen at once: messages to nodes' kernels."""
+    """Changes at one time: node -> messages to its kernel."""
 
     at_s: float
     requests: dict[str, list[Request]] = field(default_factory=dict)
-    rates_mbps: dict[tuple[str, str], float] = field(default_factory=dict)  # of all ports that something happens to
+    rates_mbps: dict[tuple[str, str], float] = field(default_factory=dict)  # new rates of all changed ports
 
 
 class Links:
-    """The links of a network as changes have left them."""
+    """The present state of a network's links, after the changes so far."""
 
     def __init__(self, plan: Plan):
         self._plan = plan
@@ -67,7 +67,7 @@ class Links:
         self._down: set[tuple[str, str]] = set()
 
     def change(self, port: tuple[str, str], change: LinkChange) -> tuple[dict[str, list[Request]], float]:
-        """Change one; node -> what its kernel is told, and the rate from then on."""
+        """Change a port's link; return (node -> messages to its kernel, the link's rate from then on)."""
         plan, described = self._plan, self._plan.ports[port]
         requests: dict[str, list[Request]] = {described.shaper[0]: []}
         wanted = requests[described.shaper[0]]
@@ -80,7 +80,7 @@ class Links:
             wanted.append(messages.replacing(described.shaped(self._links[port])[0]))
         if port in self._wired and self._links[port] != before:
             requests[HUB] = [messages.replacing(plan.wire(port, self._links[port]))]
-        # A new rate has set the shaper's buffer anew, and a broken link has none.
+        # A new rate resets the shaper's buffer, so make the buffer again; a link that is down has none.
         closed = port in self._down
         buffer = messages.closed_buffer(described.shaper[1]) if closed else described.buffer(self._links[port])
         wanted.append(messages.replacing(buffer))
@@ -90,7 +90,7 @@ class Links:
 def make(
     net: RunningNetwork, requests: Mapping[str, Sequence[Request]], rates_mbps: Mapping[tuple[str, str], float]
 ) -> None:
-    """Make a change now, and note when. rates_mbps : of the ports that it is about, from then on."""
+    """Make a change now, and note its time in `net.made`. rates_mbps : changed port -> its rate from then on."""
     begun_ns = now_ns()
     net.send(requests)
     for port, rate_mbps in rates_mbps.items():
@@ -111,7 +111,7 @@ def _link_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
 
 
 def _route_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
-    """List route changes; where no way is left, the old route stays, and packets are dropped where the way was."""
+    """List route changes; where no path is left, the old route stays, and packets are dropped at the broken link."""
     ways = links_in_use(experiment.topology, experiment.routing, experiment.changes)
     before = plan.routes_over(plan.in_use)
     moments = []

@@ -1,4 +1,4 @@
-"""A function of the compiled core that runs beside the network in a process of its own, and what it shares."""
+"""A function of the compiled core that runs in its own process inside the network, and its shared counters."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ _PROCESS = Path(__file__).with_name("core_process.py")
 
 
 class CoreGuest:
-    """The process; `numbers` are its counters so far.
+    """The process that runs the function; `numbers` are its counters so far.
 
-    descriptors : further ones of its own, from 4 on. namespaces : places whose namespaces it may enter.
-    Raises NetreproError, with `what` and what the process said, when it ends before it is ready.
+    place : index of its namespace. arguments : keyword arguments of the function, as JSON. shared_bytes : size of the
+    counters. what, remedy : words for errors. descriptors : further file descriptors, from 4 on. namespaces : indices
+    of the namespaces that it may enter. Raises NetreproError, with the last line of its errors, where the process ends
+    before it is ready.
     """
 
     def __init__(
@@ -62,11 +64,11 @@ class CoreGuest:
 
     @property
     def numbers(self) -> np.ndarray:
-        """A copy of the shared counters, whole numbers of 64 bits."""
+        """A copy of the shared counters, an array of int64."""
         return np.frombuffer(self._shared, dtype=np.int64).copy()
 
     def failure(self) -> NetreproError:
-        """Make an error of what the process said at its end."""
+        """Return an error with the last line of the process's error output."""
         self._complaints.seek(0)
         lines = self._complaints.read().decode(errors="replace").strip().splitlines()
         return NetreproError(f"{self._what}: {lines[-1] if lines else 'its process ended'}", self._remedy)

@@ -1,7 +1,7 @@
-"""Runs one function of the compiled core: core_process.py CORE; what to run as JSON on standard input.
+"""Runs one function of the compiled core: core_process.py CORE, with the path of the compiled module.
 
-{"function": its name, "arguments": its keywords}. The function shares counters through descriptor 3. A process of its
-own, so that neither a notebook's interpreter nor its other threads delay packets.
+Standard input is JSON: {"function": name, "arguments": keyword arguments}. The function shares counters through file
+descriptor 3. It runs in a separate process, so that a notebook's interpreter and threads do not delay packets.
 """
 
 from __future__ import annotations

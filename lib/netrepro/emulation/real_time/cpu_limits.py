@@ -1,4 +1,4 @@
-"""How much of the machine's processors the programs of each host may have."""
+"""Limits on the CPU time that the programs of each host may use."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from netrepro.emulation.real_time.probe import NotHere, control_group_parent, li
 from netrepro.errors import NetreproError
 from netrepro.networks.topology import Topology
 
-_PREFIX = "netrepro-"  # then the process id of who removes it, a dash, and whose processes it holds
-LEAST_CORES = 0.01  # of the kernel's period of 100 ms: its quota is 1 ms at least
+_PREFIX = "netrepro-"  # then the id of the process that removes the group, a dash, and the host
+LEAST_CORES = 0.01  # the kernel's quota is 1 ms at least, of a period of 100 ms
 HELD_BACK_NICE = 10
 
 
 def check_cpu_limits(topology: Topology, limits: Mapping[str, float]) -> None:
-    """Raise NetreproError for hosts that are not there and shares that no kernel keeps."""
+    """Raise NetreproError for unknown hosts, and for limits below LEAST_CORES or above the number of CPUs."""
     for host, cores in limits.items():
         topology.check_host(host)
         if not LEAST_CORES <= cores <= (os.cpu_count() or 1):
@@ -30,10 +30,9 @@ def check_cpu_limits(topology: Topology, limits: Mapping[str, float]) -> None:
 
 
 class CpuLimits:
-    """A control group (v1 or v2) for each limited host; where there can be none, its programs run with nice +10.
+    """A control group (v1 or v2) for each limited host; where none can be made, its programs run with nice +10.
 
-    The network's launcher removes the groups when it ends. `kept_by` says in words which of the two it is, "" without
-    limits.
+    The network's launcher removes the groups when it ends. kept_by : the mechanism in words, "" without limits.
     """
 
     def __init__(self, limits: Mapping[str, float]):
@@ -42,7 +41,7 @@ class CpuLimits:
         self.kept_by = ""
 
     def open(self, launcher: LauncherConnection) -> None:
-        """Make the groups."""
+        """Make the control groups, and register them with the launcher for removal."""
         if not self._limits:
             return
         self._folders, self.kept_by = new_groups(self._limits, launcher.process)
@@ -60,11 +59,10 @@ class CpuLimits:
 
 
 def new_groups(limits: Mapping[str, float], owner: int) -> tuple[dict[str, Path], str]:
-    """Make a control group of so many cores for each name: name -> folder, and of which version they are, in words.
+    """Make a control group for each name, limited to so many cores; return (name -> folder, version in words).
 
-    owner : the process that removes them; those whose owner has ended without doing so are removed first.
-
-    Where this process may make none: nothing, and why not.
+    owner : id of the process that removes the groups. Groups whose owner has ended are removed first. Where this
+    process may not make groups, return ({}, the reasons).
     """
     refusals = []
     for version in (1, 2):
@@ -86,7 +84,7 @@ def new_groups(limits: Mapping[str, float], owner: int) -> tuple[dict[str, Path]
 
 
 def remove_orphans(parent: Path) -> None:
-    """Remove the groups whose owner has ended."""
+    """Remove the control groups in `parent` whose owner has ended."""
     for folder in parent.glob(f"{_PREFIX}*-*"):
         owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
         if owner.isdigit() and not Path("/proc", owner).exists():
@@ -95,7 +93,7 @@ def remove_orphans(parent: Path) -> None:
 
 
 def remove_group(folder: Path) -> None:
-    """Remove a control group, or leave it to the next sweep: processes just killed leave it a moment later."""
+    """Remove a control group; wait up to 1 s for killed processes to leave it, else leave it to remove_orphans."""
     for _ in range(100):
         try:
             folder.rmdir()

@@ -31,12 +31,12 @@ from netrepro.networks.experiment import (
 )
 from netrepro.networks.links import FULL_PACKET_BYTES
 
-# Whether a port was busy is judged by samples at least this often, however seldom they are asked for.
+# Bounds of the sampling interval: samples also show whether a port was busy, so they are taken at least this often.
 MOST_QUEUE_INTERVAL_MS, LEAST_QUEUE_INTERVAL_MS = 10.0, 0.1
-# Room for a port's packets beyond as many full ones as it can send; acknowledgements are smaller and more.
+# Room for packets of a port, as a multiple of the full packets that it can send: acknowledgements are smaller.
 PACKET_ROOM, MOST_RECORDED_PACKETS = 2.0, 4_000_000
 MOST_WAITED_SHARE = 0.1  # fixed before any run
-MOST_CONNECTIONS = 50_000  # of one experiment, each with a port of its own
+MOST_CONNECTIONS = 50_000  # of one experiment; each has its own source port
 
 
 def emulate_in_real_time(
@@ -50,7 +50,7 @@ def emulate_in_real_time(
     cpu_limits: Mapping[str, float] | None = None,
     until_complete: bool = False,
 ) -> Measurements:
-    """Measure the experiment on this machine's kernel, as `emulate` says; tier "auto", "privileged" or "rootless"."""
+    """Run the experiment on this machine's kernel, as `emulate` does; tier "auto", "privileged" or "rootless"."""
     made = _checked_connections(experiment)
     paths = {path for each in made for path in (each.there, each.back) if path}
     folder = folder_for_captures(captures)
@@ -106,7 +106,7 @@ def emulate_in_real_time(
 
 
 def _checked_connections(experiment: Experiment) -> list[Connection]:
-    """List the connections that the experiment opens. Raises NetreproError for what cannot be emulated."""
+    """List the experiment's connections. Raises NetreproError for an experiment that cannot run in real time."""
     check_experiment(experiment)
     measure = experiment.measure
     if measure.queue_interval_ms < LEAST_QUEUE_INTERVAL_MS:
@@ -125,7 +125,7 @@ def _checked_connections(experiment: Experiment) -> list[Connection]:
 
 
 def _room(experiment: Experiment) -> int:
-    """Compute the number of packets that any measured port can send, with room to spare."""
+    """Return how many packets of each measured port to make room for; MOST_RECORDED_PACKETS at most."""
     measure = experiment.measure
     rates_mbps = [experiment.topology.link(*port).rate_mbps for port in (*measure.queues, *measure.packets)]
     full_packets = max(rates_mbps, default=0.0) * 1e6 / 8 / FULL_PACKET_BYTES * experiment.duration_s
@@ -133,7 +133,7 @@ def _room(experiment: Experiment) -> int:
 
 
 def _queues(experiment: Experiment, seen: RealTimeRecording, interval_ms: float) -> pd.DataFrame:
-    """Select the samples that were asked for: of these ports, at this interval, during the experiment."""
+    """Select the samples that the experiment's `measure` asks for: its ports, its interval, its duration."""
     measure = experiment.measure
     queues = seen.queues()
     every = max(round(measure.queue_interval_ms / interval_ms), 1)
@@ -164,7 +164,7 @@ def _fidelity(
     if not np.isnan(latest_change_ms):
         late = ("lateness of changes of links in ms", latest_change_ms, MOST_LATE_MS, latest_change_ms <= MOST_LATE_MS)
         parts.append(pd.DataFrame([late], columns=FIDELITY_COLUMNS))
-    # A starved sender looks like a slow network, which no port shows.
+    # A sender without a CPU looks like a slow network, and the checks of ports do not show it.
     starved = (fidelity.STARVED, waited_share, MOST_WAITED_SHARE)
     rows = [judged, (*starved, not waited_share > MOST_WAITED_SHARE)]
     rows += fidelity.lateness_rows("starts and datagrams", lateness)

@@ -1,4 +1,4 @@
-"""An experiment's traffic through a network in real time, sent and received by one process of the core."""
+"""An experiment's traffic in a network in real time; one process of the core sends and receives all flows."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from netrepro.emulation.source_routes import Connection
 from netrepro.emulation.traffic import TrafficDescription, TrafficResult
 from netrepro.networks.experiment import Experiment
 
-_PATIENCE_S, _BEGINNING_PATIENCE_S = 0.1, 0.005  # between looks, and before the beginning
+_PATIENCE_S, _BEGINNING_PATIENCE_S = 0.1, 0.005  # time between two polls, and the same before the beginning
 
 
 class GeneratedTraffic:
-    """The experiment's flows under way; opening it starts them. Arguments as of TrafficDescription."""
+    """The experiment's running flows; the constructor starts them. Arguments as in TrafficDescription."""
 
     def __init__(
         self,
@@ -45,13 +45,15 @@ class GeneratedTraffic:
 
     @property
     def began_ns(self) -> int:
-        """The time at which the experiment's time began (CLOCK_REALTIME); 0 before."""
+        """The time at which the traffic began (ns, CLOCK_REALTIME); 0 before."""
         return int(self._process.numbers[0])
 
     def wait(self, progress: Callable[[float], None] | None, changes: Changes, now_ns: Callable[[], int]) -> None:
-        """Wait for the experiment's end; `progress` hears the share of its time that has passed.
+        """Wait for the experiment's end, and make its changes of links when they are due.
 
-        Raises NetreproError when the process fails or a change is refused, or what `progress` raises.
+        progress : called with the share of the experiment's time that has passed. now_ns : returns the present time
+        (CLOCK_REALTIME). Raises NetreproError where the process fails or the kernel refuses a change, and what
+        `progress` raises.
         """
 
         def passed_s() -> float:
@@ -67,12 +69,12 @@ class GeneratedTraffic:
             progress(1.0)
 
     def result(self) -> TrafficResult:
-        """Read what the generator saw, once it has ended."""
+        """Return the results of the traffic generator, once it has ended."""
         samples = os.pread(self._samples, os.fstat(self._samples).st_size, 0)
         return self._described.result(self._process.numbers.tobytes(), samples)
 
     def flow_of_end(self) -> dict[int, int]:
-        """Map ends to flows, as TrafficDescription.flow_of_end does."""
+        """Map end_key -> flow, as TrafficDescription.flow_of_end does."""
         return self._described.flow_of_end()
 
     def close(self) -> None:

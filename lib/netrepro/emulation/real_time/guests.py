@@ -1,4 +1,4 @@
-"""Programs and functions that run inside a node, and the connection to the launcher that starts them."""
+"""Programs that run inside a node, and the connection to the launcher that starts them."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _LAUNCHER = Path(__file__).with_name("launcher.py")
 
 
 def errno_text(number: int) -> str:
-    """Return the errno's name and what it means."""
+    """Return the errno's name and its meaning, such as "ENOENT: No such file or directory"."""
     return f"{errno.errorcode.get(number, number)}: {os.strerror(number)}"
 
 
 def last_line(complaints: IO[bytes]) -> str:
-    """Return the last line of what a process has written there, or ""."""
+    """Return the last line that a process has written to the file, or ""."""
     complaints.seek(0)
     return (complaints.read().decode(errors="replace").strip().splitlines() or [""])[-1]
 
 
 class LauncherConnection:
-    """A launcher process and the requests to it, one at a time.
+    """A launcher process, and the requests to it, one at a time.
 
-    folder : where its guests may have files, in no folders; who needs it makes it, and lets it be removed at the end.
-    at_end : is closed first when this is.
+    folder : path for files of guests, without subfolders; a user of it creates it and calls remove_at_end. at_end :
+    an ExitStack that `close` closes first.
     """
 
     def __init__(self, tier: str):
@@ -74,13 +74,13 @@ class LauncherConnection:
             raise NetreproError(
                 f"no namespaces on tier {tier}: {errno_text(opened['errno'])}", "see what `netrepro doctor` says"
             )
-        self.first_process: int = opened["process"]  # of the network, as its owner's machine numbers it
+        self.first_process: int = opened["process"]  # first process of the network; id outside the namespaces
 
     def ask(self, what: str, descriptors: Sequence[int] = (), **request: Any) -> tuple[dict, list[int]]:
-        """Ask the launcher; return its answer and the descriptors that came with it.
+        """Send the launcher a request; return its answer and the file descriptors that came with it.
 
-        Raises NetreproError when it has ended, or could not do it. An interrupt meanwhile (Ctrl-C) ends the network:
-        the answer that is still to come would be taken for the next one's.
+        what : name of a method of launcher.Launcher. Raises NetreproError where the launcher has ended or the request
+        fails. An interrupt (Ctrl-C) ends the network, because the next request would take the late answer for its own.
         """
         payload = pickle.dumps({"ask": what, **request})
         message = struct.pack("=I", len(payload)) + payload
@@ -100,11 +100,11 @@ class LauncherConnection:
 
     @property
     def process(self) -> int:
-        """The process that outlives the network, and its owner, to remove what was listed."""
+        """The id of the process that outlives the network and removes the paths of remove_at_end."""
         return self._process.pid
 
     def remove_at_end(self, things: Iterable[str | Path]) -> None:
-        """Have folders and control groups removed when the network ends."""
+        """Register folders and control groups that the launcher removes when the network ends."""
         for thing in things:
             self._removed.write(f"{thing}\n".encode())
 
@@ -139,15 +139,15 @@ class LauncherConnection:
         return NetreproError(f"the emulated network has ended: {why}", "build it again")
 
     def close(self) -> None:
-        """End the launcher and with it everything inside; returns once its processes, and what it removes, are gone.
+        """End the launcher and everything inside; return once its processes and the registered paths are gone.
 
-        Does nothing in a forked copy of the process that built the network.
+        Do nothing in a forked copy of the process that built the network.
         """
         if os.getpid() != self._owner:
             return
         self.at_end.close()
         with contextlib.suppress(OSError):
-            self._stream.shutdown(socket.SHUT_RDWR)  # closing would not tell while a fork holds a copy
+            self._stream.shutdown(socket.SHUT_RDWR)  # a mere close has no effect while a fork holds a copy
         self._stream.close()
         try:
             self._process.wait()
@@ -157,21 +157,29 @@ class LauncherConnection:
 
 
 def has_ended(told_by: int, timeout_s: float | None) -> bool:
-    """Tell whether a guest's descriptor reports its end within `timeout_s`; with None, wait for the end."""
-    ended = select.poll()  # select() knows no descriptors beyond 1023
+    """Wait at most `timeout_s` (None: without limit) for a guest's end; tell whether it has ended.
+
+    told_by : file descriptor that receives the guest's exit status.
+    """
+    ended = select.poll()  # select() does not take descriptors beyond 1023
     ended.register(told_by, select.POLLIN)
     return bool(ended.poll(None if timeout_s is None else max(timeout_s, 0.0) * 1e3))
 
 
 def exit_status(told_by: int) -> int:
-    """Return the status of a guest that has ended, negative for a signal. Its descriptor tells it once."""
+    """Return the exit status of an ended guest, negative for a signal. It can be read only once."""
     told = os.read(told_by, 4)
-    # Without a status the whole network has ended, and its guests by SIGKILL.
+    # No status means that the whole network has ended, which ends its guests by SIGKILL.
     return struct.unpack("=i", told)[0] if told else -signal.SIGKILL
 
 
 class Guest(RunningProgram):
-    """A program inside a node, used like subprocess.Popen; it ends with the network at the latest."""
+    """A program inside a node, used like subprocess.Popen; it ends with the network at the latest.
+
+    place : index of the node's namespace. descriptors : its file descriptors from 0 on. namespaces : indices of the
+    namespaces that it may enter. stdin, stdout, stderr : our ends of its streams. Raises NetreproError for a program
+    that cannot be started.
+    """
 
     def __init__(
         self,
@@ -196,7 +204,7 @@ class Guest(RunningProgram):
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
         self._launcher, self._text = launcher, text
         self._returncode_lock = threading.Lock()
-        self._pending: memoryview | None = None  # of the input, and the output that came
+        self._pending: memoryview | None = None  # input that is not written yet; _came: output so far
         self._came: dict[str, bytearray] = {}
         self._status, status = os.pipe()
         try:
@@ -219,7 +227,7 @@ class Guest(RunningProgram):
             os.close(status)
         if "errno" in answer:
             os.close(self._status)
-            # Where a folder of the path is closed to this user, the kernel's answer for no program is EACCES.
+            # If PATH has a folder that this user may not search, the kernel reports a missing program as EACCES.
             is_there = answer["errno"] != errno.ENOENT
             if answer["errno"] == errno.EACCES and "/" not in self.args[0]:
                 is_there = shutil.which(self.args[0], path=environment.get("PATH")) is not None
@@ -233,15 +241,15 @@ class Guest(RunningProgram):
     returncode: int | None
 
     def poll(self) -> int | None:
-        """Return the exit status, negative for a signal, or None while it runs."""
+        """Return the exit status, negative for a signal, or None while the program runs."""
         return self._wait(0)
 
     def poll_for(self, seconds: float) -> int | None:
-        """Tell its status once it has ended, or None where `seconds` pass before that."""
+        """Wait at most so many seconds for the end; return the exit status, or None if the program still runs."""
         return self._wait(seconds)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return the exit status; raises subprocess.TimeoutExpired after `timeout` seconds."""
+        """Wait for the end; return the exit status. Raises subprocess.TimeoutExpired after `timeout` seconds."""
         status = self._wait(timeout)
         if status is None:
             assert timeout is not None
@@ -250,15 +258,15 @@ class Guest(RunningProgram):
 
     def _wait(self, timeout: float | None) -> int | None:
         if self.returncode is None and has_ended(self._status, timeout):
-            with self._returncode_lock:  # not while waiting: another thread may want to end it
+            with self._returncode_lock:  # not held while waiting, so that another thread can end it
                 if self.returncode is None:
                     self.returncode = exit_status(self._status)
         return self.returncode
 
     def communicate(self, input: str | bytes | None = None, timeout: float | None = None) -> tuple[Any, Any]:
-        """Write `input`, read all output until the end; as subprocess.Popen.communicate.
+        """Write `input` and read all output until the end, like subprocess.Popen.communicate.
 
-        subprocess.TimeoutExpired has what came until then; the next call goes on, and returns all.
+        subprocess.TimeoutExpired has the output so far; the next call goes on, and returns all output.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         if self._pending is None:
@@ -286,7 +294,7 @@ class Guest(RunningProgram):
         return self._output()
 
     def _passed_on(self, descriptor: int, name: str) -> bool:
-        """Write or read what there is; tell whether that was all."""
+        """Write or read one part of a stream; tell whether the stream is done."""
         if name != "stdin":
             part = os.read(descriptor, 65536)
             self._came[name] += part
@@ -314,7 +322,7 @@ class Guest(RunningProgram):
             self._launcher.ask("signal", guest=self.pid, number=int(number), all=to_all)
 
     def kill_all(self) -> None:
-        """End it now, and what it has started, but for what has made itself independent (setsid)."""
+        """End the program and its process group now, by SIGKILL; processes that called setsid go on."""
         self._signal(signal.SIGKILL, to_all=True)
 
     def terminate(self) -> None:

@@ -1,4 +1,4 @@
-"""An IPython kernel inside a node, over Unix sockets: these are files, which every network namespace reaches."""
+"""An IPython kernel inside a node, over Unix sockets: these are files, which are open to every network namespace."""
 
 from __future__ import annotations
 
@@ -20,13 +20,18 @@ LONGEST_START_S = 180.0
 
 
 class RealTimeJupyterKernel(BlockingKernelClient):
-    """A kernel that runs inside, and the client of it; `connection_file` lets others, such as a console, join it.
+    """A kernel inside a node, and its client; by `connection_file` others, such as a console, can connect to it.
 
-    It ends with its `with` block, or else with the network. `guest` is its process: SIGINT interrupts what it executes.
+    It ends with its `with` block, or with the network at the latest. `guest` is the kernel's process; SIGINT interrupts
+    the running cell.
     """
 
     def __init__(self, launcher: LauncherConnection, place: int, name: str, limits: Mapping[str, Any]):
-        """Start the kernel. Raises NetreproError if it ends, with what it said, or if it does not answer."""
+        """Start the kernel and wait until it is ready.
+
+        place : index of the namespace. name : of the node, for errors. limits : CPU limits, as arguments of Guest.
+        Raises NetreproError, with the last line of errors, where the kernel ends or does not answer.
+        """
         launcher.remove_at_end([launcher.folder])
         launcher.folder.mkdir(mode=0o700, exist_ok=True)
         super().__init__(connection_file=str(launcher.folder / f"{name}-{uuid.uuid4().hex[:8]}.json"), transport="ipc")
@@ -36,7 +41,7 @@ class RealTimeJupyterKernel(BlockingKernelClient):
         except zmq.ZMQError as error:
             raise NetreproError(f"no Jupyter kernel on {name}: {error}", "set TMPDIR to a shorter path") from None
         launcher.at_end.callback(self.stop_channels)
-        # Its parent is not that of the kernel that this may run in; it would end for the lack of it.
+        # Without this variable: a kernel ends when the process JPY_PARENT_PID is not its parent.
         environment = {key: value for key, value in os.environ.items() if key != "JPY_PARENT_PID"}
         command = [sys.executable, "-m", "ipykernel_launcher", "-f", self.connection_file]
         with tempfile.TemporaryFile() as complaints, Path(os.devnull).open("r+b") as nowhere:
@@ -62,7 +67,7 @@ class RealTimeJupyterKernel(BlockingKernelClient):
         return self.is_alive()
 
     def close(self) -> None:
-        """End it, and what it has started, and remove its files; does nothing the second time."""
+        """End the kernel and the processes that it has started, and remove its files; do nothing the second time."""
         self.guest.kill_all()
         self.guest.wait()
         self.stop_channels()

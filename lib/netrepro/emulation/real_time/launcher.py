@@ -1,12 +1,12 @@
-"""The process that owns an emulated network; `netrepro.emulation.real_time.network` starts it and asks it.
+"""The process that owns an emulated network; `netrepro.emulation.real_time.network` starts it and sends it requests.
 
-It is run as a script, never imported: opening a user namespace needs a process without threads, and starting
-many guests is cheapest from a small one. It becomes the first process of a process namespace, so that its end,
-however it comes, ends every guest, and with them every namespace and interface. It ends when the process that
-started it does, or closes the connection; its parent then removes what belongs to no namespace, for the caller may be
-gone. Usage: launcher.py TIER CONNECTION REMOVED CALLER, a tier, the descriptors of a connected socket and of a file
-that gets a line for each thing to be removed, and a process id. A request is a pickled dict behind its length; so is
-the reply.
+It runs as a script and is never imported: opening a user namespace needs a process without threads, and starting many
+guests is cheapest from a small process. It becomes the first process of a process namespace. So its end, for any
+reason, ends every guest, and with them every namespace and interface. It ends when the process that started it ends or
+closes the connection. Its parent then removes what belongs to no namespace, because the caller may have ended.
+
+Usage: launcher.py TIER CONNECTION REMOVED CALLER: a tier, the file descriptors of a connected socket and of a file with
+a line for each path to be removed, and the caller's process id. Requests and replies are a length and a pickled dict.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from contextlib import suppress
 from pathlib import Path
 
 LIBC = ctypes.CDLL(None, use_errno=True)
-LONGEST_WISH_S = 5.0  # until the kernel takes it
+LONGEST_WISH_S = 5.0  # longest time until the kernel accepts a nice value for a session
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
-FREE_DESCRIPTORS, HUB_DESCRIPTOR = 50, 100  # below the namespaces, above what is opened at the start
+FREE_DESCRIPTORS, HUB_DESCRIPTOR = 50, 100  # descriptors below those of namespaces, and above those opened at the start
 SOL_NETLINK, EXTENDED_ANSWERS, SHORT_ANSWERS = 270, 11, 10
 DUMP, GET_QDISC = 0x301, 38
 DUMP_QUEUES = struct.pack("=IHHIIBxxxiIII", 36, GET_QDISC, DUMP, 1, 0, 0, 0, 0, 0, 0)
@@ -40,7 +40,7 @@ DUMP_LINKS = struct.pack("=IHHIIBxHiIIHHI", 40, GET_LINK, DUMP, 1, 0, 0, 0, 0, 0
 
 
 def checked(result: int) -> int:
-    """Return the result of a C call; raises OSError when it is negative."""
+    """Return the result of a C call. Raises OSError where it is negative."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -63,9 +63,9 @@ def open_namespaces(tier: str) -> None:
 
 
 def mount_own_processes() -> bool:
-    """Let guests see their own processes only; where a container forbids it they see those of the machine.
+    """Mount a /proc that shows only the guests' processes; where a container forbids it, they see the machine's.
 
-    Whether mounts are this process's own; where they are not, nothing may be mounted.
+    Returns whether this process has its own mounts; if not, nothing may be mounted.
     """
     recursive_private, no_setuid_device_exec = 0x44000, 0xE
     if LIBC.mount(b"none", b"/", None, recursive_private, None):
@@ -75,10 +75,10 @@ def mount_own_processes() -> bool:
 
 
 def stand_back(nice: int) -> None:
-    """Give this process, which leads its session, a nice value that counts against other sessions too.
+    """Give this process, which leads its session, a nice value that also counts against other sessions.
 
-    Kernels that schedule by session (autogroup) weigh nice within one only. They take an ordinary user's wishes for
-    sessions ten times a second, so that many guests start one after the other.
+    On kernels that schedule by session (autogroup) a nice value counts only within a session. These kernels accept an
+    ordinary user's nice values for sessions ten times a second, so that many guests start one after the other.
     """
     os.nice(nice)
     until = time.monotonic() + LONGEST_WISH_S
@@ -94,13 +94,13 @@ def stand_back(nice: int) -> None:
 
 
 class Connection:
-    """A connection that carries pickled dicts with descriptors, both ways."""
+    """A connection that carries pickled dicts and file descriptors, in both directions."""
 
     def __init__(self, stream: socket.socket):
         self.stream = stream
 
     def receive(self) -> tuple[dict, list[int]]:
-        """Read the next request; raises EOFError when the caller is gone."""
+        """Return the next request and its file descriptors. Raises EOFError where the caller has ended."""
         header, descriptors, _, _ = socket.recv_fds(self.stream, 4, 16)
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
@@ -124,16 +124,16 @@ class Connection:
 
 
 class Launcher:
-    """Holds the namespaces, starts guests in them, and tells the caller how they ended."""
+    """The owner of the namespaces, which starts guests in them and reports the guests' exit statuses."""
 
     def __init__(self, connection: Connection, may_mount: bool):
         self.connection, self.may_mount = connection, may_mount
-        self.status_of: dict[int, int] = {}  # guest -> where its exit status is written
+        self.status_of: dict[int, int] = {}  # guest -> file descriptor to which its exit status is written
 
-    # What the caller can ask for: one method a request, named like it.
+    # Requests of the caller: each has a method of the same name.
 
     def congestion_controls(self, request: dict, _: list[int]) -> dict:
-        """List those of `names` that this kernel lacks or denies, each with the errno."""
+        """Return, as `missing`, the names that this kernel lacks or does not permit, each with the errno."""
         missing = {}
         for name in request["names"]:
             with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
@@ -144,7 +144,7 @@ class Launcher:
         return {"missing": missing}
 
     def build(self, request: dict, _: list[int]) -> dict:
-        """Open the namespaces, then send each its messages; stops at the first refusal."""
+        """Open the namespaces and send messages to each; stop at the first refusal."""
         if self.may_mount:
             add_host_names(request["host_names"])
         count = len(request["sysctls"])
@@ -162,7 +162,7 @@ class Launcher:
                     Path("/proc/sys", name).write_text(value)
                 except OSError as error:
                     if isinstance(error, FileNotFoundError) and ("ipv6" in name or "syn_linear" in name):
-                        continue  # a kernel without IPv6 needs no disabling; one before 6.5 doubles from the first on
+                        continue  # without IPv6 there is nothing to disable; before 6.5 all SYN timeouts double
                     return {"refused": name, "errno": error.errno, "said": ""}
         refusal = self.send(request, [])
         if refusal:
@@ -174,7 +174,7 @@ class Launcher:
         return {}
 
     def send(self, request: dict, _: list[int]) -> dict:
-        """Send each place its messages; stops at the first refusal, of the entry so numbered."""
+        """Send messages to namespaces; stop at the first refusal, and return its index in `batches` as `entry`."""
         for entry, (place, batches) in enumerate(request["batches"]):
             enter(HUB_DESCRIPTOR + place)
             refusal = send_batches(batches)
@@ -184,9 +184,10 @@ class Launcher:
         return {}
 
     def spawn(self, request: dict, descriptors: list[int]) -> dict:
-        """Start a program in a namespace; descriptors are its own from 0 on, and one for its exit status.
+        """Start a program in a namespace.
 
-        It finds the namespaces of the places `namespaces` at the descriptors that they have here.
+        descriptors : the program's file descriptors from 0 on, then one to which its exit status is written. The
+        program inherits the descriptors of `namespaces` (indices) under their numbers in this process.
         """
         *standard, status = descriptors
         reader, writer = os.pipe()
@@ -237,13 +238,13 @@ class Launcher:
         return {"guest": child}
 
     def signal(self, request: dict, _: list[int]) -> dict:
-        """Signal a guest, or with `all` whatever it has started in its process group too."""
+        """Send a signal to a guest, or with `all` to its whole process group."""
         if request["guest"] in self.status_of:
             (os.killpg if request["all"] else os.kill)(request["guest"], request["number"])
         return {}
 
     def socket(self, request: dict, _: list[int]) -> tuple[dict, tuple[int, ...]]:
-        """Open a socket of a namespace, for the caller itself."""
+        """Open a socket in a namespace and pass it to the caller."""
         enter(HUB_DESCRIPTOR + request["place"])
         try:
             made = socket.socket(*request["kind"])
@@ -254,7 +255,10 @@ class Launcher:
         return {}, (made.detach(),)
 
     def sample_queues(self, request: dict, descriptors: list[int]) -> dict:
-        """Start a guest that samples queues into the file given until it is told to end."""
+        """Start a guest that writes samples of queues to a file until SIGTERM.
+
+        descriptors : of the file, and one to which the guest's exit status is written.
+        """
         output, status = descriptors
         child = os.fork()
         if child == 0:
@@ -269,9 +273,9 @@ class Launcher:
         return {"guest": child}
 
     def queue_totals(self, request: dict, _: list[int]) -> dict:
-        """Read (bytes waiting, packets waiting, bytes sent, packets sent, dropped) of each of `ports`, in order.
+        """Return (bytes waiting, packets waiting, bytes sent, packets sent, dropped) of each of `ports`, in order.
 
-        None for a port that has no queue any more.
+        The entry is None for a port that has lost its queue.
         """
         totals: dict[tuple[int, int], tuple[int, ...]] = {}
         for place in {place for place, _ in request["ports"]}:
@@ -283,7 +287,7 @@ class Launcher:
         return {"totals": [totals.get(tuple(port)) for port in request["ports"]]}
 
     def packets_a_frame(self, request: dict, _: list[int]) -> dict:
-        """Find the largest number of packets that a frame which leaves any of `ports` may hold."""
+        """Return, as `most`, the largest number of packets that a frame from any of `ports` may hold."""
         most_of: dict[tuple[int, int], int] = {}
         for place in {place for place, _ in request["ports"]}:
             enter(HUB_DESCRIPTOR + place)
@@ -305,12 +309,12 @@ class Launcher:
                 return
             if child in self.status_of:
                 descriptor = self.status_of.pop(child)
-                with suppress(OSError):  # nobody waits for it any more
+                with suppress(OSError):  # the reader has closed its end
                     os.write(descriptor, struct.pack("=i", os.waitstatus_to_exitcode(status)))
                 os.close(descriptor)
 
     def answer(self, request: dict, descriptors: list[int]) -> dict | tuple[dict, tuple[int, ...]]:
-        """Answer a request; where it fails, the answer says so and the launcher goes on."""
+        """Answer a request; where it fails, the answer has the error as `failed`, and the launcher goes on."""
         try:
             return getattr(self, request.pop("ask"))(request, descriptors)
         except Exception as error:
@@ -318,7 +322,10 @@ class Launcher:
             return {"failed": f"{type(error).__name__}: {error}"}
 
     def serve(self, caller: int, woken: int) -> None:
-        """Answer requests until the caller closes the connection or ends."""
+        """Answer requests until the caller closes the connection or ends.
+
+        caller : pidfd of the caller. woken : file descriptor that can be read after SIGCHLD.
+        """
         poller = select.poll()
         for descriptor in (self.connection.stream.fileno(), caller, woken):
             poller.register(descriptor, select.POLLIN)
@@ -343,7 +350,7 @@ class Launcher:
 
 
 def add_host_names(lines: str) -> None:
-    """Let guests call each other by name; where mounts are forbidden they have addresses only."""
+    """Let guests resolve each other's names, by a mounted /etc/hosts; without mounts they know only addresses."""
     hosts = Path("/etc/hosts")
     aside = b"/mnt"
     if hosts.exists() and LIBC.mount(b"none", aside, b"tmpfs", 0, None) == 0:
@@ -360,7 +367,7 @@ def keep_namespace(descriptor: int) -> None:
 
 
 def send_batches(batches: list[tuple[bytes, int]]) -> dict:
-    """Send messages to the kernel; return what it refused first, or an empty dict."""
+    """Send messages to the kernel; return its first refusal (number, errno, said), or an empty dict."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
         for option in (EXTENDED_ANSWERS, SHORT_ANSWERS):
             netlink.setsockopt(SOL_NETLINK, option, 1)
@@ -395,10 +402,10 @@ def ethtool(interface: str, command: int) -> None:
 
 
 def await_links() -> None:
-    """Let the kernel finish bringing up this namespace's links.
+    """Make the kernel finish bringing up this namespace's links.
 
-    It does so some time after both ends are up, and until then silently drops what is sent; asking for the state of
-    the link (ETHTOOL_GLINK) makes it do so now.
+    The kernel does this some time after both ends are up, and until then silently drops packets. A request for the
+    link's state (ETHTOOL_GLINK) makes the kernel do it now.
     """
     for index, interface in socket.if_nameindex():
         if index > 1:
@@ -408,8 +415,8 @@ def await_links() -> None:
 def sample_queues(ports: list[tuple[int, int]], interval_s: float, output: int) -> None:
     """Append (time in ns, port, bytes waiting, packets waiting, bytes sent, packets sent, dropped) until SIGTERM.
 
-    ports : (namespace's place, interface index). The time is that of packet stamps, CLOCK_REALTIME. The last sample
-    is taken after the signal.
+    ports : (index of the namespace, index of the interface). output : file descriptor. The clock is that of packets'
+    time stamps, CLOCK_REALTIME. The last sample is taken after the signal.
     """
     gc.disable()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
@@ -423,7 +430,7 @@ def sample_queues(ports: list[tuple[int, int]], interval_s: float, output: int) 
     while True:
         records = bytearray()
         for place, netlink in sockets.items():
-            now = time.clock_gettime_ns(time.CLOCK_REALTIME)  # before: what leaves meanwhile is not said to wait
+            now = time.clock_gettime_ns(time.CLOCK_REALTIME)  # first: packets that leave meanwhile do not count
             netlink.send(DUMP_QUEUES)
             for index, values in root_statistics(netlink):
                 number = number_of.get((place, index))
@@ -439,18 +446,18 @@ def sample_queues(ports: list[tuple[int, int]], interval_s: float, output: int) 
 def root_statistics(netlink: socket.socket):
     """Yield (interface index, (bytes and packets waiting, bytes and packets sent, dropped)) of each root queue.
 
-    What is named noqueue is none: an interface has it when its own was taken away.
+    A queue of kind "noqueue" does not count: an interface has it when its own queue was removed.
     """
     for message in each_message(netlink, GET_QDISC - 2):
         index, _, parent = struct.unpack_from("=iII", message, 20)
-        if parent == 0xFFFFFFFF and not message.startswith(b"noqueue", 40):  # behind its first header
+        if parent == 0xFFFFFFFF and not message.startswith(b"noqueue", 40):  # behind the message's headers
             yield index, statistics(message[36:])
 
 
 def each_message(netlink: socket.socket, wanted: int):
-    """Yield the messages of this kind in what the kernel dumps."""
+    """Yield the messages of the wanted kind from a dump of the kernel."""
     while True:
-        received = netlink.recv(1 << 15)  # no answer is longer, and so much needs no pages of its own
+        received = netlink.recv(1 << 15)  # no answer is longer, and larger buffers cost more
         start = 0
         while start < len(received):
             length, kind = struct.unpack_from("=IH", received, start)
@@ -482,7 +489,7 @@ def each_attribute(attributes: bytes):
 
 
 def remove_listed(listed: int) -> None:
-    """Remove what does not end with namespaces: folders and control groups."""
+    """Remove folders and control groups, which outlive the namespaces. listed : descriptor of a file of paths."""
     with os.fdopen(listed) as lines:
         lines.seek(0)
         for line in lines.read().splitlines():
@@ -490,8 +497,8 @@ def remove_listed(listed: int) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a control group, or a folder with the files in it, where there is one."""
-    with suppress(OSError):  # a group's files end with it
+    """Remove a control group, or a folder and its files, if it exists."""
+    with suppress(OSError):  # a control group's files cannot be removed; they end with the group
         for path in folder.iterdir():
             path.unlink()
     for _ in range(100):
@@ -499,7 +506,7 @@ def remove_folder(folder: Path) -> None:
             folder.rmdir()
         except OSError as error:
             if error.errno == errno.EBUSY:
-                time.sleep(0.01)  # processes that have just been killed leave it a moment later
+                time.sleep(0.01)  # just killed processes leave the group a moment later
                 continue
         return
 
@@ -507,7 +514,7 @@ def remove_folder(folder: Path) -> None:
 def main(tier: str, connection: str, removed: str, caller: str) -> None:
     parent = os.pidfd_open(int(caller))
     most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # a descriptor holds each namespace
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # each namespace needs one
     stream = socket.socket(fileno=int(connection))
     try:
         open_namespaces(tier)
@@ -521,8 +528,8 @@ def main(tier: str, connection: str, removed: str, caller: str) -> None:
         remove_listed(int(removed))
         return
     os.close(int(removed))
-    LIBC.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end when the process just above ends
-    process = int(Path("/proc/self").readlink().name)  # as the caller sees it
+    LIBC.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end when the parent ends
+    process = int(Path("/proc/self").readlink().name)  # the process id that the caller sees
     may_mount = mount_own_processes()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     woken, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""What else the machine does, and how its guests are kept from taking what the emulator itself needs."""
+"""The machine's other load, and limits that keep guests from taking CPU time that the emulator needs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 from netrepro.emulation.real_time.cpu_limits import HELD_BACK_NICE, new_groups, remove_group
 
-_LATENCY_REQUESTS = Path("/dev/cpu_dma_latency")  # of the kernel's PM QoS; root's
+_LATENCY_REQUESTS = Path("/dev/cpu_dma_latency")  # the kernel's PM QoS; needs root
 
 
 @contextmanager
 def awake_processors() -> Iterator[None]:
-    """Keep the machine's processors from going to sleep within the block, where this process may ask for it.
+    """Keep the machine's processors from sleeping within the block, where this process has the right to request it.
 
-    A processor of a virtual machine takes tens of us to wake up, and timers are late by that. The request ends with the
-    block, or with this process.
+    A processor of a virtual machine takes tens of us to wake up, and timers are late by that time. The request ends
+    with the block, or with this process.
     """
     try:
         request = _LATENCY_REQUESTS.open("wb", buffering=0)
@@ -26,11 +26,11 @@ def awake_processors() -> Iterator[None]:
         yield
         return
     with request:
-        request.write(struct.pack("=i", 0))  # us that waking up may take
+        request.write(struct.pack("=i", 0))  # longest permitted time to wake up, in us
         yield
 
 
-# A guest leads its session, and so a scheduling group of its own where the kernel makes them (see stand_back).
+# A guest leads a session, which is a scheduling group on kernels with autogroup (see launcher.stand_back).
 _STAND_BACK = (
     f'[ "$(cut -d " " -f 6 /proc/$$/stat)" != $$ ] || echo {HELD_BACK_NICE} 2>/dev/null >/proc/$$/autogroup; '
     f'exec nice -n {HELD_BACK_NICE} "$@"'
@@ -39,10 +39,10 @@ _STAND_BACK = (
 
 @contextmanager
 def guest_prefix(cores: float) -> Iterator[tuple[list[str], str]]:
-    """Give words to put before a guest's command so that it cannot starve the network, and say what they do.
+    """Yield (prefix for a guest's command, its effect in words); with the prefix guests cannot starve the network.
 
     Guests share a control group of `cores` cores where this process may make one; else they run with nice +10. The
-    group is gone after the block; its processes must be by then.
+    group is removed after the block; its processes must have ended by then.
     """
     folder = new_groups({"guests": cores}, os.getpid())[0].get("guests")
     if folder is None:
@@ -56,7 +56,7 @@ def guest_prefix(cores: float) -> Iterator[tuple[list[str], str]]:
 
 
 def cpu_stall_us() -> float:
-    """Read how long some process of the machine had to wait for a CPU (pressure stall information); else NaN."""
+    """Read the total time (us) in which some process waited for a CPU (pressure stall information); NaN without it."""
     try:
         first = Path("/proc/pressure/cpu").read_text().splitlines()[0]
     except OSError:
@@ -65,17 +65,17 @@ def cpu_stall_us() -> float:
 
 
 def processor_ticks() -> tuple[int, int]:
-    """Read clock ticks of all CPUs since the start: wanted, and of these taken by the machine under this one."""
+    """Read clock ticks of all CPUs since boot: those that were wanted, and those of them that the hypervisor took."""
     user, nice, system, _idle, _waiting, *interrupts, stolen = map(int, Path("/proc/stat").read_text().split()[1:9])
     return user + nice + system + sum(interrupts) + stolen, stolen
 
 
 def refused_packets() -> int:
-    """Count packets that the kernel has dropped before a receiver, since it started: too many waited for a CPU."""
-    lines = Path("/proc/net/softnet_stat").read_text().splitlines()  # one a CPU; processed, dropped, ... in hexadecimal
+    """Count packets that the kernel has dropped since boot, because too many waited for a receiving CPU."""
+    lines = Path("/proc/net/softnet_stat").read_text().splitlines()  # each CPU: processed, dropped, ... in hexadecimal
     return sum(int(line.split()[1], 16) for line in lines)
 
 
 def steal_ticks() -> int:
-    """Read the clock ticks that the machine under this one took from all CPUs."""
+    """Read the clock ticks that the hypervisor took from all CPUs since boot."""
     return processor_ticks()[1]

@@ -46,16 +46,16 @@ TIERS_OF_KERNELS = ("privileged", "rootless")
 class RealTimeNetwork(Network):
     """A topology built of network namespaces, and everything that runs inside.
 
-    Links are the kernel's shapers, with a drop-tail buffer; a bucket (a packet and 128 us) passes an idle link at once.
-    What a link does beyond its rate and its buffer is the kernel's netem's, where it has one. Arguments as of
-    Emulation; tier : "auto", "privileged" or "rootless".
+    Links are the kernel's shapers (token bucket filters) with a drop-tail buffer. A burst of one bucket (a packet and
+    128 us at the link's rate) passes an idle link at once. The kernel's netem adds delay, jitter, loss and reordering.
+    Arguments are those of Emulation; tier : "auto", "privileged" or "rootless".
 
-    All of it lives in namespaces that one process owns; leaving the `with` block, Ctrl-C, or any end of the
-    calling process ends that process, every guest, and so the network. The machine's own network is not touched.
+    One process owns all namespaces. Leaving the `with` block, Ctrl-C, or any end of the calling process ends that
+    process, every guest, and so the network. The machine's own network is not touched.
 
-    Raises NetreproError before anything is built for what `make_plan` refuses, for a tier that cannot be had and for
-    links with more than a rate and a buffer where the kernel has no netem; on entering, for what the kernel refuses: a
-    congestion control it lacks, a queue, a setting.
+    Raises NetreproError before anything is built for what `make_plan` refuses, for a tier that is not available and for
+    links that need netem where the kernel has none. On entering, raises it for what the kernel refuses: a congestion
+    control it lacks, a queue, a setting.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class RealTimeNetwork(Network):
         return self._plan
 
     def close(self) -> None:
-        """End the network and all that runs inside; does nothing the second time."""
+        """End the network and everything that runs inside; do nothing the second time."""
         if self._connection:
             try:
                 self._connection.close()
@@ -110,13 +110,13 @@ class RealTimeNetwork(Network):
 
     @property
     def launcher(self) -> LauncherConnection:
-        """The connection to the process that owns the network. Raises NetreproError when it is not built."""
+        """The connection to the process that owns the network. Raises NetreproError when the network is not built."""
         if not self._connection:
             raise NetreproError("this network is not built", "use it inside `with Emulation(topology) as net:`")
         return self._connection
 
     def place(self, node: str) -> int:
-        """Return the number of the node's namespace. Raises NetreproError, with the nearest name, for no node."""
+        """Return the index of the node's namespace. Raises NetreproError, with the nearest name, for an unknown one."""
         check_name(node, self.plan.nodes, "host or switch")
         return self.plan.nodes.index(node)
 
@@ -126,11 +126,11 @@ class RealTimeNetwork(Network):
 
     @property
     def now_s(self) -> float:
-        """The time since the network was built."""
+        """The time since the network was built, in seconds."""
         return time.monotonic() - self._began
 
     def sleep(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Sleep for so many seconds."""
         if seconds > 0:
             time.sleep(seconds)
 
@@ -145,7 +145,7 @@ class RealTimeNetwork(Network):
         up: bool | None = None,
         both: bool = True,
     ) -> None:
-        """Change a link as Network says; what netem holds for its delay is on the wire, and still arrives."""
+        """Change a link as Network says; packets that netem delays are on the wire, and still arrive."""
         self.topology.link(source, destination)
         change = LinkChange(0.0, source, destination, rate_mbps, up, both, delay_ms, loss)
         check_change(self.topology, change)
@@ -154,13 +154,13 @@ class RealTimeNetwork(Network):
             make(self, requests, {port: rate})
 
     def send(self, requests: Mapping[str, Sequence[Request]]) -> None:
-        """Send messages to the kernel inside nodes. Raises NetreproError for what it refuses."""
+        """Send messages to the kernel inside nodes. Raises NetreproError for a message that the kernel refuses."""
         wanted = [(node, list(each)) for node, each in requests.items()]
         batches = [(self.place(node), messages.batches(each)) for node, each in wanted]
         _raise_refusal(self.launcher.ask("send", batches=batches)[0], wanted)
 
     def open_socket(self, node: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
-        """Open a socket in the network of a host, a switch, or the hub, for the calling process. Raises OSError."""
+        """Open a socket for the calling process in the network of a host, a switch, or the hub. Raises OSError."""
         answer, descriptors = self.launcher.ask(
             "socket", place=self.place(node), kind=(int(family), int(kind), protocol)
         )
@@ -177,12 +177,12 @@ class RealTimeNetwork(Network):
         captures: str | os.PathLike[str] | None = None,
         live: int | str | os.PathLike[str] | None = None,
     ) -> RealTimeRecording:
-        """Record ports as Network says; the recording also judges whether they behaved like links (`certificate`)."""
+        """Record ports as Network says; the recording can also check that they behaved like links (`certificate`)."""
         folder = folder_for_captures(captures)
         return RealTimeRecording(self, tuple(queues), tuple(packets), interval_ms, most_packets, folder, live)
 
     def check_congestion_controls(self, names: Iterable[str]) -> None:
-        """Raise NetreproError for a congestion control that this kernel lacks or denies."""
+        """Raise NetreproError for a congestion control that this kernel lacks or does not permit."""
         missing = self.launcher.ask("congestion_controls", names=sorted(names))[0]["missing"]
         for name, number in missing.items():
             known = pathlib.Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
@@ -193,11 +193,11 @@ class RealTimeNetwork(Network):
 
     @property
     def how_cpu_is_limited(self) -> str:
-        """The means by which `cpu_limits` are kept, in words; "" without limits."""
+        """The mechanism that enforces `cpu_limits`, in words; "" without limits."""
         return self._cpu.kept_by
 
     def limits_of(self, node: str) -> dict[str, Any]:
-        """Return the limits of a program of the node (nice value and control group), as Guest takes them."""
+        """Return the CPU limits of the node's programs (nice value and control group) as arguments of Guest."""
         return {"nice": self._cpu.nice(node), "control_group": self._cpu.folder(node)}
 
     def _build(self) -> None:
@@ -242,7 +242,7 @@ def _refused_setting(name: str, number: int) -> NetreproError:
 
 
 class RealTimeNode(Node):
-    """A host or switch: a network namespace."""
+    """A host or switch in real time: a network namespace."""
 
     def __init__(self, net: RealTimeNetwork, name: str):
         self._net, self.name = net, name
@@ -260,7 +260,10 @@ class RealTimeNode(Node):
         folder: str | os.PathLike[str] | None = None,
         text: bool = True,
     ) -> Guest:
-        """Start a program as Node says, with its standard streams as pipes; without `stdin` where `input` is given."""
+        """Start a program as Node says, with pipes as standard streams.
+
+        text : True for text streams, False for bytes. The result's `stdin` is None where `input` is given.
+        """
         ours, theirs = [], []
         for writable in (True, False, False):
             reader, writer = os.pipe()
@@ -314,11 +317,11 @@ class RealTimeNode(Node):
         return self.net.open_socket(self.name, family, kind, protocol)
 
     def jupyter_kernel(self) -> RealTimeJupyterKernel:
-        """Start a Jupyter kernel inside and return its client.
+        """Start a Jupyter kernel inside the node and return its client.
 
-        Others of the same user join it by the client's `connection_file`, as `jupyter console --existing FILE` does.
+        Other clients of the same user connect by `connection_file`, such as `jupyter console --existing FILE`.
         """
-        # It takes longer to import than a network to build.
+        # Imported here, because the import takes longer than building a network.
         from netrepro.emulation.real_time.jupyter import RealTimeJupyterKernel
 
         return RealTimeJupyterKernel(
@@ -356,7 +359,7 @@ class RealTimeNode(Node):
 
     @property
     def enter_command(self) -> str:
-        """The command that opens a shell inside, from another terminal of the same user."""
+        """The command that opens a shell inside the node, from another terminal of the same user."""
         process = self.net.launcher.first_process
         user = "--preserve-credentials -U " if self.net.tier == "rootless" else ""
         descriptor = self.net.plan.descriptor(self.name)
@@ -364,7 +367,7 @@ class RealTimeNode(Node):
 
 
 def _file_with(content: str) -> int:
-    """Write a file that has no name; return its descriptor, at its beginning."""
+    """Write an anonymous file in memory; return its file descriptor, positioned at the beginning."""
     descriptor = os.memfd_create("input")
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(content.encode())
@@ -378,7 +381,7 @@ def _whole_content(file: IO[bytes]) -> bytes:
 
 
 def _copy_terminal(own: int) -> None:
-    """Copy keys to the shell and its output back, until it ends."""
+    """Copy keys to the shell's terminal and its output back, until the shell ends. own : file descriptor of our end."""
     while True:
         ready, _, _ = select.select([0, own], [], [])
         try:

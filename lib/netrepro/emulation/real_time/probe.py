@@ -1,9 +1,9 @@
 """The process that tries what this machine allows; `netrepro.emulation.tiers` starts it and reads its reply.
 
-It is run as a script: a process that has threads may not open a user namespace, so neither the caller's process
-nor the rest of the package (NumPy starts threads) can do this; only what control groups need is imported, too.
-Whatever it makes lives in namespaces that end with it.
-Usage: probe.py tiers | probe.py features <tier>; JSON on standard output.
+It runs as a script, because a process with threads may not open a user namespace. So the caller's process and modules
+that start threads (NumPy) cannot do this. Other modules import only its functions for control groups. Everything that
+it makes is in namespaces that end with it.
+Usage: probe.py tiers | probe.py features <tier>; the reply is JSON on standard output.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class NotHere(Exception):
 
 
 def reason(error: BaseException) -> str:
-    """Say what went wrong, with the errno's name where the kernel gave one."""
+    """Return what went wrong, in words, with the name of the kernel's errno if there is one."""
     number = error.code if isinstance(error, NetlinkError) else getattr(error, "errno", None)
     if not number:
         return str(error) or type(error).__name__
@@ -50,7 +50,7 @@ def reason(error: BaseException) -> str:
 
 
 def checked(result: int) -> int:
-    """Return the result of a C call; raises OSError when it is negative."""
+    """Return the result of a C call. Raises OSError where it is negative."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -65,7 +65,10 @@ def system_call(name: str, *arguments) -> int:
 
 
 def open_namespaces(tier: str) -> None:
-    """Move this process into a fresh network namespace, as an experiment of the tier would."""
+    """Move this process into a new network namespace, like an experiment on the tier.
+
+    Raises OSError or NotHere where that is impossible.
+    """
     if tier == "privileged":
         checked(LIBC.unshare(CLONE_NEWNET))
         if Path("/proc/self/uid_map").read_text().split() != ["0", "0", str(2**32 - 1)]:
@@ -79,9 +82,9 @@ def open_namespaces(tier: str) -> None:
 
 
 def try_tier(tier: str) -> str:
-    """Open the tier's namespaces and join two interfaces in them; returns what was done.
+    """Open the tier's namespaces and add a veth pair; return, in words, what was done. Raises NotHere with the reason.
 
-    A namespace alone proves nothing: AppArmor can let it open and refuse every right in it.
+    A namespace alone proves nothing: AppArmor can permit to open it and refuse every right in it.
     """
     kind = {"privileged": "network namespace", "rootless": "user and network namespace"}[tier]
     try:
@@ -94,14 +97,14 @@ def try_tier(tier: str) -> str:
     except (OSError, NetlinkError) as error:
         raise NotHere(f"a {kind} opens, but no veth pair can be added in it: {reason(error)}") from error
     try:
-        checked(LIBC.unshare(CLONE_NEWNS | CLONE_NEWPID))  # last: whoever has done it can start no thread
+        checked(LIBC.unshare(CLONE_NEWNS | CLONE_NEWPID))  # last: afterwards this process cannot start threads
     except OSError as error:
         raise NotHere(f"a {kind} opens, but none of processes and mounts in it: {reason(error)}") from error
     return f"a {kind} was opened and a veth pair added in it"
 
 
 def tried(attempt: Callable[[], object]) -> tuple[bool, str]:
-    """Try `attempt`; return whether it works, and why: what it says of itself, or what the kernel answered."""
+    """Call `attempt`; return whether it works, and the text that it returns or the reason why it fails."""
     try:
         detail = attempt()
     except (OSError, NetlinkError, NotHere) as error:
@@ -110,7 +113,7 @@ def tried(attempt: Callable[[], object]) -> tuple[bool, str]:
 
 
 def apart(attempt: Callable[[], object]) -> tuple[bool, str]:
-    """Do as `tried` in a forked child, so that its namespaces, or its death, are its own."""
+    """Do the same as `tried` in a child process, so that changed namespaces or a crash affect only the child."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -129,7 +132,7 @@ def apart(attempt: Callable[[], object]) -> tuple[bool, str]:
 
 
 class Features:
-    """Tries one kernel feature after another in a fresh network namespace."""
+    """Trials of kernel features, one after another, in a new network namespace."""
 
     def __init__(self, netlink: IPRoute):
         self.netlink = netlink
@@ -162,7 +165,7 @@ class Features:
         self.netlink.tc("add-class", "htb", index, 0x10010, parent=0x10000, rate="10mbit", burst=1600)
 
     def wire_of_netem(self) -> None:
-        """Make a link that netem delays: netem, and a filter that hands packets from one interface to it."""
+        """Make a link with netem: a queue of netem, and a filter that redirects packets to the interface."""
         index = self.new_pair()
         self.netlink.tc("add", "netem", index, 0x10000, delay=1000)
         self.netlink.tc("add", "clsact", index)
@@ -214,7 +217,7 @@ def tun_device() -> None:
 
 
 def control_group_parent(version: int) -> Path:
-    """Find the control group that groups with a CPU limit are made in, or NotHere."""
+    """Return the control group in which groups with a CPU limit can be made. Raises NotHere where there is none."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
     if version == 1:
@@ -231,10 +234,10 @@ def control_group_parent(version: int) -> Path:
 
 
 def nearest_with_limits(folder: Path, top: Path) -> Path:
-    """Find the control group (v2) nearest above that may limit the CPU of groups in it, or NotHere.
+    """Return the nearest control group (v2), from `folder` up to `top`, that can limit the CPU of groups in it.
 
-    One with processes, as our own is, may not, but for the topmost. One that does so already comes first, for to let
-    another do so changes it for good.
+    A group with processes, such as our own, cannot do that, except the topmost. Groups with an enabled cpu controller
+    are preferred, because enabling it in another group changes that group permanently. Raises NotHere for no group.
     """
     above = [each for each in (folder, *folder.parents) if each.is_relative_to(top) and os.access(each, os.W_OK)]
     for change in (False, True):
@@ -249,7 +252,7 @@ def nearest_with_limits(folder: Path, top: Path) -> Path:
 
 
 def limit_processors(folder: Path, version: int, cores: float) -> None:
-    """Let the processes of a control group have so many cores together; NotHere without the cpu controller."""
+    """Limit the processes of a control group to so many cores together. Raises NotHere without the cpu controller."""
     limit, period_us = folder / ("cpu.cfs_quota_us" if version == 1 else "cpu.max"), 100_000
     if not limit.exists():
         raise NotHere("control groups can be made, but without the cpu controller")
@@ -258,7 +261,7 @@ def limit_processors(folder: Path, version: int, cores: float) -> None:
 
 
 def control_group(version: int) -> Callable[[], str]:
-    """Make a control group that could limit the CPU of its processes, and remove it."""
+    """Return a trial that makes a control group with a CPU limit and removes it."""
 
     def make() -> str:
         folder = control_group_parent(version) / f"netrepro-probe-{os.getpid()}"
@@ -287,7 +290,7 @@ def close_program() -> None:
 
 
 def performance_counter(kind: int, event: int) -> Callable[[], None]:
-    """Open a counter of this process alone (perf_event_open(2)), user space only."""
+    """Return a trial that opens a counter of this process (perf_event_open(2)), user space only."""
 
     def count() -> None:
         exclude_kernel_and_hypervisor = 1 << 5 | 1 << 6
@@ -299,13 +302,13 @@ def performance_counter(kind: int, event: int) -> Callable[[], None]:
 
 
 def available_schemes() -> list[str]:
-    """List what this namespace has, then what experiments ask for by name: setting one may load its module."""
+    """List this namespace's congestion controls, then further ones of experiments, whose modules a use may load."""
     listed = (IPV4 / "tcp_available_congestion_control").read_text().split()
     return [*listed, *(scheme for scheme in ("bbr", "dctcp") if scheme not in listed)]
 
 
 def try_features(tier: str) -> list[dict]:
-    """Try every feature, a row each: feature, works, why, needed_by. Never raises for a missing feature."""
+    """Try every feature; return a row for each: feature, works, why, needed_by. A missing feature raises nothing."""
     open_namespaces(tier)
     tbf = {"rate": 1_250_000, "burst": 1600, "limit": 30_000}
     vxlan = {"vxlan_id": 1, "vxlan_local": "10.0.0.1", "vxlan_port": 4789}

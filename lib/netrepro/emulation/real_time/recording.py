@@ -1,4 +1,4 @@
-"""Ports of a network in real time under observation: queues sampled, links counted, packets stamped as they leave."""
+"""Recordings of ports of a network in real time: queue samples, totals of links, time stamps of leaving packets."""
 
 from __future__ import annotations
 
@@ -32,15 +32,14 @@ from netrepro.networks.experiment import LINK_COLUMNS, QUEUE_COLUMNS
 _SAMPLE = np.dtype(
     [(name, np.int64) for name in ("time_ns", "port", "queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")]
 )
-# Of a packet's frame in the ring: room for its headers, or for what a capture keeps of it.
+# Sizes of a frame in the ring: room for a packet's headers, or for the part that a capture keeps.
 _FRAME_BYTES, _CAPTURED_FRAME_BYTES, _BLOCK_BYTES = 128, 256, 1 << 16
 _FRAME_FIELDS = {
     "names": ["status", "size_bytes", "kept_bytes", "frame_at", "seconds", "nanoseconds"],
     "formats": ["<u4", "<u4", "<u4", "<u2", "<u4", "<u4"],
     "offsets": [0, 4, 8, 12, 16, 20],
 }
-# Of a packet behind its Ethernet header, without IP options, as hosts here send them; of IPv6 the last four bytes of
-# addresses.
+# Offsets in a packet with its Ethernet header; hosts here send no IP options. IPv6: last four bytes of addresses.
 _OFFSETS_OF_ENDS = {
     "protocol": 12,
     "source_address": 26, "destination_address": 30, "source_port": 34, "destination_port": 36,
@@ -55,13 +54,16 @@ _ENDS = np.dtype(
     }
 )
 _IPV6 = 0x86DD
-MOST_AT_A_LOOK = 20_000  # packets of a port that a live capture takes at a time
-SAMPLER_PATIENCE_S = 10.0  # in which a sampler that was told to end has
+MOST_AT_A_LOOK = 20_000  # packets of a port that a live capture reads at a time
+SAMPLER_PATIENCE_S = 10.0  # longest wait for the sampler's end after SIGTERM
 _TOTALS = ("queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")
 
 
 class _Tap:
-    """Stamps and sizes of what arrives at an interface, in a ring that the kernel fills: no work until it is read."""
+    """A tap: the kernel writes time stamps and sizes of packets that arrive at an interface into a ring buffer.
+
+    most_packets : room in the ring. capture : file for a pcap. keeps : True to keep the packets' first bytes anyway.
+    """
 
     def __init__(
         self, tap: socket.socket, interface: str, most_packets: int, capture: Path | None = None, keeps: bool = False
@@ -72,14 +74,14 @@ class _Tap:
         self._frames = blocks * _BLOCK_BYTES // self._frame_bytes
         tap.setsockopt(263, 10, 1)  # SOL_PACKET, PACKET_VERSION: TPACKET_V2
         tap.setsockopt(263, 23, 1)  # PACKET_IGNORE_OUTGOING
-        tap.setsockopt(socket.SOL_SOCKET, 35, 1)  # SO_TIMESTAMPNS: stamped as the neighbour's queue lets it go
+        tap.setsockopt(socket.SOL_SOCKET, 35, 1)  # SO_TIMESTAMPNS: time at which the neighbour's queue released it
         ring = struct.pack("=4I", _BLOCK_BYTES, blocks, self._frame_bytes, self._frames)
         tap.setsockopt(263, 5, ring)  # PACKET_RX_RING
         self._ring = mmap.mmap(tap.fileno(), blocks * _BLOCK_BYTES)
-        tap.bind((interface, 0x0003))  # of all kinds: before the hub hands it on, where netem delays
+        tap.bind((interface, 0x0003))  # all protocols: seen before the hub redirects it to netem
 
     def new_packets(self) -> list[tuple[int, int, bytes]]:
-        """Return some packets that have come since the last call, as write_capture takes them; keep them too."""
+        """Return at most MOST_AT_A_LOOK new packets since the last call, for write_capture; they stay in the ring."""
         frames = self._content()[self._given : self._given + MOST_AT_A_LOOK]
         filled = frames[: _filled(frames)]
         self._given += len(filled)
@@ -90,7 +92,10 @@ class _Tap:
         return np.frombuffer(self._ring, fields, self._frames)
 
     def close(self) -> tuple[pd.DataFrame, int]:
-        """Close the tap; return its packets (time_ns, size_bytes, sender, receiver: end_keys) and the number missed."""
+        """Close the tap and write its capture; return its packets and the number of missed packets.
+
+        Columns: time_ns, size_bytes, sender, receiver (end_keys).
+        """
         missed = struct.unpack("=II", self._socket.getsockopt(263, 6, 8))[1]  # PACKET_STATISTICS
         self._socket.close()
         frames = self._content()
@@ -118,7 +123,7 @@ def _times_ns(frames: np.ndarray) -> np.ndarray:
 def _packet_ends(frames: np.ndarray) -> pd.DataFrame:
     if len(frames) == 0:
         return pd.DataFrame({"sender": [], "receiver": []}, dtype=np.int64)
-    start = int(frames["frame_at"][0])  # the same for all of one socket
+    start = int(frames["frame_at"][0])  # the same for all frames of one socket
     bytes_of = frames.view(np.uint8).reshape(len(frames), frames.itemsize)
     ends = np.ascontiguousarray(bytes_of[:, start : start + _ENDS.itemsize]).view(_ENDS)[:, 0]
     keys = {}
@@ -132,7 +137,7 @@ def _packet_ends(frames: np.ndarray) -> pd.DataFrame:
 
 
 def _kept(frames: np.ndarray, time_ns: np.ndarray) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the frames of a ring as write_capture takes them, cut to what the ring kept of them."""
+    """Yield the frames of a ring for write_capture, with the bytes that the ring kept of them."""
     raw = frames.view(np.uint8).reshape(len(frames), frames.itemsize)
     for place, frame in enumerate(frames):
         start = int(frame["frame_at"])
@@ -140,7 +145,7 @@ def _kept(frames: np.ndarray, time_ns: np.ndarray) -> Iterator[tuple[int, int, b
 
 
 def write_capture(path: Path, packets: Iterable[tuple[int, int, bytes]]) -> None:
-    """Write packets, each its time (ns since 1970), its size and the first bytes of its frame, as a pcap."""
+    """Write packets as a pcap. packets : (time in ns since 1970, size in bytes, first bytes of the frame)."""
     with whole_file(path) as part, part.open("wb") as file:
         file.write(pcap_header(_CAPTURED_FRAME_BYTES))
         for time_ns, size_bytes, frame in packets:
@@ -148,7 +153,7 @@ def write_capture(path: Path, packets: Iterable[tuple[int, int, bytes]]) -> None
 
 
 class RealTimeRecording(Recording):
-    """A recording of some ports while its `with` block runs; its tables are there once the block has ended.
+    """A recording of ports while its `with` block runs; the tables can be read once the block has ended.
 
     Times are seconds since the block began. Packet sizes include the Ethernet header, as rates and buffers do.
     """
@@ -164,7 +169,7 @@ class RealTimeRecording(Recording):
         live: int | str | os.PathLike[str] | None = None,
     ):
         check_asked(net.topology, queues, packets, interval_ms, most_packets)
-        # A packet's gap says nothing unless a queue was waiting behind it: sample those queues too.
+        # Gaps between packets mean something only while the queue is not empty: sample these queues too.
         self._queues: list[Port] = [net.plan.ports[port] for port in dict.fromkeys((*queues, *packets))]
         self._tapped = [net.plan.ports[port] for port in dict.fromkeys(packets)]
         self._net, self._interval_s, self._most_packets = net, interval_ms / 1000, most_packets
@@ -173,7 +178,7 @@ class RealTimeRecording(Recording):
         self._packets: dict[tuple[str, str], tuple[pd.DataFrame, int]] = {}
 
     def __enter__(self) -> RealTimeRecording:
-        self._queue_totals()  # raises where a queue is not there: nobody would sample it
+        self._queue_totals()  # raises where a queue is missing, which the sampler would not notice
         with ExitStack() as undone:
             self._taps = {(port.source, port.destination): self._tap(port, undone) for port in self._tapped}
             self._start_sampler(undone)
@@ -198,7 +203,7 @@ class RealTimeRecording(Recording):
             ) from None
 
     def _new_packets(self) -> list[Packet]:
-        """Return packets that have come since the last call, as live captures take them."""
+        """Return packets that have arrived since the last call, for LiveCapture, by time."""
         packets = [(place, *each) for place, tap in enumerate(self._taps.values()) for each in tap.new_packets()]
         return sorted(packets, key=lambda packet: packet[1])
 
@@ -217,7 +222,7 @@ class RealTimeRecording(Recording):
         finally:
             os.close(status)
         self._sampler = answer["guest"]
-        while self._queues and os.fstat(self._file).st_size == 0:  # totals count from the first sample on
+        while self._queues and os.fstat(self._file).st_size == 0:  # wait: totals count from the first sample on
             if has_ended(self._sampler_ended, 0.0002):
                 raise NetreproError("the queues cannot be sampled: the process that should has ended", "try again")
 
@@ -230,12 +235,12 @@ class RealTimeRecording(Recording):
                 sampled = self._collect()
             if not any(exception):
                 self._check_all_ran(sampled)
-        except NetreproError:  # as of a network that has ended: the block's own error says more
+        except NetreproError:  # such as a network that has ended: the block's error says more
             if not any(exception):
                 raise
 
     def _collect(self) -> int | None:
-        """Read everything; returns how the sampling ended."""
+        """Read all counters, samples and packets; return the sampler's exit status, None if it did not end in time."""
         net = self._net
         self._duration_s = time.monotonic() - self._began
         self._stall_us = cpu_stall_us() - self._stall_us
@@ -255,12 +260,15 @@ class RealTimeRecording(Recording):
         return sampled
 
     def _check_all_ran(self, sampled: int | None) -> None:
-        """Raise NetreproError where what records ended before its time: the results would be wrong."""
+        """Raise NetreproError where the sampler has failed or not ended: the results would be wrong."""
         if self._queues and sampled != 0:
             raise NetreproError(f"the sampling of queues ended early, with status {sampled}", "run it again")
 
     def _queue_totals(self) -> pd.DataFrame:
-        """Give each port's counts, a row a port: of its queue, and `lost`, what netem dropped on the wire behind it."""
+        """Return a row for each port: the counters of its queue, and `lost`, packets that netem dropped behind it.
+
+        Raises NetreproError for a port that has lost its queue.
+        """
         net = self._net
         wires = {each.direction: (net.place(HUB), each.to_index) for each in net.plan.wires}
         ports = self._shapers
@@ -276,16 +284,16 @@ class RealTimeRecording(Recording):
 
     @property
     def _shapers(self) -> list[tuple[int, int]]:
-        """The place of each port's queue in the network: the namespace's place, interface index."""
+        """The place of each port's queue: (index of the namespace, index of the interface)."""
         return [(self._net.place(port.shaper[0]), port.shaper[1]) for port in self._net.plan.ports.values()]
 
     def begin_at(self, time_ns: int) -> None:
-        """Count times from this instant (CLOCK_REALTIME) instead of the block's beginning."""
+        """Count times from this instant (ns, CLOCK_REALTIME) instead of the block's beginning."""
         self._began_ns = time_ns
 
     @property
     def _table(self) -> pd.DataFrame:
-        """All samples: source, destination, time_s and the counters. Raises NetreproError before the end."""
+        """All samples: source, destination, time_s and the counters. Raises NetreproError before the block's end."""
         if self._samples is None:
             raise NetreproError("this recording has not ended", "read it after its `with` block")
         ports = self._samples["port"].to_numpy()
@@ -296,15 +304,15 @@ class RealTimeRecording(Recording):
         )
 
     def queues(self) -> pd.DataFrame:
-        """Give samples of the queues: source, destination, time_s, queue_packets, queue_bytes."""
+        """Return the samples of the queues: source, destination, time_s, queue_packets, queue_bytes."""
         return self._table[QUEUE_COLUMNS]
 
     def throughput(self, window_ms: float = 10.0) -> pd.DataFrame:
-        """Give what each sampled link carried: source, destination, time_s (end of the window), throughput_mbps."""
+        """Return the rate of each sampled port: source, destination, time_s (end of the window), throughput_mbps."""
         return throughput_in(self._table, window_ms)
 
     def links(self) -> pd.DataFrame:
-        """Give totals from beginning to end, one row a port of the network, columns as of Measurements.links."""
+        """Return totals from beginning to end: a row for each port of the network, columns as in Measurements.links."""
         _ = self._table
         plan = self._net.plan
         totals = self._totals_at_end - self._totals_at_start
@@ -326,9 +334,9 @@ class RealTimeRecording(Recording):
         )
 
     def packets(self, flows: Mapping[int, int] | None = None) -> pd.DataFrame:
-        """Give packets as they left: source, destination, time_s, size_bytes.
+        """Return the packets as they left: source, destination, time_s, size_bytes.
 
-        flows : end_key of a sender -> flow; adds the column `flow`, which a packet has whichever way it goes, or -1.
+        flows : end_key of one end of a flow -> flow; adds the column `flow`, for packets of both directions (-1: none).
         """
         _ = self._table
         parts = []
@@ -344,7 +352,7 @@ class RealTimeRecording(Recording):
         return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
     def certificate(self, source: str, destination: str) -> pd.DataFrame:
-        """Check that the port behaved like the link it stands for (columns: check, value, bound, holds).
+        """Check that the port behaved like the described link (columns: check, value, bound, holds).
 
         Raises NetreproError for a port whose packets were not recorded.
         """
@@ -352,7 +360,10 @@ class RealTimeRecording(Recording):
         return pd.concat([fidelity.port_checks(deviation), self.machine_checks(missed)], ignore_index=True)
 
     def deviation(self, source: str, destination: str) -> tuple[fidelity.Deviation, int]:
-        """Measure how even the port's gaps were, and count its packets not recorded. Raises as certificate does."""
+        """Measure the gaps between the port's packets; return also the number of packets that were not recorded.
+
+        Raises NetreproError for a port whose packets were not recorded.
+        """
         table = self.queues()
         check_recorded((source, destination), self._packets)
         packets, missed = self._packets[source, destination]
@@ -367,7 +378,7 @@ class RealTimeRecording(Recording):
         return deviation, missed
 
     def rates(self, source: str, destination: str) -> list[fidelity.Interval]:
-        """List the rates that the port had, each with its time."""
+        """List the rates that the port had, each with its interval of time."""
         changes = []
         for each in self._net.made.get((source, destination), ()):
             from_s, to_s = ((at_ns - self._began_ns) / 1e9 for at_ns in (each.begun_ns, each.made_ns))
@@ -375,14 +386,14 @@ class RealTimeRecording(Recording):
         return fidelity.intervals(self._net.topology.link(source, destination).rate_mbps, changes)
 
     def port_checks(self, source: str, destination: str) -> pd.DataFrame | None:
-        """Check the port's gaps, each check with its name before; None where it was not busy enough to judge."""
+        """Check the port's gaps, with its name before each check; None where it was not busy enough to judge."""
         deviation, _ = self.deviation(source, destination)
         if len(deviation.deviation) < fidelity.LEAST_BUSY_GAPS:
             return None
         return fidelity.port_checks(deviation, f"{source} to {destination}")
 
     def machine_checks(self, missed_packets: int | None = None) -> pd.DataFrame:
-        """Check what the machine did meanwhile. missed_packets : missed by taps; None for those of all taps."""
+        """Check the machine's state during the recording. missed_packets : missed by taps; None to add up all taps."""
         _ = self._table
         if missed_packets is None:
             missed_packets = sum(missed for _, missed in self._packets.values())

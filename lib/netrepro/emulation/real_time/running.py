@@ -1,4 +1,4 @@
-"""The inside of a network in real time, as its recordings, traffic and changes of links need it."""
+"""The interface of a network in real time for its recordings, its traffic and its changes of links."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from netrepro.networks.topology import Topology
 
 @dataclass(frozen=True)
 class Made:
-    """A change of a link as it was made: between these instants (CLOCK_REALTIME), and its rate from then on."""
+    """A change of a link that was made between two instants (ns, CLOCK_REALTIME); rate_mbps : rate from then on."""
 
     begun_ns: int
     made_ns: int
@@ -41,7 +41,7 @@ class RunningNetwork(Protocol):
         """The connection to the process that owns the network."""
 
     def place(self, node: str) -> int:
-        """Return the number of the node's namespace."""
+        """Return the index of the node's namespace."""
 
     def send(self, requests: Mapping[str, Sequence[Request]]) -> None:
         """Send messages to the kernel inside nodes."""

@@ -1,6 +1,6 @@
 """Build the kernel in virtual time from one version of Debian's source, into the user's cache and without root.
 
-What is missing is fetched: the source, and the tools that read it (packages.py). What is made of it lies in lib/kernel.
+It fetches what is missing: the source, and tools for the build (packages.py). The recipe is in lib/kernel.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from netrepro.emulation.virtual.packages import can_fetch, fetch_package, fetch_
 from netrepro.errors import NetreproError
 from netrepro.files import file_sha256
 
-# The reference: of what all published results of the tier are, and all tests.
+# The reference: the version with which the tier's published results and the tests are made.
 REFERENCE = "6.12.117"
-SERIES = "6.12"  # what patches and sources are written for
+SERIES = "6.12"  # the series for which patches and sources are written
 _PACKAGE, _PACKAGE_VERSION = "linux-source-6.12", "6.12.117-1~deb12u1"
 _FILE = f"{_PACKAGE}_{_PACKAGE_VERSION}_all.deb"
 _SHA256 = "e849faf31ca3555757f3a8877cb01af92122f744f75d1f3102734651c4e14703"
 _URLS = (
     f"http://deb.debian.org/debian-security/pool/updates/main/l/linux-6.12/{_FILE}",
-    "https://snapshot.debian.org/file/221d82478a259628d6016602b619a484e71e9424",  # for good, by its SHA-1
+    "https://snapshot.debian.org/file/221d82478a259628d6016602b619a484e71e9424",  # permanent; named by the SHA-1
 )
-COMPILER = {"gcc": "gcc", "make": "make"}  # program -> package; the machine's own
+COMPILER = {"gcc": "gcc", "make": "make"}  # program -> package; must be installed
 FETCHED = {"flex": "flex", "bison": "bison", "bc": "bc", "patch": "patch", "xz": "xz-utils"}
-# Of the source, what no build of this kernel looks at; two thirds of its bytes.
+# Parts of the source that no build of this kernel reads; two thirds of its bytes.
 _LEFT_OUT = (
     "*/Documentation/*/*",
     "*/drivers/gpu/*.[ch]",
@@ -45,21 +45,22 @@ _LEFT_OUT = (
     "*/tools/perf/*",
     "*/tools/testing/*",
 )
-# Of a folder in which somebody has built something, what is not source.
+# Files that are not source, in a folder in which a kernel was built before.
 _MADE = ("*.o", "*.a", "*.cmd", "*.ko", "*.mod", "*/.config", "*/.git", "*/include/config", "*/include/generated")
 _NEEDED = ("UML_TIME_TRAVEL_SUPPORT", "HOSTFS", "NET_NS", "VETH", "NET_SCHED")
-_EXPECTED_LINES = 1350  # of make's output, for the progress
+_EXPECTED_LINES = 1350  # lines of make's output, for the progress
 Tell = Callable[[str, float], None]
 
 
 def build_kernel(progress: Tell | None = None, source: str | Path | None = None, *, jobs: int | None = None) -> Path:
-    """Build the kernel if it is not there yet, and return its path.
+    """Build the kernel and return its path.
 
-    progress : called with what is done and the share of it that is over. source : an archive, Debian package or folder
-    of Linux 6.12 to take; by default the kernel that is there, or else the reference. jobs : compilers at a time, one a
-    processor by default.
+    progress : called with the present step, in words, and the share of the work that is done (0 to 1). source : an
+    archive, Debian package or folder of Linux 6.12 to build from; None to keep an existing kernel, or else build the
+    reference. jobs : number of parallel compilers; by default one for each processor.
 
-    Raises NetreproError for what is missing and cannot be fetched, and with the last lines of what failed.
+    Raises NetreproError for tools or sources that are missing and cannot be fetched, and, with its last lines of
+    output, for a step that fails.
     """
     folder = recipe()
     if source is None:
@@ -70,7 +71,7 @@ def build_kernel(progress: Tell | None = None, source: str | Path | None = None,
     tell = progress or (lambda what, share: None)
     cache().mkdir(parents=True, exist_ok=True)
     with _alone(cache() / "lock"), tempfile.TemporaryDirectory(prefix="build-", dir=cache()) as build:
-        if source is None:  # somebody else may have built it meanwhile
+        if source is None:  # another process may have built it meanwhile
             with suppress(NetreproError):
                 return kernel_path()
         environment = _with_tools(tell)
@@ -90,9 +91,9 @@ def build_kernel(progress: Tell | None = None, source: str | Path | None = None,
 
 
 def reference(progress: Tell | None = None) -> Path:
-    """Return the package of the reference's source; it is fetched once, and its hash is always compared.
+    """Return the path of the package with the reference's source; fetch it once, and compare its hash each time.
 
-    Raises NetreproError where it cannot be had.
+    Raises NetreproError where it cannot be fetched.
     """
     package = cache() / "sources" / _FILE
     if not package.exists() or file_sha256(package) != _SHA256:
@@ -108,7 +109,7 @@ def reference(progress: Tell | None = None) -> Path:
 
 
 def _with_tools(tell: Tell) -> dict[str, str]:
-    """Return the environment of a build, in which every tool is found; those that are missing are fetched."""
+    """Return environment variables for a build, with all tools in PATH; fetch missing tools."""
     missing = [program for program in COMPILER if not shutil.which(program)]
     if missing:
         raise NetreproError(f"{' and '.join(missing)}, which builds it, is missing", "install a C compiler and make")
@@ -183,7 +184,7 @@ def _release(tree: Path) -> str:
 
 
 def _compile(tree: Path, environment: dict[str, str], tell: Tell, jobs: int) -> None:
-    # The time of the build is part of the kernel's name; the same recipe should make the same kernel.
+    # Fixed stamps, because they become part of the kernel: the same recipe should make the same kernel.
     stamps = {"KBUILD_BUILD_TIMESTAMP": "2001-09-09", "KBUILD_BUILD_USER": "netrepro", "KBUILD_BUILD_HOST": "netrepro"}
     command = ["make", "ARCH=um", f"-j{jobs}", "linux"]
     with subprocess.Popen(
@@ -207,9 +208,9 @@ def _compile(tree: Path, environment: dict[str, str], tell: Tell, jobs: int) -> 
     _run(["strip", "--strip-debug", "linux"], tree, environment, "the kernel cannot be stripped")
 
 
-# Of the source, what a module is compiled against.
+# Parts of the source against which modules are compiled.
 _KEPT = ("Makefile", "Kbuild", "Kconfig", ".config", "include", "scripts", "arch/um", "arch/x86")
-_KEPT_OF = ("arch/um", "arch/x86")  # headers, and what make itself reads
+_KEPT_OF = ("arch/um", "arch/x86")  # here only headers and files that make reads
 _NOT_KEPT = ("scripts/dtc", "scripts/dummy-tools", "include/dt-bindings", "include/drm", "include/media")
 
 

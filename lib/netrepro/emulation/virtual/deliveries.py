@@ -1,8 +1,8 @@
-"""What the receiver of a stream holds in order, and what its sender knows of it, from the headers on the wire.
+"""The data that a stream's receiver holds in order, and the part that its sender knows of, from packet headers.
 
-The kernel counts what its application has read; what it holds by then, and what it has told, stand in the packets. Of
-TCP they are sequence numbers, of MPTCP (RFC 8684, section 3.3) its data sequence signals: each segment says which of
-the stream's bytes it carries, by whichever subflow, and each acknowledgement how far the stream has come.
+The kernel counts only the data that its application has read. Packets show more: which data has arrived, and which has
+been acknowledged. TCP has sequence numbers for this, MPTCP (RFC 8684, section 3.3) data sequence signals. Each segment,
+on any subflow, says which bytes of the stream it carries; each acknowledgement says how far the stream has arrived.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from netrepro.networks.experiment import Experiment, Measurements, Port
 from netrepro.networks.workloads import Flow
 
 _FILE_HEADER, _RECORD = 24, struct.Struct("=4I")
-_IP, _TCP, _OPTIONS = 14, 34, 54  # where they begin behind Ethernet's header; hosts send no options of IP
+_IP, _TCP, _OPTIONS = 14, 34, 54  # offsets in a frame; hosts send no IP options
 _IP_PROTOCOL_TCP, _SYN, _ACK = 6, 0x02, 0x10
-_END, _NO_OPERATION, _MPTCP, _SIGNAL = 0, 1, 30, 2  # kinds of options; of MPTCP's, the data sequence signal
+_END, _NO_OPERATION, _MPTCP, _SIGNAL = 0, 1, 30, 2  # kinds of TCP options; subtype of MPTCP's data sequence signal
 _HAS_ACK, _LONG_ACK, _HAS_MAP, _LONG_MAP = 0x01, 0x02, 0x04, 0x08
 
 
@@ -33,12 +33,12 @@ _HAS_ACK, _LONG_ACK, _HAS_MAP, _LONG_MAP = 0x01, 0x02, 0x04, 0x08
 class Headers:
     """The headers of a capture's TCP packets, in order; arrays of one length.
 
-    time_ns : the times at which they left. ends : source and destination address and port, of shape (packets, 4). syn :
-    True where the packet opens a connection. payload : its bytes of payload. sequence, acknowledged : TCP's numbers of
-    32 bits; acknowledged is -1 where the packet acknowledges nothing. data_acknowledged : MPTCP's number of 64 bits,
-    where `has_data_acknowledged`; only its lower half where the sender writes 32 bits. data_sequence, mapped_from,
-    mapped_bytes : where `has_map`, so many bytes of the subflow from `mapped_from` on are those of the stream from
-    `data_sequence` on.
+    time_ns : the times at which packets left. ends : source address, destination address, source port, destination
+    port, shape (packets, 4). syn : True where the packet opens a connection. payload : bytes of payload. sequence,
+    acknowledged : TCP's numbers of 32 bits; acknowledged is -1 where the packet acknowledges nothing.
+    data_acknowledged : MPTCP's number of 64 bits, valid where `has_data_acknowledged`; only the lower half where the
+    sender writes 32 bits. data_sequence, mapped_from, mapped_bytes : valid where `has_map`: `mapped_bytes` bytes of the
+    subflow from `mapped_from` on are the bytes of the stream from `data_sequence` on.
     """
 
     time_ns: np.ndarray
@@ -58,14 +58,14 @@ class Headers:
 def emulate_deliveries(
     experiment: Experiment, *, clock_skew_ppm: float = 100.0
 ) -> tuple[Measurements, pd.DataFrame, pd.DataFrame]:
-    """Emulate an experiment with one flow; return also what its receiver holds, and what its sender knows of that.
+    """Emulate an experiment with one flow; return its measurements, its deliveries and its acknowledgements.
 
-    Runs as emulate_virtually does. Both are tables with a row for each time that the count has grown: time_s,
-    delivered_bytes (payload in order, as in FLOW_COLUMNS) and time_s, acknowledged_bytes. A packet counts when the last
-    link before its host has sent it; that link must have no delay.
+    Runs the experiment by emulate_virtually. Deliveries (time_s, delivered_bytes: payload in order, as in FLOW_COLUMNS)
+    and acknowledgements (time_s, acknowledged_bytes) have a row for each time at which the count grows. A packet counts
+    when the last link before its host has sent it; this link must have no delay.
 
-    Raises NetreproError as emulate_virtually does, and for other traffic, hosts of several cables and last links with
-    delay.
+    Raises NetreproError as emulate_virtually does, and for other traffic, for hosts with several cables and for last
+    links with delay.
     """
     towards, back = _last_links(experiment)
     measure = replace(experiment.measure, packets=tuple(dict.fromkeys((*experiment.measure.packets, towards, back))))
@@ -84,7 +84,7 @@ def emulate_deliveries(
 
 
 def _last_links(experiment: Experiment) -> tuple[Port, Port]:
-    """Find the last link to the destination of the only flow, and the last to its source."""
+    """Return the last link to the only flow's destination, and the last link to its source."""
     flows = experiment.traffic
     if len(flows) != 1 or not isinstance(flows[0], Flow) or flows[0].replication:
         raise NetreproError("what a receiver holds, of other traffic than one flow", "give the experiment one Flow")
@@ -101,7 +101,7 @@ def _last_links(experiment: Experiment) -> tuple[Port, Port]:
 
 
 def read_headers(content: bytes) -> Headers:
-    """Read the headers of the TCP packets of a capture that emulate_virtually has left."""
+    """Read the headers of the TCP packets in a capture of emulate_virtually. content : the pcap file's bytes."""
     times, rows, sizes, at = [], [], [], _FILE_HEADER
     while at + _RECORD.size <= len(content):
         seconds, nanoseconds, kept, _ = _RECORD.unpack_from(content, at)
@@ -110,7 +110,7 @@ def read_headers(content: bytes) -> Headers:
         rows.append(at)
         sizes.append(kept)
         at += kept
-    frames = np.zeros((len(rows), CAPTURED_BYTES + 64), np.uint8)  # room behind for what a cut option would read
+    frames = np.zeros((len(rows), CAPTURED_BYTES + 64), np.uint8)  # room behind, for reads of a truncated option
     whole = np.frombuffer(content, np.uint8)
     for row, (start, kept) in enumerate(zip(rows, sizes, strict=True)):
         frames[row, :kept] = whole[start : start + kept]
@@ -119,7 +119,7 @@ def read_headers(content: bytes) -> Headers:
 
 
 def _number(frames: np.ndarray, at: np.ndarray | int, size: int) -> np.ndarray:
-    """Read the big-endian number of `size` bytes at a place of every frame."""
+    """Read the big-endian number of `size` bytes at the offset `at` in every frame."""
     places = np.broadcast_to(at, len(frames))[:, None] + np.arange(size)
     taken = np.take_along_axis(frames, places, axis=1).astype(np.uint64)
     numbers = np.zeros(len(frames), np.uint64)
@@ -156,7 +156,7 @@ def _headers(time_ns: np.ndarray, frames: np.ndarray) -> Headers:
 
 
 def _find_signal(frames: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Find where every frame's data sequence signal begins, -1 where it has none."""
+    """Return the offset of each frame's data sequence signal, -1 for none. ends : offsets behind the TCP headers."""
     places, at = np.full(len(frames), -1), np.full(len(frames), _OPTIONS)
     while (going := at < ends).any():
         kind, size, subtype = (np.take_along_axis(frames, (at + k)[:, None], axis=1)[:, 0] for k in range(3))
@@ -167,10 +167,10 @@ def _find_signal(frames: np.ndarray, ends: np.ndarray) -> np.ndarray:
 
 
 def stream_of(data: Headers, answers: Headers) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Find what has come in order (time_ns, delivered_bytes) and what was told of it (time_ns, acknowledged_bytes).
+    """Return deliveries in order (time_ns, delivered_bytes) and acknowledgements (time_ns, acknowledged_bytes).
 
-    data : headers of what came to the receiver from the first packet on. answers : headers of what came back to the
-    sender. Where no segment says which bytes of a stream it carries, the stream is TCP's.
+    data : headers of the packets that reached the receiver, from the first packet on. answers : headers of the packets
+    that reached the sender. Where no segment has a data sequence signal with a map, the stream is a TCP connection.
     """
     opening = zip(data.ends[data.syn].tolist(), data.sequence[data.syn].tolist(), strict=True)
     opened = {tuple(ends): int(number) for ends, number in opening}
@@ -199,7 +199,7 @@ def stream_of(data: Headers, answers: Headers) -> tuple[pd.DataFrame, pd.DataFra
 
 
 def _stream_of_tcp(data: Headers, answers: Headers, opened: dict) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Find the same for the only connection, by TCP's own sequence numbers."""
+    """Return the result of stream_of for one TCP connection, by TCP's own sequence numbers."""
     if len(opened) != 1:
         raise NetreproError(f"{len(opened)} connections of TCP that carry one stream", "give the flow one path")
     (first,) = opened.values()
@@ -212,20 +212,20 @@ def _stream_of_tcp(data: Headers, answers: Headers, opened: dict) -> tuple[pd.Da
 
 
 def _ahead(number: int, base: int) -> int:
-    """Compute by how much a number of 64 bits, or the lower half of one, is greater than the base."""
+    """Return the distance of a number of 64 bits, or of its lower 32 bits, from the base; may be negative."""
     whole = 2**64 if number >= 2**32 else 2**32
     return (number - base + whole // 2) % whole - whole // 2
 
 
 def _unwrapped(numbers: np.ndarray, first: int) -> list[int]:
-    """Turn TCP's numbers into distances from the first; two in succession differ by less than half of all numbers."""
+    """Turn TCP's 32-bit numbers into distances from `first`; successive numbers differ by less than 2^31."""
     steps = np.diff(np.concatenate([[first], numbers]))
     steps = (steps + 2**31) % 2**32 - 2**31
     return np.cumsum(steps).tolist()
 
 
 def _in_order(pieces: list[tuple[int, int, int]], origin: int) -> pd.DataFrame:
-    """List time_ns and delivered_bytes, a row each time that it has grown. pieces : (time_ns, first byte, bytes)."""
+    """List time_ns and delivered_bytes, a row for each growth. pieces : (time_ns, first byte, number of bytes)."""
     held, early, rows = origin, [], []  # type: ignore[var-annotated]
     for time_ns, start, size in pieces:
         heapq.heappush(early, (start, size))
@@ -239,7 +239,7 @@ def _in_order(pieces: list[tuple[int, int, int]], origin: int) -> pd.DataFrame:
 
 
 def _growing(heard: list[tuple[int, int]]) -> pd.DataFrame:
-    """List time_ns and acknowledged_bytes, a row each time that it has grown."""
+    """List time_ns and acknowledged_bytes, a row for each growth."""
     table = pd.DataFrame(heard, columns=["time_ns", "acknowledged_bytes"], dtype=np.int64)
     known = table.acknowledged_bytes.cummax()
     return table[known > known.shift(fill_value=0)].reset_index(drop=True)

@@ -1,8 +1,8 @@
-"""What the lines of a virtual kernel wrote: packets queued, dropped, started and gone, each link's totals, and what a
-queue drew to decide about a packet that joins it.
+"""Events that the lines of a virtual kernel wrote: packets queued, dropped, started and sent, each link's totals, and
+random numbers by which a queue decided about arriving packets.
 
-The records are struct line_event of lib/kernel/built_in/line.c. Times are nanoseconds of the kernel's monotonic clock,
-at which it got round to the event.
+The records are struct line_event of lib/kernel/built_in/line.c. A time, in nanoseconds of the kernel's monotonic clock,
+is that at which the kernel handled the event.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ EVENT = np.dtype(
 
 
 class Events:
-    """Recorded events of one run: `ports` in the order of their numbers, times counted from `began_ns` on."""
+    """Recorded events of one run. ports : in the order of their numbers. began_ns : the clock at time 0 of results."""
 
     def __init__(self, content: bytes, ports: Sequence[tuple[str, str]], began_ns: int):
         unordered = np.frombuffer(content, EVENT)
-        # By port, and in time within one: each port is asked for several times.
+        # Sorted by port, and by time within a port: methods select a port's events many times.
         self._all = unordered[np.argsort(unordered["port"], kind="stable")]
         self._starts = np.searchsorted(self._all["port"], np.arange(len(ports) + 1))
         self._ports, self._began_ns = list(ports), began_ns
@@ -55,18 +55,18 @@ class Events:
         return mine[np.isin(mine["kind"], kinds)]
 
     def seconds(self, events: np.ndarray, name: str = "time_ns") -> np.ndarray:
-        """Give the times of these events in seconds since the beginning."""
+        """Return the times of these events in seconds since the beginning. name : field with the time."""
         return (events[name].astype(np.int64) - self._began_ns) / 1e9
 
     def queue(self, port: tuple[str, str]) -> pd.DataFrame:
-        """Give the port's queue after each event: time_s, queue_packets, queue_bytes."""
+        """Return the port's queue after each event: time_s, queue_packets, queue_bytes."""
         changes = self.of(port, QUEUED, STARTED, DROPPED)
         table = pd.DataFrame({name: changes[name].astype(np.int64) for name in QUEUE_COLUMNS[3:]})
         table.insert(0, "time_s", self.seconds(changes))
         return table
 
     def queues(self, ports: Sequence[tuple[str, str]], duration_s: float) -> pd.DataFrame:
-        """Give QUEUE_COLUMNS after each event until the end."""
+        """Return QUEUE_COLUMNS after each event, from 0 to `duration_s`."""
         parts = [pd.DataFrame(columns=QUEUE_COLUMNS)]
         for source, destination in ports:
             table = self.queue((source, destination)).assign(source=source, destination=destination)
@@ -74,7 +74,7 @@ class Events:
         return pd.concat(parts[1:] or parts, ignore_index=True)[QUEUE_COLUMNS]
 
     def sampled(self, ports: Sequence[tuple[str, str]], interval_s: float, duration_s: float) -> pd.DataFrame:
-        """Give QUEUE_COLUMNS every interval, from 0 to the end."""
+        """Return QUEUE_COLUMNS every `interval_s`, from 0 to `duration_s`."""
         time_s = np.arange(int(duration_s / interval_s + 1e-9) + 1) * interval_s
         parts = [pd.DataFrame(columns=QUEUE_COLUMNS)]
         for source, destination in ports:
@@ -87,7 +87,10 @@ class Events:
         return pd.concat(parts[1:] or parts, ignore_index=True)
 
     def packets(self, ports: Sequence[tuple[str, str]], flow_of_end: dict[int, int], duration_s: float) -> pd.DataFrame:
-        """Give PACKET_COLUMNS of the packets that had left by the end; flow is -1 where they belong to none."""
+        """Return PACKET_COLUMNS of the packets that left from 0 to `duration_s`; flow is -1 for packets of no flow.
+
+        flow_of_end : end_key -> flow. Raises NetreproError for a port with more than MOST_SAMPLES packets.
+        """
         parts = [pd.DataFrame(columns=PACKET_COLUMNS)]
         for source, destination in ports:
             left, queued = self.of((source, destination), LEFT), self.of((source, destination), QUEUED)
@@ -101,7 +104,7 @@ class Events:
                 for address in ("from", "to")
             ]
             flow = pd.Series(np.nan, range(len(left)))
-            for end in (*ends, *(end >> 16 << 16 for end in ends)):  # or by the address alone
+            for end in (*ends, *(end >> 16 << 16 for end in ends)):  # then by the address alone (port 0)
                 flow = flow.fillna(pd.Series(end).map(flow_of_end))
             flow = flow.fillna(-1)
             table = pd.DataFrame(
@@ -118,7 +121,7 @@ class Events:
         return pd.concat(parts[1:] or parts, ignore_index=True)[PACKET_COLUMNS]
 
     def sent(self, ports: Sequence[tuple[str, str]], interval_s: float, duration_s: float) -> pd.DataFrame:
-        """Count what ports had sent at each time, one every interval: source, destination, time_s, sent_bytes."""
+        """Return the bytes that ports had sent, every `interval_s`: source, destination, time_s, sent_bytes."""
         time_s = np.arange(int(duration_s / interval_s + 1e-9) + 1) * interval_s
         parts = [pd.DataFrame(columns=["source", "destination", "time_s", "sent_bytes"])]
         for source, destination in ports:
@@ -131,7 +134,7 @@ class Events:
         return pd.concat(parts[1:] or parts, ignore_index=True)
 
     def links(self, duration_s: float, before: Events | None = None) -> pd.DataFrame:
-        """Give LINK_COLUMNS, from the totals that each line wrote last, without those that it had `before`."""
+        """Return LINK_COLUMNS, from the last totals of each line, minus the totals in `before`."""
         table = self.totals()
         if before:
             counted = table.columns[2:]
@@ -139,7 +142,7 @@ class Events:
         return table.assign(utilisation=(table.pop("busy_s") / duration_s).clip(upper=1.0))[LINK_COLUMNS]
 
     def totals(self) -> pd.DataFrame:
-        """Return the totals that each line wrote last: LINK_COLUMNS, with busy_s in place of the utilisation."""
+        """Return the last totals of each line: LINK_COLUMNS, with busy_s in place of the utilisation."""
         totals = self._all[self._all["kind"] == TOTALS]
         last = {int(each["port"]): each for each in totals}
         rows = []
@@ -153,7 +156,7 @@ class Events:
         return pd.DataFrame(rows, columns=[*LINK_COLUMNS[:-1], "busy_s"])
 
     def deviation(self, port: tuple[str, str], rates: Sequence[fidelity.Interval]) -> fidelity.Deviation:
-        """Measure how even the gaps of a port were while its queue was not empty."""
+        """Measure the gaps between a port's packets while its queue was not empty. rates : as in deviation_in."""
         left, queue = self.of(port, LEFT), self.queue(port)
         return fidelity.deviation_in(
             rates,
@@ -165,9 +168,9 @@ class Events:
 
 
 def _waits_ns(left: np.ndarray, queued: np.ndarray) -> np.ndarray:
-    """Find how long each packet waited before it was sent; NaN where its arrival was not seen."""
+    """Return how long (ns) each packet waited before it was sent; NaN where its arrival was not recorded."""
     starts = pd.DataFrame({"packet": left["packet"], "at": left["started_ns"].astype(np.int64)})
     arrivals = pd.DataFrame({"packet": queued["packet"], "at": queued["time_ns"].astype(np.int64)})
     arrivals["arrived"] = arrivals["at"].astype(float)
-    pairs = pd.merge_asof(starts, arrivals, on="at", by="packet")  # a number is another packet's later on
+    pairs = pd.merge_asof(starts, arrivals, on="at", by="packet")  # packet numbers are reused later
     return (pairs["at"] - pairs["arrived"]).to_numpy()

@@ -50,9 +50,9 @@ from netrepro.networks.queues import OwnQueue
 from netrepro.networks.routing import LinkChange, links_in_use
 from netrepro.networks.workloads import OWN_CONTROL_PREFIX, Tcp
 
-# Fixed before any run; a kernel whose clock jumps straight to the next event has no excuse.
+# Fixed before any run; it is strict, because this kernel's clock jumps straight to the next event.
 LEAST_SHARE_WITHIN_1_PERCENT = 0.99
-MOST_ENDS = 4  # that an error names
+MOST_ENDS = 4  # pairs of hosts that an error names
 PCAP_HEADER = pcap_header(CAPTURED_BYTES)
 
 
@@ -67,16 +67,16 @@ def emulate_virtually(
     modules: Mapping[str, str | Path] | None = None,
     events: str | os.PathLike[str] | None = None,
 ) -> Measurements:
-    """Run the experiment in the virtual kernel and return what it measured, as `emulate` does; tier "virtual".
+    """Run the experiment in the virtual kernel and return its measurements, as `emulate` does; tier "virtual".
 
-    The same experiment gives the same bytes. clock_skew_ppm : every link's rate is off by a factor drawn evenly from
-    1 +- this many parts per million, as in the simulator. patience_s : seconds of real time in which virtual time has
-    to advance by a hundredth of the experiment's. modules : name of a congestion control or of an OwnQueue -> its C
-    code, a file or the text itself, which is compiled as a module and loaded; names start with "my_". events : a file
-    for what happened at the measured ports, as `virtual.events` reads it.
+    The same experiment gives the same bytes. clock_skew_ppm : every link's rate is multiplied by a factor drawn evenly
+    from 1 +- this many parts per million, as in the simulator. patience_s : the longest real time (s) in which virtual
+    time may take to advance by a hundredth of the experiment's duration. modules : name of a congestion control or of
+    an OwnQueue -> its C code, as a file or a text; it is compiled as a module and loaded. Names start with "my_".
+    events : a file to which the events at the measured ports are written, in the format of `virtual.events`.
 
-    Raises NetreproError for what the kernel cannot honour, before it starts; for a kernel that is not built; and for
-    one that ends, with its last lines, or whose time stands still.
+    Raises NetreproError before the kernel starts for what it cannot do and for a kernel that is not built; later for a
+    kernel that ends, with its last lines, and for one whose time stands still.
     """
     check_is_experiment(experiment, progress)
     check_mapping("modules", modules or {}, '{"my_control": "my_control.c"}')
@@ -139,7 +139,7 @@ def emulate_virtually(
             tells=True,
         )
         instance.order("change", requests=batched_by_node(plan.reports()))
-        # Not earlier: a little time passes while they are read.
+        # Only now, because a little time passes while they are read.
         counted = instance.order("totals", hosts=list(experiment.topology.hosts))
         instance.close()
         undone.pop_all()
@@ -189,7 +189,7 @@ def _host_totals(names: list[str], totals: Mapping[str, list[int]]) -> pd.DataFr
 
 
 def check_virtually(experiment: Experiment) -> None:
-    """Raise NetreproError, as emulate_virtually would, for what the virtual kernel cannot honour; starts nothing."""
+    """Raise NetreproError for an experiment that the virtual kernel cannot run, as emulate_virtually; start nothing."""
     made = connections(experiment)
     speech = speech_of(experiment, made)
     _controls(speech, {})
@@ -199,7 +199,7 @@ def check_virtually(experiment: Experiment) -> None:
 
 
 def build(instance: Instance, plan: VirtualPlan, whole: Mapping[str, str]) -> None:
-    """Have the instance build the plan's network; whole : file -> content, settings of the whole kernel."""
+    """Build the plan's network in the instance. whole : file -> content, settings of the whole kernel."""
     instance.order(
         "build",
         whole=dict(whole),
@@ -213,9 +213,9 @@ def build(instance: Instance, plan: VirtualPlan, whole: Mapping[str, str]) -> No
 
 
 def _settled_bytes(instance: Instance, plan: VirtualPlan, events: int) -> int:
-    """Return how many bytes of events tell of the time before the traffic.
+    """Return the size in bytes of the events from before the traffic; 0 without IPv6.
 
-    Routers of IPv6 say to their neighbours which groups they listen to (MLD). Those of IPv4 are silent.
+    IPv6 routers tell their neighbours to which multicast groups they listen (MLD). IPv4 routers send nothing.
     """
     if not plan.ipv6:
         return 0
@@ -224,9 +224,9 @@ def _settled_bytes(instance: Instance, plan: VirtualPlan, events: int) -> int:
 
 
 def whole_settings(tcp: Tcp | None, controls: Collection[str] = ()) -> dict[str, str]:
-    """Map file -> content, for the whole kernel: limits that no run should meet, and switches of TCP that hosts share.
+    """Map file -> content, settings of the whole kernel: high limits, and switches of TCP that all hosts share.
 
-    controls : whose switches are there, beside those of what is built in.
+    controls : congestion controls; the switches of SUSS's module are included where a control of the module is used.
     """
     tcp = tcp or Tcp()
     suss = {
@@ -248,17 +248,17 @@ def whole_settings(tcp: Tcp | None, controls: Collection[str] = ()) -> dict[str,
 
 
 def _memory_mb(experiment: Experiment) -> int:
-    """Return the kernel's memory; a large network gets more, for the packets in flight and in queues."""
+    """Return the kernel's memory (MB): more for many flows, whose packets are in flight and in queues."""
     return MEMORY_MB if len(experiment.flow_table) < 2000 else 4 * MEMORY_MB
 
 
 def release_numbers(release: str) -> tuple[int, ...]:
-    """Split a release into numbers: (6, 12, 3) for 6.12.3-netrepro."""
+    """Split a kernel release into numbers: (6, 12, 3) for 6.12.3-netrepro."""
     return tuple(int(part) for part in release.partition("-")[0].split("."))
 
 
 def _who_sends(experiment: Experiment) -> str:
-    """Name the first ends of flows, for errors."""
+    """Return the first MOST_ENDS pairs of hosts that have flows, in words for errors."""
     ends = experiment.flow_table[["source", "destination"]].drop_duplicates()
     named = [f"{source} to {destination}" for source, destination in ends.head(MOST_ENDS).itertuples(index=False)]
     more = len(ends) - len(named)
@@ -266,7 +266,7 @@ def _who_sends(experiment: Experiment) -> str:
 
 
 def _controls(speech: Speech, modules: Mapping[str, str | Path]) -> set[str]:
-    """Name the congestion controls that it wants. Raises NetreproError for one that the kernel has not."""
+    """Return the congestion controls of the flows. Raises NetreproError for one that the kernel does not have."""
     wanted, there = set(speech.control_of_flow) - {""}, congestion_controls() | set(modules)
     for name in sorted(wanted - there):
         own = f"give its C in modules={{{name!r}: ...}}, or " if name.startswith(OWN_CONTROL_PREFIX) else ""
@@ -275,7 +275,7 @@ def _controls(speech: Speech, modules: Mapping[str, str | Path]) -> set[str]:
 
 
 def _own_queues(experiment: Experiment, modules: Mapping[str, str | Path]) -> set[str]:
-    """Name its links' own queues. Raises NetreproError for one whose C is not given."""
+    """Return the names of the links' OwnQueues. Raises NetreproError for a queue without C code in `modules`."""
     queues = [link.queue for link in experiment.topology.ports.values()]
     wanted = {queue.name for queue in queues if isinstance(queue, OwnQueue)}
     for name in sorted(wanted - set(modules)):
@@ -290,7 +290,7 @@ class _Moment:
 
 
 def changed_line(line: Line, change: LinkChange, clock_factor: float) -> Line:
-    """Return the line as it is from the change on."""
+    """Return the line after the change. clock_factor : the line's rate over the link's rate."""
     line = replace(line, link=change.on_wire(line.link))
     if change.rate_mbps is not None:
         line = line.with_rate(change.rate_mbps * clock_factor)
@@ -300,7 +300,7 @@ def changed_line(line: Line, change: LinkChange, clock_factor: float) -> Line:
 
 
 def _changes(plan: VirtualPlan, experiment: Experiment) -> list[tuple[float, dict[str, Any]]]:
-    """List what happens to links and routes, as `guest.Guest.traffic` takes it."""
+    """List the changes of links and routes in the format of `guest.Guest.traffic`: (time in s, messages by node)."""
     moments: list[_Moment] = []
     lines = dict(plan.lines)
     for change in sorted(experiment.changes, key=lambda change: change.at_s):
@@ -330,7 +330,7 @@ def _fidelity(
     lateness: pd.DataFrame,
     kernel: str,
 ) -> pd.DataFrame:
-    """Check that busy ports kept their rate, by the times at which the kernel got round to their packets."""
+    """Check that busy ports kept their rate, by the times at which the kernel handled their packets."""
     rows: list[tuple[str, float, float, bool]] = [(f"tier virtual, kernel {kernel}", float("nan"), float("nan"), True)]
     parts, judged = [], 0
     for port in ports:
@@ -348,7 +348,7 @@ def _fidelity(
 
 
 def _rates(experiment: Experiment, plan: VirtualPlan, port: Port) -> list[fidelity.Interval]:
-    """List the port's rates by its own clock, each with its time; going down or coming up also begins a new time."""
+    """List the port's rates by its own clock, with their intervals; going down or up also begins a new interval."""
     factor = plan.clock_factors[port]
     first = rate_mbps = experiment.topology.link(*port).rate_mbps
     changes = []

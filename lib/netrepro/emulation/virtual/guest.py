@@ -1,8 +1,8 @@
-"""Process 1 of a kernel in virtual time: does what comes through the door. A script, of the standard library alone.
+"""Process 1 of a kernel in virtual time: a script that carries out orders. It uses only the standard library.
 
-Each order is one JSON object and is answered by one; progress may come before the answer. While this waits for an order
-the kernel stands still, and so does its time. Every system call costs 25 to 50 us of real time, so there are few:
-flows are written and read by the kernel itself (/dev/streams).
+Orders come through /dev/door (the two pipes of Instance). Each order is a JSON object, and so is its answer; other
+messages may come before the answer. While this process waits for an order, the kernel and its time stand still. A
+system call costs 25 to 50 us of real time. To save calls, the kernel itself writes and reads flows (/dev/streams).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ MOUNTS = (
     ("tmpfs", "/dev/shm", "mode=1777"),
     ("devpts", "/dev/pts", ""),
 )
-# Interfaces that come up are told to their queues at most 100 a second.
+# The kernel activates the queues of new interfaces at a rate of 100 a second at most.
 SETTLED_S, SETTLED_INTERFACES, SETTLED_A_SECOND = 2.0, 200, 100
-PACKET_BYTES = 1 << 16  # of the door
+PACKET_BYTES = 1 << 16  # largest read or write at the door
 COUNTERS = ("/proc/self/net/snmp", "/proc/self/net/netstat")
 NO_COUNTERS = {
     "IpForwarding",
@@ -71,7 +71,7 @@ def mount(kind: str, at: str, options: str = "") -> None:
 
 
 class Door:
-    """The way out: messages of a kind (one byte) and a length (four) before their bytes."""
+    """The channel to Instance. A message out is a kind (1 byte), a length (4 bytes) and its content."""
 
     def __init__(self) -> None:
         self.file = os.open("/dev/door", os.O_RDWR | os.O_CLOEXEC)
@@ -109,7 +109,10 @@ class Netlink:
         self.socket.bind((0, 0))
 
     def send(self, batches: list) -> None:
-        """Send batches: messages of which the last asks for an answer, its number, and the purpose of each message."""
+        """Send batches: (messages in base64, number of the last message, which asks for an answer, their purposes).
+
+        Raises OSError, with the purpose, for a message that the kernel refuses.
+        """
         for encoded, last, purposes in batches:
             self.socket.send(base64.b64decode(encoded))
             number = 0
@@ -147,8 +150,8 @@ class Guest:
         requests: dict,
         owner: str,
     ) -> dict:
-        """Build the nodes. nodes : name -> descriptor of its namespace. cables : messages for namespace `owner`, which
-        make so many interfaces."""
+        """Build the nodes. nodes : name -> file descriptor for its namespace. cables : messages for the namespace of
+        `owner`. interfaces : number of interfaces that they make."""
         most = max(nodes.values()) + 1000
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         for name, value in whole.items():
@@ -184,9 +187,10 @@ class Guest:
         return {"monotonic_ns": monotonic, "realtime_ns": time.clock_gettime_ns(time.CLOCK_REALTIME)}
 
     def traffic(self, core: str, arguments: dict, shared_bytes: int, changes: list, tells: bool) -> dict:
-        """Run one function of the compiled core; what it shares and its samples come before the answer, as bytes.
+        """Run the core's traffic generator; send its counters and its samples as two "B" messages before the answer.
 
-        changes : (seconds since the beginning, requests), in order.
+        core : path of the compiled module. changes : (seconds since the beginning, messages by node), in order. tells :
+        True to report progress. Returns the clocks at the beginning.
         """
         loader = importlib.machinery.ExtensionFileLoader("netrepro._core", core)
         spec = importlib.util.spec_from_file_location("netrepro._core", core, loader=loader)
@@ -199,7 +203,7 @@ class Guest:
         children = []
 
         def ready() -> None:
-            # At a whole second, however many calls it took to get here: the kernel's ticks then lie alike.
+            # Begin at a whole second, so that the kernel's ticks have the same phase in every run.
             time.sleep(1 - time.monotonic() % 1)
             begins = time.monotonic()
             if changes:
@@ -208,7 +212,7 @@ class Guest:
                 children.append(aside(lambda: self.tell_progress(duration_s, begins)))
 
         flows = [tuple(flow) for flow in arguments.pop("flows")]
-        # A flow, or two of its replicas, has two ends, and may have a listener of its own.
+        # A flow and its replica have two ends each, and may have a listener each.
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] + 6 * len(flows)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         began = self.clock()
@@ -228,11 +232,11 @@ class Guest:
             os.close(file)
         if failed:
             raise OSError("a change of a link was refused")
-        self.inside = ""  # the core has been everywhere
+        self.inside = ""  # the core has changed the namespace
         return began
 
     def totals(self, hosts: list[str]) -> dict:
-        """Read what each host's kernel has counted since it was built: `names`, as nstat's, and host -> numbers."""
+        """Read each host's kernel counters: `names`, as in nstat, and `totals`, host -> values since it was built."""
         names, totals = [], {}
         for host in hosts:
             self.enter(host)
@@ -241,7 +245,7 @@ class Guest:
                 lines = Path(file).read_text().splitlines()
                 for head, numbers in zip(lines[::2], lines[1::2], strict=True):
                     kind, _, columns = head.partition(":")
-                    if kind != "IcmpMsg":  # has those columns that are not 0
+                    if kind != "IcmpMsg":  # it lists only columns that are not 0
                         words = zip(columns.split(), numbers.split()[1:], strict=True)
                         counters |= {
                             kind + name: int(number) for name, number in words if kind + name not in NO_COUNTERS
@@ -270,7 +274,10 @@ class Guest:
         stdin: str,
         talks: bool = False,
     ) -> dict:
-        """Start a program in a node; its output goes to files. One that `talks` has a socket for that, descriptor 3."""
+        """Start a program in a node; its output goes to files. talks : give it a socket as file descriptor 3.
+
+        Returns its process id as `process`, or the reason as `problem` where it cannot be started.
+        """
         streams = [
             os.open(stdin, os.O_RDONLY),
             os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
@@ -313,13 +320,13 @@ class Guest:
             self.door.send(b"E", str(process).encode())
 
     def wait(self, process: int, seconds: float | None) -> dict:
-        """Wait until the process ends, or for so many seconds of virtual time; answer its status, or None."""
+        """Wait until the process ends, or for so many seconds of virtual time; return its status, None if it runs."""
         self.pass_time(float("inf") if seconds is None else seconds, process)
         return self.programs.get(process, {"status": None})
 
     def pass_time(self, seconds: float, process: int = 0) -> None:
-        """Let so much time pass, or less if the process ends; any other's end meanwhile is noted at once."""
-        # A signal that only wakes: without one a wait for a child has no end in time.
+        """Let so many seconds pass, or fewer if the process ends; record the end of any other process at once."""
+        # SIGCHLD, blocked, ends sigtimedwait: a wait for a child itself cannot have a timeout.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         until = time.monotonic() + seconds
         self.reap()
@@ -332,7 +339,7 @@ class Guest:
     told_every_s = 1.0
 
     def tell(self) -> None:
-        """Tell the outside that time passes, so that nobody there loses patience."""
+        """Send a message so that Instance's patience does not end while time passes."""
         self.door.send(b"P", b"0")
 
     def reap(self) -> None:
@@ -341,8 +348,11 @@ class Guest:
                 self.collect(ended)
 
     def converse(self, process: int, line: str, seconds: float | None) -> dict:
-        """Say a line to a program that talks, and pass on what it says, until it replies (a line R...): its reply; or
-        until it has ended, or so many seconds have passed: none. Without a line only listen."""
+        """Send a line to a program that was started with `talks`; forward its messages until its reply, and return it.
+
+        line : "" to send nothing. A message is a line M..., the reply a line R.... `reply` is None after so many
+        seconds of virtual time, or where the program ends; `status` is then its exit status, if it has ended.
+        """
         channel = self.channels[process]
         if line:
             channel.sendall(line.encode() + b"\n")
@@ -363,7 +373,7 @@ class Guest:
                 self.tell()
                 continue
             more = b""
-            with suppress(ConnectionResetError):  # it has ended without having read all
+            with suppress(ConnectionResetError):  # the program ended before it had read everything
                 more = channel.recv(1 << 20)
             if not more:
                 return {"reply": None} | self.wait(process, None)
@@ -379,7 +389,7 @@ class Guest:
         return self.clock()
 
     def share(self, folder: str) -> dict:
-        """Let programs write to a folder of the machine; where its own place is hidden here, one is made."""
+        """Let programs write to a folder of the machine; make a mount point where the folder is hidden inside."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         checked(LIBC.mount(b"none", folder.encode(), b"hostfs", ctypes.c_ulong(0), folder.encode()))
         return {}
@@ -395,7 +405,7 @@ class Guest:
 
 
 def aside(work) -> int:
-    """Do it in a child process, and return the child's number."""
+    """Call `work` in a child process; return the child's process id."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -408,7 +418,7 @@ def aside(work) -> int:
 
 
 def ended(child: int) -> int:
-    """Return the child's status; one that still runs is ended, which is no failure."""
+    """Return the child's status; end a child that still runs, and return 0."""
     process, status = os.waitpid(child, os.WNOHANG)
     if process:
         return status
@@ -433,7 +443,7 @@ def main() -> None:
             power_off()
         try:
             answer = getattr(guest, what)(**order)
-        except Exception as error:  # whatever it is, the outside hears of it
+        except Exception as error:  # Instance reports every error
             traceback.print_exc()
             answer = {"error": str(error) or type(error).__name__}
         door.send(b"A", json.dumps(answer).encode())

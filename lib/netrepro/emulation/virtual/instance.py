@@ -1,4 +1,4 @@
-"""One kernel in virtual time as an ordinary process, and the door to it."""
+"""One kernel in virtual time as an ordinary process, and the pipes for orders to it and its answers."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from netrepro.errors import NetreproError
 
 GUEST = Path(__file__).with_name("guest.py")
 _LAUNCH = Path(__file__).with_name("launch.py")
-START_NS = 10**18  # of its clock: in the year 2001
+START_NS = 10**18  # start of the kernel's clock: in the year 2001
 _LAST_LINES = 12
-_MOST_NAMED = 8  # programs, in an error
+_MOST_NAMED = 8  # programs that an error names
 _ARGUMENTS = (
     "root=/dev/root",
     "rootfstype=hostfs",
@@ -52,13 +52,14 @@ MEMORY_MB = 512
 class Instance:
     """A kernel that runs until it is closed; everything random in it follows from `seed`.
 
-    Inside, the files of the machine (hostfs) are to be read, with the rights of this process, and only the kernel's own
-    folder is to be written to: launch.py.
+    Programs inside read the machine's files (hostfs) with the rights of this process, and write only to the kernel's
+    own folder (see launch.py).
 
-    descriptors : further ones that stay open in it, for the events of its links. patience_s : seconds of real time in
-    which virtual time has to advance, or an order to end.
+    descriptors : file descriptors that the kernel's process inherits; its links' events and captures are written to
+    them. patience_s : the longest real time (s) without a message from the kernel while an order is carried out.
+    memory_mb : memory of kernel and programs.
 
-    Raises NetreproError where there is no kernel, or where it cannot start.
+    Raises NetreproError where no kernel is built, or where the kernel cannot start.
     """
 
     def __init__(
@@ -68,9 +69,9 @@ class Instance:
         self._folder, self._keeps = _own_folder()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
         self._left, self._closed, self._interrupted = bytearray(), False, False
-        self.programs: dict[int, str] = {}  # that run in it: process -> what it is called in errors
+        self.programs: dict[int, str] = {}  # running inside: process id -> its name in errors
         kernel = str(kernel_path())
-        # The kernel joins its arguments by blanks, and no path to an interpreter need be free of them.
+        # The kernel separates its arguments by blanks, and the interpreter's path may contain blanks: so use a file.
         init = Path(self._folder, "init")
         init.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S -B "{GUEST}" inside\n')
         init.chmod(0o700)
@@ -113,12 +114,12 @@ class Instance:
 
     @property
     def kernel(self) -> str:
-        """Its release."""
+        """The kernel's release, such as "6.12.3-netrepro"."""
         return str(self.begun["kernel"])
 
     @property
     def folder(self) -> Path:
-        """Its own, removed when it is closed."""
+        """The kernel's own folder; it is removed when the kernel is closed."""
         return Path(self._folder)
 
     def order(
@@ -130,11 +131,12 @@ class Instance:
         heard: Callable[[dict[str, Any]], None] | None = None,
         **arguments: Any,
     ) -> dict[str, Any]:
-        """Have it do something, as `guest.Guest` says; the answer, with the bytes that came before it as `contents`.
+        """Have the kernel call a method of `guest.Guest`; return its answer and, as `contents`, bytes sent before it.
 
-        name : of what it is about, for errors. heard : is given what a program says meanwhile.
+        what : name of the method. progress : called with the share of its time that has passed. name : what the order
+        is about, for errors. heard : called with each message of a program. arguments : the method's arguments.
 
-        Raises NetreproError for what is refused, for a kernel that has ended, and for one whose time stands still.
+        Raises NetreproError for an order that is refused, a kernel that has ended, and one whose time stands still.
         """
         if self._interrupted:
             raise NetreproError("the virtual kernel has ended: an order was interrupted", "build the network again")
@@ -149,12 +151,12 @@ class Instance:
             return self._answer(f"{what} {name}".strip(), progress, heard)
         except NetreproError:
             raise
-        except BaseException:  # the answer that is still to come would be taken for the next one's
+        except BaseException:  # the next order would take this order's late answer for its own
             self._interrupted = True
             raise
 
     def load(self, modules: Iterable[Path]) -> None:
-        """Load modules of the kernel's (kernel.build_module). Raises NetreproError for what it refuses."""
+        """Load kernel modules (made by kernel.build_module). Raises NetreproError for a module that is refused."""
         for module in modules:
             self.order("load", name=module.name, module=str(module))
 
@@ -192,7 +194,7 @@ class Instance:
                 return answer | {"contents": contents}
 
     def _message(self) -> tuple[bytes, bytes] | None:
-        """Return the next message, or None for none within a moment. Raises NetreproError where none can come."""
+        """Return the next message (kind, content), or None after _LOOK_S. Raises NetreproError for an ended kernel."""
         while True:
             if len(self._left) >= 5:
                 kind, size = struct.unpack_from("<cI", self._left)
@@ -208,7 +210,7 @@ class Instance:
             self._left += more
 
     def _said(self) -> str:
-        """Return the last lines of its console."""
+        """Return the last lines of the kernel's console."""
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").strip().splitlines()
         return "\n".join(f"  | {line}" for line in lines[-_LAST_LINES:])
@@ -243,7 +245,7 @@ class Instance:
         self.close()
 
     def close(self) -> None:
-        """End it and remove what it had; once more does nothing."""
+        """End the kernel and its programs and remove its folder; do nothing the second time."""
         if self._closed:
             return
         self._closed = True
@@ -254,7 +256,7 @@ class Instance:
                 self._process.wait(timeout=1)
             except (OSError, subprocess.TimeoutExpired):
                 pass
-        # Its programs are processes of this machine, in its session.
+        # The kernel's programs are processes of this machine, in the kernel's session.
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -268,13 +270,13 @@ class Instance:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Name the first of many, and say how many more there are."""
+    """Join the first _MOST_NAMED names, and add how many more there are."""
     more = len(names) - _MOST_NAMED
     return "; ".join(names[:_MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
 
 
 def batched(requests: Iterable[Request]) -> list[tuple[str, int, list[str]]]:
-    """Group messages as `guest.Netlink.send` takes them."""
+    """Group messages for `guest.Netlink.send`: (content in base64, number of the last message, purposes)."""
     batches, first = [], 0
     listed = list(requests)
     for content, last in messages.batches(listed):
@@ -289,9 +291,9 @@ def batched_by_node(requests: Mapping[str, Iterable[Request]]) -> dict[str, list
 
 
 def _own_folder() -> tuple[str, int]:
-    """Make a folder and a descriptor that keeps it; remove folders that nobody keeps any more.
+    """Make a folder and lock it by a file descriptor; remove folders whose owner has ended.
 
-    A process that is not to be seen may live in another process namespace, so that its lock is asked too.
+    An owner without an entry in /proc may live in another process namespace. So its lock is checked, too.
     """
     home = folder_for_memory()
     for left in Path(home).glob(f"{_PREFIX}*-*"):
@@ -308,7 +310,7 @@ def _is_kept(folder: Path) -> bool:
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return True  # somebody else's, or just removed
+        return True  # the folder belongs to another user, or was just removed
     try:
         return not _locks(descriptor)
     finally:
@@ -316,7 +318,7 @@ def _is_kept(folder: Path) -> bool:
 
 
 def _locks(descriptor: int) -> bool:
-    """Lock the file; tell whether that worked, as it does where nobody else has locked it."""
+    """Try to lock the file; tell whether that worked, which means that nobody else has locked it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -325,8 +327,10 @@ def _locks(descriptor: int) -> bool:
 
 
 def folder_for_memory() -> str:
-    """Find the folder for a kernel's memory: in memory, where programs may run. Raises NetreproError with the reasons
-    against each."""
+    """Return a folder for a kernel's memory: in RAM if possible, and not mounted noexec.
+
+    Raises NetreproError, with the reason against each candidate, where no folder is suitable.
+    """
     reasons = {}
     for folder in filter(None, ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir())):
         reasons[folder] = why_no_memory(folder)
@@ -340,7 +344,7 @@ def folder_for_memory() -> str:
 
 
 def why_no_memory(folder: str) -> str:
-    """Say why a kernel's memory cannot lie in a folder, "" where it can."""
+    """Return why a folder is not suitable for a kernel's memory, "" where it is."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.truncate(mmap.PAGESIZE)
@@ -357,20 +361,20 @@ def why_no_memory(folder: str) -> str:
 
 
 def _launched(processor: int | None, folder: str) -> list[str]:
-    """Return what stands before a kernel's command, so that it ends with this process and writes to no other folder
-    (launch.py)."""
+    """Return the prefix of a kernel's command: launch.py ends the kernel with this process and lets it write only to
+    the folder."""
     python = [sys.executable, "-I", "-S", "-B"]
     return [*python, str(_LAUNCH), str(os.getpid()), "" if processor is None else str(processor), folder]
 
 
 class _Processor:
-    """A processor that no other instance has, if there is one: `number`."""
+    """A processor for one instance: `number` is one that no other instance uses, if there is one."""
 
     def __init__(self) -> None:
         self.number: int | None = None
         self._file: int | None = None
         allowed = sorted(os.sched_getaffinity(0))
-        folder = cache() / f"processors-{os.getuid()}"  # kept: it is no trace of a run
+        folder = cache() / f"processors-{os.getuid()}"  # stays after the run, and says nothing about it
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for number in allowed:
@@ -380,7 +384,7 @@ class _Processor:
                     return
                 os.close(file)
         except OSError:
-            pass  # a cache that cannot be written to, as in a sandbox: other instances are not told
+            pass  # the cache cannot be written to, as in a sandbox: the choice is unknown to other instances
         self.number = allowed[os.getpid() % len(allowed)]
 
     def free(self) -> None:
@@ -389,7 +393,7 @@ class _Processor:
 
 
 def run_shell() -> int:
-    """Run a shell in a kernel of its own, on this terminal; return its status. While nobody types, time jumps on."""
+    """Run a shell in a new kernel, on this terminal; return its exit status. While nobody types, time jumps on."""
     with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", dir=folder_for_memory()) as folder:
         init = Path(folder, "init")
         mounts = "".join(f"mount -t {kind} {kind} {at}\n" for kind, at in _SHELL_MOUNTS)

@@ -1,8 +1,8 @@
 """A Jupyter kernel at a host in virtual time.
 
-Sockets do not lead out of the virtual kernel. So a program beside it speaks for it (jupyter_guest), and what it says
-comes through the door by which all orders go: time passes while it executes, and stands still while a person thinks.
-What a cell leaves running, a thread or a task, goes on whenever time passes.
+Sockets do not lead out of the virtual kernel. So a program beside the Jupyter kernel talks to it (jupyter_guest), and
+forwards its messages through the channel of all orders. Virtual time passes while a cell runs, and stands still
+otherwise. A thread or task that a cell leaves running goes on whenever virtual time passes.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from typing import Any
 from netrepro.errors import NetreproError
 
 _GUEST = Path(__file__).with_name("jupyter_guest.py")
-_CHANNEL = 3  # its descriptor
+_CHANNEL = 3  # file descriptor of the program's socket
 STARTS_WITHIN_S, ENDS_WITHIN_S = 60.0, 10.0  # of virtual time
-# Debuggers are out of place here, and say so at length.
+# Suppresses long warnings of the debugger, which is not used here.
 ENVIRONMENT = {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}
 
 
 class VirtualJupyterKernel:
-    """A kernel that runs inside; it ends with its `with` block, or else with the network.
+    """A Jupyter kernel inside a node; it ends with its `with` block, or with the network at the latest.
 
-    Consoles cannot join it, and it asks for no input. `program` speaks for it; SIGINT interrupts what it executes.
-    Raises NetreproError for one that ends, with what it said.
+    Consoles cannot connect to it, and cells cannot ask for input. `program` talks to the kernel; SIGINT to `program`
+    interrupts the running cell. Raises NetreproError, with the last line of errors, where the kernel ends.
     """
 
     def __init__(self, name: str, popen: Callable[..., Any]):
-        """Start the kernel. popen : VirtualNode.popen of the host of that name."""
+        """Start the kernel. name : its host, for errors. popen : VirtualNode.popen of that host."""
         self._name = name
         command = [sys.executable, "-P", "-B", str(_GUEST), str(_CHANNEL)]
         self.program = popen(command, environment=ENVIRONMENT, talks=True)
@@ -52,10 +52,10 @@ class VirtualJupyterKernel:
         timeout: float | None = None,
         output_hook: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]:
-        """Run a cell and return its reply; a failure in it is told there, as to any client of Jupyter's.
+        """Run a cell and return the kernel's reply, which also reports errors of the cell, as in any Jupyter client.
 
-        timeout : seconds of virtual time. output_hook : is given each message of output as it comes. Raises
-        TimeoutError where it takes longer, and interrupts it; NetreproError where the kernel ends.
+        timeout : seconds of virtual time. output_hook : called with each output message as it comes. Interrupts the
+        cell and raises TimeoutError after `timeout`; raises NetreproError where the kernel ends.
         """
 
         def heard(message: dict[str, Any]) -> None:
@@ -80,8 +80,8 @@ class VirtualJupyterKernel:
         timeout: float | None = None,
         heard: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]:
-        """Send any request that is answered on the shell channel, such as "complete_request"; return the reply. See
-        execute_interactive. heard : is given every message of the channel that all listen to."""
+        """Send a request of the shell channel, such as "complete_request"; return the reply. heard : called with each
+        message of the IOPub channel. timeout and errors as in execute_interactive."""
         line = json.dumps({"msg_type": kind, "content": dict(content)})
         if self.program.returncode is not None:
             raise NetreproError(f"the Jupyter kernel on {self._name} has ended", "start another")
@@ -100,8 +100,8 @@ class VirtualJupyterKernel:
         return reply
 
     def close(self) -> None:
-        """End it, and what it has started; does nothing the second time."""
-        with suppress(NetreproError):  # the network may have ended, and this with it
+        """End the kernel and the processes that it has started; do nothing the second time."""
+        with suppress(NetreproError):  # the network may have ended, and the kernel with it
             if self.program.returncode is None:
                 self.program.kill_all()
                 self.program.poll_for(ENDS_WITHIN_S)

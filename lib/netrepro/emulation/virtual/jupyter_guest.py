@@ -1,9 +1,9 @@
-"""Has an IPython kernel at a host in virtual time, and speaks for it: jupyter_guest.py DESCRIPTOR, of a socket.
+"""Starts an IPython kernel at a host in virtual time and is its client: jupyter_guest.py DESCRIPTOR (of a socket).
 
-Each line in is a request of the Jupyter protocol, {"msg_type": ..., "content": ...}. Lines out begin with M for what
-the kernel tells all (output, status) and with R for its reply, which is the last of a request. The kernel is any of
-Jupyter's, and its sockets are files in this virtual kernel's own memory, whose other end nobody outside could reach.
-SIGINT interrupts what it executes.
+Each line that it reads is a request of the Jupyter protocol, {"msg_type": ..., "content": ...}. Lines that it writes
+begin with M for a message of the IOPub channel (output, status) and with R for the reply, the last line of a request.
+The IPython kernel is an ordinary one. Its sockets are files inside the virtual kernel, which no process outside can
+connect to. SIGINT interrupts the running cell.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.session import json_default
 
-STARTS_WITHIN_S, LOOKS_EVERY_S = 20.0, 5.0  # of virtual time, of which computing takes none
+STARTS_WITHIN_S, LOOKS_EVERY_S = 20.0, 5.0  # virtual time, in which computing takes none
 
 
 class Client(BlockingKernelClient):
-    """A client of a Jupyter kernel that is a process of ours."""
+    """A client of a Jupyter kernel that is a child process."""
 
     process: subprocess.Popen
 
@@ -61,7 +61,10 @@ def main(descriptor: str) -> int:
 
 
 def answer(client: Client, asked: dict[str, Any], channel: socket.socket) -> None:
-    """Raise ChildProcessError where the kernel ends instead."""
+    """Send a request to the kernel and write its messages and its reply to the channel.
+
+    Raises ChildProcessError where the kernel ends before the reply.
+    """
 
     def say(kind: bytes, message: dict[str, Any]) -> None:
         spoken = {name: part for name, part in message.items() if name != "buffers"}

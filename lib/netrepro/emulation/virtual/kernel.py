@@ -1,6 +1,6 @@
-"""The kernel in virtual time, where it is, and the modules that are built for it (build.py builds the kernel itself).
+"""The place of the kernel in virtual time, and the modules that are built for it (build.py builds the kernel itself).
 
-What it is made of lies in lib/kernel (GPL-2.0-only): a configuration, patches, and sources that are built in.
+Its recipe is lib/kernel (GPL-2.0-only): a configuration, patches, and sources that are built in.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ BUILD_HINT = "run `netrepro kernel build` once (about four minutes)"
 
 
 def recipe() -> Path:
-    """Find the folder with configuration, patches and sources: a checkout's, or that of the package netrepro-kernel.
+    """Return the folder with configuration, patches and sources, of a checkout or of the package netrepro-kernel.
 
-    Raises NetreproError where there is none.
+    Raises NetreproError where there is no such folder.
     """
     places = [Path(__file__).parents[3] / "kernel", *_packaged()]
     with suppress(NetreproError):
@@ -38,13 +38,13 @@ def recipe() -> Path:
 
 
 def _packaged() -> list[Path]:
-    """List the folder of the package netrepro-kernel, if it is installed."""
+    """Return the folders of the package netrepro-kernel: none if it is not installed."""
     package = importlib.util.find_spec("netrepro_kernel")
     return [Path(folder) for folder in package.submodule_search_locations or []] if package else []
 
 
 def congestion_controls() -> set[str]:
-    """Name the congestion controls that are built in, and those of lib/kernel/modules."""
+    """Return the names of the congestion controls that are built in, and of those in lib/kernel/modules."""
     config = (recipe() / "config").read_text()
     built_in = {name.lower() for name in re.findall(r"^CONFIG_TCP_CONG_(\w+)=y", config, re.M)} - {"advanced"}
     return {"reno", *built_in, *_own_sources()}
@@ -61,7 +61,7 @@ def _own_sources() -> dict[str, Path]:
 
 @functools.cache
 def recipe_key(folder: Path) -> str:
-    """Return the name of all that the kernel is made of but the source of Linux."""
+    """Return a hash of the recipe (configuration, patches, built-in sources), which names kernels built from it."""
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if path.relative_to(folder).parts[0] in ("config", "patches", "built_in"):
@@ -70,18 +70,21 @@ def recipe_key(folder: Path) -> str:
 
 
 def cache() -> Path:
-    """Return the folder where kernels are kept: netrepro/kernel in the user's cache."""
+    """Return the folder of built kernels: netrepro/kernel in the user's cache."""
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(home) / "netrepro" / "kernel"
 
 
 def kernel_path() -> Path:
-    """Find the newest kernel that is built from the present recipe. Raises NetreproError where there is none."""
+    """Return the path of the newest kernel that is built from the present recipe.
+
+    Raises NetreproError where there is none.
+    """
     ending = f"-{recipe_key(recipe())}"
     homes = [cache(), *(folder / "built" for folder in _packaged())]
     try:
         built = [path for home in homes for path in home.glob(f"*{ending}/linux") if os.access(path, os.X_OK)]
-    except OSError as error:  # a home that is another's
+    except OSError as error:  # the folder belongs to another user
         raise NetreproError(f"no virtual kernel: {error}", "set XDG_CACHE_HOME to a folder of your own") from error
     if not built:
         raise NetreproError("the virtual kernel is not built", BUILD_HINT)
@@ -93,13 +96,14 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def build_module(source: str | Path) -> Path:
-    """Build a module of the virtual kernel from one file of C or its text; it is kept in the cache for reuse.
+    """Build a module of the virtual kernel and return its path; it stays in the cache for reuse.
 
-    Raises NetreproError with the compiler's complaints and their lines, and where there is no kernel.
+    source : one file of C, or its text. Raises NetreproError with the compiler's messages where it does not compile,
+    and where the kernel, its headers, gcc or make are missing.
     """
     text = source.read_text() if isinstance(source, Path) else source
     key = hashlib.sha256(text.encode()).hexdigest()[:16]
-    name = source.stem if isinstance(source, Path) else f"own_{key}"  # the kernel knows modules by their names
+    name = source.stem if isinstance(source, Path) else f"own_{key}"  # modules need different names in the kernel
     home = kernel_path().parent
     made = cache() / home.name / "modules" / key / f"{name}.ko"
     if made.exists():
@@ -130,7 +134,10 @@ def build_module(source: str | Path) -> Path:
 
 
 def modules_for(names: Iterable[str], given: Mapping[str, str | Path]) -> list[Path]:
-    """Build the modules of congestion controls that are not built in: `given` (name -> source), else our own."""
+    """Build the modules that `names` need; return their paths.
+
+    given : name -> source, used before the sources in lib/kernel/modules. Names without a source need no module.
+    """
     sources = {**_own_sources(), **given}
     wanted = dict.fromkeys(sources[name] for name in sorted(set(names)) if name in sources)
     return [build_module(source) for source in wanted]

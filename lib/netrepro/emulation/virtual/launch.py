@@ -1,12 +1,12 @@
-"""Start a kernel and end it with its owner: a program of its own, between `Instance` and the kernel.
+"""Start a kernel and end it with its owner: a separate program between `Instance` and the kernel.
 
-It is the kernel's parent, because a kernel that asked to end with its parent would end with the thread that started it.
-Nor is anything left to do between fork and exec in the owner, where other threads may hold locks.
+The launcher is the kernel's parent, for two reasons. A kernel that asked to end with its parent would end with the
+owner's thread that started it. And the owner needs no code between fork and exec, where its other threads may hold
+locks.
 
-Root inside, and a module of the kernel's, may ask this machine for whatever its user may. So the machine holds the
-kernel to its own folder (Landlock): it creates, writes, cuts and removes nothing elsewhere, by whatever way inside, and
-opens no TCP connection of the machine's. What it may still do is to read what its user may read, and to change rights
-and times of files that are the user's.
+Root inside, and kernel modules, could use all rights that the user has on this machine. So Landlock confines the kernel
+to its own folder: elsewhere it can create, write, truncate and remove nothing, and it opens no TCP connection of the
+machine. It can still read what the user may read, and change rights and times of the user's files.
 """
 
 import ctypes
@@ -20,22 +20,25 @@ _NO_RANDOM_ADDRESSES = 0x0040000
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 _WAKES = (signal.SIGCHLD, signal.SIGUSR1)
 LIBC = ctypes.CDLL(None)
-# Landlock's system calls, the same on every processor, and its words (linux/landlock.h).
+# Landlock's system calls, the same on every processor, and its constants (linux/landlock.h).
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF, _ASK_VERSION, _PATH_BENEATH = 444, 445, 446, 1, 1
 _NO_NEW_PRIVILEGES = 38
-# What it may not do to files, by the version that knew of it first: writing; creating and removing of each kind;
-# moving between folders; cutting.
+# Rights on files that are taken away, by the first Landlock version that knows them: writing, creating and removing of
+# each kind; moving between folders; truncating.
 _WRITES = {1: 1 << 1 | 0b1_1111_1111 << 4, 2: 1 << 13, 3: 1 << 14}
-_TCP, _OTHERS = {4: 0b11}, {6: 0b11}  # bind and connect; abstract sockets and signals of processes outside
+_TCP, _OTHERS = {4: 0b11}, {6: 0b11}  # bind and connect; abstract sockets of, and signals to, processes outside
 
 
 def landlock_version() -> int:
-    """Return the version of the machine's Landlock, 0 for none."""
+    """Return the version of the machine's Landlock; 0 where it has none."""
     return max(LIBC.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _ASK_VERSION), 0)
 
 
 def hold_to(folder: str) -> None:
-    """Let this process and its children write to no other folder than this; without Landlock, do nothing."""
+    """Let this process and its children write only to this folder; without Landlock, do nothing.
+
+    Raises OSError where Landlock refuses.
+    """
     version = landlock_version()
     if not version:
         return
@@ -55,9 +58,10 @@ def hold_to(folder: str) -> None:
 
 
 def launch(owner: int, processor: int | None, folder: str, command: list[str]) -> int:
-    """Run the command on a processor (None: any) until it ends; return its status, as a shell would say it.
+    """Run the command until it or the owner ends; return its exit status as a shell does (128 + signal).
 
-    folder : the only one that it may write to.
+    owner : process id. processor : number of the processor, None for any. folder : the only folder that the command may
+    write to.
     """
     LIBC.personality(ctypes.c_ulong(_NO_RANDOM_ADDRESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -65,7 +69,7 @@ def launch(owner: int, processor: int | None, folder: str, command: list[str]) -
         os.sched_setaffinity(0, {processor})
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_WAKES, signal.SIGINT))
-    LIBC.prctl(_DIE_WITH_PARENT, signal.SIGUSR1)  # also when only the thread that started this ends
+    LIBC.prctl(_DIE_WITH_PARENT, signal.SIGUSR1)  # also sent when only the owner's thread that started this ends
     launcher = os.getpid()
     child = os.fork()
     if child == 0:
@@ -86,7 +90,7 @@ def launch(owner: int, processor: int | None, folder: str, command: list[str]) -
             return code if code >= 0 else 128 - code
         signal.sigwait(_WAKES)
     os.kill(child, signal.SIGKILL)
-    if os.getsid(0) == launcher:  # with the programs inside
+    if os.getsid(0) == launcher:  # ends the programs inside, too
         os.killpg(launcher, signal.SIGKILL)
     return 1
 

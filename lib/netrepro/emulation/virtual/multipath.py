@@ -1,11 +1,11 @@
-"""Flows of several subflows on the virtual kernel: MPTCP (RFC 8684), whose hosts' path managers open what is described.
+"""Flows of several subflows on the virtual kernel: MPTCP (RFC 8684); the hosts' path managers open the subflows.
 
-A flow's first subflow is the connection that is opened, over the first of its `subflow_paths`. Each further path has an
-address of its own at the destination, which the destination announces; the source then opens a subflow to it, and what
-it is answered with takes the same path back. So a host that receives announces one set of paths, to one source.
+The flow's own connection is the first subflow, over the first of its `subflow_paths`. For each further path the
+destination has another address, which it announces. The source then opens a subflow to this address; answers take the
+same path back. So a receiving host announces one set of paths, to one source.
 
-Subflows are scheduled, and what a silent one holds is sent again, as this kernel does; each has the congestion control
-of the flow, of which only LIA (lib/kernel/modules/tcp_lia.c) couples them. A small receive window is one of all
+The kernel schedules subflows, and sends the data of a silent subflow again, in its own way. Each subflow has the flow's
+congestion control; only LIA (lib/kernel/modules/tcp_lia.c) couples them. A small receive window is shared by all
 subflows.
 """
 
@@ -21,25 +21,25 @@ from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Flow, Tcp, Traffic
 
-MOST_SUBFLOWS = 8  # of the kernel's path manager
-SCHEDULER = "lowest_rtt"  # nearest to the kernel's only one ("default": whose queued bytes would leave first)
-BUFFER_PER_SHARED_WINDOW = 2304 / FULL_SEGMENT_BYTES  # the kernel charges a full segment so much
+MOST_SUBFLOWS = 8  # limit of the kernel's path manager
+SCHEDULER = "lowest_rtt"  # nearest to the kernel's only one ("default": the subflow whose queue would empty first)
+BUFFER_PER_SHARED_WINDOW = 2304 / FULL_SEGMENT_BYTES  # the kernel charges 2304 bytes for a full segment
 
 
 def has_subflows(entry: Traffic) -> bool:
-    """Tell whether its flows are MPTCP's."""
+    """Tell whether the entry's flows have several subflows (MPTCP)."""
     return getattr(entry, "subflows", 1) > 1
 
 
 def socket_kind_of_subflows(tcp: Tcp) -> SocketKind:
-    """Find the SocketKind of MPTCP; its sockets have a buffer, and no other bound of the window."""
+    """Return the SocketKind of MPTCP, whose window only the socket's receive buffer limits."""
     window_bytes = tcp.receive_window_bytes
     buffer_bytes = round(BUFFER_PER_SHARED_WINDOW * window_bytes) if window_bytes < LARGE_WINDOW_BYTES else 0
     return SocketKind(0, buffer_bytes, 0, tcp.pacing, multipath=True)
 
 
 def check_subflows(experiment: Experiment, made: Iterable[Connection]) -> None:
-    """Raise NetreproError for subflows that the kernel's path manager does not open so."""
+    """Raise NetreproError for subflows that the kernel cannot open or treat as described."""
     remedy = "use tier 'simulated'"
     for entry in filter(has_subflows, experiment.traffic):
         if experiment.ipv6:
@@ -92,7 +92,7 @@ def check_subflows(experiment: Experiment, made: Iterable[Connection]) -> None:
 
 
 def tell_path_managers(instance: Instance, plan: VirtualPlan, made: Iterable[Connection]) -> None:
-    """Have hosts announce the paths, and open subflows over what they hear of."""
+    """Let destinations announce their paths' addresses, and sources open subflows to announced addresses."""
     told: dict[str, str] = {}
     for each in made:
         if each.further:

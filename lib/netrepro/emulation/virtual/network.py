@@ -1,4 +1,4 @@
-"""A network on the virtual kernel in which programs run; its time stands still while the caller thinks."""
+"""A network on the virtual kernel in which programs run; virtual time passes only during some of the caller's calls."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     from netrepro.emulation.virtual.jupyter import VirtualJupyterKernel
 
 PATIENCE_S = 120.0
-MOST_CAPTURES = 16  # at a time: the kernel's process has their files from its start on
-MOST_LETTERS = 100  # of a command, in errors
+MOST_CAPTURES = 16  # at a time: the kernel's process opens their files at its start
+MOST_LETTERS = 100  # length of a command in errors
 
 
 class VirtualNetwork(Network):
     """A network on the virtual kernel while its `with` block runs; `net["h1"]` is a node.
 
-    Arguments as of Emulation.
+    Arguments are those of Emulation.
 
-    Virtual time passes while `run`, `wait`, `python` or `sleep` wait, and stands still otherwise. Programs see the
-    machine's files with the caller's rights, may write to `folder` and to /run, and have no other network than their
-    node's. They are root inside; the machine's Landlock, where it has one (`netrepro doctor` tells), keeps root and
-    modules of the kernel's from writing elsewhere, too. What programs print lies in `folder`. The same seed and the
-    same calls give the same output. Raises NetreproError as Instance.
+    Virtual time passes while `run`, `wait`, `python` or `sleep` wait, and stands still otherwise. Programs read the
+    machine's files with the caller's rights, may write to `folder` and to /run, and have only their node's network.
+    They are root inside the kernel. Landlock, on machines that have it (`netrepro doctor` tells), also keeps root and
+    kernel modules from writing elsewhere. The programs' output is stored in `folder`. The same seed and the same calls
+    give the same output. Raises NetreproError like Instance.
     """
 
     tier = "virtual"
@@ -82,11 +82,11 @@ class VirtualNetwork(Network):
         ways = [for_all] if for_all else list(of_hosts.values())
         if ways:
             check_ways(ways)
-        self._way = ways[0] if ways else None  # of what the whole kernel has one of
+        self._way = ways[0] if ways else None  # for settings that are common to the whole kernel
         self._plan = make_virtual_plan(topology, seed, **self._described)
         self._instance: Instance | None = None
         self._started = 0
-        self._files: list[IO[bytes]] = []  # that the kernel's process has open: one for events, others for captures
+        self._files: list[IO[bytes]] = []  # open in the kernel's process: one for events, others for captures
         self._free: list[IO[bytes]] = []
 
     def __enter__(self) -> VirtualNetwork:
@@ -118,7 +118,7 @@ class VirtualNetwork(Network):
         return self._plan
 
     def close(self) -> None:
-        """End the network and all that runs inside; do nothing the second time."""
+        """End the network and everything that runs inside; do nothing the second time."""
         if self._instance:
             self._instance.close()
             self._instance = None
@@ -128,7 +128,7 @@ class VirtualNetwork(Network):
 
     @property
     def instance(self) -> Instance:
-        """The kernel. Raises NetreproError when the network is not built."""
+        """The running kernel. Raises NetreproError when the network is not built."""
         if not self._instance:
             raise NetreproError("this network is not built", "use it inside `with Emulation(...) as net:`")
         return self._instance
@@ -139,21 +139,23 @@ class VirtualNetwork(Network):
 
     @property
     def now_s(self) -> float:
-        """Virtual time since the network was built."""
+        """The virtual time since the network was built, in seconds."""
         return self.monotonic_s - self._began_ns / 1e9
 
     @property
     def monotonic_s(self) -> float:
-        """The time that programs inside read as time.monotonic()."""
+        """The virtual time that programs inside read as time.monotonic(), in seconds."""
         return self.instance.order("clock")["monotonic_ns"] / 1e9
 
     def load_control(self, name: str) -> None:
-        """Have the kernel know a congestion control that is a module of ours, for sockets to ask for; one that is built
-        in it knows. Raises NetreproError for a module that does not compile."""
+        """Load a congestion control that is a module of lib/kernel/modules, so that sockets can use it.
+
+        Do nothing for other names. Raises NetreproError for a module that does not compile.
+        """
         self.instance.load(modules_for([name], {}))
 
     def sleep(self, seconds: float) -> None:
-        """Let so much virtual time pass."""
+        """Let so many seconds of virtual time pass."""
         if seconds > 0:
             self.instance.order("sleep", seconds=seconds)
 
@@ -168,7 +170,7 @@ class VirtualNetwork(Network):
         up: bool | None = None,
         both: bool = True,
     ) -> None:
-        """Change a link as Network says; what is under way on a link that goes down is lost, too."""
+        """Change a link as Network says; packets on the wire of a link that goes down are lost, too."""
         self.topology.link(source, destination)
         change = LinkChange(0.0, source, destination, rate_mbps, up, both, delay_ms, loss)
         for port in change.links:
@@ -179,7 +181,7 @@ class VirtualNetwork(Network):
         self._tell_lines([port])
 
     def _tell_lines(self, ports: Iterable[tuple[str, str]], once: int = 0) -> None:
-        """Tell the kernel what their lines are. once : flags that they have now only."""
+        """Send the kernel the present parameters of the ports' lines. once : flags for this message only."""
         asked: dict[str, list[messages.Request]] = {}
         for port in ports:
             (node, index), line = self.plan.ports[port].shaper, self._lines[port]
@@ -196,9 +198,10 @@ class VirtualNetwork(Network):
         captures: str | os.PathLike[str] | None = None,
         live: int | str | os.PathLike[str] | None = None,
     ) -> VirtualRecording:
-        """Record ports as Network says, 16 captures at a time.
+        """Record ports as Network says, with 16 captures at a time at most.
 
-        Packets are stamped as their last bit leaves. Raises NetreproError also for a port that is recorded already.
+        The time stamp is that of a packet's last bit. Entering the recording raises NetreproError for a port that is
+        recorded already.
         """
         queues, packets = list(dict.fromkeys(queues)), list(dict.fromkeys(packets))
         folder = folder_for_captures(captures)
@@ -208,16 +211,16 @@ class VirtualNetwork(Network):
     def observe(
         self, ports: Sequence[tuple[str, str]], captured: Sequence[tuple[str, str]]
     ) -> dict[tuple[str, str], IO[bytes]]:
-        """Have the kernel note what ports do, until `unobserve`; the files for the captures of some of them.
+        """Let the kernel record events of ports until `unobserve`; return port -> capture file for `captured`.
 
-        Raises NetreproError for a port that is observed already, and for more captures than are left.
+        Raises NetreproError for a port that is observed already, and for more captures than there are free files.
         """
         for port in ports:
             if self._lines[port].flags & RECORD:
                 raise NetreproError(f"{'-'.join(port)} is recorded already", "end that recording before")
         if len(captured) > len(self._free):
             raise NetreproError(f"{len(captured)} captures, and {len(self._free)} are left", "record fewer ports")
-        if not any(line.flags & RECORD for line in self._lines.values()):  # what is there, nobody wants any more
+        if not any(line.flags & RECORD for line in self._lines.values()):  # nobody reads the old events any more
             self._files[0].seek(0)
             self._files[0].truncate()
         files = {port: self._free.pop() for port in captured}
@@ -234,7 +237,7 @@ class VirtualNetwork(Network):
         return files
 
     def unobserve(self, ports: Sequence[tuple[str, str]], files: Mapping[tuple[str, str], IO[bytes]]) -> None:
-        """Have the kernel note no more, and take the files back."""
+        """Let the kernel stop recording events of ports; take the capture files back."""
         for port in ports:
             line = self._lines[port]
             self._lines[port] = replace(line, flags=line.flags & ~RECORD, capture=-1)
@@ -242,34 +245,34 @@ class VirtualNetwork(Network):
         self._free += files.values()
 
     def report(self) -> tuple[int, int]:
-        """Have every line write its totals, and all that it holds; bytes of events before and behind that."""
+        """Let every line write its totals and all buffered events; return the events file's size before and after."""
         before = os.fstat(self._files[0].fileno()).st_size
         self._tell_lines(self._lines, REPORT)
         return before, os.fstat(self._files[0].fileno()).st_size
 
     def events(self, first: int, last: int) -> bytes:
-        """Read the events of virtual/events.py between two places."""
-        with Path(f"/proc/self/fd/{self._files[0].fileno()}").open("rb") as file:  # the kernel writes on elsewhere
+        """Read events (records of virtual/events.py) between two byte positions of the file."""
+        with Path(f"/proc/self/fd/{self._files[0].fileno()}").open("rb") as file:  # own file position
             file.seek(first)
             return file.read(last - first)
 
     def next_file(self, name: str) -> Path:
-        """Name the next file for a program's output."""
+        """Return a new path, without suffix, for the files of a program."""
         self._started += 1
         return self.folder / f"{self._started}-{Path(name).name}"
 
 
 class VirtualProgram(RunningProgram):
-    """A program that was started in a node; what it prints lies in files."""
+    """A program that was started in a node; its output is stored in files."""
 
     def __init__(self, net: VirtualNetwork, process: int, command: Sequence[str], files: Path):
         self._net, self._process, self._files = net, process, files
         self.command = list(command)
         self.returncode: int | None = None
-        self.ended_s: float | None = None  # of virtual time since the network was built
+        self.ended_s: float | None = None  # virtual time since the network was built
 
     def poll(self) -> int | None:
-        """Tell its status, or None while it runs; no time passes."""
+        """Return the exit status, or None while the program runs; no virtual time passes."""
         return self._wait(0.0)
 
     def poll_for(self, seconds: float) -> int | None:
@@ -293,10 +296,10 @@ class VirtualProgram(RunningProgram):
     def converse(
         self, line: str, heard: Callable[[dict[str, Any]], None] | None = None, timeout: float | None = None
     ) -> dict[str, Any] | None:
-        """Send a line to a program that talks, and return its reply, as `guest.Guest.converse` says; "" only listens.
+        """Send a line to a program that was started with `talks`, and return its reply (see guest.Guest.converse).
 
-        heard : is given what it says before. None where so many seconds of virtual time pass, or where it ends, of
-        which `returncode` then tells.
+        line : "" to send nothing and only wait. heard : called with each message before the reply. timeout : seconds of
+        virtual time. Returns None after the timeout, or where the program ends; then `returncode` is set.
         """
         answer = self._net.instance.order(
             "converse", name=self.command[0], heard=heard, process=self._process, line=line, seconds=timeout
@@ -311,7 +314,7 @@ class VirtualProgram(RunningProgram):
             self.ended_s = answer["ended_s"] - self._net._began_ns / 1e9
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal at once; it hears of it when time passes."""
+        """Send the program a signal at once; the program handles it when virtual time passes."""
         self._signal(number)
 
     def kill(self) -> None:
@@ -334,12 +337,12 @@ class VirtualProgram(RunningProgram):
 
     @property
     def output(self) -> str:
-        """The output that it has printed so far."""
+        """The program's output so far."""
         return self._files.with_suffix(".out").read_text(errors="replace")
 
     @property
     def errors(self) -> str:
-        """The error output that it has printed so far."""
+        """The program's error output so far."""
         return self._files.with_suffix(".err").read_text(errors="replace")
 
 
@@ -362,7 +365,10 @@ class VirtualNode(Node):
         folder: str | os.PathLike[str] | None = None,
         talks: bool = False,
     ) -> VirtualProgram:
-        """Start a program as Node says; it runs whenever virtual time passes. talks : by a socket, its descriptor 3."""
+        """Start a program as Node says; it runs whenever virtual time passes.
+
+        talks : True to give the program a socket as file descriptor 3, for VirtualProgram.converse.
+        """
         words = checked_words(command)
         called = f"{_shortened(shlex.join(words))} on {self.name}"
         files = self.net.next_file(words[0])
@@ -406,7 +412,7 @@ class VirtualNode(Node):
         )
 
     def jupyter_kernel(self) -> VirtualJupyterKernel:
-        """Start a Jupyter kernel inside: virtual time passes while a cell runs, and stands still between."""
+        """Start a Jupyter kernel inside the node; virtual time passes only while a cell runs."""
         from netrepro.emulation.virtual.jupyter import VirtualJupyterKernel
 
         return VirtualJupyterKernel(self.name, self.popen)

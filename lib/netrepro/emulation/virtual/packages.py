@@ -1,6 +1,6 @@
-"""Programs and files of Debian's packages for a user who may install nothing: apt fetches them into a folder.
+"""Programs and files of Debian packages for a user without root: apt fetches them into a folder.
 
-Of the system only its list of sources is read; its state is neither asked nor changed.
+Only the system's list of package sources is used; apt's state on the system is neither read nor changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Acquire::Retries "1";
 #clear APT::Update::Post-Invoke;
 #clear APT::Update::Post-Invoke-Success;
 """
-_SYSTEM = ("libc6_", "libgcc-s1_", "libc-bin_")  # fit the machine's loader only if they are its own
+_SYSTEM = ("libc6_", "libgcc-s1_", "libc-bin_")  # never fetched: these must be the machine's own, to fit its loader
 
 
 def can_fetch() -> bool:
@@ -38,14 +38,14 @@ def can_fetch() -> bool:
 
 
 def fetch_programs(packages: Mapping[str, str], folder: Path) -> None:
-    """Fetch programs (each with its package) and what they need; put a command for each into `folder`/bin.
+    """Fetch programs and their dependencies; put a command for each program into `folder`/bin.
 
-    Raises NetreproError where apt cannot fetch them.
+    packages : program -> package. Raises NetreproError where apt cannot fetch them.
     """
     names = sorted(set(packages.values()))
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _apt(folder.parent) as (apt, home):
-        # An installation for an empty system, whatever state the real one is in.
+        # Install as on an empty system, so that the real system's state does not matter.
         options = ["--yes", "--no-install-recommends", "--download-only"]
         _run([*apt, "install", *options, *names], f"apt cannot fetch {', '.join(names)}")
         made = home / "made"
@@ -72,9 +72,9 @@ def fetch_programs(packages: Mapping[str, str], folder: Path) -> None:
 
 
 def fetch_package(name: str, version: str, urls: Sequence[str], sha256: str, to: Path) -> None:
-    """Fetch one package, known by its hash, from the first of `urls` that has it, else from the system's sources.
+    """Fetch one package to the path `to`, from the first of `urls` that works, else from the system's sources.
 
-    Raises NetreproError where none has it.
+    Raises NetreproError where no source has it, or where its hash is not `sha256`.
     """
     to.parent.mkdir(parents=True, exist_ok=True)
     problem = NetreproError(f"{name} {version} cannot be fetched")
@@ -99,7 +99,7 @@ def fetch_package(name: str, version: str, urls: Sequence[str], sha256: str, to:
 
 @contextmanager
 def _apt(parent: Path, update: bool = True) -> Iterator[tuple[list[str], Path]]:
-    """Give an apt-get with a state of its own, and its folder, which is removed in the end."""
+    """Yield an apt-get command with its own state, and its folder, which is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="apt-", dir=parent) as folder:
         home = Path(folder)
         for name in ("state/lists/partial", "cache/archives/partial"):
@@ -108,13 +108,13 @@ def _apt(parent: Path, update: bool = True) -> Iterator[tuple[list[str], Path]]:
         settings = home / "apt.conf"
         settings.write_text(_SETTINGS.format(folder=folder))
         apt = ["apt-get", "-c", str(settings), "-qq"]
-        if update:  # of several sources one may fail: what is missing then says so
+        if update:  # one of several sources may fail; a missing package is reported later
             subprocess.run([*apt, "update"], capture_output=True, stdin=subprocess.DEVNULL)
         yield apt, home
 
 
 def _run(command: list[str], problem: str, folder: Path | None = None) -> None:
-    """Run a command of apt's. Raises NetreproError with its complaint."""
+    """Run a command of apt. Raises NetreproError, with apt's first error, where it fails."""
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
     )

@@ -1,27 +1,27 @@
-"""A network in virtual time: the plan of the other tiers, with links that are lines of the kernel's own.
+"""The plan of a network in virtual time: like the plan in real time, but each link is a "line" of the virtual kernel.
 
 A line (lib/kernel/built_in/line.c) is a whole direction of a cable: queue, rate, delay, jitter, loss, reordering. So
-every cable is one pair of interfaces, and nothing stands between them. Its queue is one of Linux's, or of ours where
-Linux has none (step, lib/kernel/built_in/step.c):
+every cable is one pair of interfaces with nothing between them. A line's queue is one of Linux's queues, or our own
+queue "step" (lib/kernel/built_in/step.c) where Linux has none:
 
-| queue        | in the kernel | as described, but for                                                                |
+| queue        | in the kernel | differences from the description                                                     |
 |--------------|---------------|--------------------------------------------------------------------------------------|
 | DropTail     | pfifo, bfifo  |                                                                                      |
 | EcnThreshold | step          |                                                                                      |
 | PhantomQueue | step          |                                                                                      |
 | SharedBuffer | step          |                                                                                      |
-| Red          | red, pfifo    | a `max_probability` next to 0 is refused                                             |
+| Red          | red, pfifo    | a `max_probability` close to 0 is refused                                            |
 | CoDel        | codel         | `least_bytes` is a full packet                                                       |
 | FqCoDel      | fq_codel      |                                                                                      |
 | Cake         | cake          | besteffort, raw; without `shaped_mbps` it is `unlimited`: turns of 1514 bytes and a  |
-|              |               | target of `round_trip_ms` / 20, however slow the link                                |
+|              |               | target of `round_trip_ms` / 20 at any rate of the link                               |
 | Pie          | pie           | `burst_ms` is 150                                                                    |
 | Sfq          | sfq           | `buckets` is a power of two                                                          |
 | NicPacer     | none          | refused                                                                              |
-| OwnQueue     | a module      | whatever its C says                                                                  |
+| OwnQueue     | a module      | defined by its C code                                                                |
 
-Of Red, CoDel, FqCoDel and Pie the `variant` is "linux". Marks (ECN) are made where a queue says so, of packets whose
-Tcp asked for them.
+The `variant` of Red, CoDel, FqCoDel and Pie must be "linux". A queue with ECN marks only packets whose Tcp asked for
+ECN.
 """
 
 from __future__ import annotations
@@ -73,22 +73,21 @@ from netrepro.networks.workloads import Tcp
 UP, REPORT, RECORD = 1, 2, 4  # flags of a line
 _ROOT, _LINE, _QUEUE, _INNER = 0xFFFFFFFF, 0x10000, 0x20000, 0x30000
 CLOCK_SKEW_PPM = 100.0  # as in the simulator
-PIE_BURST_MS = 150.0  # the kernel's own
+PIE_BURST_MS = 150.0  # the kernel's fixed value
 SFQ_DEPTH, MOST_SFQ_FLOWS, LEAST_SFQ_QUANTUM_BYTES = 127, 65_408, 256
-RED_ADAPTS, MOST_RED_BITS = 4, 31  # a flag; of a threshold in bytes and its weight
-MOST_HALVINGS = 31  # of RED's average while it is idle
-RED_STEPS = 5  # of 2^-32 that its probability rises by for each byte, at least: it is a tenth off at most
+RED_ADAPTS, MOST_RED_BITS = 4, 31  # a flag; bits of a threshold in bytes and of the weight together
+MOST_HALVINGS = 31  # of RED's average while the queue is idle
+RED_STEPS = 5  # least rise of RED's probability per byte, in units of 2^-32: rounding is then a tenth at most
 # Attributes of CAKE (include/uapi/linux/pkt_sched.h), and one of its classes of service.
 CAKE_BYTES_PER_S, CAKE_CLASSES, CAKE_ISOLATION, CAKE_ROUND_TRIP, CAKE_TARGET = 2, 3, 5, 7, 8
 CAKE_MEMORY, CAKE_RAW, CAKE_ACK_FILTER, CAKE_SPLIT_GSO, CAKE_ONE_CLASS = 10, 12, 16, 17, 3
-MOST_BYTES = 2**32 - 1  # that a queue is told; no packets are as many
+MOST_BYTES = 2**32 - 1  # largest limit of a queue in bytes; never reached
 LEAST_IPV6_MTU_BYTES = 1280  # RFC 8200
-CAPTURED_BYTES = 128  # of a packet, in a capture
-# Settings of the whole kernel, not of a namespace: room for all that a run may hold, so that no limit of a machine's
-# enters it.
+CAPTURED_BYTES = 128  # bytes of each packet that a capture keeps
+# Settings of the whole kernel, not of a namespace: limits so high that they do not affect any run.
 WHOLE = {
-    "/proc/sys/net/core/fb_tunnels_only_for_init_net": "2",  # a namespace has the interfaces that it is given
-    "/proc/sys/user/max_net_namespaces": "1000000",  # of so little memory it would be 500
+    "/proc/sys/net/core/fb_tunnels_only_for_init_net": "2",  # a namespace has only the interfaces that it is given
+    "/proc/sys/user/max_net_namespaces": "1000000",  # the default for so little memory would be 500
     "/proc/sys/net/core/netdev_max_backlog": "1000000",
     "/proc/sys/net/core/netdev_budget": "100000",
     "/proc/sys/net/core/rmem_max": str(2**30),
@@ -106,11 +105,12 @@ OWN = {
 
 @dataclass(frozen=True)
 class Line:
-    """A port's line: its link, and what is recorded of it.
+    """A port's line: the parameters of its link and of its recording.
 
-    number : the port's, in the events. rate : bits per second, off by the clock's skew. events, capture : descriptors
-    of the kernel's process; -1 for none. host_delay_ms : the longest time that a host in front takes for a packet. A
-    line has one bell, which keeps the order: its mean and deviation are those of a uniform time and the link's jitter.
+    number : the port's number in events. rate : bits per second, including the clock's skew. events, capture : file
+    descriptors of the kernel's process; -1 for none. host_delay_ms : the longest delay that the sending host adds to a
+    packet. A line draws each packet's delay from one bell-shaped distribution and keeps the order. Its mean and
+    standard deviation are those of the host's uniform delay plus the link's delay and jitter.
     """
 
     number: int
@@ -123,15 +123,15 @@ class Line:
     host_delay_ms: float = 0.0
 
     def with_rate(self, rate_mbps: float) -> Line:
-        """Return the same at another rate."""
+        """Return the same line with another rate."""
         return replace(self, rate=rate_mbps * 1e6)
 
     def with_flags(self, flags: int) -> Line:
-        """Return the same with other flags."""
+        """Return the same line with other flags."""
         return replace(self, flags=flags)
 
     def options(self) -> bytes:
-        """Pack struct line_parameters."""
+        """Pack the parameters as the kernel's struct line_parameters."""
         link = self.link
         return struct.pack(
             "=5Q2I2i2I",
@@ -151,21 +151,21 @@ class Line:
 
 @dataclass(frozen=True)
 class VirtualPlan(Plan):
-    """The plan of a virtual network.
+    """The plan of a network in virtual time.
 
-    The lines of recorded ports write to `events`, their packets also to their descriptor in
-    `captures`."""
+    events, captures : file descriptors of the kernel's process; the lines of `recorded` ports write their events to
+    `events`, and copies of their packets to the port's descriptor in `captures`."""
 
     skew_ppm: float = CLOCK_SKEW_PPM
     events: int = -1
     recorded: frozenset[tuple[str, str]] = frozenset()
     captures: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    host_delay_ms: float = 0.0  # the longest time that a host takes for a packet
-    has_seeds: bool = True  # of the routers' hashes, from Linux 6.11 on
+    host_delay_ms: float = 0.0  # the longest delay that a host adds to a packet
+    has_seeds: bool = True  # each router's hash has a seed, from Linux 6.11 on
 
     @cached_property
     def lines(self) -> dict[tuple[str, str], Line]:
-        """(from, to) -> its line."""
+        """(from, to) -> the port's line."""
         random = np.random.default_rng([self.seed, 1])
         off = 1 + self.skew_ppm * 1e-6 * (2 * random.random(len(self.ports)) - 1)
         seeds = random.integers(1, 2**63, len(self.ports)).tolist()
@@ -184,7 +184,7 @@ class VirtualPlan(Plan):
         }
 
     def needs_wire(self, link: Link) -> bool:
-        return False  # lines do all
+        return False  # a line does everything
 
     @property
     def clock_factors(self) -> dict[tuple[str, str], float]:
@@ -192,7 +192,7 @@ class VirtualPlan(Plan):
         return {port: line.rate / (line.link.rate_mbps * 1e6) for port, line in self.lines.items()}
 
     def shaped(self, port: Port) -> list[Request]:
-        """Make the port's line and the queue in it."""
+        """Make the messages for the port's line and the queue in it."""
         ends = port.source, port.destination
         line, index = self.lines[ends], port.shaper[1]
         return [new_line(index, line), *self._queue(port)]
@@ -209,7 +209,7 @@ class VirtualPlan(Plan):
         return new_queue(index, queue, rate_mbps, self.packet_bytes)
 
     def reports(self) -> dict[str, list[Request]]:
-        """Map node -> messages that have its lines write their totals, and all events that they still hold."""
+        """Map node -> messages that make its lines write their totals and all events that they still hold."""
         requests: dict[str, list[Request]] = {}
         for ends, line in self.lines.items():
             port = self.ports[ends]
@@ -233,7 +233,7 @@ class VirtualPlan(Plan):
 
 
 def new_line(index: int, line: Line) -> Request:
-    """Make a line, handle 1:."""
+    """Make the message for a line at an interface, handle 1:."""
     options = messages.attribute(1, line.options())
     return messages.new_qdisc(index, _LINE, _ROOT, "line", options, "a link (line)")
 
@@ -260,7 +260,7 @@ def _step(
 
 
 def new_queue(index: int, queue: object, rate_mbps: float, packet_bytes: int) -> list[Request]:
-    """Make the queue in an interface's line, as `queue` says. packet_bytes : packet size in queues that count bytes."""
+    """Make the messages for the queue in an interface's line. packet_bytes : full packet for queues counting bytes."""
     match queue:
         case DropTail(packets=int(packets)):
             return [_new_inside(index, "pfifo", struct.pack("=I", packets))]
@@ -280,7 +280,7 @@ def new_queue(index: int, queue: object, rate_mbps: float, packet_bytes: int) ->
             return [_new_inside(index, "codel", _numbers(words))]
         case FqCoDel():
             words = {1: queue.target_ms * 1e3, 2: queue.packets, 3: queue.interval_ms * 1e3, 4: int(queue.ecn)}
-            words |= {5: queue.flows, 6: queue.quantum_bytes, 9: 2**31}  # the memory's limit is no queue's
+            words |= {5: queue.flows, 6: queue.quantum_bytes, 9: 2**31}  # 9: memory limit, too high to have an effect
             return [_new_inside(index, "fq_codel", _numbers(words))]
         case Cake():
             return [_new_inside(index, "cake", _cake(queue))]
@@ -303,7 +303,7 @@ def _numbers(words: Mapping[int, float]) -> bytes:
 
 
 def _cake(queue: Cake) -> bytes:
-    """Pack what `tc` would say, struct by struct: besteffort, raw (sizes as on the line), no segments to split."""
+    """Pack CAKE's attributes: besteffort, raw (sizes as on the line), without splitting of segments."""
     round_trip_us = queue.round_trip_ms * 1e3
     words = {
         CAKE_CLASSES: CAKE_ONE_CLASS,
@@ -320,11 +320,11 @@ def _cake(queue: Cake) -> bytes:
 
 
 def _red(index: int, queue: Red, rate_mbps: float, packet_bytes: int) -> list[Request]:
-    """Make RED, which counts bytes: thresholds are those of so many full packets. Its weight is a power of two."""
+    """Make RED, which counts bytes: thresholds are converted from full packets. Its weight is a power of two."""
     packet_bytes = queue.mean_packet_bytes or packet_bytes
     low, high, weight_log = _red_thresholds(queue, packet_bytes)
     scale, table = _red_idle_table(weight_log, packet_bytes * 8 / rate_mbps)
-    limit_bytes = min(queue.packets * max(packet_bytes, FULL_PACKET_BYTES), MOST_BYTES)  # packets are counted behind it
+    limit_bytes = min(queue.packets * max(packet_bytes, FULL_PACKET_BYTES), MOST_BYTES)  # the pfifo limits packets
     flags = int(queue.ecn) | (RED_ADAPTS if queue.adaptive else 0)
     parameters = struct.pack("=3I4B", limit_bytes, low, high, weight_log, 0, scale, flags)
     probability = struct.pack("=I", _red_probability(queue))
@@ -334,7 +334,7 @@ def _red(index: int, queue: Red, rate_mbps: float, packet_bytes: int) -> list[Re
 
 
 def _red_thresholds(queue: Red, packet_bytes: int) -> tuple[int, int, int]:
-    """Compute both thresholds in bytes, and the weight's logarithm."""
+    """Return both thresholds in bytes, and -log2 of the weight, rounded."""
     low, high = queue.min_threshold_packets, queue.max_threshold_packets
     return round(low * packet_bytes), round(high * packet_bytes), max(round(-log2(queue.weight)), 0)
 
@@ -348,11 +348,12 @@ def _sfq_flows(queue: Sfq) -> int:
 
 
 def _red_idle_table(weight_log: int, packet_us: float) -> tuple[int, bytes]:
-    """Compute how an idle time shrinks the average: its halvings after each 2^scale us (scale, one byte a step).
+    """Compute RED's table for idle times; return (scale, table).
 
-    Within the first 2^scale us the kernel lets it fall evenly, by idle time / 2^scale, and by a half at most. That is
-    (1 - weight)^packets where 2^scale is the time in which it falls to 1/e; with the finer table of `tc` the average is
-    halved after a twentieth of that time already.
+    Entry n, one byte, is the number of halvings of the average after n * 2^scale us without packets. Within the first
+    2^scale us the kernel reduces the average linearly, by idle time / 2^scale, and by a half at most. This matches
+    (1 - weight)^packets if 2^scale is the time in which the average falls to 1/e. With the finer table of `tc` the
+    average would be halved after a twentieth of that time.
     """
     if weight_log == 0:
         return _whole_scale(packet_us), bytes([0] + 255 * [MOST_HALVINGS])
@@ -379,12 +380,12 @@ def make_virtual_plan(
     ipv6: bool = False,
     **more: object,
 ) -> VirtualPlan:
-    """Make the plan of a network in virtual time, as netrepro.emulation.plan.make_plan; any rate and delay will do.
+    """Make the plan of a network in virtual time, like netrepro.emulation.plan.make_plan; any rate and delay is valid.
 
-    tcp_of_hosts : of hosts that speak TCP otherwise than `tcp` says.
+    tcp_of_hosts : host -> TCP settings that differ from `tcp`. more : further fields of VirtualPlan.
 
-    Raises NetreproError for packet spraying, segmentation offload of so many bytes, a NicPacer, links that are too
-    narrow for IPv6, and for settings of queues that the kernel's do not have.
+    Raises NetreproError for packet spraying, segmentation offload, a NicPacer, an MTU that is too small for IPv6, and
+    settings that the kernel's queues do not have.
     """
     routing = routing if isinstance(routing, Routing) else Routing(routing)
     if routing.scheme == "packet_spraying":
@@ -418,7 +419,7 @@ def make_virtual_plan(
     return plan
 
 
-# Settings in which a queue of the kernel is as it is: kind -> name -> its value.
+# Settings that are fixed in the kernel's queues: type -> name of the setting -> its value.
 _FIXED: Mapping[type, Mapping[str, object]] = {
     Pie: {"variant": LINUX, "burst_ms": PIE_BURST_MS},
     CoDel: {"variant": LINUX, "least_bytes": FULL_PACKET_BYTES},

@@ -1,4 +1,4 @@
-"""Whether this machine can run a kernel in virtual time, and what is missing."""
+"""A trial of whether this machine can run a kernel in virtual time, and of what is missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TRACE_ME, _CONTINUE = 0, 7
 
 
 def try_virtual() -> tuple[bool, str]:
-    """Try the tier; return whether it works, and why: the kernel exists, may trace, has room, and starts."""
+    """Try the tier; return whether it works, and the reason: a kernel is built, may use ptrace, has room, starts."""
     try:
         path = kernel_path()
         folder_for_memory()
@@ -34,14 +34,14 @@ def try_virtual() -> tuple[bool, str]:
 
 
 def _files_inside() -> str:
-    """Say what a program inside may do to the machine's files."""
+    """Return, in words, what a program inside may do to the machine's files."""
     if landlock_version():
         return "root inside reads files with your rights, and writes none (Landlock)"
     return "root inside reads files with your rights, and could mount them to write: this machine has no Landlock"
 
 
 def _ptrace_problem() -> str:
-    """Say why a process may not trace its child, "" where it may."""
+    """Return why a process may not trace its child (ptrace), "" where it may."""
     libc = ctypes.CDLL(None, use_errno=True)
     child = os.fork()
     if child == 0:
@@ -61,7 +61,7 @@ def _ptrace_problem() -> str:
 
 
 def why_no_ptrace(root: Path = Path("/")) -> str:
-    """Say what forbids ptrace on this machine, and what to do, as far as its files tell."""
+    """Return what forbids ptrace on this machine and what to do, as far as files below `root` show."""
 
     def read(name: str) -> str:
         try:

@@ -1,4 +1,4 @@
-"""Programs that start and end at their times in a network in virtual time."""
+"""Programs that start and end at given times in a network in virtual time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from netrepro.networks.topology import Topology
 
 @dataclass(frozen=True)
 class Program:
-    """A program for run_programs: when and where it starts, and when it is ended by which signal, if it runs then.
+    """A program for run_programs.
 
-    node : host or switch. end_s : None: with the whole run, by SIGTERM.
+    node : host or switch. start_s : virtual time of its start. end_s : virtual time at which a program that still runs
+    gets `end_signal`; None for the end of the run, with SIGTERM. environment : added variables. input : standard input.
     """
 
     node: str
@@ -31,7 +32,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a program: its status (negative: by that signal), its time, and what the program printed."""
+    """The end of a program: exit status (negative for a signal), virtual time, output and error output."""
 
     program: Program
     returncode: int
@@ -65,12 +66,12 @@ def run_programs(
     progress: Callable[[float], None] | None = None,
     **network: Any,
 ) -> list[Ended]:
-    """Run programs in a network for so many seconds of virtual time; tell how each ended, in their order.
+    """Run programs in a network for so many seconds of virtual time; return how each ended, in the given order.
 
-    Real programs on a real network stack, unmodified and without privileges: the same seed gives the same output. They
-    see the machine's files, and start in a folder of their own that has `files` (name -> content) and that they may
-    write to. What they print is kept; whoever still runs at the end gets SIGTERM and, a second later, SIGKILL.
-    events : changes of links. progress : is called with the share of the time that has passed. network : further
+    These are real, unmodified programs on a real network stack, without privileges; the same seed gives the same
+    output. They can read the machine's files. They start in a common folder that holds `files` (name -> content) and to
+    which they may write. Programs that still run at the end get SIGTERM and, a second later, SIGKILL.
+    events : changes of links. progress : called with the share of the time that has passed (0 to 1). network : further
     arguments of VirtualNetwork.
 
     Raises NetreproError for unknown nodes, times outside the run, and for a program that cannot be started or that

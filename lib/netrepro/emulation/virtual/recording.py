@@ -1,4 +1,4 @@
-"""Ports of a network in virtual time under observation, from the events that their lines write."""
+"""Recordings of ports of a network in virtual time, made from the events that the ports' lines write."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from netrepro.errors import NetreproError
 from netrepro.files import whole_file
 
 Port = tuple[str, str]
-RECORD = struct.Struct("=4I")  # the head of a packet in a pcap
-MOST_BYTES_AT_A_LOOK = 1 << 20  # of a capture that is looked at live
+RECORD = struct.Struct("=4I")  # the header of a packet in a pcap
+MOST_BYTES_AT_A_LOOK = 1 << 20  # read from a live capture at a time
 
 
 class ObservedNetwork(Protocol):
-    """The side of VirtualNetwork that recordings need."""
+    """The part of VirtualNetwork that recordings use."""
 
     def observe(self, ports: Sequence[Port], captured: Sequence[Port]) -> dict[Port, IO[bytes]]: ...
 
@@ -43,9 +43,9 @@ class ObservedNetwork(Protocol):
 
 
 class VirtualRecording(Recording):
-    """Ports under observation: every packet that they queue, send or drop, at its time.
+    """A recording of ports: every packet that they queue, send or drop, with its time.
 
-    A queue's first sample is 0 until something comes or leaves.
+    A queue's samples are 0 until a packet arrives or leaves for the first time.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class VirtualRecording(Recording):
 
     def __exit__(self, *exception: object) -> None:
         failed = any(exception)
-        with suppress(NetreproError) if failed else nullcontext():  # the network may have ended: what failed says more
+        with suppress(NetreproError) if failed else nullcontext():  # an ended network: the first error says more
             try:
                 if not failed:
                     self._collect()
@@ -95,7 +95,7 @@ class VirtualRecording(Recording):
                     part.write_bytes(file.read())
 
     def _new_packets(self) -> list[Packet]:
-        """Return packets that the kernel has written since the last call, as live captures take them."""
+        """Return packets that the kernel has written since the last call, for LiveCapture, by time."""
         packets: list[Packet] = []
         for place, file in enumerate(self._files.values()):
             content = os.pread(file.fileno(), MOST_BYTES_AT_A_LOOK, self._given[place])

@@ -1,10 +1,10 @@
-"""How the flows of an experiment speak TCP on the virtual kernel.
+"""The TCP settings of an experiment's flows on the virtual kernel: where they are made, and which may differ.
 
-| of `Tcp`                                                  | told to       | flows may differ in it        |
+| setting of `Tcp`                                          | made at       | may differ between flows      |
 |-----------------------------------------------------------|---------------|-------------------------------|
 | congestion_control, segment_bytes, pacing                 | their sockets | yes                           |
 | receive_window_bytes                                      | their sockets | yes, if all are below 1 MiB   |
-|                                                           |               | or of different destinations  |
+|                                                           |               | or destinations differ        |
 | counts "segments", or "acknowledgements" with Reno, CUBIC |               |                               |
 | unpaced_segments 10, or 0 with Reno, CUBIC                |               |                               |
 | initial_window_segments, min_rto_ms (1 or more),          | the source    | if their sources do           |
@@ -17,11 +17,12 @@
 | suss_pacing, hystart_rounds_from_start                    |               |                               |
 
 Reno and CUBIC that count acknowledgements or pace their first segments, and SUSS, are modules (lib/kernel/modules).
-Counted are acknowledgements of whole segments: of others the kernel tells its controls nothing.
-A program that has filled its send buffer is woken when a third of that is free, so that it keeps it less than full.
-CUBIC of the kernel begins rounds of HyStart as its release does; that of the modules, as which SUSS with suss_rounds=0
-counts, too, begins them as one says.
-The rest is refused by name: timers, receivers, recoveries and cuts of the window that this kernel has not.
+Only acknowledgements of whole segments count: the kernel does not report others to its congestion controls.
+The kernel wakes a program that has filled its send buffer when a third of the buffer is free. So the buffer is not
+always full.
+The kernel's own CUBIC begins HyStart's rounds as its release does. CUBIC of the modules, and SUSS with suss_rounds=0,
+begin them as hystart_rounds_from_start says.
+Other settings are refused by name: timers, receivers, recoveries and cuts of the window that this kernel does not have.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from netrepro.networks.links import ETHERNET_MTU_BYTES
 from netrepro.networks.workloads import Datagrams, Tcp
 
 LEAST_RTO_MS = 1.0
-# What this kernel takes beyond the others', as they take it.
+# Settings that check_tcp refuses and this kernel takes -> values that check_tcp accepts.
 _HONOURED: dict[str, Any] = {
     "hystart": True,
     "hystart_rounds_from_start": True,
@@ -61,14 +62,14 @@ _HONOURED: dict[str, Any] = {
 OF_SOCKETS = (
     "congestion_control", "segment_bytes", "pacing", "receive_window_bytes", "counts", "unpaced_segments"
 )  # fmt: skip
-# Of the hosts that send payload, that receive some, that do either.
+# Settings made at hosts: at senders of payload, at receivers of payload, at both.
 OF_SENDERS = (
     "initial_window_segments", "min_rto_ms", "slow_start_after_idle", "tail_loss_probe", "send_buffer_bytes",
     "pacing_slow_start_ratio", "pacing_ratio",
 )  # fmt: skip
 OF_RECEIVERS = ("delayed_ack_ms", "receive_window_grows")
 OF_BOTH = ("sack", "ecn")
-# Control -> whether it counts acknowledgements, whether it paces from the first segment on -> its name in the kernel.
+# Control -> (it counts acknowledgements, it paces from the first segment on) -> its name in the kernel.
 VARIANTS = {
     "reno": {
         (False, False): "reno",
@@ -84,15 +85,16 @@ VARIANTS = {
     },
 }
 
-OF_MODULE = {"suss", *VARIANTS["cubic"].values()} - {"cubic"}  # those whose HyStart has switches of its own
+OF_MODULE = {"suss", *VARIANTS["cubic"].values()} - {"cubic"}  # controls whose HyStart has its own switches
 
 
 @dataclass(frozen=True)
 class Speech:
-    """The ways in which the hosts, the kernel and the flows speak TCP.
+    """The TCP settings of the kernel, the hosts and the flows.
 
-    tcp : what the kernel and all hosts, except tcp_of_hosts, are told. kinds : of sockets. Of each flow: which
-    kind it has, and the kernel's name of its congestion control, "" for datagrams.
+    tcp : settings of the kernel and of all hosts. tcp_of_hosts : host -> settings in place of `tcp`. kinds : kinds of
+    sockets. kind_of_flow : index into `kinds` for each flow. control_of_flow : the kernel's name of each flow's
+    congestion control, "" for datagrams.
     """
 
     tcp: Tcp
@@ -103,16 +105,16 @@ class Speech:
 
 
 def speech_of(experiment: Experiment, made: Sequence[Connection]) -> Speech:
-    """Find how the experiment's flows speak TCP; `made` are its connections.
+    """Return the TCP settings of the experiment's flows. made : the experiment's connections.
 
-    Raises NetreproError for what this kernel does not do, or not for one flow alone.
+    Raises NetreproError for settings that this kernel does not have, or cannot have for one flow alone.
     """
     check_subflows(experiment, made)
     of_entry = [experiment.tcp_of(entry) for entry in experiment.traffic]
     spoken = [tcp for tcp, entry in zip(of_entry, experiment.traffic, strict=True) if not isinstance(entry, Datagrams)]
     ways = list(dict.fromkeys(spoken)) or [experiment.tcp]
     mtus = {mtu or ETHERNET_MTU_BYTES for mtu in experiment.topology.mtu_of_hosts.values()}
-    check_ways(ways, max(*mtus, ETHERNET_MTU_BYTES) - HEADER_BYTES)  # segments that are too large get smaller
+    check_ways(ways, max(*mtus, ETHERNET_MTU_BYTES) - HEADER_BYTES)  # hosts reduce segments that are too large
     of_hosts = _of_hosts(experiment, of_entry, ways)
     windows = {tcp.receive_window_bytes for tcp in ways}
     kinds: dict[SocketKind, int] = {}
@@ -122,13 +124,13 @@ def speech_of(experiment: Experiment, made: Sequence[Connection]) -> Speech:
             of_entries.append(0)
             continue
         kind = socket_kind_of_subflows(tcp) if has_subflows(entry) else socket_kind(tcp)
-        if max(mtus) > ETHERNET_MTU_BYTES and kind.segment_bytes == 0:  # or segments would be as large
+        if max(mtus) > ETHERNET_MTU_BYTES and kind.segment_bytes == 0:  # otherwise segments would fill the MTU
             if kind.multipath:
                 raise NetreproError(
                     f"subflows where mtu_bytes = {max(mtus)}", f"give {ETHERNET_MTU_BYTES}, or use tier 'simulated'"
                 )
             kind = kind._replace(segment_bytes=tcp.segment_bytes + TIMESTAMP_BYTES)
-        # The hosts' buffers are those of the largest.
+        # The hosts' buffers fit the largest window, so other windows need a buffer of their own.
         if len(windows) > 1 and not kind.multipath and kind.receive_window_bytes:
             kind = kind._replace(receive_buffer_bytes=BUFFER_PER_WINDOW * kind.receive_window_bytes)
         of_entries.append(kinds.setdefault(kind, len(kinds)))
@@ -144,7 +146,7 @@ def speech_of(experiment: Experiment, made: Sequence[Connection]) -> Speech:
 
 
 def _kernel_control(control: str, tcp: Tcp) -> str:
-    """Return the kernel's name of it. Raises NetreproError where another control needs what only Reno and CUBIC do."""
+    """Return the kernel's name of a flow's control, "" for "". Raises NetreproError for settings of other controls."""
     counting = tcp.counts == "acknowledgements"
     paced = tcp.pacing and tcp.unpaced_segments == 0
     names = VARIANTS.get(control, {(False, False): control})
@@ -160,7 +162,7 @@ def _kernel_control(control: str, tcp: Tcp) -> str:
 
 
 def check_ways(ways: Sequence[Tcp], most_segment_bytes: int = FULL_SEGMENT_BYTES) -> None:
-    """Raise NetreproError for what this kernel does not do, and for what it has one of, which they have not."""
+    """Raise NetreproError for settings that this kernel does not have, and for different values of common settings."""
     for tcp in ways:
         check_tcp(replace(tcp, **_HONOURED), LEAST_RTO_MS, most_segment_bytes)
         for name in (each.name for each in fields(Tcp)):
@@ -173,9 +175,9 @@ def check_ways(ways: Sequence[Tcp], most_segment_bytes: int = FULL_SEGMENT_BYTES
 
 
 def _of_hosts(experiment: Experiment, of_entry: Sequence[Tcp], ways: Sequence[Tcp]) -> dict[str, Tcp]:
-    """Find what each host that has flows is told of TCP, where not all hosts are told the same.
+    """Map each host with flows to its TCP settings; empty where all hosts have the same.
 
-    Raises NetreproError for flows at one host that want different things of it.
+    Raises NetreproError for flows at one host that need different settings of the host.
     """
     if len(ways) == 1 and ways[0].send_buffer_bytes is None:
         return {}
@@ -193,7 +195,7 @@ def _of_hosts(experiment: Experiment, of_entry: Sequence[Tcp], ways: Sequence[Tc
             segments.setdefault(host, set()).add(tcp.segment_bytes)
             names = {*OF_BOTH, *others, *((*OF_SENDERS, *OF_RECEIVERS) if transport == "requests" else ())}
             if "send_buffer_bytes" in names and tcp.send_buffer_bytes is not None:
-                names.add("segment_bytes")  # of which it holds whole ones
+                names.add("segment_bytes")  # the buffer holds whole segments
             for name in sorted(names):
                 value = getattr(tcp, name)
                 if told.setdefault(host, {}).setdefault(name, value) != value:
