@@ -68,7 +68,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Technique:
-    """What all sites but the failing one announce.
+    """The announcements of all sites but the failing one.
 
     prefix : announced before the failure; "" for none. prepends : number of prepends on their announcements.
     reacts_after_s : seconds from the failure until they announce the specific prefix; None for never. delays : False
