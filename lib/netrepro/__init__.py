@@ -8,7 +8,7 @@ __all__ = ["NetreproError", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    """Ask the installation for the version: in a file of the library, a release would change what measured it."""
+    """Return the version from the installed metadata. In a library file, it would change the code hash."""
     if name != "__version__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""A Dask cluster and its workers: reach it, and refuse those that would run other code than this."""
+"""Connect to a Dask cluster, and refuse workers that would run other code than this process."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from netrepro.provenance import code_hash
 if TYPE_CHECKING:
     from dask.distributed import Client
 
-SCHEDULER_VARIABLE = "NETREPRO_SCHEDULER"  # names the cluster that sweeps inside notebooks use
+SCHEDULER_VARIABLE = "NETREPRO_SCHEDULER"  # environment variable: address of the cluster that notebooks use
 
 
 def connect(address: str) -> Client:
-    """Reach a scheduler. Raises NetreproError for what is no address, and where none answers."""
+    """Connect to the scheduler at an address. Raises NetreproError for a malformed address, and where none answers."""
     from dask.distributed import Client
 
     if not re.fullmatch(r"\w+://.+|.+:\d+", address):  # the client would try for a minute
@@ -33,9 +33,9 @@ def connect(address: str) -> Client:
 
 
 def wrong_workers(client: Client, addresses: Sequence[str] | None = None) -> dict[str, str]:
-    """Ask workers, or all, which code they have: those with other than this, address -> name and what it has."""
+    """Ask workers (None: all) for their code hash; return those with another: address -> its name and its answer."""
 
-    def ask() -> str:  # sent as it is written here: a worker without netrepro can say so
+    def ask() -> str:  # travels as a whole, so that a worker without netrepro can answer
         try:
             from netrepro.provenance import code_hash
 
@@ -60,7 +60,7 @@ def refusal(wrong: Sequence[str]) -> NetreproError:
 
 @contextmanager
 def cluster_of_notebooks() -> Iterator[bool]:
-    """Let joblib work on the cluster that NETREPRO_SCHEDULER names, where it names one; tell whether it does.
+    """Let joblib work on the cluster that NETREPRO_SCHEDULER names, and yield True; yield False if it is not set.
 
     Raises NetreproError as `connect` does, for a cluster without workers, and for workers with other code.
     """

@@ -23,7 +23,7 @@ class NetreproError(Exception):
 def nearest(given: str, valid: Iterable[str], *, with_all: bool = False) -> str:
     """Return a hint that names the valid word nearest to `given`, or lists all words when none is near.
 
-    with_all : list all words beside the nearest, too. Capital and small letters count as the same.
+    with_all : also list all words after the nearest. Capital and small letters count as the same.
 
     >>> nearest("dctpc", ["dctcp", "red"])
     "did you mean 'dctcp'?"

@@ -21,7 +21,7 @@ EXTRA_OF = {
 
 
 def what_is_missing(error: ModuleNotFoundError) -> NetreproError | None:
-    """Return the error that names the extra to install; None where the module belongs to none."""
+    """Return the error that names the extra to install; None where no extra has the module."""
     package = (error.name or "").partition(".")[0]
     extra = EXTRA_OF.get(package)
     if extra is None:
@@ -30,10 +30,10 @@ def what_is_missing(error: ModuleNotFoundError) -> NetreproError | None:
 
 
 def absent(error: ModuleNotFoundError, package: str) -> Callable[[str], Any]:
-    """Make the `__getattr__` of a package whose names need an extra that is not here; it says so when one of `__all__`
-    is asked for.
+    """Make the `__getattr__` of a package whose names need an extra that is not installed.
 
-    Raises `error` again where no extra would bring what is missing.
+    For a name in `__all__`, it raises the error that names the extra. Raises `error` again where no extra has the
+    missing module.
     """
     missing = what_is_missing(error)
     if missing is None:

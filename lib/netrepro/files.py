@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, whoever else writes beside them."""
+"""Files and folders that appear whole or not at all, even while other processes write the same ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def unique_word() -> str:
-    """Make a word that no other process makes, of this machine or another: process ids are no such word."""
+    """Make a random word that no other process makes, on any machine; process ids are not unique enough."""
     return os.urandom(6).hex()
 
 
@@ -26,9 +26,9 @@ def file_sha256(path: Path) -> str:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give a path to write to, which becomes `path` when the block ends well and is removed when it does not.
+    """Yield a temporary path to write to. It becomes `path` when the block ends well; otherwise it is removed.
 
-    A reader sees the old file or the new one, never half; of two writers at once the last one stays.
+    A reader sees the old file or the new one, never a part. Of two simultaneous writers, the last one wins.
     """
     partial = path.with_name(f".{path.name}.{unique_word()}.partial")
     try:
@@ -53,9 +53,9 @@ def remove(path: Path) -> None:
 
 
 def replace_folder(new: Path, final: Path, aside: Path) -> None:
-    """Give a folder its final name in place of the folder or file that has it, which lies at `aside` for a moment.
+    """Rename the folder `new` to `final`. What had that name is moved to `aside` and then removed.
 
-    Where others do the same at once, the last one stays.
+    Where several processes do the same at once, the last one wins.
     """
     while True:
         with suppress(FileNotFoundError):
@@ -68,24 +68,24 @@ def replace_folder(new: Path, final: Path, aside: Path) -> None:
                 if aside.exists():
                     aside.rename(final)
                 raise
-            remove(aside)  # another's folder came in between
+            remove(aside)  # another process put its folder there meanwhile
     remove(aside)
 
 
 @contextmanager
 def held(lock: Path) -> Iterator[None]:
-    """Hold a lock file while the block runs; it goes with the block, or with its process, however that ends.
+    """Hold a lock file while the block runs. The lock ends with the block or the process, however that ends.
 
-    Process ids tell nothing of a process on another machine or in another namespace; a lock does.
+    A process id says nothing about a process on another machine or in another namespace; a lock does.
     """
     while True:
         descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o644)
-        with suppress(OSError):  # a file system without locks: nobody then takes us for dead
+        with suppress(OSError):  # a file system without locks: `left_behind` then says False
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), lock.stat()):
                 break
-        os.close(descriptor)  # who removed it took it for left behind
+        os.close(descriptor)  # another process removed the file as left behind: make it again
     try:
         os.write(descriptor, socket.gethostname().encode())
         yield
@@ -96,9 +96,9 @@ def held(lock: Path) -> Iterator[None]:
 
 @contextmanager
 def left_behind(lock: Path) -> Iterator[bool]:
-    """Say whether nobody holds a lock file; if so nobody can while the block runs, and it is removed after it.
+    """Yield True where nobody holds a lock file. Then nobody can take it in the block, which removes it at its end.
 
-    One of another machine counts as held: some file systems keep locks to the machine that took them.
+    A lock file of another machine counts as held: on some file systems, other machines do not see a lock.
     """
     try:
         descriptor = os.open(lock, os.O_RDWR)

@@ -10,7 +10,7 @@ from netrepro.paths import workbench_root
 
 
 def git(*words: str, root: Path | None = None) -> str:
-    """Ask git in the workbench, or in `root`. Raises NetreproError where it is missing or refuses."""
+    """Run git in the workbench, or in `root`; return its output. Raises NetreproError where git is missing or fails."""
     command = ["git", "-C", str(root or workbench_root()), *words]
     try:
         done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from netrepro.errors import NetreproError
 
-INSTALLED_DATA = Path(__file__).parent / "data"  # in a package that is installed, not linked (lib/CMakeLists.txt)
+INSTALLED_DATA = Path(__file__).parent / "data"  # only in a package that is not editable (lib/CMakeLists.txt)
 
 
 def workbench_root() -> Path:
@@ -68,8 +68,10 @@ def runs_dir() -> Path:
 
 
 def check_writable(folder: Path) -> None:
-    """Try that files can be written in a folder or, where it is still to be made, in the nearest above it; nothing is
-    left. Raises NetreproError where they cannot."""
+    """Check that files can be written in a folder or, if it does not exist yet, in the nearest one above it.
+
+    The test file is removed. Raises NetreproError where files cannot be written.
+    """
     nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     probe = nearest / f".writable-{os.urandom(6).hex()}"
     try:

@@ -1,6 +1,6 @@
-"""Work in forked processes that end at once: side by side, or in a race that the first answer wins.
+"""Work in forked processes that can be ended at once: side by side, or in a race that the first answer wins.
 
-Processes, and not threads, for what holds the interpreter's lock or must end in the middle.
+Processes, not threads, because the work may hold the interpreter's lock or may have to end in the middle.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from typing import Any, Generic, TypeVar
 from netrepro.errors import NetreproError
 
 Result = TypeVar("Result")
-LOOK_EVERY_S = 0.1  # for Ctrl-C, which another thread may have caught, and for the end of time
-SILENCE_S = 10.0  # a task that sleeps this long waits for what will never come
+LOOK_EVERY_S = 0.1  # to notice Ctrl-C, which another thread may have caught, and the time-out
+SILENCE_S = 10.0  # a task that sleeps this long waits for a lock that is never released
 MOST_STARTS = 3
-_C = ctypes.CDLL(None)  # here, since a forked process had better not open libraries
+_C = ctypes.CDLL(None)  # loaded here, since a forked process should not load libraries
 
 
 def die_with_parent() -> None:
-    """Have Linux kill this process when the thread that started it ends, however that comes (prctl(2))."""
+    """Have Linux kill this process when the thread that started it ends, however that ends (prctl(2))."""
     _C.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 class _Runner:
-    """A task in a forked process, which sends what it gives, one after the other.
+    """A task in a forked process, which sends its results one after the other.
 
-    A fork copies only the thread that asks for it. A lock that another thread held just then, in z3 or in an import,
-    is never released in the copy: a task that needs it sleeps for ever, while one that computes does not sleep.
+    A fork copies only the thread that calls it. If another thread holds a lock just then, in z3 or in an import, the
+    copy never releases it. A task that needs this lock sleeps for ever; a task that computes does not sleep.
     """
 
     def __init__(self, task: Callable[[], Iterable[Any]]):
@@ -56,7 +56,7 @@ class _Runner:
         self._seen, self._seen_s = "", time.monotonic()
 
     def receive(self) -> tuple[Any, BaseException | None]:
-        """Return the next result, or the error that ended the task. Raises EOFError where nothing comes any more."""
+        """Return (next result, None) or (None, the error that ended the task). Raises EOFError at the end."""
         message: tuple[Any, BaseException | None] = self.receiver.recv()
         self._received += 1
         return message
@@ -116,8 +116,8 @@ class Race(Generic[Result]):
     def run(self, timeout_s: float | None = None) -> Result | None:
         """Return the first answer; without one, the last result set aside, or None (time-out, cancel).
 
-        A task that sleeps is started again, MOST_STARTS times in all. Ctrl-C ends all at once. Raises what a task
-        raised, where no other had a result.
+        A task that is stuck is started again, up to MOST_STARTS starts. Ctrl-C ends all tasks at once. Raises the
+        error of a task where no task had a result.
         """
         ends_s = None if timeout_s is None else time.monotonic() + timeout_s
         aside: Result | None = None
@@ -165,12 +165,13 @@ def _once(task: Callable[[], Result]) -> Iterator[Result]:
 def as_they_come(
     tasks: Iterable[Callable[[], Iterable[Result]]], at_once: int | None = None
 ) -> Generator[tuple[int, Result], None, None]:
-    """Yield (a task's number, its result) as they come; a forked process for each task, so many `at_once`.
+    """Yield (a task's number, one of its results) as they come; each task has a forked process.
 
-    Tasks start in their order; they compute and do not wait, and what they give travels pickled. Ctrl-C, an error and
-    closing this iterator end all processes at once, whatever solver they are in. at_once : None for one a processor.
+    Tasks start in their order; they compute and do not wait, and their results travel pickled. Ctrl-C, an error and
+    closing this iterator end all processes at once, even inside a solver.
+    at_once : the most processes at a time; None: one for each processor.
 
-    Raises what a task raised, and NetreproError where a process was ended from outside.
+    Raises a task's error, and NetreproError where a process was ended from outside or sleeps for ever.
     """
     at_once = at_once or len(os.sched_getaffinity(0))
     coming = enumerate(tasks)
@@ -212,8 +213,9 @@ def in_processes(
 ) -> list[Result]:
     """Call `function` with each element of `work` (its arguments) and return the results in that order.
 
-    The calls run in other processes, see `as_they_come`. at_a_time : elements for each process; a fork of a large
-    process takes a tenth of a second. cost : the cost of an element of `work`, as `dearest_first` takes it.
+    The calls run in other processes, see `as_they_come`.
+    at_a_time : elements for each process; a fork of a large process takes a tenth of a second.
+    cost : function that estimates the cost of an element of `work`; see `dearest_first`.
     """
     order = dearest_first(work, cost)
     parts = [order[first : first + at_a_time] for first in range(0, len(work), at_a_time)]
@@ -224,8 +226,10 @@ def in_processes(
 
 
 def dearest_first(work: Sequence[tuple], cost: Callable[..., float] | None) -> list[int]:
-    """Order the places in `work`, the most costly first, so that no processor waits long for the last; None: as they
-    are."""
+    """Return the indices of `work`, the most costly first, so that no processor waits long for the last.
+
+    cost : called with the arguments in an element; None keeps the order.
+    """
     return sorted(range(len(work)), key=lambda place: -cost(*work[place]) if cost else 0)
 
 
@@ -237,7 +241,7 @@ def _each(
 
 
 def _run(task: Callable[[], Iterable[Any]], skipped: int, sender: Connection) -> None:
-    # A solver left alone by a parent that was killed would run for ever. Ctrl-C is the parent's to handle.
+    # A solver left alone by a parent that was killed would run for ever. The parent handles Ctrl-C.
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()  # a collection would go through all that the parent has imported, and so copy its pages
@@ -249,7 +253,7 @@ def _run(task: Callable[[], Iterable[Any]], skipped: int, sender: Connection) ->
             raise
         except (Exception, KeyboardInterrupt) as error:
             _send(sender, None, error)
-    # At once: tidying up flushes streams and joins threads that are the parent's.
+    # Exit at once: tidying up would flush streams and join threads that belong to the parent.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""Which code this is: what a result names, and what two machines compare before they work on one."""
+"""The identity of the code: hashes that results record, and that machines compare before they share work."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LETTERS = 16  # of a hash, which is enough to tell code apart
 
 
 def code_hash(package: Path = PACKAGE) -> str:
-    """Hash the library's modules as they lie there, and the stamp of the core that this process has loaded."""
+    """Hash the library's modules on disk together with the stamp of the core that this process has loaded."""
     words = f"{_hash_files(package, package.rglob('*.py'))} {core_stamp()}"
     return hashlib.sha256(words.encode()).hexdigest()[:LETTERS]
 
 
 def core_stamp() -> str:
-    """Hash of the sources that the core was built from; empty of a core that was built without one."""
+    """Return the hash of the sources that the core was built from; "" where it was built without a stamp."""
     return getattr(_core, "build_stamp", "")
 
 

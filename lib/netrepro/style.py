@@ -1,4 +1,4 @@
-"""How every figure looks: one colour and marker a scheme, units on axes, published points in grey.
+"""How every figure looks: one colour and marker for each scheme, units on axes, published points in grey.
 
 One registry for the whole workbench: TCP is the same blue in every notebook, and nothing else is that blue. Most
 colours are Okabe and Ito's and Paul Tol's, which readers with any colour vision can tell apart.
@@ -23,8 +23,8 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.files import whole_file
 
 PUBLISHED_GREY = "#8c8c8c"
-NOT_MEASURED = "not measured"  # marks (as gid) the text of a panel for which there was nothing
-# Of curves that are no schemes, in this order.
+NOT_MEASURED = "not measured"  # gid of the text in a panel for which nothing was measured
+# Colours of curves that are not schemes, in this order.
 CURVES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#D55E00", "#999999", "#F0E442")
 
 
@@ -118,7 +118,7 @@ def use_style() -> None:
 
 
 class PlainLogFormatter(LogFormatterSciNotation):
-    """Labels of a logarithmic axis: 0.01, 2 and 3000 as they are spoken, powers of ten beyond."""
+    """Labels of a logarithmic axis: plain numbers from 0.001 to below 100,000, powers of ten beyond."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         label = super().__call__(x, pos)
@@ -138,10 +138,10 @@ def new_figure(
 ) -> tuple[Figure, Any]:
     """Make an empty figure with labelled axes (labels name their units).
 
-    Returns (figure, axes), axes being an array where there are several columns. pyplot is made to forget the
-    figure, so that a notebook shows it once, where it is the value of a cell.
+    Returns (figure, axes); axes is an array where there are several columns. pyplot forgets the figure, so that a
+    notebook shows it only once, as the value of a cell.
     """
-    width = 6.4 if columns < 3 else 4.6  # of a panel; many are narrower, so that text stays large in a page
+    width = 6.4 if columns < 3 else 4.6  # of a panel; three or more are narrower, so that text stays large on a page
     figure, axes = plt.subplots(1, columns, figsize=(width * columns, 4.0), layout="constrained")
     plt.close(figure)
     for axis in axes if columns > 1 else [axes]:
@@ -159,12 +159,13 @@ def save_figure(
     description: str | None = None,
     endings: Sequence[str] = (".png", ".svg"),
 ) -> bool:
-    """Save <name>.png and <name>.svg, or those of `endings`, each whole or not at all, the same bytes for the same
-    figure. One that `is_empty` is not saved, and files that an earlier run left in its place are removed.
+    """Save a figure as <name>.png and <name>.svg (or with these `endings`), each whole or not at all.
 
-    description : goes into the files' metadata (PNG text and SVG element `Description`), not into the picture.
+    The same figure gives the same bytes. A figure that `is_empty` is not saved, and its files of an earlier run are
+    removed.
+    description : text for the files' metadata (PNG text and SVG element `Description`), not for the picture.
 
-    Returns whether it was saved.
+    Returns whether the figure was saved.
     """
     if is_empty(figure):
         for ending in endings:
@@ -172,7 +173,7 @@ def save_figure(
         return False
     layout = figure.get_layout_engine()
     with mpl.rc_context(STYLE):
-        # Once for both: savefig would lay out, measure and draw unseen again for each, which takes most of the time.
+        # Lay out and measure once for both files: savefig would do so for each, which takes most of the time.
         if layout is not None:
             layout.execute(figure)
             figure.set_layout_engine(None)
@@ -188,10 +189,10 @@ def save_figure(
 
 
 def is_empty(figure: Figure) -> bool:
-    """Tell whether no panel of a figure shows anything of ours.
+    """Tell whether no panel of a figure shows anything that we measured.
 
-    That is no point, line, bar, area, picture or table but published ones (grey) and lines across a panel, and no text
-    but that nothing was measured. A figure without panels is not empty.
+    Published values (grey) and lines across a panel do not count. A figure without panels is not empty, nor is one
+    with texts unless one of them says that nothing was measured.
     """
     texts = [text for axis in figure.axes for text in axis.texts]
     says_so = any(text.get_gid() == NOT_MEASURED for text in texts)
@@ -199,7 +200,7 @@ def is_empty(figure: Figure) -> bool:
 
 
 def shows_ours(axis: Axes) -> bool:
-    """Tell whether a panel shows more than published values, lines across it, and text."""
+    """Tell whether a panel shows anything but published values, lines across it, and text."""
     marks = [(line.get_color(), line.get_transform()) for line in axis.lines if np.size(line.get_xdata())]
     marks += [(patch.get_facecolor(), patch.get_data_transform()) for patch in axis.patches]
     at_values = [colour for colour, transform in marks if all(transform.contains_branch_seperately(axis.transData))]

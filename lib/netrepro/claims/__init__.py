@@ -1,4 +1,4 @@
-"""Floor 2: published numbers, verdicts; the sheet of them all is netrepro.claims.scorecard."""
+"""Floor 2: published numbers and verdicts; netrepro.claims.scorecard makes the table of all of them."""
 
 from netrepro.claims.models import (
     KINDS,

@@ -1,7 +1,7 @@
-"""What git knows of a claim: since when its acceptance stands, and when it was first measured.
+"""The history of a claim in git: since when it has its present acceptance, and when it was first measured.
 
-A claim says of itself whether its acceptance was fixed before anything was measured (`fixed`). Git can show that it was
-not; that it was, only where acceptance and results are commits of their own.
+A claim itself says whether its acceptance was fixed before anything was measured (`fixed`). Git can disprove this. Git
+can prove it only where the acceptance was committed before the paper's code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HISTORY_COLUMNS = [
     *("paper", "claim", "fixed", "accepted", "accepted_commit"),
     *("code", "code_commit", "measured", "measured_commit", "git"),
 ]
-JUDGED_BY = ("kind", "accept", "neutral")  # what a verdict follows from, beside the number that is judged against
+JUDGED_BY = ("kind", "accept", "neutral")  # keys that decide a verdict, together with the published number
 
 
 class Commit(NamedTuple):
@@ -32,12 +32,13 @@ class Commit(NamedTuple):
 
 
 def history() -> pd.DataFrame:
-    """Return a row for each claim: what it says (`fixed`); the commits since which its acceptance stands, with the
-    first code of the paper, and with the first result of the claim (`measured`); and what git says.
+    """Return a row for each claim: its own statement (`fixed`); the dates and commits of its present acceptance
+    (`accepted`), of the paper's first code (`code`) and of the claim's first result (`measured`); and git's statement.
 
-    That is "before" (the acceptance came before any code that could measure), "before results" (after or with the code,
-    and before results), "with results" (one commit), "after results", "not measured" or "not committed": only "before"
-    is shown by git, the others have to be believed. Raises NetreproError where there is no git or no clone."""
+    `git` is "before" (the acceptance came before any code that could measure), "before results" (after or with the
+    code, and before results), "with results" (one commit), "after results", "not measured" or "not committed". Git
+    proves only "before"; otherwise `fixed` has to be believed. Raises NetreproError where there is no git or no clone.
+    """
     rows = []
     for paper in all_papers():
         accepted = _since(_versions(f"data/{paper.paper}/claims.yaml", _accepted))
@@ -85,7 +86,7 @@ def _since(versions: Iterator[tuple[Commit, Mapping[str, Any]]]) -> dict[str, Co
 
 
 def _first(versions: Iterator[tuple[Commit, Mapping[str, Any]]]) -> dict[str, Commit]:
-    """Map every key to the commit in which it first was there."""
+    """Map every key to the first commit that has it."""
     first: dict[str, Commit] = {}
     for commit, content in versions:
         for key in content:

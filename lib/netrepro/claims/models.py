@@ -103,29 +103,29 @@ class DecidedBy(_Strict):
 
     @property
     def key(self) -> str:
-        """Its place in a results file, 'profile/tier'."""
+        """The key of this evidence in a results file, 'profile/tier'."""
         return f"{self.profile}/{self.tier}"
 
 
 class Claim(_Strict):
     """One published number, ordering or curve, and what would refute it.
 
-    published : a float (effect, absolute, proportion), names best first (ordering), or [x, y] points (curve); the
-        paper's, so that a claim of the class report's alone has none.
+    published : a float (effect, absolute, proportion), names best first (ordering), or [x, y] points (curve) of the
+        paper; None where only the class report has it.
     class_report : the same shape, as a class project measured it, or None.
-    source : whose number is judged against.
-    role : main where the paper's abstract or key result says it in words; the level of a paper is that of these.
-    decided_by : the evidence that judges it. None: the best tier's, which is said to be not declared.
+    source : whose number the results are judged against.
+    role : main where the paper's abstract or key result says it in words; main claims decide the paper's level.
+    decided_by : the evidence that judges it. None: the best tier's, shown as "not declared".
     comparable : False where hardware decides the number, which is then shown and not judged.
-    exact : a closed form or a graph, of which repetitions may be the same.
+    exact : True for a closed form or a graph, whose repetitions may be equal.
     neutral : for effects, the value that means no effect (1 for a ratio, 0 for a difference).
     control : what is broken on purpose, and what must happen then; None where there is no control. control_weakness :
-        why it is none after all (a tautology, another load, a strawman): then the claim does not count.
+        why the control shows nothing (a tautology, another load, a strawman): then the claim does not count.
     fixed : whether the acceptance was written before anything was measured, or after a first look at it.
-    monotonic : a curve that can only rise or fall, as percentiles do, so that moving as published shows nothing.
-    blame, settles : of a claim that disagrees, whose fault it is, and the experiment that would settle it; settled :
+    monotonic : True for a curve that can only rise or fall, as percentiles do: moving as published then shows nothing.
+    blame, settles : for a claim that disagrees, whose fault it is, and the experiment that would settle it; settled :
         where that experiment stands, once it has run.
-    timed : its values are seconds of this machine, so that another verdict on another day is no regression.
+    timed : True where its values are seconds on this machine: another verdict on another day is then no regression.
     needs : what must be present to measure it (a data set that cannot be shipped), or None.
     """
 
@@ -207,7 +207,7 @@ class Claim(_Strict):
 
     def may_be_judged_on(self, tier: str) -> bool:
         """Tell whether evidence of a tier can judge this claim."""
-        # What does not depend on a machine's speed is the same in virtual time, whoever's TCP it is.
+        # A number that does not depend on a machine's speed is the same in virtual time, with Linux's TCP as well.
         comparable = (*self.comparable_on, *(["virtual"] if "simulated" in self.comparable_on else []))
         return not self.comparable_on or tier in comparable
 
@@ -329,7 +329,7 @@ def claims_schema() -> str:
 
 
 def load_claims(slug: str) -> PaperClaims:
-    """Read data/<slug>/claims.yaml. Raises NetreproError when it is missing, malformed or not a sound set."""
+    """Read data/<slug>/claims.yaml. Raises NetreproError when it is missing, malformed or inconsistent."""
     path = data_dir(slug) / "claims.yaml"
     if not path.is_file():
         known = [file.parent.name for file in _claim_files()]
@@ -343,7 +343,7 @@ def load_claims(slug: str) -> PaperClaims:
 def all_papers(problems: dict[str, str] | None = None) -> list[PaperClaims]:
     """Load every data/*/claims.yaml, in the notebooks' order; papers without a notebook last.
 
-    problems : takes, by its slug, what is wrong with one that cannot be read, instead of the NetreproError.
+    problems : gets slug -> error text of a paper that cannot be read; if None, NetreproError is raised.
     """
     try:
         notebooks = {path.stem[3:]: path.name for path in notebooks_dir().glob("[0-9][0-9]_*.ipynb")}
@@ -370,9 +370,9 @@ def _shown(path: Path) -> str:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML's own loader keeps the last of two equal keys without a word, and raises any error for an impossible value.
+    """A loader that refuses equal keys and impossible values, with their line.
 
-    This one refuses both with their line.
+    PyYAML's own silently keeps the last of two equal keys, and raises any error for an impossible value.
     """
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
@@ -439,7 +439,7 @@ def invalid_file(file: str, content: Any, error: ValidationError, top: type[Base
 
 
 def _model_at(top: type[BaseModel], place: tuple) -> type[BaseModel]:
-    """Find the model that reads what lies at a place, found by following its fields."""
+    """Find the model that reads the value at a place, by following the fields from the top."""
     model = top
     for part in place:
         if part in model.model_fields:

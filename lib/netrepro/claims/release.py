@@ -1,4 +1,4 @@
-"""The release: which version of the results is published, and which code measured each paper's."""
+"""The release: which version of the results is published, and which code measured each paper."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from netrepro.paths import workbench_root
 class Release(BaseModel):
     """A published set of results that one version of the code measured.
 
-    version : as its tag has it, without the "v". code : of each paper, the hash of all that its numbers come from
+    version : its tag without the "v". code : paper (slug) -> hash of all that its numbers come from
     (netrepro.workbench.code.code_of).
     """
 

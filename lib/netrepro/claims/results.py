@@ -1,4 +1,4 @@
-"""What was measured and when: results.json of a run, and figures/<slug>/results.json with what is published of all.
+"""Measurements with their dates: results.json of a run, and figures/<slug>/results.json with all published runs.
 
 Measured values are stored, verdicts are not: they follow from today's claims.yaml.
 """
@@ -26,9 +26,9 @@ class Run(BaseModel):
 
     commit : ends with "-dirty" where the library, the notebook or its data differed from it.
     changed : parameters that were not the committed notebook's defaults, with their values.
-    code : hash of all that the paper's numbers come from (netrepro.workbench.code); "" of a run from before that was
-        kept.
-    library : hash of the whole library and of the core that it had loaded (netrepro.provenance); "" as before.
+    code : hash of all that the paper's numbers come from (netrepro.workbench.code); "" for an older run, which did not
+        record it.
+    library : hash of the whole library and of the core that it had loaded (netrepro.provenance); "" likewise.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,7 +48,7 @@ class Run(BaseModel):
 
     @property
     def key(self) -> str:
-        """Its place in the results file, 'profile/tier'."""
+        """The key of the run in the results file, 'profile/tier'."""
         return f"{self.profile}/{self.tier}"
 
     def measurement(self, claim_id: str) -> Measured | None:
@@ -56,7 +56,7 @@ class Run(BaseModel):
         return next((each for each in self.measured if each.claim == claim_id), None)
 
     def repeats(self, other: Run) -> bool:
-        """Tell whether this is the other run again, by the same code of the paper, but for its date and commit."""
+        """Tell whether this run equals the other, apart from its date, commit and library hash."""
         own = {name: getattr(self, name) for name in ("date", "commit", "library")}
         return self == other.model_copy(update=own)
 
@@ -115,7 +115,7 @@ def read_results(path: Path) -> Results:
 
 
 def write_results(results: Results, path: Path) -> bool:
-    """Write a results file whole or not at all. False, and nothing is touched, when it already says so."""
+    """Write a results file whole or not at all; return False, without writing, if it already has this text."""
     text = results.text()
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return False
@@ -125,13 +125,13 @@ def write_results(results: Results, path: Path) -> bool:
 
 
 def published_results(slug: str) -> Results | None:
-    """Load figures/<slug>/results.json as it lies there; None before the first publication."""
+    """Load figures/<slug>/results.json as it is on disk; None before the first publication."""
     path = figures_dir(slug) / "results.json"
     return read_results(path) if path.exists() else None
 
 
 def publish_run(slug: str, run: Run) -> bool:
-    """Merge one run into figures/<slug>/results.json. False when that changes nothing but date and commit."""
+    """Merge one run into figures/<slug>/results.json; return False for a mere repeat, which changes nothing."""
     results = (published_results(slug) or Results(paper=slug, runs={})).with_run(run)
     return write_results(results, figures_dir(slug) / "results.json")
 

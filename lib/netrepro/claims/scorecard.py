@@ -1,6 +1,6 @@
-"""All verdicts as tables: a row a claim, a row a paper. Counts, never averages over claims.
+"""All verdicts as tables: a row for each claim, a row for each paper. They have counts, never averages over claims.
 
-The sheet of what is published, the sheet of a user's own runs, and both beside each other.
+There are tables of the published runs, of a user's own runs, and of both side by side.
 """
 
 from __future__ import annotations
@@ -44,20 +44,25 @@ def scorecard(
 
     Main claims come first. Columns: paper, title, claim, role, says, where, kind, unit, published, class_report,
     source; for each tier ours_<tier> and verdict_<tier>; then fixed, blame, settles, settled as claims.yaml has them;
-    then decided_by ("profile/tier", or "not declared") and of the run that decides tier, profile, value, verdict,
+    then decided_by ("profile/tier", or "not declared"); then, for the run that decides, tier, profile, value, verdict,
     counts, elsewhere, interval_low, interval_high, repetitions, reason, date, commit, stale, of_release; ran, whether
-    there is any run of the paper. Ours, value and interval are in the claim's unit, for orderings Kendall's tau, for
-    curves the distance as a share of the published range.
+    there is any run of the paper. Ours, value and interval are in the claim's unit; for orderings they are Kendall's
+    tau, for curves the distance as a share of the published range.
 
-    The run that decides is the one that claims.yaml declares, whatever else was measured. Where it declares none it is
-    the best tier's whose verdict counts if any does, and of a tier the paper profile's, among those that measured the
-    claim and are trusted; what it says plays no part. `elsewhere` names the other runs whose trusted verdict counts and
-    differs, better or worse, and that verdict. `profile` and `tier` restrict the runs. `results` gives the results of a
-    slug; default: what is published. `code` gives today's hash of a paper's code: `stale` is what other code measured.
-    `of_release` is false where other code than the release's measured it (true as long as there is no release).
-    Where all are asked for, a paper whose claims cannot be read is left out, one whose results cannot is not measured,
-    and `attrs["problems"]` says why (slug -> text). Raises NetreproError for an unknown paper, profile or tier, and for
-    files of named papers that cannot be read.
+    The run that decides is the one that claims.yaml declares, whatever else was measured. Where it declares none, it is
+    chosen among those that measured the claim and are trusted: the best tier's whose verdict counts, if any does, and
+    within a tier the paper profile's. The verdict itself plays no part. `elsewhere` names the other runs whose trusted
+    verdict counts and differs, better or worse, and that verdict.
+
+    `profile` and `tier` restrict the runs. `results` is a function of a slug that returns its results; default: the
+    published ones. `code` is a function of a slug that returns today's hash of the paper's code; `stale` is true where
+    other code measured the run. `of_release` is false where other code than the release's measured it (true as long as
+    there is no release).
+
+    If `papers` is None, a paper whose claims cannot be read is left out, one whose results cannot be read is not
+    measured, and `attrs["problems"]` says why (slug -> text).
+
+    Raises NetreproError for an unknown paper, profile or tier, and for files of named papers that cannot be read.
     """
     if profile is not None:
         check_profile(profile)
@@ -100,7 +105,7 @@ _COLUMNS = [
 def _row(paper: PaperClaims, claim: Claim, runs: list[Run], today: str, release: Release | None) -> dict[str, object]:
     judged = [(run, judge(claim, run.measurement(claim.id), run.tier)) for run in runs]
     declared = claim.decided_by.key if claim.decided_by else ""
-    judged.sort(key=lambda each: each[0].key != declared)  # of its tier, it stands for the others
+    judged.sort(key=lambda each: each[0].key != declared)  # the declared run comes first and so stands for its tier
     by_tier = {tier: _deciding([each for each in judged if each[0].tier == tier]) for tier in TIERS}
     row: dict[str, object] = {
         "paper": paper.paper,
@@ -192,8 +197,8 @@ def paper_summary(table: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return one row for each paper of a scorecard: paper, title, level, coverage ("3 of 4 main claims" decide the
     level), claims, a column a verdict, settled, not_counted.
 
-    The columns of verdicts number the claims that count, `disagrees` those that are open and `settled` those whose
-    experiment has run; with not_counted they add up to claims.
+    The columns of verdicts give numbers of claims that count. Of those that disagree, `settled` has the ones whose
+    settling experiment has run, and `disagrees` the others. Together with not_counted they add up to claims.
     """
     table = scorecard() if table is None else table
     rows = []
@@ -274,7 +279,7 @@ def regressions(old: Results, new: Results) -> list[str]:
 
     Both are judged by today's claims.yaml, so a changed acceptance is no regression. A control that no longer
     flips is a regression; a claim that more repetitions would decide is not. Runs that `new` does not have, and
-    timed claims, are passed over. Raises NetreproError for the results of two papers.
+    timed claims, are left out. Raises NetreproError for the results of two papers.
     """
     if old.paper != new.paper:
         raise NetreproError(f"results of {old.paper!r} and {new.paper!r} cannot be compared")

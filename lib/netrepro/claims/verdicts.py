@@ -35,10 +35,10 @@ LEVELS = ("replicated", "replicated with differences", "partly", "not reproduced
 
 CONFIDENCE = 0.95
 SIZE = 3.0  # how far an effect or a curve may be off and still have the published direction
-HALF_OF_THE_TRIALS = 0.5  # shows nothing
-ONE_RUN = 0.005  # repetitions whose extent is a smaller share of their mean do not vary
+HALF_OF_THE_TRIALS = 0.5  # a share that shows no effect
+ONE_RUN = 0.005  # repetitions whose range is a smaller share of their mean do not vary
 _ROUNDING = 1e-9  # share of a band's edge by which arithmetic may miss it
-_MOST_REPETITIONS = 10_000  # more are not worth naming
+_MOST_REPETITIONS = 10_000  # a larger number is not named
 
 
 class Interval(NamedTuple):
@@ -138,14 +138,14 @@ def _plain_entries(entries: Any, place: str = "") -> Any:
 
 
 class Judgement(BaseModel):
-    """A verdict and what it rests on.
+    """A verdict and its evidence.
 
     value, interval : mean and interval of what was compared: for orderings Kendall's tau, for curves the
         distance as a share of the published range, else the claim's unit. None where nothing was compared.
-    counts : False where there is no negative control, or a weak one, where it was not run, or does not disagree; what
+    counts : False where the negative control is missing or weak, was not run, or does not disagree. A claim that
         disagrees counts all the same, as it has shown that it can fail.
-    role : the claim's.
-    repetitions : 1 where they do not vary.
+    role : the claim's role.
+    repetitions : number of repetitions, or of counted trials; 1 where they do not vary.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -175,14 +175,14 @@ class _Finding(NamedTuple):
 
 
 def judge(claim: Claim, measured: Measured | None, tier: str) -> Judgement:
-    """Compare what was measured on a tier with a claim.
+    """Compare the measurement of a claim on a tier with the claim.
 
-    `agrees`: the whole interval is accepted. `agrees in direction`: it is not; all of it lies on the published side of
-    no effect, and its mean is at most SIZE times and at least 1 / SIZE of the published distance from there. No effect
-    is an effect's neutral value, half of the trials where most are said to show it, no correlation of an ordering. A
-    curve rises and falls with the published one in every repetition, could have done otherwise, and is at most SIZE
-    times the accepted distance away.
-    `disagrees`: all of the interval lies outside, and not in direction. `undecided`: it straddles an edge.
+    `agrees`: the whole interval is accepted. `agrees in direction`: not all of it is accepted, but all of it lies on
+    the published side of no effect. The distance of its mean from no effect is at most SIZE times and at least 1 / SIZE
+    of the published one. No effect is an effect's neutral value, half of the trials where the paper says that most show
+    it, or no correlation of an ordering. A curve agrees in direction if it rises and falls with the published one in
+    every repetition, could have done otherwise, and is at most SIZE times the accepted distance away.
+    `disagrees`: the whole interval lies outside, and does not agree in direction. `undecided`: it straddles an edge.
     `not judged`: hardware decides the number.
 
     Raises NetreproError for values that do not have the claim's shape, fewer than two repetitions of
@@ -215,7 +215,7 @@ def level_rests_on(judgements: Iterable[_Judged]) -> list[_Judged]:
 
 
 def coverage(judgements: Iterable[_Judged]) -> tuple[int, int]:
-    """Return (claims that were measured, trusted, decided and count, claims in all), of those that the level rests
+    """Return (number of claims that are decided and count, number of all claims), among those that the level rests
     on."""
     judged = level_rests_on(judgements)
     return len(_decided(judged)), len(judged)
@@ -230,11 +230,11 @@ def coverage_text(judgements: Iterable[_Judged]) -> str:
 
 def paper_level(judgements: Iterable[_Judged]) -> str:
     """Return one of LEVELS, from the main claims: replicated (all agree), replicated with differences (all agree or
-    agree in direction), partly (some hold, some disagree), not reproduced (all disagree), undecided (one is not
-    decided, which would decide the level), not measured (none is).
+    agree in direction), partly (some hold, some disagree), not reproduced (all disagree), undecided (a claim
+    that is not decided would decide the level), not measured (no claim is).
 
-    Of a paper that declares no main claim from all that count and were measured and trusted; where fewer than half of
-    them are decided, at most partly.
+    For a paper without main claims, the level follows from all its judged claims. Where fewer than half of them are
+    decided, it is at most partly.
     """
     judged = level_rests_on(judgements)
     verdicts = _decided(judged)
@@ -269,7 +269,7 @@ class _Judged(Protocol):
 
 def _judge_control(claim: Claim, measured: Measured, verdict: Verdict) -> tuple[bool, str]:
     """Return (True where the claim counts, a comment on its control)."""
-    # What disagrees has shown that it can fail.
+    # A claim that disagrees has shown that it can fail.
     if not claim.control:
         return verdict == DISAGREES, "it has no control"
     if claim.control_weakness:
@@ -337,7 +337,7 @@ def _place(
     if low - slack <= interval.low and interval.high <= high + slack:
         return AGREES, f"inside the accepted {band}"
     overlaps = interval.low <= high + slack and interval.high >= low - slack
-    share = math.nan  # of the published effect; of what has no direction not a number
+    share = math.nan  # of the published effect; NaN where there is no direction
     if neutral is not None and neutral != claim.expected:
         share = (value - neutral) / (claim.expected - neutral)
     is_some_effect = neutral is not None and not interval.low <= neutral <= interval.high
@@ -348,7 +348,7 @@ def _place(
             return DISAGREES, f"outside the accepted {band}: {share:.2g} times the published effect"
     if not overlaps:
         return DISAGREES, f"outside the accepted {band}"
-    ways = [[low, high]]  # to a verdict: off these edges
+    ways = [[low, high]]  # to a verdict: leave these edges
     if neutral is not None and not is_some_effect and 1 / SIZE <= share <= SIZE:
         ways.append([neutral])
         band += f", and includes no effect ({neutral:g})"

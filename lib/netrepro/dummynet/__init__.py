@@ -1,7 +1,7 @@
 """Floor 1: Dummynet in user space (Carbone and Rizzo, "Dummynet revisited", CCR 40(2), 2010).
 
-language.py reads rules as ipfw writes them, rules.py and pipes.py say what they mean, headers.py has the packets,
-engine.py sends these through them, timing.py finds what that costs.
+language.py reads rules as ipfw writes them, rules.py and pipes.py hold their meaning, headers.py has the packets,
+engine.py sends packets through rules and pipes, timing.py measures the time that this takes.
 """
 
 from netrepro.dummynet.engine import Dummynet, Passage

@@ -15,7 +15,7 @@ from netrepro.dummynet.rules import RuleSet
 from netrepro.errors import NetreproError
 from netrepro.networks.description import domain
 
-LAST_S = 9e6  # at which it may leave: the virtual clock counts picoseconds in 63 bits
+LAST_S = 9e6  # at which a packet may leave: the virtual clock counts picoseconds in 63 bits
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Passage:
     packets : the headers, in their order, with verdict (delivered: through a pipe, allowed, denied, dropped: by a
         pipe's queue, lost: on its line), rule and pipe (their numbers; 0 where there is none), marked (Congestion
         Experienced) and departure_s (NaN for those that did not get through).
-    rules : a row a rule in order of evaluation: rule, action, packets, bytes that it matched.
+    rules : a row for each rule in order of evaluation: rule, action, and the packets and bytes that it matched.
     """
 
     packets: pd.DataFrame
@@ -36,12 +36,14 @@ class Dummynet:
     """Rules and pipes over packets in virtual time.
 
     rules : text for `parse_rules`, or a RuleSet.
-    tick_ms : pipes are served when a timer fires, every so often (the kernel's Dummynet: 1 ms); 0 serves each packet
+    tick_ms : interval of the timer that serves the pipes (the kernel's Dummynet: 1 ms); with 0 each packet is served
         exactly when it is due.
-    seed : of losses, reordering, probabilities, RED and PIE.
+    seed : seed of losses, reordering, probabilities, RED and PIE.
 
-    Equal arguments and packets give equal passages. Raises NetreproError for what `parse_rules` refuses, a tick that
-    is neither 0 nor 1 us to 1e6 s, and a seed outside 0 to 2^63.
+    Equal arguments and packets give equal passages.
+
+    Raises NetreproError for rules that `parse_rules` refuses, a tick that is neither 0 nor 1 us to 1e6 s, and a seed
+    outside 0 to 2^63.
     """
 
     def __init__(self, rules: str | RuleSet, *, tick_ms: float = 0.0, seed: int = 1):

@@ -1,4 +1,4 @@
-"""Headers of packets, one a row: made evenly spaced, read from a capture, and checked."""
+"""Tables of packet headers, a row for each packet: made evenly spaced, read from a capture, and checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEADER_COLUMNS = (
     "size_bytes",
     "ecn_capable",
 )
-MOST_S = 1e6  # at which a packet may come
+MOST_S = 1e6  # the last time at which a packet may arrive
 
 
 def synthetic_headers(
@@ -52,7 +52,7 @@ def synthetic_headers(
 
 
 def headers_of_capture(path: str | PathLike[str]) -> pd.DataFrame:
-    """Read headers of the IPv4 packets of a pcap or pcapng file, time_s from the first on; addresses as text.
+    """Read headers of the IPv4 packets of a pcap or pcapng file; time_s counts from the first; addresses as text.
 
     Packets that go back in time are put in order. ECN bits are not read: ecn_capable is False.
     Raises NetreproError for a file that is no capture.
@@ -88,8 +88,8 @@ def _texts(addresses: np.ndarray) -> np.ndarray:
 
 
 def checked_headers(headers: pd.DataFrame | np.ndarray) -> pd.DataFrame:
-    """Complete the table of headers. Raises NetreproError for missing columns, times that go back, and numbers that no
-    packet has."""
+    """Return the table of headers, with ecn_capable False where it is missing. Raises NetreproError for other missing
+    columns, times that go back, and numbers that no packet has."""
     table = pd.DataFrame(headers).reset_index(drop=True)
     if "ecn_capable" not in table:
         table = table.assign(ecn_capable=False)

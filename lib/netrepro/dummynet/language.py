@@ -262,7 +262,7 @@ class _Words:
         raise NetreproError(f"line {self.number}, column {column}: {problem}\n{shown}", remedy)
 
     def failure_here(self) -> Callable[[str, str], NoReturn]:
-        """Make a `fail` at the word taken last, for later."""
+        """Return a function that calls `fail` at the word taken last, for later use."""
         at = self._next - 1
         return lambda problem, remedy: self.fail(problem, remedy, at)
 
@@ -282,7 +282,7 @@ class _Words:
     def quantity(self, what: str, units: Mapping[str, float], bare: str, name: str) -> float:
         """Read a number with a unit, in the unit whose factor is 1; `bare` is the unit of a number without.
 
-        name : of what it becomes, whose unit's domain it must keep, unless it is 0.
+        name : the field that the number is for; unless it is 0, it must lie in the domain of the field's unit.
         """
         word = self.take(what)
         parts = re.fullmatch(r"([0-9.]+)([a-z/]*)", word)
@@ -301,7 +301,7 @@ class _Words:
 
 
 def _whole(digits: str) -> int:
-    """Read digits; a number of thousands of digits, which Python refuses to read, is as large as nothing may be."""
+    """Read digits; only the first 30 count, as Python refuses thousands of them and no limit has so many."""
     return int(digits.lstrip("0")[:30] or "0")
 
 

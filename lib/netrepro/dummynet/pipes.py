@@ -1,4 +1,4 @@
-"""A router's queue and the line behind it, as a pipe describes them."""
+"""Pipes: a router's queue and the line behind it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ DEFAULT_QUEUE = DropTail(packets=50)  # ipfw's
 class Pipe:
     """A router queue served at `rate_mbps` (None: at once), then a line of `delay_ms`.
 
-    `loss` and `reorder` are probabilities a packet: of being lost at the end of the line, and of entering the queue
+    `loss` and `reorder` are a packet's probabilities: of being lost at the end of the line, and of entering the queue
     ahead of the last packet that waits there (Rizzo, "Dummynet: a simple approach to the evaluation of network
     protocols", CCR 27(1), 1997).
 
-    Raises NetreproError for numbers that are none, probabilities outside 0 to 1, and a rate or delay beyond what the
+    Raises NetreproError for what is no number, probabilities outside 0 to 1, and a rate or delay beyond what the
     virtual clock can count: 1 bit/s to 10 Tbit/s, 1 us to 1e6 s.
     """
 
@@ -47,7 +47,7 @@ class Pipe:
             set_number(self, name, least=0, most=1)
 
     def ends_s(self, last_s: float, sizes_bytes: np.ndarray) -> float:
-        """Bound the last departure if the last packet comes at `last_s`: all that waits or is under way is sent."""
+        """Return a bound on the last departure (s), for a last arrival at `last_s`: all that waits is sent."""
         if not len(sizes_bytes) or self.rate_mbps is None:
             return last_s + self.delay_ms / 1e3
         largest = int(sizes_bytes.max())

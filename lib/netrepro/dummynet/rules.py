@@ -1,4 +1,4 @@
-"""Rules that say what becomes of which packets."""
+"""Rules: conditions on packets, and the action for packets that meet them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine costs a packet."""
+"""The time that the engine takes for a packet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netrepro.errors import NetreproError
 
 @dataclass(frozen=True)
 class Timing:
-    """The cost of packets, in wall nanoseconds a packet, a row a batch.
+    """The cost of packets, in nanoseconds of wall-clock time for each packet; a row for each batch.
 
     batches : batch, arrivals_ns (generating, entry, rules, entering a pipe, and leaving it where nothing delays),
         timer_ns (what the timer does: leaving the pipes), whole_ns (both).

@@ -1,6 +1,6 @@
 """A network as the compiled core takes it: methods of `_core.Simulator` and their arguments.
 
-Plain data, so that whoever has no simulator of its own can hand them on. Links are numbered as `Topology.ports` lists
+They are plain data, so that code without a simulator can pass them to one. Links are numbered as `Topology.ports` lists
 them, nodes as `node_numbers` does. Times are seconds, rates bit/s.
 """
 
@@ -72,7 +72,7 @@ def _link_call(source: int, destination: int, link: Link, host_delay_ms: float) 
 
 
 def _room(link: Link) -> int:
-    """Count a host's own packets that may wait here: two bursts, as in Linux, and all that a pacer may hold."""
+    """Count a host's own packets that may wait here: two bursts (4 packets at least), or all that a pacer may hold."""
     bursts = 2 * -(-link.offload_bytes // FULL_PACKET_BYTES)
     wanted = link.queue.most_packets if isinstance(link.queue, NicPacer) else max(OWN_PACKETS_AT_PORT, bursts)
     return min(wanted, link.queue.most_packets)
@@ -117,7 +117,7 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
 
 
 HEADER_BYTES = 52  # of a segment: IPv4, TCP, time stamps
-IPV6_MORE_BYTES = 20  # that its header has
+IPV6_MORE_BYTES = 20  # by which IPv6's header is longer
 ETHERNET_HEADER_BYTES = 14
 
 
@@ -127,9 +127,9 @@ def header_bytes(ipv6: bool) -> int:
 
 
 def within_mtu(tcp: Tcp, *mtus: int | None, ipv6: bool = False) -> Tcp:
-    """Return the same with segments that packets of so many bytes hold; None: of any size.
+    """Return the settings with segments that fit into IP packets of at most these sizes (bytes); None: of any size.
 
-    Over IPv6, packets of which no size is said are no larger than Ethernet's, or than they would be over IPv4.
+    Over IPv6, packets without a given size are no larger than Ethernet's or, if larger, than they would be over IPv4.
     """
     sizes = [mtu for mtu in mtus if mtu is not None]
     if ipv6 and (not mtus or None in mtus):

@@ -1,9 +1,10 @@
 """Maximum concurrent flow: the greatest share of a cable's rate that all pairs of hosts can have at once, when every
-pair may be split over all paths at will.
+pair may split its traffic over all paths.
 
-A linear programme over paths, of which there are too many to list (Ford and Fulkerson, "A Suggested Computation for
-Maximal Multi-Commodity Network Flows", Management Science 5, 1958): it begins with a few paths a pair; the prices that
-its answer puts on full cables say which other paths are worth having; when none is, the answer is that over all paths.
+It is the solution of a linear programme over paths, which are too many to list (Ford and Fulkerson, "A Suggested
+Computation for Maximal Multi-Commodity Network Flows", Management Science 5, 1958). The programme begins with a few
+paths for each pair. The prices that its solution puts on full cables say which other paths are worth adding. When none
+is, the solution is the one over all paths.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from scipy.sparse.csgraph import dijkstra
 from netrepro.errors import NetreproError
 from netrepro.networks.topology import Topology
 
-FIRST_ROUNDS = 16  # of paths to begin with, each around the cables that the ones before have filled
-MEMORY = 0.7  # of earlier prices in the average that finds further paths: single prices jump, and find few
+FIRST_ROUNDS = 16  # of first paths; each round avoids the cables that the ones before have filled
+MEMORY = 0.7  # weight of earlier prices in the average that finds further paths: single prices jump, and find few
 CLOSE = 1e-7  # relative distance of the bounds at which the answer is known, the solver's own precision
-LEAST_PRICE = 1e-12  # of paths that cost nothing the one with the fewest cables
+LEAST_PRICE = 1e-12  # of a cable: of paths that cost nothing, the one with the fewest cables is taken
 
 Pairs = Sequence[tuple[str, str]]
 Links = tuple[int, ...]  # a path, by its links
@@ -31,8 +32,8 @@ Links = tuple[int, ...]  # a path, by its links
 def greatest_share(topology: Topology, pairs: Pairs, limit: float = np.inf) -> float:
     """Compute the greatest share that all pairs can have at once, or `limit` where that is less, which takes less time.
 
-    The cables between switches are taken to be equal, hosts' own are not looked at: above 1 only these limit them.
-    Infinite where no pair needs a cable between switches.
+    The cables between switches are taken to be equal. Hosts' own cables are ignored: only they limit a share above 1.
+    Returns infinity where no pair needs a cable between switches.
     """
     least = np.inf
     for least, _ in share_bounds(topology, pairs):
@@ -42,7 +43,7 @@ def greatest_share(topology: Topology, pairs: Pairs, limit: float = np.inf) -> f
 
 
 def can_have(topology: Topology, pairs: Pairs, share: float) -> bool:
-    """Tell whether all pairs can have this share at once; compute no more than that needs."""
+    """Tell whether all pairs can have this share at once; compute no more than this needs."""
     least = np.inf
     for least, most in share_bounds(topology, pairs):
         if least >= share or most < share:
@@ -53,8 +54,8 @@ def can_have(topology: Topology, pairs: Pairs, share: float) -> bool:
 def share_bounds(topology: Topology, pairs: Pairs) -> Iterator[tuple[float, float]]:
     """Yield bounds (least, most) of `greatest_share` until they meet; none where it is infinite.
 
-    Least is what paths known so far can carry. Most follows from any prices: what all cables cost, over what all pairs
-    pay for a rate of 1 by their cheapest paths. Raises NetreproError where a pair has no path.
+    The paths known so far can carry `least`. `most` follows from any prices: the cost of all cables, over what all
+    pairs pay for a rate of 1 on their cheapest paths. Raises NetreproError where a pair has no path.
     """
     programme = _Programme(topology, pairs)
     if not len(programme.rates):
@@ -101,7 +102,7 @@ class _Programme:
         return len(self._paths)
 
     def cheapest(self, prices: np.ndarray) -> tuple[list[Links], float]:
-        """Find the cheapest path of every pair, from now on known, and the bound on the share that these prices give.
+        """Return the cheapest path of every pair, which is then known, and the bound on the share by these prices.
 
         Raises NetreproError where a pair has no path.
         """
@@ -126,7 +127,7 @@ class _Programme:
         return np.bincount(links, np.repeat(self.rates, [len(path) for path in paths]), self.links)
 
     def solve(self) -> tuple[float, np.ndarray]:
-        """Find the greatest share over the paths known, and the links' prices: the last variable is the share."""
+        """Return the greatest share over the known paths, and the links' prices. The last variable is the share."""
         pairs, paths = zip(*self._paths, strict=True)
         count, lengths = len(paths), [len(path) for path in paths]
         links, columns = np.concatenate([np.array(path) for path in paths]), np.repeat(np.arange(count), lengths)

@@ -70,7 +70,7 @@ class DCell:
         return (*digits, number)
 
     def number(self, server: Server) -> int:
-        """Return the inverse of `address`; of the last l + 1 digits, the number within their DCell_l."""
+        """Return a server's number, the inverse of `address`; of its last l + 1 digits, that within their DCell_l."""
         return server[-1] + sum(digit * self.sizes[level] for level, digit in enumerate(reversed(server[:-1])))
 
     @cached_property
@@ -79,7 +79,7 @@ class DCell:
         return tuple(map(self.address, range(self.sizes[-1])))
 
     def check_server(self, server: Server) -> None:
-        """Raise NetreproError for an address of no server."""
+        """Raise NetreproError for an address that no server has."""
         most = (*(self.sizes[level - 1] for level in range(self.k, 0, -1)), self.n - 1)
         if len(server) != self.k + 1 or not all(0 <= digit <= top for digit, top in zip(server, most, strict=True)):
             raise NetreproError(
@@ -106,7 +106,7 @@ class DCell:
         yield from ((*server[:-1], digit) for digit in range(self.n) if digit != server[-1])
 
     def level(self, one: Server, other: Server) -> int:
-        """Return the smallest l whose DCell_l both are in."""
+        """Return the smallest l for which both servers are in the same DCell_l."""
         return self.k - next(
             (place for place, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]), self.k
         )
@@ -134,8 +134,10 @@ class DCell:
         return ends[one[place]], ends[other[place]]
 
     def route(self, source: Server, destination: Server) -> ServerPath:
-        """Route by DCellRouting (section 4.1): to the cable that joins the parts of the smallest common DCell, over it,
-        and on, each half by the same rule. Raises NetreproError for unknown servers."""
+        """Route by DCellRouting (section 4.1): over the cable that joins the two parts of the smallest common DCell.
+
+        The ways to this cable and from it follow the same rule. Raises NetreproError for unknown servers.
+        """
         self.check_server(source)
         self.check_server(destination)
         return self._route(source, destination)
@@ -168,10 +170,10 @@ class DCell:
         return shortest_path(matrix, unweighted=True).astype(np.int16)
 
     def broadcast(self, source: Server, failed: Collection[Server] = ()) -> tuple[dict[Server, int], int]:
-        """Broadcast by DCellBroadcast (section 4.2): who gets it hands it to all neighbours, but only the first time.
+        """Broadcast by DCellBroadcast (section 4.2): at its first copy, a server sends it on to all neighbours.
 
-        failed : servers that are down. Returns server -> hops from the source, of all that are reached, and how many
-        times a message is handed on. Raises NetreproError for an unknown source.
+        failed : servers that are down. Returns (server -> hops from the source, for all that are reached; the number of
+        messages sent). Raises NetreproError for an unknown source.
         """
         self.check_server(source)
         hops, waiting, messages = {source: 0}, deque([source]), 0
@@ -196,11 +198,11 @@ class DCell:
     ) -> ServerPath | None:
         """Follow fault-tolerant routing (DFR, section 4.3) of a packet, hop by hop; None where it is dropped.
 
-        failed : servers that are down. broken : cables (sets of two servers) that are. state_level : of the DCells in
-        which servers know each other's links, b in the paper, and take shortest paths; beyond, DCellRouting says over
-        which cable to leave. Where that is not to be had, the packet goes by a proxy: the far end of a cable to a third
-        part of the same DCell (local reroute), the nearest first, and, where that fails as well, of the DCell above
-        (jump up). retries : proxies until it is given up. Raises NetreproError for unknown servers.
+        failed : servers that are down. broken : cables (sets of two servers) that are down. state_level : level of the
+        DCells in which servers know each other's links and take shortest paths, b in the paper. To leave such a DCell,
+        a packet takes the cable that DCellRouting says. Where that cable is down, the packet goes by a proxy: the far
+        end of a cable to a third part of the same DCell (local reroute), the nearest first, and where that fails as
+        well, of the DCell above (jump up). retries : the most proxies. Raises NetreproError for unknown servers.
         """
         self.check_server(source)
         self.check_server(destination)
@@ -235,7 +237,7 @@ class DCell:
         cut: frozenset[Hop],
         state_level: int,
     ) -> Server | None:
-        """Find the next server towards the goal, as far as its own DCell_b knows."""
+        """Find the next server towards the goal, by what `here` knows of its own DCell_b; None without a way."""
         if leaving and here == leaving[0]:
             is_up = leaving[1] not in down and frozenset(leaving) not in cut
             return leaving[1] if is_up else None
@@ -302,7 +304,7 @@ class DCell:
         return f"DCell_{self.k} of n = {self.n}"
 
     def topology(self, link: Link, inside: Link) -> Topology:
-        """Build a topology: each server is a host on a switch of its own, which forwards; inside : between the two.
+        """Build a topology: each server is a host on a switch of its own, which forwards. inside : the link of both.
 
         Switches are the servers' by number, then the mini-switches.
         """
@@ -322,8 +324,9 @@ class DCell:
     def split_topology(self, link: Link, inside: Link, processor: Link) -> Topology:
         """Build `topology` with two switches a server: packets that enter pass the link `processor` before they leave.
 
-        Packets that a server sends, receives and forwards pass it alike, once each, on paths of `split_names`. What
-        goes back over a path (acknowledgements) passes links of its own, as fast, and inside as fast as `inside`.
+        Packets that a server sends, receives or forwards pass `processor` once each, on paths of `split_names`. Packets
+        that go back over a path (acknowledgements) pass links of their own: as fast as `link` between servers, and as
+        fast as `inside` within a server.
         """
         cables = []
         for each in self.servers:
@@ -354,8 +357,8 @@ class DCell:
 def two_level_tree(racks: int, servers_per_rack: int, link: Link, uplink: Link | None = None) -> Topology:
     """Build racks of servers on mini-switches s1, s2, ..., joined by one more switch; Fig. 12 compares with it.
 
-    uplink : between mini-switches and that one; `link` unless named. Raises NetreproError for fewer than two racks,
-    racks without servers, and what is no link.
+    uplink : the link from each mini-switch to that one; None: `link`. Raises NetreproError for fewer than two racks,
+    racks without servers, and a link that is no Link.
     """
     racks = whole_number(racks, "two_level_tree: racks", least=2)
     servers_per_rack = whole_number(servers_per_rack, "two_level_tree: servers_per_rack")

@@ -1,4 +1,4 @@
-"""Descriptions as JSON: frozen dataclasses in, equal ones out, for manifests and for other processes."""
+"""Descriptions: frozen dataclasses, their checks, and their JSON, for manifests and for other processes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from netrepro.errors import NetreproError, nearest
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Numbers:
-    """The numbers that a field takes, within what the unit in its name can mean (`domain`).
+    """The numbers that a field may have, within the `domain` of the unit in its name.
 
-    whole : True where only whole numbers are taken. but : a condition set by another field, in words, which the class
-    checks itself.
+    least, most : allowed ends. above, below : ends that are not allowed themselves. whole : True for whole numbers
+    only. but : in words, a condition that depends on another field, which the class checks itself.
     """
 
     least: float | None = None
@@ -32,7 +32,7 @@ class Numbers:
     but: str = ""
 
     def __repr__(self) -> str:
-        """Write it as it stands in signatures, without defaults."""
+        """Return the text for signatures, without fields at their defaults."""
         given = (field.name for field in dataclasses.fields(self) if getattr(self, field.name) != field.default)
         return f"Numbers({', '.join(f'{name}={getattr(self, name)!r}' for name in given)})"
 
@@ -42,7 +42,7 @@ def whole(least: int = 1, most: float = math.inf, but: str = "") -> Numbers:
     return Numbers(least=least, most=most, whole=True, but=but)
 
 
-# Types of a description's fields; others are Annotated where they stand.
+# Types of a description's fields; others are Annotated where they are used.
 Positive = Annotated[float, Numbers(above=0)]
 NotNegative = Annotated[float, Numbers(least=0)]
 Share = Annotated[float, Numbers(least=0, most=1)]
@@ -62,7 +62,7 @@ Kind = TypeVar("Kind", bound=type)
 def described(kind: Kind) -> Kind:
     """Register a frozen dataclass, so that to_json and from_json know it by its name (a class decorator).
 
-    Its docstring gets a line for every number: which ones the field takes, and their unit.
+    Its docstring gets a line for every field that is a number: the allowed values and their unit.
     """
     _KINDS[kind.__name__] = kind
     _NUMBERS[kind] = _numbers_of(kind)
@@ -75,12 +75,12 @@ def described(kind: Kind) -> Kind:
 
 
 def to_json(description: Any) -> str:
-    """Write one line of JSON, the same for equal descriptions. Raises TypeError for what is no description."""
+    """Write one line of JSON, the same for equal descriptions. Raises TypeError for anything else."""
     return json.dumps(_plain(description), allow_nan=False)
 
 
 def from_json(text: str) -> Any:
-    """Read the description that to_json wrote. Raises NetreproError for text that is none."""
+    """Read the description that to_json wrote. Raises NetreproError for any other text."""
     try:
         return _description(json.loads(text))
     except NetreproError:
@@ -113,8 +113,8 @@ def _description(value: Any) -> Any:
     return value
 
 
-# End of a name -> the least (of what must be above 0) and the most that anything here can mean: the simulator's time is
-# whole picoseconds, and no number of a description may make it overflow or stand still.
+# End of a field's name -> its smallest value above 0 and its largest. The simulator counts whole picoseconds, and no
+# number of a description may make its time overflow or stand still.
 DOMAINS = {
     "_s": (1e-6, 1e6),
     "_ms": (1e-3, 1e9),
@@ -131,16 +131,16 @@ DOMAINS = {
 
 UNITS = {"_s": "s", "_ms": "ms", "_us": "us", "_mbps": "Mb/s", "_per_s": "a second"}
 UNITS |= {name: name for name in ("bytes", "packets", "segments")}
-MOST_COUNT = 2**31 - 1  # of what has no unit in its name
+MOST_COUNT = 2**31 - 1  # of a whole number without a unit in its name
 
 
 def domain(name: str) -> tuple[float, float]:
-    """Return the least above 0 and the most of a field, by the unit in its name; 0 and infinity without one."""
+    """Return a field's smallest value above 0 and its largest, by the unit in its name; 0 and infinity without one."""
     return DOMAINS.get(_end(name), (0.0, math.inf))
 
 
 def _most_counted(name: str) -> float:
-    """Return the most that a whole number of this name can be."""
+    """Return the largest whole number that a field of this name may have."""
     largest = domain(name)[1]
     return largest if largest < math.inf else MOST_COUNT
 
@@ -158,7 +158,7 @@ def _numbers_of(kind: type) -> dict[str, Numbers]:
     for field in dataclasses.fields(kind):
         try:
             hint = eval(field.type, known) if isinstance(field.type, str) else field.type
-        except NameError:  # a class that comes later: no number
+        except NameError:  # a class that is defined later: no number
             continue
         for part in (hint, *get_args(hint)):
             for each in getattr(part, "__metadata__", ()):
@@ -168,7 +168,7 @@ def _numbers_of(kind: type) -> dict[str, Numbers]:
 
 
 def _ends(name: str, numbers: Numbers) -> tuple[float, float]:
-    """Return the least and the most that a field takes; 0 stands for everything above it where there is no unit."""
+    """Return the least and the most that a field may have; without a unit, a least of 0 may mean all above 0."""
     smallest, largest = domain(name)
     largest = _most_counted(name) if numbers.whole else largest
     return smallest if numbers.least is None else numbers.least, min(largest, numbers.most)
@@ -193,7 +193,7 @@ def _digits(value: float) -> str:
 
 
 def check_numbers(description: Any) -> None:
-    """Check all fields whose annotation names numbers, and store those that are not whole as float; and all flags.
+    """Check all flags, and all fields whose annotation names numbers; store those that need not be whole as float.
 
     Raises NetreproError as set_number and check_count, and for a flag that is neither True nor False; None passes where
     it is the field's default.
@@ -207,7 +207,7 @@ def check_numbers(description: Any) -> None:
         object.__setattr__(description, name, bool(value))
     for name, numbers, stored, low, high in _USUAL[type(description)]:
         number: Any = getattr(description, name)
-        # Large networks have a hundred thousand numbers, nearly all of which are as they shall be stored.
+        # Large networks have a hundred thousand numbers, nearly all of which need no change.
         if type(number) is stored and low <= number <= high:
             continue
         if number is None and getattr(type(description), name, 0) is None:
@@ -220,7 +220,7 @@ def check_numbers(description: Any) -> None:
 
 
 def _usual(numbers_of: dict[str, Numbers]) -> list[tuple[str, Numbers, type[Any], float, float]]:
-    """List each number's name, its condition, the type that it is stored in, and ends between which it is right."""
+    """List each number's name, its condition, the type that it is stored in, and the ends of its usual range."""
     rows: list[tuple[str, Numbers, type[Any], float, float]] = []
     for name, numbers in numbers_of.items():
         low, high = _ends(name, numbers)
@@ -242,7 +242,7 @@ def set_number(
 ) -> None:
     """Check a number of a frozen dataclass and store it as float, so that 10 and 10.0 describe the same.
 
-    Raises NetreproError when it is no finite number, not > above, >= least, <= most, < below, or beyond its unit's
+    Raises NetreproError when it is not finite, not > above, >= least, <= most, < below, or beyond its unit's
     `domain`.
     """
     value = getattr(description, name)
@@ -275,18 +275,18 @@ def _is_finite(value: Any) -> bool:
 def check_count(description: Any, name: str, least: int = 1, most: float = math.inf) -> None:
     """Check a whole number of a frozen dataclass and store it as int.
 
-    Raises NetreproError when it is none from `least` to `most`, or beyond its unit's `domain`.
+    Raises NetreproError when it is not one from `least` to `most`, or beyond its unit's `domain`.
     """
     value = whole_number(getattr(description, name), f"{type(description).__name__}: {name}", least, most)
     object.__setattr__(description, name, value)
 
 
 def whole_number(value: Any, what: str, least: int = 1, most: float = math.inf) -> int:
-    """Return a whole number as int; 3.0 and True are none, NumPy's integers are.
+    """Return a whole number as int; NumPy's integers are allowed, 3.0 and True are not.
 
     what : its name in the error, with its unit at the end.
 
-    Raises NetreproError when it is none from `least` to `most`, or beyond its unit's `domain`.
+    Raises NetreproError when it is not one from `least` to `most`, or beyond its unit's `domain`.
     """
     top = min(most, _most_counted(what))
     if isinstance(value, bool) or not isinstance(value, WHOLE) or not least <= value <= top:
@@ -297,25 +297,25 @@ def whole_number(value: Any, what: str, least: int = 1, most: float = math.inf) 
 
 
 def check_not_negative(value: Any, what: str) -> None:
-    """Raise NetreproError for what is no finite number of 0 or more. what : its name in the error."""
+    """Raise NetreproError unless a value is a finite number of 0 or more. what : its name in the error."""
     if isinstance(value, bool) or not isinstance(value, REAL) or not 0 <= value < math.inf:
         raise NetreproError(f"{what} = {value!r}", "give a number of 0 or more")
 
 
 def check_positive(value: Any, what: str) -> None:
-    """Raise NetreproError for what is no finite number above 0. what : its name in the error."""
+    """Raise NetreproError unless a value is a finite number above 0. what : its name in the error."""
     if isinstance(value, bool) or not isinstance(value, REAL) or not 0 < value < math.inf:
         raise NetreproError(f"{what} = {value!r}", "give a number above 0")
 
 
 def as_tuple(given: Any) -> tuple[Any, ...]:
-    """Return the entries of a list or another iterable; a single one, a string or a dict is a tuple of one."""
+    """Return the entries of an iterable as a tuple; a single object, a string or a dict becomes a tuple of one."""
     is_several = isinstance(given, Iterable) and not isinstance(given, str | Mapping)
     return tuple(given) if is_several else (given,)
 
 
 def check_mapping(what: str, given: Any, example: str) -> None:
-    """Raise NetreproError, with an example, for what is no dict."""
+    """Raise NetreproError, with an example, unless a value is a dict."""
     if not isinstance(given, Mapping):
         raise NetreproError(f"{what} = {given!r}", f"give a dict: {what}={example}")
 

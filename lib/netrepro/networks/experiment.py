@@ -1,4 +1,4 @@
-"""An experiment (network, traffic, what to look at) and what any tier measures in it."""
+"""An experiment (network, traffic, what to measure), and the measurements that every tier returns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ IPV6_DATAGRAM_HEADER_BYTES = 62  # Ethernet 14, IPv6 40, UDP 8
 # What `Experiment.flow_table` and the tables of `Measurements` hold at least; a tier may add columns.
 MOST_SAMPLES = 10_000_000  # of a queue or a window, and packets of a port
 FLOW_TABLE_COLUMNS = [
-    "flow",  # 0, 1, ... in the order of the traffic; PoissonFlows stand where they are named
+    "flow",  # 0, 1, ... in the order of the traffic; flows of PoissonFlows at their entry's place
     "transport",  # "tcp", "datagrams", or "requests" (the answers of one server)
     "source",
     "destination",
@@ -54,8 +54,8 @@ FLOW_COLUMNS = [
     *FLOW_TABLE_COLUMNS[:9],
     "completion_ms",  # from the connect call until the receiver holds the last byte that is sent; NaN if never
     "delivered_bytes",  # payload that the receiver holds in order; of datagrams, bytes on the wire that arrived
-    # delivered over the time from start to completion, or to the end of the experiment; of datagrams, what arrived
-    # while they were sent over that time; NaN of a flow that starts after the end
+    # delivered_bytes over the time from start to completion, or to the end of the experiment; of datagrams, the bytes
+    # that arrived while they were sent, over that time; NaN for a flow that starts after the end
     "goodput_mbps",
     "retransmitted_packets",
     "timeouts",
@@ -77,7 +77,7 @@ WINDOW_COLUMNS = [
     "window_bytes",
     "slow_start_threshold_bytes",
     "round_trip_ms",
-    "in_flight_bytes",  # payload that was sent, and is neither acknowledged nor taken for lost
+    "in_flight_bytes",  # payload that was sent, and is neither acknowledged nor presumed lost
 ]
 PACKET_COLUMNS = ["source", "destination", "flow", "time_s", "size_bytes", "wait_ms"]
 REQUEST_COLUMNS = [
@@ -90,7 +90,7 @@ REQUEST_COLUMNS = [
     "answered_s",  # the client holds the whole answer; NaN if never
     "completion_ms",
 ]
-HOST_COLUMNS = ["host"]  # and a counter each, by its name in `nstat`
+HOST_COLUMNS = ["host"]  # and a column for each counter, by its name in `nstat`
 FIDELITY_COLUMNS = ["check", "value", "bound", "holds"]
 
 
@@ -127,12 +127,12 @@ def _is_port(given: Any) -> bool:
 @described
 @dataclass(frozen=True)
 class Measure:
-    """Records to take beside flows and link totals; a port is the pair of nodes (from, to).
+    """The records to take in addition to flows and link totals. A port is a pair of nodes, (from, to).
 
-    `queues`: ports whose queue is sampled every `queue_interval_ms`; 0 for whenever a packet joins it, leaves it or is
-    dropped (tier "virtual" only; such times are not even). `windows_interval_ms`: how often every TCP flow's window
-    is sampled, None for never. `packets`: ports whose every packet is recorded as its last bit leaves. Ten million
-    samples of a queue or a window, or packets of a port, are as many as there may be.
+    `queues`: ports whose queue is sampled every `queue_interval_ms`; with 0, when a packet joins it, leaves it or is
+    dropped (tier "virtual" only; these times are not evenly spaced). `windows_interval_ms`: time between samples of
+    every TCP flow's window, None for no samples. `packets`: ports whose every packet is recorded as its last bit
+    leaves. A queue or a window may have at most ten million samples, and a port as many packets.
     """
 
     queues: tuple[Port, ...] = ()
@@ -146,7 +146,7 @@ class Measure:
         check_numbers(self)
 
     def _ports(self, name: str) -> tuple[Port, ...]:
-        """Return the ports of a field; one pair alone is a list of one."""
+        """Return the ports of a field; a single pair is a list of one."""
         given = getattr(self, name)
         if _is_port(given):
             return (tuple(given),)
@@ -156,7 +156,7 @@ class Measure:
         return tuple(tuple(port) for port in ports)
 
     def check_sampled(self) -> None:
-        """Raise NetreproError for queues to be told at every change, which only the virtual kernel's are."""
+        """Raise NetreproError for queues recorded at every change, which only the virtual kernel can do."""
         if self.queues and self.queue_interval_ms == 0:
             raise NetreproError(
                 "every change of a queue (queue_interval_ms = 0), which only tier 'virtual' tells",
@@ -165,7 +165,7 @@ class Measure:
 
 
 def longest_host_delay_ms(topology: Topology, packets: float, packet_bytes: int = FULL_PACKET_BYTES) -> float:
-    """Return the longest time that a host takes for a packet: that of so many at the topology's slowest link."""
+    """Return the longest time that a host takes for a packet: `packets` packet times at the slowest link."""
     slowest_mbps = min(link.rate_mbps for link in topology.ports.values())
     return min(packets * packet_bytes * 8e-3 / slowest_mbps, MOST_HOST_DELAY_MS)
 
@@ -173,28 +173,28 @@ def longest_host_delay_ms(topology: Topology, packets: float, packet_bytes: int 
 @described
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment: `traffic` over `topology` for `duration_s`; one entry of traffic or of `changes` needs no list.
+    """An experiment: `traffic` over `topology` for `duration_s`. A single entry of traffic or `changes` needs no list.
 
-    Equal experiments are equal, hash equal, and give equal JSON.
+    Experiments with equal fields are equal, have equal hashes, and give equal JSON.
 
     `routing` is a Routing or the name of its scheme; by default each flow takes a shortest path, chosen among equals
-    by a hash (ECMP). `changes` happen to the network meanwhile. `rcp` says how links rate flows with RCP, where there
-    are any. Everything random comes from `seed`.
+    by a hash (ECMP). `changes` happen to the network during the experiment. `rcp` says how links compute rates for
+    flows with RCP, where there are any. Everything random comes from `seed`.
 
-    `host_delay_packets`: a host takes time for each packet that it sends or forwards: a random time, uniform from 0 to
-    that of so many full packets, the largest of the traffic, at the network's slowest link (`host_delay_ms`). Packets
-    keep their order. With 1, phase effects go away, such as drops that are always the same flow's (Floyd and Jacobson
-    1992, "On traffic phase effects in packet-switched gateways"). It is one time for all hosts, so that it tells no
-    flow from another. The virtual kernel draws it from a bell of the same mean and deviation. In real time hosts are
-    real, and nothing is added. None leaves it to whoever runs the experiment: `simulate` and `emulate` take no time,
-    the studies of papers take 1 where several flows run.
+    `host_delay_packets`: a host delays each packet that it sends or forwards by a random time. This time is uniform
+    from 0 to that of so many full packets (the largest of the traffic) at the network's slowest link
+    (`host_delay_ms`). Packets keep their order. With 1, phase effects disappear, such as drops that always hit the same
+    flow (Floyd and Jacobson 1992, "On traffic phase effects in packet-switched gateways"). The longest delay is the
+    same for all hosts, so that no flow is treated differently. The virtual kernel draws delays from a bell-shaped
+    distribution of the same mean and deviation. In real time hosts are real, and nothing is added. None leaves the
+    choice to the caller: `simulate` and `emulate` add no delay, the studies of papers take 1 where several flows run.
 
     `ipv6`: all traffic goes over IPv6, whose header is 20 bytes longer: full segments of an Ethernet carry 1428 bytes.
-    Datagrams are as large as they say.
+    Datagrams keep the size that they give.
 
-    Raises NetreproError for traffic between unknown hosts, traffic or changes that come after the end, unknown ports, a
-    path without cables; warns of a flow that lasts beyond the end, and, when it runs, of PoissonFlows that start after
-    it: `fidelity` says how many, and they have no goodput.
+    Raises NetreproError for traffic between unknown hosts, traffic or changes that come after the end, unknown ports,
+    and a path between nodes without a cable. Warns of a flow that lasts beyond the end. When it runs, it also warns of
+    PoissonFlows that start after the end: `fidelity` says how many flows these are, and they have no goodput.
     """
 
     topology: Topology
@@ -336,7 +336,7 @@ class Experiment:
             return pd.DataFrame(columns=FLOW_TABLE_COLUMNS)
         table = pd.concat(parts, ignore_index=True)
         table.insert(0, "flow", np.arange(len(table)))
-        # A few that chance puts after the end are no mistake; with_late_flows counts them.
+        # A few flows that start after the end by chance are no mistake; with_late_flows counts them.
         late = int((table["start_s"] >= self.duration_s).sum())
         if late and any(
             isinstance(each, PoissonFlows) and each.start_s + (each.count - 1) / each.flows_per_s >= self.duration_s
@@ -375,7 +375,7 @@ class Experiment:
         return within_mtu(tcp, ipv6=self.ipv6).segment_bytes + header_bytes(self.ipv6) + ETHERNET_HEADER_BYTES
 
     def tcp_of(self, entry: Traffic) -> Tcp:
-        """Return how the connections of an entry speak TCP, apart from a congestion control that it names."""
+        """Return the TCP settings of an entry's connections, without the congestion control that it may name."""
         return own_tcp(entry) or self.tcp
 
     def _row(self, place: int, entry: Traffic) -> _Row:
@@ -429,7 +429,7 @@ class Experiment:
 
     def _rows(self, place: int, entry: PoissonFlows) -> pd.DataFrame:
         row = self._row(place, entry)._asdict() | dict(path=[()] * entry.count)
-        # A stream for each purpose: a change of sizes leaves starts and pairs as they were.
+        # A random stream for each purpose: a change of sizes leaves starts and pairs as they were.
         starts, sizes, pairs = (
             np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, place, purpose])))
             for purpose in range(3)
@@ -446,11 +446,11 @@ class Experiment:
         return pd.DataFrame(row)
 
     def flow_results(self, measured: pd.DataFrame) -> pd.DataFrame:
-        """Give FLOW_COLUMNS and what else a tier gives: the flows beside `measured`, a row each in their order.
+        """Return FLOW_COLUMNS and the tier's own columns, a row for each flow, from what a tier has measured.
 
-        measured : completion_s (since the experiment's begin, NaN if never), delivered_bytes, retransmitted_packets,
-            timeouts, bytes_within_duration (of datagrams, those that came while they were sent), and columns of the
-            tier's own. start_s, where some flows start otherwise than the experiment says.
+        measured : a row for each flow, in their order: completion_s (since the experiment's beginning, NaN if never),
+            delivered_bytes, retransmitted_packets, timeouts, bytes_within_duration (of datagrams, those that came while
+            they were sent), and columns of the tier's own. Also start_s, where flows start at other times than given.
         """
         table, columns = self.flow_table, {name: measured[name].to_numpy() for name in measured}
         start_s, duration_s = (table[name].to_numpy(dtype=float) for name in ("start_s", "duration_s"))
@@ -468,7 +468,7 @@ class Experiment:
         return pd.DataFrame(known | {name: columns[name] for name in (*FLOW_COLUMNS[9:], *own)})
 
     def request_results(self, measured: pd.DataFrame) -> pd.DataFrame:
-        """Give REQUEST_COLUMNS of `measured`: flow, request, asked_s, answered_s (NaN if never), a row an answer."""
+        """Return REQUEST_COLUMNS. measured : flow, request, asked_s, answered_s (NaN if never), a row an answer."""
         if measured.empty:
             return pd.DataFrame(columns=REQUEST_COLUMNS)
         answers = self.flow_table[["flow", "label", "source", "destination"]]
@@ -477,7 +477,7 @@ class Experiment:
         return requests[REQUEST_COLUMNS]
 
     def to_json(self) -> str:
-        """Write one line that from_json reads back."""
+        """Return one line of JSON, which from_json reads back."""
         return description.to_json(self)
 
     @staticmethod
@@ -493,8 +493,7 @@ class Experiment:
 
 
 def check_is_experiment(given: Any, progress: Any = None) -> None:
-    """Raise NetreproError for anything else than an Experiment, such as its network alone, and for a progress that
-    cannot be called."""
+    """Raise NetreproError unless `given` is an Experiment, and for a progress that cannot be called."""
     if not isinstance(given, Experiment):
         what = f"the network {given.name!r}" if isinstance(given, Topology) else f"{type(given).__name__}"
         raise NetreproError(
@@ -507,9 +506,9 @@ def check_is_experiment(given: Any, progress: Any = None) -> None:
 def _pairs(
     random: np.random.Generator, sources: np.ndarray, destinations: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw places of so many sources and destinations, evenly among all pairs of different hosts.
+    """Draw indices of `count` sources and destinations, evenly among all pairs of different hosts.
 
-    Pairs are counted row by row, a row a source, without its own places among the destinations.
+    Pairs are numbered row by row: a row for each source, which leaves out that host among the destinations.
     """
     places: dict[str, list[int]] = {}
     for place, name in enumerate(destinations.tolist()):
@@ -526,7 +525,7 @@ def _pairs(
 
 
 def own_settings(experiment: Experiment, entry: Traffic) -> list[str]:
-    """Return names of what an entry's Tcp has other than the experiment's."""
+    """Return the names of the settings in which an entry's Tcp differs from the experiment's."""
     ours, theirs = experiment.tcp, experiment.tcp_of(entry)
     if theirs is ours:
         return []
@@ -535,14 +534,15 @@ def own_settings(experiment: Experiment, entry: Traffic) -> list[str]:
 
 @dataclass(frozen=True, repr=False)
 class Measurements:
-    """The measurements of a tier: tidy tables, one row a flow (`flows`), a sample of a port's queue (`queues`), a link
-    (`links`), a sample of a flow's window (`windows`), a recorded packet (`packets`), an answer to one of Requests
-    (`requests`), a host (`hosts`); columns as listed above.
+    """The measurements of a tier, as tidy tables with the columns listed above.
 
-    `hosts` is of tier "virtual": what each host's kernel has counted (/proc/net/snmp and netstat) since the network was
-    built until all connections were closed, as TcpRetransSegs, TcpExtTCPTimeouts or IpExtInCEPkts; no rows elsewhere.
+    A row is a flow (`flows`), a sample of a port's queue (`queues`), a link (`links`), a sample of a flow's window
+    (`windows`), a recorded packet (`packets`), an answer to one of Requests (`requests`), a host (`hosts`).
 
-    `tier` is virtual, privileged, rootless or simulated; `kernel` the release of the kernel, "" of the simulator.
+    `hosts` has rows on tier "virtual" only: what each host's kernel has counted (/proc/net/snmp and netstat) since the
+    network was built until all connections were closed, such as TcpRetransSegs, TcpExtTCPTimeouts or IpExtInCEPkts.
+
+    `tier` is virtual, privileged, rootless or simulated; `kernel` the release of the kernel, "" for the simulator.
     `fidelity` says what had to hold for the run to be believed, and whether it did (FIDELITY_COLUMNS).
     """
 
@@ -559,7 +559,7 @@ class Measurements:
     hosts: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=HOST_COLUMNS))
 
     def __repr__(self) -> str:
-        """Count the rows of each table; the tables themselves are what to look at."""
+        """Return the number of rows of each table, not the tables themselves."""
         tables = ("flows", "queues", "links", "windows", "packets", "requests", "hosts")
         rows = ", ".join(f"{name}: {len(getattr(self, name))}" for name in tables if len(getattr(self, name)))
         return f"Measurements({self.experiment.topology.name}, {self.tier}, rows of {rows}, trusted={self.trusted})"
@@ -591,9 +591,9 @@ class Measurements:
 
     @cached_property
     def packets_by_port(self) -> dict[Port, pd.DataFrame]:
-        """The recorded packets of each port that sent any, with the labels that they have in `packets`."""
+        """The recorded packets of each port that sent any, with their index labels of `packets`."""
         ports = self.experiment.measure.packets
-        if len(ports) == 1 and len(self.packets):  # to compare the names of a million rows takes its time
+        if len(ports) == 1 and len(self.packets):  # comparing the names of a million rows takes long
             return {ports[0]: self.packets}
         return dict(list(self.packets.groupby(["source", "destination"])))
 

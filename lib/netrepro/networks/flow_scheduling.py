@@ -53,7 +53,7 @@ def first_fit(topology: Topology, flows: Sequence[Demand]) -> list[Path]:
     """Place flows by global first fit: each flow takes the first of its shortest paths on which every link has room for
     its demand.
 
-    Returns a path a flow, () for one that fits nowhere and stays with its hash (section 4.3).
+    Returns a path for each flow, () for one that fits nowhere and keeps the path of its hash (section 4.3).
     """
     used: dict[tuple[str, str], float] = {}
     chosen: list[Path] = []
@@ -70,10 +70,10 @@ def first_fit(topology: Topology, flows: Sequence[Demand]) -> list[Path]:
 
 
 def annealing(topology: Topology, flows: Sequence[Demand], seed: int, rounds: int = 1000) -> list[Path]:
-    """Anneal the core switch by which each destination host of a fat-tree is reached. The energy is the demand that
-    exceeds the links (section 4.4). `rounds` and the cooling (linear, to nothing) are ours.
+    """Choose, by simulated annealing, the core switch through which each destination host of a fat-tree is reached.
 
-    Returns a path a flow. Raises NetreproError for another topology than `fat_tree` makes.
+    The energy is the demand that exceeds the links (section 4.4). `rounds` and the cooling (linear, to 0) are ours.
+    Returns a path for each flow. Raises NetreproError for another topology than `fat_tree` makes.
     """
     hosts = {host: place for place, host in enumerate(topology.hosts)}
     k = round((4 * len(hosts)) ** (1 / 3))

@@ -10,9 +10,9 @@ from typing import Any
 
 import networkx as nx
 
-MOST_DRAWN = 80  # nodes; of more only the table
+MOST_DRAWN = 80  # nodes; larger networks have only the table
 WIDTH, HEIGHT, MARGIN = 420, 200, 24
-MOST_ROWS = 8  # of one heading
+MOST_ROWS = 8  # under one heading
 
 
 def topology_html(topology: Any) -> str:
@@ -46,7 +46,7 @@ def _rows_of_topology(topology: Any) -> list[tuple[str, str]]:
 
 
 def _said(description: Any) -> str:
-    """Give its name, and the fields that are not None or their default."""
+    """Return a description's name, and its fields that are neither None nor at their default."""
     return f"{type(description).__name__}({_changed(description)})"
 
 
@@ -114,7 +114,7 @@ def _svg(graph: nx.Graph, hosts: Iterable[str]) -> str:
 
 
 def _places(graph: nx.Graph, hosts: set[str]) -> dict[str, tuple[float, float]]:
-    """Place nodes in layers by distance from the nearest host, hosts below; else, below three layers, by springs."""
+    """Place nodes in layers by distance from the nearest host, hosts below; with fewer than three, by springs."""
     far = nx.multi_source_dijkstra_path_length(graph, hosts, weight=None)
     if max(far.values()) >= 2:
         layers: dict[int, list[str]] = {}

@@ -61,7 +61,7 @@ ETHERNET_MTU_BYTES = 1500
 def bandwidth_delay_packets(rate_mbps: float, round_trip_ms: float, packet_bytes: float = FULL_PACKET_BYTES) -> float:
     """Return the packets that a path of this rate (Mb/s) and round trip (ms) holds while none of them waits.
 
-    Raises NetreproError for what is no positive number.
+    Raises NetreproError for a value that is not a positive number.
     """
     for name, value in {"rate_mbps": rate_mbps, "round_trip_ms": round_trip_ms, "packet_bytes": packet_bytes}.items():
         check_positive(value, f"bandwidth_delay_packets: {name}")
@@ -74,13 +74,18 @@ class Link:
     """One direction of a cable: the port's queue, its rate, then a delay that does not depend on the load.
 
     `loss` is the probability that a packet is lost on the wire, independently of all others. `jitter_ms` is the
-    standard deviation of the delay, bell-shaped and cut off at no delay; packets keep their order, but for the share
-    `reordering`, each of which is held back `reordering_ms` longer, independently of all others, while those behind it
-    may overtake. `offload_bytes`, of a host's own port: senders hand over bursts of so many bytes (segmentation
-    offload), of a third of their window where that is less, and the rest of what they have; 0: each segment when it
-    may leave. `mtu_bytes`, 128 to 65535, alike in both directions of a cable: the largest IP packet that is sent. TCP's
-    segments are those of Tcp or, where that is less, the smaller of both hosts' own ports' less 52 bytes (headers of
-    IPv4 and TCP with time stamps). None bounds nothing in the simulator, and is Ethernet's 1500 bytes on kernels.
+    standard deviation of the delay, which is bell-shaped and never below 0. Packets keep their order, but for the share
+    `reordering`: each of these, independently of all others, is held back `reordering_ms` longer, and packets behind
+    it may overtake it.
+
+    `offload_bytes`, of a host's own port: senders hand over bursts of so many bytes (segmentation offload), of a third
+    of their window where that is less, or of the rest of their data. With 0 each segment leaves when it may.
+
+    `mtu_bytes`, 128 to 65535, equal in both directions of a cable: the largest IP packet that is sent. TCP's segments
+    are as large as Tcp says or, where that is less, as the smaller `mtu_bytes` of both hosts' own ports less 52 bytes
+    (headers of IPv4 and TCP with time stamps). None sets no limit in the simulator, and is Ethernet's 1500 bytes on
+    kernels.
+
     Raises NetreproError for a rate that is not positive, a negative delay or jitter, a loss outside [0, 1), a
     reordering outside [0, 1] or with no time to hold packets back.
     """

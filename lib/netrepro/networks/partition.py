@@ -1,8 +1,8 @@
 """Divides a topology into parts of about equal weight with few cables between them, to be simulated side by side.
 
-Whatever happens in one part, another hears of it a cable's delay later: the longer the least delay of the cables that
-are cut, the less often the parts wait for each other. So cables of the longest delay are cut that leave parts of about
-equal weight.
+An event in one part reaches another part a cable's delay later. So the longer the least delay of the cut cables, the
+less often the parts wait for each other. `partition` therefore cuts the cables of the longest delay that leave parts of
+about equal weight.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from netrepro.networks.topology import Topology
 
 # A part may be heavier than its share by this factor.
 MOST_OF_SHARE = 1.2
-# What a host has to do beside forwarding, in ports.
+# Weight of a host's work beside forwarding, in ports.
 HOST_WEIGHT = 2
-PASSES = 8  # of improving a division
+PASSES = 8  # at most, to improve a division
 
 
 def partition(topology: Topology, parts: int, changes: Sequence[LinkChange] = ()) -> dict[str, int] | None:
@@ -54,7 +54,7 @@ def partition(topology: Topology, parts: int, changes: Sequence[LinkChange] = ()
 
 
 def _delays_ms(topology: Topology, changes: Sequence[LinkChange]) -> dict[tuple[str, str], float]:
-    """Find the least delay that each cable ever has either way; 0 where it is not to be cut."""
+    """Find the least delay that each cable ever has in either direction (ms); 0 where it must not be cut."""
     least = {port: 0.0 if link.jitter_ms else link.delay_ms for port, link in topology.ports.items()}
     for change in changes:
         for port in change.links:

@@ -11,9 +11,9 @@ that qvis reads. A file has what was measured of one flow, seen from the host th
 | transport:packet_sent    | `packets`      | its last bit leaves the sender, where that port was recorded   |
 | simulation:marker        | `flows`        | the flow is complete, else the end: retransmissions, time-outs |
 
-Packets are numbered as they left, for TCP's have no such numbers, and their type is "unknown", for they are not QUIC's.
-Which of them were acknowledged or lost when is not measured. qvis draws windows, bytes in flight and round trips from
-those events, and its time axis as far as there are packets.
+Packets are numbered in the order in which they left, because TCP's have no such numbers. Their type is "unknown",
+because they are not QUIC's. When a packet was acknowledged or lost is not measured. qvis draws windows, bytes in flight
+and round trips from these events; its time axis ends with the last packet.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ Event = tuple[float, str, dict[str, Any]]  # time in s, name, data
 def qlog_files(
     title: str, tier: str, duration_s: float, flows: pd.DataFrame, windows: pd.DataFrame, packets: pd.DataFrame
 ) -> Iterator[tuple[str, str]]:
-    """Write a file for every flow of which there are samples or packets, for each of its connections; yield names and
-    texts. The tables are those of Measurements."""
+    """Yield (name, text) of a file for each connection of every flow that has samples or packets.
+
+    The tables are those of Measurements.
+    """
     sampled, sent = dict(list(windows.groupby("flow"))), dict(list(packets.groupby("flow")))
     for flow in flows.itertuples():
         own = sampled.get(flow.flow, windows[:0])

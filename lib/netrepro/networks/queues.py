@@ -1,4 +1,4 @@
-"""The queues in front of links, as plain descriptions; `rule` is what the compiled core is told of each."""
+"""The queues in front of links, as plain descriptions; `rule` is what the compiled core needs of each."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from netrepro.networks.description import (
 FULL_PACKET_BYTES = 1514
 MOST_BUCKETS = 65_536  # of a fair queue
 LEAST_CAKE_BYTES = 8192  # room for more than one full packet, as the kernel stores it
-# Of whose rule a queue is; the first is the kernel's, which tier "virtual" has.
+# Variants of a queue's rule, by their author; the first is the kernel's, which tier "virtual" has.
 LINUX = "linux"
 RED_VARIANTS = (LINUX, "floyd1993")
-CODEL_VARIANTS = (LINUX, "rfc8289", "ns2_2012", "draft01")  # but for Linux's in the core's order
+CODEL_VARIANTS = (LINUX, "rfc8289", "ns2_2012", "draft01")  # after Linux's, in the core's order
 PIE_VARIANTS = (LINUX, "rfc8033")
 FQ_CODEL_VARIANTS = (LINUX, "rfc8290")
-ADAPTED_EVERY_S = 0.5  # of RED's probability
-# Of CAKE, as tc calls them, in the kernel's order.
+ADAPTED_EVERY_S = 0.5  # between corrections of an adaptive RED's probability
+# CAKE's words in tc, in the kernel's order.
 ISOLATIONS = (
     "flowblind",
     "srchost",
@@ -46,7 +46,7 @@ ISOLATIONS = (
     "triple-isolate",
 )
 
-Rule = tuple[str, tuple]  # the core's name of it, and its numbers in the order in which the core takes them; seconds
+Rule = tuple[str, tuple]  # the core's name of a queue, and its numbers in the core's order; times are seconds
 
 
 class _Queue:
@@ -116,18 +116,22 @@ class EcnThreshold(_Queue):
 class Red(_Queue):
     """Random early detection (Floyd and Jacobson, ToN 1993) in a buffer of `packets`.
 
-    `weight` averages the queue length (1: the length itself); between the thresholds (packets) a packet is dropped, or
+    `weight` averages the queue length (1: the length itself). Between the thresholds (packets) a packet is dropped, or
     marked with `ecn=True`, with a probability that rises to `max_probability`; from the upper threshold on always.
     A `max_probability` of 0 drops nothing in between. Raises NetreproError unless 0 < min < max <= packets.
 
-    `variant` "linux" is the kernel's. A packet counts as its bytes over `mean_packet_bytes` (None: a full packet), the
-    weight is the nearest power of two, and one lot is drawn after each drop, which the packets since then reach: while
-    the average falls few are dropped. "floyd1993" is the paper's (Fig. 2), which draws for each packet and counts
-    packets. It alone has ns-2's options. `gentle`: above the upper threshold the probability rises further, to 1 at
-    twice that. `wait`: after a drop 1/p packets pass before there may be another. `by_bytes`: the queue counts as its
-    bytes over `mean_packet_bytes`, and a packet's chance is in proportion to its size. In both variants the mean says
-    how fast the average falls while the link is idle, and with `adaptive` `max_probability` is corrected every half
-    second so that the average stays in the middle fifth between the thresholds (Floyd, Gummadi and Shenker 2001).
+    `variant` "linux" is the kernel's rule. A packet counts as its bytes over `mean_packet_bytes` (None: a full packet),
+    and the weight is the nearest power of two. One random number is drawn after each drop; the next drop comes once the
+    packets since then, times the probability, reach it. So few packets are dropped while the average falls.
+
+    "floyd1993" is the paper's rule (Fig. 2), which draws for each packet and counts packets. It alone has ns-2's
+    options. `gentle`: above the upper threshold the probability rises further, to 1 at twice the threshold. `wait`:
+    after a drop, 1/p packets pass before there may be another. `by_bytes`: the queue counts as its bytes over
+    `mean_packet_bytes`, and a packet's probability is in proportion to its size.
+
+    In both variants `mean_packet_bytes` sets how fast the average falls while the link is idle. With `adaptive`,
+    `max_probability` is corrected every half second so that the average stays in the middle fifth between the
+    thresholds (Floyd, Gummadi and Shenker 2001).
     """
 
     packets: Count
@@ -164,11 +168,13 @@ class Red(_Queue):
         ecn: bool = False,
         mean_packet_bytes: int = FULL_PACKET_BYTES,
     ) -> Red:
-        """Set for a link of that rate, as ns-2's RED sets itself (Floyd, Gummadi and Shenker 2001, section 6).
+        """Make a Red for a link of that rate, as ns-2's RED sets itself (Floyd, Gummadi and Shenker 2001, section 6).
 
-        The weight is 1 - exp(-1/C) for C packets a second (ns-2 slows it for propagation delays above 33 ms), the
-        thresholds are half the target delay's packets, 5 at least, and three times that; gentle, waiting, by bytes,
-        from a probability of 0.1. Raises NetreproError for a buffer below the upper threshold.
+        The weight is 1 - exp(-1/C) for C packets a second (ns-2 slows it for propagation delays above 33 ms). The
+        lower threshold is half the packets of the target delay, 5 at least; the upper one is three times that.
+        `gentle`, `wait` and `by_bytes` are on, and the probability begins at 0.1.
+
+        Raises NetreproError for a buffer below the upper threshold.
         """
         packets_per_s = rate_mbps * 1e6 / 8 / mean_packet_bytes
         low = max(5.0, target_delay_ms / 1e3 * packets_per_s / 2)
@@ -201,13 +207,15 @@ class Red(_Queue):
 class CoDel(_Queue):
     """Controlled delay (Nichols and Jacobson, ACM Queue 2012; RFC 8289) in a buffer of `packets`.
 
-    Drops, or marks with `ecn=True`, at departure once packets have waited `target_ms` or more for `interval_ms`, but
-    nothing while `least_bytes` or fewer wait, a packet of the greatest size. While it drops, gaps shrink with the root
-    of the drops so far, and when it has to drop again soon after it had stopped it starts near the rate of the last
-    time. `variant` says how: "rfc8289" with as many drops as last time, within 16 intervals; "linux" the same, with a
-    root of 16 bits that is corrected by one step of Newton's a drop (the second to fourth gap are .500, .563 and .488
-    intervals, not .707, .577 and .500); "ns2_2012", the authors' simulations, with one fewer than ever within 16;
-    "draft01" (draft-nichols-tsvwg-codel-01) with two fewer within 8; all of them otherwise with 1.
+    Drops, or marks with `ecn=True`, at departure once packets have waited `target_ms` or more for `interval_ms`. It
+    drops nothing while `least_bytes` or fewer wait: by default, one full packet. While it drops, the gaps shrink with
+    the root of a count of drops.
+
+    When it has to drop again soon after it stopped, it starts near its last rate, and `variant` says from which count:
+    "rfc8289" from the drops of the last time, within 16 intervals. "linux" does the same with a root of 16 bits, which
+    one step of Newton's method corrects at each drop: the second to fourth gap are .500, .563 and .488 intervals, not
+    .707, .577 and .500. "ns2_2012", the authors' simulations, starts from the last count less one, within 16;
+    "draft01" (draft-nichols-tsvwg-codel-01) from the last count less two, within 8. Otherwise all start from 1.
     """
 
     packets: Count = 1000
@@ -234,13 +242,14 @@ class Pie(_Queue):
     """Proportional integral controller enhanced (RFC 8033) in a buffer of `packets`.
 
     Every `update_ms` the probability of a drop is corrected by how far the queue's delay is from `target_ms` and by
-    how it has changed; gains, steps and the derandomisation are the RFC's. For `burst_ms` after a calm nothing is
-    dropped. With `ecn=True` a packet that can bear it is marked instead while the probability is at most 10 %
+    how it has changed; gains, steps and the derandomisation are the RFC's. For `burst_ms` after a calm time nothing is
+    dropped. With `ecn=True` an ECN-capable packet is marked instead while the probability is at most 10 %
     (section 5.1).
 
-    `variant` "linux" is the kernel's: the delay is that of the packet sent last, not of the queue; the probability
-    decays by 1/64 where two delays are 0, not by 2 % where they are below half the target; it grows by 2 % more above
-    250 ms; and the timer, which has ticks of a millisecond, takes one more than it is told. "rfc8033" is the RFC's.
+    `variant` "rfc8033" is the RFC's rule. "linux" is the kernel's: the delay is that of the packet sent last, not of
+    the queue; the probability decays by 1/64 where two delays in a row are 0, not by 2 % where they are below half the
+    target; it grows by 2 % more where the delay is above 250 ms; and the timer, which has ticks of a millisecond, takes
+    one tick more than it is told.
     """
 
     packets: Count = 1000
@@ -262,10 +271,10 @@ class Pie(_Queue):
 @described
 @dataclass(frozen=True)
 class PhantomQueue(_Queue):
-    """Drop-tail of `packets` beside which a queue is counted that nobody waits in (HULL, NSDI 2012, section 4.1).
+    """Drop-tail of `packets`, with a counter of a virtual queue that holds no packets (HULL, NSDI 2012, section 4.1).
 
-    The phantom takes in what the link sends and drains at `drain_share` of the link's rate; an ECN-capable packet
-    that leaves it with more than `threshold_bytes` is marked. So congestion is told before there is a queue.
+    The phantom queue grows by what the link sends and drains at `drain_share` of the link's rate. An ECN-capable packet
+    after which it holds more than `threshold_bytes` is marked. So congestion is signalled before there is a queue.
     """
 
     packets: Count
@@ -282,12 +291,12 @@ class PhantomQueue(_Queue):
 @described
 @dataclass(frozen=True)
 class SharedBuffer(_Queue):
-    """Drop-tail in a memory of `bytes` that all ports of a switch with such a queue have in common.
+    """Drop-tail in a memory of `bytes` that all ports of a switch with a SharedBuffer have in common.
 
-    A port takes a packet that fits, as long as no more waits at the port than `alpha` times what is free (dynamic
-    thresholds; Choudhury and Hahne, ToN 1998). What is being sent does not count. With `mark_packets` an ECN-capable
-    arrival that finds so many packets or more waiting at its port is marked. All of a switch's ports name the same
-    number of bytes; `alpha` and `mark_packets` are each port's own.
+    A port takes a packet that fits, as long as fewer bytes wait at the port than `alpha` times the free memory
+    (dynamic thresholds; Choudhury and Hahne, ToN 1998). The packet that is being sent does not count. With
+    `mark_packets` an ECN-capable arrival that finds so many packets or more waiting at its port is marked. All of a
+    switch's ports give the same number of bytes; `alpha` and `mark_packets` may differ between ports.
     """
 
     bytes: Annotated[int, whole(least=FULL_PACKET_BYTES)]
@@ -308,11 +317,11 @@ class SharedBuffer(_Queue):
 @described
 @dataclass(frozen=True)
 class Sfq(_Queue):
-    """Stochastic fair queueing (McKenney, INFOCOM 1990), as Linux's sch_sfq has it, in a buffer of `packets`.
+    """Stochastic fair queueing (McKenney, INFOCOM 1990), as in Linux's sch_sfq, in a buffer of `packets`.
 
-    Flows are hashed into `buckets`, which take turns of `quantum_bytes` and hold 127 packets each. An arrival that
-    makes the packets too many costs the longest bucket its last packet. Flows that share a bucket share its turns; the
-    hash is another one than Linux's, and stays the same for the whole run, as there by default.
+    Flows are hashed into `buckets`, which take turns of `quantum_bytes` and hold 127 packets each. When an arrival
+    overfills the buffer, the longest bucket loses its last packet. Flows that share a bucket share its turns. The hash
+    is not Linux's; it stays the same for the whole run, as Linux's does by default.
     """
 
     packets: Count = 127
@@ -332,12 +341,12 @@ class FqCoDel(_Queue):
     """FQ-CoDel (RFC 8290) in a buffer of `packets`; the defaults are the RFC's (section 5.2).
 
     Flows are hashed into `flows` queues, each under a CoDel of its own (`target_ms`, `interval_ms`, marks with
-    `ecn=True`), which take turns of `quantum_bytes`, new ones first. An arrival that makes the packets too many costs
-    the queue with most bytes half of them at its head, 64 packets at most.
+    `ecn=True`), which take turns of `quantum_bytes`, new ones first. When an arrival overfills the buffer, the queue
+    with most bytes loses half of them from its head, 64 packets at most.
 
-    `variant` "linux" is the kernel's: CoDel's of that name, which drops nothing while all queues together hold no more
-    than a packet, and counts what the limit costs its queue as drops. With "rfc8290" it is RFC 8289's, and each queue
-    looks at itself alone.
+    `variant` "linux" is the kernel's: it uses CoDel's variant "linux", drops nothing while all queues together hold no
+    more than a packet, and counts packets that a queue loses to the limit as drops. "rfc8290" uses CoDel's "rfc8289",
+    and each queue looks at itself alone.
     """
 
     packets: Count = 10_240
@@ -364,12 +373,14 @@ class Cake(_Queue):
     """CAKE (Høiland-Jørgensen, Täht and Morton, LANMAN 2018): Linux's own, which only tier "virtual" has.
 
     Flows take turns, new ones first, each under COBALT: CoDel with a target of a twentieth of `round_trip_ms`, and BLUE
-    for flows that do not answer. `isolation` says who is served alike, in tc's words: "triple-isolate" the hosts at
-    both ends, and their flows; "flows"; "dual-srchost", "dual-dsthost", "hosts", "srchost", "dsthost", "flowblind".
-    Marks of what can bear them (ECN) are always on. `memory_bytes` holds packets as the kernel stores them, 1514 bytes
-    in 2304 or more; an arrival that makes it too small costs the longest queue its first packets. With `ack_filter` an
-    acknowledgement that waits is dropped as a later one of its flow arrives. `shaped_mbps` is CAKE's own shaper, below
-    the link's rate, by which it also sets turns and targets; None: the link is the bottleneck.
+    for flows that do not answer. `isolation` says, in tc's words, between whom the rate is shared fairly:
+    "triple-isolate" the hosts at both ends, and their flows; "flows"; "dual-srchost", "dual-dsthost", "hosts",
+    "srchost", "dsthost", "flowblind". ECN is always on: marks come before drops.
+
+    `memory_bytes` holds packets as the kernel stores them, 1514 bytes in 2304 or more. When an arrival overfills it,
+    the longest queue loses its first packets. With `ack_filter` a waiting acknowledgement is dropped when a later one
+    of its flow arrives. `shaped_mbps` is the rate of CAKE's own shaper, below the link's, from which it also computes
+    turns and targets; None: the link is the bottleneck.
 
     All packets are best effort: no description sets a class (DSCP).
     """
@@ -395,15 +406,15 @@ class Cake(_Queue):
 @described
 @dataclass(frozen=True)
 class NicPacer(_Queue):
-    """The pacer of HULL's network interfaces (Alizadeh et al., NSDI 2012, section 4.2): of a host's own port only.
+    """The pacer of HULL's network interfaces (Alizadeh et al., NSDI 2012, section 4.2), for a host's own port only.
 
-    Packets of a paced flow wait for tokens, of which a bucket holds `bucket_bytes`; others go past. The tokens' rate
-    follows what comes, R <- (1 - eta) R + eta M/T + beta Q every T = `update_us`, with M the bytes that came in T for
-    the bucket and Q those that wait for it. An acknowledgement with an ECN echo has its flow paced with probability
-    `association` for `associated_ms`, from then on. `packets` wait in all; senders never overflow that.
+    Packets of a paced flow wait for tokens, of which a bucket holds `bucket_bytes`; other packets overtake them. The
+    rate R of tokens follows the arrivals, R <- (1 - eta) R + eta M/T + beta Q every T = `update_us`. M is the bytes of
+    paced flows that came in T, and Q the bytes that wait. When an acknowledgement with an ECN echo comes, its flow is
+    paced with probability `association` for `associated_ms`. At most `packets` wait; senders never overflow that.
 
-    Defaults are the paper's but for `update_us`, as is the equation, by a replica of it (Prasopoulos, EPFL: report and
-    ns-2 code, from which `update_us` is too).
+    The equation and the defaults are the paper's, as a replica of it gives them (Prasopoulos, EPFL: report and ns-2
+    code). `update_us` is the replica's own.
     """
 
     packets: Count = 1000
@@ -425,10 +436,10 @@ class NicPacer(_Queue):
 @described
 @dataclass(frozen=True)
 class OwnQueue(_Queue):
-    """A queue discipline of one's own: a module of the virtual kernel, which tier "virtual" is given the C of.
+    """A queue discipline of one's own: a module of the virtual kernel, whose C source tier "virtual" is given.
 
-    `name` is the kernel's name of it (the `id` of its Qdisc_ops) and starts with "my_". Its `init` finds `packets` as
-    pfifo would: `nla_data(options)` is a struct tc_fifo_qopt whose `limit` it is.
+    `name` is its name in the kernel (the `id` of its Qdisc_ops) and starts with "my_". Its `init` gets `packets` as
+    pfifo does: `nla_data(options)` is a struct tc_fifo_qopt, whose `limit` is `packets`.
     """
 
     name: str
@@ -443,7 +454,7 @@ class OwnQueue(_Queue):
         raise NetreproError(f"{self.name} is a module of the virtual kernel", "use tier 'virtual'")
 
 
-# A new queue has its class above, its place here, and its C++ file (lib/core/README.md).
+# A new queue needs a class above, an entry here, and a C++ file (lib/core/README.md).
 Queue = (
     DropTail
     | EcnThreshold

@@ -1,4 +1,4 @@
-"""The rate control protocol: what routers need to know to tell flows their rates."""
+"""The rate control protocol (RCP): the parameters by which routers compute the rates of flows."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from netrepro.networks.description import NotNegative, Positive, PositiveShare, 
 @described
 @dataclass(frozen=True)
 class Rcp:
-    """The computation by which every link offers one rate R to all flows with `congestion_control="rcp"` alike.
+    """The computation by which every link offers the same rate R to all flows with `congestion_control="rcp"`.
 
     Every `update_ms`, or every round trip where that is shorter, R grows by the share T/d (alpha (C - y) - beta q/d)/C:
     C the link's rate, y the traffic that came, q the queue, d the mean round trip that packets report, T the time since
     the last update (Dukkipati and McKeown, "Why Flow-Completion Time is the Right Metric for Congestion Control",
     CCR 2006). The defaults of `alpha` and `beta` are those of public simulations of 2.4 Gb/s and 100 ms; at first R is
     `first_share` of C, and never less than a packet a round trip. A sender learns the least rate on its path with the
-    SYN-ACK and every acknowledgement, and spaces its packets by it. With alpha = beta = 0 the first rate stands.
+    SYN-ACK and every acknowledgement, and spaces its packets by it. With alpha = beta = 0 the first rate stays.
 
-    Made for links of many packets a round trip: a queue of one packet lowers what is offered by beta/alpha packets a
-    round trip.
+    RCP is made for links that send many packets in a round trip: a queue of one packet lowers the offered rate by
+    beta/alpha packets a round trip.
     """
 
     alpha: NotNegative = 0.1

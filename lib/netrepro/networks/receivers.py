@@ -1,4 +1,4 @@
-"""Receivers that acknowledge otherwise than they should, to be sent more than their share (Savage et al., CCR 1999)."""
+"""Receivers that send wrong acknowledgements, to be sent more than their share (Savage et al., CCR 1999)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class AckDivision:
 class DuplicateSpoofing:
     """A receiver that sends `copies` more of every new acknowledgement, as if segments beyond it had come.
 
-    With `first_only` it repeats the first one of a connection alone.
+    With `first_only` it repeats only the first one of a connection.
 
-    Each is a packet; a window's worth of them is what moves a sender, and 65,535 are as many as may be asked for.
+    Each copy is a packet. A window's worth of them is enough to move a sender; 65,535 are the most that are allowed.
     """
 
     copies: Annotated[int, whole(most=MOST_COPIES)]
@@ -45,9 +45,9 @@ class OptimisticAck:
 
     It begins with the first segment that comes.
 
-    Losses are kept quiet, so that a flow that had one never has all its bytes. The sender ignores acknowledgements of
-    what it has not sent; when it waits in vain and sends again what is there, the receiver begins anew from what it
-    holds.
+    It hides losses, so that a flow with a loss never gets all its bytes. The sender ignores acknowledgements of data
+    that it has not sent. When it waits in vain and sends data again that is there, the receiver begins anew from the
+    data that it holds.
     """
 
     rate_mbps: Positive

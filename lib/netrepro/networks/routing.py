@@ -1,6 +1,6 @@
-"""How packets find their way: the rule of an experiment, explicit paths, and what changes while it runs.
+"""How packets find their way: the rule of an experiment, explicit paths, and changes while it runs.
 
-A path is the tuple of the names of its nodes, from a host to a host; hosts are no way through.
+A path is the tuple of the names of its nodes, from a host to a host; no other host lies on it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from netrepro.networks.topology import Topology
 
 Path = tuple[str, ...]
 
-EQUAL = 0  # in place of how many paths: all that are equally short
+EQUAL = 0  # in place of a number of paths: all shortest ones
 ROUTINGS = ("ecmp", "packet_spraying", "spanning_tree", "k_shortest_paths")
 
 
@@ -32,14 +32,14 @@ class Routing:
         each packet (Dixit et al., INFOCOM 2013); "spanning_tree", the only path in one tree (IEEE 802.1D);
         "k_shortest_paths", for each flow one of the `paths` shortest ones without loops, chosen by a hash (Jellyfish,
         NSDI 2012, section 5).
-    paths : k of "k_shortest_paths"; the other schemes do not look at it.
+    paths : k of "k_shortest_paths"; the other schemes ignore it.
     root : the switch at the tree's root; "" is the first one, as the lowest bridge identifier would be.
-    rerouting_ms : how long after a link went down or came up the routes are those of the network as it is then.
-    over : (from when in s, the links (from, to) that routes lead over from then on) of a protocol of its own,
-        in place of `rerouting_ms`; where they lead nowhere, routes stay. Of "ecmp" alone. () for all that are up.
+    rerouting_ms : time from the moment when a link goes down or comes up until the routes take account of it.
+    over : in place of `rerouting_ms`, (time in s, the links (from, to) that routes may use from then on) as a protocol
+        of its own decides; where they lead nowhere, routes stay. For "ecmp" alone. (): all links that are up.
 
     Paths are counted in cables. Acknowledgements are routed like any packet, by a hash of their own. Raises
-    NetreproError for a scheme that there is not, fewer than one path, a negative time, `over` out of order.
+    NetreproError for an unknown scheme, fewer than one path, a negative time, `over` out of order.
     """
 
     scheme: str = "ecmp"
@@ -67,11 +67,13 @@ class LinkChange:
     """A change of a cable at `at_s`: another rate, delay or loss, `up=False` (it breaks) or `up=True` (it is mended).
 
     It happens to both directions, unless `both_directions=False`: then only to the link that leaves `source`.
-    A link at a new rate finishes the packet being sent at the old one. A new delay is that of packets that leave later,
-    which overtake nobody; so is a new loss, but in the simulator of those that arrive later. In real time only a cable
-    that was built with a delay or a loss takes another. A link that goes down drops what waits for it and what comes
-    until it is up again, and loses what is on its wire. Routes follow after `Routing.rerouting_ms`; where no way is
-    left, packets go on to where the way was and are dropped there. Raises NetreproError when nothing changes.
+    A link with a new rate finishes the packet being sent at the old one. A new delay holds for packets that leave
+    later, which overtake nobody. So does a new loss, but in the simulator for packets that arrive later. In real time
+    only a cable that was built with a delay or a loss can get another. A link that goes down drops the packets that
+    wait for it and those that come until it is up again, and loses those on its wire. Routes follow after
+    `Routing.rerouting_ms`; where no path is left, packets go on to where the path was and are dropped there.
+
+    Raises NetreproError when nothing changes.
     """
 
     at_s: NotNegative
@@ -119,7 +121,7 @@ def spanning_tree(topology: Topology, root: str = "", without: frozenset[frozens
 
     root : the switch at its root, "" for the first one. without : cables (pairs of nodes) that are down.
 
-    Every node keeps the cable to its neighbour nearest to the root, of equals the one of lowest number, switches
+    Every node keeps the cable to its neighbour nearest to the root; among equals, to the one of lowest number, switches
     before hosts. Where cables are down, parts that the root does not reach have trees of their own. Raises
     NetreproError for an unknown root.
     """
@@ -138,10 +140,10 @@ def spanning_tree(topology: Topology, root: str = "", without: frozenset[frozens
 def links_in_use(
     topology: Topology, routing: Routing, changes: Sequence[LinkChange]
 ) -> tuple[tuple[float, frozenset[tuple[str, str]]], ...]:
-    """List (since when, links that routes lead over), from 0 s on and after each change that the routing answers.
+    """List (time in s, links that routes use from then on), at 0 s and after each change that the routing answers.
 
-    A spanning tree uses the cables of the tree, the other schemes all links that are up; with `Routing.over` those
-    that it names, whatever happens to links. Raises NetreproError for what is no Routing.
+    A spanning tree uses the cables of the tree, the other schemes all links that are up. With `Routing.over`, routes
+    use the links that it names, whatever happens to links. Raises NetreproError unless `routing` is a Routing.
     """
     if not isinstance(routing, Routing):
         raise NetreproError(f"links_in_use: {routing!r} is no Routing", 'give one, such as Routing("ecmp")')
@@ -164,8 +166,10 @@ def links_in_use(
 
 
 def shortest_paths(topology: Topology, source: str, destination: str) -> tuple[Path, ...]:
-    """Find all shortest paths from host to host, among which ECMP chooses. A call is remembered by the topology. Raises
-    NetreproError for unknown hosts."""
+    """Find all shortest paths from host to host, among which ECMP chooses; the topology caches them.
+
+    Raises NetreproError for unknown hosts and for hosts that no switch joins.
+    """
     known = topology.found_paths
     if (source, destination, EQUAL) not in known:
         graph = _between(topology, source, destination)
@@ -180,8 +184,8 @@ def shortest_paths(topology: Topology, source: str, destination: str) -> tuple[P
 def k_shortest_paths(topology: Topology, source: str, destination: str, k: int) -> tuple[Path, ...]:
     """Find the k shortest paths without loops (Yen 1971) from host to host, shortest first; fewer if there are fewer.
 
-    Which of equally long ones come first, or are left out, follows from the order of the switches' numbers. A call is
-    remembered by the topology. Raises NetreproError for unknown hosts or hosts that no switch joins, and for a k that
+    The order of the switches' numbers decides which of equally long paths come first, or are left out. The topology
+    caches the paths. Raises NetreproError for unknown hosts or hosts that no switch joins, and for a k that
     is no whole number of 1 or more.
     """
     k = whole_number(k, "k_shortest_paths: k")
@@ -210,7 +214,7 @@ def _yen(topology: Topology, source: str, destination: str, k: int) -> tuple[Pat
 
 
 def _between(topology: Topology, source: str, destination: str) -> nx.Graph:
-    """Make the fabric with two hosts, which are no way for others."""
+    """Make the graph of all switches and two hosts, without other hosts as a way through."""
     topology.check_host(source)
     topology.check_host(destination)
     graph = topology.fabric.copy()

@@ -25,8 +25,8 @@ HOST_QUEUE = DropTail(packets=1000)
 class Cable:
     """Two nodes and the links between them: `forward` from `first` to `second`, `backward` the other way.
 
-    Without `backward` both directions are alike. Raises NetreproError for what is no link, and for directions of
-    different `mtu_bytes`.
+    Without `backward` both directions are alike. Raises NetreproError for a direction that is no Link, and for
+    directions of different `mtu_bytes`.
     """
 
     first: str
@@ -116,7 +116,7 @@ class Topology:
 
     @cached_property
     def found_paths(self) -> dict[tuple[str, str, int], tuple[tuple[str, ...], ...]]:
-        """(from, to, how many) -> what `routing.shortest_paths` (EQUAL) and `k_shortest_paths` have found before."""
+        """The cache of `routing.shortest_paths` (k = EQUAL) and `k_shortest_paths`: (from, to, k) -> paths."""
         return {}
 
     @cached_property
@@ -167,16 +167,16 @@ class Topology:
 
 
 def checked_link(link: Any, first: str, second: str) -> Link:
-    """Return the link of the cable between two nodes. Raises NetreproError for what is none."""
+    """Return the link of the cable between two nodes. Raises NetreproError unless it is a Link."""
     if not isinstance(link, Link):
         raise NetreproError(f"the cable {first} to {second}: link = {link!r}", "give a Link, such as Link(100, 1)")
     return link
 
 
 def host_cable(host: str, switch: str, link: Link) -> Cable:
-    """Make a host's cable: the switch's port has the link's queue, the host's own port Linux's and any offload.
+    """Make a host's cable: the switch's port has the link's queue, the host's own port Linux's queue and any offload.
 
-    Raises NetreproError for what is no link.
+    Raises NetreproError for a link that is no Link.
     """
     checked_link(link, host, switch)
     return Cable(host, switch, replace(link, queue=HOST_QUEUE), replace(link, offload_bytes=0))
@@ -185,8 +185,8 @@ def host_cable(host: str, switch: str, link: Link) -> Cable:
 def dumbbell(pairs: int, access: Link | Sequence[Link], bottleneck: Link) -> Topology:
     """Build h1..hN behind s1 and h(N+1)..h(2N) behind s2; the bottleneck joins s1 and s2, both ways alike.
 
-    access : of all hosts, or of each pair, at both of its ends. Raises NetreproError for no pair, for other than a
-    link a pair, and for what is no link.
+    access : the link of all hosts, or a link for each pair, at both of its ends. Raises NetreproError for no pair, for
+    another number of links than of pairs, and for a link that is no Link.
 
     >>> network = dumbbell(2, access=Link(100, 1), bottleneck=Link(10, 10, DropTail(packets=50)))
     >>> network.hosts, network.switches
@@ -202,7 +202,7 @@ def dumbbell(pairs: int, access: Link | Sequence[Link], bottleneck: Link) -> Top
 
 
 def star(hosts: int, link: Link) -> Topology:
-    """Build h1..hN on one switch s1. Raises NetreproError for fewer than two hosts, and for what is no link."""
+    """Build h1..hN on one switch s1. Raises NetreproError for fewer than two hosts, and for a link that is no Link."""
     hosts = whole_number(hosts, "star: hosts", least=2)
     return Topology(tuple(host_cable(f"h{i + 1}", "s1", link) for i in range(hosts)), f"star of {hosts} hosts")
 
@@ -210,7 +210,7 @@ def star(hosts: int, link: Link) -> Topology:
 def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, host_link: Link, fabric_link: Link) -> Topology:
     """Build leaves s1..sL and spines s(L+1)..s(L+S), every leaf joined to every spine; hosts leaf by leaf.
 
-    Raises NetreproError for a count below 1, fewer than two hosts in all, and for what is no link.
+    Raises NetreproError for a count below 1, fewer than two hosts in all, and for a link that is no Link.
     """
     leaves, spines = whole_number(leaves, "leaf_spine: leaves"), whole_number(spines, "leaf_spine: spines")
     hosts_per_leaf = whole_number(hosts_per_leaf, "leaf_spine: hosts_per_leaf")
@@ -236,7 +236,7 @@ def fat_tree(k: int, link: Link, host_link: Link | None = None) -> Topology:
     """Build the k-ary fat-tree of Al-Fares et al. (SIGCOMM 2008): k^3/4 hosts, k pods, (k/2)^2 core switches.
 
     Switches are numbered edge, aggregation, core; hosts pod by pod, edge by edge. Raises NetreproError for k that
-    is odd or below 2, and for what is no link.
+    is odd or below 2, and for a link that is no Link.
     """
     k = whole_number(k, "fat_tree: k", least=2)
     if k % 2:
@@ -269,11 +269,11 @@ def jellyfish(
 ) -> Topology:
     """Build a random graph of switches of `ports` ports each, as Singla et al. do (NSDI 2012, section 3).
 
-    hosts_per_switch : a number for all, or one for each switch; what ports they leave are joined at random.
+    hosts_per_switch : a number for all, or one for each switch; the other ports are joined at random.
 
     Switches with free ports are joined in random pairs; ports that find no partner break a random cable open. An odd
-    one is left over. Raises NetreproError for a count that is no whole number, for what is no link, and where no
-    connected graph is possible.
+    port is left over. Raises NetreproError for a count that is no whole number, for a link that is no Link, and where
+    no connected graph is possible.
     """
     switches, ports = whole_number(switches, "jellyfish: switches"), whole_number(ports, "jellyfish: ports")
     seed = whole_number(seed, "jellyfish: seed", least=0)
@@ -347,8 +347,8 @@ def from_graph(
     """Build a topology whose switches are the nodes of a NetworkX graph, in the graph's order, each with its hosts.
 
     `hosts_per_switch` is a number for all or one for each. An edge with an attribute `link` has that link, the others
-    have `link`. `names_of_switches` tells which switch a node has become. Raises NetreproError for what is no graph, a
-    directed one or one in pieces, too few or too many numbers of hosts, or what is no link.
+    have `link`. `names_of_switches` tells which switch a node has become. Raises NetreproError unless the graph is an
+    undirected simple graph in one piece, for too few or too many numbers of hosts, and for a link that is no Link.
     """
     if not isinstance(graph, nx.Graph):
         raise NetreproError(
@@ -369,7 +369,7 @@ def from_graph(
 
 
 def names_of_switches(graph: nx.Graph) -> dict[Hashable, str]:
-    """Return node -> the switch that from_graph makes of it.
+    """Map each node to the name of the switch that from_graph makes of it.
 
     >>> names_of_switches(nx.Graph([("Seattle", "Denver"), ("Denver", "Chicago")]))
     {'Seattle': 's1', 'Denver': 's2', 'Chicago': 's3'}

@@ -1,10 +1,10 @@
 """Links whose rate, delay and loss follow a trace: read from a file, or drawn from a random process; as LinkChanges.
 
-A file is a table (CSV) or what mahimahi's `mm-link` reads (Netravali et al., USENIX ATC 2015): a number a line, in
-order, the milliseconds at which one packet of 1500 bytes may leave. Either is repeated from its end on.
+A file is a table (CSV) or a trace of mahimahi's `mm-link` (Netravali et al., USENIX ATC 2015). The latter has a number
+a line, in order: each is a time in ms at which one packet of 1500 bytes may leave. After its end, a trace is repeated.
 
-    time_s,rate_mbps,delay_ms,loss          a row from when on; without a column the link keeps its own;
-    0,12,20,0                               the last row is the end of the trace, and of it only the time counts
+    time_s,rate_mbps,delay_ms,loss          a row holds from its time on; without a column the link keeps its own value;
+    0,12,20,0                               the last row is the end of the trace: only its time counts
     1.5,4,35,0.01
     3,12,20,0
 """
@@ -33,7 +33,11 @@ Step = tuple[float, float | None, float | None, float | None]  # COLUMNS; None: 
 
 @dataclass(frozen=True)
 class LinkTrace:
-    """A link over time: from when on (s) it has which rate, delay and loss (None: its own), and when it begins anew."""
+    """The course of a link over time.
+
+    steps : the time (s) from which each holds, and its rate, delay and loss (None: the link's own). period_s : the time
+    after which the steps begin anew.
+    """
 
     steps: tuple[Step, ...]
     period_s: float
@@ -57,8 +61,8 @@ class LinkTrace:
     ) -> tuple[LinkChange, ...]:
         """List the changes of a link, for Experiment(changes=), from 0 s to before the end.
 
-        On kernels a packet that starts to leave within some tens of microseconds of a change still does so as before.
-        Raises NetreproError for more than a hundred thousand.
+        On kernels, a packet that starts to leave within some tens of microseconds of a change may leave as before.
+        Raises NetreproError for more than a hundred thousand changes.
         """
         count = math.ceil(duration_s / self.period_s) * len(self.steps)
         if count > MOST_CHANGES:
@@ -85,8 +89,8 @@ def _change(at_s: float, source: str, destination: str, step: Step, both_directi
 def read_link_trace(path: str | os.PathLike[str], window_ms: float = WINDOW_MS) -> LinkTrace:
     """Read a trace from a file of either kind.
 
-    window_ms : of mahimahi's, the time over which packets are counted at least; the rate until the last of them is what
-        lets that many leave, with their Ethernet headers. With 0 it changes at every packet.
+    window_ms : for traces of mahimahi, the least time over which packets are counted. The rate is the one at which so
+        many packets leave in that time, with their Ethernet headers. With 0 it changes at every packet.
 
     Raises NetreproError, with the line, for a file that is neither.
     """
@@ -160,7 +164,7 @@ def cellular_trace(
     step_ms: float = 100.0,
     least_share: float = 0.02,
 ) -> LinkTrace:
-    """Draw the rate of a link as a telephone may have it; it is made here, not measured anywhere.
+    """Draw a rate such as a mobile phone's link may have; it is synthetic, not measured anywhere.
 
     The rate's logarithm is an Ornstein-Uhlenbeck process: each step of `step_ms` it falls towards its mean by the share
     1 - exp(-step / memory_s) and takes a normal step, so that its standard deviation is `spread` at any time. The rate

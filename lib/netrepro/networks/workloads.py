@@ -26,14 +26,14 @@ from netrepro.networks.description import (
 from netrepro.networks.flow_sizes import FlowSizeDistribution
 from netrepro.networks.receivers import Receiver
 
-# Those of the core. "lia" (RFC 6356), "olia" (Khalili et al., CoNEXT 2012) and "balia" (Peng et al., ToN 2016) couple
-# the subflows of a flow; alone they are Reno.
+# The core's. "lia" (RFC 6356), "olia" (Khalili et al., CoNEXT 2012) and "balia" (Peng et al., ToN 2016) couple
+# the subflows of a flow; for a single connection they are Reno.
 CONGESTION_CONTROLS = tuple(_core.congestion_controls())
 CONTROLS_OF_KERNELS = ("vegas", "westwood")  # that the core lacks
 OWN_CONTROL_PREFIX = (
-    "my_"  # of congestion controls that a person brings along; whoever runs them checks that they are there
+    "my_"  # begins names of a user's own congestion controls; the tier that runs them checks that they are given
 )
-MOST_SUBFLOWS, MOST_POISSON_FLOWS = 64, 10_000_000  # the core keeps a bit a subflow
+MOST_SUBFLOWS, MOST_POISSON_FLOWS = 64, 10_000_000  # the core keeps one bit for each subflow
 MOST_SEGMENT_BYTES, MOST_PACKET_BYTES = 65_495, 65_549  # of IPv4, without and with all headers
 REPLICATIONS = ("", "repflow", "repsyn")
 SCHEDULERS = tuple(_core.subflow_schedulers())
@@ -45,7 +45,7 @@ COUNTS = ("segments", "bytes", "acknowledgements")
 def check_congestion_control(name: str | None) -> None:
     """Raise NetreproError, with the nearest name, for a congestion control that no tier has.
 
-    Names that start with "my_" are let through: they are the reader's own.
+    Names that start with "my_" are accepted: they are the user's own.
     """
     known = name in (None, *CONGESTION_CONTROLS, *CONTROLS_OF_KERNELS)
     if not known and not str(name).startswith(OWN_CONTROL_PREFIX):
@@ -56,52 +56,61 @@ def check_congestion_control(name: str | None) -> None:
 @described
 @dataclass(frozen=True)
 class Tcp:
-    """The way that connections speak TCP, all of an experiment or those of one flow; the defaults are Linux's.
+    """The settings of TCP connections, of all in an experiment or of one flow; the defaults are Linux's.
 
-    Segments are payload. The retransmission timeout is the smoothed round trip plus four times its variation, the
-    latter at least `min_rto_ms`; the first SYN waits `initial_rto_ms`, and so do the next `syn_linear_timeouts` (0 in
-    kernels before 6.5 of 2023); then both double each time. A receive window of 1 MiB or more begins with 64 KiB and
-    grows with what the reader takes, unless `receive_window_grows` is False. With `send_buffer_bytes` a sender has no
-    more payload under way than so many whole segments; None bounds nothing. Subflows share it: their writer wakes when
-    a third of it is free. With `delayed_ack_ms` every second segment is acknowledged, or the only one after that long;
-    at once the first 16, all that let the receive window grow, and the first three beyond a hole (what follows there:
-    once a millisecond). With 0 each one is.
+    Sizes of segments are payload. The retransmission timeout is the smoothed round trip plus four times its variation,
+    the latter at least `min_rto_ms`. The first SYN waits `initial_rto_ms`, and so do the next `syn_linear_timeouts` (0
+    in kernels before 6.5 of 2023); after these, SYN timeouts double each time, as retransmission timeouts do.
+
+    A receive window of 1 MiB or more begins with 64 KiB and grows as the reader takes data, unless
+    `receive_window_grows` is False. With `send_buffer_bytes` a sender has no more payload under way than fits into so
+    many bytes as whole segments; None sets no limit. Subflows share this buffer: their writer wakes when a third of it
+    is free.
+
+    With `delayed_ack_ms` every second segment is acknowledged, and a single one after that time. Acknowledged at once
+    are the first 16, all that let the receive window grow, and the first three beyond a hole; further ones beyond it
+    are acknowledged once a millisecond. With 0 every segment is acknowledged at once.
+
     `dctcp_alpha` is DCTCP's first estimate of the share of marked bytes (1 in Linux, 0 in the paper's model).
-    `slow_start_exit_share`: of its window that Reno keeps where a loss ends slow start; other losses halve it.
+    `slow_start_exit_share`: the share of its window that Reno keeps when a loss ends slow start; other losses halve it.
     `slow_start_after_idle`: a connection that was silent for a retransmission timeout starts again from the initial
-    window. `hystart`: CUBIC and SUSS may leave slow start by delay and acknowledgement trains,
+    window. `hystart`: CUBIC and SUSS may leave slow start by delay and acknowledgement trains.
     `hystart_rounds_from_start`: rounds begin with the first segments, not with the first acknowledgement that finds a
     window of 16, as they did by mistake in kernels between 2021 and 2025.
 
-    `recovery`: how a sender finds and repairs losses. "linux" with RACK, proportional rate reduction and F-RTO, and
-    undoing what was for nothing; or as senders did of old, with the window cut at once: "sack" (three segments beyond
-    it tell a loss, RFC 6675), and without SACK "newreno" (RFC 6582), "reno" (1990: fast recovery ends with the first
-    new acknowledgement), "tahoe" (1988: none; slow start, and all is sent again). The latter two are those of ns-2.
-    `counts`: what lets the window grow: whole "segments" that are acknowledged (Linux), "bytes" (RFC 3465), or
-    "acknowledgements", whatever they tell (RFC 2581, and senders before it).
+    `recovery`: how a sender detects and repairs losses. "linux" uses RACK, proportional rate reduction and F-RTO, and
+    undoes window cuts that were unnecessary. The others are older senders, which cut the window at once: "sack" (three
+    segments beyond a hole mean a loss, RFC 6675), and without SACK "newreno" (RFC 6582), "reno" (1990: fast recovery
+    ends with the first new acknowledgement), "tahoe" (1988: no fast recovery; slow start, and all is sent again). The
+    latter two are those of ns-2. `counts`: what lets the window grow: whole "segments" that are acknowledged (Linux),
+    "bytes" (RFC 3465), or "acknowledgements", whatever they cover (RFC 2581, and senders before it).
 
-    `receiver`: one that acknowledges what it should not (AckDivision, DuplicateSpoofing, OptimisticAck); None is
-    honest. Flows with one are of a single connection. `cumulative_nonce`: every segment bears a random number, and the
-    sender heeds an acknowledgement only with the sum of the numbers of all segments that it tells of, which nobody
-    knows who has not received them (the cure of Savage et al., CCR 1999, for optimistic acknowledgements; RFC 3540 has
-    such sums, of one bit, for ECN). The numbers themselves are not simulated, so that nobody ever guesses one.
-    `boundary_spread_bytes`: the remedy that needs no receiver's help: every segment ends at one of so many places more,
-    drawn from the experiment's seed (it is up to twice as much shorter than `segment_bytes`), and an acknowledgement of
-    any other byte is not heeded. Who guesses is right once in `boundary_spread_bytes` + 1 times. It stays below a
-    quarter of `segment_bytes`, and flows with it are of a single connection.
+    `receiver`: a receiver that sends acknowledgements that it should not (AckDivision, DuplicateSpoofing,
+    OptimisticAck); None is honest. Flows with one have a single connection. `cumulative_nonce`: every segment carries a
+    random number, and an acknowledgement must carry the sum of the numbers of all segments that it covers. Only a
+    receiver that has them all knows this sum. The sender ignores other acknowledgements (the cure of Savage et al., CCR
+    1999, for optimistic acknowledgements; RFC 3540 has such sums, of one bit, for ECN). The numbers themselves are not
+    simulated, so that nobody ever guesses one.
+
+    `boundary_spread_bytes`: a remedy that needs no help from receivers. Every segment ends at one of
+    `boundary_spread_bytes` + 1 places, drawn from the experiment's seed, and is up to twice `boundary_spread_bytes`
+    shorter than `segment_bytes`. The sender ignores an acknowledgement of any other byte, so that a guess is right once
+    in `boundary_spread_bytes` + 1 times. It stays below a quarter of `segment_bytes`, and flows with it have a single
+    connection.
 
     With `congestion_control="suss"` (Arghavani et al., SIGCOMM 2024) the window may grow fourfold in the first
-    `suss_rounds` rounds after the initial window; `suss_guard` and `suss_pacing` say whether what goes out beyond a
-    doubling waits for the guard interval and is paced.
+    `suss_rounds` rounds after the initial window. `suss_guard` and `suss_pacing`: whether segments beyond a doubling
+    wait for the guard interval, and whether they are paced.
 
-    With `pacing`, segments leave evenly at window over smoothed round trip, times `pacing_slow_start_ratio` in slow
-    start and `pacing_ratio` after it (Linux's tcp_pacing_ss_ratio and tcp_pacing_ca_ratio); the first
-    `unpaced_segments` of a connection leave at once. BBR always paces, at a rate of its own.
+    With `pacing`, segments leave evenly spaced, at the rate of window over smoothed round trip, times
+    `pacing_slow_start_ratio` in slow start and `pacing_ratio` after it (Linux's tcp_pacing_ss_ratio and
+    tcp_pacing_ca_ratio); the first `unpaced_segments` of a connection leave at once. BBR always paces, at a rate of its
+    own.
 
-    Of flows with subflows: `opportunistic_retransmission` sends what blocks the shared receive window again on a
-    faster subflow, `penalisation` halves the window of the slower one (Raiciu et al., NSDI 2012, section 4.2).
-    `scheduler`: which one carries the next segment of the stream: "lowest_rtt" fills the window of the fastest first,
-    "round_robin" gives a segment to each that has room in turn, "redundant" all segments to each.
+    For flows with subflows: `opportunistic_retransmission` sends again, on a faster subflow, data that block the shared
+    receive window; `penalisation` halves the window of the slower one (Raiciu et al., NSDI 2012, section 4.2).
+    `scheduler` chooses the subflow of the next segment: "lowest_rtt" fills the window of the fastest first,
+    "round_robin" gives a segment in turn to each that has room, "redundant" gives all segments to each.
     """
 
     congestion_control: str = "cubic"
@@ -159,21 +168,21 @@ class Tcp:
 @described
 @dataclass(frozen=True)
 class Flow:
-    """One TCP connection that sends `size_bytes`, or for `duration_s`, from `start_s` on.
+    """One TCP connection that sends `size_bytes`, or sends for `duration_s`, from `start_s` on.
 
-    `tcp` None is the experiment's, `congestion_control` None that of `tcp`. `label` names the flow's group in the
-    results.
+    Where `tcp` is None, the experiment's counts; where `congestion_control` is None, that of `tcp`. `label` names the
+    flow's group in the results.
 
     `replication` (Xu and Li, INFOCOM 2014; Liu et al., "RepNet"), for a size of `replicate_below_bytes` at most:
-    with "repflow" two connections carry all bytes, and the flow is complete with the first of them; with "repsyn"
+    with "repflow" two connections carry all bytes, and the flow is complete when the first of them is; with "repsyn"
     both are opened, and the first to be established carries the bytes. Connections differ in their hash, so that
     they may take different paths; `replica_same_path` gives both the same one, as a control.
 
-    `subflows`: connections over which one stream of bytes is spread (MPTCP, RFC 8684), each with a hash of its own
-    or with its own of `subflow_paths`, with one receive window.
+    `subflows`: number of connections over which one stream of bytes is spread (MPTCP, RFC 8684), with one receive
+    window. Each has its own hash, or its own path from `subflow_paths`.
 
-    `path`: the nodes that its packets take, from source to destination, and backwards for what comes back (source
-    routing); without one the experiment's routing decides.
+    `path`: the nodes that the flow's packets pass, from source to destination; packets that come back pass them in
+    reverse (source routing). Without a path the experiment's routing decides.
 
     Raises NetreproError unless exactly one of size and duration is given, and for a flow that has two of
     replication, subflows and path.
@@ -219,15 +228,17 @@ class Flow:
 @described
 @dataclass(frozen=True)
 class Requests:
-    """A client that asks `servers` for data over connections opened beforehand, `count` times.
+    """A client that asks `servers` for data, `count` times, over connections that are opened beforehand.
 
     Every server gets `request_bytes` and answers with `response_bytes`, after a time drawn evenly from 0 to
-    `answer_within_ms`. With `barrier` the next round begins when all servers have answered, `think_ms` later (a striped
-    read); without, each server is asked again by itself.
+    `answer_within_ms`. With `barrier` the next round begins `think_ms` after all servers have answered (a striped
+    read); without, each server is asked again `think_ms` after its own answer.
+
     The connections are opened at `start_s`; the first requests leave when all are open. In the results a server's
-    answers are one flow from the server to the client; `requests` has a row for each answer. Connections speak TCP
-    as those of Flow, requests as the answers. Raises NetreproError
-    for no servers, a server named twice, or a client that is its own server.
+    answers are one flow from the server to the client; `requests` has a row for each answer. `tcp` and
+    `congestion_control` are as in Flow, and hold for requests and answers.
+
+    Raises NetreproError for no servers, a server named twice, or a client that is its own server.
     """
 
     client: str
@@ -263,7 +274,7 @@ class Requests:
 class Datagrams:
     """Packets that nobody acknowledges (UDP), of `packet_bytes` on the wire, at a mean rate.
 
-    `spacing` is "constant", or "poisson" for exponential gaps; they start at `start_s`, for `duration_s`.
+    `spacing` is "constant", or "poisson" for exponential gaps. They are sent from `start_s` on, for `duration_s`.
     """
 
     source: str
@@ -290,9 +301,9 @@ class PoissonFlows:
     """`count` TCP flows that start as a Poisson process of `flows_per_s`, from `start_s` on.
 
     Sizes are drawn from `sizes`; every flow's source and destination are drawn evenly from `sources` and
-    `destinations` (all hosts when empty), never the same host. Which flows these are depends on the experiment's
-    seed and on the place of this entry in its traffic, so that tiers see the same flows. Replication, subflows and tcp
-    are those of Flow; larger flows than `replicate_below_bytes` are not replicated.
+    `destinations` (all hosts when empty), never the same host. The flows depend only on the experiment's seed and on
+    the place of this entry in its traffic, so that all tiers see the same flows. Replication, subflows and tcp are as
+    in Flow; flows larger than `replicate_below_bytes` are not replicated.
     """
 
     sizes: FlowSizeDistribution
@@ -326,14 +337,14 @@ Traffic = Flow | Datagrams | PoissonFlows | Requests
 def flows_per_s_at_load(sizes: FlowSizeDistribution, load: float, capacity_mbps: float) -> float:
     """Compute how many flows a second offer `load` (0..1) times `capacity_mbps` of payload.
 
-    Raises NetreproError for sizes that are no FlowSizeDistribution.
+    Raises NetreproError unless `sizes` is a FlowSizeDistribution.
     """
     _check_sizes(sizes)
     return load * capacity_mbps * 1e6 / 8 / sizes.in_bytes().mean
 
 
 def _names_of_hosts(entry: Requests | PoissonFlows, name: str) -> tuple[str, ...]:
-    """Return the hosts of a field; one name alone is a list of one. Raises NetreproError for what names none."""
+    """Return the hosts of a field; a single name is a list of one. Raises NetreproError for other types."""
     given = getattr(entry, name)
     hosts = as_tuple(given)
     for host in hosts:
@@ -343,14 +354,14 @@ def _names_of_hosts(entry: Requests | PoissonFlows, name: str) -> tuple[str, ...
 
 
 def _nodes_of_path(path: Any) -> tuple[str, ...]:
-    """Return a path's nodes. Raises NetreproError for what is no list of them."""
+    """Return a path's nodes as a tuple. Raises NetreproError unless they are a list."""
     if isinstance(path, str) or not isinstance(path, Iterable):
         raise NetreproError(f"a path {path!r}", 'give its nodes: ("h1", "s1", "h2")')
     return tuple(path)
 
 
 def own_tcp(entry: Traffic) -> Tcp | None:
-    """Return how the connections of an entry speak TCP, or None where it does not say."""
+    """Return the TCP settings that an entry gives its connections, or None where it gives none."""
     return None if isinstance(entry, Datagrams) else entry.tcp
 
 

@@ -22,7 +22,7 @@ def zeta(count: int, theta: float) -> float:
 def gray_ranks(uniform: np.ndarray, count: int, theta: float) -> np.ndarray:
     """Turn `uniform` into ranks from 0 as Gray et al. (SIGMOD 1994), YCSB and the released EPaxos client do.
 
-    The two most popular keys have exactly their probability, the others nearly. At theta = 1 its exponent
+    The two most popular keys have exactly their probability, the others nearly. At theta = 1 the exponent
     1 / (1 - theta) is infinite: IEEE arithmetic then gives the rank `count`, which is no key, to all but the two most
     popular, and so does this function. Raises NetreproError for theta below 0 or above 1, and for no keys.
     """

@@ -1,10 +1,10 @@
-"""Networks that lose nothing: switches that pause who sends to them when an input is full (Ethernet's PAUSE, IEEE
-802.3x). A model of packets of one size, without TCP.
+"""Lossless networks: a switch pauses those who send to it when an input is full (Ethernet's PAUSE, IEEE 802.3x).
 
-Every link ends in an input of its far node, with room for so many packets; nobody sends into a full one. An input is
-one FIFO: a packet whose way is blocked holds up all behind it (head-of-line blocking), unless its node looks past the
-head. A source is such a FIFO, too, that all its flows share. Each flow has a window of packets in the network or
-waiting at its source; when one arrives the next joins the end of the source's queue at once.
+It is a model of packets of one size, without TCP. Every link ends in an input of its far node, with room for so many
+packets; nobody sends into a full input. An input is one FIFO: a packet whose way is blocked holds up all behind it
+(head-of-line blocking), unless its node looks past the head. A source is also a FIFO, which all its flows share. Each
+flow has a window of packets in the network or waiting at its source; when one arrives, the next joins the end of the
+source's queue at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Way = tuple[Node, ...]
 
 @dataclass(frozen=True)
 class Drained:
-    """The arrivals of a run. Time is in packets at rate 1.
+    """The arrivals of a run. The unit of time is the time of a packet at rate 1.
 
     delivered_at : the time at which each packet arrived, ascending. of_flow : the flow of each packet.
     """
@@ -55,12 +55,13 @@ def drain(
 ) -> Drained:
     """Send so many packets of every flow over its way (nodes from its source on) until all have arrived, or `until`.
 
-    rates : of links, in packets a time, 1 unless named. rooms : of the inputs of a node, `room` unless named.
-    past_head : nodes whose inputs, and sources, have a queue for every link onwards, in the same room. seed : of the
-    order in which the first windows wait.
+    rates : link -> its rate in packets per unit of time; 1 for others. rooms : node -> room of each input in packets;
+    `room` for others. window : packets of a flow. past_head : nodes whose inputs, and sources, have a queue for
+    every outgoing link, in the same room. seed : seed of the order in which the first windows wait.
 
-    Links take inputs in the order in which they began to want them. Raises NetreproError for sizes below 1, ways of one
-    node, and packets that block each other for good.
+    A link serves inputs in the order in which they began to wait for it.
+
+    Raises NetreproError for sizes below 1, ways of one node, and packets that block each other for good.
     """
     if min(packets, room, window, *(rooms or {}).values()) < 1 or any(len(way) < 2 for way in ways):
         raise NetreproError("a network without room, packets or ways", "give 1 or more of each, and ways of two nodes")
@@ -105,7 +106,7 @@ class _Network:
         self._busy = [False] * len(number)
         self._wanted: list[deque[tuple[int, int]]] = [
             deque() for _ in number
-        ]  # queues that want a link, in their order
+        ]  # queues that wait for a link, in their order
         self._past = [link[1] in past_head for link in number] + [source in past_head for source in sources]
         self._queues: dict[tuple[int, int], deque[tuple[int, int]]] = {}  # (input, link onwards or -1) -> flow, place
         self.events: list[tuple[float, int, int, int, int, tuple[int, int]]] = []
@@ -130,7 +131,7 @@ class _Network:
         self._try(link)
 
     def _try(self, link: int) -> None:
-        """Send the next packet over a link, where it is idle, wanted, and leads to room."""
+        """Send the next packet over a link, if it is idle, a queue waits for it, and its input has room."""
         if self._busy[link] or not self._wanted[link]:
             return
         key = self._wanted[link][0]

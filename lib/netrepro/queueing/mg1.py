@@ -217,11 +217,10 @@ def simulate_waits(
     batches: int = 32,
     warm_up_jobs: int | None = None,
 ) -> SimulatedWaits:
-    """Simulate the waits of `jobs` jobs in `batches` batches, after a warm-up, by Lindley's recursion in the compiled
-    core.
+    """Simulate the waits of `jobs` jobs in `batches` batches, by Lindley's recursion in the compiled core.
 
-    The queue starts empty; the warm-up is 100 / (1 - load)^2 jobs unless given, many times the queue's
-    memory. Ctrl-C interrupts it. Raises NetreproError for a load of 0 (no jobs), 1 or above, or fewer than 2
+    The queue starts empty, and a warm-up comes first: 100 / (1 - load)^2 jobs unless given, many times the
+    queue's memory. Ctrl-C interrupts it. Raises NetreproError for a load of 0 (no jobs), 1 or above, or fewer than 2
     batches.
     """
     check_load(load)

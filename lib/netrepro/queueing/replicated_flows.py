@@ -35,9 +35,9 @@ class ReplicatedPaths:
     ----------
     load : busy share of every path, replicas included.
     bursts : sizes of the bursts that load the paths, in packets; capacity is one packet a time unit.
-    paths : how many.
-    copies : of each flow; 1 is TCP, 2 RepFlow.
-    path_choice : "hashed", each copy on a random path, alone (ECMP: two copies share one with probability
+    paths : number of paths.
+    copies : number of copies of each flow; 1 is TCP, 2 RepFlow.
+    path_choice : "hashed", each copy on a random path, independently (ECMP: two copies share one with probability
         1/paths); "distinct", all on different paths; "same", all on one path, a control in which replication
         cannot help.
     correlation : share of a path's bursts that hit all paths at the same moment, 0 to 1.
@@ -80,13 +80,13 @@ def simulate_delays(setting: ReplicatedPaths, rounds: np.ndarray, *, seed: int) 
 
     Flows are probes: once a round a copy meets the unfinished work of its path (Poisson arrivals see time
     averages) and adds none. A copy keeps its path for all rounds. The delay of a replicated flow is the
-    least of its row, that of the original alone, TCP's, the first column.
+    least of its row; the first column is the delay of the original alone, as with TCP.
 
     Parameters
     ----------
     rounds : shape (flows,), positive; a fractional last round counts by its fraction.
-    seed : the paths' bursts depend on it alone, so that settings which differ in copies or choice of paths
-        only see the same queues.
+    seed : the paths' bursts depend on it alone, so that settings which differ only in copies or choice of
+        paths see the same queues.
 
     Returns
     -------

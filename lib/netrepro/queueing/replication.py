@@ -18,7 +18,7 @@ from netrepro.errors import NetreproError
 
 
 class FlowSizes(Protocol):
-    """The methods that the formulas need of a distribution of flow sizes in packets, such as
+    """A distribution of flow sizes in packets, with the methods that the formulas need, such as
     networks.flow_sizes.FlowSizeDistribution."""
 
     @property
@@ -44,8 +44,8 @@ class ReplicationModel:
         prints .05; None takes the workload's own share of bytes in short flows (web search: .010).
     initial_window_packets : k.
     burst_packets : M, size of the bursts that load the paths (64 KB; 43.8 packets, printed as 44).
-    long_flow_packets : S_L, up to which flows count as short (100 KB; 68.5 packets, printed as 68).
-    percentile : of the tail formulas, 0 to 1.
+    long_flow_packets : S_L, the size up to which flows count as short (100 KB; 68.5 packets, printed as 68).
+    percentile : the percentile of the tail formulas, as a share from 0 to 1.
 
     Loads of all methods are those without replicas, scalars or arrays in [0, 1), and results have their
     shape; where the replicas push the load of a path to 1 or above, the result is infinite ((4), (6), (8)

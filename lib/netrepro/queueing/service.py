@@ -1,4 +1,4 @@
-"""What a job asks of a server: constant, exponential or piecewise-linear sizes, with exact moments.
+"""Distributions of the sizes of jobs: constant, exponential or piecewise-linear, with exact moments.
 
 Sizes are in packets and the server's capacity is one packet a time unit, so a size is also a service time.
 """
@@ -26,7 +26,7 @@ class Service(Protocol):
     def second_moment(self) -> float: ...
 
     def residual_cdf(self, packets: np.ndarray) -> np.ndarray:
-        """Compute P(what is left of the job in service <= packets), seen by an arrival that finds the server busy."""
+        """Compute P(rest of the job in service <= packets), as seen by an arrival that finds the server busy."""
         ...
 
     def sampler(self) -> _core.SizeSampler:

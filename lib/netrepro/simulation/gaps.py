@@ -7,7 +7,7 @@ import numpy as np
 from netrepro.networks.experiment import Measurements, Port
 from netrepro.networks.links import FULL_PACKET_BYTES
 
-# The most a gap may be off its ideal (share), and the least share of gaps that must be within it.
+# The most by which a gap may differ from its ideal (share), and the least share of gaps that must keep within this.
 GAP_BOUNDS = {"gaps within 10 %": (0.1, 0.99), "gaps within 1 %": (0.01, 0.9)}
 
 

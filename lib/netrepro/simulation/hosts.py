@@ -1,7 +1,7 @@
 """Programs of one's own at the hosts of a simulated network: timers, datagrams, and messages over TCP.
 
-A program is functions that are called with the time in seconds and in turn ask for what happens next. Everything
-between hosts is packets on the experiment's links, beside the traffic that the experiment has itself.
+A program consists of functions that are called with the time in seconds and then ask for what happens next. Everything
+between hosts travels as packets on the experiment's links, beside the experiment's own traffic.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ FIRST_DATAGRAM_FLOW = 1 << 31
 class Hosts:
     """The hosts of a simulated network; time passes in `run`.
 
-    experiment : network, background traffic (may be empty), how long, and what to measure. The same one and the same
+    experiment : network, background traffic (may be empty), duration, and what to measure. The same experiment and
         programs give the same bytes.
-    most_connections : how many `connect` opens at most.
+    most_connections : the most connections that `connect` opens.
 
     Raises NetreproError for an experiment whose TCP varies its segments: messages begin segments of their own.
     """
@@ -60,7 +60,7 @@ class Hosts:
         self._connections: dict[int, Connection] = {}
 
     def at(self, time_s: float, call: Call) -> None:
-        """Have `call` called at that time; of one time in the order in which they were asked for.
+        """Have `call` called at that time; calls at the same time come in the order in which they were asked for.
 
         Raises NetreproError for a time that has passed.
         """
@@ -71,8 +71,10 @@ class Hosts:
     def send(self, source: str, destination: str, size_bytes: int, delivered: Call, *, flow: str = "") -> None:
         """Send a datagram of so many bytes of payload (UDP), now; `delivered` is called if it arrives.
 
-        One that is larger than 1,472 bytes travels in fragments, all of which must arrive. Datagrams between two hosts
-        are one flow to the network, or several by the name `flow`. Raises NetreproError for unknown or equal hosts.
+        A datagram larger than 1,472 bytes travels in fragments, all of which must arrive. To the network, datagrams
+        between two hosts are one flow, or several flows with different names `flow`.
+
+        Raises NetreproError for unknown or equal hosts.
         """
         self._check(source, destination, size_bytes)
         number = self._flows.setdefault((source, destination, flow), FIRST_DATAGRAM_FLOW + len(self._flows))
@@ -85,7 +87,7 @@ class Hosts:
             self._datagrams[self._core.post(*ends, payload + DATAGRAM_HEADER_BYTES, number)] = datagram
 
     def connect(self, client: str, server: str, connected: Call | None = None) -> Connection:
-        """Open a connection of TCP now; `connected` is called when the client may send.
+        """Open a TCP connection now; `connected` is called when the client may send.
 
         Raises NetreproError for unknown or equal hosts, and when no connection is left.
         """
@@ -98,9 +100,9 @@ class Hosts:
         return connection
 
     def run(self, until_s: float | None = None) -> None:
-        """Let time pass, to the end of the experiment if not told otherwise, and call programs meanwhile.
+        """Let time pass, by default to the end of the experiment, and call programs meanwhile.
 
-        Raises NetreproError for programs that have themselves called at one and the same time for ever.
+        Raises NetreproError for programs that ask for calls at the same time for ever.
         """
         calls, stands_at_s = 0, -1.0
         end_s = self.experiment.duration_s if until_s is None else min(until_s, self.experiment.duration_s)
@@ -125,9 +127,9 @@ class Hosts:
             call(self.now_s)
 
     def measurements(self) -> Measurements:
-        """Return what the experiment measured: its own flows, and queues, links and packets, also those of programs.
+        """Return the experiment's measurements: its own flows, and queues, links and packets, with those of programs.
 
-        In `packets` the flow of a connection of `connect` is its number; datagrams have numbers from 2^31 on.
+        In `packets`, `flow` is the number of a connection of `connect`; datagrams have numbers from 2^31 on.
         """
         return measurements(self.experiment, self._core)
 
@@ -161,10 +163,10 @@ class _Datagram:
 
 
 class Connection:
-    """A TCP connection, from Hosts.connect; `number` names it in the measurements.
+    """A TCP connection, made by Hosts.connect; `number` names it in the measurements.
 
-    Each direction has its own sequence of segments and its own acknowledgements, opened at the same time, as with
-    Requests; messages follow each other in whole segments.
+    Each direction has its own sequence of segments and its own acknowledgements, as with Requests; both open at the
+    same time. Each message begins a new segment.
     """
 
     def __init__(self, hosts: Hosts, core: Any, number: int, client: str, server: str, connected: Call | None):
@@ -174,10 +176,10 @@ class Connection:
         self._closed = False
 
     def send(self, size_bytes: int, delivered: Call, *, to_client: bool = False) -> None:
-        """Hand a message to the connection, from its client or `to_client`; `delivered` is called when all is there.
+        """Hand a message to the connection, to its server or `to_client`; `delivered` is called when all is there.
 
-        Messages of one direction arrive in their order. Before the connection is established they wait. Raises
-        NetreproError for a message without a byte, and after `close`.
+        Messages of one direction arrive in order. They wait until the connection is established. Raises NetreproError
+        for a message of 0 bytes, and after `close`.
         """
         check_size(size_bytes)
         if size_bytes == 0:
@@ -214,13 +216,13 @@ def simulate_machines(
 ) -> tuple[list[tuple[float, Hashable, Event]], Measurements]:
     """Run machines against each other as `protocols.drive` does, with their messages as datagrams of the experiment.
 
-    machines : name -> machine; one that is taken out has crashed.
-    size_bytes : message -> payload.
-    hosts : name -> host where the machine runs. Between machines of one host messages take no time.
+    machines : name -> machine; a machine that is removed has crashed.
+    size_bytes : function of a message; returns the bytes of its payload.
+    hosts : name -> host where the machine runs. Between machines on one host messages take no time.
     at, most_events : as in `drive`.
 
     Returns (time_s, name, event) in the order in which they happen, and what the experiment measured. Raises
-    NetreproError for a message to nobody's name, a machine without a host, and for too many events.
+    NetreproError for a message to an unknown name, a machine without a host, and for too many events.
     """
     for name in machines:
         if name not in hosts:

@@ -1,6 +1,6 @@
 """The same Experiment in ns-3, where that is installed: a second opinion, and a peer in speed.
 
-ns-3 is Debian's (libns3-dev, 3.37) or PyPI's (`pip install ns3`, 3.44), which has its headers and libraries with it.
+ns-3 is Debian's (libns3-dev, 3.37) or PyPI's (`pip install ns3`, 3.44), which brings its headers and libraries.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ CLOCK_SKEW_PPM = 100.0
 
 @dataclass(frozen=True)
 class Ns3Run:
-    """The result of ns-3: `flows` (completion_ms, delivered_bytes, goodput_mbps; a row a flow), `queues` (time_s,
-    queue_packets, of the one port that is measured), packet-hops (transmissions that ended), CPU seconds of the run.
+    """The result of ns-3.
+
+    flows : a row for each flow: completion_ms, delivered_bytes, goodput_mbps. queues : time_s, queue_packets of the one
+    port that is measured. packet_hops : number of transmissions that ended. cpu_s : CPU seconds of the run.
     """
 
     flows: pd.DataFrame
@@ -43,10 +45,10 @@ class Ns3Run:
 def build_ns3(folder: Path, *, from_pypi: bool = False) -> Path | None:
     """Compile the program that runs experiments in ns-3 into `folder`, unless it is there already.
 
-    from_pypi : with the ns-3 of PyPI; else with the one that the compiler finds, which is Debian's.
+    from_pypi : use PyPI's ns-3; otherwise the one that the compiler finds, which is Debian's.
 
-    None where that ns-3 or a C++ compiler is missing. Raises NetreproError when it is there and the program does not
-    compile against it.
+    Returns the program's path; None where this ns-3 or a C++ compiler is missing. Raises NetreproError when ns-3 is
+    there and the program does not compile against it.
     """
     compiler = shutil.which("c++")
     options = _pypi_options() if from_pypi else ["-std=c++17", *(f"-lns3-{name}" for name in LIBRARIES)]
@@ -84,13 +86,15 @@ def _pypi_options() -> list[str] | None:
 
 
 def simulate_ns3(experiment: Experiment, program: Path) -> Ns3Run:
-    """Run the experiment in ns-3; `program` is what build_ns3 made.
+    """Run the experiment in ns-3; program : the path that build_ns3 returned.
 
     Differences that remain: ns-3's frames are 12 bytes shorter than Ethernet's; a path is chosen for each
-    destination, not for each flow; wires have no jitter, and hosts take no time. Links are off their rate by up to 100
-    parts per million, as in `simulate`. Raises NetreproError for what the program does not do: other traffic than plain
-    flows of one congestion control (reno, cubic or dctcp), other queues than drop-tail in packets and EcnThreshold,
-    reordering, changes, more than one measured queue.
+    destination, not for each flow; wires have no jitter, and hosts take no time. Link rates are off by up to 100
+    parts per million, as in `simulate`.
+
+    Raises NetreproError for other traffic than plain flows of one congestion control (reno, cubic or dctcp), other
+    queues than drop-tail in packets and EcnThreshold, other routing than ECMP, delays that differ by direction,
+    reordering, changes, IPv6, mtu_bytes, send_buffer_bytes, and more than one measured queue.
     """
     lines = _described(experiment)
     run = subprocess.run(

@@ -11,14 +11,16 @@ if TYPE_CHECKING:
 class OwnCongestionControl:
     """A congestion control of one's own: derive from it and give the class to `simulate`.
 
-    The methods are the questions that a sender asks.
+    A sender calls the methods.
 
     Every connection has an object of its own, made without arguments. `window` has `segments` (need not be whole),
-    `threshold` (where slow start ends), `in_slow_start`, `slow_start(acknowledged)`, which grows it up to the threshold
-    and returns what is left over, and `avoid_congestion(acknowledged, per_segment)`, which grows it by a whole segment
-    each time that so many have been acknowledged. `delivery` has `now_s`, `segments` (newly acknowledged), `marked`,
-    `window_limited` (the window, and nothing else, held the sender back), `round_trip_s` (0 without a sample),
-    `first` and `next` (numbers of the oldest segment not acknowledged and of the next to be sent).
+    `threshold` (where slow start ends) and `in_slow_start`. Its method `slow_start(acknowledged)` grows it up to
+    the threshold and returns the segments that are left over. `avoid_congestion(acknowledged, per_segment)` grows it
+    by a whole segment each time that `per_segment` segments have been acknowledged.
+
+    `delivery` has `now_s`, `segments` (newly acknowledged), `marked`, `window_limited` (the window, and nothing else,
+    held the sender back), `round_trip_s` (0 without a sample), `first` and `next` (numbers of the oldest segment not
+    acknowledged and of the next to be sent).
     """
 
     def grow(self, window: CongestionWindow, delivery: Delivery) -> None:

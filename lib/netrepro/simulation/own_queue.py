@@ -13,7 +13,7 @@ class OwnQueueDiscipline:
 
     The object keeps the packets that wait at one port; the packet that is being sent no longer waits. A `packet` has
     `bytes`, `flow` (the number of its flow; acknowledgements have their flow's), `arrived_s`, `ecn_capable`, `marked`,
-    `mark()` (Congestion Experienced) and `drop()`, for whichever packet waits, be it the one that comes or another.
+    `mark()` (Congestion Experienced) and `drop()`. Any waiting packet may be dropped or marked, not just the new one.
 
     >>> from collections import deque
     >>> class TailDrop(OwnQueueDiscipline):
@@ -31,11 +31,11 @@ class OwnQueueDiscipline:
     """
 
     def enqueue(self, packet: WaitingPacket, now_s: float) -> None:
-        """Take a packet that comes: keep it, or drop it or others."""
+        """Take an arriving packet: keep it, or drop it or others."""
         raise NotImplementedError
 
     def dequeue(self, now_s: float) -> WaitingPacket | None:
-        """Return the packet that is sent now; asked while packets wait. None where the last of them was dropped."""
+        """Return the packet to send now; called while packets wait. None where the last of them was dropped."""
         raise NotImplementedError
 
     def clear(self) -> None:

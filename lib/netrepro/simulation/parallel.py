@@ -1,4 +1,4 @@
-"""One simulation on several cores: which experiments can be divided, and what the parts have measured together."""
+"""One simulation on several cores: which experiments can be divided, and the joint measurements of the parts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def why_undivided(experiment: Experiment) -> str | None:
 
 
 def parts_of(experiment: Experiment, cores: int) -> list[int]:
-    """Find the part of each node, as node_numbers numbers them; warns where the network is left in one."""
+    """List the part of each node, by its number in node_numbers; warn where the network stays in one part."""
     numbers = node_numbers(experiment.topology)
     parts = partition(experiment.topology, cores, experiment.changes) if cores > 1 else None
     if parts is None and cores > 1:
@@ -50,9 +50,9 @@ def warn_of_one_core(cores: int, because: str) -> None:
 
 
 class ParallelSimulator:
-    """A simulator in parts, with what `measurements` asks of one.
+    """A simulator in parts, with the methods and properties that `measurements` needs.
 
-    queues : the links that are sampled, in their order.
+    queues : the links whose queues are sampled, in their order.
     """
 
     def __init__(self, parts: list[_core.Simulator], part_of_node: list[int], queues: list[int]) -> None:
@@ -61,7 +61,7 @@ class ParallelSimulator:
         self._place_of_queue = {link: place for place, link in enumerate(queues)}
 
     def run(self, events: int) -> bool:
-        """Go on for about so many events a part; True when the end is reached."""
+        """Go on for about so many events in each part; return True when the end is reached."""
         return self._run.run(events * len(self._parts))
 
     @property
@@ -76,24 +76,24 @@ class ParallelSimulator:
 
     @property
     def packet_hops(self) -> int:
-        """Number of packets that came to the end of a link."""
+        """Number of times that a packet came to the end of a link."""
         return sum(part.packet_hops for part in self._parts)
 
     @property
     def account(self) -> dict[str, int]:
-        """Count of all packets by what has become of them."""
+        """Number of packets by their fate, over all parts."""
         return {name: sum(part.account[name] for part in self._parts) for name in self._parts[0].account}
 
     def flows(self) -> Columns:
-        """Put together what the parts know of each flow."""
+        """Join what the parts know of each flow."""
         return self._run.flows()
 
     def requests(self) -> Columns:
-        """Return the columns of requests, of which there are none."""
+        """Return the empty columns of requests: experiments with requests are not divided."""
         return self._parts[0].requests()
 
     def links(self) -> Columns:
-        """Add up the columns: a link counts where packets leave it, and what is lost where they arrive."""
+        """Add up the columns: a link's part counts the packets that leave, the part at its end those that are lost."""
         columns = [part.links() for part in self._parts]
         return {name: np.sum([each[name] for each in columns], axis=0) for name in columns[0]}
 

@@ -1,4 +1,4 @@
-"""One queue alone, fed with arrivals that somebody recorded: what becomes of each packet."""
+"""Replay of recorded arrivals through one queue alone: what happens to each packet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from netrepro.networks.queues import NicPacer, Queue, SharedBuffer
 
 ARRIVAL_COLUMNS = ["time_s", "size_bytes", "flow", "ecn"]
 _PS_PER_S = 1e12
-_BUSY = 2**63 - 1  # idle since then: not yet
+_BUSY = 2**63 - 1  # as the time since which a link is idle: it is busy
 
 
 def replay(
@@ -25,15 +25,18 @@ def replay(
     draws: Sequence[int] | None = None,
     seed: int = 1,
 ) -> pd.DataFrame:
-    """Feed the arrivals to the queue and return what becomes of each: `decision`, `marked`, `decided_s`, a row each.
+    """Feed the arrivals to the queue; return a row for each packet: `decision`, `marked`, `decided_s`.
 
     arrivals : ARRIVAL_COLUMNS in the order of time. Packets of one flow have one number; `ecn` says which can be
-    marked. rate_mbps : of the link, which asks for a packet whenever it has sent one. asked_s : when it asked, also in
-    vain, where that is known; what comes at such a time comes first. draws : the random numbers by which a queue of
-    variant "linux" decides, one after the other, where they are known. seed : of what is random else.
+    marked.
+    rate_mbps : rate of the link, which asks for a packet whenever it has sent one.
+    asked_s : the times at which the link asked for a packet, also in vain, if they are known; a packet that arrives at
+    such a time counts as earlier.
+    draws : the random numbers by which a queue of variant "linux" decides, one after the other, if they are known.
+    seed : seed of all other random numbers.
 
     A decision is "sent", "dropped", or "waits" where neither has happened by the end; `decided_s` is its time, NaN for
-    the last. Raises NetreproError for missing columns, for times out of order, for too few draws, and for a queue that
+    "waits". Raises NetreproError for missing columns, for times out of order, for too few draws, and for a queue that
     needs more than a link (SharedBuffer, NicPacer).
     """
     if isinstance(queue, SharedBuffer | NicPacer):
@@ -65,7 +68,7 @@ def _picoseconds(times_s: Sequence[float] | pd.Series) -> np.ndarray:
 
 
 class _Stand:
-    """The queue with nobody around it, and what has become of the packets so far."""
+    """The queue on its own, and the decisions on packets so far."""
 
     def __init__(self, queue: _core.NamedQueue, packets: int):
         self.queue = queue
@@ -74,7 +77,7 @@ class _Stand:
         self._decided_ps = np.full(packets, np.nan)
 
     def join(self, packet: int, size: int, flow: int, ecn: bool, now: int, idle_since: int | None = None) -> None:
-        """Have a packet join."""
+        """Let a packet join the queue at the time `now` (ps)."""
         self._note(self.queue.join(packet, size, flow, ecn, now, idle_since), now)
 
     def ask(self, now: int) -> int | None:
@@ -102,7 +105,7 @@ _Packets = Iterable[tuple[int, int, int, bool]]  # arrival, bytes, flow, whether
 
 
 def _by_times(stand: _Stand, packets: _Packets, asked: Sequence[int]) -> None:
-    """Have the link ask at these times. It is idle from when it asked in vain until it sends a packet."""
+    """Let the link ask at these times. It is idle from a time at which it asked in vain until it sends a packet."""
     idle_since, place = 0, 0
     for packet, (now, size, flow, ecn) in enumerate(packets):
         while place < len(asked) and asked[place] < now:
@@ -117,9 +120,9 @@ def _by_times(stand: _Stand, packets: _Packets, asked: Sequence[int]) -> None:
 
 
 def _by_rate(stand: _Stand, packets: _Packets, ps_per_byte: float) -> None:
-    """Have the link ask whenever it has sent a packet, and at an arrival while it is idle."""
+    """Let the link ask whenever it has sent a packet, and at an arrival while it is idle."""
     sizes: list[int] = []
-    free_at: int | None = 0  # when it will have sent what it sends; None while it is idle
+    free_at: int | None = 0  # when the link will have sent its packet; None while it is idle
 
     def send(begin: int) -> int | None:
         sent = stand.ask(begin)

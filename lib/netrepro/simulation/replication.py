@@ -1,7 +1,7 @@
 """A replicated key-value store and its clients in virtual time, by the C++ core or by the machines of `protocols`.
 
-Both run the same commands over the same delays. The core is for measuring; the machines, which a person can read, are
-its oracle: without jitter they give the same times.
+Both run the same commands over the same delays. The core is for measuring. The machines, which a person can read, check
+the core: without jitter they give the same times.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ GROUPS = ("none", "quorum", "union", "all")
 
 @dataclass(frozen=True)
 class Deployment:
-    """Replicas, one a region, and how they run.
+    """Replicas, one in each region, and how they run.
 
-    round_trips_ms : between regions, symmetric, 0 on the diagonal.
-    leader : of Multi-Paxos, a region.
-    toq : who holds EPaxos's commands back until all of them have it: "none", the leader's "quorum", the "union" of all
-        quorums, or "all"; `toq_margin_ms` longer than it takes in the mean.
-    clock_errors_ms : what each region's clock shows beyond the true time; empty for none.
-    message_cost_us : of a processor, for every message that a replica gets; sending is free.
-    jitter_ms : mean of what a message between regions takes longer (exponential; connections keep the order).
+    round_trips_ms : round trips between regions, a symmetric matrix with 0 on the diagonal.
+    leader : region of Multi-Paxos's leader; "" for the first.
+    toq : the replicas that hold an EPaxos command back until all of them have it: "none", the leader's "quorum", the
+        "union" of all quorums, or "all". They wait `toq_margin_ms` longer than this takes in the mean.
+    clock_errors_ms : time by which each region's clock is ahead of the true time; empty for none.
+    message_cost_us : processor time for every message that a replica gets; sending is free.
+    jitter_ms : mean extra delay of a message between regions (exponential; connections keep the order).
 
-    Raises NetreproError for what cannot be.
+    Raises NetreproError for a deployment that is not possible.
     """
 
     regions: tuple[str, ...]
@@ -70,11 +70,11 @@ class Deployment:
 
     @property
     def delays_s(self) -> np.ndarray:
-        """The delay of one way between regions, without jitter."""
+        """The one-way delays between regions, without jitter."""
         return np.asarray(self.round_trips_ms, dtype=float) / 2e3
 
     def quorum(self, region: int) -> list[int]:
-        """Find the nearest replicas that make a majority with it, without itself."""
+        """Find the nearest replicas that make a majority with a region's own, which is left out."""
         near = np.argsort(self.delays_s[region], kind="stable")
         return [int(each) for each in near if each != region][: len(self.regions) // 2]
 
@@ -94,7 +94,7 @@ class Deployment:
         return [max(self.delays_s[i][j] for j in groups[self.toq](i)) + extra for i in every]
 
     def minimum_ms(self) -> np.ndarray:
-        """Compute the least latency of execution by region, where nothing interferes, costs or varies."""
+        """Compute the least latency of execution by region: without conflicts, message costs or jitter."""
         delays, every = self.delays_s * 1e3, range(len(self.regions))
         if self.protocol == "multi-paxos":
             leader = self.regions.index(self.leader or self.regions[0])
@@ -110,7 +110,7 @@ class Demand:
     """The commands of all clients.
 
     By command: arrivals_s, clients (ascending numbers), keys, writes; by client: regions (names).
-    cap : commands that a client has under way at most. After stop_s nothing is sent.
+    cap : the most commands that a client has under way. stop_s : the time after which nothing is sent.
     """
 
     arrivals_s: np.ndarray
@@ -133,12 +133,12 @@ class Demand:
 class ReplicatedRun:
     """The result of a replicated run.
 
-    commands : a row a command that was sent: command, client, region, key, is_write, sent_s, committed_s,
+    commands : a row for each command that was sent: command, client, region, key, is_write, sent_s, committed_s,
     answered_s, is_fast (EPaxos's first round was enough), value (the command whose write it saw, -1 for none).
 
-    busy_share : by region, the busy share of its processor until the last answer. unlike_keys : keys
-    whose writes have another order at another replica. unexecuted : commands that some replica has not executed in the
-    end. events : all that happened.
+    busy_share : by region, the busy share of its processor until the last answer. unlike_keys : number of keys whose
+    writes have another order at some replica than at the first. unexecuted : sent commands that a replica has not
+    executed at the end (the core counts the worst replica, the machines all replicas). events : number of events.
     """
 
     commands: pd.DataFrame
@@ -149,7 +149,7 @@ class ReplicatedRun:
 
 
 def simulate_replication(deployment: Deployment, demand: Demand, seed: int = 1) -> ReplicatedRun:
-    """Run the clients against the replicas, by the C++ core. `seed` is that of the jitter."""
+    """Run the clients against the replicas, by the C++ core. `seed` is the seed of the jitter."""
     places = _places(deployment, demand)
     leader = deployment.regions.index(deployment.leader or deployment.regions[0])
     is_epaxos = deployment.protocol == "epaxos"
@@ -182,7 +182,7 @@ def simulate_replication(deployment: Deployment, demand: Demand, seed: int = 1) 
 
 
 def drive_replication(deployment: Deployment, demand: Demand) -> ReplicatedRun:
-    """Simulate the same by the machines of `protocols`. Raises NetreproError for a deployment with jitter."""
+    """Run the same by the machines of `protocols`. Raises NetreproError for a deployment with jitter."""
     if deployment.jitter_ms:
         raise NetreproError("the machines are driven without jitter", "set jitter_ms=0")
     places, names, errors = _places(deployment, demand), deployment.regions, _clock_errors_s(deployment)
@@ -252,7 +252,7 @@ def _clock_errors_s(deployment: Deployment) -> list[float]:
 def replicated_run(
     demand: Demand, columns: dict[str, np.ndarray], busy: Any, unlike: int, missing: int, events: int
 ) -> ReplicatedRun:
-    """Collect the fate of a demand's commands (found: sent, committed, answered, is_fast, value; -1 for none)."""
+    """Make the result from columns of the commands (sent, committed, answered, is_fast, value; -1 for none)."""
     table = pd.DataFrame(
         {
             "command": np.arange(len(demand.keys)),

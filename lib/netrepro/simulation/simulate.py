@@ -51,7 +51,7 @@ from netrepro.simulation.own_control import OwnCongestionControl
 from netrepro.simulation.own_queue import OwnQueueDiscipline
 from netrepro.simulation.parallel import ParallelSimulator, parts_of, warn_of_one_core, why_undivided
 
-# Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
+# Events between two checks of the progress and of Ctrl-C: a hundredth of a second or so.
 EVENTS_AT_A_TIME = 1 << 17
 
 
@@ -65,39 +65,40 @@ def simulate(
     start_after: Mapping[int, int] = MappingProxyType({}),
     cores: int | None = None,
 ) -> Measurements:
-    """Run the experiment in virtual time and return what it measured; tier "simulated".
+    """Run the experiment in virtual time and return its measurements; tier "simulated".
 
     Parameters
     ----------
     experiment : what to run. The same one gives the same bytes on every machine.
     progress : called with the share of simulated time that has passed, 0 to 1, many times a second.
     clock_skew_ppm : every link's rate is off by a factor drawn evenly from 1 +- this many parts per million. With 0
-        all clocks are identical, as on no real network, and two flows may lock each other out of a queue.
+        all clocks are identical, as on no real network, and one flow may lock another out of a queue.
     congestion_controls : classes of your own by name; names start with "my_". Slow, for teaching: every
         acknowledgement runs Python.
-    queues : port -> what makes its queue: a class of your own, called without arguments. It stands in place of the
-        link's `queue`. Slow, for teaching: every packet runs Python twice.
-    start_after : flow -> the flow whose completion starts it, both by their numbers in `flows`, whatever its own
-        start_s says: an answer, or the next step of a program. In the results its start_s is when that was; NaN where
-        the other one was never complete.
-    cores : threads that share the work, each with a part of the network; the parts meet each time that the least delay
-        of the cables between them has passed. Any number gives the same bytes, 1 too, but not those of None: events of
-        one time then come in an order that does not depend on the parts, and the ends of a connection hear of each
-        other by packets only. Worth it for large networks on cores that are idle: where other work keeps one busy, all
-        wait. It warns and takes one core where the network has no such parts of about equal weight.
-        What needs all of it at once runs as with None: a class of your own, start_after, Requests, subflows,
-        replication, rcp and OptimisticAck.
+    queues : port -> a class of your own, called without arguments, whose object replaces the link's `queue`. Slow, for
+        teaching: every packet runs Python twice.
+    start_after : flow -> the flow whose completion starts it, both by their numbers in `flows`; its own start_s is then
+        ignored. It may be an answer, or the next step of a program. In the results its start_s is the time at which it
+        started; NaN where the other flow was never complete.
+    cores : threads that share the work, each with a part of the network. The parts wait for each other each time that
+        the least delay of the cables between them has passed. Any number gives the same bytes, 1 too, but not those of
+        None: simultaneous events then come in an order that does not depend on the parts, and the ends of a connection
+        learn of each other by packets only. It pays for large networks on idle cores: where other work keeps one busy,
+        all wait. It warns and takes one core where the network has no such parts of about equal weight. An experiment
+        that needs the whole network at once runs as with None: with a class of your own, start_after, Requests,
+        subflows, replication, rcp or OptimisticAck.
 
-    Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
-    `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
-    window among those of its flow. Retransmissions, timeouts and attempts of a flow are those of all its connections.
-    Raises NetreproError for a congestion control of your own that is not given or that answers no number, for a class
-    of your own that lacks a method, for a queue of your own that sends what does not wait, for queues to be told at
-    every change, for packets that are larger than a port's mtu_bytes, for too many packets to record, and for a flow
-    that waits for itself or for what is no TCP flow. What a class of your own raises comes through, with a note of the
-    class and the method.
+    Ctrl-C, or an exception from `progress`, ends it at once. In addition to FLOW_COLUMNS, `flows` has
+    `connection_attempts` (SYNs sent) of TCP. In addition to WINDOW_COLUMNS, `windows` has `connection`, the number of
+    the connection among those of its flow. Retransmissions, timeouts and attempts of a flow count all its connections.
 
-    Connections open with a SYN and close without FIN; the acknowledgement of the SYN-ACK rides on the first data.
+    Raises NetreproError for a congestion control of your own that is not given or that returns no number, for a class
+    of your own that lacks a method, for a queue of your own that sends a packet that does not wait, for queues recorded
+    at every change, for packets that are larger than a port's mtu_bytes, for too many packets to record, and for a flow
+    that waits for itself or for anything but a TCP flow. An exception from a class of your own is passed on, with a
+    note of the class and the method.
+
+    Connections open with a SYN and close without FIN; the first data carry the acknowledgement of the SYN-ACK.
     Requests and answers travel on connections of their own, each with its acknowledgements.
 
     >>> from netrepro.networks import DropTail, Flow, Link, dumbbell
@@ -132,12 +133,12 @@ def _check_skew(clock_skew_ppm: Any) -> None:
 def simulate_deliveries(
     experiment: Experiment, *, flow: int = 0, clock_skew_ppm: float = 100.0, events: int = 1
 ) -> tuple[Measurements, pd.DataFrame]:
-    """Simulate, and record what the receiver of one flow holds: a row each time that it has grown.
+    """Simulate, and record the bytes that the receiver of one flow holds: a row each time that they have grown.
 
     Columns: time_s, delivered_bytes (payload in order, as in FLOW_COLUMNS). events : the number of events between two
-    looks. With 1 every time is exact, and each event takes some 2 us of Python; with more, a time is late by what so
-    many events take.
-    Raises NetreproError for fewer events than 1, and for a flow that there is not.
+    checks. With 1 every time is exact, and each event takes some 2 us of Python; with more, a time may be late by the
+    time that so many events cover.
+    Raises NetreproError for fewer events than 1, and for an unknown flow.
     """
     check_is_experiment(experiment)
     events = whole_number(events, "events between two looks")
@@ -236,7 +237,7 @@ def _own_queue(make: Callable[[], OwnQueueDiscipline], *, goes_down: bool) -> Ow
 
 
 def _check_methods(own: type, base: type, needed: Iterable[str]) -> None:
-    """Raise NetreproError for a class that lacks a method which its base only describes, or whose takes too few."""
+    """Raise NetreproError for a class that lacks a needed method, or whose method cannot take the arguments."""
     for name in needed:
         method, described = getattr(own, name), getattr(base, name)
         takes = list(signature(described).parameters)
@@ -272,7 +273,7 @@ def _add_flows(
         size_bytes=table["size_bytes"].fillna(0.0),
         duration_s=table["duration_s"].fillna(0.0),
         control=places,
-        # Datagrams name none; connections of a control of one's own get it below.
+        # Datagrams name none; connections with a control of one's own get that below.
         controls=["reno" if not name or name in own_controls else name for name in names],
         tcp=spoken,
         tcps=[_core.TcpSettings(**tcp_settings(tcp)) for tcp in tcps],
@@ -289,7 +290,7 @@ def _add_flows(
 
 
 def _tcp_of_flows(experiment: Experiment) -> tuple[np.ndarray, list[Tcp]]:
-    """Find each flow's place in the list of settings in use."""
+    """Return each flow's place in the list of TCP settings in use, and this list."""
     place = {experiment.tcp: 0}
     of_entries = [
         place.setdefault(experiment.tcp_of(entry), len(place)) if own_tcp(entry) else 0 for entry in experiment.traffic
@@ -305,7 +306,7 @@ def _tcp_of_flows(experiment: Experiment) -> tuple[np.ndarray, list[Tcp]]:
 
 
 def _check_start_after(experiment: Experiment, start_after: Mapping[int, int]) -> None:
-    """Raise NetreproError for flows that wait for what can never be."""
+    """Raise NetreproError for flows that wait for themselves or for anything but a TCP flow."""
     check_mapping("start_after", start_after, "{1: 0}")
     transport = experiment.flow_table["transport"].tolist()
     for flow in {*start_after, *start_after.values()}:
@@ -324,7 +325,7 @@ def _check_start_after(experiment: Experiment, start_after: Mapping[int, int]) -
 
 
 def _check_packets(experiment: Experiment) -> None:
-    """Raise NetreproError for packets that a port would have to cut or to refuse."""
+    """Raise NetreproError for packets that a port would have to fragment or to refuse."""
     sizes = {port: link.mtu_bytes for port, link in experiment.topology.ports.items() if link.mtu_bytes is not None}
     if not sizes:
         return
@@ -336,7 +337,7 @@ def _check_packets(experiment: Experiment) -> None:
                 "simulator cuts no packets",
                 f"give {sizes[port] + ETHERNET_HEADER_BYTES} bytes or less, or use tier 'virtual'",
             )
-    # Hosts' own cables bound their segments.
+    # Hosts' own cables limit their segments already.
     inner = [port for port in sizes if port[0][0] == port[1][0] == "s"]
     port = min(inner, key=lambda port: sizes[port], default=port)
     spoken, tcps = _tcp_of_flows(experiment)
@@ -405,8 +406,8 @@ def measurements(
     simulator: _core.Simulator | ParallelSimulator,
     start_after: Mapping[int, int] = MappingProxyType({}),
 ) -> Measurements:
-    """Return what the experiment's simulator has measured so far. start_after : as simulate's."""
-    # Columns are put right before they become tables: pandas takes longer over a short one than a short run lasts.
+    """Return what the experiment's simulator has measured so far. start_after : as in `simulate`."""
+    # Columns are converted before they become tables: pandas takes longer for a short one than a short run lasts.
     sources, destinations = (np.array(ends) for ends in zip(*experiment.topology.ports, strict=True))
     links = _whole(simulator.links(), *(name for name in LINK_COLUMNS if name.endswith(("_packets", "_bytes"))))
     links |= dict(source=sources, destination=destinations, utilisation=links["busy_s"] / experiment.duration_s)
@@ -416,7 +417,7 @@ def measurements(
 
     windows = _whole(simulator.window_samples(), "flow", "connection")
     spoken, tcps = _tcp_of_flows(experiment)
-    # Connections of programs are numbered on from the flows, and speak as the experiment does.
+    # Connections of programs are numbered after the flows, and have the experiment's TCP settings.
     speech = np.append(spoken, 0)[np.minimum(windows["flow"], len(spoken))]
     segment = np.array([tcp.segment_bytes for tcp in tcps])[speech]
     threshold, round_trip_s = "threshold_segments", windows["round_trip_s"]
@@ -474,7 +475,7 @@ def _packets(experiment: Experiment, simulator: _core.Simulator | ParallelSimula
 
 
 def _fidelity(simulator: _core.Simulator | ParallelSimulator) -> pd.DataFrame:
-    """Check that every packet that was made is somewhere."""
+    """Check that every packet that was created is accounted for."""
     account = simulator.account
     ended = account["delivered"] + account["dropped"] + account["lost"] + account["inside"]
     missing = account["created"] - ended

@@ -1,4 +1,4 @@
-"""A swarm of BitTorrent peers block by block in virtual time: upload rates that bind, any chokers, fast."""
+"""A swarm of BitTorrent peers, simulated block by block: uploads are the bottleneck; any choker may be used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from netrepro import _core
 from netrepro.errors import NetreproError
 from netrepro.protocols.bittorrent.chokers import CHOKERS, Choker, choker
 
-BLOCK_BYTES = 16384  # BEP 3: what clients ask for at once
+BLOCK_BYTES = 16384  # BEP 3: size of a request
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class SwarmPeer:
     """One identity in a swarm.
 
     kind : its choker while it downloads, a key of CHOKERS. upload_kilobytes_per_s : its rate, which it never exceeds;
-    0 for who gives nothing. client : identities of the same client share what they have and are complete together;
-    None for a client of its own. is_seed : has everything from the beginning, and stays. stays_s : how long it serves
-    on after its download. lends : what one whom it serves cannot use goes to the others; without, each has a token
-    bucket of its own, and what is not used is lost.
+    0 for a peer that gives nothing. client : identities of the same client share their pieces and are complete
+    together; None for a client of its own. is_seed : it has everything from the beginning, and stays. stays_s : time
+    for which it serves after its download. lends : rate that one served peer cannot use goes to the others; if False,
+    each has a token bucket of its own, and unused rate is lost.
     """
 
     kind: str
@@ -44,15 +44,15 @@ def run_swarm(
     limit_s: float = 36_000.0,
     make_choker: Callable[[str, Random], Choker] = choker,
 ) -> pd.DataFrame:
-    """Download a file in a swarm; one row an identity, in their order.
+    """Simulate the download of a file in a swarm; return one row for each identity, in their order.
 
-    All are there at 0 s, with everybody as neighbour, and their choking rounds begin at random moments of the first
-    one; who has nobody to send to chooses again at once. Blocks take their time at the sender alone: there is no delay,
-    no download rate and no request that waits. A peer that is complete serves as a seed ("seed" of `make_choker`) for
+    All are there at 0 s, with everybody as neighbour, and their first choking rounds begin at random times. A peer that
+    has nobody to send to chooses again at once. Blocks take time at the sender alone: there is no delay, no limit on
+    downloads and no waiting request. A peer that is complete serves as a seed ("seed" of `make_choker`) for
     its `stays_s`.
 
     Returns peer, kind, client, is_seed, upload_kilobytes_per_s, complete_s (NaN where `limit_s` came first), present_s
-    (how long it was there), sent_bytes, received_bytes.
+    (seconds that it was there), sent_bytes, received_bytes.
     Raises NetreproError for an unknown kind, a swarm without seed or without anybody who downloads, and bad numbers.
     """
     _check(peers, pieces, blocks_per_piece)

@@ -1,11 +1,11 @@
-"""The frame that papers are written in: a paper declares, the house measures, judges and draws.
+"""The framework for papers: a paper declares its experiments; the library ("the house") measures, judges and draws.
 
-A paper's module says what is its own, as a `Study`: setting, cases, the experiment of a setting, what is read of a run,
-which readings are compared with which published claim, knobs and figures. Everything else is here:
+A paper's module declares a `Study`: setting, cases, the experiment of a setting, what is read from a run, which
+readings are compared with which published claim, knobs and figures. Everything else is here:
 
-declaration : `Study` and its parts. evidence : how readings become a claim's value. measuring : cases, repetitions and
-knobs on a tier. runs : what was measured, as tables. trust : whether to believe it. figures : pictures as values.
-pictures : the functions that draw.
+declaration : `Study` and its parts. evidence : how readings become a claim's value. measuring : runs cases,
+repetitions and knobs on a tier. runs : all measurements, as tables. trust : checks of whether a run can be believed.
+figures : figures as values. pictures : the functions that draw.
 
 .. include:: how_a_paper_is_written.md
 """

@@ -20,7 +20,7 @@ from netrepro.study.trust import Check
 
 SIMULATED, VIRTUAL = "simulated", "virtual"
 Changes = Mapping[str, Any]
-Progress = Callable[[Iterable], Iterable]  # wraps what is worked through, to show how far it is
+Progress = Callable[[Iterable], Iterable]  # wraps an iterable of work, to show its progress
 Value = TypeVar("Value")
 
 
@@ -30,7 +30,7 @@ def seed_of(seed: int, repetition: int) -> int:
 
 
 def seed_and_repetition(seed: int, repetition: int) -> tuple[int, int]:
-    """Return both, as a seed of NumPy's for studies that draw several streams of it."""
+    """Return (seed, repetition), a NumPy seed for studies that draw several random streams from it."""
     return seed, repetition
 
 
@@ -43,13 +43,13 @@ def of_profile(profile: str, values: Mapping[str, Value]) -> Value:
 
 @dataclass(frozen=True)
 class Each:
-    """Values of a setting's field, of which every one is measured; made by `each`."""
+    """Values of one field of the setting, each of which is measured; made by `each`."""
 
     values: tuple[Any, ...]
 
 
-OPEN_FIGURES = 5  # of a notebook; it folds the others
-LEAST_REPETITIONS = 5  # of evidence that decides, where a scale names no fewer
+OPEN_FIGURES = 5  # that a notebook shows; it folds the others
+LEAST_REPETITIONS = 5  # of profile "paper" by default, unless its scale allows fewer
 
 
 def each(*values: Any) -> Each:
@@ -61,12 +61,15 @@ def each(*values: Any) -> Each:
 class Scale:
     """The size of the runs of a profile.
 
-    seconds : simulated or real seconds of a run; 0 where the experiment itself knows when to end. repetitions,
-    least_repetitions : the largest and the smallest number, whatever is asked for; of a knob's the first counts.
-    changes : of the setting. only : field -> the values, of those swept by `each`, that are measured (all where a field
-    is not named). where : true for the settings that are measured. without : cases left out, because they would take
-    too long. fewer : case -> the largest number of its repetitions. unjudged : claims for which runs of this size are
-    too short.
+    seconds : simulated or real seconds of a run; 0 where the experiment itself knows when to end.
+    repetitions, least_repetitions : the largest and the smallest number, whatever the user asks for; for a knob, only
+        the largest counts.
+    changes : field of the setting -> its value at this scale.
+    only : field -> those of its values swept by `each` that are measured; a field not named is swept in full.
+    where : function of a setting; true for the settings that are measured.
+    without : cases left out, because they would take too long.
+    fewer : case -> the largest number of its repetitions.
+    unjudged : claims for which runs of this size are too short.
     """
 
     seconds: float = 0.0
@@ -80,16 +83,16 @@ class Scale:
     least_repetitions: int = 1
 
     def at_most(self, repetitions: int) -> int:
-        """Return so many repetitions, or the largest number, where that is smaller."""
+        """Return `repetitions`, but no more than this scale's largest number."""
         return min(repetitions, self.repetitions or repetitions)
 
 
 @dataclass(frozen=True)
 class Knob:
-    """A parameter that the paper did not vary: cases of its own, at one scale or one a profile; in the simulator.
+    """A parameter that the paper did not vary, as cases of its own; they run in the simulator.
 
-    quick : the scale of that profile, where it is another. tables : names of the tables that are kept, as knob
-    "<name>_<table>", beside the numbers.
+    scale : one scale, or profile -> scale. quick : the scale of profile "quick", where it differs from `scale`.
+    tables : names of the tables that are kept beside the numbers, in `Runs.knobs` as "<name>_<table>".
     """
 
     cases: Mapping[str, Changes]
@@ -99,27 +102,32 @@ class Knob:
     quick: Scale | None = None
 
 
-TEXT = "text"  # of a field that is written, in a box
+TEXT = "text"  # marks a field whose value the user types into a box
 
 
 @dataclass(frozen=True)
 class Play:
-    """Controls of `explore`: cases to choose from, sliders (field -> least, most, step), menus (field -> list of
-    values) or boxes (field -> TEXT), and how one run is drawn."""
+    """Controls of `explore`, and the function that draws one run.
+
+    cases : those to choose from. sliders : field -> (least, most, step) of a slider, a list of values of a menu, or
+    TEXT for a box. seconds : of a run.
+    """
 
     cases: tuple[str, ...]
     sliders: Mapping[str, tuple[float, float, float] | list[Any] | str]
-    draw: Callable[[Any, str], Figure]  # of Measurements (else what measure_one returned), and the case
+    draw: Callable[[Any, str], Figure]  # takes Measurements (else a Reading) and the case
     seconds: float = 10.0
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """All that is read of one run; `|` joins two of the same run, and `reading[name]` is a number or a table of it.
+    """All that is read from one run. `|` joins two readings of a run; `reading[name]` is a number or a table.
 
-    numbers : what is summarised and judged. tables : tidy, with units in the names of their columns. checks : what must
-    hold for the run to be believed. fidelity : the tier's own checks (`Measurements.fidelity`), which the house adds
-    where a study gives `read`. Raises NetreproError for a table among the numbers, or the reverse.
+    numbers : name -> number, to be summarised and judged. tables : name -> tidy table, with units in its column names.
+    checks : conditions that must hold for the run to be believed. fidelity : the tier's own checks
+    (`Measurements.fidelity`), which the library adds where a study gives `read`.
+
+    Raises NetreproError for a table among the numbers, or the reverse.
     """
 
     numbers: Mapping[str, Any] = field(default_factory=dict)
@@ -155,7 +163,7 @@ class Reading:
 
 
 class OneRun(NamedTuple):
-    """One run: what settles all that is read of it."""
+    """One run: all that determines its reading."""
 
     setting: Any
     seconds: float
@@ -165,7 +173,7 @@ class OneRun(NamedTuple):
 
 @dataclass(frozen=True)
 class Point:
-    """One setting that is measured: of a case, at a place of its grid."""
+    """One setting that is measured: a case at one point of its grid. swept : field -> its value there."""
 
     case: str
     swept: Mapping[str, Any]
@@ -174,19 +182,23 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """The declaration of a paper's experiments; the module's text shows all of it.
+    """The declaration of a paper's experiments; the text of `netrepro.study` shows an example with all of it.
 
-    on_virtual : scales that the virtual kernel (and real ones) takes instead, as it is slower. in_real_time : scales
-    that real kernels take in place of both. on_kernels : evidence for claims that kernels judge by other cases than
-    the simulator, or that only kernels can judge; of several, the first whose cases the tier ran. in_turn : setting ->
-    True where it takes real time on any tier, and is measured while nothing else is. until_complete : runs there end
-    when all sized traffic has arrived. cannot : (setting, tier) -> why that tier cannot run it, or ""; what the
-    virtual kernel itself refuses is not repeated here. repetitions : the notebook's default, of which the
-    paper profile makes at least LEAST_REPETITIONS. seeds : (seed, repetition)
-    -> what that repetition is given as its seed. measure_all : in place of measure_one, all runs of one tier together,
-    where they share something dear; readings in the same order. also_on_virtual : scales of what the virtual kernel,
-    where there is one, runs beside another tier that was asked for; shown, and no evidence. knobs : of
-    which a function makes a table of the runs itself, where it is no grid of cases.
+    measure_all : in place of measure_one, measures all runs of one tier together, where they share something costly;
+        returns their readings in the same order.
+    knobs : name -> Knob; or a function of the runs that makes a table itself, where the knob is no grid of cases.
+    repetitions : the notebook's default; by default, profile "paper" makes at least LEAST_REPETITIONS.
+    on_virtual : profile -> scale of the virtual kernel and of real kernels, which are slower than the simulator.
+    also_on_virtual : profile -> scale of what the virtual kernel, where there is one, runs beside another tier that was
+        asked for; these runs are shown, but are no evidence.
+    in_real_time : profile -> scale of real kernels, in place of the two above.
+    on_kernels : claim -> evidence, where kernels judge a claim by other cases than the simulator, or where only kernels
+        can judge it; of several, the first whose cases the tier ran.
+    in_turn : setting -> True where its runs take real time on any tier, so that nothing else may run at that time.
+    until_complete : on kernels, a run ends when all sized traffic has arrived.
+    cannot : (setting, tier) -> why the tier cannot run the setting, or ""; it need not repeat what the virtual kernel
+        itself refuses.
+    seeds : (seed, repetition) -> the seed of that repetition.
 
     Raises NetreproError for cases, evidence or knobs that name something that does not exist.
     """
@@ -240,7 +252,7 @@ class Study:
                     raise NetreproError(f"{self.slug}: claim {claim!r} needs case {case!r}", nearest(case, self.cases))
 
     def scale(self, profile: str, tier: str = SIMULATED) -> Scale:
-        """Return the sizes of a profile on a tier.
+        """Return the scale of a profile on a tier.
 
         Raises NetreproError, with the nearest name, for an unknown profile.
         """
@@ -248,17 +260,17 @@ class Study:
         return of_profile(profile, {**self.profiles, **own})
 
     def scaled(self, setting: Any, profile: str, tier: str = SIMULATED) -> Any:
-        """Return a setting with what a profile changes on a tier."""
+        """Return a setting with the changes that a profile makes on a tier."""
         return replace(setting, **self.scale(profile, tier).changes)
 
     def case(self, name: str, setting: Any = None) -> Any:
-        """Return the setting of a case, at the first place of its grid. Raises NetreproError for an unknown case."""
+        """Return the setting of a case, at the first point of its grid. Raises NetreproError for an unknown case."""
         if name not in self.cases:
             raise NetreproError(f"{self.slug} has no case {name!r}", nearest(name, self.cases))
         return next(points({name: self.cases[name]}, setting or self.setting)).setting
 
     def why_not(self, point: Point, tier: str, seconds: float = 1.0) -> str:
-        """Say why this tier cannot run a setting for so long, and what to do; "" where it can."""
+        """Say why this tier cannot run a point for so many seconds, and what to do; "" where it can."""
         if self.cannot is not None and (why := self.cannot(point.setting, tier)):
             return why
         if self.experiment is not None and tier == VIRTUAL:
@@ -272,7 +284,7 @@ class Study:
 def points(cases: Mapping[str, Changes], setting: Any, scale: Scale | None = None) -> Iterator[Point]:
     """Yield every setting of every case, in order.
 
-    A change that is a function is given the setting with all the others.
+    A change may be a function: it is called with the setting after all other changes, and returns the field's value.
     """
     scale = scale or Scale(1.0)
     for name, changes in cases.items():

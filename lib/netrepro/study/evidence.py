@@ -15,11 +15,12 @@ class Evidence:
     """The evidence for a published claim: one or several readings of cases, and how they become the claim's value.
 
     control : the cases in which the mechanism is broken, in the same order; or an Evidence of its own.
-    how : a function with one argument for each case, as the module says. counted : sum successes and trials over all
-    repetitions. exact : a closed form, the same in every repetition; the first is taken. pooled : `how` is given the
-    readings of all repetitions (repetition -> reading) of each case, and returns the values itself. where : true for
-    the settings on which it is evidence, such as those with the paper's own trace; all where it is not given.
-    checked_by : cases, and names of checks, that must hold for it to be believed; all where none is given.
+    how : a function with one argument for each case, its reading; returns the claim's value. None: the reading itself.
+    counted : readings are 0 or 1 a trial; successes and trials are summed over all repetitions.
+    exact : a closed form, the same in every repetition; the first is taken.
+    pooled : `how` gets the readings of all repetitions (repetition -> reading) of each case, and returns all values.
+    where : function of a setting; true where the readings are evidence, as with the paper's own trace. None: always.
+    checked_by : cases and names of checks; only these checks must hold for the evidence to be believed. (): all checks.
     """
 
     reading: str | tuple[str, ...]
@@ -59,18 +60,20 @@ def ratio(ours: float, baseline: float) -> float:
 
 
 def curve(xs: Sequence[float]) -> Callable[[pd.Series], list[tuple[float, float]]]:
-    """Make the curve through readings (or the places of a grid), in their order, at `xs`."""
+    """Make a `how` that turns several readings, or those over a grid, into the curve [(x, reading), ...] at `xs`."""
     return lambda values: list(zip(map(float, xs), map(float, values), strict=True))
 
 
 def least_first(*names: str) -> Callable[..., list[str]]:
-    """Rank the cases by their readings, under these names. Equal ones stand in the reverse of the given order, so that
-    only a difference can agree with it."""
+    """Make a `how` that ranks the cases, under these names, by their readings.
+
+    Equal readings are ranked in the reverse of the given order, so that a tie cannot agree with it.
+    """
     return lambda *values: _ranked(names, values)
 
 
 def greatest_first(*names: str) -> Callable[..., list[str]]:
-    """Rank names like `least_first`, but with the greatest reading first."""
+    """Make a `how` that ranks like `least_first`, but with the greatest reading first."""
     return lambda *values: _ranked(names, [-value for value in values])
 
 
@@ -82,7 +85,7 @@ def rankings(values: Mapping[str, Sequence[float] | np.ndarray]) -> list[list[st
 def jackknife(repetitions: Collection[int], statistic: Callable[[int | None], float]) -> np.ndarray:
     """Return a value for each repetition: their mean is the statistic of all together, their spread the jackknife's.
 
-    statistic : of all repetitions but the one that is left out, or of all (None).
+    statistic : function of the repetition that is left out; None: computed from all repetitions.
     """
     whole = statistic(None)
     if len(repetitions) < 2:
@@ -97,7 +100,7 @@ def _ranked(names: Sequence[str], values: Sequence[float]) -> list[str]:
 
 
 def jain(shares: Sequence[float] | np.ndarray | pd.Series) -> float:
-    """Compute Jain's fairness index (1984): 1 where all get the same, 1/n where one gets all; NaN where nobody gets a
-    share."""
+    """Compute Jain's fairness index (1984): 1 where all get the same, 1/n where one gets all; NaN where all shares
+    are 0."""
     values = np.asarray(shares, dtype=float)
     return float(values.sum() ** 2 / (len(values) * (values**2).sum())) if values.any() else np.nan

@@ -1,4 +1,4 @@
-"""Figures as values: a Study declares panels and what stands in them; the house draws them from its Runs.
+"""Figures as values: a Study declares panels and their contents; the library draws them from its Runs.
 
     plot(
         "Window of a single flow (Fig. 4)",
@@ -8,8 +8,8 @@
         Level(135, "published top"),
     )
 
-A `Picture` is called with the runs. What stands in a panel (a mark) is called with its axis and the runs, so that a
-paper may give a function of its own for what is odd. The house names tiers, says what was not measured, draws means
+A `Picture` is called with the runs. A mark is something in a panel; it is called with the axis and the runs, so that
+a paper may also give a function of its own as a mark. The library names tiers, says what was not measured, draws means
 with their intervals, and makes one legend.
 """
 
@@ -28,16 +28,16 @@ from netrepro.study import pictures
 from netrepro.study.runs import Runs
 from netrepro.style import CURVES, PUBLISHED_GREY, SCHEMES, draw_published, shows_ours, use_logarithm
 
-Look = str | Mapping[str, Any]  # the name of a scheme, a label, or what matplotlib takes
-Mark = Callable[[Axes, Runs], set[float] | None]  # returns the places of x that are to be named, where there are some
-MOST_TICKS = 12  # that an axis names, each of a sweep's values
+Look = str | Mapping[str, Any]  # the name of a scheme, a label, or matplotlib's arguments
+Mark = Callable[[Axes, Runs], set[float] | None]  # may return the values of x that get named ticks
+MOST_TICKS = 12  # of an axis that has one for each value of a sweep
 OURS = "ours"
-Table = str | Callable[[Runs], pd.DataFrame]  # the name of a knob, or what computes one
+Table = str | Callable[[Runs], pd.DataFrame]  # the name of a knob, or a function that computes a table
 Points = Mapping[Any, float] | Callable[[Runs], pd.Series]
 
 
 def look_of(look: Look, place: int) -> dict[str, Any]:
-    """Return colour, label and what else matplotlib takes; a curve that is no scheme has the colour of its place."""
+    """Return a look as matplotlib's arguments; what is not a scheme has the colour at this place in CURVES."""
     if isinstance(look, str):
         known = SCHEMES.get(look)
         look = {"label": look} if known is None else {"label": known.label, "color": known.colour}
@@ -47,9 +47,9 @@ def look_of(look: Look, place: int) -> dict[str, Any]:
 def shown(
     axis: Axes, runs: Runs, cases: Mapping[str, Look], tiers: bool = False
 ) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the case, tier and look of each that was measured, and say which were not.
+    """Yield (case, tier, look) of each case that was measured, and write into the panel which were not.
 
-    tiers : the simulator too, dotted, beside another tier.
+    tiers : also yield the tiers beside the one asked for, with dotted lines.
     """
     looks = {case: look_of(look, place) for place, (case, look) in enumerate(cases.items())}
     absent = [look.get("label", case) for case, look in looks.items() if not runs.has(case)]
@@ -84,7 +84,8 @@ class Picture:
 class Panel:
     """An axis: labels with their units, and its marks, drawn in their order.
 
-    log : the axes ("x", "y", "xy") that are logarithmic. x_range, y_range : ends of the axes; y begins at 0 by default.
+    log : the axes ("x", "y", "xy") that are logarithmic. x_range, y_range : (low, high) of the axes;
+    by default, a linear y begins at 0.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ def plot(title: str, x: str, y: str, *marks: Mark, **panel: Any) -> Picture:
 
 
 def beside(title: str, x: str, readings: Mapping[str, str], mark: Callable[[str], Mark], **panel: Any) -> Picture:
-    """Make a picture with a panel for each reading (reading -> label), in which `mark` draws it."""
+    """Make a picture with a panel for each of `readings` (reading -> label of y); `mark` makes what draws a reading."""
     return Picture(title, *(Panel(x, label, mark(reading), **panel) for reading, label in readings.items()))
 
 
@@ -128,7 +129,7 @@ class Course:
     """Curves of a table that was read: y over x for each case and tier, in the first repetition.
 
     cases : case -> its look. rows : a query for the rows that are drawn. step : whether y holds until the next x.
-    every : each repetition, faint, and their mean.
+    every : draw each repetition, faint, and their mean. tiers : as in `shown`.
     """
 
     table: str
@@ -156,11 +157,11 @@ class Course:
 
 @dataclass(frozen=True)
 class Sweep:
-    """y over x: means with their intervals over repetitions, and each single one a faint point.
+    """y over x: means over repetitions with their intervals, and each repetition as a faint point.
 
-    of : cases -> their looks, or a table, in which each value of `by` has a curve. looks : of these values, the others
-    are left out; without it each has a curve, named by `label`. rows : a query for the rows that are drawn.
-    averaged : over what else the rows sweep, within each repetition.
+    of : case -> its look; or a table, in which each value of column `by` has a curve. looks : value of `by` -> its
+    look; other values are left out. Without looks, each value has a curve, named by `label`. rows : a query for the
+    rows that are drawn. averaged : average over the other swept fields, within each repetition.
     """
 
     x: str
@@ -198,7 +199,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Scatter:
-    """Two numbers of the same runs against each other: the mean at each place of a case's grid, single runs faint."""
+    """Two numbers of the same runs against each other: the mean at each point of a case's grid, single runs faint."""
 
     x: str
     y: str
@@ -219,21 +220,21 @@ def _named(value: Any) -> str:
 
 
 def points_of(runs: Runs, points: Points) -> dict[Any, float]:
-    """Return points as they are given, or as a function makes them of the runs."""
+    """Return points as they are given, or as a function makes them from the runs."""
     return dict(points(runs) if callable(points) else points)
 
 
 def table_of(runs: Runs, table: Table) -> pd.DataFrame:
-    """Return a knob's table, or the one that a function makes of the runs."""
+    """Return a knob's table, or the one that a function makes from the runs."""
     return runs.knobs[table] if isinstance(table, str) else table(runs)
 
 
 @dataclass(frozen=True)
 class Bars:
-    """Means of a number with their intervals: groups of bars, in each one for each look.
+    """Means of a number with their intervals, in groups of bars; a group has a bar for each look.
 
-    of : group -> a case, or case -> its look; or a table, with the columns `group` and `by`, whose values have looks.
-    published : group -> value, in grey beside ours.
+    of : group -> a case, or group -> (case -> its look); or a table with the columns `group` and `by`. looks : value of
+    `by` -> its look. published : group -> value, drawn in grey beside ours.
     """
 
     y: str
@@ -283,7 +284,7 @@ def draw_groups(axis: Axes, table: pd.DataFrame, y: str, palette: Mapping[str, s
 
 @dataclass(frozen=True)
 class Distribution:
-    """Shares of a table's values up to x: a step curve for each case, tier and repetition."""
+    """The share of a table's values up to x: a step curve for each case, tier and repetition."""
 
     table: str
     column: str
@@ -297,9 +298,9 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Level:
-    """A value over the whole panel: published, in grey, or one of ours, dotted. A function is given the runs.
+    """A line across the whole panel at a value: published (grey, dashed) or ours (dotted).
 
-    label : "{}" in it stands for the value. upright : at a place of x.
+    value : a number, or a function of the runs. label : "{}" in it stands for the value. upright : at a value of x.
     """
 
     value: float | Callable[[Runs], float]
@@ -319,7 +320,7 @@ class Level:
 
 
 def not_measured(tier: str) -> Mark:
-    """Make a mark that says so where a tier was not measured."""
+    """Make a mark that says in the panel if a tier was not measured."""
 
     def draw(axis: Axes, runs: Runs) -> None:
         if tier not in runs.tiers:

@@ -1,4 +1,4 @@
-"""How a study is measured: its cases and knobs, seeds of repetitions, so many runs at a time, on the tier asked for."""
+"""Measures a study on the tier asked for: cases, repetitions with their seeds and knobs, several runs at a time."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def in_parallel(
 ) -> list[Value]:
     """Call `function` with each element of `work` (its arguments) and return the results in that order.
 
-    `n_jobs` calls run at a time; -1: one for each processor, of the cluster that NETREPRO_SCHEDULER names where it
-    names one. The most costly start first. Threads suffice, because the simulator lets others run.
+    `n_jobs` calls run at a time; -1: one for each processor, on the cluster that NETREPRO_SCHEDULER names if it is set.
+    The most costly start first. Threads suffice, because the simulator releases the interpreter's lock.
     """
     order = dearest_first(work, cost)
     with cluster_of_notebooks() if n_jobs == -1 and len(work) > 1 else nullcontext():
@@ -80,19 +80,20 @@ def run_experiment(
 ) -> Measurements:
     """Run the experiment on a tier, with `simulate` or `emulate`, and return its measurements.
 
-    Where several flows run its hosts take up to `HOST_DELAY_PACKETS` for a packet, unless it says how long, so that no
-    two are in step. A flow that is alone has none to be in step with.
+    Where several flows run, a host delays each packet by up to `HOST_DELAY_PACKETS` packet times at random, unless the
+    experiment says how long. So no two flows run in step. A single flow needs no such delay.
 
     tier : "simulated", "virtual", "rootless", "privileged", or "auto" for the best that this machine allows.
-    progress : is called with the share that has passed. prepare, until_complete : for the emulated tiers, as `emulate`
-    takes them; the simulator ignores them. clock_skew_ppm : for virtual time; real clocks have their own.
+    progress : called with the share of time that has passed, 0 to 1. prepare : as in `emulate`; for real kernels alone.
+    until_complete : as in `emulate`; the simulator ignores it. clock_skew_ppm : for virtual time; real clocks have
+    their own skew.
 
     Raises NetreproError for an unknown tier, one that this machine does not allow, and an experiment that the tier
     cannot run.
     """
     if experiment.host_delay_packets is None and len(experiment.flow_table) > 1:
         experiment = replace(experiment, host_delay_packets=HOST_DELAY_PACKETS)
-    # Only "auto" and real kernels have to ask what this machine allows.
+    # The simulator runs everywhere, so that nothing has to be probed.
     chosen = tier if tier == "simulated" else resolve_tier(tier, TIERS, probe_tiers())[0]
     if chosen == "simulated":
         return simulate(experiment, progress, clock_skew_ppm=clock_skew_ppm)
@@ -109,7 +110,7 @@ def run_all(
     *,
     n_jobs: int = -1,
 ) -> list[Value]:
-    """Call `function` with each element of `work` like `in_parallel`; in real time, one after the other."""
+    """Call `function` with each element of `work` like `in_parallel`; on tiers in real time, one by one."""
     return in_parallel(function, work, 1 if in_real_time(tier) else n_jobs, progress)
 
 
@@ -124,11 +125,13 @@ def measure(
     beside: bool = True,
     progress: Progress = iter,
 ) -> Runs:
-    """Measure every case and repetition of a study on the tier and, unless `beside` is False, in the simulator too (and
-    on the virtual kernel, see `Study.also_on_virtual`).
+    """Measure every case and repetition of a study on the tier.
 
-    progress : wraps what is worked through. Raises NetreproError for an unknown profile or tier, for a setting out
-    of its range, a seed below 0, and fewer than one repetition.
+    beside : also measure in the simulator, and on the virtual kernel where `Study.also_on_virtual` says so. progress :
+    wraps the list of runs, to show progress.
+
+    Raises NetreproError for an unknown profile or tier, for a setting out of its range, a seed below 0, and fewer than
+    one repetition.
     """
     seed = whole_number(seed, "seed", least=0)
     setting, scale = setting or study.setting, study.scale(profile, tier)
@@ -177,9 +180,12 @@ def _why_not(
 
 
 def vary(runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
-    """Turn a knob of the runs' study, in the simulator: a row a place and repetition, with the fields that change and
-    the numbers read. Kept in `runs.knobs`. What the simulator cannot run is left out, what it ran before is not run
-    again. A knob that is a function makes the table itself. Raises NetreproError for an unknown knob."""
+    """Turn a knob of the runs' study in the simulator; return its table, which `runs.knobs` keeps.
+
+    The table has a row for each point and repetition, with the fields that change and the numbers read. Points that
+    the simulator cannot run are left out; known runs are not run again. A knob that is a function makes the table
+    itself. Raises NetreproError for an unknown knob.
+    """
     study = runs.study
     if name not in study.knobs:
         raise NetreproError(f"{study.slug} has no knob {name!r}", nearest(name, study.knobs))
@@ -198,8 +204,10 @@ def vary(runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
 
 
 def run_once(study: Study, case: str, seconds: float, seed: int = 1, **changed: Any) -> Any:
-    """Run a case once, in the simulator: Measurements, or what measure_one returns. A field that is `changed` wins over
-    the case. Raises NetreproError for one out of its range."""
+    """Run a case once in the simulator; return Measurements, or a Reading where the study gives no `read`.
+
+    changed : fields of the setting, which override the case. Raises NetreproError for one out of its range.
+    """
     check_setting(replace(study.setting, **changed))
     setting = replace(study.case(case), **changed)
     if study.experiment is None or study.read is None:
@@ -209,7 +217,7 @@ def run_once(study: Study, case: str, seconds: float, seed: int = 1, **changed: 
 
 def read_once(study: Study, setting: Any, seconds: float = 0.0, seed: int = 1) -> Reading:
     """Read one run of a setting, in the simulator."""
-    # Papers seed Python's random streams with it, which take no number of NumPy.
+    # Papers also seed Python's random streams with it, which do not take NumPy's integers.
     seed = whole_number(seed, "seed", least=0)
     own = seed if study.seeds is seed_of else study.seeds(seed, 0)
     (reading,) = _read_together(study, [OneRun(setting, seconds, own, SIMULATED)], iter)
@@ -219,7 +227,7 @@ def read_once(study: Study, setting: Any, seconds: float = 0.0, seed: int = 1) -
 def _work(
     study: Study, wanted: list[Point], scale: Scale, times: int, seed: int, tier: str
 ) -> list[tuple[Point, int, OneRun]]:
-    """List each point with each of its repetitions, in their order, and the run that settles it."""
+    """List (point, repetition, run) for each point and each of its repetitions, in their order."""
     return [
         (point, repetition, OneRun(point.setting, scale.seconds, study.seeds(seed, repetition), tier))
         for point in wanted
@@ -280,7 +288,7 @@ def _checked(study: Study, reading: Any) -> Reading:
 
 @contextmanager
 def _parameters_named(study: Study, setting: Any) -> Iterator[None]:
-    """Name the parameters that are not at their defaults in what is refused meanwhile: one of them is why."""
+    """Name the parameters that are not at their defaults in an error of the block: one of them may be the cause."""
     try:
         yield
     except NetreproError as refused:

@@ -1,4 +1,7 @@
-"""Messages over time: a line a host, an arrow a message, a cross where one was lost; and TCP's segments as well."""
+"""Diagrams of messages over time: a line for each host, an arrow for each message, a cross where one was lost.
+
+They also show TCP's segments.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,8 @@ from netrepro.style import CURVES, new_figure
 
 INK = "#444444"
 MOST_ARROWS = 600
-SAME_S, SKEW = 1e-7, 2e-4  # by which a packet's times at two ports may differ: rounding, and a port's clock
-SOON_S = 1.0  # before the end; what is missing then may still wait in a queue
+SAME_S, SKEW = 1e-7, 2e-4  # by which times of a packet at two ports may differ: rounding, clock skew
+SOON_S = 1.0  # before the end: a packet that is missing then may still wait in a queue
 DATA, ACK = "data", "acknowledgement"
 
 
@@ -42,16 +45,15 @@ def draw_messages(
     Parameters
     ----------
     messages : a table of `MessageLog`: sender, receiver, kind, sent_s, received_s, fate.
-    between : seconds, from and to: messages that are sent then; None: all.
-    names : the hosts to draw, in this order, with the messages between them; None: all that send or receive.
-    lives : node, up_s, down_s: a host's line has a gap where it was down. Of a host without a row it has none.
-    announced : a star where a node begins to lead, with its term, a tick where it commits, a text where it has noted
-        something (`judge`).
+    between : (from, to) in seconds; messages that are sent in this time are drawn. None: all.
+    names : the hosts to draw, from the top, with the messages between them; None: all that send or receive.
+    lives : table (node, up_s, down_s): a host's line has a gap where it was down, and none if the host has no row.
+    announced : table of announcements, as `judge` takes it: a star with its term where a node begins to lead, a tick
+        where it commits, a text where it noted something.
+    cuts : table (names, begins_s, ends_s): a time in which these hosts were cut off from all others is shaded.
 
-    cuts : names, begins_s, ends_s: a time in which these were cut off from all others is shaded, and says so.
-
-    A lost message ends half-way, in a cross: where it was lost is not known. One that is under way at the end has no
-    head. Raises NetreproError for a time without messages, and for more arrows than anybody could see (MOST_ARROWS).
+    A lost message ends half-way, in a cross: where it was lost is not known. A message under way at the end has no
+    arrowhead. Raises NetreproError for an unknown host, a time without messages, and more than MOST_ARROWS arrows.
     """
     known = list(dict.fromkeys([*messages["sender"], *messages["receiver"]]))
     names = sorted(known, key=str) if names is None else list(names)
@@ -99,7 +101,7 @@ def _end_s(messages: pd.DataFrame) -> float:
 
 
 def _times_up(name: Hashable, lives: pd.DataFrame | None, from_s: float, to_s: float) -> list[tuple[float, float]]:
-    """Return when a host was up, within a time."""
+    """List the (begin, end) of each time in which a host was up, within from_s to to_s."""
     rows = [] if lives is None else list(lives[lives["node"] == name][["up_s", "down_s"]].itertuples(index=False))
     if not rows:
         return [(from_s, to_s)]
@@ -180,12 +182,12 @@ def segments_of(measured: Measurements, flow: int) -> pd.DataFrame:
     """Return the packets of a TCP flow as messages between its two hosts: MESSAGE_COLUMNS, number, lost_before.
 
     kind is DATA or ACK; number counts the packets of a kind in the order in which they left; lost_before is the node
-    whose port never sent a lost packet on ("" of one that came, None of one under way). A packet
-    is sent when its last bit leaves its host. The packets of every port of the way there and back must have been
+    whose port never forwarded a lost packet ("" for a packet that arrived, None for one under way). A packet is sent
+    when its last bit leaves its host. The packets of every port on the path, in both directions, must have been
     recorded (`Measure(packets=...)`).
 
-    Raises NetreproError for an unknown flow, for a way that was not recorded from end to end, and for links that
-    delay by chance or change, for there it is not known which packet is which, and where the last link loses packets.
+    Raises NetreproError for an unknown flow, a path that was not recorded from end to end, and a last link that loses
+    packets. It also refuses links that change or have random delays, because packets cannot be told apart there.
     """
     experiment, flows = measured.experiment, measured.flows
     if flow not in flows.index:
@@ -231,7 +233,7 @@ def _crossing(measured: Measurements, flow: int, kind: str, source: str, destina
         leaves = _places(due_s, came_s.to_numpy(), SAME_S + SKEW * FULL_PACKET_BYTES * 8e-6 / link.rate_mbps)
         missing = leaves < 0
         sent_on = leaves.max(initial=-1)
-        # What came after the last packet that was sent on may still wait there at the end.
+        # Packets that came after the last forwarded one may still wait there at the end.
         waits = missing & (np.arange(len(due_s)) > (np.flatnonzero(~missing).max() if sent_on >= 0 else -1))
         fate[there[missing]], lost_before[there[missing]] = LOST, port[1]
         late = waits & (due_s > measured.experiment.duration_s - SOON_S)
@@ -269,9 +271,10 @@ def draw_time_sequence(
 ) -> Figure:
     """Draw TCP's segments by number over time, from leaving the sender to arriving; a cross where one was lost.
 
-    segments : a table of `segments_of`. between : seconds, from and to; None: all. A line's length is what the
-    segment's way took: it grows with the queue. A segment that is sent again has a number of its own. Raises
-    NetreproError for a time without a segment.
+    segments : a table of `segments_of`. between : (from, to) in seconds; None: all.
+
+    A line's length is the segment's travel time, which grows with the queue. A segment that is sent again has a number
+    of its own. Raises NetreproError for a time without a segment.
     """
     data = segments[segments["kind"] == DATA]
     from_s, to_s = between or (float(data["sent_s"].min()), _end_s(data))

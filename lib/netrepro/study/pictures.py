@@ -1,8 +1,8 @@
-"""The standard pictures of a paper about networks: the network itself, distributions, bars beside published values, a
-sweep, published curves and levels.
+"""The standard pictures of a paper about networks: the network itself, distributions, bars beside published values,
+sweeps, published curves and levels.
 
-Each takes an axis or makes a figure, and tidy tables; `repetition` is a column where there are repetitions, and then
-means are drawn with the 95 % interval.
+Each function takes an axis or makes a figure, and draws tidy tables. Where there are repetitions, they have a column
+`repetition`, and means are drawn with the 95 % interval.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from netrepro.networks.topology import HOST_QUEUE, Topology
 from netrepro.networks.workloads import PoissonFlows, Requests
 from netrepro.style import CURVES, NOT_MEASURED, PUBLISHED_GREY, SCHEMES, Scheme, new_figure
 
-MOST_SHOWN = 6  # hosts of one kind on one switch; of more, two, dots and the last
+MOST_SHOWN = 6  # hosts of one role on a switch; of more, the first two, dots and the last
 INK = "#444444"
 
 
@@ -60,8 +60,10 @@ def draw_published_level(axis: Axes, value: float, label: str) -> None:
 def draw_sweep(
     axis: Axes, table: pd.DataFrame, x: str, y: str, *, by: str = "", label: str = "{}", **look: Any
 ) -> None:
-    """Draw y over x: means with their intervals over repetitions, every single one a faint point; a curve for each
-    value of `by`, named by `label`, schemes in their own colours."""
+    """Draw y over x: means over repetitions with their intervals, and each repetition as a faint point.
+
+    by : column whose values have a curve each, named by `label`; schemes have their own colours.
+    """
     groups = list(table.groupby(by, sort=False)) if by else [("", table)]
     for colour, (value, rows) in zip(CURVES * (1 + len(groups) // len(CURVES)), groups, strict=False):
         known = SCHEMES.get(str(value), Scheme(_named(value), colour, "o"))
@@ -80,8 +82,8 @@ def interval_of(values: Iterable[float]) -> tuple[float, float]:
 
 
 def means_of(axis: Axes) -> dict[str, Any]:
-    """Return what makes seaborn draw means of y and their intervals: on a logarithmic axis it would average logarithms,
-    and draw geometric means."""
+    """Return arguments with which seaborn draws means of y and their intervals: on a logarithmic axis, its own
+    average would be of logarithms, a geometric mean."""
     scale = axis.yaxis.get_transform()
     values = scale.inverted().transform
 
@@ -115,10 +117,10 @@ def sweep_figure(
     top: float | None = None,
     log_x: bool = True,
 ) -> Figure:
-    """Draw each column with draw_sweep in a panel of its own, from zero on.
+    """Draw each column with draw_sweep in a panel of its own, with y from 0 on.
 
-    x : column and label. columns : column -> label, with its unit. ticks : on x; by default all its values. top : where
-    the y axis ends, for shares.
+    x : (column, label). columns : column -> label, with its unit. ticks : values of x with a tick; by default all.
+    top : upper end of the y axis, as for shares.
     """
     figure, axes = panels(title, x[1], "", [""] * len(columns), log_x=log_x)
     for axis, (column, said) in zip(axes, columns.items(), strict=True):
@@ -131,7 +133,7 @@ def sweep_figure(
 
 
 def changes_figure(title: str, table: pd.DataFrame, column: str, label: str, top: float | None = None) -> Figure:
-    """Draw a bar for each case, one change of the setting each, the first (nothing changed) in grey on top."""
+    """Draw a bar for each case, which changes one thing of the setting; the first (no change) is grey, on top."""
     figure, axis = new_figure(title, label, "")
     means = table.groupby("case", sort=False)[column].mean()[::-1]
     bars = axis.barh(means.index, means, color=[*[CURVES[0]] * (len(means) - 1), INK])
@@ -141,7 +143,7 @@ def changes_figure(title: str, table: pd.DataFrame, column: str, label: str, top
 
 
 def draw_bar(axis: Axes, at: float, values: Sequence[float], width: float, **look: Any) -> None:
-    """Draw a bar of the mean of repetitions, none where there are none, with the 95 % interval; look : of the bar."""
+    """Draw the mean of repetitions as a bar (0 without any), with the 95 % interval; look : arguments of the bar."""
     axis.bar(at, float(np.mean(values)) if len(values) else 0.0, width, **look)
     if len(values) > 1:
         axis.vlines(at, *student_interval(list(values)), color="black", linewidth=1.2)
@@ -154,8 +156,8 @@ def draw_bars(
     colours: Mapping[str, str] | None = None,
     published_label: str = "published",
 ) -> None:
-    """Draw a bar for each name from its repetitions, with the interval; beside it in grey what was published, where it
-    was."""
+    """Draw a bar for each name: the mean of its repetitions with the interval. Published values are grey bars beside
+    them."""
     names, published, colours = list(ours), published or {}, colours or {}
     width = 0.4 if published else 0.7
     for place, (name, values) in enumerate(ours.items()):
@@ -192,7 +194,7 @@ def share_legend(figure: Figure) -> None:
 
 
 def say_not_measured(axis: Axes, tier: str, what: str = "") -> None:
-    """Say in a corner that this tier could not measure it."""
+    """Write in a corner of the panel that `what` was not measured on this tier."""
     said = f"{what}not measured on the {tier} tier"
     axis.text(0.97, 0.06, said, transform=axis.transAxes, ha="right", gid=NOT_MEASURED)
 
@@ -201,9 +203,11 @@ def say_not_measured(axis: Axes, tier: str, what: str = "") -> None:
 
 
 def draw_network(experiment: Experiment, title: str) -> Figure:
-    """Draw the experiment's topology: senders left, receivers right, of larger networks hosts below; links of one kind
-    in one colour, with their rate, delay and queue in the legend; where something is recorded, the link is broad. Of
-    many hosts of one kind on a switch some are shown."""
+    """Draw the experiment's topology: senders left, receivers right; in larger networks, hosts below.
+
+    Links of one kind have one colour, with their rate, delay and queue in the legend. A link is broad where something
+    is recorded. Of many hosts of one role on a switch, only some are shown.
+    """
     topology = experiment.topology
     shown, hidden = _shown(experiment)
     places = _places(experiment, shown)
@@ -246,7 +250,7 @@ def _draw_dots(axis: Axes, places: Mapping[str, tuple[float, float]], group: Seq
 
 
 def _ends(experiment: Experiment) -> tuple[set[str], set[str]]:
-    """Find the hosts that send, and hosts that receive."""
+    """Return the hosts that send, and the hosts that receive."""
     table = experiment.flow_table
     sources, destinations = set(table["source"]), set(table["destination"])
     for entry in experiment.traffic:
@@ -271,7 +275,7 @@ def _groups(experiment: Experiment) -> dict[tuple[str, str], list[str]]:
 
 
 def _shown(experiment: Experiment) -> tuple[list[str], set[str]]:
-    """Choose the nodes that are drawn, and hosts that dots stand for."""
+    """Return the nodes that are drawn, and the hosts that dots stand for."""
     hidden = {host for group in _groups(experiment).values() if len(group) > MOST_SHOWN for host in group[2:-1]}
     nodes = [*experiment.topology.switches, *experiment.topology.hosts]
     return [node for node in nodes if node not in hidden], hidden
@@ -286,7 +290,7 @@ def _places(experiment: Experiment, shown: Sequence[str]) -> dict[str, tuple[flo
 
 
 def _along_a_line(experiment: Experiment, shown: Sequence[str], switches: nx.Graph) -> dict[str, tuple[float, float]]:
-    """Put switches in a row; senders left of theirs, receivers right; hosts of inner switches above and below."""
+    """Put switches in a row; senders left of the first, receivers right of the last, other hosts above and below."""
     groups = _groups(experiment)
     ends = [node for node, degree in switches.degree() if degree <= 1] or list(switches)[:1]
     sending = [switch for switch, role in groups if role == "sends"]
@@ -307,7 +311,7 @@ def _along_a_line(experiment: Experiment, shown: Sequence[str], switches: nx.Gra
 
 
 def _in_layers(topology: Topology, shown: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Put hosts at the bottom, switches above by how far the nearest host is."""
+    """Put hosts at the bottom, and switches above by their distance to the nearest host."""
     layer = {host: 0 for host in topology.hosts}
     layer |= {
         node: int(far)
@@ -323,7 +327,7 @@ def _in_layers(topology: Topology, shown: Sequence[str]) -> dict[str, tuple[floa
 
 
 def _words(topology: Topology, first: str, second: str) -> str:
-    """Put a cable into words: its rate, delay and the queue that is not just a host's own."""
+    """Put a cable into words: its rate, its delay, and the queue of the direction that is not a host's default."""
     link = topology.link(first, second)
     link = topology.link(second, first) if link.queue == HOST_QUEUE else link
     return f"{_rate(link.rate_mbps)}, {link.delay_ms:g} ms{_jitter(link)}; {_queue_words(link.queue)}"

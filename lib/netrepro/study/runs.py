@@ -18,14 +18,14 @@ from netrepro.study.declaration import SIMULATED, OneRun, Point, Reading, Study,
 from netrepro.study.evidence import Evidence, as_it_is
 from netrepro.study.trust import CHECK_COLUMNS, check_row, rows_with_directions, trust_of, trust_table
 
-TABLES = "tables"  # in the folder of a run
+TABLES = "tables"  # the folder of `Runs.save` in the folder of a run
 LABELS = ["tier", "case", "repetition"]
 _SAID = ("tier", "profile", "seed", "repetitions", "seconds")
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The readings of one tier: numbers, tables and checks, all with LABELS and the swept fields."""
+    """The readings of one tier: numbers, tables and checks, all with LABELS and the swept fields as columns."""
 
     values: pd.DataFrame
     tables: dict[str, pd.DataFrame]
@@ -36,9 +36,10 @@ class Tables:
 class Runs:
     """All that was measured, on the tier that was asked for and in the simulator beside it.
 
-    values : tier, case, repetition, the fields that any case sweeps, and the numbers read. tables : those read, with
-    the same labels. checks : with the same labels, CHECK_COLUMNS. knobs : what `vary` found. skipped : "tier:
-    case" -> why it could not be run. seconds : of a run. known : what was read of runs that a knob asks for again.
+    seconds : duration of a run. values : a row for each run, with tier, case, repetition, the fields that any case
+    sweeps, and the numbers read. tables : name -> table that was read, with the same labels. checks : the same labels
+    and CHECK_COLUMNS. knobs : name -> table of `vary`. skipped : "tier: case" -> why it could not be run. known : run
+    -> its reading, for runs that a knob needs again.
     """
 
     study: Study
@@ -56,7 +57,7 @@ class Runs:
     known: dict[OneRun, Reading] = field(default_factory=dict, repr=False)
 
     def add(self, tables: Tables) -> None:
-        """Take in what was found on one more tier."""
+        """Add the readings of one more tier."""
         self.values = _below(self.values, tables.values)
         self.checks = _below(self.checks, tables.checks)
         for name, table in tables.tables.items():
@@ -69,7 +70,7 @@ class Runs:
 
     @property
     def beside(self) -> str:
-        """The words before what the simulator found beside the tier that was asked for; "" where that is it."""
+        """The words that introduce results of the simulator beside the tier asked for; "" where it is that tier."""
         return "" if self.tier == SIMULATED else "In the simulator, beside this tier: "
 
     @property
@@ -119,7 +120,7 @@ class Runs:
         return readings
 
     def summary(self, tier: str = "") -> pd.DataFrame:
-        """Compute the mean over repetitions of every number read: a row for each case (and place of its grid)."""
+        """Compute the mean over repetitions of every number read: a row for each case (and point of its grid)."""
         rows = self.values[self.values["tier"] == (tier or self.tier)]
         return rows.drop(columns=["tier", "repetition"]).groupby(["case", *self.swept], sort=False).mean()
 
@@ -184,7 +185,7 @@ class Runs:
         return [as_value(how(*(readings[each] for readings in by_case))) for each in common]
 
     def save(self, folder: Path) -> None:
-        """Leave every table as a CSV file, and run.json, which says how they were measured."""
+        """Save every table as a CSV file, and run.json, which says how they were measured."""
         folder.mkdir(parents=True, exist_ok=True)
         tables = {"values": self.values, "checks": self.checks, **self.tables}
         tables |= {f"knob_{name}": table for name, table in self.knobs.items()}
@@ -214,11 +215,12 @@ def load_runs(study: Study, folder: Path) -> Runs:
 
 
 def gather(readings: Sequence[tuple[Point, int, Reading]], tier: str, swept: Sequence[str]) -> Tables:
-    """Make tables of the readings of one tier (point, repetition, what was read); `swept` fields are columns of all,
-    also where this tier sweeps none.
+    """Make tables of the readings of one tier, given as (point, repetition, reading).
 
-    Raises NetreproError for a number, or a table's column, that has the name of one of them, or of LABELS, and is
-    another.
+    swept : fields that are columns of all tables, even where this tier sweeps none.
+
+    Raises NetreproError for a number or a table's column that has the name of a swept field or one of LABELS, but
+    another value.
     """
     rows, checks = [], []
     tables: dict[str, list[tuple[dict[str, Any], pd.DataFrame]]] = {}

@@ -1,4 +1,4 @@
-"""A paper's setting, whose fields say once what a notebook's parameter is: default, help, unit and range.
+"""A paper's setting: each field declares a notebook's parameter once, with its default, help, unit and range.
 
     @dataclass(frozen=True)
     class Setting:
@@ -6,8 +6,8 @@
         load: float = setting(0.5, "of the bottleneck", "share", above=0, below=1)
         queue: str = "drop tail"  # changed by cases, not by a notebook
 
-The notebook's line is `parameter_line` of the field; `make strip` writes it, and a test holds them equal. A range
-is for what a person sets: a Study checks the setting that it is given, and its cases may go beyond.
+The notebook's line is `parameter_line` of the field; `make strip` writes it, and a test checks that they are equal.
+A range limits what a person sets: `measure` and `run_once` check it. A study's cases may go beyond.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ EMPTY = "empty"
 
 @dataclass(frozen=True)
 class Range:
-    """The allowed values of a parameter: numbers in a range, or some words (`empty`, `a file` and `a folder` too)."""
+    """The allowed values of a parameter: numbers in a range, or words.
+
+    low_itself, high_itself : whether the end itself is allowed. words : "empty", "a file" and "a folder" stand for an
+    empty text and for paths; others for themselves.
+    """
 
     low: float = -math.inf
     high: float = math.inf
@@ -93,7 +97,8 @@ def setting(
 ) -> Any:
     """Declare a field that the notebook offers as a parameter.
 
-    low, high : the least and the greatest value. above, below : bounds that are no values themselves. one_of : words.
+    low, high : the least and the greatest value. above, below : bounds that are not allowed themselves. one_of : the
+    allowed words.
     """
     limits = Range(
         low=next((bound for bound in (low, above) if bound is not None), -math.inf),

@@ -26,7 +26,7 @@ class Check:
 
     @property
     def holds(self) -> bool:
-        """True where the value is within the bounds; never where it is not a number."""
+        """True where the value is within the bounds. NaN is within none; without any bound it is True."""
         low = self.at_least is None or self.value >= self.at_least
         return low and (self.at_most is None or self.value <= self.at_most)
 
@@ -49,8 +49,8 @@ def with_directions(fidelity: pd.DataFrame) -> pd.DataFrame:
 def rows_with_directions(fidelity: pd.DataFrame) -> list[tuple[Any, ...]]:
     """Return a tier's own checks as rows of CHECK_COLUMNS.
 
-    A bound's direction follows from the rows of a check whose value is not the bound itself: what is below its bound
-    and holds is bounded from above. Where all values are the bound itself, they are bounded from both sides.
+    A bound's direction follows from the rows of a check whose value differs from the bound: where a value below the
+    bound holds, or one above it fails, it is an upper bound. Where all values equal it, it bounds both sides.
     """
     rows = list(zip(*(fidelity[name].tolist() for name in ("check", "value", "bound", "holds")), strict=True))
     differing = [row for row in rows if row[1] != row[2] and not (np.isnan(row[1]) or np.isnan(row[2]))]
