@@ -106,6 +106,12 @@ def test_a_paper_shows_five_figures_at_most_and_folds_the_rest(path, notebook):
         assert len(study.best) + len(calls) - len(drawn) <= OPEN_FIGURES
 
 
+def test_every_published_figure_is_one_that_it_draws(path, notebook):
+    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    published = [figure.stem for figure in (FOLDER.parent / "figures" / describe(path).slug).glob("*.png")]
+    assert [name for name in published if f'"{name}"' not in code] == []
+
+
 def test_what_differs_from_the_paper_is_a_page_at_most_and_the_rest_is_folded(path, notebook):
     for cell in notebook.cells:
         if cell.cell_type == "markdown" and cell.source.startswith("## 11"):
