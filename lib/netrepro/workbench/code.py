@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import netrepro
 from netrepro.files import file_sha256
@@ -90,10 +91,28 @@ def _file(name: str, package: Path) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
+class _Module(NamedTuple):
+    imports: tuple[ast.Import | ast.ImportFrom, ...]
+    quoted: tuple[str, ...]  # what may be names of files
+    digest: str
+
+
+@cache
+def _read(path: Path) -> _Module:
+    """Read and parse a module, once for all that is asked about it."""
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    return _Module(
+        tuple(each for each in _statements(tree) if isinstance(each, ast.Import | ast.ImportFrom)),
+        tuple(_FILE_NAME.findall(text)),
+        hashlib.sha256(without_words(text, tree).encode()).hexdigest(),
+    )
+
+
 @cache
 def _files_beside(path: Path) -> tuple[Path, ...]:
     """List the files that a module names and that lie beside it, or in a folder beside it."""
-    names = set(_FILE_NAME.findall(path.read_text(encoding="utf-8"))) - {path.name, "__init__.py"}
+    names = set(_read(path).quoted) - {path.name, "__init__.py"}
     folders = [path.parent, *(each for each in path.parent.iterdir() if each.is_dir())] if names else []
     return tuple(folder / name for name in sorted(names) for folder in folders if (folder / name).is_file())
 
@@ -103,10 +122,10 @@ def _imports(name: str, path: Path) -> tuple[str, ...]:
     """List the dotted names that a module may import, also inside functions, with the packages that contain them."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     names: list[str] = []
-    for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _read(path).imports:
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             above = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
             names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
@@ -114,10 +133,10 @@ def _imports(name: str, path: Path) -> tuple[str, ...]:
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield every statement inside a node. Expressions, which most nodes are, hold no statements and are skipped."""
+    """Yield a node and every statement inside it. Expressions, which most nodes are, hold none and are skipped."""
+    yield node
     for block in ("body", "orelse", "finalbody", "handlers", "cases"):
         for each in getattr(node, block, ()):
-            yield each
             yield from _statements(each)
 
 
@@ -128,20 +147,20 @@ def _with_packages(name: str) -> Iterator[str]:
 
 @cache
 def _digest(path: Path) -> str:
-    if path.suffix != ".py":
-        return file_sha256(path)
-    return hashlib.sha256(without_words(path.read_text(encoding="utf-8")).encode()).hexdigest()
+    return _read(path).digest if path.suffix == ".py" else file_sha256(path)
 
 
-def without_words(python: str) -> str:
+def without_words(python: str, tree: ast.Module) -> str:
     r"""Return a module's text without comments, docstrings and empty lines; a body of only a docstring becomes "".
 
-    >>> without_words("def f():  # of one\n    'Return 1.'\n\n    return 1")
+    tree : the text, parsed.
+
+    >>> text = "def f():  # of one\n    'Return 1.'\n\n    return 1"
+    >>> without_words(text, ast.parse(text))
     'def f():\n    return 1'
     """
     lines = python.split("\n")
-    tree = ast.parse(python)
-    for node in (tree, *_statements(tree)):
+    for node in _statements(tree):
         if not isinstance(node, _DESCRIBED) or not node.body:
             continue
         first = node.body[0]
