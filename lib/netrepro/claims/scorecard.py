@@ -85,7 +85,7 @@ def scorecard(
             if profile in (None, run.profile) and tier in (None, run.tier)
         ]
         runs.sort(key=lambda run: (TIERS.index(run.tier), -PROFILES.index(run.profile)))
-        today = code(paper.paper) if code and any(run.code for run in runs) else ""
+        today = code(paper.paper) if code and runs else ""
         rows += [_row(paper, claim, runs, today, release) for claim in paper.main_first()]
     numbers = [f"ours_{tier}" for tier in TIERS] + ["value", "interval_low", "interval_high"]
     table = pd.DataFrame(rows, columns=_COLUMNS).astype(dict.fromkeys(numbers, float))
@@ -142,7 +142,7 @@ def _row(paper: PaperClaims, claim: Claim, runs: list[Run], today: str, release:
         "reason": judgement.reason,
         "date": run.date.isoformat() if run else "",
         "commit": run.commit if run else "",
-        "stale": bool(run and run.code and today and run.code != today),
+        "stale": bool(run and today and run.code != today),
         "of_release": release is None or run is None or release.holds(paper.paper, run),
         "ran": bool(runs),
     }
