@@ -56,8 +56,8 @@ def scorecard(
 
     `profile` and `tier` restrict the runs. `results` is a function of a slug that returns its results; default: the
     published ones. `code` is a function of a slug that returns today's hash of the paper's code; `stale` is true where
-    other code measured the run. `of_release` is false where other code than the release's measured it (true as long as
-    there is no release).
+    other code measured the run, or it is not known which code. `of_release` is false where other code than the
+    release's measured it (true as long as there is no release).
 
     If `papers` is None, a paper whose claims cannot be read is left out, one whose results cannot be read is not
     measured, and `attrs["problems"]` says why (slug -> text).

@@ -101,11 +101,14 @@ OF_ENGINE = {claim.id for claim in load_claims("dummynet").claims} - OF_LINUX
 
 # The claims that compare a case, themselves or in their control.
 TO_ENTRY = {name for name in OF_ENGINE if name.endswith("-over-entry")}
+ALL_SIX = {"order-of-costs", "steady-costs"}
 THAT_COMPARE = {
-    "A": TO_ENTRY | {"order-of-costs", "steady-costs"},
-    "B": {"order-of-costs", "steady-costs", "hundred-rules", "cost-per-rule-is-constant", "classifier-over-entry"},
+    "A": ALL_SIX | TO_ENTRY,
+    "B": ALL_SIX | {"hundred-rules", "cost-per-rule-is-constant", "classifier-over-entry"},
     "B50": {"cost-per-rule-is-constant"},
-    "Cd": {"order-of-costs", "steady-costs", "delay-costs", "delay-over-entry", "delayed-packet"},
+    "B100": ALL_SIX | {"hundred-rules", "cost-per-rule-is-constant", "hundred-rules-over-entry"},
+    "C0": ALL_SIX | {"delay-costs", "rate-costs", "pipe-over-entry"},
+    "Cd": ALL_SIX | {"delay-costs", "delay-over-entry", "delayed-packet"},
     paper.BEFORE_OTHERS: {"hundred-rules"},
     paper.HALF_WAY: {"cost-per-rule-is-constant"},
 }
