@@ -559,6 +559,9 @@ def scorecard(
 def release(
     version: Annotated[str | None, typer.Argument(help="such as 0.3.0")] = None,
     plan: Annotated[bool, typer.Option("--plan", help="only list the runs that decide, and their state")] = False,
+    since: Annotated[
+        str, typer.Option(help="compare verdicts with those of this commit or tag; default: the previous release")
+    ] = "",
     jobs: Jobs = None,
     patience: Patience = 3.0,
 ) -> None:
@@ -580,7 +583,7 @@ def release(
         return
     if version is None:
         raise NetreproError("which version?", "netrepro release 0.3.0, or --plan")
-    if problems := problems_of_checkout(version):  # before the hours that measuring takes
+    if problems := problems_of_checkout(version, since):  # before the hours that measuring takes
         print_lines(problems, "red")
         console.print(f"nothing is measured: the above forbids release {version}", markup=False)
         raise typer.Exit(1)
@@ -589,11 +592,11 @@ def release(
     print_failures(report)
     if report.interrupted:
         raise typer.Exit(report.exit_code)
-    if problems := problems_of_release(version):
+    if problems := problems_of_release(version, since):
         print_lines(problems, "red")
         console.print(f"nothing is published: the above forbids release {version}")
         raise typer.Exit(1)
-    changed = publish_release(version, datetime.datetime.now(datetime.UTC).date())
+    changed = publish_release(version, datetime.datetime.now(datetime.UTC).date(), since)
     tag_release(version)
     print_lines(changed.to_string(index=False).splitlines() if len(changed) else [])
     console.print(f"released: v{version}, {len(changed)} verdicts changed")

@@ -10,6 +10,7 @@ interruption, or in figures/, as after publication on another machine. Changes o
 from __future__ import annotations
 
 import datetime
+import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import Any
 import pandas as pd
 
 from netrepro.claims import Measured, Results, Run, all_papers, load_claims, published_results, write_results
-from netrepro.claims.release import Release, write_release
+from netrepro.claims.release import Release, read_release, write_release
 from netrepro.claims.scorecard import scorecard
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
@@ -152,13 +153,13 @@ def _has_quick_run(slug: str) -> bool:
     return any(each.profile == "quick" and _is_by(code, each) for each in runs)
 
 
-def problems_of_release(version: str) -> list[str]:
+def problems_of_release(version: str, since: str = "") -> list[str]:
     """List what forbids publishing a release, a line for each problem; empty where nothing does.
 
-    Problems are a malformed or old version, a CHANGELOG without its first section, changed files that are not
-    committed, a deciding run that is missing or measured by other code, and a claim with fewer than five repetitions.
+    Problems are those of `problems_of_checkout`, a deciding run that is missing or measured by other code, and a claim
+    with fewer than five repetitions.
     """
-    problems = problems_of_checkout(version)
+    problems = problems_of_checkout(version, since)
     for each in deciding_runs():
         ready = each.ready()
         if not ready:
@@ -170,9 +171,13 @@ def problems_of_release(version: str) -> list[str]:
     return problems
 
 
-def problems_of_checkout(version: str) -> list[str]:
-    """List what forbids a release before anything is measured, a line for each problem: the version, the CHANGELOG,
-    changed files that are not committed. Raises NetreproError outside of a checkout."""
+def problems_of_checkout(version: str, since: str = "") -> list[str]:
+    """List what forbids a release before anything is measured, a line for each problem.
+
+    Problems are a malformed or old version, a CHANGELOG without its first section, changed files that are not
+    committed, and a commit to compare with (`since`, as in `publish_release`) that has no scorecard. Raises
+    NetreproError outside of a checkout.
+    """
     root = workbench_root()
     if missing := [name for name in (CHANGELOG, *_VERSIONS) if not (root / name).is_file()]:
         raise NetreproError(f"{root} has no {missing[0]}", "release from a clone of the repository")
@@ -181,6 +186,11 @@ def problems_of_checkout(version: str) -> list[str]:
         problems.append(f"{CHANGELOG} has no line {UNRELEASED.strip()!r}")
     if edited := git("status", "--porcelain", "--untracked-files=no").splitlines():
         problems.append(f"{len(edited)} files differ from the commit: commit or undo them")
+    if since := since or _previous_tag():
+        try:
+            _scorecard_at(since)
+        except NetreproError as error:
+            problems.append(str(error).replace("\n", ":", 1))
     return problems
 
 
@@ -215,21 +225,27 @@ def _with_few_repetitions(where: DecidingRun, measured: Sequence[Measured]) -> l
     return few
 
 
-def publish_release(version: str, today: datetime.date) -> pd.DataFrame:
+def publish_release(version: str, today: datetime.date, since: str = "") -> pd.DataFrame:
     """Publish all runs that the release's code measured, and no others; return the verdicts that changed.
 
     This writes figures/, the scorecard, the README's counts, the CHANGELOG's section with the table, and the version.
-    Published results of other code are removed. Raises NetreproError, before anything is written, where a problem of
-    `problems_of_release` or a refused run forbids the release.
+    Published results of other code are removed.
+
+    since : the commit or tag whose scorecard verdicts are compared with; default: the previous release's tag, since
+    results may have been published in between. Before the first release, the default is what is published now.
+
+    Raises NetreproError, before anything is written, where a problem of `problems_of_release` or a refused run forbids
+    the release, or where `since` has no scorecard.
     """
-    if problems := problems_of_release(version):
+    since = since or _previous_tag()
+    if problems := problems_of_release(version, since):
         raise NetreproError(f"no release {version}: {'; '.join(problems)}", "netrepro release --plan shows every run")
+    before = _scorecard_at(since) if since else scorecard()
     release = Release(version=version, date=today, code={paper.paper: code_of(paper.paper) for paper in all_papers()})
     folders, code = _folders(release), release.code.__getitem__
     plan = [item for folder in folders for item in publish(run=folder, fewer=True, dry_run=True)]
     if refused := [item.text() for item in plan if item.refusals]:
         raise NetreproError(f"no release {version}: {'; '.join(refused)}", "mend these runs and begin again")
-    before = scorecard(code=code)
     for folder in folders:
         publish(run=folder, fewer=True)
     for paper in all_papers():
@@ -242,7 +258,7 @@ def publish_release(version: str, today: datetime.date) -> pd.DataFrame:
     write_scorecard(after, workbench_root() / "figures")
     refresh_readme(after, workbench_root() / "README.md")
     changed = changed_verdicts(before, after)
-    _write_version(version, today, changed)
+    _write_version(version, today, changed, since)
     return changed
 
 
@@ -264,15 +280,31 @@ def _folders(release: Release) -> list[Path]:
     return list(dict.fromkeys(folders))
 
 
+def _previous_tag() -> str:
+    """Return the previous release's tag, "" before the first release."""
+    previous = read_release()
+    return f"v{previous.version}" if previous else ""
+
+
+def _scorecard_at(commit: str) -> pd.DataFrame:
+    """Return the scorecard that a commit or tag holds. Raises NetreproError where there is none."""
+    try:
+        text = git("show", f"{commit}:figures/scorecard.csv")
+    except NetreproError:
+        raise NetreproError(f"{commit} has no figures/scorecard.csv", "git fetch --tags, or --since COMMIT") from None
+    return pd.read_csv(io.StringIO(text))
+
+
 def changed_verdicts(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """Compare two scorecards: return a row for each claim whose verdict changed, or which began or ceased to count.
 
     Columns: paper, claim, role, before, after (verdict with value). Claims that only one scorecard has are left out.
     """
+    before = before[["paper", "claim", "verdict", "value", "counts"]]
     both = before.merge(after, on=["paper", "claim"], suffixes=("_before", "_after"))
     changed = (both["verdict_before"] != both["verdict_after"]) | (both["counts_before"] != both["counts_after"])
     rows = [
-        [row["paper"], row["claim"], row["role_after"], *(_said(row, side) for side in ("before", "after"))]
+        [row["paper"], row["claim"], row["role"], *(_said(row, side) for side in ("before", "after"))]
         for row in both[changed].to_dict("records")
     ]
     return pd.DataFrame(rows, columns=["paper", "claim", "role", "before", "after"])
@@ -282,8 +314,9 @@ def _said(row: dict[str, Any], side: str) -> str:
     return judged_text(row[f"verdict_{side}"], row[f"value_{side}"], row[f"counts_{side}"])
 
 
-def _write_version(version: str, today: datetime.date, changed: pd.DataFrame) -> None:
-    """Write version and date into the files of _VERSIONS, and the changed verdicts into a section of the CHANGELOG."""
+def _write_version(version: str, today: datetime.date, changed: pd.DataFrame, since: str) -> None:
+    """Write version and date into the files of _VERSIONS, and the verdicts that changed since a commit or tag into a
+    section of the CHANGELOG."""
     root = workbench_root()
     for name, lines in _VERSIONS.items():
         text = (root / name).read_text(encoding="utf-8")
@@ -293,13 +326,14 @@ def _write_version(version: str, today: datetime.date, changed: pd.DataFrame) ->
         write_atomically(root / name, text)
     path = root / CHANGELOG
     text = path.read_text(encoding="utf-8")
-    section = f"{UNRELEASED}\n## {version} - {today.isoformat()}\n\n{_table(changed)}"
+    section = f"{UNRELEASED}\n## {version} - {today.isoformat()}\n\n{_table(changed, since)}"
     write_atomically(path, text.replace(UNRELEASED, section))
 
 
-def _table(changed: pd.DataFrame) -> str:
+def _table(changed: pd.DataFrame, since: str) -> str:
+    changes = f"changed since {since}" if since else "changed"
     if changed.empty:
-        return "No verdict changed.\n"
-    lines = ["### Verdicts that changed", "", "| paper | claim | role | before | now |", "| --- " * 5 + "|"]
+        return f"No verdict {changes}.\n"
+    lines = [f"### Verdicts that {changes}", "", "| paper | claim | role | before | now |", "| --- " * 5 + "|"]
     lines += [f"| {' | '.join(row)} |" for row in changed.itertuples(index=False, name=None)]
     return "\n".join(lines) + "\n"

@@ -18,7 +18,7 @@ from netrepro.claims.release import read_release
 from netrepro.claims.scorecard import beside, scorecard, stale_main_claims
 from netrepro.errors import NetreproError
 from netrepro.workbench.console import verdict_words
-from netrepro.workbench.publishing import README_BEGIN, README_END, publish
+from netrepro.workbench.publishing import README_BEGIN, README_END, publish, write_scorecard
 from netrepro.workbench.releasing import (
     deciding_runs,
     measure_release,
@@ -113,10 +113,33 @@ def test_a_release_is_published_marked_and_tagged(measured, monkeypatch):
     assert subprocess.check_output([*git, "tag"], text=True) == "v0.2.0\n"
     assert subprocess.check_output([*git, "status", "--porcelain"], text=True) == ""
 
+    # What was published after a release is compared with that release.
+    publish_older_run()
+    subprocess.run([*git, "commit", "-qam", "older"], check=True)
+    assert publish_release("0.3.0", TODAY).empty
+    assert "## 0.3.0 - 2026-01-31\n\nNo verdict changed since v0.2.0.\n" in (measured / "CHANGELOG.md").read_text()
+
+
+def test_verdicts_are_compared_with_those_of_a_commit_that_one_names(measured, commit_all):
+    publish()
+    write_scorecard(scorecard(), measured / "figures")
+    card = measured / "figures/scorecard.csv"
+    measured_card = card.read_text()
+    card.write_text(measured_card.replace(",agrees,", ",disagrees,"))
+    commit_all(measured)
+    card.write_text(measured_card)
+    commit_all(measured)
+    assert problems_of_checkout("0.2.0", "HEAD~1") == []
+    changed = publish_release("0.2.0", TODAY, since="HEAD~1")
+    assert changed[["before", "after"]].values.tolist() == [["disagrees 0.5", "agrees 0.5"]]
+    assert "### Verdicts that changed since HEAD~1\n" in (measured / "CHANGELOG.md").read_text()
+    assert "nowhere has no figures/scorecard.csv" in problems_of_checkout("0.3.0", "nowhere")[-1]
+
 
 def test_what_other_code_measured_goes_with_the_release_and_is_marked_after_it(measured, monkeypatch):
     monkeypatch.chdir(measured)
     publish_release("0.2.0", TODAY)
+    tag_release("0.2.0")
     publish_older_run()
     row = beside(scorecard(), scorecard(code=lambda slug: "today")).to_dict("records")[0]
     assert verdict_words(row, "published").endswith("stale: measured by older code, not of the release")
