@@ -598,6 +598,7 @@ def release(
         raise typer.Exit(1)
     changed = publish_release(version, datetime.datetime.now(datetime.UTC).date(), since)
     tag_release(version)
+    print_lines(changed.attrs["left_out"])
     print_lines(changed.to_string(index=False).splitlines() if len(changed) else [])
     console.print(f"released: v{version}, {len(changed)} verdicts changed")
 

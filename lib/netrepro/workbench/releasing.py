@@ -190,7 +190,7 @@ def problems_of_checkout(version: str, since: str = "") -> list[str]:
         try:
             _scorecard_at(since)
         except NetreproError as error:
-            problems.append(str(error).replace("\n", ":", 1))
+            problems.append(str(error).replace("\n  ", ": ", 1))
     return problems
 
 
@@ -229,25 +229,28 @@ def publish_release(version: str, today: datetime.date, since: str = "") -> pd.D
     """Publish all runs that the release's code measured, and no others; return the verdicts that changed.
 
     This writes figures/, the scorecard, the README's counts, the CHANGELOG's section with the table, and the version.
-    Published results of other code are removed.
+    Published results of other code are removed. A quick run that `publish` refuses decides nothing: it is left out, and
+    `attrs["left_out"]` holds why, a text for each.
 
     since : the commit or tag whose scorecard verdicts are compared with; default: the previous release's tag, since
     results may have been published in between. Before the first release, the default is what is published now.
 
-    Raises NetreproError, before anything is written, where a problem of `problems_of_release` or a refused run forbids
-    the release, or where `since` has no scorecard.
+    Raises NetreproError, before anything is written, where a problem of `problems_of_release` or a refused
+    deciding run forbids the release, or where `since` has no scorecard.
     """
     since = since or _previous_tag()
     if problems := problems_of_release(version, since):
         raise NetreproError(f"no release {version}: {'; '.join(problems)}", "netrepro release --plan shows every run")
     before = _scorecard_at(since) if since else scorecard()
     release = Release(version=version, date=today, code={paper.paper: code_of(paper.paper) for paper in all_papers()})
-    folders, code = _folders(release), release.code.__getitem__
-    plan = [item for folder in folders for item in publish(run=folder, fewer=True, dry_run=True)]
-    if refused := [item.text() for item in plan if item.refusals]:
+    code = release.code.__getitem__
+    plan = {folder: _refused(folder) for folder in _folders(release)}
+    deciding = {kept.folder for each in deciding_runs() if (kept := each.kept())}
+    if refused := [text for folder, text in plan.items() if text and folder in deciding]:
         raise NetreproError(f"no release {version}: {'; '.join(refused)}", "mend these runs and begin again")
-    for folder in folders:
-        publish(run=folder, fewer=True)
+    for folder, refusal in plan.items():
+        if not refusal:
+            publish(run=folder, fewer=True)
     for paper in all_papers():
         results = published_results(paper.paper)
         if results is not None:
@@ -258,6 +261,7 @@ def publish_release(version: str, today: datetime.date, since: str = "") -> pd.D
     write_scorecard(after, workbench_root() / "figures")
     refresh_readme(after, workbench_root() / "README.md")
     changed = changed_verdicts(before, after)
+    changed.attrs["left_out"] = [text for text in plan.values() if text]
     _write_version(version, today, changed, since)
     return changed
 
@@ -278,6 +282,12 @@ def _folders(release: Release) -> list[Path]:
     of_release = deciding + [(slug, each) for slug, each in quick if each.result and each.result.profile == "quick"]
     folders = [kept.folder for slug, kept in of_release if kept.result and _is_by(release.code[slug], kept.result)]
     return list(dict.fromkeys(folders))
+
+
+def _refused(folder: Path) -> str:
+    """Return why a run is not published, "" where it is."""
+    plan = publish(run=folder, fewer=True, dry_run=True)
+    return "\n".join(item.text() for item in plan if item.refusals)
 
 
 def _previous_tag() -> str:

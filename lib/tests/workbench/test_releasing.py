@@ -150,6 +150,27 @@ def test_what_other_code_measured_goes_with_the_release_and_is_marked_after_it(m
     assert stale_main_claims(scorecard()) == []
 
 
+def test_a_quick_run_that_may_not_be_published_is_left_out_and_a_deciding_run_forbids(measured, commit_all):
+    publish()
+    commit_all(measured)
+
+    def distrust(profile: str) -> None:
+        results = measured / f"runs/{profile}/10_echo/results.json"
+        content = json.loads(results.read_text())
+        (claim,) = content["runs"][f"{profile}/simulated"]["measured"]
+        claim.update(trusted=False, why="disturbed")
+        results.write_text(json.dumps(content))
+
+    distrust("quick")
+    (why,) = publish_release("0.2.0", TODAY).attrs["left_out"]
+    assert "untrusted" in why and "quick/simulated" in why
+    assert published_results("echo").runs["quick/simulated"].measured[0].trusted
+    tag_release("0.2.0")
+    distrust("paper")
+    with pytest.raises(NetreproError, match=r"no release 0\.3\.0: .*paper/simulated.*\n.*untrusted"):
+        publish_release("0.3.0", TODAY)
+
+
 def test_what_is_published_and_committed_counts_on_another_machine(measured, commit_all):
     publish()
     commit_all(measured)
