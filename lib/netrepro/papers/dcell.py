@@ -412,16 +412,16 @@ def _goodput(cases: Mapping[str, Look], tiers: bool = False, title: str = "") ->
     course = Course("goodput", "goodput_share", cases, step=True, tiers=tiers)
     published = Level(0.91, "published before failures: 910 of 1000 Mb/s")
     label = "goodput (share of the link's rate)"
-    return Panel("time (s)", label, published, course, _mark_failures, title=title, y_range=(0, 1.12))
+    return Panel("time (s)", label, published, course, _mark_failures, title=title, y_range=(0, 1.2))
 
 
 def _mark_failures(axis: Axes, runs: Runs) -> None:
     changes = runs.study.scale(runs.profile, runs.tier).changes
     timeline_s = changes.get("timeline_s", runs.setting.timeline_s)
-    for at_s, said in zip(timeline_s[:3], ("link out", "link back", "server down"), strict=True):
+    heights = {"link out": 1.03, "link back": 1.11, "server down": 1.03}
+    for at_s, (said, height) in zip(timeline_s, heights.items(), strict=False):
         axis.axvline(at_s, color=drawing.INK, linestyle=":", linewidth=1)
-        side = {"xytext": (-2, 0), "ha": "right"} if said == "link back" else {"xytext": (2, 0)}
-        axis.annotate(said, (at_s, 1.03), textcoords="offset points", fontsize=8, **side)
+        axis.annotate(said, (at_s, height), (2, 0), textcoords="offset points", fontsize=8)
 
 
 def _draw_diagonal(axis: Axes, _: Runs) -> None:
@@ -479,6 +479,7 @@ CASES: dict[str, dict[str, Any]] = {
     "tree, pause, past the head": MODEL | TREE | {"looks_past_head": True},
     "lengths": {"kind": "lengths", "n": each(4, 5, 6)},
 }
+FAILURES = ("fig 11", "phases", "rerouting off", "time-out = hello")
 # Fig. 11's without its last 42 s, when nothing changes: a port records at most ten million packets.
 PUBLISHED_TIMELINE = {"timeline_s": (34.0, 42.0, 104.0, 118.0)}
 
@@ -500,7 +501,8 @@ STUDY = Study(
             only={"hello_phase": PHASES[::2]},
         ),
         "paper": Scale(
-            repetitions=2, changes=PUBLISHED_TIMELINE | {"rate_mbps": 1000.0, "flow_kb": 4000, "model_kb": 4000}
+            changes=PUBLISHED_TIMELINE | {"rate_mbps": 1000.0, "flow_kb": 4000, "model_kb": 4000},
+            fewer=dict.fromkeys([case for case in CASES if case not in FAILURES], 2),  # these decide nothing here
         ),
     },
     claims={
