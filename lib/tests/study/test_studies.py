@@ -22,6 +22,7 @@ from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.study import Runs, Study, load_runs, measure, points, read_once, vary
+from netrepro.study.declaration import LEAST_REPETITIONS, SIMULATED, several
 from netrepro.study.setting import EMPTY, PATHS, parameter_fields, with_parameter_lines
 from netrepro.style import use_style
 from netrepro.workbench.catalogue import cell_source, find, read_notebook
@@ -75,6 +76,24 @@ def test_the_notebook_has_the_settings_parameters_and_the_standard_ones(study):
     assert set(parameters) - NOT_OF_THE_SETTING == {each.name for each in parameter_fields(study.setting)}
     for scale in [*study.profiles.values(), *study.on_virtual.values()]:
         assert not set(scale.changes) & set(parameters), "what a profile changes, a parameter could not"
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_run_that_decides_makes_five_repetitions_of_what_it_decides(slug):
+    """A release refuses fewer, but only after hours of measuring."""
+    study = import_module(f"netrepro.papers.{slug}").STUDY
+    for claim in load_claims(slug).claims:
+        where = claim.decided_by
+        if where is None:
+            continue
+        scale = study.scale(where.profile, where.tier)
+        asked = max(study.repetitions, LEAST_REPETITIONS) if where.profile == "paper" else study.repetitions
+        times = max(scale.least_repetitions, scale.at_most(asked))
+        on_kernels = several(study.on_kernels.get(claim.id, ())) if where.tier != SIMULATED else ()
+        for evidence in on_kernels or several(study.claims.get(claim.id, ())):
+            if not (evidence.exact or evidence.counted or evidence.pooled):
+                made = {case: min(times, scale.fewer.get(case, times)) for case in evidence.case_names}
+                assert min(made.values()) >= LEAST_REPETITIONS, (claim.id, where.key, made)
 
 
 def test_a_setting_out_of_its_range_is_not_measured(study):
