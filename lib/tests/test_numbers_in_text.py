@@ -40,9 +40,9 @@ OF_SOMETHING_ELSE = {
     "hedera": ["95 % intervals"],
     "hull": ["95 % of the link's rate"],  # the phantom queue's rate, a setting
     "jellyfish": [
-        "1.23 with 8 ports, 1.16 with 6",
-        ".776 and .764; 8 paths: .832",
-        "84 % over 8 shortest",
+        "1.23 with 8 ports, 1.14 with 6",
+        "means .767 and .756; 8 paths: .828",
+        "83 % over 8 shortest",
         "84 % in the fat-tree",
     ],  # other networks than the claim's
     "dcell": ["3 and 6.2 s", "6.3 rates", "3.3 passes"],  # TCP's time-outs; a processor's work
