@@ -7,13 +7,13 @@ can prove it only where the acceptance was committed before the paper's code.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pandas as pd
 import yaml
 
-from netrepro.claims.models import all_papers
+from netrepro.claims.models import all_papers, load_claims
 from netrepro.errors import NetreproError
 from netrepro.git import git
 
@@ -31,16 +31,20 @@ class Commit(NamedTuple):
     date: str
 
 
-def history() -> pd.DataFrame:
-    """Return a row for each claim: its own statement (`fixed`); the dates and commits of its present acceptance
-    (`accepted`), of the paper's first code (`code`) and of the claim's first result (`measured`); and git's statement.
+def history(papers: Iterable[str] | None = None) -> pd.DataFrame:
+    """Return a row for each claim of papers (slugs; default all), from the claim itself and from git.
+
+    Columns: paper, claim; `fixed`, its own statement; date and commit of its present acceptance (`accepted`), of the
+    paper's first code (`code`) and of the claim's first result (`measured`); and `git`, git's statement.
 
     `git` is "before" (the acceptance came before any code that could measure), "before results" (after or with the
     code, and before results), "with results" (one commit), "after results", "not measured" or "not committed". Git
-    proves only "before"; otherwise `fixed` has to be believed. Raises NetreproError where there is no git or no clone.
+    proves only "before"; otherwise `fixed` has to be believed.
+
+    Raises NetreproError for an unknown paper, and where there is no git or no clone.
     """
     rows = []
-    for paper in all_papers():
+    for paper in all_papers() if papers is None else map(load_claims, papers):
         accepted = _since(_versions(f"data/{paper.paper}/claims.yaml", _accepted))
         code = _first_code(paper.paper)
         measured = _first(_versions(f"figures/{paper.paper}/results.json", _measured))

@@ -231,7 +231,7 @@ def look_of(row: Mapping[str, Any], side: str = "") -> str:
 
 
 _CLAIM = ["paper", "title", "claim", "role", "says", "where", "kind", "unit", "published", "class_report", "source"]
-_CLAIM += ["settled", "decided_by"]
+_CLAIM += ["fixed", "blame", "settles", "settled", "decided_by"]
 _SIDE = ["verdict", "value", "interval_low", "interval_high", "counts", "reason"]
 _SIDE += ["repetitions", "profile", "tier", "date", "commit", "elsewhere", "stale", "of_release", "ran"]
 

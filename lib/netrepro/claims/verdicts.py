@@ -1,6 +1,6 @@
 """From measured values to a verdict.
 
-Intervals over repetitions are compared with what was accepted before the run, never single values (95 %:
+Intervals over repetitions are compared with what is accepted, never single values (95 %:
 Student's t for means; for counted successes E. B. Wilson, "Probable inference, the law of succession, and
 statistical inference", JASA 22, 1927). A claim's negative control is judged by the same rule, and a claim
 whose control does not disagree does not count.

@@ -515,7 +515,8 @@ def scorecard(
     if history:
         from netrepro.claims.history import history as ask_git
 
-        print_lines(history_lines(ask_git()))
+        asked = ask_git(slugs)
+        print_json(records(asked)) if as_json else print_lines(history_lines(asked))
         return
     from netrepro.claims.release import read_release
     from netrepro.claims.scorecard import beside, problems_of, stale_main_claims

@@ -149,7 +149,8 @@ def waiting_words(row: Mapping[str, Any], side: str) -> str:
 
 
 def claim_lines(table: DataFrame, names: tuple[str, str] = ("mine", "published")) -> list[str]:
-    """Write a few lines for each claim of a table from `beside`: the paper's number, then the results of both sides.
+    """Write a few lines for each claim of a table from `beside`: the paper's number, then the results of both sides and
+    the reason of each verdict, then for a disagreement whose fault it is.
 
     names : what the two sides are called.
     """
@@ -160,7 +161,21 @@ def claim_lines(table: DataFrame, names: tuple[str, str] = ("mine", "published")
         lines += folded(f"{said_words(row)} {row['unit']} ({row['where']})", "  paper      ", " " * 13)
         for side, name in zip(("mine", "published"), names, strict=True):
             lines += folded(side_words(row, side), f"  {name:<9}  ", " " * 13)
+        reasons = dict.fromkeys(row[f"{side}_reason"] for side in ("mine", "published") if row[f"{side}_ran"])
+        for reason in filter(None, reasons):
+            lines += folded(reason, "  why        ", " " * 13)
+        if blame := blame_words(row):
+            lines += folded(blame, "  fault      ", " " * 13)
     return lines
+
+
+def blame_words(row: Mapping[str, Any]) -> str:
+    """Say whose fault a disagreement is and, until it is settled, what would settle it; "" for a row of `beside` where
+    neither side disagrees."""
+    if not row["blame"] or "disagrees" not in (row["mine_verdict"], row["published_verdict"]):
+        return ""
+    whose = {"paper": "the paper's"}.get(row["blame"], row["blame"])
+    return whose if row["settled"] else f"{whose}; what would settle it: {row['settles']}"
 
 
 def side_words(row: dict, side: str) -> str:

@@ -119,6 +119,8 @@ def artifact_lines(notebook: Notebook) -> list[str]:
     rows = {row["claim"]: row for row in combined(mine, published).to_dict("records")}
     whose = "mine, from runs/" if mine["ran"].any() else "those in figures/"
     person, computer = SET_UP_MINUTES
+    as_root = [number for (_, tier), number in experiments.items() if tier == "privileged"]
+    root = f"root for {' and '.join(as_root)}" if as_root else "no root"
     lines = [
         f"# Artifact appendix: {paper.title}",
         "",
@@ -126,7 +128,7 @@ def artifact_lines(notebook: Notebook) -> list[str]:
         "",
         "## What it needs",
         "",
-        "Linux, Python 3.11 to 3.14, make and a C++ compiler; no root; "
+        f"Linux, Python 3.11 to 3.14, make and a C++ compiler; {root}; "
         f"{max(declared.memory_mb.values())} MB of memory and about 3 GB of disk. `netrepro doctor` says what "
         "this machine lacks, and which experiment needs it.",
         "",
@@ -149,7 +151,7 @@ def artifact_lines(notebook: Notebook) -> list[str]:
         lines += [
             f"- **{numbers[claim.id]}** (`{claim.id}`, {claim.role}): {claim.says} ({claim.where}). Published: "
             f"{said_words(row)}{unit}; accepted: {claim.accept}; {by}. "
-            f"Control: {claim.control or 'none, so that it does not count'}."
+            f"Control: {claim.control or 'none, so that an agreement does not count'}."
         ]
     lines += ["", "## Experiments", ""]
     for (profile, tier), deciding in decided.items():

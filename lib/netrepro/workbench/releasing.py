@@ -297,12 +297,21 @@ def _previous_tag() -> str:
 
 
 def _scorecard_at(commit: str) -> pd.DataFrame:
-    """Return the scorecard that a commit or tag holds. Raises NetreproError where there is none."""
+    """Return the scorecard that a commit or tag holds. Raises NetreproError where there is none that can be
+    compared."""
     try:
         text = git("show", f"{commit}:figures/scorecard.csv")
     except NetreproError:
-        raise NetreproError(f"{commit} has no figures/scorecard.csv", "git fetch --tags, or --since COMMIT") from None
-    return pd.read_csv(io.StringIO(text))
+        problem = f"there is no commit {commit}, or it has no figures/scorecard.csv"
+        raise NetreproError(problem, "git fetch --tags, or name another: --since COMMIT") from None
+    table = pd.read_csv(io.StringIO(text))
+    if missing := sorted(set(_COMPARED) - set(table)):
+        problem = f"{commit}: figures/scorecard.csv has no column {', '.join(missing)}"
+        raise NetreproError(problem, "name a later commit: --since COMMIT")
+    return table
+
+
+_COMPARED = ["paper", "claim", "verdict", "value", "counts"]
 
 
 def changed_verdicts(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
@@ -310,8 +319,7 @@ def changed_verdicts(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
 
     Columns: paper, claim, role, before, after (verdict with value). Claims that only one scorecard has are left out.
     """
-    before = before[["paper", "claim", "verdict", "value", "counts"]]
-    both = before.merge(after, on=["paper", "claim"], suffixes=("_before", "_after"))
+    both = before[_COMPARED].merge(after, on=["paper", "claim"], suffixes=("_before", "_after"))
     changed = (both["verdict_before"] != both["verdict_after"]) | (both["counts_before"] != both["counts_after"])
     rows = [
         [row["paper"], row["claim"], row["role"], *(_said(row, side) for side in ("before", "after"))]

@@ -16,7 +16,7 @@ from matplotlib.patches import Patch, Polygon, Rectangle
 from netrepro.claims import DECIDED, coverage_text, paper_level
 from netrepro.claims.scorecard import COUNTS, beside, combined, counts_of, look_of, paper_summary
 from netrepro.style import new_figure
-from netrepro.workbench.console import run_words, said_words, verdict_words, waiting_words
+from netrepro.workbench.console import blame_words, run_words, said_words, verdict_words, waiting_words
 from netrepro.workbench.looks import BADGES, BADGING, VERDICT_LOOKS
 from netrepro.workbench.templating import Markup, macros, render
 
@@ -76,13 +76,35 @@ def scorecard_text(table: pd.DataFrame) -> str:
 _HEAD = """\
 # The scorecard
 
-A paper's level is that of its main claims, which its abstract or key result says in words. *2 + 5* counts two main
-claims and five details. *Not measured*: the run that decides, named in `claims.yaml`, is not published yet. In ACM's
-words these are replications, by another team and with artifacts of its own: *replicated* is *Results Replicated*, never
-*Results Reproduced*.
+A row is a paper, and a paper has claims: numbers and statements of its own. Its main claims are those that its abstract
+or key result says in words; the others are details. *2 + 5* counts two main claims and five details. The
+[picture](scorecard.png) has a cell for each claim; a corner in another colour is what other runs say.
+`netrepro scorecard SLUG` says what each claim is, our number, the reason of the verdict, and for a disagreement whose
+fault it is, or that this is not known.
 
-The [picture](scorecard.png) has a cell for each claim; a corner in another colour is what other runs say.
-`netrepro scorecard` lists them, too.
+| verdict of a claim | meaning |
+| --- | --- |
+| agrees | our 95 % interval lies inside what is accepted |
+| in direction | the effect has the published sign, and another size |
+| disagrees | our interval lies outside of what is accepted |
+| settled | it disagrees, and a further experiment shows why |
+| undecided | our interval contains an edge of what is accepted: more repetitions would decide |
+| untrusted | the run failed its own checks |
+| not judged | the number is one of hardware, or of runs larger than ours |
+| not measured | the run that decides is not published, or its data is not public |
+| not counted | it has no negative control, or breaking the mechanism changed nothing; what disagrees always counts |
+
+| level of a paper | meaning |
+| --- | --- |
+| replicated | all main claims agree |
+| replicated with differences | all main claims agree, some only in direction |
+| partly | some main claims hold, and some disagree |
+| not reproduced | all main claims disagree |
+| undecided | it is not *partly*, and a main claim is undecided, not counted or not measured |
+| not measured | no main claim is measured |
+
+In ACM's words these are replications, by another team and with artifacts of its own: *replicated* is *Results
+Replicated*, never *Results Reproduced*.
 
 """
 
@@ -105,8 +127,9 @@ def to_markdown(table: pd.DataFrame) -> str:
         f"| paper | level | rests on | {' | '.join(names.values())} |",
         "| --- | --- | --- |" + " ---: |" * len(names),
     ]
-    for _, claims in table.groupby("paper", sort=False):
+    for slug, claims in table.groupby("paper", sort=False):
         level, title = paper_level(claims.itertuples()), str(claims["title"].iloc[0]).replace("|", "\\|")
+        title = f"`{slug}`: {title}"
         main, details = (counts_of(claims[claims["role"] == role]) for role in ("main", "detail"))
         shown = [f"{main[name]} + {details[name]}" if main["claims"] else f"{details[name]}" for name in names]
         covered = coverage_text(claims.itertuples()).removesuffix(" claims")
@@ -181,7 +204,7 @@ def claim_cells(
                 "paper": row["paper"],
                 **{words: _side_cell(row, side) for side, words in sides.items()},
                 "it says": html.number(row, said_words(row)),
-                "claim": html.claim(row, (links or {}).get(row["paper"]), reasons),
+                "claim": html.claim(row, (links or {}).get(row["paper"]), reasons, blame_words(row)),
             }
         )
     return pd.DataFrame(cells, columns=["verdict", "paper", *sides.values(), "it says", "claim"], dtype=object)

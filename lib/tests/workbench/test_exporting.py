@@ -36,6 +36,20 @@ def test_every_claim_has_a_number_and_the_experiment_that_decides_it(slug):
     assert "Results Replicated" in text and f"netrepro run {slug} " in text
 
 
+@pytest.mark.parametrize("slug", PAPERS)
+def test_an_appendix_says_which_experiments_need_root(slug):
+    lines = artifact_lines(find(slug))
+    (needs,) = [line for line in lines if line.startswith("Linux, Python")]
+    privileged = [line[4:].split(":")[0] for line in lines if re.match(r"### E\d+: .* tier privileged ", line)]
+    assert ("; no root;" in needs) is not bool(privileged)
+    assert not privileged or f"; root for {' and '.join(privileged)};" in needs
+
+
+def test_a_paper_that_a_real_kernel_decides_asks_for_root():
+    text = "\n".join(artifact_lines(find("oncache")))
+    assert "; root for E1;" in text and "no root" not in text
+
+
 def test_a_codecheck_names_files_that_lie_beside_it(good_echo, workbench):
     folder = export("10_echo", "codecheck")
     said = yaml.safe_load((folder / "codecheck.yml").read_text())

@@ -133,7 +133,12 @@ def test_verdicts_are_compared_with_those_of_a_commit_that_one_names(measured, c
     changed = publish_release("0.2.0", TODAY, since="HEAD~1")
     assert changed[["before", "after"]].values.tolist() == [["disagrees 0.5", "agrees 0.5"]]
     assert "### Verdicts that changed since HEAD~1\n" in (measured / "CHANGELOG.md").read_text()
-    assert "nowhere has no figures/scorecard.csv" in problems_of_checkout("0.3.0", "nowhere")[-1]
+    assert "there is no commit nowhere" in problems_of_checkout("0.3.0", "nowhere")[-1]
+    card.write_text("paper,claim,verdict\n")
+    commit_all(measured)
+    assert problems_of_checkout("0.3.0", "HEAD") == [
+        "HEAD: figures/scorecard.csv has no column counts, value: name a later commit: --since COMMIT"
+    ]
 
 
 def test_what_other_code_measured_goes_with_the_release_and_is_marked_after_it(measured, monkeypatch):

@@ -128,6 +128,22 @@ def test_a_settled_disagreement_and_a_stale_result_have_marks_of_their_own(three
     assert "⊠ disagrees, settled: section 10, stale" in words
 
 
+def test_a_claim_says_why_and_whose_fault_a_disagreement_is(three_papers):
+    claims = three_papers / "data/constructed/claims.yaml"
+    text = claims.read_text() + '    blame: unknown\n    settles: "the authors\' trace"\n'
+    claims.write_text(text)
+    fault = "fault unknown; what would settle it: the authors' trace"
+    for run, disagrees in ((a_run(BAD), True), (a_run(GOOD), False)):
+        table = scorecard(["constructed"], results=lambda slug, run=run: results(run))
+        words = " ".join(" ".join(claim_lines(beside(table, table))).split())
+        assert f"why {table['reason'].iloc[0]}" in words and (fault in words) == disagrees
+        page = scorecard_page(table)
+        assert ("the authors&#39; trace" in page or "the authors' trace" in page) == disagrees
+    claims.write_text(text + '    settled: "section 10"\n')
+    settled = scorecard(["constructed"], results=lambda slug: results(a_run(BAD)))
+    assert any(line == "  fault      unknown" for line in claim_lines(beside(settled, settled)))
+
+
 def test_what_i_have_not_run_is_pale_and_said_to_be_published_only(three_papers):
     mine, published = scorecard(results={"constructed": results(a_run(BAD))}.get), scorecard()
     cells = draw_scorecard(combined(mine, published)).axes[0].patches
