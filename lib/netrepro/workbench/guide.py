@@ -12,8 +12,8 @@ from IPython.display import HTML
 from matplotlib.figure import Figure
 from pandas.io.formats.style import Styler
 
-from netrepro.claims import TIERS, VERDICTS, load_claims
-from netrepro.claims.scorecard import combined, paper_summary, problems_of, scorecard
+from netrepro.claims import TIERS, load_claims
+from netrepro.claims.scorecard import combined, look_of, paper_summary, problems_of, scorecard
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError, nearest
 from netrepro.style import use_style
@@ -134,14 +134,16 @@ def papers_table() -> Styler:
 def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> HTML:
     """List every claim in a sortable table: the paper's number, the user's own result and the published one.
 
-    paper, verdict, tier : show only claims with these, by the user's results or, without any, the published ones.
+    paper, verdict, tier : show only claims with these, by the user's results or, without any, the published ones. A
+    disagreement that is settled has the verdict "settled".
 
     Raises NetreproError for an unknown paper, verdict or tier.
     """
     mine, published, shown = _both()
+    shown = shown.assign(verdict=[look_of(row) for row in shown.to_dict("records")])
     for column, chosen, valid in (
         ("paper", paper, sorted(set(published["paper"]))),
-        ("verdict", verdict, VERDICTS),
+        ("verdict", verdict, VERDICT_LOOKS),
         ("tier", tier, TIERS),
     ):
         if chosen != ALL and chosen not in valid:

@@ -11,7 +11,9 @@ from matplotlib.patches import Polygon
 
 from netrepro.claims import Measured, Results, Run, publish_run
 from netrepro.claims.scorecard import beside, combined, scorecard
+from netrepro.errors import NetreproError
 from netrepro.workbench.console import claim_lines, distrust, summary_lines, untrusted_lines
+from netrepro.workbench.guide import claims_table
 from netrepro.workbench.looks import VERDICT_LOOKS
 from netrepro.workbench.scorecard import claim_cells, draw_scorecard, scorecard_page, to_markdown
 
@@ -126,6 +128,15 @@ def test_a_settled_disagreement_and_a_stale_result_have_marks_of_their_own(three
     assert "⊠*" in [text.get_text() for text in axis.texts]
     (words,) = [line for line in claim_lines(beside(table, table)) if line.startswith("  mine")]
     assert "⊠ disagrees, settled: section 10, stale" in words
+
+
+def test_a_table_of_claims_is_chosen_by_verdict(three_papers):
+    assert "alpha" in claims_table(verdict="disagrees").data and "alpha" not in claims_table(verdict="settled").data
+    claims = three_papers / "data/alpha/claims.yaml"
+    claims.write_text(claims.read_text() + '    blame: paper\n    settles: "x"\n    settled: "section 10"\n')
+    assert "alpha" in claims_table(verdict="settled").data and "alpha" not in claims_table(verdict="disagrees").data
+    with pytest.raises(NetreproError, match="unknown verdict 'setled'\n  did you mean 'settled'"):
+        claims_table(verdict="setled")
 
 
 def test_a_claim_says_why_and_whose_fault_a_disagreement_is(three_papers):
