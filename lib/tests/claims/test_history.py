@@ -71,6 +71,17 @@ def test_an_acceptance_committed_before_any_code_is_shown_to_be_fixed_before(wor
     assert (row["fixed"], row["accepted"], row["measured"]) == ("before", "2026-11-01 12:00", "2026-11-03 12:00")
 
 
+def test_the_history_of_named_papers_is_theirs_alone(workbench, commit):
+    other = workbench / "data" / "other" / "claims.yaml"
+    other.parent.mkdir()
+    other.write_text((workbench / "data/constructed/claims.yaml").read_text().replace("constructed", "other", 1))
+    commit()
+    assert set(history()["paper"]) == {"constructed", "other"}
+    assert set(history(["other"])["paper"]) == {"other"}
+    with pytest.raises(NetreproError, match="no claims for 'nosuch'"):
+        history(["nosuch"])
+
+
 def test_an_acceptance_committed_with_the_code_has_to_be_believed(workbench, commit):
     write_code(workbench)
     commit()
