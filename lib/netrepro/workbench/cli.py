@@ -516,7 +516,10 @@ def scorecard(
         from netrepro.claims.history import history as ask_git
 
         asked = ask_git(slugs)
-        print_json(records(asked)) if as_json else print_lines(history_lines(asked))
+        if as_json:
+            print_json(records(asked))
+        else:
+            print_lines(history_lines(asked))
         return
     from netrepro.claims.release import read_release
     from netrepro.claims.scorecard import beside, problems_of, stale_main_claims

@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from netrepro.workbench.runner import Event, RunReport, run, run_on_tiers
 
 CHANGELOG, UNRELEASED = "CHANGELOG.md", "## Unreleased\n"
 READY, OTHER_CODE = "ready", "other code"
+_COMPARED = ["paper", "claim", "verdict", "value", "counts"]  # columns of a scorecard
 _VERSIONS = {  # file -> the lines that hold the version and, in some, its date
     "lib/pyproject.toml": (r'^version = "(.+)"$', ""),
     "lib/kernel/pyproject.toml": (r'^version = "(.+)"$', ""),
@@ -190,7 +191,7 @@ def problems_of_checkout(version: str, since: str = "") -> list[str]:
         try:
             _scorecard_at(since)
         except NetreproError as error:
-            problems.append(str(error).replace("\n  ", ": ", 1))
+            problems.append(f"{error.problem}: {error.remedy}")
     return problems
 
 
@@ -244,11 +245,11 @@ def publish_release(version: str, today: datetime.date, since: str = "") -> pd.D
     before = _scorecard_at(since) if since else scorecard()
     release = Release(version=version, date=today, code={paper.paper: code_of(paper.paper) for paper in all_papers()})
     code = release.code.__getitem__
-    plan = {folder: _refused(folder) for folder in _folders(release)}
-    deciding = {kept.folder for each in deciding_runs() if (kept := each.kept())}
-    if refused := [text for folder, text in plan.items() if text and folder in deciding]:
-        raise NetreproError(f"no release {version}: {'; '.join(refused)}", "mend these runs and begin again")
-    for folder, refusal in plan.items():
+    deciding, quick = _folders(release)
+    refusals = {folder: _refused(folder) for folder in (*deciding, *quick)}
+    if forbidding := [refusals[folder] for folder in deciding if refusals[folder]]:
+        raise NetreproError(f"no release {version}: {'; '.join(forbidding)}", "mend these runs and begin again")
+    for folder, refusal in refusals.items():
         if not refusal:
             publish(run=folder, fewer=True)
     for paper in all_papers():
@@ -261,7 +262,7 @@ def publish_release(version: str, today: datetime.date, since: str = "") -> pd.D
     write_scorecard(after, workbench_root() / "figures")
     refresh_readme(after, workbench_root() / "README.md")
     changed = changed_verdicts(before, after)
-    changed.attrs["left_out"] = [text for text in plan.values() if text]
+    changed.attrs["left_out"] = [refusals[folder] for folder in quick if refusals[folder]]
     _write_version(version, today, changed, since)
     return changed
 
@@ -274,14 +275,17 @@ def tag_release(version: str) -> None:
     git("tag", "--annotate", "--message", f"netrepro {version}", f"v{version}")
 
 
-def _folders(release: Release) -> list[Path]:
-    """List the folders of the runs in runs/ to publish: first the deciding runs, whose pictures are preferred, then
-    quick runs."""
-    deciding = [(each.slug, kept) for each in deciding_runs() if (kept := each.kept())]
-    quick = [(paper.paper, each) for paper in all_papers() for each in standard_runs(paper.paper)]
-    of_release = deciding + [(slug, each) for slug, each in quick if each.result and each.result.profile == "quick"]
-    folders = [kept.folder for slug, kept in of_release if kept.result and _is_by(release.code[slug], kept.result)]
-    return list(dict.fromkeys(folders))
+def _folders(release: Release) -> tuple[list[Path], list[Path]]:
+    """List the folders of the runs in runs/ to publish: the deciding runs, whose pictures are preferred, and the quick
+    runs that decide nothing."""
+
+    def of_release(runs: Iterable[tuple[str, Kept]]) -> list[Path]:
+        return [kept.folder for slug, kept in runs if kept.result and _is_by(release.code[slug], kept.result)]
+
+    deciding = of_release((each.slug, kept) for each in deciding_runs() if (kept := each.kept()))
+    kept_runs = [(paper.paper, each) for paper in all_papers() for each in standard_runs(paper.paper)]
+    quick = of_release((slug, each) for slug, each in kept_runs if each.result and each.result.profile == "quick")
+    return deciding, [folder for folder in quick if folder not in deciding]
 
 
 def _refused(folder: Path) -> str:
@@ -309,9 +313,6 @@ def _scorecard_at(commit: str) -> pd.DataFrame:
         problem = f"{commit}: figures/scorecard.csv has no column {', '.join(missing)}"
         raise NetreproError(problem, "name a later commit: --since COMMIT")
     return table
-
-
-_COMPARED = ["paper", "claim", "verdict", "value", "counts"]
 
 
 def changed_verdicts(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
