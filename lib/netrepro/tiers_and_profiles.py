@@ -8,6 +8,7 @@ from netrepro.errors import NetreproError, nearest
 
 Tier = Literal["virtual", "privileged", "rootless", "simulated"]
 TIERS: tuple[str, ...] = get_args(Tier)  # best first
+REAL_TIME_TIERS = ("privileged", "rootless")
 Profile = Literal["quick", "paper"]
 PROFILES: tuple[str, ...] = get_args(Profile)
 

@@ -24,6 +24,7 @@ FLOORS = {
         "extras",
         "files",
         "git",
+        "intervals",
         "paths",
         "processes",
         "provenance",
@@ -32,14 +33,20 @@ FLOORS = {
         "_core",
     },
     1: {"networks", "protocols", "queueing", "traffic", "verification", "dummynet"},
-    2: {"emulation", "simulation", "transport", "claims", "applications"},
+    2: {"emulation", "simulation", "backends", "transport", "claims", "applications"},
     3: {"study"},
     4: {"papers", "guides"},
     5: {"workbench"},
 }
 FLOOR_OF = {name: floor for floor, names in FLOORS.items() for name in names}
 # Parts that stand on others of their floor.
-STANDS_ON = {"dummynet": {"networks", "traffic"}, "applications": {"emulation", "simulation", "transport"}}
+STANDS_ON = {
+    "dummynet": {"networks", "traffic"},
+    "applications": {"emulation", "simulation", "transport"},
+    "backends": {"emulation", "simulation"},
+}
+# Parts below them that others do not import: they ask `backends`.
+BEHIND_A_DOOR = {"study": {"emulation", "simulation", "applications", "transport"}}
 BACKENDS = {"real_time", "virtual"}  # of emulation/
 TOP_LEVEL = {
     "README.md",
@@ -106,6 +113,8 @@ def upward_imports(source: str, of: str, package: tuple[str, ...] = ("netrepro",
         target = names[1] if len(names) > 1 and names[1] in FLOOR_OF else "netrepro"
         if target == "netrepro" and len(names) > 2:
             wrong.append(f"line {line}: {names[1]} is on no floor")
+        elif target in BEHIND_A_DOOR.get(of, ()):
+            wrong.append(f"line {line}: {of} imports {target}, and netrepro.backends is the door to it")
         elif target != of and FLOOR_OF[target] >= max(FLOOR_OF[of], 1) and target not in STANDS_ON.get(of, ()):
             wrong.append(f"line {line}: {of} (floor {FLOOR_OF[of]}) imports {target} ({FLOOR_OF[target]})")
     return wrong
@@ -219,6 +228,8 @@ def test_imports_point_downwards_only():
         ("queueing", "from netrepro.networks import flow_sizes", True),
         ("emulation", "from netrepro.applications.raft import run", True),
         ("applications", "from netrepro.study import trust", True),
+        ("study", "from netrepro.simulation import simulate", True),
+        ("study", "from netrepro import backends", False),
         ("applications", "from netrepro.emulation import emulate", False),
         ("claims", "from .models import Claim", False),
         ("claims", "from netrepro.queueing import mg1\nimport netrepro._core as _core", False),

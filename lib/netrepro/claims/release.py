@@ -16,7 +16,7 @@ from netrepro.paths import workbench_root
 class Release(BaseModel):
     """A published set of results that one version of the code measured.
 
-    version : its tag without the "v". code : paper (slug) -> hash of all that its numbers come from
+    version : its tag without the "v". code : paper (slug) -> tier -> hash of all that its numbers there come from
     (netrepro.workbench.code.code_of).
     """
 
@@ -24,11 +24,11 @@ class Release(BaseModel):
 
     version: str
     date: datetime.date
-    code: dict[str, str]
+    code: dict[str, dict[str, str]]
 
     def holds(self, paper: str, run: Run) -> bool:
         """Tell whether the release's code measured this run of a paper (slug)."""
-        return self.code.get(paper) == run.code
+        return self.code.get(paper, {}).get(run.tier) == run.code
 
 
 def read_release() -> Release | None:

@@ -26,9 +26,10 @@ class Run(BaseModel):
 
     commit : ends with "-dirty" where the library, the notebook or its data differed from it.
     changed : parameters that were not the committed notebook's defaults, with their values.
-    code : hash of all that the paper's numbers come from (netrepro.workbench.code); "" for an older run, which did not
-        record it.
+    code : hash of all that the paper's numbers on this tier come from (netrepro.workbench.code); "" for an older run,
+        which did not record it.
     library : hash of the whole library and of the core that it had loaded (netrepro.provenance); "" likewise.
+    cpu_s : processor time that the run took (s), where that is known.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -45,6 +46,7 @@ class Run(BaseModel):
     changed: dict[str, JsonValue] = {}
     code: str = ""
     library: str = ""
+    cpu_s: float | None = None
 
     @property
     def key(self) -> str:
@@ -56,8 +58,8 @@ class Run(BaseModel):
         return next((each for each in self.measured if each.claim == claim_id), None)
 
     def repeats(self, other: Run) -> bool:
-        """Tell whether this run equals the other, apart from its date, commit and library hash."""
-        own = {name: getattr(self, name) for name in ("date", "commit", "library")}
+        """Tell whether this run equals the other, apart from its date, commit, library hash and processor time."""
+        own = {name: getattr(self, name) for name in ("date", "commit", "library", "cpu_s")}
         return self == other.model_copy(update=own)
 
     @model_validator(mode="after")

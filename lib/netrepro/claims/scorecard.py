@@ -38,16 +38,16 @@ def scorecard(
     tier: str | None = None,
     *,
     results: Callable[[str], Results | None] | None = None,
-    code: Callable[[str], str] | None = None,
+    code: Callable[[str, str], str] | None = None,
 ) -> pd.DataFrame:
     """Return one row for each claim of every paper (slugs; default all), judged by today's claims.yaml.
 
     Main claims come first. Columns: paper, title, claim, role, says, where, kind, unit, published, class_report,
     source; for each tier ours_<tier> and verdict_<tier>; then fixed, blame, settles, settled as claims.yaml has them;
     then decided_by ("profile/tier", or "not declared"); then, for the run that decides, tier, profile, value, verdict,
-    counts, elsewhere, interval_low, interval_high, repetitions, reason, date, commit, stale, of_release; ran, whether
-    there is any run of the paper. Ours, value and interval are in the claim's unit; for orderings they are Kendall's
-    tau, for curves the distance as a share of the published range.
+    counts, elsewhere, interval_low, interval_high, repetitions, reason, date, commit, code_changed, stale, of_release;
+    ran, whether there is any run of the paper. Ours, value and interval are in the claim's unit; for orderings they are
+    Kendall's tau, for curves the distance as a share of the published range.
 
     The run that decides is the one that claims.yaml declares, whatever else was measured. Where it declares none, it is
     chosen among those that measured the claim and are trusted: the best tier's whose verdict counts, if any does, and
@@ -55,9 +55,10 @@ def scorecard(
     verdict counts and differs, better or worse, and that verdict.
 
     `profile` and `tier` restrict the runs. `results` is a function of a slug that returns its results; default: the
-    published ones. `code` is a function of a slug that returns today's hash of the paper's code; `stale` is true where
-    other code measured the run, or it is not known which code. `of_release` is false where other code than the
-    release's measured it (true as long as there is no release).
+    published ones. `code` is a function of a slug and a tier that returns today's hash of the code of the paper's
+    numbers there; `code_changed` is true where other code measured the run, or it is not known which code.
+    `of_release` is false where other code than the release's measured it (true as long as there is no release).
+    `stale` is true where neither today's code nor a release's measured it.
 
     If `papers` is None, a paper whose claims cannot be read is left out, one whose results cannot be read is not
     measured, and `attrs["problems"]` says why (slug -> text).
@@ -85,7 +86,7 @@ def scorecard(
             if profile in (None, run.profile) and tier in (None, run.tier)
         ]
         runs.sort(key=lambda run: (TIERS.index(run.tier), -PROFILES.index(run.profile)))
-        today = code(paper.paper) if code and runs else ""
+        today: dict[str, str] = {tier: code(paper.paper, tier) for tier in {run.tier for run in runs}} if code else {}
         rows += [_row(paper, claim, runs, today, release) for claim in paper.main_first()]
     numbers = [f"ours_{tier}" for tier in TIERS] + ["value", "interval_low", "interval_high"]
     table = pd.DataFrame(rows, columns=_COLUMNS).astype(dict.fromkeys(numbers, float))
@@ -97,12 +98,14 @@ _COLUMNS = [
     *("paper", "title", "claim", "role", "says", "where", "kind", "unit", "published", "class_report", "source"),
     *(f"{column}_{tier}" for column in ("ours", "verdict") for tier in TIERS),
     *("fixed", "blame", "settles", "settled", "decided_by", "tier", "profile", "value", "verdict", "counts"),
-    *("elsewhere", "interval_low", "interval_high", "repetitions", "reason", "date", "commit", "stale", "of_release"),
-    "ran",
+    *("elsewhere", "interval_low", "interval_high", "repetitions", "reason", "date", "commit"),
+    *("code_changed", "stale", "of_release", "ran"),
 ]
 
 
-def _row(paper: PaperClaims, claim: Claim, runs: list[Run], today: str, release: Release | None) -> dict[str, object]:
+def _row(
+    paper: PaperClaims, claim: Claim, runs: list[Run], today: Mapping[str, str], release: Release | None
+) -> dict[str, object]:
     judged = [(run, judge(claim, run.measurement(claim.id), run.tier)) for run in runs]
     declared = claim.decided_by.key if claim.decided_by else ""
     judged.sort(key=lambda each: each[0].key != declared)  # the declared run comes first and so stands for its tier
@@ -129,6 +132,8 @@ def _row(paper: PaperClaims, claim: Claim, runs: list[Run], today: str, release:
         row |= {f"ours_{tier}": judgement.value, f"verdict_{tier}": judgement.verdict}
     run, judgement = _declared(claim, declared, judged) if declared else _best(by_tier.values())
     low, high = judgement.interval or (None, None)
+    code_changed = run is not None and bool(code := today.get(run.tier, "")) and run.code != code
+    of_release = run is None or release is None or release.holds(paper.paper, run)
     return row | {
         "tier": run.tier if run else "",
         "profile": run.profile if run else "",
@@ -142,8 +147,9 @@ def _row(paper: PaperClaims, claim: Claim, runs: list[Run], today: str, release:
         "reason": judgement.reason,
         "date": run.date.isoformat() if run else "",
         "commit": run.commit if run else "",
-        "stale": bool(run and today and run.code != today),
-        "of_release": release is None or run is None or release.holds(paper.paper, run),
+        "code_changed": code_changed,
+        "stale": code_changed and (release is None or not of_release),
+        "of_release": of_release,
         "ran": bool(runs),
     }
 
@@ -233,7 +239,7 @@ def look_of(row: Mapping[str, Any], side: str = "") -> str:
 _CLAIM = ["paper", "title", "claim", "role", "says", "where", "kind", "unit", "published", "class_report", "source"]
 _CLAIM += ["fixed", "blame", "settles", "settled", "decided_by"]
 _SIDE = ["verdict", "value", "interval_low", "interval_high", "counts", "reason"]
-_SIDE += ["repetitions", "profile", "tier", "date", "commit", "elsewhere", "stale", "of_release", "ran"]
+_SIDE += ["repetitions", "profile", "tier", "date", "commit", "elsewhere", "code_changed", "stale", "of_release", "ran"]
 
 
 def problems_of(*tables: pd.DataFrame) -> dict[str, str]:
@@ -245,8 +251,8 @@ def beside(mine: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Put a user's scorecard beside the published one, of the same papers: a row for each claim.
 
     Columns: those that say the claim, then mine_… and published_…: verdict, value, interval_low, interval_high,
-    counts, reason, repetitions, profile, tier, date, commit, elsewhere, stale, of_release, ran. `mine_date` is empty
-    where the user has no run that decides, `mine_ran` false where there is none at all.
+    counts, reason, repetitions, profile, tier, date, commit, elsewhere, code_changed, stale, of_release, ran.
+    `mine_date` is empty where the user has no run that decides, `mine_ran` false where there is none at all.
     """
     table = published[_CLAIM].copy()
     for name, side in (("mine", mine), ("published", published)):
@@ -266,12 +272,29 @@ def combined(mine: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 
 def stale_main_claims(table: pd.DataFrame) -> list[str]:
-    """List the main claims of a scorecard whose deciding run other code measured, a sentence each."""
+    """List the main claims of a scorecard whose deciding run neither today's code nor the release's measured, a
+    sentence each."""
     stale = table[(table["role"] == "main") & table["stale"]]
     return [
         f"{row['paper']}: {row['claim']} stands on {row['commit']}, and the code has changed since"
         for row in stale.to_dict("records")
     ]
+
+
+def release_text(table: pd.DataFrame | None = None) -> str:
+    """Say of which release the published results are; "" before the first release. table : a scorecard, of which it is
+    also said how many papers' code has changed since."""
+    release = read_release()
+    if release is None:
+        return ""
+    if table is None:
+        return f"Results are of release {release.version}."
+    since = table[table["code_changed"] & table["of_release"]].groupby("paper", sort=False).size()
+    text = f"Results are of release {release.version}."
+    if len(since):
+        papers = f"{len(since)} of {table['paper'].nunique()} papers"
+        text += f" The code of {papers} has changed since; the next release measures them again."
+    return text
 
 
 def regressions(old: Results, new: Results) -> list[str]:

@@ -15,10 +15,11 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri
 
 from netrepro.claims.models import Claim, Curve
 from netrepro.errors import NetreproError, nearest
+from netrepro.intervals import CONFIDENCE, Interval, student_interval
 from netrepro.tiers_and_profiles import check_tier
 
 Verdict = Literal["agrees", "agrees in direction", "disagrees", "undecided", "untrusted", "not judged", "not measured"]
@@ -33,19 +34,11 @@ VERDICTS: tuple[Verdict, ...] = (AGREES, DIRECTION, DISAGREES, UNDECIDED, UNTRUS
 DECIDED: tuple[Verdict, ...] = (AGREES, DIRECTION, DISAGREES)
 LEVELS = ("replicated", "replicated with differences", "partly", "not reproduced", "undecided", "not measured")
 
-CONFIDENCE = 0.95
 SIZE = 3.0  # how far an effect or a curve may be off and still have the published direction
 HALF_OF_THE_TRIALS = 0.5  # a share that shows no effect
 ONE_RUN = 0.005  # repetitions whose range is a smaller share of their mean do not vary
 _ROUNDING = 1e-9  # share of a band's edge by which arithmetic may miss it
 _MOST_REPETITIONS = 10_000  # a larger number is not named
-
-
-class Interval(NamedTuple):
-    """A confidence interval; a point where the value is exact."""
-
-    low: float
-    high: float
 
 
 class Measured(BaseModel):
@@ -455,13 +448,6 @@ def _mean_interval(values: Sequence[float], exact: bool, name: str) -> tuple[flo
             "repeat at least twice with different seeds, or say exact=True for a closed form",
         )
     return statistics.fmean(values), student_interval(values)
-
-
-def student_interval(values: Sequence[float]) -> Interval:
-    """Compute the 95 % confidence interval of the mean of two or more values (Student's t)."""
-    mean, spread = statistics.fmean(values), statistics.stdev(values)
-    half = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * spread / math.sqrt(len(values))
-    return Interval(mean - half, mean + half)
 
 
 def wilson_interval(successes: int, trials: int) -> Interval:

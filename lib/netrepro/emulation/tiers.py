@@ -17,9 +17,8 @@ import pandas as pd
 
 from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError
-from netrepro.tiers_and_profiles import TIERS, check_tier
+from netrepro.tiers_and_profiles import REAL_TIME_TIERS, TIERS, check_tier
 
-REAL_TIME_TIERS = ("privileged", "rootless")
 VIRTUAL_TIME_TIERS = ("virtual", "simulated")  # other work on the machine does not matter
 FEATURE_COLUMNS = ["feature", "works", "why", "needed_by"]
 _PROBE = Path(__file__).with_name("real_time") / "probe.py"

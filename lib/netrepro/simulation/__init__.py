@@ -1,6 +1,6 @@
 """Floor 2: experiments in virtual time, packet by packet."""
 
-from netrepro.simulation.gaps import gap_shares
+from netrepro.networks.gaps import gap_shares
 from netrepro.simulation.hosts import Connection, Hosts, simulate_machines
 from netrepro.simulation.own_control import OwnCongestionControl
 from netrepro.simulation.own_queue import OwnQueueDiscipline

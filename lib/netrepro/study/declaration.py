@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from netrepro.emulation.tiers import REAL_TIME_TIERS
-from netrepro.emulation.virtual.experiment import check_virtually
+from netrepro import backends
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.study.evidence import Evidence
 from netrepro.study.trust import Check
+from netrepro.tiers_and_profiles import REAL_TIME_TIERS
 
 SIMULATED, VIRTUAL = "simulated", "virtual"
 Changes = Mapping[str, Any]
@@ -275,7 +275,7 @@ class Study:
             return why
         if self.experiment is not None and tier == VIRTUAL:
             try:
-                check_virtually(self.experiment(point.setting, seconds, 1))
+                return backends.why_not(self.experiment(point.setting, seconds, 1), tier)
             except NetreproError as refused:
                 return str(refused)
         return ""

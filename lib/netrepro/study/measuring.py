@@ -10,16 +10,12 @@ from typing import Any, TypeVar
 import pandas as pd
 from joblib import Parallel, delayed
 
+from netrepro import backends
 from netrepro.cluster import cluster_of_notebooks
-from netrepro.emulation import emulate
-from netrepro.emulation.real_time.network import RealTimeNetwork
-from netrepro.emulation.tiers import REAL_TIME_TIERS, probe_tiers, resolve_tier, why_no_processes
-from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.description import whole_number
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.processes import dearest_first
-from netrepro.simulation import simulate
 from netrepro.study.declaration import (
     LEAST_REPETITIONS,
     SIMULATED,
@@ -37,7 +33,7 @@ from netrepro.study.declaration import (
 )
 from netrepro.study.runs import Runs, gather
 from netrepro.study.setting import check_setting, parameter_fields
-from netrepro.tiers_and_profiles import TIERS
+from netrepro.tiers_and_profiles import REAL_TIME_TIERS
 
 Value = TypeVar("Value")
 
@@ -74,32 +70,22 @@ def run_experiment(
     tier: str = "simulated",
     progress: Callable[[float], None] | None = None,
     *,
-    prepare: Callable[[RealTimeNetwork], None] | None = None,
+    prepare: Callable[[Any], None] | None = None,
     clock_skew_ppm: float = 100.0,
     until_complete: bool = False,
 ) -> Measurements:
-    """Run the experiment on a tier, with `simulate` or `emulate`, and return its measurements.
+    """Run the experiment on a tier as `backends.run` does, between hosts that take time, and return its measurements.
 
     Where several flows run, a host delays each packet by up to `HOST_DELAY_PACKETS` packet times at random, unless the
     experiment says how long. So no two flows run in step. A single flow needs no such delay.
 
-    tier : "simulated", "virtual", "rootless", "privileged", or "auto" for the best that this machine allows.
-    progress : called with the share of time that has passed, 0 to 1. prepare : as in `emulate`; for real kernels alone.
-    until_complete : as in `emulate`; the simulator ignores it. clock_skew_ppm : for virtual time; real clocks have
-    their own skew.
-
-    Raises NetreproError for an unknown tier, one that this machine does not allow, and an experiment that the tier
-    cannot run.
+    Raises NetreproError as `backends.run` does.
     """
     if experiment.host_delay_packets is None and len(experiment.flow_table) > 1:
         experiment = replace(experiment, host_delay_packets=HOST_DELAY_PACKETS)
-    # The simulator runs everywhere, so that nothing has to be probed.
-    chosen = tier if tier == "simulated" else resolve_tier(tier, TIERS, probe_tiers())[0]
-    if chosen == "simulated":
-        return simulate(experiment, progress, clock_skew_ppm=clock_skew_ppm)
-    if chosen == "virtual":
-        return emulate_virtually(experiment, progress, until_complete=until_complete, clock_skew_ppm=clock_skew_ppm)
-    return emulate(experiment, chosen, progress, prepare, until_complete=until_complete)
+    return backends.run(
+        experiment, tier, progress, prepare=prepare, clock_skew_ppm=clock_skew_ppm, until_complete=until_complete
+    )
 
 
 def run_all(
@@ -172,7 +158,7 @@ def _why_not(
     study: Study, scale: Scale, profile: str, wanted: Sequence[Point], tier: str, *, is_asked: bool
 ) -> dict[str, str]:
     """Say why cases are not run on a tier: case -> why."""
-    absent = why_no_processes() if tier == VIRTUAL and not is_asked else ""
+    absent = backends.why_absent(tier) if tier == VIRTUAL and not is_asked else ""
     reasons = dict.fromkeys(scale.without, f"left out at profile {profile!r} on this tier, to save time")
     return reasons | {
         point.case: why for point in wanted if (why := absent or study.why_not(point, tier, scale.seconds))

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from netrepro.claims.verdicts import student_interval
+from netrepro.intervals import student_interval
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import DropTail, EcnThreshold, Link, Red
 from netrepro.networks.topology import HOST_QUEUE, Topology

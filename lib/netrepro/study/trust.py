@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.networks.experiment import Measurements, Port
-from netrepro.simulation import gap_shares
+from netrepro.networks.gaps import gap_shares
 
 CHECK_COLUMNS = ["check", "value", "at_least", "at_most", "holds"]
 

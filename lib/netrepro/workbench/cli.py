@@ -569,9 +569,10 @@ def release(
     jobs: Jobs = None,
     patience: Patience = 3.0,
 ) -> None:
-    """Measure every run that decides a claim with this commit's code, publish these runs, and tag the version.
+    """Measure every run that decides a claim and whose code has changed, publish all runs, and tag the version.
 
-    After an interruption it continues: it reuses runs that ended well with the same code, also published ones.
+    It says first how many runs that are, and how long they take. After an interruption it continues: it reuses runs
+    that ended well with the same code, also published ones.
     """
     from netrepro.workbench.releasing import (
         measure_release,
@@ -579,11 +580,14 @@ def release(
         problems_of_release,
         publish_release,
         release_plan,
+        runs_to_measure,
         tag_release,
+        to_measure_lines,
     )
 
     if plan:
-        print_lines(release_plan().to_string(index=False).splitlines())
+        print_lines(release_plan().to_string(index=False, na_rep="not known").splitlines())
+        print_lines(["", *to_measure_lines(runs_to_measure())])
         return
     if version is None:
         raise NetreproError("which version?", "netrepro release 0.3.0, or --plan")
@@ -591,6 +595,7 @@ def release(
         print_lines(problems, "red")
         console.print(f"nothing is measured: the above forbids release {version}", markup=False)
         raise typer.Exit(1)
+    print_lines(to_measure_lines(runs_to_measure()))
     with live_lines() as tell:
         report = measure_release(jobs=jobs, patience=patience, on_event=tell)
     print_failures(report)

@@ -386,7 +386,7 @@ def print_scorecard(
     claims : show each claim. differences : without `claims`, list the claims where the user's verdict differs from the
     published one. untrusted : also name the user's runs that fail their own checks.
     """
-    from netrepro.claims.scorecard import beside, problems_of, scorecard
+    from netrepro.claims.scorecard import beside, problems_of, release_text, scorecard
     from netrepro.workbench.code import code_of
     from netrepro.workbench.run_folder import own_results
 
@@ -396,6 +396,7 @@ def print_scorecard(
     for lines in (*before, untrusted_lines(mine if untrusted else mine[:0], published)):
         print_lines([*lines, ""] if lines else [])
     print_lines(summary_lines(mine, published))
+    print_lines(folded(text, "", "") if (text := release_text(published)) else [])
     problems = problems_of(mine, published)
     for slug, problem in problems.items():
         print_lines([f"{slug} is left out: {problem}"], "red")

@@ -307,7 +307,8 @@ def write_scorecard(table: pd.DataFrame, folder: Path, mine: pd.DataFrame | None
     shown = table if mine is None else combined(mine, table)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        csv = (table if mine is None else beside(mine, table)).to_csv(index=False)
+        of_today = ["code_changed", "stale"]  # of the code that writes this, which may change with every commit
+        csv = (table.drop(columns=of_today) if mine is None else beside(mine, table)).to_csv(index=False)
         write_atomically(folder / "scorecard.csv", csv)
         write_atomically(folder / "scorecard.md", scorecard_text(shown))
         write_atomically(folder / "scorecard.html", scorecard_page(table, mine))

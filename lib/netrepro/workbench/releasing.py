@@ -1,21 +1,23 @@
 """A release: all runs that decide a claim and a quick run of every paper, measured by one code and published together.
 
-The order: `deciding_runs` lists these runs, `measure_release` executes them, `problems_of_release` says what forbids
-publishing, and `publish_release` writes figures/, the README, the CHANGELOG's table and the version.
+The order: `deciding_runs` lists these runs, `runs_to_measure` those that today's code has not measured, with the time
+that they take, `measure_release` executes them, `problems_of_release` says what forbids publishing, and
+`publish_release` writes figures/, the README, the CHANGELOG's table and the version.
 
-A run is reused where today's code of its paper (`workbench.code`) measured it. Such a run may lie in runs/, as after an
-interruption, or in figures/, as after publication on another machine. Changes of other code do not matter.
+A run is reused where today's code of its paper on its tier (`workbench.code`) measured it. Such a run may lie in runs/,
+as after an interruption, or in figures/, as after publication on another machine. Other code does not matter.
 """
 
 from __future__ import annotations
 
 import datetime
 import io
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -28,9 +30,11 @@ from netrepro.files import write_atomically
 from netrepro.git import git
 from netrepro.paths import figures_dir, workbench_root
 from netrepro.study.declaration import LEAST_REPETITIONS
+from netrepro.tiers_and_profiles import TIERS
+from netrepro.workbench.catalogue import find
 from netrepro.workbench.code import code_of
 from netrepro.workbench.publishing import judged_text, publish, refresh_readme, write_scorecard
-from netrepro.workbench.run_folder import Kept, good_status, standard_run, standard_runs
+from netrepro.workbench.run_folder import Kept, standard_run, standard_runs
 from netrepro.workbench.runner import Event, RunReport, run, run_on_tiers
 
 CHANGELOG, UNRELEASED = "CHANGELOG.md", "## Unreleased\n"
@@ -71,8 +75,7 @@ class DecidingRun:
 
     def ready(self) -> Run | None:
         """Return the run that today's code measured, from runs/ or else from figures/; None where there is none."""
-        code = code_of(self.slug)
-        return next((run for run in self._runs() if _is_by(code, run)), None)
+        return next((run for run in self._runs() if _is_of_today(self.slug, run)), None)
 
     def state(self) -> str:
         """Return READY where today's code measured this run, OTHER_CODE where only other code did, or else why there is
@@ -87,9 +90,43 @@ class DecidingRun:
         return [run for run in runs if run]
 
 
-def _is_by(code: str, run: Run) -> bool:
-    """Tell whether committed code with this hash measured a run."""
-    return run.code == code and not run.commit.endswith("-dirty")
+def _is_of_today(slug: str, run: Run) -> bool:
+    """Tell whether today's code, and committed code, measured a run of a paper."""
+    return run.code == code_of(slug, run.tier) and not run.commit.endswith("-dirty")
+
+
+class RunToMeasure(NamedTuple):
+    """A run that a release lacks. tier : "" for the one that the notebook takes by itself. cpu_s : the processor time
+    (s) that it took last; where nobody knows, `is_guess` and the time that the notebook may take."""
+
+    slug: str
+    profile: str
+    tier: str
+    cpu_s: float
+    is_guess: bool
+
+
+def runs_to_measure() -> list[RunToMeasure]:
+    """List the runs that a release lacks and this machine can make: quick runs first, then deciding runs.
+
+    These are a quick run of each paper, and each run that decides claims, where today's code has made none.
+    """
+    missing = [each for each in deciding_runs() if not each.why_not and not each.ready()]
+    own = {each.slug for each in missing if each.profile == "quick"}  # their quick run decides
+    others = [paper.paper for paper in all_papers() if paper.paper not in own and not _has_quick_run(paper.paper)]
+    quick = [_to_measure(slug, "quick", "") for slug in others]
+    return quick + [_to_measure(each.slug, each.profile, each.tier) for each in missing]
+
+
+def _to_measure(slug: str, profile: str, tier: str) -> RunToMeasure:
+    """Say how long a run takes: the newest of any code in runs/ or, without one, in figures/ tells."""
+    published = published_results(slug)
+    runs = [kept.result for kept in standard_runs(slug) if kept.result]
+    runs += published.runs.values() if published else ()
+    times = [run.cpu_s for run in runs if run.profile == profile and tier in ("", run.tier) and run.cpu_s is not None]
+    notebook = find(slug).declaration
+    budget_s = notebook.budget_on(tier or notebook.tiers[0], profile)
+    return RunToMeasure(slug, profile, tier, times[0] if times else budget_s, not times)
 
 
 def deciding_runs() -> list[DecidingRun]:
@@ -106,17 +143,34 @@ def deciding_runs() -> list[DecidingRun]:
     return deciding
 
 
+def to_measure_lines(runs: Sequence[RunToMeasure]) -> list[str]:
+    """Say how many runs a release has to measure and how long they take, the longest ones first."""
+    if not runs:
+        return ["nothing to measure: today's code has made every run that this machine can make"]
+    lines = [
+        f"  {run.slug} {run.profile}{f' on {run.tier}' if run.tier else ''}: "
+        f"{'at most ' if run.is_guess else ''}{run.cpu_s:.0f} s of a processor"
+        for run in sorted(runs, key=lambda run: -run.cpu_s)
+    ]
+    total_s = sum(run.cpu_s for run in runs)
+    guessed = sum(run.is_guess for run in runs)
+    unknown = f"; {guessed} of them were never timed, and count with all that they may take" if guessed else ""
+    hours = f"{total_s / 2 / 3600:.1f} hours" if total_s > 7200 else f"{math.ceil(total_s / 2 / 60)} minutes"
+    last = f"{len(runs)} runs to measure: {total_s:.0f} s of a processor, {hours} on two idle ones{unknown}"
+    return [*lines, last]
+
+
 def release_plan(runs: Sequence[DecidingRun] | None = None) -> pd.DataFrame:
     """Tabulate the deciding runs: paper, profile, tier, claims, main, state, cpu_s.
 
     state : "ready" (in runs/ or published, measured by today's code), "other code", "not run", or why it cannot be run
-    here. cpu_s : processor seconds of the newest good run in runs/, measured by any code.
+    here. cpu_s : processor seconds that it took last, in runs/ or as published, measured by any code; NaN where nobody
+    knows.
     """
     rows = []
     for each in deciding_runs() if runs is None else runs:
-        kept = each.kept()
-        status = good_status(kept.folder) if kept else None
-        used_s = status and status.cpu_s
+        last = _to_measure(each.slug, each.profile, each.tier)
+        used_s = None if last.is_guess else last.cpu_s
         rows.append([each.slug, each.profile, each.tier, each.claims, each.main, each.state(), used_s])
     columns = ["paper", "profile", "tier", "claims", "main", "state", "cpu_s"]
     return pd.DataFrame(rows, columns=columns).astype({"cpu_s": float})
@@ -128,17 +182,13 @@ def measure_release(
     patience: float = 3.0,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> RunReport:
-    """Execute a quick run of every paper, then every deciding run that this machine can run.
-
-    Runs that today's code has measured already are not run again.
-    """
-    quick = [paper.paper for paper in all_papers() if not _has_quick_run(paper.paper)]
+    """Execute `runs_to_measure`, and nothing else."""
+    missing = runs_to_measure()
+    quick = [each.slug for each in missing if not each.tier]
     report = run(quick, jobs=jobs, resume=True, patience=patience, on_event=on_event) if quick else RunReport()
     for profile in ("quick", "paper"):
-        missing = [
-            each for each in deciding_runs() if each.profile == profile and not each.why_not and not each.ready()
-        ]
-        wanted = [(each.slug, each.tier) for each in missing]
+        own = [each for each in missing if each.tier and each.profile == profile]
+        wanted = [(each.slug, each.tier) for each in own]
         if wanted and not report.interrupted:
             more = run_on_tiers(wanted, profile, jobs=jobs, resume=True, patience=patience, on_event=on_event)
             report.statuses += more.statuses
@@ -148,10 +198,10 @@ def measure_release(
 
 def _has_quick_run(slug: str) -> bool:
     """Tell whether runs/ or figures/ holds a quick run of a paper that today's code measured."""
-    published, code = published_results(slug), code_of(slug)
+    published = published_results(slug)
     runs = [each.result for each in standard_runs(slug) if each.result]
     runs += published.runs.values() if published else ()
-    return any(each.profile == "quick" and _is_by(code, each) for each in runs)
+    return any(each.profile == "quick" and _is_of_today(slug, each) for each in runs)
 
 
 def problems_of_release(version: str, since: str = "") -> list[str]:
@@ -243,9 +293,9 @@ def publish_release(version: str, today: datetime.date, since: str = "") -> pd.D
     if problems := problems_of_release(version, since):
         raise NetreproError(f"no release {version}: {'; '.join(problems)}", "netrepro release --plan shows every run")
     before = _scorecard_at(since) if since else scorecard()
-    release = Release(version=version, date=today, code={paper.paper: code_of(paper.paper) for paper in all_papers()})
-    code = release.code.__getitem__
-    deciding, quick = _folders(release)
+    today_code = {paper.paper: {tier: code_of(paper.paper, tier) for tier in TIERS} for paper in all_papers()}
+    release = Release(version=version, date=today, code=today_code)
+    deciding, quick = _folders()
     refusals = {folder: _refused(folder) for folder in (*deciding, *quick)}
     if forbidding := [refusals[folder] for folder in deciding if refusals[folder]]:
         raise NetreproError(f"no release {version}: {'; '.join(forbidding)}", "mend these runs and begin again")
@@ -258,7 +308,7 @@ def publish_release(version: str, today: datetime.date, since: str = "") -> pd.D
             own = {key: each for key, each in results.runs.items() if release.holds(paper.paper, each)}
             write_results(Results(paper=paper.paper, runs=own), figures_dir(paper.paper) / "results.json")
     write_release(release)
-    after = scorecard(code=code)
+    after = scorecard(code=code_of)
     write_scorecard(after, workbench_root() / "figures")
     refresh_readme(after, workbench_root() / "README.md")
     changed = changed_verdicts(before, after)
@@ -275,12 +325,12 @@ def tag_release(version: str) -> None:
     git("tag", "--annotate", "--message", f"netrepro {version}", f"v{version}")
 
 
-def _folders(release: Release) -> tuple[list[Path], list[Path]]:
+def _folders() -> tuple[list[Path], list[Path]]:
     """List the folders of the runs in runs/ to publish: the deciding runs, whose pictures are preferred, and the quick
     runs that decide nothing."""
 
     def of_release(runs: Iterable[tuple[str, Kept]]) -> list[Path]:
-        return [kept.folder for slug, kept in runs if kept.result and _is_by(release.code[slug], kept.result)]
+        return [kept.folder for slug, kept in runs if kept.result and _is_of_today(slug, kept.result)]
 
     deciding = of_release((each.slug, kept) for each in deciding_runs() if (kept := each.kept()))
     kept_runs = [(paper.paper, each) for paper in all_papers() for each in standard_runs(paper.paper)]

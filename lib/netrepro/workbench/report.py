@@ -118,7 +118,7 @@ class Report:
         self.repetitions, self.seed, self.setting = repetitions, seed, setting
         self.parameters, self.changed = parameters, changed
         self.claims = load_claims(slug)
-        self._code = code_of(slug)  # before anything is measured
+        self._code = code_of(slug, tier)  # before anything is measured
         self.folder = folder
         self.made_by = made_by(find(slug), profile, tier, changed)
         self.folder.mkdir(parents=True, exist_ok=True)

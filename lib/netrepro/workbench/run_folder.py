@@ -202,7 +202,7 @@ def read_kept(folder: Path) -> Kept:
     slug, outcome, manifest = match["slug"] if match else folder.name, BY_HAND, {}
     from netrepro.claims import read_results
 
-    results = folder / RESULTS
+    results, status = folder / RESULTS, None
     try:
         if (folder / STATUS).exists():
             status = Status.model_validate_json((folder / STATUS).read_text(encoding="utf-8"))
@@ -211,6 +211,7 @@ def read_kept(folder: Path) -> Kept:
             if not status.ok:
                 return Kept(folder, slug, outcome, None, 0.0, f"it {_ended(outcome)}: {status.exception}", manifest)
         (run,) = read_results(results).runs.values()
+        run = run.model_copy(update={"cpu_s": round(status.cpu_s)}) if status is not None else run
         return Kept(folder, slug, outcome, run, results.stat().st_mtime, manifest=manifest)
     except NetreproError as error:
         problem = error.problem

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Polygon, Rectangle
 
 from netrepro.claims import DECIDED, coverage_text, paper_level
-from netrepro.claims.scorecard import COUNTS, beside, combined, counts_of, look_of, paper_summary
+from netrepro.claims.scorecard import COUNTS, beside, combined, counts_of, look_of, paper_summary, release_text
 from netrepro.style import new_figure
 from netrepro.workbench.console import blame_words, run_words, said_words, verdict_words, waiting_words
 from netrepro.workbench.looks import BADGES, BADGING, VERDICT_LOOKS
@@ -69,8 +69,9 @@ def draw_scorecard(table: pd.DataFrame) -> Figure:
 
 
 def scorecard_text(table: pd.DataFrame) -> str:
-    """Return a page in Markdown: the meaning of its words, then the table of `to_markdown`."""
-    return _HEAD + to_markdown(table)
+    """Return a page in Markdown: the meaning of its words, whose release it is, and the table of `to_markdown`."""
+    release = release_text()
+    return _HEAD + (f"{release}\n\n" if release else "") + to_markdown(table)
 
 
 _HEAD = """\
@@ -153,6 +154,7 @@ def scorecard_page(table: pd.DataFrame, mine: pd.DataFrame | None = None) -> str
     return render(
         "scorecard",
         whose="What is published" if mine is None else "Mine beside what is published",
+        release=release_text(),
         papers=sortable(papers.astype(object), "papers", paging=False),
         claims=claims_table(table, mine),
         script=sorting_script(),

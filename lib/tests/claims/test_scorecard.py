@@ -170,9 +170,9 @@ def test_a_settled_disagreement_has_a_count_of_its_own(workbench):
 
 def test_what_other_code_measured_is_stale(workbench):
     publish(a_run(gain(GOOD)), a_run(gain(GOOD), profile="paper").model_copy(update={"code": "then"}))
-    assert not row()["stale"] and not row(code=lambda slug: "then")["stale"]
-    assert row(code=lambda slug: "now")["stale"]
-    assert row(profile="quick", code=lambda slug: "now")["stale"]  # a run that kept no hash may be of any code
+    assert not row()["stale"] and not row(code=lambda slug, tier: "then")["stale"]
+    assert row(code=lambda slug, tier: "now")["stale"]
+    assert row(profile="quick", code=lambda slug, tier: "now")["stale"]  # a run that kept no hash may be of any code
 
 
 def three_papers(workbench) -> None:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from netrepro.claims import Claim, Judgement, Measured, coverage_text, judge, paper_level
-from netrepro.claims.verdicts import kendall_tau, student_interval, wilson_interval
+from netrepro.claims.verdicts import kendall_tau, wilson_interval
 from netrepro.errors import NetreproError
+from netrepro.intervals import student_interval
 
 TIERS = ["privileged", "rootless", "simulated"]
 POINTS = [[1, 10], [2, 20], [4, 50]]

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from virtual_kernel import needs_virtual
 
+from netrepro import backends
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.papers import cdn_routing as paper
 from netrepro.papers.cdn_routing import failures, figures, setting, study
 from netrepro.protocols.bgp import arrivals
-from netrepro.study import SIMULATED, VIRTUAL, OneRun, Runs, measure, measuring, vary
+from netrepro.study import SIMULATED, VIRTUAL, OneRun, Runs, measure, vary
 
 SMALL = paper.Setting(top=3, transit=30, stubs=90, watch_s=300.0)
 
@@ -225,7 +226,7 @@ def test_what_daemons_do_not_have_is_named_and_not_ignored(monkeypatch, caida_fi
 
 
 def test_without_daemons_the_speakers_stay_and_it_says_why(monkeypatch):
-    monkeypatch.setattr(measuring, "why_no_processes", lambda: "the kernel is not built")
+    monkeypatch.setattr(backends, "why_absent", lambda tier: "the kernel is not built")
     runs = measure(STUDY, repetitions=1, seed=8)
     assert runs.tiers == [SIMULATED] and runs.skipped["virtual: small, anycast"] == "the kernel is not built"
     assert figures.draw_tiers(runs).axes

@@ -84,8 +84,8 @@ def test_a_port_off_the_rate_fails_the_fidelity_check():
 def tcp_only() -> Runs:
     """What a kernel without DCTCP leaves, here measured by the simulator."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("netrepro.study.declaration.check_virtually", lambda experiment: None)
-        patch.setattr("netrepro.study.measuring.run_experiment", lambda experiment, *_, **__: simulate(experiment))
+        patch.setattr("netrepro.backends.why_not", lambda experiment, tier: "")
+        patch.setattr("netrepro.backends.run", lambda experiment, *_, **__: simulate(experiment))
         study = replace(paper.STUDY, cannot=lambda setting, tier: without_dctcp(setting, tier))
         return measure(study, repetitions=3, seed=7, tier="virtual")
 

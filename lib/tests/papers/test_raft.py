@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_kernel import needs_virtual
 
+from netrepro import backends
 from netrepro.applications.raft.run import CHECKS, violations
 from netrepro.errors import NetreproError
 from netrepro.papers.raft import setting as lines
 from netrepro.papers.raft import study as paper
 from netrepro.papers.raft.processes import crash_processes
 from netrepro.protocols.raft_elections import Election, elect, split_vote_share, timeouts_of
-from netrepro.study import VIRTUAL, OneRun, Reading, Runs, measure, measuring
+from netrepro.study import VIRTUAL, OneRun, Reading, Runs, measure
 
 SETTING = paper.Setting()
 DISK = Election(least_write_ms=0.5, extra_write_ms=3.5, timer_late_ms=0.05, log_lengths=(10, 10, 9, 9))
@@ -227,7 +228,7 @@ def test_logs_and_leaders_that_break_a_promise_are_noticed(check, change):
 
 
 def test_without_the_kernel_the_figure_says_so(monkeypatch):
-    monkeypatch.setattr(measuring, "why_no_processes", lambda: "no virtual kernel: not built")
+    monkeypatch.setattr(backends, "why_absent", lambda tier: "no virtual kernel: not built")
     few = dict.fromkeys(("trials", "control_trials", "calibration_trials"), 20)
     runs = measure(paper.STUDY, replace(SETTING, **few), repetitions=2)
     assert runs.skipped["virtual: 12-24"].startswith("no virtual kernel") and paper.tier_table(runs).empty

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from executed_code import ExecutedCode, not_hashed
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
@@ -23,6 +24,7 @@ from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.study import Runs, Study, load_runs, measure, points, read_once, vary
 from netrepro.study.declaration import LEAST_REPETITIONS, SIMULATED, several
+from netrepro.study.measuring import _runs_of_knobs
 from netrepro.study.setting import EMPTY, PATHS, parameter_fields, with_parameter_lines
 from netrepro.style import use_style
 from netrepro.workbench.catalogue import cell_source, find, read_notebook
@@ -52,12 +54,20 @@ def study(request: pytest.FixtureRequest) -> Study:
 
 
 @pytest.fixture(scope="module")
-def runs(study: Study) -> Runs:
+def executed() -> ExecutedCode:
+    """The library's functions that run while a study is measured."""
+    return ExecutedCode()
+
+
+@pytest.fixture(scope="module")
+def runs(study: Study, executed: ExecutedCode) -> Runs:
     """Of every case with few repetitions, and of every knob."""
-    found = measure(study, profile=SMALLEST, repetitions=REPETITIONS, seed=7)
+    with executed:
+        measured = measure(study, profile=SMALLEST, repetitions=REPETITIONS, seed=7)
+        measured.measured_claims()
     for knob in study.knobs:
-        vary(found, knob)
-    return found
+        vary(measured, knob)
+    return measured
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +146,13 @@ def test_the_network_is_drawn_with_the_parameters(slug):
 def _shown_in(figure: Figure) -> list[Any]:
     texts = [text.get_text() for text in figure.findobj(Text)]
     return texts + [line.get_xydata().tolist() for line in figure.findobj(Line2D)]
+
+
+def test_all_that_runs_in_a_measurement_is_in_the_papers_hash(study, runs, executed):
+    with ExecutedCode() as of_knobs:  # which decide no claim; the first measurement keeps their runs for them
+        _runs_of_knobs(runs)
+    not_in_it = set(not_hashed(executed, study.slug, runs.tier)) - set(not_hashed(of_knobs, study.slug, runs.tier))
+    assert len(executed.functions) > 50 and not_in_it == set()
 
 
 def test_every_claim_is_measured(study, runs):

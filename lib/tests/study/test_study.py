@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netrepro import backends
 from netrepro.errors import NetreproError
 from netrepro.study import (
     Check,
@@ -27,7 +28,6 @@ from netrepro.study import (
     least_first,
     load_runs,
     measure,
-    measuring,
     points,
     ratio,
     run_once,
@@ -297,7 +297,7 @@ def test_runs_that_share_something_are_measured_together_and_read_in_their_order
 
 @pytest.mark.parametrize("why", ["", "no virtual kernel: not built"])
 def test_the_virtual_kernel_runs_beside_the_simulator_where_there_is_one_and_judges_nothing(monkeypatch, why):
-    monkeypatch.setattr(measuring, "why_no_processes", lambda: why)
+    monkeypatch.setattr(backends, "why_absent", lambda tier: why)
     small = {"quick": Scale(2.0, repetitions=1, without=("low", "many", "twice"))}
     study = replace(STUDY, also_on_virtual=small, claims={"x": Evidence("delay_ms", "high")})
     runs = measure(study, repetitions=3, seed=5)

@@ -17,6 +17,8 @@ from netrepro.claims import Results, published_results, write_results
 from netrepro.claims.release import read_release
 from netrepro.claims.scorecard import beside, scorecard, stale_main_claims
 from netrepro.errors import NetreproError
+from netrepro.workbench import releasing
+from netrepro.workbench.catalogue import find
 from netrepro.workbench.console import verdict_words
 from netrepro.workbench.publishing import README_BEGIN, README_END, publish, write_scorecard
 from netrepro.workbench.releasing import (
@@ -26,7 +28,9 @@ from netrepro.workbench.releasing import (
     problems_of_release,
     publish_release,
     release_plan,
+    runs_to_measure,
     tag_release,
+    to_measure_lines,
 )
 
 FIXTURES = Path(__file__).parents[1] / "notebooks"
@@ -146,9 +150,9 @@ def test_what_other_code_measured_goes_with_the_release_and_is_marked_after_it(m
     publish_release("0.2.0", TODAY)
     tag_release("0.2.0")
     publish_older_run()
-    row = beside(scorecard(), scorecard(code=lambda slug: "today")).to_dict("records")[0]
+    row = beside(scorecard(), scorecard(code=lambda slug, tier: "today")).to_dict("records")[0]
     assert verdict_words(row, "published").endswith("stale: measured by older code, not of the release")
-    assert len(stale_main_claims(scorecard(code=lambda slug: "today"))) == 1
+    assert len(stale_main_claims(scorecard(code=lambda slug, tier: "today"))) == 1
     subprocess.run(["git", "-C", str(measured), "commit", "-qam", "older"], check=True)
     publish_release("0.3.0", TODAY)
     assert published_results("echo").runs.keys() == {"paper/simulated", "quick/simulated"}
@@ -222,6 +226,36 @@ def test_a_deciding_run_needs_five_repetitions(measured):
     claim["values"], claim["exact"] = claim["values"][:1], True
     results.write_text(json.dumps(content))
     assert problems_of_release("0.2.0") == []
+
+
+def test_it_says_beforehand_what_it_will_measure_and_how_long_that_takes(measured, monkeypatch):
+    assert runs_to_measure() == [] and to_measure_lines([])[0].startswith("nothing to measure")
+    monkeypatch.setattr(releasing, "code_of", lambda slug, tier: "of today")
+    quick, paper = runs_to_measure()
+    assert (quick.slug, quick.profile, quick.tier) == ("echo", "quick", "")
+    assert (paper.slug, paper.profile, paper.tier) == ("echo", "paper", "simulated")
+    assert 0 < quick.cpu_s < 60 and not quick.is_guess and not paper.is_guess  # as they took last, with other code
+    last = to_measure_lines([quick, paper])[-1]
+    assert last.startswith("2 runs to measure: ") and last.endswith("minutes on two idle ones")
+    assert release_plan()["cpu_s"].notna().all()
+
+
+def test_a_run_that_nobody_has_timed_counts_with_all_that_it_may_take(measured):
+    shutil.rmtree(measured / "runs")
+    guesses = runs_to_measure()
+    budget_s = find("echo").declaration.budget_s
+    assert [(each.cpu_s, each.is_guess) for each in guesses] == [(budget_s["quick"], True), (budget_s["paper"], True)]
+    assert "2 of them were never timed" in to_measure_lines(guesses)[-1]
+    assert release_plan()["cpu_s"].isna().all()
+
+
+def test_the_time_of_a_run_is_published_with_it(measured, commit_all):
+    publish()
+    commit_all(measured)
+    times = {key: run.cpu_s for key, run in published_results("echo").runs.items()}
+    assert all(time > 0 for time in times.values())
+    shutil.rmtree(measured / "runs")
+    assert release_plan()["cpu_s"].tolist() == [times["paper/simulated"]]
 
 
 def test_what_this_machine_lacks_is_in_the_plan(measured):

@@ -122,7 +122,7 @@ def test_a_settled_disagreement_and_a_stale_result_have_marks_of_their_own(three
     claims = three_papers / "data/constructed/claims.yaml"
     claims.write_text(claims.read_text() + '    blame: paper\n    settles: "x"\n    settled: "section 10"\n')
     old = a_run(BAD).model_copy(update={"code": "then"})
-    table = scorecard(["constructed"], results=lambda slug: results(old), code=lambda slug: "now")
+    table = scorecard(["constructed"], results=lambda slug: results(old), code=lambda slug, tier: "now")
     axis = draw_scorecard(table).axes[0]
     assert to_hex(axis.patches[0].get_facecolor()).upper() == VERDICT_LOOKS["settled"][0]
     assert "⊠*" in [text.get_text() for text in axis.texts]

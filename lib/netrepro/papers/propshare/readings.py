@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import stats
 
 from netrepro.applications.swarm.run import run_real_swarms
-from netrepro.claims.verdicts import student_interval
+from netrepro.intervals import student_interval
 from netrepro.papers.propshare.setting import Setting, constants, make_choker, swarm, trial_seed
 from netrepro.processes import in_processes
 from netrepro.simulation.swarm import BLOCK_BYTES, run_swarm

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from netrepro.claims.verdicts import student_interval
+from netrepro.intervals import student_interval
 from netrepro.papers.propshare.figures import FIGURES, draw_run
 from netrepro.papers.propshare.readings import (
     FIGURE_8,

@@ -17,10 +17,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from netrepro import backends
 from netrepro.applications.etcd.real_time import EtcdCluster
 from netrepro.applications.etcd.run import etcd_without_leader_s
 from netrepro.applications.raft.run import network
-from netrepro.emulation.tiers import why_no_processes
 from netrepro.errors import NetreproError
 from netrepro.papers.raft.processes import crash_processes
 from netrepro.papers.raft.setting import Setting, distance, published, read_trials
@@ -222,7 +222,7 @@ def measure_etcd(trials: int, seed: int, progress: Progress = iter) -> tuple[np.
 
 def measure_virtual_etcd(trials: int, seed: int, progress: Progress = iter) -> tuple[np.ndarray, str]:
     """Do the work of measure_etcd with processes in virtual time, which other work on the machine does not disturb."""
-    if why := why_no_processes():
+    if why := backends.why_absent(VIRTUAL):
         return np.array([]), f"not measured: {why}"
     try:
         times_s = etcd_without_leader_s(network(ETCD, ETCD.servers), trials, seed, **ETCD_MS, progress=progress)
