@@ -96,6 +96,12 @@ _SOURCES = """\
 
 - The paper: authors, title, venue, year, DOI.
 - Where each number of claims.yaml stands, and what is second-hand.
+
+## Artefacts
+
+TO REPLACE: the authors' programs, data and talks, and others' reproductions: look for them before you choose a set-up.
+Say when and by which words you searched, then what there is (repository, commit, licence), what it says on set-up and
+reading, and what ours does otherwise.
 """
 
 _MODULE = '''\
