@@ -7,12 +7,12 @@ gaps between packets while the queue was never empty. The deviation tells how fa
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from netrepro.networks.experiment import FIDELITY_COLUMNS
+from netrepro.networks.checks import Check
 from netrepro.networks.links import FULL_PACKET_BYTES
 
 # Fixed before any run. The paper's own links at 100 Mb/s had 99 % of gaps within 10 %.
@@ -117,51 +117,49 @@ def inter_dequeue_deviation(
     return Deviation(deviation, float(gap_s[busy].sum()), float(ideal_s[busy].sum()), largest_bytes)
 
 
-def port_checks(seen: Deviation, port: str = "") -> pd.DataFrame:
-    """Check a port's gaps; return one row for each check: check, value, bound, holds. Rows without a bound hold.
+def port_checks(seen: Deviation, port: str = "") -> list[Check]:
+    """Check a port's gaps.
 
     port : the port's name, put before each check. A port with fewer than LEAST_BUSY_GAPS busy gaps fails a check.
     """
     deviation, before = seen.deviation, f"{port}: " if port else ""
     within = {share: _share_within(deviation, share) for share in (0.01, 0.1)}
-    largest_fits = seen.largest_bytes <= FULL_PACKET_BYTES
-    rows = [
-        _at_least("gaps of a busy link", len(deviation), LEAST_BUSY_GAPS),
-        _at_least("share of the rate achieved while busy", seen.rate_share, LEAST_RATE_SHARE),
-        _told("share of gaps within 1 %", within[0.01]),
-        _at_least("share of gaps within 10 %", within[0.1], LEAST_SHARE_WITHIN_10_PERCENT),
-        ("largest packet in bytes", float(seen.largest_bytes), FULL_PACKET_BYTES, largest_fits),
+    checks = [
+        Check("gaps of a busy link", float(len(deviation)), at_least=LEAST_BUSY_GAPS),
+        Check("share of the rate achieved while busy", seen.rate_share, at_least=LEAST_RATE_SHARE),
+        Check("share of gaps within 1 %", within[0.01]),
+        Check("share of gaps within 10 %", within[0.1], at_least=LEAST_SHARE_WITHIN_10_PERCENT),
+        Check("largest packet in bytes", float(seen.largest_bytes), at_most=FULL_PACKET_BYTES),
     ]
     for percent in (50, 90, 99):
         value = float(np.percentile(deviation, percent)) if len(deviation) else float("nan")
-        rows.append(_told(f"deviation of gaps, p{percent}", value))
-    return pd.DataFrame([(before + check, *rest) for check, *rest in rows], columns=FIDELITY_COLUMNS)
+        checks.append(Check(f"deviation of gaps, p{percent}", value))
+    return [replace(check, name=before + check.name) for check in checks]
 
 
 def machine_checks(
     run_by: str, missed_packets: int, packets_a_frame: int, stalled_share: float, stolen_share: float
-) -> pd.DataFrame:
-    """Check the machine, not a port; return one row for each check, with the columns of port_checks.
+) -> list[Check]:
+    """Check the machine, not a port.
 
     run_by : tier and kernel, in words. missed_packets : packets for which a tap or a receiving CPU had no room.
     packets_a_frame : the largest number of packets that any port may send as one frame. stalled_share : the share of
     time in which some process waited for a CPU. stolen_share : average number of CPUs that the hypervisor took.
     """
-    rows = [
-        _told(run_by, float("nan")),
-        ("packets missed", float(missed_packets), 0.0, missed_packets == 0),
-        (PACKETS_A_FRAME, float(packets_a_frame), 1.0, packets_a_frame == 1),
-        _told(STALLED, stalled_share),
-        _told("CPUs taken by the machine underneath", stolen_share),
+    return [
+        Check(run_by, float("nan")),
+        Check("packets missed", float(missed_packets), at_most=0.0),
+        Check(PACKETS_A_FRAME, float(packets_a_frame), at_least=1.0, at_most=1.0),
+        Check(STALLED, stalled_share),
+        Check("CPUs taken by the machine underneath", stolen_share),
     ]
-    return pd.DataFrame(rows, columns=FIDELITY_COLUMNS)
 
 
-def lateness_rows(of: str, lateness: pd.DataFrame) -> list[tuple[str, float, float, bool]]:
-    """Return rows with median and 99th percentile of a lateness histogram (up_to_us, packets); no row for no packet."""
+def lateness_checks(of: str, lateness: pd.DataFrame) -> list[Check]:
+    """Show median and 99th percentile of a lateness histogram (up_to_us, packets); nothing where there is no packet."""
     if lateness.empty:
         return []
-    return [_told(f"lateness of {of} in us, p{percent}", late_us(lateness, percent)) for percent in (50, 99)]
+    return [Check(f"lateness of {of} in us, p{percent}", late_us(lateness, percent)) for percent in (50, 99)]
 
 
 def late_us(lateness: pd.DataFrame, percent: float) -> float:
@@ -170,13 +168,5 @@ def late_us(lateness: pd.DataFrame, percent: float) -> float:
     return float(lateness["up_to_us"].iloc[int(np.searchsorted(reached, percent / 100))])
 
 
-def _at_least(check: str, value: float, bound: float) -> tuple[str, float, float, bool]:
-    return check, float(value), bound, bool(value >= bound)
-
-
 def _share_within(deviation: np.ndarray, bound: float) -> float:
     return float(np.mean(deviation <= bound)) if len(deviation) else float("nan")
-
-
-def _told(check: str, value: float) -> tuple[str, float, float, bool]:
-    return check, float(value), float("nan"), True

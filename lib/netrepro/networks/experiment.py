@@ -15,6 +15,7 @@ import pandas as pd
 from netrepro.errors import NetreproError, nearest
 from netrepro.files import write_atomically
 from netrepro.networks import description
+from netrepro.networks.checks import Check, check_table
 from netrepro.networks.compiled import ETHERNET_HEADER_BYTES, header_bytes, within_mtu
 from netrepro.networks.description import CountFromZero, NotNegative, Positive, as_tuple, check_numbers, described
 from netrepro.networks.html import experiment_html
@@ -91,7 +92,6 @@ REQUEST_COLUMNS = [
     "completion_ms",
 ]
 HOST_COLUMNS = ["host"]  # and a column for each counter, by its name in `nstat`
-FIDELITY_COLUMNS = ["check", "value", "bound", "holds"]
 
 
 class _Row(NamedTuple):
@@ -350,12 +350,10 @@ class Experiment:
         return table[FLOW_TABLE_COLUMNS]
 
     def with_late_flows(self, fidelity: pd.DataFrame) -> pd.DataFrame:
-        """Add to FIDELITY_COLUMNS how many flows start after the end, if there are any."""
+        """Add to a table of checks how many flows start after the end, if there are any."""
         late = float((self.flow_table["start_s"] >= self.duration_s).sum())
-        rows = [("flows that start after the end", late, np.nan, True)]
-        return (
-            pd.concat([fidelity, pd.DataFrame(rows, columns=FIDELITY_COLUMNS)], ignore_index=True) if late else fidelity
-        )
+        told = check_table([Check("flows that start after the end", late)])
+        return pd.concat([fidelity, told], ignore_index=True) if late else fidelity
 
     @property
     def host_delay_ms(self) -> float:
@@ -543,7 +541,7 @@ class Measurements:
     network was built until all connections were closed, such as TcpRetransSegs, TcpExtTCPTimeouts or IpExtInCEPkts.
 
     `tier` is virtual, privileged, rootless or simulated; `kernel` the release of the kernel, "" for the simulator.
-    `fidelity` says what had to hold for the run to be believed, and whether it did (FIDELITY_COLUMNS).
+    `fidelity` says what had to hold for the run to be believed, and whether it did (CHECK_COLUMNS).
     """
 
     experiment: Experiment

@@ -221,11 +221,12 @@ def checks_of(fidelity: pd.DataFrame, setting: Setting, numbers: dict[str, float
 
 def certificates(runs: Runs) -> pd.DataFrame:
     """Return the failed checks of real kernels, and the number of runs that failed them: case, check, their mean value,
-    bound, failed."""
+    bounds, failed."""
     table = runs.tables["certificates"]
     failed = table[(table["tier"] == runs.tier) & ~table["holds"].astype(bool)]
     grouped = failed.groupby(["case", "busy_hosts", "check"], sort=False)
-    return grouped.agg(value=("value", "mean"), bound=("bound", "first"), failed=("holds", "size"))
+    bounds = {name: (name, "first") for name in ("at_least", "at_most")}
+    return grouped.agg(value=("value", "mean"), **bounds, failed=("holds", "size"))
 
 
 def answer(runs: Runs) -> str:

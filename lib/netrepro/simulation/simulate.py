@@ -13,6 +13,7 @@ import pandas as pd
 
 from netrepro import _core
 from netrepro.errors import NetreproError, nearest
+from netrepro.networks.checks import Check, check_table
 from netrepro.networks.compiled import (
     ETHERNET_HEADER_BYTES,
     Port,
@@ -27,7 +28,6 @@ from netrepro.networks.compiled import (
 )
 from netrepro.networks.description import REAL, WHOLE, check_mapping, whole_number
 from netrepro.networks.experiment import (
-    FIDELITY_COLUMNS,
     LINK_COLUMNS,
     MOST_SAMPLES,
     PACKET_COLUMNS,
@@ -479,4 +479,4 @@ def _fidelity(simulator: _core.Simulator | ParallelSimulator) -> pd.DataFrame:
     account = simulator.account
     ended = account["delivered"] + account["dropped"] + account["lost"] + account["inside"]
     missing = account["created"] - ended
-    return pd.DataFrame([("packets unaccounted for", float(missing), 0.0, missing == 0)], columns=FIDELITY_COLUMNS)
+    return check_table([Check("packets unaccounted for", float(missing), at_least=0.0, at_most=0.0)])

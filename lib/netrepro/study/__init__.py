@@ -13,6 +13,7 @@ figures : figures as values. pictures : the functions that draw.
 from netrepro.extras import absent
 
 try:
+    from netrepro.networks.checks import CHECK_COLUMNS, Check, check_table
     from netrepro.study import figures, pictures
     from netrepro.study.declaration import (
         OPEN_FIGURES,
@@ -56,15 +57,7 @@ try:
         vary,
     )
     from netrepro.study.runs import TABLES, Runs, load_runs
-    from netrepro.study.trust import (
-        CHECK_COLUMNS,
-        Check,
-        check_table,
-        gap_checks,
-        trust_of,
-        trust_table,
-        with_directions,
-    )
+    from netrepro.study.trust import gap_checks, trust_of, trust_table
 except ModuleNotFoundError as error:
     __getattr__ = absent(error, __name__)
 
@@ -115,5 +108,4 @@ __all__ = [
     "trust_of",
     "trust_table",
     "vary",
-    "with_directions",
 ]

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 
 from netrepro import backends
 from netrepro.errors import NetreproError, nearest
+from netrepro.networks.checks import Check
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.study.evidence import Evidence
-from netrepro.study.trust import Check
 from netrepro.tiers_and_profiles import REAL_TIME_TIERS
 
 SIMULATED, VIRTUAL = "simulated", "virtual"

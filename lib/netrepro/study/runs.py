@@ -14,9 +14,10 @@ import pandas as pd
 from netrepro.claims import Measured
 from netrepro.errors import NetreproError, nearest
 from netrepro.files import whole_file, write_atomically
+from netrepro.networks.checks import CHECK_COLUMNS
 from netrepro.study.declaration import SIMULATED, OneRun, Point, Reading, Study, several, swept_fields
 from netrepro.study.evidence import Evidence, as_it_is
-from netrepro.study.trust import CHECK_COLUMNS, check_row, rows_with_directions, trust_of, trust_table
+from netrepro.study.trust import trust_of, trust_table
 
 TABLES = "tables"  # the folder of `Runs.save` in the folder of a run
 LABELS = ["tier", "case", "repetition"]
@@ -233,8 +234,8 @@ def gather(readings: Sequence[tuple[Point, int, Reading]], tier: str, swept: Seq
                 f"{read.numbers[name]!r} would replace {label[name]!r}",
                 "give what is read another name",
             )
-        own = [check_row(each) for each in read.checks]
-        own += [] if read.fidelity is None else rows_with_directions(read.fidelity)
+        own = [each.row() for each in read.checks]
+        own += [] if read.fidelity is None else read.fidelity[CHECK_COLUMNS].itertuples(index=False, name=None)
         checks += [(*label.values(), *row) for row in own]
         for name, table in read.tables.items():
             _check_columns(point.case, name, table, label)

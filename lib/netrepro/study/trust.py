@@ -2,75 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from netrepro.networks.checks import Check
 from netrepro.networks.experiment import Measurements, Port
 from netrepro.networks.gaps import gap_shares
-
-CHECK_COLUMNS = ["check", "value", "at_least", "at_most", "holds"]
-
-
-@dataclass(frozen=True)
-class Check:
-    """Something that must hold of a run for its numbers to be believed; without a bound it is only shown."""
-
-    name: str
-    value: float
-    at_least: float | None = None
-    at_most: float | None = None
-
-    @property
-    def holds(self) -> bool:
-        """True where the value is within the bounds. NaN is within none; without any bound it is True."""
-        low = self.at_least is None or self.value >= self.at_least
-        return low and (self.at_most is None or self.value <= self.at_most)
-
-
-def check_table(checks: Iterable[Check]) -> pd.DataFrame:
-    """Return a row for each check: check, value, at_least and at_most (NaN: no such bound), holds."""
-    return _check_table([check_row(each) for each in checks])
-
-
-def check_row(check: Check) -> tuple[Any, ...]:
-    """Return a check as a row of CHECK_COLUMNS."""
-    return check.name, check.value, check.at_least, check.at_most, check.holds
-
-
-def with_directions(fidelity: pd.DataFrame) -> pd.DataFrame:
-    """Return a tier's own checks (check, value, bound, holds) as CHECK_COLUMNS, whatever other columns there are."""
-    return _check_table(rows_with_directions(fidelity))
-
-
-def rows_with_directions(fidelity: pd.DataFrame) -> list[tuple[Any, ...]]:
-    """Return a tier's own checks as rows of CHECK_COLUMNS.
-
-    A bound's direction follows from the rows of a check whose value differs from the bound: where a value below the
-    bound holds, or one above it fails, it is an upper bound. Where all values equal it, it bounds both sides.
-    """
-    rows = list(zip(*(fidelity[name].tolist() for name in ("check", "value", "bound", "holds")), strict=True))
-    differing = [row for row in rows if row[1] != row[2] and not (np.isnan(row[1]) or np.isnan(row[2]))]
-    decided = {check for check, *_ in differing}
-    from_above = {check for check, value, bound, holds in differing if (value > bound) != bool(holds)}
-    return [
-        (
-            check,
-            value,
-            np.nan if check in from_above else bound,
-            bound if check in from_above or check not in decided else np.nan,
-            bool(holds),
-        )
-        for check, value, bound, holds in rows
-    ]
-
-
-def _check_table(rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
-    numbers = dict.fromkeys(("value", "at_least", "at_most"), float)
-    return pd.DataFrame(rows, columns=CHECK_COLUMNS).astype(numbers | {"holds": bool})
 
 
 def gap_checks(run: Measurements, port: Port) -> list[Check]:

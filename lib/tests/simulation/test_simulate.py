@@ -48,8 +48,8 @@ from netrepro.networks import (
     leaf_spine,
     star,
 )
+from netrepro.networks.checks import CHECK_COLUMNS
 from netrepro.networks.experiment import (
-    FIDELITY_COLUMNS,
     FLOW_COLUMNS,
     LINK_COLUMNS,
     PACKET_COLUMNS,
@@ -359,7 +359,7 @@ def test_the_tables_have_the_columns_that_every_tier_promises():
         measured = simulate(Experiment(star(2, LINK), traffic, 0.1))
         for name, columns in zip(
             TABLES,
-            (FLOW_COLUMNS, QUEUE_COLUMNS, LINK_COLUMNS, WINDOW_COLUMNS, PACKET_COLUMNS, FIDELITY_COLUMNS),
+            (FLOW_COLUMNS, QUEUE_COLUMNS, LINK_COLUMNS, WINDOW_COLUMNS, PACKET_COLUMNS, CHECK_COLUMNS),
             strict=True,
         ):
             assert set(columns) <= set(getattr(measured, name).columns), name

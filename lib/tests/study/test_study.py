@@ -35,7 +35,6 @@ from netrepro.study import (
     trust_of,
     trust_table,
     vary,
-    with_directions,
 )
 from netrepro.study.declaration import LEAST_REPETITIONS
 
@@ -425,18 +424,3 @@ def test_the_worst_value_is_the_one_nearest_to_its_bound():
     assert dict(table.worst) == {"share": 0.7, "late": 3.0, "shown": 7.0}
     assert dict(table.failed) == {"share": 1, "late": 0, "shown": 0}
     assert "share, 0.7 (bound 0.8)" in trust_of(check_table(checks))["why"]
-
-
-def test_a_tiers_own_checks_keep_their_verdict_and_get_their_bounds_direction():
-    rows = [("late", 3.0, 5.0, True), ("late", 9.0, 5.0, False), ("share", 0.9, 0.8, True), ("share", 0.8, 0.8, True)]
-    rows += [("lost", 0.0, 0.0, True), ("shown", 4.0, np.nan, True), ("none", np.nan, 0.9, False)]
-    fidelity = pd.DataFrame(rows, columns=["check", "value", "bound", "holds"])
-    found = with_directions(fidelity)
-    assert list(found.holds) == list(fidelity.holds)
-    assert found[found.check == "late"].at_most.eq(5.0).all() and found[found.check == "late"].at_least.isna().all()
-    assert found[found.check == "share"].at_least.eq(0.8).all() and found[found.check == "share"].at_most.isna().all()
-    again = [
-        Check(row.check, row.value, *(None if np.isnan(b) else b for b in (row.at_least, row.at_most)))
-        for row in found.itertuples()
-    ]
-    assert [each.holds for each in again] == list(fidelity.holds)

@@ -18,7 +18,8 @@ from netrepro.emulation import Network, emulate
 from netrepro.emulation.real_time.network import RealTimeNetwork
 from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.errors import NetreproError
-from netrepro.networks.experiment import FIDELITY_COLUMNS, Experiment, Measure
+from netrepro.networks.checks import Check, check_table
+from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
 from netrepro.simulation import Hosts
@@ -140,7 +141,7 @@ def _told(outcomes: Mapping[str, Any]) -> Sorted:
 
 
 def _all_of(what: str, share: float) -> pd.DataFrame:
-    return pd.DataFrame([(what, share, 1.0, share == 1.0)], columns=FIDELITY_COLUMNS)
+    return check_table([Check(what, share, at_least=1.0, at_most=1.0)])
 
 
 # Its traffic.

@@ -18,6 +18,7 @@ from netrepro.emulation import Network, emulate
 from netrepro.emulation.real_time.guests import Guest
 from netrepro.emulation.real_time.network import RealTimeNetwork
 from netrepro.errors import NetreproError
+from netrepro.networks.checks import Check, check_table
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.networks.workloads import Flow
 
@@ -63,13 +64,13 @@ def emulate_with_library(
     measured.loc[places, "completion_s"] = theirs["start_s"] + theirs["completion_ms"] / 1e3
     for column in ("delivered_bytes", "retransmitted_packets", "timeouts"):
         measured.loc[places, column] = theirs[column]
-    told = [(f"lateness of the library's flows in ms, p{q}", float(np.percentile(late_ms, q))) for q in (50, 99)]
-    rows = pd.DataFrame([(*row, np.nan, True) for row in told], columns=list(run.fidelity))
+    name = "lateness of the library's flows in ms"
+    told = check_table(Check(f"{name}, p{q}", float(np.percentile(late_ms, q))) for q in (50, 99))
     return replace(
         run,
         experiment=experiment,
         flows=experiment.flow_results(measured),
-        fidelity=pd.concat([run.fidelity, rows], ignore_index=True),
+        fidelity=pd.concat([run.fidelity, told], ignore_index=True),
     )
 
 

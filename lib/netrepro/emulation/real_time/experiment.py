@@ -20,8 +20,8 @@ from netrepro.emulation.real_time.recording import RealTimeRecording
 from netrepro.emulation.recording import folder_for_captures
 from netrepro.emulation.source_routes import Connection, connections
 from netrepro.errors import NetreproError
+from netrepro.networks.checks import Check, check_table
 from netrepro.networks.experiment import (
-    FIDELITY_COLUMNS,
     PACKET_COLUMNS,
     QUEUE_COLUMNS,
     WINDOW_COLUMNS,
@@ -159,14 +159,12 @@ def _fidelity(
     waited_share: float,
     latest_change_ms: float,
 ) -> pd.DataFrame:
-    parts = [checks for port in ports if (checks := seen.port_checks(*port)) is not None]
-    judged = ("measured ports that were busy enough to judge", float(len(parts)), float("nan"), True)
+    judged = [checks for port in ports if (checks := seen.port_checks(*port)) is not None]
+    told = [check for checks in judged for check in checks]
     if not np.isnan(latest_change_ms):
-        late = ("lateness of changes of links in ms", latest_change_ms, MOST_LATE_MS, latest_change_ms <= MOST_LATE_MS)
-        parts.append(pd.DataFrame([late], columns=FIDELITY_COLUMNS))
-    # A sender without a CPU looks like a slow network, and the checks of ports do not show it.
-    starved = (fidelity.STARVED, waited_share, MOST_WAITED_SHARE)
-    rows = [judged, (*starved, not waited_share > MOST_WAITED_SHARE)]
-    rows += fidelity.lateness_rows("starts and datagrams", lateness)
-    parts.append(pd.DataFrame(rows, columns=FIDELITY_COLUMNS))
-    return pd.concat([*parts, seen.machine_checks()], ignore_index=True)
+        told.append(Check("lateness of changes of links in ms", latest_change_ms, at_most=MOST_LATE_MS))
+    told.append(Check("measured ports that were busy enough to judge", float(len(judged))))
+    # A sender without a CPU looks like a slow network, and the checks of ports do not show it. NaN: nobody knows.
+    told.append(Check(fidelity.STARVED, waited_share, at_most=None if np.isnan(waited_share) else MOST_WAITED_SHARE))
+    told += fidelity.lateness_checks("starts and datagrams", lateness)
+    return check_table([*told, *seen.machine_checks()])

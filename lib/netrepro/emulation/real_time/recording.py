@@ -27,6 +27,7 @@ from netrepro.emulation.recording import check_asked, check_recorded, pcap_heade
 from netrepro.emulation.traffic import end_key
 from netrepro.errors import NetreproError
 from netrepro.files import whole_file
+from netrepro.networks.checks import Check, check_table
 from netrepro.networks.experiment import LINK_COLUMNS, QUEUE_COLUMNS
 
 _SAMPLE = np.dtype(
@@ -352,12 +353,12 @@ class RealTimeRecording(Recording):
         return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
     def certificate(self, source: str, destination: str) -> pd.DataFrame:
-        """Check that the port behaved like the described link (columns: check, value, bound, holds).
+        """Check that the port behaved like the described link (columns: CHECK_COLUMNS).
 
         Raises NetreproError for a port whose packets were not recorded.
         """
         deviation, missed = self.deviation(source, destination)
-        return pd.concat([fidelity.port_checks(deviation), self.machine_checks(missed)], ignore_index=True)
+        return check_table([*fidelity.port_checks(deviation), *self.machine_checks(missed)])
 
     def deviation(self, source: str, destination: str) -> tuple[fidelity.Deviation, int]:
         """Measure the gaps between the port's packets; return also the number of packets that were not recorded.
@@ -385,14 +386,14 @@ class RealTimeRecording(Recording):
             changes.append(fidelity.Interval(from_s, to_s, each.rate_mbps))
         return fidelity.intervals(self._net.topology.link(source, destination).rate_mbps, changes)
 
-    def port_checks(self, source: str, destination: str) -> pd.DataFrame | None:
+    def port_checks(self, source: str, destination: str) -> list[Check] | None:
         """Check the port's gaps, with its name before each check; None where it was not busy enough to judge."""
         deviation, _ = self.deviation(source, destination)
         if len(deviation.deviation) < fidelity.LEAST_BUSY_GAPS:
             return None
         return fidelity.port_checks(deviation, f"{source} to {destination}")
 
-    def machine_checks(self, missed_packets: int | None = None) -> pd.DataFrame:
+    def machine_checks(self, missed_packets: int | None = None) -> list[Check]:
         """Check the machine's state during the recording. missed_packets : missed by taps; None to add up all taps."""
         _ = self._table
         if missed_packets is None:

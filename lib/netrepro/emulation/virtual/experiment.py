@@ -36,9 +36,9 @@ from netrepro.emulation.virtual.plan import (
 from netrepro.emulation.virtual.speech import OF_MODULE, Speech, speech_of
 from netrepro.errors import NetreproError
 from netrepro.files import whole_file
+from netrepro.networks.checks import Check, check_table
 from netrepro.networks.description import check_mapping, check_not_negative
 from netrepro.networks.experiment import (
-    FIDELITY_COLUMNS,
     HOST_COLUMNS,
     WINDOW_COLUMNS,
     Experiment,
@@ -331,20 +331,19 @@ def _fidelity(
     kernel: str,
 ) -> pd.DataFrame:
     """Check that busy ports kept their rate, by the times at which the kernel handled their packets."""
-    rows: list[tuple[str, float, float, bool]] = [(f"tier virtual, kernel {kernel}", float("nan"), float("nan"), True)]
-    parts, judged = [], 0
+    of_ports: list[Check] = []
+    told, judged = [Check(f"tier virtual, kernel {kernel}", float("nan"))], 0
     for port in ports:
         deviation = seen.deviation(port, _rates(experiment, plan, port))
         if len(deviation.deviation) < fidelity.LEAST_BUSY_GAPS:
             continue
         judged += 1
-        parts.append(fidelity.port_checks(deviation, " to ".join(port)))
-        share = float(np.mean(deviation.deviation <= 0.01))
-        bound = LEAST_SHARE_WITHIN_1_PERCENT
-        rows.append((f"{' to '.join(port)}: gaps within 1 %, in virtual time", share, bound, share >= bound))
-    rows.append(("measured ports that were busy enough to judge", float(judged), float("nan"), True))
-    rows += fidelity.lateness_rows("starts and datagrams", lateness)
-    return pd.concat([*parts, pd.DataFrame(rows, columns=FIDELITY_COLUMNS)], ignore_index=True)
+        of_ports += fidelity.port_checks(deviation, " to ".join(port))
+        share, name = float(np.mean(deviation.deviation <= 0.01)), f"{' to '.join(port)}: gaps within 1 %"
+        told.append(Check(f"{name}, in virtual time", share, at_least=LEAST_SHARE_WITHIN_1_PERCENT))
+    told.append(Check("measured ports that were busy enough to judge", float(judged)))
+    told += fidelity.lateness_checks("starts and datagrams", lateness)
+    return check_table([*of_ports, *told])
 
 
 def _rates(experiment: Experiment, plan: VirtualPlan, port: Port) -> list[fidelity.Interval]:

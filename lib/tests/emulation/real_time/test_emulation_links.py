@@ -19,6 +19,7 @@ from netrepro.emulation.fidelity import Interval, deviation_in, inter_dequeue_de
 from netrepro.emulation.messages import Interface, NextHop
 from netrepro.errors import NetreproError
 from netrepro.networks import DropTail, Link, dumbbell, star
+from netrepro.networks.checks import CHECK_COLUMNS, check_table
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 pytestmark = rootless
@@ -159,7 +160,7 @@ def test_a_link_is_trusted_exactly_when_enough_gaps_are_within_10_percent(rate_m
     time_s = np.concatenate([[0.0], np.cumsum(gap_s)])
     found = inter_dequeue_deviation(time_s, size_bytes, rate_mbps, np.array([0.0]), np.array([1001]))
     assert len(found.deviation) == 1000
-    checks = port_checks(found).set_index("check")
+    checks = check_table(port_checks(found)).set_index("check")
     assert checks.loc["share of gaps within 10 %", "value"] == pytest.approx(1 - wrong.mean(), abs=0.002)
     assert checks.loc["share of gaps within 10 %", "holds"] == (
         checks.loc["share of gaps within 10 %", "value"] >= 0.95
@@ -171,7 +172,7 @@ def test_a_link_is_trusted_exactly_when_enough_gaps_are_within_10_percent(rate_m
 def test_a_link_slower_than_it_should_be_is_not_trusted_though_each_gap_is_within_10_percent(rate_share, holds):
     time_s, size_bytes = ideal_packets(1001, 100)
     found = inter_dequeue_deviation(time_s / rate_share, size_bytes, 100, np.array([0.0]), np.array([1001]))
-    checks = port_checks(found).set_index("check")
+    checks = check_table(port_checks(found)).set_index("check")
     assert found.rate_share == pytest.approx(rate_share) and checks.loc["share of gaps within 10 %", "holds"]
     assert checks.loc["share of the rate achieved while busy", "holds"] == holds == checks["holds"].all()
 
@@ -211,12 +212,12 @@ def test_gaps_are_judged_by_the_rate_in_force_and_not_those_in_which_it_changed(
     samples, waiting = np.array([0.0, changed.to_s + 5e-4]), np.array([400, 200])
     found = deviation_in(intervals(10, [changed]), time_s, sizes, samples, waiting)
     assert len(found.deviation) == 199 + 199 and found.deviation.max() < 1e-6
-    assert found.rate_share == pytest.approx(1) and port_checks(found)["holds"].all()
+    assert found.rate_share == pytest.approx(1) and check_table(port_checks(found))["holds"].all()
     by_the_first = inter_dequeue_deviation(time_s, sizes, 10, samples, waiting)
-    assert not port_checks(by_the_first)["holds"].all()
+    assert not check_table(port_checks(by_the_first))["holds"].all()
     # A rate that the link did not take is found out.
     kept = deviation_in(intervals(10, [replace(changed, rate_mbps=20)]), time_s, sizes, samples, waiting)
-    assert not port_checks(kept)["holds"].all()
+    assert not check_table(port_checks(kept))["holds"].all()
 
 
 def test_what_waited_when_a_link_broke_is_not_said_to_wait_when_it_is_mended():
@@ -231,8 +232,8 @@ def test_what_waited_when_a_link_broke_is_not_said_to_wait_when_it_is_mended():
 
 def test_too_little_to_judge_is_not_trusted():
     found = inter_dequeue_deviation(np.array([0.0]), np.array([1514]), 10, np.array([]), np.array([]))
-    checks = port_checks(found)
-    assert not checks["holds"].all() and list(checks.columns) == ["check", "value", "bound", "holds"]
+    checks = check_table(port_checks(found))
+    assert not checks["holds"].all() and list(checks.columns) == CHECK_COLUMNS
 
 
 # Messages against a second encoder --------------------------------------------------------------------
