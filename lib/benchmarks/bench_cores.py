@@ -16,10 +16,7 @@ TIMES = 5
 
 def seconds(experiment: Experiment, cores: int | None) -> float:
     """What a run takes, without building its simulator."""
-    if cores is None:
-        simulator = build(experiment, clock_skew_ppm=100)
-    else:
-        simulator = build_parallel(experiment, clock_skew_ppm=100, cores=cores)
+    simulator = build(experiment) if cores is None else build_parallel(experiment, cores)
     started = time.perf_counter()
     while not simulator.run(EVENTS_AT_A_TIME):
         pass

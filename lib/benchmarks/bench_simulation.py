@@ -76,7 +76,7 @@ def hops_per_s(experiment: Experiment) -> tuple[float, float]:
     """(packet-hops a CPU second, goodput in Mb/s) of the best of three runs."""
     best = 0.0
     for _ in range(3):
-        simulator = build(experiment, clock_skew_ppm=100)
+        simulator = build(experiment)
         started = time.process_time()
         while not simulator.run(EVENTS_AT_A_TIME):
             pass

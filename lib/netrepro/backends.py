@@ -22,14 +22,13 @@ def run(
     progress: Callable[[float], None] | None = None,
     *,
     prepare: Callable[[RealTimeNetwork], None] | None = None,
-    clock_skew_ppm: float = 100.0,
     until_complete: bool = False,
 ) -> Measurements:
     """Run the experiment on a tier, with `simulate`, `emulate_virtually` or `emulate`, and return its measurements.
 
     tier : one of TIERS, or "auto" for the best that this machine allows. progress : called with the share of time that
-    has passed, 0 to 1. prepare : as in `emulate`; for real kernels alone. clock_skew_ppm : for virtual time; real
-    clocks have their own skew. until_complete : as in `emulate`; the simulator ignores it.
+    has passed, 0 to 1. prepare : as in `emulate`; for real kernels alone. until_complete : as in `emulate`; the
+    simulator ignores it.
 
     Raises NetreproError for an unknown tier, one that this machine does not allow, and an experiment that the tier
     cannot run.
@@ -39,11 +38,11 @@ def run(
     if chosen == "simulated":
         from netrepro.simulation.simulate import simulate
 
-        return simulate(experiment, progress, clock_skew_ppm=clock_skew_ppm)
+        return simulate(experiment, progress)
     if chosen == "virtual":
         from netrepro.emulation.virtual.experiment import emulate_virtually
 
-        return emulate_virtually(experiment, progress, until_complete=until_complete, clock_skew_ppm=clock_skew_ppm)
+        return emulate_virtually(experiment, progress, until_complete=until_complete)
     from netrepro.emulation.emulate import emulate
 
     return emulate(experiment, chosen, progress, prepare, until_complete=until_complete)

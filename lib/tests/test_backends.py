@@ -22,8 +22,8 @@ OF_NO_KERNEL = Experiment(NETWORK, [Flow("h1", "h2", duration_s=1)], duration_s=
 
 def test_the_simulator_gives_what_it_gives_itself():
     shares: list[float] = []
-    run = backends.run(SHORT, "simulated", shares.append, clock_skew_ppm=0)
-    pd.testing.assert_frame_equal(run.flows, simulate(SHORT, clock_skew_ppm=0).flows)
+    run = backends.run(SHORT, "simulated", shares.append)
+    pd.testing.assert_frame_equal(run.flows, simulate(SHORT).flows)
     assert shares[-1] == 1 and backends.why_not(SHORT, "simulated") == backends.why_absent("simulated") == ""
 
 

@@ -189,6 +189,10 @@ class Experiment:
     distribution of the same mean and deviation. In real time hosts are real, and nothing is added. None leaves the
     choice to the caller: `simulate` and `emulate` add no delay, the studies of papers take 1 where several flows run.
 
+    `clock_skew_ppm`: in virtual time every link's rate is off by a factor drawn evenly from 1 +- this many parts per
+    million. With 0 all clocks are identical, as on no real network, and one flow may lock another out of a queue. In
+    real time clocks have their own skew, and this is ignored.
+
     `ipv6`: all traffic goes over IPv6, whose header is 20 bytes longer: full segments of an Ethernet carry 1428 bytes.
     Datagrams keep the size that they give.
 
@@ -208,10 +212,15 @@ class Experiment:
     rcp: Rcp = field(default_factory=Rcp)
     host_delay_packets: NotNegative | None = None
     ipv6: bool = False
+    clock_skew_ppm: NotNegative = 100.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "traffic", as_tuple(self.traffic))
         check_numbers(self)
+        if self.clock_skew_ppm >= 1e6:
+            raise NetreproError(
+                f"Experiment: clock_skew_ppm = {self.clock_skew_ppm:g}", "give parts per million, 0 to below 1,000,000"
+            )
         for name, kind in (("topology", Topology), ("measure", Measure), ("tcp", Tcp), ("rcp", Rcp)):
             if not isinstance(getattr(self, name), kind):
                 raise NetreproError(f"Experiment: {name} = {getattr(self, name)!r}", f"give a {kind.__name__}")

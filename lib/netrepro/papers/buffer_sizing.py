@@ -153,6 +153,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         Measure(packets=(PORT,)),
         Tcp(setting.congestion_control, delayed_ack_ms=setting.delayed_ack_ms, syn_linear_timeouts=0),
         host_delay_packets=0,  # `jitter_ms` replaces it; the synchronised cases have neither
+        clock_skew_ppm=setting.clock_skew_ppm,
     )
 
 
@@ -250,7 +251,7 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
     def run(buffer_packets: int, place: int, *queues: Port) -> Measurements:
         asked = experiment(replace(setting, buffer_packets=buffer_packets), seconds, place)
         asked = replace(asked, measure=replace(asked.measure, queues=queues))
-        measured = run_experiment(asked, tier, clock_skew_ppm=setting.clock_skew_ppm)
+        measured = run_experiment(asked, tier)
         fidelity.append(measured.fidelity)
         checks.extend(gap_checks(measured, PORT))
         return measured

@@ -205,7 +205,7 @@ def turn_lockstep(runs: Runs, progress: Progress) -> pd.DataFrame:
         at = replace(at, buffer_packets=round(reading["buffer_packets"]))
         full_ms = at.round_trip_ms * (1 + at.buffer_packets / at.pipe_packets)
         asked = replace(older.experiment(at, 10.0, runs.seed), measure=Measure(windows_interval_ms=full_ms))
-        windows = run_experiment(asked, clock_skew_ppm=at.clock_skew_ppm).windows
+        windows = run_experiment(asked).windows
         at_once, share = steps_down(windows[windows["time_s"] > at.warm_up_s], full_ms)
         counted = enough(KEPT["reno"], share) * np.sqrt(flows)
         return case, flows, 0, reading["over_theory"], counted, at_once

@@ -215,7 +215,18 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     ports = (_last(setting), *inputs(setting).values())
     off = changes(setting, seconds) if setting.network == "on and off" else ()
     measure, delay = Measure(packets=ports), setting.host_delay_packets
-    return Experiment(topology, tuple(flows), seconds, seed, measure, tcp, routing, off, host_delay_packets=delay)
+    return Experiment(
+        topology,
+        tuple(flows),
+        seconds,
+        seed,
+        measure,
+        tcp,
+        routing,
+        off,
+        host_delay_packets=delay,
+        clock_skew_ppm=setting.clock_skew_ppm,
+    )
 
 
 def _last(setting: Setting) -> Port:
@@ -312,10 +323,10 @@ def read(run: Measurements, setting: Setting) -> Reading:
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Measure one run on a tier, with the setting's clock skew. On slower links it lasts longer, so that as many
+    """Measure one run on a tier. On slower links it lasts longer, so that as many
     packets pass as at 1 Gb/s."""
     lasts_s = seconds * max(1.0, FULL_RATE_MBPS / setting.rate_mbps)
-    run = run_experiment(experiment(setting, lasts_s, seed), tier, clock_skew_ppm=setting.clock_skew_ppm)
+    run = run_experiment(experiment(setting, lasts_s, seed), tier)
     return replace(read(run, setting), fidelity=run.fidelity)
 
 

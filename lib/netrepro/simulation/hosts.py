@@ -40,7 +40,7 @@ class Hosts:
     Raises NetreproError for an experiment whose TCP varies its segments: messages begin segments of their own.
     """
 
-    def __init__(self, experiment: Experiment, *, most_connections: int = 1000, clock_skew_ppm: float = 100.0):
+    def __init__(self, experiment: Experiment, *, most_connections: int = 1000):
         check_is_experiment(experiment)
         if experiment.tcp.boundary_spread_bytes:
             raise NetreproError(
@@ -48,7 +48,7 @@ class Hosts:
             )
         self.experiment = experiment
         self.now_s = 0.0
-        self._core = build(experiment, clock_skew_ppm)
+        self._core = build(experiment)
         tcp = experiment.tcp
         self._core.reserve_connections(most_connections, tcp.congestion_control, _core.TcpSettings(**tcp_settings(tcp)))
         self._left = most_connections

@@ -25,7 +25,6 @@ from netrepro.networks.workloads import Flow
 SOURCE = Path(__file__).with_name("ns3_peer.cpp")
 LIBRARIES = ("core", "network", "internet", "applications", "point-to-point", "traffic-control")
 NS3_CONTROLS = {"reno": "ns3::TcpLinuxReno", "cubic": "ns3::TcpCubic", "dctcp": "ns3::TcpDctcp"}
-CLOCK_SKEW_PPM = 100.0
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ def _described(experiment: Experiment) -> list[str]:
     control = NS3_CONTROLS[table["congestion_control"].iloc[0]]
     skews = np.random.Generator(np.random.PCG64(experiment.seed)).uniform(-1, 1, len(topology.ports))
     rate_bps = {
-        port: link.rate_mbps * 1e6 * (1 + CLOCK_SKEW_PPM * 1e-6 * skew)
+        port: link.rate_mbps * 1e6 * (1 + experiment.clock_skew_ppm * 1e-6 * skew)
         for (port, link), skew in zip(topology.ports.items(), skews, strict=True)
     }
     lines = [

@@ -26,7 +26,7 @@ from netrepro.networks.compiled import (
     tcp_settings,
     within_mtu,
 )
-from netrepro.networks.description import REAL, WHOLE, check_mapping, whole_number
+from netrepro.networks.description import WHOLE, check_mapping, whole_number
 from netrepro.networks.experiment import (
     LINK_COLUMNS,
     MOST_SAMPLES,
@@ -59,7 +59,6 @@ def simulate(
     experiment: Experiment,
     progress: Callable[[float], None] | None = None,
     *,
-    clock_skew_ppm: float = 100.0,
     congestion_controls: Mapping[str, type[OwnCongestionControl]] | None = None,
     queues: Mapping[Port, Callable[[], OwnQueueDiscipline]] = MappingProxyType({}),
     start_after: Mapping[int, int] = MappingProxyType({}),
@@ -71,8 +70,6 @@ def simulate(
     ----------
     experiment : what to run. The same one gives the same bytes on every machine.
     progress : called with the share of simulated time that has passed, 0 to 1, many times a second.
-    clock_skew_ppm : every link's rate is off by a factor drawn evenly from 1 +- this many parts per million. With 0
-        all clocks are identical, as on no real network, and one flow may lock another out of a queue.
     congestion_controls : classes of your own by name; names start with "my_". Slow, for teaching: every
         acknowledgement runs Python.
     queues : port -> a class of your own, called without arguments, whose object replaces the link's `queue`. Slow, for
@@ -108,13 +105,12 @@ def simulate(
     [9.5]
     """
     check_is_experiment(experiment, progress)
-    _check_skew(clock_skew_ppm)
     _check_start_after(experiment, start_after)
     simulator: _core.Simulator | ParallelSimulator
     if cores is not None and _can_divide(experiment, queues, start_after, cores):
-        simulator = build_parallel(experiment, clock_skew_ppm, cores)
+        simulator = build_parallel(experiment, cores)
     else:
-        simulator = whole = build(experiment, clock_skew_ppm, congestion_controls or {}, queues)
+        simulator = whole = build(experiment, congestion_controls or {}, queues)
         for flow, earlier in start_after.items():
             whole.start_after(flow, earlier)
     while not simulator.run(EVENTS_AT_A_TIME):
@@ -125,14 +121,7 @@ def simulate(
     return measurements(experiment, simulator, start_after)
 
 
-def _check_skew(clock_skew_ppm: Any) -> None:
-    if not isinstance(clock_skew_ppm, REAL) or not 0 <= clock_skew_ppm < 1e6:
-        raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm!r}", "give parts per million, 0 to below 1,000,000")
-
-
-def simulate_deliveries(
-    experiment: Experiment, *, flow: int = 0, clock_skew_ppm: float = 100.0, events: int = 1
-) -> tuple[Measurements, pd.DataFrame]:
+def simulate_deliveries(experiment: Experiment, *, flow: int = 0, events: int = 1) -> tuple[Measurements, pd.DataFrame]:
     """Simulate, and record the bytes that the receiver of one flow holds: a row each time that they have grown.
 
     Columns: time_s, delivered_bytes (payload in order, as in FLOW_COLUMNS). events : the number of events between two
@@ -144,7 +133,7 @@ def simulate_deliveries(
     events = whole_number(events, "events between two looks")
     if not isinstance(flow, WHOLE) or not 0 <= flow < len(experiment.flow_table):
         raise NetreproError(f"no flow {flow!r}", f"there are {len(experiment.flow_table)}, from 0 on")
-    simulator = build(experiment, clock_skew_ppm)
+    simulator = build(experiment)
     times_s, delivered, ended = [], [0], False
     while not ended:
         ended = simulator.run(events)
@@ -158,7 +147,6 @@ def simulate_deliveries(
 
 def build(
     experiment: Experiment,
-    clock_skew_ppm: float,
     own_controls: Mapping[str, type[OwnCongestionControl]] = MappingProxyType({}),
     own_queues: Mapping[Port, Callable[[], OwnQueueDiscipline]] = MappingProxyType({}),
 ) -> _core.Simulator:
@@ -172,7 +160,7 @@ def build(
         nodes=len(number),
         seed=experiment.seed,
         duration_s=experiment.duration_s,
-        clock_skew=clock_skew_ppm * 1e-6,
+        clock_skew=experiment.clock_skew_ppm * 1e-6,
         segment_bytes=within_mtu(experiment.tcp, ipv6=experiment.ipv6).segment_bytes,
         header_bytes=header_bytes(experiment.ipv6) + ETHERNET_HEADER_BYTES,
     )
@@ -206,10 +194,10 @@ def build(
     return simulator
 
 
-def build_parallel(experiment: Experiment, clock_skew_ppm: float, cores: int) -> ParallelSimulator:
+def build_parallel(experiment: Experiment, cores: int) -> ParallelSimulator:
     """Build the simulators of an experiment's parts, before anything has happened."""
     part_of_node, ports = parts_of(experiment, cores), link_numbers(experiment.topology)
-    parts = [build(experiment, clock_skew_ppm) for _ in range(1 + max(part_of_node))]
+    parts = [build(experiment) for _ in range(1 + max(part_of_node))]
     return ParallelSimulator(parts, part_of_node, [ports[port] for port in experiment.measure.queues])
 
 

@@ -71,7 +71,6 @@ def run_experiment(
     progress: Callable[[float], None] | None = None,
     *,
     prepare: Callable[[Any], None] | None = None,
-    clock_skew_ppm: float = 100.0,
     until_complete: bool = False,
 ) -> Measurements:
     """Run the experiment on a tier as `backends.run` does, between hosts that take time, and return its measurements.
@@ -83,9 +82,7 @@ def run_experiment(
     """
     if experiment.host_delay_packets is None and len(experiment.flow_table) > 1:
         experiment = replace(experiment, host_delay_packets=HOST_DELAY_PACKETS)
-    return backends.run(
-        experiment, tier, progress, prepare=prepare, clock_skew_ppm=clock_skew_ppm, until_complete=until_complete
-    )
+    return backends.run(experiment, tier, progress, prepare=prepare, until_complete=until_complete)
 
 
 def run_all(

@@ -59,7 +59,7 @@ def rates_mbps(skew_ppm: float) -> np.ndarray:
     """At which two hosts of a star really send, each to a third of its own and more than its link carries."""
     traffic = tuple(Datagrams(host, to, 12.0, 1.0) for host, to in (("h1", "h3"), ("h2", "h4")))
     asked = Experiment(star(4, Link(10.0, 0.5, DropTail(packets=50))), traffic, 1.0, measure=Measure(packets=PORTS))
-    packets = emulate_virtually(asked, clock_skew_ppm=skew_ppm).packets
+    packets = emulate_virtually(replace(asked, clock_skew_ppm=skew_ppm)).packets
     assert packets["size_bytes"].nunique() == 1
     found = [packets[packets["source"] == host].iloc[20:] for host, _ in PORTS]
     return np.array([each["size_bytes"].iloc[1:].sum() * 8e-6 / np.ptp(each["time_s"]) for each in found])
@@ -110,7 +110,7 @@ def test_hosts_take_a_packets_time_at_most_or_so_half_of_it_in_the_mean_and_keep
     sent = tuple(Datagrams("h1", "h2", size * 8e-3, 2.5, packet_bytes=size) for size in (1514, 100))  # every ms
     ports = (("h1", "s1"), ("s1", "h2"))
     asked = Experiment(net, sent, 2.6, measure=Measure(packets=ports), host_delay_packets=1.0)
-    packets = emulate_virtually(asked, clock_skew_ppm=0.0).packets
+    packets = emulate_virtually(replace(asked, clock_skew_ppm=0.0)).packets
     left, passed = (packets.query("source == @host").reset_index() for host in ("h1", "s1"))
     assert left["size_bytes"].tolist() == passed["size_bytes"].tolist()
     first = left["size_bytes"] == left["size_bytes"][0]

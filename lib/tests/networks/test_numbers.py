@@ -127,12 +127,13 @@ def test_a_study_measures_with_numbers_of_numpy() -> None:
 
 
 def test_simulators_take_numbers_of_numpy() -> None:
-    asked = Experiment(star(np.uint8(2), PLAIN), [Flow("h1", "h2", np.int32(10_000)), Flow("h2", "h1", EIGHT)], EIGHT)
-    late = simulate(asked, clock_skew_ppm=HALF, start_after={np.int64(1): np.int64(0)})
+    flows = [Flow("h1", "h2", np.int32(10_000)), Flow("h2", "h1", EIGHT)]
+    asked = Experiment(star(np.uint8(2), PLAIN), flows, EIGHT, clock_skew_ppm=HALF)
+    late = simulate(asked, start_after={np.int64(1): np.int64(0)})
     assert late.flows["completion_ms"].notna().all()
     _, delivered = simulate_deliveries(asked, flow=np.int64(0), events=EIGHT)
     assert delivered["delivered_bytes"].iloc[-1] == 10_000
-    hosts = Hosts(asked, most_connections=np.uint8(1), clock_skew_ppm=HALF)
+    hosts = Hosts(asked, most_connections=np.uint8(1))
     heard: list[float] = []
     hosts.at(HALF, lambda now_s: hosts.send("h1", "h2", np.int64(100), heard.append))
     connection = hosts.connect("h1", "h2", lambda now_s: connection.send(np.uint8(100), heard.append))

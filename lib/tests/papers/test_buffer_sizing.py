@@ -23,7 +23,7 @@ SHORT = replace(paper.PRINTED, rate_mbps=12.5, round_trip_ms=43.5)
 
 def ran(flows: int, buffer_packets: int, setting: paper.Setting = SHORT, seed: int = 1):
     at = replace(setting, flows=flows, buffer_packets=buffer_packets)
-    return simulate(paper.experiment(at, 10.0, seed), clock_skew_ppm=setting.clock_skew_ppm), at
+    return simulate(paper.experiment(at, 10.0, seed)), at
 
 
 def share(flows: int, buffer_packets: int, setting: paper.Setting = SHORT, seed: int = 1) -> float:

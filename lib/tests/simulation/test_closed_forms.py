@@ -51,7 +51,7 @@ def test_a_packet_takes_each_links_serialisation_and_propagation():
     net = dumbbell(1, Link(100, 0.5, PLENTY), slow)
     port = ("s2", "h2")
     datagram = Datagrams("h1", "h2", rate_mbps=1, duration_s=0.001, start_s=0.25)
-    packets = simulate(Experiment(net, (datagram,), 1, measure=Measure(packets=(port,))), clock_skew_ppm=0).packets
+    packets = simulate(Experiment(net, (datagram,), 1, measure=Measure(packets=(port,)), clock_skew_ppm=0)).packets
     assert len(packets) == 1 and packets["wait_ms"][0] == 0
     expected = 250 + 2 * milliseconds(FULL, 100) + milliseconds(FULL, 10) + 0.5 + 3
     assert packets["time_s"][0] * 1e3 == pytest.approx(expected, abs=1e-8)
@@ -69,7 +69,7 @@ def test_poisson_packets_wait_at_a_link_as_in_an_md1_queue(load):
     experiment = Experiment(
         wire(Link(rate, 0, PLENTY)), (stream,), duration_s, measure=Measure(packets=(("h1", "h2"),))
     )
-    seen = simulate(experiment, clock_skew_ppm=0).packets
+    seen = simulate(replace(experiment, clock_skew_ppm=0)).packets
     assert len(seen) == pytest.approx(packets, rel=0.005)
     waits = seen["wait_ms"] / service_ms
     assert waits.mean() == pytest.approx(load / (2 * (1 - load)), rel=0.04 if load == 0.9 else 0.02)
@@ -86,7 +86,7 @@ def test_a_short_flow_takes_the_rounds_of_slow_start(segments, round_trip_ms):
     rate = 1000.0
     net = wire(Link(rate, round_trip_ms / 2, PLENTY))
     flow = Flow("h1", "h2", segments * SEGMENT)
-    completion = simulate(Experiment(net, (flow,), 30, tcp=AT_ONCE), clock_skew_ppm=0).flows["completion_ms"][0]
+    completion = simulate(Experiment(net, (flow,), 30, tcp=AT_ONCE, clock_skew_ppm=0)).flows["completion_ms"][0]
     rounds = math.ceil(math.log2(segments / 10 + 1))
     in_last = segments - 10 * (2 ** (rounds - 1) - 1)
     expected = (
@@ -146,7 +146,7 @@ def lossy_starts(loss: float, tcp: Tcp, segments: int = 1) -> pd.DataFrame:
     net = wire(Link(1000, 10, PLENTY, loss=loss), Link(1000, 10, PLENTY))
     # Starts so spaced that one flow's packets, first or later copies, never wait for another's.
     flows = tuple(Flow("h1", "h2", segments * SEGMENT, start_s=i * 1.0137) for i in range(300))
-    return simulate(Experiment(net, flows, 1000, tcp=tcp), clock_skew_ppm=0).flows
+    return simulate(Experiment(net, flows, 1000, tcp=tcp, clock_skew_ppm=0)).flows
 
 
 def test_a_lost_syn_is_sent_again_after_one_second_then_two_then_four():
@@ -178,7 +178,7 @@ def test_timeouts_double_up_to_two_minutes(cut_s):
     tcp = replace(WITHOUT_PROBES, min_rto_ms=200.0, receive_window_bytes=2 * SEGMENT)
     broken = (LinkChange(5, "h1", "h2", up=False),)
     flow = Flow("h1", "h2", duration_s=5 + cut_s)
-    flows = simulate(Experiment(net, (flow,), 5 + cut_s, tcp=tcp, changes=broken), clock_skew_ppm=0).flows
+    flows = simulate(Experiment(net, (flow,), 5 + cut_s, tcp=tcp, changes=broken, clock_skew_ppm=0)).flows
     expected, waited_s, timeout_s = 0, 0.0, 0.220
     while waited_s + timeout_s < cut_s - 1:
         expected, waited_s, timeout_s = expected + 1, waited_s + timeout_s, min(2 * timeout_s, 120)
@@ -224,7 +224,7 @@ def test_the_first_two_duplicates_let_new_segments_out_so_that_a_third_comes():
     tcp = replace(WITHOUT_PROBES, sack=False, initial_window_segments=3)
     flows = tuple(Flow("h1", "h2", 20 * SEGMENT, start_s=i * 1.0137) for i in range(600))
     experiment = Experiment(net, flows, 700, tcp=tcp, measure=Measure(packets=(("h1", "h2"),)))
-    found = simulate(experiment, clock_skew_ppm=0)
+    found = simulate(replace(experiment, clock_skew_ppm=0))
     one_loss = found.flows[(found.flows["retransmitted_packets"] == 1) & (found.flows["timeouts"] == 0)]
     one_loss = one_loss[one_loss["connection_attempts"] == 1]
     data, ack = milliseconds(FULL, rate), milliseconds(ACK, rate)
@@ -325,7 +325,7 @@ def two_flows(control: str, queue, seed: int = 1, jitter_ms: float = 0.05, skew_
     flows = (Flow("h1", "h3", duration_s=120), Flow("h2", "h3", duration_s=120))
     port = ("s1", "h3")
     experiment = Experiment(net, flows, 120, seed, Measure(queues=(port,)), Tcp(control))
-    measured = simulate(experiment, clock_skew_ppm=skew_ppm)
+    measured = simulate(replace(experiment, clock_skew_ppm=skew_ppm))
     queue_packets = measured.queues.query("time_s > 20")["queue_packets"]
     return queue_packets, measured.flows
 

@@ -20,7 +20,7 @@ NETWORK = star(3, Link(10, 1))  # links 0 to 5, nodes 0 to 3
 
 
 def simulator(*traffic: Any, **more: Any) -> _core.Simulator:
-    return build(Experiment(NETWORK, traffic or [Flow("h1", "h2", 10_000)], 5, **more), 0.0)
+    return build(Experiment(NETWORK, traffic or [Flow("h1", "h2", 10_000)], 5, clock_skew_ppm=0.0, **more))
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ class MyReno(OwnCongestionControl):
 
 def with_control(control: type[OwnCongestionControl]) -> _core.Simulator:
     asked = Experiment(NETWORK, [Flow("h1", "h2", 1_000_000, congestion_control="my_one")], 5)
-    return build(asked, 0.0, {"my_one": control})
+    return build(asked, {"my_one": control})
 
 
 def test_a_simulator_is_not_run_from_inside_its_own_run() -> None:

@@ -52,12 +52,13 @@ def check_same(one: Measurements, other: Measurements) -> None:
 
 def check_cores(experiment: Experiment, clock_skew_ppm: float = 100.0) -> Measurements:
     """Run the experiment on one, two and four cores, and check that what they measure is the same."""
-    alone = simulate(experiment, cores=1, clock_skew_ppm=clock_skew_ppm)
+    experiment = replace(experiment, clock_skew_ppm=clock_skew_ppm)
+    alone = simulate(experiment, cores=1)
     assert alone.trusted, alone.fidelity
     for cores in (2, 4):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "cores = ")
-            check_same(alone, simulate(experiment, cores=cores, clock_skew_ppm=clock_skew_ppm))
+            check_same(alone, simulate(experiment, cores=cores))
     return alone
 
 

@@ -30,7 +30,7 @@ def test_the_last_byte_arrives_when_the_flow_is_complete():
 def test_without_losses_every_segment_arrives_by_itself_at_the_links_rate():
     net = dumbbell(1, Link(1000, 1), Link(10, 5, DropTail(packets=1000)))
     tcp = Tcp("reno", receive_window_bytes=40_000)
-    _, delivered = simulate_deliveries(Experiment(net, (Flow("h1", "h2", duration_s=2),), 2, tcp=tcp), clock_skew_ppm=0)
+    _, delivered = simulate_deliveries(Experiment(net, (Flow("h1", "h2", duration_s=2),), 2, tcp=tcp, clock_skew_ppm=0))
     late = delivered[delivered.time_s > 1]
     assert set(late.delivered_bytes.diff()[1:]) == {1448}
     assert late.time_s.diff()[1:].to_numpy() == pytest.approx(1514 * 8 / 10e6, rel=1e-6)

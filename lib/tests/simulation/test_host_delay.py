@@ -23,7 +23,7 @@ def delays_ms(host_delay_packets: float, jitter_ms: float = 0) -> np.ndarray:
     ports = (("h1", "s1"), ("s1", "h2"))
     sent = Datagrams("h1", "h2", 1514 * 8e-3, 5.0)  # a millisecond apart
     asked = Experiment(net, (sent,), 5.1, measure=Measure(packets=ports), host_delay_packets=host_delay_packets)
-    packets = simulate(asked, clock_skew_ppm=0).packets
+    packets = simulate(replace(asked, clock_skew_ppm=0)).packets
     left, passed = (packets.query("source == @node")["time_s"].to_numpy() for node in ("h1", "s1"))
     return (passed - left) * 1e3 - PACKET_MS - 1
 

@@ -25,12 +25,11 @@ from netrepro.protocols import Event, Send, drive
 from netrepro.simulation import Hosts, simulate, simulate_machines
 
 LINK = Link(10, 5, DropTail(packets=100))
-EXACT = dict(clock_skew_ppm=0.0)
 
 
 def quiet(link: Link = LINK, duration_s: float = 10.0, **more: Any) -> Experiment:
     """Two hosts at a switch, and nothing else."""
-    return Experiment(star(2, link), (), duration_s, **more)
+    return Experiment(star(2, link), (), duration_s, clock_skew_ppm=0.0, **more)
 
 
 def arrivals(hosts: Hosts, sizes: list[int], at_s: float = 0.0, **more: Any) -> dict[int, float]:
@@ -48,12 +47,12 @@ def arrivals(hosts: Hosts, sizes: list[int], at_s: float = 0.0, **more: Any) -> 
 
 @pytest.mark.parametrize("payload", [0, 100, 1472])
 def test_a_datagram_takes_two_transmissions_and_two_delays(payload):
-    found = arrivals(Hosts(quiet(), **EXACT), [payload], at_s=1.0)
+    found = arrivals(Hosts(quiet()), [payload], at_s=1.0)
     assert found == {0: pytest.approx(1 + 2 * ((payload + 42) * 8 / 10e6 + 0.005), abs=1e-9)}
 
 
 def test_a_large_datagram_is_there_when_its_last_fragment_is():
-    found = arrivals(Hosts(quiet(), **EXACT), [4000])  # 1472 + 1472 + 1056
+    found = arrivals(Hosts(quiet()), [4000])  # 1472 + 1472 + 1056
     first, last = (1472 + 42) * 8 / 10e6, (1056 + 42) * 8 / 10e6
     assert found[0] == pytest.approx(3 * first + last + 0.01, abs=1e-9)
 
@@ -66,7 +65,7 @@ def test_a_large_datagram_is_lost_with_any_of_its_fragments():
 
 
 def test_datagrams_that_find_the_queue_full_are_dropped_and_the_others_keep_their_order():
-    hosts = Hosts(quiet(Link(10, 5, DropTail(packets=20))), **EXACT)
+    hosts = Hosts(quiet(Link(10, 5, DropTail(packets=20))))
     found = arrivals(hosts, [1000] * 2000)
     # The host's own port is Linux's (1000 packets), and the one being sent does not wait.
     assert list(found) == list(range(1001)) and sorted(found.values()) == list(found.values())
@@ -98,7 +97,7 @@ def test_datagrams_share_queues_with_the_experiments_own_traffic_and_are_told_ap
 
 
 def test_timers_ring_in_their_order_between_what_the_network_does():
-    hosts, heard = Hosts(quiet(), **EXACT), []
+    hosts, heard = Hosts(quiet()), []
     hosts.at(0.5, lambda now_s: heard.append(("late", now_s)))
     hosts.at(0.2, lambda now_s: hosts.at(now_s, lambda again_s: heard.append(("nested", again_s))))
     hosts.at(0.2, lambda now_s: heard.append(("second", now_s)))
@@ -115,7 +114,7 @@ def test_timers_ring_in_their_order_between_what_the_network_does():
 
 
 def test_a_request_takes_a_round_trip_after_the_one_that_opens_the_connection():
-    hosts, heard = Hosts(quiet(), **EXACT), {}
+    hosts, heard = Hosts(quiet()), {}
     connection = hosts.connect("h1", "h2", lambda now_s: heard.update(connected=now_s))
 
     def asked(now_s: float) -> None:

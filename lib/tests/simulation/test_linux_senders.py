@@ -76,7 +76,7 @@ def line(
 
 
 def run(experiment: Experiment, tier: str) -> Measurements:
-    return simulate(experiment, clock_skew_ppm=0) if tier == "simulated" else emulate(experiment, tier)
+    return simulate(replace(experiment, clock_skew_ppm=0)) if tier == "simulated" else emulate(experiment, tier)
 
 
 def on_both(test):

@@ -129,7 +129,7 @@ def test_what_waits_when_the_rate_changes_leaves_at_the_new_rate(queue):
     experiment = Experiment(
         straight(Link(10, 0, queue)), (stream,), 2, measure=Measure(packets=(port,)), changes=change
     )
-    measured = simulate(experiment, clock_skew_ppm=0)
+    measured = simulate(replace(experiment, clock_skew_ppm=0))
     packets = measured.packets
     gaps_ms = np.diff(packets["time_s"]) * 1e3
     assert len(packets) == 2500
@@ -234,7 +234,7 @@ def test_the_share_of_packets_that_is_held_back_comes_later_by_the_time_given_an
     wire = Link(100, 1, PLENTY, reordering=0.2, reordering_ms=2.5)
     net = Topology((Cable("h1", "s1", wire), Cable("s1", "h2", FAST)))
     packets = simulate(
-        Experiment(net, (stream,), 30, measure=Measure(packets=(("s1", "h2"),))), clock_skew_ppm=0
+        Experiment(net, (stream,), 30, measure=Measure(packets=(("s1", "h2"),)), clock_skew_ppm=0)
     ).packets
     phase_ms = (packets["time_s"] * 1e3) % 1
     # 0.08 ms at 100 Mb/s, 1 ms, 0.008 ms at 1 Gb/s; those held back are half a millisecond off the others' grid.

@@ -46,7 +46,6 @@ from netrepro.simulation.simulate import EVENTS_AT_A_TIME, build, measurements
 
 RUNS = int(os.environ.get("NETREPRO_RANDOM_RUNS", "100"))  # `make test-all` asks for ten thousand
 RUNS_A_TEST = 50
-CLOCK_SKEW_PPM = 100.0
 LEAST_MBPS, MOST_MBPS = 0.2, 1000.0
 MOST_PACKETS = 3000  # that the fastest link sends in an experiment: it lasts so long
 
@@ -260,7 +259,7 @@ def random_experiment(seed: int) -> Experiment:
 
 def check_run(experiment: Experiment) -> Any:
     """Run the experiment and check that everything there was has gone somewhere, and no faster than its lines."""
-    simulator = build(experiment, CLOCK_SKEW_PPM)
+    simulator = build(experiment)
     while not simulator.run(EVENTS_AT_A_TIME):
         pass
     found = measurements(experiment, simulator)
@@ -283,7 +282,7 @@ def check_run(experiment: Experiment) -> Any:
             sum(rate for port, rate in fastest.items() if port[end] == host)
             for end, host in ((0, flow.source), (1, flow.destination))
         )
-        line_mbps = min(sends, receives) * (1 + CLOCK_SKEW_PPM * 1e-6)
+        line_mbps = min(sends, receives) * (1 + experiment.clock_skew_ppm * 1e-6)
         assert not flow.goodput_mbps > line_mbps * (1 + 1e-9), flow
         assert not flow.completion_ms <= 0, flow
         if not isnan(flow.size_bytes):
@@ -304,7 +303,7 @@ def test_whatever_the_network_and_the_traffic_a_run_ends_and_adds_up(first: int)
 # 328: a receiver that acknowledges ahead once had a deadline from before its sender was done.
 @pytest.mark.parametrize("seed", [328, *range(8)])
 def test_time_never_goes_back(seed: int) -> None:
-    simulator = build(random_experiment(seed), CLOCK_SKEW_PPM)
+    simulator = build(random_experiment(seed))
     before_s = 0.0
     for _ in range(10_000):
         if simulator.run(1):

@@ -78,7 +78,7 @@ def test_a_rate_left_alone_grows_as_the_equation_says():
     tcp = replace(RCP, receive_window_bytes=2**26)
     experiment = Experiment(shared(1, 100, 48), (flow,), 4, measure=Measure(packets=(port,)), tcp=tcp)
     times_s = np.arange(0.5, 4.01, 0.5)
-    rates = rates_mbps(simulate(experiment, clock_skew_ppm=0), 0, times_s) / 100
+    rates = rates_mbps(simulate(replace(experiment, clock_skew_ppm=0)), 0, times_s) / 100
     share, expected, heard_s = 0.05, [], 0.1  # the port's updates begin with the first data
     steps: list[float] = []
     for _ in range(500):

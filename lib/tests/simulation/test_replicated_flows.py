@@ -33,7 +33,7 @@ def two_paths(first: Link, second: Link) -> Topology:
 
 def many(net: Topology, count: int = 400, gap_s: float = 1.0, **flow) -> pd.DataFrame:
     flows = tuple(Flow("h1", "h2", SIZE, start_s=i * gap_s, **flow) for i in range(count))
-    return simulate(Experiment(net, flows, count * gap_s + 200, tcp=AT_ONCE), clock_skew_ppm=0).flows
+    return simulate(Experiment(net, flows, count * gap_s + 200, tcp=AT_ONCE, clock_skew_ppm=0)).flows
 
 
 def test_a_replicated_flow_is_slow_only_when_both_copies_are():

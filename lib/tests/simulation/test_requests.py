@@ -18,7 +18,7 @@ ROUND_TRIP_MS = 4.0
 
 
 def run(entry: Requests, tcp: Tcp = AT_ONCE, duration_s: float = 60):
-    return simulate(Experiment(star(5, LINK), (entry,), duration_s, tcp=tcp), clock_skew_ppm=0)
+    return simulate(Experiment(star(5, LINK), (entry,), duration_s, tcp=tcp, clock_skew_ppm=0))
 
 
 def serialisation_ms(*packets_bytes: int) -> float:
@@ -61,7 +61,7 @@ def test_a_cubic_window_grows_only_while_something_is_under_way():
     for think_ms in (0.0, 150.0):
         asked = Requests("h1", ("h2",), 100, 400 * SEGMENT, 60, think_ms=think_ms, congestion_control="cubic")
         measure = Measure(windows_interval_ms=5)
-        found = simulate(Experiment(net, (asked,), 60, measure=measure, tcp=AT_ONCE, changes=cut), clock_skew_ppm=0)
+        found = simulate(Experiment(net, (asked,), 60, measure=measure, tcp=AT_ONCE, changes=cut, clock_skew_ppm=0))
         answering = found.windows.query("connection == 0")
         answered = pd.merge_asof(found.requests, answering, left_on="answered_s", right_on="time_s")
         windows.append(answered["window_bytes"].to_numpy() / SEGMENT)

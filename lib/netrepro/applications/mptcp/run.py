@@ -22,7 +22,7 @@ GUEST = Path(__file__).with_name("guest.py")
 PORT, ENDPOINT = 5000, "2"
 
 
-def told_handover(experiment: Experiment, clock_skew_ppm: float = 100.0) -> pd.DataFrame:
+def told_handover(experiment: Experiment) -> pd.DataFrame:
     """Run the experiment's only flow and return one row for each read of its receiver: time_s, delivered_bytes so far.
 
     At every link change of the experiment, the source's path manager is told at that moment that the first subflow's

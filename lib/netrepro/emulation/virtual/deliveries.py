@@ -56,7 +56,7 @@ class Headers:
 
 
 def emulate_deliveries(
-    experiment: Experiment, *, clock_skew_ppm: float = 100.0
+    experiment: Experiment,
 ) -> tuple[Measurements, pd.DataFrame, pd.DataFrame]:
     """Emulate an experiment with one flow; return its measurements, its deliveries and its acknowledgements.
 
@@ -70,7 +70,7 @@ def emulate_deliveries(
     towards, back = _last_links(experiment)
     measure = replace(experiment.measure, packets=tuple(dict.fromkeys((*experiment.measure.packets, towards, back))))
     with tempfile.TemporaryDirectory() as folder:
-        run = emulate_virtually(replace(experiment, measure=measure), captures=folder, clock_skew_ppm=clock_skew_ppm)
+        run = emulate_virtually(replace(experiment, measure=measure), captures=folder)
         data, answers = (read_headers(Path(folder, f"{'-'.join(port)}.pcap").read_bytes()) for port in (towards, back))
     first = run.packets[(run.packets.source == towards[0]) & (run.packets.destination == towards[1])]
     began_ns = int(data.time_ns[0]) - round(float(first.time_s.iloc[0]) * 1e9) if len(data.time_ns) else 0

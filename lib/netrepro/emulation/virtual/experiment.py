@@ -25,7 +25,6 @@ from netrepro.emulation.virtual.kernel import congestion_controls, modules_for
 from netrepro.emulation.virtual.multipath import tell_path_managers
 from netrepro.emulation.virtual.plan import (
     CAPTURED_BYTES,
-    CLOCK_SKEW_PPM,
     UP,
     WHOLE,
     Line,
@@ -62,16 +61,14 @@ def emulate_virtually(
     *,
     captures: str | os.PathLike[str] | None = None,
     until_complete: bool = False,
-    clock_skew_ppm: float = CLOCK_SKEW_PPM,
     patience_s: float = 120.0,
     modules: Mapping[str, str | Path] | None = None,
     events: str | os.PathLike[str] | None = None,
 ) -> Measurements:
     """Run the experiment in the virtual kernel and return its measurements, as `emulate` does; tier "virtual".
 
-    The same experiment gives the same bytes. clock_skew_ppm : every link's rate is multiplied by a factor drawn evenly
-    from 1 +- this many parts per million, as in the simulator. patience_s : the longest real time (s) in which virtual
-    time may take to advance by a hundredth of the experiment's duration. modules : name of a congestion control or of
+    The same experiment gives the same bytes. patience_s : the longest real time (s) in which virtual time may take to
+    advance by a hundredth of the experiment's duration. modules : name of a congestion control or of
     an OwnQueue -> its C code, as a file or a text; it is compiled as a module and loaded. Names start with "my_".
     events : a file to which the events at the measured ports are written, in the format of `virtual.events`.
 
@@ -80,8 +77,7 @@ def emulate_virtually(
     """
     check_is_experiment(experiment, progress)
     check_mapping("modules", modules or {}, '{"my_control": "my_control.c"}')
-    for name, value in {"clock_skew_ppm": clock_skew_ppm, "patience_s": patience_s}.items():
-        check_not_negative(value, name)
+    check_not_negative(patience_s, "patience_s")
     if events is not None and not Path(events).parent.is_dir():
         raise NetreproError(f"no folder {Path(events).parent} for events", "make it first")
     made = connections(experiment)
@@ -107,7 +103,7 @@ def emulate_virtually(
             experiment.routing,
             sorted({path for each in made for path in each.paths}),
             tcp_of_hosts=speech.tcp_of_hosts,
-            skew_ppm=clock_skew_ppm,
+            skew_ppm=experiment.clock_skew_ppm,
             events=recorded.fileno(),
             recorded=frozenset(ports),
             captures={port: file.fileno() for port, file in files.items()},
