@@ -261,16 +261,6 @@ def beside(mine: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def combined(mine: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Take the user's rows for each paper that the user has run, and the published rows for the others.
-
-    The column `source` says which ("mine" or "published").
-    """
-    own = published["paper"].isin(mine.loc[mine["ran"], "paper"])
-    table = pd.concat([mine[own.to_numpy()], published[~own]]).sort_index(kind="stable")
-    return table.assign(source=own.map({True: "mine", False: "published"}))
-
-
 def stale_main_claims(table: pd.DataFrame) -> list[str]:
     """List the main claims of a scorecard whose deciding run neither today's code nor the release's measured, a
     sentence each."""

@@ -522,6 +522,7 @@ def scorecard(
             print_lines(history_lines(asked))
         return
     from netrepro.claims.release import read_release
+    from netrepro.claims.reproduction import reproduction
     from netrepro.claims.scorecard import beside, problems_of, stale_main_claims
     from netrepro.claims.scorecard import scorecard as build
     from netrepro.paths import workbench_root
@@ -543,10 +544,12 @@ def scorecard(
         written.append("written: figures/scorecard.csv, .md, .html, .png and the README's counts")
     if as_json:
         mine, published = build(slugs, results=own_results, code=code_of), build(slugs, code=code_of)
-        print_json(records(beside(mine, published)))
+        judged = reproduction(published, own_results).rename(columns={"mine": "judged", "mine_value": "judged_value"})
+        more = ["judged_by", "judged", "judged_value", "as_published", "as_its_run", "why"]
+        print_json(records(beside(mine, published).merge(judged[["paper", "claim", *more]], on=["paper", "claim"])))
         problems = bool(problems_of(mine, published))
     else:
-        problems = print_scorecard(slugs, claims=bool(slugs) or claims, differences=not written)
+        problems = print_scorecard(slugs, claims=bool(slugs) or claims)
         print_lines(written)
     if check:
         lost, notes = lost_verdicts()

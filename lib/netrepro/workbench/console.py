@@ -88,6 +88,55 @@ def summary_lines(mine: DataFrame, published: DataFrame) -> list[str]:
     return [*columns_of(rows), "", *side_by_side(levels), *side_by_side(signs), REPLICATED]
 
 
+def reproduction_lines(table: DataFrame, published: DataFrame) -> list[str]:
+    """Write a line for each paper: its published level, and what the user's runs say of its claims. Below stand the
+    claims of which they say something that no published run says, and why that may be.
+
+    table : what `reproduction` returns. published : the published scorecard.
+    """
+    from netrepro.claims import paper_level
+
+    own = dict(list(table.groupby("paper")))
+    rows = [["paper", "published", "judged", "same", "its run", "other"]]
+    for slug, claims in published.groupby("paper", sort=False):
+        level = paper_level(claims.itertuples())
+        rows.append([str(slug), f"{BADGES[level]} {level}", *judged_cells(own[slug])])
+    others = table[(table["judged_by"] != "") & ~table["as_published"] & ~table["as_its_run"]]
+    lines = [*columns_of(rows), "", *folded(_COUNTED, "", "")]
+    for slug, claims in others.groupby("paper", sort=False):
+        lines += ["", f"{slug}: otherwise than published"]
+        for row in claims.to_dict("records"):
+            mine, theirs = (_value_words(row[side], row[f"{side}_value"]) for side in ("mine", "published"))
+            lines += folded(f"{row['claim']}: {mine}, published {theirs}: {row['why']}", "  ", "    ")
+    return lines
+
+
+def judged_cells(claims: DataFrame) -> list[str]:
+    """Count a paper's claims of `reproduction` that are judged, of all, and those with the published verdict, with that
+    of their own run, and with another one."""
+    judged = claims[claims["judged_by"] != ""]
+    if judged.empty:
+        return ["not run", "", "", ""]
+    same, its_run = judged["as_published"], judged["as_its_run"]
+    counts = (int(same.sum()), int((~same & its_run).sum()), int((~same & ~its_run).sum()))
+    return [f"{len(judged)}/{len(claims)}", *(str(count or "") for count in counts)]
+
+
+def _value_words(look: str, value: float) -> str:
+    return f"{SIGNS[look]} {look}" + ("" if math.isnan(value) else f" {value:.4g}")
+
+
+_COUNTED = (
+    "judged: claims that your runs judge, of all. same: with the published verdict. its run: with another one, which "
+    "the published run of that profile and tier has, too. other: with a verdict that neither has."
+)
+NEXT = (
+    ("netrepro scorecard SLUG", "each claim of a paper, with its number, verdict and reason"),
+    ("make lab", "the notebooks and their figures in JupyterLab"),
+    ("make paper", "runs at the published scale, which decide most claims (hours)"),
+)
+
+
 def _under_each_other(slug: str, own: str, theirs: str) -> list[list[str]]:
     """Put the user's own results, where there are any, above the published ones."""
     sides = [["mine", own], ["published", theirs]] if own != "not run" else [["published", theirs]]
@@ -377,25 +426,29 @@ def print_places(report: RunReport) -> None:
         print_lines([f"executed notebooks, figures and logs: {short(kept[0][1].parent)}/"])
 
 
-def print_scorecard(
-    slugs: list[str] | None = None, *, claims: bool = False, differences: bool = True, untrusted: bool = True
-) -> bool:
-    """Print the scorecard, its summary last, where a terminal shows it. Returns whether papers are left out because
-    their claims or results cannot be read.
+def print_scorecard(slugs: list[str] | None = None, *, claims: bool = False, untrusted: bool = True) -> bool:
+    """Print what is published and what the user's runs say of it, its summary last, where a terminal shows it. Returns
+    whether papers are left out because their claims or results cannot be read.
 
-    claims : show each claim. differences : without `claims`, list the claims where the user's verdict differs from the
-    published one. untrusted : also name the user's runs that fail their own checks.
+    claims : show each claim. untrusted : also name the user's runs that fail their own checks.
     """
+    from netrepro.claims.reproduction import reproduction, reproduction_text
     from netrepro.claims.scorecard import beside, problems_of, release_text, scorecard
     from netrepro.workbench.code import code_of
     from netrepro.workbench.run_folder import own_results
 
     mine, published = scorecard(slugs, results=own_results, code=code_of), scorecard(slugs, code=code_of)
-    table = beside(mine, published)
-    before = [claim_lines(table)] if claims else [difference_lines(table)] if differences else []
-    for lines in (*before, untrusted_lines(mine if untrusted else mine[:0], published)):
-        print_lines([*lines, ""] if lines else [])
-    print_lines(summary_lines(mine, published))
+    if claims:
+        print_lines([*claim_lines(beside(mine, published)), ""])
+    lines = untrusted_lines(mine if untrusted else mine[:0], published)
+    print_lines([*lines, ""] if lines else [])
+    if mine["ran"].any() and not claims:
+        table = reproduction(published, own_results)
+        print_lines(reproduction_lines(table, published))
+        print_lines(["", *folded(reproduction_text(table), "", "")])
+        print_lines([f"  {line}" for line in columns_of([list(each) for each in NEXT])])
+    else:
+        print_lines(summary_lines(mine, published))
     print_lines(folded(text, "", "") if (text := release_text(published)) else [])
     problems = problems_of(mine, published)
     for slug, problem in problems.items():

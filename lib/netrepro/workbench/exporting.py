@@ -21,7 +21,7 @@ import yaml
 
 from netrepro import __version__
 from netrepro.claims import Claim, load_claims
-from netrepro.claims.scorecard import combined, scorecard
+from netrepro.claims.scorecard import scorecard
 from netrepro.errors import NetreproError, nearest
 from netrepro.files import file_sha256, replace_folder, unique_word
 from netrepro.paths import data_dir, runs_dir
@@ -116,7 +116,7 @@ def artifact_lines(notebook: Notebook) -> list[str]:
             decided.setdefault((claim.decided_by.profile, claim.decided_by.tier), []).append(claim)
     experiments = {key: f"E{number}" for number, key in enumerate(decided, 1)}
     mine, published = scorecard([slug], results=own_results, code=code_of), scorecard([slug], code=code_of)
-    rows = {row["claim"]: row for row in combined(mine, published).to_dict("records")}
+    rows = {row["claim"]: row for row in (mine if mine["ran"].any() else published).to_dict("records")}
     whose = "mine, from runs/" if mine["ran"].any() else "those in figures/"
     person, computer = SET_UP_MINUTES
     as_root = [number for (_, tier), number in experiments.items() if tier == "privileged"]

@@ -13,12 +13,14 @@ from matplotlib.figure import Figure
 from pandas.io.formats.style import Styler
 
 from netrepro.claims import TIERS, load_claims
-from netrepro.claims.scorecard import combined, look_of, paper_summary, problems_of, scorecard
+from netrepro.claims.reproduction import reproduction
+from netrepro.claims.scorecard import look_of, paper_summary, problems_of, scorecard
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError, nearest
 from netrepro.style import use_style
 from netrepro.workbench.catalogue import catalogue, find
 from netrepro.workbench.code import code_of
+from netrepro.workbench.console import judged_cells
 from netrepro.workbench.exercises import check_answer as check_answer  # for notebooks
 from netrepro.workbench.exercises import solution as solution
 from netrepro.workbench.looks import BADGES, SIGNS, VERDICT_LOOKS
@@ -31,30 +33,27 @@ ALL = "all"
 
 
 def _both() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Return three scorecards: the user's own, the published one, and one to show. The last has the user's rows of a
-    paper or, where the user has not run it, the published rows."""
+    """Return the user's scorecard, the published one, and what the user's runs say of the published claims."""
     mine, published = scorecard(results=own_results, code=code_of), scorecard(code=code_of)
     for slug, problem in problems_of(mine, published).items():
         warnings.warn(f"{slug} is left out: {problem}", stacklevel=3)
-    has_runs = mine["ran"].any()
-    return mine, published, combined(mine, published) if has_runs else published
+    return mine, published, reproduction(published, own_results)
 
 
 def draw_papers() -> Figure:
-    """Draw the scorecard in one picture: a row for each paper, a coloured cell for each claim. Papers that the user has
-    not run are pale."""
+    """Draw the published scorecard in one picture: a row for each paper, a coloured cell for each claim. A dot in it
+    has the colour of what the user's own run says."""
     use_style()
-    return draw_scorecard(_both()[2])
+    _, published, own = _both()
+    return draw_scorecard(published, own)
 
 
 def map_of_papers() -> Styler:
     """List every notebook with its question, badge, tiers and cost; names are links."""
-    mine, published, shown = _both()
-    summary = paper_summary(shown)
+    _, published, own = _both()
+    summary = paper_summary(published)
     levels = dict(zip(summary["paper"], summary["level"], strict=True))
-    run = set(mine.loc[mine["ran"], "paper"])
-    whose = {slug: "mine" if slug in run else "published" for slug in published.loc[published["ran"], "paper"]}
-    whose |= dict.fromkeys(run, "mine")
+    judged = {slug: _judged_words(claims) for slug, claims in own.groupby("paper")}
     rows = []
     for notebook in catalogue():
         declared = notebook.declaration
@@ -63,14 +62,20 @@ def map_of_papers() -> Styler:
             {
                 "notebook": f'<a href="{notebook.path.name}">{notebook.name}</a>',
                 "question": notebook.title,
-                "result": f"{BADGES.get(level, '')} {level}".strip(),
-                "whose": whose.get(notebook.slug, ""),
+                "published": f"{BADGES.get(level, '')} {level}".strip(),
+                "your runs": judged.get(notebook.slug, ""),
                 "tiers": ", ".join(declared.tiers),
                 "quick": f"{declared.budget_s['quick']:.0f} s",
                 "paper": f"{declared.budget_s['paper']:.0f} s",
             }
         )
     return dress(pd.DataFrame(rows))
+
+
+def _judged_words(claims: pd.DataFrame) -> str:
+    """Say how many of a paper's claims the user's runs judge, and how many as published."""
+    judged, same, *_ = judged_cells(claims)
+    return judged if not same else f"{judged} judged, {same} as published"
 
 
 def parameters_of(slug: str) -> Styler:
@@ -116,31 +121,27 @@ def verdicts() -> Styler:
 
 
 def papers_table() -> Styler:
-    """Return a row for each paper: the user's level and the published one, and the number of claims with each verdict,
-    in columns named by the verdicts' signs."""
-    mine, published, shown = _both()
-    run = set(mine.loc[mine["ran"], "paper"])
-    summary, theirs = paper_summary(shown), paper_summary(published)
-    levels = [f"{BADGES[level]} {level}" for level in summary["level"]]
-    summary.insert(
-        0, "mine", [level if slug in run else "not run" for slug, level in zip(summary["paper"], levels, strict=True)]
-    )
-    summary.insert(1, "published", [f"{BADGES[level]} {level}" for level in theirs["level"]])
-    whose = ["mine" if slug in run else "published" for slug in summary["paper"]]
-    counts = summary.drop(columns=["level", "title"]).assign(whose=whose)
+    """Return a row for each paper: its published level, what the user's runs say, and the number of claims with each
+    published verdict, in columns named by the verdicts' signs."""
+    _, published, own = _both()
+    summary = paper_summary(published)
+    judged = {slug: _judged_words(claims) for slug, claims in own.groupby("paper")}
+    summary.insert(0, "published", [f"{BADGES[level]} {level}" for level in summary["level"]])
+    summary.insert(1, "your runs", [judged[slug] for slug in summary["paper"]])
+    counts = summary.drop(columns=["level", "title"])
     return dress(counts.rename(columns=SIGNS | {"coverage": "rests on"}))
 
 
 def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> HTML:
     """List every claim in a sortable table: the paper's number, the user's own result and the published one.
 
-    paper, verdict, tier : show only claims with these, by the user's results or, without any, the published ones. A
-    disagreement that is settled has the verdict "settled".
+    paper, verdict, tier : show only claims with these, by the published results. A disagreement that is settled has
+    the verdict "settled".
 
     Raises NetreproError for an unknown paper, verdict or tier.
     """
-    mine, published, shown = _both()
-    shown = shown.assign(verdict=[look_of(row) for row in shown.to_dict("records")])
+    mine, published, _ = _both()
+    shown = published.assign(verdict=[look_of(row) for row in published.to_dict("records")])
     for column, chosen, valid in (
         ("paper", paper, sorted(set(published["paper"]))),
         ("verdict", verdict, VERDICT_LOOKS),

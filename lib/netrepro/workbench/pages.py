@@ -26,15 +26,17 @@ from matplotlib.mathtext import math_to_image
 from PIL import Image
 
 import netrepro
-from netrepro.claims import claims_schema, load_claims
-from netrepro.claims.scorecard import combined, look_of, problems_of, scorecard
+from netrepro.claims import claims_schema, load_claims, paper_level
+from netrepro.claims.reproduction import reproduction
+from netrepro.claims.scorecard import look_of, problems_of, scorecard
 from netrepro.errors import NetreproError
 from netrepro.files import whole_file, write_atomically
 from netrepro.paths import figures_dir
 from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import Notebook, catalogue
 from netrepro.workbench.code import code_of
-from netrepro.workbench.looks import BADGING, REPOSITORY, VERDICT_LOOKS
+from netrepro.workbench.console import judged_cells
+from netrepro.workbench.looks import BADGES, BADGING, REPOSITORY, VERDICT_LOOKS
 from netrepro.workbench.run_folder import newest_executed, own_results, standard_runs
 from netrepro.workbench.scorecard import claims_table, sorting_script
 from netrepro.workbench.templating import anchor, render
@@ -191,7 +193,7 @@ def _index(pages: list[Page], functions: bool, thumbnails: dict[str, str]) -> st
     for slug, problem in problems_of(mine, published).items():
         warnings.warn(f"{slug} is left out: {problem}", stacklevel=3)
     any_run = mine["ran"].any()
-    shown = combined(mine, published) if any_run else published
+    own = dict(list(reproduction(published, own_results).groupby("paper")))
     guides = [page for page in pages if page.notebook.declaration.kind == "guide"]
     others = [(page.file, page.notebook.title) for page in guides]
     others += [("functions/index.html", "The library’s functions")] if functions else []
@@ -202,8 +204,8 @@ def _index(pages: list[Page], functions: bool, thumbnails: dict[str, str]) -> st
         repository=REPOSITORY,
         badging=BADGING,
         papers=[
-            _paper(str(slug), claims, links) | {"picture": thumbnails.get(str(slug), "")}
-            for slug, claims in shown.groupby("paper", sort=False)
+            _paper(str(slug), claims, own[slug], links) | {"picture": thumbnails.get(str(slug), "")}
+            for slug, claims in published.groupby("paper", sort=False)
         ],
         others=others,
         claims=claims_table(published, mine if any_run else None, links),
@@ -211,13 +213,19 @@ def _index(pages: list[Page], functions: bool, thumbnails: dict[str, str]) -> st
     )
 
 
-def _paper(slug: str, claims: pd.DataFrame, links: dict[str, str]) -> dict[str, Any]:
-    """Return a paper's line for the template: its name and page, and a cell for each claim. It is pale where the user
-    has not run the paper."""
-    pale = "source" in claims and claims["source"].iloc[0] == "published"
+def _paper(slug: str, claims: pd.DataFrame, own: pd.DataFrame, links: dict[str, str]) -> dict[str, Any]:
+    """Return a paper's line for the template: its name and page, its published level, what the user's runs say of it,
+    and a cell for each claim."""
     title, page = claims["title"].iloc[0], links.get(slug, "")
-    cells = [row | {"look": look_of(row)} for row in claims.to_dict("records")]
-    return {"slug": slug, "title": title, "page": page, "pale": pale, "claims": cells}
+    mine = dict(zip(own["claim"], own["mine"], strict=True))
+    cells = [row | {"look": look_of(row), "mine": mine[row["claim"]]} for row in claims.to_dict("records")]
+    level = paper_level(claims.itertuples())
+    judged, same, its_run, other = judged_cells(own)
+    said = f"your runs judge {judged}" if same or its_run or other else ""
+    parts = [f"{same} as published"] * bool(same) + [f"{its_run} as the published run of that size"] * bool(its_run)
+    said += f": {', '.join(parts + [f'{other} otherwise'] * bool(other))}" if said else ""
+    told = {"level": f"{BADGES[level]} {level}", "own": said}
+    return {"slug": slug, "title": title, "page": page, "claims": cells, **told}
 
 
 def _describe_functions(into: Path) -> None:

@@ -29,7 +29,8 @@ from netrepro.claims import (
     published_results,
     write_results,
 )
-from netrepro.claims.scorecard import beside, combined, regressions
+from netrepro.claims.reproduction import reproduction
+from netrepro.claims.scorecard import beside, regressions
 from netrepro.errors import NetreproError
 from netrepro.files import whole_file, write_atomically
 from netrepro.paths import figures_dir, runs_dir
@@ -304,16 +305,16 @@ def write_scorecard(table: pd.DataFrame, folder: Path, mine: pd.DataFrame | None
     table : the published scorecard. mine : the user's own scorecard, to show beside it. Raises NetreproError for a
     folder that cannot be written.
     """
-    shown = table if mine is None else combined(mine, table)
+    own = None if mine is None else reproduction(table, own_results)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         of_today = ["code_changed", "stale"]  # of the code that writes this, which may change with every commit
         csv = (table.drop(columns=of_today) if mine is None else beside(mine, table)).to_csv(index=False)
         write_atomically(folder / "scorecard.csv", csv)
-        write_atomically(folder / "scorecard.md", scorecard_text(shown))
+        write_atomically(folder / "scorecard.md", scorecard_text(table))
         write_atomically(folder / "scorecard.html", scorecard_page(table, mine))
         use_style()
-        save_figure(draw_scorecard(shown), folder, "scorecard", endings=(".png",))
+        save_figure(draw_scorecard(table, own), folder, "scorecard", endings=(".png",))
     except OSError as error:
         raise NetreproError(f"cannot write to {folder}: {error.strerror}", "choose another folder") from None
 

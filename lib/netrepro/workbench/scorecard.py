@@ -14,44 +14,45 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Polygon, Rectangle
 
 from netrepro.claims import DECIDED, coverage_text, paper_level
-from netrepro.claims.scorecard import COUNTS, beside, combined, counts_of, look_of, paper_summary, release_text
+from netrepro.claims.scorecard import COUNTS, beside, counts_of, look_of, paper_summary, release_text
 from netrepro.style import new_figure
 from netrepro.workbench.console import blame_words, run_words, said_words, verdict_words, waiting_words
 from netrepro.workbench.looks import BADGES, BADGING, VERDICT_LOOKS
 from netrepro.workbench.templating import Markup, macros, render
 
 
-def draw_scorecard(table: pd.DataFrame) -> Figure:
+def draw_scorecard(table: pd.DataFrame, mine: pd.DataFrame | None = None) -> Figure:
     """Draw a scorecard: a row for each paper, and a cell for each claim with the colour and sign of its verdict.
 
     Main claims come first and are framed. A cell is hollow where the claim does not count. A corner has the colour of
-    other evidence's verdict where that differs, and a star means that other code measured. A row of a table from
-    `combined` is pale where the verdicts are only the published ones.
+    other evidence's verdict where that differs, and a star means that other code measured.
+
+    mine : what `reproduction` says of the user's runs; a dot then has the colour of their verdict.
     """
+    judged = {} if mine is None else {(row.paper, row.claim): row.mine for row in mine.itertuples() if row.judged_by}
     papers = list(table.groupby("paper", sort=False))
     columns = max([14, *(len(claims) for _, claims in papers)])
     figure, axis = new_figure("", "", "")
     figure.set_size_inches(2.6 + 0.32 * columns, 1.1 + 0.3 * max(len(papers), 1))
-    borrowed = False
     for row, (_, claims) in enumerate(papers):
-        pale = "source" in claims and claims["source"].iloc[0] == "published"
-        borrowed, strength = borrowed or pale, 0.3 if pale else 1.0
         for column, claim in enumerate(claims.to_dict("records")):
             colour, sign = VERDICT_LOOKS[look_of(claim)]
             inside, ink = (colour, "white") if claim["counts"] else ("white", colour)
             place = (column, row + 0.08)
             edge, width = ("black", 1.5) if claim["role"] == "main" else (colour, 1.0)
-            cell = Rectangle(place, 0.86, 0.84, facecolor=inside, edgecolor=edge, linewidth=width, alpha=strength)
+            cell = Rectangle(place, 0.86, 0.84, facecolor=inside, edgecolor=edge, linewidth=width)
             axis.add_patch(cell)
             sign += "*" if claim["stale"] else ""
-            middle = {"ha": "center", "va": "center", "color": ink, "weight": "bold", "alpha": strength}
+            middle = {"ha": "center", "va": "center", "color": ink, "weight": "bold"}
             axis.text(column + 0.43, row + 0.5, sign, **middle)
             if claim["elsewhere"]:
                 other = next(name for name in DECIDED[::-1] if claim["elsewhere"].endswith(name))
                 corner = [(column + 0.86, row + 0.92), (column + 0.86, row + 0.5), (column + 0.44, row + 0.92)]
-                axis.add_patch(Polygon(corner, color=VERDICT_LOOKS[other][0], linewidth=0, alpha=strength))
+                axis.add_patch(Polygon(corner, color=VERDICT_LOOKS[other][0], linewidth=0))
+            if look := judged.get((claim["paper"], claim["claim"])):
+                dot = {"color": VERDICT_LOOKS[look][0], "markeredgecolor": "white", "markersize": 5}
+                axis.plot(column + 0.16, row + 0.24, "o", **dot)
         level = f"{paper_level(claims.itertuples())}, {coverage_text(claims.itertuples())}"
-        level += " (published)" if pale else ""
         axis.text(len(claims) + 0.25, row + 0.5, level, va="center", color="#555555", size=8)
     axis.set(xlim=(-0.05, columns), ylim=(max(len(papers), 1), 0), xticks=[])
     axis.set_yticks([row + 0.5 for row in range(len(papers))], [str(slug) for slug, _ in papers])
@@ -63,7 +64,7 @@ def draw_scorecard(table: pd.DataFrame) -> Figure:
     legend.append(Patch(facecolor="white", edgecolor="#555555", label="hollow: does not count"))
     legend.append(Patch(facecolor="white", edgecolor="black", linewidth=1.5, label="framed: a main claim"))
     legend.append(Patch(facecolor="none", label="corner: other evidence differs; *: of older code"))
-    legend += [Patch(facecolor="#777777", alpha=0.3, label="pale: published, not run here")] if borrowed else []
+    legend += [Patch(facecolor="none", label="dot: your run, in its verdict's colour")] if judged else []
     figure.legend(handles=legend, loc="outside lower left", ncols=3, fontsize=8, frameon=False)
     return figure
 
@@ -143,13 +144,9 @@ def scorecard_page(table: pd.DataFrame, mine: pd.DataFrame | None = None) -> str
 
     table : the published scorecard. mine : the user's scorecard; with it, each claim shows both results.
     """
-    summary = paper_summary(table if mine is None else combined(mine, table))
-    slugs = list(summary["paper"])
+    summary = paper_summary(table)
     summary.insert(0, "level_", [f"{BADGES[level]} {level}" for level in summary["level"]])
     summary["paper"] += ": " + summary["title"]
-    if mine is not None:
-        run = set(mine.loc[mine["ran"], "paper"])
-        summary.insert(1, "whose", ["mine" if slug in run else "published only" for slug in slugs])
     papers = summary.drop(columns=["title", "level"]).rename(columns=lambda name: name.strip("_").replace("_", " "))
     return render(
         "scorecard",

@@ -9,7 +9,6 @@ import pytest
 from netrepro.claims import Measured, Results, Run, publish_run
 from netrepro.claims.scorecard import (
     beside,
-    combined,
     paper_summary,
     regressions,
     scorecard,
@@ -192,9 +191,6 @@ def test_mine_stands_beside_what_is_published_and_what_i_did_not_run_is_marked(w
     assert list(gains["mine_date"] != "") == [False, True, False]
     assert gains.loc["constructed", ["mine_profile", "mine_value"]].tolist() == ["paper", pytest.approx(1.5005)]
     assert gains.loc["constructed", ["published_verdict", "published_tier"]].tolist() == ["agrees", "simulated"]
-    shown = combined(mine, published)
-    assert list(shown["source"]) == ["published"] * 2 + ["mine"] * 2 + ["published"] * 2
-    assert list(shown["verdict"])[:4] == ["disagrees", "disagrees", "disagrees", "agrees"]
 
 
 def test_a_scorecard_without_papers_is_empty(workbench):

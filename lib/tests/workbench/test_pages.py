@@ -18,6 +18,7 @@ import yaml
 from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.color import Color
 from selenium.webdriver.support.ui import WebDriverWait
 
 from netrepro.claims import claims_schema
@@ -78,8 +79,13 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 def test_a_click_on_a_cell_leads_to_its_claim_and_nothing_comes_from_elsewhere(site, browser):
     browser.get(f"file://{site}/index.html")
     cells = browser.find_elements("css selector", ".papers a.cell")
-    assert [cell.text for cell in cells] == ["✓", "·"]
-    assert "published, not run here" in browser.find_elements("css selector", ".papers tr")[1].text
+    assert [cell.text for cell in cells] == ["·", "·"]  # nothing is published
+    dots = [
+        dot.value_of_css_property("background-color") for dot in browser.find_elements("css selector", ".cell .dot")
+    ]
+    assert dots == [Color.from_string(VERDICT_LOOKS["agrees"][0]).rgba]
+    rows = [row.text for row in browser.find_elements("css selector", ".papers tr")]
+    assert "your runs judge 1/1: 1 otherwise" in rows[0] and "your runs" not in rows[1]
     WebDriverWait(browser, 60).until(lambda _: browser.find_elements("css selector", "table.dataTable#claims td"))
     shown = "return [...document.querySelectorAll('#claims tbody tr')].map(row => row.cells[1].textContent)"
     assert browser.execute_script(shown) == ["echo", "silent"]

@@ -362,19 +362,23 @@ def test_the_command_shows_the_change_and_asks_for_yes(ran, figures):
 
 def test_a_users_scorecard_stands_beside_the_published_one(ran, workbench, commit_all):
     only_mine = command("scorecard").stdout
-    assert "● 1 of 1: 1✓" in only_mine and "not published" in only_mine
+    assert re.search("echo +· not measured +1/1 +1$", only_mine, re.MULTILINE)
     publish(["echo"])
     shutil.copytree(ran, workbench / "runs/quick/10_echo--load=0.9")  # settings of one's own are no standard
     rewrite(ran, values=[0.9, 0.9])
     said = command("scorecard").stdout
-    assert "mine is not what is published" in said and re.search("load-is-half +✗ 0.9 +✓ 0.5", said)
-    assert said.index("load-is-half") < said.index("● replicated"), "the verdicts come last, where a terminal ends"
+    differs = "load-is-half: ✗ disagrees 0.9, published ✓ agrees 0.5: not what the published quick/simulated says"
+    assert differs in " ".join(said.split())
+    (told,) = [row for row in json.loads(command("scorecard", "--json").stdout) if row["claim"] == "load-is-half"]
+    assert (told["judged_by"], told["judged"], told["as_published"]) == ("quick/simulated", "disagrees", False)
+    assert "Your runs judged 1 of 1 claims: 0 as published; 1 otherwise than those, too" in " ".join(said.split())
+    assert said.index("load-is-half") < said.index("Your runs judged") < said.index("make paper")
     assert all(len(line) <= 80 for line in said.splitlines())
     assert "✗ disagrees, 0.9" in command("scorecard", "echo").stdout
     own_settings = command("run", "echo", "-p", "load=0.7").stdout
     assert "netrepro compare 10_echo--load=0.7 echo" in own_settings
     assert command("compare", "10_echo--load=0.7", "echo").returncode == 0
-    assert "load-is-half" not in command("scorecard", "--into", str(workbench / "card")).stdout
+    assert "written: " in command("scorecard", "--into", str(workbench / "card")).stdout
     shutil.rmtree(workbench / "runs")
     assert "not run: published only" in command("scorecard", "echo").stdout
 

@@ -10,7 +10,8 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Polygon
 
 from netrepro.claims import Measured, Results, Run, publish_run
-from netrepro.claims.scorecard import beside, combined, scorecard
+from netrepro.claims.reproduction import reproduction
+from netrepro.claims.scorecard import beside, scorecard
 from netrepro.errors import NetreproError
 from netrepro.workbench.console import claim_lines, distrust, summary_lines, untrusted_lines
 from netrepro.workbench.guide import claims_table
@@ -93,7 +94,6 @@ def test_what_other_runs_say_stands_beside_a_claim_whose_deciding_run_is_missing
     words = " ".join(" ".join(claim_lines(beside(quick, nothing))).split())
     assert "mine not measured by paper/virtual, which decides; beside it: quick simulated agrees" in words
     assert "published nothing published" in words
-    assert list(combined(quick, nothing)["source"]) == ["mine"]
 
 
 def test_the_picture_has_one_cell_a_claim_in_its_verdicts_colour(three_papers):
@@ -155,10 +155,13 @@ def test_a_claim_says_why_and_whose_fault_a_disagreement_is(three_papers):
     assert any(line == "  fault      unknown" for line in claim_lines(beside(settled, settled)))
 
 
-def test_what_i_have_not_run_is_pale_and_said_to_be_published_only(three_papers):
-    mine, published = scorecard(results={"constructed": results(a_run(BAD))}.get), scorecard()
-    cells = draw_scorecard(combined(mine, published)).axes[0].patches
-    assert [cell.get_alpha() for cell in cells] == [0.3, 1, 0.3]
+def test_the_published_card_stays_in_sight_and_a_dot_says_what_my_run_says(three_papers):
+    own = {"constructed": results(a_run(BAD))}
+    mine, published = scorecard(results=own.get), scorecard()
+    axis = draw_scorecard(published, reproduction(published, own.get)).axes[0]
+    colours = [to_hex(cell.get_facecolor()).upper() for cell in axis.patches]
+    assert colours == [VERDICT_LOOKS[verdict][0].upper() for verdict in ("disagrees", "agrees", "not measured")]
+    assert [to_hex(dot.get_color()).upper() for dot in axis.lines] == [VERDICT_LOOKS["disagrees"][0].upper()]
     shown = claim_cells(published, mine)
     assert list(shown["mine"] == "published only") == [True, False, True]
     assert list(shown["verdict"]) == ["disagrees", "disagrees", "not measured"]

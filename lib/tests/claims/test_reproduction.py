@@ -1,0 +1,66 @@
+"""Whether a user's own runs say what is published, from constructed results whose verdicts are known."""
+
+from __future__ import annotations
+
+import pytest
+
+from netrepro.claims.reproduction import LONGER, OTHER_TIER, reproduction, reproduction_text
+from netrepro.claims.scorecard import scorecard
+
+from .test_scorecard import BAD, DECIDED, FAIR, GOOD, a_run, declare, gain, publish, results
+
+
+def row(*runs, claim: str = "mean-gain"):
+    own = results(*runs) if runs else None
+    return reproduction(scorecard(), lambda slug: own).set_index("claim").loc[claim]
+
+
+@pytest.fixture
+def decided(workbench):
+    """A claim that paper/simulated decides and that agrees; the published quick run says something else."""
+    declare(workbench)
+    publish(a_run(gain(GOOD), profile="paper"), a_run(gain(FAIR)))
+    return workbench
+
+
+def test_the_deciding_run_of_mine_is_compared_first(decided):
+    same = row(a_run(gain(GOOD), profile="paper"), a_run(gain(BAD)))
+    assert (same["judged_by"], same["mine"], bool(same["as_published"]), same["why"]) == (
+        "paper/simulated",
+        "agrees",
+        True,
+        "",
+    )
+    other = row(a_run(gain(BAD), profile="paper"))
+    assert not other["as_published"] and other["why"] == "the same run, and another result: look at it"
+
+
+def test_a_quick_run_that_differs_as_the_published_quick_run_does_is_expected(decided):
+    expected = row(a_run(gain(FAIR)))
+    assert expected["published"] == "agrees" != expected["mine"] and not expected["as_published"]
+    assert (
+        expected["as_its_run"]
+        and "the published quick/simulated says so, too; paper/simulated decides" in expected["why"]
+    )
+    surprising = row(a_run(gain(BAD)))
+    assert not surprising["as_its_run"] and surprising["why"].startswith("not what the published quick/simulated says")
+
+
+def test_an_untrusted_run_gives_way_to_a_trusted_one_and_says_so_where_there_is_none(decided):
+    doubtful = a_run(gain(GOOD, trusted=False, why="busy"), profile="paper")
+    assert row(doubtful, a_run(gain(GOOD)))["judged_by"] == "quick/simulated"
+    assert row(doubtful)["why"] == "this run failed its own checks"
+
+
+@pytest.mark.parametrize(("tier", "need"), [("simulated", LONGER), ("virtual", LONGER), ("privileged", OTHER_TIER)])
+def test_what_no_run_judges_says_what_it_needs(workbench, tier, need):
+    declare(workbench, lines=DECIDED.replace("simulated", tier))
+    assert (row()["why"], row()["judged_by"]) == (need, "")
+
+
+def test_the_sentence_counts_every_claim_once(decided):
+    table = reproduction(scorecard(), lambda slug: results(a_run(gain(FAIR))))
+    assert reproduction_text(table) == (
+        "Your runs judged 1 of 2 claims: 0 as published; 1 otherwise, as the published runs of the same profile and "
+        "tier. 1 needs a longer run."
+    )
