@@ -38,6 +38,7 @@ from netrepro.claims import (
     write_results,
 )
 from netrepro.claims.models import readable
+from netrepro.claims.scorecard import scorecard
 from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import runs_dir, workbench_root
@@ -49,6 +50,7 @@ from netrepro.tiers_and_profiles import check_profile
 from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import find
 from netrepro.workbench.code import code_of
+from netrepro.workbench.looks import BADGES
 from netrepro.workbench.manifest import git_state
 from netrepro.workbench.parameters import check_parameters
 from netrepro.workbench.run_folder import folder_suffix
@@ -59,15 +61,17 @@ Item = TypeVar("Item")
 
 
 class AnswerSlot:
-    """A place at the top of a notebook that shows the paper's last published answer, then this run's."""
+    """A place at the top of a notebook that shows the published answer of the run that decides the paper's main claims,
+    with the paper's level; then this run's answer."""
 
     def __init__(self, slug: str):
         results = published_results(slug)
-        runs = list(results.runs.values()) if results else []
         text = "not run yet: run all cells, or <code>netrepro run " + escape(slug) + "</code>"
-        if runs:
-            newest = max(runs, key=lambda run: run.date)
-            text = f"{escape(newest.answer)} <small>(published {newest.date}, {newest.key})</small>"
+        if results and results.runs:
+            run = _deciding_run(slug, results)
+            level = paper_level(scorecard([slug]).itertuples())
+            told = f"{BADGES[level]} {level}; published {run.date}, {run.key}"
+            text = f"{escape(run.answer)} <small>({told})</small>"
         self._handle: DisplayHandle | None = display(self._html(text), display_id=True)
 
     def fill(self, answer: str) -> None:
@@ -79,6 +83,12 @@ class AnswerSlot:
     def _html(text: str) -> HTML:
         style = "border-left: 4px solid #0072B2; padding: 0.4em 0.8em; margin: 0.4em 0"
         return HTML(f'<div style="{style}"><b>Answer.</b> {text}</div>')
+
+
+def _deciding_run(slug: str, results: Results) -> Run:
+    """Choose the published run that decides most of a paper's main claims; of equals, the newest."""
+    main = [claim.decided_by.key for claim in load_claims(slug).claims if claim.decided_by and claim.role == "main"]
+    return max(results.runs.values(), key=lambda run: (main.count(run.key), run.date))
 
 
 def answer_slot(slug: str) -> AnswerSlot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from IPython.display import HTML, Image
 from matplotlib.figure import Figure
 
-from netrepro.claims import Measured, read_results
+from netrepro.claims import Measured, Results, read_results, write_results
 from netrepro.errors import NetreproError
 from netrepro.workbench import report as report_module
 from netrepro.workbench.report import Report, open_report
@@ -35,6 +36,23 @@ def test_a_person_at_the_notebook_writes_to_the_interactive_folder_and_publishes
     run = read_results(report.folder / "results.json").runs["quick/simulated"]
     assert (run.answer, run.parameters) == ("The load is 0.5.", {"load": 0.5})
     assert not list((workbench / "figures").iterdir())
+
+
+def test_the_first_answer_is_of_the_run_that_decides_with_the_papers_level(report, workbench, monkeypatch):
+    claims = workbench / "data/echo/claims.yaml"
+    decided = 'role: main\n    decided_by: {tier: simulated, profile: paper, because: "the published scale"}'
+    claims.write_text(claims.read_text().replace("comparable_on: [simulated]", decided))
+    report.judge([Measured(claim="load-is-half", values=[0.5, 0.501], control=[1, 1.001])])
+    report.finish("Of the quick run.")
+    quick = read_results(report.folder / "results.json").runs["quick/simulated"]
+    told = {"profile": "paper", "date": quick.date - datetime.timedelta(days=1), "answer": "Of the longer run."}
+    paper = quick.model_copy(update=told)
+    runs = {run.key: run for run in (quick, paper)}
+    write_results(Results(paper="echo", runs=runs), workbench / "figures/echo/results.json")
+    pages: list[str] = []
+    monkeypatch.setattr(report_module, "display", lambda html, display_id: pages.append(html.data))
+    report_module.AnswerSlot("echo")
+    assert "Of the longer run. <small>(● replicated; published" in pages[0]
 
 
 def test_the_same_figure_is_saved_with_the_same_bytes(report):
