@@ -6,7 +6,6 @@ import errno
 import fcntl
 import hashlib
 import os
-import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -38,18 +37,75 @@ def whole_file(path: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a text file whole or not at all; see `whole_file`."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all, a text in UTF-8; see `whole_file`."""
     with whole_file(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a folder with all in it; what cannot be removed stays."""
-    try:
+    """Remove a file, a link or a folder with all in it, however deep; what cannot be removed stays.
+
+    A folder in the folder is first moved to its top. So the depth costs no stack, no descriptors and no long path.
+    """
+    with suppress(OSError):
         path.unlink()
+        return
+    try:
+        top = _opened(path)
     except OSError:
-        shutil.rmtree(path, ignore_errors=True)
+        return
+    try:
+        stays: set[str] = set()
+        while names := set(_names(top)) - stays:
+            for name in names:
+                if not _is_removed(top, name):
+                    stays.add(name)
+    finally:
+        os.close(top)
+    with suppress(OSError):
+        path.rmdir()
+
+
+def _is_removed(top: int, name: str) -> bool:
+    """Remove an entry of the open folder `top`, and move the folders in it to `top`; return whether it has gone."""
+    with suppress(OSError):
+        os.unlink(name, dir_fd=top)
+        return True
+    try:
+        inner = _opened(name, top)
+    except OSError:
+        return False
+    try:
+        for each in _names(inner):
+            try:
+                os.unlink(each, dir_fd=inner)
+            except OSError:
+                with suppress(OSError):
+                    os.close(_opened(each, inner))  # may be closed to its owner, too
+                    os.rename(each, f"{unique_word()}-removed", src_dir_fd=inner, dst_dir_fd=top)
+        os.rmdir(name, dir_fd=top)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(inner)
+
+
+def _names(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries]
+
+
+def _opened(folder: Path | str, above: int | None = None) -> int:
+    """Open a folder, also one that is closed to its owner, and not through a link. Raises OSError."""
+    seen = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+    try:
+        with suppress(OSError):
+            Path(f"/proc/self/fd/{seen}").chmod(0o700)
+        return os.open(f"/proc/self/fd/{seen}", os.O_RDONLY | os.O_DIRECTORY)
+    finally:
+        os.close(seen)
 
 
 def replace_folder(new: Path, final: Path, aside: Path) -> None:

@@ -31,9 +31,10 @@ from hypothesis import settings
 
 from netrepro.emulation.real_time.machine import processor_ticks
 from netrepro.paths import data_dir
-from netrepro.workbench import run_folder, runner
+from netrepro.workbench import run_folder, runner, write_class_copies
 from netrepro.workbench.exercises import FOLDED
 from netrepro.workbench.run_folder import Job, Status
+from netrepro.workbench.sandbox import why_not
 
 FIXTURES = Path(__file__).parent / "notebooks"
 REPOSITORY = Path(__file__).parents[2]
@@ -141,6 +142,31 @@ def lesson(echo_paper) -> Path:
         notebook.cells.append(cell)
     nbformat.write(notebook, echo_paper)
     return echo_paper
+
+
+@pytest.fixture
+def hand_in(lesson, tmp_path) -> Callable[..., Path]:
+    """Write a class copy as a student hands it in, with answers in the place of the dots."""
+
+    def write(name: str, **answers: str) -> Path:
+        (copy,) = write_class_copies(tmp_path / "copies" / name, ["echo"])
+        notebook = nbformat.read(copy, as_version=4)
+        for cell in notebook.cells:
+            for answer, code in answers.items():
+                cell.source = cell.source.replace(f"{answer} = ...", code)
+        target = tmp_path / "class" / f"{name}.ipynb"
+        target.parent.mkdir(exist_ok=True)
+        nbformat.write(notebook, target)
+        return target
+
+    return write
+
+
+@pytest.fixture
+def sandbox() -> None:
+    """Nothing but a skip where this machine has no sandbox."""
+    if reason := why_not():
+        pytest.skip(f"needs user namespaces: {reason}")
 
 
 @pytest.fixture(scope="session")

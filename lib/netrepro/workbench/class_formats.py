@@ -47,9 +47,23 @@ def filled_in(exercise: Exercise) -> str:
 
 
 def hidden_test(exercise: Exercise) -> str:
-    """Return code that fails with a reason where an answer is wrong."""
-    *imports, check = check_of(exercise.slug, exercise.number).splitlines()
-    return "\n".join([*imports, f"checked = {check}", "assert checked, checked.text"])
+    """Return code that fails with a reason where an answer is wrong.
+
+    It loads the check's module anew: the student's code, which ran before in the same process, may have changed the one
+    that is loaded.
+    """
+    number = exercise.number
+    return "\n".join(
+        [
+            "from importlib.util import find_spec, module_from_spec",
+            "",
+            'where = find_spec("netrepro.workbench.exercises")',
+            "anew = module_from_spec(where)",
+            "where.loader.exec_module(anew)",
+            f'checked = anew.check_answer("{exercise.slug}", {number}, answer_{number})',
+            "assert checked.right is True, checked.text",
+        ]
+    )
 
 
 def nbgrader_cells(exercise: Exercise) -> list[Cell]:

@@ -371,8 +371,9 @@ class _LivePerNotebook:
             progress = event.progress
             cells = f"{progress.cell}/{progress.cells}" if progress and progress.cells else ""
             spent = f"{event.elapsed_s:.0f} s of {event.budget_s:.0f} s"
-            heading = Text(progress.heading if progress else "")  # as Text, since brackets in a str would be markup
-            table.add_row("[cyan]running[/cyan]", event.name, spent, cells, heading)
+            # As Text, since brackets in a str would be markup.
+            name, heading = Text(event.name), Text(progress.heading if progress else "")
+            table.add_row("[cyan]running[/cyan]", name, spent, cells, heading)
         return table
 
 

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from netrepro.errors import NetreproError
 from netrepro.files import write_atomically
 from netrepro.paths import check_writable, runs_dir
+from netrepro.tiers_and_profiles import REAL_TIME_TIERS
 from netrepro.workbench import run_folder
 from netrepro.workbench.answers import ANSWERS
 from netrepro.workbench.catalogue import Notebook, cell_source, find, read_notebook
@@ -44,11 +45,14 @@ from netrepro.workbench.runner import Copy, Event, run_copies
 from netrepro.workbench.sandbox import why_not
 
 EXPECTED = "expected.json"
+KEPT = "grading"  # folder of the executed copies in runs/
 GRADED, STUDENTS = "grades.csv", "students.csv"
 COLUMNS = ["file", "notebook", "exercise", "result", "answer", "why", "settings"]
 RESULTS = ("right", "wrong", "missing", "error")
 ANSWERING = "__import__('netrepro.workbench.answers', fromlist=['answers'])"  # defines no name in the notebook
+FORMULAS = ("=", "+", "-", "@")  # begin a formula, as do a tab and a line's end, which are not written as such
 LARGEST_ANSWERS = 10_000_000  # bytes of the file with a student's answers
+LARGEST_NOTEBOOK = 100 << 20  # bytes of what is handed in
 
 
 def grade(
@@ -90,16 +94,19 @@ def grade(
             "allow user namespaces (see `netrepro doctor`), or run it with your own rights: --trust, in a container or "
             "an account that has nothing to lose",
         )
+    kept = runs_dir() / KEPT
+    kept.mkdir(parents=True, exist_ok=True)
+    kept.chmod(0o700)  # it holds right answers, and what students' code wrote
     with tempfile.TemporaryDirectory(prefix="netrepro-grading-") as made:
         grading = _Grading(Path(made), trust)
         for path in handed_in:
             grading.take(path, path.relative_to(folder).as_posix())
         report = run_copies(
             grading.copies(),
-            into=runs_dir() / "grading",
+            into=kept,
             jobs=jobs,
             patience=patience,
-            on_event=lambda event: on_event(replace(event, name=grading.name_of(event.name))),
+            on_event=lambda event: on_event(grading.as_shown(event)),
         )
     if report.interrupted:
         done = sum(s.outcome != "interrupted" for s in report.statuses if _stem(s.name) in grading.files)
@@ -107,10 +114,37 @@ def grade(
             f"interrupted after {done} of {len(grading.files)} files: nothing is written", "grade them again"
         )
     rows = grading.rows({_stem(status.name): status for status in report.statuses})
+    rows = [{key: in_one_line(value) for key, value in row.items()} for row in rows]
     table = pd.DataFrame(rows, columns=COLUMNS).sort_values(["file", "notebook"], kind="stable", ignore_index=True)
-    write_atomically(folder / GRADED, table.to_csv(index=False))
-    write_atomically(folder / STUDENTS, by_student(table).to_csv(index=False))
+    for name, written in ((GRADED, table), (STUDENTS, by_student(table))):
+        write_atomically(folder / name, written.map(_no_formula).to_csv(index=False))
     return table
+
+
+def in_one_line(value: Any) -> Any:
+    r"""Return a text with each character that is not printed written as in Python's `repr`; other values unchanged.
+
+    File names, errors and answers come from students. A terminal would obey their control characters, and UTF-8 cannot
+    hold all of them.
+
+    >>> in_one_line("a[2J")
+    'a\x1b[2J'
+    """
+    if not isinstance(value, str):
+        return value
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in value)
+
+
+def _no_formula(value: Any) -> Any:
+    """Return a text that a spreadsheet shows and does not compute: one that begins like a formula, and is no number,
+    gets an apostrophe (OWASP, CSV injection)."""
+    if not isinstance(value, str) or not value.startswith(FORMULAS):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
 
 
 def by_student(table: pd.DataFrame) -> pd.DataFrame:
@@ -163,7 +197,7 @@ class _Grading:
         try:
             content = _read(path)
             notebook = self._found(content, path)
-            own = read_parameters(content)
+            own = read_parameters(content, helps=False)
             changed = _changed(notebook, {each.name: each.default for each in own.values()})
             runs_as = self._as_executed(notebook)
             cells = to_be_graded(content, read_notebook(notebook.path), notebook.slug, self._asked(notebook))
@@ -183,10 +217,14 @@ class _Grading:
         """List the notebooks to execute: the students' and our own."""
         return list(self._copies.values())
 
-    def name_of(self, run: str) -> str:
-        """Return the name under which a run is shown to the teacher."""
-        stem = _stem(run)
-        return self.files[stem].name if stem in self.files else f"ours, of {stem.partition('_')[2]}"
+    def as_shown(self, event: Event) -> Event:
+        """Return an event as the teacher sees it: with the file's name, and no text of the student's that a terminal
+        would obey."""
+        stem, progress = _stem(event.name), event.progress
+        name = self.files[stem].name if stem in self.files else f"ours, of {stem.partition('_')[2]}"
+        if progress is not None:
+            progress = progress.model_copy(update={"heading": in_one_line(progress.heading)})
+        return replace(event, name=in_one_line(name), progress=progress)
 
     def rows(self, ended: Mapping[str, Status]) -> list[dict[str, Any]]:
         """Compare all answers with the right ones; return a row for each file and exercise.
@@ -220,12 +258,12 @@ class _Grading:
     def _as_executed(self, notebook: Notebook) -> Notebook:
         """Return the notebook as it is executed here: without a demand for results, on tiers that a sandbox has.
 
-        Raises NetreproError where all its tiers need root.
+        Raises NetreproError where all its tiers need root, or namespaces of their own.
         """
         declared = notebook.declaration
-        tiers = [tier for tier in declared.tiers if self.trust or tier != "privileged"]
+        tiers = [tier for tier in declared.tiers if self.trust or tier not in REAL_TIME_TIERS]
         if not tiers:
-            raise NetreproError(f"{notebook.slug} needs root, which no sandbox gives: grade it with --trust")
+            raise NetreproError(f"{notebook.slug} needs namespaces, which no sandbox gives: grade it with --trust")
         return replace(notebook, declaration=declared.model_copy(update={"tiers": tiers, "kind": "guide"}))
 
     def _class_copies(self) -> Path:
@@ -254,19 +292,27 @@ class _Grading:
 
 def _read(path: Path) -> dict[str, Any]:
     """Read a student's file. Raises NetreproError for a link or a pipe."""
-    if not stat.S_ISREG(path.lstat().st_mode):
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode):
         raise NetreproError(f"{path.name} is no file of its own", "hand in the notebook itself")
+    if status.st_size > LARGEST_NOTEBOOK:
+        raise NetreproError(f"{path.name} has more than {LARGEST_NOTEBOOK >> 20} MB", "hand it in without its outputs")
     return read_notebook(path)
 
 
 def _changed(notebook: Notebook, own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings in which a student's notebook differs from ours. Raises NetreproError for a value out of
-    range."""
+    """Return the settings in which a student's notebook differs from ours.
+
+    Raises NetreproError for a value out of range, and for a path: our own run, which is in no sandbox, would read it.
+    """
     differ = {
         name: own[name]
         for name, item in notebook.parameters.items()
         if name in own and own[name] != item.default and name not in ("profile", "tier")
     }
+    for name, value in differ.items():
+        if notebook.parameters[name].may_name_path(value):
+            raise NetreproError(f"its setting {name} names a file or folder, which is not read here")
     return check_parameters(notebook.parameters, differ, notebook.slug)
 
 
@@ -279,6 +325,9 @@ class _Answer(BaseModel):
     error: str
     numbers: list[float] | None = None
     words: list[str] = []
+
+
+_ANSWERS = TypeAdapter(dict[str, _Answer])
 
 
 def _expected(stem: str, status: Status | None) -> dict[int, Parts] | str:
@@ -329,10 +378,7 @@ def _answers(path: Path) -> dict[str, _Answer]:
     """Read the answers that a student's process wrote. Raises ValueError for a file that holds anything else."""
     if path.stat().st_size > LARGEST_ANSWERS:
         raise ValueError("too large")
-    content = json.loads(path.read_text())
-    if not isinstance(content, dict):
-        raise ValueError("no answers")
-    return {number: _Answer.model_validate(each) for number, each in content.items()}
+    return _ANSWERS.validate_json(path.read_bytes())
 
 
 # What is executed ------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from netrepro.errors import NetreproError, nearest
+from netrepro.study.setting import PATHS
 from netrepro.workbench.ranges import range_of
 
 # The types that a parameter may have; a string from the command line is converted to the parameter's type.
@@ -79,6 +80,14 @@ class Parameter:
         limits = range_of(self.name, self.help)
         return limits is not None and limits.is_path(value)
 
+    def may_name_path(self, value: Any) -> bool:
+        """Tell whether the parameter takes paths and a value is neither empty nor a word of its range. No file is
+        looked for."""
+        limits = range_of(self.name, self.help)
+        if limits is None or not any(word in PATHS for word in limits.words):
+            return False
+        return bool(value) and (value in PATHS or value not in limits.words)
+
     def _parse_text(self, text: str) -> Any:
         """Return the value of a text, or the text itself where it is not of the type; the caller then reports that."""
         if self.type.startswith("list["):
@@ -111,8 +120,10 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if is_quoted else text
 
 
-def read_parameters(notebook: Mapping[str, Any]) -> dict[str, Parameter]:
+def read_parameters(notebook: Mapping[str, Any], *, helps: bool = True) -> dict[str, Parameter]:
     """Read the parameters of a notebook (its JSON as a mapping), in order: name -> Parameter.
+
+    helps : whether to read their help texts with the ranges. A stranger's range may name files of this machine.
 
     Raises NetreproError when no cell is tagged `parameters`, when a line of that cell is not
     `name: type = literal  # help` with a type of TYPES, or when a default is out of its range.
@@ -120,18 +131,18 @@ def read_parameters(notebook: Mapping[str, Any]) -> dict[str, Parameter]:
     for cell in notebook["cells"]:
         if "parameters" in cell.get("metadata", {}).get("tags", []):
             source = cell["source"]
-            return _read_cell(source if isinstance(source, str) else "".join(source))
+            return _read_cell(source if isinstance(source, str) else "".join(source), helps)
     raise NetreproError("the notebook has no cell tagged `parameters`", "copy that of notebooks/_template.ipynb")
 
 
-def _read_cell(source: str) -> dict[str, Parameter]:
+def _read_cell(source: str, helps: bool) -> dict[str, Parameter]:
     form = "write it as  name: type = value  # help with unit"
     try:
         statements = ast.parse(source).body
         comments = {
             token.start[0]: token.string.lstrip("# ")
             for token in tokenize.generate_tokens(io.StringIO(source).readline)
-            if token.type == tokenize.COMMENT
+            if helps and token.type == tokenize.COMMENT
         }
     except (SyntaxError, tokenize.TokenError) as error:
         raise NetreproError(f"the parameters cell is not Python: {error}", form) from None

@@ -17,7 +17,7 @@ from netrepro.errors import NetreproError
 from netrepro.study.setting import Range
 
 BRACKET = re.compile(r"\[(?P<inside>[^\[\]]*)\]\s*$")
-NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:e[-+]?\d+)?"
+NUMBER = r"[-+]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?"
 TO = re.compile(rf"(?P<low>{NUMBER}) to (?P<high>{NUMBER})")
 CHAIN = re.compile(
     rf"(?:(?P<low>{NUMBER})\s*(?P<from>[<≤])\s*)?(?P<name>[^\W\d]\w*)(?:\s*(?P<to>[<≤])\s*(?P<high>{NUMBER}))?"

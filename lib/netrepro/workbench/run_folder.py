@@ -14,9 +14,9 @@ import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from netrepro.errors import NetreproError
 from netrepro.paths import runs_dir, workbench_root
@@ -34,6 +34,8 @@ ASK_WHERE = signal.SIGUSR1  # a kernel that gets it writes to runner.log what ea
 
 CLOCK_PER_USED = 10.0  # limits are for the time that a run uses; by the clock it may take this many times its limit
 
+# What an executing process says that it used. A sandboxed one may say anything, so the numbers have bounds.
+Used = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 Outcome = Literal["ok", "failed", "timed out", "kernel died", "interrupted"]
 BY_HAND = "by hand"  # a person ran the cells: nothing recorded how the run ended
 FOLDER = re.compile(r"(?:\d\d_)?(?P<slug>[a-z0-9_]+)(--.*)?")
@@ -110,9 +112,9 @@ class Status(BaseModel):
     outcome: Outcome
     seconds: float
     budget_s: float
-    used_s: float = 0.0  # the time that the budget limits, see UsedTime
-    cpu_s: float = 0.0  # processor time of the kernel and of the processes that it started and waited for
-    peak_mb: float = 0.0  # memory of the largest of these processes
+    used_s: Used = 0.0  # the time that the budget limits, see UsedTime
+    cpu_s: Used = 0.0  # processor time of the kernel and of the processes that it started and waited for
+    peak_mb: Used = 0.0  # memory of the largest of these processes
     fingerprint: str = ""
     parameters: dict[str, Any] = {}
     folder: Path | None = None

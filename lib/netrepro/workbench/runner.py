@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import signal
 import threading
 import time
@@ -597,7 +596,7 @@ def _run_group(
         raise
     finally:
         for item in group:
-            shutil.rmtree(item.job.folder, ignore_errors=True)
+            remove(item.job.folder)
 
 
 def _ask_to_end(items: Iterable[_Planned]) -> None:
@@ -607,7 +606,7 @@ def _ask_to_end(items: Iterable[_Planned]) -> None:
 
 
 def _write_job(job: Job) -> None:
-    job.folder.mkdir(parents=True)
+    job.folder.mkdir(mode=0o700 if job.shut_in_with else 0o777, parents=True)
     write_atomically(job.folder / run_folder.JOB, job.model_dump_json(indent=1))
 
 

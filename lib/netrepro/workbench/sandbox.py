@@ -4,6 +4,10 @@ The program sees the interpreter, the library and the data, read-only; a folder 
 network with only the loopback interface. Home folders, other runs, the checkout's history and other environment
 variables are hidden. When root starts it, the program runs as the user nobody.
 
+All that it writes is in memory, in file systems of its own, which end with it: nothing that it makes has a name outside
+of the sandbox. Who started it reads the folder through a descriptor. A filter of system calls (seccomp) refuses setuid
+bits, further namespaces, and memory that belongs to no process and no file.
+
 This file is started as a script that imports only the standard library, since opening a user namespace needs a process
 without threads.
 """
@@ -11,18 +15,22 @@ without threads.
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import functools
 import json
 import os
+import platform
 import resource
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -40,36 +48,156 @@ SETTINGS = ("alternatives", "fonts", "group", "ld.so.cache", "localtime", "mime.
 DEVICES = ("null", "zero", "full", "random", "urandom")
 VARIABLES = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 NOT_READY = 125  # exit code where the sandbox could not be set up
+READY_S = 120.0  # longest time to set it up, on a busy machine
+
+# The filter of system calls (seccomp(2)): instructions of classic BPF over struct seccomp_data.
+FILTER_SYSTEM_CALLS, BY_PROGRAM = 22, 2
+LOAD, IF_EQUAL, IF_ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
+CALL, MACHINE, ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data; an argument has 8 bytes
+ALLOW, REFUSE = 0x7FFF0000, 0x00050000
+OTHER_NUMBERS = 0x40000000  # bit of the numbers of x32
+SETUID_BITS, NEW_NAMESPACES = 0o6000, 0x7E020080
+NO_CALL, NO_RIGHT = errno.ENOSYS, errno.EPERM
+# Refused calls: (the error, the argument that decides, the bits of it that are refused); without an argument, always.
+# Programs take NO_CALL for an older kernel and go on without. The arguments of clone3 and openat2 are in memory, where
+# no filter sees them, and calls of io_uring pass no filter.
+REFUSED: dict[str, tuple[int, int | None, int]] = {
+    "open": (NO_RIGHT, 2, SETUID_BITS),
+    "creat": (NO_RIGHT, 1, SETUID_BITS),
+    "chmod": (NO_RIGHT, 1, SETUID_BITS),
+    "mknod": (NO_RIGHT, 1, SETUID_BITS),
+    "fchmod": (NO_RIGHT, 1, SETUID_BITS),
+    "fchmodat": (NO_RIGHT, 2, SETUID_BITS),
+    "fchmodat2": (NO_RIGHT, 2, SETUID_BITS),
+    "openat": (NO_RIGHT, 3, SETUID_BITS),
+    "mknodat": (NO_RIGHT, 2, SETUID_BITS),
+    "clone": (NO_RIGHT, 0, NEW_NAMESPACES & ~0xFF),  # the lowest byte is a signal
+    "unshare": (NO_RIGHT, 0, NEW_NAMESPACES),
+    "setns": (NO_RIGHT, None, 0),
+    "clone3": (NO_CALL, None, 0),
+    "openat2": (NO_CALL, None, 0),
+    "io_uring_setup": (NO_CALL, None, 0),
+    "memfd_create": (NO_CALL, None, 0),
+    "memfd_secret": (NO_CALL, None, 0),
+    "shmget": (NO_CALL, None, 0),
+    "semget": (NO_CALL, None, 0),
+    "msgget": (NO_CALL, None, 0),
+}
+_NEW_CALLS = {"io_uring_setup": 425, "clone3": 435, "openat2": 437, "memfd_secret": 447, "fchmodat2": 452}
+# Of each machine: its number in linux/audit.h, and its numbers of the refused calls.
+NUMBERS: dict[str, tuple[int, dict[str, int]]] = {
+    "x86_64": (
+        0xC000003E,
+        _NEW_CALLS
+        | {"open": 2, "shmget": 29, "clone": 56, "semget": 64, "msgget": 68, "creat": 85, "chmod": 90, "fchmod": 91}
+        | {"mknod": 133, "openat": 257, "mknodat": 259, "fchmodat": 268, "unshare": 272, "setns": 308}
+        | {"memfd_create": 319},
+    ),
+    "aarch64": (
+        0xC00000B7,
+        _NEW_CALLS
+        | {"mknodat": 33, "fchmod": 52, "fchmodat": 53, "openat": 56, "unshare": 97, "msgget": 186, "semget": 190}
+        | {"shmget": 194, "clone": 220, "setns": 268, "memfd_create": 279},
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Sandbox:
     """The files and limits of a sandboxed program.
 
+    folder : path in the sandbox of the folder that the program may change; it is empty but for `copied`.
     read_only : files and folders that it may read beside the system's, path in the sandbox -> path outside.
-    writable : folders that it may change, likewise.
-    copied : small files of which it gets a copy in a writable folder, likewise.
+    copied : small files of which it gets a copy, likewise.
     memory_mb : limit for each of its processes, and for all temporary files together.
+    folder_mb, folder_files : limits of what the folder holds: sizes together, and files and folders.
     processes : limit for processes and threads at a time.
     processor_s : limit of processor time for each process.
+    group : folder of the control group that all its processes belong to; empty for none.
     """
 
+    folder: str
     read_only: dict[str, str]
-    writable: dict[str, str]
     copied: dict[str, str] = field(default_factory=dict)
     memory_mb: int = 4000
+    folder_mb: int = 200
+    folder_files: int = 10_000
     processes: int = 1000
     processor_s: int = 3600
+    group: str = ""
 
-    def command(self, words: Sequence[str]) -> list[str]:
-        """Return the command that runs the command `words` in the sandbox."""
-        return [sys.executable, "-P", __file__, json.dumps(asdict(self)), *words]
+    def start(self, words: Sequence[str], environment: dict[str, str]) -> Started:
+        """Start the command `words` in the sandbox, with some environment variables and `environment`.
 
-    @staticmethod
-    def environment(more: dict[str, str]) -> dict[str, str]:
-        """Return the environment variables that a program in the sandbox sees, `more` included."""
+        Its two output streams are one pipe, which the caller reads.
+        """
         kept = {name: os.environ[name] for name in VARIABLES if name in os.environ}
-        return kept | {"HOME": HOME, "TMPDIR": "/tmp"} | more
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-P", __file__, json.dumps(asdict(self)), str(theirs.fileno()), *words],
+                env=kept | {"HOME": HOME, "TMPDIR": "/tmp"} | environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # so that Ctrl-C reaches only who started it
+            )
+            theirs.close()
+            ours.settimeout(READY_S)
+            with suppress(OSError):
+                _, descriptors, _, _ = socket.recv_fds(ours, 1, 2)
+                if len(descriptors) == 2:
+                    return Started(process, *descriptors)
+        return Started(process)
+
+
+@dataclass(frozen=True)
+class Started:
+    """A program that was started in a sandbox.
+
+    folder, root : descriptors of its folder and of its root folder, also when it has ended; -1 where the sandbox could
+    not be set up. Then the process says why and ends with NOT_READY.
+    """
+
+    process: subprocess.Popen[bytes]
+    folder: int = -1
+    root: int = -1
+
+    def read(self, name: str, most: int) -> bytes | None:
+        """Read at most `most` bytes of a plain file directly in the folder; None for a link, a pipe, a file that cannot
+        be read or none."""
+        if self.folder < 0:
+            return None
+        try:
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=self.folder)
+        except OSError:
+            return None
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                return file.read(most)
+        finally:
+            os.close(descriptor)
+
+    def full(self) -> bool:
+        """Tell whether the folder holds all that it may: its sizes or its files are at their limits."""
+        if self.folder < 0:
+            return False
+        room = os.fstatvfs(self.folder)
+        return room.f_bavail < 16 or room.f_favail < 1
+
+    def temporary_mb(self) -> float:
+        """Return the size of all temporary files, also of those without a name, in MB."""
+        rooms = [os.fstatvfs(each) for each in (self.folder, self.root) if each >= 0]
+        return sum((room.f_blocks - room.f_bfree) * room.f_frsize for room in rooms) / (1 << 20)
+
+    def close(self) -> None:
+        """Give the folder up, whose files then end."""
+        for descriptor in (self.folder, self.root):
+            if descriptor >= 0:
+                os.close(descriptor)
 
 
 def library_paths(root: Path) -> dict[str, str]:
@@ -104,17 +232,18 @@ def why_not() -> str:
     """Try a sandbox once, and say why none works on this machine; "" where it works."""
     from netrepro.paths import workbench_root
 
-    with tempfile.TemporaryDirectory(prefix="netrepro-sandbox-") as made:
-        tried = Sandbox(library_paths(workbench_root()), {made: made})
-        words = [sys.executable, "-c", "import netrepro._core"]
-        try:
-            done = subprocess.run(
-                tried.command(words), env=tried.environment({}), capture_output=True, text=True, timeout=60
-            )
-        except subprocess.TimeoutExpired:
-            return "a trial did not end"
-    said = done.stderr.strip().splitlines() or [f"a trial ended with code {done.returncode}"]
-    return said[-1] if done.returncode else ""
+    tried = Sandbox("/run/mine", library_paths(workbench_root())).start(
+        [sys.executable, "-c", "import netrepro._core"], {}
+    )
+    try:
+        said = tried.process.communicate(timeout=READY_S)[0].decode(errors="replace").strip().splitlines()
+    except subprocess.TimeoutExpired:
+        tried.process.kill()
+        return "a trial did not end"
+    finally:
+        tried.close()
+    code = tried.process.returncode
+    return (said or [f"a trial ended with code {code}"])[-1] if code else ""
 
 
 # In the process that is started ---------------------------------------------------------------------
@@ -156,8 +285,12 @@ def _enter(root: str, old: str) -> None:
     _checked(_C.pivot_root(b".", old.encode()), "pivot_root")
 
 
-def _build(around: Sandbox) -> None:
-    """Make a new root file system and enter it; the machine's root is then out of reach."""
+def _build(around: Sandbox, user: int, group: int) -> None:
+    """Make a new root file system and enter it; the machine's root is then out of reach.
+
+    user, group : the owner of the folder that may be changed.
+    """
+    os.umask(0o022)  # whatever the caller's: the program, which may be another user, goes through these folders
     _mount("none", "/", "", RECURSIVE | PRIVATE)
     _mount("tmpfs", "/tmp", "tmpfs", 0, "size=1m")
     for name in ("old", "new"):
@@ -165,7 +298,8 @@ def _build(around: Sandbox) -> None:
     _enter("/tmp", "old")
     os.chdir("/")
     new = Path("/new")
-    _mount("tmpfs", "/new", "tmpfs", 0, f"size={around.memory_mb}m,nr_inodes=200k,mode=755")
+    own = NO_SETUID | NO_DEVICES
+    _mount("tmpfs", "/new", "tmpfs", own, f"size={around.memory_mb}m,nr_inodes=200k,mode=755")
     untouchable = READ_ONLY | NO_SETUID | NO_DEVICES
     for path in SYSTEM:
         if os.path.lexists(f"/old{path}"):
@@ -174,8 +308,10 @@ def _build(around: Sandbox) -> None:
     for path, outside in sorted((shown | around.read_only).items()):
         if not (new / path[1:]).exists():  # else a system folder shows it already
             _show(f"/old{outside}", new / path[1:], untouchable)
-    for path, outside in around.writable.items():
-        _show(f"/old{outside}", new / path[1:], NO_SETUID | NO_DEVICES)
+    folder = new / around.folder[1:]
+    folder.mkdir(parents=True)
+    limits = f"size={around.folder_mb}m,nr_inodes={around.folder_files}"
+    _mount("tmpfs", str(folder), "tmpfs", own, f"{limits},mode=700,uid={user},gid={group}")
     (new / "dev").mkdir()
     for name in DEVICES:
         _show(f"/old/dev/{name}", new / "dev" / name, NO_SETUID)
@@ -189,7 +325,8 @@ def _build(around: Sandbox) -> None:
         target = new / path[1:]
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(Path(f"/old{outside}").read_bytes())
-        target.parent.chmod(0o1777)
+        if target.parent != folder:
+            target.parent.chmod(0o1777)
     _enter("/new", ".")
     _checked(_C.umount2(b".", DETACH), "umount2")
     os.chdir("/")
@@ -209,6 +346,7 @@ def _give_up_rights(around: Sandbox, user: int, group: int) -> None:
         os.setresgid(group, group, group)
         os.setresuid(user, user, user)
     _checked(_C.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no_new_privs")
+    _filter_system_calls()
     memory = around.memory_mb << 20
     for what, most in (
         (resource.RLIMIT_DATA, memory),
@@ -222,12 +360,49 @@ def _give_up_rights(around: Sandbox, user: int, group: int) -> None:
         resource.setrlimit(what, (most, most))
 
 
-def _first_process(around: Sandbox, words: Sequence[str], user: int, group: int) -> int:
+def _filter_system_calls() -> None:
+    """Let this process and all that it starts no longer make the calls of REFUSED."""
+    machine = platform.machine()
+    if machine not in NUMBERS:
+        raise OSError(NO_CALL, f"there is no filter of system calls for {machine}")
+    lines = [struct.pack("=HBBI", *line) for line in _filter(*NUMBERS[machine])]
+    code = ctypes.create_string_buffer(b"".join(lines))
+    program = struct.pack("@HP", len(lines), ctypes.addressof(code))
+    _checked(_C.prctl(FILTER_SYSTEM_CALLS, BY_PROGRAM, program, 0, 0), "seccomp")
+
+
+def _filter(machine: int, numbers: dict[str, int]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the filter's instructions: (what to do, lines to skip where a test holds, and where not, value)."""
+    yield LOAD, 0, 0, MACHINE
+    yield IF_EQUAL, 1, 0, machine
+    yield RETURN, 0, 0, REFUSE | NO_CALL  # a call of 32-bit programs
+    yield LOAD, 0, 0, CALL
+    yield IF_ANY_BIT, 0, 1, OTHER_NUMBERS
+    yield RETURN, 0, 0, REFUSE | NO_CALL
+    for name, number in numbers.items():
+        error, argument, bits = REFUSED[name]
+        if argument is None:
+            yield IF_EQUAL, 0, 1, number
+        else:
+            yield IF_EQUAL, 0, 4, number
+            yield LOAD, 0, 0, ARGUMENTS + 8 * argument
+            yield IF_ANY_BIT, 1, 0, bits
+            yield RETURN, 0, 0, ALLOW
+        yield RETURN, 0, 0, REFUSE | error
+    yield RETURN, 0, 0, ALLOW
+
+
+def _first_process(around: Sandbox, words: Sequence[str], tells: int, user: int, group: int) -> int:
     """Set the sandbox up, start the program, and return its exit code. It runs in process 1 of the new namespace: when
-    this process ends, all others there end."""
+    this process ends, all others there end.
+
+    tells : the socket that hands the descriptors of the folder and of the root folder out.
+    """
     _C.prctl(DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
-    _build(around)
+    _build(around, user, group)
     _connect_to_itself()
+    with socket.socket(fileno=tells) as out:
+        socket.send_fds(out, [b"1"], [os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (around.folder, "/")])
     program = os.fork()
     if program == 0:
         _leave_with(lambda: _program(around, words, user, group))
@@ -242,7 +417,9 @@ def _program(around: Sandbox, words: Sequence[str], user: int, group: int) -> No
     os.execvp(words[0], list(words))
 
 
-def _second_process(around: Sandbox, words: Sequence[str], may_go_on: int, is_ready: int, ids: tuple[int, int]) -> int:
+def _second_process(
+    around: Sandbox, words: Sequence[str], tells: int, may_go_on: int, is_ready: int, ids: tuple[int, int]
+) -> int:
     """Leave the namespaces of the caller, and start the first process of the new ones.
 
     may_go_on, is_ready : pipes from and to the parent, which writes the user mapping in between.
@@ -259,7 +436,7 @@ def _second_process(around: Sandbox, words: Sequence[str], may_go_on: int, is_re
         return NOT_READY
     os.close(may_go_on)
     os.close(is_ready)
-    return _forked(lambda: _first_process(around, words, *ids))
+    return _forked(lambda: _first_process(around, words, tells, *ids))
 
 
 def _forked(function: Callable[[], int]) -> int:
@@ -280,26 +457,28 @@ def _leave_with(function: Callable[[], int]) -> NoReturn:
         os._exit(code)
 
 
-def main(around: Sandbox, words: Sequence[str]) -> int:
+def main(around: Sandbox, tells: int, words: Sequence[str]) -> int:
     """Run the command `words` in the sandbox and return its exit code. When this returns, also after SIGTERM, all
-    processes in the sandbox have ended."""
+    processes in the sandbox have ended.
+
+    tells : the socket that hands the folder's descriptors out.
+    """
+    os.set_inheritable(tells, False)
+    if around.group:
+        Path(around.group, "cgroup.procs").write_text(str(os.getpid()))
     signal.signal(signal.SIGTERM, lambda *_: None)  # the child gets the signal too and ends; this waits for it
     _C.prctl(TAKE_ORPHANS, 1, 0, 0, 0)
     is_root = os.getuid() == 0
     user, group = (NOBODY, NOBODY) if is_root else (os.getuid(), os.getgid())
-    for path in around.writable.values() if is_root else []:
-        for folder, _, files in os.walk(path):
-            for each in (Path(folder), *(Path(folder, name) for name in files)):
-                os.chown(each, user, group, follow_symlinks=False)
     ready, is_ready = os.pipe()
     may_go_on, let_go_on = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(let_go_on)
         os.close(ready)
-        _leave_with(lambda: _second_process(around, words, may_go_on, is_ready, (user, group)))
-    os.close(is_ready)
-    os.close(may_go_on)
+        _leave_with(lambda: _second_process(around, words, tells, may_go_on, is_ready, (user, group)))
+    for descriptor in (is_ready, may_go_on, tells):
+        os.close(descriptor)
     if os.read(ready, 1) == b"1":
         try:
             if not is_root:
@@ -321,4 +500,4 @@ def main(around: Sandbox, words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Sandbox(**json.loads(sys.argv[1])), sys.argv[2:]))
+    sys.exit(main(Sandbox(**json.loads(sys.argv[1])), int(sys.argv[2]), sys.argv[3:]))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,8 +15,9 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
-from netrepro.files import write_atomically
+from netrepro.files import remove, write_atomically
 from netrepro.provenance import code_hash
 from netrepro.workbench import run_folder
 from netrepro.workbench.ipc import KERNEL_PID_FILE
@@ -50,23 +50,16 @@ def supervise(folder: Path) -> Status:
             return _status(job, folder, None, "failed", edited)
         manifest = describe_machine() | job.manifest
         write_atomically(folder / run_folder.MANIFEST, json.dumps(manifest, indent=1, default=str))
-        with (folder / run_folder.RUNNER_LOG).open("w") as log:
-            command = [sys.executable, "-m", "netrepro.workbench.execute", str(folder)]
-            shut_in = ShutIn(job, command) if job.shut_in_with else None
-            process = subprocess.Popen(
-                shut_in.command if shut_in else command,
-                env=shut_in.environment if shut_in else _environment(job, sockets),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # so that Ctrl-C reaches only the runner, which then asks to stop
-            )
+        command = [sys.executable, "-m", "netrepro.workbench.execute", str(folder)]
+        shut_in = ShutIn(job, command) if job.shut_in_with else None
+        with (folder / run_folder.RUNNER_LOG).open("a") as log:
+            process = shut_in.process if shut_in else _started(job, command, sockets, log)
             limits = _Limits(job, process.pid)
             asked = False
             try:
                 while process.poll() is None:
                     left_s, reason = limits.left_s()
-                    if shut_in and (excess := shut_in.look_at(process.pid)):
+                    if shut_in and (excess := shut_in.look_at()):
                         stopped, why = "failed", excess
                     elif not shut_in and not asked and left_s < LAST_MOMENT_S and limits.in_a_cell:
                         asked = True
@@ -87,13 +80,27 @@ def supervise(folder: Path) -> Status:
                 used_s = limits.used.now_s()
                 _stop(process)
                 if shut_in:
+                    if not stopped and (excess := shut_in.excess()):
+                        stopped, why = "failed", excess
                     shut_in.bring_out()
         status = _status(job, folder, process.returncode, stopped, why)
         status.seconds, status.used_s = time.monotonic() - start, used_s
         return status
     finally:
         _kill_kernel(job)
-        shutil.rmtree(sockets, ignore_errors=True)
+        remove(sockets)
+
+
+def _started(job: Job, command: list[str], sockets: Path, log: IO[str]) -> subprocess.Popen[bytes]:
+    """Start a trusted job's command."""
+    return subprocess.Popen(
+        command,
+        env=_environment(job, sockets),
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,  # so that Ctrl-C reaches only the runner, which then asks to stop
+    )
 
 
 def _folder_for_sockets() -> Path:
@@ -186,6 +193,7 @@ def _where(folder: Path) -> list[str]:
 
 
 def _status(job: Job, folder: Path, code: int | None, stopped: Outcome | None, why: str) -> Status:
+    """Return how a job ended. Which job it was says the job alone: an untrusted one may have written its status."""
     try:
         status = Status.model_validate_json((folder / run_folder.STATUS).read_text())
     except (OSError, ValueError):
@@ -204,7 +212,9 @@ def _status(job: Job, folder: Path, code: int | None, stopped: Outcome | None, w
             status.heading, status.cell = reached.heading, reached.cell
     if stopped:
         status.outcome, status.exception = stopped, why
+    status.slug, status.name, status.command, status.budget_s = job.slug, job.name, job.command, job.budget_s
     status.parameters, status.fingerprint = job.parameters, job.fingerprint
+    status.folder, status.stays, status.reused = None, None, False
     if not status.ok and not status.log_tail:
         status.log_tail = _tail(folder / run_folder.LOG)
     if status.outcome == "timed out":

@@ -36,7 +36,7 @@ def test_a_solution_ends_in_the_answer_and_its_test_holds_it(lesson):
     exec(filled_in(second), names)
     assert names["answer_2"] == [0.5, 1.5] and names["double"] == 1.0
     assert filled_in(third) == "answer_3 = ('because')"
-    assert "answer_1)\nassert checked, checked.text" in hidden_test(first)
+    assert "answer_1)\nassert checked.right is True, checked.text" in hidden_test(first)
 
 
 @pytest.mark.parametrize("form", FORMATS)
