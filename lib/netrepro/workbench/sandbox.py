@@ -318,6 +318,8 @@ def _build(around: Sandbox, user: int, group: int) -> None:
     (new / "dev/fd").symlink_to("/proc/self/fd")
     (new / "proc").mkdir()
     _mount("proc", "/new/proc", "proc", NO_SETUID_DEVICE_EXEC)
+    for path in ("sys", "run"):  # empty: a virtual kernel mounts its own there
+        (new / path).mkdir(exist_ok=True)
     for path in ("tmp", "dev/shm", HOME[1:]):
         (new / path).mkdir(parents=True, exist_ok=True)
         (new / path).chmod(0o1777)

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from virtual_kernel import needs_virtual
 
 from netrepro.workbench.memory_group import MemoryGroup
-from netrepro.workbench.sandbox import NUMBERS, REFUSED, Sandbox, Started
+from netrepro.workbench.sandbox import NUMBERS, REFUSED, Sandbox, Started, library_paths
 
 pytestmark = pytest.mark.usefixtures("sandbox")
 FOLDER = "/run/mine"
@@ -203,6 +204,21 @@ def test_a_control_group_limits_the_memory_of_all_together(program):
     started.close()
     group.remove()
     assert not group.folder.exists()
+
+
+VIRTUAL = """from netrepro.emulation.virtual.instance import Instance
+with Instance(1) as instance:
+    print(instance.kernel)"""
+
+
+@needs_virtual
+def test_a_virtual_kernel_runs_in_it_as_a_notebook_on_that_tier_needs():
+    root = Path(__file__).parents[3]
+    around = Sandbox(str(root / "runs/job"), library_paths(root))
+    started = around.start([sys.executable, "-c", VIRTUAL], {"NETREPRO_ROOT": str(root)})
+    said = started.process.communicate(timeout=120)[0].decode()
+    started.close()
+    assert said.strip().endswith("netrepro"), said
 
 
 def test_a_trial_of_the_attacks_would_notice_them(tmp_path):
