@@ -52,6 +52,8 @@ RESULTS = ("right", "wrong", "missing", "error")
 ANSWERING = "__import__('netrepro.workbench.answers', fromlist=['answers'])"  # defines no name in the notebook
 FORMULAS = ("=", "+", "-", "@")  # begin a formula, as do a tab and a line's end, which are not written as such
 LARGEST_ANSWERS = 10_000_000  # bytes of the file with a student's answers
+DEEPEST = 20  # folders below that of the class
+LONGEST_TEXT = 1000  # characters of a cell of a table
 LARGEST_NOTEBOOK = 100 << 20  # bytes of what is handed in
 
 
@@ -81,7 +83,7 @@ def grade(
     Raises NetreproError for a folder that has no notebooks or cannot be written, for a machine without sandboxes, and
     after an interruption; the tables then stay as they were.
     """
-    handed_in = [path for path in sorted(folder.rglob("*.ipynb")) if not _is_hidden(path.relative_to(folder))]
+    handed_in, closed = _handed_in(folder)
     if not handed_in:
         raise NetreproError(f"no notebooks in {folder}", "give the folder of what students handed in")
     check_writable(folder)
@@ -95,12 +97,17 @@ def grade(
             "an account that has nothing to lose",
         )
     kept = runs_dir() / KEPT
-    kept.mkdir(parents=True, exist_ok=True)
-    kept.chmod(0o700)  # it holds right answers, and what students' code wrote
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+        kept.chmod(0o700)  # it holds right answers, and what students' code wrote
+    except OSError as error:
+        raise NetreproError(f"{kept} cannot be closed to others: {error.strerror}", "move it away") from None
     with tempfile.TemporaryDirectory(prefix="netrepro-grading-") as made:
         grading = _Grading(Path(made), trust)
         for path in handed_in:
             grading.take(path, path.relative_to(folder).as_posix())
+        for path, why in closed.items():
+            grading.refuse(path.relative_to(folder).as_posix(), why)
         report = run_copies(
             grading.copies(),
             into=kept,
@@ -122,7 +129,8 @@ def grade(
 
 
 def in_one_line(value: Any) -> Any:
-    r"""Return a text with each character that is not printed written as in Python's `repr`; other values unchanged.
+    r"""Return a text of at most LONGEST_TEXT characters, each that is not printed written as in Python's `repr`; other
+    values unchanged.
 
     File names, errors and answers come from students. A terminal would obey their control characters, and UTF-8 cannot
     hold all of them.
@@ -132,7 +140,8 @@ def in_one_line(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in value)
+    cut = value if len(value) <= LONGEST_TEXT else f"{value[:LONGEST_TEXT]}…"
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in cut)
 
 
 def _no_formula(value: Any) -> Any:
@@ -159,8 +168,31 @@ def by_student(table: pd.DataFrame) -> pd.DataFrame:
     return counts.rename_axis(columns=None).reset_index()
 
 
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
+def _handed_in(folder: Path) -> tuple[list[Path], dict[Path, str]]:
+    """List the notebooks below a folder, sorted, and the folders that were not looked into, with the reason.
+
+    Hidden ones and links to folders are left out.
+    """
+    notebooks, closed, left = [], {}, [(folder, 0)]
+    while left:
+        where, depth = left.pop()
+        try:
+            entries = sorted(os.scandir(where), key=lambda entry: entry.name)
+        except OSError as error:
+            closed[where] = f"it cannot be read: {error.strerror}"
+            continue
+        for entry in entries:
+            path = Path(entry.path)
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                if depth < DEEPEST:
+                    left.append((path, depth + 1))
+                else:
+                    closed[path] = f"it is more than {DEEPEST} folders deep: not looked into"
+            elif entry.name.endswith(".ipynb"):
+                notebooks.append(path)
+    return sorted(notebooks), dict(sorted(closed.items()))
 
 
 def _stem(name: str) -> str:
@@ -204,14 +236,18 @@ class _Grading:
             text = json.dumps(cells)
         except Exception as error:
             why = error.problem if isinstance(error, NetreproError) else f"no notebook: {error!r}"
-            whose = {"file": name, "notebook": notebook.slug if notebook else "", "answer": "", "settings": ""}
-            for number in self._asked(notebook) if notebook else [""]:
-                self._refused.append(whose | {"exercise": number, "result": "error", "why": why})
+            self.refuse(name, why, notebook)
             return
         shut_in_with = None if self.trust else self._class_copies()
         stem = self._add(Copy(replace(runs_as, parameters=own), shut_in_with=shut_in_with), text)
         said = ", ".join(f"{key}={value}" for key, value in changed.items())
         self.files[stem] = _File(name, notebook.slug, said, self._reference(runs_as, changed))
+
+    def refuse(self, name: str, why: str, notebook: Notebook | None = None) -> None:
+        """Note that a file or folder is not graded: rows of errors."""
+        whose = {"file": name, "notebook": notebook.slug if notebook else "", "answer": "", "settings": ""}
+        for number in self._asked(notebook) if notebook else [""]:
+            self._refused.append(whose | {"exercise": number, "result": "error", "why": why})
 
     def copies(self) -> list[Copy]:
         """List the notebooks to execute: the students' and our own."""

@@ -30,7 +30,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -145,11 +144,12 @@ class Sandbox:
             )
             theirs.close()
             ours.settimeout(READY_S)
-            with suppress(OSError):
+            try:
                 _, descriptors, _, _ = socket.recv_fds(ours, 1, 2)
-                if len(descriptors) == 2:
-                    return Started(process, *descriptors)
-        return Started(process)
+            except OSError:
+                process.kill()  # all that it has started then ends too
+                descriptors = []
+        return Started(process, *descriptors)
 
 
 @dataclass(frozen=True)

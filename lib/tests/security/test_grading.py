@@ -265,6 +265,27 @@ def test_a_handed_in_file_that_is_too_large_is_not_read(hand_in, tmp_path):
     assert set(table.why) == {"large.ipynb has more than 100 MB"}
 
 
+def test_folders_handed_in_too_deep_are_named_and_stop_no_grading(hand_in, tmp_path):
+    path = hand_in("shallow")
+    os.truncate(path, grading.LARGEST_NOTEBOOK + 1)  # so that nothing is executed
+    made = os.open(tmp_path / "class", os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("deep", dir_fd=made)
+        below = os.open("deep", os.O_RDONLY, dir_fd=made)
+        os.close(made)
+        made = below
+    os.close(made)
+    table = grade(tmp_path / "class", trust=True)
+    deep = table[table.file.str.startswith("deep/")]
+    assert len(deep) == 1 and "more than 20 folders deep" in deep.why.iloc[0]
+    assert set(table.file) - set(deep.file) == {"shallow.ipynb"}
+    remove(tmp_path / "class")
+
+
+def test_a_reason_without_end_is_cut():
+    assert len(grading.in_one_line("x" * 5_000_000)) == grading.LONGEST_TEXT + 1
+
+
 # Tables and terminals ------------------------------------------------------------------------------
 
 FORMULAS = ["=1+1", "+1+1", "-1+cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "\r=1"]
