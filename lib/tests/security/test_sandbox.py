@@ -14,11 +14,14 @@ from typing import Any
 import pytest
 from virtual_kernel import needs_virtual
 
+from netrepro.workbench import shut_in
 from netrepro.workbench.memory_group import MemoryGroup
 from netrepro.workbench.sandbox import NUMBERS, REFUSED, Sandbox, Started, library_paths
+from netrepro.workbench.used_time import tree_of
 
 pytestmark = pytest.mark.usefixtures("sandbox")
 FOLDER = "/run/mine"
+INTERPRETER = {path: path for path in {sys.prefix, sys.base_prefix} if not path.startswith("/usr")}
 # Prints, as JSON, what came of each thing tried: "it worked", or the name of the error.
 TRY = """import ctypes, errno, json, os, socket, struct, sys
 libc, results = ctypes.CDLL(None, use_errno=True), {}
@@ -37,8 +40,7 @@ os.chdir("/run/mine")
 
 def tell(words: str, **limits: Any) -> tuple[str, Started]:
     """Run a program in a sandbox to its end; return what it printed, and its folder."""
-    read_only = {path: path for path in {sys.prefix, sys.base_prefix} if not path.startswith("/usr")}
-    started = Sandbox(FOLDER, read_only, **limits).start([sys.executable, "-c", TRY + words], {})
+    started = Sandbox(FOLDER, INTERPRETER, **limits).start([sys.executable, "-c", TRY + words], {})
     return started.process.communicate(timeout=60)[0].decode(), started
 
 
@@ -204,6 +206,25 @@ def test_a_control_group_limits_the_memory_of_all_together(program):
     started.close()
     group.remove()
     assert not group.folder.exists()
+
+
+HOLDS = """
+shared = open("/dev/shm/a", "wb+"); os.unlink("/dev/shm/a"); shared.write(bytes(50 << 20)); shared.flush()
+import mmap, time
+mapped, anonymous, own = mmap.mmap(shared.fileno(), 50 << 20), mmap.mmap(-1, 30 << 20), bytearray(40 << 20)
+sum(mapped[::4096]); anonymous.write(bytes(30 << 20)); own[::4096] = b"x" * len(own[::4096])
+print("ready", flush=True)
+time.sleep(60)"""
+
+
+def test_without_a_control_group_files_in_memory_count_once_and_without_a_name():
+    started = Sandbox(FOLDER, INTERPRETER).start([sys.executable, "-c", TRY + HOLDS], {})
+    assert started.process.stdout is not None and started.process.stdout.readline() == b"ready\n"
+    used_mb = shut_in._memory_mb(tree_of(started.process.pid), started)
+    started.process.terminate()
+    started.process.communicate()
+    assert 50 + 40 < used_mb < 50 + 40 + 30 + 50  # what is mapped is also in a file: the larger of both counts
+    started.close()
 
 
 VIRTUAL = """from netrepro.emulation.virtual.instance import Instance
