@@ -59,12 +59,13 @@ class NamedQueue {
 
   // idle_since: as in Backlog, where the link is not that one.
   std::vector<std::uint32_t> join(std::uint32_t name, std::uint32_t bytes, std::uint32_t flow, bool ecn_capable,
-                                  Time now, std::optional<Time> idle_since) {
+                                  Time now, std::optional<Time> idle_since, bool ect_1, bool marked_before) {
     discipline_->join({.name = name,
                        .bytes = bytes,
                        .flow = flow,
                        .ecn_capable = ecn_capable,
-                       .marked_before = false,
+                       .ect_1 = ect_1,
+                       .marked_before = marked_before,
                        .arrived = now},
                       idle_since ? *idle_since : drained_at(now), dropped_);
     return names_of_dropped();
@@ -165,7 +166,8 @@ void bind_queues(py::module_& module) {
            py::arg("rule"), py::arg("numbers"), py::kw_only(), py::arg("rate") = 1e9, py::arg("seed") = 1,
            py::arg("draws") = py::none())
       .def("join", &NamedQueue::join, py::arg("name"), py::arg("bytes"), py::arg("flow"), py::arg("ecn_capable"),
-           py::arg("now"), py::arg("idle_since") = py::none(), "The names of the packets that are dropped.")
+           py::arg("now"), py::arg("idle_since") = py::none(), py::arg("ect_1") = false,
+           py::arg("marked_before") = false, "The names of the packets that are dropped.")
       .def("next", &NamedQueue::next, py::arg("now"),
            "((name, marked) of the packet that is sent or None, names of those dropped).")
       .def("hear_echo", &NamedQueue::hear_echo, py::arg("flow"), py::arg("now"))

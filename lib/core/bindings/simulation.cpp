@@ -128,6 +128,7 @@ void bind_simulation(py::module_& module) {
       .def_property_readonly("bytes", [](const WaitingPacket& waiting) { return waiting.packet.bytes; })
       .def_property_readonly("flow", [](const WaitingPacket& waiting) { return waiting.packet.flow; })
       .def_property_readonly("ecn_capable", [](const WaitingPacket& waiting) { return waiting.packet.ecn_capable; })
+      .def_property_readonly("ect_1", [](const WaitingPacket& waiting) { return waiting.packet.ect_1; })
       .def_property_readonly("arrived_s",
                              [](const WaitingPacket& waiting) { return to_seconds(waiting.packet.arrived); })
       .def_property_readonly(

@@ -146,6 +146,7 @@ void Fabric::offer(const SimulatedLink::Traveller& traveller, std::uint32_t numb
                                       .bytes = packet.wire_bytes,
                                       .flow = packet.flow,
                                       .ecn_capable = packet.has(Packet::ecn_capable),
+                                      .ect_1 = packet.has(Packet::ect_1),
                                       .marked_before = packet.has(Packet::congestion_experienced),
                                       .arrived = schedule_.now()},
                                      traveller, [&](std::uint32_t dropped) { drop(dropped); });

@@ -17,7 +17,8 @@ struct alignas(64) Packet {                          // a line of a processor's 
     duplicate_seen = 64,             // DSACK: what arrived was there already
     reset = 128,                     // RST
     posted = 256,                    // a datagram of a program
-    unproven = 512                   // acknowledgement: its receiver does not know the nonces of all that it tells of
+    unproven = 512,                  // acknowledgement: its receiver does not know the nonces of all that it tells of
+    ect_1 = 1024                     // ecn_capable, with the code point of L4S (RFC 9331)
   };
   struct Block {
     std::uint32_t start, end;  // bytes from the cumulative acknowledgement on

@@ -3,7 +3,8 @@
 // fattest queue are dropped at its head, 64 packets at most, as Linux does.
 //
 // With Linux's CoDel a queue drops nothing while all queues together hold no more than a packet, and what the limit
-// costs it counts as drops of its CoDel. With RFC 8289's each looks at itself alone.
+// costs it counts as drops of its CoDel, and what has waited for longer than a threshold may be marked. With RFC 8289's
+// each looks at itself alone.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -25,7 +26,9 @@ class FqCoDel final : public QueueDiscipline {
   static constexpr bool is_linux = std::is_same_v<OneCoDel, LinuxCoDel>;
   static constexpr const char* name = is_linux ? "linux_fq_codel" : "fq_codel";
   static FqCoDel from(const QueueNumbers& numbers) {
-    const OneCoDel codel(~std::uint64_t{0}, numbers.time(1), numbers.time(2), numbers.flag(3));
+    OneCoDel codel(~std::uint64_t{0}, numbers.time(1), numbers.time(2), numbers.flag(3));
+    if constexpr (is_linux)
+      if (numbers.time(6) > 0) codel.mark_after(numbers.time(6), numbers.flag(7));
     return FqCoDel(numbers.whole(0), codel, numbers.whole(4),
                    {static_cast<std::uint32_t>(numbers.whole(5)), numbers.place.seed, numbers.place.stream});
   }
@@ -112,7 +115,8 @@ class FqCoDel final : public QueueDiscipline {
     while (!flow.packets.empty()) {
       QueuedPacket packet = take(flow);
       const Backlog left{flow.packets.size(), is_linux ? bytes() : flow.bytes, now};
-      const Verdict verdict = flow.codel.departure(left, now - packet.arrived, {packet.bytes, packet.ecn_capable}, now);
+      const PacketFacts facts{packet.bytes, packet.ecn_capable, packet.ect_1};
+      const Verdict verdict = flow.codel.departure(left, now - packet.arrived, facts, now);
       if (verdict != Verdict::drop) {
         packet.marked = verdict == Verdict::mark;
         return packet;

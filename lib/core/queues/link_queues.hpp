@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "queues/fq_codel.hpp"
+#include "queues/linux_fq.hpp"
 #include "queues/nic_pacer.hpp"
 #include "queues/queue_discipline.hpp"
 #include "queues/queue_rules.hpp"
@@ -15,7 +16,7 @@
 #include "queues/sfq.hpp"
 
 // Those that are no rules: a new one has its place here.
-using QueueDisciplines = std::tuple<Sfq, FqCoDel<LinuxCoDel>, FqCoDel<CoDel>, NicPacer>;
+using QueueDisciplines = std::tuple<Sfq, FqCoDel<LinuxCoDel>, FqCoDel<CoDel>, LinuxFq, NicPacer>;
 using LinkQueue = std::variant<QueueRule, std::unique_ptr<QueueDiscipline>>;
 
 template <class... Disciplines>

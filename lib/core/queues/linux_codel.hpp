@@ -21,8 +21,16 @@ class LinuxCoDel : public CoDelStates<LinuxCoDel> {
       : CoDelStates(limit_packets, units(target), units(interval), ecn, least_bytes) {}
 
   Verdict departure(const Backlog& left, Time waited, const PacketFacts& packet, Time time) {
-    const Time now = units(time);
-    return judge(left, now - units(time - waited), packet, now);
+    const Time now = units(time), wait = now - units(time - waited);
+    const Verdict verdict = judge(left, wait, packet, now);
+    const bool may_mark = packet.ecn_capable && (packet.ect_1 || !only_ect_1_);
+    return verdict == Verdict::accept && may_mark && wait > threshold_ ? Verdict::mark : verdict;
+  }
+
+  // What is sent after more than so long is marked, whatever CoDel says; of all, or of those with ECT(1).
+  void mark_after(Time threshold, bool only_ect_1) {
+    threshold_ = units(threshold);
+    only_ect_1_ = only_ect_1;
   }
 
   // There was no packet to be taken.
@@ -62,4 +70,6 @@ class LinuxCoDel : public CoDelStates<LinuxCoDel> {
   Time law(Time from) const { return from + (interval_ * root_ >> 16); }
 
   std::uint16_t root_ = 0;
+  Time threshold_ = never;  // Linux's ce_threshold
+  bool only_ect_1_ = false;
 };

@@ -15,6 +15,7 @@ struct QueuedPacket {
   std::uint32_t name, bytes;
   std::uint32_t flow;  // equal for the packets of one flow
   bool ecn_capable;
+  bool ect_1 = false;   // with the code point of L4S (RFC 9331)
   bool marked_before;   // by an earlier queue
   bool marked = false;  // by this one
   Time arrived;

@@ -24,4 +24,5 @@ struct Backlog {
 struct PacketFacts {
   std::uint32_t bytes;
   bool ecn_capable;
+  bool ect_1 = false;  // with the code point of L4S (RFC 9331)
 };

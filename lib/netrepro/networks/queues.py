@@ -347,6 +347,10 @@ class FqCoDel(_Queue):
     `variant` "linux" is the kernel's: it uses CoDel's variant "linux", drops nothing while all queues together hold no
     more than a packet, and counts packets that a queue loses to the limit as drops. "rfc8290" uses CoDel's "rfc8289",
     and each queue looks at itself alone.
+
+    With `ce_threshold_ms`, which the kernel's has, an ECN-capable packet that has waited longer is marked, whatever
+    CoDel says, and without `ecn` too; with `ce_threshold_ect_1` only one with ECT(1), the code point of L4S (tc's
+    "ce_threshold_selector 0x1/0x3").
     """
 
     packets: Count = 10_240
@@ -356,15 +360,55 @@ class FqCoDel(_Queue):
     quantum_bytes: Count = FULL_PACKET_BYTES
     flows: Annotated[int, whole(most=MOST_BUCKETS)] = 1024
     variant: str = LINUX
+    ce_threshold_ms: Positive | None = None
+    ce_threshold_ect_1: bool = False
 
     def __post_init__(self) -> None:
         check_numbers(self)
         check_one_of(self, "variant", FQ_CODEL_VARIANTS)
+        if self.ce_threshold_ms is not None and self.variant != LINUX:
+            raise NetreproError("FqCoDel: ce_threshold_ms is of Linux's alone", "give variant='linux' with it")
+        if self.ce_threshold_ect_1 and self.ce_threshold_ms is None:
+            raise NetreproError("FqCoDel: ce_threshold_ect_1 without a threshold", "give ce_threshold_ms with it")
 
     def rule(self) -> Rule:
         times_s = self.target_ms / 1e3, self.interval_ms / 1e3
-        name = "linux_fq_codel" if self.variant == LINUX else "fq_codel"
-        return name, (self.packets, *times_s, self.ecn, self.quantum_bytes, self.flows)
+        common = (self.packets, *times_s, self.ecn, self.quantum_bytes, self.flows)
+        if self.variant == LINUX:
+            return "linux_fq_codel", (*common, (self.ce_threshold_ms or 0) / 1e3, self.ce_threshold_ect_1)
+        return "fq_codel", common
+
+
+@described
+@dataclass(frozen=True)
+class Fq(_Queue):
+    """Linux's fq (sch_fq) in a buffer of `packets`, at a port whose packets come from other hosts.
+
+    Flows are hashed into `flows` queues of `flow_packets` at most, which take turns by credit, new ones first: a queue
+    begins with `initial_quantum_bytes`, sends while it has credit, and gets `quantum_bytes` for the next turn. One that
+    was empty for longer than `refill_delay_ms` begins again with a quantum at least. An ECN-capable packet that has
+    waited longer than `ce_threshold_ms` is marked. With `flows=1` (tc's "orphan_mask 0") all flows share one queue.
+
+    As in kernels from 6.7 on, up to eight packets that find no flow's queue in use pass by in one queue of their own:
+    without a mark, and not counted in `packets`. Linux serves a flow's very first turn in another of its three bands;
+    here there is one band. The hash is not Linux's. Nothing is paced: that is for a host's own sockets, and
+    `Tcp(pacing=True)` paces there.
+    """
+
+    packets: Count = 10_000
+    flow_packets: Count = 100
+    quantum_bytes: Count = 2 * FULL_PACKET_BYTES
+    initial_quantum_bytes: Count = 10 * FULL_PACKET_BYTES
+    ce_threshold_ms: Positive | None = None
+    refill_delay_ms: NotNegative = 40.0
+    flows: Annotated[int, whole(most=MOST_BUCKETS)] = 1024
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+
+    def rule(self) -> Rule:
+        sizes = self.packets, self.flow_packets, self.quantum_bytes, self.initial_quantum_bytes
+        return "linux_fq", (*sizes, (self.ce_threshold_ms or 0) / 1e3, self.refill_delay_ms / 1e3, self.flows)
 
 
 @described
@@ -465,6 +509,7 @@ Queue = (
     | SharedBuffer
     | Sfq
     | FqCoDel
+    | Fq
     | Cake
     | NicPacer
     | OwnQueue

@@ -12,8 +12,9 @@ class OwnQueueDiscipline:
     """A queue discipline of one's own: derive from it and give the class to `simulate(queues=...)`.
 
     The object keeps the packets that wait at one port; the packet that is being sent no longer waits. A `packet` has
-    `bytes`, `flow` (the number of its flow; acknowledgements have their flow's), `arrived_s`, `ecn_capable`, `marked`,
-    `mark()` (Congestion Experienced) and `drop()`. Any waiting packet may be dropped or marked, not just the new one.
+    `bytes`, `flow` (the number of its flow; acknowledgements have their flow's), `arrived_s`, `ecn_capable`, `ect_1`
+    (with ECT(1), the code point of L4S), `marked`, `mark()` (Congestion Experienced) and `drop()`. Any waiting packet
+    may be dropped or marked, not just the new one.
 
     >>> from collections import deque
     >>> class TailDrop(OwnQueueDiscipline):

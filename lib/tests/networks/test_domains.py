@@ -25,6 +25,7 @@ from netrepro.networks import (
     EcnThreshold,
     Experiment,
     Flow,
+    Fq,
     FqCoDel,
     Link,
     LinkChange,
@@ -88,6 +89,7 @@ DESCRIPTIONS = {
         SharedBuffer(100_000),
         Sfq(20),
         FqCoDel(20),
+        Fq(20, ce_threshold_ms=1.0),
         Cake(shaped_mbps=10),
         NicPacer(20),
     )

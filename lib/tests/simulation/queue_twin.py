@@ -357,3 +357,63 @@ class FqCoDelQueue:
             if was_new and self.old:
                 self.old.append(number)
         return None
+
+
+class FqQueue:
+    """Linux's sch_fq (6.12) in words, where nothing is paced; times are whole picoseconds.
+
+    Lists in place of counters: `internal` is the fast path; `flows` maps a bucket to its credit, packets and end of
+    activity, in milliseconds.
+    """
+
+    def __init__(self, limit, flow_limit, quantum, initial_quantum, ce_threshold, refill_ms, flow_of):
+        self.limit, self.flow_limit, self.quantum, self.initial_quantum = limit, flow_limit, quantum, initial_quantum
+        self.ce_threshold, self.refill_ms, self.flow_of = ce_threshold, refill_ms, flow_of
+        self.internal: list[Waiting] = []
+        self.packets: dict[int, list[Waiting]] = {}
+        self.credit: dict[int, int] = {}
+        self.age_ms: dict[int, int] = {}
+        self.new: list[int] = []
+        self.old: list[int] = []
+
+    def enqueue(self, packet, flow):
+        """True when the packet is taken."""
+        queued = sum(map(len, self.packets.values()))
+        if queued >= self.limit:
+            return False
+        if queued == 0 and len(self.internal) < 8:
+            self.internal.append(packet)
+            return True
+        number = self.flow_of(flow)
+        waiting = self.packets.setdefault(number, [])
+        if len(waiting) >= self.flow_limit:
+            return False
+        self.credit.setdefault(number, self.initial_quantum)
+        if number not in self.new and number not in self.old:
+            self.new.append(number)
+            if number in self.age_ms and packet.since // 10**9 > self.age_ms[number] + self.refill_ms:
+                self.credit[number] = max(self.credit[number], self.quantum)
+        waiting.append(packet)
+        return True
+
+    def dequeue(self, now):
+        """The name of the packet that is sent, and whether its wait marks it; or None."""
+        if not self.internal and not any(self.packets.values()):
+            return None
+        if self.internal:
+            return self.internal.pop(0).name, False
+        while self.new or self.old:
+            turns = self.new or self.old
+            number = turns[0]
+            if self.credit[number] <= 0:
+                self.credit[number] += self.quantum
+                self.old.append(turns.pop(0))
+            elif self.packets[number]:
+                packet = self.packets[number].pop(0)
+                self.credit[number] -= packet.bytes
+                return packet.name, now - packet.since > self.ce_threshold
+            elif turns is self.new:
+                self.old.append(turns.pop(0))
+            else:
+                self.age_ms[turns.pop(0)] = now // 10**9
+        return None

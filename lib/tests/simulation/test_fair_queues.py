@@ -20,6 +20,7 @@ from netrepro.networks import (
     EcnThreshold,
     Experiment,
     Flow,
+    Fq,
     FqCoDel,
     Link,
     LinkChange,
@@ -93,6 +94,87 @@ def test_a_full_fq_codel_takes_half_of_the_fattest_queue_and_64_packets_at_most(
     assert [small.join(name, 100, 1, False, 0) for name in range(11)][-1] == [0, 1, 2, 3, 4, 5]
 
 
+@settings(max_examples=60)
+@given(
+    st.lists(events, min_size=100, max_size=400),
+    st.integers(3, 40),
+    st.integers(2, 20),
+    st.integers(100, 3000),
+    st.integers(0, 6000),
+    st.sampled_from([1, 3, 8]),
+    st.integers(0, 40),
+)
+def test_fq_sends_drops_and_marks_what_a_second_implementation_does(
+    steps, limit, flow_limit, quantum, first, flows, refill
+):
+    threshold, tick = 3 * PS_PER_S // 1000, PS_PER_S // 10_000
+    queue = core.NamedQueue("linux_fq", [limit, flow_limit, quantum, first, threshold / PS_PER_S, refill / 1e3, flows])
+    oracle = twin.FqQueue(
+        limit, flow_limit, quantum, first, threshold, refill, lambda flow: core.flow_bucket(flow, flows)
+    )
+    now = marks = drops = 0
+    for name, (gap, flow, size) in enumerate(steps):
+        now += gap // 16 * tick
+        if flow is None:
+            sent, lost = queue.next(now)
+            assert (sent, lost) == (oracle.dequeue(now), [])
+            marks += sent is not None and sent[1]
+        else:
+            lost = queue.join(name, size, flow, True, now)
+            assert lost == ([] if oracle.enqueue(twin.Waiting(name, size, now), flow) else [name])
+            drops += len(lost)
+    event(f"marked {min(marks, 3)}, dropped {min(drops, 3)}")
+
+
+def test_fq_counts_neither_marks_nor_limits_for_eight_packets_that_pass_by():
+    queue = core.NamedQueue(*Fq(2, ce_threshold_ms=1, flows=1).rule())
+    lost = [queue.join(name, 1514, name, True, 0) for name in range(12)]
+    assert lost == [[]] * 10 + [[10], [11]]
+    sent = [queue.next(PS_PER_S)[0] for _ in range(11)]
+    assert sent == [(name, name >= 8) for name in range(10)] + [None]
+
+
+def test_fq_serves_flows_in_turn_and_with_one_queue_in_the_order_in_which_they_came():
+    for flows, order in ((1024, [0, 1, 6, 7, 2, 3, 8, 4, 5]), (1, list(range(9)))):
+        queue = core.NamedQueue(*Fq(quantum_bytes=3028, initial_quantum_bytes=3028, flows=flows).rule())
+        for name in range(8):  # that pass by
+            queue.join(100 + name, 1514, 99, True, 0)
+        # Six packets of a flow, then three of another; each may send two a turn.
+        for name in range(9):
+            queue.join(name, 1514, 5 if name < 6 else 7, True, 0)
+        assert [queue.next(0)[0][0] for _ in range(17)][8:] == order
+
+
+def ect_1_and_others(queue, wait_ms):
+    """Whether packets that waited so long are marked: of no ECN, of ECT(0), and of ECT(1)."""
+    stand = core.NamedQueue(*queue.rule())
+    for name, (ecn, ect_1) in enumerate([(False, False), (True, False), (True, True)]):
+        stand.join(name, 1514, 1, ecn, 0, ect_1=ect_1)
+    return [stand.next(wait_ms * PS_PER_S // 1000)[0][1] for _ in range(3)]
+
+
+@pytest.mark.parametrize("ecn", [False, True])
+def test_fq_codel_marks_beyond_its_ce_threshold_all_that_can_bear_it_or_those_of_l4s_alone(ecn):
+    for only, marked in ((False, [False, True, True]), (True, [False, False, True])):
+        queue = FqCoDel(ecn=ecn, ce_threshold_ms=1, ce_threshold_ect_1=only)
+        assert ect_1_and_others(queue, 2) == marked
+        assert ect_1_and_others(queue, 1) == [False] * 3
+    assert ect_1_and_others(FqCoDel(ecn=ecn), 50) == [False] * 3
+
+
+def test_fq_marks_one_flow_beyond_its_threshold_and_so_keeps_its_queue_near_it():
+    waits_ms = {}
+    for threshold_ms in (None, 2.0):
+        queue = Fq(500, 500, ce_threshold_ms=threshold_ms, flows=1)
+        network = dumbbell(1, access=FAST, bottleneck=Link(50, 5, queue))
+        flow = [Flow("h1", "h2", duration_s=10)]
+        run = simulate(Experiment(network, flow, 10, tcp=Tcp("dctcp"), measure=Measure(packets=[("s1", "s2")])))
+        waits_ms[threshold_ms] = run.packets.query("time_s > 3")["wait_ms"].median()
+        marked = run.links.query("source == 's1' and destination == 's2'")["marked_packets"].item()
+        assert (marked > 0) == (threshold_ms is not None) and run.trusted
+    assert 1 < waits_ms[2.0] < 3 and waits_ms[None] > 20
+
+
 def test_no_bucket_of_sfq_holds_more_than_127_packets():
     queue = core.NamedQueue(*Sfq(1000).rule())
     dropped = [name for name in range(200) if queue.join(name, 1514, 1, False, 0)]
@@ -146,6 +228,14 @@ def test_a_fair_queue_shields_a_small_flow_from_a_big_one_and_drop_tail_does_not
     assert fair.trusted and tail.trusted
 
 
+def test_fq_shields_a_small_flow_but_for_what_passes_by_at_first():
+    run = blast(Fq(200))
+    assert run.flows["delivered_bytes"][1] > 0.99 * 2e6 / 8 * 4
+    small = run.packets.query("flow == 1")
+    # Behind the first credit of the big flow, ten packets, and eight that pass by; later behind two or three a turn.
+    assert small["wait_ms"].max() < 19 * 1.22 and small.query("time_s > 0.1")["wait_ms"].max() < 4 * 1.22
+
+
 def test_sfq_shares_bytes_and_not_packets():
     ratios = {}
     for buckets in (1024, 1):  # in one bucket they share its turns as packets
@@ -188,7 +278,7 @@ def test_fq_codel_keeps_the_delay_of_a_bulk_flow_at_its_target_and_marks_who_can
         assert link.utilisation > 0.9
 
 
-@pytest.mark.parametrize("queue", [Sfq(40), FqCoDel(40), CoDel(40)])
+@pytest.mark.parametrize("queue", [Sfq(40), FqCoDel(40), Fq(40), CoDel(40)])
 def test_a_link_that_breaks_drops_what_its_discipline_keeps_and_serves_again_when_it_is_mended(queue):
     network = dumbbell(2, access=FAST, bottleneck=Link(10, 1, queue))
     traffic = [Datagrams("h1", "h3", 15, 3), Datagrams("h2", "h4", 3, 3)]
@@ -236,6 +326,12 @@ def test_fair_queues_refuse_what_they_cannot_be():
         lambda: FqCoDel(flows=0),
         lambda: FqCoDel(target_ms=0),
         lambda: FqCoDel(quantum_bytes=1.5),
+        lambda: FqCoDel(ce_threshold_ms=0),
+        lambda: FqCoDel(ce_threshold_ms=1, variant="rfc8290"),
+        lambda: FqCoDel(ce_threshold_ect_1=True),
+        lambda: Fq(flow_packets=0),
+        lambda: Fq(flows=0),
+        lambda: Fq(ce_threshold_ms=-1),
     ):
         with pytest.raises(NetreproError, match="give"):
             make()

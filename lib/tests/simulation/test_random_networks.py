@@ -18,6 +18,7 @@ from netrepro.networks import (
     EcnThreshold,
     Experiment,
     Flow,
+    Fq,
     FqCoDel,
     Link,
     LinkChange,
@@ -104,6 +105,13 @@ def random_queue(random: Random) -> Any:
             between(random, 0.1, 50),
             flows=random.choice([1, 8, 1024]),
             variant=random.choice(FQ_CODEL_VARIANTS),
+        ),
+        lambda: FqCoDel(packets, ce_threshold_ms=between(random, 0.1, 50), ce_threshold_ect_1=random.random() < 0.5),
+        lambda: Fq(
+            packets,
+            flow_packets=random.choice([1, 8, 100]),
+            ce_threshold_ms=random.choice([None, 1.0]),
+            flows=random.choice([1, 8, 1024]),
         ),
     ]
     return random.choice(kinds)()

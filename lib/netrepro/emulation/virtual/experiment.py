@@ -45,9 +45,9 @@ from netrepro.networks.experiment import (
     Port,
     check_is_experiment,
 )
-from netrepro.networks.queues import OwnQueue
+from netrepro.networks.queues import Fq, OwnQueue
 from netrepro.networks.routing import LinkChange, links_in_use
-from netrepro.networks.workloads import OWN_CONTROL_PREFIX, Tcp
+from netrepro.networks.workloads import OWN_CONTROL_PREFIX, Datagrams, Tcp
 
 # Fixed before any run; it is strict, because this kernel's clock jumps straight to the next event.
 LEAST_SHARE_WITHIN_1_PERCENT = 0.99
@@ -83,6 +83,7 @@ def emulate_virtually(
     made = connections(experiment)
     speech = speech_of(experiment, made)
     controls = _controls(speech, modules or {})
+    _check_fq(experiment)
     loaded = modules_for(controls | _own_queues(experiment, modules or {}), modules or {})
     folder = folder_for_captures(captures)
     measure = experiment.measure
@@ -190,6 +191,7 @@ def check_virtually(experiment: Experiment) -> None:
     speech = speech_of(experiment, made)
     _controls(speech, {})
     _own_queues(experiment, {})
+    _check_fq(experiment)
     paths = sorted({path for each in made for path in each.paths})
     make_virtual_plan(experiment.topology, experiment.seed, speech.tcp, experiment.routing, paths, ipv6=experiment.ipv6)
 
@@ -268,6 +270,20 @@ def _controls(speech: Speech, modules: Mapping[str, str | Path]) -> set[str]:
         own = f"give its C in modules={{{name!r}: ...}}, or " if name.startswith(OWN_CONTROL_PREFIX) else ""
         raise NetreproError(f"the virtual kernel has no {name}", f"{own}use {', '.join(sorted(there))}")
     return wanted
+
+
+def _check_fq(experiment: Experiment) -> None:
+    """Raise NetreproError for an Fq in a network with TCP.
+
+    Linux's TCP stamps its packets, the stamps cross the links of one kernel, and fq takes them for times of arrival. On
+    real cables they are lost.
+    """
+    has_fq = any(isinstance(link.queue, Fq) for link in experiment.topology.ports.values())
+    if has_fq and any(not isinstance(entry, Datagrams) for entry in experiment.traffic):
+        raise NetreproError(
+            "an Fq and TCP in the virtual kernel, where fq sees when a packet was sent and not when it came",
+            "use tier 'simulated', or send datagrams",
+        )
 
 
 def _own_queues(experiment: Experiment, modules: Mapping[str, str | Path]) -> set[str]:

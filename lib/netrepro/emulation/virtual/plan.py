@@ -13,6 +13,7 @@ queue "step" (lib/kernel/built_in/step.c) where Linux has none:
 | Red          | red, pfifo    | a `max_probability` close to 0 is refused                                            |
 | CoDel        | codel         | `least_bytes` is a full packet                                                       |
 | FqCoDel      | fq_codel      |                                                                                      |
+| Fq           | fq            | `flows` is a power of two; only in front of a switch's link, and only for datagrams   |
 | Cake         | cake          | besteffort, raw; without `shaped_mbps` it is `unlimited`: turns of 1514 bytes and a  |
 |              |               | target of `round_trip_ms` / 20 at any rate of the link                               |
 | Pie          | pie           | `burst_ms` is 150                                                                    |
@@ -57,6 +58,7 @@ from netrepro.networks.queues import (
     CoDel,
     DropTail,
     EcnThreshold,
+    Fq,
     FqCoDel,
     OwnQueue,
     PhantomQueue,
@@ -281,7 +283,18 @@ def new_queue(index: int, queue: object, rate_mbps: float, packet_bytes: int) ->
         case FqCoDel():
             words = {1: queue.target_ms * 1e3, 2: queue.packets, 3: queue.interval_ms * 1e3, 4: int(queue.ecn)}
             words |= {5: queue.flows, 6: queue.quantum_bytes, 9: 2**31}  # 9: memory limit, too high to have an effect
-            return [_new_inside(index, "fq_codel", _numbers(words))]
+            options = b""
+            if queue.ce_threshold_ms is not None:
+                words |= {7: queue.ce_threshold_ms * 1e3}
+            if queue.ce_threshold_ect_1:  # selector and mask of the two bits
+                options = messages.attribute(10, b"\x01") + messages.attribute(11, b"\x03")
+            return [_new_inside(index, "fq_codel", _numbers(words) + options)]
+        case Fq():
+            words = {1: queue.packets, 2: queue.flow_packets, 3: queue.quantum_bytes, 4: queue.initial_quantum_bytes}
+            words |= {9: queue.refill_delay_ms * 1e3, 10: queue.flows - 1}
+            if queue.ce_threshold_ms is not None:
+                words |= {12: queue.ce_threshold_ms * 1e3}
+            return [_new_inside(index, "fq", _numbers(words))]
         case Cake():
             return [_new_inside(index, "cake", _cake(queue))]
         case Sfq():
@@ -449,8 +462,26 @@ def _check_queue(port: str, queue: Queue) -> None:
                 "2^-32 a byte between the thresholds",
                 f"give {RED_STEPS * (high - low) / 2**32:.2g} or more",
             )
+    if isinstance(queue, Fq):
+        _check_fq(port, queue)
     if isinstance(queue, Sfq):
         _check_sfq(port, queue)
+
+
+def _check_fq(port: str, queue: Fq) -> None:
+    if port.startswith("h"):
+        raise NetreproError(
+            f"{port}: Fq at a host's own port, where the kernel's knows its sockets and paces them",
+            "give it to a switch's link, or use tier 'simulated'",
+        )
+    if queue.flows & (queue.flows - 1):
+        raise NetreproError(f"{port}: Fq with flows = {queue.flows}", "the kernel's takes a power of two")
+    most = {"quantum_bytes": 2**20, "ce_threshold_ms": (2**32 - 1) / 1e3, "refill_delay_ms": (2**32 - 1) / 1e3}
+    for name, highest in most.items():
+        if (getattr(queue, name) or 0) > highest:
+            raise NetreproError(
+                f"{port}: Fq with {name} = {getattr(queue, name):g}", f"the kernel's takes {highest:g} at most"
+            )
 
 
 def _check_sfq(port: str, queue: Sfq) -> None:
