@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "queues/dual_pi2.hpp"
 #include "queues/fq_codel.hpp"
 #include "queues/linux_fq.hpp"
 #include "queues/nic_pacer.hpp"
@@ -16,7 +17,7 @@
 #include "queues/sfq.hpp"
 
 // Those that are no rules: a new one has its place here.
-using QueueDisciplines = std::tuple<Sfq, FqCoDel<LinuxCoDel>, FqCoDel<CoDel>, LinuxFq, NicPacer>;
+using QueueDisciplines = std::tuple<Sfq, FqCoDel<LinuxCoDel>, FqCoDel<CoDel>, LinuxFq, DualPi2, NicPacer>;
 using LinkQueue = std::variant<QueueRule, std::unique_ptr<QueueDiscipline>>;
 
 template <class... Disciplines>

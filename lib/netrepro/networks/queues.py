@@ -413,6 +413,39 @@ class Fq(_Queue):
 
 @described
 @dataclass(frozen=True)
+class DualPi2(_Queue):
+    """The dual queue of L4S: DualPI2 (RFC 9332, appendix A) as in Linux's sch_dualpi2, in a buffer of `packets`.
+
+    Packets with ECT(1), and those that were marked before, wait in the L4S queue, others in the classic queue. Every
+    `update_ms` a probability p grows by `alpha` times how far the longer delay is above `target_ms`, plus `beta` times
+    its change since the last update, delays in seconds. Classic packets are dropped, or marked where they can be, with
+    probability p², L4S packets marked with `coupling` times p, and all that have waited longer than `step_ms` behind
+    two others or more. A `coupling` of 0 breaks the balance between both queues on purpose.
+
+    The L4S queue goes first, but while both have packets `classic_share` of the bytes are the classic queue's. When
+    `coupling` times p is above 1, L4S packets are dropped too, with probability p², and no packet is marked in place of
+    a drop. While less than two full packets wait, nothing is dropped or marked but by the step.
+    """
+
+    packets: Count = 10_000
+    target_ms: Positive = 15.0
+    update_ms: Positive = 16.0
+    alpha: NotNegative = 0.16
+    beta: NotNegative = 3.2
+    coupling: NotNegative = 2.0
+    step_ms: Positive = 1.0
+    classic_share: Share = 0.1
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+
+    def rule(self) -> Rule:
+        times_s = self.target_ms / 1e3, self.update_ms / 1e3, self.step_ms / 1e3
+        return "dualpi2", (self.packets, *times_s, self.alpha, self.beta, self.coupling, self.classic_share)
+
+
+@described
+@dataclass(frozen=True)
 class Cake(_Queue):
     """CAKE (Høiland-Jørgensen, Täht and Morton, LANMAN 2018): Linux's own, which only tier "virtual" has.
 
@@ -510,6 +543,7 @@ Queue = (
     | Sfq
     | FqCoDel
     | Fq
+    | DualPi2
     | Cake
     | NicPacer
     | OwnQueue

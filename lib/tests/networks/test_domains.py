@@ -21,6 +21,7 @@ from netrepro.networks import (
     CoDel,
     Datagrams,
     DropTail,
+    DualPi2,
     DuplicateSpoofing,
     EcnThreshold,
     Experiment,
@@ -90,6 +91,7 @@ DESCRIPTIONS = {
         Sfq(20),
         FqCoDel(20),
         Fq(20, ce_threshold_ms=1.0),
+        DualPi2(20),
         Cake(shaped_mbps=10),
         NicPacer(20),
     )

@@ -417,3 +417,66 @@ class FqQueue:
             else:
                 self.age_ms[turns.pop(0)] = now // 10**9
         return None
+
+
+class DualPi2Queue:
+    """RFC 9332, appendix A: the pseudocode of dualpi2_enqueue, dualpi2_dequeue, laqm and dualpi2_update with its
+    overload (A.2), the scheduler a weighted round robin by credit. A likelihood is a draw of 32 bits from `draws`,
+    and p^2 is two of p, as the RFC allows and Linux does it. Times are whole picoseconds; update() is the timer.
+    """
+
+    def __init__(self, limit, target, alpha, beta, k, step, classic_share, draws):
+        self.limit, self.target, self.alpha, self.beta, self.k = limit, target, alpha, beta, k
+        self.step, self.share, self.draws = step, classic_share, iter(draws)
+        self.lq: list[tuple[Waiting, bool, int]] = []  # packet, capable, found in the L queue
+        self.cq: list[tuple[Waiting, bool, int]] = []
+        self.p, self.prevq = 0.0, 0
+        self.credit = 1514 * (classic_share - (1 - classic_share))
+
+    def bytes(self):
+        return sum(entry[0].bytes for entry in (*self.lq, *self.cq))
+
+    def recur(self, likelihood):
+        return next(self.draws) / 2**32 < likelihood
+
+    def enqueue(self, packet, ecn):
+        """ecn: the two bits of the IP header. True when the packet is taken."""
+        if len(self.lq) + len(self.cq) >= self.limit:
+            return False
+        queue = self.lq if ecn % 2 == 1 else self.cq
+        queue.append((packet, ecn != 0, len(self.lq)))
+        return True
+
+    def dequeue(self, now):
+        """(name of the packet that is sent and whether it is marked, or None; names of those that are dropped)."""
+        dropped = []
+        while self.lq or self.cq:
+            two = bool(self.lq and self.cq)
+            from_l = bool(self.lq) and not (two and self.credit > 0)
+            packet, capable, found_in_l = (self.lq if from_l else self.cq).pop(0)
+            marked = lost = False
+            p_cl = self.k * self.p
+            if self.bytes() >= 2 * 1514:
+                if from_l and p_cl <= 1:
+                    marked = self.recur(p_cl)
+                elif self.recur(self.p) and self.recur(self.p):  # p_C
+                    lost = from_l or not capable or p_cl > 1
+                    marked = not lost
+                elif from_l:
+                    marked = True  # p_CL is 1
+            if lost:
+                dropped.append(packet.name)
+                continue
+            if from_l and found_in_l > 1 and now - packet.since > self.step:  # laqm
+                marked = True
+            if two:
+                self.credit += packet.bytes * self.share if from_l else -packet.bytes * (1 - self.share)
+            return (packet.name, marked), dropped
+        self.credit = 1514 * (self.share - (1 - self.share))
+        return None, dropped
+
+    def update(self, now):
+        curq = max([now - queue[0][0].since for queue in (self.lq, self.cq) if queue], default=0)
+        self.p += self.alpha * (curq - self.target) / 1e12 + self.beta * (curq - self.prevq) / 1e12
+        self.p = min(max(self.p, 0.0), 1.0)
+        self.prevq = curq

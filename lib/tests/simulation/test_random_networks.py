@@ -14,6 +14,7 @@ from netrepro.networks import (
     CoDel,
     Datagrams,
     DropTail,
+    DualPi2,
     DuplicateSpoofing,
     EcnThreshold,
     Experiment,
@@ -107,6 +108,7 @@ def random_queue(random: Random) -> Any:
             variant=random.choice(FQ_CODEL_VARIANTS),
         ),
         lambda: FqCoDel(packets, ce_threshold_ms=between(random, 0.1, 50), ce_threshold_ect_1=random.random() < 0.5),
+        lambda: DualPi2(packets, between(random, 0.1, 50), coupling=random.choice([0, 2, 3])),
         lambda: Fq(
             packets,
             flow_packets=random.choice([1, 8, 100]),

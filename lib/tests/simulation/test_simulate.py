@@ -25,6 +25,7 @@ from netrepro.networks import (
     CoDel,
     Datagrams,
     DropTail,
+    DualPi2,
     EcnThreshold,
     Experiment,
     Flow,
@@ -74,6 +75,7 @@ queues = st.one_of(
     st.builds(PhantomQueue, st.integers(1, 60), st.floats(0.5, 1), st.integers(0, 9000)),
     st.builds(SharedBuffer, st.just(60_000), st.floats(0.1, 8), st.none() | st.integers(1, 20)),
     st.builds(Sfq, st.integers(1, 60), st.integers(100, 3000), st.integers(1, 8)),
+    st.builds(DualPi2, st.integers(1, 60), st.floats(0.1, 20), classic_share=st.floats(0, 1)),
     st.builds(Fq, st.integers(1, 60), st.integers(1, 60), ce_threshold_ms=st.none() | st.floats(0.1, 5)),
     st.builds(
         FqCoDel, st.integers(1, 60), st.floats(0.1, 5), st.floats(5, 100), st.booleans(), flows=st.integers(1, 8)

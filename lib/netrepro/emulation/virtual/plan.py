@@ -18,6 +18,7 @@ queue "step" (lib/kernel/built_in/step.c) where Linux has none:
 |              |               | target of `round_trip_ms` / 20 at any rate of the link                               |
 | Pie          | pie           | `burst_ms` is 150                                                                    |
 | Sfq          | sfq           | `buckets` is a power of two                                                          |
+| DualPi2      | none          | refused                                                                              |
 | NicPacer     | none          | refused                                                                              |
 | OwnQueue     | a module      | defined by its C code                                                                |
 
@@ -57,6 +58,7 @@ from netrepro.networks.queues import (
     Cake,
     CoDel,
     DropTail,
+    DualPi2,
     EcnThreshold,
     Fq,
     FqCoDel,
@@ -442,6 +444,8 @@ _FIXED: Mapping[type, Mapping[str, object]] = {
 
 
 def _check_queue(port: str, queue: Queue) -> None:
+    if isinstance(queue, DualPi2):
+        raise NetreproError(f"{port}: a DualPi2, which the virtual kernel's Linux has not", "use tier 'simulated'")
     for name, value in _FIXED.get(type(queue), {}).items():
         if getattr(queue, name) != value:
             raise NetreproError(
