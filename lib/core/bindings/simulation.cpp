@@ -17,6 +17,7 @@
 #include "multipath/subflow_schedulers.hpp"
 #include "parallel/parallel_run.hpp"
 #include "simulation/simulator.hpp"
+#include "tcp/accurate_ecn.hpp"
 
 namespace py = pybind11;
 
@@ -121,6 +122,45 @@ py::cpp_function named(Value TcpSettings::* field, std::vector<std::string> name
     tcp.*field = static_cast<Value>(found - names.begin());
   });
 }
+// A congestion control alone, told by hand what a sender would tell it.
+class ControlStand {
+ public:
+  ControlStand(const std::string& name, std::shared_ptr<TcpSettings> tcp)
+      : tcp_(std::move(tcp)), control_(control_named(name)({*tcp_, nullptr, 0, 0})) {}
+
+  void connect(bool accurate_ecn, double round_trip_s, double now_s) {
+    control_->on_ecn_agreed(accurate_ecn);
+    control_->on_connected(window, from_seconds(round_trip_s), from_seconds(now_s));
+  }
+  void deliver(double now_s, double segments, double marked_segments, double round_trip_s, std::uint64_t first,
+               std::uint64_t next, bool recovers, bool reduces, double in_flight, bool window_limited) {
+    const Delivery delivery{.now = from_seconds(now_s),
+                            .segments = segments,
+                            .marked = marked_segments > 0,
+                            .window_limited = window_limited,
+                            .round_trip = from_seconds(round_trip_s),
+                            .first = first,
+                            .next = next,
+                            .in_flight = in_flight,
+                            .bytes_per_second = 0,
+                            .marked_segments = marked_segments};
+    control_->on_delivery(window, delivery);
+    if (reduces)
+      window.ssthresh = recovers ? control_->ssthresh_after_loss(window) : control_->ssthresh_after_mark(window);
+    RateSample sample{delivery.now};
+    sample.in_flight = in_flight;
+    if (recovers) sample.state = RateSample::State::recovery;
+    control_->on_rate_sample(window, sample);
+  }
+  double pacing_rate() const { return control_->pacing_rate(); }
+
+  CongestionWindow window{10, 1e18};
+
+ private:
+  std::shared_ptr<TcpSettings> tcp_;
+  std::unique_ptr<CongestionControl> control_;
+};
+
 }  // namespace
 
 void bind_simulation(py::module_& module) {
@@ -161,6 +201,8 @@ void bind_simulation(py::module_& module) {
       .def_property_readonly("now_s", [](const Delivery& delivery) { return to_seconds(delivery.now); })
       .def_readonly("segments", &Delivery::segments, "Newly acknowledged, selectively or not.")
       .def_readonly("marked", &Delivery::marked, "With the echo of an ECN mark.")
+      .def_readonly("marked_segments", &Delivery::marked_segments,
+                    "As many as AccECN tells of; else all that are acknowledged with the echo.")
       .def_readonly("window_limited", &Delivery::window_limited, "The window, and nothing else, held the sender back.")
       .def_property_readonly(
           "round_trip_s", [](const Delivery& delivery) { return to_seconds(delivery.round_trip); },
@@ -271,10 +313,49 @@ void bind_simulation(py::module_& module) {
       .def_property("scheduler", nullptr, py::cpp_function([](TcpSettings& tcp, const std::string& name) {
                       tcp.scheduler = scheduler_named(name);
                     }))
+      .def_readwrite("accurate_ecn", &TcpSettings::accurate_ecn)
+      .def_readwrite("ect_1", &TcpSettings::ect_1)
+      .def_property("receiver_ecn", nullptr, named(&TcpSettings::receiver_ecn, {"accurate", "classic", "none"}))
       .def_readwrite("pacing", &TcpSettings::pacing)
       .def_readwrite("pacing_slow_start_ratio", &TcpSettings::pacing_slow_start_ratio)
       .def_readwrite("pacing_ratio", &TcpSettings::pacing_ratio)
       .def_readwrite("unpaced_segments", &TcpSettings::unpaced_segments);
+
+  py::class_<ControlStand>(module, "ControlStand", "A congestion control alone, told by hand what a sender tells it.")
+      .def(py::init<const std::string&, std::shared_ptr<TcpSettings>>(), py::arg("name"), py::arg("tcp"))
+      .def("connect", &ControlStand::connect, py::arg("accurate_ecn"), py::arg("round_trip_s"), py::arg("now_s"))
+      .def("deliver", &ControlStand::deliver, py::kw_only(), py::arg("now_s"), py::arg("segments"),
+           py::arg("marked_segments"), py::arg("round_trip_s"), py::arg("first"), py::arg("next"), py::arg("recovers"),
+           py::arg("reduces"), py::arg("in_flight"), py::arg("window_limited"),
+           "An acknowledgement, after which a recovery is under way or not. reduces: with it a reduction begins, for a "
+           "loss in recovery, else for a mark.")
+      .def_readonly("window", &ControlStand::window)
+      .def_property_readonly("pacing_rate", &ControlStand::pacing_rate, "Bytes a second.");
+  module.def(
+      "accurate_ecn_fields",
+      [](const std::vector<bool>& marked, const std::vector<bool>& acknowledged) {
+        accurate_ecn::MarkCounter counter;
+        std::vector<std::pair<std::uint8_t, bool>> told;
+        std::uint8_t field = 0;
+        for (std::size_t i = 0; i < marked.size(); ++i) {
+          const bool at_once = counter.count(marked[i]);
+          if (at_once || acknowledged.at(i)) field = counter.tell();
+          told.emplace_back(field, at_once);
+        }
+        return told;
+      },
+      py::arg("marked"), py::arg("acknowledged"),
+      "What a receiver of AccECN tells, by data packet: the field of its last acknowledgement, and whether marks call "
+      "for one at once. acknowledged: where there is one for other reasons.");
+  module.def(
+      "accurate_ecn_marks",
+      [](const std::vector<std::pair<std::uint8_t, std::uint64_t>>& heard) {
+        accurate_ecn::MarkReader reader;
+        std::vector<std::uint64_t> marks;
+        for (const auto& [field, delivered] : heard) marks.push_back(reader.read(field, delivered));
+        return marks;
+      },
+      py::arg("heard"), "The marks that a sender reads in fields of AccECN with so many newly delivered packets each.");
 
   py::class_<Simulator>(module, "Simulator", "A network in virtual time. Nodes are numbers; times are seconds.")
       .def(py::init([](std::size_t nodes, std::uint64_t seed, double duration_s, double clock_skew,

@@ -15,7 +15,7 @@ class Dctcp : public Reno {
   bool wants_precise_ecn() const override { return true; }
   void on_delivery(CongestionWindow&, const Delivery& delivery) override {
     delivered_ += delivery.segments;
-    if (delivery.marked) marked_ += delivery.segments;
+    marked_ += delivery.marked_segments;
     if (delivery.first < window_end_) return;
     const double forgotten = std::floor(alpha_ * gain);
     alpha_ -= forgotten > 0 ? forgotten : alpha_;

@@ -108,6 +108,7 @@ std::uint32_t Fabric::new_packet(std::uint32_t flow, std::uint32_t path, std::ui
   packet.length = 0;
   packet.sequence = 0;
   packet.blocks = 0;
+  packet.ace = 0;
   return place;
 }
 

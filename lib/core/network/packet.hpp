@@ -33,7 +33,8 @@ struct alignas(64) Packet {                          // a line of a processor's 
     std::int32_t duplicate_end;  // acknowledgement, DSACK: the end of what came twice, from the cumulative one on
   };
   std::uint16_t flags;
-  std::uint16_t blocks;
+  std::uint8_t blocks;
+  std::uint8_t ace;                 // AE, CWR and ECE of a handshake, and with AccECN of acknowledgements
   std::array<Block, 3> selective;   // SACK, the most recent first
   std::uint32_t stream_in_order;    // of an acknowledgement on a subflow: segments of the stream held in order
   std::uint32_t stamp_ms, echo_ms;  // when it was sent, and of what the other end sent (RFC 7323, section 4.3)

@@ -13,6 +13,7 @@ void Connection::send_syn() {
   sender_.connect(endpoints_.now());
   const std::uint32_t syn = fabric.new_packet(number_, paths_.forward, fabric.syn_bytes(), Packet::synchronise);
   fabric.packet(syn).stamp_ms = stamp_of(endpoints_.now());
+  fabric.packet(syn).ace = sender_.asks_ecn();
   if (rcp_) RcpHeader::ask(fabric.packet(syn), 0);
   fabric.send(syn);
   set_sender_timer();
@@ -22,12 +23,13 @@ void Connection::take_syn(std::uint32_t place) {
   Fabric& fabric = endpoints_.fabric();
   if (rcp_) heard_rate_ = RcpHeader::offered(fabric.packet(place));
   const std::uint32_t stamp_ms = fabric.packet(place).stamp_ms;
+  const std::uint8_t agreed = receiver_.answer_syn(fabric.packet(place).ace, endpoints_.now());
   fabric.give_back(place);
-  receiver_.answer_syn(endpoints_.now());
   const std::uint32_t answer =
       fabric.new_packet(number_, paths_.backward, fabric.syn_bytes(), Packet::synchronise | Packet::acknowledgement);
   fabric.packet(answer).stamp_ms = stamp_of(endpoints_.now());
   fabric.packet(answer).echo_ms = stamp_ms;
+  fabric.packet(answer).ace = agreed;
   if (rcp_) RcpHeader::answer(fabric.packet(answer), heard_rate_);
   fabric.send(answer);
 }
@@ -36,13 +38,14 @@ void Connection::take_syn_answer(std::uint32_t place) {
   Fabric& fabric = endpoints_.fabric();
   if (rcp_) rcp_->be_told(RcpHeader::answered(fabric.packet(place)), 0);
   const std::uint32_t echo_ms = fabric.packet(place).echo_ms;
+  const std::uint8_t agreed = fabric.packet(place).ace;
   heard_ms_ = fabric.packet(place).stamp_ms;
   fabric.give_back(place);
   if (sender_gone_) {
     send_reset(paths_.forward);
     return endpoints_.close(number_);
   }
-  sender_.on_connected(echo_ms, endpoints_.now());
+  sender_.on_connected(echo_ms, agreed, endpoints_.now());
   if (!std::exchange(opened_, true) && group_) group_->on_connected(*this);
   go_on();
 }
@@ -73,7 +76,9 @@ void Connection::take_acknowledgement(std::uint32_t place) {
   if (packet.has(Packet::congestion_echo)) fabric.link(fabric.first_link(paths_.forward)).hear_echo(number_, now);
   if (rcp_) rcp_->be_told(RcpHeader::answered(packet), sender_.round_trip().smoothed());
   heard_ms_ = std::max(heard_ms_, packet.stamp_ms);
+  const std::uint64_t marks_before = sender_.marks_heard();
   sender_.on_acknowledgement(packet, now);
+  if (sender_.marks_heard() > marks_before) fabric.link(fabric.first_link(paths_.forward)).hear_echo(number_, now);
   fabric.give_back(place);
   if (group_ && group_->takes_acknowledgement(*this, stream_in_order)) return;
   go_on();
@@ -164,6 +169,7 @@ bool Connection::send_segment() {
   if (!segment) return false;
   Fabric& fabric = endpoints_.fabric();
   std::uint16_t flags = segment->ecn_capable ? Packet::ecn_capable : 0;
+  if (segment->ect_1) flags |= Packet::ect_1;
   if (segment->cwr) flags |= Packet::congestion_window_reduced;
   const std::uint32_t place =
       fabric.new_packet(number_, paths_.forward, segment->length + fabric.header_bytes(), flags);

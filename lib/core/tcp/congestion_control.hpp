@@ -38,19 +38,22 @@ struct CongestionWindow {
 struct Delivery {
   Time now;
   double segments;            // acknowledged by this packet, selectively or not
-  bool marked;                // with the echo of a mark
+  bool marked;                // with the echo of a mark, or with more of them
   bool window_limited;        // the window, and nothing else, held the sender back
   Time round_trip;            // of the newest sample, 0 without one
   std::uint64_t first, next;  // oldest segment not acknowledged, next one to be sent
   double in_flight;           // segments
   double
       bytes_per_second;  // at which the sender would be paced before this acknowledgement; 0 while unknown or not read
+  double marked_segments = 0;  // as many as AccECN tells; else all that are acknowledged with the echo
 };
 
 class CongestionControl {
  public:
   virtual ~CongestionControl() = default;
   virtual bool wants_precise_ecn() const { return false; }
+  // An L4S sender (RFC 9331): it asks for AccECN, and with it sends ECT(1).
+  virtual bool wants_l4s() const { return false; }
   // Whether deliveries are to tell bytes_per_second, which takes divisions.
   virtual bool reads_pacing_rate() const { return false; }
   // Every acknowledgement, also during recovery: for measuring.
@@ -63,7 +66,8 @@ class CongestionControl {
   // ssthresh where a loss is found while the window still comes down for a mark.
   virtual double ssthresh_after_loss_and_mark(const CongestionWindow& window) { return window.ssthresh; }
   virtual void on_timeout() {}
-  virtual void on_undo() {}  // the last reduction was for nothing, and the window is what it was
+  virtual void on_undo() {}                         // the last reduction was for nothing, and the window is what it was
+  virtual void on_ecn_agreed(bool /*accurate*/) {}  // before on_connected
   virtual void on_connected(const CongestionWindow&, Time /*round_trip, 0 if unknown*/, Time /*now*/) {}
   // Bytes a second; 0 leaves pacing to the settings.
   virtual double pacing_rate() const { return 0; }

@@ -7,6 +7,7 @@
 
 #include "base/simulated_time.hpp"
 #include "network/packet.hpp"
+#include "tcp/accurate_ecn.hpp"
 #include "tcp/receive_window.hpp"
 #include "tcp/tcp_settings.hpp"
 
@@ -18,7 +19,8 @@ class TcpReceiver {
         delay_(settings.acknowledgement_delay),
         whole_segments_(whole_segments),
         selective_(settings.selective),
-        precise_ecn_(precise_ecn),
+        precise_ecn_(precise_ecn && settings.receiver_ecn == ReceiverEcn::accurate),
+        knows_of_ecn_(settings.receiver_ecn),
         policy_(settings.receiver),
         count_(settings.receiver_count),
         interval_(settings.receiver_interval),
@@ -28,19 +30,27 @@ class TcpReceiver {
   // DCTCP (RFC 8257, 3.2): before marks begin or end, what was held back is acknowledged as it was. And before a hole
   // more than an acknowledgement could tell of, what was compressed.
   bool must_acknowledge_before(const Packet& packet) const {
-    return (precise_ecn_ && held_back_ > 0 && packet.has(Packet::congestion_experienced) != echo_) ||
+    return (precise_ecn_ && !accurate_ && held_back_ > 0 && packet.has(Packet::congestion_experienced) != echo_) ||
            (compressed_ > 0 && packet.sequence > next_ && blocks_before(packet) >= blocks_expected);
   }
 
   // The handshake is all that gives Linux's receiver a round trip as a sender has one; its end comes with data here.
-  void answer_syn(Time now) { answered_at_ = now; }
+  // Returns what the answer says of ECN, to a SYN that asks for this.
+  std::uint8_t answer_syn(std::uint8_t asked, Time now) {
+    answered_at_ = now;
+    if (asked == accurate_ecn::no_ecn || knows_of_ecn_ == ReceiverEcn::none) return accurate_ecn::no_ecn;
+    accurate_ = asked == accurate_ecn::ask && knows_of_ecn_ == ReceiverEcn::accurate;
+    return accurate_ ? accurate_ecn::answer : accurate_ecn::classic_answer;
+  }
 
   // True when an acknowledgement is due at once; else one is due at deadline().
   bool take(const Packet& packet, Time now) {
     if (answered_at_ != never) handshake_ = now - std::exchange(answered_at_, never);
     window_.measure(packet.length, packet.echo_ms, now);
     bool at_once = delay_ == 0 || policy_ != ReceiverPolicy::honest;
-    if (precise_ecn_) {
+    if (accurate_) {
+      at_once |= marks_.count(packet.has(Packet::congestion_experienced));
+    } else if (precise_ecn_) {
       at_once |= packet.has(Packet::congestion_experienced) != echo_;
       echo_ = packet.has(Packet::congestion_experienced);
     } else {  // RFC 3168: echo until the sender says that it has slowed down
@@ -111,6 +121,7 @@ class TcpReceiver {
     packet.sequence = next_;
     packet.flags = static_cast<std::uint16_t>(Packet::acknowledgement | (echo_ ? Packet::congestion_echo : 0) |
                                               (selective_ && duplicate_seen_ ? Packet::duplicate_seen : 0));
+    if (accurate_) packet.ace = marks_.tell();
     packet.echo_ms = echo_ms_;
     packet.duplicate_end = static_cast<std::int32_t>(duplicate_end_ - next_);
     duplicate_seen_ = false;
@@ -149,9 +160,10 @@ class TcpReceiver {
   static constexpr Time compressed_share_of_round_trip = 20;
 
   // A part of what is new, and nothing beyond it.
-  void acknowledge_part(Packet& packet, std::uint32_t answer, std::uint32_t answers) const {
+  void acknowledge_part(Packet& packet, std::uint32_t answer, std::uint32_t answers) {
     packet.sequence = acknowledged_ + (next_ - acknowledged_) * answer / answers;
     packet.flags = static_cast<std::uint16_t>(Packet::acknowledgement | (echo_ ? Packet::congestion_echo : 0));
+    if (accurate_) packet.ace = marks_.tell();
     packet.echo_ms = echo_ms_;
     packet.duplicate_end = 0;
     packet.blocks = 0;
@@ -245,6 +257,9 @@ class TcpReceiver {
   std::uint32_t segment_bytes_;
   Time delay_, deadline_ = never, answered_at_ = never, handshake_ = never;
   bool whole_segments_, selective_, precise_ecn_, echo_ = false, capable_seen_ = false, duplicate_seen_ = false;
+  ReceiverEcn knows_of_ecn_;
+  bool accurate_ = false;  // AccECN is agreed
+  accurate_ecn::MarkCounter marks_;
   ReceiverPolicy policy_;
   std::uint32_t count_;
   Time interval_, claim_at_ = never;

@@ -16,7 +16,9 @@ TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionCont
       stays_open_(true),
       window_{settings.initial_window, 1e18},
       round_trip_(settings.minimum_timeout, settings.initial_timeout, of_old()),
-      ecn_(settings.ecn || control_->wants_precise_ecn()),
+      asks_accurate_ecn_(settings.accurate_ecn || control_->wants_l4s()),
+      ecn_(settings.ecn || asks_accurate_ecn_ || control_->wants_precise_ecn()),
+      precise_(precise_ecn() && settings.receiver_ecn == ReceiverEcn::accurate),
       board_(settings.selective),
       losses_(of_old()),
       duplicates_(of_old()),
@@ -78,9 +80,12 @@ void TcpSender::connect(Time now) {
   deadline_ = now + round_trip_.timeout();
 }
 
-void TcpSender::on_connected(std::uint32_t echo_ms, Time now) {
+void TcpSender::on_connected(std::uint32_t echo_ms, std::uint8_t agreed, Time now) {
   if (connected_) return;
   connected_ = true;
+  ecn_ = agreed != accurate_ecn::no_ecn;
+  accurate_ = agreed == accurate_ecn::answer;
+  control_->on_ecn_agreed(accurate_);
   deadline_ = timeout_at_ = never;
   round_trip_.forget_back_off();
   // Of more than one, only its time stamp tells which was answered.
@@ -154,8 +159,9 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   }
   // RFC 3168, sections 6.1.2 and 6.1.5: new data tells of the reduction, and may be marked. With DCTCP all may.
   const bool cwr = is_new && std::exchange(cwr_pending_, false);
-  const bool capable = ecn_ && (is_new || control_->wants_precise_ecn());
-  return Segment{boundaries_.start(segment), length, cwr, capable};
+  const bool capable = ecn_ && (is_new || precise_ || (accurate_ && control_->wants_precise_ecn()));
+  const bool ect_1 = capable && accurate_ && (settings_.ect_1 || control_->wants_l4s());
+  return Segment{boundaries_.start(segment), length, cwr, capable, ect_1};
 }
 
 // Pacing.
@@ -290,7 +296,9 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
     await_timeout();
   }
 
-  const bool echo = ecn_ && packet.has(Packet::congestion_echo);
+  const std::uint64_t marks = accurate_ ? marks_.read(packet.ace, static_cast<std::uint64_t>(newly_delivered_)) : 0;
+  marks_heard_ += marks;
+  const bool echo = accurate_ ? marks > 0 : ecn_ && packet.has(Packet::congestion_echo);
   const Delivery delivery{.now = now,
                           .segments = newly_delivered_,
                           .marked = echo,
@@ -299,7 +307,10 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
                           .first = board_.first(),
                           .next = board_.next(),
                           .in_flight = board_.in_flight(),
-                          .bytes_per_second = rate_before};
+                          .bytes_per_second = rate_before,
+                          .marked_segments = accurate_ ? static_cast<double>(marks)
+                                             : echo    ? newly_delivered_
+                                                       : 0};
   control_->on_delivery(window_, delivery);
 
   take_probe_answer(packet, !news && newly_delivered_ == 0);

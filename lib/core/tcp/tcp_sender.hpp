@@ -33,6 +33,7 @@
 
 #include "base/simulated_time.hpp"
 #include "network/packet.hpp"
+#include "tcp/accurate_ecn.hpp"
 #include "tcp/congestion_control.hpp"
 #include "tcp/delivery_rate.hpp"
 #include "tcp/duplicate_count.hpp"
@@ -54,7 +55,7 @@ class TcpSender {
     std::uint64_t sequence;
     std::uint32_t length;
     bool cwr;  // tells of a reduction (RFC 3168)
-    bool ecn_capable;
+    bool ecn_capable, ect_1;
   };
   static constexpr std::uint64_t unlimited = std::uint64_t{1} << 62;
 
@@ -67,8 +68,12 @@ class TcpSender {
 
   // Connecting: a SYN is due whenever this is called; it is called again when deadline() has passed.
   void connect(Time now);
-  // echo_ms: when the SYN left that is answered.
-  void on_connected(std::uint32_t echo_ms, Time now);
+  // What a SYN asks for of ECN (accurate_ecn.hpp).
+  std::uint8_t asks_ecn() const {
+    return !ecn_ ? accurate_ecn::no_ecn : asks_accurate_ecn_ ? accurate_ecn::ask : accurate_ecn::classic_ask;
+  }
+  // echo_ms: when the SYN left that is answered. agreed: what the answer says of ECN.
+  void on_connected(std::uint32_t echo_ms, std::uint8_t agreed, Time now);
   bool connected() const { return connected_; }
 
   void on_acknowledgement(const Packet& packet, Time now);
@@ -98,7 +103,9 @@ class TcpSender {
   bool open_state() const { return state_ == State::open; }
   void penalise();
   std::uint64_t bytes() const { return bytes_; }
-  bool precise_ecn() const { return control_->wants_precise_ecn(); }
+  // With a receiver that speaks AccECN: its counts; else, of controls that need all marks, RFC 8257's echoes.
+  bool precise_ecn() const { return control_->wants_precise_ecn() && !asks_accurate_ecn_; }
+  std::uint64_t marks_heard() const { return marks_heard_; }  // by AccECN
   const CongestionWindow& window() const { return window_; }
   double in_flight() const { return board_.in_flight(); }  // segments
   const RoundTripEstimator& round_trip() const { return round_trip_; }
@@ -154,7 +161,7 @@ class TcpSender {
   Time by_stamp(std::uint32_t echo_ms, Time now) const;
   void begin_reduction(State state, double ssthresh);
   // Whatever the reason, so that no mark of before reduces the window once more.
-  void announce_cwr() { cwr_pending_ = ecn_ && !control_->wants_precise_ecn(); }
+  void announce_cwr() { cwr_pending_ = ecn_ && !accurate_ && !precise_; }
   void reduce_proportionally(bool found_no_loss);
   void leave_finished_state(const Packet& packet, bool news);
   Delivery counted(Delivery delivery, std::uint64_t bytes) const;
@@ -177,7 +184,10 @@ class TcpSender {
   CongestionWindow window_;
   RoundTripEstimator round_trip_;
   State state_ = State::open;
-  bool connected_ = false, ecn_, cwr_pending_ = false;
+  bool connected_ = false, asks_accurate_ecn_, ecn_, cwr_pending_ = false;
+  bool precise_, accurate_ = false;  // each mark is told of, by RFC 8257 or by AccECN
+  accurate_ecn::MarkReader marks_;
+  std::uint64_t marks_heard_ = 0;
   // One timer for three purposes: what happens at the deadline.
   enum class Purpose : std::uint8_t { rto, pto, reordering };
   Purpose purpose_ = Purpose::rto;

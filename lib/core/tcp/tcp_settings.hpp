@@ -23,6 +23,9 @@ enum class ReceiverPolicy : std::uint8_t {
   optimistic
 };
 
+// What a receiver knows of ECN: all that it is asked for, RFC 3168's, or nothing.
+enum class ReceiverEcn : std::uint8_t { accurate, classic, none };
+
 class SubflowScheduler;
 using MakeScheduler = std::unique_ptr<SubflowScheduler> (*)();
 
@@ -38,6 +41,9 @@ struct TcpSettings {
   bool selective;                         // SACK
   bool tail_loss_probe;                   // with SACK only
   bool ecn;                               // ask for ECN even where the congestion control does not need it
+  bool accurate_ecn = false;              // ask for AccECN (RFC 9768)
+  bool ect_1 = false;                     // with AccECN: data have the code point of L4S (RFC 9331)
+  ReceiverEcn receiver_ecn = ReceiverEcn::accurate;
   bool pacing;
   double pacing_slow_start_ratio, pacing_ratio;  // to the window over the smoothed round trip
   std::uint64_t unpaced_segments;                // at the start of a connection

@@ -17,6 +17,9 @@ OF_LINUX: dict[str, str | int | None] = {
     "receiver": None,
     "cumulative_nonce": False,
     "boundary_spread_bytes": 0,
+    "accurate_ecn": False,
+    "ect_1": False,
+    "receiver_ecn": "accurate",
 }
 SYN_LINEAR_TIMEOUTS = "net/ipv4/tcp_syn_linear_timeouts"
 DCTCP_ALPHA, UNPACED_SEGMENTS, EXIT_SHARE = 1.0, 10, 0.5

@@ -40,6 +40,7 @@ SCHEDULERS = tuple(_core.subflow_schedulers())
 RECOVERIES = ("linux", "sack", "newreno", "reno", "tahoe")
 RECOVERIES_WITH_SACK = RECOVERIES[:2]
 COUNTS = ("segments", "bytes", "acknowledgements")
+RECEIVERS_ECN = ("accurate", "classic", "none")
 
 
 def check_congestion_control(name: str | None) -> None:
@@ -70,6 +71,12 @@ class Tcp:
     With `delayed_ack_ms` every second segment is acknowledged, and a single one after that time. Acknowledged at once
     are the first 16, all that let the receive window grow, and the first three beyond a hole; further ones beyond it
     are acknowledged once a millisecond. With 0 every segment is acknowledged at once.
+
+    `accurate_ecn`: senders ask for AccECN (RFC 9768, without its options), by which acknowledgements count the marked
+    packets, modulo 8, so that a congestion control hears how many they are. With `ect_1` as well, their data carry
+    ECT(1), by which queues know L4S (RFC 9331), and not ECT(0). `receiver_ecn` is what receivers know of ECN:
+    "accurate" all that they are asked for, "classic" RFC 3168 alone, "none" nothing; so senders get what they ask for,
+    or classic ECN, or none. SYNs and acknowledgements are never ECN-capable.
 
     `dctcp_alpha` is DCTCP's first estimate of the share of marked bytes (1 in Linux, 0 in the paper's model).
     `slow_start_exit_share`: the share of its window that Reno keeps when a loss ends slow start; other losses halve it.
@@ -126,6 +133,9 @@ class Tcp:
     sack: bool = True
     tail_loss_probe: bool = True  # RFC 8985, needs SACK; Linux's net.ipv4.tcp_early_retrans = 3, and 0 without
     ecn: bool = False  # ask for ECN with every congestion control; DCTCP asks anyway
+    accurate_ecn: bool = False
+    ect_1: bool = False
+    receiver_ecn: str = "accurate"
     dctcp_alpha: Share = 1.0
     slow_start_exit_share: PositiveShare = 0.5
     slow_start_after_idle: bool = True
@@ -161,6 +171,9 @@ class Tcp:
         check_one_of(self, "recovery", RECOVERIES)
         check_one_of(self, "counts", COUNTS)
         check_one_of(self, "scheduler", SCHEDULERS)
+        check_one_of(self, "receiver_ecn", RECEIVERS_ECN)
+        if self.ect_1 and not self.accurate_ecn:
+            raise NetreproError("Tcp: ect_1 without accurate ECN", "give accurate_ecn=True with it (RFC 9331)")
         if self.recovery == "sack" and not self.sack:
             raise NetreproError("Tcp: recovery = 'sack' without SACK", "give sack=True, or recovery='newreno'")
 

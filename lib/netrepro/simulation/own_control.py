@@ -18,9 +18,10 @@ class OwnCongestionControl:
     the threshold and returns the segments that are left over. `avoid_congestion(acknowledged, per_segment)` grows it
     by a whole segment each time that `per_segment` segments have been acknowledged.
 
-    `delivery` has `now_s`, `segments` (newly acknowledged), `marked`, `window_limited` (the window, and nothing else,
-    held the sender back), `round_trip_s` (0 without a sample), `first` and `next` (numbers of the oldest segment not
-    acknowledged and of the next to be sent).
+    `delivery` has `now_s`, `segments` (newly acknowledged), `marked`, `marked_segments` (as many as AccECN tells; else
+    all that are acknowledged with the echo of a mark), `window_limited` (the window, and nothing else, held the sender
+    back), `round_trip_s` (0 without a sample), `first` and `next` (numbers of the oldest segment not acknowledged and
+    of the next to be sent).
     """
 
     def grow(self, window: CongestionWindow, delivery: Delivery) -> None:

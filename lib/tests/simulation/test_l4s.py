@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from random import Random
+from typing import ClassVar
 
 import pytest
 import queue_twin as twin
@@ -12,15 +14,18 @@ from hypothesis import strategies as st
 from netrepro import _core as core
 from netrepro.errors import NetreproError
 from netrepro.networks import (
+    Cable,
     DualPi2,
+    EcnThreshold,
     Experiment,
     Flow,
     Link,
     Measure,
     Tcp,
+    Topology,
     dumbbell,
 )
-from netrepro.simulation import simulate
+from netrepro.simulation import OwnCongestionControl, OwnQueueDiscipline, simulate
 
 PS_PER_S, PS_PER_MS = 10**12, 10**9
 NOT_ECT, ECT_1, ECT_0, CE = range(4)
@@ -133,3 +138,173 @@ def test_a_dualpi2_refuses_what_it_cannot_be():
     for make in (lambda: DualPi2(0), lambda: DualPi2(classic_share=1.1), lambda: DualPi2(coupling=-1)):
         with pytest.raises(NetreproError, match="give"):
             make()
+
+
+# AccECN.
+
+
+def acknowledged_by_rfc_9768(marked, every):
+    """Section 3.2.2.5.1 and 3.2.2: by packet, the last field that was sent, and whether marks alone sent it."""
+    cep, told, unsent, before, fields = 5, 5 % 8, 0, False, []
+    for number, mark in enumerate(marked):
+        cep += mark
+        unsent += mark
+        at_once = (mark and not before) or (mark and unsent >= 2)
+        before = mark
+        if at_once or number % every == every - 1:
+            told, unsent = cep % 8, 0
+        fields.append((told, at_once))
+    return fields
+
+
+@given(st.lists(st.booleans(), max_size=200), st.integers(1, 50))
+def test_a_receiver_counts_marks_and_tells_them_when_rfc_9768_says(marked, every):
+    acknowledged = [number % every == every - 1 for number in range(len(marked))]
+    told = core.accurate_ecn_fields(marked, acknowledged)
+    oracle = acknowledged_by_rfc_9768(marked, every)
+    assert [at_once for _, at_once in told] == [at_once for _, at_once in oracle]
+    sent = [number for number, (_, at_once) in enumerate(oracle) if at_once or acknowledged[number]]
+    assert [told[number][0] for number in sent] == [oracle[number][0] for number in sent]
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=300), st.lists(st.integers(1, 30), min_size=1, max_size=40))
+def test_a_sender_reads_marks_as_appendix_a_2_1_of_rfc_9768_says_and_never_too_few(marked, gaps):
+    heard, truth, place = [], [], 0
+    for gap in gaps:
+        part = marked[place : place + gap]
+        place += len(part)
+        heard.append(((5 + sum(marked[:place])) % 8, len(part)))
+        truth.append(sum(part))
+    marks = core.accurate_ecn_marks(heard)
+    counted = 5
+    for (field, delivered), read, true in zip(heard, marks, truth, strict=True):
+        least = (field + 8 - counted % 8) % 8
+        safer = delivered - (delivered - least) % 8
+        assert read == (max(safer, least) if delivered else 0)
+        counted += read
+        assert true <= read <= delivered and (read - true) % 8 == 0
+        assert read == true or delivered >= 8
+
+
+def test_a_sender_believes_a_counter_that_is_ahead_of_what_was_delivered():
+    # Two marks and one delivery, because an acknowledgement between came late and told of no delivery.
+    assert core.accurate_ecn_marks([(6, 0), (7, 1), (7, 1)]) == [0, 2, 0]
+
+
+class Listening(OwnCongestionControl):
+    """Reno that writes down what acknowledgements tell."""
+
+    heard: ClassVar[list[tuple[float, float, bool]]] = []
+
+    def grow(self, window, delivery):
+        left = window.slow_start(delivery.segments) if window.in_slow_start else delivery.segments
+        if left:
+            window.avoid_congestion(left, int(window.segments))
+
+    def threshold_after_loss(self, window):
+        return max(window.segments / 2, 2)
+
+    def on_delivery(self, window, delivery):
+        self.heard.append((delivery.segments, delivery.marked_segments, delivery.marked))
+
+
+def listened(tcp, *, loss_back=0.0):
+    """What a sender hears in a network that marks, and the marks there were."""
+    there, back = Link(20, 5, EcnThreshold(200, 15)), Link(20, 5, loss=loss_back)
+    network = Topology((Cable("h1", "s1", FAST), Cable("s1", "h2", there, back)))
+    flow = Flow("h1", "h2", size_bytes=12_000_000, congestion_control="my_listener")
+    Listening.heard.clear()
+    run = simulate(Experiment(network, [flow], 20, tcp=tcp), congestion_controls={"my_listener": Listening})
+    assert run.trusted and run.flows["completion_ms"].notna().all()
+    link = run.links.query("source == 's1' and destination == 'h2'").iloc[0]
+    return Listening.heard, link.marked_packets
+
+
+def test_a_sender_with_accurate_ecn_hears_of_every_mark_once_and_with_classic_ecn_of_whole_windows():
+    heard, marked = listened(Tcp(accurate_ecn=True))
+    assert marked > 50 and sum(marks for _, marks, _ in heard) == marked
+    assert all(is_marked == (marks > 0) for _, marks, is_marked in heard)
+    heard, marked = listened(Tcp(ecn=True))
+    assert sum(marks for _, marks, _ in heard) > 2 * marked
+    assert all(marks == (segments if is_marked else 0) for segments, marks, is_marked in heard)
+
+
+def test_lost_acknowledgements_hide_no_mark():
+    heard, marked = listened(Tcp(accurate_ecn=True), loss_back=0.3)
+    told = sum(marks for _, marks, _ in heard)
+    assert told > marked and (told - marked) % 8 == 0  # where eight or more are acknowledged at once it may have cycled
+
+
+@pytest.mark.parametrize(
+    ("asks", "knows", "gets"),
+    [
+        ({"accurate_ecn": True}, "accurate", "accurate"),
+        ({"accurate_ecn": True}, "classic", "classic"),
+        ({"accurate_ecn": True}, "none", "none"),
+        ({"ecn": True}, "accurate", "classic"),
+        ({"ecn": True}, "classic", "classic"),
+        ({"ecn": True}, "none", "none"),
+        ({}, "accurate", "none"),
+    ],
+)
+def test_both_ends_agree_on_the_most_that_one_asks_for_and_the_other_knows(asks, knows, gets):
+    heard, marked = listened(Tcp(receiver_ecn=knows, **asks))
+    told = sum(marks for _, marks, _ in heard)
+    assert (marked > 0) == (told > 0) == (gets != "none")
+    if gets != "none":
+        assert (told == marked) == (gets == "accurate")
+
+
+class Reading(OwnQueueDiscipline):
+    """First in, first out; it writes down which packets are full, ECN-capable, and with ECT(1)."""
+
+    seen: ClassVar[Counter[tuple[bool, bool, bool]]] = Counter()
+
+    def __init__(self):
+        self.waiting = deque()
+
+    def enqueue(self, packet, now_s):
+        self.seen[packet.bytes > 1000, packet.ecn_capable, packet.ect_1] += 1
+        self.waiting.append(packet)
+
+    def dequeue(self, now_s):
+        return self.waiting.popleft()
+
+    def clear(self):
+        self.waiting.clear()
+
+
+@pytest.mark.parametrize(
+    ("tcp", "code_point"),
+    [
+        (Tcp("cubic"), (False, False)),
+        (Tcp("cubic", ecn=True), (True, False)),
+        (Tcp("cubic", accurate_ecn=True), (True, False)),
+        (Tcp("dctcp", accurate_ecn=True, ect_1=True), (True, True)),
+        (Tcp("dctcp", accurate_ecn=True, ect_1=True, receiver_ecn="classic"), (True, False)),
+    ],
+)
+def test_data_carry_the_code_point_that_was_agreed_and_acknowledgements_none(tcp, code_point):
+    Reading.seen.clear()
+    network = dumbbell(1, access=FAST, bottleneck=Link(10, 2))
+    queues = {("s1", "s2"): Reading, ("s2", "s1"): Reading}
+    simulate(Experiment(network, [Flow("h1", "h2", size_bytes=70 * 1448)], 5, tcp=tcp), queues=queues)
+    assert set(Reading.seen) == {(True, *code_point), (False, False, False)}
+
+
+def test_ect_1_without_accurate_ecn_is_refused():
+    with pytest.raises(NetreproError, match="accurate_ecn=True"):
+        Tcp(ect_1=True)
+    with pytest.raises(NetreproError, match="classic"):
+        Tcp(receiver_ecn="clasic")
+
+
+def test_dctcp_with_accurate_ecn_sends_as_much_as_with_its_own_echoes():
+    rates = {}
+    for accurate in (False, True):
+        network = dumbbell(1, access=FAST, bottleneck=Link(100, 5, EcnThreshold(200, 20)))
+        run = simulate(
+            Experiment(network, [Flow("h1", "h2", duration_s=10)], 10, tcp=Tcp("dctcp", accurate_ecn=accurate))
+        )
+        rates[accurate] = run.flows["goodput_mbps"][0]
+    assert rates[True] == pytest.approx(rates[False], rel=0.02) and rates[True] > 90

@@ -43,7 +43,7 @@ from netrepro.networks import (
 from netrepro.networks.flow_sizes import empirical_flow_sizes
 from netrepro.networks.queues import CODEL_VARIANTS, FQ_CODEL_VARIANTS, PIE_VARIANTS
 from netrepro.networks.topology import Cable
-from netrepro.networks.workloads import CONGESTION_CONTROLS, COUNTS, RECOVERIES, SCHEDULERS
+from netrepro.networks.workloads import CONGESTION_CONTROLS, COUNTS, RECEIVERS_ECN, RECOVERIES, SCHEDULERS
 from netrepro.simulation.simulate import EVENTS_AT_A_TIME, build, measurements
 
 RUNS = int(os.environ.get("NETREPRO_RANDOM_RUNS", "100"))  # `make test-all` asks for ten thousand
@@ -153,6 +153,9 @@ def random_tcp(random: Random, *, alone: bool) -> Tcp:
         sack=recovery == "sack" or flag(),
         tail_loss_probe=flag(),
         ecn=flag(),
+        accurate_ecn=(accurate := flag()),
+        ect_1=accurate and flag(),
+        receiver_ecn=random.choice(RECEIVERS_ECN),
         dctcp_alpha=random.random(),
         slow_start_exit_share=1 - random.random(),
         slow_start_after_idle=flag(),

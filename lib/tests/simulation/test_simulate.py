@@ -59,6 +59,7 @@ from netrepro.networks.experiment import (
     WINDOW_COLUMNS,
 )
 from netrepro.networks.flow_sizes import load_flow_sizes
+from netrepro.networks.workloads import RECEIVERS_ECN
 from netrepro.simulation import Hosts, simulate, simulate_deliveries
 from netrepro.simulation.simulate import build
 
@@ -95,6 +96,8 @@ tcps = st.builds(
     delayed_ack_ms=st.sampled_from([0.0, 1.0, 40.0]),
     sack=st.booleans(),
     ecn=st.booleans(),
+    accurate_ecn=st.booleans(),
+    receiver_ecn=st.sampled_from(RECEIVERS_ECN),
     pacing=st.booleans(),
 )
 
