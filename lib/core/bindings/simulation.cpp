@@ -271,6 +271,7 @@ void bind_simulation(py::module_& module) {
   const auto [initial, set_initial] = time(&TcpSettings::initial_timeout);
   const auto [delay, set_delay] = time(&TcpSettings::acknowledgement_delay);
   const auto [interval, set_interval] = time(&TcpSettings::receiver_interval);
+  const auto [prague, set_prague] = time(&TcpSettings::prague_round_trip);
   py::class_<TcpSettings, std::shared_ptr<TcpSettings>>(
       module, "TcpSettings", "How a flow speaks TCP, as netrepro.networks.compiled.tcp_settings writes it.")
       .def(py::init([](const py::kwargs& values) {
@@ -305,6 +306,8 @@ void bind_simulation(py::module_& module) {
       .def_property("receiver_interval_s", interval, set_interval)
       .def_readwrite("cumulative_nonce", &TcpSettings::cumulative_nonce)
       .def_readwrite("boundary_spread_bytes", &TcpSettings::boundary_spread_bytes)
+      .def_property("prague_round_trip_s", prague, set_prague)
+      .def_readwrite("prague_rounds", &TcpSettings::prague_rounds)
       .def_readwrite("suss_rounds", &TcpSettings::suss_rounds)
       .def_readwrite("suss_guard", &TcpSettings::suss_guard)
       .def_readwrite("suss_pacing", &TcpSettings::suss_pacing)

@@ -8,6 +8,7 @@
 #include "congestion/coupled.hpp"
 #include "congestion/cubic.hpp"
 #include "congestion/dctcp.hpp"
+#include "congestion/prague.hpp"
 #include "congestion/rcp.hpp"
 #include "congestion/reno.hpp"
 #include "congestion/suss.hpp"
@@ -34,7 +35,7 @@ constexpr struct {
 } registry[] = {
     {"reno", made<Reno>},  {"cubic", made<Cubic>},    {"dctcp", made<Dctcp>},    {"bbr", made<Bbr>},
     {"lia", coupled<Lia>}, {"olia", coupled<Olia>},   {"rcp", made<RcpControl>}, {"bic", made<Bic>},
-    {"suss", made<Suss>},  {"balia", coupled<Balia>},
+    {"suss", made<Suss>},  {"balia", coupled<Balia>}, {"prague", made<Prague>},
 };
 }  // namespace
 

@@ -49,6 +49,8 @@ struct TcpSettings {
   std::uint64_t unpaced_segments;                // at the start of a connection
   bool slow_start_after_idle;                    // RFC 2861 as in Linux: after a silent timeout the window starts again
   double dctcp_first_alpha;
+  Time prague_round_trip = 0;          // that shorter ones of Prague are as good as; 0: none
+  std::uint64_t prague_rounds = 0;     // from so many rounds on
   double slow_start_exit_share = 0.5;  // of its window that Reno keeps where a loss ends slow start
   bool hystart, hystart_rounds_from_start;
   Recovery recovery;

@@ -106,6 +106,8 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
         **_receiver(tcp),
         cumulative_nonce=tcp.cumulative_nonce,
         boundary_spread_bytes=tcp.boundary_spread_bytes,
+        prague_round_trip_s=tcp.prague_round_trip_ms / 1e3,
+        prague_rounds=tcp.prague_rounds,
         suss_rounds=tcp.suss_rounds,
         suss_guard=tcp.suss_guard,
         suss_pacing=tcp.suss_pacing,

@@ -109,10 +109,15 @@ class Tcp:
     `suss_rounds` rounds after the initial window. `suss_guard` and `suss_pacing`: whether segments beyond a doubling
     wait for the guard interval, and whether they are paced.
 
+    `congestion_control="prague"` (draft-briscoe-iccrg-prague-congestion-control) is an L4S sender: it asks for AccECN
+    and sends ECT(1) by itself, paces, and starts from `dctcp_alpha` too. After `prague_rounds` rounds outside slow
+    start, round trips below `prague_round_trip_ms` count as that (0: never), so that shorter ones do not get more.
+    Where receivers know no AccECN it is Reno with pacing, with classic ECN if they know that.
+
     With `pacing`, segments leave evenly spaced, at the rate of window over smoothed round trip, times
     `pacing_slow_start_ratio` in slow start and `pacing_ratio` after it (Linux's tcp_pacing_ss_ratio and
-    tcp_pacing_ca_ratio); the first `unpaced_segments` of a connection leave at once. BBR always paces, at a rate of its
-    own.
+    tcp_pacing_ca_ratio); the first `unpaced_segments` of a connection leave at once. BBR and Prague always pace, at
+    rates of their own.
 
     For flows with subflows: `opportunistic_retransmission` sends again, on a faster subflow, data that block the shared
     receive window; `penalisation` halves the window of the slower one (Raiciu et al., NSDI 2012, section 4.2).
@@ -156,6 +161,8 @@ class Tcp:
     suss_rounds: CountFromZero = 3
     suss_guard: bool = True
     suss_pacing: bool = True
+    prague_round_trip_ms: NotNegative = 25.0
+    prague_rounds: CountFromZero = 500
 
     def __post_init__(self) -> None:
         check_congestion_control(self.congestion_control)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
+from dataclasses import replace
 from random import Random
 from typing import ClassVar
 
@@ -15,16 +17,21 @@ from netrepro import _core as core
 from netrepro.errors import NetreproError
 from netrepro.networks import (
     Cable,
+    CoDel,
+    DropTail,
     DualPi2,
     EcnThreshold,
     Experiment,
     Flow,
+    Fq,
+    FqCoDel,
     Link,
     Measure,
     Tcp,
     Topology,
     dumbbell,
 )
+from netrepro.networks.compiled import tcp_settings
 from netrepro.simulation import OwnCongestionControl, OwnQueueDiscipline, simulate
 
 PS_PER_S, PS_PER_MS = 10**12, 10**9
@@ -282,6 +289,9 @@ class Reading(OwnQueueDiscipline):
         (Tcp("cubic", accurate_ecn=True), (True, False)),
         (Tcp("dctcp", accurate_ecn=True, ect_1=True), (True, True)),
         (Tcp("dctcp", accurate_ecn=True, ect_1=True, receiver_ecn="classic"), (True, False)),
+        (Tcp("prague"), (True, True)),
+        (Tcp("prague", receiver_ecn="classic"), (True, False)),
+        (Tcp("prague", receiver_ecn="none"), (False, False)),
     ],
 )
 def test_data_carry_the_code_point_that_was_agreed_and_acknowledgements_none(tcp, code_point):
@@ -308,3 +318,211 @@ def test_dctcp_with_accurate_ecn_sends_as_much_as_with_its_own_echoes():
         )
         rates[accurate] = run.flows["goodput_mbps"][0]
     assert rates[True] == pytest.approx(rates[False], rel=0.02) and rates[True] > 90
+
+
+# TCP Prague.
+
+
+class PragueTwin:
+    """draft-briscoe-iccrg-prague-congestion-control, sections 2.3 and 2.4, in the words of its authors' kernel.
+
+    cwnd is whole and follows frac_cwnd by one at an acknowledgement. Times are seconds.
+    """
+
+    def __init__(self, accurate, round_trip, now, target, transition, alpha):
+        self.accurate, self.srtt, self.target, self.transition = accurate, round_trip, target, transition
+        self.cwnd, self.ssthresh, self.frac_cwnd, self.alpha = 10.0, 1e18, 10.0, alpha
+        self.round = self.next_seq = self.acked = self.ce = 0
+        self.alpha_stamp = self.cwr_stamp = now
+        self.saw_ce = False
+
+    @property
+    def rtt_indep(self):
+        return self.accurate and self.target > 0 and self.cwnd >= self.ssthresh and self.round >= self.transition
+
+    def goal(self):
+        return max(math.ceil(self.frac_cwnd - 1e-9), 2)
+
+    def ack(self, now, segments, ce, rtt, una, nxt, recovers, reduces, limited):
+        if reduces and recovers:
+            self.frac_cwnd = max(self.frac_cwnd / 2, 1)
+        elif reduces and not (self.rtt_indep and now - self.cwr_stamp < self.target - 1e-12):
+            self.cwr_stamp = now
+            self.frac_cwnd = max(self.frac_cwnd - self.frac_cwnd * (self.alpha if self.accurate else 1) / 2, 1)
+        if reduces:
+            self.ssthresh = min(self.ssthresh, self.goal())
+        self.srtt += (rtt - self.srtt) / 8
+        ce = ce if self.accurate else 0
+        self.saw_ce |= ce > 0
+        self.acked += segments
+        self.ce += ce
+        good = segments - ce
+        if good > 0 and not recovers and limited:
+            if self.cwnd < self.ssthresh:
+                grown = min(self.cwnd + good, self.ssthresh)
+                good -= grown - self.cwnd
+                self.cwnd = self.frac_cwnd = grown
+            scale = (self.srtt / self.target) ** 2 if self.rtt_indep and self.srtt < self.target else 1
+            self.frac_cwnd += good * scale / self.frac_cwnd
+        if self.cwnd > self.goal():
+            self.cwnd = self.ssthresh = max(self.cwnd - 1, self.goal())
+        elif self.cwnd < self.goal():
+            self.cwnd = min(self.cwnd + 1, self.goal())
+        if una >= self.next_seq and not (self.rtt_indep and now - self.alpha_stamp < self.target - 1e-12):
+            if self.saw_ce and self.acked:
+                self.alpha = 15 / 16 * self.alpha + min(self.ce / self.acked, 1) / 16
+            self.alpha_stamp, self.next_seq, self.acked, self.ce = now, nxt, 0, 0
+            self.round += self.cwnd >= self.ssthresh
+
+    def pacing_rate(self, in_flight, mss):
+        rate = max(self.frac_cwnd, 2, in_flight) * mss / self.srtt
+        return 2 * rate if self.cwnd < self.ssthresh / 2 else rate
+
+
+acknowledgements = st.tuples(
+    st.integers(1, 20),  # milliseconds since the one before
+    st.integers(1, 6),  # segments
+    st.sampled_from([0, 0, 0, 0, 1, 2]),  # of them marked
+    st.integers(4, 40),  # round trip, ms
+    st.sampled_from(["", "", "", "", "", "marks", "loses", "recovers"]),
+    st.sampled_from([True, True, True, False]),
+)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(acknowledgements, min_size=100, max_size=400),
+    st.booleans(),
+    st.sampled_from([0.0, 25.0]),
+    st.sampled_from([0, 5, 500]),
+    st.sampled_from([0.0, 1.0]),
+)
+def test_pragues_window_is_that_of_a_second_implementation(steps, accurate, target_ms, transition, alpha):
+    tcp = Tcp("prague", prague_round_trip_ms=target_ms, prague_rounds=transition, dctcp_alpha=alpha)
+    stand = core.ControlStand("prague", core.TcpSettings(**tcp_settings(tcp)))
+    stand.connect(accurate, 0.01, 1.0)
+    oracle = PragueTwin(accurate, 0.01, 1.0, target_ms / 1e3, transition, alpha)
+    now_ms, first = 1000, 0
+    for gap_ms, segments, ce, rtt_ms, what, limited in steps:
+        now_ms += gap_ms
+        first += segments
+        in_flight = int(stand.window.segments) + 3
+        told = {"marked_segments": min(ce, segments), "recovers": what in ("loses", "recovers")}
+        reduces = what in ("marks", "loses")
+        stand.deliver(
+            now_s=now_ms / 1e3,
+            segments=segments,
+            round_trip_s=rtt_ms / 1e3,
+            first=first,
+            next=first + in_flight,
+            reduces=reduces,
+            in_flight=in_flight,
+            window_limited=limited,
+            **told,
+        )
+        oracle.ack(
+            now_ms / 1e3,
+            segments,
+            told["marked_segments"],
+            rtt_ms / 1e3,
+            first,
+            first + in_flight,
+            told["recovers"],
+            reduces,
+            limited,
+        )
+        assert stand.window.segments == oracle.cwnd
+        assert stand.window.threshold == pytest.approx(oracle.ssthresh)
+        assert stand.pacing_rate == pytest.approx(oracle.pacing_rate(in_flight, 1448), rel=1e-6)
+
+
+CUBIC, CUBIC_ECN, PRAGUE = Tcp("cubic"), Tcp("cubic", ecn=True), Tcp("prague")
+
+
+def side_by_side(queue, first, second, *, seconds=30, round_trips_ms=(10.0, 10.0)):
+    """Two flows through 100 Mb/s: their rates (Mb/s) and, by flow, how long their packets wait from 5 s on (ms)."""
+    cables = [Cable("s1", "s2", Link(100, 0, queue), Link(100, 0, DropTail(packets=10_000)))]
+    for place, round_trip_ms in enumerate(round_trips_ms):
+        wire = Link(1000, round_trip_ms / 4, DropTail(packets=10_000))
+        cables += [Cable(f"h{place + 1}", "s1", wire), Cable("s2", f"h{place + 3}", wire)]
+    flows = [Flow(f"h{i + 1}", f"h{i + 3}", duration_s=seconds, tcp=tcp) for i, tcp in enumerate((first, second))]
+    run = simulate(Experiment(Topology(tuple(cables)), flows, seconds, measure=Measure(packets=[("s1", "s2")])))
+    assert run.trusted
+    return run.flows["goodput_mbps"].tolist(), run.packets.query("time_s > 5").groupby("flow")["wait_ms"]
+
+
+def test_prague_and_cubic_share_a_dualpi2_and_without_coupling_prague_takes_nearly_all():
+    (prague, cubic), _ = side_by_side(DualPi2(target_ms=5.0), PRAGUE, CUBIC)
+    assert 1 / 1.5 < prague / cubic < 1.5 and prague + cubic > 90
+    (prague, cubic), _ = side_by_side(DualPi2(target_ms=5.0, coupling=0.0), PRAGUE, CUBIC)
+    assert prague / cubic > 4
+
+
+def test_in_a_dualpi2_pragues_packets_wait_for_a_millisecond_at_most_and_cubics_for_the_target():
+    _, waits_ms = side_by_side(DualPi2(target_ms=15.0), PRAGUE, CUBIC)
+    assert waits_ms.quantile(0.99)[0] < 1.2 and waits_ms.mean()[1] == pytest.approx(15, rel=0.15)
+    rates, waits_ms = side_by_side(DualPi2(), PRAGUE, PRAGUE)
+    assert (waits_ms.quantile(0.99) < 1.3).all() and (waits_ms.mean() > 0.4).all() and sum(rates) > 90
+    assert max(rates) / min(rates) < 1.3
+
+
+def test_fq_codel_with_a_threshold_for_ect_1_keeps_pragues_delay_low_and_gives_each_its_half():
+    queue = FqCoDel(ce_threshold_ms=1.0, ce_threshold_ect_1=True)
+    rates, waits_ms = side_by_side(queue, PRAGUE, CUBIC_ECN)
+    assert max(rates) / min(rates) < 1.1
+    assert waits_ms.median()[0] < 1.2 < 2.5 < waits_ms.median()[1]
+    _, waits_ms = side_by_side(FqCoDel(), PRAGUE, CUBIC_ECN)
+    assert waits_ms.median()[0] > 2
+
+
+def test_in_one_queue_that_marks_all_alike_prague_leaves_cubic_little_and_where_it_drops_it_does_not():
+    marks = Fq(168, 168, ce_threshold_ms=5.0, flows=1)
+    (prague, cubic), _ = side_by_side(marks, PRAGUE, CUBIC_ECN)
+    assert prague > 5 * cubic
+    (prague, cubic), _ = side_by_side(CoDel(168), PRAGUE, CUBIC)
+    assert prague < cubic
+
+
+def test_after_some_rounds_a_shorter_round_trip_gives_prague_no_more_and_without_that_it_does():
+    ratios = {}
+    for target_ms in (0.0, 25.0):
+        tcp = Tcp("prague", prague_round_trip_ms=target_ms, prague_rounds=100)
+        (near, far), _ = side_by_side(DualPi2(), tcp, tcp, seconds=60, round_trips_ms=(6.0, 24.0))
+        ratios[target_ms] = near / far
+    assert ratios[0.0] > 2 and 0.7 < ratios[25.0] < 1.4
+
+
+def test_prague_without_accurate_ecn_is_reno_with_pacing():
+    for knows, queue, ecn in (("none", DropTail(packets=80), False), ("classic", EcnThreshold(200, 40), True)):
+        reno = Tcp("reno", ecn=ecn)
+        theirs, _ = side_by_side(queue, replace(reno, pacing=True, pacing_ratio=1.0), reno, seconds=60)
+        ours, _ = side_by_side(queue, Tcp("prague", receiver_ecn=knows), reno, seconds=60)
+        assert ours == pytest.approx(theirs, rel=0.15)
+
+
+def test_prague_grows_while_marks_come_and_halves_for_a_loss():
+    tcp = Tcp("prague", prague_round_trip_ms=0.0, dctcp_alpha=0.0)
+    stand = core.ControlStand("prague", core.TcpSettings(**tcp_settings(tcp)))
+    stand.connect(True, 0.01, 0.0)
+    windows = []
+
+    def round_trip(number, marked, recovers=False, reduces=False):
+        for place in range(10):
+            told = {"segments": 10, "round_trip_s": 0.01, "first": 100 * number + 10 * place, "window_limited": True}
+            told |= {"next": told["first"] + 100, "in_flight": 100}
+            told |= {"marked_segments": marked if place == 0 else 0, "recovers": recovers}
+            told |= {"reduces": reduces and place == 0}
+            stand.deliver(now_s=0.01 * (number + 1) + place / 1e3, **told)
+        windows.append(stand.window.segments)
+
+    round_trip(0, 0)
+    assert windows[-1] == 110  # slow start: a segment more for each
+    round_trip(1, 1, reduces=True)
+    for number in range(2, 22):
+        round_trip(number, 1)
+    # With one mark in a hundred segments and no reduction but the first, of nothing, it has grown in every round.
+    assert windows[-1] - windows[1] == pytest.approx(20 * 99 / 120, rel=0.2)
+    before = windows[-1]
+    for number in range(22, 30):
+        round_trip(number, 0, recovers=True, reduces=number == 22)
+    assert windows[-1] == pytest.approx(before / 2, abs=5)

@@ -156,6 +156,8 @@ def random_tcp(random: Random, *, alone: bool) -> Tcp:
         accurate_ecn=(accurate := flag()),
         ect_1=accurate and flag(),
         receiver_ecn=random.choice(RECEIVERS_ECN),
+        prague_round_trip_ms=random.choice([0, 25]),
+        prague_rounds=random.choice([0, 5, 500]),
         dctcp_alpha=random.random(),
         slow_start_exit_share=1 - random.random(),
         slow_start_after_idle=flag(),

@@ -1,0 +1,63 @@
+// TCP Prague (draft-briscoe-iccrg-prague-congestion-control, as in the authors' kernel): an L4S sender (RFC 9331). As
+// with DCTCP the window falls by half the share of marked segments, a moving average, and by half for a loss. Unlike
+// DCTCP it grows for each segment that comes without a mark, also while it is being reduced; it has fractions, which
+// whole windows follow by a segment at each acknowledgement; and it is paced at the window over the round trip.
+//
+// After `rounds` rounds outside slow start a round trip below a virtual one is as good as that: the window grows by the
+// square of its share, and it is reduced and the average updated once a virtual round trip at most. So flows of shorter
+// round trips do not get more. Without AccECN it is Reno with pacing, whose marks are losses (section 2.1.2).
+#pragma once
+#include <cstdint>
+
+#include "congestion/control_context.hpp"
+#include "tcp/congestion_control.hpp"
+
+class Prague : public CongestionControl {
+ public:
+  explicit Prague(const ControlContext& context)
+      : segment_bytes_(context.tcp.segment_bytes),
+        virtual_round_trip_(context.tcp.prague_round_trip),
+        rounds_before_(context.tcp.prague_rounds),
+        alpha_(context.tcp.dctcp_first_alpha) {}
+
+  bool wants_precise_ecn() const override { return true; }
+  bool wants_l4s() const override { return true; }
+  void on_ecn_agreed(bool accurate) override { accurate_ = accurate; }
+  void on_connected(const CongestionWindow& window, Time round_trip, Time now) override;
+  double pacing_rate() const override { return pacing_rate_; }
+  bool owns_window() const override { return true; }
+  void grow(CongestionWindow&, const Delivery&) override {}
+  // What an acknowledgement tells is taken in once it is known what state it leads to.
+  void on_delivery(CongestionWindow&, const Delivery& delivery) override { heard_ = delivery; }
+  void on_rate_sample(CongestionWindow& window, const RateSample& sample) override;
+  double ssthresh_after_mark(const CongestionWindow& window) override;
+  double ssthresh_after_loss(const CongestionWindow& window) override;
+  // RFC 8257, section 3.5: a loss halves the window, whatever marks have taken before.
+  double ssthresh_after_loss_and_mark(const CongestionWindow& window) override { return ssthresh_after_loss(window); }
+  void on_undo() override;
+
+ private:
+  static constexpr double gain = 1.0 / 16, least_window = 2;
+
+  double whole_window() const;
+  bool ignores_round_trip(const CongestionWindow& window) const {
+    return accurate_ && virtual_round_trip_ > 0 && !window.in_slow_start() && rounds_ >= rounds_before_;
+  }
+  double increase(const CongestionWindow& window) const;
+  void take_round(const CongestionWindow& window);
+  void follow(CongestionWindow& window) const;
+
+  double segment_bytes_;
+  Time virtual_round_trip_;
+  std::uint64_t rounds_before_, rounds_ = 0;  // outside slow start
+  bool accurate_ = false, saw_mark_ = false;
+  Delivery heard_{};
+  double fraction_ = 0, before_loss_ = 0;  // of the window, segments
+  Time smoothed_ = 0;                      // round trip
+  double pacing_rate_ = 0;                 // bytes a second
+
+  double alpha_;  // the share of marked segments
+  double delivered_ = 0, marked_ = 0;
+  std::uint64_t round_end_ = 0;
+  Time averaged_at_ = 0, reduced_at_ = 0;
+};
