@@ -2,7 +2,6 @@
 // the handshake and in acknowledgements (the ACE field). SYNs and acknowledgements are not ECN-capable here, so that
 // only data are counted.
 #pragma once
-#include <algorithm>
 #include <cstdint>
 
 namespace accurate_ecn {
