@@ -14,8 +14,7 @@ import pandas as pd
 import yaml
 
 from netrepro.claims.models import all_papers, load_claims
-from netrepro.errors import NetreproError
-from netrepro.git import git
+from netrepro.git import git, require_whole_history
 
 HISTORY_COLUMNS = [
     *("paper", "claim", "fixed", "accepted", "accepted_commit"),
@@ -41,8 +40,10 @@ def history(papers: Iterable[str] | None = None) -> pd.DataFrame:
     code, and before results), "with results" (one commit), "after results", "not measured" or "not committed". Git
     proves only "before"; otherwise `fixed` has to be believed.
 
-    Raises NetreproError for an unknown paper, and where there is no git or no clone.
+    Raises NetreproError for an unknown paper, and where there is no git, no clone, or a shallow one, whose first commit
+    seems to have brought everything.
     """
+    require_whole_history()
     rows = []
     for paper in all_papers() if papers is None else map(load_claims, papers):
         accepted = _since(_versions(f"data/{paper.paper}/claims.yaml", _accepted))
@@ -114,11 +115,17 @@ def _measured(text: str) -> Mapping[str, Any]:
 
 
 def _versions(path: str, read: Any) -> Iterator[tuple[Commit, Mapping[str, Any]]]:
-    """Yield each committed version of a file as `read` returns it, oldest first; skip versions that it cannot read."""
+    """Yield each committed version of a file as `read` returns it, oldest first; skip versions that it cannot read.
+
+    Raises NetreproError where git cannot show a version.
+    """
     listed = git("log", "--reverse", "--date=iso-strict-local", "--format=%H %ad", "--", path)
     for line in listed.splitlines():
         name, date = line.split(maxsplit=1)
+        if not git("ls-tree", name, "--", path):  # the commit removed it
+            continue
+        text = git("show", f"{name}:./{path}")
         try:
-            yield Commit(name, date), read(git("show", f"{name}:./{path}"))
-        except (NetreproError, yaml.YAMLError, ValueError, KeyError, TypeError):
+            yield Commit(name, date), read(text)
+        except (yaml.YAMLError, ValueError, KeyError, TypeError):
             continue

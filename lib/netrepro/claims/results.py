@@ -139,13 +139,14 @@ def publish_run(slug: str, run: Run) -> bool:
 
 
 def committed_results(slug: str) -> tuple[Results | None, str]:
-    """Return (figures/<slug>/results.json as the last commit has it, ""), or (None, why there is none)."""
+    """Return (figures/<slug>/results.json as the last commit has it, ""), or (None, why there is none).
+
+    Raises NetreproError where git does not answer: it is missing, this is no clone, or nothing is committed.
+    """
     name = f"figures/{slug}/results.json"
-    try:
-        text = git("show", f"HEAD:./{name}")
-    except NetreproError as error:
-        return None, f"{name} is not committed: {error.problem}"
-    return _parse(text, f"committed {name}"), ""
+    if not git("ls-tree", "HEAD", "--", name):
+        return None, f"{name} is not committed"
+    return _parse(git("show", f"HEAD:./{name}"), f"committed {name}"), ""
 
 
 def _shown(path: Path) -> str:

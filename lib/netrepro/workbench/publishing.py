@@ -340,14 +340,22 @@ def lost_verdicts() -> tuple[list[str], list[str]]:
     and notes on papers without anything to compare.
 
     The committed results are compared with the present ones in figures/ and with the user's own runs.
+
+    Raises NetreproError where git does not answer, and where no paper has anything to compare: then nothing is known.
     """
-    lost, notes = [], []
+    lost: list[str] = []
+    notes: list[str] = []
+    compared = 0
     for paper in all_papers():
         committed, why = committed_results(paper.paper)
         published, own = published_results(paper.paper), own_results(paper.paper)
         if committed is None or (published is None and own is None):
             notes.append(f"{paper.paper}: nothing to compare: {why or 'not run yet'}")
             continue
+        compared += 1
         for where, now in (("published", published), ("your run", own)):
             lost += [f"{where}: {line}" for line in regressions(committed, now)] if now else []
+    if not compared:
+        why = "; ".join(notes[:3]) or "there is no paper"
+        raise NetreproError(f"nothing was compared: {why}", "publish a run first, and commit it")
     return lost, notes

@@ -74,8 +74,11 @@ def edited_inputs(notebook: Notebook) -> list[str] | None:
 
 def commit_name(commit: str | None, notebook: Notebook) -> str:
     """Return the name of the code that measures the notebook: the commit, with "-dirty" where its inputs differ from
-    the commit."""
-    return f"{commit or 'unknown'}{'-dirty' if edited_inputs(notebook) else ''}"
+    the commit; "unknown" where git does not say both."""
+    edited = edited_inputs(notebook)
+    if commit is None or edited is None:
+        return "unknown"
+    return f"{commit}-dirty" if edited else commit
 
 
 def run_command(slug: str, profile: str, tier: str, chosen: Mapping[str, Any], *, scheduler: str | None = None) -> str:

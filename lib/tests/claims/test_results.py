@@ -130,9 +130,13 @@ def test_committed_results_are_those_of_the_last_commit(workbench):
         identity = ["-c", "user.name=n", "-c", "user.email=n@example.org"]
         subprocess.run(["git", "-C", workbench, *identity, *arguments], check=True, capture_output=True)
 
+    git("init")
+    with pytest.raises(NetreproError, match="git ls-tree"):  # without a commit
+        committed_results("constructed")
+    git("add", ".")
+    git("commit", "-m", "claims")
     results, why = committed_results("constructed")
     assert results is None and "figures/constructed/results.json is not committed" in why
-    git("init")
     publish_run("constructed", a_run())
     git("add", ".")
     git("commit", "-m", "first")
@@ -144,5 +148,5 @@ def test_committed_results_are_those_of_the_last_commit(workbench):
 
 def test_without_git_there_are_no_committed_results(workbench, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    results, why = committed_results("constructed")
-    assert results is None and why.endswith("git is not installed")
+    with pytest.raises(NetreproError, match="git is not installed"):
+        committed_results("constructed")
