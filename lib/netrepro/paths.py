@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+from contextlib import suppress
 from pathlib import Path
 
 from netrepro.errors import NetreproError
@@ -15,17 +17,34 @@ def workbench_root() -> Path:
     """Find the folder that holds notebooks/, data/ and figures/.
 
     NETREPRO_ROOT if set, else the nearest such folder at or above the working directory, else the checkout
-    that an editable installation points into. Raises NetreproError when there is none.
+    that an editable installation points into.
+
+    A workbench is code that runs. On a shared machine, another user may have put one above the working directory, for
+    example into /tmp. So the user has to own it, unless NETREPRO_ROOT names it or this library runs from it.
+
+    Raises NetreproError when there is none, and when the nearest one belongs to another user.
     """
-    named = os.environ.get("NETREPRO_ROOT")
-    candidates = [Path(named)] if named else [Path.cwd(), *Path.cwd().parents, Path(__file__).parents[2]]
+    named, checkout = os.environ.get("NETREPRO_ROOT"), Path(__file__).parents[2]
+    candidates = [Path(named)] if named else [Path.cwd(), *Path.cwd().parents, checkout]
     for folder in candidates:
-        if (folder / "notebooks").is_dir() and (folder / "data").is_dir():
+        places = [folder, folder / "notebooks", folder / "data"]
+        if all(place.is_dir() for place in places):
+            if not named and not folder.samefile(checkout):
+                _require_own(places)
             return folder.resolve()
     raise NetreproError(
         f"no workbench (a folder with notebooks/ and data/) at {candidates[0]} or above it",
         "change into a clone of netrepro, or set NETREPRO_ROOT to one",
     )
+
+
+def _require_own(places: list[Path]) -> None:
+    for place in places:
+        if (owner := place.stat().st_uid) != os.geteuid():
+            raise NetreproError(
+                f"the workbench {places[0]} is another user's: {place} belongs to user {owner}",
+                f"if you trust all who can write there, name it: NETREPRO_ROOT={shlex.quote(str(places[0]))}",
+            )
 
 
 def notebooks_dir() -> Path:
@@ -76,6 +95,8 @@ def check_writable(folder: Path) -> None:
     probe = nearest / f".writable-{os.urandom(6).hex()}"
     try:
         probe.write_text("netrepro")
-        probe.unlink()
     except OSError as error:
         raise NetreproError(f"cannot write to {folder}: {error.strerror}", "free it or choose another folder") from None
+    finally:
+        with suppress(OSError):  # on a full disk there is an empty one
+            probe.unlink()

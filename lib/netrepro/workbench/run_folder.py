@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import signal
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,16 +40,62 @@ CLOCK_PER_USED = 10.0  # limits are for the time that a run uses; by the clock i
 Used = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 Outcome = Literal["ok", "failed", "timed out", "kernel died", "interrupted"]
 BY_HAND = "by hand"  # a person ran the cells: nothing recorded how the run ended
+REFUSED = "refused"  # the folder is not read
 FOLDER = re.compile(r"(?:\d\d_)?(?P<slug>[a-z0-9_]+)(--.*)?")
 
 
 PARTIAL, ASIDE, LIVING = ".partial-", ".aside-", ".living-"  # prefixes of a living runner's temporary files and folders
+# The whole names of such a folder and of the runner's lock; the word is of `unique_word`, and the same in both.
+UNFINISHED = re.compile(rf"(?P<kind>{re.escape(PARTIAL)}|{re.escape(ASIDE)})(?P<name>.+)-(?P<word>[0-9a-f]{{12}})")
+LOCK = re.compile(rf"{re.escape(LIVING)}(?P<word>[0-9a-f]{{12}})")
 FAILED = "--failed"
 
 
 def failed_beside(folder: Path) -> Path:
     """Return the folder for a run that did not end well, beside the folder of the last good run, which stays."""
     return folder.with_name(folder.name + FAILED)
+
+
+def is_own(path: Path) -> bool:
+    """Tell whether a file or folder belongs to the user, and is no link."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode)
+
+
+def check_replaceable(folder: Path) -> None:
+    """Raise NetreproError where a run's folder would replace something that is not a run's or an empty folder."""
+    if not folder.is_symlink() and not folder.exists():
+        return
+    is_run = (folder / STATUS).is_file() or (folder / JOB).is_file()  # the latter where a full disk took the status
+    if folder.is_dir() and not folder.is_symlink() and (is_run or not any(folder.iterdir())):
+        return
+    raise NetreproError(
+        f"{folder} is no folder of a run, and a run would replace it", "move it away, or choose another place: --into"
+    )
+
+
+def strange_entries(folder: Path) -> list[str]:
+    """List what a run's folder holds beside files and readable folders, such as links and pipes, as paths in it.
+
+    A run makes none of them. In a folder that somebody handed over, a link may lead to any file of the reader.
+    """
+    strange: list[Path] = []
+    places = [folder] if folder.is_dir() else []
+    while places:  # without recursion: the folder may be deep
+        place = places.pop()
+        try:
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        places.append(place / entry.name)
+                    elif not entry.is_file(follow_symlinks=False):
+                        strange.append(place / entry.name)
+        except OSError:
+            strange.append(place)
+    return sorted(str(path.relative_to(folder)) for path in strange)
 
 
 def folder_suffix(overrides: Mapping[str, Any]) -> str:
@@ -157,7 +205,7 @@ def cell_too_long(job: Job) -> str:
 class Kept:
     """A run as its folder keeps it.
 
-    outcome : how it ended ("ok", "failed", …); "by hand" for cells run by a person.
+    outcome : how it ended ("ok", "failed", …); "by hand" for cells run by a person; "refused" for a folder with links.
     result : what it measured; None where it has no usable result, and `problem` says why.
     made : time when its results were written, in seconds since the epoch; 0 without a result.
     manifest : code, machine and settings of the run; empty for a run by hand.
@@ -202,6 +250,9 @@ def read_kept(folder: Path) -> Kept:
     folder = folder.resolve()
     match = FOLDER.fullmatch(folder.name)
     slug, outcome, manifest = match["slug"] if match else folder.name, BY_HAND, {}
+    if strange := strange_entries(folder):
+        problem = f"it holds {strange[0]!r}, which is neither a file nor a readable folder; a link may lead anywhere"
+        return Kept(folder, slug, REFUSED, None, 0.0, problem)
     from netrepro.claims import read_results
 
     results, status = folder / RESULTS, None

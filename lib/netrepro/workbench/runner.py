@@ -358,6 +358,8 @@ def _plan_one(
     changed = changed_parameters(notebook, used)
     named = (given if settings.variants else {}) | changed | ({} if settings.tier == "auto" else {"tier": tier})
     final = settings.folder / (notebook.name + folder_suffix(named))
+    for place in (final, run_folder.failed_beside(final)):
+        run_folder.check_replaceable(place)
     inputs = files_named(notebook.parameters, used, notebook.path.parent)
     given_paths = [name for name in given if notebook.parameters[name].names_path(values[name])]
     shown = {
@@ -401,20 +403,20 @@ def _alive(settings: _Settings) -> Iterator[None]:
     """Show by a lock that this runner is alive, so that others leave its folders alone; tidy up after dead runners."""
     folder = settings.folder
     with held(folder / f"{run_folder.LIVING}{settings.word}"):
-        unfinished = [*folder.glob(f"{run_folder.PARTIAL}*-*"), *folder.glob(f"{run_folder.ASIDE}*-*")]
-        words = {path.name.rpartition("-")[2] for path in [*unfinished, *folder.glob(f"{run_folder.LIVING}*")]}
-        for word in words - {settings.word}:
-            with left_behind(folder / f"{run_folder.LIVING}{word}") as is_dead:
-                for path in unfinished if is_dead else []:
-                    if path.name.endswith(f"-{word}"):
-                        _tidy(path, path.name.removesuffix(f"-{word}"))
+        for lock in sorted(folder.iterdir()):
+            named = run_folder.LOCK.fullmatch(lock.name)
+            if named and named["word"] != settings.word and run_folder.is_own(lock):
+                with left_behind(lock) as is_dead:
+                    for path in sorted(folder.iterdir()) if is_dead else []:
+                        made = run_folder.UNFINISHED.fullmatch(path.name)
+                        if made and made["word"] == named["word"] and run_folder.is_own(path):
+                            _tidy(path, path.with_name(made["name"]) if made["kind"] == run_folder.ASIDE else None)
         yield
 
 
-def _tidy(path: Path, name: str) -> None:
-    """Remove an unfinished folder of a dead runner; a good run that it had set aside gets its name back."""
-    final = path.with_name(name.removeprefix(run_folder.ASIDE))
-    if name.startswith(run_folder.ASIDE) and not final.exists():
+def _tidy(path: Path, final: Path | None) -> None:
+    """Remove an unfinished folder of a dead runner. A good run that it had set aside gets its name `final` back."""
+    if final is not None and not final.exists():
         with suppress(OSError):
             path.rename(final)
     remove(path)
@@ -642,7 +644,7 @@ def _finish(item: _Planned, future: Future, report: RunReport, on_event: Callabl
         try:
             _keep(item, status)
         except OSError as error:
-            status.outcome, status.folder = "failed", None
+            status.outcome, status.folder = "failed", _left_of(item)
             status.exception = f"its results cannot be kept: {error.strerror} ({error.filename or item.final})"
     report.statuses.append(status)
     on_event(Event("ended", job.name, job.budget_s, status.seconds, status=status))
@@ -679,7 +681,22 @@ def _keep(item: _Planned, status: Status) -> None:
         run_folder.RUNNER_LOG,
     ):
         (folder / leftover).unlink(missing_ok=True)
-    word = folder.name.rpartition("-")[2]
-    replace_folder(folder, status.folder, item.final.with_name(f"{run_folder.ASIDE}{status.folder.name}-{word}"))
+    replace_folder(folder, status.folder, _aside(folder, status.folder))
     if status.ok:
         remove(failed)
+
+
+def _left_of(item: _Planned) -> Path | None:
+    """Keep what is left of a run whose last files cannot be written, such as on a full disk; None where it is lost."""
+    folder, failed = item.job.folder, run_folder.failed_beside(item.final)
+    try:
+        if folder.is_dir():
+            replace_folder(folder, failed, _aside(folder, failed))
+    except OSError:
+        return None
+    return failed if failed.is_dir() else None
+
+
+def _aside(folder: Path, final: Path) -> Path:
+    word = folder.name.rpartition("-")[2]
+    return final.with_name(f"{run_folder.ASIDE}{final.name}-{word}")

@@ -249,15 +249,6 @@ def test_resume_keeps_a_run_of_a_notebook_that_was_then_saved_with_outputs(echo_
     assert not run(["echo"], resume=True).statuses[0].reused
 
 
-def test_a_run_takes_the_place_of_a_file_and_leaves_nothing_of_it(echo_paper, workbench, pretended_runs):
-    (workbench / "runs/quick").mkdir(parents=True)
-    for name in ("10_echo", "10_echo--failed"):
-        (workbench / "runs/quick" / name).write_text("no run")
-    (status,) = run(["echo"]).statuses
-    assert status.folder.is_dir()
-    assert [path.name for path in (workbench / "runs/quick").iterdir()] == ["10_echo"]
-
-
 def test_results_name_the_code_that_measured_them(finished_echo):
     assert result_of(finished_echo)["library"] == code_hash()
 
@@ -384,20 +375,26 @@ def test_nothing_goes_on_without_a_runner_that_was_killed(add_notebook, workbenc
 def test_a_killed_runner_leaves_a_folder_that_the_next_run_removes(add_notebook, workbench, pretended_runs):
     add_notebook("well_behaved")
     runs = workbench / "runs/quick"
-    for name in (".partial-10_well_behaved-aa", ".aside-10_good-aa", ".partial-10_other-bb", ".partial-10_far-cc"):
+    dead, alive, far = (letter * 12 for letter in "abc")
+    for name in (
+        f".partial-10_well_behaved-{dead}",
+        f".aside-10_good-{dead}",
+        f".partial-10_other-{alive}",
+        f".partial-10_far-{far}",
+    ):
         (runs / name).mkdir(parents=True)
-    (runs / ".living-aa").write_text(socket.gethostname())
-    (runs / ".living-cc").write_text("another-machine")
-    with held(runs / ".living-bb"):
+    (runs / f".living-{dead}").write_text(socket.gethostname())
+    (runs / f".living-{far}").write_text("another-machine")
+    with held(runs / f".living-{alive}"):
         assert run(["well_behaved"]).ok
         left = {path.name for path in runs.iterdir()}
     assert left == {
         "10_well_behaved",
         "10_good",
-        ".partial-10_other-bb",
-        ".living-bb",
-        ".partial-10_far-cc",
-        ".living-cc",
+        f".partial-10_other-{alive}",
+        f".living-{alive}",
+        f".partial-10_far-{far}",
+        f".living-{far}",
     }
 
 
@@ -452,7 +449,8 @@ def test_a_file_in_place_of_the_runs_folder_is_refused_at_once(add_notebook, wor
 def test_a_full_disk_is_a_failed_run_that_says_so(add_notebook, workbench):
     """On a real file system of 1 MB, mounted in a mount namespace of its own."""
     add_notebook("fills_the_disk")
-    script = 'mount -t tmpfs -o size=1m tmpfs "$1" && exec "$2" -m netrepro.workbench.cli run fills_the_disk'
+    script = 'mount -t tmpfs -o size=1m tmpfs "$1" && "$2" -m netrepro.workbench.cli run fills_the_disk'
+    script += '; status=$?; ls -A "$1"/quick; exit $status'
     (workbench / "runs").mkdir()
     command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
     tried = subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "true"], capture_output=True)
@@ -461,6 +459,7 @@ def test_a_full_disk_is_a_failed_run_that_says_so(add_notebook, workbench):
     result = subprocess.run([*command, str(workbench / "runs"), sys.executable], capture_output=True, text=True)
     assert result.returncode == 1, result.stdout + result.stderr
     assert "no space left" in result.stdout.lower()
+    assert result.stdout.splitlines()[-1] == "10_fills_the_disk--failed", "what it left can be looked at"
 
 
 def test_real_kernels_may_have_another_budget_in_the_profiles_that_name_one():

@@ -12,6 +12,7 @@ import re
 import select
 import shutil
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
 from netrepro.emulation.virtual.kernel import cache, kernel_path
 from netrepro.errors import NetreproError
+from netrepro.files import remove
 
 GUEST = Path(__file__).with_name("guest.py")
 _LAUNCH = Path(__file__).with_name("launch.py")
@@ -291,19 +293,28 @@ def batched_by_node(requests: Mapping[str, Iterable[Request]]) -> dict[str, list
 
 
 def _own_folder() -> tuple[str, int]:
-    """Make a folder and lock it by a file descriptor; remove folders whose owner has ended.
+    """Make a folder and lock it by a file descriptor; remove folders of this user whose owner has ended.
 
-    An owner without an entry in /proc may live in another process namespace. So its lock is checked, too.
+    An owner without an entry in /proc may live in another process namespace. So its lock is checked, too. What other
+    users have put there under such a name is left alone.
     """
     home = folder_for_memory()
     for left in Path(home).glob(f"{_PREFIX}*-*"):
         owner = left.name.removeprefix(_PREFIX).partition("-")[0]
-        if owner.isdigit() and not Path("/proc", owner).exists() and not _is_kept(left):
-            shutil.rmtree(left, ignore_errors=True)
+        if owner.isdigit() and _is_own_folder(left) and not Path("/proc", owner).exists() and not _is_kept(left):
+            remove(left)
     folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=home)
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     return folder, descriptor
+
+
+def _is_own_folder(path: Path) -> bool:
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def _is_kept(folder: Path) -> bool:
