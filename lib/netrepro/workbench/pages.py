@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import hashlib
 import html
 import importlib.util
 import io
@@ -45,6 +46,10 @@ THUMBNAILS = "thumbnails"
 THUMBNAIL_PIXELS = (240, 130)
 WIDGET = "application/vnd.jupyter.widget-view+json"
 PROGRESS_BAR = re.compile(r"\d+%\|")  # in a widget's plain text
+FOR_JUPYTERLAB = "to play with this, open the notebook in JupyterLab"
+SCRIPT = re.compile(r"<script\b", re.IGNORECASE)
+INLINE_SCRIPT = re.compile(r"<script\b[^>]*>(.*?)</script>", re.DOTALL)
+META = re.compile(r"<(?=meta\b)", re.IGNORECASE)
 NOTEBOOK_LINK = re.compile(r'(<a [^>]*href=")(?:\./)?(\d\d_[a-z0-9_]+)\.ipynb(?=[#"])')
 SCHEMA = "claims.schema.json"
 ANCHOR = re.compile(r'\bid="([^"]+)"')
@@ -97,18 +102,21 @@ def _write_page(notebook: Notebook, into: Path) -> Page:
     from nbconvert import HTMLExporter
 
     run = _run_shown(notebook)
-    content = nbformat.read(run / run_folder.EXECUTED if run else notebook.path, as_version=4)
+    content: Any = nbformat.read(run / run_folder.EXECUTED if run else notebook.path, as_version=4)
     for cell in content.cells:
         if cell.cell_type == "markdown":
             cell.source = FORMULA.sub(_drawn, cell.source)
         if "outputs" in cell:
             cell.outputs = [output for output in cell.outputs if not _is_progress_bar(output)]
         for output in cell.get("outputs", []):
-            if WIDGET in output.get("data", {}):  # needs a kernel
-                output.data = nbformat.from_dict({"text/plain": "to play with this, open the notebook in JupyterLab"})
+            data = output.get("data", {})
+            if WIDGET in data or SCRIPT.search(data.get("text/html", "")):  # needs a kernel or a script
+                output.data = nbformat.from_dict({"text/plain": FOR_JUPYTERLAB})
     content.metadata.pop("widgets", None)
     exporter = HTMLExporter(require_js_url="", jquery_url="", mathjax_url="", mermaid_js_url="")
     body, _ = exporter.from_notebook_node(content)
+    empty, _ = exporter.from_notebook_node(nbformat.v4.new_notebook())
+    body = _with_policy(body, INLINE_SCRIPT.findall(empty))
     page = Page(notebook, f"{notebook.name}.html", run)
     head = render("notebook_head", is_run=run is not None)
     body = NOTEBOOK_LINK.sub(r"\1\2.html", body)
@@ -117,6 +125,24 @@ def _write_page(notebook: Notebook, into: Path) -> Page:
         body = _with_anchors(body, [claim.id for claim in load_claims(notebook.slug).claims])
     write_atomically(into / page.file, body)
     return page
+
+
+def _with_policy(page: str, scripts: list[str]) -> str:
+    """Forbid a page to load anything and to run a script that is not one of `scripts` (the template's texts).
+
+    A run may be somebody else's, and an output of it any HTML. The policy (W3C, Content Security Policy Level 3) stands
+    before all of it. A browser obeys meta elements in a body, too, such as redirections: they become text.
+    """
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes) or "'none'"
+    policy = (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; font-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    head, begins, rest = page.partition("<head>")
+    template, ends, rest = rest.partition("</head>")
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+    return f"{head}{begins}{meta}{template}{ends}{META.sub('&lt;', rest)}"
 
 
 def _run_shown(notebook: Notebook) -> Path | None:
