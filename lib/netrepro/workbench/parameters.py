@@ -11,6 +11,7 @@ import ast
 import io
 import math
 import os
+import re
 import tokenize
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,6 +36,10 @@ TYPES: dict[str, Any] = {
 }
 
 
+QUOTES = "'\""
+WORD = re.compile(r"""\s*(?P<word>"[^"]*"\s*(?=,)|'[^']*'\s*(?=,)|[^,]*),""")
+
+
 @dataclass(frozen=True)
 class Parameter:
     """One line `name: type = default  # help with unit [range]` of the parameters cell; see `ranges` for [range]."""
@@ -47,8 +52,8 @@ class Parameter:
     def parse(self, given: Any) -> Any:
         """Convert a value to the parameter's type, check that it is in the range, and return it.
 
-        Text is parsed (`0.5`, `true`, `0.1,0.2`). NumPy's numbers and arrays, tuples and paths become plain numbers,
-        lists and strings.
+        Text is parsed (`0.5`, `true`, `0.1,0.2`, `"a,b",c`; quotes hold a word together). NumPy's numbers and arrays,
+        tuples and paths become plain numbers, lists and strings.
 
         Raises NetreproError for a value of another type, out of the range or not finite.
         """
@@ -92,8 +97,10 @@ class Parameter:
         """Return the value of a text, or the text itself where it is not of the type; the caller then reports that."""
         if self.type.startswith("list["):
             item = Parameter(self.name, self.type[5:-1], self.default, self.help)
-            parts = [part.strip() for part in text.strip("[] ").split(",")]
-            return [item._parse_text(part) if item.type != "str" else _unquoted(part) for part in parts if part]
+            parts = [part for part in words_of(text.strip("[] ")) if part]
+            if item.type != "str":
+                return [item._parse_text(part) for part in parts]
+            return text if any(map(_is_half_quoted, parts)) else [_unquoted(part) for part in parts]
         read = _read_bool if self.type == "bool" else TYPES[self.type]
         try:
             return read(text)
@@ -115,9 +122,34 @@ def _read_bool(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
+def words_of(text: str) -> list[str]:
+    """Split a text at its commas, but not at those in quotes ("..." or '...' around a whole word), and strip blanks.
+
+    >>> words_of("a, 'b,c', it's")
+    ['a', "'b,c'", "it's"]
+    """
+    return [match["word"].strip() for match in WORD.finditer(f"{text},")]
+
+
+def _is_half_quoted(word: str) -> bool:
+    return word[0] in QUOTES and _unquoted(word) == word
+
+
 def _unquoted(text: str) -> str:
-    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in QUOTES
     return text[1:-1] if is_quoted else text
+
+
+def written_value(value: Any) -> str:
+    """Write a parameter's value as `parse` reads it: a list with commas, words that need them in quotes."""
+    return ",".join(map(_written_word, value)) if isinstance(value, list) else str(value)
+
+
+def _written_word(value: Any) -> str:
+    word = str(value)
+    if not isinstance(value, str) or (word and word == word.strip("[] ") and not set(word) & set(f",{QUOTES}")):
+        return word
+    return f"'{word}'" if '"' in word else f'"{word}"'
 
 
 def read_parameters(notebook: Mapping[str, Any], *, helps: bool = True) -> dict[str, Parameter]:

@@ -15,7 +15,7 @@ from typing import Any
 from netrepro.errors import NetreproError
 from netrepro.git import git
 from netrepro.workbench.catalogue import Notebook, cell_texts, read_notebook
-from netrepro.workbench.parameters import Parameter, read_parameters
+from netrepro.workbench.parameters import Parameter, read_parameters, written_value
 
 CHOSEN_BY_THE_RUN = ("profile", "tier")  # parameters that `--profile` and `--tier` set
 
@@ -91,7 +91,7 @@ def run_command(slug: str, profile: str, tier: str, chosen: Mapping[str, Any], *
     words += [] if tier == "auto" else ["--tier", tier]
     words += [] if scheduler is None else ["--scheduler", scheduler]
     for name, value in chosen.items():
-        words += ["-p", f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"]
+        words += ["-p", f"{name}={written_value(value)}"]
     return shlex.join(words)
 
 

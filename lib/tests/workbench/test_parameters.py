@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import papermill
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from netrepro.errors import NetreproError
 from netrepro.workbench.catalogue import Declaration, catalogue, describe, find, select
-from netrepro.workbench.parameters import Parameter, check_parameters, read_parameters
+from netrepro.workbench.parameters import Parameter, check_parameters, read_parameters, written_value
 
 REPOSITORY = Path(__file__).parents[3]
 NOTEBOOKS = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
@@ -67,6 +69,10 @@ def test_a_line_of_another_form_is_refused_with_the_form(source, words):
         ("list[str]", "a, b", ["a", "b"]),
         ("list[str]", '["a", "b"]', ["a", "b"]),
         ("list[str]", "'a', 1", ["a", "1"]),
+        ("list[str]", '["a,b","c"]', ["a,b", "c"]),
+        ("list[str]", "'a,b', c, it's", ["a,b", "c", "it's"]),
+        ("list[str]", """'say "yes, sir"'""", ['say "yes, sir"']),
+        ("list[str]", '["", "[a]"]', ["", "[a]"]),
         ("float", ".05", 0.05),
         ("float", "45.", 45.0),
         ("float", "+45", 45.0),
@@ -168,3 +174,14 @@ def test_a_copy_under_the_same_slug_never_stands_for_the_notebook(echo_paper, wo
     assert [(each.name, bool(each.problem)) for each in select(None)] == [("10_echo", False), ("70_echo", True)]
     assert find("echo").name == "10_echo" and find("echo").problem == ""
     assert "has the slug of 10_echo.ipynb" in find("70_echo").problem
+
+
+@pytest.mark.parametrize("text", ['"a,b', "a,'b", '["a,b","c]', '"'])
+def test_a_quote_that_does_not_end_is_refused(text):
+    with pytest.raises(NetreproError, match="is not of type list"):
+        Parameter("names", "list[str]", [], "").parse(text)
+
+
+@given(st.lists(st.text("ab ,[]'", min_size=0, max_size=6)))
+def test_a_list_of_words_is_written_as_it_is_read(words):
+    assert Parameter("names", "list[str]", [], "").parse(written_value(words)) == words
