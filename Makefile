@@ -129,5 +129,8 @@ strip: $(READY)
 lock: $(READY)
 	@cd lib && ../$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --extra notebooks --extra ml --extra verification --extra capture --group develop --no-annotate --no-header --output-file requirements.txt pyproject.toml
 
+# runs/ holds what cannot be made again in minutes: a person's own runs, and grades.
 clean:
-	rm -rf $(VENV) runs lib/build lib/dist
+	@for each in $(VENV) runs lib/build lib/dist; do if [ -e "$$each" ]; then du -sh "$$each" | sed 's/^/removed: /'; fi; done
+	@if [ -d runs ]; then echo "runs/ held your own runs and grades: $$(find runs -name status.json | wc -l) runs"; fi
+	@rm -rf $(VENV) runs lib/build lib/dist

@@ -50,6 +50,7 @@ BEHIND_A_DOOR = {"study": {"emulation", "simulation", "applications", "transport
 BACKENDS = {"real_time", "virtual"}  # of emulation/
 TOP_LEVEL = {
     "README.md",
+    "SECURITY.md",
     "LICENSE",
     "CHANGELOG.md",
     "CITATION.cff",
