@@ -17,7 +17,7 @@ from netrepro.paths import runs_dir
 from netrepro.study import TABLES, Runs, Study, load_runs
 from netrepro.style import save_figure, use_style
 from netrepro.workbench.catalogue import find
-from netrepro.workbench.run_folder import FAILED, read_kept
+from netrepro.workbench.run_folder import FAILED, REFUSED, read_kept, strange_entries
 from netrepro.workbench.standard import made_by as made_by_of
 
 
@@ -34,12 +34,14 @@ def redraw(slug: str, folder: Path | None = None) -> tuple[Path, pd.DataFrame]:
     place = folder or next(iter(sorted(left, key=lambda each: each.name.endswith(FAILED))), None)
     if place is None:
         raise NetreproError(f"no run of {slug} has left tables", f"measure first: netrepro run {slug}")
+    if (kept := read_kept(place)).outcome == REFUSED:
+        raise NetreproError(f"{kept.name} is not read: {kept.problem}", "take it out, or name another run")
     try:
         runs = load_runs(study, place / TABLES)
     except (OSError, ValueError, KeyError, TypeError) as error:
         problem = f"the tables in {place} cannot be read: {type(error).__name__}: {error}"
         raise NetreproError(problem, "measure again, or name another run") from None
-    result = read_kept(place).result
+    result = kept.result
     made_by = made_by_of(find(slug), result.profile, result.tier, result.changed) if result else None
     use_style()
     for name, draw in study.figures.items():
@@ -71,7 +73,7 @@ def study_of(slug: str) -> Study:
 def _folders_with_tables(slug: str) -> Iterator[Path]:
     for said in runs_dir().glob(f"*/*{slug}*/{TABLES}/run.json"):
         with suppress(OSError, ValueError, KeyError, TypeError):  # damaged: such a run cannot be drawn
-            if json.loads(said.read_text())["slug"] == slug:
+            if not strange_entries(said.parents[1]) and json.loads(said.read_text())["slug"] == slug:
                 yield said.parents[1]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,8 +13,10 @@ import pytest
 from netrepro.errors import NetreproError
 from netrepro.workbench import compare, export
 from netrepro.workbench.publishing import publish
+from netrepro.workbench.redraw import redraw
 from netrepro.workbench.run_folder import own_results, read_kept, standard_runs, strange_entries
 
+NOTEBOOK = Path(__file__).parents[3] / "notebooks/14_dctcp.ipynb"
 KEY = "-----BEGIN PRIVATE KEY----- of whoever reads the run"
 
 
@@ -53,6 +56,19 @@ def test_a_link_in_a_run_shows_its_reader_nothing_and_takes_nothing_along(place,
     for path in workbench.rglob("*"):
         if path.is_file() and not path.is_symlink():
             assert KEY not in path.read_text(errors="replace") and coded not in path.read_text(errors="replace")
+
+
+def test_figures_are_not_drawn_again_from_links_or_through_them(key, workbench):
+    shutil.copy(NOTEBOOK, workbench / "notebooks")
+    folder = workbench / "runs/quick/14_dctcp"
+    put_link(folder, "tables/values.csv", key)
+    (folder / "tables/run.json").write_text('{"slug": "dctcp"}')
+    with pytest.raises(NetreproError, match=r"is not read: it holds 'tables/values.csv'"):
+        redraw("dctcp", folder)
+    os.mkfifo(folder / "pipe")  # whoever opens it waits for ever
+    with pytest.raises(NetreproError, match="no run of dctcp has left tables"):
+        redraw("dctcp")
+    assert key.read_text() == KEY
 
 
 def test_links_to_folders_and_pipes_are_noticed_too(good_echo, key):
