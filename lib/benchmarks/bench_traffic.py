@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import resource
-import shutil
 import subprocess
 import tempfile
 import time
@@ -27,6 +26,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.preprocessing import StandardScaler
 
+from netrepro.programs import need_program, why_missing
 from netrepro.traffic import ComponentwiseGaussianMixture, MixtureFeatureSelector, meter
 
 # Packets of three captures of one making: slow meters get the smaller ones.
@@ -105,24 +105,25 @@ class Meter:
 
     packets : of its capture. run : (capture, empty folder) -> anything; this is timed.
     look : (folder, what run returned) -> flows, columns of each; this is not.
-    program, module : what has to be on the PATH, or to be importable. remedy : where that comes from.
+    programs, module : what has to be on the PATH, its reader too, or to be importable. remedy : where that comes from.
     """
 
     name: str
     packets: int
     run: Callable[[Path, Path], Any]
     look: Callable[[Path, Any], tuple[int, int]]
-    program: str = ""
+    programs: tuple[str, ...] = ()
     module: str = "netrepro"
     remedy: str = ""
 
     @property
     def is_there(self) -> bool:
-        return bool(shutil.which(self.program) if self.program else find_spec(self.module))
+        return not why_missing(*self.programs) and bool(find_spec(self.module))
 
 
-def called(*command: str | Path) -> str:
+def called(name: str, *words: str | Path) -> str:
     """What a program prints."""
+    command = [need_program(name), *words]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
 
 
@@ -195,7 +196,7 @@ METERS = (
         LARGE,
         lambda path, folder: called("argus", "-r", path, "-w", folder / "flows"),
         look_at_argus,
-        program="argus",
+        programs=("argus", "ra"),
         remedy="apt-get install argus-server argus-client",
     ),
     Meter(
@@ -203,7 +204,7 @@ METERS = (
         LARGE,
         lambda path, folder: called("nfpcapd", "-r", path, "-w", folder),
         look_at_nfdump,
-        program="nfpcapd",
+        programs=("nfpcapd", "nfdump"),
         remedy="apt-get install nfdump",
     ),
     Meter(
@@ -215,7 +216,7 @@ METERS = (
             *("-o", "tcp.analyze_sequence_numbers:FALSE", "-o", "tcp.desegment_tcp_streams:FALSE"),
         ),
         look_at_tshark,
-        program="tshark",
+        programs=("tshark",),
         remedy="apt-get install tshark",
     ),
     in_python("nfstream, default", MIDDLE, nfstream_reads, "nfstream"),
@@ -226,7 +227,7 @@ METERS = (
         SMALL,
         lambda path, folder: called("cicflowmeter", "-f", path, "-c", folder / "flows"),
         look_at_csv,
-        program="cicflowmeter",
+        programs=("cicflowmeter",),
         # With later scapy it writes nothing.
         remedy="pip install cicflowmeter 'scapy<2.6' into an environment of its own, on the PATH",
     ),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from netrepro.errors import NetreproError
 from netrepro.paths import workbench_root
+from netrepro.programs import need_program
 
 # Variables that lead git to another repository than the folder's. A hook has them, and so has a shell that works on a
 # bare repository. `git rev-parse --local-env-vars` lists them, too; those of git's settings are obeyed.
@@ -49,18 +50,16 @@ def _require_own_repository(root: Path) -> None:
 
 def _run(root: Path, *words: str) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in OF_ANOTHER_REPOSITORY}
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(root), *words],
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            errors="surrogateescape",
-            check=False,
-            env=environment,
-        )
-    except OSError:
-        raise NetreproError("git is not installed", "install git: it knows what was committed when") from None
+    own = need_program("git", "install git: it knows what was committed when")
+    done = subprocess.run(
+        [own, "-C", str(root), *words],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="surrogateescape",
+        check=False,
+        env=environment,
+    )
     if done.returncode:
         raise NetreproError(f"git {words[0]}: {done.stderr.strip()}", "work in a clone of the repository")
     return done.stdout

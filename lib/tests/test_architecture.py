@@ -27,6 +27,7 @@ FLOORS = {
         "intervals",
         "paths",
         "processes",
+        "programs",
         "provenance",
         "style",
         "tiers_and_profiles",
@@ -80,6 +81,8 @@ HALF_A_SENTENCE = re.compile(r"(Of|What|That|Those|As|When|Who|Whose|Which|Wheth
 A_NOUN = re.compile(r"(The|A|An)\b")
 # Names that could stand for anything: a run, a table, a match. What a thing is makes its name.
 VAGUE_NAMES = {"found"}
+# They look elsewhere than in this process's PATH: in a guest's, and in the folder of fetched build tools.
+LOOK_ELSEWHERE = ("programs.py", "emulation/real_time/guests.py", "emulation/virtual")
 NOT_IN_PURE_MODELS = {"socket", "asyncio", "subprocess", "threading", "multiprocessing", "time", "requests"}
 
 
@@ -162,6 +165,19 @@ def global_randomness(source: str) -> list[str]:
         else:
             is_wrong = False
         if is_wrong:
+            wrong.append(f"line {call.lineno}: {name}")
+    return wrong
+
+
+def programs_not_asked_for(source: str) -> list[str]:
+    """List where a program is looked for, or started by its bare name, without asking `netrepro.programs` for it."""
+    wrong = []
+    for name, call in calls(source):
+        words = call.args[0] if call.args else None
+        if isinstance(words, ast.List) and words.elts:
+            words = words.elts[0]
+        starts = name.startswith("subprocess.") and isinstance(words, ast.Constant)
+        if starts or name == "shutil.which":
             wrong.append(f"line {call.lineno}: {name}")
     return wrong
 
@@ -383,6 +399,11 @@ def test_the_library_uses_no_global_or_unseeded_randomness():
     assert offenders(global_randomness, modules()) == []
 
 
+def test_whoever_starts_a_program_asks_for_it_in_one_place():
+    here = [path for path in modules() if not path.relative_to(PACKAGE).as_posix().startswith(LOOK_ELSEWHERE)]
+    assert offenders(programs_not_asked_for, here) == []
+
+
 def test_docstrings_begin_with_a_verb_or_a_noun():
     assert offenders(puzzling_docstrings, modules()) == []
 
@@ -401,6 +422,10 @@ def test_names_say_what_a_thing_is():
         (clock_reads, "from datetime import datetime\ndatetime.now()", True),
         (clock_reads, "import datetime as d\nd.datetime.now(d.UTC)", True),
         (clock_reads, "from datetime import date\ndate.today()", True),
+        (programs_not_asked_for, "import shutil\nshutil.which('clang')", True),
+        (programs_not_asked_for, "from subprocess import run\nrun(['ip', 'link'], check=True)", True),
+        (programs_not_asked_for, "import subprocess\nsubprocess.Popen([need_program('ip'), 'link'])", False),
+        (programs_not_asked_for, "import subprocess\nsubprocess.run([sys.executable, '-V'])", False),
         (clock_reads, "import time\ntime.monotonic()", False),  # a duration, not the time of day
         (global_randomness, "import numpy as np\nnp.random.normal(0, 1)", True),
         (global_randomness, "import numpy as np\nnp.random.seed(1)", True),

@@ -8,7 +8,6 @@ network. Neither the simulator nor the virtual kernel is evidence: there every g
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
+from netrepro.programs import need_program, why_missing
 from netrepro.study import SIMULATED, Check, Evidence, Reading, Runs, Scale, Study, each
 from netrepro.study.figures import Course, Level, Look, Published, Sweep, plot
 from netrepro.study.measuring import in_real_time, run_experiment
@@ -85,8 +85,8 @@ def cannot(setting: Setting, tier: str) -> str:
     if not in_real_time(tier):
         only_real = setting.busy_hosts or setting.large_frames or setting.htb
         return "hosts that compute cost no virtual time, nor are its shapers changed" if only_real else ""
-    if (setting.large_frames or setting.htb) and not (shutil.which("ip") and shutil.which("tc")):
-        return "no ip and tc on this machine"
+    if (setting.large_frames or setting.htb) and (missing := why_missing("ip", "tc")):
+        return missing
     return missing_feature("netem", tier) if setting.delay_ms else ""
 
 
@@ -131,7 +131,8 @@ def renew_shapers(net: RealTimeNetwork, *commands: str) -> None:
         name, link = net.plan.ports[neighbour, node].arrival_interface, net.topology.link(node, neighbour)
         values = {"name": name, "rate": f"{link.rate_mbps:g}", "packets": getattr(link.queue, "packets", 0)}
         for command in ("tc qdisc del dev {name} root", *commands):
-            net[node].run(command.format(**values).split())
+            tool, *words = command.format(**values).split()
+            net[node].run([need_program(tool), *words])
 
 
 class BusyHosts:

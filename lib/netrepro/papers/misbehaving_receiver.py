@@ -26,6 +26,7 @@ from netrepro.networks.links import DropTail, Link
 from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, OptimisticAck, Receiver
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
+from netrepro.programs import why_missing
 from netrepro.study import VIRTUAL, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import least_first
@@ -234,7 +235,7 @@ def cannot(setting: Setting, tier: str) -> str:
             f"recovery = {setting.recovery!r} is how a sender of 1999 took duplicates; kernels of today are Linux's, "
             "which the cases of Linux show"
         )
-    return ""
+    return why_missing("ip")
 
 
 def gains(table: pd.DataFrame) -> pd.DataFrame:

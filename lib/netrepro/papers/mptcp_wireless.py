@@ -28,6 +28,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, Link, ba
 from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
+from netrepro.programs import why_missing
 from netrepro.simulation import simulate_deliveries
 from netrepro.study import SIMULATED, VIRTUAL, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
@@ -208,6 +209,8 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
 
 def cannot(setting: Setting, tier: str) -> str:
     """Return why the tier cannot run a setting, apart from what the kernel refuses; "" where it can."""
+    if setting.told and tier == VIRTUAL:
+        return why_missing("ip")
     return "the simulator has no path manager that could be told" if setting.told and tier == SIMULATED else ""
 
 

@@ -17,7 +17,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from netrepro.emulation.overlay.network import KINDS, Cache, Overlay, OverlayNetwork, Traffic, missing_for_overlays
+from netrepro.emulation.overlay.network import (
+    KINDS,
+    Cache,
+    Overlay,
+    OverlayNetwork,
+    Traffic,
+    missing_for_overlays,
+    missing_for_trials,
+)
 from netrepro.emulation.overlay.trials import AFTER, COLUMNS, WARM_UP, run_trials
 from netrepro.paths import data_dir
 from netrepro.protocols import oncache as model
@@ -138,6 +146,8 @@ def cannot(setting: Setting, tier: str) -> str:
         return f"costs are of a processor in real time, which tier {tier} has not; root's tier privileged has"
     if setting.trial == GENEVE and tier != VIRTUAL:
         return "many kernels of virtual machines lack GENEVE; the virtual one has it"
+    if tier == VIRTUAL and setting.trial != PLAY:
+        return missing_for_trials()
     return missing_for_overlays() if tier == PRIVILEGED else ""
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from netrepro.files import whole_file
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import DropTail, EcnThreshold, Link
 from netrepro.networks.workloads import Flow
+from netrepro.programs import find_program
 
 SOURCE = Path(__file__).with_name("ns3_peer.cpp")
 LIBRARIES = ("core", "network", "internet", "applications", "point-to-point", "traffic-control")
@@ -49,7 +49,7 @@ def build_ns3(folder: Path, *, from_pypi: bool = False) -> Path | None:
     Returns the program's path; None where this ns-3 or a C++ compiler is missing. Raises NetreproError when ns-3 is
     there and the program does not compile against it.
     """
-    compiler = shutil.which("c++")
+    compiler = find_program("c++")
     options = _pypi_options() if from_pypi else ["-std=c++17", *(f"-lns3-{name}" for name in LIBRARIES)]
     if options is None:
         return None

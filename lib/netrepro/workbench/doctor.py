@@ -21,6 +21,7 @@ from netrepro.emulation.overlay.network import HEADER
 from netrepro.emulation.tiers import TierProbe, kernel_features, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError
 from netrepro.paths import workbench_root
+from netrepro.programs import PACKAGE_OF, find_program
 from netrepro.workbench.catalogue import Declaration, Notebook, catalogue
 from netrepro.workbench.console import columns_of, folded
 
@@ -32,29 +33,33 @@ class Tool(NamedTuple):
 
     name: str
     version_argument: str
-    package: str  # on Debian and Ubuntu
     needed_by: str
+
+    @property
+    def package(self) -> str:
+        """The name of its package on Debian and Ubuntu."""
+        return PACKAGE_OF.get(self.name, "libbpf-dev" if self.name == str(HEADER) else self.name)
 
 
 TOOLS = (
-    Tool("c++", "--version", "g++", "building the C++ core"),
-    Tool("git", "--version", "git", "the commit in each run's record"),
-    Tool("ip", "-V", "iproute2", "looking into an emulated network by hand; second opinions in tests"),
-    Tool("tc", "-V", "iproute2", "looking at an emulated link's queue by hand; second opinions in tests"),
-    Tool("ping", "-V", "iputils-ping", "asking on an emulated host whether another answers (ping_all has its own)"),
-    Tool("iperf3", "--version", "iperf3", "an unmodified program on emulated hosts"),
-    Tool("tcpdump", "--version", "tcpdump", "captures of an emulated link, to look at by hand"),
-    Tool("ethtool", "--version", "ethtool", "looking at an interface's offloads by hand"),
-    Tool("iptables", "--version", "iptables", "connection tracking on the slow path of an overlay network"),
-    Tool("clang", "--version", "clang", "compiling eBPF programs (privileged tier)"),
-    Tool(str(HEADER), "", "libbpf-dev", "compiling eBPF programs (privileged tier)"),
-    Tool("bpftool", "version", "bpftool", "loading eBPF programs (privileged tier)"),
-    Tool("etcd", "--version", "etcd-server", "a second opinion on Raft's elections: real processes (raft)"),
-    Tool("bird", "--version", "bird2", "a second opinion on BGP routes"),
-    Tool("gcc", "--version", "gcc", "building the virtual kernel and its modules (what else it takes is fetched)"),
-    Tool("make", "--version", "make", "building the virtual kernel and its modules"),
-    Tool("chromium", "--version", "chromium", "tests that open a notebook in a browser"),
-    Tool("chromedriver", "--version", "chromium-driver", "tests that open a notebook in a browser"),
+    Tool("c++", "--version", "building the C++ core"),
+    Tool("git", "--version", "the commit in each run's record"),
+    Tool("ip", "-V", "looking into an emulated network by hand; second opinions in tests"),
+    Tool("tc", "-V", "looking at an emulated link's queue by hand; second opinions in tests"),
+    Tool("ping", "-V", "asking on an emulated host whether another answers (ping_all has its own)"),
+    Tool("iperf3", "--version", "an unmodified program on emulated hosts"),
+    Tool("tcpdump", "--version", "captures of an emulated link, to look at by hand"),
+    Tool("ethtool", "--version", "looking at an interface's offloads by hand"),
+    Tool("iptables", "--version", "connection tracking on the slow path of an overlay network"),
+    Tool("clang", "--version", "compiling eBPF programs (privileged tier)"),
+    Tool(str(HEADER), "", "compiling eBPF programs (privileged tier)"),
+    Tool("bpftool", "version", "loading eBPF programs (privileged tier)"),
+    Tool("etcd", "--version", "a second opinion on Raft's elections: real processes (raft)"),
+    Tool("bird", "--version", "a second opinion on BGP routes"),
+    Tool("gcc", "--version", "building the virtual kernel and its modules (what else it takes is fetched)"),
+    Tool("make", "--version", "building the virtual kernel and its modules"),
+    Tool("chromium", "--version", "tests that open a notebook in a browser"),
+    Tool("chromedriver", "--version", "tests that open a notebook in a browser"),
 )
 
 
@@ -198,11 +203,9 @@ def _granted() -> tuple[int, int]:
 
 def find_tools(tools: Iterable[Tool] = TOOLS) -> pd.DataFrame:
     """Look for tools and ask each for its version. Columns as in Diagnosis.tools."""
-    # An ordinary user's PATH often lacks the folders of ip, tc and iptables.
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
     rows = []
     for tool in tools:
-        program = shutil.which(tool.name, path=path)
+        program = find_program(tool.name)
         version = _version_of(program, tool.version_argument) if program else ""
         is_there = Path(tool.name).exists() if Path(tool.name).is_absolute() else program is not None
         rows.append((tool.name, is_there, version, tool.package, tool.needed_by))

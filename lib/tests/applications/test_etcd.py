@@ -6,16 +6,16 @@ import os
 from pathlib import Path
 
 import pytest
+from optional_programs import needs_programs
 from virtual_kernel import needs_virtual
 
 from netrepro.applications.etcd.real_time import EtcdCluster
 from netrepro.applications.etcd.run import etcd_without_leader_s
-from netrepro.applications.etcd.server import etcd_is_here
 from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
 from netrepro.networks.topology import star
 
-needs_etcd = pytest.mark.skipif(not etcd_is_here(), reason="needs etcd (package etcd-server)")
+needs_etcd = needs_programs("etcd")
 
 
 @needs_etcd

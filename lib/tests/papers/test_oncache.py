@@ -10,7 +10,7 @@ from virtual_kernel import needs_virtual
 
 from netrepro.claims import load_claims
 from netrepro.claims.verdicts import judge
-from netrepro.emulation.overlay.network import Overlay, Traffic
+from netrepro.emulation.overlay.network import Overlay, Traffic, missing_for_trials
 from netrepro.errors import NetreproError
 from netrepro.papers import oncache as paper
 from netrepro.protocols import oncache as model
@@ -222,11 +222,13 @@ def test_a_machine_without_root_gets_the_models_trials_and_is_told_why_there_are
 
 
 def test_root_without_a_compiler_is_told_what_lacks_and_the_model_stands_for_no_program(monkeypatch):
-    monkeypatch.setattr(paper, "missing_for_overlays", lambda: "clang is not installed")
-    runs = measure(paper.STUDY, tier="privileged")
-    assert runs.measured_claims() == []
-    assert "clang is not installed" in paper.answer(runs)
-    assert paper.draw_trials(runs).axes
+    for tier, name in (("privileged", "missing_for_overlays"), ("virtual", "missing_for_trials")):
+        monkeypatch.setattr(paper, name, lambda: "not installed: clang")
+        runs = measure(paper.STUDY, tier=tier)
+        assert runs.measured_claims() == []
+        assert "not installed: clang" in (paper.answer(runs), runs.why_not(paper.PUBLISHED))[tier == "virtual"]
+        assert "in the model" in paper.answer(runs)
+        assert paper.draw_trials(runs).axes
 
 
 def test_figures_of_a_whole_run_show_every_network(made_up):
@@ -248,6 +250,7 @@ def test_the_class_tables_are_those_of_the_report():
 
 
 @needs_virtual
+@pytest.mark.skipif(bool(missing_for_trials()), reason=missing_for_trials())
 def test_programs_and_model_agree_in_every_trial_without_privileges():
     runs = measure(paper.STUDY, tier="virtual")
     trials = runs.tables["trials"].query("tier == 'virtual'")

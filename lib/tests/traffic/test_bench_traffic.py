@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import time
 from dataclasses import replace
@@ -38,8 +39,24 @@ def test_every_meter_that_is_there_finds_the_same_flows(tmp_path):
         assert columns >= 5, name
 
 
+def test_a_meter_whose_flows_nothing_here_can_read_is_not_there(tmp_path, monkeypatch):
+    meters = [one for one in bench.METERS if len(one.programs) > 1]
+    assert {one.programs for one in meters} >= {("argus", "ra"), ("nfpcapd", "nfdump")}
+    for one in meters:
+        for name in one.programs:
+            (tmp_path / name).write_text("")
+            (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for one in meters:
+        assert one.is_there
+        for name in one.programs:
+            (tmp_path / name).rename(tmp_path / "away")
+            assert not one.is_there, name
+            (tmp_path / "away").rename(tmp_path / name)
+
+
 def test_a_meter_that_is_not_there_says_where_it_comes_from(monkeypatch):
-    monkeypatch.setattr(bench.shutil, "which", lambda _: None)
+    monkeypatch.setenv("PATH", os.devnull)
     monkeypatch.setattr(bench, "find_spec", lambda module: module == "netrepro")
     monkeypatch.setattr(bench, "LARGE", 2000)
     monkeypatch.setattr(bench, "MIDDLE", 1000)

@@ -93,7 +93,7 @@ def test_tools_are_found_with_the_version_they_give(tmp_path, monkeypatch):
     (tmp_path / "no-program").write_text("")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     names = ("on-stdout", "on-stderr", "one-number", "broken", "no-program")
-    table = doctor.find_tools(Tool(name, "--version", "package", "somebody") for name in names).set_index("tool")
+    table = doctor.find_tools(Tool(name, "--version", "somebody") for name in names).set_index("tool")
     assert table.found.to_dict() == {
         "on-stdout": True,
         "on-stderr": True,
@@ -106,7 +106,7 @@ def test_tools_are_found_with_the_version_they_give(tmp_path, monkeypatch):
 
 def test_a_header_is_found_where_it_is(tmp_path):
     (tmp_path / "here.h").write_text("")
-    tools = [Tool(str(tmp_path / name), "", "package", "somebody") for name in ("here.h", "none.h")]
+    tools = [Tool(str(tmp_path / name), "", "somebody") for name in ("here.h", "none.h")]
     assert list(doctor.find_tools(tools).found) == [True, False]
 
 

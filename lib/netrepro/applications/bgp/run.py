@@ -7,7 +7,6 @@ clients' packets.
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,6 +19,7 @@ from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
 from netrepro.networks.topology import Cable, Topology
+from netrepro.programs import need_program
 from netrepro.protocols.as_graph import AsGraph, Relation
 
 GUEST = Path(__file__).with_name("guest.py")
@@ -72,10 +72,7 @@ class Session:
 
 def find_bird() -> str:
     """Return the path of the daemon. Raises NetreproError if BIRD is not installed."""
-    path = shutil.which("bird") or shutil.which("bird", path="/usr/sbin:/usr/local/sbin")
-    if path is None:
-        raise NetreproError("no BIRD on this machine", "install the package bird2")
-    return path
+    return need_program("bird")
 
 
 def bird_configuration(

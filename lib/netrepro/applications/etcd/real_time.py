@@ -14,6 +14,7 @@ from typing import Any
 
 from netrepro.applications.etcd.server import Timing, server_command
 from netrepro.errors import NetreproError
+from netrepro.programs import need_program
 
 _ANSWERS_WITHIN_S = 1.0
 
@@ -80,7 +81,7 @@ class EtcdCluster:
     def _start(self, name: str) -> None:
         peers = {each: f"127.0.0.1:{port}" for each, port in self._peers.items()}
         server = server_command(name, self._folder, f"127.0.0.1:{self._ports[name]}", peers, self._timing)
-        command = ["setpriv", "--pdeathsig", "KILL", *server, "--log-level=error"]
+        command = [need_program("setpriv"), "--pdeathsig", "KILL", *server, "--log-level=error"]
         with (self._folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(command, stdout=log, stderr=log)
 

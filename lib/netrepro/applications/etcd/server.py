@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from netrepro.errors import NetreproError
-
-
-def etcd_is_here() -> bool:
-    """Tell whether this machine has etcd (Debian's package etcd-server)."""
-    return shutil.which("etcd") is not None
+from netrepro.programs import need_program
 
 
 @dataclass(frozen=True)
@@ -23,8 +18,7 @@ class Timing:
     election_ms: int = 150
 
     def __post_init__(self) -> None:
-        if not etcd_is_here():
-            raise NetreproError("no etcd on this machine", "install the package etcd-server")
+        need_program("etcd")
         if self.election_ms < 5 * self.heartbeat_ms:
             raise NetreproError(
                 f"election_ms {self.election_ms} with heartbeat_ms {self.heartbeat_ms}",
@@ -39,7 +33,7 @@ def server_command(name: str, folder: Path, client: str, peers: Mapping[str, str
     """
     own = f"http://{peers[name]}"
     return [
-        "etcd",
+        need_program("etcd"),
         f"--name={name}",
         f"--data-dir={folder / name}",
         f"--heartbeat-interval={timing.heartbeat_ms}",

@@ -12,6 +12,7 @@ from netrepro.applications.processes import lines_of, start_script
 from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
+from netrepro.programs import need_program
 
 GUEST = Path(__file__).with_name("guest.py")
 PORT = 80
@@ -46,7 +47,7 @@ def fetch(
         own, server = (net.path_address(path) for path in (route[::-1], route))
         host = net[route[0]]
         # The host's kernel sends no resets for an address that it does not own; packets are still routed there.
-        host.run(["ip", "address", "delete", f"{own}/32", "dev", f"{route[0]}-eth0"])
+        host.run([need_program("ip"), "address", "delete", f"{own}/32", "dev", f"{route[0]}-eth0"])
         how = "sack" if client.sack else "none"
         serving = start_script(net, route[-1], GUEST, "serve", str(PORT), str(size_bytes), control)
         words = [own, server, PORT, size_bytes, run["seconds"], client.receiver, client.how_many, client.segment_bytes]

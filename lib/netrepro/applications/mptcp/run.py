@@ -17,6 +17,7 @@ from netrepro.emulation.source_routes import connections
 from netrepro.emulation.virtual.multipath import socket_kind_of_subflows, tell_path_managers
 from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.networks.experiment import Experiment
+from netrepro.programs import need_program
 
 GUEST = Path(__file__).with_name("guest.py")
 PORT, ENDPOINT = 5000, "2"
@@ -39,9 +40,10 @@ def told_handover(experiment: Experiment) -> pd.DataFrame:
         own, to = (str(net.plan.address_over(*end)) for end in ((made.back, made.opener), (made.there, made.accepter)))
         tell_path_managers(net.instance, net.plan, [made])
         source = net[made.opener]
+        ip = need_program("ip")
         for host in (made.opener, made.accepter):
-            net[host].run(["ip", "mptcp", "limits", "set", "subflows", str(1 + len(made.further))])
-        add = ["ip", "mptcp", "endpoint", "add", own, "id", ENDPOINT, "subflow"]
+            net[host].run([ip, "mptcp", "limits", "set", "subflows", str(1 + len(made.further))])
+        add = [ip, "mptcp", "endpoint", "add", own, "id", ENDPOINT, "subflow"]
         source.run(add)
         began_s = net.now_s
         receiver = start_script(net, made.accepter, GUEST, "receive", str(PORT), str(buffer_bytes), seconds)
@@ -49,6 +51,6 @@ def told_handover(experiment: Experiment) -> pd.DataFrame:
         for change in experiment.changes:
             net.sleep(began_s + change.at_s - net.now_s)
             net.change_link(change.source, change.destination, up=change.up, both=change.both_directions)
-            source.run(add if change.up else ["ip", "mptcp", "endpoint", "delete", "id", ENDPOINT])
+            source.run(add if change.up else [ip, "mptcp", "endpoint", "delete", "id", ENDPOINT])
         (rows,) = lines_of(receiver, [sender])
     return pd.DataFrame(rows, columns=["time_s", "delivered_bytes"])

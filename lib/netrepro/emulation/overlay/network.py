@@ -12,7 +12,6 @@ import itertools
 import json
 import os
 import platform
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -24,6 +23,7 @@ from pathlib import Path
 
 from netrepro.emulation.tiers import missing_feature
 from netrepro.errors import NetreproError
+from netrepro.programs import need_program, why_missing
 
 SOURCES = Path(__file__).with_name("sources")
 TUNNEL_PORTS = {"vxlan": 4789, "geneve": 6081}
@@ -31,7 +31,11 @@ COUNTERS = ("egress_hit", "egress_miss", "ingress_hit", "ingress_miss", "egress_
 CACHES = ("to_host", "to_route", "containers", "filter")
 KINDS = ("tcp_rr", "udp_rr", "tcp_stream", "udp_stream")
 MOST_FLOWS, FIRST_PORT = 256, 5000
-_TOOLS = ("clang", "cc", "bpftool", "ip", "tc", "iptables-restore", "ethtool", "nsenter", "taskset", "chrt")
+_BUILDING = (
+    *("clang", "bpftool", "ip", "bridge", "tc", "iptables", "iptables-restore", "ethtool"),
+    *("sysctl", "mount", "umount", "nsenter"),
+)
+_TRAFFIC = ("cc", "taskset", "chrt", "nice")
 HEADER = Path("/usr/include/bpf/bpf_helpers.h")
 _RUN = Path("/run")
 _PREFIX = "nrov"  # then the process id: a later process removes what an ended process left
@@ -104,10 +108,13 @@ def missing_for_overlays() -> str:
     why = missing_feature("eBPF program", "privileged") or missing_feature("VXLAN", "privileged")
     if why:
         return why
-    for tool in _TOOLS:
-        if not shutil.which(tool):
-            return f"{tool} is not installed"
-    return "" if HEADER.exists() else f"libbpf's headers are not installed (no {HEADER})"
+    return why_missing(*_TRAFFIC) or missing_for_trials()
+
+
+def missing_for_trials() -> str:
+    """Return, in words, which programs and headers of trials on any kernel are missing here; "" for none."""
+    missing = why_missing(*_BUILDING)
+    return missing or ("" if HEADER.exists() else f"libbpf's headers are not installed (no {HEADER})")
 
 
 class OverlayNetwork:
@@ -265,7 +272,7 @@ class OverlayNetwork:
     @staticmethod
     def inside(namespace: str, command: list[str], given: str = "") -> str:
         """Run a command in one of the namespaces and return its output."""
-        return _run(_within(namespace) + command, given)
+        return _run([*_within(namespace), need_program(command[0]), *command[1:]], given)
 
     # The work of ONCache's daemon.
 
@@ -443,9 +450,9 @@ def remove_orphans() -> None:
 
 def _remove(name: str) -> None:
     for path in Path("/run/netns").glob(f"{name}[hc][12]"):
-        subprocess.run(["ip", "netns", "delete", path.name], capture_output=True)
+        subprocess.run([need_program("ip"), "netns", "delete", path.name], capture_output=True)
     if (_RUN / name).exists():
-        subprocess.run(["umount", str(_RUN / name)], capture_output=True)
+        subprocess.run([need_program("umount"), str(_RUN / name)], capture_output=True)
         with suppress(FileNotFoundError):  # another process may remove the same orphan at the same time
             (_RUN / name).rmdir()
 
@@ -494,7 +501,7 @@ def _iptables(ending: str = "") -> str:
 
     ending : added to the name, such as "-restore".
     """
-    done = subprocess.run(["iptables", "-S"], capture_output=True)
+    done = subprocess.run([need_program("iptables"), "-S"], capture_output=True)
     return f"iptables{ending}" if not done.returncode else f"iptables-legacy{ending}"
 
 
@@ -507,12 +514,13 @@ def _apart(number: int, kind: str, flows: int, one_processor: bool) -> list[str]
     processors = sorted(os.sched_getaffinity(0))
     half = len(processors) // 2
     own = processors[:1] if one_processor or not half else processors[:half] if number == 1 else processors[half:]
-    first = ["nice", "-n", "-20"] if kind.endswith("stream") and flows > 1 else ["chrt", "-f", "1"]
-    return [*first, "taskset", "-c", ",".join(map(str, own))]
+    several = kind.endswith("stream") and flows > 1
+    first = [need_program("nice"), "-n", "-20"] if several else [need_program("chrt"), "-f", "1"]
+    return [*first, need_program("taskset"), "-c", ",".join(map(str, own))]
 
 
 def _within(namespace: str) -> list[str]:
-    return ["nsenter", f"--net=/run/netns/{namespace}"]
+    return [need_program("nsenter"), f"--net=/run/netns/{namespace}"]
 
 
 def _ip(*lines: str, namespace: str = "") -> None:
@@ -520,7 +528,8 @@ def _ip(*lines: str, namespace: str = "") -> None:
 
 
 def _run(command: list[str], given: str = "", timeout_s: float = 60.0) -> str:
-    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=timeout_s)
+    words = [need_program(command[0]), *command[1:]]
+    done = subprocess.run(words, input=given, capture_output=True, text=True, timeout=timeout_s)
     if done.returncode:
         lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
         why = next((line for line in lines if "rror" in line), lines[-1] if lines else f"status {done.returncode}")

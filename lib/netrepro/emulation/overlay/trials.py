@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from netrepro.emulation.overlay.network import CACHES, Cache, Overlay, OverlayNetwork, compiled_programs
+from netrepro.emulation.overlay.network import (
+    CACHES,
+    Cache,
+    Overlay,
+    OverlayNetwork,
+    compiled_programs,
+    missing_for_trials,
+)
 from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
@@ -34,6 +41,8 @@ def run_trials(tier: str, evicted: Mapping[str, Overlay], refused: Mapping[str, 
     """
     if tier not in ("privileged", "virtual"):
         raise NetreproError(f"no trials on tier {tier!r}", "choose privileged or virtual; the model needs neither")
+    if missing := missing_for_trials():
+        raise NetreproError(f"no overlay can be built on this machine: {missing}", "see `netrepro doctor`")
     with ExitStack() as opened:
         compile_for = {name: overlay for name, overlay in (*evicted.items(), ("", Overlay())) if name or refused}
         programs = {
