@@ -392,7 +392,7 @@ def _plan_one(
         ),
         threads=1 if lane == "quiet" else max(1, len(os.sched_getaffinity(0)) // settings.workers),
         manifest=shown,
-        fingerprint=notebook_fingerprint(notebook.path, notebook.slug, values, root, settings.code, inputs),
+        fingerprint=notebook_fingerprint(notebook.path, notebook.slug, standard | values, root, settings.code, inputs),
         code=settings.code,
     )
     return _Planned(job, final, lane, declared.last)

@@ -12,6 +12,7 @@ from netrepro.claims.scorecard import (
     paper_summary,
     regressions,
     scorecard,
+    stale_main_claims,
 )
 from netrepro.errors import NetreproError
 
@@ -172,6 +173,15 @@ def test_what_other_code_measured_is_stale(workbench):
     assert not row()["stale"] and not row(code=lambda slug, tier: "then")["stale"]
     assert row(code=lambda slug, tier: "now")["stale"]
     assert row(profile="quick", code=lambda slug, tier: "now")["stale"]  # a run that kept no hash may be of any code
+
+
+@pytest.mark.parametrize("value", [GOOD, FAIR, BAD])
+def test_a_stale_main_claim_is_named_whatever_its_verdict(workbench, value):
+    declare(workbench, lines="    role: main\n")
+    publish(a_run(gain(value), order("cba", "cba")).model_copy(update={"code": "then"}))
+    assert stale_main_claims(scorecard(code=lambda slug, tier: "then")) == []
+    (named,) = stale_main_claims(scorecard(code=lambda slug, tier: "now"))
+    assert named == "constructed: mean-gain stands on abc1234, and the code has changed since"
 
 
 def three_papers(workbench) -> None:

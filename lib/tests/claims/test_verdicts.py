@@ -174,6 +174,7 @@ def test_the_interval_of_a_proportion_stays_in_0_to_1():
         (["bacd"] * 3, "agrees in direction"),
         (["dcba"] * 3, "disagrees"),
         (["abcd", "dcba"], "undecided"),
+        (["abcd", "abcd", "abcd", "dcba"], "undecided"),  # a mean of .5, and an interval that holds 0
         (["abdc", "badc", "abcd", "bcad", "acdb"], "agrees in direction"),
         (["bdac", "cadb", "bdac", "cadb"], "disagrees"),
     ],

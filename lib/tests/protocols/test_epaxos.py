@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from netrepro.errors import NetreproError
 from netrepro.protocols import Event, Send
-from netrepro.protocols.epaxos import Attributes, Commit, EPaxosReplica, PreAccept, PreAccepted
+from netrepro.protocols.epaxos import Accept, Attributes, Commit, EPaxosReplica, PreAccept, PreAccepted
 from netrepro.protocols.linearizability import violations
 from netrepro.protocols.multi_paxos import MultiPaxosReplica
 from netrepro.protocols.replicated_store import Client, Command, HoldBack, Processor, Reply, Request
@@ -63,6 +63,13 @@ def test_a_replica_answers_with_the_last_write_of_each_replica_and_reads_leave_n
         Attributes(2, (4, -1, -1, -1, -1)),  # not after the read
         Attributes(1, (-1, -1, -1, -1, -1)),  # another key
     ]
+
+
+def test_an_accept_that_overtakes_an_earlier_pre_accept_makes_no_later_write_of_its_leader_a_dependency():
+    replica, nothing = EPaxosReplica("e", FIVE), Attributes(1, (-1,) * 5)
+    replica.receive(0.0, "a", Accept((0, 1), write(1), Attributes(2, (0, -1, -1, -1, -1))))
+    (answer,) = replica.receive(0.0, "a", PreAccept((0, 0), write(0), nothing))
+    assert answer.message.attributes.dependencies == nothing.dependencies
 
 
 def test_a_circle_is_executed_by_sequence_numbers_once_all_of_it_is_committed():

@@ -76,6 +76,11 @@ def test_it_finds_what_trying_every_order_finds(operations):
     assert is_explained(operations) is explained(operations)
 
 
+def test_an_answer_and_a_sending_at_one_instant_are_not_ordered():
+    for gap_s, fits in ((0.0, True), (0.125, False)):
+        assert is_explained([write(1, 0.0, 1.0), read(None, 1.0 + gap_s, 2.0)]) is fits
+
+
 @given(histories(ops=("read", "write"), pending=False))
 def test_without_compare_and_set_it_agrees_with_the_test_for_reads_and_writes(operations):
     rows = [

@@ -319,6 +319,29 @@ def test_cubic_follows_its_response_function_where_it_is_not_reno_like(loss, rou
     assert window > 1.5 * math.sqrt(1.5 / loss)
 
 
+def test_cubic_comes_back_when_its_cubic_says():
+    """RFC 9438, sections 4.2 and 4.7: C = 0.4, beta = 0.7, and fast convergence after every other loss.
+
+    A loss is heard of one round trip after it, and its recovery lasts another one (0.4 s, as the buffer is full).
+    """
+    net = dumbbell(1, Link(1000, 0, PLENTY), Link(20, 100, DropTail(packets=330)))
+    tcp = Tcp("cubic", hystart=False, receive_window_bytes=10**7)
+    look = Measure(windows_interval_ms=20)
+    flow = Flow("h1", "h2", duration_s=100)
+    windows = simulate(Experiment(net, (flow,), 100, tcp=tcp, measure=look), clock_skew_ppm=0).windows
+    threshold = windows["slow_start_threshold_bytes"].replace(math.inf, 0).to_numpy()
+    cuts = np.flatnonzero(np.diff(threshold))[3:]  # slow start's loss and what follows from it are over
+    times_s, reached = (windows[name].to_numpy()[cuts] for name in ("time_s", "window_bytes"))
+    reached = reached / SEGMENT
+    expected_s = []
+    for before, window, after in zip(reached, reached[1:], reached[2:], strict=False):
+        level = window if window >= before else window * (1 + 0.7) / 2
+        expected_s.append(np.cbrt((level - 0.7 * window) / 0.4) + np.cbrt((after - level) / 0.4) + 2 * 0.4)
+    assert len(cuts) >= 6
+    pairs_s = times_s[3::2] - times_s[1:-2:2]
+    assert pairs_s == pytest.approx(np.add(expected_s[:-1:2], expected_s[1::2])[: len(pairs_s)], rel=0.05)
+
+
 def two_flows(control: str, queue, seed: int = 1, jitter_ms: float = 0.05, skew_ppm: float = 100) -> tuple:
     # Mininet-HiFi, Fig. 6: three hosts, 100 Mb/s, 0.075 ms with jitter 0.05 ms, 425 packets; sampled every 10 ms.
     net = star(3, Link(100, 0.075, queue, jitter_ms=jitter_ms))

@@ -99,6 +99,10 @@ def test_a_repetition_has_the_same_seed_in_every_case(runs):
     assert values(runs, "delay_ms", ("high", "low"), how=lambda high, low: high - low) == pytest.approx([8.0] * 3)
 
 
+def test_seeds_of_neighbouring_bases_do_not_overlap():
+    assert len({seed_of(base, repetition) for base in range(10) for repetition in range(20)}) == 200
+
+
 def test_a_study_makes_seeds_of_its_own_for_measure_one_and_knobs_alike():
     seen = []
     study = replace(
@@ -179,6 +183,15 @@ def test_other_tiers_may_judge_a_claim_by_other_cases():
     for wrong in (Evidence("delay_ms", "hihg"), [other["delay"], Evidence("delay_ms", "hihg")]):
         with pytest.raises(NetreproError, match="needs case"):
             replace(STUDY, on_kernels={"delay": wrong})
+
+
+def test_a_tier_is_trusted_by_its_own_checks_alone():
+    def checked(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
+        return Reading({"delay_ms": setting.load}, checks=[Check("busy", float(tier == "virtual"), at_most=0.0)])
+
+    study = replace(STUDY, measure_one=checked, claims={"delay": Evidence("delay_ms", "low")}, knobs={})
+    runs = measure(study, tier="virtual", repetitions=2)
+    assert [runs.measured_claims(tier)[0].trusted for tier in ("simulated", "virtual")] == [True, False]
 
 
 def test_what_takes_real_time_is_measured_when_all_else_is_done():

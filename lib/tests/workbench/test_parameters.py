@@ -94,6 +94,15 @@ def test_a_value_of_another_type_is_refused(type_name, given):
         Parameter("x", type_name, None, "").parse(given)
 
 
+@pytest.mark.parametrize(
+    ("type_name", "given"),
+    [("float", "inf"), ("float", float("nan")), ("list[float]", "0.1,inf"), ("list[float]", [0.1, float("nan")])],
+)
+def test_a_number_that_is_not_finite_is_refused_in_a_list_too(type_name, given):
+    with pytest.raises(NetreproError, match="not finite"):
+        Parameter("x", type_name, None, "").parse(given)
+
+
 def test_an_unknown_parameter_is_refused_naming_the_nearest():
     known = read_parameters(notebook_with("load: float = 0.5  # load"))
     with pytest.raises(NetreproError, match="did you mean 'load'"):

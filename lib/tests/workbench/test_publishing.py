@@ -118,7 +118,8 @@ def rewrite(folder: Path, **changes: object) -> None:
     (result,) = results["runs"].values()
     (measured,) = result["measured"]
     measured.update({name: value for name, value in changes.items() if name in ("values", "trusted", "why")})
-    result.update({name: value for name, value in changes.items() if name in ("profile", "tier", "measured")})
+    of_run = ("profile", "tier", "measured", "changed")
+    result.update({name: value for name, value in changes.items() if name in of_run})
     path.write_text(json.dumps(results | {"runs": {f"{result['profile']}/{result['tier']}": result}}))
 
 
@@ -209,6 +210,13 @@ def test_other_settings_are_never_published_as_the_standard_ones(ran, echo_paper
     (item,) = publish(run=folder, dirty=True, fewer=True)
     assert "it ran with load = 0.7" in item.refusals[0]
     assert publish() == [] and content(figures) == {}
+
+
+def test_what_the_results_say_was_changed_is_believed(ran, figures):
+    rewrite(ran, changed={"load": 0.7})
+    (item,) = publish(run=ran)
+    assert any("it ran with load = 0.7" in each for each in item.refusals)
+    assert content(figures) == {}
 
 
 def test_code_that_no_commit_has_is_refused_unless_asked_for(ran, workbench, figures):

@@ -236,6 +236,22 @@ def test_resume_keeps_what_ended_well_and_repeats_what_changed(echo_paper, workb
     assert not run(["echo"], resume=True).statuses[0].reused
 
 
+def test_resume_repeats_a_run_of_another_profile_in_the_same_folder(echo_paper, workbench, pretended_runs):
+    into = workbench / "runs/own"
+    assert not run(["echo"], into=into).statuses[0].reused
+    assert run(["echo"], into=into, resume=True).statuses[0].reused
+    assert not run(["echo"], into=into, profile="paper", resume=True).statuses[0].reused
+
+
+def test_resume_repeats_a_simulated_run_where_auto_has_become_another_tier(add_notebook, pretended_runs, monkeypatch):
+    add_notebook("well_behaved")
+    monkeypatch.setattr(runner, "resolve_tier", lambda *_: ("simulated", "nothing else"))
+    for is_reused in (False, True):
+        assert run(["well_behaved"], resume=True).statuses[0].reused is is_reused
+    monkeypatch.setattr(runner, "resolve_tier", lambda *_: ("virtual", "the kernel is built"))
+    assert not run(["well_behaved"], resume=True).statuses[0].reused
+
+
 def test_resume_keeps_a_run_of_a_notebook_that_was_then_saved_with_outputs(echo_paper, pretended_runs):
     run(["echo"])
     saved = json.loads(echo_paper.read_text())
