@@ -175,7 +175,11 @@ def test_samples_follow_the_distribution(name):
     # Kolmogorov and Smirnov: 1.95 / sqrt(n) is exceeded once in a thousand samples.
     at_most = np.arange(1, len(drawn) + 1) / len(drawn)
     distinct = np.append(np.diff(drawn) > 0, True)
-    assert np.max(np.abs(flows.cdf(drawn) - at_most)[distinct]) < 1.95 / math.sqrt(len(drawn))
+    most = 1.95 / math.sqrt(len(drawn))
+    assert np.max(np.abs(flows.cdf(drawn) - at_most)[distinct]) < most
+    # From below, too: sizes between the points are drawn as well.
+    below = np.searchsorted(drawn, drawn) / len(drawn)
+    assert np.max(np.abs(flows.cdf(np.nextafter(drawn, 0)) - below)) < most
 
 
 def test_equal_descriptions_are_equal_and_hash_equal():

@@ -69,6 +69,14 @@ def test_a_candidate_wins_with_votes_from_a_majority_and_then_sends_heartbeats_t
     assert candidate.wake_at_s == pytest.approx(1.4)
 
 
+def test_a_vote_in_a_term_that_is_known_already_survives_a_crash():
+    disk = Disk(1)
+    assert server(disk=disk).receive(0.1, "b", RequestVote(1, 0, 0)) == [Send("b", Vote(1, True))]
+    assert server(disk=disk).receive(0.2, "c", RequestVote(1, 0, 0)) == [Send("c", Vote(1, False))]
+    slow = server(disk=Disk(1), write_s=lambda: 0.25)
+    assert slow.receive(0.1, "b", RequestVote(1, 0, 0)) == [] and slow.disk == Disk(1)
+
+
 def test_each_server_votes_for_at_most_one_candidate_in_a_term_first_come_first_served_and_keeps_to_it_after_a_crash():
     disk = Disk()
     voter = server(disk=disk)

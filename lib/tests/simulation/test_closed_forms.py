@@ -76,6 +76,18 @@ def test_poisson_packets_wait_at_a_link_as_in_an_md1_queue(load):
     assert (waits < 1e-9).mean() == pytest.approx(1 - load, rel=0.02)
 
 
+def test_the_delay_over_a_link_deviates_by_its_jitter():
+    """5,000 packets, too far apart to overtake: the standard error of their deviation is 1 %, and 5 % are allowed."""
+    net = dumbbell(1, Link(100, 10, PLENTY, jitter_ms=1), Link(1000, 0, PLENTY))
+    stream = Datagrams("h1", "h2", rate_mbps=milliseconds(FULL, 1) / 20, duration_s=100)
+    look = Measure(packets=(("h1", "s1"), ("s1", "s2")))
+    packets = simulate(Experiment(net, (stream,), 101, measure=look), clock_skew_ppm=0).packets
+    sent, arrived = (packets["time_s"][packets["source"] == name].to_numpy() * 1e3 for name in ("h1", "s1"))
+    assert len(sent) == len(arrived) == pytest.approx(5000, abs=2)
+    assert np.mean(arrived - sent) == pytest.approx(10, abs=0.1)
+    assert np.std(arrived - sent) == pytest.approx(1, rel=0.05)
+
+
 # Slow start and windows -------------------------------------------------------------------------------
 
 

@@ -108,6 +108,30 @@ def marked(control: str, *down_s: tuple[float, float], lasts_s: float = 1.5) -> 
     return line(flow, tcp, *down_s, queue=EcnThreshold(1000, 20), rate_mbps=12.112, lasts_s=lasts_s)
 
 
+def test_dctcps_receiver_acknowledges_what_it_held_back_before_the_mark_changes():
+    """RFC 8257, section 3.2: where the mark changes behind a segment held back, two acknowledgements leave at once."""
+    net = Topology(
+        (Cable("h1", "s1", Link(1000, 20, PLENTY)), Cable("s1", "h2", Link(12.112, 0, EcnThreshold(1000, 20)))), "short"
+    )
+    flow, ports = Flow("h1", "h2", duration_s=6), (("s1", "h2"), ("h2", "s1"))
+    tcp = Tcp("dctcp", ecn=True, hystart=False, delayed_ack_ms=40)
+    found = run(Experiment(net, (flow,), 6, tcp=tcp, measure=Measure(packets=ports)), "simulated")
+    sent = found.packets["source"] == "s1"
+    data, answers = found.packets[sent & (found.packets["size_bytes"] > 500)], found.packets[~sent]
+    # All packets are of one size: those that waited longest were marked.
+    marked = data["wait_ms"].rank(ascending=False, method="first") <= found.links["marked_packets"].sum()
+    # At the start it acknowledges every segment. At a change nothing stays held back: the count begins there.
+    begin_s = data["time_s"][(marked != marked.shift()) & (data["time_s"] > 1)].iloc[0]
+    held, echo, twice = 0, None, 0
+    for mark, time_s in zip(marked, data["time_s"], strict=True):
+        if mark != echo:
+            twice += held > 0 and time_s > begin_s
+        held = 0 if mark != echo or held == 1 else held + 1
+        echo = mark
+    times_s = answers["time_s"][answers["time_s"] > begin_s + 1e-3]
+    assert twice >= 5 and (times_s.diff() < 1e-4).sum() == twice
+
+
 @pytest.mark.parametrize("control", ["reno", "cubic", "dctcp"])
 def test_a_loss_while_the_window_comes_down_for_a_mark_is_a_part_of_that_reduction(control):
     """As in Linux's tcp_enter_recovery; but for DCTCP, of which RFC 8257, section 3.5, asks for half the window."""

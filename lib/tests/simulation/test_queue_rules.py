@@ -140,6 +140,17 @@ def test_linuxs_codel_takes_one_step_of_newtons_towards_the_root_at_each_drop():
     assert [b - a for a, b in pairwise(exact_ms)][:5] == pytest.approx([100, 70.7, 57.7, 50, 44.7], abs=0.25)
 
 
+@pytest.mark.parametrize(("units", "dropped"), [(99, []), (100, []), (101, [1])])
+def test_linuxs_codel_drops_after_and_not_at_the_end_of_an_interval(units, dropped):
+    unit_ps = 1024 * 1000
+    queue = CoDel(10**6, target_ms=10 * unit_ps / 1e9, interval_ms=100 * unit_ps / 1e9)
+    stand = core.NamedQueue(*queue.rule())
+    for name in range(50):
+        stand.join(name, 1514, 0, False, 0)
+    assert stand.next(20 * unit_ps)[1] == []  # above the target from here on
+    assert stand.next((20 + units) * unit_ps)[1] == dropped
+
+
 def lots(count, average=10_000_000, **options):
     """Which of so many packets Linux's RED drops while so many bytes wait, and so does their average."""
     stand = core.NamedQueue(*Red(10**6, 5, 15, 0.1, 1.0, **options).rule())

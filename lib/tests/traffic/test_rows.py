@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +16,7 @@ from netrepro.traffic import (
     CLASSES,
     Rows,
     draw_flows,
+    feature_selection,
     feature_sets,
     load_standin,
     make_rows,
@@ -89,6 +92,35 @@ def test_the_searchs_score_is_scikit_learns():
         model = GaussianNB().fit(table[kept], labels[kept])
         expected = f1_score(labels, model.predict(table), average="macro", zero_division=0)
         assert _macro_f1(model, table, labels) == pytest.approx(expected)
+
+
+class Recorder:
+    """Stands for a model or a search, and keeps the table that it is fitted to."""
+
+    def __init__(self, *_: object, **__: object):
+        Recorder.last = self
+
+    def fit(self, table: np.ndarray, labels: np.ndarray) -> Recorder:
+        self.table, self.labels = table, labels
+        return self
+
+    def get_support(self) -> np.ndarray:
+        return np.ones(self.table.shape[1], bool)
+
+
+def test_neither_training_nor_a_search_sees_a_row_that_is_tested(trace, monkeypatch):
+    rows = few_rows(trace, 150)
+    numbered = rows.features[[COLUMNS[0]]].assign(row=np.arange(len(rows.labels), dtype=float))
+    rows = replace(rows, features=numbered)
+    training, testing = map(set, rows.split)
+    trained = rows.train(Recorder())
+    assert set(trained.table[:, 1]) == training and not training & testing
+    assert list(trained.labels) == list(rows.labels[trained.table[:, 1].astype(int)])
+    monkeypatch.setattr(feature_selection, "SequentialFeatureSelector", Recorder)
+    for limit in (60, 10_000):
+        search_features("NB", rows, 1, folds=3, limit=limit, seed=2)
+        searched = Recorder.last.table[:, -1].astype(int)
+        assert len(searched) == min(limit, len(training)) and set(searched) <= training
 
 
 @pytest.mark.parametrize("model", BASELINES)

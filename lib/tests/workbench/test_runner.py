@@ -243,8 +243,16 @@ def test_resume_repeats_a_run_of_another_profile_in_the_same_folder(echo_paper, 
     assert not run(["echo"], into=into, profile="paper", resume=True).statuses[0].reused
 
 
-def test_resume_repeats_a_simulated_run_where_auto_has_become_another_tier(add_notebook, pretended_runs, monkeypatch):
-    add_notebook("well_behaved")
+@pytest.mark.parametrize("has_parameter", [True, False])
+def test_resume_repeats_a_simulated_run_where_auto_has_become_another_tier(
+    add_notebook, pretended_runs, monkeypatch, has_parameter
+):
+    path = add_notebook("well_behaved")
+    if not has_parameter:
+        notebook = nbformat.read(path, as_version=4)
+        for cell in notebook.cells:
+            cell.source = "\n".join(line for line in cell.source.splitlines() if "tier" not in line)
+        nbformat.write(notebook, path)
     monkeypatch.setattr(runner, "resolve_tier", lambda *_: ("simulated", "nothing else"))
     for is_reused in (False, True):
         assert run(["well_behaved"], resume=True).statuses[0].reused is is_reused

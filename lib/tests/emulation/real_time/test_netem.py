@@ -262,3 +262,12 @@ def test_the_queue_before_netem_is_the_links_own_and_its_packets_are_seen_as_the
     assert found.queues["queue_packets"].max() in (20, 21) and link.dropped_packets > 0
     gaps_ms = np.diff(found.packets["time_s"]) * 1e3
     assert np.median(gaps_ms) == pytest.approx(1514 * 8e-3 / 4, rel=0.05)
+
+
+@pytest.mark.parametrize("rate_mbps", [0.5, 10.0, 62.5, 1000.0])
+def test_a_shaper_is_given_the_links_rate_in_bytes_a_second(rate_mbps, monkeypatch):
+    asked, ports = [], make_plan(star(2, Link(rate_mbps, 1.0))).ports
+    monkeypatch.setattr(messages, "new_shaper", lambda *words: asked.append(words))
+    for port in ports.values():
+        port.shaped(port.link)
+    assert len(asked) == len(ports) and {bytes_per_s for _, bytes_per_s, *_ in asked} == {rate_mbps * 125_000}
