@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from optional_programs import needs_programs
 from virtual_kernel import needs_virtual
 
 from netrepro.claims import judge, load_claims
@@ -108,10 +109,10 @@ def test_a_link_that_its_senders_leave_idle_is_untrusted_alone(idle):
 
 
 def test_a_machine_without_ip_and_tc_has_no_control_and_its_claims_do_not_count(monkeypatch):
-    monkeypatch.setattr(paper.shutil, "which", lambda name: None)
+    monkeypatch.setenv("PATH", os.devnull)
     monkeypatch.setattr(paper, "missing_feature", lambda feature, tier: "")
     runs = made_up(cannot=paper.cannot)
-    missing = "no ip and tc on this machine"
+    missing = "not installed: ip, tc"
     assert runs.skipped == {f"rootless: {case}": missing for case in (paper.OFFLOADED, paper.WITH_HTB)}
     measured = {each.claim: each for each in runs.measured_claims()}
     judged = judge(CLAIMS.claim("hundred-within-one-percent"), measured["hundred-within-one-percent"], "rootless")
@@ -181,7 +182,7 @@ def test_figures_of_a_real_kernel_show_both_kinds_of_busy_hosts():
 
 
 @rootless
-@pytest.mark.skipif(not (shutil.which("ip") and shutil.which("tc")), reason="needs iproute2")
+@needs_programs("ip", "tc")
 def test_offloading_left_on_is_caught_by_the_certificate_and_breaks_the_claims():
     settings = {name: paper.STUDY.case(name) for name in (paper.HUNDRED, paper.OFFLOADED)}
     readings = {name: paper.measure_one(each, 0.3, 1, "rootless") for name, each in settings.items()}
