@@ -13,8 +13,17 @@ constexpr Time round_trip_lasts = 10 * picoseconds_per_second, probe_lasts = pic
 constexpr double still_growing = 1.25;
 constexpr int rounds_until_full = 3, surplus_window_rounds = 5;
 constexpr double surplus_at_most_s = 0.1;
+constexpr int policer_interval_rounds = 4, longest_policer_interval_rounds = 16, policed_rounds = 48;
+constexpr double policed_loss = 50.0 / 256, same_rate_share = 1.0 / 8, same_rate_bytes_per_s = 500;
+constexpr Time millisecond = picoseconds_per_second / 1000;
 constexpr double two_segments_from_rate = 1.2e6 / 8;  // bytes a second
 }  // namespace
+
+Bbr::Bbr(const ControlContext& context)
+    : segment_bytes_(context.tcp.segment_bytes),
+      initial_window_(context.tcp.initial_window),
+      random_(context.random),
+      pacing_gain_(high_gain) {}
 
 void Bbr::on_connected(const CongestionWindow& window, Time round_trip, Time now) {
   if (round_trip > 0) smallest_round_trip_ = round_trip;
@@ -29,9 +38,9 @@ void Bbr::set_first_pacing_rate(double window, Time round_trip) {
   pacing_rate_ = high_gain * pacing_margin * window * segment_bytes_ / round_trip_s;
 }
 
-double Bbr::bandwidth_delay_product(double gain) const {
+double Bbr::bandwidth_delay_product(double rate, double gain) const {
   if (smallest_round_trip_ == never) return initial_window_;
-  return std::ceil(gain * bandwidth() * to_seconds(smallest_round_trip_));
+  return std::ceil(gain * rate * to_seconds(smallest_round_trip_));
 }
 
 // Segments that Linux hands down at once, for a millisecond, where it can.
@@ -47,14 +56,20 @@ double Bbr::with_room_for_bursts(double window) const {
   return mode_ == Mode::probe_bandwidth && cycle_ == 0 ? window + 2 : window;
 }
 
-double Bbr::pacing_gain() const {
+// How many segments will be under way when pacing lets the next ones leave, with these where the gain is above 1.
+double Bbr::in_network_at_departure(double in_flight, const RateSample& sample) const {
+  const double delivered_until = std::floor(bandwidth() * to_seconds(sample.next_departure - sample.now));
+  return std::max(0.0, in_flight + (pacing_gain_ > 1 ? burst() : 0) - delivered_until);
+}
+
+double Bbr::gain_of_mode() const {
   switch (mode_) {
     case Mode::startup:
       return high_gain;
     case Mode::drain:
       return drain_gain;
     case Mode::probe_bandwidth:
-      return cycle_gains[cycle_];
+      return policed_ ? 1 : cycle_gains[cycle_];
     case Mode::probe_round_trip:
       break;
   }
@@ -69,7 +84,8 @@ void Bbr::on_rate_sample(CongestionWindow& window, const RateSample& sample) {
   check_drained(window, sample);
   update_round_trip(window, sample);
   if (!round_trip_known_ && sample.round_trip > 0) set_first_pacing_rate(window.segments, sample.round_trip);
-  set_pacing_rate(pacing_gain());
+  pacing_gain_ = gain_of_mode();
+  set_pacing_rate(pacing_gain_);
   set_window(window, sample);
 }
 
@@ -82,11 +98,64 @@ void Bbr::update_bandwidth(const RateSample& sample) {
     round_starts_ = true;
     conserves_packets_ = false;
   }
+  look_for_policer(sample);
   const double rate = sample.rate();
-  if (sample.application_limited && rate < bandwidth()) return;
+  if (sample.application_limited && rate < largest_bandwidth()) return;
   while (!samples_.empty() && samples_.back().rate <= rate) samples_.pop_back();
   samples_.push_back({round_, rate});
   while (round_ - samples_.front().round > bandwidth_rounds) samples_.pop_front();
+}
+
+// Linux's bbr_lt_bw_sampling. An interval begins and ends with a loss, when the policer has no tokens left; it lasts 4
+// to 16 rounds, in which a fifth as many segments are lost as are delivered.
+void Bbr::look_for_policer(const RateSample& sample) {
+  if (policed_) {
+    if (mode_ != Mode::probe_bandwidth || !round_starts_ || ++policer_rounds_ < policed_rounds) return;
+    forget_policer();
+    enter_probe_bandwidth(sample.delivered_at);
+    return;
+  }
+  if (!looks_for_policer_) {
+    if (sample.newly_lost <= 0) return;
+    begin_policer_interval(sample);
+    looks_for_policer_ = true;
+  }
+  if (sample.application_limited) return forget_policer();
+  policer_rounds_ += round_starts_;
+  if (policer_rounds_ < policer_interval_rounds) return;
+  if (policer_rounds_ > longest_policer_interval_rounds) return forget_policer();
+  if (sample.newly_lost <= 0) return;
+  const double lost = sample.total_lost - interval_lost_, delivered = sample.total_delivered - interval_delivered_;
+  if (delivered <= 0 || lost < policed_loss * delivered) return;
+  const std::int64_t lasted_ms = sample.delivered_at / millisecond - interval_began_ms_;
+  if (lasted_ms >= 1) end_policer_interval(1000 * delivered / static_cast<double>(lasted_ms), sample);
+}
+
+void Bbr::end_policer_interval(double rate, const RateSample& sample) {
+  const double difference = std::abs(rate - policed_rate_);
+  const bool alike = difference <= same_rate_share * policed_rate_ ||
+                     difference * segment_bytes_ * pacing_margin <= same_rate_bytes_per_s;
+  if (policed_rate_ > 0 && alike) {
+    policed_rate_ = (rate + policed_rate_) / 2;
+    policed_ = true;
+    pacing_gain_ = 1;
+    policer_rounds_ = 0;
+    return;
+  }
+  policed_rate_ = rate;
+  begin_policer_interval(sample);
+}
+
+void Bbr::begin_policer_interval(const RateSample& sample) {
+  interval_began_ms_ = sample.delivered_at / millisecond;
+  interval_delivered_ = sample.total_delivered;
+  interval_lost_ = sample.total_lost;
+  policer_rounds_ = 0;
+}
+
+void Bbr::forget_policer() {
+  policed_rate_ = 0;
+  policed_ = looks_for_policer_ = false;
 }
 
 void Bbr::update_aggregation(const CongestionWindow& window, const RateSample& sample) {
@@ -108,21 +177,21 @@ void Bbr::update_aggregation(const CongestionWindow& window, const RateSample& s
 
 void Bbr::update_cycle(const RateSample& sample) {
   if (mode_ != Mode::probe_bandwidth) return;
-  const double gain = cycle_gains[cycle_];
-  bool over = sample.now - cycle_began_ > smallest_round_trip_;
-  if (gain > 1)  // until the probe has had an effect, with the burst that is about to leave
-    over = over && (sample.newly_lost > 0 || sample.in_flight_before + burst() >= target_in_flight(gain));
-  else if (gain < 1)  // or until the queue is gone
-    over = over || sample.in_flight_before <= target_in_flight(1);
+  const double in_network = in_network_at_departure(sample.in_flight_before, sample);
+  bool over = sample.delivered_at - cycle_began_ > smallest_round_trip_;
+  if (pacing_gain_ > 1)  // until the probe has had an effect
+    over = over && (sample.newly_lost > 0 || in_network >= target_in_flight(pacing_gain_));
+  else if (pacing_gain_ < 1)  // or until the queue is gone
+    over = over || in_network <= target_in_flight(1);
   if (!over) return;
   cycle_ = (cycle_ + 1) % cycle_phases;
-  cycle_began_ = sample.now;
+  cycle_began_ = sample.delivered_at;
 }
 
 void Bbr::check_full_pipe(const RateSample& sample) {
   if (pipe_is_full_ || !round_starts_ || sample.application_limited) return;
-  if (bandwidth() >= full_rate_ * still_growing) {
-    full_rate_ = bandwidth();
+  if (largest_bandwidth() >= full_rate_ * still_growing) {
+    full_rate_ = largest_bandwidth();
     rounds_without_growth_ = 0;
     return;
   }
@@ -134,7 +203,8 @@ void Bbr::check_drained(CongestionWindow& window, const RateSample& sample) {
     mode_ = Mode::drain;
     window.ssthresh = target_in_flight(1);
   }
-  if (mode_ == Mode::drain && sample.in_flight <= target_in_flight(1)) enter_probe_bandwidth(sample.now);
+  if (mode_ == Mode::drain && in_network_at_departure(sample.in_flight, sample) <= target_in_flight(1))
+    enter_probe_bandwidth(sample.delivered_at);
 }
 
 void Bbr::enter_probe_bandwidth(Time now) {
@@ -195,6 +265,20 @@ void Bbr::on_timeout() {
   round_starts_ = true;
 }
 
+// Linux takes a timeout for the end of a round, in which there were losses.
+void Bbr::on_all_lost(const RateSample& sample) {
+  RateSample lossy = sample;
+  lossy.newly_lost = 1;
+  look_for_policer(lossy);
+}
+
+// The pipe may not have been full.
+void Bbr::on_undo() {
+  full_rate_ = 0;
+  rounds_without_growth_ = 0;
+  forget_policer();
+}
+
 void Bbr::on_restart(Time, Time) {
   restarts_ = true;
   aggregated_ = 0;
@@ -209,7 +293,7 @@ void Bbr::set_pacing_rate(double gain) {
 void Bbr::set_window(CongestionWindow& window, const RateSample& sample) {
   if (sample.newly_delivered > 0 && !set_window_in_recovery(window, sample)) {
     const double gain = mode_ == Mode::probe_bandwidth ? window_gain : mode_ == Mode::probe_round_trip ? 1 : high_gain;
-    double target = bandwidth_delay_product(gain);
+    double target = bandwidth_delay_product(bandwidth(), gain);
     if (pipe_is_full_) target += std::min(std::max(surplus_[0], surplus_[1]), bandwidth() * surplus_at_most_s);
     target = with_room_for_bursts(target);
     if (pipe_is_full_)

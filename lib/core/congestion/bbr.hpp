@@ -1,6 +1,7 @@
 // BBR v1 (Cardwell et al., ACM Queue 2016; draft-cardwell-iccrg-bbr-congestion-control-00) with the constants of
-// Linux's tcp_bbr.c, without its detection of token-bucket policers: a model of the path, its bandwidth and its round
-// trip, sets both the pacing rate and the window.
+// Linux's tcp_bbr.c: a model of the path, its bandwidth and its round trip, sets both the pacing rate and the window.
+// Where two intervals with many losses deliver equally fast, a token-bucket policer is taken to be the cause, and that
+// rate is kept for a while (long-term bandwidth).
 #pragma once
 #include <deque>
 
@@ -10,10 +11,7 @@
 class Bbr : public CongestionControl {
  public:
   // The context's random number chooses where the first gain cycle begins.
-  explicit Bbr(const ControlContext& context)
-      : segment_bytes_(context.tcp.segment_bytes),
-        initial_window_(context.tcp.initial_window),
-        random_(context.random) {}
+  explicit Bbr(const ControlContext& context);
 
   bool owns_window() const override { return true; }
   double pacing_rate() const override { return pacing_rate_; }
@@ -22,8 +20,9 @@ class Bbr : public CongestionControl {
   bool wants_application_limited_mark() const override { return mode_ == Mode::probe_round_trip; }
   double ssthresh_after_loss(const CongestionWindow& window) override;
   void on_timeout() override;
+  void on_all_lost(const RateSample& sample) override;
   void on_restart(Time, Time) override;
-  void on_undo() override { full_rate_ = 0, rounds_without_growth_ = 0; }  // the pipe may not have been full
+  void on_undo() override;
   void grow(CongestionWindow&, const Delivery&) override {}
 
  private:
@@ -33,13 +32,22 @@ class Bbr : public CongestionControl {
     double rate;
   };
 
-  double bandwidth() const { return samples_.empty() ? 0 : samples_.front().rate; }  // segments a second
-  double bandwidth_delay_product(double gain) const;
+  // Segments a second: the largest of ten rounds, and the one that the model works with.
+  double largest_bandwidth() const { return samples_.empty() ? 0 : samples_.front().rate; }
+  double bandwidth() const { return policed_ ? policed_rate_ : largest_bandwidth(); }
+  double bandwidth_delay_product(double rate, double gain) const;
   double burst() const;
   double with_room_for_bursts(double window) const;
-  double target_in_flight(double gain) const { return with_room_for_bursts(bandwidth_delay_product(gain)); }
-  double pacing_gain() const;
+  double target_in_flight(double gain) const {
+    return with_room_for_bursts(bandwidth_delay_product(largest_bandwidth(), gain));
+  }
+  double in_network_at_departure(double in_flight, const RateSample& sample) const;
+  double gain_of_mode() const;
   void update_bandwidth(const RateSample& sample);
+  void look_for_policer(const RateSample& sample);
+  void end_policer_interval(double rate, const RateSample& sample);
+  void begin_policer_interval(const RateSample& sample);
+  void forget_policer();
   void update_aggregation(const CongestionWindow& window, const RateSample& sample);
   void update_cycle(const RateSample& sample);
   void check_full_pipe(const RateSample& sample);
@@ -58,6 +66,7 @@ class Bbr : public CongestionControl {
   std::uint64_t random_;
   Mode mode_ = Mode::startup;
   double pacing_rate_ = 0;  // bytes a second
+  double pacing_gain_;      // of the last acknowledgement
   bool round_trip_known_ = false;
 
   std::deque<BandwidthSample> samples_;  // the largest first, each later than the one before
@@ -72,6 +81,13 @@ class Bbr : public CongestionControl {
   double full_rate_ = 0;
   int rounds_without_growth_ = 0;
   bool pipe_is_full_ = false;
+
+  // Long-term bandwidth: intervals that begin and end with a loss.
+  bool looks_for_policer_ = false, policed_ = false;
+  int policer_rounds_ = 0;   // in this interval, or since the policer was noticed
+  double policed_rate_ = 0;  // segments a second; 0 before the first interval
+  double interval_delivered_ = 0, interval_lost_ = 0;
+  std::int64_t interval_began_ms_ = 0;
 
   int cycle_ = 0;
   Time cycle_began_ = 0;

@@ -74,6 +74,7 @@ class CongestionControl {
   // Of those that own the window: it is theirs to set, in on_rate_sample, also in recovery.
   virtual bool owns_window() const { return false; }
   virtual void on_rate_sample(CongestionWindow&, const RateSample&) {}
+  virtual void on_all_lost(const RateSample&) {}  // a timeout has marked what is out: a sample without a rate
   virtual bool wants_application_limited_mark() const { return false; }  // what is sent now is no measure
   virtual void on_sent(CongestionWindow&, std::uint64_t /*next new segment*/, Time /*now*/) {}
   virtual void on_restart(Time /*silence*/, Time /*now*/) {}  // sent with nothing under way

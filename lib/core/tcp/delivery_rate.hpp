@@ -50,6 +50,7 @@ class DeliveryRate {
       if (sample.interval >= smallest_round_trip) sample.delivered = delivered_ - newest_.delivered;
     }
     sample.total_delivered = delivered_;
+    sample.delivered_at = delivered_at_;
     sample.newly_delivered = newly_delivered;
     return sample;
   }

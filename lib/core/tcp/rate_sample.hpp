@@ -13,6 +13,9 @@ struct RateSample {
   double total_delivered = 0;  // of the whole connection, now
   bool application_limited = false;
   double newly_delivered = 0, newly_lost = 0;
+  double total_lost = 0;    // of the whole connection, now; what is lost twice counts twice
+  Time delivered_at = 0;    // when something was last delivered
+  Time next_departure = 0;  // when pacing lets the next segment leave, now at the earliest
   double in_flight = 0, in_flight_before = 0;
   Time round_trip = 0;  // of the newest segment delivered, 0 without one
   bool acknowledgement_delayed = false;

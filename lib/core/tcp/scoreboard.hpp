@@ -153,6 +153,7 @@ class Scoreboard {
       } else {
         sent.marks = static_cast<std::uint8_t>((sent.marks & ever_resent) | lost);
         ++lost_;
+        ever_lost_ += is_under_way;
       }
     }
     resend_from_ = first_;

@@ -185,6 +185,8 @@ double TcpSender::window_rate() const {
 RateSample TcpSender::rate_sample(Time now, double in_flight_before, std::uint64_t lost_before) {
   RateSample sample = rate_->sample(now, newly_delivered_, round_trip_.smallest());
   sample.newly_lost = static_cast<double>(board_.ever_lost() - lost_before);
+  sample.total_lost = static_cast<double>(board_.ever_lost());
+  sample.next_departure = std::max(send_from(), now);
   sample.in_flight = board_.in_flight();
   sample.in_flight_before = in_flight_before;
   sample.round_trip = newest_sample_;
@@ -546,7 +548,10 @@ void TcpSender::on_timeout(Time now) {
   forward_.begin(!of_old() && (state_ == State::open || state_ == State::cwr || timeouts_without_progress_ > 0));
   control_->on_timeout();
   ++timeouts_without_progress_;
+  const std::uint64_t lost_before = board_.ever_lost();
+  const double in_flight_before = board_.in_flight();
   send_all_again(settings_.selective ? losses_.may_arrive_from(now) : never);
+  if (rate_) control_->on_all_lost(rate_sample(now, in_flight_before, lost_before));
   round_trip_.back_off();
   restart_timeout(now);
 }
