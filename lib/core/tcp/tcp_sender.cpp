@@ -294,8 +294,11 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
     timeouts_without_progress_ = 0;
     usage_.on_acknowledged(now);
     restart_timeout(now);
-  } else if (purpose_ == Purpose::reordering) {
-    await_timeout();
+  } else {
+    if (purpose_ == Purpose::reordering) await_timeout();
+    // As Linux's tcp_clean_rtx_queue: an arrival beyond the hole, of what left before the oldest segment last did.
+    const bool left_before = board_.outstanding() > 0 && sampled_beyond > now - board_[board_.first()].at;
+    if (!of_old() && sampled_beyond > 0 && left_before) restart_timeout(now);
   }
 
   const std::uint64_t marks = accurate_ ? marks_.read(packet.ace, static_cast<std::uint64_t>(newly_delivered_)) : 0;
