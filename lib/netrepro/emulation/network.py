@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import socket
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -179,10 +180,12 @@ class Node(Protocol):
                     program.kill_all()
                 raise
         if check and program.returncode:
-            last = (complaints.strip() or output.strip()).splitlines()[-1:]
+            last = (complaints.strip() or output.strip()).rpartition("\n")[2]
+            signalled = signal.strsignal(-program.returncode) if program.returncode < 0 else None
             raise NetreproError(
                 f"{shlex.join(map(str, command))} failed on {self.name} with status {program.returncode}"
-                + (f": {last[0]}" if last else ""),
+                + (f" ({signalled})" if signalled else "")
+                + (f": {last}" if last else ""),
                 "with check=False its status and output are returned instead",
             )
         return subprocess.CompletedProcess(list(command), program.returncode or 0, output, complaints)

@@ -196,8 +196,9 @@ def check_virtually(experiment: Experiment) -> None:
     make_virtual_plan(experiment.topology, experiment.seed, speech.tcp, experiment.routing, paths, ipv6=experiment.ipv6)
 
 
-def build(instance: Instance, plan: VirtualPlan, whole: Mapping[str, str]) -> None:
-    """Build the plan's network in the instance. whole : file -> content, settings of the whole kernel."""
+def build(instance: Instance, plan: VirtualPlan, whole: Mapping[str, str], named: bool = False) -> None:
+    """Build the plan's network in the instance. whole : file -> content, settings of the whole kernel. named : True to
+    give each node its name as host name, and to let programs look up all nodes' names."""
     instance.order(
         "build",
         whole=dict(whole),
@@ -207,6 +208,7 @@ def build(instance: Instance, plan: VirtualPlan, whole: Mapping[str, str]) -> No
         cables=batched(plan.cables),
         interfaces=len(plan.ports),
         requests=batched_by_node(plan.requests),
+        host_names={node: str(address) for node, address in plan.addresses.items()} if named else {},
     )
 
 

@@ -1,7 +1,8 @@
 """Process 1 of a kernel in virtual time: a script that carries out orders. It uses only the standard library.
 
 Orders come through /dev/door (the two pipes of Instance). Each order is a JSON object, and so is its answer; other
-messages may come before the answer. While this process waits for an order, the kernel and its time stand still. A
+messages may come before the answer. Each message carries the number of its order, because Instance may have given that
+order up. While this process waits for an order, the kernel and its time stand still. A
 system call costs 25 to 50 us of real time. To save calls, the kernel itself writes and reads flows (/dev/streams).
 """
 
@@ -26,6 +27,10 @@ from pathlib import Path
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 NEW_NETWORK = 0x40000000
+NEW_HOST_NAME = 0x04000000
+BIND = 0x1000  # MS_BIND
+HOSTS = Path("/etc/hosts")
+APPENDS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 POWER_OFF = 0x4321FEDC
 MOUNTS = (
     ("proc", "/proc", ""),
@@ -38,6 +43,8 @@ MOUNTS = (
 # The kernel activates the queues of new interfaces at a rate of 100 a second at most.
 SETTLED_S, SETTLED_INTERFACES, SETTLED_A_SECOND = 2.0, 200, 100
 PACKET_BYTES = 1 << 16  # largest read or write at the door
+# Python ignores these signals, and programs would inherit that.
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 COUNTERS = ("/proc/self/net/snmp", "/proc/self/net/netstat")
 NO_COUNTERS = {
     "IpForwarding",
@@ -70,12 +77,22 @@ def mount(kind: str, at: str, options: str = "") -> None:
     checked(LIBC.mount(kind.encode(), at.encode(), kind.encode(), ctypes.c_ulong(0), options.encode()))
 
 
+def sleep_until(monotonic_ns: int) -> None:
+    """Sleep until the monotonic clock shows this time (ns), and read no clock, which takes time."""
+    until = struct.pack("=qq", *divmod(monotonic_ns, 10**9))
+    failed = LIBC.clock_nanosleep(time.CLOCK_MONOTONIC, 1, until, None)  # TIMER_ABSTIME
+    if failed:
+        raise OSError(failed, os.strerror(failed))
+
+
 class Door:
-    """The channel to Instance. A message out is a kind (1 byte), a length (4 bytes) and its content."""
+    """The channel to Instance. A message out is a kind (1 byte), its order's number (4 bytes), a length (4 bytes) and
+    its content."""
 
     def __init__(self) -> None:
         self.file = os.open("/dev/door", os.O_RDWR | os.O_CLOEXEC)
         self.left = b""
+        self.number = 0  # of the order that is carried out
 
     def take(self, size: int) -> bytes:
         while len(self.left) < size:
@@ -88,10 +105,12 @@ class Door:
 
     def order(self) -> dict:
         (size,) = struct.unpack("<I", self.take(4))
-        return json.loads(self.take(size))
+        order = json.loads(self.take(size))
+        self.number = order.pop("order")
+        return order
 
     def send(self, kind: bytes, content: bytes) -> None:
-        left = memoryview(struct.pack("<cI", kind, len(content)) + content)
+        left = memoryview(struct.pack("<cII", kind, self.number, len(content)) + content)
         while left:
             left = left[os.write(self.file, left[:PACKET_BYTES]) :]
 
@@ -129,8 +148,13 @@ class Guest:
     def __init__(self, door: Door) -> None:
         self.door = door
         self.nodes: dict[str, int] = {}
+        self.host_names: dict[str, int] = {}  # node -> descriptor of the namespace of its host name
         self.netlinks: dict[str, Netlink] = {}
-        self.programs: dict[int, dict] = {}
+        self.started = 0
+        # A program is named by a number of its own, because process ids come again.
+        self.process_of: dict[int, int] = {}
+        self.program_of: dict[int, int] = {}  # process id -> program that runs
+        self.ends: dict[int, dict] = {}  # program -> its exit status, and when it ended
         self.channels: dict[int, socket.socket] = {}
         self.unread: dict[int, bytes] = {}
         self.inside = ""
@@ -149,10 +173,12 @@ class Guest:
         interfaces: int,
         requests: dict,
         owner: str,
+        host_names: dict[str, str],
     ) -> dict:
         """Build the nodes. nodes : name -> file descriptor for its namespace. cables : messages for the namespace of
-        `owner`. interfaces : number of interfaces that they make."""
-        most = max(nodes.values()) + 1000
+        `owner`. interfaces : number of interfaces that they make. host_names : node -> its address, for nodes to which
+        programs of the network give names; these nodes get their names as host names."""
+        most = max(nodes.values()) + 1000 + len(host_names)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         for name, value in whole.items():
             Path(name).write_text(value)
@@ -171,8 +197,23 @@ class Guest:
         Netlink().send(cables)
         self.change(requests)
         more = max(interfaces - SETTLED_INTERFACES, 0)
-        time.sleep(SETTLED_S - -more // SETTLED_A_SECOND)
+        settled_ns = time.monotonic_ns() + int(1e9 * SETTLED_S) + 10**9 * -(-more // SETTLED_A_SECOND)
+        if host_names:  # during the sleep, so that the time this takes has no effect
+            self.name_hosts(host_names)
+        sleep_until(settled_ns)
         return {}
+
+    def name_hosts(self, host_names: dict[str, str]) -> None:
+        """Give nodes their names as host names, and let programs look them up. host_names : node -> its address."""
+        for node in host_names:
+            checked(LIBC.unshare(NEW_HOST_NAME))
+            socket.sethostname(node)
+            self.host_names[node] = os.open("/proc/self/ns/uts", os.O_RDONLY | os.O_CLOEXEC)
+        if HOSTS.exists():
+            ours = Path("/run/hosts")
+            lines = [f"{address}\t{node}\n" for node, address in host_names.items()]
+            ours.write_text(HOSTS.read_text() + "".join(lines))
+            checked(LIBC.mount(bytes(ours), bytes(HOSTS), b"none", ctypes.c_ulong(BIND), None))
 
     def change(self, requests: dict) -> dict:
         for node, batches in requests.items():
@@ -273,16 +314,22 @@ class Guest:
         errors: str,
         stdin: str,
         talks: bool = False,
+        most_bytes: int = resource.RLIM_INFINITY,
     ) -> dict:
         """Start a program in a node; its output goes to files. talks : give it a socket as file descriptor 3.
+        most_bytes : size of the largest file that it may write.
 
-        Returns its process id as `process`, or the reason as `problem` where it cannot be started.
+        Returns the program's number as `program`. Where it cannot be started, returns the error's number as `problem`
+        and, as `where`, "folder" or "program".
         """
-        streams = [
-            os.open(stdin, os.O_RDONLY),
-            os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
-            os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
-        ]
+        streams: list[int] = []
+        try:
+            for file, flags in ((stdin, os.O_RDONLY), (output, APPENDS), (errors, APPENDS)):
+                streams.append(os.open(file, flags, 0o644))
+        except OSError:  # of too many open files
+            for stream in streams:
+                os.close(stream)
+            raise
         ours, theirs = socket.socketpair() if talks else (None, None)
         if theirs:
             streams.append(theirs.detach())
@@ -292,13 +339,19 @@ class Guest:
         if child == 0:
             try:
                 os.setsid()
+                for ignored in IGNORED_BY_PYTHON:
+                    signal.signal(ignored, signal.SIG_DFL)
                 signal.pthread_sigmask(signal.SIG_SETMASK, set())
+                if node in self.host_names:
+                    checked(LIBC.setns(self.host_names[node], NEW_HOST_NAME))
+                resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
                 for place, stream in enumerate(streams):
                     os.dup2(stream, place)
                 os.chdir(folder)
                 os.execvpe(command[0], command, ENVIRONMENT | environment)
             except OSError as error:
-                os.write(writer, f"{command[0]}: {error.strerror}".encode())
+                where = "folder" if error.filename == folder else "program"
+                os.write(writer, f"{error.errno} {where}".encode())
             finally:
                 os._exit(127)
         os.close(writer)
@@ -308,29 +361,32 @@ class Guest:
             problem = pipe.read().decode()
         if problem:
             os.waitpid(child, 0)
-            return {"problem": problem}
+            number, _, where = problem.partition(" ")
+            return {"problem": int(number), "where": where}
+        self.started += 1
+        self.process_of[self.started], self.program_of[child] = child, self.started
         if ours:
-            self.channels[child] = ours
-        return {"process": child}
+            self.channels[self.started] = ours
+        return {"program": self.started}
 
-    def collect(self, ended: tuple[int, int]) -> None:
-        process, status = ended
-        if process:
-            self.programs[process] = {"status": os.waitstatus_to_exitcode(status), "ended_s": time.monotonic()}
-            self.door.send(b"E", str(process).encode())
+    def collect(self, process: int, status: int) -> None:
+        program = self.program_of.pop(process, None)
+        if program is not None:  # else an orphan, which process 1 inherits
+            self.ends[program] = {"status": os.waitstatus_to_exitcode(status), "ended_s": time.monotonic()}
+            self.door.send(b"E", str(program).encode())
 
-    def wait(self, process: int, seconds: float | None) -> dict:
-        """Wait until the process ends, or for so many seconds of virtual time; return its status, None if it runs."""
-        self.pass_time(float("inf") if seconds is None else seconds, process)
-        return self.programs.get(process, {"status": None})
+    def wait(self, program: int, seconds: float | None) -> dict:
+        """Wait until the program ends, or for so many seconds of virtual time; return its status, None if it runs."""
+        self.pass_time(float("inf") if seconds is None else seconds, program)
+        return self.ends.get(program, {"status": None})
 
-    def pass_time(self, seconds: float, process: int = 0) -> None:
-        """Let so many seconds pass, or fewer if the process ends; record the end of any other process at once."""
+    def pass_time(self, seconds: float, program: int = 0) -> None:
+        """Let so many seconds pass, or fewer if the program ends; record the end of any other program at once."""
         # SIGCHLD, blocked, ends sigtimedwait: a wait for a child itself cannot have a timeout.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         until = time.monotonic() + seconds
         self.reap()
-        while process not in self.programs and (left := until - time.monotonic()) > 0:
+        while program not in self.ends and (left := until - time.monotonic()) > 0:
             if signal.sigtimedwait({signal.SIGCHLD}, min(left, self.told_every_s)) is None:
                 self.tell()
             self.reap()
@@ -345,25 +401,25 @@ class Guest:
     def reap(self) -> None:
         with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                self.collect(ended)
+                self.collect(*ended)
 
-    def converse(self, process: int, line: str, seconds: float | None) -> dict:
+    def converse(self, program: int, line: str, seconds: float | None) -> dict:
         """Send a line to a program that was started with `talks`; forward its messages until its reply, and return it.
 
         line : "" to send nothing. A message is a line M..., the reply a line R.... `reply` is None after so many
         seconds of virtual time, or where the program ends; `status` is then its exit status, if it has ended.
         """
-        channel = self.channels[process]
+        channel = self.channels[program]
         if line:
             channel.sendall(line.encode() + b"\n")
         heard = select.poll()
         heard.register(channel, select.POLLIN)
         until = float("inf") if seconds is None else time.monotonic() + seconds
         while True:
-            *lines, self.unread[process] = self.unread.get(process, b"").split(b"\n")
+            *lines, self.unread[program] = self.unread.get(program, b"").split(b"\n")
             for place, said in enumerate(lines):
                 if said[:1] == b"R":
-                    self.unread[process] = b"\n".join([*lines[place + 1 :], self.unread[process]])
+                    self.unread[program] = b"\n".join([*lines[place + 1 :], self.unread[program]])
                     return {"reply": json.loads(said[1:])}
                 self.door.send(b"M", said[1:])
             left = until - time.monotonic()
@@ -376,12 +432,17 @@ class Guest:
             with suppress(ConnectionResetError):  # the program ended before it had read everything
                 more = channel.recv(1 << 20)
             if not more:
-                return {"reply": None} | self.wait(process, None)
-            self.unread[process] += more
+                return {"reply": None} | self.wait(program, None)
+            self.unread[program] += more
 
-    def kill(self, process: int, number: int, whole: bool) -> dict:
+    def kill(self, program: int, number: int, whole: bool) -> dict:
+        """Send a signal to a program, or with `whole` to its process group, of which some may outlive the program."""
+        process = self.process_of[program]
         with suppress(ProcessLookupError):
-            (os.killpg if whole else os.kill)(process, number)
+            if whole and self.program_of.get(process, program) == program:
+                os.killpg(process, number)
+            elif program not in self.ends:
+                os.kill(process, number)
         return {}
 
     def sleep(self, seconds: float) -> dict:
@@ -445,7 +506,7 @@ def main() -> None:
             answer = getattr(guest, what)(**order)
         except Exception as error:  # Instance reports every error
             traceback.print_exc()
-            answer = {"error": str(error) or type(error).__name__}
+            answer = {"error": str(error) or type(error).__name__, "errno": getattr(error, "errno", None)}
         door.send(b"A", json.dumps(answer).encode())
 
 

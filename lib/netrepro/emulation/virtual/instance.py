@@ -10,6 +10,7 @@ import mmap
 import os
 import re
 import select
+import shlex
 import shutil
 import signal
 import stat
@@ -17,8 +18,10 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,7 @@ from netrepro.files import remove
 GUEST = Path(__file__).with_name("guest.py")
 _LAUNCH = Path(__file__).with_name("launch.py")
 START_NS = 10**18  # start of the kernel's clock: in the year 2001
+NO_FILES = "raise the hard limit of open files (ulimit -Hn): every program inside needs three"
 _LAST_LINES = 12
 _MOST_NAMED = 8  # programs that an error names
 _ARGUMENTS = (
@@ -48,6 +52,8 @@ _ARGUMENTS = (
 _PREFIX = "netrepro-virtual-"
 _SHELL_MOUNTS = (("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/run"))
 _LOOK_S = 0.5
+_HEAD = struct.Struct("<cII")  # of a message: its kind, the number of its order, the bytes that follow
+_NO_MORE_EVENTS = r"takes no more events: -28$"  # panic of line.c where a disk is full (ENOSPC)
 MEMORY_MB = 512
 
 
@@ -55,7 +61,8 @@ class Instance:
     """A kernel that runs until it is closed; everything random in it follows from `seed`.
 
     Programs inside read the machine's files (hostfs) with the rights of this process, and write only to the kernel's
-    own folder (see launch.py).
+    own folder (see launch.py). Threads may share an instance: their orders are carried out one after the other. A
+    forked copy of this process may not use it.
 
     descriptors : file descriptors that the kernel's process inherits; its links' events and captures are written to
     them. patience_s : the longest real time (s) without a message from the kernel while an order is carried out.
@@ -69,17 +76,23 @@ class Instance:
     ):
         self._patience_s = patience_s
         self._folder, self._keeps = _own_folder()
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
+        # In memory, so that it tells why a kernel ended even where the disk of temporary files is full.
+        self._log = os.fdopen(os.memfd_create("console"), "w+b")
         self._left, self._closed, self._interrupted = bytearray(), False, False
-        self.programs: dict[int, str] = {}  # running inside: process id -> its name in errors
+        self._owner, self._number = os.getpid(), 0
+        self._one_at_a_time, self._thread = threading.Lock(), 0  # the thread whose order is carried out
+        self.programs: dict[int, str] = {}  # running inside: the program's number -> its name in errors
         kernel = str(kernel_path())
         # The kernel separates its arguments by blanks, and the interpreter's path may contain blanks: so use a file.
         init = Path(self._folder, "init")
-        init.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S -B "{GUEST}" inside\n')
+        guest = shlex.join([sys.executable, "-I", "-S", "-B", str(GUEST), "inside"])
+        init.write_text(f"#!/bin/sh\nexec {guest}\n")
         init.chmod(0o700)
         orders, self._to_guest = os.pipe()
         self._from_guest, answers = os.pipe()
         os.set_blocking(self._from_guest, False)
+        self._heard = select.poll()  # select() does not take descriptors beyond 1023
+        self._heard.register(self._from_guest, select.POLLIN)
         self._processor = _Processor()
         command = [
             *_launched(self._processor.number, self._folder),
@@ -139,23 +152,59 @@ class Instance:
         is about, for errors. heard : called with each message of a program. arguments : the method's arguments.
 
         Raises NetreproError for an order that is refused, a kernel that has ended, and one whose time stands still.
+        Such an order is given up: its answer, which may still come, is nobody else's. Raises NetreproError in a forked
+        process, and for an order from within `progress` or `heard`.
         """
+        self._check_caller()
+        with self._one_at_a_time:
+            self._thread = threading.get_ident()
+            try:
+                return self._exchange(what, f"{what} {name}".strip(), progress, heard, arguments)
+            finally:
+                self._thread = 0
+
+    def _check_caller(self) -> None:
+        if os.getpid() != self._owner:
+            raise NetreproError(
+                f"the virtual kernel of process {self._owner} in process {os.getpid()}, a fork of it",
+                "use the network in the process that built it, or build another one in the fork",
+            )
+        if self._thread == threading.get_ident():
+            raise NetreproError(
+                "an order to the virtual kernel while it carries out another one of the same thread",
+                "use the network after the call has returned, not in its progress or output_hook",
+            )
+
+    def _exchange(
+        self,
+        what: str,
+        named: str,
+        progress: Callable[[float], None] | None,
+        heard: Callable[[dict[str, Any]], None] | None,
+        arguments: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        if self._closed:
+            raise self._ended()
         if self._interrupted:
             raise NetreproError("the virtual kernel has ended: an order was interrupted", "build the network again")
-        content = json.dumps({"do": what, **arguments}).encode()
+        try:
+            self._send(what, arguments)
+            return self._answer(named, progress, heard)
+        except NetreproError:
+            raise
+        except BaseException:  # a part of an order or of a message may be lost
+            self._interrupted = True
+            raise
+
+    def _send(self, what: str, arguments: Mapping[str, Any]) -> None:
+        self._number += 1
+        content = json.dumps({"do": what, "order": self._number, **arguments}).encode()
         left = memoryview(struct.pack("<I", len(content)) + content)
         try:
             while left:
                 left = left[os.write(self._to_guest, left) :]
         except BrokenPipeError:
             raise self._ended() from None
-        try:
-            return self._answer(f"{what} {name}".strip(), progress, heard)
-        except NetreproError:
-            raise
-        except BaseException:  # the next order would take this order's late answer for its own
-            self._interrupted = True
-            raise
 
     def load(self, modules: Iterable[Path]) -> None:
         """Load kernel modules (made by kernel.build_module). Raises NetreproError for a module that is refused."""
@@ -177,8 +226,12 @@ class Instance:
                     raise self._stuck(what, share)
                 continue
             told = time.monotonic()
-            kind, content = message
-            if kind == b"P":
+            kind, number, content = message
+            if kind == b"E":
+                self.programs.pop(int(content), None)
+            elif number != self._number:
+                continue  # of an order that was given up
+            elif kind == b"P":
                 share = float(content)
                 if progress is not None:
                     progress(share)
@@ -187,24 +240,27 @@ class Instance:
             elif kind == b"M":
                 if heard is not None:
                     heard(json.loads(content))
-            elif kind == b"E":
-                self.programs.pop(int(content), None)
             else:
                 answer = json.loads(content)
                 if "error" in answer:
-                    raise NetreproError(f"the virtual kernel refuses {what}: {answer['error']}", self._said())
+                    remedy = NO_FILES if answer["errno"] == errno.EMFILE else self._said()
+                    raise NetreproError(f"the virtual kernel refuses {what}: {answer['error']}", remedy)
                 return answer | {"contents": contents}
 
-    def _message(self) -> tuple[bytes, bytes] | None:
-        """Return the next message (kind, content), or None after _LOOK_S. Raises NetreproError for an ended kernel."""
+    def _message(self) -> tuple[bytes, int, bytes] | None:
+        """Return the next message (kind, number of its order, content), or None after _LOOK_S.
+
+        Raises NetreproError for an ended kernel.
+        """
         while True:
-            if len(self._left) >= 5:
-                kind, size = struct.unpack_from("<cI", self._left)
-                if len(self._left) >= 5 + size:
-                    content = bytes(self._left[5 : 5 + size])
-                    del self._left[: 5 + size]
-                    return kind, content
-            if not select.select([self._from_guest], [], [], _LOOK_S)[0]:
+            if len(self._left) >= _HEAD.size:
+                kind, number, size = _HEAD.unpack_from(self._left)
+                whole = _HEAD.size + size
+                if len(self._left) >= whole:
+                    content = bytes(self._left[_HEAD.size : whole])
+                    del self._left[:whole]
+                    return kind, number, content
+            if not self._heard.poll(1e3 * _LOOK_S):
                 return None
             more = os.read(self._from_guest, 1 << 20)
             if not more:
@@ -218,6 +274,8 @@ class Instance:
         return "\n".join(f"  | {line}" for line in lines[-_LAST_LINES:])
 
     def _ended(self) -> NetreproError:
+        if self._closed:
+            return NetreproError("the virtual kernel has ended: it was closed", "build the network again")
         try:
             status = str(self._process.wait(timeout=5))
         except subprocess.TimeoutExpired:
@@ -225,11 +283,24 @@ class Instance:
         self._log.seek(0)
         said = self._log.read().decode(errors="replace")
         panic = re.search(r"(Kernel panic.*|BUG: .*)", said)
+        full = self._full_disk(panic[0] if panic else "")
+        if full:
+            return NetreproError(
+                f"the virtual kernel has ended: no space is left in {full}", "make room, or set TMPDIR to another disk"
+            )
         problem = f"the virtual kernel has ended: {panic[0] if panic else f'status {status}'}"
         if panic is None:
             return NetreproError(problem, f"its last lines:\n{self._said()}")
         trace = [line for line in said[panic.start() :].splitlines() if "?" not in line]
         return NetreproError(problem, "\n".join(["where:", *(f"  | {line}" for line in trace[:_LAST_LINES])]))
+
+    def _full_disk(self, panic: str) -> str:
+        """Return the folder whose full disk has ended the kernel, "" for another cause."""
+        if re.search(_NO_MORE_EVENTS, panic):
+            return tempfile.gettempdir()
+        if not panic and shutil.disk_usage(self._folder).free < mmap.PAGESIZE:
+            return self._folder  # the kernel's memory is a file there
+        return ""
 
     def _stuck(self, what: str, share: float) -> NetreproError:
         running = _listed(list(self.programs.values()))
@@ -247,13 +318,13 @@ class Instance:
         self.close()
 
     def close(self) -> None:
-        """End the kernel and its programs and remove its folder; do nothing the second time."""
-        if self._closed:
+        """End the kernel and its programs and remove its folder; do nothing the second time or in a forked process."""
+        if self._closed or os.getpid() != self._owner:
             return
         self._closed = True
         if self._process.poll() is None:
             try:
-                content = b'{"do": "end"}'
+                content = b'{"do": "end", "order": 0}'
                 os.write(self._to_guest, struct.pack("<I", len(content)) + content)
                 self._process.wait(timeout=1)
             except (OSError, subprocess.TimeoutExpired):
@@ -264,9 +335,11 @@ class Instance:
         except ProcessLookupError:
             pass
         self._process.wait()
-        for descriptor in (self._to_guest, self._from_guest, self._keeps):
-            os.close(descriptor)
-        self._log.close()
+        # The order of another thread ends with the kernel. Only then nobody uses the descriptors any more.
+        with nullcontext() if self._thread == threading.get_ident() else self._one_at_a_time:
+            for descriptor in (self._to_guest, self._from_guest, self._keeps):
+                os.close(descriptor)
+            self._log.close()
         self._processor.free()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -356,6 +429,8 @@ def folder_for_memory() -> str:
 
 def why_no_memory(folder: str) -> str:
     """Return why a folder is not suitable for a kernel's memory, "" where it is."""
+    if len(folder.split()) != 1:
+        return "has a blank in its path, and blanks separate the kernel's arguments"
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.truncate(mmap.PAGESIZE)

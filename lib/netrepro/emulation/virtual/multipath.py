@@ -116,7 +116,7 @@ def _run(instance: Instance, host: str, command: str) -> None:
         errors="/run/told",
         stdin="/dev/null",
     )
-    status = instance.order("wait", process=started["process"], seconds=None)["status"]
+    status = instance.order("wait", program=started["program"], seconds=None)["status"]
     if status:
         raise NetreproError(
             f"{host} could not be told its subflows: status {status} of {command}",

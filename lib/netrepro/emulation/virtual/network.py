@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import os
 import shlex
 import signal
@@ -19,7 +21,7 @@ from netrepro.emulation.network import Network, Node, RunningProgram, checked_wo
 from netrepro.emulation.plan import check_name, tcp_by_host
 from netrepro.emulation.recording import check_asked, folder_for_captures
 from netrepro.emulation.virtual.experiment import PCAP_HEADER, build, changed_line, release_numbers, whole_settings
-from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched_by_node
+from netrepro.emulation.virtual.instance import MEMORY_MB, NO_FILES, Instance, batched_by_node
 from netrepro.emulation.virtual.kernel import modules_for
 from netrepro.emulation.virtual.plan import RECORD, REPORT, Line, VirtualPlan, make_virtual_plan, new_line
 from netrepro.emulation.virtual.recording import VirtualRecording
@@ -47,8 +49,18 @@ class VirtualNetwork(Network):
     Virtual time passes while `run`, `wait`, `python` or `sleep` wait, and stands still otherwise. Programs read the
     machine's files with the caller's rights, may write to `folder` and to /run, and have only their node's network.
     They are root inside the kernel. Landlock, on machines that have it (`netrepro doctor` tells), also keeps root and
-    kernel modules from writing elsewhere. The programs' output is stored in `folder`. The same seed and the same calls
-    give the same output. Raises NetreproError like Instance.
+    kernel modules from writing elsewhere. Their host's name is that of their node, and nodes' names lead to their
+    addresses. The same seed and the same calls give the same output.
+
+    The programs' output is stored in `folder`. A file that a program writes, so its output too, may have `memory_mb`
+    at most; a program that writes more gets SIGXFSZ, as with `ulimit -f`.
+
+    While a program inside has a file open, programs inside do not see what the caller changes in it: they go on with
+    its old content, cut to its old size. So change a file before a program opens it, or write a file of another name.
+    Programs inside see each other's changes at once, and the caller sees them too.
+
+    Threads may share a network: their calls are carried out one after the other, so that a call that waits for a
+    program keeps the others waiting. A forked process cannot use it. Raises NetreproError like Instance.
     """
 
     tier = "virtual"
@@ -85,7 +97,7 @@ class VirtualNetwork(Network):
         self._way = ways[0] if ways else None  # for settings that are common to the whole kernel
         self._plan = make_virtual_plan(topology, seed, **self._described)
         self._instance: Instance | None = None
-        self._started = 0
+        self._numbers = itertools.count(1)  # of programs' files
         self._files: list[IO[bytes]] = []  # open in the kernel's process: one for events, others for captures
         self._free: list[IO[bytes]] = []
 
@@ -104,7 +116,7 @@ class VirtualNetwork(Network):
             self._lines = dict(self.plan.lines)
             self.folder = self._instance.folder / "programs"
             self.folder.mkdir()
-            build(self._instance, self.plan, whole_settings(self._way))
+            build(self._instance, self.plan, whole_settings(self._way), named=True)
             self._instance.order("share", folder=str(self.folder))
             self._began_ns = self._instance.order("clock")["monotonic_ns"]
         except BaseException:
@@ -125,6 +137,11 @@ class VirtualNetwork(Network):
         for file in self._files:
             file.close()
         self._files = self._free = []
+
+    @property
+    def most_bytes(self) -> int:
+        """The size of the largest file that a program may write, in bytes."""
+        return self._memory_mb << 20
 
     @property
     def instance(self) -> Instance:
@@ -258,15 +275,14 @@ class VirtualNetwork(Network):
 
     def next_file(self, name: str) -> Path:
         """Return a new path, without suffix, for the files of a program."""
-        self._started += 1
-        return self.folder / f"{self._started}-{Path(name).name}"
+        return self.folder / f"{next(self._numbers)}-{Path(name).name}"
 
 
 class VirtualProgram(RunningProgram):
     """A program that was started in a node; its output is stored in files."""
 
-    def __init__(self, net: VirtualNetwork, process: int, command: Sequence[str], files: Path):
-        self._net, self._process, self._files = net, process, files
+    def __init__(self, net: VirtualNetwork, program: int, command: Sequence[str], files: Path):
+        self._net, self._program, self._files = net, program, files
         self.command = list(command)
         self.returncode: int | None = None
         self.ended_s: float | None = None  # virtual time since the network was built
@@ -290,7 +306,7 @@ class VirtualProgram(RunningProgram):
 
     def _wait(self, timeout: float | None) -> int | None:
         if self.returncode is None:
-            self._ended(self._net.instance.order("wait", name=self.command[0], process=self._process, seconds=timeout))
+            self._ended(self._net.instance.order("wait", name=self.command[0], program=self._program, seconds=timeout))
         return self.returncode
 
     def converse(
@@ -302,7 +318,7 @@ class VirtualProgram(RunningProgram):
         virtual time. Returns None after the timeout, or where the program ends; then `returncode` is set.
         """
         answer = self._net.instance.order(
-            "converse", name=self.command[0], heard=heard, process=self._process, line=line, seconds=timeout
+            "converse", name=self.command[0], heard=heard, program=self._program, line=line, seconds=timeout
         )
         if answer["reply"] is None:
             self._ended(answer)
@@ -326,7 +342,7 @@ class VirtualProgram(RunningProgram):
     def _signal(self, number: int, to_all: bool = False) -> None:
         if number not in signal.valid_signals():
             raise NetreproError(f"no signal {number!r}", "give one of the module signal, such as signal.SIGTERM")
-        self._net.instance.order("kill", process=self._process, number=int(number), whole=to_all)
+        self._net.instance.order("kill", program=self._program, number=int(number), whole=to_all)
 
     def __enter__(self) -> VirtualProgram:
         return self
@@ -381,16 +397,17 @@ class VirtualNode(Node):
             node=self.name,
             command=words,
             environment=dict(environment or {}),
-            folder=str(folder or self.net.folder),
+            folder=os.path.abspath(folder or self.net.folder),  # noqa: PTH100  keeps links, as chdir does
             output=str(files.with_suffix(".out")),
             errors=str(files.with_suffix(".err")),
             stdin=str(files.with_suffix(".in")),
             talks=talks,
+            most_bytes=self.net.most_bytes,
         )
         if "problem" in answer:
-            raise NetreproError(f"cannot be started on {self.name}: {answer['problem']}", "give the path of a program")
-        self.net.instance.programs[answer["process"]] = called
-        return VirtualProgram(self.net, answer["process"], words, files)
+            raise _not_started(words[0], self.name, answer["problem"], answer["where"], folder)
+        self.net.instance.programs[answer["program"]] = called
+        return VirtualProgram(self.net, answer["program"], words, files)
 
     def start(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Call:
         outcome = self.net.next_file("call").with_suffix(".result")
@@ -416,6 +433,22 @@ class VirtualNode(Node):
         from netrepro.emulation.virtual.jupyter import VirtualJupyterKernel
 
         return VirtualJupyterKernel(self.name, self.popen)
+
+
+def _not_started(
+    program: str, node: str, number: int, where: str, folder: str | os.PathLike[str] | None
+) -> NetreproError:
+    """Return the error for a program that the kernel refuses to start. where : "folder" or "program"."""
+    if where == "folder":
+        return NetreproError(
+            f"{program} cannot be started on {node} in the folder {folder}: {os.strerror(number)}",
+            "give a folder that exists",
+        )
+    remedies = {errno.ENOENT: "install it, or give its path", errno.EMFILE: NO_FILES}
+    return NetreproError(
+        f"cannot be started on {node}: {program}: {os.strerror(number)}",
+        remedies.get(number, "give the path of a program"),
+    )
 
 
 def _shortened(text: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from netrepro.emulation.plan import check_name
 from netrepro.emulation.virtual.network import VirtualNetwork, VirtualProgram
 from netrepro.errors import NetreproError
 from netrepro.networks.topology import Topology
@@ -83,6 +84,15 @@ def run_programs(
                 f"{program.command[0]} from {program.start_s:g} s to {program.end_s} s in a run of {seconds:g} s",
                 "start it within the run, and end it after it has started",
             )
+        check_name(program.node, (*topology.hosts, *topology.switches), "host or switch")
+    for event in events:
+        if not 0 <= event.at_s <= seconds:
+            raise NetreproError(
+                f"a change of the link {event.source} to {event.destination} at {event.at_s:g} s in a run of "
+                f"{seconds:g} s",
+                "give a time within the run",
+            )
+        topology.link(event.source, event.destination)
     with VirtualNetwork(topology, seed=seed, **network) as net:
         for name, content in (files or {}).items():
             path = net.folder / name
