@@ -215,7 +215,8 @@ class Launcher:
                     Path(request["control_group"], "cgroup.procs").write_text("0")
                 os.chdir(request["folder"])
                 signal.set_wakeup_fd(-1)
-                signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+                for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):  # ignored by this process
+                    signal.signal(number, signal.SIG_DFL)
                 os.execvpe(request["command"][0], request["command"], request["environment"])
             except OSError as error:
                 where = "folder" if error.filename == request["folder"] else "program"

@@ -372,6 +372,10 @@ def test_a_started_program_is_polled_signalled_and_read_like_popen(net):
     guest.__exit__()
 
 
+def test_a_program_ignores_no_signal_that_the_launcher_ignores(net):
+    assert "SigIgn:\t0000000000000000" in net["h1"].run(["cat", "/proc/self/status"]).stdout
+
+
 def test_pipes_of_one_program_are_not_held_open_by_another(net):
     first = net["h1"].popen(["cat"])
     with net["h2"].popen(["sleep", "60"]) as second:
