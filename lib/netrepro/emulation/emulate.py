@@ -84,7 +84,8 @@ class Emulation:
     tier : "auto", "privileged" or "rootless" for the machine's kernel in real time (see RealTimeNetwork); or
         "virtual" for a kernel in virtual time (see VirtualNetwork).
     congestion_control : a name for all hosts, or host -> name (others: cubic). It is always set, because the machine's
-        own default may be anything; "" leaves the choice to the programs' sockets.
+        own default may be anything. A host's routes set it, so the host's sysctl net.ipv4.tcp_congestion_control then
+        has no effect, whatever it reads. "" leaves the choice to the programs' sockets, and to this sysctl.
     seed : seed of the routers' path choice, of losses and, in virtual time, of everything else that is random.
     address_pool : an IPv4 network. Hosts get its first addresses (h1 10.0.0.1), switches its last, counted downwards.
     tcp : TCP settings of all hosts, except the congestion control; or host -> Tcp. None, and hosts not named, keep the

@@ -174,6 +174,22 @@ def test_hosts_have_names_and_know_each_others():
         assert net["h1"].run(["getent", "hosts", "localhost"]).returncode == 0
 
 
+IN_USE = """
+import socket
+with socket.create_connection(("h2", 5001)) as out:
+    print(out.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(bytes(1)).decode())
+"""
+
+
+@pytest.mark.parametrize(("given", "in_use"), [("cubic", "cubic"), ("", "reno")])
+def test_a_hosts_own_congestion_control_counts_where_none_is_given(given, in_use):
+    with virtual(congestion_control=given) as net:
+        net["h2"].popen([sys.executable, "-c", "import socket; socket.create_server(('', 5001)).accept()"])
+        net.sleep(0.1)
+        net["h1"].run(["sh", "-c", "echo reno > /proc/sys/net/ipv4/tcp_congestion_control"])
+        assert net["h1"].run([sys.executable, "-c", IN_USE]).stdout.strip() == in_use
+
+
 @pytest.mark.parametrize("at_s", [6.0, -3.0, float("nan")])
 def test_an_event_outside_the_run_is_refused(at_s):
     event = Event(at_s, "s1", "h2", rate_mbps=5.0)
