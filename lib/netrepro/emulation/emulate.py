@@ -9,7 +9,7 @@ from netrepro.emulation.network import Network
 from netrepro.emulation.real_time.experiment import emulate_in_real_time
 from netrepro.emulation.real_time.network import RealTimeNetwork
 from netrepro.emulation.virtual.experiment import emulate_virtually
-from netrepro.emulation.virtual.instance import MEMORY_MB
+from netrepro.emulation.virtual.instance import MEMORY_MB, SYSCALL_COST_NS
 from netrepro.emulation.virtual.network import PATIENCE_S, VirtualNetwork
 from netrepro.errors import NetreproError
 from netrepro.networks.description import check_not_negative, whole_number
@@ -103,6 +103,9 @@ class Emulation:
         experiments use one packet, so that no result depends on hosts in lock step.
     patience_s : in virtual time, the longest real time (s) in which virtual time may stand still.
     memory_mb : in virtual time, the memory of kernel and programs (MB).
+    syscall_cost_ns : in virtual time, the least time (ns) that a system call of a program takes, reads of the clock
+        included; None for 1000. Computing takes no time. With 0 a program that polls, as iperf3 does, may never get on
+        (lib/kernel/README.md tells what the cost does to results).
 
     Leaving the `with` block, Ctrl-C, or any end of the calling process ends every program, and so the network. The
     machine's own network is not touched.
@@ -128,6 +131,7 @@ class Emulation:
         host_delay_packets: float | None = None,
         patience_s: float | None = None,
         memory_mb: int | None = None,
+        syscall_cost_ns: int | None = None,
     ):
         if not isinstance(topology, Topology):
             raise NetreproError(
@@ -155,9 +159,11 @@ class Emulation:
                 host_delay_packets=host_delay_packets or 0.0,
                 patience_s=PATIENCE_S if patience_s is None else patience_s,
                 memory_mb=MEMORY_MB if memory_mb is None else memory_mb,
+                syscall_cost_ns=SYSCALL_COST_NS if syscall_cost_ns is None else syscall_cost_ns,
             )
         else:
-            _check_absent(tier, host_delay_packets=host_delay_packets, patience_s=patience_s, memory_mb=memory_mb)
+            of_virtual = {"patience_s": patience_s, "memory_mb": memory_mb, "syscall_cost_ns": syscall_cost_ns}
+            _check_absent(tier, host_delay_packets=host_delay_packets, **of_virtual)
             network = RealTimeNetwork(
                 topology, tier, congestion_control, seed, address_pool, tcp, routing, paths, cpu_limits, ipv6
             )

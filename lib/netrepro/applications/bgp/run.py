@@ -179,7 +179,7 @@ def run_failures(
     names = {each: f"h{sites.index(each) + 1}" if each in sites else f"s{each}" for each in graph.neighbours}
     link = Link(CLIENT_RATE_MBPS, link_delay_ms)
     topology = Topology(tuple(Cable(names[a], names[b], link) for a, b, _ in graph.links), "ASes")
-    with VirtualNetwork(topology, seed=seed, patience_s=patience_s) as net:
+    with VirtualNetwork(topology, seed=seed, patience_s=patience_s, syscall_cost_ns=0) as net:
         addresses = {number: str(net.plan.addresses[name]) for number, name in names.items()}
         places = {number: {each: k for k, each in enumerate(near, 1)} for number, near in graph.neighbours.items()}
         _give_peers(net, names, graph)

@@ -96,7 +96,7 @@ def sort_in_virtual_time(sort: Sort, jobs: int, seed: int) -> Sorted:
     """
     control, started, outcomes = sort.tcp.congestion_control, {}, {}
     how: dict[str, Any] = {"seed": seed, "tcp": sort.tcp, "patience_s": BUSY_S, "memory_mb": PROGRAMS_MB}
-    with VirtualNetwork(sort.topology, congestion_control=control, **how) as net:
+    with VirtualNetwork(sort.topology, congestion_control=control, syscall_cost_ns=0, **how) as net:
         if sort.same_path:
             hash_addresses_only(net)
         begin_s = net.monotonic_s + BEGIN_S

@@ -39,7 +39,7 @@ def etcd_without_leader_s(
     """
     timing = Timing(heartbeat_ms, election_ms)
     random = Random(seed)
-    with VirtualNetwork(topology, seed=seed) as net:
+    with VirtualNetwork(topology, seed=seed, syscall_cost_ns=0) as net:
         cluster = _Cluster(net, timing)
         return [cluster.crash(random.uniform(0, heartbeat_ms / 1e3)) for _ in progress(range(crashes))]
 

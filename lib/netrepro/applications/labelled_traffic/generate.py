@@ -189,7 +189,7 @@ def record_day(folder: Path, *, seconds: float, mix: Mix, seed: int, day: int = 
     Raises NetreproError if libraries or the virtual kernel are missing, or if a program does not start.
     """
     check_libraries()
-    with VirtualNetwork(campus(seed), seed=seed * 1000 + day, memory_mb=MEMORY_MB) as net:
+    with VirtualNetwork(campus(seed), seed=seed * 1000 + day, memory_mb=MEMORY_MB, syscall_cost_ns=0) as net:
         return _Run(net, folder, seconds, mix, seed, day).record(progress)
 
 

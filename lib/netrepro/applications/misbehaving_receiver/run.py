@@ -42,7 +42,9 @@ def fetch(
     VirtualNetwork does, and if a program fails.
     """
     paths = sorted([route, route[::-1]])
-    with VirtualNetwork(topology, congestion_control="", seed=run["seed"], tcp=tcp, paths=paths) as net:
+    with VirtualNetwork(
+        topology, congestion_control="", seed=run["seed"], tcp=tcp, paths=paths, syscall_cost_ns=0
+    ) as net:
         net.load_control(control)
         own, server = (net.path_address(path) for path in (route[::-1], route))
         host = net[route[0]]

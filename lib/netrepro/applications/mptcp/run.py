@@ -34,7 +34,12 @@ def told_handover(experiment: Experiment) -> pd.DataFrame:
     control = experiment.flow_table["congestion_control"].iloc[0]
     buffer_bytes = socket_kind_of_subflows(tcp).receive_buffer_bytes // 2  # the kernel doubles the value
     with VirtualNetwork(
-        experiment.topology, congestion_control="", seed=experiment.seed, tcp=experiment.tcp, paths=sorted(made.paths)
+        experiment.topology,
+        congestion_control="",
+        seed=experiment.seed,
+        tcp=experiment.tcp,
+        paths=sorted(made.paths),
+        syscall_cost_ns=0,
     ) as net:
         net.load_control(control)
         own, to = (str(net.plan.address_over(*end)) for end in ((made.back, made.opener), (made.there, made.accepter)))

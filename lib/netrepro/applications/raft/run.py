@@ -37,7 +37,7 @@ def network(setting: Election, hosts: int = len(PLACES)) -> Topology:
 def run(topology: Topology, cases: Sequence[Mapping[str, Any]], seed: int) -> Iterable[dict[str, Any]]:
     """Run the cases and return the tester's results of each: trials, reports, logs."""
     where = addresses_in(topology, PLACES)
-    with VirtualNetwork(topology, seed=seed) as net:
+    with VirtualNetwork(topology, seed=seed, syscall_cost_ns=0) as net:
         keepers = [start(net, PLACES[name], GUEST, "keep", name, where) for name in SERVERS]
         return lines_of(start(net, PLACES["tester"], GUEST, "crash", json.dumps(cases), where), keepers)
 

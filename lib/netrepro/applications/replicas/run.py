@@ -47,7 +47,7 @@ def run_replication(cases: Mapping[str, tuple[Deployment, Demand]], seed: int = 
     first, _ = next(iter(cases.values()))
     topology = network(first)
     hosts = {region: f"h{number}" for number, region in enumerate(first.regions, start=1)}
-    with VirtualNetwork(topology, seed=seed) as net:
+    with VirtualNetwork(topology, seed=seed, syscall_cost_ns=0) as net:
         begins_s = net.instance.order("clock")["monotonic_ns"] / 1e9 + SETTLES_S
         plan: dict[str, Any] = {"addresses": json.loads(addresses_in(topology, hosts)), "cases": []}
         for deployment, demand in cases.values():

@@ -75,7 +75,7 @@ def run_real_swarms(
         for place, peers in enumerate(swarms)
     ]
     hosts = [f"h{place}" for place in range(1, len(swarms[0]) + 1)]
-    with VirtualNetwork(network(swarms[0]), seed=seed) as net:
+    with VirtualNetwork(network(swarms[0]), seed=seed, syscall_cost_ns=0) as net:
         plan: dict[str, Any] = {
             "addresses": [net[host].address for host in hosts],
             "namespaces": [f"/proc/1/fd/{net.plan.descriptor(host)}" for host in hosts],

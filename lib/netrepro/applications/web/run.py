@@ -185,7 +185,9 @@ def load_really(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s:
         "socket_options": [option for option in options if option[1]],
         "packages": [path for path in sys.path if Path(path).is_absolute()] if way.over == "QUIC" else [],
     }
-    with VirtualNetwork(line.topology, congestion_control=way.tcp.congestion_control, seed=seed, tcp=way.tcp) as net:
+    with VirtualNetwork(
+        line.topology, congestion_control=way.tcp.congestion_control, seed=seed, tcp=way.tcp, syscall_cost_ns=0
+    ) as net:
         (net.folder / "plan.json").write_text(json.dumps(plan))
         words = ("plan.json", net[SERVER].address)
         server = start(net, SERVER, GUEST, "serve", *words)

@@ -50,7 +50,9 @@ def run_trials(tier: str, evicted: Mapping[str, Overlay], refused: Mapping[str, 
             for name, overlay in compile_for.items()
         }
         if tier == "virtual":
-            net = opened.enter_context(VirtualNetwork(Topology((Cable("h1", "h2", Link(100.0, 1.0)),))))
+            net = opened.enter_context(
+                VirtualNetwork(Topology((Cable("h1", "h2", Link(100.0, 1.0)),)), syscall_cost_ns=0)
+            )
             rows = net["h1"].python(_all_trials, dict(evicted), dict(refused), programs, 1)
         else:
             rows = _all_trials(dict(evicted), dict(refused), programs, 8)

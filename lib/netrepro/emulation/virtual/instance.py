@@ -33,7 +33,8 @@ from netrepro.files import remove
 
 GUEST = Path(__file__).with_name("guest.py")
 _LAUNCH = Path(__file__).with_name("launch.py")
-START_NS = 10**18  # start of the kernel's clock: in the year 2001
+START_NS = 1_577_836_800 * 10**9  # start of the kernel's clock: 2020-01-01 00:00:00 UTC
+SYSCALL_COST_NS = 1000
 NO_FILES = "raise the hard limit of open files (ulimit -Hn): every program inside needs three"
 _LAST_LINES = 12
 _MOST_NAMED = 8  # programs that an error names
@@ -66,13 +67,19 @@ class Instance:
 
     descriptors : file descriptors that the kernel's process inherits; its links' events and captures are written to
     them. patience_s : the longest real time (s) without a message from the kernel while an order is carried out.
-    memory_mb : memory of kernel and programs.
+    memory_mb : memory of kernel and programs. syscall_cost_ns : the least virtual time (ns) that a system call of a
+    program takes; orders take none.
 
     Raises NetreproError where no kernel is built, or where the kernel cannot start.
     """
 
     def __init__(
-        self, seed: int, descriptors: Sequence[int] = (), patience_s: float = 120.0, memory_mb: int = MEMORY_MB
+        self,
+        seed: int,
+        descriptors: Sequence[int] = (),
+        patience_s: float = 120.0,
+        memory_mb: int = MEMORY_MB,
+        syscall_cost_ns: int = 0,
     ):
         self._patience_s = patience_s
         self._folder, self._keeps = _own_folder()
@@ -101,6 +108,7 @@ class Instance:
             f"mem={memory_mb}M",
             f"init={init}",
             f"random-seed={seed}",
+            f"syscall-cost={syscall_cost_ns}",
             f"door={orders},{answers}",
             "con0=null,fd:1",
             f"uml_dir={self._folder}/",
@@ -485,6 +493,7 @@ def run_shell() -> int:
         mounts = "".join(f"mount -t {kind} {kind} {at}\n" for kind, at in _SHELL_MOUNTS)
         init.write_text(f"#!/bin/sh\n{mounts}cd /; PS1='virtual# ' setsid -c sh -i; poweroff -f\n")
         init.chmod(0o700)
-        kernel = [str(kernel_path()), *_ARGUMENTS, f"init={init}", "con0=fd:0,fd:1", f"uml_dir={folder}/"]
+        own = [f"init={init}", f"syscall-cost={SYSCALL_COST_NS}", "con0=fd:0,fd:1", f"uml_dir={folder}/"]
+        kernel = [str(kernel_path()), *_ARGUMENTS, *own]
         environment = {"HOME": folder, "TMPDIR": folder, "PATH": os.environ.get("PATH", ""), "TERM": "linux"}
         return subprocess.run([*_launched(None, folder), *kernel], env=environment).returncode

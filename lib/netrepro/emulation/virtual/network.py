@@ -21,12 +21,13 @@ from netrepro.emulation.network import Network, Node, RunningProgram, checked_wo
 from netrepro.emulation.plan import check_name, tcp_by_host
 from netrepro.emulation.recording import check_asked, folder_for_captures
 from netrepro.emulation.virtual.experiment import PCAP_HEADER, build, changed_line, release_numbers, whole_settings
-from netrepro.emulation.virtual.instance import MEMORY_MB, NO_FILES, Instance, batched_by_node
+from netrepro.emulation.virtual.instance import MEMORY_MB, NO_FILES, SYSCALL_COST_NS, Instance, batched_by_node
 from netrepro.emulation.virtual.kernel import modules_for
 from netrepro.emulation.virtual.plan import RECORD, REPORT, Line, VirtualPlan, make_virtual_plan, new_line
 from netrepro.emulation.virtual.recording import VirtualRecording
 from netrepro.emulation.virtual.speech import check_ways
 from netrepro.errors import NetreproError
+from netrepro.networks.description import whole_number
 from netrepro.networks.experiment import longest_host_delay_ms
 from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.routing import Path as Route
@@ -46,7 +47,10 @@ class VirtualNetwork(Network):
 
     Arguments are those of Emulation.
 
-    Virtual time passes while `run`, `wait`, `python` or `sleep` wait, and stands still otherwise. Programs read the
+    Virtual time passes while `run`, `wait`, `python` or `sleep` wait, and stands still otherwise, except that a start
+    takes some microseconds. The kernel's clock starts at 2020-01-01 00:00:00 UTC, and files in `folder` have times of
+    that clock. Computing takes no time; a system call takes at least `syscall_cost_ns`, so that a program that polls
+    lets time pass. A loop without any system call never ends by itself. Programs read the
     machine's files with the caller's rights, may write to `folder` and to /run, and have only their node's network.
     They are root inside the kernel. Landlock, on machines that have it (`netrepro doctor` tells), also keeps root and
     kernel modules from writing elsewhere. Their host's name is that of their node, and nodes' names lead to their
@@ -79,8 +83,10 @@ class VirtualNetwork(Network):
         host_delay_packets: float = 0.0,
         patience_s: float = PATIENCE_S,
         memory_mb: int = MEMORY_MB,
+        syscall_cost_ns: int = SYSCALL_COST_NS,
     ):
         self.topology, self._seed, self._patience_s, self._memory_mb = topology, seed, patience_s, memory_mb
+        self._syscall_cost_ns = whole_number(syscall_cost_ns, "syscall_cost_ns", 0, 10**9)
         self._described: dict[str, Any] = {
             "tcp": tcp,
             "routing": routing,
@@ -108,7 +114,7 @@ class VirtualNetwork(Network):
         self._files = [tempfile.TemporaryFile(), *self._free]
         try:
             files = [file.fileno() for file in self._files]
-            self._instance = Instance(self._seed, files, self._patience_s, self._memory_mb)
+            self._instance = Instance(self._seed, files, self._patience_s, self._memory_mb, self._syscall_cost_ns)
             seeds = release_numbers(self._instance.kernel) >= (6, 11)
             self._plan = make_virtual_plan(
                 self.topology, self._seed, has_seeds=seeds, events=files[0], **self._described
