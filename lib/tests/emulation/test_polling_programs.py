@@ -18,11 +18,14 @@ from netrepro.networks.queues import DropTail
 from netrepro.networks.topology import Topology, dumbbell, star
 
 pytestmark = needs_virtual
-needs_iperf3 = pytest.mark.skipif(not shutil.which("iperf3"), reason="no iperf3")
-needs_redis = pytest.mark.skipif(
-    not (shutil.which("redis-server") and shutil.which("redis-cli")), reason="no redis-server with redis-cli"
-)
-needs_nginx = pytest.mark.skipif(not (shutil.which("nginx") and shutil.which("ab")), reason="no nginx with ab")
+
+
+def needs(*programs: str) -> pytest.MarkDecorator:
+    missing = [name for name in programs if not shutil.which(name)]
+    return pytest.mark.skipif(bool(missing), reason=f"needs {' and '.join(missing)}")
+
+
+needs_iperf3 = needs("iperf3")
 SMALL = star(2, Link(10.0, 5.0))
 SMALLEST_NS = 1000  # what lib/kernel/README.md declares
 
@@ -146,7 +149,7 @@ def test_a_thread_that_yields_lets_other_threads_and_other_hosts_run():
         spinner.kill()
 
 
-@needs_redis
+@needs("redis-server", "redis-cli")
 def test_redis_answers():
     with Emulation(SMALL, "virtual") as net:
         server = net["h2"].popen([shutil.which("redis-server"), "--protected-mode", "no", "--save", ""])
@@ -157,7 +160,7 @@ def test_redis_answers():
         server.kill()
 
 
-@needs_nginx
+@needs("nginx", "ab")
 def test_nginx_serves_what_ab_asks_for():
     settings = (
         "daemon off; pid nginx.pid; error_log stderr; events {} http { access_log off; %s server { listen 80; } }"
@@ -192,7 +195,6 @@ stat -c %y given; echo b >> given; stat -c %y given
     assert outputs[0] == outputs[1]
 
 
-@pytest.mark.skipif(not shutil.which("make"), reason="no make")
 def test_make_makes_what_is_old_once_and_again_after_a_change():
     with Emulation(SMALL, "virtual") as net:
         (net.folder / "Makefile").write_text("made: given\n\tcp given made\n")
