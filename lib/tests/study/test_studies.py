@@ -54,7 +54,7 @@ def study(request: pytest.FixtureRequest) -> Study:
 
 
 @pytest.fixture(scope="module")
-def executed() -> ExecutedCode:
+def executed(study: Study) -> ExecutedCode:
     """The library's functions that run while a study is measured."""
     return ExecutedCode()
 

@@ -144,6 +144,6 @@ def test_a_clone_of_another_owner_answers_nothing(good_echo, workbench, commit_a
 
 
 def test_git_is_asked_in_one_place():
-    asks = re.compile(r"""\[\s*["']git["'],""")
+    asks = re.compile(r"""(?:\[\s*|need_program\()["']git["'],""")
     assert [path.name for path in LIBRARY.rglob("*.py") if asks.search(path.read_text())] == ["git.py"]
     assert git("rev-parse", "--is-inside-work-tree").strip() == "true"

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
@@ -83,8 +83,7 @@ class Instance:
     ):
         self._patience_s = patience_s
         self._folder, self._keeps = _own_folder()
-        # In memory, so that it tells why a kernel ended even where the disk of temporary files is full.
-        self._log = os.fdopen(os.memfd_create("console"), "w+b")
+        self._log = _file_in_memory("console")
         self._left, self._closed, self._interrupted = bytearray(), False, False
         self._owner, self._number = os.getpid(), 0
         self._one_at_a_time, self._thread = threading.Lock(), 0  # the thread whose order is carried out
@@ -371,6 +370,15 @@ def batched(requests: Iterable[Request]) -> list[tuple[str, int, list[str]]]:
 
 def batched_by_node(requests: Mapping[str, Iterable[Request]]) -> dict[str, list[tuple[str, int, list[str]]]]:
     return {node: batched(those) for node, those in requests.items()}
+
+
+def _file_in_memory(name: str) -> BinaryIO:
+    """Open a file that tells why a kernel ended even where the disk of temporary files is full. Where that is refused,
+    as in a sandbox that counts memory by its files, it is a temporary file."""
+    try:
+        return os.fdopen(os.memfd_create(name), "w+b")
+    except OSError:
+        return tempfile.TemporaryFile()
 
 
 def _own_folder() -> tuple[str, int]:
