@@ -70,7 +70,7 @@ def _row(row: dict[str, Any], claim: Claim, own: Results | None, theirs: Results
         if mine == said
         else "nothing is published"
         if theirs is None
-        else _why(declared, run, judgement, mine, its_look)
+        else _why(declared, run, judgement, mine, its_look, same is not None and same.code != run.code)
     )
     return [*told, run.key, mine, judgement.value, mine == said, mine == its_look, why]
 
@@ -88,18 +88,18 @@ def _look(claim: Claim, judgement: Judgement) -> str:
     return look_of({"verdict": judgement.verdict, "settled": claim.settled or ""})
 
 
-def _why(declared: str, run: Run, judgement: Judgement, mine: str, its_look: str) -> str:
+def _why(declared: str, run: Run, judgement: Judgement, mine: str, its_look: str, of_other_code: bool) -> str:
     """Say why a run has another verdict than the published deciding one. its_look : the verdict of the published run of
-    the same profile and tier, "" where there is none."""
+    the same profile and tier, "" where there is none. of_other_code : whether other code measured that run."""
     if judgement.verdict == UNTRUSTED:
         return "this run failed its own checks"
     if run.key == declared:
-        return "the same run, and another result: look at it"
+        return f"the same run, and another result{', of other code' * of_other_code}: look at it"
     if not its_look:
         return f"{declared or 'another run'} decides"
     if its_look == mine:
         return f"the published {run.key} says so, too; {declared or 'another run'} decides"
-    return f"not what the published {run.key} says: look at it"
+    return f"not what the published {run.key}{', of other code,' * of_other_code} says: look at it"
 
 
 def reproduction_text(table: pd.DataFrame) -> str:

@@ -46,6 +46,13 @@ def test_a_quick_run_that_differs_as_the_published_quick_run_does_is_expected(de
     assert not surprising["as_its_run"] and surprising["why"].startswith("not what the published quick/simulated says")
 
 
+def test_a_run_of_other_code_than_the_published_one_says_so(decided):
+    quick = a_run(gain(BAD)).model_copy(update={"code": "another"})
+    assert row(quick)["why"] == "not what the published quick/simulated, of other code, says: look at it"
+    paper = a_run(gain(BAD), profile="paper").model_copy(update={"code": "another"})
+    assert row(paper)["why"] == "the same run, and another result, of other code: look at it"
+
+
 def test_an_untrusted_run_gives_way_to_a_trusted_one_and_says_so_where_there_is_none(decided):
     doubtful = a_run(gain(GOOD, trusted=False, why="busy"), profile="paper")
     assert row(doubtful, a_run(gain(GOOD)))["judged_by"] == "quick/simulated"
