@@ -176,7 +176,8 @@ def programs_not_asked_for(source: str) -> list[str]:
         words = call.args[0] if call.args else None
         if isinstance(words, ast.List) and words.elts:
             words = words.elts[0]
-        starts = name.startswith("subprocess.") and isinstance(words, ast.Constant)
+        bare = isinstance(words, ast.Constant) and not str(words.value).startswith("/")
+        starts = name.startswith("subprocess.") and bare
         if starts or name == "shutil.which":
             wrong.append(f"line {call.lineno}: {name}")
     return wrong

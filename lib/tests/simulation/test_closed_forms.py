@@ -81,7 +81,7 @@ def test_the_delay_over_a_link_deviates_by_its_jitter():
     net = dumbbell(1, Link(100, 10, PLENTY, jitter_ms=1), Link(1000, 0, PLENTY))
     stream = Datagrams("h1", "h2", rate_mbps=milliseconds(FULL, 1) / 20, duration_s=100)
     look = Measure(packets=(("h1", "s1"), ("s1", "s2")))
-    packets = simulate(Experiment(net, (stream,), 101, measure=look), clock_skew_ppm=0).packets
+    packets = simulate(Experiment(net, (stream,), 101, measure=look, clock_skew_ppm=0)).packets
     sent, arrived = (packets["time_s"][packets["source"] == name].to_numpy() * 1e3 for name in ("h1", "s1"))
     assert len(sent) == len(arrived) == pytest.approx(5000, abs=2)
     assert np.mean(arrived - sent) == pytest.approx(10, abs=0.1)
@@ -340,7 +340,7 @@ def test_cubic_comes_back_when_its_cubic_says():
     tcp = Tcp("cubic", hystart=False, receive_window_bytes=10**7)
     look = Measure(windows_interval_ms=20)
     flow = Flow("h1", "h2", duration_s=100)
-    windows = simulate(Experiment(net, (flow,), 100, tcp=tcp, measure=look), clock_skew_ppm=0).windows
+    windows = simulate(Experiment(net, (flow,), 100, tcp=tcp, measure=look, clock_skew_ppm=0)).windows
     threshold = windows["slow_start_threshold_bytes"].replace(math.inf, 0).to_numpy()
     cuts = np.flatnonzero(np.diff(threshold))[3:]  # slow start's loss and what follows from it are over
     times_s, reached = (windows[name].to_numpy()[cuts] for name in ("time_s", "window_bytes"))

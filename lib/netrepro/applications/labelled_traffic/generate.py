@@ -152,7 +152,8 @@ class _Programs:
         command = [sys.executable, "-B", str(HERE / "guests" / "nursery.py")]
         begun = self.net[self.net.topology.hosts[0]].run(command, input=json.dumps(asked) + "\n")
         for (name, program, files), process in zip(self._asked, json.loads(begun.stdout), strict=True):
-            self._started.append((name, VirtualProgram(self.net, process, [program["file"]], files)))
+            number = self.net.instance.order("adopt", process=process)["program"]
+            self._started.append((name, VirtualProgram(self.net, number, [program["file"]], files)))
         self._asked = []
 
     def check_ready(self) -> None:

@@ -155,6 +155,7 @@ class Guest:
         self.process_of: dict[int, int] = {}
         self.program_of: dict[int, int] = {}  # process id -> program that runs
         self.ends: dict[int, dict] = {}  # program -> its exit status, and when it ended
+        self.ends_of_orphans: dict[int, dict] = {}  # the same by process id, of processes that process 1 inherited
         self.channels: dict[int, socket.socket] = {}
         self.unread: dict[int, bytes] = {}
         self.inside = ""
@@ -369,10 +370,26 @@ class Guest:
             self.channels[self.started] = ours
         return {"program": self.started}
 
+    def adopt(self, process: int) -> dict:
+        """Take a process that process 1 inherited for a program of its own, even if it has ended meanwhile."""
+        self.reap()
+        self.started += 1
+        self.process_of[self.started] = process
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            self.ends[self.started] = self.ends_of_orphans.pop(process)
+        else:
+            self.program_of[process] = self.started
+        return {"program": self.started}
+
     def collect(self, process: int, status: int) -> None:
         program = self.program_of.pop(process, None)
-        if program is not None:  # else an orphan, which process 1 inherits
-            self.ends[program] = {"status": os.waitstatus_to_exitcode(status), "ended_s": time.monotonic()}
+        end = {"status": os.waitstatus_to_exitcode(status), "ended_s": time.monotonic()}
+        if program is None:
+            self.ends_of_orphans[process] = end
+        else:
+            self.ends[program] = end
             self.door.send(b"E", str(program).encode())
 
     def wait(self, program: int, seconds: float | None) -> dict:

@@ -3,7 +3,7 @@
 In virtual time an import costs as much as a thousand system calls, and a fork hardly anything. Standard input is one
 line of JSON: `imports`, and `programs`, each with its `file`, the `namespace` of its host (a descriptor of the first
 process), the files `output` and `errors`, and its `work`. This process writes the programs' process ids and ends; the
-kernel's first process then waits for them.
+kernel's first process then adopts them.
 """
 
 from __future__ import annotations
