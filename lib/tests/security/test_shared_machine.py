@@ -50,7 +50,7 @@ def test_an_ordinary_user_runs_no_other_users_workbench(planted):
     """The folder belongs to root, as /tmp does, or to a third person; the notebooks to whoever put them there."""
     ask = "from netrepro.paths import workbench_root\ntry: print(workbench_root())\nexcept Exception as e: print(e)"
     for folder in (planted, *list(planted.parents)[:-1]):
-        if folder.stat().st_uid == os.geteuid() and folder.name.startswith(("pytest-", "test_")):
+        if folder.stat().st_uid == os.geteuid() and folder.name.startswith(("pytest-", "popen-", "test_")):
             folder.chmod(0o755)
     for owner, runs in ((0, False), (ANOTHER, False), (ANYBODY, True)):
         for place in (planted, planted / "notebooks", planted / "data"):
