@@ -79,6 +79,7 @@ def test_the_congestion_control_grows_by_half_a_segment_a_round_trip_and_falls_b
 #include <cstdio>
 #include "congestion/bbr.cpp"
 #include "congestion/cubic.cpp"
+#include "congestion/prague.cpp"
 #include "congestion/suss.cpp"
 #include "congestion/congestion_controls.cpp"
 int main() {

@@ -135,8 +135,8 @@ def in_one_line(value: Any) -> Any:
     File names, errors and answers come from students. A terminal would obey their control characters, and UTF-8 cannot
     hold all of them.
 
-    >>> in_one_line("a[2J")
-    'a\x1b[2J'
+    >>> in_one_line("a\x1b[2J")
+    'a\\x1b[2J'
     """
     if not isinstance(value, str):
         return value
