@@ -67,7 +67,10 @@ def why_absent(tier: str) -> str:
         return ""
     from netrepro.emulation.tiers import probe_tiers, why_no_processes
 
-    return why_no_processes() if tier == "virtual" else "" if probe_tiers()[tier].available else probe_tiers()[tier].why
+    if tier == "virtual":
+        return why_no_processes()
+    probe = probe_tiers()[tier]
+    return "" if probe.available else probe.why
 
 
 def _allowed(tier: str) -> str:

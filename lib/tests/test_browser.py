@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -13,17 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from headless_browser import headless_browser, is_installed
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 REPOSITORY = Path(__file__).parents[2]
 OPTIONS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -51,7 +47,7 @@ return {{
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(
-        not (shutil.which("chromium") and shutil.which("chromedriver")),
+        not is_installed(),
         reason="needs chromium and chromium-driver (apt-get install chromium chromium-driver)",
     ),
 ]
@@ -89,13 +85,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(shutil.which("chromium"))
-    for option in (*OPTIONS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(option)
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
+    with headless_browser(tmp_path_factory.mktemp("chromium"), *OPTIONS) as driver:
+        yield driver
 
 
 def _move_slider(driver: webdriver.Chrome) -> bool:

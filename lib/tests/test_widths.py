@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from headless_browser import headless_browser, is_installed
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
 from netrepro.claims import published_results
@@ -30,20 +29,14 @@ td, th {{ padding: 0.5em; white-space: normal; text-align: right; }}
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.skipif(not (shutil.which("chromium") and shutil.which("chromedriver")), reason="needs chromium"),
+    pytest.mark.skipif(not is_installed(), reason="needs chromium"),
 ]
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(shutil.which("chromium"))
-    profile = f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"
-    for option in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1200,900", profile):
-        options.add_argument(option)
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
+    with headless_browser(tmp_path_factory.mktemp("chromium"), "--window-size=1200,900") as driver:
+        yield driver
 
 
 def show(browser: webdriver.Chrome, folder: Path, page: str) -> None:

@@ -277,14 +277,14 @@ def release_text(table: pd.DataFrame | None = None) -> str:
     release = read_release()
     if release is None:
         return ""
-    if table is None:
-        return f"Results are of release {release.version}."
-    since = table[table["code_changed"] & table["of_release"]].groupby("paper", sort=False).size()
     text = f"Results are of release {release.version}."
-    if len(since):
-        papers = f"{len(since)} of {table['paper'].nunique()} papers"
-        text += f" The code of {papers} has changed since; the next release measures them again."
-    return text
+    if table is None:
+        return text
+    since = table.loc[table["code_changed"] & table["of_release"], "paper"].nunique()
+    if since == 0:
+        return text
+    papers = f"{since} of {table['paper'].nunique()} papers"
+    return f"{text} The code of {papers} has changed since; the next release measures them again."
 
 
 def regressions(old: Results, new: Results) -> list[str]:

@@ -26,7 +26,7 @@ class MemoryGroup:
     """
 
     def __init__(self, limit_mb: int):
-        self.folder = next(_made(limit_mb), None)
+        self.folder = _made(limit_mb)
 
     def was_full(self) -> bool:
         """Tell whether the kernel has ended a process of the group, since the group had no memory left."""
@@ -49,8 +49,8 @@ class MemoryGroup:
             return
 
 
-def _made(limit_mb: int) -> Iterator[Path]:
-    """Yield a new group with the limit where one can be made."""
+def _made(limit_mb: int) -> Path | None:
+    """Make a group with the limit; None where none can be made."""
     limit = str(limit_mb << 20)
     for parent, limits in _places():
         _tidy(parent)
@@ -67,12 +67,12 @@ def _made(limit_mb: int) -> Iterator[Path]:
             # Whether a process may move there depends on the groups above: one tries.
             trial = subprocess.run(["/bin/sh", "-c", 'echo 0 > "$0/cgroup.procs"', folder], stderr=subprocess.DEVNULL)
             if trial.returncode == 0:
-                yield folder
-                return
+                return folder
         except OSError:
             pass
         with suppress(OSError):
             folder.rmdir()
+    return None
 
 
 def _tidy(parent: Path) -> None:

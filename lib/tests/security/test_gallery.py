@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import http.server
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
+from headless_browser import headless_browser, is_installed
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 
 from netrepro.workbench import gallery, run_folder
 
@@ -55,16 +54,10 @@ def server() -> Iterator[tuple[int, list[str]]]:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+    if not is_installed():
         pytest.skip("needs chromium")
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(shutil.which("chromium"))
-    profile = f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"
-    for option in ("--headless=new", "--no-sandbox", "--disable-gpu", profile):
-        options.add_argument(option)
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
+    with headless_browser(tmp_path_factory.mktemp("chromium")) as driver:
+        yield driver
 
 
 def hand_over(run: Path, attack: str) -> None:

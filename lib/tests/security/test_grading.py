@@ -15,6 +15,7 @@ from pathlib import Path
 import nbformat
 import pandas as pd
 import pytest
+from deep_folders import make_deep
 
 from netrepro.files import remove
 from netrepro.workbench import grade, grading, run_folder
@@ -268,13 +269,7 @@ def test_a_handed_in_file_that_is_too_large_is_not_read(hand_in, tmp_path):
 def test_folders_handed_in_too_deep_are_named_and_stop_no_grading(hand_in, tmp_path):
     path = hand_in("shallow")
     os.truncate(path, grading.LARGEST_NOTEBOOK + 1)  # so that nothing is executed
-    made = os.open(tmp_path / "class", os.O_RDONLY)
-    for _ in range(1500):
-        os.mkdir("deep", dir_fd=made)
-        below = os.open("deep", os.O_RDONLY, dir_fd=made)
-        os.close(made)
-        made = below
-    os.close(made)
+    make_deep(tmp_path / "class", 1500)
     table = grade(tmp_path / "class", trust=True)
     deep = table[table.file.str.startswith("deep/")]
     assert len(deep) == 1 and "more than 20 folders deep" in deep.why.iloc[0]

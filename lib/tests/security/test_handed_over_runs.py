@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from deep_folders import make_deep
 
 from netrepro.errors import NetreproError
 from netrepro.workbench import compare, export
@@ -84,12 +85,7 @@ def test_a_run_as_the_runner_leaves_it_is_read(good_echo):
 
 
 def test_a_very_deep_run_is_refused_in_a_sentence(good_echo):
-    deepest = os.open(good_echo, os.O_RDONLY)
-    for _ in range(3000):
-        os.mkdir("deep", dir_fd=deepest)
-        above, deepest = deepest, os.open("deep", os.O_RDONLY, dir_fd=deepest)
-        os.close(above)
-    os.close(deepest)
+    make_deep(good_echo, 3000)
     try:
         assert "which is neither a file nor a readable folder" in read_kept(good_echo).problem
     finally:

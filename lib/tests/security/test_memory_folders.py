@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from deep_folders import make_deep
 
 from netrepro.emulation.virtual import instance
 
@@ -50,12 +51,7 @@ def test_a_deep_folder_of_another_user_stops_nobody_and_stays(home):
     planted = home / f"netrepro-virtual-{NOBODY}-deep"
     planted.mkdir()
     os.chown(planted, ANOTHER, ANOTHER)
-    deepest = os.open(planted, os.O_RDONLY)
-    for _ in range(3000):
-        os.mkdir("deep", dir_fd=deepest)
-        above, deepest = deepest, os.open("deep", os.O_RDONLY, dir_fd=deepest)
-        os.close(above)
-    os.close(deepest)
+    make_deep(planted, 3000)
     try:
         sweep()
         assert (planted / "deep/deep").is_dir()

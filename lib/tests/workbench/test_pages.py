@@ -15,9 +15,9 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 import yaml
+from headless_browser import headless_browser, is_installed
 from PIL import Image
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.color import Color
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -63,16 +63,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+    if not is_installed():
         pytest.skip("needs chromium")
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(shutil.which("chromium"))
-    profile = f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"
-    for option in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1200,700", profile):
-        options.add_argument(option)
-    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
+    with headless_browser(tmp_path_factory.mktemp("chromium"), "--window-size=1200,700") as driver:
+        yield driver
 
 
 @pytest.mark.browser

@@ -55,9 +55,7 @@ class Headers:
     mapped_bytes: np.ndarray
 
 
-def emulate_deliveries(
-    experiment: Experiment,
-) -> tuple[Measurements, pd.DataFrame, pd.DataFrame]:
+def emulate_deliveries(experiment: Experiment) -> tuple[Measurements, pd.DataFrame, pd.DataFrame]:
     """Emulate an experiment with one flow; return its measurements, its deliveries and its acknowledgements.
 
     Runs the experiment by emulate_virtually. Deliveries (time_s, delivered_bytes: payload in order, as in FLOW_COLUMNS)

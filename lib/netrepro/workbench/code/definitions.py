@@ -347,10 +347,7 @@ def _all_statements(
     for node in tree.body:
         if isinstance(node, ast.Import | ast.ImportFrom) or _is_words(node) or _is_for_types(node):
             continue
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names = [node.name]
-        else:
-            names = [*_stored(node), *_changed(node)]
+        names = [node.name] if isinstance(node, (*_FUNCTIONS, ast.ClassDef)) else [*_stored(node), *_changed(node)]
         only_imports = isinstance(node, ast.Try) and all(
             isinstance(each, ast.Import | ast.ImportFrom) for each in node.body
         )
@@ -372,7 +369,7 @@ def _stored(node: ast.AST) -> list[str]:
     names, waiting = [], [node]
     while waiting:
         each = waiting.pop(0)
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(each, (*_FUNCTIONS, ast.ClassDef)):
             names.append(each.name)
         elif isinstance(each, ast.Name):
             names += [each.id] if isinstance(each.ctx, ast.Store) else []
@@ -395,14 +392,8 @@ def _imported(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple
     """Yield (local name, target) for each name of an import."""
     if isinstance(node, ast.Import):
         for alias in node.names:
-            yield (
-                (alias.asname, (alias.name, None))
-                if alias.asname
-                else (
-                    alias.name.partition(".")[0],
-                    (alias.name.partition(".")[0], None),
-                )
-            )
+            bound = alias.name if alias.asname else alias.name.partition(".")[0]  # `import a.b` binds a
+            yield alias.asname or bound, (bound, None)
         return
     parts = package.split(".")
     above = parts[: len(parts) + 1 - node.level] if node.level else []
