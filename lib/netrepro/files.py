@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import socket
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -106,6 +107,15 @@ def _opened(folder: Path | str, above: int | None = None) -> int:
         return os.open(f"/proc/self/fd/{seen}", os.O_RDONLY | os.O_DIRECTORY)
     finally:
         os.close(seen)
+
+
+def is_own(path: Path) -> bool:
+    """Tell whether a file or folder belongs to the user, and is no link."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode)
 
 
 def replace_folder(new: Path, final: Path, aside: Path) -> None:

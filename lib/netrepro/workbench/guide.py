@@ -53,7 +53,7 @@ def map_of_papers() -> Styler:
     _, published, own = _both()
     summary = paper_summary(published)
     levels = dict(zip(summary["paper"], summary["level"], strict=True))
-    judged = {slug: _judged_words(claims) for slug, claims in own.groupby("paper")}
+    judged = _judged_words(own)
     rows = []
     for notebook in catalogue():
         declared = notebook.declaration
@@ -72,10 +72,13 @@ def map_of_papers() -> Styler:
     return dress(pd.DataFrame(rows))
 
 
-def _judged_words(claims: pd.DataFrame) -> str:
-    """Say how many of a paper's claims the user's runs judge, and how many as published."""
-    judged, same, *_ = judged_cells(claims)
-    return judged if not same else f"{judged} judged, {same} as published"
+def _judged_words(own: pd.DataFrame) -> dict[str, str]:
+    """Say for each paper how many of its claims the user's runs judge, and how many as published."""
+    words = {}
+    for slug, claims in own.groupby("paper"):
+        judged, same, *_ = judged_cells(claims)
+        words[str(slug)] = judged if not same else f"{judged} judged, {same} as published"
+    return words
 
 
 def parameters_of(slug: str) -> Styler:
@@ -125,7 +128,7 @@ def papers_table() -> Styler:
     published verdict, in columns named by the verdicts' signs."""
     _, published, own = _both()
     summary = paper_summary(published)
-    judged = {slug: _judged_words(claims) for slug, claims in own.groupby("paper")}
+    judged = _judged_words(own)
     summary.insert(0, "published", [f"{BADGES[level]} {level}" for level in summary["level"]])
     summary.insert(1, "your runs", [judged[slug] for slug in summary["paper"]])
     counts = summary.drop(columns=["level", "title"])

@@ -12,7 +12,6 @@ import json
 import os
 import re
 import signal
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,15 +53,6 @@ FAILED = "--failed"
 def failed_beside(folder: Path) -> Path:
     """Return the folder for a run that did not end well, beside the folder of the last good run, which stays."""
     return folder.with_name(folder.name + FAILED)
-
-
-def is_own(path: Path) -> bool:
-    """Tell whether a file or folder belongs to the user, and is no link."""
-    try:
-        status = path.lstat()
-    except OSError:
-        return False
-    return status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode)
 
 
 def check_replaceable(folder: Path) -> None:

@@ -25,7 +25,16 @@ import pandas as pd
 
 from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError
-from netrepro.files import file_sha256, held, left_behind, remove, replace_folder, unique_word, write_atomically
+from netrepro.files import (
+    file_sha256,
+    held,
+    is_own,
+    left_behind,
+    remove,
+    replace_folder,
+    unique_word,
+    write_atomically,
+)
 from netrepro.paths import check_writable, runs_dir, workbench_root
 from netrepro.provenance import check_code, code_hash
 from netrepro.tiers_and_profiles import TIERS, check_profile, check_tier
@@ -405,11 +414,11 @@ def _alive(settings: _Settings) -> Iterator[None]:
     with held(folder / f"{run_folder.LIVING}{settings.word}"):
         for lock in sorted(folder.iterdir()):
             named = run_folder.LOCK.fullmatch(lock.name)
-            if named and named["word"] != settings.word and run_folder.is_own(lock):
+            if named and named["word"] != settings.word and is_own(lock):
                 with left_behind(lock) as is_dead:
                     for path in sorted(folder.iterdir()) if is_dead else []:
                         made = run_folder.UNFINISHED.fullmatch(path.name)
-                        if made and made["word"] == named["word"] and run_folder.is_own(path):
+                        if made and made["word"] == named["word"] and is_own(path):
                             _tidy(path, path.with_name(made["name"]) if made["kind"] == run_folder.ASIDE else None)
         yield
 

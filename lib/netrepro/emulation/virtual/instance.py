@@ -13,7 +13,6 @@ import select
 import shlex
 import shutil
 import signal
-import stat
 import struct
 import subprocess
 import sys
@@ -29,7 +28,7 @@ from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
 from netrepro.emulation.virtual.kernel import cache, kernel_path
 from netrepro.errors import NetreproError
-from netrepro.files import remove
+from netrepro.files import is_own, remove
 
 GUEST = Path(__file__).with_name("guest.py")
 _LAUNCH = Path(__file__).with_name("launch.py")
@@ -390,20 +389,18 @@ def _own_folder() -> tuple[str, int]:
     home = folder_for_memory()
     for left in Path(home).glob(f"{_PREFIX}*-*"):
         owner = left.name.removeprefix(_PREFIX).partition("-")[0]
-        if owner.isdigit() and _is_own_folder(left) and not Path("/proc", owner).exists() and not _is_kept(left):
+        if (
+            owner.isdigit()
+            and is_own(left)
+            and left.is_dir()
+            and not Path("/proc", owner).exists()
+            and not _is_kept(left)
+        ):
             remove(left)
     folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=home)
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     return folder, descriptor
-
-
-def _is_own_folder(path: Path) -> bool:
-    try:
-        status = path.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def _is_kept(folder: Path) -> bool:
