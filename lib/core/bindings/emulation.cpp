@@ -40,8 +40,8 @@ using KindTuple = std::tuple<int, int, int, bool, bool>;  // in the order of Soc
 void run_traffic_generator(const std::vector<FlowTuple>& flows, const std::vector<ReplicaTuple>& replicas,
                            const std::vector<ConversationTuple>& conversations, std::int64_t duration_ns,
                            std::uint64_t seed, const std::vector<KindTuple>& kinds, std::int64_t window_interval_ns,
-                           int shared_descriptor, int sample_descriptor, bool until_complete, const py::object& ready,
-                           int streams, bool ipv6) {
+                           std::int64_t since_ns, int shared_descriptor, int sample_descriptor, bool until_complete,
+                           const py::object& ready, int streams, bool ipv6) {
   std::vector<TrafficGenerator::Flow> described;
   for (const auto& [opens, accepts, opener, accepter, start, duration, size, control, rate, packet, poisson, twice,
                     kind] : flows)
@@ -63,10 +63,10 @@ void run_traffic_generator(const std::vector<FlowTuple>& flows, const std::vecto
   }
   auto* shared =
       map_shared<TrafficGenerator::Shared>(shared_descriptor, traffic_generator_bytes(flows.size(), answers));
-  TrafficGenerator generator(
-      std::move(described), copies, talks,
-      {duration_ns, seed, std::move(of_sockets), window_interval_ns, sample_descriptor, until_complete, streams, ipv6},
-      shared);
+  TrafficGenerator generator(std::move(described), copies, talks,
+                             {duration_ns, seed, std::move(of_sockets), window_interval_ns, since_ns, sample_descriptor,
+                              until_complete, streams, ipv6},
+                             shared);
   ready();
   py::gil_scoped_release released;
   generator.run();
@@ -78,6 +78,7 @@ void bind_emulation(py::module_& module) {
   module.def("traffic_generator_bytes", &traffic_generator_bytes, py::arg("flows"), py::arg("answers"));
   module.def("run_traffic_generator", &run_traffic_generator, py::arg("flows"), py::arg("replicas"),
              py::arg("conversations"), py::arg("duration_ns"), py::arg("seed"), py::arg("kinds"),
-             py::arg("window_interval_ns"), py::arg("shared_descriptor"), py::arg("sample_descriptor"),
-             py::arg("until_complete"), py::arg("ready"), py::arg("streams") = -1, py::arg("ipv6") = false);
+             py::arg("window_interval_ns"), py::arg("since_ns"), py::arg("shared_descriptor"),
+             py::arg("sample_descriptor"), py::arg("until_complete"), py::arg("ready"), py::arg("streams") = -1,
+             py::arg("ipv6") = false);
 }

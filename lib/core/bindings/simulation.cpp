@@ -83,6 +83,19 @@ py::dict flow_columns(const std::vector<Endpoints::FlowResult>& results) {
   return columns;
 }
 
+py::dict link_columns(const std::vector<SimulatedLink::Counts>& counts) {
+  using Counts = SimulatedLink::Counts;
+  py::dict columns;
+  columns["offered_packets"] = column(counts, [](const Counts& c) { return c.offered_packets; });
+  columns["sent_packets"] = column(counts, [](const Counts& c) { return c.sent_packets; });
+  columns["sent_bytes"] = column(counts, [](const Counts& c) { return c.sent_bytes; });
+  columns["dropped_packets"] = column(counts, [](const Counts& c) { return c.dropped_packets; });
+  columns["marked_packets"] = column(counts, [](const Counts& c) { return c.marked_packets; });
+  columns["lost_packets"] = column(counts, [](const Counts& c) { return c.lost_packets; });
+  columns["busy_s"] = column(counts, [](const Counts& c) { return to_seconds(c.busy); });
+  return columns;
+}
+
 // A call that has the simulator to itself.
 template <class Result, class... Arguments>
 auto alone(Result (*call)(Simulator&, Arguments...)) {
@@ -429,6 +442,11 @@ void bind_simulation(py::module_& module) {
            alone(+[](Simulator& simulator, double interval_s) { simulator.sample_windows(from_seconds(interval_s)); }))
       .def("record_departures", alone(&Simulator::record_departures), py::arg("link"), py::arg("most"),
            "Every packet that leaves the link; a run with more than so many ends with an error.")
+      .def("record_deliveries", alone(&Simulator::record_deliveries), py::arg("flow"),
+           "Every time that the flow's receiver has more bytes in order.")
+      .def("count_since",
+           alone(+[](Simulator& simulator, double time_s) { simulator.count_since(from_seconds(time_s)); }),
+           "What counted_before is of.")
       .def("reserve_connections",
            alone(+[](Simulator& simulator, std::uint32_t count, const std::string& control,
                      std::shared_ptr<TcpSettings> tcp) {
@@ -469,18 +487,19 @@ void bind_simulation(py::module_& module) {
                                return entries;
                              }))
       .def("flows", alone(+[](Simulator& simulator) { return flow_columns(simulator.flow_results()); }))
-      .def("links", alone(+[](Simulator& simulator) {
-             std::vector<SimulatedLink::Counts> counts;
-             for (const auto& link : simulator.links()) counts.push_back(link->counts(simulator.now()));
-             using Counts = SimulatedLink::Counts;
+      .def("links", alone(+[](Simulator& simulator) { return link_columns(simulator.link_counts()); }))
+      .def("counted_before", alone(+[](Simulator& simulator) {
+             const Simulator::Counts counts = simulator.counted_before();
+             return py::make_tuple(flow_columns(counts.flows), link_columns(counts.links));
+           }),
+           "The columns of flows and links at the time from which they count, or now if that is yet to come.")
+      .def("deliveries", alone(+[](Simulator& simulator) {
+             using Delivery = Endpoints::Delivery;
+             const std::vector<Delivery>& deliveries = simulator.deliveries();
              py::dict columns;
-             columns["offered_packets"] = column(counts, [](const Counts& c) { return c.offered_packets; });
-             columns["sent_packets"] = column(counts, [](const Counts& c) { return c.sent_packets; });
-             columns["sent_bytes"] = column(counts, [](const Counts& c) { return c.sent_bytes; });
-             columns["dropped_packets"] = column(counts, [](const Counts& c) { return c.dropped_packets; });
-             columns["marked_packets"] = column(counts, [](const Counts& c) { return c.marked_packets; });
-             columns["lost_packets"] = column(counts, [](const Counts& c) { return c.lost_packets; });
-             columns["busy_s"] = column(counts, [](const Counts& c) { return to_seconds(c.busy); });
+             columns["flow"] = column(deliveries, [](const Delivery& d) { return d.flow; });
+             columns["time_s"] = column(deliveries, [](const Delivery& d) { return to_seconds(d.time); });
+             columns["delivered_bytes"] = column(deliveries, [](const Delivery& d) { return d.bytes; });
              return columns;
            }))
       .def("requests", alone(+[](Simulator& simulator) {

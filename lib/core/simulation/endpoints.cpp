@@ -12,6 +12,11 @@ void Endpoints::start_after(std::uint32_t flow, std::uint32_t earlier) {
   followers_[earlier].push_back(flow);
 }
 
+void Endpoints::record_deliveries(std::uint32_t flow) {
+  check_flow(flow);
+  followed_[flow] = 0;
+}
+
 void Endpoints::begin() {
   results_.resize(flows_.size());
   connections_.resize(numbers());
@@ -125,6 +130,7 @@ void Endpoints::deliver(std::uint32_t place) {
   Connection* connection = connections_[number].get();
   if (!connection) return fabric_.give_back(place);  // a straggler of a closed connection
   connection->take(place);
+  if (!followed_.empty()) note_delivery(number);
 }
 
 void Endpoints::close_if_done(Connection& connection) {
@@ -144,7 +150,7 @@ void Endpoints::close(std::uint32_t number) {
 void Endpoints::divide(std::vector<bool> own_nodes) {
   schedule_.check_set_up();
   if (own_nodes.size() != fabric_.routes().nodes()) throw std::invalid_argument("not a flag for each node");
-  bool whole = !groups_.empty() || !own_controls_.empty() || !followers_.empty();
+  bool whole = !followed_.empty() || !groups_.empty() || !own_controls_.empty() || !followers_.empty();
   for (const Flow& flow : flows_) whole |= flow.is_tcp && flow.tcp->receiver == ReceiverPolicy::optimistic;
   if (whole) throw std::invalid_argument("connections that cannot be halves");
   halves_ = std::make_unique<Halves>();
@@ -238,11 +244,27 @@ void Endpoints::on_port_free(std::uint32_t link, Time set_for) {
 
 // Results.
 
+std::uint64_t Endpoints::delivered_bytes(const Connection& connection) {
+  const ConnectionGroup* group = connection.group();
+  return group ? group->delivered_bytes(connection) : connection.receiver().in_order();
+}
+
+// A packet of the connection has arrived, and may have closed it.
+void Endpoints::note_delivery(std::uint32_t number) {
+  const std::uint32_t flow = flow_of(number);
+  const auto followed = followed_.find(flow);
+  if (followed == followed_.end()) return;
+  std::uint64_t bytes = results_[flow].delivered_bytes;
+  if (const Connection* connection = connections_[number].get()) bytes = std::max(bytes, delivered_bytes(*connection));
+  if (bytes <= followed->second) return;
+  followed->second = bytes;
+  deliveries_.push_back({flow, schedule_.now(), bytes});
+}
+
 void Endpoints::record(FlowResult& result, const Connection& connection) const {
   const ConnectionGroup* group = connection.group();
   const TcpSender& sender = connection.sender();
-  const std::uint64_t delivered = group ? group->delivered_bytes(connection) : connection.receiver().in_order();
-  result.delivered_bytes = std::max(result.delivered_bytes, delivered);
+  result.delivered_bytes = std::max(result.delivered_bytes, delivered_bytes(connection));
   result.retransmissions += group ? group->retransmissions(connection) : sender.retransmissions();
   result.timeouts += sender.timeouts();
   result.connection_attempts += sender.connection_attempts();

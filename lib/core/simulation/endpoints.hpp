@@ -40,6 +40,11 @@ class Endpoints {
     std::uint64_t delivered_bytes = 0, retransmissions = 0, timeouts = 0, connection_attempts = 0;
     std::uint64_t bytes_within_duration = 0;  // of datagrams: those that came before the last one was due to leave
   };
+  struct Delivery {
+    std::uint32_t flow;
+    Time time;
+    std::uint64_t bytes;  // that the receiver has in order from then on
+  };
   using MakeOwnControl = std::function<std::unique_ptr<CongestionControl>()>;
 
   Endpoints(Fabric& fabric, Schedule& schedule, const RandomStreams& random)
@@ -81,6 +86,8 @@ class Endpoints {
   // Connections are halves from now on, of which only those at these nodes are here. Throws std::invalid_argument where
   // some flow's cannot be.
   void divide(std::vector<bool> own_nodes);
+  // Throws std::invalid_argument for halves.
+  void record_deliveries(std::uint32_t flow);
   // A TCP flow starts when another one is complete, whatever its own time says; never where that one never is.
   void start_after(std::uint32_t flow, std::uint32_t earlier);
   void begin();
@@ -163,6 +170,7 @@ class Endpoints {
   Time now() const { return schedule_.now(); }
   const RandomStreams& random() const { return random_; }
   std::vector<FlowResult> flow_results() const;
+  const std::vector<Delivery>& deliveries() const { return deliveries_; }
 
   Halves& halves() { return *halves_; }
   const Halves& halves() const { return *halves_; }
@@ -197,6 +205,8 @@ class Endpoints {
   void set_datagram_timer(std::uint32_t flow, DatagramSource& source);
   void set_port_timer(std::uint32_t link);
   void record(FlowResult& result, const Connection& connection) const;
+  static std::uint64_t delivered_bytes(const Connection& connection);
+  void note_delivery(std::uint32_t connection);
 
   Fabric& fabric_;
   Schedule& schedule_;
@@ -206,6 +216,8 @@ class Endpoints {
   std::vector<Flow> flows_;
   std::vector<FlowResult> results_;
   std::vector<Companion> companions_;
+  std::unordered_map<std::uint32_t, std::uint64_t> followed_;  // by flow: its bytes in order so far
+  std::vector<Delivery> deliveries_;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> followers_;     // by the flow that they wait for
   std::unordered_map<std::uint32_t, std::unique_ptr<ConnectionGroup>> groups_;  // by flow
   std::unordered_map<std::uint32_t, DatagramSource> datagram_sources_;          // by flow

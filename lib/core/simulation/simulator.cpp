@@ -96,6 +96,11 @@ void Simulator::become_part(const std::vector<bool>& own_nodes) {
   sampler_.keep_queues_of(own_nodes);
 }
 
+void Simulator::count_since(Time time) {
+  schedule_.check_set_up();
+  counts_since_ = time;
+}
+
 // Running.
 
 void Simulator::begin() {
@@ -114,6 +119,7 @@ void Simulator::begin() {
   });
   set_start_timer();
   sampler_.begin();
+  if (counts_since_ > 0) schedule_.set_timer(counts_since_, timer::counting_begins, 0);
 }
 
 void Simulator::set_start_timer() {
@@ -144,6 +150,13 @@ bool Simulator::run(std::uint64_t events) try {
 } catch (...) {
   failed_ = true;
   throw;
+}
+
+std::vector<SimulatedLink::Counts> Simulator::link_counts() const {
+  std::vector<SimulatedLink::Counts> counts;
+  counts.reserve(links().size());
+  for (const auto& link : links()) counts.push_back(link->counts(now()));
+  return counts;
 }
 
 void Simulator::check_time_passes() {
@@ -239,6 +252,9 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
       break;
     case timer::answer_due:
       conversation_of_[timer.owner]->send_answer(timer.owner);
+      break;
+    case timer::counting_begins:
+      before_ = counts();
       break;
   }
 }

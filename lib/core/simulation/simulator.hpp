@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +39,11 @@ class Simulator {
     double clock_skew;            // links run off their rate by a factor drawn from 1 +- this
     std::uint32_t segment_bytes;  // of most packets, for queues that reckon with it
     std::uint32_t header_bytes;   // of a segment without options but timestamps
+  };
+
+  struct Counts {
+    std::vector<Endpoints::FlowResult> flows;
+    std::vector<SimulatedLink::Counts> links;
   };
 
   // Whoever uses a simulator holds one. Throws Refusal while somebody else does, and after a run has failed.
@@ -102,6 +108,10 @@ class Simulator {
   }
   void sample_windows(Time interval) { sampler_.sample_windows(interval); }
   void record_departures(std::uint32_t link, std::uint64_t most) { fabric_.record_departures(link, most); }
+  // Every time that the flow's receiver has more bytes in order than before.
+  void record_deliveries(std::uint32_t flow) { endpoints_.record_deliveries(flow); }
+  // counted_before() is of this time, once it has come.
+  void count_since(Time time);
 
   // Set up as all the others are, this one is a part of a network that several simulate together (parallel/): only
   // these nodes are its own, the links that leave them, and the halves of connections at them. Events of one time come
@@ -148,6 +158,9 @@ class Simulator {
   Fabric::Account account() const { return fabric_.account(); }
   const std::vector<std::unique_ptr<SimulatedLink>>& links() const { return fabric_.links(); }
   std::vector<Endpoints::FlowResult> flow_results() const { return endpoints_.flow_results(); }
+  std::vector<SimulatedLink::Counts> link_counts() const;
+  Counts counted_before() const { return before_ ? *before_ : counts(); }
+  const std::vector<Endpoints::Delivery>& deliveries() const { return endpoints_.deliveries(); }
   const std::vector<Conversation::Result>& request_results() const { return request_results_; }
   const std::vector<Sampler::QueueSample>& queue_samples() const { return sampler_.queues(); }
   const std::vector<Sampler::WindowSample>& window_samples() const { return sampler_.windows(); }
@@ -166,6 +179,7 @@ class Simulator {
   void set_start_timer();
   void set_use_timer();
   void set_change_timer();
+  Counts counts() const { return {flow_results(), link_counts()}; }
   Dialogue& dialogue(std::uint32_t connection);
 
   Time end_;
@@ -181,6 +195,8 @@ class Simulator {
   std::vector<Fabric::LinkChange> changes_;  // by time
   std::vector<LinkUse> link_uses_;           // by time
   std::size_t next_start_ = 0, next_change_ = 0, next_use_ = 0;
+  Time counts_since_ = 0;
+  std::optional<Counts> before_;  // what counts
 
   std::vector<std::unique_ptr<Conversation>> conversations_;
   std::vector<Conversation*> conversation_of_;  // by exchange

@@ -15,10 +15,11 @@ enum Kind : std::uint32_t {
   windows_due,
   link_changes,
   routes_change,
-  request_due,   // of an exchange
-  answer_due,    // of an exchange
-  flow_follows,  // a flow, another that is complete
-  receiver_ends  // of a connection
+  request_due,    // of an exchange
+  answer_due,     // of an exchange
+  flow_follows,   // a flow, another that is complete
+  receiver_ends,  // of a connection
+  counting_begins
 };
 
 // For a person, in the order of Kind.
@@ -35,6 +36,7 @@ constexpr const char* names[] = {"the start of a flow",
                                  "a request",
                                  "an answer",
                                  "a flow after another",
-                                 "the end of a receiver"};
-static_assert(std::size(names) == receiver_ends + 1);
+                                 "the end of a receiver",
+                                 "the beginning of what counts"};
+static_assert(std::size(names) == counting_begins + 1);
 }

@@ -312,6 +312,7 @@ void TrafficGenerator::run() {
     timers_.set(flows_[flow].start_ns, start_flow, static_cast<std::uint32_t>(flow));
   timers_.set(settings_.duration_ns, end, 0);
   if (settings_.window_interval_ns) timers_.set(settings_.window_interval_ns, sample_windows, 0);
+  if (settings_.since_ns) timers_.set(settings_.since_ns, counting_begins, 0);
   began_monotonic_ns_ = clock_ns(CLOCK_MONOTONIC);
   __atomic_store_n(&shared_->began_ns, clock_ns(CLOCK_REALTIME), __ATOMIC_RELEASE);
   std::array<epoll_event, 256> events{};
@@ -333,11 +334,11 @@ void TrafficGenerator::run() {
   const std::int64_t waited_ns = waited_for_processor_ns();
   shared_->waited_ns = waited_ns == none ? none : waited_ns - waited_before_ns;
   for (std::size_t flow = 0; flow < flows_.size(); ++flow) {
-    if (flows_[flow].duration_ns && !connections_[flow].accepter.streams)
-      read_from(flow);  // what its receiver was not woken for
+    read_unwoken(flow);
     if (!is_tcp(flow) && connections_[flow].opener.streams) order_datagrams(flow, 0);
     note_result(flow);
   }
+  leave_out_before();
   flush_samples();
 }
 
@@ -411,6 +412,9 @@ void TrafficGenerator::handle(const TimerHeap::Timer& due, std::int64_t at) {
     case sample_windows:
       sample();
       timers_.set(due.time + settings_.window_interval_ns, sample_windows, 0);
+      break;
+    case counting_begins:
+      begin_to_count();
       break;
     default:
       ended_ = true;
@@ -689,6 +693,27 @@ void TrafficGenerator::note_result(std::size_t flow) {
     result.connection_attempts += each.attempts;
     if (each.timeouts != none) result.timeouts = std::max<std::int64_t>(result.timeouts, 0) + each.timeouts;
   });
+}
+
+// Reads what its receiver was not woken for.
+void TrafficGenerator::read_unwoken(std::size_t flow) {
+  if (flows_[flow].duration_ns && !connections_[flow].accepter.streams) read_from(flow);
+}
+
+void TrafficGenerator::begin_to_count() {
+  for (std::size_t flow = 0; flow < flows_.size(); ++flow) read_unwoken(flow), note_result(flow);
+  before_.assign(shared_->results, shared_->results + flows_.size());
+}
+
+void TrafficGenerator::leave_out_before() {
+  for (std::size_t flow = 0; flow < before_.size(); ++flow) {
+    Result& result = shared_->results[flow];
+    const Result& before = before_[flow];
+    result.delivered_bytes -= before.delivered_bytes;
+    result.bytes_within_duration -= before.bytes_within_duration;
+    result.retransmissions -= before.retransmissions;
+    if (result.timeouts != none) result.timeouts -= std::max<std::int64_t>(before.timeouts, 0);
+  }
 }
 
 // A replicated flow has failed when the last of its connections has.

@@ -60,6 +60,7 @@ class TrafficGenerator : private RequestRounds::Driver {
     std::uint64_t seed;
     std::vector<SocketKind> kinds;
     std::int64_t window_interval_ns;  // how often windows are sampled; 0 for never
+    std::int64_t since_ns;            // what is counted of flows before does not count
     int sample_descriptor;            // file that samples are appended to
     bool until_complete;              // ends when all flows are over, if that is earlier
     int streams = -1;                 // /dev/streams, where there is one
@@ -100,7 +101,16 @@ class TrafficGenerator : private RequestRounds::Driver {
   void run();  // until the experiment's time has passed; throws std::system_error
 
  private:
-  enum Timer : std::uint32_t { start_flow, stop_flow, send_datagram, request_due, answer_due, sample_windows, end };
+  enum Timer : std::uint32_t {
+    start_flow,
+    stop_flow,
+    send_datagram,
+    request_due,
+    answer_due,
+    sample_windows,
+    counting_begins,
+    end
+  };
   enum Source : std::uint32_t { timer, listener, opener, accepter, datagram_sink, finished_streams };
   enum class State : std::uint8_t { waiting, connecting, sending, sent, over };
   struct End {
@@ -176,6 +186,9 @@ class TrafficGenerator : private RequestRounds::Driver {
   void complete(std::size_t flow, std::int64_t at);
   void note_counters(Connection& connection);
   void note_result(std::size_t flow);
+  void read_unwoken(std::size_t flow);
+  void begin_to_count();
+  void leave_out_before();
   void fail_connection(std::size_t number, int error);
   void close_ends(std::size_t number);
   void sample();
@@ -215,6 +228,7 @@ class TrafficGenerator : private RequestRounds::Driver {
   std::unordered_map<std::uint64_t, std::size_t> connection_from_;  // (source address, port)
   std::vector<std::size_t> live_;                                   // TCP connections that may be sampled
   std::vector<Sample> samples_;
+  std::vector<Result> before_;  // what counts: one a flow, or none
   std::vector<char> zeros_;
   TimerHeap timers_;
   int epoll_ = -1, timer_ = -1, entered_ = -1;

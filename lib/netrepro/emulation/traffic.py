@@ -94,6 +94,7 @@ class TrafficDescription:
             "seed": experiment.seed,
             "kinds": [tuple(kind) for kind in kinds or [socket_kind(experiment.tcp)]],
             "window_interval_ns": 0 if interval_ms is None else round(interval_ms * 1e6),
+            "since_ns": round(experiment.measure.since_s * 1e9),
             "until_complete": until_complete,
             "ipv6": experiment.ipv6,
         }

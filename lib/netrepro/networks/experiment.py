@@ -17,7 +17,15 @@ from netrepro.files import write_atomically
 from netrepro.networks import description
 from netrepro.networks.checks import Check, check_table
 from netrepro.networks.compiled import ETHERNET_HEADER_BYTES, header_bytes, within_mtu
-from netrepro.networks.description import CountFromZero, NotNegative, Positive, as_tuple, check_numbers, described
+from netrepro.networks.description import (
+    WHOLE,
+    CountFromZero,
+    NotNegative,
+    Positive,
+    as_tuple,
+    check_numbers,
+    described,
+)
 from netrepro.networks.html import experiment_html
 from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.networks.qlog import qlog_files
@@ -91,6 +99,8 @@ REQUEST_COLUMNS = [
     "answered_s",  # the client holds the whole answer; NaN if never
     "completion_ms",
 ]
+DELIVERY_COLUMNS = ["flow", "time_s", "delivered_bytes"]  # payload in order, as in FLOW_COLUMNS
+ACKNOWLEDGEMENT_COLUMNS = ["flow", "time_s", "acknowledged_bytes"]
 HOST_COLUMNS = ["host"]  # and a column for each counter, by its name in `nstat`
 
 
@@ -133,16 +143,29 @@ class Measure:
     dropped (tier "virtual" only; these times are not evenly spaced). `windows_interval_ms`: time between samples of
     every TCP flow's window, None for no samples. `packets`: ports whose every packet is recorded as its last bit
     leaves. A queue or a window may have at most ten million samples, and a port as many packets.
+
+    `deliveries`: numbers of TCP flows (of the flow table) for which is recorded when how many bytes have arrived (tiers
+    "simulated" and "virtual"). The virtual kernel also records what the source has heard of it.
+
+    `since_s`: what happens before does not count, so that a run can settle. It is left out of totals of links and
+    utilisation, and of a flow's bytes, goodput, retransmissions and timeouts; a flow that was complete before has no
+    goodput. Samples and recorded packets begin then. Completion times, deliveries and requests are not affected.
     """
 
     queues: tuple[Port, ...] = ()
     queue_interval_ms: NotNegative = 10.0
     windows_interval_ms: Positive | None = None
     packets: tuple[Port, ...] = ()
+    deliveries: tuple[int, ...] = ()
+    since_s: NotNegative = 0.0
 
     def __post_init__(self) -> None:
         for name in ("queues", "packets"):
             object.__setattr__(self, name, self._ports(name))
+        flows = as_tuple(self.deliveries)
+        if not all(isinstance(flow, WHOLE) and not isinstance(flow, bool) and flow >= 0 for flow in flows):
+            raise NetreproError(f"Measure: deliveries = {self.deliveries!r}", "give numbers of flows: deliveries=[0]")
+        object.__setattr__(self, "deliveries", tuple(dict.fromkeys(map(int, flows))))
         check_numbers(self)
 
     def _ports(self, name: str) -> tuple[Port, ...]:
@@ -228,6 +251,7 @@ class Experiment:
         for entry in self.traffic:
             self._check_entry(entry)
         self._warn_of_what_is_cut_off()
+        self._check_what_counts()
         for port in (*self.measure.queues, *self.measure.packets):
             self.topology.link(*port)
         self._check_routing()
@@ -244,6 +268,22 @@ class Experiment:
                 raise NetreproError(
                     f"Measure: {name} = {interval_ms:g} over {self.duration_s:g} s is {MOST_SAMPLES:,} samples or more",
                     f"give {self.duration_s * 1e3 / MOST_SAMPLES:g} or more",
+                )
+
+    def _check_what_counts(self) -> None:
+        """Raise NetreproError for a run without any time that counts, and for deliveries of what is no TCP flow."""
+        look = self.measure
+        if look.since_s >= self.duration_s:
+            raise NetreproError(
+                f"Measure: since_s = {look.since_s:g} in an experiment of {self.duration_s:g} s",
+                "let the experiment last longer",
+            )
+        transport = self.flow_table["transport"].tolist() if look.deliveries else []
+        for flow in look.deliveries:
+            if flow >= len(transport) or transport[flow] != "tcp":
+                raise NetreproError(
+                    f"Measure: deliveries of {flow}, which is no TCP flow of this experiment",
+                    f"there are {len(transport)} flows, from 0 on",
                 )
 
     def _check_routing(self) -> None:
@@ -456,8 +496,9 @@ class Experiment:
         """Return FLOW_COLUMNS and the tier's own columns, a row for each flow, from what a tier has measured.
 
         measured : a row for each flow, in their order: completion_s (since the experiment's beginning, NaN if never),
-            delivered_bytes, retransmitted_packets, timeouts, bytes_within_duration (of datagrams, those that came while
-            they were sent), and columns of the tier's own. Also start_s, where flows start at other times than given.
+            and, since `measure.since_s`, delivered_bytes, retransmitted_packets, timeouts, bytes_within_duration (of
+            datagrams, those that came while they were sent), and columns of the tier's own. Also start_s, where flows
+            start at other times than given.
         """
         table, columns = self.flow_table, {name: measured[name].to_numpy() for name in measured}
         start_s, duration_s = (table[name].to_numpy(dtype=float) for name in ("start_s", "duration_s"))
@@ -465,7 +506,7 @@ class Experiment:
         completion_s, delivered = (columns[name].astype(float) for name in ("completion_s", "delivered_bytes"))
         are_datagrams = (table["transport"] == "datagrams").to_numpy()
         stop_s = np.where(are_datagrams, np.fmin(start_s + duration_s, self.duration_s), self.duration_s)
-        lasted_s = np.where(np.isnan(completion_s), stop_s, completion_s) - start_s
+        lasted_s = np.where(np.isnan(completion_s), stop_s, completion_s) - np.fmax(start_s, self.measure.since_s)
         counted = np.where(are_datagrams, columns["bytes_within_duration"].astype(float), delivered)
         columns["completion_ms"] = (completion_s - start_s) * 1e3
         columns["goodput_mbps"] = np.full(len(table), np.nan)
@@ -544,7 +585,9 @@ class Measurements:
     """The measurements of a tier, as tidy tables with the columns listed above.
 
     A row is a flow (`flows`), a sample of a port's queue (`queues`), a link (`links`), a sample of a flow's window
-    (`windows`), a recorded packet (`packets`), an answer to one of Requests (`requests`), a host (`hosts`).
+    (`windows`), a recorded packet (`packets`), an answer to one of Requests (`requests`), a host (`hosts`), a growth
+    of what a flow's destination has (`deliveries`), or of what its source has heard of it (`acknowledgements`, on tier
+    "virtual" only).
 
     `hosts` has rows on tier "virtual" only: what each host's kernel has counted (/proc/net/snmp and netstat) since the
     network was built until all connections were closed, such as TcpRetransSegs, TcpExtTCPTimeouts or IpExtInCEPkts.
@@ -564,10 +607,19 @@ class Measurements:
     requests: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=REQUEST_COLUMNS))
     kernel: str = ""
     hosts: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=HOST_COLUMNS))
+    deliveries: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=DELIVERY_COLUMNS))
+    acknowledgements: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=ACKNOWLEDGEMENT_COLUMNS))
+
+    def __post_init__(self) -> None:
+        since_s = self.experiment.measure.since_s
+        for name in ("queues", "windows", "packets") if since_s else ():
+            table = getattr(self, name)
+            object.__setattr__(self, name, table[table["time_s"] >= since_s].reset_index(drop=True))
 
     def __repr__(self) -> str:
         """Return the number of rows of each table, not the tables themselves."""
-        tables = ("flows", "queues", "links", "windows", "packets", "requests", "hosts")
+        tables = [each.name for each in fields(self) if isinstance(getattr(self, each.name), pd.DataFrame)]
+        tables.remove("fidelity")
         rows = ", ".join(f"{name}: {len(getattr(self, name))}" for name in tables if len(getattr(self, name)))
         return f"Measurements({self.experiment.topology.name}, {self.tier}, rows of {rows}, trusted={self.trusted})"
 

@@ -21,7 +21,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from netrepro.applications.mptcp.run import told_handover
-from netrepro.emulation.virtual.deliveries import emulate_deliveries
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, Link, bandwidth_delay_packets
@@ -29,11 +28,11 @@ from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.programs import why_missing
-from netrepro.simulation import simulate_deliveries
 from netrepro.study import SIMULATED, VIRTUAL, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import least_first, ratio
 from netrepro.study.figures import Distribution, Level, Look, Panel, Picture, Sweep, beside, plot, shown
+from netrepro.study.measuring import run_experiment
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, new_figure, scheme
 
@@ -44,7 +43,6 @@ WIRE = Link(1000, 0, DropTail(packets=10_000))
 RECEIVE_BUFFERS_KB = (50, 100, 200, 400, 600, 1000)
 WIFI_MBPS = (8.0, 16.0, 32.0, 64.0)  # 4, 8, 16 and 32 times the rate of 3G
 CLASS_KB, LARGE_KB, PLENTY_KB, SMALL_KB = 32, 6 * 1024, 8 * 1024, 40
-EVENTS_WITHOUT_BLOCKS = 32  # some milliseconds while packets flow; where packets may stop, every event counts
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,10 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         (Flow("h1", "h2", duration_s=seconds, **how),),
         seconds,
         seed,
-        Measure(packets=tuple(port for switch in SWITCHES.values() for port in (("s2", switch), (switch, "s1")))),
+        Measure(
+            packets=tuple(port for switch in SWITCHES.values() for port in (("s2", switch), (switch, "s1"))),
+            deliveries=(0,),
+        ),
         Tcp(
             "cubic",
             **buffers,
@@ -145,14 +146,16 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 # Blocks.
 
 
-def acknowledged(measured: Measurements, delivered: pd.DataFrame) -> pd.DataFrame:
-    """Compute when the sender learns how much the receiver has: time_s, acknowledged_bytes, a row for each
+def acknowledged(measured: Measurements) -> pd.DataFrame:
+    """Return when the sender learns how much the receiver has: time_s, acknowledged_bytes, a row for each
     acknowledgement.
 
-    Each acknowledgement reports the bytes held when it left. As networks keep the order of packets, the nth to leave is
-    the nth to arrive.
+    Of a simulation it is computed: each acknowledgement reports the bytes held when it left. As networks keep the order
+    of packets, the nth to leave is the nth to arrive.
     """
-    parts = []
+    if measured.tier != SIMULATED:
+        return measured.acknowledgements
+    parts, delivered = [], measured.deliveries
     for switch in SWITCHES.values():
         left_s, came_s = (_times_s(measured, *port) for port in (("s2", switch), (switch, "s1")))
         held = held_at(delivered, left_s[: len(came_s)])
@@ -197,14 +200,7 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
     asked = experiment(replace(setting, own_buffers=setting.own_buffers and tier != VIRTUAL), seconds, seed)
     if tier == VIRTUAL and setting.told:
         return read_stream(told_handover(asked), setting, seconds)
-    if tier == VIRTUAL:
-        measured, delivered, known = emulate_deliveries(asked)
-        return read(measured, delivered, setting, known if setting.follows_blocks else None)
-    if tier != SIMULATED:
-        raise NetreproError(f"block latencies on tier {tier!r}", f"take tier {SIMULATED!r} or {VIRTUAL!r}")
-    events = 1 if setting.follows_blocks or setting.lost else EVENTS_WITHOUT_BLOCKS
-    measured, delivered = simulate_deliveries(asked, events=events)
-    return read(measured, delivered, setting, acknowledged(measured, delivered) if setting.follows_blocks else None)
+    return read(run_experiment(asked, tier), setting)
 
 
 def cannot(setting: Setting, tier: str) -> str:
@@ -234,19 +230,15 @@ def read_stream(delivered: pd.DataFrame, setting: Setting, seconds: float) -> Re
     return Reading(numbers, {"seconds": each_second}, [within])
 
 
-def read(
-    measured: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame | None = None
-) -> Reading:
+def read(measured: Measurements, setting: Setting) -> Reading:
     """Read what `read_stream` reads, mobile_share (of packets sent on 3G) and repeated_share (of packets sent again).
-    Where blocks are followed, read also what `read_blocks` reads.
-
-    known : columns as `acknowledged`; None where blocks are not followed.
-    """
+    Where blocks are followed, read also what `read_blocks` reads."""
+    delivered = measured.deliveries
     stream = read_stream(delivered, setting, measured.experiment.duration_s)
     sent = measured.links_by_port.sent_packets
     wifi, mobile = (sent["s1", switch] for switch in SWITCHES.values())
     counted = max(1, int(measured.flows.delivered_bytes.sum()))
-    blocks = Reading() if known is None else read_blocks(measured, delivered, setting, known)
+    blocks = read_blocks(measured, setting) if setting.follows_blocks else Reading()
     held = Check("delivered / counted by the receiver", delivered.delivered_bytes.max() / counted, 0.99, 1.01)
     numbers = {
         "mobile_share": float(mobile / max(1, wifi + mobile)),
@@ -255,9 +247,10 @@ def read(
     return replace(stream | Reading(numbers, checks=[held]) | blocks, fidelity=measured.fidelity)
 
 
-def read_blocks(measured: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame) -> Reading:
+def read_blocks(measured: Measurements, setting: Setting) -> Reading:
     """Read the latencies of blocks accepted after `settled_s`: mean_ms, median_ms, spread_ms (10th to 90th percentile),
     late_share (beyond twice the median), and their table."""
+    delivered, known = measured.deliveries, acknowledged(measured)
     every = block_latencies(delivered, known, setting.send_buffer_kb * KB)
     blocks = every[every.accepted_s >= settled_s(measured.experiment.duration_s)].reset_index(drop=True)
     latency = blocks.latency_ms.to_numpy() if len(blocks) else np.array([np.nan])

@@ -17,7 +17,7 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link, Queue, Red, Sfq, bandwidth_delay_packets
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import Check, Evidence, Knob, Reading, Runs, Scale, Study, each, greatest_first, run_experiment
+from netrepro.study import Check, Evidence, Knob, Reading, Runs, Scale, Study, each, greatest_first
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import jain
 from netrepro.study.figures import Bars, Level, Panel, Picture, Sweep, plot
@@ -76,6 +76,7 @@ def queue_of(setting: Setting) -> Queue:
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     """Make the experiment: long flows between ten pairs of hosts, which all last until the end."""
+    seconds *= setting.lasts
     host = Link(HOST_MBPS, HOST_MS, offload_bytes=setting.offload_bytes)
     network = dumbbell(PAIRS, host, Link(setting.rate_mbps, setting.round_trip_ms / 2 - 2 * HOST_MS, queue_of(setting)))
     starts = np.random.default_rng(seed).uniform(0, min(START_WITHIN_S, WARM_UP * seconds), setting.flows)
@@ -85,7 +86,9 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         ends = f"h{pair}", f"h{PAIRS + pair}"
         traffic.append(Flow(*ends, size_bytes=ENDLESS_BYTES, start_s=start, congestion_control=kind))
     # A recovery lasts a round trip with a full queue, so there is at most one halving between two samples.
-    watched = Measure(windows_interval_ms=(setting.round_trip_ms + setting.buffer_ms) / 2)
+    interval_ms = (setting.round_trip_ms + setting.buffer_ms) / 2
+    # Slow start loses more than all that follows.
+    watched = Measure(windows_interval_ms=interval_ms, since_s=WARM_UP * seconds)
     tcp = Tcp(counts="acknowledgements") if setting.grows_by_acknowledgements else Tcp()
     return Experiment(network, tuple(traffic), seconds, seed, watched, tcp=tcp)
 
@@ -112,16 +115,15 @@ def count_halvings(windows: pd.DataFrame) -> int:
     return count
 
 
-def read(run: Measurements, before: Measurements, setting: Setting) -> Reading:
+def read(run: Measurements, setting: Setting) -> Reading:
     """Read a run after its warm-up: loss_rate and halving_rate (per packet), the law's constants from both, jain of all
     flows, share of the first kind of senders, mean_round_trip_ms. Halvings are NaN unless all flows are NewReno, the
     share is NaN for one kind of senders."""
-    seconds = run.experiment.duration_s - before.experiment.duration_s
-    mbps = (run.flows["delivered_bytes"] - before.flows["delivered_bytes"]) * 8e-6 / seconds
+    seconds = run.experiment.duration_s - run.experiment.measure.since_s
+    mbps = run.flows["delivered_bytes"] * 8e-6 / seconds
     counts = ["sent_packets", "dropped_packets", "sent_bytes"]
-    ends = [part.links_by_port.loc[("s1", "s2"), counts] for part in (run, before)]
-    sent, dropped, sent_bytes = (int(number) for number in ends[0] - ends[1])
-    windows = run.windows[run.windows["time_s"] >= before.experiment.duration_s]
+    sent, dropped, sent_bytes = map(int, run.links_by_port.loc[("s1", "s2"), counts])
+    windows = run.windows
     round_trip_ms, kinds = float(windows["round_trip_ms"].mean()), setting.senders.split()
     halvings = count_halvings(windows) if kinds == ["reno"] else np.nan
     loss_rate, halving_rate = (count / max(1, sent + dropped) for count in (dropped, halvings))
@@ -138,15 +140,7 @@ def read(run: Measurements, before: Measurements, setting: Setting) -> Reading:
         "mean_round_trip_ms": round_trip_ms,
     }
     busy = sent_bytes * 8e-6 / seconds / setting.rate_mbps
-    return Reading(numbers, {}, [Check("utilisation after the warm-up", busy, 0.9, 1.01)], run.fidelity)
-
-
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Measure a run, and subtract the same run ended after the warm-up, since slow start loses more than all that
-    follows."""
-    whole = experiment(setting, setting.lasts * seconds, seed)
-    begin = replace(whole, duration_s=WARM_UP * whole.duration_s, measure=Measure())
-    return read(run_experiment(whole, tier), run_experiment(begin, tier), setting)
+    return Reading(numbers, checks=[Check("utilisation after the warm-up", busy, 0.9, 1.01)])
 
 
 def at(values: pd.Series, rate_mbps: float | None = None) -> pd.Series:
@@ -285,7 +279,8 @@ STUDY = Study(
         HALF_GROWTH: over(ALL[1:], grows_by_acknowledgements=True),
         **{case: over(ALL[1:], senders=kinds, queue=FAIR) for case, kinds in FAIR_CASES.items()},
     },
-    measure_one=measure_one,
+    experiment=experiment,
+    read=read,
     answer=answer,
     profiles={
         "quick": replace(PART, seconds=36.0, repetitions=3, only={"rate_mbps": ALL[:2]}, unjudged=LONG_CLAIMS),

@@ -5,7 +5,7 @@ from netrepro.simulation.hosts import Connection, Hosts, simulate_machines
 from netrepro.simulation.own_control import OwnCongestionControl
 from netrepro.simulation.own_queue import OwnQueueDiscipline
 from netrepro.simulation.replay import replay
-from netrepro.simulation.simulate import simulate, simulate_deliveries
+from netrepro.simulation.simulate import simulate
 
 __all__ = [
     "Connection",
@@ -15,6 +15,5 @@ __all__ = [
     "gap_shares",
     "replay",
     "simulate",
-    "simulate_deliveries",
     "simulate_machines",
 ]

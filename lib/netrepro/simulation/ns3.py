@@ -184,6 +184,8 @@ def _check(experiment: Experiment) -> None:
         refuse("changes of links")
     if experiment.ipv6:
         refuse("IPv6")
+    if experiment.measure.since_s or experiment.measure.deliveries:
+        refuse("since_s or deliveries")
     if experiment.routing.scheme != "ecmp":
         refuse(f"routing by {experiment.routing.scheme}")
     if len(experiment.measure.queues) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ def why_undivided(experiment: Experiment) -> str | None:
         "subflows": (table["subflows"] > 1).any(),
         "rcp": (controls == "rcp").any(),
         "a congestion control in Python": controls.str.startswith(OWN_CONTROL_PREFIX).any(),
+        "what deliveries record": bool(experiment.measure.deliveries),
         "an OptimisticAck": any(isinstance(tcp.receiver, OptimisticAck) for tcp in spoken),
     }
     return next((name for name, is_there in reasons.items() if is_there), None)
@@ -94,8 +95,16 @@ class ParallelSimulator:
 
     def links(self) -> Columns:
         """Add up the columns: a link's part counts the packets that leave, the part at its end those that are lost."""
-        columns = [part.links() for part in self._parts]
-        return {name: np.sum([each[name] for each in columns], axis=0) for name in columns[0]}
+        return _summed([part.links() for part in self._parts])
+
+    def counted_before(self) -> tuple[Columns, Columns]:
+        """Add up what the parts had counted of flows and links before what counts."""
+        flows, links = zip(*(part.counted_before() for part in self._parts), strict=True)
+        return _summed(flows), _summed(links)
+
+    def deliveries(self) -> Columns:
+        """Return the empty columns of deliveries: experiments with them are not divided."""
+        return self._parts[0].deliveries()
 
     def queue_samples(self) -> Columns:
         """Put the parts' samples together, by time and in the order of the queues."""
@@ -111,6 +120,10 @@ class ParallelSimulator:
     def departures(self, link: int) -> Columns:
         """Return the packets that have left a link, from the part that has recorded them."""
         return _joined([part.departures(link) for part in self._parts])
+
+
+def _summed(columns: Sequence[Columns]) -> Columns:
+    return {name: np.sum([each[name] for each in columns], axis=0) for name in columns[0]}
 
 
 def _joined(columns: list[Columns]) -> Columns:

@@ -26,8 +26,9 @@ from netrepro.networks.compiled import (
     tcp_settings,
     within_mtu,
 )
-from netrepro.networks.description import WHOLE, check_mapping, whole_number
+from netrepro.networks.description import check_mapping
 from netrepro.networks.experiment import (
+    DELIVERY_COLUMNS,
     LINK_COLUMNS,
     MOST_SAMPLES,
     PACKET_COLUMNS,
@@ -121,30 +122,6 @@ def simulate(
     return measurements(experiment, simulator, start_after)
 
 
-def simulate_deliveries(experiment: Experiment, *, flow: int = 0, events: int = 1) -> tuple[Measurements, pd.DataFrame]:
-    """Simulate, and record the bytes that the receiver of one flow holds: a row each time that they have grown.
-
-    Columns: time_s, delivered_bytes (payload in order, as in FLOW_COLUMNS). events : the number of events between two
-    checks. With 1 every time is exact, and each event takes some 2 us of Python; with more, a time may be late by the
-    time that so many events cover.
-    Raises NetreproError for fewer events than 1, and for an unknown flow.
-    """
-    check_is_experiment(experiment)
-    events = whole_number(events, "events between two looks")
-    if not isinstance(flow, WHOLE) or not 0 <= flow < len(experiment.flow_table):
-        raise NetreproError(f"no flow {flow!r}", f"there are {len(experiment.flow_table)}, from 0 on")
-    simulator = build(experiment)
-    times_s, delivered, ended = [], [0], False
-    while not ended:
-        ended = simulator.run(events)
-        held = int(simulator.flows()["delivered_bytes"][flow])
-        if held > delivered[-1]:
-            times_s.append(simulator.now_s)
-            delivered.append(held)
-    table = pd.DataFrame({"time_s": np.array(times_s, dtype=float), "delivered_bytes": np.array(delivered[1:], int)})
-    return measurements(experiment, simulator), table
-
-
 def build(
     experiment: Experiment,
     own_controls: Mapping[str, type[OwnCongestionControl]] = MappingProxyType({}),
@@ -191,6 +168,9 @@ def build(
         simulator.sample_windows(measure.windows_interval_ms / 1e3)
     for port in measure.packets:
         simulator.record_departures(ports[port], MOST_SAMPLES)
+    for flow in measure.deliveries:
+        simulator.record_deliveries(flow)
+    simulator.count_since(measure.since_s)
     return simulator
 
 
@@ -397,8 +377,12 @@ def measurements(
     """Return what the experiment's simulator has measured so far. start_after : as in `simulate`."""
     # Columns are converted before they become tables: pandas takes longer for a short one than a short run lasts.
     sources, destinations = (np.array(ends) for ends in zip(*experiment.topology.ports, strict=True))
-    links = _whole(simulator.links(), *(name for name in LINK_COLUMNS if name.endswith(("_packets", "_bytes"))))
-    links |= dict(source=sources, destination=destinations, utilisation=links["busy_s"] / experiment.duration_s)
+    since_s = experiment.measure.since_s
+    before = simulator.counted_before() if since_s else ({}, {})
+    counts = (name for name in LINK_COLUMNS if name.endswith(("_packets", "_bytes")))
+    links = _whole(_without(simulator.links(), before[1]), *counts)
+    utilisation = links["busy_s"] / (experiment.duration_s - since_s)
+    links |= dict(source=sources, destination=destinations, utilisation=utilisation)
 
     queues = _whole(simulator.queue_samples(), "link", "queue_packets", "queue_bytes")
     queues |= dict(source=sources[queues["link"]], destination=destinations[queues["link"]])
@@ -418,14 +402,23 @@ def measurements(
     return Measurements(
         experiment=experiment,
         tier="simulated",
-        flows=_flows(experiment, simulator, start_after),
+        flows=_flows(experiment, _without(simulator.flows(), before[0]), start_after),
         queues=_table(queues, QUEUE_COLUMNS),
         links=_table(links, LINK_COLUMNS),
         windows=_table(windows, [*WINDOW_COLUMNS, "connection"]),
         packets=_packets(experiment, simulator),
         fidelity=experiment.with_late_flows(_fidelity(simulator)),
         requests=experiment.request_results(pd.DataFrame(_whole(simulator.requests(), "flow", "request"))),
+        deliveries=_table(_whole(simulator.deliveries(), "flow", "delivered_bytes"), DELIVERY_COLUMNS),
     )
+
+
+def _without(columns: Mapping[str, np.ndarray], before: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the columns without what was counted before; times stay as they are."""
+    return {
+        name: column - before[name] if name in before and name != "completion_s" else column
+        for name, column in columns.items()
+    }
 
 
 def _whole(columns: Mapping[str, np.ndarray], *names: str) -> dict[str, np.ndarray]:
@@ -437,11 +430,9 @@ def _table(columns: Mapping[str, np.ndarray], names: list[str]) -> pd.DataFrame:
     return pd.DataFrame({name: columns[name] for name in names})
 
 
-def _flows(
-    experiment: Experiment, simulator: _core.Simulator | ParallelSimulator, start_after: Mapping[int, int]
-) -> pd.DataFrame:
+def _flows(experiment: Experiment, measured: Mapping[str, np.ndarray], start_after: Mapping[int, int]) -> pd.DataFrame:
     counts = "delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts", "bytes_within_duration"
-    flows = pd.DataFrame(_whole(simulator.flows(), *counts)).iloc[: len(experiment.flow_table)]  # others: of programs
+    flows = pd.DataFrame(_whole(measured, *counts)).iloc[: len(experiment.flow_table)]  # others: of programs
     if start_after:
         start_s = experiment.flow_table["start_s"].to_numpy(dtype=float, copy=True)
         start_s[list(start_after)] = flows["completion_s"].to_numpy()[list(start_after.values())]

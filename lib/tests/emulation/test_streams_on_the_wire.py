@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from virtual_kernel import needs_virtual
 
-from netrepro.emulation.virtual.deliveries import emulate_deliveries, read_headers, stream_of
+from netrepro.emulation.virtual.deliveries import read_headers, stream_of
+from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.errors import NetreproError
-from netrepro.networks.experiment import Experiment
+from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.links import Link
 from netrepro.networks.queues import DropTail
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.simulation import simulate_deliveries
+from netrepro.simulation import simulate
 
 SYN, ACK = 2, 16
 KEY = 2**63 + 5  # of a stream's first byte; differences must not be those of signed numbers
@@ -93,14 +94,20 @@ def two_ways(**how) -> Experiment:
     for middle, link in links.items():
         cables += [Cable("s1", middle, link), Cable(middle, "s2", FAST)]
     flow = Flow("h1", "h2", duration_s=6.0, **how)
-    return Experiment(Topology(tuple(cables)), (flow,), 6.0, tcp=Tcp("reno", receive_window_bytes=100 * 1024))
+    return Experiment(
+        Topology(tuple(cables)),
+        (flow,),
+        6.0,
+        measure=Measure(deliveries=(0,)),
+        tcp=Tcp("reno", receive_window_bytes=100 * 1024),
+    )
 
 
 @needs_virtual
 def test_tcps_stream_on_the_kernel_is_the_simulators():
     asked = two_ways(path=WAYS[0])
-    found, delivered, acknowledged = emulate_deliveries(asked)
-    _, simulated = simulate_deliveries(asked)
+    found = emulate_virtually(asked)
+    delivered, acknowledged, simulated = found.deliveries, found.acknowledgements, simulate(asked).deliveries
     for share in (0.2, 0.5, 1.0):
         held = [table.delivered_bytes[table.time_s <= share * 6.0].max() for table in (delivered, simulated)]
         assert held[0] == pytest.approx(held[1], rel=0.02)
@@ -112,7 +119,8 @@ def test_tcps_stream_on_the_kernel_is_the_simulators():
 
 @needs_virtual
 def test_mptcps_stream_on_the_kernel_is_what_its_receiver_counts():
-    found, delivered, acknowledged = emulate_deliveries(two_ways(subflows=2, subflow_paths=WAYS))
+    found = emulate_virtually(two_ways(subflows=2, subflow_paths=WAYS))
+    delivered, acknowledged = found.deliveries, found.acknowledgements
     counted = found.flows.delivered_bytes.iloc[0]
     assert counted > 1e6 and abs(delivered.delivered_bytes.max() - counted) <= 2 * 1448
     assert delivered.delivered_bytes.is_monotonic_increasing and delivered.time_s.max() <= 6.0
@@ -121,10 +129,10 @@ def test_mptcps_stream_on_the_kernel_is_what_its_receiver_counts():
 
 def test_other_traffic_or_a_last_link_with_delay_is_refused():
     asked = two_ways(path=WAYS[0])
-    with pytest.raises(NetreproError, match="other traffic than one flow"):
-        emulate_deliveries(replace(asked, traffic=asked.traffic * 2))
+    with pytest.raises(NetreproError, match="shares a host with other flows"):
+        emulate_virtually(replace(asked, traffic=asked.traffic * 2))
     late = Topology(
         (*asked.topology.cables[:1], Cable("s2", "h2", replace(FAST, delay_ms=1.0)), *asked.topology.cables[2:])
     )
     with pytest.raises(NetreproError, match="last link with delay"):
-        emulate_deliveries(replace(asked, topology=late))
+        emulate_virtually(replace(asked, topology=late))

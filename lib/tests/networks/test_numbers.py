@@ -30,7 +30,7 @@ from netrepro.networks import (
 from netrepro.networks.description import from_json, to_json
 from netrepro.networks.flow_sizes import FlowSizeDistribution, empirical_flow_sizes
 from netrepro.papers import misbehaving_receiver
-from netrepro.simulation import Hosts, simulate, simulate_deliveries
+from netrepro.simulation import Hosts, simulate
 from netrepro.study import read_once
 
 EIGHT, HALF = np.int64(8), np.float32(0.5)
@@ -131,8 +131,8 @@ def test_simulators_take_numbers_of_numpy() -> None:
     asked = Experiment(star(np.uint8(2), PLAIN), flows, EIGHT, clock_skew_ppm=HALF)
     late = simulate(asked, start_after={np.int64(1): np.int64(0)})
     assert late.flows["completion_ms"].notna().all()
-    _, delivered = simulate_deliveries(asked, flow=np.int64(0), events=EIGHT)
-    assert delivered["delivered_bytes"].iloc[-1] == 10_000
+    followed = simulate(replace(asked, measure=Measure(deliveries=np.int64(0), since_s=HALF)))
+    assert followed.deliveries["delivered_bytes"].iloc[-1] == 10_000
     hosts = Hosts(asked, most_connections=np.uint8(1))
     heard: list[float] = []
     hosts.at(HALF, lambda now_s: hosts.send("h1", "h2", np.int64(100), heard.append))

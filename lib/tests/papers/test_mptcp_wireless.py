@@ -16,7 +16,7 @@ from netrepro.errors import NetreproError
 from netrepro.papers import mptcp_wireless as paper
 from netrepro.papers.mptcp_wireless import BOTH, KB, Setting
 from netrepro.programs import why_missing
-from netrepro.simulation import simulate_deliveries
+from netrepro.simulation import simulate
 from netrepro.study import Point, run_once
 
 SECONDS = 15.0
@@ -81,8 +81,8 @@ def test_on_one_path_a_block_waits_for_the_send_buffer_to_drain(network, one_way
 
 def test_what_the_sender_knows_is_what_the_receiver_held_one_way_delay_before():
     setting = replace(paper.STUDY.case("tcp over wifi"), receive_buffer_kb=40)
-    measured, delivered = simulate_deliveries(paper.experiment(setting, 4.0, 3))
-    known = paper.acknowledged(measured, delivered)
+    measured = simulate(paper.experiment(setting, 4.0, 3))
+    delivered, known = measured.deliveries, paper.acknowledged(measured)
     before = np.searchsorted(delivered.time_s, known.time_s - 10e-3, side="right")
     held = np.concatenate([[0], delivered.delivered_bytes])
     assert (known.acknowledged_bytes.to_numpy() == held[before]).mean() > 0.99

@@ -60,7 +60,7 @@ from netrepro.networks.experiment import (
 )
 from netrepro.networks.flow_sizes import load_flow_sizes
 from netrepro.networks.workloads import RECEIVERS_ECN
-from netrepro.simulation import Hosts, simulate, simulate_deliveries
+from netrepro.simulation import Hosts, simulate
 from netrepro.simulation.simulate import build
 
 LINK = Link(100, 0.1, DropTail(packets=50))
@@ -435,7 +435,7 @@ def test_the_core_refuses_what_no_description_can_say():
     assert isinstance(build(busy()), _core.Simulator)
 
 
-@pytest.mark.parametrize("run", [simulate, simulate_deliveries, Hosts, emulate, emulate_virtually])
+@pytest.mark.parametrize("run", [simulate, Hosts, emulate, emulate_virtually])
 @pytest.mark.parametrize("other", [dumbbell(1, Link(100, 1), Link(10, 1)), None, "experiment"])
 def test_what_is_no_experiment_is_refused_with_how_to_make_one(run, other):
     with pytest.raises(NetreproError, match=r"in place of an experiment\n.*Experiment\(network, flows, seconds\)"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from netrepro.emulation import messages
@@ -26,12 +26,15 @@ class Changes:
 
     A link that goes down loses its buffer: waiting packets, and arriving ones until it is up again, are dropped.
     Packets that netem delays are on the wire, and still arrive. latest_ms : how late a change was made at most, so far.
+
+    settled : is called at `measure.since_s`, where that is not 0.
     """
 
-    def __init__(self, net: RunningNetwork, experiment: Experiment):
+    def __init__(self, net: RunningNetwork, experiment: Experiment, settled: Callable[[], None]):
         self._net = net
-        plan = net.plan
+        plan, since_s = net.plan, experiment.measure.since_s
         moments = [*_link_changes(plan, experiment), *_route_changes(plan, experiment)]
+        moments += [_Moment(since_s, then=settled)] if since_s else []
         self._left = sorted(moments, key=lambda moment: moment.at_s)
         self.latest_ms = 0.0 if experiment.changes else float("nan")
 
@@ -44,17 +47,20 @@ class Changes:
         """Make all changes that are due. Raises NetreproError for a change that the kernel refuses."""
         while self.next_s <= now_s:
             moment = self._left.pop(0)
+            if moment.then is not None:
+                moment.then()
             make(self._net, moment.requests, moment.rates_mbps)
             self.latest_ms = max(self.latest_ms, (now_s - moment.at_s) * 1e3)
 
 
 @dataclass
 class _Moment:
-    """Changes at one time: node -> messages to its kernel."""
+    """Changes at one time: node -> messages to its kernel. then : is called before them."""
 
     at_s: float
     requests: dict[str, list[Request]] = field(default_factory=dict)
     rates_mbps: dict[tuple[str, str], float] = field(default_factory=dict)  # new rates of all changed ports
+    then: Callable[[], None] | None = None
 
 
 class Links:

@@ -70,7 +70,6 @@ def emulate_in_real_time(
     interval_ms = min(measure.queue_interval_ms, MOST_QUEUE_INTERVAL_MS)
     with net:
         net.check_congestion_controls(set(experiment.flow_table["congestion_control"]) - {""})
-        changes = Changes(net, experiment)
         if prepare is not None:
             prepare(net)
         recording = net.record(
@@ -80,6 +79,7 @@ def emulate_in_real_time(
             most_packets=_room(experiment),
             captures=folder,
         )
+        changes = Changes(net, experiment, recording.count_from_now)
         awake = awake_processors() if net.tier == "privileged" else nullcontext()
         with awake, recording as seen:
             traffic = GeneratedTraffic(net, experiment, made, until_complete)
@@ -114,6 +114,8 @@ def _checked_connections(experiment: Experiment) -> list[Connection]:
             f"queues sampled every {measure.queue_interval_ms:g} ms",
             f"give {LEAST_QUEUE_INTERVAL_MS:g} ms or more, or use tier 'virtual'",
         )
+    if measure.deliveries:
+        raise NetreproError("deliveries, which real time does not record", "use tier 'simulated' or 'virtual'")
     table = experiment.flow_table
     count = len(table) + int((table["replication"] != "").sum())
     if count > MOST_CONNECTIONS:

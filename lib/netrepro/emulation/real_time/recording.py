@@ -176,6 +176,7 @@ class RealTimeRecording(Recording):
         self._net, self._interval_s, self._most_packets = net, interval_ms / 1000, most_packets
         self._captures, self._live = captures, live_capture(live, packets)
         self._samples: pd.DataFrame | None = None
+        self._counted_ns = 0
         self._packets: dict[tuple[str, str], tuple[pd.DataFrame, int]] = {}
 
     def __enter__(self) -> RealTimeRecording:
@@ -292,6 +293,10 @@ class RealTimeRecording(Recording):
         """Count times from this instant (ns, CLOCK_REALTIME) instead of the block's beginning."""
         self._began_ns = time_ns
 
+    def count_from_now(self) -> None:
+        """Leave out of the links' totals what has happened so far."""
+        self._totals_at_start, self._counted_ns = self._queue_totals(), time.clock_gettime_ns(time.CLOCK_REALTIME)
+
     @property
     def _table(self) -> pd.DataFrame:
         """All samples: source, destination, time_s and the counters. Raises NetreproError before the block's end."""
@@ -313,12 +318,15 @@ class RealTimeRecording(Recording):
         return throughput_in(self._table, window_ms)
 
     def links(self) -> pd.DataFrame:
-        """Return totals from beginning to end: a row for each port of the network, columns as in Measurements.links."""
+        """Return totals from beginning, or from `count_from_now`, to end: a row for each port of the network.
+
+        Columns are as in Measurements.links.
+        """
         _ = self._table
         plan = self._net.plan
         totals = self._totals_at_end - self._totals_at_start
         rates_mbps = np.array([port.link.rate_mbps for port in plan.ports.values()])
-        seconds = (self._ended_ns - self._began_ns) / 1e9
+        seconds = (self._ended_ns - max(self._began_ns, self._counted_ns)) / 1e9
         sources, destinations = zip(*plan.ports, strict=True)
         return pd.DataFrame(
             {

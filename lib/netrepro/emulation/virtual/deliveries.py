@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import heapq
 import struct
-import tempfile
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.plan import CAPTURED_BYTES
 from netrepro.errors import NetreproError
-from netrepro.networks.experiment import Experiment, Measurements, Port
-from netrepro.networks.workloads import Flow
+from netrepro.networks.experiment import ACKNOWLEDGEMENT_COLUMNS, DELIVERY_COLUMNS, Experiment, Port
 
 _FILE_HEADER, _RECORD = 24, struct.Struct("=4I")
 _IP, _TCP, _OPTIONS = 14, 34, 54  # offsets in a frame; hosts send no IP options
@@ -55,39 +52,45 @@ class Headers:
     mapped_bytes: np.ndarray
 
 
-def emulate_deliveries(experiment: Experiment) -> tuple[Measurements, pd.DataFrame, pd.DataFrame]:
-    """Emulate an experiment with one flow; return its measurements, its deliveries and its acknowledgements.
+def streams(
+    experiment: Experiment, ends: Mapping[int, tuple[Port, Port]], captures: Mapping[Port, bytes], began_ns: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return DELIVERY_COLUMNS and ACKNOWLEDGEMENT_COLUMNS of the flows, until the experiment's end.
 
-    Runs the experiment by emulate_virtually. Deliveries (time_s, delivered_bytes: payload in order, as in FLOW_COLUMNS)
-    and acknowledgements (time_s, acknowledged_bytes) have a row for each time at which the count grows. A packet counts
-    when the last link before its host has sent it; this link must have no delay.
+    A row is a time at which the count grows. A packet counts when the last link before its host has sent it. ends :
+    flow -> its last links. captures : port -> its pcap file's bytes. began_ns : the captures' clock at time 0.
+    """
+    tables: tuple[list[pd.DataFrame], list[pd.DataFrame]] = ([], [])
+    for flow, (towards, back) in ends.items():
+        data, answers = (read_headers(captures[port]) for port in (towards, back))
+        for table, kept in zip(stream_of(data, answers) if len(data.syn) else (), tables, strict=False):
+            timed = table.assign(flow=flow, time_s=(table.pop("time_ns") - began_ns) / 1e9)
+            kept.append(timed[timed.time_s <= experiment.duration_s])
+    columns = DELIVERY_COLUMNS, ACKNOWLEDGEMENT_COLUMNS
+    delivered, acknowledged = (
+        pd.concat(kept, ignore_index=True)[names] if kept else pd.DataFrame(columns=names)
+        for kept, names in zip(tables, columns, strict=True)
+    )
+    return delivered, acknowledged
 
-    Raises NetreproError as emulate_virtually does, and for other traffic, for hosts with several cables and for last
+
+def last_links(experiment: Experiment, flow: int) -> tuple[Port, Port]:
+    """Return the last link to a flow's destination, and the last link to its source.
+
+    Raises NetreproError for a replicated flow, for hosts that other flows use or that have several cables, and for last
     links with delay.
     """
-    towards, back = _last_links(experiment)
-    measure = replace(experiment.measure, packets=tuple(dict.fromkeys((*experiment.measure.packets, towards, back))))
-    with tempfile.TemporaryDirectory() as folder:
-        run = emulate_virtually(replace(experiment, measure=measure), captures=folder)
-        data, answers = (read_headers(Path(folder, f"{'-'.join(port)}.pcap").read_bytes()) for port in (towards, back))
-    first = run.packets[(run.packets.source == towards[0]) & (run.packets.destination == towards[1])]
-    began_ns = int(data.time_ns[0]) - round(float(first.time_s.iloc[0]) * 1e9) if len(data.time_ns) else 0
-    delivered, acknowledged = stream_of(data, answers)
-    ends = experiment.duration_s
-    tables = []
-    for table in (delivered, acknowledged):
-        timed = table.assign(time_s=(table.pop("time_ns") - began_ns) / 1e9)
-        tables.append(timed[timed.time_s <= ends][["time_s", *table]].reset_index(drop=True))
-    return replace(run, experiment=experiment), tables[0], tables[1]
-
-
-def _last_links(experiment: Experiment) -> tuple[Port, Port]:
-    """Return the last link to the only flow's destination, and the last link to its source."""
-    flows = experiment.traffic
-    if len(flows) != 1 or not isinstance(flows[0], Flow) or flows[0].replication:
-        raise NetreproError("what a receiver holds, of other traffic than one flow", "give the experiment one Flow")
+    table = experiment.flow_table
+    asked = table.loc[flow]
+    hosts = [asked["destination"], asked["source"]]
+    others = table[table["flow"] != flow]
+    if asked["replication"] or others[["source", "destination"]].isin(hosts).any(axis=None):
+        raise NetreproError(
+            f"deliveries of flow {flow} on tier 'virtual', which is replicated or shares a host with other flows",
+            "give it hosts of its own, or use tier 'simulated'",
+        )
     last = []
-    for host in (flows[0].destination, flows[0].source):
+    for host in hosts:
         ports = [port for port in experiment.topology.ports if port[1] == host]
         link = experiment.topology.link(*ports[0])
         if len(ports) != 1 or link.delay_ms or link.jitter_ms:

@@ -133,17 +133,18 @@ class Events:
             )
         return pd.concat(parts[1:] or parts, ignore_index=True)
 
-    def links(self, duration_s: float, before: Events | None = None) -> pd.DataFrame:
-        """Return LINK_COLUMNS, from the last totals of each line, minus the totals in `before`."""
+    def links(self, duration_s: float, before: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Return LINK_COLUMNS of so many seconds, from the last totals of each line, minus the totals `before`."""
         table = self.totals()
-        if before:
+        if before is not None:
             counted = table.columns[2:]
-            table[counted] -= before.totals()[counted]
+            table[counted] -= before[counted]
         return table.assign(utilisation=(table.pop("busy_s") / duration_s).clip(upper=1.0))[LINK_COLUMNS]
 
-    def totals(self) -> pd.DataFrame:
-        """Return the last totals of each line: LINK_COLUMNS, with busy_s in place of the utilisation."""
+    def totals(self, until_s: float = np.inf) -> pd.DataFrame:
+        """Return the last totals of each line until then: LINK_COLUMNS, with busy_s in place of the utilisation."""
         totals = self._all[self._all["kind"] == TOTALS]
+        totals = totals[self.seconds(totals) <= until_s]
         last = {int(each["port"]): each for each in totals}
         rows = []
         for number, (source, destination) in enumerate(self._ports):

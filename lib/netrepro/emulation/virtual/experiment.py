@@ -19,6 +19,7 @@ from netrepro.emulation.plan import HUB
 from netrepro.emulation.recording import folder_for_captures, pcap_header
 from netrepro.emulation.source_routes import connections
 from netrepro.emulation.traffic import TrafficDescription
+from netrepro.emulation.virtual.deliveries import last_links, streams
 from netrepro.emulation.virtual.events import Events
 from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched, batched_by_node
 from netrepro.emulation.virtual.kernel import congestion_controls, modules_for
@@ -87,10 +88,12 @@ def emulate_virtually(
     loaded = modules_for(controls | _own_queues(experiment, modules or {}), modules or {})
     folder = folder_for_captures(captures)
     measure = experiment.measure
+    ends = {flow: last_links(experiment, flow) for flow in measure.deliveries}
     ports = tuple(dict.fromkeys((*measure.queues, *measure.packets)))
+    captured = dict.fromkeys((*(measure.packets if folder else ()), *(port for both in ends.values() for port in both)))
     with ExitStack() as undone:
         recorded = undone.enter_context(tempfile.TemporaryFile())
-        files = {port: undone.enter_context(tempfile.TemporaryFile()) for port in (measure.packets if folder else ())}
+        files = {port: undone.enter_context(tempfile.TemporaryFile()) for port in captured}
         for file in files.values():
             file.write(PCAP_HEADER)
             file.flush()
@@ -148,10 +151,10 @@ def emulate_virtually(
             if events is not None:
                 with whole_file(Path(events)) as part:
                     part.write_bytes(seen_bytes)
-            for port, file in files.items():
-                file.seek(0)
+            content = {port: file.read() for port, file in files.items() if file.seek(0) == 0}
+            for port in measure.packets if folder else ():
                 with whole_file(folder / f"{'-'.join(port)}.pcap") as part:  # type: ignore[operator]
-                    part.write_bytes(file.read())
+                    part.write_bytes(content[port])
     shared, samples = answer["contents"]
     result = traffic.result(shared, samples)
     began_ns = result.began_ns - (answer["realtime_ns"] - answer["monotonic_ns"])
@@ -159,6 +162,10 @@ def emulate_virtually(
         Events(part, list(plan.ports), began_ns) for part in (seen_bytes[:settled_bytes], seen_bytes[settled_bytes:])
     )
     lasted_s = result.lasted_s if until_complete else experiment.duration_s
+    counted_before = before.totals()
+    if measure.since_s:
+        counted_before = seen.totals(until_s=(measure.since_s + experiment.duration_s) / 2)
+    deliveries, acknowledgements = streams(experiment, ends, content, result.began_ns)
     if progress is not None:
         progress(1.0)
     return Measurements(
@@ -170,13 +177,15 @@ def emulate_virtually(
             if measure.queue_interval_ms
             else seen.queues(measure.queues, lasted_s)
         ),
-        links=seen.links(lasted_s, before),
+        links=seen.links(lasted_s - measure.since_s, counted_before),
         windows=result.windows[[*WINDOW_COLUMNS, "connection"]],
         packets=seen.packets(measure.packets, traffic.flow_of_end(), experiment.duration_s),
         fidelity=experiment.with_late_flows(_fidelity(experiment, plan, seen, ports, result.lateness, instance.kernel)),
         requests=experiment.request_results(result.answers),
         kernel=instance.kernel,
         hosts=_host_totals(counted["names"], counted["totals"]),
+        deliveries=deliveries,
+        acknowledgements=acknowledgements,
     )
 
 
@@ -316,7 +325,8 @@ def changed_line(line: Line, change: LinkChange, clock_factor: float) -> Line:
 def _changes(plan: VirtualPlan, experiment: Experiment) -> list[tuple[float, dict[str, Any]]]:
     """List the changes of links and routes in the format of `guest.Guest.traffic`: (time in s, messages by node)."""
     moments: list[_Moment] = []
-    lines = dict(plan.lines)
+    since_s = experiment.measure.since_s
+    lines, settled = dict(plan.lines), dict(plan.lines)
     for change in sorted(experiment.changes, key=lambda change: change.at_s):
         moment = _Moment(change.at_s, {})
         for port in change.links:
@@ -324,6 +334,8 @@ def _changes(plan: VirtualPlan, experiment: Experiment) -> list[tuple[float, dic
             place, index = plan.ports[port].shaper
             moment.requests.setdefault(place, []).append(messages.replacing(new_line(index, line)))
         moments.append(moment)
+        if change.at_s <= since_s:
+            settled = dict(lines)
     before = plan.routes_over(plan.in_use)
     for at_s, in_use in links_in_use(experiment.topology, experiment.routing, experiment.changes)[1:]:
         moment = _Moment(at_s, {})
@@ -333,6 +345,8 @@ def _changes(plan: VirtualPlan, experiment: Experiment) -> list[tuple[float, dic
             if changed:
                 moment.requests[node] = [messages.replacing(route) for route in changed.values()]
         moments.append(moment)
+    if since_s:  # after changes of the same time, because a report says again how a line is set
+        moments.append(_Moment(since_s, plan.reports(settled)))
     return [(each.at_s, batched_by_node(each.requests)) for each in sorted(moments, key=lambda each: each.at_s)]
 
 

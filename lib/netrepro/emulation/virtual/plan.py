@@ -212,10 +212,13 @@ class VirtualPlan(Plan):
             ]
         return new_queue(index, queue, rate_mbps, self.packet_bytes)
 
-    def reports(self) -> dict[str, list[Request]]:
-        """Map node -> messages that make its lines write their totals and all events that they still hold."""
+    def reports(self, lines: Mapping[tuple[str, str], Line] | None = None) -> dict[str, list[Request]]:
+        """Map node -> messages that make its lines write their totals and all events that they still hold.
+
+        lines : (from, to) -> the line as it is after changes; by default as it was built.
+        """
         requests: dict[str, list[Request]] = {}
-        for ends, line in self.lines.items():
+        for ends, line in (lines or self.lines).items():
             port = self.ports[ends]
             asked = messages.replacing(new_line(port.shaper[1], replace(line, flags=line.flags | REPORT)))
             requests.setdefault(port.shaper[0], []).append(asked)

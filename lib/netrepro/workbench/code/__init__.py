@@ -56,7 +56,6 @@ TELLS = {
 }
 _SIMULATES = {
     "simulation.simulate:simulate": "the simulator",
-    "simulation.simulate:simulate_deliveries": "the simulator",
     "simulation.hosts:simulate_machines": "the simulator",
     "simulation.hosts:Hosts": "the simulator",
     "simulation.replication:simulate_replication": "the simulator",

@@ -123,6 +123,21 @@ def test_frames_of_several_packets_are_not_trusted_where_no_port_was_measured():
     assert offloaded["value"] == 65535 and not offloaded["holds"]
 
 
+def test_what_came_before_does_not_count():
+    look = Measure(packets=PORT, since_s=1.0)
+    asked = Experiment(narrow(), (Flow("h1", "h2", duration_s=2.0), Flow("h1", "h2", 50_000)), 2.0, measure=look)
+    counted = run(asked)
+    port, arrived = counted.links_by_port.loc[PORT], counted.flows.delivered_bytes
+    assert arrived.tolist() == [pytest.approx(1e7 / 8 * 1448 / 1514, rel=0.05), 0]
+    assert port.sent_bytes == pytest.approx(1e7 / 8, rel=0.05)
+    assert port.utilisation == pytest.approx(1.0, abs=0.03) and counted.packets.time_s.min() >= 1.0
+
+
+def test_deliveries_are_refused_beforehand():
+    with pytest.raises(NetreproError, match="deliveries, which real time does not record"):
+        run(Experiment(narrow(), Flow("h1", "h2", 50_000), 1.0, measure=Measure(deliveries=0)))
+
+
 def test_losses_of_a_small_buffer_are_repaired_and_counted():
     asked = Experiment(narrow(10, packets=5), (Flow("h1", "h2", size_bytes=600_000),), 5.0)
     found = run(asked)
