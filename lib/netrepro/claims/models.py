@@ -119,6 +119,8 @@ class Claim(_Strict):
     comparable : False where hardware decides the number, which is then shown and not judged.
     exact : True for a closed form or a graph, whose repetitions may be equal.
     neutral : for effects, the value that means no effect (1 for a ratio, 0 for a difference).
+    bounds : the least and the greatest value that there can be, of an effect or an absolute number, as 0 and 1 of a
+        share; its interval stays within them.
     control : what is broken on purpose, and what must happen then; None where there is no control. control_weakness :
         why the control shows nothing (a tautology, another load, a strawman): then the claim does not count.
     fixed : whether the acceptance was written before anything was measured, or after a first look at it.
@@ -149,6 +151,9 @@ class Claim(_Strict):
     )
     comparable: bool = Field(True, description="false: hardware decides the number, which is shown and not judged")
     exact: bool = Field(False, description="a closed form or a graph, of which repetitions may be the same")
+    bounds: tuple[float, float] | None = Field(
+        None, description="the least and the greatest value that there can be, as [0, 1] of a share"
+    )
     control: str | None = Field(None, min_length=1, description="what is broken on purpose, and what must happen then")
     control_weakness: str | None = Field(None, min_length=1, description="why it is none: the claim does not count")
     fixed: Literal["before", "after a first look"] = Field(description="when the acceptance was written")
@@ -177,6 +182,8 @@ class Claim(_Strict):
             )
         if self.kind != "effect" and "neutral" in self.model_fields_set:
             raise ValueError(f"neutral: only effects have one, and this is of kind {self.kind!r}")
+        if self.bounds and (self.kind not in ("effect", "absolute") or not self.bounds[0] < self.bounds[1]):
+            raise ValueError("bounds: of an effect or an absolute number, the least one first")
         if self.kind != "curve" and self.monotonic:
             raise ValueError(f"monotonic: only curves are, and this is of kind {self.kind!r}")
         if self.control_weakness and not self.control:
@@ -204,6 +211,11 @@ class Claim(_Strict):
             raise ValueError(f"decided_by: {self.decided_by.tier} is not among comparable_on")
         if self.role == "main" and not self.comparable:
             raise ValueError("role: what is not comparable is no main claim")
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the greatest value that there can be."""
+        return (0.0, 1.0) if self.kind == "proportion" else self.bounds or (-math.inf, math.inf)
 
     def may_be_judged_on(self, tier: str) -> bool:
         """Tell whether evidence of a tier can judge this claim."""

@@ -1,8 +1,9 @@
 """From measured values to a verdict.
 
 Intervals over repetitions are compared with what is accepted, never single values (95 %:
-Student's t for means; for counted successes E. B. Wilson, "Probable inference, the law of succession, and
-statistical inference", JASA 22, 1927). A claim's negative control is judged by the same rule, and a claim
+Student's t for means; resampling where that reaches beyond the quantity's bounds or the repetitions are in two groups;
+for counted successes E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22,
+1927). A claim's negative control is judged by the same rule, and a claim
 whose control does not disagree does not count.
 """
 
@@ -19,7 +20,7 @@ from scipy.special import ndtri
 
 from netrepro.claims.models import Claim, Curve
 from netrepro.errors import NetreproError, nearest
-from netrepro.intervals import CONFIDENCE, Interval, student_interval
+from netrepro.intervals import CONFIDENCE, Interval, mean_interval, two_groups
 from netrepro.tiers_and_profiles import check_tier
 
 Verdict = Literal["agrees", "agrees in direction", "disagrees", "undecided", "untrusted", "not judged", "not measured"]
@@ -300,12 +301,12 @@ def _find_number(claim: Claim, measured: Measured, name: str) -> _Finding:
     else:
         if not all(isinstance(entry, float) for entry in measured.values):
             raise _shape_error(name, claim, "a number a repetition")
-        if claim.kind == "proportion" and not all(0 <= entry <= 1 for entry in measured.values):
-            raise NetreproError(f"{name}: a proportion lies in 0 to 1; got {measured.values}")
-        value, interval = _mean_interval(measured.values, measured.exact, name)
+        least, most = claim.limits
+        if not all(least <= entry <= most for entry in measured.values):
+            what = "a proportion" if claim.kind == "proportion" else "it"
+            raise NetreproError(f"{name}: {what} lies in {least:g} to {most:g}; got {measured.values}")
+        value, interval = _mean_interval(measured.values, measured.exact, name, claim.limits)
         repetitions = len(measured.values)
-        if claim.kind == "proportion":
-            interval = Interval(max(interval.low, 0.0), min(interval.high, 1.0))
     neutral = claim.neutral if claim.kind == "effect" else None
     if measured.trials and claim.expected > HALF_OF_THE_TRIALS:  # most trials show it; a smaller share is a quantity
         neutral = HALF_OF_THE_TRIALS
@@ -313,7 +314,15 @@ def _find_number(claim: Claim, measured: Measured, name: str) -> _Finding:
     if repetitions > 1 and not measured.trials and not claim.exact and _are_one_run(measured.values):
         reason += f"; its {repetitions} repetitions differ by less than {ONE_RUN:.1%} and are one run"
         repetitions = 1
-    return _Finding(verdict, reason, value, interval, repetitions)
+    return _Finding(verdict, reason + _groups(measured.values), value, interval, repetitions)
+
+
+def _groups(values: Sequence[float]) -> str:
+    """Say that repetitions are in two groups, whose mean may be no value that ever comes; "" where they are not."""
+    if (groups := two_groups(values)) is None:
+        return ""
+    low, high = (f"{len(group)} about {statistics.fmean(group):.3g}" for group in groups)
+    return f"; its repetitions are in two groups, {low} and {high}"
 
 
 def _are_one_run(values: Sequence[float]) -> bool:
@@ -437,7 +446,9 @@ def _shape_error(name: str, claim: Claim, words: str) -> NetreproError:
     return NetreproError(f"{name}: kind {claim.kind!r} needs {words}")
 
 
-def _mean_interval(values: Sequence[float], exact: bool, name: str) -> tuple[float, Interval]:
+def _mean_interval(
+    values: Sequence[float], exact: bool, name: str, limits: tuple[float, float] = (-math.inf, math.inf)
+) -> tuple[float, Interval]:
     if exact:
         if len(values) != 1:
             raise NetreproError(f"{name}: exact=True takes one value; got {len(values)}")
@@ -447,7 +458,7 @@ def _mean_interval(values: Sequence[float], exact: bool, name: str) -> tuple[flo
             f"{name}: {len(values)} repetition(s) give no interval",
             "repeat at least twice with different seeds, or say exact=True for a closed form",
         )
-    return statistics.fmean(values), student_interval(values)
+    return statistics.fmean(values), mean_interval(values, limits)
 
 
 def wilson_interval(successes: int, trials: int) -> Interval:

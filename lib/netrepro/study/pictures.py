@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from netrepro.intervals import student_interval
+from netrepro.intervals import mean_interval
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import DropTail, EcnThreshold, Link, Red
 from netrepro.networks.topology import HOST_QUEUE, Topology
@@ -77,7 +77,7 @@ def _named(value: Any) -> str:
 
 def interval_of(values: Iterable[float]) -> tuple[float, float]:
     """Return the ends of the 95 % interval of the mean."""
-    low, high = student_interval(list(values))
+    low, high = mean_interval(list(values))
     return low, high
 
 
@@ -146,7 +146,7 @@ def draw_bar(axis: Axes, at: float, values: Sequence[float], width: float, **loo
     """Draw the mean of repetitions as a bar (0 without any), with the 95 % interval; look : arguments of the bar."""
     axis.bar(at, float(np.mean(values)) if len(values) else 0.0, width, **look)
     if len(values) > 1:
-        axis.vlines(at, *student_interval(list(values)), color="black", linewidth=1.2)
+        axis.vlines(at, *mean_interval(list(values)), color="black", linewidth=1.2)
 
 
 def draw_bars(
