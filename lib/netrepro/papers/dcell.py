@@ -29,7 +29,7 @@ from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.queueing.backpressure import drain
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, ratio, run_experiment
+from netrepro.study import Check, Evidence, Knob, Part, Play, Reading, Runs, Scale, Study, each, ratio
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Bars, Course, Level, Look, Panel, Picture, Sweep, beside, plot
 from netrepro.study.setting import setting
@@ -46,37 +46,72 @@ FLOWS_MBPS = 100.0  # rate of all links in Fig. 12's runs
 
 
 @dataclass(frozen=True)
-class Setting:
-    """kind : "failures", the run of Fig. 11; "all to all", 380 TCP flows of Fig. 12; "lossless", the same 380 flows in
-    the model of switches that pause; "lengths" of paths.
+class Ports:
+    """room_packets : of a port, or of an input that pauses. window_kb : receive window (Windows Server 2003 without
+    window scaling)."""
 
-    rate_mbps : of all links, for Fig. 11. timeline_s : for Fig. 11: link out, link back, server down, end. reroutes :
-    routes follow failures. hello_s : interval between link-state messages. timeout_s : silence after which a server
-    counts as down. hello_phase : time of the first such message, as a share of hello_s; below 0: drawn from the seed.
-    network : "dcell" or "tree". processor_share : rate of a server's processor over a link's; 0 for no limit.
-    uplink_share : the same for the tree's uplinks. flow_kb, model_kb : size of a flow, and of one in the model (1000
-    bytes). server_packets : queue of a server's port or processor. looks_past_head : pausing switches may send what
-    waits behind a blocked packet. n : of the DCells whose paths are measured. room_packets : of a port, or of an input
-    that pauses. window_kb : receive window (Windows Server 2003 without window scaling).
+    room_packets: int = setting(100, "of a switch's port, or of an input that pauses", "packets", low=2, high=100_000)
+    window_kb: int = setting(64, "what a receiver lets be on its way", "KiB", low=2, high=10_000)
+
+    @property
+    def tcp(self) -> Tcp:
+        """The servers' TCP."""
+        return Tcp("reno", receive_window_bytes=self.window_kb * 1024)
+
+
+@dataclass(frozen=True)
+class Setting(Ports):
+    """The run of Fig. 11.
+
+    rate_mbps : of all links. timeline_s : link out, link back, server down, end. reroutes : routes follow failures.
+    hello_s : interval between link-state messages. timeout_s : silence after which a server counts as down.
+    hello_phase : time of the first such message, as a share of hello_s; below 0: drawn from the seed.
     """
 
-    kind: str = "failures"
     rate_mbps: float = 100.0
     timeline_s: tuple[float, ...] = (4.0, 12.0, 20.0, 34.0)
     reroutes: bool = True
     hello_s: float = setting(1.0, "servers tell of their links so often", "s", low=0.01, high=5)
     timeout_s: float = setting(5.0, "silence after which a server counts as down", "s", low=0.01, high=60)
     hello_phase: float = -1.0
+
+
+@dataclass(frozen=True)
+class Machines(Ports):
+    """The machines that carry the 380 flows of Fig. 12.
+
+    network : "dcell" or "tree". processor_share : rate of a server's processor over a link's; 0 for no limit.
+    uplink_share : the same for the tree's uplinks.
+    """
+
     network: str = "dcell"
     processor_share: float = 0.0
     uplink_share: float = 1.0
+
+
+@dataclass(frozen=True)
+class AllToAll(Machines):
+    """The flows as TCP's. flow_kb : size of a flow (1000 bytes). server_packets : queue of a server's port or
+    processor."""
+
     flow_kb: int = 4000
-    model_kb: int = 1000
     server_packets: int = 1000
+
+
+@dataclass(frozen=True)
+class Lossless(Machines):
+    """The flows in the model of switches that pause. model_kb : size of a flow (1000 bytes). looks_past_head : pausing
+    switches may send what waits behind a blocked packet."""
+
+    model_kb: int = 1000
     looks_past_head: bool = False
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Paths in a DCell_2. n : servers of a mini-switch."""
+
     n: int = 4
-    room_packets: int = setting(100, "of a switch's port, or of an input that pauses", "packets", low=2, high=100_000)
-    window_kb: int = setting(64, "what a receiver lets be on its way", "KiB", low=2, high=10_000)
 
 
 NETWORK = DCell(4, 1)
@@ -93,10 +128,6 @@ def _link(rate_mbps: float, packets: int) -> Link:
 def _inside(rate_mbps: float) -> Link:
     """Make the link between a server's applications and its network; it is too fast to limit anything."""
     return Link(10 * rate_mbps, 0.001, DropTail(packets=10_000))
-
-
-def _tcp(setting: Setting) -> Tcp:
-    return Tcp("reno", receive_window_bytes=setting.window_kb * 1024)
 
 
 # Fig. 11: failures.
@@ -143,7 +174,7 @@ def known_paths(setting: Setting, seed: int) -> list[tuple[float, ServerPath]]:
     return [(at_s, path) for at_s, path in paths if at_s < setting.timeline_s[-1]]
 
 
-def failure_experiment(setting: Setting, seed: int) -> Experiment:
+def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     """Make the experiment: one connection during the failures. It records arrivals, and packets on the new path's
     link."""
     network = NETWORK.topology(_link(setting.rate_mbps, setting.room_packets), _inside(setting.rate_mbps))
@@ -162,7 +193,7 @@ def failure_experiment(setting: Setting, seed: int) -> Experiment:
         end_s,
         seed,
         Measure(packets=(LAST_PORT, NEW_PORT)),
-        _tcp(setting),
+        setting.tcp,
         Routing(over=tuple(over)),
         tuple(changes),
     )
@@ -179,7 +210,8 @@ def longest_silence(times_s: np.ndarray, begin_s: float, end_s: float) -> float:
     return float(np.diff(np.concatenate([[begin_s], within, [end_s]])).max())
 
 
-def _read_failures(run: Measurements, setting: Setting) -> Reading:
+def read(run: Measurements, setting: Setting) -> Reading:
+    """Read the longest silences after the failures, and goodput before and after."""
     out_s, back_s, down_s, end_s = setting.timeline_s
     came_s, crossed_s = _times_s(run, LAST_PORT), _times_s(run, NEW_PORT)
     edges = np.arange(0, end_s + BIN_S / 2, BIN_S)
@@ -199,13 +231,13 @@ def _read_failures(run: Measurements, setting: Setting) -> Reading:
     }
     table = pd.DataFrame({"time_s": edges[:-1], "goodput_share": goodput / setting.rate_mbps})
     before = Check("goodput before the first failure (share of the rate)", before_mbps / setting.rate_mbps, 0.9)
-    return Reading(numbers, {"goodput": table}, [before], run.fidelity)
+    return Reading(numbers, {"goodput": table}, [before])
 
 
 # Fig. 12: all to all.
 
 
-def all_to_all(setting: Setting, seed: int) -> Experiment:
+def all_to_all(setting: AllToAll, seconds: float, seed: int) -> Experiment:
     """Make 380 flows that start within a hundredth of a flow's time, on DCell (paths of DCellRouting) or on the
     tree."""
     size_bytes, rate_mbps = setting.flow_kb * 1000, FLOWS_MBPS
@@ -230,10 +262,10 @@ def all_to_all(setting: Setting, seed: int) -> Experiment:
         for (a, b), start, path in zip(PAIRS, starts, paths, strict=True)
     ]
     most_s = 400 * flow_s + 60.0  # covers a timer that has doubled eight times
-    return Experiment(network, tuple(flows), most_s, seed, Measure(packets=ports), _tcp(setting))
+    return Experiment(network, tuple(flows), most_s, seed, Measure(packets=ports), setting.tcp)
 
 
-def lossless_way(setting: Setting, source: Server, destination: Server) -> tuple[Any, ...]:
+def lossless_way(setting: Machines, source: Server, destination: Server) -> tuple[Any, ...]:
     """Return the nodes on a flow's path in the model of switches that pause. A server with a processor's limit is two
     nodes: its input and its output."""
     if setting.network == "tree":
@@ -248,7 +280,7 @@ def lossless_way(setting: Setting, source: Server, destination: Server) -> tuple
     return tuple(way)
 
 
-def _rates(setting: Setting) -> dict[tuple[Any, Any], float]:
+def _rates(setting: Machines) -> dict[tuple[Any, Any], float]:
     """Return the rates of the model's links that differ from 1: uplinks, and processors with a limit."""
     if setting.network == "tree":
         uplinks = [ends for cell in range(5) for ends in ((f"mini {cell}", "root"), ("root", f"mini {cell}"))]
@@ -257,8 +289,13 @@ def _rates(setting: Setting) -> dict[tuple[Any, Any], float]:
     return {(("in", server), ("out", server)): share for server in NETWORK.servers} if share else {}
 
 
+def measure_lossless(setting: Lossless, seconds: float, seed: int, tier: str) -> Reading:
+    """Measure in the model of switches that pause, which is the same on every tier."""
+    return _read_lossless(setting, seed)
+
+
 @lru_cache(maxsize=64)
-def _read_lossless(setting: Setting, seed: int) -> Reading:
+def _read_lossless(setting: Lossless, seed: int) -> Reading:
     """Read the model of switches that pause. Servers have unlimited memory, and a queue for each of their ports, so
     that only switches pause."""
     packets = max(1, round(setting.model_kb * 1000 / SEGMENT_BYTES))
@@ -280,7 +317,8 @@ def _read_lossless(setting: Setting, seed: int) -> Reading:
     return reading | Reading(checks=[arrived])
 
 
-def _read_packets(run: Measurements, setting: Setting) -> Reading:
+def read_all_to_all(run: Measurements, setting: AllToAll) -> Reading:
+    """Read the ends of the flows and the arrivals of their packets."""
     unit_s = setting.flow_kb * 8e-3 / FLOWS_MBPS
     ends = (run.flows.start_s + run.flows.completion_ms / 1e3).to_numpy() / unit_s
     full = run.packets[run.packets.size_bytes >= FULL_PACKET_BYTES - SEGMENT_BYTES + 1]
@@ -288,7 +326,7 @@ def _read_packets(run: Measurements, setting: Setting) -> Reading:
     arrived = np.sort(full.time_s.to_numpy()) / unit_s
     ended = Check("flows that ended", float(np.isfinite(ends).sum()), at_least=380)
     reading = _finish(ends, arrived, len(arrived) / payload if payload else 1.0)
-    return reading | Reading(checks=[ended], fidelity=run.fidelity)
+    return reading | Reading(checks=[ended])
 
 
 def _finish(ends: np.ndarray, arrivals: np.ndarray, packets: float) -> Reading:
@@ -305,7 +343,7 @@ def _finish(ends: np.ndarray, arrivals: np.ndarray, packets: float) -> Reading:
     return Reading(numbers, {"throughput": pd.DataFrame({"time": edges[:-1], "rates": rate})})
 
 
-def flows_on_links(setting: Setting) -> dict[tuple[Any, Any], int]:
+def flows_on_links(setting: Machines) -> dict[tuple[Any, Any], int]:
     """Count how many of the 380 flows cross each link of the model. Processors count as links. These counts give a
     lower bound on the finish."""
     return Counter(link for pair in PAIRS for link in pairwise(lossless_way(setting, *pair)))
@@ -321,7 +359,7 @@ def busiest_links() -> pd.DataFrame:
         ("tree", TREE),
         ("tree, 4 x uplinks", TREE | {"uplink_share": 4.0}),
     ):
-        setting = replace(Setting(), **changes)
+        setting = replace(Machines(), **changes)
         flows, rates = flows_on_links(setting), _rates(setting)
         busy = {link: count / rates.get(link, 1.0) for link, count in flows.items()}
         busiest = max(busy, key=lambda link: (busy[link], str(link)))
@@ -329,17 +367,11 @@ def busiest_links() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["network", "flows", "least_finish"])
 
 
-# All kinds.
+# Lengths of paths.
 
 
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Measure one run of the setting's kind. The model and the lengths do not depend on the tier."""
-    if setting.kind == "failures":
-        return _read_failures(run_experiment(failure_experiment(setting, seed), tier), setting)
-    if setting.kind == "all to all":
-        return _read_packets(run_experiment(all_to_all(setting, seed), tier, until_complete=True), setting)
-    if setting.kind == "lossless":
-        return _read_lossless(setting, seed)
+def measure_lengths(setting: Lengths, seconds: float, seed: int, tier: str) -> Reading:
+    """Measure the paths of DCellRouting, and the shortest ones; the same on every tier."""
     network = DCell(setting.n, 2)
     routed, shortest = network.route_lengths(), network.shortest_lengths()
     numbers = {
@@ -403,7 +435,7 @@ def draw_idea() -> Figure:
 
 def draw_tree(setting: Setting) -> Figure:
     """Draw the two-level tree of the comparison, with the ports that the setting gives its switches."""
-    asked = all_to_all(replace(setting, network="tree"), 1)
+    asked = all_to_all(replace(FLOWS["part"].setting_with(setting), network="tree"), 0.0, 1)
     return drawing.draw_network(asked, "The same servers on a two-level tree")
 
 
@@ -441,16 +473,14 @@ def _throughput(title: str, dcell: str, tree: str) -> Panel:
     return Panel(label, "goodput (rates of a link)", _draw_published_levels, course, title=title)
 
 
-def draw_run(run: Reading, case: str) -> Figure:
-    """Draw one run: goodput over time."""
-    if "goodput" in run:
-        title, x_label = f"{case}: nothing arrives for {run['node_outage_s']:.1f} s", "time (s)"
-        x, y = run["goodput"].time_s, run["goodput"].goodput_share
-    else:
-        title, x_label = f"{case}: over at {run['finish']:.1f}", "time (of a flow's bytes)"
-        x, y = run["throughput"].time, run["throughput"].rates
-    figure, axis = new_figure(title, x_label, "goodput (rates of a link)")
-    axis.step(x, y, where="post")
+def draw_run(run: Measurements, case: str) -> Figure:
+    """Draw one run: what all servers receive, over time."""
+    came = run.packets[run.packets.destination.isin(run.experiment.topology.hosts)]
+    ends_s = came.time_s.max()
+    edges = np.linspace(0, ends_s, 4 * INTERVALS + 1)
+    megabits, _ = np.histogram(came.time_s, edges, weights=came.size_bytes * 8e-6)
+    figure, axis = new_figure(f"{case}: over after {ends_s:.1f} s", "time (s)", "received by all servers (Mb/s)")
+    axis.step(edges[:-1], megabits / np.diff(edges), where="post")
     axis.set_ylim(bottom=0)
     return figure
 
@@ -459,8 +489,11 @@ def _ratio_of_means(outages: Any) -> float:
     return float(np.mean(outages["node_outage_s"]) / np.mean(outages["link_outage_s"]))
 
 
-FLOWS, MODEL, TREE = {"kind": "all to all"}, {"kind": "lossless"}, {"network": "tree"}
-PROCESSOR = {"processor_share": 1.07}  # 910 Mb/s take 40 to 45 % of two cores; one core runs the driver
+FLOWS = {"part": Part(setting=AllToAll(), experiment=all_to_all, read=read_all_to_all, until_complete=True)}
+MODEL = {"part": Part(setting=Lossless(), measure_one=measure_lossless)}
+LENGTHS = {"part": Part(setting=Lengths(), measure_one=measure_lengths)}
+TREE: dict[str, Any] = {"network": "tree"}
+PROCESSOR: dict[str, Any] = {"processor_share": 1.07}  # 910 Mb/s: 40 to 45 % of two cores; one core runs the driver
 SHORT = {"timeline_s": (2.0, 4.0, 6.0, 26.0)}
 EARLY = {"timeline_s": (2.0, 5.0, 6.0, 14.0), "rate_mbps": 50.0}  # a faster run: outages do not depend on the rate
 PHASES = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -477,7 +510,7 @@ CASES: dict[str, dict[str, Any]] = {
     "dcell, pause, processor": MODEL | PROCESSOR,
     "tree, pause": MODEL | TREE,
     "tree, pause, past the head": MODEL | TREE | {"looks_past_head": True},
-    "lengths": {"kind": "lengths", "n": each(4, 5, 6)},
+    "lengths": LENGTHS | {"n": each(4, 5, 6)},
 }
 FAILURES = ("fig 11", "phases", "rerouting off", "time-out = hello")
 # Fig. 11's without its last 42 s, when nothing changes: a port records at most ten million packets.
@@ -487,7 +520,8 @@ STUDY = Study(
     slug="dcell",
     setting=Setting(),
     cases=CASES,
-    measure_one=measure_one,
+    experiment=experiment,
+    read=read,
     answer=answer,
     repetitions=3,
     profiles={

@@ -7,7 +7,6 @@ row. Its flows wait for timeouts and get least, although their round trip is the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,11 +21,11 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, Queue, Re
 from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.topology import HOST_QUEUE, Cable, Topology, fat_tree, host_cable
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import Check, Evidence, Knob, Part, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first
 from netrepro.study.figures import Panel, Picture, Sweep
-from netrepro.study.measuring import HOST_DELAY_PACKETS, run_experiment
+from netrepro.study.measuring import HOST_DELAY_PACKETS
 from netrepro.study.setting import setting
 from netrepro.study.trust import gap_checks
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
@@ -41,6 +40,8 @@ FAT_TREE_MBPS = {NEAR: 12.5, MIDDLE: 37.0, FAR: 70.5}
 PUBLISHED_SHARES = {"drop tail": 0.167, "red": 2.0, "sfq": 0.844, "paced": 0.544}
 ROWS_MBPS = {1: {0: 1000, 5: 680, 6: 0}, 5: {6: 320}, 7: {6: 820}}
 FULL_RATE_MBPS = 1000.0
+ON_AND_OFF_PORT = ("s1", "s2")
+ONE_PATH = Routing("ecmp", rerouting_ms=1e6)
 AT_ONCE_MBPS = 1e6  # of a link on which no packet waits
 SETTLED_S = 0.05  # slow start is over
 ON_S = 0.02  # of a port that is on and off: time from one row of drops to the next
@@ -49,18 +50,14 @@ SHOWN_S = (-0.5e-3, 3e-3)  # of arrivals, relative to the longest row of drops: 
 
 
 @dataclass(frozen=True)
-class Setting:
+class Testbed:
     """The testbed: 1 Gb/s, 16 KB of drop tail a port, BIC, least timeout of 2 ms. Delays make the published round trips
     (.41, .57 and .75 ms over 2, 4 and 6 hops). Our choice: flows start within `start_spread_ms`, so that no SYN meets a
     full queue and every seed has its own phases.
 
-    network : one of NETWORKS. queue : "drop tail", "red" or "sfq". far_flows : each has its own host; in "one switch"
-    all share one. near_moved : the near host is behind the far flows' port. hashed : of the fat-tree's routes.
-    drops_in_a_row : for a port that is on and off; 0 for always on. drops_apart : the same number, spread over time.
+    queue : "drop tail", "red" or "sfq".
     """
 
-    network: str = "two ports"
-    far_flows: int = 12
     rate_mbps: float = 1000.0
     buffer_bytes: int = setting(16_384, "of every port", "bytes", low=3000, high=10_000_000)
     queue: str = "drop tail"
@@ -79,11 +76,7 @@ class Setting:
     hop_delay_ms: float = 0.0425
     start_spread_ms: float = 0.5
     pacing: bool = False
-    near_moved: bool = False
-    hashed: bool = False
     recovery: str = "linux"
-    drops_in_a_row: int = 0
-    drops_apart: bool = False
 
     @property
     def port_queue(self) -> Queue:
@@ -104,6 +97,39 @@ class Setting:
         return Link(self.rate_mbps, self.host_delay_ms, self.port_queue)
 
 
+@dataclass(frozen=True)
+class Setting(Testbed):
+    """One near flow, and far flows from hosts of their own, meet at one port. near_moved : the near host is behind the
+    far flows' port."""
+
+    far_flows: int = 12
+    near_moved: bool = False
+
+
+@dataclass(frozen=True)
+class Tree(Testbed):
+    """A fat-tree. routes : "one core", "hashed", or "equal length" (section 5)."""
+
+    routes: str = "one core"
+
+
+@dataclass(frozen=True)
+class OneSwitch(Testbed):
+    """A class project's network. far_flows : all of one host."""
+
+    far_flows: int = 12
+
+
+@dataclass(frozen=True)
+class OnAndOff(Testbed):
+    """A port behind which the link is on and off (section 4). drops_in_a_row : 0 for always on. drops_apart : the same
+    number, spread over time."""
+
+    far_flows: int = 12
+    drops_in_a_row: int = 0
+    drops_apart: bool = False
+
+
 # Networks: the topology, and each sending host's number of hops.
 
 Built = tuple[Topology, dict[str, str]]
@@ -119,7 +145,7 @@ def two_ports(setting: Setting) -> Built:
     return Topology(tuple(cables), "two ports"), {"h2": NEAR} | dict.fromkeys(far, FAR)
 
 
-def one_switch(setting: Setting) -> Built:
+def one_switch(setting: OneSwitch) -> Built:
     """Build a class project's network: three hosts on a switch, one of which sends all far flows."""
     cables = [host_cable(host, "s1", setting.host_link) for host in (RECEIVER, "h2", "h3")]
     return Topology(tuple(cables), "one switch"), {"h2": NEAR, "h3": FAR}
@@ -130,12 +156,12 @@ def _hops(host: int) -> str:
     return NEAR if host == 2 else MIDDLE if host <= 4 else FAR
 
 
-def whole_fat_tree(setting: Setting) -> Built:
+def whole_fat_tree(setting: Tree) -> Built:
     """Build a fat-tree of k = 4, in which all 15 others send to the first host (Fig. 2)."""
     return fat_tree(4, setting.hop, setting.host_link), {f"h{i}": _hops(i) for i in range(2, 17)}
 
 
-def equal_length(setting: Setting) -> Built:
+def equal_length(setting: Tree) -> Built:
     """Build the same where all packets go up to one core switch and down again (section 5). A cable's directions are
     independent, so the way down has switches of its own: s1 is the receiver's edge, s2 its pod's, s3 the core. Then
     come each pod's switches on the way up."""
@@ -148,7 +174,7 @@ def equal_length(setting: Setting) -> Built:
     return Topology(tuple(cables), "equal-length routing"), {f"h{i}": _hops(i) for i in range(2, 17)}
 
 
-def on_and_off(setting: Setting) -> Built:
+def on_and_off(setting: OnAndOff) -> Built:
     """Build a network in which far hosts share a port of s1. The link behind the port, on which nothing waits, is off
     at times (section 4)."""
     far = [f"h{i + 2}" for i in range(setting.far_flows)]
@@ -158,16 +184,7 @@ def on_and_off(setting: Setting) -> Built:
     return Topology(tuple(cables), "a port that is on and off"), dict.fromkeys(far, FAR)
 
 
-NETWORKS: dict[str, Callable[[Setting], Built]] = {
-    "two ports": two_ports,
-    "one switch": one_switch,
-    "fat-tree": whole_fat_tree,
-    "equal length": equal_length,
-    "on and off": on_and_off,
-}
-
-
-def changes(setting: Setting, seconds: float) -> tuple[LinkChange, ...]:
+def changes(setting: OnAndOff, seconds: float) -> tuple[LinkChange, ...]:
     """Make the changes that switch the link behind the port off: once every ON_S, for the time of `drops_in_a_row`
     packets at the port's rate. With `drops_apart` it is off that many times, for one packet each."""
     if not setting.drops_in_a_row:
@@ -184,15 +201,54 @@ def changes(setting: Setting, seconds: float) -> tuple[LinkChange, ...]:
 def inputs(setting: Setting) -> dict[str, Port]:
     """Return the last switch's input port for the near and the far flows, by hops; nothing where the near flow has no
     port of its own."""
-    if setting.near_moved or setting.network != "two ports":
-        return {}
-    return {NEAR: ("h2", "s1"), FAR: ("s2", "s1")}
+    return {} if setting.near_moved else {NEAR: ("h2", "s1"), FAR: ("s2", "s1")}
+
+
+# Experiments.
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: all hosts send to the first one. They start within `start_spread_ms` and send to the end."""
-    topology, hops = NETWORKS[setting.network](setting)
-    copies = setting.far_flows if setting.network == "one switch" else 1
+    """Make the experiment with two ports."""
+    return all_send(setting, two_ports(setting), seconds, seed, (PORT, *inputs(setting).values()))
+
+
+def tree_experiment(setting: Tree, seconds: float, seed: int) -> Experiment:
+    """Make the experiment in a fat-tree. By one core switch, routes depend only on the destination, as in the paper."""
+    built = equal_length(setting) if setting.routes == "equal length" else whole_fat_tree(setting)
+    routing = Routing("spanning_tree", root="s17") if setting.routes == "one core" else ONE_PATH
+    return all_send(setting, built, seconds, seed, (PORT,), routing)
+
+
+def switch_experiment(setting: OneSwitch, seconds: float, seed: int) -> Experiment:
+    """Make the experiment with one switch."""
+    return all_send(setting, one_switch(setting), seconds, seed, (PORT,), copies=setting.far_flows)
+
+
+def on_and_off_experiment(setting: OnAndOff, seconds: float, seed: int) -> Experiment:
+    """Make the experiment with a port that is on and off."""
+    built, off = on_and_off(setting), changes(setting, lasting(setting, seconds))
+    return all_send(setting, built, seconds, seed, (ON_AND_OFF_PORT,), off=off)
+
+
+def lasting(setting: Testbed, seconds: float) -> float:
+    """Return how long a run lasts: longer on slower links, so that as many packets pass as at 1 Gb/s."""
+    return seconds * max(1.0, FULL_RATE_MBPS / setting.rate_mbps)
+
+
+def all_send(
+    setting: Testbed,
+    built: Built,
+    seconds: float,
+    seed: int,
+    ports: tuple[Port, ...],
+    routing: Routing = ONE_PATH,
+    *,
+    copies: int = 1,
+    off: tuple[LinkChange, ...] = (),
+) -> Experiment:
+    """Make an experiment in which all hosts send to the first one. They start within `start_spread_ms` and send to the
+    end. copies : flows of each far host."""
+    (topology, hops), seconds = built, lasting(setting, seconds)
     senders = [host for host, far in hops.items() for _ in range(copies if far == FAR else 1)]
     starts_s = np.random.default_rng(seed).uniform(0, setting.start_spread_ms / 1e3, len(senders))
     flows = [
@@ -209,29 +265,18 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         pacing_ratio=1.0,
         recovery=setting.recovery,
     )
-    # One core switch: routes depend only on the destination, as in the paper. The other networks have only one path.
-    tree = setting.network == "fat-tree" and not setting.hashed
-    routing = Routing("spanning_tree", root="s17") if tree else Routing("ecmp", rerouting_ms=1e6)
-    ports = (_last(setting), *inputs(setting).values())
-    off = changes(setting, seconds) if setting.network == "on and off" else ()
-    measure, delay = Measure(packets=ports), setting.host_delay_packets
     return Experiment(
         topology,
         tuple(flows),
         seconds,
         seed,
-        measure,
+        Measure(packets=ports),
         tcp,
         routing,
         off,
-        host_delay_packets=delay,
+        host_delay_packets=setting.host_delay_packets,
         clock_skew_ppm=setting.clock_skew_ppm,
     )
-
-
-def _last(setting: Setting) -> Port:
-    """Return the port where all flows meet."""
-    return ("s1", "s2") if setting.network == "on and off" else PORT
 
 
 # Readings of one run.
@@ -303,8 +348,13 @@ def read_drops(run: Measurements, setting: Setting) -> Reading:
 
 
 def read(run: Measurements, setting: Setting) -> Reading:
+    """Read what `read_flows` does, and drops."""
+    return read_flows(run, setting) | read_drops(run, setting)
+
+
+def read_flows(run: Measurements, setting: Testbed) -> Reading:
     """Read the mean goodput by hops (Mb/s; NaN where no flow has them), the near and middle flows' goodput over the far
-    ones', the near flow's timeouts a second, and drops."""
+    ones', and the near flow's timeouts a second. Check the gaps at the port where all flows meet."""
     flows = run.flows.assign(hops=run.flows.label)
     seconds = run.experiment.duration_s
     means = flows.groupby("hops")[["goodput_mbps", "timeouts"]].mean().reindex(HOPS)
@@ -318,16 +368,8 @@ def read(run: Measurements, setting: Setting) -> Reading:
         "total_mbps": total_mbps,
         "near_timeouts_per_s": means.timeouts[NEAR] / seconds,
     }
-    of_flows = Reading(numbers, {"flows": flows[["flow", "hops", "goodput_mbps"]]}, [within])
-    return of_flows | read_drops(run, setting) | Reading(checks=gap_checks(run, _last(setting)))
-
-
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Measure one run on a tier. On slower links it lasts longer, so that as many
-    packets pass as at 1 Gb/s."""
-    lasts_s = seconds * max(1.0, FULL_RATE_MBPS / setting.rate_mbps)
-    run = run_experiment(experiment(setting, lasts_s, seed), tier)
-    return replace(read(run, setting), fidelity=run.fidelity)
+    last = run.experiment.measure.packets[0]
+    return Reading(numbers, {"flows": flows[["flow", "hops", "goodput_mbps"]]}, [within, *gap_checks(run, last)])
 
 
 def answer(runs: Runs) -> str:
@@ -491,20 +533,22 @@ def draw_timing(runs: Runs) -> Figure:
     return figure
 
 
-def draw_run(reading: Reading, case: str) -> Figure:
+def draw_run(run: Measurements, case: str) -> Figure:
     """Draw one run: a bar for each flow."""
-    figure, axis = new_figure(f"{case}: {reading['total_mbps']:.0f} Mb/s in all", "flow", "throughput (Mb/s)")
-    for hops, rows in reading["flows"].groupby("hops"):
+    figure, axis = new_figure(f"{case}: {run.flows.goodput_mbps.sum():.0f} Mb/s in all", "flow", "throughput (Mb/s)")
+    for hops, rows in run.flows.groupby("label"):
         axis.bar(rows.flow, rows.goodput_mbps, color=COLOURS[hops], label=hops)
     axis.legend()
     return figure
 
 
-TREE = {"network": "fat-tree"}
-CLASS = {"network": "one switch", "rate_mbps": 100.0, "host_delay_ms": 1.0}
+TREE = {"part": Part(setting=Tree(), experiment=tree_experiment, read=read_flows)}
+SWITCH = Part(setting=OneSwitch(), experiment=switch_experiment, read=read_flows)
+CLASS = {"part": SWITCH, "rate_mbps": 100.0, "host_delay_ms": 1.0}
 CLASS_RENO: dict[str, Any] = {"rate_mbps": 100.0, "host_delay_ms": 1.0, "hop_delay_ms": 0.25, "far_flows": 5}
 CLASS_RENO |= {"buffer_bytes": 200 * FULL_PACKET_BYTES, "congestion_control": "reno", "min_rto_ms": 200.0}
-ROW = {"network": "on and off", "far_flows": each(1, 3, 5, 7), "drops_in_a_row": each(0, 1, 2, 3, 5, 6, 8)}
+ON_AND_OFF = Part(setting=OnAndOff(), experiment=on_and_off_experiment, read=read_flows)
+ROW = {"part": ON_AND_OFF, "far_flows": each(1, 3, 5, 7), "drops_in_a_row": each(0, 1, 2, 3, 5, 6, 8)}
 OF_1990 = {"congestion_control": "reno", "recovery": "reno"}
 NOT_IN_ROWS = {"drops_in_a_row": ()}  # simulated only, as in the paper
 CASES: dict[str, dict[str, Any]] = {
@@ -517,8 +561,8 @@ CASES: dict[str, dict[str, Any]] = {
     "paced": {"pacing": True},
     "fat-tree": TREE,
     "fat-tree, red": TREE | {"queue": "red"},
-    "fat-tree, hashed": TREE | {"hashed": True},
-    "equal length": {"network": "equal length"},
+    "fat-tree, hashed": TREE | {"routes": "hashed"},
+    "equal length": TREE | {"routes": "equal length"},
     "class, 16 kB": CLASS,
     "class, 128 kB": CLASS | {"buffer_bytes": 131_072},
     "class, reno": CLASS_RENO,
@@ -533,7 +577,8 @@ STUDY = Study(
     slug="outcast",
     setting=Setting(),
     cases=CASES,
-    measure_one=measure_one,
+    experiment=experiment,
+    read=read,
     answer=answer,
     profiles={
         "quick": Scale(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from itertools import product
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,6 +17,7 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.networks.checks import Check
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.study.evidence import Evidence
+from netrepro.study.setting import parameter_fields
 from netrepro.tiers_and_profiles import REAL_TIME_TIERS
 
 SIMULATED, VIRTUAL = "simulated", "virtual"
@@ -162,6 +164,30 @@ class Reading:
         )
 
 
+PART = "part"  # the key by which a case names its part
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One of a paper's experiments, with a setting of its own class; a case names it: `{"part": EDGE, ...}`.
+
+    Of the study's setting, it takes the notebook's parameters of the same names. The other fields are as in Study, with
+    either experiment and read, or measure_one.
+    """
+
+    setting: Any
+    experiment: Callable[[Any, float, int], Experiment] | None = None
+    read: Callable[[Measurements, Any], Reading] | None = None
+    measure_one: Callable[[Any, float, Any, str], Reading] | None = None
+    until_complete: bool = False
+
+    def setting_with(self, parameters: Any) -> Any:
+        """Return this part's setting with the notebook's parameters that another setting has."""
+        own = {each.name for each in fields(self.setting)}
+        taken = [each.name for each in parameter_fields(parameters) if each.name in own]
+        return replace(self.setting, **{name: getattr(parameters, name) for name in taken})
+
+
 class OneRun(NamedTuple):
     """One run: all that determines its reading."""
 
@@ -184,6 +210,7 @@ class Point:
 class Study:
     """The declaration of a paper's experiments; the text of `netrepro.study` shows an example with all of it.
 
+    setting, experiment, read, measure_one : of the cases that name no part.
     measure_all : in place of measure_one, measures all runs of one tier together, where they share something costly;
         returns their readings in the same order.
     knobs : name -> Knob; or a function of the runs that makes a table itself, where the knob is no grid of cases.
@@ -238,18 +265,30 @@ class Study:
                 raise NetreproError(f"{self.slug} has no figure {name!r}", nearest(name, self.figures))
         if len(self.best) > OPEN_FIGURES:
             raise NetreproError(f"{self.slug}: {len(self.best)} best figures", f"name {OPEN_FIGURES} at most")
-        known = [each.name for each in fields(self.setting)]
         for name, changes in [
             *self.cases.items(),
             *(pair for knob in self.knobs.values() if isinstance(knob, Knob) for pair in knob.cases.items()),
         ]:
+            part = changes.get(PART)
+            known = [PART, *(each.name for each in fields(part.setting if part else self.setting))]
             for changed in set(changes) - set(known):
                 raise NetreproError(f"{self.slug}: case {name!r} changes {changed!r}", nearest(changed, known))
+        self._check_scales()
         there = [(claim, each) for claim, given in self.on_kernels.items() for each in several(given)]
         for claim, evidence in [*self.claims.items(), *there]:
             for case in {*evidence.case_names, *(evidence.broken.case_names if evidence.broken else ())}:
                 if case not in self.cases:
                     raise NetreproError(f"{self.slug}: claim {claim!r} needs case {case!r}", nearest(case, self.cases))
+
+    def _check_scales(self) -> None:
+        """Raise NetreproError for a scale that changes a field which no part has."""
+        known = {each.name for part in self._part_by_setting.values() for each in fields(part.setting)}
+        for scales in (self.profiles, self.on_virtual, self.also_on_virtual, self.in_real_time):
+            for profile, scale in scales.items():
+                for changed in set(scale.changes) - known:
+                    raise NetreproError(
+                        f"{self.slug}: profile {profile!r} changes {changed!r}", nearest(changed, known)
+                    )
 
     def scale(self, profile: str, tier: str = SIMULATED) -> Scale:
         """Return the scale of a profile on a tier.
@@ -269,25 +308,47 @@ class Study:
             raise NetreproError(f"{self.slug} has no case {name!r}", nearest(name, self.cases))
         return next(points({name: self.cases[name]}, setting or self.setting)).setting
 
+    @cached_property
+    def _part_by_setting(self) -> dict[type, Part]:
+        grids = [self.cases, *(knob.cases for knob in self.knobs.values() if isinstance(knob, Knob))]
+        parts = [changes[PART] for cases in grids for changes in cases.values() if PART in changes]
+        by_setting = {type(self.setting): Part(**{each.name: getattr(self, each.name) for each in fields(Part)})}
+        for part in parts:
+            name = type(part.setting).__name__
+            if (part.measure_one is None) != (part.experiment is not None and part.read is not None):
+                raise NetreproError(f"{self.slug}: the part of {name}", "give experiment and read, or measure_one")
+            if by_setting.setdefault(type(part.setting), part) != part:
+                raise NetreproError(f"{self.slug}: two parts with a {name}", "give each a class of its own")
+        return by_setting
+
+    def part_of(self, setting: Any) -> Part:
+        """Return the part that a setting belongs to, by its class."""
+        return self._part_by_setting[type(setting)]
+
     def why_not(self, point: Point, tier: str, seconds: float = 1.0) -> str:
         """Say why this tier cannot run a point for so many seconds, and what to do; "" where it can."""
         if self.cannot is not None and (why := self.cannot(point.setting, tier)):
             return why
-        if self.experiment is not None and tier == VIRTUAL:
+        experiment = self.part_of(point.setting).experiment
+        if experiment is not None and tier == VIRTUAL:
             try:
-                return backends.why_not(self.experiment(point.setting, seconds, 1), tier)
+                return backends.why_not(experiment(point.setting, seconds, 1), tier)
             except NetreproError as refused:
                 return str(refused)
         return ""
 
 
 def points(cases: Mapping[str, Changes], setting: Any, scale: Scale | None = None) -> Iterator[Point]:
-    """Yield every setting of every case, in order.
+    """Yield every setting of every case, in order; of a case with a part, settings of that part.
 
-    A change may be a function: it is called with the setting after all other changes, and returns the field's value.
+    A scale's changes of another part's fields do nothing. A change may be a function: it is called
+    with the setting after all other changes, and returns the field's value.
     """
     scale = scale or Scale(1.0)
-    for name, changes in cases.items():
+    for name, said in cases.items():
+        part, changes = said.get(PART), {key: change for key, change in said.items() if key != PART}
+        base = part.setting_with(setting) if part else setting
+        own = {key: change for key, change in scale.changes.items() if hasattr(base, key)}
         swept = {
             key: _only(change.values, scale.only.get(key))
             for key, change in changes.items()
@@ -299,7 +360,7 @@ def points(cases: Mapping[str, Changes], setting: Any, scale: Scale | None = Non
         later = {key: change for key, change in changes.items() if callable(change)}
         for place in product(*swept.values()):
             at = dict(zip(swept, place, strict=True))
-            changed = replace(setting, **{**scale.changes, **plain, **at})
+            changed = replace(base, **{**own, **plain, **at})
             changed = replace(changed, **{key: change(changed) for key, change in later.items()})
             if scale.where is None or scale.where(changed):
                 yield Point(name, at, changed)

@@ -191,11 +191,12 @@ def run_once(study: Study, case: str, seconds: float, seed: int = 1, **changed: 
 
     changed : fields of the setting, which override the case. Raises NetreproError for one out of its range.
     """
-    check_setting(replace(study.setting, **changed))
     setting = replace(study.case(case), **changed)
-    if study.experiment is None or study.read is None:
+    part = study.part_of(setting)
+    check_setting(replace(part.setting, **changed))
+    if part.experiment is None or part.read is None:
         return read_once(study, setting, seconds, seed)
-    return run_experiment(study.experiment(setting, seconds, seed))
+    return run_experiment(part.experiment(setting, seconds, seed))
 
 
 def read_once(study: Study, setting: Any, seconds: float = 0.0, seed: int = 1) -> Reading:
@@ -254,12 +255,13 @@ def _read_together(study: Study, runs: Sequence[OneRun], progress: Progress) -> 
 
 def _read(study: Study, run: OneRun) -> Reading:
     with _parameters_named(study, run.setting):
-        if study.measure_one is not None:
-            return _checked(study, study.measure_one(run.setting, run.seconds, run.seed, run.tier))
-        assert study.experiment is not None and study.read is not None
-        asked = study.experiment(run.setting, run.seconds, run.seed)
-        measured = run_experiment(asked, run.tier, until_complete=study.until_complete)
-        return replace(_checked(study, study.read(measured, run.setting)), fidelity=measured.fidelity)
+        part = study.part_of(run.setting)
+        if part.measure_one is not None:
+            return _checked(study, part.measure_one(run.setting, run.seconds, run.seed, run.tier))
+        assert part.experiment is not None and part.read is not None
+        asked = part.experiment(run.setting, run.seconds, run.seed)
+        measured = run_experiment(asked, run.tier, until_complete=part.until_complete)
+        return replace(_checked(study, part.read(measured, run.setting)), fidelity=measured.fidelity)
 
 
 def _checked(study: Study, reading: Any) -> Reading:
@@ -276,7 +278,8 @@ def _parameters_named(study: Study, setting: Any) -> Iterator[None]:
         yield
     except NetreproError as refused:
         values = {each.name: getattr(setting, each.name) for each in parameter_fields(setting)}
-        changed = [f"{name} = {value!r}" for name, value in values.items() if value != getattr(study.setting, name)]
+        usual = study.part_of(setting).setting
+        changed = [f"{name} = {value!r}" for name, value in values.items() if value != getattr(usual, name)]
         if not changed:
             raise
         raise NetreproError(f"with {', '.join(changed)}: {refused.problem}", refused.remedy) from refused

@@ -123,7 +123,7 @@ class Runs:
     def summary(self, tier: str = "") -> pd.DataFrame:
         """Compute the mean over repetitions of every number read: a row for each case (and point of its grid)."""
         rows = self.values[self.values["tier"] == (tier or self.tier)]
-        return rows.drop(columns=["tier", "repetition"]).groupby(["case", *self.swept], sort=False).mean()
+        return rows.drop(columns=["tier", "repetition"]).groupby(["case", *self.swept], sort=False, dropna=False).mean()
 
     def tier_table(self, *readings: str) -> pd.DataFrame:
         """Put the tiers side by side: a row for each case, with each tier's mean of every number read (or those named);
@@ -227,8 +227,8 @@ def gather(readings: Sequence[tuple[Point, int, Reading]], tier: str, swept: Seq
     tables: dict[str, list[tuple[dict[str, Any], pd.DataFrame]]] = {}
     for point, repetition, read in readings:
         label = {"tier": tier, "case": point.case, "repetition": repetition}
-        label |= {name: getattr(point.setting, name) for name in swept}
-        for name in [each for each in label if read.numbers.get(each, label[each]) != label[each]]:
+        label |= {name: getattr(point.setting, name, np.nan) for name in swept}  # NaN: its part has no such field
+        for name in [each for each in label if each in read.numbers and read.numbers[each] != label[each]]:
             raise NetreproError(
                 f"case {point.case!r} reads a number {name!r}, and {name!r} is {_what_it_is(name)}: "
                 f"{read.numbers[name]!r} would replace {label[name]!r}",

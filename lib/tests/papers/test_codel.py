@@ -36,7 +36,7 @@ def dropped(measured) -> int:
 @pytest.mark.parametrize("case", [paper.DYNAMIC_CODEL, paper.NEVER, paper.DYNAMIC_RED, paper.UNRESPONSIVE])
 def test_drops_are_counted_from_what_comes_and_what_leaves_as_the_link_counts_them(case):
     setting = replace(paper.STUDY.case(case), count_drops=True)
-    measured = simulate(paper.experiment(setting, SECONDS, 3))  # by hosts that take no time
+    measured = simulate(paper.dynamic_experiment(setting, SECONDS, 3))  # by hosts that take no time
     drops = paper.drops_over_time(measured).drops
     assert np.all(np.diff(drops) >= 0) and drops.iloc[0] >= 0
     assert abs(drops.iloc[-1] - dropped(measured)) <= 1  # one may be on its way in
@@ -145,7 +145,7 @@ def test_packmimes_runs_are_those_of_weibulls_rounded_up():
 
 
 def test_web_objects_end_with_the_run():
-    asked = paper.experiment(paper.STUDY.case(paper.DYNAMIC_CODEL), 300.0, 1)
+    asked = paper.dynamic_experiment(paper.STUDY.case(paper.DYNAMIC_CODEL), 300.0, 1)
     web = asked.flow_table[asked.flow_table.label == "web"]
     assert len(web) / 300 == pytest.approx(5, rel=0.06)
 
@@ -211,7 +211,7 @@ def at_edge(case: str, rate: float, **changed):
 def test_the_edge_has_thirteen_packets_of_buffer_before_both_directions_and_its_own_packets():
     """Section "Consumer edge", and codel.tcl: a path of 100 ms; packets of 500 bytes below 1 Mb/s."""
     for rate, size in ((0.512, 500), (1.5, 1514)):
-        asked = paper.experiment(at_edge(paper.EDGE_TAIL, rate), 0.0, 1)
+        asked = paper.edge_experiment(at_edge(paper.EDGE_TAIL, rate), 0.0, 1)
         for port in (paper.PORT, paper.BACK):
             link = asked.topology.link(*port)
             assert (link.rate_mbps, link.queue) == (rate, DropTail(packets=13))
@@ -222,7 +222,7 @@ def test_the_edge_has_thirteen_packets_of_buffer_before_both_directions_and_its_
 
 def test_uploads_are_of_a_megabyte_with_pauses_of_five_to_fifteen_seconds():
     setting = at_edge(paper.EDGE_CODEL, 1.5, edge_s=600.0)
-    measured = run_experiment(paper.experiment(setting, 0.0, 3))
+    measured = run_experiment(paper.edge_experiment(setting, 0.0, 3))
     uploads = measured.requests.sort_values("request")
     assert list(uploads.server.unique()) == ["h8"] and list(uploads.client.unique()) == ["h4"]
     done = uploads.dropna()
@@ -247,8 +247,8 @@ def test_codel_that_never_drops_is_drop_tail_at_the_edge_too():
 
 def test_the_edges_table_is_of_what_the_ports_saw():
     setting = at_edge(paper.EDGE_TAIL, 0.512)
-    measured = run_experiment(paper.experiment(setting, 0.0, 3))
-    table = paper.read(measured, setting)["edge"].set_index("direction")
+    measured = run_experiment(paper.edge_experiment(setting, 0.0, 3))
+    table = paper.read_edge(measured, setting)["edge"].set_index("direction")
     links = measured.links_by_port
     for direction, port in zip(edge.DIRECTIONS, (paper.PORT, paper.BACK), strict=True):
         link = links.loc[port]
@@ -291,8 +291,10 @@ THERE = {"static_s": 8.0} | paper.LINUX
 
 
 def on_kernel(case: str, seconds: float = 18.0, tier: str = "virtual", **changed):
-    setting = replace(paper.STUDY.case(case), **(THERE | changed))
-    return run_experiment(paper.experiment(setting, seconds, 3), tier), setting
+    setting = paper.STUDY.case(case)
+    there = {name: value for name, value in THERE.items() if hasattr(setting, name)}
+    setting = replace(setting, **(there | changed))
+    return run_experiment(paper.STUDY.part_of(setting).experiment(setting, seconds, 3), tier), setting
 
 
 def read_there(case: str, tier: str = "virtual", **changed):
@@ -372,7 +374,9 @@ def test_the_kernels_edge_is_near_the_simulators():
     for case in (paper.EDGE_CODEL, paper.EDGE_TAIL):
         setting = replace(at_edge(case, 0.512), **paper.LINUX)
         kernel, ours = (
-            paper.read(run_experiment(paper.experiment(setting, 0.0, 3), tier), setting)["edge"].set_index("direction")
+            paper.read_edge(run_experiment(paper.edge_experiment(setting, 0.0, 3), tier), setting)["edge"].set_index(
+                "direction"
+            )
             for tier in ("virtual", "simulated")
         )
         assert list(kernel.median_ms) == pytest.approx(list(ours.median_ms), abs=8), case

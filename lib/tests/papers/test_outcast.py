@@ -16,14 +16,14 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Red
 from netrepro.networks.routing import spanning_tree
 from netrepro.papers import outcast as paper
 from netrepro.simulation import simulate
-from netrepro.study import Runs, Scale, measure, points
+from netrepro.study import Runs, Scale, measure, points, read_once
 
 SECONDS, LONGER_S = 0.4, 2.0
 
 
 def shares(case: str, seeds: int = 8, **changed) -> np.ndarray:
     setting = replace(paper.STUDY.case(case), **changed)
-    return np.array([paper.measure_one(setting, LONGER_S, seed, "simulated")["near_share"] for seed in range(seeds)])
+    return np.array([read_once(paper.STUDY, setting, LONGER_S, seed)["near_share"] for seed in range(seeds)])
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_round_trips_are_those_of_fig_2b(hops, published_ms):
 
 
 def test_in_the_fat_tree_one_two_and_twelve_flows_come_over_2_4_and_6_hops_and_in_at_the_published_ports():
-    topology, hops = paper.whole_fat_tree(paper.Setting())
+    topology, hops = paper.whole_fat_tree(paper.Tree())
     tree = spanning_tree(topology, "s17")
     paths = {host: nx.shortest_path(tree, host, paper.RECEIVER) for host in hops}
     assert {host: f"{len(path) - 1} hops" for host, path in paths.items()} == hops
@@ -54,7 +54,7 @@ def test_in_the_fat_tree_one_two_and_twelve_flows_come_over_2_4_and_6_hops_and_i
 
 
 def test_with_equal_length_routing_every_packet_passes_the_core_and_no_flow_has_a_port_for_itself():
-    topology, hops = paper.equal_length(paper.Setting())
+    topology, hops = paper.equal_length(paper.Tree())
     paths = {host: nx.shortest_path(topology.graph, host, paper.RECEIVER) for host in hops}
     assert {len(path) - 1 for path in paths.values()} == {6}
     assert all(path[-4:] == ["s3", "s2", "s1", "h1"] for path in paths.values())
@@ -133,8 +133,9 @@ def test_the_longest_row_begins_at_no_time_and_holds_as_many_drops_as_counting_a
 def test_where_ports_cannot_be_told_apart_drops_are_no_numbers_and_no_checks():
     for case in ("near moved", "fat-tree"):
         setting = paper.STUDY.case(case)
-        reading = paper.read(simulate(paper.experiment(setting, 0.1, 1)), setting)
-        assert np.isnan(reading["longest_row"]) and "timeline" not in reading
+        part = paper.STUDY.part_of(setting)
+        reading = part.read(simulate(part.experiment(setting, 0.1, 1)), setting)
+        assert np.isnan(reading.numbers.get("longest_row", np.nan)) and "timeline" not in reading
         assert all(check.holds for check in reading.checks)
 
 
@@ -144,7 +145,7 @@ def test_where_ports_cannot_be_told_apart_drops_are_no_numbers_and_no_checks():
 @pytest.mark.parametrize(("packets", "apart"), [(1, False), (6, False), (6, True)])
 def test_a_busy_port_loses_just_the_packets_it_should(packets, apart):
     setting = replace(paper.STUDY.case("rows, apart"), far_flows=3, drops_in_a_row=packets, drops_apart=apart)
-    lost = simulate(paper.experiment(setting, SECONDS, 1)).links_by_port.loc[("s2", "s3")]
+    lost = simulate(paper.on_and_off_experiment(setting, SECONDS, 1)).links_by_port.loc[("s2", "s3")]
     rows = len(np.arange(paper.SETTLED_S, SECONDS - 1e-3, paper.ON_S))
     assert lost.dropped_packets + lost.lost_packets == pytest.approx(rows * packets, rel=0.06)
 
@@ -156,9 +157,9 @@ def test_a_port_that_is_always_on_changes_nothing():
 def test_rows_of_drops_stop_reno_of_1990_and_not_a_sender_with_sack():
     def share(case: str) -> float:
         mbps = [
-            paper.measure_one(
-                replace(paper.STUDY.case(case), far_flows=1, drops_in_a_row=packets), 1.0, 1, "simulated"
-            )["total_mbps"]
+            read_once(paper.STUDY, replace(paper.STUDY.case(case), far_flows=1, drops_in_a_row=packets), 1.0)[
+                "total_mbps"
+            ]
             for packets in (6, 0)
         ]
         return mbps[0] / mbps[1]
@@ -181,7 +182,7 @@ def test_behind_the_far_flows_port_the_near_flow_is_no_outcast():
 def test_where_hosts_take_up_to_a_packets_time_the_flows_over_4_hops_lose_too():
     def middle(**hosts: float) -> float:
         setting = replace(paper.STUDY.case("fat-tree"), **hosts)
-        runs = (paper.measure_one(setting, SECONDS, seed, "simulated") for seed in range(5))
+        runs = (read_once(paper.STUDY, setting, SECONDS, seed) for seed in range(5))
         return float(np.median([reading["middle_share"] for reading in runs]))
 
     assert middle() < 0.7 < middle(host_delay_packets=0.0)

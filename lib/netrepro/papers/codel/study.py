@@ -34,7 +34,7 @@ from netrepro.networks.workloads import Datagrams, Flow, Tcp, Traffic
 from netrepro.papers.codel import edge
 from netrepro.papers.codel.edge import EDGE_CODEL, EDGE_TAIL
 from netrepro.papers.codel.packmime import responses
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, gap_checks
+from netrepro.study import Check, Evidence, Knob, Part, Play, Reading, Runs, Scale, Study, each, gap_checks
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, least_first, ratio
 from netrepro.study.figures import Course, Level, Look, Mark, Panel, Picture, Sweep
@@ -43,6 +43,8 @@ from netrepro.style import CURVES, new_figure
 
 PORT, BACK = ("s1", "s2"), ("s2", "s1")
 FTPS = 4
+PAIRS = [(f"h{i}", f"h{i + FTPS}") for i in range(1, FTPS + 1)]
+WIDE = DropTail(packets=10_000)
 SENDERS = tuple(f"h{i}" for i in range(1, FTPS + 1))
 ACCESS = tuple((host, PORT[0]) for host in SENDERS)
 ACCESS_BACK = tuple((f"h{i + FTPS}", BACK[0]) for i in range(1, FTPS + 1))
@@ -53,18 +55,13 @@ BIN_S = 0.1  # bins of the delay over time
 
 
 @dataclass(frozen=True)
-class Setting:
-    """Sections "Simulation experiments" and "Performance on dynamic links". Delays and windows are those of the
-    authors' script (codel.tcl).
+class Line:
+    """The shared link. Delays and windows are those of the authors' script (codel.tcl).
 
     queue : "codel", "fq_codel", "red" or "drop tail". reentry : CoDel's variant, see networks.queues.CoDel; the default
     is that of the authors' simulations. buffer_packets : 0 for eight times the product of rate and round trip, at least
-    50. dynamic : the rate follows SCHEDULE_MBPS; otherwise runs last `static_s`. udp_share : in place of long flows,
-    datagrams at this multiple of the rate. packet_bytes : on the wire. count_drops : record arrivals at the link too,
-    which show when and whose packets it drops. edge_mbps : rate of a consumer edge, with its own traffic and the queue
-    in both directions; it runs for `edge_s`; 0 for none. red : "ns2", or "linux", which has neither gentle nor wait.
-    least_bytes : CoDel drops nothing while at most this much waits; 0 for one packet. Linux uses its device's largest
-    packet.
+    50. packet_bytes : on the wire. red : "ns2", or "linux", which has neither gentle nor wait. least_bytes : CoDel
+    drops nothing while at most this much waits; 0 for one packet. Linux uses its device's largest packet.
     """
 
     rate_mbps: float = 10.0
@@ -75,15 +72,9 @@ class Setting:
     reentry: str = "ns2_2012"
     buffer_packets: int = 0
     packet_bytes: int = FULL_PACKET_BYTES
-    dynamic: bool = False
     web_per_s: float = 0.0
-    udp_share: float = 0.0
-    static_s: float = 10.0
-    count_drops: bool = False
     red: str = "ns2"
     least_bytes: int = 0
-    edge_mbps: float = 0.0
-    edge_s: float = 300.0
 
     @property
     def path_packets(self) -> int:
@@ -96,10 +87,44 @@ class Setting:
         return self.buffer_packets or max(50, 8 * self.path_packets)
 
 
+@dataclass(frozen=True)
+class Setting(Line):
+    """Section "Simulation experiments": a link of fixed rate, for `static_s`.
+
+    udp_share : in place of long flows, datagrams at this multiple of the rate. count_drops : record arrivals at the
+    link too, which show whose packets it drops.
+    """
+
+    udp_share: float = 0.0
+    static_s: float = 10.0
+    count_drops: bool = False
+
+
+@dataclass(frozen=True)
+class Dynamic(Line):
+    """Section "Performance on dynamic links": the rate follows SCHEDULE_MBPS. The rest as in Setting."""
+
+    rate_mbps: float = SCHEDULE_MBPS[0]
+    buffer_packets: int = 830
+    web_per_s: float = 5.0
+    udp_share: float = 0.0
+    count_drops: bool = False
+
+
+@dataclass(frozen=True)
+class Edge(Line):
+    """A consumer edge of `edge_mbps`, with its own traffic and the queue in both directions; it runs for `edge_s`."""
+
+    buffer_packets: int = 13  # 100 ms at the link's rate
+    web_per_s: float = 2.0
+    edge_mbps: float = edge.RATES[0]
+    edge_s: float = 300.0
+
+
 QUEUES = ("codel", "fq_codel", "red", "drop tail")
 
 
-def queue_of(setting: Setting) -> Queue:
+def queue_of(setting: Line) -> Queue:
     """Make the queue before the link. Raises NetreproError, with the nearest name, for an unknown queue."""
     if setting.queue not in QUEUES:
         raise NetreproError(f"queue = {setting.queue!r}", nearest(setting.queue, QUEUES))
@@ -118,79 +143,101 @@ def queue_of(setting: Setting) -> Queue:
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: four pairs over one link. One way, each access link takes a fifth of the round trip and the
-    shared link a tenth; the pairs' access delays differ by a millisecond."""
-    if not setting.dynamic:
-        seconds = setting.edge_s if setting.edge_mbps else setting.static_s
-    access_ms = setting.round_trip_ms / 5
-    hosts = range(1, FTPS + 1)
+    """Make the experiment with a link of fixed rate."""
+    watched = Measure(packets=(PORT, *ACCESS) if setting.count_drops else (PORT,))
+    traffic = long_flows(setting, setting.static_s, setting.udp_share)
+    return Experiment(network(setting), traffic, setting.static_s, seed, watched, tcp_of(setting))
+
+
+def dynamic_experiment(setting: Dynamic, seconds: float, seed: int) -> Experiment:
+    """Make the experiment with a link whose rate changes."""
+    watched = Measure((PORT,), packets=(PORT, *ACCESS)) if setting.count_drops else Measure(packets=(PORT,))
+    dwell_s = seconds / len(SCHEDULE_MBPS)
+    changes = tuple(LinkChange(dwell_s * at, *PORT, rate_mbps=rate) for at, rate in enumerate(SCHEDULE_MBPS) if at > 0)
+    traffic = long_flows(setting, seconds, setting.udp_share)
+    return Experiment(network(setting), traffic, seconds, seed, watched, tcp_of(setting), changes=changes)
+
+
+def edge_experiment(setting: Edge, seconds: float, seed: int) -> Experiment:
+    """Make the experiment with a consumer edge, where acknowledgements use much of the link."""
+    watched = Measure(packets=(PORT, BACK, *ACCESS, *ACCESS_BACK))
+    traffic = tuple(edge.traffic(PAIRS, setting.web_per_s, setting.edge_s))
+    at_both = network(setting, queue_of(setting))
+    return Experiment(at_both, traffic, setting.edge_s, seed, watched, replace(tcp_of(setting), delayed_ack_ms=0.0))
+
+
+def network(setting: Line, back: Queue = WIDE) -> Topology:
+    """Build four pairs over one link. One way, each access link takes a fifth of the round trip and the shared link a
+    tenth; the pairs' access delays differ by a millisecond. back : the shared link's queue on the way back."""
+    access_ms, delay_ms = setting.round_trip_ms / 5, setting.round_trip_ms / 10
     cables = [
         host_cable(f"h{i + far}", f"s{2 if far else 1}", Link(10 * setting.rate_mbps, access_ms + (0 if far else i)))
         for far in (0, FTPS)
-        for i in hosts
+        for i in range(1, FTPS + 1)
     ]
-    forward = Link(setting.rate_mbps, setting.round_trip_ms / 10, queue_of(setting))
-    back = queue_of(setting) if setting.edge_mbps else DropTail(packets=10_000)
-    backward = Link(setting.rate_mbps, setting.round_trip_ms / 10, back)
-    network = Topology((*cables, Cable(*PORT, forward, backward)), "dumbbell of 4 pairs")
-    dwell_s = seconds / len(SCHEDULE_MBPS)
-    changes = tuple(LinkChange(dwell_s * at, *PORT, rate_mbps=rate) for at, rate in enumerate(SCHEDULE_MBPS) if at > 0)
-    return Experiment(
-        network,
-        tuple(_traffic(setting, seconds)),
-        seconds,
-        seed,
-        _measure(setting),
-        Tcp(
-            initial_window_segments=4,
-            segment_bytes=setting.packet_bytes - HEADERS_BYTES,
-            receive_window_bytes=max(2**16, 16 * setting.path_packets * setting.packet_bytes),
-            hystart=False,  # newer than the simulator's TCP
-            syn_linear_timeouts=0,
-            delayed_ack_ms=0.0 if setting.edge_mbps else 40.0,  # at the edge acknowledgements use much of the link
-        ),
-        changes=changes if setting.dynamic else (),
+    ways = (Link(setting.rate_mbps, delay_ms, queue) for queue in (queue_of(setting), back))
+    return Topology((*cables, Cable(*PORT, *ways)), "dumbbell of 4 pairs")
+
+
+def tcp_of(setting: Line) -> Tcp:
+    """Return the hosts' TCP."""
+    return Tcp(
+        initial_window_segments=4,
+        segment_bytes=setting.packet_bytes - HEADERS_BYTES,
+        receive_window_bytes=max(2**16, 16 * setting.path_packets * setting.packet_bytes),
+        hystart=False,  # newer than the simulator's TCP
+        syn_linear_timeouts=0,
     )
 
 
-def _measure(setting: Setting) -> Measure:
-    if setting.edge_mbps:
-        return Measure(packets=(PORT, BACK, *ACCESS, *ACCESS_BACK))
-    if setting.count_drops:
-        return Measure((PORT,) if setting.dynamic else (), packets=(PORT, *ACCESS))
-    return Measure(packets=(PORT,))
-
-
-def _traffic(setting: Setting, seconds: float) -> list[Traffic]:
-    pairs = [(f"h{i}", f"h{i + FTPS}") for i in range(1, FTPS + 1)]
-    if setting.edge_mbps:
-        return edge.traffic(pairs, setting.web_per_s, seconds)
+def long_flows(setting: Line, seconds: float, udp_share: float) -> tuple[Traffic, ...]:
+    """Make a long flow of each pair, or datagrams at a multiple of the rate, and web traffic."""
     traffic: list[Traffic] = [
         Flow(*pair, duration_s=seconds - 0.1 * place, start_s=0.1 * place, label="long")
-        for place, pair in enumerate(pairs)
+        for place, pair in enumerate(PAIRS)
     ]
-    if setting.udp_share:
-        rate = setting.udp_share * setting.rate_mbps
-        traffic = [Datagrams(*pairs[0], rate, seconds, packet_bytes=setting.packet_bytes, label="unresponsive")]
+    if udp_share:
+        rate = udp_share * setting.rate_mbps
+        traffic = [Datagrams(*PAIRS[0], rate, seconds, packet_bytes=setting.packet_bytes, label="unresponsive")]
     if setting.web_per_s:
-        sources, destinations = zip(*pairs, strict=True)
+        sources, destinations = zip(*PAIRS, strict=True)
         traffic.append(responses(setting.web_per_s, seconds, sources, destinations))
-    return traffic
+    return tuple(traffic)
 
 
 def read(run: Measurements, setting: Setting) -> Reading:
-    """Read the wait of packets that left the port (median, upper quartile, ms; greatest, s), 95th percentile of the
-    delay over time (ms), utilisation, megabytes sent, share dropped. For a dynamic link, read also the first drop after
-    a fall of the rate (ms) and, for each tenth of a second, delay and megabytes so far.
+    """Read what `read_line` reads from a quarter of the run on, after slow start. With count_drops, also read the
+    number of drops and their fairness by source (Fig. 9)."""
+    since_s = run.experiment.duration_s / 4
+    of_line, _ = read_line(run, setting, setting.rate_mbps, since_s)
+    numbers = {}
+    if setting.count_drops:
+        drops = edge.drops_by_source(run, PORT, setting.rate_mbps, since_s)
+        numbers = {"drop_fairness": edge.fairness(drops), "dropped": int(drops.dropped.sum())}
+    return of_line | Reading(numbers, checks=gap_checks(run, PORT))
 
-    A static link counts from a quarter of its run on, after slow start. With count_drops, also read their number and
-    their fairness by source (Fig. 9). A consumer edge counts for the whole run; its table is `edge`.
-    """
+
+def read_dynamic(run: Measurements, setting: Dynamic) -> Reading:
+    """Read what `read_line` reads, the first drop after a fall of the rate (ms) and, for each tenth of a second, delay
+    and megabytes so far."""
+    of_line, course = read_line(run, setting, float(np.mean(SCHEDULE_MBPS)))
+    first_drop_ms = max(first_drops_ms(run)) if setting.count_drops else np.nan
+    return of_line | Reading({"first_drop_ms": first_drop_ms}, {"course": course})
+
+
+def read_edge(run: Measurements, setting: Edge) -> Reading:
+    """Read what `read_line` reads, and the table `edge`."""
+    of_line, _ = read_line(run, setting, setting.rate_mbps)
+    ports = dict(zip(edge.DIRECTIONS, (PORT, BACK), strict=True))
+    return of_line | Reading({}, {"edge": edge.read(run, ports, setting.edge_mbps)})
+
+
+def read_line(run: Measurements, setting: Line, mean_mbps: float, since_s: float = 0.0) -> tuple[Reading, pd.DataFrame]:
+    """Read the wait of packets that left the port (median, upper quartile, ms; greatest, s), 95th percentile of the
+    delay over time (ms), utilisation, megabytes sent, share dropped. Return the table `over_time`, too."""
     seconds = run.experiment.duration_s
-    since_s = 0.0 if setting.dynamic or setting.edge_mbps else seconds / 4
     packets = run.packets[(run.packets.time_s >= since_s) & (run.packets.source == PORT[0])]
     link = run.links_by_port.loc[PORT]
-    mean_mbps = float(np.mean(SCHEDULE_MBPS)) if setting.dynamic else setting.rate_mbps
     capacity_mb = mean_mbps * (seconds - since_s) / 8
     sent_mb = packets.size_bytes.sum() / 1e6
     course = over_time(packets, since_s, seconds)
@@ -206,16 +253,7 @@ def read(run: Measurements, setting: Setting) -> Reading:
     # Without the first packet, which began earlier. A link's clock may be 100 parts in a million fast.
     share = (sent_mb - setting.packet_bytes / 1e6) / capacity_mb
     within = Check("bytes sent over what the link could", share, at_most=1.001)
-    if setting.edge_mbps:
-        ports = dict(zip(edge.DIRECTIONS, (PORT, BACK), strict=True))
-        return Reading(numbers, {"edge": edge.read(run, ports, setting.edge_mbps)}, [within])
-    if not setting.dynamic:
-        if setting.count_drops:
-            drops = edge.drops_by_source(run, PORT, setting.rate_mbps, since_s)
-            numbers |= {"drop_fairness": edge.fairness(drops), "dropped": int(drops.dropped.sum())}
-        return Reading(numbers, checks=[*gap_checks(run, PORT), within])
-    numbers["first_drop_ms"] = max(first_drops_ms(run)) if setting.count_drops else np.nan
-    return Reading(numbers, {"course": course}, [within])
+    return Reading(numbers, checks=[within]), course
 
 
 def over_time(packets: pd.DataFrame, since_s: float, until_s: float) -> pd.DataFrame:
@@ -315,7 +353,8 @@ def draw_idea() -> Figure:
 
 def draw_network(setting: Setting) -> Figure:
     """Draw four pairs over the dynamic link at its first rate."""
-    return drawing.draw_network(experiment(STUDY.case(DYNAMIC_CODEL, setting), 60.0, 1), "Four pairs share one link")
+    dynamic = dynamic_experiment(STUDY.case(DYNAMIC_CODEL, setting), 60.0, 1)
+    return drawing.draw_network(dynamic, "Four pairs share one link")
 
 
 def _delay_and_utilisation(title: str, label: str, sweep: Callable[[str], Mark], *marks: Mark) -> Picture:
@@ -397,7 +436,7 @@ COUNTED = {"count_drops": True}
 NEVER_DROPS = {"target_ms": 10_000.0, "interval_ms": 10_000.0}
 STATIC = {"rate_mbps": each(*RATES), "round_trip_ms": each(*ROUND_TRIPS)}
 LOW = {"rate_mbps": each(*LOW_RATES), "packet_bytes": each(*PACKETS), "round_trip_ms": each(30.0, 100.0)}
-DYNAMIC = {"dynamic": True, "rate_mbps": SCHEDULE_MBPS[0], "web_per_s": 5.0, "buffer_packets": 830}
+DYNAMIC = {"part": Part(setting=Dynamic(), experiment=dynamic_experiment, read=read_dynamic)}
 STATIC_NAMES = {"codel": "CoDel", "red": "RED", "drop tail": "drop tail"}
 LOW_CODEL, LOW_RED, LOW_LINUX_RED = "codel, low rates", "red, low rates", "linux red, low rates"
 DYNAMIC_CODEL, DYNAMIC_RED, DYNAMIC_TAIL = "codel, dynamic", "red, dynamic", "drop tail, dynamic"
@@ -417,12 +456,10 @@ CONTROL_NAMES: dict[str, Look] = {
 }
 ROUND_TRIP = "round trip (ms)"
 EDGE: dict[str, Any] = {
+    "part": Part(setting=Edge(), experiment=edge_experiment, read=read_edge),
     "edge_mbps": each(*edge.RATES),
     "rate_mbps": lambda setting: setting.edge_mbps,
     "packet_bytes": lambda setting: 500 if setting.edge_mbps < 1 else FULL_PACKET_BYTES,
-    "buffer_packets": 13,  # 100 ms at the link's rate
-    "round_trip_ms": 100.0,
-    "web_per_s": 2.0,
 }
 EDGE_BUFFERS = {"buffer_packets": each(6, 13, 20, 26, 52, 104)}
 CASES: dict[str, dict[str, Any]] = {
@@ -498,7 +535,7 @@ STUDY = Study(
             only={"rate_mbps": (LOW_RATES[0], LOW_RATES[2], 3.0, 10.0, 45.0), "round_trip_ms": (100.0,)},
             # The kernel's CoDel is Linux's, not an RFC's; TEN_CODEL shows no more than TEN_PACKETS.
             without=(RFC, UNRESPONSIVE, TEN_CODEL),
-            fewer={name: 1 for name, changes in CASES.items() if "dynamic" in changes},
+            fewer={name: 1 for name, changes in CASES.items() if changes.get("part") == DYNAMIC["part"]},
             unjudged=OF_LONG_STAYS + OF_NS2_RED + OF_UPLOADS,
         ),
         "paper": Scale(300.0, repetitions=3, changes=LINUX | {"static_s": 20.0}, without=(RFC,), unjudged=OF_NS2_RED),
