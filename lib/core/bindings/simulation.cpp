@@ -75,6 +75,7 @@ py::dict flow_columns(const std::vector<Endpoints::FlowResult>& results) {
   using Result = Endpoints::FlowResult;
   py::dict columns;
   columns["completion_s"] = column(results, [](const Result& r) { return seconds_or_nan(r.completion); });
+  columns["connected_s"] = column(results, [](const Result& r) { return seconds_or_nan(r.connected); });
   columns["delivered_bytes"] = column(results, [](const Result& r) { return r.delivered_bytes; });
   columns["bytes_within_duration"] = column(results, [](const Result& r) { return r.bytes_within_duration; });
   columns["retransmitted_packets"] = column(results, [](const Result& r) { return r.retransmissions; });

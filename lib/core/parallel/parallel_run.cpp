@@ -189,6 +189,7 @@ std::vector<Endpoints::FlowResult> ParallelRun::flow_results() const {
     for (std::size_t flow = 0; flow < results.size(); ++flow) {
       Endpoints::FlowResult& result = results[flow];
       result.completion = std::min(result.completion, of_part[flow].completion);
+      result.connected = std::min(result.connected, of_part[flow].connected);
       result.delivered_bytes += of_part[flow].delivered_bytes;
       result.retransmissions += of_part[flow].retransmissions;
       result.timeouts += of_part[flow].timeouts;

@@ -46,7 +46,10 @@ void Connection::take_syn_answer(std::uint32_t place) {
     return endpoints_.close(number_);
   }
   sender_.on_connected(echo_ms, agreed, endpoints_.now());
-  if (!std::exchange(opened_, true) && group_) group_->on_connected(*this);
+  if (!std::exchange(opened_, true)) {
+    endpoints_.note_connected(number_);
+    if (group_) group_->on_connected(*this);
+  }
   go_on();
 }
 

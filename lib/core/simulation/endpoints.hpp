@@ -1,6 +1,7 @@
 // The edge of the network: flows as they are described, their connections while they last, sources of datagrams, and
 // the hosts' ports.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -37,6 +38,7 @@ class Endpoints {
   };
   struct FlowResult {
     Time completion = never;  // absolute
+    Time connected = never;   // absolute: the sending host's first connection is open
     std::uint64_t delivered_bytes = 0, retransmissions = 0, timeouts = 0, connection_attempts = 0;
     std::uint64_t bytes_within_duration = 0;  // of datagrams: those that came before the last one was due to leave
   };
@@ -131,6 +133,10 @@ class Endpoints {
   // All bytes of the flow are where they should be: since the first time, or since now.
   void complete(std::uint32_t flow) {
     if (results_[flow].completion == never) complete_now(flow);
+  }
+  void note_connected(std::uint32_t connection) {
+    Time& connected = results_[flow_of(connection)].connected;
+    connected = std::min(connected, schedule_.now());
   }
   void complete_now(std::uint32_t flow) {
     if (results_[flow].completion == never && !followers_.empty()) start_followers(flow);

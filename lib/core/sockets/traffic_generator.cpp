@@ -184,7 +184,7 @@ TrafficGenerator::TrafficGenerator(std::vector<Flow> flows, const std::vector<Re
       shared_(shared),
       zeros_(std::max<std::size_t>(write_bytes, 65536)) {
   for (std::size_t flow = 0; flow < flows_.size(); ++flow) {
-    shared_->results[flow] = {none, 0, 0, 0, none, 0, 0};
+    shared_->results[flow] = {none, none, 0, 0, 0, none, 0, 0};
     random_.emplace_back(settings_.seed, flow);
     connections_.push_back({flow, 0, flows_[flow].opener_address, flows_[flow].accepter_address, {}, {}});
     if (is_tcp(flow)) port_of_.emplace(std::pair(flows_[flow].congestion_control, flows_[flow].kind), 0);
@@ -555,6 +555,7 @@ bool TrafficGenerator::connected(std::size_t number) {
   connection.opener.retransmitted_before = connection.opener.timeouts_before = found.info.tcpi_total_retrans;
   connection.timeouts = found.timeouts < 0 ? none : 0;
   connection.state = State::sending;
+  if (std::int64_t& first = shared_->results[connection.flow].connected_ns; first == none) first = now();
   if (flows_[connection.flow].replication == Replication::repsyn) close_others(number);
   if (answers_requests(connection.flow)) rounds_of(exchange_of_.at(connection.flow)).on_connected(now());
   return true;

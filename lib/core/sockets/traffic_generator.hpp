@@ -66,9 +66,10 @@ class TrafficGenerator : private RequestRounds::Driver {
     int streams = -1;                 // /dev/streams, where there is one
     bool ipv6 = false;                // hosts' addresses are those of IPv4 behind ipv6_prefix
   };
-  static constexpr std::int64_t none = -1;  // not yet, or not known
-  struct Result {                           // counts are those of all connections of the flow
-    std::int64_t completion_ns, delivered_bytes;
+  static constexpr std::int64_t none = -1;     // not yet, or not known
+  struct Result {                              // counts are those of all connections of the flow
+    std::int64_t completion_ns, connected_ns;  // connected_ns: the opener's first connection is open
+    std::int64_t delivered_bytes;
     std::int64_t bytes_within_duration;  // of datagrams: those that came before the last one was due to leave
     std::int64_t retransmissions, timeouts, connection_attempts;
     std::int64_t error;  // errno that ended the flow, else 0

@@ -17,7 +17,7 @@ from netrepro.networks.workloads import Requests
 
 # The same values as in core/sockets/traffic_generator.hpp.
 FIRST_SOURCE_PORT, SOURCE_PORTS = 10_000, 50_000
-_RESULTS = ["completion_ns", "delivered_bytes", "bytes_within_duration"]
+_RESULTS = ["completion_ns", "connected_ns", "delivered_bytes", "bytes_within_duration"]
 _RESULTS += ["retransmitted_packets", "timeouts", "connection_attempts", "errno"]
 _ANSWERS = ["flow", "request", "asked_ns", "answered_ns"]
 _SAMPLES = ["flow", "connection", "time_ns", "window_segments", "threshold_segments", "in_flight_segments"]
@@ -38,12 +38,13 @@ def end_key(address: Whole, port: Whole) -> Whole:
 class TrafficResult:
     """The results that the traffic generator wrote; times are seconds since its beginning (began_ns, CLOCK_REALTIME).
 
-    lasted_s : duration. flows : a row for each flow: completion_s (NaN if never), TCP's counters, errno (0: none);
-    `timeouts` is NaN where this kernel does not count them (before Linux 6.7). answers : a row for each requested
-    answer: flow, request, asked_s, answered_s (NaN if never). windows : samples of TCP's state: flow, connection (0, or
-    1 for a replica), time_s, window_bytes, slow_start_threshold_bytes, round_trip_ms, in_flight_bytes. lateness :
-    histogram of how late flows and datagrams left: up_to_us (upper edge), packets. waited_share : the share of time in
-    which senders were ready to run and had no processor; NaN where this kernel does not count it.
+    lasted_s : duration. flows : a row for each flow: completion_s, connected_s (NaN if never), TCP's counters, errno
+    (0: none); `timeouts` is NaN where this kernel does not count them (before Linux 6.7). answers : a row for each
+    requested answer: flow, request, asked_s, answered_s (NaN if never). windows : samples of TCP's state: flow,
+    connection (0, or 1 for a replica), time_s, window_bytes, slow_start_threshold_bytes, round_trip_ms,
+    in_flight_bytes. lateness : histogram of how late flows and datagrams left: up_to_us (upper edge), packets.
+    waited_share : the share of time in which senders were ready to run and had no processor; NaN where this kernel does
+    not count it.
     """
 
     began_ns: int
@@ -167,8 +168,9 @@ class TrafficDescription:
     def _results(self, numbers: np.ndarray) -> pd.DataFrame:
         table = pd.DataFrame(numbers.reshape(-1, len(_RESULTS)), columns=_RESULTS)
         is_tcp = self._flows["transport"].to_numpy() != "datagrams"
-        completion_s = table.pop("completion_ns").to_numpy() / 1e9
-        table["completion_s"] = np.where(completion_s >= 0, completion_s, np.nan)
+        for moment in ("completion", "connected"):
+            seconds = table.pop(f"{moment}_ns").to_numpy() / 1e9
+            table[f"{moment}_s"] = np.where(seconds >= 0, seconds, np.nan)
         if (table["timeouts"] < 0).any():
             table["timeouts"] = table["timeouts"].astype(float).where((table["timeouts"] >= 0) & is_tcp)
         table.loc[~is_tcp, "timeouts"] = 0

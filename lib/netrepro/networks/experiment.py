@@ -62,6 +62,7 @@ FLOW_TABLE_COLUMNS = [
 FLOW_COLUMNS = [
     *FLOW_TABLE_COLUMNS[:9],
     "completion_ms",  # from the connect call until the receiver holds the last byte that is sent; NaN if never
+    "connected_ms",  # from the connect call until the client's first connection is open; NaN if that is not known
     "delivered_bytes",  # payload that the receiver holds in order; of datagrams, bytes on the wire that arrived
     # delivered_bytes over the time from start to completion, or to the end of the experiment; of datagrams, the bytes
     # that arrived while they were sent, over that time; NaN for a flow that starts after the end
@@ -497,8 +498,8 @@ class Experiment:
 
         measured : a row for each flow, in their order: completion_s (since the experiment's beginning, NaN if never),
             and, since `measure.since_s`, delivered_bytes, retransmitted_packets, timeouts, bytes_within_duration (of
-            datagrams, those that came while they were sent), and columns of the tier's own. Also start_s, where flows
-            start at other times than given.
+            datagrams, those that came while they were sent), and columns of the tier's own. Also connected_s, as
+            completion_s, where the tier knows it, and start_s, where flows start at other times than given.
         """
         table, columns = self.flow_table, {name: measured[name].to_numpy() for name in measured}
         start_s, duration_s = (table[name].to_numpy(dtype=float) for name in ("start_s", "duration_s"))
@@ -509,9 +510,11 @@ class Experiment:
         lasted_s = np.where(np.isnan(completion_s), stop_s, completion_s) - np.fmax(start_s, self.measure.since_s)
         counted = np.where(are_datagrams, columns["bytes_within_duration"].astype(float), delivered)
         columns["completion_ms"] = (completion_s - start_s) * 1e3
+        columns["connected_ms"] = (columns.pop("connected_s", np.full(len(table), np.nan)) - start_s) * 1e3
         columns["goodput_mbps"] = np.full(len(table), np.nan)
         np.divide(counted * 8 / 1e6, lasted_s, out=columns["goodput_mbps"], where=lasted_s > 0)
-        own = [name for name in measured if name not in (*FLOW_COLUMNS, "completion_s", "bytes_within_duration")]
+        inner = ("completion_s", "connected_s", "bytes_within_duration")
+        own = [name for name in measured if name not in (*FLOW_COLUMNS, *inner)]
         known = {name: table[name] for name in FLOW_COLUMNS[:9]} | {"start_s": start_s}
         return pd.DataFrame(known | {name: columns[name] for name in (*FLOW_COLUMNS[9:], *own)})
 

@@ -416,7 +416,7 @@ def measurements(
 def _without(columns: Mapping[str, np.ndarray], before: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the columns without what was counted before; times stay as they are."""
     return {
-        name: column - before[name] if name in before and name != "completion_s" else column
+        name: column - before[name] if name in before and name not in ("completion_s", "connected_s") else column
         for name, column in columns.items()
     }
 

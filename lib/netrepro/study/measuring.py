@@ -234,13 +234,14 @@ def _read_all(
     readings = dict(known or {})
     in_order = [run for _, repetition, run in sorted(work, key=lambda each: each[1])]
     new = [run for run in dict.fromkeys(in_order) if run not in readings]
-    if study.measure_all is not None:
-        return readings | dict(zip(new, _read_together(study, new, progress), strict=True))
     alone = [run for run in new if study.in_turn is not None and study.in_turn(run.setting)]
-    together = [(study, run) for run in new if run not in alone]
-    tier = new[0].tier if new else SIMULATED
-    readings |= zip((run for _, run in together), run_all(_read, together, tier, progress), strict=True)
-    return readings | {run: _read(study, run) for run in alone}
+    together = [run for run in new if run not in alone]
+    if study.measure_all is not None:
+        read = _read_together(study, together, progress)
+    else:
+        read = run_all(_read, [(study, run) for run in together], new[0].tier if new else SIMULATED, progress)
+    readings |= zip(together, read, strict=True)
+    return readings | {run: _read_together(study, [run], iter)[0] for run in alone}
 
 
 def _read_together(study: Study, runs: Sequence[OneRun], progress: Progress) -> list[Reading]:

@@ -134,3 +134,24 @@ def test_replication_shortens_the_tail_of_small_flows_among_large_ones_and_not_o
         tail[name] = flows.query("size_bytes <= 100_000")["completion_ms"].quantile(0.95)
     assert tail["repflow"] < tail["tcp"] and tail["repsyn"] < tail["tcp"]
     assert tail["repflow"] < tail["same path"]
+
+
+@pytest.mark.parametrize("replication", ["", "repflow", "repsyn"])
+def test_a_flow_is_connected_when_the_answer_to_its_first_syn_is_back(replication):
+    """Over four links and back; of two connections the faster path's counts."""
+    slower = replace(FAST, delay_ms=10)
+    flows = many(two_paths(FAST, slower), replication=replication)
+    ways_ms = {"fast": 8 * 0.1, "slow": 7 * 0.1 + 10}
+    near = {name: flows["connected_ms"].between(least, least + 8 * 2 * SYN * 8e-6) for name, least in ways_ms.items()}
+    assert (near["fast"] | near["slow"]).all()
+    assert near["slow"].mean() == pytest.approx(0.25 if replication else 0.5, abs=0.1)
+    assert (flows["connected_ms"] < flows["completion_ms"]).all()
+
+
+def test_a_flow_whose_syn_is_lost_is_connected_after_the_timeout_and_one_without_an_answer_never():
+    lost = replace(FAST, loss=0.5)
+    flows = many(two_paths(lost, lost), gap_s=10.0)
+    is_late = flows["connected_ms"] > 900
+    assert 0.3 < is_late.mean() < 0.9 and (flows.loc[is_late, "connected_ms"] >= 1000).all()
+    blind = simulate(Experiment(two_paths(FAST, FAST), (Flow("h1", "h2", SIZE),), 1e-4, tcp=AT_ONCE)).flows
+    assert blind["connected_ms"].isna().all()

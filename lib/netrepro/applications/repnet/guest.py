@@ -24,11 +24,13 @@ HEADER = struct.Struct("!II")  # number of the flow, its bytes
 class Host:
     """One host, which sends and receives flows; times are CLOCK_MONOTONIC (s).
 
-    began : flow -> time at which its connection was requested. arrived : flow -> time at which its last byte arrived.
+    began : flow -> time at which its connection was requested. opened : flow -> time at which it was open. arrived :
+    flow -> time at which its last byte arrived.
     """
 
     def __init__(self) -> None:
         self.began: dict[int, float] = {}
+        self.opened: dict[int, float] = {}
         self.arrived: dict[int, float] = {}
         self.errors: list[str] = []
 
@@ -54,6 +56,7 @@ class Host:
                 reader, writer = await open_connection(address, REPLICATED_PORT, mode=scheme)
             else:
                 reader, writer = await asyncio.open_connection(address, PLAIN_PORT)
+            self.opened[flow] = time.monotonic()
             writer.write(HEADER.pack(flow, size_bytes) + bytes(size_bytes - HEADER.size))
             writer.write_eof()
             await reader.read()
@@ -74,7 +77,7 @@ async def _run(orders: dict[str, Any]) -> None:
     await asyncio.sleep(begin_s + orders["seconds"] - time.monotonic())
     for each in sending:
         each.cancel()
-    say(json.dumps({"began": host.began, "arrived": host.arrived, "errors": host.errors}))
+    say(json.dumps({name: getattr(host, name) for name in ("began", "opened", "arrived", "errors")}))
 
 
 def say(line: str) -> None:

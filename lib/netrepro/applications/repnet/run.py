@@ -53,15 +53,17 @@ def emulate_with_library(
 
     control = experiment.tcp.congestion_control
     run = emulate(replace(experiment, traffic=large), tier, prepare=prepare, programs_control=control)
-    took_s, late_ms = _completions(table[is_small], programs)
+    opened_s, took_s, late_ms = _times(table[is_small], programs)
     measured = pd.DataFrame(index=table.index)
     measured["completion_s"] = table["start_s"] + table["flow"].map(took_s)
+    measured["connected_s"] = table["start_s"] + table["flow"].map(opened_s)
     measured["delivered_bytes"] = table["size_bytes"].where(measured["completion_s"].notna(), 0.0)
     measured["retransmitted_packets"] = measured["timeouts"] = np.nan
     measured["bytes_within_duration"] = 0.0  # no program sends datagrams
     places = table.index[~is_small & (table["start_s"] < experiment.duration_s)]
     theirs = run.flows.set_index(places)
-    measured.loc[places, "completion_s"] = theirs["start_s"] + theirs["completion_ms"] / 1e3
+    for moment in ("completion", "connected"):
+        measured.loc[places, f"{moment}_s"] = theirs["start_s"] + theirs[f"{moment}_ms"] / 1e3
     for column in ("delivered_bytes", "retransmitted_packets", "timeouts"):
         measured.loc[places, column] = theirs[column]
     name = "lateness of the library's flows in ms"
@@ -138,14 +140,17 @@ def _orders(flows: pd.DataFrame, duration_s: float, net: Network, host: str) -> 
     }
 
 
-def _completions(flows: pd.DataFrame, programs: Programs) -> tuple[dict[int, float], np.ndarray]:
-    """Return (flow -> seconds from the request of its connection to its last byte, delays of the flows' starts in
-    ms)."""
-    began: dict[int, float] = {}
-    arrived: dict[int, float] = {}
-    for seen in programs.outcomes().values():
-        began |= {int(flow): at_s for flow, at_s in seen["began"].items()}
-        arrived |= {int(flow): at_s for flow, at_s in seen["arrived"].items()}
+def _times(flows: pd.DataFrame, programs: Programs) -> tuple[dict[int, float], dict[int, float], np.ndarray]:
+    """Return (flow -> seconds from the request of its connection until this is open, flow -> seconds to its last byte,
+    delays of the flows' starts in ms)."""
+    seen: dict[str, dict[int, float]] = {moment: {} for moment in ("began", "opened", "arrived")}
+    for told in programs.outcomes().values():
+        for moment, times_s in seen.items():
+            times_s |= {int(flow): at_s for flow, at_s in told[moment].items()}
+    began = seen["began"]
     due_s = flows.set_index("flow")["start_s"] + programs.begin_s
     late_ms = np.array([(at_s - due_s[flow]) * 1e3 for flow, at_s in began.items()])
-    return {flow: arrived[flow] - began[flow] for flow in arrived}, late_ms
+    opened_s, took_s = (
+        {flow: at_s - began[flow] for flow, at_s in seen[moment].items()} for moment in ("opened", "arrived")
+    )
+    return opened_s, took_s, late_ms

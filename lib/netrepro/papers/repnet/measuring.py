@@ -6,7 +6,7 @@ import asyncio
 import base64
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
@@ -36,7 +36,18 @@ from netrepro.papers.repnet.setting import (
     watching,
 )
 from netrepro.simulation import simulate
-from netrepro.study import HOST_DELAY_PACKETS, SIMULATED, VIRTUAL, Check, Reading, jackknife, run_experiment
+from netrepro.study import (
+    HOST_DELAY_PACKETS,
+    SIMULATED,
+    VIRTUAL,
+    Check,
+    OneRun,
+    Progress,
+    Reading,
+    jackknife,
+    run_all,
+    run_experiment,
+)
 from netrepro.transport import open_connection, start_server
 
 PERCENTILES = {"median": 0.5, "p99": 0.99, "p999": 0.999}
@@ -50,10 +61,29 @@ AGAIN = "tcp_again"  # plain streams a second time, the control of Fig. 16
 Tables = Mapping[int, pd.DataFrame]  # repetition -> table of a case
 
 
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
+def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
+    """Measure runs of one tier. Those of mixed schemes that differ only in the scheme are one run."""
+    together: dict[OneRun, list[OneRun]] = {}
+    for run in runs:
+        whole = run._replace(setting=replace(run.setting, scheme="")) if run.setting.is_mixed else run
+        together.setdefault(whole, []).append(run)
+    readings: dict[OneRun, Reading] = {}
+    for own in run_all(_measure_together, [(each,) for each in together.values()], runs[0].tier, progress):
+        readings |= own
+    return [readings[run] for run in runs]
+
+
+def _measure_together(runs: Sequence[OneRun]) -> dict[OneRun, Reading]:
+    first = runs[0]
+    if not first.setting.is_mixed:
+        return {first: measure_one(first.setting, first.seed, first.tier)}
+    measured = run_experiment(experiment(first.setting, first.seed), first.tier)
+    return {run: read(measured, run.setting) for run in runs}
+
+
+def measure_one(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
     """Measure one run of the setting's network on its tier; the functions below say what is read. A kernel in virtual
     time uses its own timers instead of the setting's."""
-    del seconds  # the setting's size gives the amount of work
     if tier == VIRTUAL:
         setting = replace(setting, **OF_LINUX)
     others = {"probes": read_probes, "paths": read_round_trips, "loopback": read_loopback}
@@ -78,11 +108,19 @@ def read(measurements: Measurements, setting: Setting) -> Reading:
     """Read numbers: mice, unfinished; for mice mean_ms, median_ms, p99_ms, p999_ms and p99 by size group (GROUPS), all
     with extra_ms, their software's time beyond TCP's; elephant_mbps (median), timeouts, dropped_packets. Tables:
     elephant_speeds (share, mbps) and mice_times, for `times`. In the fat-tree, only times below FAT_TREE_LONGEST_MS
-    count in numbers and tables. An unfinished mouse counts with the time until the end."""
+    count in numbers and tables. An unfinished mouse counts with the time until the end. Where schemes are mixed, mice
+    are those of the setting's scheme.
+
+    A mouse's time begins when its connection is open, the first where there are two (the authors' exp_code/client.js).
+    So neither the handshake nor the wait after a lost SYN is in it. Theirs ends when the server's FIN has come back;
+    ours, when the receiver has the last byte."""
     flows = measurements.flows
     mice, elephants = flows[flows["size_bytes"] <= MOUSE_BYTES], flows[flows["size_bytes"] > ELEPHANT_BYTES]
+    if setting.is_mixed:
+        mice = mice[mice["label"] == setting.scheme]
     until_end_ms = (measurements.experiment.duration_s - mice["start_s"]) * 1e3
-    took_ms = mice["completion_ms"].fillna(until_end_ms).to_numpy() + setting.extra_ms
+    lasted_ms = mice["completion_ms"].fillna(until_end_ms) - mice["connected_ms"].fillna(0.0)
+    took_ms = lasted_ms.to_numpy() + setting.extra_ms
     kept = took_ms < (FAT_TREE_LONGEST_MS if setting.network == "fat-tree" else math.inf)
     took_ms = took_ms[kept]
     group = np.searchsorted(SIZE_GROUPS_BYTES, mice["size_bytes"][kept], side="left") - 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 from netrepro.applications.bucket_sort.run import Sort
 from netrepro.networks.experiment import Experiment, Measure
@@ -19,10 +21,14 @@ from netrepro.study.setting import setting
 
 SCHEMES = ("tcp", "repflow", "repsyn")
 REPLICATED = SCHEMES[1:]
-MOUSE_BYTES = 100_000  # section 2.2
+KB = 1024  # bytes, as in the authors' programs
+MOUSE_BYTES = 100 * KB  # section 2.2
 ELEPHANT_BYTES = 1_000_000
 SUBFLOWS = 8  # of MPTCP (Fig. 4); the paper does not give it, but CONGA, which it cites, has eight
 SPINES = 3
+# What a host offers at load 1, as a share of its rate: the script's gaps, mean KB x 940 / 1024 / 128 / load / 1000 s.
+OFFERED_AT_LOAD_1 = 2**30 / 940e6
+MIXED_NETWORKS = ("1:1", "2:1", "fat-tree")
 FAT_TREE_PODS, FAT_TREE_RATE_MBPS, FAT_TREE_BUFFER_PACKETS = 6, 50.0, 100
 INCAST_SENDERS = 11
 SETTLING_S = 8.0  # after the last arrival: covers two lost SYNs, at 3 s each
@@ -38,10 +44,10 @@ MICE_PER_S_PER_MBPS = 1.5  # far more than the load has, because a run had too f
 class Size:
     """The amount of work in a profile's runs.
 
-    amounts : by network, the number of flows of all sizes; for incast, of bursts; for the probes of Fig. 3, of
-    handshakes, and a quarter as many flows of 100 KB; for the loopback, flows a scheme; for bucket sort, jobs a master;
-    for the others, seconds. fewer_flows : number with 1:1 at loads outside CLAIMED_LOADS. loads : by network, those
-    that are run. virtual : the networks that a kernel in virtual time runs.
+    amounts : by network, the number of flows of all sizes for each scheme; for incast, of bursts; for the probes of
+    Fig. 3, of handshakes, and a quarter as many flows of 100 KB; for the loopback, flows a scheme; for bucket sort,
+    jobs a master; for the others, seconds. fewer_flows : number with 1:1 at loads outside CLAIMED_LOADS. loads : by
+    network, those that are run. virtual : the networks that a kernel in virtual time runs.
     """
 
     amounts: Mapping[str, float]
@@ -105,10 +111,11 @@ class Setting:
     "scaled" (1:1 as real kernels can run it), "full-rate" and "full-rate-2:1" (the same at the testbed's own rate, as a
     kernel in virtual time can); "probes" (Fig. 3), "paths" (Figs 1 and 2), "loopback" (Fig. 16), "sort" (Fig. 17),
     "kernel sort". scheme : of SCHEMES, or "mptcp" with `subflows` for every flow. size : a name in SIZES. same_path :
-    both connections are hashed to one path. long_flows : number in Fig. 3, on one path. Bucket sort
-    (data/repnet/SOURCES.md): numbers : length of an array; starts_within_s : masters start in this time; scan_ms,
-    range_ms : processor time of a master and of a slave; rest_ms : mean pause between a master's jobs; one_master : no
-    other host begins jobs; more_jobs : factor on the number of jobs.
+    both connections are hashed to one path. alone : in MIXED_NETWORKS, all flows of a run are the scheme's; else each
+    mouse takes one of SCHEMES at random, and the scheme says whose mice are read. long_flows : number in Fig. 3, on one
+    path. Bucket sort (data/repnet/SOURCES.md): numbers : length of an array; starts_within_s : masters start in this
+    time; scan_ms, range_ms : processor time of a master and of a slave; rest_ms : mean pause between a master's jobs;
+    one_master : no other host begins jobs; more_jobs : factor on the number of jobs.
     """
 
     rate_mbps: float = 1000.0
@@ -128,6 +135,11 @@ class Setting:
         low=0,
         high=1000,
     )
+    gaps: str = setting(
+        "uniform",
+        "between the starts of a host's flows: .5 to 1.5 times their mean (the script), or exponential (the text)",
+        one_of=("uniform", "poisson"),
+    )
     repflow_extra_ms: float = setting(0.49, "of a mouse's software with RepFlow, beyond TCP's", "ms", low=0, high=1000)
     repsyn_extra_ms: float = setting(0.32, "the same with RepSYN", "ms", low=0, high=1000)
     network: str = "1:1"
@@ -135,6 +147,7 @@ class Setting:
     load: float = 0.5
     size: str = "quick"
     same_path: bool = False
+    alone: bool = False
     replicate_below_bytes: int = MOUSE_BYTES
     subflows: int = SUBFLOWS
     size_bytes: int = 1
@@ -162,8 +175,14 @@ class Setting:
 
     @property
     def sizes(self) -> FlowSizeDistribution:
-        """The sizes of all flows, in bytes."""
-        return load_flow_sizes("web_search_authors").in_bytes()
+        """The sizes of all flows, in bytes. The file has 1000 bytes a KB."""
+        drawn = load_flow_sizes("web_search_authors").in_bytes()
+        return replace(drawn, points=tuple((size * KB / 1e3, share) for size, share in drawn.points))
+
+    @property
+    def is_mixed(self) -> bool:
+        """True where the three schemes share one network, as in the authors' exp_code/2_run_time_load.py."""
+        return self.network in MIXED_NETWORKS and not self.alone
 
     @property
     def queue(self) -> DropTail | SharedBuffer:
@@ -241,28 +260,53 @@ SORTED = SCALED | {
 
 
 def experiment(setting: Setting, seed: int, flows: int | None = None) -> Experiment:
-    """Make the experiment that every tier runs in a network of flows. Experiments that differ only in the scheme are
-    equal except for the scheme's own connections.
+    """Make the experiment that every tier runs in a network of flows. Where the schemes are mixed it is the same for
+    all of them; elsewhere experiments that differ only in the scheme are equal but for the scheme's own connections.
 
-    flows : number of all flows, with "incast" of bursts; None for the number of the setting's size.
+    flows : number of all flows for each scheme, with "incast" of bursts; None for the number of the setting's size.
     """
     if setting.network in ("scaled", "full-rate", "full-rate-2:1"):
         return _with_more_mice(setting, seed)
     flows = int(setting.amount) if flows is None else flows
     if setting.network == "incast":
         return _incast(setting, flows, seed)
-    sizes, copies = setting.sizes, _copies(setting)
     if setting.network == "fat-tree":
         topology, per_s = setting.fat_tree(), _flows_of_fat_tree_per_s(setting, setting.load)
-        traffic = [PoissonFlows(sizes, per_s, flows, **copies)]
-        lasts_s = flows / per_s
+        others = {host: tuple(each for each in topology.hosts if each != host) for host in topology.hosts}
     else:
         topology = setting.leaf_spine(int(setting.network[0]))
-        per_s = flows_per_s_at_load(sizes, setting.load, SPINES * setting.rate_mbps)
-        traffic = [PoissonFlows(sizes, per_s, flows // 2, *ends, **copies) for ends in _directions(topology)]
-        lasts_s = flows / 2 / per_s
-    # Arrivals are random: the last may come a little later than on average.
-    return Experiment(topology, tuple(traffic), lasts_s * 1.2 + SETTLING_S, seed, tcp=setting.tcp)
+        offered_mbps = 2 * SPINES * setting.rate_mbps * OFFERED_AT_LOAD_1
+        per_s = flows_per_s_at_load(setting.sizes, setting.load, offered_mbps)
+        others = {host: far for near, far in _directions(topology) for host in near}
+    gap_s, schemes = len(others) / per_s, len(SCHEMES) if setting.is_mixed else 1
+    of_a_host = max(1, round(flows * schemes / len(others)))
+    traffic = _flows(setting, others, gap_s, of_a_host, seed)
+    # Gaps are random: the last flow may come a little later than on average.
+    latest_s = max(of_a_host * gap_s * 1.2, max(flow.start_s for flow in traffic))
+    return Experiment(topology, traffic, latest_s + SETTLING_S, seed, tcp=setting.tcp)
+
+
+def _flows(
+    setting: Setting, others: Mapping[str, Sequence[str]], gap_s: float, count: int, seed: int
+) -> tuple[Flow, ...]:
+    """Draw the flows of all hosts as the authors' exp_code/2_run_time_load.py does: `count` of each host, to its
+    `others`, `gap_s` apart on average. Where schemes are mixed, each mouse takes one at random and other flows are
+    TCP's. The label is the scheme of a mouse."""
+    kinds, copies = setting.sizes, {name: _copies(replace(setting, scheme=name)) for name in {*SCHEMES, setting.scheme}}
+    traffic = []
+    for place, (source, ends) in enumerate(others.items()):
+        # A random stream for each purpose: other gaps leave sizes, destinations and schemes as they were.
+        gaps, sizes, choices, draws = (np.random.default_rng([seed, place, purpose]) for purpose in range(4))
+        drawn = gaps.uniform(0.5, 1.5, count) if setting.gaps == "uniform" else gaps.exponential(size=count)
+        size_bytes = np.maximum(1, np.ceil(kinds.sample(sizes, count)))
+        destination, scheme = choices.integers(len(ends), size=count), draws.integers(len(SCHEMES), size=count)
+        rows = zip(np.cumsum(drawn) * gap_s, size_bytes, destination, scheme, strict=True)
+        for start_s, size, end, draw in rows:
+            is_mouse = size <= MOUSE_BYTES
+            name = setting.scheme if not setting.is_mixed else SCHEMES[draw] if is_mouse else "tcp"
+            own: dict[str, Any] = {"label": name if is_mouse else "", **copies[name]}
+            traffic.append(Flow(source, ends[end], size_bytes=int(size), start_s=float(start_s), **own))
+    return tuple(traffic)
 
 
 def _flows_of_fat_tree_per_s(setting: Setting, load: float) -> float:
@@ -289,9 +333,10 @@ def _directions(topology: Topology) -> tuple[tuple[tuple[str, ...], tuple[str, .
 def _incast(setting: Setting, bursts: int, seed: int) -> Experiment:
     """Make the experiment of section 5.2.4: with every mouse, ten more of the same size go to the same host, from other
     hosts."""
-    plain, share = replace(setting, network="2:1", scheme="tcp"), setting.sizes.share_of_flows_below(MOUSE_BYTES)
-    base, copies = experiment(plain, seed, max(2, round(bursts / share))), _copies(setting)
-    traffic = []
+    plain = replace(setting, network="2:1", scheme="tcp", alone=True)
+    share, copies = setting.sizes.share_of_flows_below(MOUSE_BYTES), _copies(setting)
+    base = experiment(plain, seed, max(2, round(bursts / share)))
+    traffic: list[Flow] = []
     for row in base.flow_table.itertuples():
         size_bytes, start_s = int(row.size_bytes), float(row.start_s)
         senders = [row.source]
