@@ -29,7 +29,8 @@ class Run(BaseModel):
     code : hash of all that the paper's numbers on this tier come from (netrepro.workbench.code); "" for an older run,
         which did not record it.
     library : hash of the whole library and of the core that it had loaded (netrepro.provenance); "" likewise.
-    cpu_s : processor time that the run took (s), where that is known.
+    cpu_s : processor time that the run took (s), where that is known. seconds : simulated or real seconds of each
+        repetition, where the scale gives them.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -47,6 +48,7 @@ class Run(BaseModel):
     code: str = ""
     library: str = ""
     cpu_s: float | None = None
+    seconds: float | None = None
 
     @property
     def key(self) -> str:

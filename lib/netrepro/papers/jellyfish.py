@@ -8,7 +8,7 @@ TCP (packets; TCP on small networks also on the virtual kernel)? Do all servers 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import cycle, islice, pairwise
@@ -24,16 +24,15 @@ from scipy.sparse.csgraph import shortest_path
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.concurrent_flow import can_have, greatest_share
-from netrepro.networks.experiment import Experiment
+from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import Path, Routing, k_shortest_paths, shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, jellyfish
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import SIMULATED, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import SIMULATED, Check, Evidence, Knob, Part, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, jain, least_first, ratio
 from netrepro.study.figures import Bars, Course, Distribution, Level, Look, Panel, Picture, Sweep, beside, plot
-from netrepro.study.measuring import run_experiment
 from netrepro.study.setting import setting
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
@@ -55,22 +54,15 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Setting:
+class Equipment:
     """Equipment of one fat-tree of `ports`-port switches; Table 1's Jellyfish has 780 servers on the equipment of 686
     (k = 14).
 
-    Rate, delay, buffer and timeouts are our choice. what : the quantity measured, one of MEASURES, or "packets".
-    network : one of NETWORKS. routing : "ECMP"; "shortest", over `paths` shortest paths; or "in turn", in which MPTCP's
-    subflows take the paths of ECMP in turn. transport : what carries a server's data: one or more flows, or one with
-    subflows. matrices : number of permutations that must all fit. slow_motion : divides rates and multiplies delays, to
-    save kernels work.
+    network : one of NETWORKS. Rate, delay and buffer are our choice. slow_motion : divides rates and multiplies delays,
+    to save kernels work.
     """
 
-    what: str = "packets"
     network: str = "jellyfish"
-    routing: str = "shortest"
-    paths: int = 8
-    transport: str = "MPTCP"
     ports: int = 6
     server_gain: float = setting(
         1.137, "servers of Jellyfish over those of the fat-tree", "ratio", above=0, high=2
@@ -78,9 +70,6 @@ class Setting:
     rate_mbps: float = setting(100.0, "of every link", "Mb/s", low=1, high=10_000)
     link_delay_ms: float = setting(0.02, "of every cable, one way", "ms", low=0, high=1000)
     buffer_packets: int = setting(50, "at every port", "packets", low=1, high=100_000)
-    min_rto_ms: float = 10.0
-    initial_rto_ms: float = 10.0  # a lost SYN costs no more than other losses: the paper's simulator has no SYNs
-    matrices: int = 1
     slow_motion: float = 1.0
 
     @property
@@ -102,6 +91,51 @@ class Setting:
     def link(self) -> Link:
         delay_ms = self.link_delay_ms * self.slow_motion
         return Link(self.rate_mbps / self.slow_motion, delay_ms, DropTail(packets=self.buffer_packets))
+
+
+@dataclass(frozen=True)
+class Setting(Equipment):
+    """What carries the servers' data.
+
+    routing : "ECMP"; "shortest", over `paths` shortest paths; or "in turn", in which MPTCP's subflows take the paths of
+    ECMP in turn. transport : one or more flows, or one with subflows. Timeouts are our choice.
+    """
+
+    routing: str = "shortest"
+    paths: int = 8
+    transport: str = "MPTCP"
+    min_rto_ms: float = 10.0
+    initial_rto_ms: float = 10.0  # a lost SYN costs no more than other losses: the paper's simulator has no SYNs
+
+
+@dataclass(frozen=True)
+class FullRate(Equipment):
+    """How many servers have their full rate with optimal routing. matrices : permutations that must all fit."""
+
+    matrices: int = 1
+
+
+@dataclass(frozen=True)
+class Lengths(Equipment):
+    """How long shortest paths are, and what optimal routing gives."""
+
+
+@dataclass(frozen=True)
+class Tree(Equipment):
+    """How long paths are over one spanning tree."""
+
+
+@dataclass(frozen=True)
+class Optimum(Equipment):
+    """What optimal routing gives."""
+
+
+@dataclass(frozen=True)
+class Links(Equipment):
+    """How many paths use a link. Fields as of Setting."""
+
+    routing: str = "shortest"
+    paths: int = 8
 
 
 # Networks.
@@ -129,7 +163,7 @@ def same_equipment(kind: str, ports: int, servers: int, link: Link, seed: int) -
     return jellyfish(switches, ports, held, link, seed)
 
 
-def network_of(setting: Setting, seed: int) -> Topology:
+def network_of(setting: Equipment, seed: int) -> Topology:
     """Return the network of a setting."""
     return same_equipment(setting.network, setting.ports, setting.servers, setting.link, seed)
 
@@ -158,7 +192,7 @@ def permutation(topology: Topology, seed: int) -> Pairs:
 # What is measured.
 
 
-def measure_full_rate(setting: Setting, seed: int) -> Reading:
+def measure_full_rate(setting: FullRate, seed: int) -> Reading:
     """Find the greatest number of servers that all send at full rate in `matrices` random permutations, with optimal
     routing. It bisects between a quarter and 1.6 times the servers of the fat-tree, or as many as the ports allow.
 
@@ -179,14 +213,14 @@ def measure_full_rate(setting: Setting, seed: int) -> Reading:
     return Reading({"servers_at_full_rate": low, "gain": low / setting.fat_tree_servers})
 
 
-def measure_lengths(setting: Setting, seed: int) -> Reading:
+def measure_lengths(setting: Equipment, seed: int) -> Reading:
     """Compute the shares of server pairs within each distance (cables), and the common share of `measure_optimum`."""
     pairs = _pairs(network_of(setting, seed))
     lengths = pd.DataFrame({"cables": np.arange(len(pairs)), "share_within": pairs.cumsum() / pairs.sum()})
     return Reading({"cables": _mean(pairs)}, {"lengths": lengths}) | measure_optimum(setting, seed)
 
 
-def measure_optimum(setting: Setting, seed: int) -> Reading:
+def measure_optimum(setting: Equipment, seed: int) -> Reading:
     """Compute the share of its rate that optimal routing gives to every server; nothing where the network is too
     large."""
     if setting.switches > LARGEST_PROGRAMME:
@@ -195,13 +229,13 @@ def measure_optimum(setting: Setting, seed: int) -> Reading:
     return Reading({"optimal": greatest_share(topology, permutation(topology, seed), 1.0)})
 
 
-def measure_tree(setting: Setting, seed: int) -> Reading:
+def measure_tree(setting: Equipment, seed: int) -> Reading:
     """Compute the mean distance of servers (cables) when all packets use one spanning tree."""
     topology = network_of(setting, seed)
     return Reading({"cables": _mean(_pairs(topology, nx.Graph(spanning_tree(topology))))})
 
 
-def measure_links(setting: Setting, seed: int) -> Reading:
+def measure_links(setting: Links | Setting, seed: int) -> Reading:
     """Count for each link between switches, in each direction, the distinct paths of a random permutation that use it.
     ECMP has at most 8 paths a pair."""
     topology = network_of(setting, seed)
@@ -213,7 +247,7 @@ def measure_links(setting: Setting, seed: int) -> Reading:
     return Reading({"paths_over_a_link": over.mean()}, {"links": table})
 
 
-def _paths(topology: Topology, source: str, destination: str, setting: Setting) -> Sequence[Path]:
+def _paths(topology: Topology, source: str, destination: str, setting: Links | Setting) -> Sequence[Path]:
     if setting.routing == "shortest":
         return k_shortest_paths(topology, source, destination, setting.paths)
     return shortest_paths(topology, source, destination)[:8]
@@ -249,36 +283,31 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     return Experiment(topology, tuple(flows), seconds, seed, tcp=tcp, routing=routing)
 
 
-def measure_packets(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Measure each server's received payload, as a share of its link's payload rate."""
-    run = run_experiment(experiment(setting, seconds, seed), tier)
+def shares_of(run: Measurements) -> pd.DataFrame:
+    """Compute each server's received payload, as a share of its link's payload rate: server, share."""
     delivered = run.flows.groupby("label", sort=False)["delivered_bytes"].sum()
-    full = setting.link.rate_mbps * 1e6 / 8 * seconds * 1448 / FULL_PACKET_BYTES
-    shares = pd.DataFrame({"server": delivered.index, "share": delivered.to_numpy() / full})
+    rate_mbps = next(iter(run.experiment.topology.ports.values())).rate_mbps
+    full = rate_mbps * 1e6 / 8 * run.experiment.duration_s * 1448 / FULL_PACKET_BYTES
+    return pd.DataFrame({"server": delivered.index, "share": delivered.to_numpy() / full})
+
+
+def read(run: Measurements, setting: Setting) -> Reading:
+    """Read the servers' mean share, and Jain's index of the shares."""
+    shares = shares_of(run)
     numbers = {"share": shares["share"].mean(), "jain": jain(shares["share"])}
     within = Check("greatest share of a server", shares["share"].max(), at_most=1.001)
-    return Reading(numbers, {"servers": shares}, [within], run.fidelity)
+    return Reading(numbers, {"servers": shares}, [within])
 
 
-MEASURES = {
-    "full rate": measure_full_rate,
-    "lengths": measure_lengths,
-    "optimum": measure_optimum,
-    "tree": measure_tree,
-    "links": measure_links,
-}
+def _computed(setting: Equipment, measured: Callable[[Any, int], Reading]) -> dict[str, Part]:
+    """Make what cases have of a part that is computed, the same on every tier."""
+    return {"part": Part(setting=setting, measure_one=lambda setting, seconds, seed, tier: measured(setting, seed))}
 
 
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Measure one case on a tier. Computed cases are the same on all tiers."""
-    if setting.what == "packets":
-        return measure_packets(setting, seconds, seed, tier)
-    return MEASURES[setting.what](setting, seed)
-
-
-def cannot(setting: Setting, tier: str) -> str:
+def cannot(setting: Equipment, tier: str) -> str:
     """Return why a tier has nothing to run, or ""."""
-    return "computed without packets: beside it" if tier != SIMULATED and setting.what != "packets" else ""
+    is_computed = not isinstance(setting, Setting)
+    return "computed without packets: beside it" if tier != SIMULATED and is_computed else ""
 
 
 def table1(runs: Runs) -> pd.DataFrame:
@@ -366,9 +395,9 @@ def _control(label: str, reading: str, ours: Mapping[str, str], broken: Mapping[
     return Panel("", label, Bars(reading, bars, tiers=True))
 
 
-def draw_run(run: Reading, case: str) -> Figure:
+def draw_run(run: Measurements, case: str) -> Figure:
     """Draw every server's share in one run, sorted."""
-    shares = np.sort(run["servers"]["share"])
+    shares = np.sort(shares_of(run)["share"])
     title = f"mean {shares.mean():.2f}, Jain's index {jain(shares):.3f}"
     figure, axis = new_figure(title, "servers, sorted", "share of its rate")
     axis.step(np.arange(1, len(shares) + 1), shares, label=case)
@@ -376,20 +405,25 @@ def draw_run(run: Reading, case: str) -> Figure:
     return figure
 
 
+FULL_RATE: dict[str, Any] = _computed(FullRate(), measure_full_rate)
+LENGTHS_OF: dict[str, Any] = _computed(Lengths(), measure_lengths)
+TREE: dict[str, Any] = _computed(Tree(), measure_tree)
+OPTIMUM: dict[str, Any] = _computed(Optimum(), measure_optimum)
+LINKS_OF: dict[str, Any] = _computed(Links(), measure_links)
 ECMP, EDGE = {"routing": "ECMP"}, {"network": "edge only"}
 LENGTHS = {f"lengths, {network}": look for network, look in LOOKS.items()}
 LINKS = {f"links, {paths}": paths for paths in ("8 paths", "ECMP", "1 path")}
 OURS, BASELINE, BY_ECMP = "jellyfish, 8 paths, MPTCP", "fat-tree, ECMP, MPTCP", "jellyfish, ECMP, MPTCP"
 CASES: dict[str, dict[str, Any]] = {
     **{  # the longest first
-        f"full rate, {network}": {"what": "full rate", "network": network, "ports": each(10, 8, 6, 4)}
+        f"full rate, {network}": FULL_RATE | {"network": network, "ports": each(10, 8, 6, 4)}
         for network in NETWORKS[1:]
     },
-    **{f"lengths, {network}": {"what": "lengths", "network": network} for network in NETWORKS},
-    **{f"tree, {network}": {"what": "tree", "network": network} for network in NETWORKS[:2]},
-    "links, 8 paths": {"what": "links"},
-    "links, ECMP": {"what": "links", **ECMP},
-    "links, 1 path": {"what": "links", "paths": 1},
+    **{f"lengths, {network}": LENGTHS_OF | {"network": network} for network in NETWORKS},
+    **{f"tree, {network}": TREE | {"network": network} for network in NETWORKS[:2]},
+    "links, 8 paths": LINKS_OF,
+    "links, ECMP": LINKS_OF | ECMP,
+    "links, 1 path": LINKS_OF | {"paths": 1},
     **{
         f"fat-tree, ECMP, {transport}": {"network": "fat-tree", "transport": transport, **ECMP}
         for transport in TRANSPORTS
@@ -406,7 +440,7 @@ STUDY = Study(
     setting=Setting(),
     cases=CASES,
     experiment=experiment,
-    measure_one=measure_one,
+    read=read,
     cannot=cannot,
     answer=answer,
     repetitions=3,
@@ -445,8 +479,8 @@ STUDY = Study(
         ),
         "servers": Knob(
             {
-                "jellyfish": {"what": "optimum", "server_gain": each(0.5, 0.75, 1.0, 1.25, 1.5, 2.0)},
-                "edge only": EDGE | {"what": "optimum", "server_gain": each(0.5, 0.75, 1.0, 1.25, 1.5)},
+                "jellyfish": OPTIMUM | {"server_gain": each(0.5, 0.75, 1.0, 1.25, 1.5, 2.0)},
+                "edge only": OPTIMUM | EDGE | {"server_gain": each(0.5, 0.75, 1.0, 1.25, 1.5)},
             },
             {"test": Scale(changes={"ports": 4}), "quick": Scale(), "paper": Scale(changes={"ports": 10})},
             repetitions=3,

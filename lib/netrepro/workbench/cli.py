@@ -16,6 +16,7 @@ import typer
 from netrepro.errors import NetreproError
 from netrepro.workbench.console import (
     COLUMNS,
+    change_lines,
     columns_of,
     console,
     folded,
@@ -508,18 +509,24 @@ def scorecard(
     readme: Annotated[
         bool, typer.Option("--readme", help="refresh figures/scorecard.* and the README's counts")
     ] = False,
-    history: Annotated[bool, typer.Option("--history", help="ask git when acceptances and first results came")] = False,
+    history: Annotated[
+        bool, typer.Option("--history", help="ask git when acceptances, controls and first results came")
+    ] = False,
+    since: Annotated[
+        str, typer.Option(metavar="VERSION", help="ask git what has changed since a release, such as 0.3.0")
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Compare every paper's numbers with your own results and with those published here."""
-    if history:
+    if history or since:
+        from netrepro.claims.history import changes_since
         from netrepro.claims.history import history as ask_git
 
-        asked = ask_git(slugs)
+        asked = changes_since(since, slugs) if since else ask_git(slugs)
         if as_json:
             print_json(records(asked))
         else:
-            print_lines(history_lines(asked))
+            print_lines(change_lines(asked, since) if since else history_lines(asked))
         return
     from netrepro.claims.release import read_release
     from netrepro.claims.reproduction import reproduction

@@ -296,12 +296,33 @@ def history_lines(table: DataFrame) -> list[str]:
     for paper, rows in table.fillna("").groupby("paper", sort=False):
         lines.append(str(paper))
         for row in rows.to_dict("records"):
-            lines += folded(f"{row['claim']}: says {row['fixed']}, git says {row['git']}", "  ", "    ")
+            said = f"{row['claim']}: says {row['fixed']}, git says {row['git']}"
+            later = row["git_evidence"] if row["git_evidence"] != row["git"] else ""
+            lines += folded(f"{said}{later and f', of its control and evidence {later}'}", "  ", "    ")
             came = [
-                f"{name} {row[name]} {row[f'{name}_commit']}" for name in ("accepted", "code", "measured") if row[name]
+                f"{name} {row[name]} {row[f'{name}_commit']}"
+                for name in ("accepted", "evidence", "code", "measured")
+                if row[name]
             ]
             lines += folded(", ".join(came), "    ") if came else []
     return lines
+
+
+def change_lines(table: DataFrame, version: str) -> list[str]:
+    """Write a few lines for each row of a table from `changes_since`, below its paper; last how many verdicts changed,
+    and how."""
+    lines: list[str] = []
+    for paper, rows in table.groupby("paper", sort=False):
+        lines.append(str(paper))
+        for row in rows.to_dict("records"):
+            what = f"{row['claim']}, {row['what']}"
+            told = "new" if row["what"] == "claim" and not row["before"] else f"{row['before']} -> {row['after']}"
+            told = "gone" if row["what"] == "claim" and not row["after"] else told
+            lines += folded(f"{what}: {told}", "  ", "    ")
+    verdicts = table[table["what"] == "verdict"]
+    ways = (verdicts["before"] + " -> " + verdicts["after"]).value_counts()
+    summary = "".join(f"; {count} {way}" for way, count in ways.items())
+    return [*lines, *folded(f"since {version}: {len(verdicts)} verdicts have changed{summary}", "", "  ")]
 
 
 def difference_lines(table: DataFrame) -> list[str]:

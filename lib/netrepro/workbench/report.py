@@ -133,6 +133,7 @@ class Report:
         self.made_by = made_by(find(slug), profile, tier, changed)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._library = code_hash()
+        self._seconds: float | None = None
         self._answer = answer
         self._open: set[str] = set()
         self._measured: list[Measured] | None = None
@@ -156,6 +157,7 @@ class Report:
             **how,
         )
         self.repetitions = runs.repetitions  # a profile may measure more, or fewer, than were asked for
+        self._seconds = runs.seconds or None
         runs.save(self.folder / TABLES)
         return runs
 
@@ -272,6 +274,7 @@ class Report:
                 "date": datetime.now(UTC).date(),
                 "commit": self._commit(),
                 "library": self._library,
+                "seconds": self._seconds,
                 "profile": self.profile,
                 "tier": self.tier,
                 "seed": self.seed,

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from netrepro.claims.history import history
+from netrepro.claims import Measured, Results, Run, write_results
+from netrepro.claims.history import changes_since, history
 from netrepro.claims.scorecard import scorecard
 from netrepro.errors import NetreproError
+from netrepro.workbench.console import change_lines, history_lines
 
 from .conftest import CLAIMS, write_claims
 
@@ -42,7 +44,7 @@ def commit(workbench, monkeypatch):
     return commit_all
 
 
-def write_results(workbench: Path, *claims: str) -> None:
+def write_measured(workbench: Path, *claims: str) -> None:
     folder = workbench / "figures" / "constructed"
     folder.mkdir(parents=True, exist_ok=True)
     runs = {"quick/simulated": {"measured": [{"claim": claim} for claim in claims]}}
@@ -64,7 +66,7 @@ def test_an_acceptance_committed_before_any_code_is_shown_to_be_fixed_before(wor
     write_code(workbench)
     commit()
     assert said() == {"mean-gain": "not measured", "best-first": "not measured"}
-    write_results(workbench, "mean-gain")
+    write_measured(workbench, "mean-gain")
     commit()
     assert said() == {"mean-gain": "before", "best-first": "not measured"}
     (row,) = history().query("claim == 'mean-gain'").to_dict("records")
@@ -85,13 +87,13 @@ def test_the_history_of_named_papers_is_theirs_alone(workbench, commit):
 def test_an_acceptance_committed_with_the_code_has_to_be_believed(workbench, commit):
     write_code(workbench)
     commit()
-    write_results(workbench, "mean-gain", "best-first")
+    write_measured(workbench, "mean-gain", "best-first")
     commit()
     assert set(said().values()) == {"before results"}
 
 
 def test_an_acceptance_committed_with_results_or_changed_after_them_is_noticed(workbench, commit):
-    write_results(workbench, "mean-gain", "best-first")
+    write_measured(workbench, "mean-gain", "best-first")
     commit()
     write_claims(workbench, CLAIMS.replace("{relative: 0.1}", "{relative: 0.5}").replace("no emulation", "no better"))
     commit()
@@ -101,7 +103,7 @@ def test_an_acceptance_committed_with_results_or_changed_after_them_is_noticed(w
 def test_a_number_that_is_said_to_be_the_class_reports_is_no_other_acceptance(workbench, commit):
     commit()
     write_code(workbench)
-    write_results(workbench, "best-first")
+    write_measured(workbench, "best-first")
     commit()
     write_claims(workbench, CLAIMS.replace("published: [a, b, c]", "class_report: [a, b, c]\n    source: class"))
     commit()
@@ -131,9 +133,68 @@ def test_code_that_became_a_package_is_as_old_as_its_module(workbench, commit):
     package.mkdir()
     (package.parent / "constructed.py").rename(package / "__init__.py")
     commit()
-    write_results(workbench, "mean-gain", "best-first")
+    write_measured(workbench, "mean-gain", "best-first")
     commit()
     assert set(history()["code"]) == {"2026-11-01 12:00"}
+
+
+def test_a_control_or_a_deciding_run_that_came_after_results_is_noticed(workbench, commit):
+    commit()
+    write_code(workbench)
+    write_measured(workbench, "mean-gain", "best-first")
+    commit()
+    shown = history().set_index("claim")
+    assert set(shown["git_evidence"]) == set(shown["git"]) == {"before"}
+    write_claims(workbench, CLAIMS.replace("the ratio must return to 1", "the ratio must be 1"))
+    commit()
+    shown = history().set_index("claim")
+    assert dict(shown["git_evidence"]) == {"mean-gain": "after results", "best-first": "before"}
+    assert set(shown["git"]) == {"before"} and shown.evidence["mean-gain"] == "2026-11-03 12:00"
+    assert "git says before, of its control and evidence after results" in _told(history_lines(history()))
+
+
+def _told(lines: list[str]) -> str:
+    return " ".join(" ".join(lines).split())
+
+
+DECIDED = "decided_by: {tier: simulated, profile: quick, because: it is fast}"
+
+
+def write_release(workbench: Path, version: str, *values: float, seconds: float = 10.0) -> None:
+    write_claims(workbench, CLAIMS.replace("comparable_on: [privileged, rootless, simulated]", DECIDED))
+    measured = Measured(claim="mean-gain", values=list(values), control=[1.0] * len(values))
+    run = Run.model_validate(
+        {"date": "2026-11-01", "commit": "abc", "profile": "quick", "tier": "simulated", "seed": 1, "parameters": {}}
+        | {"repetitions": len(values), "answer": "", "measured": [measured], "seconds": seconds}
+    )
+    folder = workbench / "figures" / "constructed"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_results(Results(paper="constructed", runs={run.key: run}), folder / "results.json")
+    (workbench / "figures/release.json").write_text(json.dumps({"version": version, "date": "2026-11-01", "code": {}}))
+
+
+def test_what_changed_since_a_release_is_told_claim_by_claim(workbench, commit):
+    write_release(workbench, "0.1.0", 0.5, 0.5)
+    commit()
+    write_release(workbench, "0.2.0", 0.8, 0.81, 0.8, seconds=30.0)
+    text = (workbench / "data/constructed/claims.yaml").read_text()
+    write_claims(workbench, text.replace("id: best-first", "id: first").replace("relative: 0.1", "relative: 0.2"))
+    commit()
+    table = changes_since("v0.1.0")
+    told = {(row.claim, row.what): (row.before, row.after) for row in table.itertuples()}
+    assert told["mean-gain", "verdict"] == ("agrees", "agrees in direction")
+    assert told["mean-gain", "run"] == ("2 repetitions of 10 s", "3 repetitions of 30 s")
+    assert set(told) == {
+        *(("mean-gain", what) for what in ("verdict", "run", "acceptance")),
+        ("best-first", "claim"),
+        ("first", "claim"),
+    }
+    lines = _told(change_lines(table, "0.1.0"))
+    assert "best-first, claim: gone" in lines and "first, claim: new" in lines
+    assert "since 0.1.0: 1 verdicts have changed; 1 agrees -> agrees in direction" in lines
+    assert changes_since("0.2.0").empty
+    with pytest.raises(NetreproError, match=r"no release '0\.3\.0'"):
+        changes_since("0.3.0")
 
 
 def test_every_published_disagreement_says_whose_fault_it_is_and_what_would_settle_it(monkeypatch):

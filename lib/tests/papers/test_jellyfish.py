@@ -62,7 +62,7 @@ def test_a_random_graph_carries_more_servers_than_one_with_servers_at_the_edge(r
 
 
 def test_no_more_servers_are_carried_at_the_edge_than_ports_lead_up():
-    reading = paper.measure_full_rate(replace(SMALL, what="full rate", network="edge only"), 1)
+    reading = paper.measure_full_rate(paper.FullRate("edge only", ports=4), 1)
     assert 0 < reading["servers_at_full_rate"] <= SMALL.fat_tree_servers
 
 
