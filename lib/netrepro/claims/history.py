@@ -60,7 +60,7 @@ def history(papers: Iterable[str] | None = None) -> pd.DataFrame:
         code = _first_code(paper.paper)
         measured = _first(_versions(f"figures/{paper.paper}/results.json", _measured))
         for claim in paper.claims:
-            since, shown, first = (found.get(claim.id) for found in (accepted, evidence, measured))
+            since, shown, first = (commits.get(claim.id) for commits in (accepted, evidence, measured))
             dates = (*_both(since), *_both(shown), *_both(code), *_both(first))
             said = (_said(commit, code, first) for commit in (since, shown))
             rows.append([paper.paper, claim.id, claim.fixed, *dates, *said])
@@ -139,7 +139,7 @@ def _run_told(run: Run | None) -> str:
 
 
 def _verdict_told(claim: Claim, run: Run | None) -> str:
-    measured = run and run.measurement(claim.id)
+    measured = run.measurement(claim.id) if run else None
     if run is None or measured is None:
         return NOT_MEASURED
     judged = judge(claim, measured, run.tier)

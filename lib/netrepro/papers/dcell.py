@@ -435,7 +435,7 @@ def draw_idea() -> Figure:
 
 def draw_tree(setting: Setting) -> Figure:
     """Draw the two-level tree of the comparison, with the ports that the setting gives its switches."""
-    asked = all_to_all(replace(FLOWS["part"].setting_with(setting), network="tree"), 0.0, 1)
+    asked = all_to_all(replace(FIG_12.setting_with(setting), network="tree"), 0.0, 1)
     return drawing.draw_network(asked, "The same servers on a two-level tree")
 
 
@@ -489,9 +489,10 @@ def _ratio_of_means(outages: Any) -> float:
     return float(np.mean(outages["node_outage_s"]) / np.mean(outages["link_outage_s"]))
 
 
-FLOWS = {"part": Part(setting=AllToAll(), experiment=all_to_all, read=read_all_to_all, until_complete=True)}
-MODEL = {"part": Part(setting=Lossless(), measure_one=measure_lossless)}
-LENGTHS = {"part": Part(setting=Lengths(), measure_one=measure_lengths)}
+FIG_12 = Part(setting=AllToAll(), experiment=all_to_all, read=read_all_to_all, until_complete=True)
+PAUSE = Part(setting=Lossless(), measure_one=measure_lossless)
+PATHS = Part(setting=Lengths(), measure_one=measure_lengths)
+FLOWS, MODEL = {"part": FIG_12}, {"part": PAUSE}
 TREE: dict[str, Any] = {"network": "tree"}
 PROCESSOR: dict[str, Any] = {"processor_share": 1.07}  # 910 Mb/s: 40 to 45 % of two cores; one core runs the driver
 SHORT = {"timeline_s": (2.0, 4.0, 6.0, 26.0)}
@@ -510,7 +511,7 @@ CASES: dict[str, dict[str, Any]] = {
     "dcell, pause, processor": MODEL | PROCESSOR,
     "tree, pause": MODEL | TREE,
     "tree, pause, past the head": MODEL | TREE | {"looks_past_head": True},
-    "lengths": LENGTHS | {"n": each(4, 5, 6)},
+    "lengths": {"part": PATHS, "n": each(4, 5, 6)},
 }
 FAILURES = ("fig 11", "phases", "rerouting off", "time-out = hello")
 # Fig. 11's without its last 42 s, when nothing changes: a port records at most ten million packets.
@@ -519,6 +520,7 @@ PUBLISHED_TIMELINE = {"timeline_s": (34.0, 42.0, 104.0, 118.0)}
 STUDY = Study(
     slug="dcell",
     setting=Setting(),
+    parts=(FIG_12, PAUSE, PATHS),
     cases=CASES,
     experiment=experiment,
     read=read,

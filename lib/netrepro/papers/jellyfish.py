@@ -95,7 +95,7 @@ class Equipment:
 
 @dataclass(frozen=True)
 class Setting(Equipment):
-    """What carries the servers' data.
+    """The transport of the servers' data.
 
     routing : "ECMP"; "shortest", over `paths` shortest paths; or "in turn", in which MPTCP's subflows take the paths of
     ECMP in turn. transport : one or more flows, or one with subflows. Timeouts are our choice.
@@ -110,29 +110,29 @@ class Setting(Equipment):
 
 @dataclass(frozen=True)
 class FullRate(Equipment):
-    """How many servers have their full rate with optimal routing. matrices : permutations that must all fit."""
+    """The number of servers with their full rate, by optimal routing. matrices : permutations that must all fit."""
 
     matrices: int = 1
 
 
 @dataclass(frozen=True)
 class Lengths(Equipment):
-    """How long shortest paths are, and what optimal routing gives."""
+    """The lengths of shortest paths, and the share that optimal routing gives."""
 
 
 @dataclass(frozen=True)
 class Tree(Equipment):
-    """How long paths are over one spanning tree."""
+    """The lengths of paths over one spanning tree."""
 
 
 @dataclass(frozen=True)
 class Optimum(Equipment):
-    """What optimal routing gives."""
+    """The share that optimal routing gives."""
 
 
 @dataclass(frozen=True)
 class Links(Equipment):
-    """How many paths use a link. Fields as of Setting."""
+    """The number of paths over a link. Fields as of Setting."""
 
     routing: str = "shortest"
     paths: int = 8
@@ -299,9 +299,9 @@ def read(run: Measurements, setting: Setting) -> Reading:
     return Reading(numbers, {"servers": shares}, [within])
 
 
-def _computed(setting: Equipment, measured: Callable[[Any, int], Reading]) -> dict[str, Part]:
-    """Make what cases have of a part that is computed, the same on every tier."""
-    return {"part": Part(setting=setting, measure_one=lambda setting, seconds, seed, tier: measured(setting, seed))}
+def _computed(setting: Equipment, measured: Callable[[Any, int], Reading]) -> Part:
+    """Make a part that is computed, the same on every tier."""
+    return Part(setting=setting, measure_one=lambda setting, seconds, seed, tier: measured(setting, seed))
 
 
 def cannot(setting: Equipment, tier: str) -> str:
@@ -405,22 +405,24 @@ def draw_run(run: Measurements, case: str) -> Figure:
     return figure
 
 
-FULL_RATE: dict[str, Any] = _computed(FullRate(), measure_full_rate)
-LENGTHS_OF: dict[str, Any] = _computed(Lengths(), measure_lengths)
-TREE: dict[str, Any] = _computed(Tree(), measure_tree)
-OPTIMUM: dict[str, Any] = _computed(Optimum(), measure_optimum)
-LINKS_OF: dict[str, Any] = _computed(Links(), measure_links)
+FULL_RATE = _computed(FullRate(), measure_full_rate)
+DISTANCES = _computed(Lengths(), measure_lengths)
+ONE_TREE = _computed(Tree(), measure_tree)
+OPTIMAL = _computed(Optimum(), measure_optimum)
+OVER_LINKS = _computed(Links(), measure_links)
+OPTIMUM: dict[str, Any] = {"part": OPTIMAL}
+LINKS_OF: dict[str, Any] = {"part": OVER_LINKS}
 ECMP, EDGE = {"routing": "ECMP"}, {"network": "edge only"}
 LENGTHS = {f"lengths, {network}": look for network, look in LOOKS.items()}
 LINKS = {f"links, {paths}": paths for paths in ("8 paths", "ECMP", "1 path")}
 OURS, BASELINE, BY_ECMP = "jellyfish, 8 paths, MPTCP", "fat-tree, ECMP, MPTCP", "jellyfish, ECMP, MPTCP"
 CASES: dict[str, dict[str, Any]] = {
     **{  # the longest first
-        f"full rate, {network}": FULL_RATE | {"network": network, "ports": each(10, 8, 6, 4)}
+        f"full rate, {network}": {"part": FULL_RATE, "network": network, "ports": each(10, 8, 6, 4)}
         for network in NETWORKS[1:]
     },
-    **{f"lengths, {network}": LENGTHS_OF | {"network": network} for network in NETWORKS},
-    **{f"tree, {network}": TREE | {"network": network} for network in NETWORKS[:2]},
+    **{f"lengths, {network}": {"part": DISTANCES, "network": network} for network in NETWORKS},
+    **{f"tree, {network}": {"part": ONE_TREE, "network": network} for network in NETWORKS[:2]},
     "links, 8 paths": LINKS_OF,
     "links, ECMP": LINKS_OF | ECMP,
     "links, 1 path": LINKS_OF | {"paths": 1},
@@ -438,6 +440,7 @@ SMALL = {"ports": 4, "slow_motion": 5.0, "initial_rto_ms": 1000.0}
 STUDY = Study(
     slug="jellyfish",
     setting=Setting(),
+    parts=(FULL_RATE, DISTANCES, ONE_TREE, OPTIMAL, OVER_LINKS),
     cases=CASES,
     experiment=experiment,
     read=read,

@@ -542,7 +542,8 @@ def draw_run(run: Measurements, case: str) -> Figure:
     return figure
 
 
-TREE = {"part": Part(setting=Tree(), experiment=tree_experiment, read=read_flows)}
+A_TREE = Part(setting=Tree(), experiment=tree_experiment, read=read_flows)
+TREE = {"part": A_TREE}
 SWITCH = Part(setting=OneSwitch(), experiment=switch_experiment, read=read_flows)
 CLASS = {"part": SWITCH, "rate_mbps": 100.0, "host_delay_ms": 1.0}
 CLASS_RENO: dict[str, Any] = {"rate_mbps": 100.0, "host_delay_ms": 1.0, "hop_delay_ms": 0.25, "far_flows": 5}
@@ -576,6 +577,7 @@ CASES: dict[str, dict[str, Any]] = {
 STUDY = Study(
     slug="outcast",
     setting=Setting(),
+    parts=(A_TREE, SWITCH, ON_AND_OFF),
     cases=CASES,
     experiment=experiment,
     read=read,

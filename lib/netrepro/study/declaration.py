@@ -210,7 +210,7 @@ class Point:
 class Study:
     """The declaration of a paper's experiments; the text of `netrepro.study` shows an example with all of it.
 
-    setting, experiment, read, measure_one : of the cases that name no part.
+    setting, experiment, read, measure_one : of the cases that name no part. parts : those that cases name.
     measure_all : in place of measure_one, measures all runs of one tier together, where they share something costly;
         returns their readings in the same order.
     knobs : name -> Knob; or a function of the runs that makes a table itself, where the knob is no grid of cases.
@@ -234,6 +234,7 @@ class Study:
     setting: Any
     cases: Mapping[str, Changes]
     profiles: Mapping[str, Scale]
+    parts: Sequence[Part] = ()
     experiment: Callable[[Any, float, int], Experiment] | None = None
     read: Callable[[Measurements, Any], Reading] | None = None
     measure_one: Callable[[Any, float, Any, str], Reading] | None = None
@@ -270,6 +271,10 @@ class Study:
             *(pair for knob in self.knobs.values() if isinstance(knob, Knob) for pair in knob.cases.items()),
         ]:
             part = changes.get(PART)
+            if part is not None and part not in self.parts:
+                raise NetreproError(
+                    f"{self.slug}: case {name!r} names a part that the study has not", "add it to parts"
+                )
             known = [PART, *(each.name for each in fields(part.setting if part else self.setting))]
             for changed in set(changes) - set(known):
                 raise NetreproError(f"{self.slug}: case {name!r} changes {changed!r}", nearest(changed, known))
@@ -310,14 +315,12 @@ class Study:
 
     @cached_property
     def _part_by_setting(self) -> dict[type, Part]:
-        grids = [self.cases, *(knob.cases for knob in self.knobs.values() if isinstance(knob, Knob))]
-        parts = [changes[PART] for cases in grids for changes in cases.values() if PART in changes]
         by_setting = {type(self.setting): Part(**{each.name: getattr(self, each.name) for each in fields(Part)})}
-        for part in parts:
+        for part in self.parts:
             name = type(part.setting).__name__
             if (part.measure_one is None) != (part.experiment is not None and part.read is not None):
                 raise NetreproError(f"{self.slug}: the part of {name}", "give experiment and read, or measure_one")
-            if by_setting.setdefault(type(part.setting), part) != part:
+            if by_setting.setdefault(type(part.setting), part) is not part:
                 raise NetreproError(f"{self.slug}: two parts with a {name}", "give each a class of its own")
         return by_setting
 

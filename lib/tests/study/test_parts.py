@@ -26,6 +26,11 @@ class Path:
     size_kb: int = 10
 
 
+@dataclass(frozen=True)
+class Unread(Path):
+    """A part that nobody reads."""
+
+
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     return Reading({"wait": setting.load * setting.servers})
 
@@ -39,10 +44,12 @@ def read(run: Measurements, setting: Path) -> Reading:
     return Reading({"ended_ms": run.flows.completion_ms[0], "load_there": setting.load})
 
 
-PATH = {"part": Part(setting=Path(), experiment=experiment, read=read)}
+A_PATH = Part(setting=Path(), experiment=experiment, read=read)
+PATH = {"part": A_PATH}
 STUDY = Study(
     slug="two_parts",
     setting=Setting(),
+    parts=(A_PATH,),
     measure_one=measure_one,
     cases={"one": {}, "many": {"servers": each(1, 2)}, "path": PATH | {"size_kb": each(10, 100)}},
     profiles={"quick": Scale(2.0, repetitions=2), "paper": Scale(2.0, changes={"size_kb": 50, "servers": 3})},
@@ -100,6 +107,8 @@ def test_what_no_part_has_and_parts_that_cannot_be_told_apart_are_refused():
     with pytest.raises(NetreproError, match="profile 'quick' changes 'size_mb'"):
         replace(STUDY, profiles={"quick": Scale(changes={"size_mb": 1})})
     with pytest.raises(NetreproError, match="two parts with a Path"):
-        replace(STUDY, cases=STUDY.cases | {"other": {"part": Part(setting=Path(size_kb=1), measure_one=measure_one)}})
+        replace(STUDY, parts=(A_PATH, Part(setting=Path(size_kb=1), measure_one=measure_one)))
     with pytest.raises(NetreproError, match="give experiment and read, or measure_one"):
-        replace(STUDY, cases=STUDY.cases | {"path": {"part": Part(setting=Path(), read=read)}}, claims={})
+        replace(STUDY, parts=(A_PATH, Part(setting=Unread(), experiment=experiment)))
+    with pytest.raises(NetreproError, match="case 'path' names a part that the study has not"):
+        replace(STUDY, parts=())

@@ -436,7 +436,9 @@ COUNTED = {"count_drops": True}
 NEVER_DROPS = {"target_ms": 10_000.0, "interval_ms": 10_000.0}
 STATIC = {"rate_mbps": each(*RATES), "round_trip_ms": each(*ROUND_TRIPS)}
 LOW = {"rate_mbps": each(*LOW_RATES), "packet_bytes": each(*PACKETS), "round_trip_ms": each(30.0, 100.0)}
-DYNAMIC = {"part": Part(setting=Dynamic(), experiment=dynamic_experiment, read=read_dynamic)}
+DYNAMIC_LINK = Part(setting=Dynamic(), experiment=dynamic_experiment, read=read_dynamic)
+CONSUMER_EDGE = Part(setting=Edge(), experiment=edge_experiment, read=read_edge)
+DYNAMIC = {"part": DYNAMIC_LINK}
 STATIC_NAMES = {"codel": "CoDel", "red": "RED", "drop tail": "drop tail"}
 LOW_CODEL, LOW_RED, LOW_LINUX_RED = "codel, low rates", "red, low rates", "linux red, low rates"
 DYNAMIC_CODEL, DYNAMIC_RED, DYNAMIC_TAIL = "codel, dynamic", "red, dynamic", "drop tail, dynamic"
@@ -456,7 +458,7 @@ CONTROL_NAMES: dict[str, Look] = {
 }
 ROUND_TRIP = "round trip (ms)"
 EDGE: dict[str, Any] = {
-    "part": Part(setting=Edge(), experiment=edge_experiment, read=read_edge),
+    "part": CONSUMER_EDGE,
     "edge_mbps": each(*edge.RATES),
     "rate_mbps": lambda setting: setting.edge_mbps,
     "packet_bytes": lambda setting: 500 if setting.edge_mbps < 1 else FULL_PACKET_BYTES,
@@ -515,6 +517,7 @@ def _on_link(column: str, control: str, rate_mbps: float, direction: str) -> Evi
 STUDY = Study(
     slug="codel",
     setting=Setting(),
+    parts=(DYNAMIC_LINK, CONSUMER_EDGE),
     cases=CASES,
     experiment=experiment,
     read=read,
@@ -535,7 +538,7 @@ STUDY = Study(
             only={"rate_mbps": (LOW_RATES[0], LOW_RATES[2], 3.0, 10.0, 45.0), "round_trip_ms": (100.0,)},
             # The kernel's CoDel is Linux's, not an RFC's; TEN_CODEL shows no more than TEN_PACKETS.
             without=(RFC, UNRESPONSIVE, TEN_CODEL),
-            fewer={name: 1 for name, changes in CASES.items() if changes.get("part") == DYNAMIC["part"]},
+            fewer={name: 1 for name, changes in CASES.items() if changes.get("part") is DYNAMIC_LINK},
             unjudged=OF_LONG_STAYS + OF_NS2_RED + OF_UPLOADS,
         ),
         "paper": Scale(300.0, repetitions=3, changes=LINUX | {"static_s": 20.0}, without=(RFC,), unjudged=OF_NS2_RED),
