@@ -4,8 +4,9 @@ Start with emulate.py (chooses the kernel), network.py (the interface of a netwo
 this machine supports). real_time/ uses the machine's own kernel, virtual/ a kernel in virtual time. Each has network.py
 (programs), experiment.py (an Experiment's traffic) and recording.py (samples and packets of ports). Both share the
 modules beside them: plan.py (from a topology to messages for a kernel), traffic.py, call.py (Python functions inside
-nodes), check.py (whether a network does what it should), live.py (packets for a viewer as they leave), fidelity.py
-(whether links behaved like links). overlay/ builds networks of containers.
+nodes: call_guest.py tells their values, call_values.py reads them), check.py (whether a network does what it should),
+live.py (packets for a viewer as they leave), fidelity.py (whether links behaved like links). overlay/ builds networks
+of containers.
 """
 
 from netrepro.emulation.call import Call

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, Protocol
 
 import cloudpickle
 
+from netrepro.emulation.call_values import outcome_from
 from netrepro.errors import NetreproError
 
 CALL_GUEST = Path(__file__).with_name("call_guest.py")
@@ -32,7 +32,7 @@ class Call:
     """A Python function that runs inside a node, in a process of its own."""
 
     def __init__(self, process: _Process, outcome: Callable[[], bytes], complaint: Callable[[], str]):
-        """Watch the process. outcome, complaint : return the pickled result, and the last line of error output."""
+        """Watch the process. outcome : returns what call_guest.py has written. complaint : the last line of errors."""
         self._process, self._outcome, self._complaint = process, outcome, complaint
         self._known: tuple[bool, Any] | None = None
 
@@ -43,23 +43,23 @@ class Call:
     def result(self, timeout: float | None = None) -> Any:
         """Wait for the function; return what it returned, or raise what it raised.
 
-        Raises subprocess.TimeoutExpired after `timeout` seconds, and NetreproError for a process without a result.
+        An error of a class that is neither built in nor NetreproError comes as its nearest built-in class. Raises
+        subprocess.TimeoutExpired after `timeout` seconds, and NetreproError for a process without a result, and for one
+        that does not travel (see Node.start).
         """
         if self._known is None:
             status = self._process.wait(timeout)
-            pickled = self._outcome()
-            if not pickled:
+            written = self._outcome()
+            if not written:
                 raise NetreproError(
                     f"the function ended without a result, with status {status}: {self._complaint()}",
                     "a function inside a node must return",
                 )
-            self._known = pickle.loads(pickled)
+            self._known = outcome_from(written)
         returned, value = self._known
         if returned:
             return value
-        error, text = value
-        error.add_note(text)
-        raise error
+        raise value
 
     def stop(self) -> None:
         """Kill the function's process and what it has started; wait for its end."""

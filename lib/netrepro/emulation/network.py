@@ -127,7 +127,12 @@ class Node(Protocol):
         """
 
     def start(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Call:
-        """Start a Python function inside the node, in its own process; its output is discarded."""
+        """Start a Python function inside the node, in its own process; its output is discarded.
+
+        It may return numbers, texts, bytes, None, dates, paths, addresses, arrays of NumPy (also of objects), frames,
+        series and indices of pandas; and lists, tuples, sets and dicts of these. Nothing else comes back: a program
+        inside could write over the result, and the objects of a class cannot be rebuilt without trust.
+        """
 
     def jupyter_kernel(self) -> JupyterKernel:
         """Start a Jupyter kernel inside the node and wait until it is ready. Raises NetreproError where that fails."""
@@ -191,7 +196,7 @@ class Node(Protocol):
         return subprocess.CompletedProcess(list(command), program.returncode or 0, output, complaints)
 
     def python(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-        """Run a Python function inside the node; return what it returns, or raise what it raises."""
+        """Run a Python function inside the node; return what it returns, or raise what it raises (see start)."""
         return self.start(function, *arguments, **keywords).result()
 
 

@@ -136,7 +136,7 @@ class _Programs:
         """Add a program to the group, which `begin` starts."""
         files = self.net.next_file(name)
         for ending in (".out", ".err"):
-            files.with_suffix(ending).touch()
+            self.net.write_new(files.with_suffix(ending))
         program = {
             "file": file,
             "namespace": self.net.plan.descriptor(host),

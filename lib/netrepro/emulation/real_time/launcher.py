@@ -6,7 +6,8 @@ reason, ends every guest, and with them every namespace and interface. It ends w
 closes the connection. Its parent then removes what belongs to no namespace, because the caller may have ended.
 
 Usage: launcher.py TIER CONNECTION REMOVED CALLER: a tier, the file descriptors of a connected socket and of a file with
-a line for each path to be removed, and the caller's process id. Requests and replies are a length and a pickled dict.
+a line for each path to be removed, and the caller's process id. A request is a length and a pickled dict. A reply is a
+length and a dict in JSON, as a guest that is root here may take this process over, and write to its caller.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import ctypes
 import errno
 import fcntl
 import gc
+import json
 import os
 import pickle
 import resource
@@ -94,7 +96,7 @@ def stand_back(nice: int) -> None:
 
 
 class Connection:
-    """A connection that carries pickled dicts and file descriptors, in both directions."""
+    """A connection that carries requests, replies and, in both directions, file descriptors."""
 
     def __init__(self, stream: socket.socket):
         self.stream = stream
@@ -117,7 +119,7 @@ class Connection:
         return bytes(received)
 
     def reply(self, answer: dict, descriptors: tuple[int, ...] = ()) -> None:
-        payload = pickle.dumps(answer)
+        payload = json.dumps(answer).encode()
         message = struct.pack("=I", len(payload)) + payload
         sent = socket.send_fds(self.stream, [message], descriptors) if descriptors else 0
         self.stream.sendall(message[sent:])
@@ -220,9 +222,9 @@ class Launcher:
                 os.execvpe(request["command"][0], request["command"], request["environment"])
             except OSError as error:
                 where = "folder" if error.filename == request["folder"] else "program"
-                os.write(writer, pickle.dumps((error.errno, where)))
+                os.write(writer, json.dumps([error.errno, where]).encode())
             except (TypeError, ValueError):
-                os.write(writer, pickle.dumps((errno.EINVAL, "environment")))
+                os.write(writer, json.dumps([errno.EINVAL, "environment"]).encode())
             finally:
                 os._exit(127)
         os.close(writer)
@@ -233,7 +235,7 @@ class Launcher:
         if said:
             os.waitpid(child, 0)
             os.close(status)
-            number, where = pickle.loads(said)
+            number, where = json.loads(said)
             return {"errno": number, "where": where}
         self.status_of[child] = status
         return {"guest": child}

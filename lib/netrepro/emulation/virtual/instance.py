@@ -347,7 +347,7 @@ class Instance:
                 os.close(descriptor)
             self._log.close()
         self._processor.free()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove(self.folder)  # however deep programs inside have made it
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -7,11 +7,13 @@ import itertools
 import os
 import shlex
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
@@ -106,6 +108,7 @@ class VirtualNetwork(Network):
         self._numbers = itertools.count(1)  # of programs' files
         self._files: list[IO[bytes]] = []  # open in the kernel's process: one for events, others for captures
         self._free: list[IO[bytes]] = []
+        self._programs_folder: int | None = None  # descriptor of `folder`, while the network is built
 
     def __enter__(self) -> VirtualNetwork:
         if self._instance:
@@ -122,6 +125,7 @@ class VirtualNetwork(Network):
             self._lines = dict(self.plan.lines)
             self.folder = self._instance.folder / "programs"
             self.folder.mkdir()
+            self._programs_folder = os.open(self.folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             build(self._instance, self.plan, whole_settings(self._way), named=True)
             self._instance.order("share", folder=str(self.folder))
             self._began_ns = self._instance.order("clock")["monotonic_ns"]
@@ -143,6 +147,9 @@ class VirtualNetwork(Network):
         for file in self._files:
             file.close()
         self._files = self._free = []
+        if self._programs_folder is not None:
+            os.close(self._programs_folder)
+            self._programs_folder = None
 
     @property
     def most_bytes(self) -> int:
@@ -281,7 +288,43 @@ class VirtualNetwork(Network):
 
     def next_file(self, name: str) -> Path:
         """Return a new path, without suffix, for the files of a program."""
-        return self.folder / f"{next(self._numbers)}-{Path(name).name}"
+        return self.instance.folder / "programs" / f"{next(self._numbers)}-{Path(name).name}"
+
+    def write_new(self, path: Path, content: bytes = b"") -> None:
+        """Write a new file into `folder`, and follow no link that a program inside has made there.
+
+        Raises NetreproError where something has this name already, and for a network that is not built.
+        """
+        assert self.instance and self._programs_folder is not None
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC  # O_EXCL follows no link
+        try:
+            descriptor = os.open(path.name, flags, 0o666, dir_fd=self._programs_folder)
+        except FileExistsError:
+            raise NetreproError(
+                f"a program inside has made a file {path.name}, a name that the network uses itself",
+                "give the program's files other names",
+            ) from None
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+
+
+def open_from_inside(path: Path) -> IO[bytes]:
+    """Open a file that programs inside may change. Raises NetreproError where one has put something else in its place:
+    a link leads elsewhere, and a pipe keeps whoever reads it."""
+    try:
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file
+        file.close()
+        why = "it is no file"
+    except OSError as error:
+        why = error.strerror or str(error)
+    raise NetreproError(f"{path.name} of a program inside cannot be read: {why}", "see which program inside changes it")
+
+
+def _text_from_inside(path: Path) -> str:
+    with TextIOWrapper(open_from_inside(path), encoding="utf-8", errors="replace") as text:
+        return text.read()
 
 
 class VirtualProgram(RunningProgram):
@@ -360,12 +403,12 @@ class VirtualProgram(RunningProgram):
     @property
     def output(self) -> str:
         """The program's output so far."""
-        return self._files.with_suffix(".out").read_text(errors="replace")
+        return _text_from_inside(self._files.with_suffix(".out"))
 
     @property
     def errors(self) -> str:
         """The program's error output so far."""
-        return self._files.with_suffix(".err").read_text(errors="replace")
+        return _text_from_inside(self._files.with_suffix(".err"))
 
 
 class VirtualNode(Node):
@@ -395,8 +438,8 @@ class VirtualNode(Node):
         called = f"{_shortened(shlex.join(words))} on {self.name}"
         files = self.net.next_file(words[0])
         for ending in (".out", ".err"):
-            files.with_suffix(ending).touch()
-        files.with_suffix(".in").write_bytes(input.encode() if isinstance(input, str) else input or b"")
+            self.net.write_new(files.with_suffix(ending))
+        self.net.write_new(files.with_suffix(".in"), input.encode() if isinstance(input, str) else input or b"")
         answer = self.net.instance.order(
             "start",
             name=called,
@@ -417,10 +460,15 @@ class VirtualNode(Node):
 
     def start(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Call:
         outcome = self.net.next_file("call").with_suffix(".result")
-        outcome.touch()
+        self.net.write_new(outcome)
         command = [sys.executable, "-P", "-B", str(CALL_GUEST), str(outcome)]
         program = self.popen(command, input=pickled_call(function, arguments, keywords))
-        return Call(program, outcome.read_bytes, lambda: (program.errors.strip().splitlines() or [""])[-1])
+
+        def written() -> bytes:
+            with open_from_inside(outcome) as file:
+                return file.read()
+
+        return Call(program, written, lambda: (program.errors.strip().splitlines() or [""])[-1])
 
     def socket(self, family: int = 0, kind: int = 0, protocol: int = 0) -> NoReturn:
         raise NetreproError(
