@@ -77,5 +77,22 @@ def test_what_reproduces_everything_is_make():
     assert os.access(script, os.X_OK) and "make run" in script.read_text()
     said = subprocess.run([script, "--dry-run"], capture_output=True, text=True, check=True, cwd="/").stdout
     assert "netrepro run" in said
-    dockerfile = (ROOT / "Dockerfile").read_text()
-    assert "RUN make setup" in dockerfile and "reproduce.sh" in dockerfile
+    assert instructions("RUN")[-1].startswith("make setup") and "reproduce.sh" in instructions("CMD")[0]
+
+
+def instructions(kind: str = "") -> list[str]:
+    """The arguments of the Dockerfile's instructions of a kind, or all its lines."""
+    lines = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if line and not line.startswith("#")]
+    return [line.removeprefix(kind).strip() for line in lines if line.startswith(kind)]
+
+
+def test_the_image_has_a_base_that_nobody_can_exchange_and_nothing_of_ours_runs_in_it_as_root():
+    (base,) = instructions("FROM")
+    assert re.fullmatch(r"docker\.io/library/python:3\.1[1-4]\.\d+-bookworm@sha256:[0-9a-f]{64}", base)
+    (user,) = instructions("USER")
+    assert user not in ("root", "0")
+    assert instructions("COPY") == [f"--chown={user}:{user} . /netrepro"]
+    first = [line.split()[0] for line in instructions()]
+    made = next(place for place, line in enumerate(instructions()) if "useradd" in line)
+    assert made < first.index("USER") < first.index("COPY") < first.index("CMD")
+    assert [place for place, kind in enumerate(first) if kind == "RUN" and place < first.index("USER")] == [made]
