@@ -114,9 +114,11 @@ lint: $(READY)
 	@$(VENV)/bin/clang-format --dry-run --Werror $(CORE)
 
 # What clang-tidy finds in the core (minutes, and 45 MB that nothing else needs).
-TIDY := $(VENV)/tidy-23.1.4
-$(TIDY):
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --target $@ clang-tidy==$(@:$(VENV)/tidy-%=%)
+TIDY := $(VENV)/tidy
+$(TIDY): lib/requirements-tidy.txt
+	@rm -rf $@
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --target $@ --requirement $<
+	@touch $@
 
 tidy: $(READY) $(TIDY)
 	@printf '%s\n' $(filter-out lib/core/bindings/%,$(filter %.cpp,$(CORE))) | PYTHONPATH=$(TIDY) xargs -P $$(nproc) -I {} \
@@ -129,8 +131,12 @@ strip: $(READY)
 	@$(VENV)/bin/python -m netrepro.workbench.settings_cells
 	@$(VENV)/bin/python lib/netrepro/workbench/clean_notebook.py notebooks/*.ipynb
 
+# Every file that may be installed has its hash there, and the set-up installs no other.
+LOCKED := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 lock: $(READY)
-	@cd lib && ../$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --extra notebooks --extra ml --extra verification --extra capture --group develop --no-annotate --no-header --output-file requirements.txt pyproject.toml
+	@cd lib && ../$(VENV)/bin/uv $(LOCKED) --extra notebooks --extra ml --extra verification --extra capture --group develop --output-file requirements.txt pyproject.toml
+	@cd lib && ../$(VENV)/bin/uv $(LOCKED) --constraint requirements.txt --group first --output-file requirements-first.txt pyproject.toml
+	@cd lib && ../$(VENV)/bin/uv $(LOCKED) --group tidy --output-file requirements-tidy.txt
 
 # runs/ holds what cannot be made again in minutes: a person's own runs, and grades.
 clean:

@@ -22,6 +22,7 @@ LIBRARY = Path(__file__).resolve().parent
 VENV = LIBRARY.parent / ".venv"
 PYTHON = VENV / "bin" / "python"
 READY = VENV / "netrepro-ready"
+PIP = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
 TORCH = "torch==2.13.0"
 OLDEST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 14)  # what every package of the lock has a wheel for
 
@@ -96,20 +97,38 @@ def make_environment() -> None:
 
 
 def install_lock() -> None:
-    """The pinned lock, by uv for its speed, by pip where uv cannot reach what pip is set up to reach."""
+    """The pinned lock."""
     lock = LIBRARY / "requirements.txt"
     step = Step(f"packages of lib/{lock.name}", "lock", fingerprint([lock]))
     if step.done:
         return
-    pip = (PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     with step:
-        uv_pin = next(line for line in lock.read_text().splitlines() if line.startswith("uv=="))
-        try:
-            run(*pip, uv_pin.split(";")[0].strip(), why="installing uv")
-            run(VENV / "bin" / "uv", "pip", "install", "--python", PYTHON, "-r", lock, why="uv")
-        except SetUpError:
-            run(*pip, "-r", lock, why="installing the packages")
+        install_hashed(lock)
         keep_compiled(VENV)
+
+
+def install_hashed(lock: Path) -> None:
+    """Packages whose files have the lock's hashes, and no other files, whatever the package index hands out.
+
+    By uv for its speed, by pip where uv cannot reach what pip is set up to reach.
+    """
+    pip = (*PIP, "--require-hashes", "--requirement")
+    uv = VENV / "netrepro-uv.txt"
+    try:
+        uv.write_text(entry_of("uv", LIBRARY / "requirements.txt"))
+        run(PYTHON, *pip, uv, why="installing uv")
+        run(VENV / "bin" / "uv", "pip", "install", "--python", PYTHON, "--require-hashes", "-r", lock, why="uv")
+    except SetUpError:
+        run(PYTHON, *pip, lock, why="installing the packages")
+
+
+def entry_of(package: str, lock: Path) -> str:
+    """The lines of a lock about one package: its pin, and a hash for each of its files."""
+    lines = lock.read_text().splitlines()
+    first = last = next(place for place, line in enumerate(lines) if line.startswith(f"{package}=="))
+    while lines[last].endswith("\\"):
+        last += 1
+    return "\n".join(lines[first : last + 1]) + "\n"
 
 
 def keep_compiled(folder: Path) -> None:
@@ -125,50 +144,42 @@ def keep_compiled(folder: Path) -> None:
 def install_torch(even_if_big: bool) -> None:
     """PyTorch by pip (whose find-links are honoured), but no CUDA build unless it is asked for.
 
-    A dry run tells what pip would fetch. Without PyTorch everything runs but the neural models, which say
-    `not measured` and why.
+    Without hashes: its small builds are other files than the CUDA build of the same version, and which of them there is
+    depends on the index. A dry run tells what pip would fetch. Without PyTorch everything runs but the neural models,
+    which say `not measured` and why.
     """
     step = Step(TORCH, "torch", f"{TORCH} {even_if_big}")
     if step.done:
         return
-    pip = (PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    constraint = ("--constraint", LIBRARY / "requirements.txt", TORCH)
+    pins = VENV / "netrepro-pins.txt"
+    constraint = ("--constraint", pins, TORCH)
     report = VENV / "netrepro-torch-report.json"
     note = "go on without it; `make run NEURAL=1` tries again, big builds included"
     with step:
+        # With the hashes too, pip would ask for one of PyTorch.
+        lines = (LIBRARY / "requirements.txt").read_text().splitlines()
+        pins.write_text("\n".join(line.rstrip(" \\") for line in lines if "--hash" not in line))
         try:
-            run(*pip, "--dry-run", "--report", report, *constraint, why="asking pip for PyTorch")
+            run(PYTHON, *PIP, "--dry-run", "--report", report, *constraint, why="asking pip for PyTorch")
             names = [item["metadata"]["name"] for item in json.loads(report.read_text())["install"]]
             if any(name.startswith(("nvidia", "cuda", "triton")) for name in names) and not even_if_big:
                 print(f"  only the CUDA build of {TORCH} (gigabytes) is to be had: {note}", flush=True)
             else:
-                run(*pip, *constraint, why="installing PyTorch")
+                run(PYTHON, *PIP, *constraint, why="installing PyTorch")
         except SetUpError as error:
             if even_if_big:
                 raise
             print(f"  {TORCH} cannot be installed: {note}\n    {str(error).splitlines()[-1]}", flush=True)
 
 
-# What the figure of `make first` and the build of the core take beside the library's own dependencies.
-FIRST = ("joblib", "matplotlib", "seaborn", "cmake", "ninja", "pybind11", "scikit-build-core")
-
-
 def install_what_a_figure_needs() -> None:
     """The few packages of the lock that a first figure takes."""
-    import tomllib  # an older Python comes as far as to be told that it is too old
-
-    pip = (PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    lock = LIBRARY / "requirements.txt"
-    wanted = [*tomllib.loads((LIBRARY / "pyproject.toml").read_text())["project"]["dependencies"], *FIRST]
-    step = Step("packages of a first figure", "first-lock", fingerprint([lock], *wanted))
+    lock = LIBRARY / "requirements-first.txt"
+    step = Step("packages of a first figure", "first-lock", fingerprint([lock]))
     if step.done or (VENV / "netrepro-lock").exists():  # all of them
         return
     with step:
-        try:
-            run(*pip, "--constraint", lock, "uv", why="installing uv")
-            run(VENV / "bin" / "uv", "pip", "install", "--python", PYTHON, "-c", lock, *wanted, why="uv")
-        except SetUpError:
-            run(*pip, "--constraint", lock, *wanted, why="installing the packages")
+        install_hashed(lock)
 
 
 def install_library(quickly: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from uv import find_uv_bin
 
 SOURCE = Path(__file__).resolve().parents[2] / "bootstrap.py"
 
@@ -128,11 +130,11 @@ class Scratch:
         (self.sources / "CMakeLists.txt").write_text("")
         (self.sources / "backend.py").write_text(BACKEND)
         (self.sources / "pyproject.toml").write_text(PYPROJECT)
-        (self.sources / "requirements.txt").write_text("tiny==1.0\nuv==1.0 ; python_version < '4'\n")
         make_wheel(self.index, "tiny", "1.0")
         make_wheel(self.index, "tiny", "2.0")
         # A uv that cannot reach the index, as behind a mirror that only pip is set up for.
         make_wheel(self.index, "uv", "1.0", program="def main():\n    raise SystemExit('unreachable')\n")
+        self.lock("tiny==1.0", "uv==1.0 ; python_version < '4'")
 
         self.module = load_bootstrap()
         venv = folder / ".venv"
@@ -151,6 +153,15 @@ class Scratch:
             return start(command, **options)
 
         patch.setattr(self.module, "subprocess", SimpleNamespace(run=counted))
+
+    def lock(self, *pins: str, name: str = "requirements.txt") -> None:
+        """Write a lock of these pins, as uv does: below each, the hashes of its files."""
+        lines = []
+        for pin in pins:
+            package, _, version = pin.split()[0].partition("==")
+            (wheel,) = self.index.glob(f"{package}-{version}-*.whl")
+            lines.append(f"{pin} \\\n    --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n")
+        (self.sources / name).write_text("".join(lines))
 
     def set_up(self, *arguments: str) -> int:
         self.started.clear()
@@ -198,12 +209,9 @@ def test_the_set_up_installs_lock_and_library_even_where_uv_cannot(scratch):
 
 def test_a_first_figure_needs_few_packages_and_a_core_that_the_set_up_compiles_again(tmp_path, monkeypatch):
     scratch = Scratch(tmp_path, monkeypatch)
-    monkeypatch.setattr(scratch.module, "FIRST", ())
-    pyproject = scratch.sources / "pyproject.toml"
-    pyproject.write_text(pyproject.read_text() + '[project]\ndependencies = ["tiny"]\n')
-    lock = scratch.sources / "requirements.txt"
     make_wheel(scratch.index, "later", "1.0")
-    lock.write_text(lock.read_text() + "later==1.0\n")
+    scratch.lock("tiny==1.0", name="requirements-first.txt")
+    scratch.lock("tiny==1.0", "uv==1.0", "later==1.0")
     assert scratch.set_up("--first") == 0
     assert (scratch.version("tiny"), scratch.version("later"), scratch.version("netrepro")) == ("1.0", None, "0.1.0")
     assert not scratch.module.READY.exists()
@@ -254,11 +262,33 @@ def test_modules_are_compiled_once_where_python_does_not_keep_what_it_compiles(s
 
 
 def test_a_changed_lock_installs_only_the_packages(scratch):
-    lock = scratch.sources / "requirements.txt"
-    lock.write_text(lock.read_text().replace("tiny==1.0", "tiny==2.0"))
+    scratch.lock("tiny==2.0", "uv==1.0")
     assert scratch.set_up() == 0
     assert scratch.version("tiny") == "2.0"
     assert not any("--editable" in command or "torch" in command for command in scratch.started)
+
+
+REAL_UV = f"import os, sys\ndef main():\n    os.execv({find_uv_bin()!r}, ['uv', *sys.argv[1:]])\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--first"]])
+@pytest.mark.parametrize("program", ["def main():\n    raise SystemExit('unreachable')\n", REAL_UV])
+def test_a_file_that_is_another_than_the_locks_is_not_installed(tmp_path, monkeypatch, capfd, program, arguments):
+    """As where an index hands out another file under the same name and version."""
+    scratch = Scratch(tmp_path, monkeypatch)
+    for name, value in {"UV_NO_INDEX": "1", "UV_FIND_LINKS": str(scratch.index), "UV_NO_CACHE": "1"}.items():
+        monkeypatch.setenv(name, value)
+    make_wheel(scratch.index, "uv", "1.0", program=program)
+    scratch.lock("tiny==1.0", "uv==1.0")
+    scratch.lock("tiny==1.0", name="requirements-first.txt")
+    make_wheel(scratch.index, "tiny", "1.0", program="def main():\n    pass\n")
+    assert scratch.set_up(*arguments) == 1
+    said = capfd.readouterr().err
+    assert "installing the packages failed" in said and "hash" in said.lower() and scratch.version("tiny") is None
+    scratch.lock("tiny==1.0", "uv==1.0")
+    scratch.lock("tiny==1.0", name="requirements-first.txt")
+    assert scratch.set_up(*arguments) == 0 and scratch.version("tiny") == "1.0"
+    assert any("--requirement" in command for command in scratch.started[1:]) == (program != REAL_UV)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""environment.yml (conda, Binder) against lib/requirements.txt (`make run`) and lib/pyproject.toml."""
+"""environment.yml (conda, Binder), the locks that `make` installs, and lib/pyproject.toml, against each other."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -45,16 +46,22 @@ def conda_spec(line: str) -> tuple[str, VersionSpec | None]:
     return canonicalize_name(PYPI_NAMES.get(name, name)), VersionSpec(spec.version) if spec.version else None
 
 
+def entries(lock: str) -> dict[str, list[str]]:
+    """The lines with a pin in a lock, and the hashes below each."""
+    content = (ROOT / "lib" / lock).read_text().replace("\\\n", " ")
+    words = [line.split(" --hash=") for line in content.splitlines()]
+    return {pin.strip(): [each.strip() for each in hashes] for pin, *hashes in words}
+
+
 def locked_versions() -> dict[str, str]:
     """What the lock installs with Python 3.12; PyTorch's version is the bootstrap's."""
     locked = {}
-    for line in (ROOT / "lib" / "requirements.txt").read_text().splitlines():
-        if line.strip() and not line.lstrip().startswith("#"):
-            requirement = Requirement(line)
-            if requirement.marker is None or requirement.marker.evaluate(PYTHON):
-                (specifier,) = requirement.specifier
-                assert specifier.operator == "=="
-                locked[canonicalize_name(requirement.name)] = specifier.version
+    for line in entries("requirements.txt"):
+        requirement = Requirement(line)
+        if requirement.marker is None or requirement.marker.evaluate(PYTHON):
+            (specifier,) = requirement.specifier
+            assert specifier.operator == "=="
+            locked[canonicalize_name(requirement.name)] = specifier.version
     (torch,) = project()["optional-dependencies"]["neural"]
     return {**locked, "torch": torch.removeprefix("torch==")}
 
@@ -83,6 +90,24 @@ def allows(name: str, version: str) -> bool:
 
 def named() -> set[str]:
     return {conda_spec(line)[0] for line in CONDA_LINES} | {canonicalize_name(Requirement(p).name) for p in PIP_LINES}
+
+
+@pytest.mark.parametrize("lock", ["requirements.txt", "requirements-first.txt", "requirements-tidy.txt"])
+def test_every_pin_of_a_lock_has_hashes(lock):
+    assert entries(lock)
+    for pin, hashes in entries(lock).items():
+        assert Requirement(pin).specifier and hashes, pin
+        assert all(re.fullmatch("sha256:[0-9a-f]{64}", each) for each in hashes), pin
+
+
+def test_a_first_figure_has_the_packages_of_the_whole_lock_and_all_that_the_library_needs():
+    whole, first = entries("requirements.txt"), entries("requirements-first.txt")
+    assert {pin: whole.get(pin) for pin in first} == first and len(first) < len(whole) / 4
+    content = tomllib.loads((ROOT / "lib" / "pyproject.toml").read_text())
+    asked = [*content["project"]["dependencies"], *content["build-system"]["requires"]]
+    asked += content["dependency-groups"]["first"]
+    names = {canonicalize_name(Requirement(pin).name) for pin in first}
+    assert {canonicalize_name(Requirement(line).name) for line in asked} <= names
 
 
 def test_the_file_has_one_channel_and_no_other_keys():
