@@ -81,6 +81,9 @@ def run(
     scheduler: Scheduler = None,
     resume: Resume = False,
     patience: Patience = 3.0,
+    build_kernel: Annotated[
+        bool, typer.Option("--build-kernel", help="build a missing virtual kernel; only what uses it waits for it")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Execute notebooks headlessly; then show your own scorecard beside the published one."""
@@ -99,6 +102,7 @@ def run(
             scheduler=scheduler,
             resume=resume,
             patience=patience,
+            build_kernel=build_kernel,
             on_event=tell,
         )
     if as_json:
@@ -112,6 +116,7 @@ def run(
             print_lines([f"no scorecard: {error}"], "red")
             code = code or 1
     print_failures(report)  # after the scorecard, which is long and would hide them
+    print_lines([report.no_kernel] if report.no_kernel else [], "yellow")
     print_untrusted(report)
     print_places(report)
     ended = {outcome: sum(status.outcome == outcome for status in report.statuses) for outcome in outcomes_of(report)}

@@ -18,6 +18,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -40,6 +41,7 @@ from netrepro.provenance import check_code, code_hash
 from netrepro.tiers_and_profiles import TIERS, check_profile, check_tier
 from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import Declaration, Notebook, find, select
+from netrepro.workbench.kernel_beside import KernelBuild, building
 from netrepro.workbench.manifest import notebook_fingerprint
 from netrepro.workbench.parameters import check_parameters, files_named
 from netrepro.workbench.run_folder import Job, Progress, Status, folder_suffix
@@ -58,7 +60,7 @@ ONE_REQUEST_S = 1.0  # signals within this time count as one request to stop
 class Event:
     """An event while notebooks run. The command line shows it; a notebook may do so, too."""
 
-    kind: Literal["started", "progress", "ended", "skipped", "waiting"]
+    kind: Literal["started", "progress", "ended", "skipped", "waiting", "kernel"]
     name: str
     budget_s: float
     elapsed_s: float = 0.0
@@ -73,6 +75,7 @@ class RunReport:
 
     statuses: list[Status] = field(default_factory=list)
     interrupted: bool = False
+    no_kernel: str = ""  # why the virtual kernel was not built, where it was to be
 
     @property
     def ok(self) -> bool:
@@ -121,6 +124,7 @@ def run(
     resume: bool = False,
     patience: float = 3.0,
     into: Path | None = None,
+    build_kernel: bool = False,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> RunReport:
     """Execute notebooks and return how each ended; figures/ is not changed (see `publish`).
@@ -140,6 +144,8 @@ def run(
         that other programs use does not count.
     into : the folder for executed notebooks, figures, results, logs and manifests; default: runs/<profile>/. A run
         whose parameters are not the committed notebook's defaults gets its own folder, named after them.
+    build_kernel : build the virtual kernel where it is missing. Notebooks that use it wait for it, the others run
+        meanwhile. Where it cannot be built, they run without it, and `RunReport.no_kernel` says why.
     on_event : called with an Event at every start, at the end of every run, and several times a second in between.
 
     Raises
@@ -150,8 +156,39 @@ def run(
     asked = [(notebook, dict(parameters or {})) for notebook in select(names)]
     settings = _Settings(profile, tier, into or runs_dir() / profile, workers(jobs), patience, scheduler=scheduler)
     whole_set = not names and not parameters
-    planned, refused = _plan(asked, settings, bool(names), on_event, both_kinds=whole_set)
-    return _execute(planned, refused, settings, resume, on_event)
+    with building(build_kernel, lambda line: on_event(Event("kernel", "", 0, reason=line))) as build:
+        plan = partial(_plan, settings=settings, named=bool(names), on_event=on_event, both_kinds=whole_set)
+        now, rest = asked, None
+        if build is not None:
+            now = [pair for pair in asked if not _awaits_kernel(pair[0], tier)]
+            if now:
+                rest = _Rest(build, lambda: plan(asked)[0])
+            else:
+                build.wait()
+                now = asked
+        planned, refused = plan(now)
+        report = _execute(planned, refused, settings, resume, on_event, rest)
+        report.no_kernel = "" if build is None else build.problem
+        return report
+
+
+def _awaits_kernel(notebook: Notebook, tier: str) -> bool:
+    """Tell whether a notebook may use the virtual kernel when it runs first; its second run on a tier of the other kind
+    is planned once there is a kernel."""
+    declared = notebook.declaration
+    prefers = tier == "auto" and "virtual" in declared.tiers and declared.tiers[0] != "simulated"
+    return not notebook.problem and (declared.beside_kernel or tier == "virtual" or prefers)
+
+
+@dataclass(frozen=True)
+class _Rest:
+    """The runs that wait for the build of the virtual kernel, among them second runs of notebooks that do not wait.
+
+    plan_all : plans all runs anew, once the build has ended.
+    """
+
+    build: KernelBuild
+    plan_all: Callable[[], list[_Planned]]
 
 
 def run_variants(
@@ -259,21 +296,40 @@ def _execute(
     settings: _Settings,
     resume: bool,
     on_event: Callable[[Event], None],
+    rest: _Rest | None = None,
 ) -> RunReport:
     report = RunReport()
     for status in refused:
         report.statuses.append(status)
         on_event(Event("ended", status.name, status.budget_s, status=status))
-    order = {item.job.name: index for index, item in enumerate(planned)}
-    if resume:
-        planned = [item for item in planned if not _take_over(item, report, on_event)]
+    order: dict[str, int] = {}
+
+    def add(every: Sequence[_Planned]) -> list[_Planned]:
+        """Note the order of all runs; return those of them that are new and have not been taken over."""
+        new = [item for item in every if item.job.name not in order]
+        order.update({item.job.name: index for index, item in enumerate(every)})
+        return [item for item in new if not (resume and _take_over(item, report, on_event))]
+
+    def add_rest() -> list[_Planned] | None:
+        """Return what joins the first group once there is a kernel; None while it is being built."""
+        assert rest is not None
+        if not rest.build.has_ended():
+            return None
+        probe_tiers.cache_clear()
+        new = add(rest.plan_all())
+        to_run.extend(new)
+        return _group(new, *_PHASES[0])
+
+    to_run = add(planned)
     with (
         _alive(settings),
         _lanes(settings.workers, settings.scheduler, on_event) as lane_of,
         _stop_on_interrupt() as stop,
     ):
-        for group in _phases(planned):
-            _run_group(group, lane_of(group[0]), stop, report, on_event)
+        for phase in _PHASES:
+            group, more = _group(to_run, *phase), add_rest if rest is not None and phase == _PHASES[0] else None
+            if group or more:
+                _run_group(group, lane_of(*phase), stop, report, on_event, more)
     report.statuses.sort(key=lambda status: order.get(status.name, -1))
     return report
 
@@ -454,12 +510,15 @@ def _take_over(item: _Planned, report: RunReport, on_event: Callable[[Event], No
     return True
 
 
-def _phases(planned: Sequence[_Planned]) -> Iterator[list[_Planned]]:
-    """Yield groups of jobs: the compute lane, then the quiet lane, then jobs that must come last; longest first."""
-    for last, lane in ((False, "compute"), (False, "quiet"), (True, "compute"), (True, "quiet")):
-        group = [item for item in planned if item.last == last and item.lane == lane]
-        if group:
-            yield sorted(group, key=lambda item: -item.job.budget_s)
+# (lane, last) of the groups that run one after the other.
+_PHASES = (("compute", False), ("quiet", False), ("compute", True), ("quiet", True))
+
+
+def _group(planned: Sequence[_Planned], lane: str, last: bool) -> list[_Planned]:
+    """List the jobs of a group: the shortest, so that there is something to see soon, and then the longest first."""
+    group = [item for item in planned if item.last == last and item.lane == lane]
+    group.sort(key=lambda item: -item.job.budget_s)
+    return [*group[-1:], *group[:-1]]
 
 
 class _Lane(Protocol):
@@ -521,18 +580,19 @@ class _There:
 @contextmanager
 def _lanes(
     workers: int, scheduler: str | None, on_event: Callable[[Event], None]
-) -> Iterator[Callable[[_Planned], _Lane]]:
-    """Yield the function that chooses a job's lane. Jobs that come last read other runs: they stay on this machine."""
+) -> Iterator[Callable[[str, bool], _Lane]]:
+    """Yield the function that chooses a group's lane, from its name and whether it comes last. What comes last reads
+    other runs: it stays on this machine."""
     with ThreadPoolExecutor(workers) as compute, ThreadPoolExecutor(1) as quiet:
         here = {"compute": _Here(compute), "quiet": _Here(quiet)}
         if scheduler is None:
-            yield lambda item: here[item.lane]
+            yield lambda lane, last: here[lane]
             return
         from netrepro.workbench.cluster_lane import Cluster
 
         cluster = Cluster(scheduler, lambda reason: on_event(Event("waiting", "", 0, reason=reason)))
         try:
-            yield lambda item: here[item.lane] if item.last else _There(cluster, item.lane == "quiet")
+            yield lambda lane, last: here[lane] if last else _There(cluster, lane == "quiet")
         finally:
             cluster.close()
 
@@ -572,31 +632,45 @@ def _stop_on_interrupt() -> Iterator[threading.Event]:
 
 
 def _run_group(
-    group: Sequence[_Planned],
+    group: list[_Planned],
     lane: _Lane,
     stop: threading.Event,
     report: RunReport,
     on_event: Callable[[Event], None],
+    more: Callable[[], list[_Planned] | None] | None = None,
 ) -> None:
     """Run jobs that may run beside each other. When `stop` is set, ask all to end and wait until they have ended.
 
     It also asks them to end where this process cannot go on, for example because nobody reads its output any more.
+    more : called now and then until it returns jobs that join the group.
     """
     started: dict[str, float] = {}
     pending: dict[Future, _Planned] = {}
-    try:
-        for item in group:
+
+    def submit(items: Sequence[_Planned]) -> None:
+        for item in items:
             _write_job(item.job)
             if stop.is_set():
                 (item.job.folder / run_folder.CANCEL).touch()
             pending[lane.submit(item.job.folder)] = item
-        while pending:
+
+    try:
+        submit(group)
+        while pending or more is not None:
+            if stop.is_set():
+                more = None
+            elif more is not None and (joining := more()) is not None:
+                more = None
+                group += joining
+                submit(joining)
             if stop.is_set() and not report.interrupted:
                 report.interrupted = True
                 _ask_to_end(pending.values())
                 lane.stop()
             lane.look()
             done, _ = wait(pending, timeout=POLL_S, return_when=FIRST_COMPLETED)
+            if not pending and more is not None:
+                time.sleep(POLL_S)
             for future in done:
                 _finish(pending.pop(future), future, report, on_event)
             for item in pending.values():
