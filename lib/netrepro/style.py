@@ -46,6 +46,7 @@ SCHEMES = {
     "cubic": Scheme("CUBIC", "#56B4E9", "v"),
     "reno": Scheme("Reno", "#8C510A", "P"),
     "bbr": Scheme("BBR", "#000000", "X"),
+    "bbr3": Scheme("BBRv3", "#A6761D", "*"),
     "QUIC": Scheme("QUIC", "#E31A1C", "x"),
     "QUIC, in order": Scheme("QUIC, in order", "#FB9A99", "+"),
     "RCP": Scheme("RCP", "#01665E", "^"),

@@ -78,6 +78,7 @@ def test_the_congestion_control_grows_by_half_a_segment_a_round_trip_and_falls_b
     program = r"""
 #include <cstdio>
 #include "congestion/bbr.cpp"
+#include "congestion/bbr3.cpp"
 #include "congestion/cubic.cpp"
 #include "congestion/prague.cpp"
 #include "congestion/suss.cpp"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -167,6 +168,55 @@ class ControlStand {
     control_->on_rate_sample(window, sample);
   }
   double pacing_rate() const { return control_->pacing_rate(); }
+  const char* phase() const { return control_->phase(); }
+
+  // Of those that own the window, event by event; times are in picoseconds.
+  void hear(Time now, double segments, double marked_segments) {
+    Delivery delivery{};
+    delivery.now = now;
+    delivery.segments = segments;
+    delivery.marked_segments = marked_segments;
+    control_->on_delivery(window, delivery);
+  }
+  void lose(Time now, std::uint64_t segment, double in_flight_at_departure, double lost_since, double total_delivered,
+            bool application_limited) {
+    control_->on_lost(window, {now, segment, in_flight_at_departure, lost_since, total_delivered, application_limited});
+  }
+  // True where what is sent now is no measure.
+  bool measure(Time now, const std::map<std::string, double>& told, const std::string& state) {
+    RateSample sample{now};
+    const auto number = [&](const char* name) { return told.at(name); };
+    sample.interval = static_cast<Time>(number("interval"));
+    sample.delivered = number("delivered");
+    sample.prior_delivered = number("prior_delivered");
+    sample.total_delivered = number("total_delivered");
+    sample.application_limited = number("application_limited") != 0;
+    sample.newly_delivered = number("newly_delivered");
+    sample.in_flight = number("in_flight");
+    sample.in_flight_before = number("in_flight_before");
+    sample.in_flight_at_departure = number("in_flight_at_departure");
+    sample.lost = number("lost");
+    sample.marked = number("marked");
+    sample.window_limited = number("window_limited") != 0;
+    sample.round_trip = static_cast<Time>(number("round_trip"));
+    sample.state = state == "recovery" ? RateSample::State::recovery
+                   : state == "loss"   ? RateSample::State::loss
+                                       : RateSample::State::open;
+    control_->on_rate_sample(window, sample);
+    return control_->wants_application_limited_mark();
+  }
+  void begin_recovery() { window.ssthresh = control_->ssthresh_after_loss(window); }
+  void time_out(double in_flight) {
+    begin_recovery();
+    control_->on_timeout();
+    window.segments = in_flight + 1;
+  }
+  void end_timeout() { control_->on_all_lost({}); }
+  void undo() { control_->on_undo(); }
+  void restart(Time now) {
+    control_->on_restart(0, now);
+    control_->on_sent(window, 0, now);
+  }
 
   CongestionWindow window{10, 1e18};
 
@@ -346,6 +396,20 @@ void bind_simulation(py::module_& module) {
            py::arg("reduces"), py::arg("in_flight"), py::arg("window_limited"),
            "An acknowledgement, after which a recovery is under way or not. reduces: with it a reduction begins, for a "
            "loss in recovery, else for a mark.")
+      .def("hear", &ControlStand::hear, py::kw_only(), py::arg("now"), py::arg("segments"), py::arg("marked_segments"),
+           "Of controls that own their window, first of an acknowledgement. Times here and below are picoseconds.")
+      .def("lose", &ControlStand::lose, py::kw_only(), py::arg("now"), py::arg("segment"),
+           py::arg("in_flight_at_departure"), py::arg("lost_since"), py::arg("total_delivered"),
+           py::arg("application_limited"), "A segment is taken for lost.")
+      .def("measure", &ControlStand::measure, py::kw_only(), py::arg("now"), py::arg("told"), py::arg("state"),
+           "The rate sample, last of an acknowledgement: RateSample's fields by name. Returns whether what is sent now "
+           "is no measure.")
+      .def("begin_recovery", &ControlStand::begin_recovery)
+      .def("time_out", &ControlStand::time_out, py::arg("in_flight"), "Before the losses are told.")
+      .def("end_timeout", &ControlStand::end_timeout, "After the losses are told.")
+      .def("undo", &ControlStand::undo)
+      .def("restart", &ControlStand::restart, py::arg("now"), "The first segment leaves after an idle time.")
+      .def_property_readonly("phase", &ControlStand::phase)
       .def_readonly("window", &ControlStand::window)
       .def_property_readonly("pacing_rate", &ControlStand::pacing_rate, "Bytes a second.");
   module.def(

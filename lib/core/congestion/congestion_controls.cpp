@@ -4,6 +4,7 @@
 
 #include "base/registry.hpp"
 #include "congestion/bbr.hpp"
+#include "congestion/bbr3.hpp"
 #include "congestion/bic.hpp"
 #include "congestion/coupled.hpp"
 #include "congestion/cubic.hpp"
@@ -35,7 +36,7 @@ constexpr struct {
 } registry[] = {
     {"reno", made<Reno>},  {"cubic", made<Cubic>},    {"dctcp", made<Dctcp>},    {"bbr", made<Bbr>},
     {"lia", coupled<Lia>}, {"olia", coupled<Olia>},   {"rcp", made<RcpControl>}, {"bic", made<Bic>},
-    {"suss", made<Suss>},  {"balia", coupled<Balia>}, {"prague", made<Prague>},
+    {"suss", made<Suss>},  {"balia", coupled<Balia>}, {"prague", made<Prague>},  {"bbr3", made<Bbr3>},
 };
 }  // namespace
 

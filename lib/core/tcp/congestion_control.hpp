@@ -48,6 +48,16 @@ struct Delivery {
   double marked_segments = 0;  // as many as AccECN tells; else all that are acknowledged with the echo
 };
 
+// A segment that is taken for lost.
+struct LostSegment {
+  Time now;
+  std::uint64_t segment;
+  double in_flight_at_departure;  // segments, with this one
+  double lost_since;              // segments that have been taken for lost since it left, with this one
+  double total_delivered;         // of the whole connection
+  bool application_limited;       // when it left
+};
+
 class CongestionControl {
  public:
   virtual ~CongestionControl() = default;
@@ -74,8 +84,12 @@ class CongestionControl {
   // Of those that own the window: it is theirs to set, in on_rate_sample, also in recovery.
   virtual bool owns_window() const { return false; }
   virtual void on_rate_sample(CongestionWindow&, const RateSample&) {}
+  // Of those, one may hear of each loss, after the reduction has begun and before the sample.
+  virtual bool hears_losses() const { return false; }
+  virtual void on_lost(const CongestionWindow&, const LostSegment&) {}
   virtual void on_all_lost(const RateSample&) {}  // a timeout has marked what is out: a sample without a rate
   virtual bool wants_application_limited_mark() const { return false; }  // what is sent now is no measure
   virtual void on_sent(CongestionWindow&, std::uint64_t /*next new segment*/, Time /*now*/) {}
   virtual void on_restart(Time /*silence*/, Time /*now*/) {}  // sent with nothing under way
+  virtual const char* phase() const { return ""; }            // its name, of controls that have phases
 };

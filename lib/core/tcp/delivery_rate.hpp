@@ -11,10 +11,16 @@
 
 class DeliveryRate {
  public:
-  // A segment leaves; alone: nothing else is out.
-  void on_sent(std::uint64_t segment, bool alone, Time now) {
+  // A segment leaves; alone: nothing else is out. in_flight: segments, with it. lost, marked: of the whole connection.
+  void on_sent(std::uint64_t segment, bool alone, double in_flight, std::uint64_t lost, double marked, Time now) {
     if (alone) first_sent_ = delivered_at_ = now;
-    const RateMark mark{first_sent_, delivered_at_, delivered_, application_limited()};
+    const RateMark mark{first_sent_,
+                        delivered_at_,
+                        delivered_,
+                        application_limited(),
+                        static_cast<std::uint32_t>(in_flight),
+                        static_cast<std::uint32_t>(lost),
+                        whole(marked)};
     if (segment == marks_.tail())
       marks_.push(mark);
     else
@@ -36,15 +42,20 @@ class DeliveryRate {
   // What is sent until all that is out now has arrived is no measure of the path.
   void limit_by_application(double in_flight) { limited_until_ = std::max(1.0, delivered_ + in_flight); }
   bool application_limited() const { return limited_until_ > 0; }
+  double delivered() const { return delivered_; }
+  const RateMark& operator[](std::uint64_t segment) const { return marks_[segment]; }
 
   // Of an acknowledgement that has been taken in.
-  RateSample sample(Time now, double newly_delivered, Time smallest_round_trip) {
+  RateSample sample(Time now, double newly_delivered, std::uint64_t lost, double marked, Time smallest_round_trip) {
     if (application_limited() && delivered_ > limited_until_) limited_until_ = 0;
     RateSample sample{now};
     if (newly_delivered > 0) delivered_at_ = now;
     if (std::exchange(sampled_, false)) {
       sample.prior_delivered = newest_.delivered;
       sample.application_limited = newest_.application_limited;
+      sample.in_flight_at_departure = newest_.in_flight;
+      sample.lost = static_cast<std::uint32_t>(lost) - newest_.lost;
+      sample.marked = whole(marked) - newest_.marked;
       sample.interval = std::max(send_interval_, now - newest_.delivered_at);
       // A sample within less than a round trip compresses acknowledgements: it tells nothing.
       if (sample.interval >= smallest_round_trip) sample.delivered = delivered_ - newest_.delivered;
@@ -56,6 +67,10 @@ class DeliveryRate {
   }
 
  private:
+  static std::uint32_t whole(double segments) {
+    return static_cast<std::uint32_t>(static_cast<std::uint64_t>(segments));
+  }
+
   Ring<RateMark> marks_;  // of segments that are not acknowledged
   Time first_sent_ = 0, delivered_at_ = 0;
   double delivered_ = 0, limited_until_ = 0;

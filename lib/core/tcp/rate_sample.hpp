@@ -17,7 +17,10 @@ struct RateSample {
   Time delivered_at = 0;    // when something was last delivered
   Time next_departure = 0;  // when pacing lets the next segment leave, now at the earliest
   double in_flight = 0, in_flight_before = 0;
-  Time round_trip = 0;  // of the newest segment delivered, 0 without one
+  double in_flight_at_departure = 0;  // of the newest segment delivered, with it
+  double lost = 0, marked = 0;        // segments since it left
+  bool window_limited = false;        // the window has been full in this round
+  Time round_trip = 0;                // of the newest segment delivered, 0 without one
   bool acknowledgement_delayed = false;
   enum class State : std::uint8_t { open, recovery, loss } state = State::open;
 
@@ -29,4 +32,5 @@ struct RateMark {
   Time first_sent, delivered_at;  // of the sampling interval
   double delivered;
   bool application_limited;
+  std::uint32_t in_flight, lost, marked;  // segments: under way, with this one; of the whole connection, modulo 2^32
 };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
+#include <vector>
 
 #include "base/ring.hpp"
 #include "base/simulated_time.hpp"
@@ -22,6 +23,11 @@ class Scoreboard {
     bool has(unsigned any) const { return marks & any; }
   };
   explicit Scoreboard(bool selective) : selective_(selective) {}
+
+  // From now on it notes which segments are taken for lost, in that order, until whoever asks forgets them.
+  void list_losses() { lists_losses_ = true; }
+  const std::vector<std::uint64_t>& losses() const { return losses_; }
+  void forget_list() { losses_.clear(); }
 
   std::uint64_t first() const { return first_; }  // the oldest that is not acknowledged
   std::uint64_t next() const { return next_; }    // the next new one
@@ -134,6 +140,7 @@ class Scoreboard {
     sent.marks |= lost;
     ++lost_;
     ++ever_lost_;
+    list(segment);
     if (!selective_ && delivered_ + lost_ > outstanding()) --delivered_;
     resend_from_ = std::min(resend_from_, segment);
   }
@@ -154,6 +161,7 @@ class Scoreboard {
         sent.marks = static_cast<std::uint8_t>((sent.marks & ever_resent) | lost);
         ++lost_;
         ever_lost_ += is_under_way;
+        if (is_under_way) list(segment);
       }
     }
     resend_from_ = first_;
@@ -189,10 +197,14 @@ class Scoreboard {
     board_[segment].marks &= static_cast<std::uint8_t>(~resent);
     --resent_;
     ++ever_lost_;
+    list(segment);
     resend_from_ = std::min(resend_from_, segment);
   }
 
  private:
+  void list(std::uint64_t segment) {
+    if (lists_losses_) losses_.push_back(segment);
+  }
   bool waits(const Resent& again) const {
     return again.segment >= first_ && board_[again.segment].has(resent) && board_[again.segment].at == again.at;
   }
@@ -215,7 +227,8 @@ class Scoreboard {
     }
   }
 
-  bool selective_;
+  bool selective_, lists_losses_ = false;
+  std::vector<std::uint64_t> losses_;
   std::uint64_t first_ = 0, next_ = 0;
   Ring<Sent> board_;  // segments first_ to next_
   std::uint64_t delivered_ = 0, lost_ = 0, resent_ = 0, ever_lost_ = 0, retransmissions_ = 0;

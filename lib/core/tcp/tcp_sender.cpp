@@ -25,6 +25,7 @@ TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionCont
       usage_(of_old()),
       pacing_(settings.unpaced_segments) {
   if (control_->owns_window()) rate_.emplace();
+  if (control_->hears_losses()) board_.list_losses();
 }
 
 TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control, std::uint64_t bytes)
@@ -146,7 +147,8 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   // Linux's CA_EVENT_TX_START, which BBR heeds only where the application has held it back.
   if (was_silent && (!rate_ || rate_->application_limited())) control_->on_restart(now - last_sent_, now);
   const std::uint32_t length = board_[segment].length;
-  if (rate_) rate_->on_sent(segment, segment == board_.first() && board_.outstanding() == 1, now);
+  const bool alone = segment == board_.first() && board_.outstanding() == 1;
+  if (rate_) rate_->on_sent(segment, alone, board_.in_flight(), board_.ever_lost(), marked_, now);
   pacing_.on_sent(length, pacing_rate(), now);
   last_sent_ = now;
   reduction_.on_sent();
@@ -182,8 +184,24 @@ double TcpSender::window_rate() const {
 
 // Delivery rate.
 
+void TcpSender::tell_losses(Time now) {
+  if (board_.losses().empty()) return;
+  auto lost = static_cast<std::uint32_t>(board_.ever_lost() - board_.losses().size());
+  for (const std::uint64_t segment : board_.losses()) {
+    const RateMark& left = (*rate_)[segment];
+    ++lost;
+    control_->on_lost(window_, {.now = now,
+                                .segment = segment,
+                                .in_flight_at_departure = static_cast<double>(left.in_flight),
+                                .lost_since = static_cast<double>(lost - left.lost),
+                                .total_delivered = rate_->delivered(),
+                                .application_limited = left.application_limited});
+  }
+  board_.forget_list();
+}
+
 RateSample TcpSender::rate_sample(Time now, double in_flight_before, std::uint64_t lost_before) {
-  RateSample sample = rate_->sample(now, newly_delivered_, round_trip_.smallest());
+  RateSample sample = rate_->sample(now, newly_delivered_, board_.ever_lost(), marked_, round_trip_.smallest());
   sample.newly_lost = static_cast<double>(board_.ever_lost() - lost_before);
   sample.total_lost = static_cast<double>(board_.ever_lost());
   sample.next_departure = std::max(send_from(), now);
@@ -239,6 +257,7 @@ void TcpSender::on_deadline(Time now) {
         enter_recovery();
         if (!rate_ && !of_old()) reduce_proportionally(false);
       }
+      tell_losses(now);
       return;
   }
 }
@@ -271,6 +290,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   const std::uint64_t outstanding_before = board_.outstanding(), first_before = board_.first();
   const std::uint64_t lost_before = board_.ever_lost();
   const double in_flight_before = board_.in_flight(), rate_before = reads_pacing_rate_ ? window_rate() : 0;
+  const bool held_back = usage_.held_back();
   newly_delivered_ = 0;
   sampled_ = newest_sample_ = 0;
   withholds_repairs_ = original_arrived_ = sends_new_first_ = false;
@@ -316,6 +336,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
                           .marked_segments = accurate_ ? static_cast<double>(marks)
                                              : echo    ? newly_delivered_
                                                        : 0};
+  if (rate_) marked_ += delivery.marked_segments;
   control_->on_delivery(window_, delivery);
 
   take_probe_answer(packet, !news && newly_delivered_ == 0);
@@ -338,7 +359,10 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
     begin_reduction(State::cwr, control_->ssthresh_after_mark(window_));
   }
   if (rate_) {
-    control_->on_rate_sample(window_, rate_sample(now, in_flight_before, lost_before));
+    tell_losses(now);
+    RateSample sample = rate_sample(now, in_flight_before, lost_before);
+    sample.window_limited = held_back;
+    control_->on_rate_sample(window_, sample);
     if (control_->wants_application_limited_mark()) rate_->limit_by_application(board_.in_flight());
   } else if (state_ == State::cwr || state_ == State::recovery) {
     if (!of_old()) reduce_proportionally(progress && board_.ever_lost() == lost_before);
@@ -365,6 +389,7 @@ void TcpSender::take_old(const Packet& packet, Time now) {
   const std::uint64_t resent_before = board_.resent_count();
   find_losses(now);
   if (may_begin_recovery(resent_before)) enter_recovery();
+  tell_losses(now);
 }
 
 // What lets the window grow, by what the sender counts.
@@ -554,6 +579,7 @@ void TcpSender::on_timeout(Time now) {
   const std::uint64_t lost_before = board_.ever_lost();
   const double in_flight_before = board_.in_flight();
   send_all_again(settings_.selective ? losses_.may_arrive_from(now) : never);
+  tell_losses(now);
   if (rate_) control_->on_all_lost(rate_sample(now, in_flight_before, lost_before));
   round_trip_.back_off();
   restart_timeout(now);

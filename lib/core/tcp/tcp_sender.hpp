@@ -131,6 +131,7 @@ class TcpSender {
   void restart_if_idle(Time now);
   double pacing_rate() const;
   double window_rate() const;
+  void tell_losses(Time now);
   RateSample rate_sample(Time now, double in_flight_before, std::uint64_t lost_before);
   std::uint64_t end_of(std::uint64_t segment) const { return std::min(boundaries_.start(segment + 1), bytes_); }
   std::uint64_t segment_at(std::uint64_t byte) const { return byte >= bytes_ ? segments_ : boundaries_.holding(byte); }
@@ -180,6 +181,7 @@ class TcpSender {
   Time last_sent_ = 0;
   bool waits_for_pace_ = false;
   std::optional<DeliveryRate> rate_;  // of those who own their window
+  double marked_ = 0;                 // segments heard of as marked, of those
   std::uint64_t acknowledged_ = 0;    // bytes; a receiver may acknowledge a part of a segment
   CongestionWindow window_;
   RoundTripEstimator round_trip_;

@@ -46,6 +46,8 @@ class WindowUsage {
   }
   // None may leave while the window is full.
   void on_held_back(const Scoreboard& board) { note(board, true); }
+  // Whether the window has been full since the last one was acknowledged.
+  bool held_back() const { return held_back_; }
   // An acknowledgement comes, before which so many were out.
   bool is_limiting(const CongestionWindow& window, std::uint64_t outstanding_before) {
     const std::uint64_t out = of_old_ ? outstanding_before : most_out_;

@@ -30,6 +30,7 @@ from netrepro.networks.receivers import Receiver
 # the subflows of a flow; for a single connection they are Reno.
 CONGESTION_CONTROLS = tuple(_core.congestion_controls())
 CONTROLS_OF_KERNELS = ("vegas", "westwood")  # that the core lacks
+CONTROLS_OF_THE_SIMULATOR = ("balia", "bbr3", "olia", "prague", "rcp")  # that the virtual kernel lacks
 OWN_CONTROL_PREFIX = (
     "my_"  # begins names of a user's own congestion controls; the tier that runs them checks that they are given
 )
@@ -114,10 +115,14 @@ class Tcp:
     start, round trips below `prague_round_trip_ms` count as that (0: never), so that shorter ones do not get more.
     Where receivers know no AccECN it is Reno with pacing, with classic ECN if they know that.
 
+    `congestion_control="bbr3"` is BBR version 3 (draft-ietf-ccwg-bbr-06), and "bbr" is version 1, as in Linux. Version
+    3 is the simulator's alone. It asks for no ECN by itself; with `ecn` or `accurate_ecn` marks count as in Google's
+    Linux code, which means marks from a low threshold on.
+
     With `pacing`, segments leave evenly spaced, at the rate of window over smoothed round trip, times
     `pacing_slow_start_ratio` in slow start and `pacing_ratio` after it (Linux's tcp_pacing_ss_ratio and
-    tcp_pacing_ca_ratio); the first `unpaced_segments` of a connection leave at once. BBR and Prague always pace, at
-    rates of their own.
+    tcp_pacing_ca_ratio); the first `unpaced_segments` of a connection leave at once. Both versions of BBR and Prague
+    always pace, at rates of their own.
 
     For flows with subflows: `opportunistic_retransmission` sends again, on a faster subflow, data that block the shared
     receive window; `penalisation` halves the window of the slower one (Raiciu et al., NSDI 2012, section 4.2).

@@ -88,7 +88,7 @@ links = st.builds(Link, st.floats(1, 1000), st.floats(0, 20), queues, shares, ji
 routings = st.builds(Routing, st.sampled_from(ROUTINGS), st.integers(1, 4), rerouting_ms=st.sampled_from([0.0, 50.0]))
 tcps = st.builds(
     Tcp,
-    st.sampled_from(["reno", "cubic", "dctcp", "bbr", "lia", "olia", "balia", "rcp", "prague"]),
+    st.sampled_from(["reno", "cubic", "dctcp", "bbr", "bbr3", "lia", "olia", "balia", "rcp", "prague"]),
     st.integers(1, 20),
     receive_window_bytes=st.integers(1448, 300_000),
     min_rto_ms=st.sampled_from([1.0, 200.0]),
