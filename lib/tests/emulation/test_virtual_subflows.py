@@ -10,6 +10,7 @@ from virtual_kernel import needs_virtual
 
 from netrepro.emulation import emulate
 from netrepro.emulation.source_routes import connections
+from netrepro.emulation.virtual.kernel import congestion_controls
 from netrepro.emulation.virtual.speech import speech_of
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
@@ -18,7 +19,13 @@ from netrepro.networks.links import Link
 from netrepro.networks.queues import DropTail
 from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology
-from netrepro.networks.workloads import Flow, PoissonFlows, Tcp
+from netrepro.networks.workloads import (
+    CONGESTION_CONTROLS,
+    CONTROLS_OF_THE_SIMULATOR,
+    Flow,
+    PoissonFlows,
+    Tcp,
+)
 from netrepro.simulation import simulate
 
 FAST = Link(1000.0, 0.0, DropTail(packets=10_000))
@@ -140,9 +147,16 @@ def refused(experiment: Experiment, said: str) -> None:
 
 
 @needs_virtual
-def test_a_coupled_control_that_the_kernel_has_not_is_refused_by_name():
-    with pytest.raises(NetreproError, match="the virtual kernel has no olia"):
-        emulate(phone(replace(RENO, congestion_control="olia"), first=WIFI, second=MOBILE), tier="virtual")
+@pytest.mark.parametrize("control", CONTROLS_OF_THE_SIMULATOR)
+def test_a_control_that_the_kernel_has_not_is_refused_by_name_and_the_simulator_named(control):
+    with pytest.raises(
+        NetreproError, match=f"the virtual kernel has no {control}\n.*use tier 'simulated', which alone"
+    ):
+        emulate(phone(replace(RENO, congestion_control=control), first=WIFI, second=MOBILE), tier="virtual")
+
+
+def test_the_controls_of_the_simulator_are_those_that_the_kernel_lacks():
+    assert set(CONTROLS_OF_THE_SIMULATOR) == set(CONGESTION_CONTROLS) - congestion_controls()
 
 
 def beside_one_tcp(control: str) -> Experiment:

@@ -35,7 +35,7 @@ from netrepro.emulation.tiers import check_feature, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.routing import LinkChange, Path, Routing
 from netrepro.networks.topology import Topology
-from netrepro.networks.workloads import Tcp
+from netrepro.networks.workloads import CONTROLS_OF_THE_SIMULATOR, Tcp
 
 if TYPE_CHECKING:
     from netrepro.emulation.real_time.jupyter import RealTimeJupyterKernel
@@ -186,9 +186,10 @@ class RealTimeNetwork(Network):
         missing = self.launcher.ask("congestion_controls", names=sorted(names))[0]["missing"]
         for name, number in missing.items():
             known = pathlib.Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+            tiers = "'simulated'" if name in CONTROLS_OF_THE_SIMULATOR else "'virtual' or 'simulated'"
             raise NetreproError(
                 f"this kernel has no congestion control {name!r} ({errno_text(number)})",
-                f"use tier 'virtual' or 'simulated', or one that it has; {nearest(name, known, with_all=True)}",
+                f"use tier {tiers}, or one that it has; {nearest(name, known, with_all=True)}",
             )
 
     @property

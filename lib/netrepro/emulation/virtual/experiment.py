@@ -48,7 +48,7 @@ from netrepro.networks.experiment import (
 )
 from netrepro.networks.queues import Fq, OwnQueue
 from netrepro.networks.routing import LinkChange, links_in_use
-from netrepro.networks.workloads import OWN_CONTROL_PREFIX, Datagrams, Tcp
+from netrepro.networks.workloads import CONTROLS_OF_THE_SIMULATOR, OWN_CONTROL_PREFIX, Datagrams, Tcp
 
 # Fixed before any run; it is strict, because this kernel's clock jumps straight to the next event.
 LEAST_SHARE_WITHIN_1_PERCENT = 0.99
@@ -279,7 +279,9 @@ def _controls(speech: Speech, modules: Mapping[str, str | Path]) -> set[str]:
     wanted, there = set(speech.control_of_flow) - {""}, congestion_controls() | set(modules)
     for name in sorted(wanted - there):
         own = f"give its C in modules={{{name!r}: ...}}, or " if name.startswith(OWN_CONTROL_PREFIX) else ""
-        raise NetreproError(f"the virtual kernel has no {name}", f"{own}use {', '.join(sorted(there))}")
+        simulated = "use tier 'simulated', which alone has it, or " if name in CONTROLS_OF_THE_SIMULATOR else ""
+        remedy = f"{own}{simulated}use {', '.join(sorted(there))}"
+        raise NetreproError(f"the virtual kernel has no {name}", remedy)
     return wanted
 
 
