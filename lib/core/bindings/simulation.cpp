@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -275,10 +276,15 @@ void bind_simulation(py::module_& module) {
       .def_readonly("next", &Delivery::next, "Number of the next segment to be sent.");
 
   using LinkSettings = Fabric::LinkSettings;
-  py::class_<LinkSettings>(module, "LinkSettings", "Rate in bit/s; room: packets of its own that a host lets wait.")
+  py::class_<LinkSettings>(module, "LinkSettings",
+                           "Rate in bit/s; room: packets of its own that a host lets wait; policer: bytes per second, "
+                           "burst in ns, and most bytes of a packet (0: any), or None.")
       .def(py::init([](std::uint32_t source, std::uint32_t destination, double rate, double delay_s, double jitter_s,
                        double loss, std::uint64_t room, double reordering, double held_back_s,
-                       std::uint64_t burst_bytes, double host_delay_s) {
+                       std::uint64_t burst_bytes, double host_delay_s,
+                       const std::optional<std::tuple<std::uint64_t, std::int64_t, std::uint64_t>>& policer) {
+             std::optional<Policer::Settings> policed;
+             if (policer) policed = {std::get<0>(*policer), std::get<1>(*policer), std::get<2>(*policer)};
              return LinkSettings{source,
                                  destination,
                                  rate,
@@ -289,11 +295,12 @@ void bind_simulation(py::module_& module) {
                                  reordering,
                                  from_seconds(held_back_s),
                                  burst_bytes,
-                                 from_seconds(host_delay_s)};
+                                 from_seconds(host_delay_s),
+                                 policed};
            }),
            py::kw_only(), py::arg("source"), py::arg("destination"), py::arg("rate"), py::arg("delay_s"),
            py::arg("jitter_s"), py::arg("loss"), py::arg("room"), py::arg("reordering"), py::arg("held_back_s"),
-           py::arg("burst_bytes"), py::arg("host_delay_s"));
+           py::arg("burst_bytes"), py::arg("host_delay_s"), py::arg("policer") = std::nullopt);
 
   module.def("congestion_controls", &control_names, "Names, as add_flows takes them.");
   module.def("subflow_schedulers", &scheduler_names, "Names, as TcpSettings take them.");

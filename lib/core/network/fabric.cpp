@@ -35,6 +35,7 @@ std::uint32_t Fabric::add_link(const LinkSettings& link, const std::string& rule
       wire, std::move(queue), random_.stream(RandomStreams::losses, number),
       random_.stream(RandomStreams::jitters, number), random_.stream(RandomStreams::reorderings, number),
       random_.stream(RandomStreams::host_delays, number)));
+  if (link.policer) links_[number]->police(Policer(*link.policer));
   if (memory) memory->ports.push_back(links_[number].get());
   return number;
 }

@@ -43,6 +43,7 @@ class Fabric {
     Time held_back;             // for so long
     std::uint64_t burst_bytes;  // that a host hands over at a time; 0: each segment when it may
     Time host_delay;            // the host in front takes for a packet: uniform from 0 to this
+    std::optional<Policer::Settings> policer;
   };
   struct LinkChange {
     Time at;

@@ -18,6 +18,7 @@
 #include "base/ring.hpp"
 #include "base/simulated_time.hpp"
 #include "queues/link_queues.hpp"
+#include "queues/policer.hpp"
 
 class alignas(64) SimulatedLink {
  public:
@@ -76,6 +77,12 @@ class alignas(64) SimulatedLink {
     find_plain();
   }
 
+  // Before anything has come: a policer in front of the queue.
+  void police(const Policer& policer) {
+    policer_ = std::make_unique<Policer>(policer);
+    find_plain();
+  }
+
   // Whether offer_plainly will do: the queue looks at nothing of a packet but its size.
   bool is_plain() const { return is_plain_; }
   // A packet comes. False when it is dropped.
@@ -94,6 +101,8 @@ class alignas(64) SimulatedLink {
   Verdict offer(const QueuedPacket& packet, const Traveller& traveller, Discard&& discard) {
     const Time now = packet.arrived;
     ++counts_.offered_packets;
+    if (policer_ && !policer_->passes(packet.bytes, now))
+      return ++counts_.dropped_packets, discard(packet.name), Verdict::drop;
     if (!up_) return ++counts_.dropped_packets, discard(packet.name), Verdict::drop;
     if (waits_for_transmitter_) {
       discipline_->join(packet, drained_at(now), dropped_);
@@ -310,7 +319,9 @@ class alignas(64) SimulatedLink {
     Traveller traveller;
   };
 
-  void find_plain() { is_plain_ = is_drop_tail_ && up_ && !waits_for_transmitter_ && !records_ && !may_hold_back_; }
+  void find_plain() {
+    is_plain_ = is_drop_tail_ && up_ && !waits_for_transmitter_ && !records_ && !may_hold_back_ && !policer_;
+  }
 
   Verdict ask_rule(const Backlog& backlog, const PacketFacts& facts, Time now) {
     return std::visit([&](auto& rule) { return rule.arrival(backlog, facts, now); }, rule_);
@@ -399,6 +410,7 @@ class alignas(64) SimulatedLink {
   double loss_, reordering_;
   std::unique_ptr<QueueDiscipline> discipline_;
   QueueRule rule_;  // where there is no discipline
+  std::unique_ptr<Policer> policer_;
   Time held_back_;
   RandomStream losses_, jitters_, reorderings_;
   Ring<Held> held_;                    // held back on the wire

@@ -11,6 +11,8 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from netrepro.networks.compiled import TICK_NS
+
 NEW_LINK, NEW_ADDRESS, NEW_ROUTE, NEW_QDISC, NEW_FILTER = 16, 20, 24, 36, 44
 REQUEST, ACKNOWLEDGE, REPLACE, EXCLUSIVE, CREATE = 0x1, 0x4, 0x100, 0x200, 0x400
 INTERFACE_UP, NO_ARP = 0x1, 0x80
@@ -18,7 +20,7 @@ NO_DUPLICATE_DETECTION = 2
 IPV6_PREFIX = bytes([0xFD, *bytes(11)])  # before IPv4's four bytes: private addresses, fd00::/8 (RFC 4193)
 ON_LINK = 4  # the gateway is a neighbour, whatever the addresses say
 BATCH_BYTES = 16_384
-TICKS_PER_NS = 1 / 64  # a packet scheduler's tick is 64 ns
+TICKS_PER_NS = 1 / TICK_NS
 UNLIMITED = 2**31 - 1
 
 
@@ -246,6 +248,29 @@ def new_redirection(from_index: int, to_index: int) -> Request:
     body = struct.pack("=BxxxiIII", 0, from_index, 0, 0xFFFFFFF2, 1 << 16 | socket.htons(0x0003))
     body += attribute(1, b"matchall\0") + attribute(2, attribute(2, attribute(1, action)))
     return _request(NEW_FILTER, body, "to hand packets from one interface to another (matchall and mirred)")
+
+
+def new_policer(index: int, bytes_per_s: int, burst_ns: int, most_bytes: int) -> list[Request]:
+    """Make a policer (the kernel's act_police) for every packet that leaves an interface, before its queue.
+
+    burst_ns : the time that the burst takes at the rate. most_bytes : of a packet that may pass, 0 for any.
+
+    A dropped packet is "stolen": its sender is not told. A socket at the same host would else take the drop for a queue
+    of its own that is full, halve its window and send the packet again at once.
+    """
+    clsact, egress, stolen, all_protocols = 0xFFFFFFF1, 0xFFFFFFF3, 4, socket.htons(0x0003)
+    ethernet, cell_log, table_bytes = 1, 8, 1024  # the kernel wants a table of times, and does not read it
+    rate = struct.pack("=BBHhHI", cell_log, ethernet, 0, -1, 0, min(bytes_per_s, 2**32 - 1))
+    ticks = int(burst_ns * TICKS_PER_NS)
+    parameters = struct.pack("=IiIII", 0, stolen, 0, ticks, most_bytes or 2**32 - 1) + rate + bytes(12 + 12)
+    options = attribute(1, parameters) + attribute(2, bytes(table_bytes)) + attribute(8, struct.pack("=Q", bytes_per_s))
+    action = attribute(1, b"police\0") + attribute(2, options)
+    body = struct.pack("=BxxxiIII", 0, index, 0, egress, 1 << 16 | all_protocols)
+    body += attribute(1, b"matchall\0") + attribute(2, attribute(2, attribute(1, action)))
+    return [
+        new_queue(index, 0xFFFF0000, clsact, "clsact"),
+        _request(NEW_FILTER, body, "a policer (matchall and the kernel's act_police)"),
+    ]
 
 
 def new_qdisc(index: int, handle: int, parent: int, kind: str, options: bytes, purpose: str) -> Request:

@@ -464,9 +464,9 @@ def make_plan(
     paths : each from host to host; each gets its own address (Plan.path_addresses).
     ipv6 : True for IPv6 beside IPv4, with the same routes (Plan.ipv6_addresses).
 
-    Raises NetreproError for what kernels cannot do: a rate above MAX_RATE_MBPS, a queue that is not drop-tail, packet
-    spraying, too few addresses, hosts joined only through other hosts, a congestion control for an unknown host, and
-    what check_tcp and check_netem refuse.
+    Raises NetreproError for what kernels cannot do: a rate above MAX_RATE_MBPS, a queue that is not drop-tail, a
+    policer, packet spraying, too few addresses, hosts joined only through other hosts, a congestion control for an
+    unknown host, and what check_tcp and check_netem refuse.
     """
     for (source, destination), link in topology.ports.items():
         _check_link(f"the link from {source} to {destination}", link)
@@ -581,6 +581,8 @@ def _check_link(what: str, link: Link) -> None:
     check_host_port(what, link)
     if link.mtu_bytes is not None:
         raise NetreproError(f"{what}: mtu_bytes in real time", "use tier 'virtual' or 'simulated'")
+    if link.policer is not None:
+        raise NetreproError(f"{what}: a policer in real time", "use tier 'virtual' or 'simulated'")
     if not isinstance(link.queue, DropTail):
         raise NetreproError(
             f"{what}: a queue of kind {type(link.queue).__name__}; in real time links are drop-tail",

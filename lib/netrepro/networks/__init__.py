@@ -2,7 +2,7 @@
 
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.flow_sizes import FlowSizeDistribution, load_flow_sizes
-from netrepro.networks.links import Link, bandwidth_delay_packets
+from netrepro.networks.links import Link, Policer, bandwidth_delay_packets
 from netrepro.networks.queues import (
     Cake,
     CoDel,
@@ -83,6 +83,7 @@ __all__ = [
     "PhantomQueue",
     "Pie",
     "PoissonFlows",
+    "Policer",
     "Queue",
     "Rcp",
     "Receiver",

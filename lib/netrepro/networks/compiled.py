@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from netrepro.networks.links import ETHERNET_MTU_BYTES, Link
+from netrepro.networks.links import ETHERNET_MTU_BYTES, Link, Policer
 from netrepro.networks.queues import FULL_PACKET_BYTES, NicPacer
 from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, OptimisticAck
 from netrepro.networks.routing import LinkChange, Path, Routing, k_shortest_paths, links_in_use
@@ -20,6 +20,7 @@ from netrepro.networks.workloads import RECOVERIES_WITH_SACK, Tcp
 
 # Packets of its own that a host lets wait at its port, as TCP small queues do; more wait in the sockets.
 OWN_PACKETS_AT_PORT = 4
+TICK_NS = 64  # of Linux's packet scheduler
 
 Port = tuple[str, str]
 LinkCall = tuple[dict[str, Any], str, tuple]  # LinkSettings by name, the queue's rule and its numbers
@@ -67,8 +68,20 @@ def _link_call(source: int, destination: int, link: Link, host_delay_ms: float) 
         held_back_s=link.reordering_ms / 1e3,
         burst_bytes=link.offload_bytes,
         host_delay_s=host_delay_ms / 1e3,
+        policer=link.policer and policer_numbers(link.policer),
     )
     return settings, rule, numbers
+
+
+def policer_numbers(policer: Policer) -> tuple[int, int, int]:
+    """Return a policer's numbers as Linux counts them: bytes a second, burst in ns, largest packet in bytes (0: any).
+
+    The burst is the time that its bytes take, in whole ticks of the packet scheduler, rounded up: a packet as large as
+    the burst passes.
+    """
+    bytes_per_s = round(policer.rate_mbps * 1e6 / 8)
+    ticks = -(-policer.burst_bytes * 10**9 // (bytes_per_s * TICK_NS))
+    return bytes_per_s, ticks * TICK_NS, policer.mtu_bytes or 0
 
 
 def _room(link: Link) -> int:

@@ -76,7 +76,7 @@ LINK_COLUMNS = [
     "destination",
     "sent_packets",
     "sent_bytes",
-    "dropped_packets",  # by the queue
+    "dropped_packets",  # by the queue or the policer before it
     "marked_packets",
     "lost_packets",  # on the wire
     "utilisation",  # share of the experiment's time in which the link was sending

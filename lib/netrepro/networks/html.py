@@ -41,8 +41,12 @@ def _rows_of_topology(topology: Any) -> list[tuple[str, str]]:
     counts = (
         f"{len(topology.hosts)} hosts, {len(topology.switches)} switches, {topology.graph.number_of_edges()} cables"
     )
-    said = (f"{link.rate_mbps:g} Mb/s, {link.delay_ms:g} ms, {_said(link.queue)}" for link in topology.ports.values())
-    return [("network", counts), *(("links", each) for each in _counted(said))]
+    return [("network", counts), *(("links", each) for each in _counted(map(_said_of_link, topology.ports.values())))]
+
+
+def _said_of_link(link: Any) -> str:
+    policed = "" if link.policer is None else f", {_said(link.policer)}"
+    return f"{link.rate_mbps:g} Mb/s, {link.delay_ms:g} ms, {_said(link.queue)}{policed}"
 
 
 def _said(description: Any) -> str:

@@ -93,7 +93,7 @@ def simulate_ns3(experiment: Experiment, program: Path) -> Ns3Run:
 
     Raises NetreproError for other traffic than plain flows of one congestion control (reno, cubic or dctcp), other
     queues than drop-tail in packets and EcnThreshold, other routing than ECMP, delays that differ by direction,
-    reordering, changes, IPv6, mtu_bytes, send_buffer_bytes, and more than one measured queue.
+    reordering, changes, IPv6, mtu_bytes, policers, send_buffer_bytes, and more than one measured queue.
     """
     lines = _described(experiment)
     run = subprocess.run(
@@ -210,3 +210,5 @@ def _check(experiment: Experiment) -> None:
             refuse("reordering")
         if link.mtu_bytes is not None:
             refuse("mtu_bytes")
+        if link.policer is not None:
+            refuse("policers")

@@ -330,7 +330,11 @@ def _words(topology: Topology, first: str, second: str) -> str:
     """Put a cable into words: its rate, its delay, and the queue of the direction that is not a host's default."""
     link = topology.link(first, second)
     link = topology.link(second, first) if link.queue == HOST_QUEUE else link
-    return f"{_rate(link.rate_mbps)}, {link.delay_ms:g} ms{_jitter(link)}; {_queue_words(link.queue)}"
+    return f"{_rate(link.rate_mbps)}, {link.delay_ms:g} ms{_jitter(link)}; {_queue_words(link.queue)}{_policed(link)}"
+
+
+def _policed(link: Link) -> str:
+    return f", policed to {_rate(link.policer.rate_mbps)}" if link.policer else ""
 
 
 def _rate(rate_mbps: float) -> str:

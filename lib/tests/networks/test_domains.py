@@ -36,6 +36,7 @@ from netrepro.networks import (
     PhantomQueue,
     Pie,
     PoissonFlows,
+    Policer,
     Rcp,
     Receiver,
     Red,
@@ -71,6 +72,7 @@ DESCRIPTIONS = {
     "sizes": load_flow_sizes("web_search"),
     "lossy tcp": Tcp(min_rto_ms=1.0),
     "bounded tcp": Tcp(send_buffer_bytes=20_000),
+    "policer": Policer(5.0, 5000, 1000),
     "narrow link": dataclasses.replace(LINK, mtu_bytes=1000),
     "routing": Routing("k_shortest_paths"),
     "change": LinkChange(0.01, "s1", "h2", rate_mbps=5.0),
@@ -113,6 +115,8 @@ def experiment_with(name: str, changed: Any) -> Experiment:
     link = changed if isinstance(changed, Link) else LINK
     if name[0].isupper():  # a queue
         link = dataclasses.replace(LINK, queue=changed)
+    if isinstance(changed, Policer):
+        link = dataclasses.replace(LINK, policer=changed)
     if name == "lossy tcp":
         link = dataclasses.replace(LINK, loss=0.3)
     network = changed if name == "topology" else Topology((changed,)) if name == "cable" else star(2, link)

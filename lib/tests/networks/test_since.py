@@ -10,7 +10,7 @@ from virtual_kernel import needs_virtual
 
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.errors import NetreproError
-from netrepro.networks import Datagrams, DropTail, Experiment, Flow, Link, LinkChange, Measure, dumbbell
+from netrepro.networks import Datagrams, DropTail, Experiment, Flow, Link, LinkChange, Measure, Policer, dumbbell
 from netrepro.simulation import simulate
 
 NET = dumbbell(2, Link(100, 1), Link(10, 5, DropTail(packets=20), loss=0.01))
@@ -79,6 +79,14 @@ def test_the_virtual_kernel_leaves_out_what_came_before():
     assert carried == pytest.approx(port.sent_bytes, rel=0.05)
     assert after.flows.delivered_bytes[2] == 0 and whole.flows.delivered_bytes[2] == 100_000
     assert after.flows.retransmitted_packets.sum() < whole.flows.retransmitted_packets.sum()
+
+
+def test_a_policers_drops_of_a_part_are_the_simulators_only():
+    policed = dumbbell(2, Link(100, 1), Link(10, 5, policer=Policer(5, 20_000)))
+    asked = replace(lasting(6, 2), topology=policed)
+    assert simulate(asked).links_by_port.dropped_packets["s1", "s2"] > 0
+    with pytest.raises(NetreproError, match="since_s and a policer"):
+        emulate_virtually(asked)
 
 
 def test_no_time_that_counts_is_refused():

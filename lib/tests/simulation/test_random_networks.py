@@ -29,6 +29,7 @@ from netrepro.networks import (
     PhantomQueue,
     Pie,
     PoissonFlows,
+    Policer,
     Red,
     Requests,
     Routing,
@@ -197,6 +198,20 @@ def random_topology(random: Random) -> Topology:
     return Topology(tuple(cables), topology.name)
 
 
+def with_policers(random: Random, topology: Topology) -> Topology:
+    """The topology with policers at some of its links."""
+
+    def policed(link: Link | None) -> Link | None:
+        if link is None or random.random() < 0.8:
+            return link
+        rate_mbps = max(link.rate_mbps * between(random, 0.05, 2), 0.01)
+        burst_bytes = round(between(random, 1514, 300_000))
+        return replace(link, policer=Policer(rate_mbps, burst_bytes, random.choice([None, None, 600])))
+
+    cables = (replace(each, forward=policed(each.forward), backward=policed(each.backward)) for each in topology.cables)
+    return Topology(tuple(cables), topology.name)
+
+
 def random_entry(random: Random, hosts: tuple[str, ...], lasts_s: float) -> Any:
     source, destination = random.sample(hosts, 2)
     start_s = sometimes(random, 0.5, lambda: lasts_s / 2 * random.random(), 0.0)
@@ -247,7 +262,7 @@ def random_experiment(seed: int) -> Experiment:
     random = Random(seed)
     if random.random() < 0.3:
         return reordered_flow(random, seed)
-    topology = random_topology(random)
+    topology = with_policers(Random(f"policers, {seed}"), random_topology(random))
     fastest_mbps = max(link.rate_mbps for link in topology.ports.values())
     lasts_s = min(max(MOST_PACKETS * 0.012 / fastest_mbps, 1.0), 30.0)
     traffic = [random_entry(random, topology.hosts, lasts_s) for _ in range(random.randint(1, 4))]

@@ -133,12 +133,15 @@ class Events:
             )
         return pd.concat(parts[1:] or parts, ignore_index=True)
 
-    def links(self, duration_s: float, before: pd.DataFrame | None = None) -> pd.DataFrame:
-        """Return LINK_COLUMNS of so many seconds, from the last totals of each line, minus the totals `before`."""
+    def links(self, duration_s: float, before: pd.DataFrame, policed: np.ndarray) -> pd.DataFrame:
+        """Return LINK_COLUMNS of so many seconds, from the last totals of each line, minus the totals `before`.
+
+        policed : packets that each port's policer has dropped meanwhile, which no line has seen; shape (ports,).
+        """
         table = self.totals()
-        if before is not None:
-            counted = table.columns[2:]
-            table[counted] -= before[counted]
+        table["dropped_packets"] += policed
+        counted = table.columns[2:]
+        table[counted] -= before[counted]
         return table.assign(utilisation=(table.pop("busy_s") / duration_s).clip(upper=1.0))[LINK_COLUMNS]
 
     def totals(self, until_s: float = np.inf) -> pd.DataFrame:

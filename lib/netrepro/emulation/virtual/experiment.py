@@ -85,6 +85,7 @@ def emulate_virtually(
     speech = speech_of(experiment, made)
     controls = _controls(speech, modules or {})
     _check_fq(experiment)
+    _check_policers(experiment)
     loaded = modules_for(controls | _own_queues(experiment, modules or {}), modules or {})
     folder = folder_for_captures(captures)
     measure = experiment.measure
@@ -119,6 +120,7 @@ def emulate_virtually(
         build(instance, plan, whole_settings(speech.tcp, controls))
         tell_path_managers(instance, plan, made)
         settled_bytes = _settled_bytes(instance, plan, recorded.fileno())
+        policed_before = policed_packets(instance, plan)
         traffic = TrafficDescription(
             experiment,
             made,
@@ -141,6 +143,7 @@ def emulate_virtually(
         instance.order("change", requests=batched_by_node(plan.reports()))
         # Only now, because a little time passes while they are read.
         counted = instance.order("totals", hosts=list(experiment.topology.hosts))
+        policed = policed_packets(instance, plan) - policed_before
         instance.close()
         undone.pop_all()
         with recorded, ExitStack() as closed:
@@ -177,7 +180,7 @@ def emulate_virtually(
             if measure.queue_interval_ms
             else seen.queues(measure.queues, lasted_s)
         ),
-        links=seen.links(lasted_s - measure.since_s, counted_before),
+        links=seen.links(lasted_s - measure.since_s, counted_before, policed),
         windows=result.windows[[*WINDOW_COLUMNS, "connection"]],
         packets=seen.packets(measure.packets, traffic.flow_of_end(), experiment.duration_s),
         fidelity=experiment.with_late_flows(_fidelity(experiment, plan, seen, ports, result.lateness, instance.kernel)),
@@ -201,6 +204,7 @@ def check_virtually(experiment: Experiment) -> None:
     _controls(speech, {})
     _own_queues(experiment, {})
     _check_fq(experiment)
+    _check_policers(experiment)
     paths = sorted({path for each in made for path in each.paths})
     make_virtual_plan(experiment.topology, experiment.seed, speech.tcp, experiment.routing, paths, ipv6=experiment.ipv6)
 
@@ -219,6 +223,15 @@ def build(instance: Instance, plan: VirtualPlan, whole: Mapping[str, str], named
         requests=batched_by_node(plan.requests),
         host_names={node: str(address) for node, address in plan.addresses.items()} if named else {},
     )
+
+
+def policed_packets(instance: Instance, plan: VirtualPlan) -> np.ndarray:
+    """Count the packets that each port's policer has dropped since it was built, in the order of the plan's ports."""
+    if not plan.policed:
+        return np.zeros(len(plan.ports), np.int64)
+    dropped = {node: iter(each) for node, each in instance.order("policed", ports=plan.policed)["dropped"].items()}
+    ports = plan.ports.values()
+    return np.array([next(dropped[port.source]) if port.link.policer else 0 for port in ports], np.int64)
 
 
 def _settled_bytes(instance: Instance, plan: VirtualPlan, events: int) -> int:
@@ -296,6 +309,15 @@ def _check_fq(experiment: Experiment) -> None:
         raise NetreproError(
             "an Fq and TCP in the virtual kernel, where fq sees when a packet was sent and not when it came",
             "use tier 'simulated', or send datagrams",
+        )
+
+
+def _check_policers(experiment: Experiment) -> None:
+    """Raise NetreproError for policers in a run whose beginning does not count: their drops are read at the ends."""
+    if experiment.measure.since_s and any(link.policer for link in experiment.topology.ports.values()):
+        raise NetreproError(
+            "since_s and a policer in the virtual kernel, which tells its drops only of the whole run",
+            "use tier 'simulated', or leave since_s away",
         )
 
 

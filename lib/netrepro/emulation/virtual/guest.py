@@ -22,6 +22,7 @@ import struct
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,6 +31,7 @@ NEW_NETWORK = 0x40000000
 NEW_HOST_NAME = 0x04000000
 BIND = 0x1000  # MS_BIND
 HOSTS = Path("/etc/hosts")
+DUMP, DUMP_ENDS, GET_FILTER, EGRESS = 0x301, 3, 46, 0xFFFFFFF3
 APPENDS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 POWER_OFF = 0x4321FEDC
 MOUNTS = (
@@ -142,6 +144,28 @@ class Netlink:
                     if error:
                         raise OSError(-error, f"{purposes[number - last - 1]}: {os.strerror(-error)}")
                     at += (size + 3) & ~3
+
+    def dump(self, kind: int, body: bytes) -> Iterator[bytes]:
+        """Yield the messages, without their headers, with which the kernel answers a request for all of a kind."""
+        self.socket.send(struct.pack("=IHHII", 16 + len(body), kind, DUMP, 0, 0) + body)
+        while True:
+            answer, at = self.socket.recv(1 << 16), 0
+            while at < len(answer):
+                size, kind = struct.unpack_from("=IH", answer, at)
+                if kind == DUMP_ENDS:
+                    return
+                yield answer[at + 16 : at + size]
+                at += (size + 3) & ~3
+
+
+def attributes(content: bytes) -> dict[int, bytes]:
+    """Split a message's attributes: kind -> payload."""
+    parts, at = {}, 0
+    while at + 4 <= len(content):
+        size, kind = struct.unpack_from("=HH", content, at)
+        parts[kind & 0x3FFF] = content[at + 4 : at + size]
+        at += (size + 3) & ~3
+    return parts
 
 
 class Guest:
@@ -294,6 +318,20 @@ class Guest:
                         }
             names, totals[host] = list(counters), list(counters.values())
         return {"names": names, "totals": totals}
+
+    def policed(self, ports: dict[str, list[int]]) -> dict:
+        """Count the packets that policers have dropped: `dropped`, node -> counts. ports : node -> its interfaces."""
+        return {"dropped": {node: [self.policed_at(node, index) for index in those] for node, those in ports.items()}}
+
+    def policed_at(self, node: str, index: int) -> int:
+        self.enter(node)
+        dropped = 0
+        for message in self.netlinks[node].dump(GET_FILTER, struct.pack("=BxxxiIII", 0, index, 0, EGRESS, 0)):
+            filtered = attributes(attributes(message[20:]).get(2, b""))  # TCA_OPTIONS
+            for action in attributes(filtered.get(2, b"")).values():  # TCA_MATCHALL_ACT
+                counted = attributes(attributes(action)[4])[3]  # TCA_ACT_STATS, TCA_STATS_QUEUE
+                dropped += struct.unpack_from("=5I", counted)[4]  # overlimits
+        return dropped
 
     def make_changes(self, changes: list, begins: float) -> None:
         for at_s, requests in changes:

@@ -17,12 +17,21 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+
 from netrepro.emulation import messages
 from netrepro.emulation.call import CALL_GUEST, Call, pickled_call
 from netrepro.emulation.network import Network, Node, RunningProgram, checked_words
 from netrepro.emulation.plan import check_name, tcp_by_host
 from netrepro.emulation.recording import check_asked, folder_for_captures
-from netrepro.emulation.virtual.experiment import PCAP_HEADER, build, changed_line, release_numbers, whole_settings
+from netrepro.emulation.virtual.experiment import (
+    PCAP_HEADER,
+    build,
+    changed_line,
+    policed_packets,
+    release_numbers,
+    whole_settings,
+)
 from netrepro.emulation.virtual.instance import MEMORY_MB, NO_FILES, SYSCALL_COST_NS, Instance, batched_by_node
 from netrepro.emulation.virtual.kernel import modules_for
 from netrepro.emulation.virtual.plan import RECORD, REPORT, Line, VirtualPlan, make_virtual_plan, new_line
@@ -279,6 +288,10 @@ class VirtualNetwork(Network):
         before = os.fstat(self._files[0].fileno()).st_size
         self._tell_lines(self._lines, REPORT)
         return before, os.fstat(self._files[0].fileno()).st_size
+
+    def policed(self) -> np.ndarray:
+        """Count the packets that each port's policer has dropped so far, in the order of the plan's ports."""
+        return policed_packets(self.instance, self.plan)
 
     def events(self, first: int, last: int) -> bytes:
         """Read events (records of virtual/events.py) between two byte positions of the file."""

@@ -22,6 +22,9 @@ queue "step" (lib/kernel/built_in/step.c) where Linux has none:
 | NicPacer     | none          | refused                                                                              |
 | OwnQueue     | a module      | defined by its C code                                                                |
 
+A link's policer is the kernel's act_police at the egress of the link's interface: before its line, which sees nothing
+of what it drops.
+
 The `variant` of Red, CoDel, FqCoDel and Pie must be "linux". A queue with ECN marks only packets whose Tcp asked for
 ECN.
 """
@@ -49,7 +52,7 @@ from netrepro.emulation.plan import (
     tree_in_use,
 )
 from netrepro.errors import NetreproError
-from netrepro.networks.compiled import ETHERNET_HEADER_BYTES, header_bytes, within_mtu
+from netrepro.networks.compiled import ETHERNET_HEADER_BYTES, header_bytes, policer_numbers, within_mtu
 from netrepro.networks.links import Link
 from netrepro.networks.queues import (
     FULL_PACKET_BYTES,
@@ -199,7 +202,18 @@ class VirtualPlan(Plan):
         """Make the messages for the port's line and the queue in it."""
         ends = port.source, port.destination
         line, index = self.lines[ends], port.shaper[1]
-        return [new_line(index, line), *self._queue(port)]
+        policer = port.link.policer
+        policed = [] if policer is None else messages.new_policer(index, *policer_numbers(policer))
+        return [new_line(index, line), *self._queue(port), *policed]
+
+    @property
+    def policed(self) -> dict[str, list[int]]:
+        """Node -> indices of its interfaces that have a policer."""
+        places: dict[str, list[int]] = {}
+        for port in self.ports.values():
+            if port.link.policer is not None:
+                places.setdefault(port.shaper[0], []).append(port.shaper[1])
+        return places
 
     def _queue(self, port: Port) -> list[Request]:
         index, queue, rate_mbps = port.shaper[1], port.link.queue, port.link.rate_mbps

@@ -9,6 +9,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import IO, Protocol
 
+import numpy as np
 import pandas as pd
 
 from netrepro.emulation.live import Packet, live_capture
@@ -32,6 +33,8 @@ class ObservedNetwork(Protocol):
     def unobserve(self, ports: Sequence[Port], files: Mapping[Port, IO[bytes]]) -> None: ...
 
     def report(self) -> tuple[int, int]: ...
+
+    def policed(self) -> np.ndarray: ...
 
     def events(self, first: int, last: int) -> bytes: ...
 
@@ -73,6 +76,7 @@ class VirtualRecording(Recording):
             self._net.unobserve(self._sampled, self._files)
             raise
         self._from, self._begun = self._net.report()
+        self._policed = self._net.policed()
         self._began_s = self._net.monotonic_s
         return self
 
@@ -113,6 +117,7 @@ class VirtualRecording(Recording):
     def _collect(self) -> None:
         self._duration_s = self._net.monotonic_s - self._began_s
         _, ended = self._net.report()
+        self._policed = self._net.policed() - self._policed
         ports, began_ns = list(self._net.plan.ports), round(self._began_s * 1e9)
         content = self._net.events(self._from, ended)
         self._seen = Events(content, ports, began_ns)
@@ -136,4 +141,4 @@ class VirtualRecording(Recording):
         return throughput_in(self._events.sent(self._sampled, self._interval_s, self._duration_s), window_ms)
 
     def links(self) -> pd.DataFrame:
-        return self._events.links(self._duration_s, self._before)
+        return self._events.links(self._duration_s, self._before.totals(), self._policed)
