@@ -30,7 +30,7 @@ HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet
 WINDOWS_MS = 10.0
 SETTLED_ROUNDS = 100  # of a single flow: in the paper, paced senders are back at their sawtooth after about 90
 PEAK_ROUNDS, FALL_ROUNDS = 20, 12  # rounds in which the windows' peak is sought, and then the least after it
-INITIAL_ROUNDS = 40  # of the claims' initial period; figures have its windows at every look, later at every fifth
+INITIAL_ROUNDS = 40  # in which losses are at first, not later; figures have windows at every look, later every fifth
 LOOKS_AHEAD = 12  # a little more than a round trip
 MIXED_THINK_S = 1.0
 CORE = ("s1", "s2")
@@ -357,6 +357,7 @@ STAGGERED = {"color": scheme("control").colour, "label": "paced, start within 10
 OF_FIFTY = {"fifty reno": RENO, "fifty paced": PACED_LOOK}
 FIFTY: dict[str, Any] = {"flows": 50, "rate_mbps": 57.0, "buffer_packets": 312}
 FIRST, ROUNDS_150 = {"seconds": 4.0}, {"seconds": 15.0}
+INITIAL = {"seconds": 2.8}  # 28 round trips: twice the time of the collapse in Fig. 8
 PACED, RED, DEEP = {"paced": True}, {"red": True}, {"buffer_packets": 108}
 MIX: dict[str, Any] = {"flows": 20, "rate_mbps": 25.0, "buffer_share": 0.25, "paced_share": 0.1}
 SHORT = MIX | {"size_packets": 300, "every_s": 15.0, "seconds": 150.0}
@@ -381,8 +382,8 @@ CASES: dict[str, dict[str, Any]] = {
     **_senders(FIFTY, "fifty {}"),
     **_senders(FIFTY | RED, "fifty {}, RED"),
     "fifty paced, random starts": FIFTY | PACED | {"starts_within_s": 10.0},
-    **_senders(FIFTY | FIRST, "fifty {}, at first"),
-    **_senders(FIFTY | RED | FIRST, "fifty {}, RED, at first"),
+    **_senders(FIFTY | INITIAL, "fifty {}, at first"),
+    **_senders(FIFTY | RED | INITIAL, "fifty {}, RED, at first"),
     **_senders(TRIPS | {"far_round_trip_ms": 280.0}, "two round trips {}"),
     **_senders(TRIPS, "one round trip {}"),
     "mixed, two paced": MIXED | PACED,
@@ -478,7 +479,7 @@ STUDY = Study(
             _senders(FIFTY | FIRST | {"recovery": each("tahoe", "reno", "newreno", "sack", "linux")}), 4.0
         ),
         "hosts": _knob(_senders(FIFTY | {"host_delay_packets": each(0.0, 1.0, 4.0, 12.0)}), 20.0),
-        "hosts_of_one": _knob(_senders(ROUNDS_150 | {"host_delay_packets": each(0.0, 0.25, 0.5, 1.0)}), 15.0, 5),
+        "hosts_of_one": _knob(_senders(ROUNDS_150 | {"host_delay_packets": each(0.0, 0.05, 0.25, 0.5, 1.0)}), 15.0, 5),
         "mix": _knob(
             {
                 name: changes | PACED | {"paced_share": each(0.1, 0.3, 0.5, 0.7, 0.9)}
