@@ -47,7 +47,7 @@ def test_one_tcp_flow_alone_takes_what_slow_start_takes(packets):
     tcp = Tcp("reno", 1, paper.SEGMENT_BYTES, delayed_ack_ms=0.0, receive_window_bytes=2**30)
     flow = Flow("h1", "h2", size_bytes=packets * paper.SEGMENT_BYTES)
     found = simulate(Experiment(network, (flow,), 5.0, tcp=tcp)).flows
-    expected_ms = 1e3 * paper.slow_start_s(packets)
+    expected_ms = 1e3 * paper.slow_start_s(packets, replace(paper.PRINTED, initial_window_segments=1))
     assert found.completion_ms[0] == pytest.approx(expected_ms, rel=0.01)
 
 
@@ -168,3 +168,19 @@ def test_the_checks_fail_for_flows_faster_than_light_and_for_flows_that_never_fi
     late = replace(found, flows=found.flows.assign(completion_ms=np.nan))
     assert [check.holds for check in paper.read(fast, setting).checks] == [False, True]
     assert [check.holds for check in paper.read(late, setting).checks] == [True, False]
+
+
+def test_as_the_scripts_end_only_finished_flows_count_and_flows_start_until_the_end():
+    setting = replace(SLOWER, as_scripts_end=True)
+    run = simulate(paper.experiment(setting, 3.0, 1))
+    finished = run.flows["completion_ms"].notna()
+    assert run.flows["start_s"].max() > 2.8 and not finished.all()
+    numbers = paper.read(run, setting).numbers
+    assert numbers["all_ms"] == pytest.approx(run.flows["completion_ms"][finished].mean())
+
+
+def test_the_window_is_whole_from_the_start_and_a_lost_syn_waits_for_three_seconds():
+    tcp = paper.experiment(paper.PRINTED, 1.0, 1).tcp
+    assert (tcp.initial_window_segments, tcp.initial_rto_ms, tcp.min_rto_ms) == (2, 3000.0, 200.0)
+    assert tcp.receive_window_bytes == 4 * paper.PRINTED.buffer_packets * tcp.segment_bytes
+    assert not tcp.receive_window_grows
