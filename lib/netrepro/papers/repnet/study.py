@@ -280,6 +280,7 @@ ON_KERNELS: dict[str, Evidence | Sequence[Evidence]] = {
 # A claim on a percentile is not judged where a run has fewer than five mice (or jobs) beyond it. A claim on a median or
 # mean is not judged where that is true of the 99th percentile: mice that meet the same elephants take similar times.
 NO_SORT_CONTROLS = [name for name in of_network("sort", "kernel sort") if name.endswith(("same path", "large memory"))]
+LESS_OFTEN = [name for name in of_network("1:1") if name.endswith(("alone", "all twice", "large memory"))]
 SORT_TAILS = ["sort-repsyn-p99", "sort-repflow-p99", "sort-tcp-tail"]
 AT_FULL_RATE = of_network("full-rate", "full-rate-2:1")
 QUICK = Scale(
@@ -288,7 +289,7 @@ QUICK = Scale(
     without=[*NO_SORT_CONTROLS, *AT_FULL_RATE],
     fewer={
         **dict.fromkeys(of_network("fat-tree"), 2),  # only drawn
-        **dict.fromkeys((*of_network("2:1"), "1:1 repflow, all twice"), 3),
+        **dict.fromkeys((*of_network("2:1"), *LESS_OFTEN), 3),
     },
     unjudged=[
         *(claim for claim in CLAIMS if "p999" in claim or claim.startswith("fat-tree")),
@@ -421,6 +422,7 @@ STUDY = Study(
             {name: {"scheme": name, "gaps": each("uniform", "poisson")} for name in SCHEMES},
             {size: Scale(changes={"size": size}) for size in ("quick", "paper", "test")},
             repetitions=3,
+            quick=Scale(changes={"size": "quick"}, repetitions=1),
         ),
     },
     figures=FIGURES,
