@@ -464,12 +464,16 @@ def exercises(
         from netrepro.workbench.grading import GRADED, RESULTS, STUDENTS, by_student
         from netrepro.workbench.grading import grade as grade_folder
 
+        kept: list[tuple[Path, Path]] = []
         with live_lines() as tell:
-            table = grade_folder(grade, jobs=jobs, trust=trust, on_event=tell)
+            table = grade_folder(
+                grade, jobs=jobs, trust=trust, on_event=tell, on_kept=lambda *moved: kept.append(moved)
+            )
 
         students = by_student(table)
         if as_json:
-            print_json({"students": records(students), "grades": records(table)})
+            aside = {short(path): short(now) for path, now in kept}
+            print_json({"students": records(students), "grades": records(table), "kept_aside": aside})
             return
         rows = table[["result", "exercise", "file", "why"]].astype(str).to_numpy().tolist()
         print_lines(columns_of([["result", "exercise", "file", "why"], *rows]))
@@ -477,6 +481,7 @@ def exercises(
         counts = table["result"].value_counts()
         print_lines(["", ", ".join(f"{counts.get(each, 0)} {each}" for each in RESULTS)])
         print_lines([f"as tables: {short(grade)}/{STUDENTS} (a row a student), {short(grade)}/{GRADED}"])
+        print_lines([f"{short(path)} had been changed since: it is kept as {short(now)}" for path, now in kept])
     else:
         from netrepro.workbench.exercises import exercises as list_of
 

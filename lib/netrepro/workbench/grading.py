@@ -7,12 +7,14 @@ executes the solutions with its variables. This module compares both. The studen
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from netrepro.errors import NetreproError
-from netrepro.files import write_atomically
+from netrepro.files import file_sha256, write_atomically
 from netrepro.paths import check_writable, runs_dir
 from netrepro.tiers_and_profiles import REAL_TIME_TIERS
 from netrepro.workbench import run_folder
@@ -47,6 +49,7 @@ from netrepro.workbench.sandbox import why_not
 EXPECTED = "expected.json"
 KEPT = "grading"  # folder of the executed copies in runs/
 GRADED, STUDENTS = "grades.csv", "students.csv"
+WRITTEN = "written.json"  # in KEPT: which tables were written
 COLUMNS = ["file", "notebook", "exercise", "result", "answer", "why", "settings"]
 RESULTS = ("right", "wrong", "missing", "error")
 ANSWERING = "__import__('netrepro.workbench.answers', fromlist=['answers'])"  # defines no name in the notebook
@@ -64,6 +67,7 @@ def grade(
     patience: float = 3.0,
     trust: bool = False,
     on_event: Callable[[Event], None] = lambda event: None,
+    on_kept: Callable[[Path, Path], None] = lambda table, kept: None,
 ) -> pd.DataFrame:
     """Execute every notebook below a folder. Write <folder>/grades.csv, a row for each file and exercise, and
     <folder>/students.csv, a row for each student (see `by_student`).
@@ -74,6 +78,8 @@ def grade(
         do not matter.
     trust : run the students' code with your own rights, and not in a sandbox.
     jobs, patience, on_event : as for run; events name the files.
+    on_kept : called where a table of an earlier grading has been changed since, with its path and the one to which it
+        was moved, such as grades-1.csv. Nothing there is ever written over.
 
     Returns the table of grades.csv: file, notebook, exercise, result ("right", "wrong", "missing" or "error"), answer,
     why, settings (those that differ from ours; our notebook ran with them, too). A file that is not a copy of a
@@ -123,9 +129,52 @@ def grade(
     rows = grading.rows({_stem(status.name): status for status in report.statuses})
     rows = [{key: in_one_line(value) for key, value in row.items()} for row in rows]
     table = pd.DataFrame(rows, columns=COLUMNS).sort_values(["file", "notebook"], kind="stable", ignore_index=True)
-    for name, written in ((GRADED, table), (STUDENTS, by_student(table))):
-        write_atomically(folder / name, written.map(_no_formula).to_csv(index=False))
+    for name, made in ((GRADED, table), (STUDENTS, by_student(table))):
+        moved = _write_table(folder / name, made.map(_no_formula).to_csv(index=False), kept / WRITTEN)
+        if moved:
+            on_kept(folder / name, moved)
     return table
+
+
+def _write_table(path: Path, text: str, written: Path) -> Path | None:
+    """Write a table. Move what is there aside first, unless it is what was written there last; return where it is now.
+
+    written : file that tells the SHA-256 of the tables that were written, by their paths.
+    """
+    try:
+        hashes = TypeAdapter(dict[str, str]).validate_json(written.read_bytes())
+    except (OSError, ValidationError):
+        hashes = {}
+    place, content = str(path.resolve()), text.encode()
+    moved = None if _is_file_of(path, {hashes.get(place), sha256(content).hexdigest()}) else _moved_aside(path)
+    write_atomically(path, content)
+    write_atomically(written, json.dumps(hashes | {place: sha256(content).hexdigest()}))
+    return moved
+
+
+def _is_file_of(path: Path, hashes: set[str | None]) -> bool:
+    """Tell whether a path is a file with one of these SHA-256."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode) and file_sha256(path) in hashes
+    except OSError:
+        return False
+
+
+def _moved_aside(path: Path) -> Path | None:
+    """Give a file the first free name with a number, and no other file's; return it. None where there is no file."""
+    for number in itertools.count(1):
+        aside = path.with_stem(f"{path.stem}-{number}")
+        try:
+            os.close(os.open(aside, os.O_CREAT | os.O_EXCL))  # from here on the name is ours
+        except FileExistsError:
+            continue
+        try:
+            path.replace(aside)
+            return aside
+        except FileNotFoundError:
+            aside.unlink()
+            return None
+    raise AssertionError
 
 
 def in_one_line(value: Any) -> Any:

@@ -141,7 +141,7 @@ def test_no_handed_in_notebook_changes_anything_but_its_own_grade(hand_in, grade
     assert came["f_no_status"][0] == "right" and came["g_no_answers"] == ["error"] * 3, came
     assert honest.read_bytes() == before
     assert not _bits(workbench) and not list(kept.rglob("inside")) and not list(kept.glob(".*"))
-    for folder in kept.iterdir():
+    for folder in filter(Path.is_dir, kept.iterdir()):
         files = {path.name for path in folder.iterdir()}
         ours = {run_folder.STATUS, run_folder.MANIFEST, run_folder.EXECUTED, run_folder.LOG, "answers.json"}
         assert files <= ours or folder.name == "001_echo", files

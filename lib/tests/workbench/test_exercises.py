@@ -308,6 +308,36 @@ def test_an_interrupted_grading_leaves_the_tables_as_they_were(hand_in, tmp_path
     assert [path.read_text() for path in tables] == ["before", "before"]
 
 
+def test_a_table_that_the_teacher_has_changed_is_kept_when_the_class_is_graded_again(hand_in, tmp_path):
+    folder = tmp_path / "class"
+    grades, told = folder / "grades.csv", []
+
+    def grade_again() -> list[tuple[Path, Path]]:
+        told.clear()
+        grade(folder, trust=True, on_kept=lambda *moved: told.append(moved))
+        return list(told)
+
+    hand_in("anna", **RIGHT)
+    assert grade_again() == []
+    hand_in("ben", **RIGHT)
+    assert grade_again() == [] and "ben" in grades.read_text(), "a table that nobody has changed is written anew"
+    ours = grades.read_text()
+    grades.write_text(ours.replace(",right,", ",wrong after all,"))
+    edited = grades.read_text()
+    (folder / "grades-1.csv").write_text("of somebody else")
+    assert grade_again() == [(grades, folder / "grades-2.csv")]
+    assert (folder / "grades-2.csv").read_text() == edited != ours == grades.read_text()
+    assert (folder / "grades-1.csv").read_text() == "of somebody else"
+    (folder / "students.csv").write_text("student,grade\nanna,1\n")
+    said = subprocess.run(
+        [sys.executable, "-m", "netrepro.workbench.cli", "exercises", "--grade", "class", "--trust"],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert "class/students.csv had been changed since: it is kept as class/students-1.csv" in said.stdout
+    assert (folder / "students-1.csv").read_text() == "student,grade\nanna,1\n"
+    assert grade_again() == []
+
+
 def test_the_command_lists_writes_and_refuses(lesson, tmp_path):
     def command(*words: str) -> subprocess.CompletedProcess[str]:
         called = [sys.executable, "-m", "netrepro.workbench.cli", "exercises", *words]
