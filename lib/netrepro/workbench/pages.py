@@ -256,7 +256,7 @@ def _paper(slug: str, claims: pd.DataFrame, own: pd.DataFrame, links: dict[str, 
 
 def _describe_functions(into: Path) -> None:
     """Run pdoc in its own process, because it imports everything. Name each module: else pdoc leaves some out."""
-    command = [sys.executable, "-c", _PDOC, str(into), *_module_names()]
+    command = [sys.executable, "-P", "-c", _PDOC, str(into), *_module_names()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise NetreproError(f"pdoc failed: {done.stderr.strip()[-300:]}", "leave the functions out: --no-functions")

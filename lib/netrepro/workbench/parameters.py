@@ -86,10 +86,12 @@ class Parameter:
         return limits is not None and limits.is_path(value)
 
     def may_name_path(self, value: Any) -> bool:
-        """Tell whether the parameter takes paths and a value is neither empty nor a word of its range. No file is
-        looked for."""
+        """Tell whether a value may be the path of a file or folder: a text that is no word of the parameter's range,
+        where that has paths, and any text where there is no range. No file is looked for."""
         limits = range_of(self.name, self.help)
-        if limits is None or not any(word in PATHS for word in limits.words):
+        if limits is None:
+            return bool(value) and self.type in ("str", "list[str]")
+        if not any(word in PATHS for word in limits.words):
             return False
         return bool(value) and (value in PATHS or value not in limits.words)
 

@@ -50,7 +50,7 @@ def supervise(folder: Path) -> Status:
             return _status(job, folder, None, "failed", edited)
         manifest = describe_machine() | job.manifest
         write_atomically(folder / run_folder.MANIFEST, json.dumps(manifest, indent=1, default=str))
-        command = [sys.executable, "-m", "netrepro.workbench.execute", str(folder)]
+        command = [sys.executable, "-P", "-m", "netrepro.workbench.execute", str(folder)]
         shut_in = ShutIn(job, command) if job.shut_in_with else None
         with (folder / run_folder.RUNNER_LOG).open("a") as log:
             process = shut_in.process if shut_in else _started(job, command, sockets, log)

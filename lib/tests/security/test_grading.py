@@ -17,8 +17,10 @@ import pandas as pd
 import pytest
 from deep_folders import make_deep
 
+from netrepro.errors import NetreproError
 from netrepro.files import remove
 from netrepro.workbench import grade, grading, run_folder
+from netrepro.workbench.catalogue import catalogue, find
 from netrepro.workbench.class_formats import hidden_test
 from netrepro.workbench.console import _LivePerNotebook, console
 from netrepro.workbench.exercises import exercises
@@ -28,6 +30,7 @@ from netrepro.workbench.run_folder import Job, Status
 from netrepro.workbench.runner import Event
 from netrepro.workbench.supervise import _status
 
+NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
 HONEST = {
     "answer_1": "answer_1 = 2 * load",
     "answer_2": "answer_2 = [load, load + 1]",
@@ -250,6 +253,16 @@ def test_a_setting_names_no_file_of_who_grades(lesson, hand_in, graded, tmp_path
     assert graded() == {"spy": ["error"] * 3, "absent": ["error"] * 3, "word": ["error"] * 3, "own": ["right"] * 3}
     text = (tmp_path / "class" / grading.GRADED).read_text()
     assert "private key" not in text and text.count("its setting trace names a file or folder") == 9
+
+
+@pytest.mark.parametrize("slug", [each.slug for each in catalogue(NOTEBOOKS)])
+def test_no_setting_of_a_notebook_of_ours_takes_a_path_from_a_student(slug):
+    notebook = find(slug, NOTEBOOKS)
+    for name, parameter in notebook.parameters.items():
+        if "str" in parameter.type and name not in ("profile", "tier"):  # of these, our own run takes its own
+            value = ["/etc/passwd"] if parameter.type.startswith("list") else "/etc/passwd"
+            with pytest.raises(NetreproError, match=name):
+                grading._changed(notebook, {name: value})
 
 
 def test_a_students_ranges_are_not_read(lesson):

@@ -13,6 +13,7 @@ import pytest
 
 from netrepro.errors import NetreproError
 from netrepro.paths import workbench_root
+from netrepro.workbench import pages
 from netrepro.workbench.runner import run
 
 ANOTHER, ANYBODY = 12345, 12346
@@ -136,3 +137,18 @@ def test_a_run_replaces_a_run_and_an_empty_folder(add_notebook, workbench, prete
     (into / "10_well_behaved").mkdir(parents=True)
     for _ in range(2):
         assert run(["well_behaved"], into=into).ok
+
+
+def test_no_module_in_the_working_directory_runs(echo_paper, workbench, tmp_path_factory, monkeypatch):
+    """As in /tmp, where another user has put modules under names that we import."""
+    here = tmp_path_factory.mktemp("here")
+    came = here / "came"
+    for name in ("json", "nbformat", "papermill", "pandas", "netrepro", "pdoc", "sitecustomize"):
+        (here / f"{name}.py").write_text(f"open({str(came)!r}, 'w').close()")
+    command = [sys.executable, "-P", "-m", "netrepro.workbench.cli", "run", "echo"]
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True)
+    assert done.returncode == 0 and (workbench / "runs/quick/10_echo/results.json").exists(), done.stdout + done.stderr
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(pages, "_module_names", lambda: ["netrepro.errors"])
+    pages._describe_functions(workbench / "described")
+    assert (workbench / "described/index.html").exists() and not came.exists()

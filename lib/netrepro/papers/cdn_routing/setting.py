@@ -57,7 +57,8 @@ class Setting:
     )
     internet: str = setting(
         GENERATED,
-        "or the path of a file with CAIDA's AS relationships (as-rel, serial-1), in place of the levels below",
+        "a file holds CAIDA's AS relationships (as-rel, serial-1), in place of the levels below",
+        one_of=(GENERATED, "a file"),
     )
     technique: str = "anycast"
     worlds: int = 3
