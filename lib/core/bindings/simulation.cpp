@@ -206,6 +206,9 @@ class ControlStand {
     control_->on_rate_sample(window, sample);
     return control_->wants_application_limited_mark();
   }
+  void repair_tail(Time now, double total_delivered, bool application_limited) {
+    control_->on_tail_repaired(window, total_delivered, application_limited, now);
+  }
   void begin_recovery() { window.ssthresh = control_->ssthresh_after_loss(window); }
   void time_out(double in_flight) {
     begin_recovery();
@@ -411,6 +414,8 @@ void bind_simulation(py::module_& module) {
       .def("measure", &ControlStand::measure, py::kw_only(), py::arg("now"), py::arg("told"), py::arg("state"),
            "The rate sample, last of an acknowledgement: RateSample's fields by name. Returns whether what is sent now "
            "is no measure.")
+      .def("repair_tail", &ControlStand::repair_tail, py::kw_only(), py::arg("now"), py::arg("total_delivered"),
+           py::arg("application_limited"), "A tail loss probe has repaired a loss.")
       .def("begin_recovery", &ControlStand::begin_recovery)
       .def("time_out", &ControlStand::time_out, py::arg("in_flight"), "Before the losses are told.")
       .def("end_timeout", &ControlStand::end_timeout, "After the losses are told.")

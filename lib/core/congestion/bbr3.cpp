@@ -425,13 +425,25 @@ void Bbr3::check_probe_round_trip_done(Time now) {
 
 // Losses.
 
-void Bbr3::on_lost(const CongestionWindow& window, const LostSegment& lost) {
-  delivered_ = lost.total_delivered;
+void Bbr3::note_loss(double window, double total_delivered) {
+  delivered_ = total_delivered;
   if (!loss_in_round_) {
     loss_round_end_ = delivered_;
-    save_state(window.segments);
+    save_state(window);
   }
   loss_in_round_ = loss_in_cycle_ = true;
+}
+
+void Bbr3::on_tail_repaired(const CongestionWindow& window, double total_delivered, bool application_limited,
+                            Time now) {
+  note_loss(window.segments, total_delivered);
+  const double in_flight = latest_in_flight_ + 1;
+  if (probe_sampled_ && too_many_lost(1, in_flight))
+    take_too_high(in_flight, application_limited, window.segments, now);
+}
+
+void Bbr3::on_lost(const CongestionWindow& window, const LostSegment& lost) {
+  note_loss(window.segments, lost.total_delivered);
   if (loss_ranges_ == 0 || lost.segment != lost_last_ + 1) ++loss_ranges_;
   lost_last_ = lost.segment;
   if (!probe_sampled_ || !too_many_lost(lost.lost_since, lost.in_flight_at_departure)) return;

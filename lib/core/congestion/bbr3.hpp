@@ -7,6 +7,7 @@
 //   outside of probes takes a third of alpha from the short-term data in flight. More than half of the segments marked
 //   end a probe, and after two rounds Startup. When marks cease that came without losses, the next probe comes at once.
 //   The code does so up to round trips of 5 ms only; here at all, as the draft asks that marks be heeded.
+// - What a tail loss probe repaired counts as one lost of the segments that the last round delivered.
 // - A timeout outside of probes starts the short-term data in flight from the window of before.
 // - After an idle time, acknowledged data are counted anew for the estimate of aggregation.
 // - A cautious probe ends when the data in flight before an acknowledgement reach the limit. After it they never do.
@@ -39,6 +40,8 @@ class Bbr3 : public CongestionControl {
   void grow(CongestionWindow&, const Delivery&) override {}
   void on_delivery(CongestionWindow& window, const Delivery& delivery) override;
   void on_lost(const CongestionWindow& window, const LostSegment& lost) override;
+  void on_tail_repaired(const CongestionWindow& window, double total_delivered, bool application_limited,
+                        Time now) override;
   void on_rate_sample(CongestionWindow& window, const RateSample& sample) override;
   bool wants_application_limited_mark() const override { return marks_application_limited_; }
   double ssthresh_after_loss(const CongestionWindow& window) override;
@@ -121,6 +124,7 @@ class Bbr3 : public CongestionControl {
   void reset_full_bandwidth(double baseline = 0);
   void reset_short_term() { short_term_bandwidth_ = short_term_in_flight_ = infinity; }
   void reset_latest();
+  void note_loss(double window, double total_delivered);
   void save_window(double window);
   void save_state(double window);
   void restore_window(CongestionWindow& window);

@@ -87,6 +87,9 @@ class CongestionControl {
   // Of those, one may hear of each loss, after the reduction has begun and before the sample.
   virtual bool hears_losses() const { return false; }
   virtual void on_lost(const CongestionWindow&, const LostSegment&) {}
+  // A tail loss probe has repaired a loss. total_delivered: segments of the whole connection.
+  virtual void on_tail_repaired(const CongestionWindow&, double /*total_delivered*/, bool /*application_limited*/,
+                                Time /*now*/) {}
   virtual void on_all_lost(const RateSample&) {}  // a timeout has marked what is out: a sample without a rate
   virtual bool wants_application_limited_mark() const { return false; }  // what is sent now is no measure
   virtual void on_sent(CongestionWindow&, std::uint64_t /*next new segment*/, Time /*now*/) {}

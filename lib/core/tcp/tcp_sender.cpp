@@ -263,11 +263,12 @@ void TcpSender::on_deadline(Time now) {
 }
 
 // duplicate: the acknowledgement tells nothing but, perhaps, of what arrived twice.
-void TcpSender::take_probe_answer(const Packet& packet, bool duplicate) {
+void TcpSender::take_probe_answer(const Packet& packet, bool duplicate, Time now) {
   if (!probe_.out()) return;
   const bool twice =
       duplicate || (packet.has(Packet::duplicate_seen) && duplicate_end(packet) == end_of(probe_.end() - 1));
   const bool repaired = probe_.take_answer(board_.first(), twice);
+  if (repaired && rate_) control_->on_tail_repaired(window_, rate_->delivered(), rate_->application_limited(), now);
   if (!repaired || rate_ || (state_ != State::open && state_ != State::cwr)) return;
   // That the network dropped something still counts.
   begin_reduction(State::cwr, control_->ssthresh_after_mark(window_));
@@ -339,7 +340,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   if (rate_) marked_ += delivery.marked_segments;
   control_->on_delivery(window_, delivery);
 
-  take_probe_answer(packet, !news && newly_delivered_ == 0);
+  take_probe_answer(packet, !news && newly_delivered_ == 0, now);
   if (echo) undo_.keep_reduction();
   if (state_ == State::loss && !of_old()) heed_timeout(packet, progress, delivered_beyond > 0);
   leave_finished_state(packet, news);

@@ -157,7 +157,7 @@ class TcpSender {
   void restart_timeout(Time now, bool judges_first = false);
   void await_timeout();
   void schedule_probe(Time now);
-  void take_probe_answer(const Packet& packet, bool duplicate);
+  void take_probe_answer(const Packet& packet, bool duplicate, Time now);
   void take_old(const Packet& packet, Time now);
   Time by_stamp(std::uint32_t echo_ms, Time now) const;
   void begin_reduction(State state, double ssthresh);

@@ -135,11 +135,7 @@ class Bbr3Twin:
         self.set_cwnd()
 
     def lose(self, now: int, segment: int, tx_in_flight: float, lost: float, delivered: float, limited: bool) -> None:
-        self.now, self.delivered = now, delivered
-        if not self.is_loss_in_round:
-            self.loss_round_delivered = delivered
-            self.save_state_upon_loss()
-        self.is_loss_in_round = self.loss_in_cycle = True
+        self.note_loss(now, delivered)
         self.lost_ranges.append(segment)
         if not self.is_bw_probe_sample or not self.is_inflight_too_high(lost, tx_in_flight):
             return
@@ -149,6 +145,19 @@ class Bbr3Twin:
         self.handle_inflight_too_high(tx_in_flight - 1 + prefix, limited)
         if was == UP:
             self.undo_state = UP
+
+    def note_loss(self, now: int, delivered: float) -> None:
+        self.now, self.delivered = now, delivered
+        if not self.is_loss_in_round:
+            self.loss_round_delivered = delivered
+            self.save_state_upon_loss()
+        self.is_loss_in_round = self.loss_in_cycle = True
+
+    def tlp_recovery(self, now: int, delivered: float, limited: bool) -> None:  # v3
+        self.note_loss(now, delivered)
+        tx_in_flight = self.inflight_latest + 1
+        if self.is_bw_probe_sample and self.is_inflight_too_high(1, tx_in_flight):
+            self.handle_inflight_too_high(tx_in_flight, limited)
 
     def enter_fast_recovery(self) -> None:
         self.save_state_upon_loss()

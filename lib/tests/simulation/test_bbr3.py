@@ -52,6 +52,7 @@ class Path:
     bucket: float = 0.0  # tokens of a policer that drops what is faster than the rate, in place of the queue
     dead: tuple[tuple[float, float], ...] = ()  # (from s, to s): all is lost
     needless: float = 0.0  # share of recoveries that are undone
+    tails: float = 0.0  # share of acknowledgements that tell of a loss that a probe has repaired
     sack: bool = True
     handshake: bool = True  # has measured the round trip
 
@@ -224,6 +225,9 @@ def drive(path: Path, seconds: float, react: Callable[[Step, Path], None] = lamb
             marked += ce
             control.hear(now=now, segments=newly, marked_segments=ce)
             twin.hear(newly, ce)
+            if random.random() < path.tails:
+                control.repair_tail(now=now, total_delivered=delivered, application_limited=limited_until > 0)
+                twin.tlp_recovery(now, delivered, limited_until > 0)
             if newest.order >= full_until:
                 window_full = False
             if state and not any(s.segment < recovery_point for s in out.values()) and not resend:
@@ -294,6 +298,7 @@ PATHS = {
     "pauses and timeouts": Path(800, places=60, pauses=((7, 7.7),), dead=((4, 6), (7.75, 9), (12, 12.1))),
     "an application that has little": Path(800, places=60, limited_to=200),
     "needless recoveries": Path(800, places=15, loss=0.001, needless=0.5),
+    "repaired tails": Path(800, places=60, tails=0.003),
     "no SACK": Path(800, places=20, sack=False),
     "no handshake": Path(800, places=20, handshake=False),
 }
