@@ -32,7 +32,8 @@ from pathlib import Path
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 LONGEST_WISH_S = 5.0  # longest time until the kernel accepts a nice value for a session
-CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER = 0x00020000, 0x04000000, 0x10000000
+CLONE_NEWPID, CLONE_NEWNET = 0x20000000, 0x40000000
 FREE_DESCRIPTORS, HUB_DESCRIPTOR = 50, 100  # descriptors below those of namespaces, and above those opened at the start
 SOL_NETLINK, EXTENDED_ANSWERS, SHORT_ANSWERS = 270, 11, 10
 DUMP, GET_QDISC = 0x301, 38
@@ -130,6 +131,7 @@ class Launcher:
 
     def __init__(self, connection: Connection, may_mount: bool):
         self.connection, self.may_mount = connection, may_mount
+        self.names: list[str] = []  # of the nodes, by the index of their namespaces; "" for the machine's own name
         self.status_of: dict[int, int] = {}  # guest -> file descriptor to which its exit status is written
 
     # Requests of the caller: each has a method of the same name.
@@ -149,7 +151,7 @@ class Launcher:
         """Open the namespaces and send messages to each; stop at the first refusal."""
         if self.may_mount:
             add_host_names(request["host_names"])
-        count = len(request["sysctls"])
+        self.names, count = request["names"], len(request["sysctls"])
         for place in range(1, count):
             try:
                 checked(LIBC.unshare(CLONE_NEWNET))
@@ -203,6 +205,7 @@ class Launcher:
             try:
                 os.setsid()
                 enter(HUB_DESCRIPTOR + request["place"])
+                take_name(self.names[request["place"]])
                 writer = fcntl.fcntl(writer, fcntl.F_DUPFD_CLOEXEC, FREE_DESCRIPTORS)
                 standard = [fcntl.fcntl(each, fcntl.F_DUPFD, FREE_DESCRIPTORS) for each in standard]
                 for number, descriptor in enumerate(standard):
@@ -363,6 +366,12 @@ def add_host_names(lines: str) -> None:
         LIBC.umount2(aside, 2)  # MNT_DETACH
 
 
+def take_name(name: str) -> None:
+    """Give this process a host name of its own; "" or a machine that forbids it leaves it the machine's."""
+    if name and LIBC.unshare(CLONE_NEWUTS) == 0:
+        socket.sethostname(name)
+
+
 def keep_namespace(descriptor: int) -> None:
     opened = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     os.dup2(opened, descriptor, inheritable=False)
@@ -519,6 +528,7 @@ def main(tier: str, connection: str, removed: str, caller: str) -> None:
     most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # each namespace needs one
     stream = socket.socket(fileno=int(connection))
+    stream.set_inheritable(False)
     try:
         open_namespaces(tier)
         first = os.fork()

@@ -207,6 +207,7 @@ class RealTimeNetwork(Network):
         place_of = {node: place for place, node in enumerate(plan.nodes)}
         answer, _ = self.launcher.ask(
             "build",
+            names=["" if node == HUB else node for node in plan.nodes],
             sysctls=[plan.sysctls[node] for node in plan.nodes],
             batches=[(place_of[node], messages.batches(wanted)) for node, wanted in order],
             host_names="".join(f"{address}\t{node}\n" for node, address in plan.addresses.items()),

@@ -73,6 +73,16 @@ def test_every_host_of_a_dumbbell_reaches_every_other_by_name():
             assert [size for size, _ in receiver.result(30)] == [100] * 4
 
 
+@both_tiers
+def test_programs_have_their_nodes_name_and_only_the_streams_that_they_are_given(tier):
+    own = os.uname().nodename
+    with Emulation(star(2, FAST), tier=tier) as net:
+        for node in ("h1", "h2", "s1"):
+            assert net[node].run(["uname", "-n"]).stdout == f"{node}\n"
+        assert net["h1"].run(["ls", "/proc/self/fd"]).stdout.split() == ["0", "1", "2", "3"]  # 3: the folder itself
+        assert os.uname().nodename == own
+
+
 def test_hosts_have_their_addresses_and_links_their_rates_and_buffers():
     needs("tc")
     topology = dumbbell(1, FAST, Link(10, 0, DropTail(bytes=30_000)))
