@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 
 from netrepro.emulation.network import Network
 from netrepro.emulation.real_time.experiment import emulate_in_real_time
 from netrepro.emulation.real_time.network import RealTimeNetwork
 from netrepro.emulation.virtual.experiment import emulate_virtually
-from netrepro.emulation.virtual.instance import MEMORY_MB, SYSCALL_COST_NS
+from netrepro.emulation.virtual.instance import MEMORY_MB, STARTS_AT, SYSCALL_COST_NS
 from netrepro.emulation.virtual.network import PATIENCE_S, VirtualNetwork
 from netrepro.errors import NetreproError
 from netrepro.networks.description import check_not_negative, whole_number
@@ -84,8 +85,10 @@ class Emulation:
     tier : "auto", "privileged" or "rootless" for the machine's kernel in real time (see RealTimeNetwork); or
         "virtual" for a kernel in virtual time (see VirtualNetwork).
     congestion_control : a name for all hosts, or host -> name (others: cubic). It is always set, because the machine's
-        own default may be anything. A host's routes set it, so the host's sysctl net.ipv4.tcp_congestion_control then
-        has no effect, whatever it reads. "" leaves the choice to the programs' sockets, and to this sysctl.
+        own default may be anything. In virtual time it is a host's sysctl net.ipv4.tcp_congestion_control, which
+        programs may change, and sockets may choose another. In real time a host's routes set it, because a network
+        namespace may not have every control as its sysctl: neither this sysctl nor what sockets choose before they
+        connect then has an effect. "" leaves the choice to them.
     seed : seed of the routers' path choice, of losses and, in virtual time, of everything else that is random.
     address_pool : an IPv4 network. Hosts get its first addresses (h1 10.0.0.1), switches its last, counted downwards.
     tcp : TCP settings of all hosts, except the congestion control; or host -> Tcp. None, and hosts not named, keep the
@@ -106,6 +109,8 @@ class Emulation:
     syscall_cost_ns : in virtual time, the least time (ns) that a system call of a program takes, reads of the clock
         included; None for 1000. Computing takes no time. With 0 a program that polls, as iperf3 does, may never get on
         (lib/kernel/README.md tells what the cost does to results).
+    starts_at : in virtual time, the date and time at which the clock starts, in ISO 8601 (without a zone: UTC) or as a
+        datetime; None for 2020-01-01T00:00:00Z. Programs and files' times see it, and so do time stamps in captures.
 
     Leaving the `with` block, Ctrl-C, or any end of the calling process ends every program, and so the network. The
     machine's own network is not touched.
@@ -132,6 +137,7 @@ class Emulation:
         patience_s: float | None = None,
         memory_mb: int | None = None,
         syscall_cost_ns: int | None = None,
+        starts_at: str | datetime | None = None,
     ):
         if not isinstance(topology, Topology):
             raise NetreproError(
@@ -160,10 +166,17 @@ class Emulation:
                 patience_s=PATIENCE_S if patience_s is None else patience_s,
                 memory_mb=MEMORY_MB if memory_mb is None else memory_mb,
                 syscall_cost_ns=SYSCALL_COST_NS if syscall_cost_ns is None else syscall_cost_ns,
+                starts_at=STARTS_AT if starts_at is None else starts_at,
             )
         else:
-            of_virtual = {"patience_s": patience_s, "memory_mb": memory_mb, "syscall_cost_ns": syscall_cost_ns}
-            _check_absent(tier, host_delay_packets=host_delay_packets, **of_virtual)
+            _check_absent(
+                tier,
+                host_delay_packets=host_delay_packets,
+                patience_s=patience_s,
+                memory_mb=memory_mb,
+                syscall_cost_ns=syscall_cost_ns,
+                starts_at=starts_at,
+            )
             network = RealTimeNetwork(
                 topology, tier, congestion_control, seed, address_pool, tcp, routing, paths, cpu_limits, ipv6
             )

@@ -7,6 +7,7 @@ import shutil
 import sys
 import threading
 import time
+from datetime import datetime
 
 import pytest
 from virtual_kernel import needs_virtual
@@ -193,6 +194,35 @@ stat -c %y given; echo b >> given; stat -c %y given
     assert lines[0] == "2020-01-01" and all(line.startswith("2020-01-01") for line in lines[:-1])
     assert lines[2] > lines[1]  # two seconds later
     assert outputs[0] == outputs[1]
+
+
+@pytest.mark.parametrize(
+    ("starts_at", "first"),
+    [
+        ("1970-01-01", "1970-01-01T00:00"),
+        (datetime(1999, 12, 31, 23, 59), "1999-12-31T23:59"),
+        ("2026-11-29T08:30:00+01:00", "2026-11-29T07:30"),
+        ("2199-12-31T12:00:00.5Z", "2199-12-31T12:00"),
+    ],
+)
+def test_the_clock_may_begin_at_another_date(starts_at, first):
+    with Emulation(SMALL, "virtual", starts_at=starts_at) as net:
+        script = "date -u +%FT%R; touch a; date -u -r a +%FT%R; [ $(($(date +%s) - $(stat -c %Y a))) = 0 ]"
+        assert net["h1"].run(["sh", "-c", script]).stdout == f"{first}\n{first}\n"
+        assert 0 < net.monotonic_s < 60
+
+
+@pytest.mark.parametrize(
+    "wrong", ["tomorrow", "2020-13-01", "", 5, "1969-12-31T23:59:59Z", "1970-01-01T00:30:00+01:00", "2200-01-01"]
+)
+def test_a_date_that_is_none_is_refused_at_once(wrong):
+    with pytest.raises(NetreproError, match=r"starts_at = .*\n.*ISO 8601.* from 1970 to 2199"):
+        Emulation(SMALL, "virtual", starts_at=wrong)
+
+
+def test_a_clock_in_real_time_starts_nowhere_else():
+    with pytest.raises(NetreproError, match="starts_at on tier 'rootless'"):
+        Emulation(SMALL, "rootless", starts_at="2020-01-01")
 
 
 def test_make_makes_what_is_old_once_and_again_after_a_change():

@@ -175,19 +175,53 @@ def test_hosts_have_names_and_know_each_others():
 
 
 IN_USE = """
-import socket
-with socket.create_connection(("h2", 5001)) as out:
+import socket, sys
+with socket.socket() as out:
+    for control in sys.argv[1:]:
+        out.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
+    out.connect(("h2", 5001))
     print(out.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(bytes(1)).decode())
 """
 
 
-@pytest.mark.parametrize(("given", "in_use"), [("cubic", "cubic"), ("", "reno")])
-def test_a_hosts_own_congestion_control_counts_where_none_is_given(given, in_use):
+ACCEPTS = "import socket; server = socket.create_server(('', 5001)); held = [server.accept() for _ in range(3)]"
+SYSCTL = "/proc/sys/net/ipv4/tcp_congestion_control"
+
+
+@pytest.mark.parametrize("given", ["", "cubic", "dctcp", "lia", {"h1": "bbr"}])
+def test_a_hosts_sysctl_tells_which_congestion_control_it_has_and_may_change_it(given):
+    first = given["h1"] if isinstance(given, dict) else given or "cubic"
     with virtual(congestion_control=given) as net:
-        net["h2"].popen([sys.executable, "-c", "import socket; socket.create_server(('', 5001)).accept()"])
+        net["h2"].popen([sys.executable, "-c", ACCEPTS])
         net.sleep(0.1)
-        net["h1"].run(["sh", "-c", "echo reno > /proc/sys/net/ipv4/tcp_congestion_control"])
-        assert net["h1"].run([sys.executable, "-c", IN_USE]).stdout.strip() == in_use
+
+        def in_use(*chosen: str) -> list[str]:
+            read = net["h1"].run(["cat", SYSCTL]).stdout.strip()
+            return [read, net["h1"].run([sys.executable, "-c", IN_USE, *chosen]).stdout.strip()]
+
+        assert in_use() == [first, first]
+        assert in_use("vegas") == [first, "vegas"]  # a socket may have its own
+        for control in ("bbr", "reno"):
+            net["h1"].run(["sh", "-c", f"echo {control} > {SYSCTL}"])
+        assert in_use() == ["reno", "reno"]
+        assert net["h2"].run(["cat", SYSCTL]).stdout.strip() == (first if given == first else "cubic")
+
+
+def test_a_congestion_control_that_the_kernel_lacks_is_refused_by_name(monkeypatch):
+    monkeypatch.setattr(network, "Instance", None)
+    with (
+        pytest.raises(NetreproError, match=r"the virtual kernel has no quick\n.*bbr.*cubic"),
+        virtual(congestion_control={"h2": "quick"}),
+    ):
+        pass
+
+
+def test_programs_have_the_usual_limits_and_standard_links_to_their_streams():
+    with virtual() as net:
+        said = net["h1"].run(
+            ["bash", "-c", "ulimit -Sn; ulimit -Hn; umask; cat <(echo inside) /dev/stdin"], input="given"
+        )
+    assert said.stdout == "1024\n524288\n0022\ninside\ngiven"
 
 
 @pytest.mark.parametrize("at_s", [6.0, -3.0, float("nan")])

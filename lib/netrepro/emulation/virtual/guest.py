@@ -42,11 +42,15 @@ MOUNTS = (
     ("tmpfs", "/dev/shm", "mode=1777"),
     ("devpts", "/dev/pts", ""),
 )
+# Links that udev makes on a machine; the shell's <(...) needs the first.
+DEVICE_LINKS = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}
 # The kernel activates the queues of new interfaces at a rate of 100 a second at most.
 SETTLED_S, SETTLED_INTERFACES, SETTLED_A_SECOND = 2.0, 200, 100
 PACKET_BYTES = 1 << 16  # largest read or write at the door
 # Python ignores these signals, and programs would inherit that.
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+OPEN_FILES = (1024, 1 << 19)  # a program's soft and hard limit, as a machine's usual ones
+CONTROLS = "/proc/sys/net/ipv4/tcp_{}_congestion_control"
 COUNTERS = ("/proc/self/net/snmp", "/proc/self/net/netstat")
 NO_COUNTERS = {
     "IpForwarding",
@@ -183,6 +187,11 @@ class Guest:
         self.channels: dict[int, socket.socket] = {}
         self.unread: dict[int, bytes] = {}
         self.inside = ""
+        self.allowed_controls = os.open(CONTROLS.format("allowed"), os.O_WRONLY | os.O_CLOEXEC)
+
+    def allow_controls(self) -> None:
+        """Let each host, and the root in it, take any of the kernel's congestion controls as the host's default."""
+        os.pwrite(self.allowed_controls, Path(CONTROLS.format("available")).read_bytes(), 0)
 
     def enter(self, node: str) -> None:
         if node != self.inside:
@@ -207,6 +216,7 @@ class Guest:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         for name, value in whole.items():
             Path(name).write_text(value)
+        self.allow_controls()
         for node, descriptor in nodes.items():
             checked(LIBC.unshare(NEW_NETWORK))
             opened = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
@@ -384,6 +394,7 @@ class Guest:
                 if node in self.host_names:
                     checked(LIBC.setns(self.host_names[node], NEW_HOST_NAME))
                 resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+                resource.setrlimit(resource.RLIMIT_NOFILE, OPEN_FILES)
                 for place, stream in enumerate(streams):
                     os.dup2(stream, place)
                 os.chdir(folder)
@@ -517,6 +528,7 @@ class Guest:
             checked(LIBC.syscall(313, file, b"", 0))  # finit_module
         finally:
             os.close(file)
+        self.allow_controls()
         return {}
 
 
@@ -546,6 +558,8 @@ def ended(child: int) -> int:
 def main() -> None:
     for kind, at, options in MOUNTS:
         mount(kind, at, options)
+    for name, descriptor in DEVICE_LINKS.items():
+        Path("/dev", name).symlink_to(f"/proc/self/fd{descriptor}")
     for file in (1, 2):
         with suppress(OSError):
             os.dup2(os.open("/dev/console", os.O_WRONLY), file)

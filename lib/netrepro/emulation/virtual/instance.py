@@ -21,18 +21,21 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
+from netrepro.emulation.virtual.guest import DEVICE_LINKS
 from netrepro.emulation.virtual.kernel import cache, kernel_path
 from netrepro.errors import NetreproError
 from netrepro.files import is_own, remove
 
 GUEST = Path(__file__).with_name("guest.py")
 _LAUNCH = Path(__file__).with_name("launch.py")
-START_NS = 1_577_836_800 * 10**9  # start of the kernel's clock: 2020-01-01 00:00:00 UTC
+STARTS_AT = "2020-01-01T00:00:00Z"  # start of the kernel's clock
+_EPOCH, _LAST_YEAR = datetime(1970, 1, 1, tzinfo=UTC), 2199  # of the kernel's clock, which ends in 2262
 SYSCALL_COST_NS = 1000
 NO_FILES = "raise the hard limit of open files (ulimit -Hn): every program inside needs three"
 _LAST_LINES = 12
@@ -43,7 +46,6 @@ _ARGUMENTS = (
     "rootflags=/",
     "ro",
     "time-travel=inf-cpu",
-    f"time-travel-start={START_NS}",
     "con=null",
     "norandmaps",
     "loglevel=4",
@@ -67,7 +69,7 @@ class Instance:
     descriptors : file descriptors that the kernel's process inherits; its links' events and captures are written to
     them. patience_s : the longest real time (s) without a message from the kernel while an order is carried out.
     memory_mb : memory of kernel and programs. syscall_cost_ns : the least virtual time (ns) that a system call of a
-    program takes; orders take none.
+    program takes; orders take none. starts_at : the date at which the clock starts (clock_start_ns).
 
     Raises NetreproError where no kernel is built, or where the kernel cannot start.
     """
@@ -79,6 +81,7 @@ class Instance:
         patience_s: float = 120.0,
         memory_mb: int = MEMORY_MB,
         syscall_cost_ns: int = 0,
+        starts_at: str | datetime = STARTS_AT,
     ):
         self._patience_s = patience_s
         self._folder, self._keeps = _own_folder()
@@ -107,6 +110,7 @@ class Instance:
             f"init={init}",
             f"random-seed={seed}",
             f"syscall-cost={syscall_cost_ns}",
+            f"time-travel-start={clock_start_ns(starts_at)}",
             f"door={orders},{answers}",
             "con0=null,fd:1",
             f"uml_dir={self._folder}/",
@@ -350,6 +354,25 @@ class Instance:
         remove(self.folder)  # however deep programs inside have made it
 
 
+def clock_start_ns(starts_at: str | datetime) -> int:
+    """Return a date and time as nanoseconds since 1970-01-01 00:00:00 UTC, of which a clock counts.
+
+    starts_at : in ISO 8601, such as "2026-11-29T08:30:00+01:00", or a datetime. Without a zone it is in UTC; a date
+    alone is its first moment. Raises NetreproError for anything else, and for a year before 1970 or after 2199.
+    """
+    try:
+        when = starts_at if isinstance(starts_at, datetime) else datetime.fromisoformat(starts_at)
+        when = (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        when = None
+    if when is None or not _EPOCH.year <= when.year <= _LAST_YEAR:
+        raise NetreproError(
+            f"starts_at = {starts_at!r}",
+            f'give a date and time in ISO 8601, such as "{STARTS_AT}", from {_EPOCH.year} to {_LAST_YEAR}',
+        )
+    return (when - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
 def _listed(names: Sequence[str]) -> str:
     """Join the first _MOST_NAMED names, and add how many more there are."""
     more = len(names) - _MOST_NAMED
@@ -496,9 +519,10 @@ def run_shell() -> int:
     with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", dir=folder_for_memory()) as folder:
         init = Path(folder, "init")
         mounts = "".join(f"mount -t {kind} {kind} {at}\n" for kind, at in _SHELL_MOUNTS)
-        init.write_text(f"#!/bin/sh\n{mounts}cd /; PS1='virtual# ' setsid -c sh -i; poweroff -f\n")
+        links = "".join(f"ln -s /proc/self/fd{at} /dev/{name}\n" for name, at in DEVICE_LINKS.items())
+        init.write_text(f"#!/bin/sh\n{mounts}{links}cd /; PS1='virtual# ' setsid -c sh -i; poweroff -f\n")
         init.chmod(0o700)
-        own = [f"init={init}", f"syscall-cost={SYSCALL_COST_NS}", "con0=fd:0,fd:1", f"uml_dir={folder}/"]
-        kernel = [str(kernel_path()), *_ARGUMENTS, *own]
+        own = [f"init={init}", f"syscall-cost={SYSCALL_COST_NS}", f"time-travel-start={clock_start_ns(STARTS_AT)}"]
+        kernel = [str(kernel_path()), *_ARGUMENTS, *own, "con0=fd:0,fd:1", f"uml_dir={folder}/"]
         environment = {"HOME": folder, "TMPDIR": folder, "PATH": os.environ.get("PATH", ""), "TERM": "linux"}
         return subprocess.run([*_launched(None, folder), *kernel], env=environment).returncode

@@ -65,6 +65,7 @@ def launch(owner: int, processor: int | None, folder: str, command: list[str]) -
     """
     LIBC.personality(ctypes.c_ulong(_NO_RANDOM_ADDRESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.umask(0)  # programs inside have their own
     most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # a program inside needs three
     if processor is not None:

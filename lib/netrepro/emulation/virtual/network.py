@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
@@ -32,8 +33,16 @@ from netrepro.emulation.virtual.experiment import (
     release_numbers,
     whole_settings,
 )
-from netrepro.emulation.virtual.instance import MEMORY_MB, NO_FILES, SYSCALL_COST_NS, Instance, batched_by_node
-from netrepro.emulation.virtual.kernel import modules_for
+from netrepro.emulation.virtual.instance import (
+    MEMORY_MB,
+    NO_FILES,
+    STARTS_AT,
+    SYSCALL_COST_NS,
+    Instance,
+    batched_by_node,
+    clock_start_ns,
+)
+from netrepro.emulation.virtual.kernel import congestion_controls, modules_for
 from netrepro.emulation.virtual.plan import RECORD, REPORT, Line, VirtualPlan, make_virtual_plan, new_line
 from netrepro.emulation.virtual.recording import VirtualRecording
 from netrepro.emulation.virtual.speech import check_ways
@@ -59,8 +68,8 @@ class VirtualNetwork(Network):
     Arguments are those of Emulation.
 
     Virtual time passes while `run`, `wait`, `python` or `sleep` wait, and stands still otherwise, except that a start
-    takes some microseconds. The kernel's clock starts at 2020-01-01 00:00:00 UTC, and files in `folder` have times of
-    that clock. Computing takes no time; a system call takes at least `syscall_cost_ns`, so that a program that polls
+    takes some microseconds. The kernel's clock starts at `starts_at`, and files in `folder` have times of that clock.
+    Computing takes no time; a system call takes at least `syscall_cost_ns`, so that a program that polls
     lets time pass. A loop without any system call never ends by itself. Programs read the
     machine's files with the caller's rights, may write to `folder` and to /run, and have only their node's network.
     They are root inside the kernel. Landlock, on machines that have it (`netrepro doctor` tells), also keeps root and
@@ -95,9 +104,12 @@ class VirtualNetwork(Network):
         patience_s: float = PATIENCE_S,
         memory_mb: int = MEMORY_MB,
         syscall_cost_ns: int = SYSCALL_COST_NS,
+        starts_at: str | datetime = STARTS_AT,
     ):
         self.topology, self._seed, self._patience_s, self._memory_mb = topology, seed, patience_s, memory_mb
         self._syscall_cost_ns = whole_number(syscall_cost_ns, "syscall_cost_ns", 0, 10**9)
+        clock_start_ns(starts_at)  # refuses what is no date
+        self._starts_at = starts_at
         self._described: dict[str, Any] = {
             "tcp": tcp,
             "routing": routing,
@@ -122,11 +134,17 @@ class VirtualNetwork(Network):
     def __enter__(self) -> VirtualNetwork:
         if self._instance:
             raise NetreproError("this network is built already", "leave its with block first, or make another")
+        controls = set(self.plan.congestion_control.values()) - {""}
+        for name in sorted(controls - congestion_controls()):
+            raise NetreproError(f"the virtual kernel has no {name}", f"use {', '.join(sorted(congestion_controls()))}")
+        modules = modules_for(controls, {})
         self._free = [tempfile.TemporaryFile() for _ in range(MOST_CAPTURES)]  # noqa: SIM115  until close
         self._files = [tempfile.TemporaryFile(), *self._free]
         try:
             files = [file.fileno() for file in self._files]
-            self._instance = Instance(self._seed, files, self._patience_s, self._memory_mb, self._syscall_cost_ns)
+            self._instance = Instance(
+                self._seed, files, self._patience_s, self._memory_mb, self._syscall_cost_ns, self._starts_at
+            )
             seeds = release_numbers(self._instance.kernel) >= (6, 11)
             self._plan = make_virtual_plan(
                 self.topology, self._seed, has_seeds=seeds, events=files[0], **self._described
@@ -135,6 +153,7 @@ class VirtualNetwork(Network):
             self.folder = self._instance.folder / "programs"
             self.folder.mkdir()
             self._programs_folder = os.open(self.folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._instance.load(modules)
             build(self._instance, self.plan, whole_settings(self._way), named=True)
             self._instance.order("share", folder=str(self.folder))
             self._began_ns = self._instance.order("clock")["monotonic_ns"]

@@ -250,7 +250,16 @@ class VirtualPlan(Plan):
 
     @cached_property
     def sysctls(self) -> dict[str, dict[str, str]]:
-        return {node: settings | OWN for node, settings in super().sysctls.items()}
+        of_nodes = {node: settings | OWN for node, settings in super().sysctls.items()}
+        for host, control in self.congestion_control.items():
+            if control:
+                of_nodes[host]["net/ipv4/tcp_congestion_control"] = control
+        return of_nodes
+
+    def _own_attributes(self, host: str) -> tuple[bytes, str, dict[int, int] | None]:
+        # A host's sysctl sets its congestion control: a route's would hide what programs set.
+        source, _, metrics = super()._own_attributes(host)
+        return source, "", metrics
 
 
 def new_line(index: int, line: Line) -> Request:
