@@ -65,7 +65,7 @@ SHELL = {
     "who runs": """id -un; id -u; id -gn; echo $UID $EUID; [ $PPID -gt 0 ]; echo $?
         su -s /bin/sh nobody -c 'id -un; touch x' 2>&1""",
     "times of files": """touch a; sleep .05; touch b; find . -newer a -type f | sort; find . -mmin -5 -name a
-        touch -d '2019-05-06 07:08:09 UTC' c; stat -c '%y' c; find . -mtime +30; touch -r c b
+        touch -d '2019-05-06 07:08:09.123456789 UTC' c; stat -c '%y' c; find . -mtime +30; touch -r c b
         [ b -nt c ]; echo $?; [ a -nt c ]; echo $?; ls -t1
         [ $(($(date +%s) - $(stat -c %Y a))) -lt 5 ]; echo $?; mkdir d; [ d -nt a ]; echo $?""",
     "timeout": """exec 2> /dev/null; timeout .1 sleep 5; echo $?; timeout -s KILL .1 sleep 5; echo $?
@@ -312,7 +312,7 @@ with open("f", "w+b", 0) as file:
     print(open("f", "rb").read(5), os.ftruncate(file.fileno(), 20_000), os.fstat(file.fileno()).st_size)
     print(os.pread(file.fileno(), 4, 15_000), os.pwrite(file.fileno(), b"zz", 1), os.lseek(file.fileno(), -5, 2))
     os.unlink("f")
-    print(file.read())
+    print(file.read(), os.fstat(file.fileno()).st_nlink)
 for call in (
     lambda: os.open("none", 0), lambda: os.mkdir("/proc/x"), lambda: os.open(".", os.O_WRONLY),
     lambda: os.rmdir("none"), lambda: os.open("a" * 300, os.O_CREAT),
@@ -324,8 +324,8 @@ fcntl.flock(held, fcntl.LOCK_EX)
 print(outcome(lambda: fcntl.flock(open("lock"), fcntl.LOCK_EX | fcntl.LOCK_NB)))
 one, other = (os.open("log", os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o644) for _ in range(2))
 print(os.write(one, b"1"), os.write(other, b"2"), os.write(one, b"3"), os.pread(one, 9, 0))
-print(outcome(lambda: os.open("log", os.O_EXCL | os.O_CREAT)), os.link("log", "hard"))
-os.utime("log", ns=(123 * 10**9, 987 * 10**9))
+print(outcome(lambda: os.open("log", os.O_EXCL | os.O_CREAT)), os.link("log", "hard"), os.stat("log").st_nlink)
+os.utime("log", ns=(123456789, 987654321))
 print(os.stat("log").st_mtime_ns, os.chmod("log", 0o4751), oct(os.stat("log").st_mode), os.access("log", os.X_OK))
 sparse = os.open("sparse", os.O_CREAT | os.O_RDWR)
 print(os.pwrite(sparse, b"x", 10**6), os.fstat(sparse).st_blocks < 100, outcome(lambda: os.sendfile(sparse, one, 0, 3)))

@@ -79,9 +79,8 @@ class VirtualNetwork(Network):
     The programs' output is stored in `folder`. A file that a program writes, so its output too, may have `memory_mb`
     at most; a program that writes more gets SIGXFSZ, as with `ulimit -f`.
 
-    While a program inside has a file open, programs inside do not see what the caller changes in it: they go on with
-    its old content, cut to its old size. So change a file before a program opens it, or write a file of another name.
-    Programs inside see each other's changes at once, and the caller sees them too.
+    Programs see what the caller changes in files, also in files that they have open, and the caller sees what they
+    change. Only a program that has mapped a file into its memory may keep what it has read.
 
     Threads may share a network: their calls are carried out one after the other, so that a call that waits for a
     program keeps the others waiting. A forked process cannot use it. Raises NetreproError like Instance.
