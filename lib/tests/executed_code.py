@@ -6,6 +6,7 @@ import ast
 import os
 import sys
 import threading
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
@@ -32,26 +33,37 @@ class ExecutedCode:
         self._folder = f"{code.PACKAGE}{os.sep}"
 
     def __enter__(self) -> ExecutedCode:
+        """Look at calls alone: setprofile would also tell of returns and of calls of C, four times as many."""
         _listening.add(self)
-        threading.setprofile(self._look)
-        sys.setprofile(self._look)
+        self._before = threading.gettrace(), sys.gettrace()  # of coverage
+        threading.settrace(self._look)
+        sys.settrace(self._look)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        sys.setprofile(None)
-        threading.setprofile(None)
+        of_threads, own = self._before
+        sys.settrace(own)
+        threading.settrace(of_threads)
         _listening.discard(self)
 
-    def _look(self, frame: FrameType, event: str, _: Any) -> None:
+    def _look(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any] | None:
         own = frame.f_code
         if own in self.functions or own in self._others:
-            return
+            return None
         if not own.co_filename.startswith(self._folder):
             self._others.add(own)
         elif own.co_name == "<module>":
-            self._imports.depth = getattr(self._imports, "depth", 0) + {"call": 1, "return": -1}.get(event, 0)
-        elif event == "call" and not getattr(self._imports, "depth", 0):
+            self._imports.depth = getattr(self._imports, "depth", 0) + 1
+            frame.f_trace_lines = False
+            return self._end_of_import
+        elif not getattr(self._imports, "depth", 0):
             self.functions.add(own)
+        return None
+
+    def _end_of_import(self, frame: FrameType, event: str, _: Any) -> Callable[..., Any]:
+        if event == "return":
+            self._imports.depth -= 1
+        return self._end_of_import
 
 
 def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:

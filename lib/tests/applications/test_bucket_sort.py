@@ -115,10 +115,11 @@ def test_every_host_sorts_through_real_kernels(name):
 @needs_virtual
 @pytest.mark.parametrize("name", ["tcp", "repflow"])
 def test_every_host_sorts_in_virtual_time_and_alike_again(name):
-    sort = Sort(leaf_spine(2, 3, 6, LINK, LINK), OLD_LINUX, name, 3000, 100_000, 0.01, 0.02, 0.002, 0.05)
+    # Of six hosts: most of the time is that of their programs' start.
+    sort = Sort(leaf_spine(2, 3, 3, LINK, LINK), OLD_LINUX, name, 3000, 100_000, 0.01, 0.02, 0.002, 0.05)
     jobs, checks = sort_in_virtual_time(sort, 2, 1)
-    assert len(jobs) == 24 and checks.holds.all()
+    assert len(jobs) == 12 and checks.holds.all()
     # Processor time and the answers at least.
-    assert (jobs.took_ms > 20 + 2 + 3000 * 2 * 8 / 1e6).all() and (jobs.start_s < 0.02).sum() == 12
+    assert (jobs.took_ms > 20 + 2 + 3000 * 2 * 8 / 1e6).all() and (jobs.start_s < 0.02).sum() == 6
     again, _ = sort_in_virtual_time(sort, 2, 1)
     assert again.equals(jobs)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import struct
 import sys
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pytest
@@ -19,6 +21,7 @@ from netrepro.applications.labelled_traffic import (
     Day,
     Mix,
     generate,
+    make,
     make_capture,
     record_day,
     shorten_day,
@@ -38,28 +41,36 @@ no_peers = pytest.mark.skipif(
 )
 
 
-HOSTS = {name: getattr(generate, name) for name in ("WORKSTATIONS", "REMOTES")}
+class Made(NamedTuple):
+    """A small capture from end to end: its folder, its table, its recording, and how often its progress was asked."""
 
-
-@pytest.fixture(scope="module", autouse=True)
-def small_campus() -> Iterator[None]:
-    """Fewer programs have to start."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, hosts in HOSTS.items():
-            patch.setattr(generate, name, hosts // 2 - 1)
-        yield
-
-
-@pytest.fixture
-def whole_campus(small_campus: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, hosts in HOSTS.items():
-        monkeypatch.setattr(generate, name, hosts)
+    folder: Path
+    table: pd.DataFrame
+    day: Day
+    asked: int
 
 
 @pytest.fixture(scope="module")
-def day(small_campus: None, tmp_path_factory: pytest.TempPathFactory) -> Day:
-    folder = tmp_path_factory.mktemp("day")
-    return record_day(folder, seconds=20, mix=Mix(web=45, p2p=25, mails=12, skype=6, others=10), seed=3)
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """The one recording of all programs: to start dozens of them costs more than what they then do."""
+    kept, told, days = tmp_path_factory.mktemp("made"), [], []
+
+    def record(folder: Path, **how: Any) -> Day:
+        day = record_day(folder, **how)
+        days.append(replace(day, capture=Path(shutil.copy(day.capture, kept))))
+        return day
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(make, "record_day", record)
+        table = make_capture(
+            kept / "made", seconds=6, scale=0.02, days=1, seed=4, progress=lambda seconds: told.append(1) or seconds
+        )
+    return Made(kept / "made", table, days[0], len(told))
+
+
+@pytest.fixture(scope="module")
+def day(made: Made) -> Day:
+    return made.day
 
 
 @pytest.fixture(scope="module")
@@ -159,32 +170,31 @@ def test_a_join_by_the_order_of_the_log_labels_other_flows(folder: Path) -> None
 @needs_virtual
 @no_peers
 def test_a_small_capture_made_from_end_to_end_fails_its_audit_by_nothing_but_the_mix_it_is_too_small_for(
-    tmp_path: Path, whole_campus: None
+    made: Made,
 ) -> None:
     """Five mails beside sixty pages are too many, whatever the labels; everything else of the audit must pass."""
-    folder, told = tmp_path / "made", []
-    made = make_capture(
-        folder,
-        seconds=6,
-        scale=0.02,
-        days=1,
-        seed=4,
-        progress=lambda seconds: told.append(1) or seconds,
-    )
-    trace = load_standin(folder, first_packets=9)
-    assert len(told) == 1
-    assert made.index.names == ["day", "class"] and set(made.index.get_level_values("day")) == {0}
-    assert made["flows"].sum() == len(trace.flows) and made["flows"].min() >= 1
-    runs = pd.read_csv(folder / RUNS)
+    trace = load_standin(made.folder, first_packets=9)
+    assert made.asked == 1
+    table = made.table
+    assert table.index.names == ["day", "class"] and set(table.index.get_level_values("day")) == {0}
+    assert table["flows"].sum() == len(trace.flows) and table["flows"].min() >= 1
+    runs = pd.read_csv(made.folder / RUNS)
     assert (runs["missed_packets"] == 0).all() and runs["flows"].sum() == len(trace.join.flows)
     checks = trace.audit.table()
     assert checks.loc[~checks["by_design"], "passed"].all(), trace.audit.why
     assert "class shares" in trace.audit.failed
-    assert {path.name for path in folder.iterdir()} == {FLOWS, LOG, RUNS, capture_name(0)}
+    assert {path.name for path in made.folder.iterdir()} == {FLOWS, LOG, RUNS, capture_name(0)}
+
+
+@pytest.fixture
+def small_campus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer programs have to start."""
+    for name in ("WORKSTATIONS", "REMOTES"):
+        monkeypatch.setattr(generate, name, getattr(generate, name) // 2 - 1)
 
 
 @needs_virtual
-def test_the_same_seed_gives_the_same_capture_byte_for_byte(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_capture_byte_for_byte(tmp_path: Path, small_campus: None) -> None:
     """But for BitTorrent: libtorrent asks the processor for its random numbers."""
     mix = Mix(web=20, p2p=0, mails=6, skype=5, others=5)
     days = []
@@ -198,7 +208,7 @@ def test_the_same_seed_gives_the_same_capture_byte_for_byte(tmp_path: Path) -> N
     }
 
 
-def test_the_campus_shakes_loses_and_delays_as_the_stand_ins_readme_says(whole_campus: None) -> None:
+def test_the_campus_shakes_loses_and_delays_as_the_stand_ins_readme_says() -> None:
     links = [cable.forward for cable in generate.campus(2026).cables if cable.forward.delay_ms]
     assert len(links) == generate.REMOTES
     delays_ms = sorted(link.delay_ms for link in links)
