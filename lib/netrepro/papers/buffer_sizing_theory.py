@@ -281,7 +281,8 @@ AGAIN = {name: f"{name}, begins again" for name in NAMES}
 MARKS = {"asks_for_ecn": True, "marks": True}
 # Quick runs have 500 round trips, half of the authors': the start is one interval of thirty, which the lowest tenth
 # leaves aside.
-QUICK = Scale(10.0, 2, only={"flows": (1, 16, 32), "buffer_share": (0.03, 0.125, 0.375, 0.75, 1.25)})
+QUICK_SHARES = (0.012, 0.03, 0.06, 0.125, 0.25, 0.375, 0.5, 0.75, 1.25)
+QUICK = Scale(10.0, 2, only={"flows": (1, 16, 32), "buffer_share": QUICK_SHARES})
 SIZES = {"quick": QUICK, "paper": Scale(20.0)}
 FEW = {"flows": (1, 16, 32), "buffer_share": (0.06, 0.25, 0.5, 1.0)}
 HALF = {"flows": (1, 4, 16, 32, 64), "buffer_share": (0.03, 0.06, 0.125, 0.25, 0.375, 0.5, 0.75, 1.25)}
