@@ -43,7 +43,7 @@ class DummynetPipe {
         {.name = name, .bytes = bytes, .flow = 0, .ecn_capable = ecn_capable, .marked_before = false, .arrived = now},
         idle_since, dropped_);
     if (hand_back(now, sink)) return;
-    // What nothing delays leaves at once, as with Dummynet's io_fast; all else waits for the timer.
+    // What nothing delays leaves at once, as in Dummynet of 2010; all else waits for the timer, as without io_fast.
     if (idle) return begin(now, now, sink);
     if (settings_.reorder > 0 && queue_.packets() > 1 && reorders_.uniform() < settings_.reorder) queue_.swap_last();
   }

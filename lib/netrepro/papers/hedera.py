@@ -44,7 +44,7 @@ PATTERNS = (*BIJECTIVE[:10], "rand0", "rand1", "rand2", *RANDBIJ, "randx2", "ran
 FEW = ("stride1", "stride8", "randbij0")
 SCHEMES = ("non-blocking", "ECMP", "spanning tree", "first fit", "annealing")
 SCHEDULED = ("first fit", "annealing")  # Hedera's own, with a path for each flow
-# The data do not name Hedera's schedulers; data/hedera/SOURCES.md explains our guess.
+# A workbook beside the data names Hedera's schedulers (data/hedera/SOURCES.md, Artefacts).
 COLUMNS_OF_HARDWARE = {
     "non-blocking": "non_blocking_mbps",
     "spanning tree": "ecmp_mbps",
@@ -299,22 +299,22 @@ def draw_network(setting: Setting) -> Figure:
     return pictures.draw_network(experiment(setting, 1.0, 1), "Sixteen hosts on a fat-tree of k = 4")
 
 
-def _testbed(schemes: Sequence[str], label: str, axis: Axes, runs: Runs) -> None:
+def _testbed(schemes: Sequence[str], axis: Axes, runs: Runs) -> None:
     """Draw the testbed's throughput over the bars of these schemes."""
     names, published, width = list(by_pattern(runs).index), hardware(), 0.8 / len(schemes)
     for i, how in enumerate(schemes):
         if how in published:
             places = np.arange(len(names)) + (i - (len(schemes) - 1) / 2) * width
-            axis.plot(places, published[how][names], "D", color=PUBLISHED_GREY, ms=5, mec="white", label=label)
+            axis.plot(places, published[how][names], "D", color=PUBLISHED_GREY, ms=5, mec="white", label="testbed")
     figure = axis.get_figure(root=True)
     assert figure is not None
     figure.set_size_inches(10.5, 4.4)
     axis.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=8)
 
 
-def _by_pattern(title: str, *schemes: str, label: str = "testbed") -> Picture:
+def _by_pattern(title: str, *schemes: str) -> Picture:
     bars = Bars("share", _of_figure, group="pattern", by="how", looks={how: how for how in schemes})
-    return plot(title, "", PAYLOAD, bars, partial(_testbed, schemes, label), y_range=(0, 1.0))
+    return plot(title, "", PAYLOAD, bars, partial(_testbed, schemes), y_range=(0, 1.0))
 
 
 def _which_routing(axis: Axes, runs: Runs) -> None:
@@ -431,7 +431,6 @@ STUDY = Study(
         "fig8_hash_and_schedulers": _by_pattern(
             "Hashing, and Hedera's schedulers",
             *("ECMP", *SCHEDULED),
-            label="testbed; which scheduler is which is our guess",
         ),
         "remark_which_routing": plot(
             'What was the testbed\'s "ECMP"?',

@@ -44,17 +44,6 @@ def test_hashing_moves_as_the_testbed_does_and_is_far_from_it(runs):
     assert as_good.verdict == "agrees" and not as_good.counts
 
 
-def test_the_guess_which_scheduler_is_which_decides_no_verdict(runs):
-    other = {"first fit": "annealing", "annealing": "first fit"}
-    exchanged = with_values(runs, how=runs.values.how.replace(other))
-    broken = exchanged.values.case == paper.TO_ONE  # has no first fit, and is no claim's own
-    exchanged.values.loc[broken, "how"] = runs.values.how[broken]
-    for name in ("hedera-1", "hedera-2", "gain-falls-with-flows"):
-        claim = load_claims("hedera").claim(name)
-        measured = [each for chosen in (runs, exchanged) for each in chosen.measured_claims() if each.claim == claim.id]
-        assert len({judge(claim, each, "simulated").verdict for each in measured}) == 1 and len(measured) == 2
-
-
 def test_the_patterns_are_the_papers():
     patterns, hosts = paper.patterns(), TREE.hosts
     assert tuple(patterns) == paper.PATTERNS and len(patterns) == 20
@@ -139,10 +128,6 @@ def test_what_the_testbeds_ecmp_was_is_said_of_ten_patterns_at_least(runs, count
     assert ("correlation" in said) == (count >= 10)
     labels = labels_of("remark_which_routing", kept)
     assert any("correlation" in label for label in labels) == (count >= 10)
-
-
-def test_the_figure_says_that_which_scheduler_is_which_is_a_guess(runs):
-    assert any("guess" in label for label in labels_of("fig8_hash_and_schedulers", runs))
 
 
 def test_the_virtual_kernel_runs_shorter_and_in_the_quick_profile_three_patterns():
