@@ -192,6 +192,8 @@ class Claim(_Strict):
             raise ValueError("blame and settles go together: whose fault it is, and what would settle it")
         if self.settled and not self.settles:
             raise ValueError("settled: settles does not say which experiment that is")
+        if self.settled and self.blame == "unknown":
+            raise ValueError("settled: the experiment has not shown whose fault it is, as blame is unknown")
         self._check_evidence()
         if self.kind == "absolute" and not self.unit:
             raise ValueError("unit: an absolute number needs one")

@@ -79,6 +79,11 @@ def test_the_table_puts_orderings_and_acceptance_in_words(workbench):
         ("    note:", "    role: major\n    note:", r"role: unknown value 'major' \(valid: main, detail"),
         ("    note:", "    role: main\n    comparable: false\n    note:", r"what is not comparable is no main claim"),
         ("    note:", "    settled: section 10\n    note:", r"settles does not say which experiment"),
+        (
+            "    note:",
+            "    blame: unknown\n    settles: x\n    settled: section 10\n    note:",
+            r"the experiment has not shown whose fault it is",
+        ),
         ("    note:", "    source: class\n    note:", r"class_report: a claim of source 'class' needs it"),
         ("[simulated]", "[simulated, simulated]", r"a tier is named twice"),
         ("id: best-first", "id: mean-gain", r"id 'mean-gain' is used more than once"),
