@@ -15,7 +15,7 @@ from netrepro.errors import NetreproError
 from netrepro.processes import die_with_parent
 
 COMMAND = (sys.executable, "-m", "netrepro.workbench.cli", "kernel", "build", "--if-possible")
-GRACE_S = 20.0  # for a build that is stopped to remove its folder
+GRACE_S = 120.0  # for a build that is stopped to remove its folder, of tens of thousands of files, on a busy machine
 
 
 class KernelBuild:
