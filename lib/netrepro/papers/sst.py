@@ -1,6 +1,6 @@
 """Structured streams: web pages over SST, HTTP's four ways with TCP, and QUIC (Ford, SIGCOMM 2007, Fig. 8).
 
-One client, one server, a line of 1.5 Mb/s and 50 ms. Pages of a trace are loaded one after the other: each request over
+One client, one server, a line of 1.5 Mb/s and 55 ms. Pages of a trace are loaded one after the other: each request over
 a new TCP connection (serial, parallel), over two lasting connections (persistent, pipelined), or over a stream of SST,
 all in one channel. SST is the state machine of `netrepro.protocols.sst`, byte for byte. HTTP/3 over QUIC, which the
 idea led to, is aioquic's, with a stream a request in one connection; the paper has no numbers for it.
@@ -58,19 +58,24 @@ class Setting:
     `sst_window` is SST's first window (packets). `connections`: greatest number at once; 0 for no limit. `kept`:
     connections stay open from page to page. `fresh`: every page has a new SST channel or QUIC connection. `early`:
     QUIC's requests leave in the first packet of a connection (0-RTT). `in_order`: QUIC's responses count in the order
-    of requests, not of arrival. `server_window`: SST's server has a congestion window."""
+    of requests, not of arrival. `server_window`: SST's server has a congestion window. `missed_behind`: see SST's
+    `Manners`; before 2008, the year after the paper, every hole was a loss.
+
+    Rate, delay, queue, requests and the missing pause are those of the author's programs (data/sst/SOURCES.md). His
+    simulator had two queues, of 37 and of 9 packets; which one made Fig. 8 is not known, and we take the older one."""
 
     rate_mbps: float = setting(1.5, "of the line, in both directions", "Mb/s", low=0.01, high=1000)
-    one_way_ms: float = setting(25.0, "delay of the line", "ms", low=0.1, high=1000)
-    queue_packets: int = setting(50, "buffer at each end of the line; a choice", "packets", low=1, high=10_000)
+    one_way_ms: float = setting(27.5, "delay of the line", "ms", low=0.1, high=1000)
+    queue_packets: int = setting(37, "buffer at each end of the line", "packets", low=1, high=10_000)
     loss_percent: float = 0.0
     trace: str = setting("standin", "the pages; a .tr.gz file holds a part of the trace", one_of=("standin", "a file"))
     pages: int = 400
-    request_bytes: int = setting(300, "of a request, which the trace does not say; a choice", low=12, high=1200)
-    pause_ms: float = 100.0
+    request_bytes: int = setting(128, "of a request, which the trace does not say", low=12, high=1200)
+    pause_ms: float = 0.0
     initial_window_segments: int = setting(3, "of a new TCP connection", "segments of 1200 bytes", low=1, high=100)
     segment_bytes: int = 1200
     sst_window: int = 2
+    missed_behind: int = 1
     over: str = "TCP"
     connections: int = 1
     depth: int = 1
@@ -138,7 +143,7 @@ def way_of(setting: Setting) -> Way:
         syn_linear_timeouts=0,
         slow_start_after_idle=False,
     )
-    client = Manners(initial_window=setting.sst_window)
+    client = Manners(initial_window=setting.sst_window, missed_behind=setting.missed_behind)
     server = replace(client, controlled=setting.server_window)
     return Way(manner, tcp, setting.over, setting.fresh, setting.early, setting.in_order, client, server)
 
@@ -398,6 +403,10 @@ STUDY = Study(
                 "paper": Scale(changes={"pages": 1600}),
                 "test": Scale(changes={"pages": 100}),
             },
+        ),
+        "queue": Knob(
+            {name: SCHEMES[name] | {"queue_packets": each(9, 37)} for name in ("SST", "pipelined", "serial")},
+            {"quick": Scale(changes={"pages": 100}), "paper": Scale(), "test": Scale(changes={"pages": 40})},
         ),
         "window": Knob(
             {

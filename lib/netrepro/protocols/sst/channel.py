@@ -15,7 +15,6 @@ from netrepro.protocols.sst import wire
 
 LEAST_WINDOW = 2  # packets
 NO_THRESHOLD = 1 << 20
-MISSED_BEHIND = 3  # a packet counts as missed if it is this many behind the highest acknowledged one
 REPLAY_MASK = 32
 ACK_EVERY = 2  # packets whose segments want an acknowledgement
 ACK_EVERY_ANY = 4
@@ -26,13 +25,15 @@ MOST_RTO_S = 60.0
 class Manners:
     """The settings of a channel's sender: the initial window in packets, the least timeout, the longest delay of an
     acknowledgement, and whether a congestion window limits the channel. `first_rtt_s` is the round-trip time assumed
-    before the first measurement."""
+    before the first measurement. A packet counts as missed if it is `missed_behind` behind the highest acknowledged
+    one: 3 in the prototype of 2008, and 1 (every hole is a loss) before."""
 
     initial_window: int = LEAST_WINDOW
     min_rto_s: float = 0.2
     ack_delay_s: float = 0.01
     controlled: bool = True
     first_rtt_s: float = 0.5
+    missed_behind: int = 3
 
 
 @dataclass(slots=True)
@@ -149,7 +150,7 @@ class Channel:
         words = [self.outstanding.pop(number) for number in numbers]
         if acked > self.acked:
             self.acked = acked
-        lost = [number for number in self.outstanding if number <= self.acked - MISSED_BEHIND]
+        lost = [number for number in self.outstanding if number <= self.acked - self.manners.missed_behind]
         missed = [self.outstanding.pop(number) for number in lost]
         if lost and lost[-1] > self.recovers_at:  # reduce at most once per window
             self.threshold = max(int(self.window) // 2, LEAST_WINDOW)
