@@ -15,9 +15,10 @@
 #include "queues/queue_rules.hpp"
 #include "queues/ruled_fifo.hpp"
 #include "queues/sfq.hpp"
+#include "queues/slotted.hpp"
 
 // Those that are no rules: a new one has its place here.
-using QueueDisciplines = std::tuple<Sfq, FqCoDel<LinuxCoDel>, FqCoDel<CoDel>, LinuxFq, DualPi2, NicPacer>;
+using QueueDisciplines = std::tuple<Sfq, FqCoDel<LinuxCoDel>, FqCoDel<CoDel>, LinuxFq, DualPi2, NicPacer, Slotted>;
 using LinkQueue = std::variant<QueueRule, std::unique_ptr<QueueDiscipline>>;
 
 template <class... Disciplines>

@@ -19,6 +19,7 @@ from netrepro.networks.queues import (
     Red,
     Sfq,
     SharedBuffer,
+    Slotted,
 )
 from netrepro.networks.rcp import Rcp
 from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, OptimisticAck, Receiver
@@ -92,6 +93,7 @@ __all__ = [
     "Routing",
     "Sfq",
     "SharedBuffer",
+    "Slotted",
     "Tcp",
     "Topology",
     "Traffic",

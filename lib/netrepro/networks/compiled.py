@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from netrepro.networks.links import ETHERNET_MTU_BYTES, Link, Policer
-from netrepro.networks.queues import FULL_PACKET_BYTES, NicPacer
+from netrepro.networks.queues import FULL_PACKET_BYTES
 from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, OptimisticAck
 from netrepro.networks.routing import LinkChange, Path, Routing, k_shortest_paths, links_in_use
 from netrepro.networks.topology import Topology
@@ -85,9 +85,9 @@ def policer_numbers(policer: Policer) -> tuple[int, int, int]:
 
 
 def _room(link: Link) -> int:
-    """Count a host's own packets that may wait here: two bursts (4 packets at least), or all that a pacer may hold."""
+    """Count a host's own packets that may wait here: two bursts (4 packets at least), or all that it may hold back."""
     bursts = 2 * -(-link.offload_bytes // FULL_PACKET_BYTES)
-    wanted = link.queue.most_packets if isinstance(link.queue, NicPacer) else max(OWN_PACKETS_AT_PORT, bursts)
+    wanted = link.queue.most_packets if link.queue.holds_back else max(OWN_PACKETS_AT_PORT, bursts)
     return min(wanted, link.queue.most_packets)
 
 

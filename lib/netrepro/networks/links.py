@@ -33,6 +33,7 @@ from netrepro.networks.queues import (
     Red,
     Sfq,
     SharedBuffer,
+    Slotted,
 )
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "Red",
     "Sfq",
     "SharedBuffer",
+    "Slotted",
     "bandwidth_delay_packets",
 ]
 

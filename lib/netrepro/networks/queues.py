@@ -26,6 +26,7 @@ from netrepro.networks.description import (
 # A full segment on the wire: 1448 bytes of data, TCP with timestamps 32, IPv4 20, Ethernet 14.
 FULL_PACKET_BYTES = 1514
 MOST_BUCKETS = 65_536  # of a fair queue
+MOST_GAP_MS = 2000.0  # netem draws a gap of 31 bits of ns
 LEAST_CAKE_BYTES = 8192  # room for more than one full packet, as the kernel stores it
 # Variants of a queue's rule, by their author; the first is the kernel's, which tier "virtual" has.
 LINUX = "linux"
@@ -60,6 +61,11 @@ class _Queue:
     def most_packets(self) -> int:
         """The largest number of full packets that fit in."""
         return self.packets or 1
+
+    @property
+    def holds_back(self) -> bool:
+        """True where packets may wait while the link is free."""
+        return False
 
 
 @described
@@ -479,6 +485,10 @@ class Cake(_Queue):
     def most_packets(self) -> int:
         return self.memory_bytes // FULL_PACKET_BYTES
 
+    @property
+    def holds_back(self) -> bool:
+        return self.shaped_mbps is not None
+
 
 @described
 @dataclass(frozen=True)
@@ -508,6 +518,50 @@ class NicPacer(_Queue):
     def rule(self) -> Rule:
         rates = self.eta, self.beta, self.update_us / 1e6
         return "nic_pacer", (self.packets, self.bucket_bytes, *rates, self.association, self.associated_ms / 1e3)
+
+    @property
+    def holds_back(self) -> bool:
+        return True
+
+
+@described
+@dataclass(frozen=True)
+class Slotted(_Queue):
+    """Drop-tail of `packets` whose link sends in bursts, as WiFi and cellular links do: the `slot` of Linux's netem.
+
+    The queue is open in slots. A packet that comes after the last slot has begun waits for the next one, which begins
+    after a gap, drawn evenly from `min_gap_ms` to `max_gap_ms`. Then all packets that wait leave, one behind the other
+    at the link's rate, but at most `slot_packets`, and no more once `slot_bytes` or more have left (None: no limit).
+    The gap counts from when the slot's last allowed packet begins to leave; in a slot that ends sooner, for want of
+    packets, it counts from when the link could send the next packet.
+
+    So the link sends `slot_packets` packets in a gap at most, whatever its rate. A packet that finds the queue empty
+    waits for a gap, too. At a host's own port in the simulator, all `packets` may be the host's; a kernel's sockets let
+    few wait, which would never fill a slot, so tier "virtual" takes slots at switches' links only.
+
+    Raises NetreproError for a `min_gap_ms` above `max_gap_ms`.
+    """
+
+    packets: Count
+    min_gap_ms: Annotated[float, Numbers(least=0, most=MOST_GAP_MS, but="at most `max_gap_ms`")]
+    max_gap_ms: Annotated[float, Numbers(above=0, most=MOST_GAP_MS)]
+    slot_packets: Count | None = None
+    slot_bytes: Annotated[int, whole(most=2**31 - 1)] | None = None
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
+        if self.min_gap_ms > self.max_gap_ms:
+            raise NetreproError(
+                f"Slotted: min_gap_ms = {self.min_gap_ms:g}, and max_gap_ms = {self.max_gap_ms:g}", "swap them"
+            )
+
+    def rule(self) -> Rule:
+        gaps_s = self.min_gap_ms / 1e3, self.max_gap_ms / 1e3
+        return "slotted", (self.packets, *gaps_s, self.slot_packets or 0, self.slot_bytes or 0)
+
+    @property
+    def holds_back(self) -> bool:
+        return True
 
 
 @described
@@ -546,5 +600,6 @@ Queue = (
     | DualPi2
     | Cake
     | NicPacer
+    | Slotted
     | OwnQueue
 )

@@ -44,6 +44,7 @@ from netrepro.networks import (
     Routing,
     Sfq,
     SharedBuffer,
+    Slotted,
     Tcp,
     Topology,
     load_flow_sizes,
@@ -96,6 +97,7 @@ DESCRIPTIONS = {
         DualPi2(20),
         Cake(shaped_mbps=10),
         NicPacer(20),
+        Slotted(20, 0.5, 1.0, slot_packets=4, slot_bytes=5000),
     )
 }
 LEAST, MOST = (sorted({bound[place] for bound in DOMAINS.values()}) for place in (0, 1))

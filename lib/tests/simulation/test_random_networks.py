@@ -35,6 +35,7 @@ from netrepro.networks import (
     Routing,
     Sfq,
     SharedBuffer,
+    Slotted,
     Tcp,
     Topology,
     dumbbell,
@@ -198,17 +199,26 @@ def random_topology(random: Random) -> Topology:
     return Topology(tuple(cables), topology.name)
 
 
-def with_policers(random: Random, topology: Topology) -> Topology:
-    """The topology with policers at some of its links."""
+def random_slots(random: Random) -> Slotted:
+    gaps_ms = sorted((between(random, 0.01, 100), between(random, 0.01, 100)))
+    slot_packets = sometimes(random, 0.5, lambda: round(between(random, 1, 64)), None)
+    slot_bytes = sometimes(random, 0.5, lambda: round(between(random, 1, 60_000)), None)
+    return Slotted(round(between(random, 1, 500)), *gaps_ms, slot_packets, slot_bytes)
 
-    def policed(link: Link | None) -> Link | None:
-        if link is None or random.random() < 0.8:
+
+def with_policers_and_slots(random: Random, topology: Topology) -> Topology:
+    """The topology with policers at some of its links, and slots at others."""
+
+    def changed(link: Link | None) -> Link | None:
+        if link is None or random.random() < 0.6:
             return link
+        if random.random() < 0.5:
+            return replace(link, queue=random_slots(random))
         rate_mbps = max(link.rate_mbps * between(random, 0.05, 2), 0.01)
         burst_bytes = round(between(random, 1514, 300_000))
         return replace(link, policer=Policer(rate_mbps, burst_bytes, random.choice([None, None, 600])))
 
-    cables = (replace(each, forward=policed(each.forward), backward=policed(each.backward)) for each in topology.cables)
+    cables = (replace(each, forward=changed(each.forward), backward=changed(each.backward)) for each in topology.cables)
     return Topology(tuple(cables), topology.name)
 
 
@@ -262,7 +272,7 @@ def random_experiment(seed: int) -> Experiment:
     random = Random(seed)
     if random.random() < 0.3:
         return reordered_flow(random, seed)
-    topology = with_policers(Random(f"policers, {seed}"), random_topology(random))
+    topology = with_policers_and_slots(Random(f"more, {seed}"), random_topology(random))
     fastest_mbps = max(link.rate_mbps for link in topology.ports.values())
     lasts_s = min(max(MOST_PACKETS * 0.012 / fastest_mbps, 1.0), 30.0)
     traffic = [random_entry(random, topology.hosts, lasts_s) for _ in range(random.randint(1, 4))]

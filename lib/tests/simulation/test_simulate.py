@@ -42,6 +42,7 @@ from netrepro.networks import (
     Routing,
     Sfq,
     SharedBuffer,
+    Slotted,
     Tcp,
     Topology,
     dumbbell,
@@ -77,6 +78,7 @@ queues = st.one_of(
     st.builds(SharedBuffer, st.just(60_000), st.floats(0.1, 8), st.none() | st.integers(1, 20)),
     st.builds(Sfq, st.integers(1, 60), st.integers(100, 3000), st.integers(1, 8)),
     st.builds(DualPi2, st.integers(1, 60), st.floats(0.1, 20), classic_share=st.floats(0, 1)),
+    st.builds(Slotted, st.integers(1, 60), st.floats(0, 1), st.floats(1, 5), st.none() | st.integers(1, 20)),
     st.builds(Fq, st.integers(1, 60), st.integers(1, 60), ce_threshold_ms=st.none() | st.floats(0.1, 5)),
     st.builds(
         FqCoDel, st.integers(1, 60), st.floats(0.1, 5), st.floats(5, 100), st.booleans(), flows=st.integers(1, 8)

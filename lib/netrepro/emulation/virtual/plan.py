@@ -18,6 +18,7 @@ queue "step" (lib/kernel/built_in/step.c) where Linux has none:
 |              |               | target of `round_trip_ms` / 20 at any rate of the link                               |
 | Pie          | pie           | `burst_ms` is 150                                                                    |
 | Sfq          | sfq           | `buckets` is a power of two                                                          |
+| Slotted      | netem         | only in front of a switch's link                                                     |
 | DualPi2      | none          | refused                                                                              |
 | NicPacer     | none          | refused                                                                              |
 | OwnQueue     | a module      | defined by its C code                                                                |
@@ -72,6 +73,7 @@ from netrepro.networks.queues import (
     Red,
     Sfq,
     SharedBuffer,
+    Slotted,
 )
 from netrepro.networks.routing import Path, Routing, check_path
 from netrepro.networks.topology import Topology
@@ -88,6 +90,7 @@ RED_STEPS = 5  # least rise of RED's probability per byte, in units of 2^-32: ro
 # Attributes of CAKE (include/uapi/linux/pkt_sched.h), and one of its classes of service.
 CAKE_BYTES_PER_S, CAKE_CLASSES, CAKE_ISOLATION, CAKE_ROUND_TRIP, CAKE_TARGET = 2, 3, 5, 7, 8
 CAKE_MEMORY, CAKE_RAW, CAKE_ACK_FILTER, CAKE_SPLIT_GSO, CAKE_ONE_CLASS = 10, 12, 16, 17, 3
+NETEM_SLOT = 12  # an attribute of netem
 MOST_BYTES = 2**32 - 1  # largest limit of a queue in bytes; never reached
 LEAST_IPV6_MTU_BYTES = 1280  # RFC 8200
 CAPTURED_BYTES = 128  # bytes of each packet that a capture keeps
@@ -336,11 +339,20 @@ def new_queue(index: int, queue: object, rate_mbps: float, packet_bytes: int) ->
         case Pie():
             words = {1: queue.target_ms * 1e3, 2: queue.packets, 3: queue.update_ms * 1e3, 6: int(queue.ecn)}
             return [_new_inside(index, "pie", _numbers(words))]
+        case Slotted():
+            return [_new_inside(index, "netem", _slots(queue))]
     raise NetreproError(f"a queue {queue!r} in virtual time", "use one of netrepro.networks.links")
 
 
 def _numbers(words: Mapping[int, float]) -> bytes:
     return b"".join(messages.attribute(kind, struct.pack("=I", round(value))) for kind, value in words.items())
+
+
+def _slots(queue: Slotted) -> bytes:
+    """Pack netem's options: no delay, a limit, and the slots (struct tc_netem_slot)."""
+    gaps_ns = (round(gap_ms * 1e6) for gap_ms in (queue.min_gap_ms, queue.max_gap_ms))
+    slots = struct.pack("=2q2i2q", *gaps_ns, queue.slot_packets or 0, queue.slot_bytes or 0, 0, 0)
+    return struct.pack("=6I", 0, queue.packets, 0, 0, 0, 0) + messages.attribute(NETEM_SLOT, slots)
 
 
 def _cake(queue: Cake) -> bytes:
@@ -494,6 +506,11 @@ def _check_queue(port: str, queue: Queue) -> None:
             )
     if isinstance(queue, Fq):
         _check_fq(port, queue)
+    if isinstance(queue, Slotted) and port.startswith("h"):
+        raise NetreproError(
+            f"{port}: slots at a host's own port, where sockets let too few packets wait to fill them",
+            "give them to a switch's link, or use tier 'simulated'",
+        )
     if isinstance(queue, Sfq):
         _check_sfq(port, queue)
 
