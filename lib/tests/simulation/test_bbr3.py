@@ -424,7 +424,6 @@ def test_the_slow_phase_ends_when_there_is_room():
         ]
         assert len(ended) > 2
         for down, after in ended:
-            # The first step of ProbeRTT's exit has no more than a step of this phase.
             assert all(s.pacing == pytest.approx(0.9 * 0.99 * MSS * s.twin["bw"]) for s in down)
             assert after.in_flight <= max(0.85 * after.twin["inflight_longterm"], 4)
             assert after.in_flight <= max(after.twin["max_bw"] * after.twin["min_rtt"] / SECOND, 6)
