@@ -113,6 +113,17 @@ def test_who_writes_to_a_closed_pipe_is_ended_by_sigpipe():
         assert "SigIgn:\t0000000000000000" in run(["cat", "/proc/self/status"]).stdout
 
 
+def test_a_program_that_prints_its_folder_says_the_same_in_every_run():
+    said = []
+    for _ in range(2):
+        with virtual() as net:
+            said.append(net["h1"].run(["sh", "-c", "pwd; echo inside > f; cat $PWD/given"], check=False).stdout)
+            (net.folder / "given").write_text("by the caller\n")
+            said.append(net["h1"].run(["sh", "-c", "cat $PWD/given"]).stdout)
+            assert (net.folder / "f").read_text() == "inside\n"
+    assert said == ["/run/folder\n", "by the caller\n"] * 2
+
+
 def test_a_relative_folder_is_the_callers_and_a_missing_one_is_named(tmp_path, monkeypatch):
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path)

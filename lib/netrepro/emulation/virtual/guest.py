@@ -515,10 +515,13 @@ class Guest:
         self.pass_time(seconds)
         return self.clock()
 
-    def share(self, folder: str) -> dict:
-        """Let programs write to a folder of the machine; make a mount point where the folder is hidden inside."""
-        Path(folder).mkdir(parents=True, exist_ok=True)
+    def share(self, folder: str, also: str) -> dict:
+        """Let programs write to a folder of the machine, which has a second name inside, `also`; make mount points
+        where the folder is hidden inside."""
+        for each in (folder, also):
+            Path(each).mkdir(parents=True, exist_ok=True)
         checked(LIBC.mount(b"none", folder.encode(), b"hostfs", ctypes.c_ulong(0), folder.encode()))
+        checked(LIBC.mount(folder.encode(), also.encode(), b"none", ctypes.c_ulong(BIND), None))
         return {}
 
     def load(self, module: str) -> dict:

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 120.0
 MOST_CAPTURES = 16  # at a time: the kernel's process opens their files at its start
+NAME_INSIDE = "/run/folder"  # of a network's folder: its own name is another one in every run
 MOST_LETTERS = 100  # length of a command in errors
 
 
@@ -76,8 +77,9 @@ class VirtualNetwork(Network):
     kernel modules from writing elsewhere. Their host's name is that of their node, and nodes' names lead to their
     addresses. The same seed and the same calls give the same output.
 
-    The programs' output is stored in `folder`. A file that a program writes, so its output too, may have `memory_mb`
-    at most; a program that writes more gets SIGXFSZ, as with `ulimit -f`.
+    Programs start in `folder`, for which they have a second name, /run/folder, that is the same in every run. Their
+    output is stored there. A file that a program writes, so its output too, may have `memory_mb` at most; a program
+    that writes more gets SIGXFSZ, as with `ulimit -f`.
 
     Programs see what the caller changes in files, also in files that they have open, and the caller sees what they
     change. Only a program that has mapped a file into its memory may keep what it has read.
@@ -154,7 +156,7 @@ class VirtualNetwork(Network):
             self._programs_folder = os.open(self.folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             self._instance.load(modules)
             build(self._instance, self.plan, whole_settings(self._way), named=True)
-            self._instance.order("share", folder=str(self.folder))
+            self._instance.order("share", folder=str(self.folder), also=NAME_INSIDE)
             self._began_ns = self._instance.order("clock")["monotonic_ns"]
         except BaseException:
             self.close()
@@ -477,7 +479,7 @@ class VirtualNode(Node):
             node=self.name,
             command=words,
             environment=dict(environment or {}),
-            folder=os.path.abspath(folder or self.net.folder),  # noqa: PTH100  keeps links, as chdir does
+            folder=os.path.abspath(folder) if folder else NAME_INSIDE,  # noqa: PTH100  keeps links, as chdir does
             output=str(files.with_suffix(".out")),
             errors=str(files.with_suffix(".err")),
             stdin=str(files.with_suffix(".in")),
