@@ -23,20 +23,41 @@ void bind_agreement(py::module_& module) {
 
   py::class_<RaftElection>(module, "RaftElection", "Elections after a crash of Raft's leader; times in ms.")
       .def(py::init([](int servers, std::vector<int> log_lengths, int committed, double least_timeout,
-                       double greatest_timeout, double tick, double timer_late, double heartbeat, double least_delay,
-                       double greatest_delay, double least_write, double mean_extra_write, bool pre_vote,
-                       bool keeps_leader, bool one_seed, bool checks_logs, bool synchronised, double longest) {
+                       double greatest_timeout, double tick, double step, double timer_late, double heartbeat,
+                       double least_delay, double greatest_delay, double least_write, double mean_extra_write,
+                       bool pre_vote, bool keeps_leader, bool one_seed, bool checks_logs, bool two_writes,
+                       bool synchronised, bool fresh_timers, bool until_elected, double longest) {
              if (log_lengths.size() < 2 || log_lengths.size() >= static_cast<std::size_t>(servers) || servers > 8)
                throw py::value_error("two to seven servers survive, fewer than there are, and there are at most 8");
-             return RaftElection({servers, std::move(log_lengths), committed, least_timeout, greatest_timeout, tick,
-                                  timer_late, heartbeat, least_delay, greatest_delay, least_write, mean_extra_write,
-                                  pre_vote, keeps_leader, one_seed, checks_logs, synchronised, longest});
+             return RaftElection({servers,
+                                  std::move(log_lengths),
+                                  committed,
+                                  least_timeout,
+                                  greatest_timeout,
+                                  tick,
+                                  step,
+                                  timer_late,
+                                  heartbeat,
+                                  least_delay,
+                                  greatest_delay,
+                                  least_write,
+                                  mean_extra_write,
+                                  pre_vote,
+                                  keeps_leader,
+                                  one_seed,
+                                  checks_logs,
+                                  two_writes,
+                                  synchronised,
+                                  fresh_timers,
+                                  until_elected,
+                                  longest});
            }),
            py::kw_only(), py::arg("servers"), py::arg("log_lengths"), py::arg("committed"), py::arg("least_timeout"),
-           py::arg("greatest_timeout"), py::arg("tick"), py::arg("timer_late"), py::arg("heartbeat"),
+           py::arg("greatest_timeout"), py::arg("tick"), py::arg("step"), py::arg("timer_late"), py::arg("heartbeat"),
            py::arg("least_delay"), py::arg("greatest_delay"), py::arg("least_write"), py::arg("mean_extra_write"),
            py::arg("pre_vote"), py::arg("keeps_leader"), py::arg("one_seed"), py::arg("checks_logs"),
-           py::arg("synchronised"), py::arg("longest"))
+           py::arg("two_writes"), py::arg("synchronised"), py::arg("fresh_timers"), py::arg("until_elected"),
+           py::arg("longest"))
       .def(
           "run",
           [](RaftElection& election, std::uint64_t trials, std::uint64_t seed) {

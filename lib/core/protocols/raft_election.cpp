@@ -16,7 +16,9 @@ RaftElection::Outcome RaftElection::run(std::uint64_t seed, std::uint64_t trial)
   done_ = false;
   safe_ = true;
   RandomStream chance(seed, first + 32);
-  const double crash = settings_.synchronised ? chance.uniform() * settings_.heartbeat : settings_.heartbeat;
+  const double crash = settings_.fresh_timers   ? 0.0
+                       : settings_.synchronised ? chance.uniform() * settings_.heartbeat
+                                                : settings_.heartbeat;
   for (int name = 0; name < living; ++name) {
     const std::uint64_t own = first + static_cast<std::uint64_t>(name);
     servers_.emplace_back(name, settings_.log_lengths[static_cast<std::size_t>(name)],
@@ -25,6 +27,12 @@ RaftElection::Outcome RaftElection::run(std::uint64_t seed, std::uint64_t trial)
   }
   // The old leader's last heartbeats; its last server's name is its own.
   for (Server& server : servers_) {
+    if (settings_.fresh_timers) {
+      set_timer(server);
+      server.wake_set = server.alarm;
+      push(server.alarm, server.name, {});
+      continue;
+    }
     const double sent = settings_.synchronised ? 0.0 : chance.uniform() * settings_.heartbeat;
     const double spread = settings_.greatest_delay - settings_.least_delay;
     server.phase = chance.uniform() * settings_.tick;
@@ -91,7 +99,10 @@ void RaftElection::send(Server& server) {
 void RaftElection::handle(Server& server, const Message& message) {
   if (settings_.keeps_leader && message.kind == Kind::request_vote && !message.pre && has_leader(server)) return;
   const bool hypothetical = message.pre && (message.kind == Kind::request_vote || message.granted);
-  if (message.term > server.term && !hypothetical) step_down(server, message.term);
+  if (message.term > server.term && !hypothetical) {
+    step_down(server, message.term);
+    if (settings_.two_writes && message.kind == Kind::request_vote) return server.waiting.push_front(message);
+  }
   switch (message.kind) {
     case Kind::request_vote:
       return vote(server, message);
@@ -154,6 +165,7 @@ void RaftElection::win_if_majority(Server& server) {
   safe_ = safe_ && server.length >= settings_.committed;
   server.role = Role::leader;
   server.votes = 0;
+  done_ = done_ || settings_.until_elected;
   server.next.assign(static_cast<std::size_t>(settings_.servers), server.length + 1);
   server.match.assign(static_cast<std::size_t>(settings_.servers), 0);
   send_heartbeats(server);
@@ -168,7 +180,9 @@ void RaftElection::set_timer(Server& server) {
     const double passed = std::floor((now_ - server.phase) / settings_.tick);
     server.alarm = server.phase + (passed + ticks) * settings_.tick + late;
   } else {
-    server.alarm = now_ + (settings_.least_timeout + range * server.timeouts.uniform() + late);
+    double drawn = settings_.least_timeout + range * server.timeouts.uniform();
+    if (settings_.step > 0) drawn = std::floor(drawn / settings_.step + 0.5) * settings_.step;
+    server.alarm = now_ + (drawn + late);
   }
 }
 
@@ -211,9 +225,7 @@ void RaftElection::append(Server& server, const Message& request) {
     done_ = std::all_of(servers_.begin(), servers_.end(),
                         [&](const Server& each) { return each.name == request.from || each.follows == request.term; });
   }
-  if (request.length > server.length) {
-    answer.length = request.length;
-  } else {
+  if (request.length <= server.length) {
     answer.granted = true;
     answer.length = request.length + request.entries;
     if (answer.length > server.length) {

@@ -21,17 +21,22 @@ class RaftElection {
     int committed;  // entries that the dead leader had told to be committed
     double least_timeout, greatest_timeout;
     double tick;        // timeouts are whole ticks of the server's own; 0: any time
+    double step;        // timeouts are drawn as before and rounded to the nearest whole step; 0: not rounded
     double timer_late;  // mean of an exponential delay of every timer
     double heartbeat;
     double least_delay, greatest_delay;                  // of a message, uniform
     double least_write, mean_extra_write;                // of the disk, the extra exponential
     bool pre_vote, keeps_leader, one_seed, checks_logs;  // one_seed: all servers draw equal timeouts
+    bool two_writes;                                     // a new term is written before the vote in it is thought about
     bool synchronised;                                   // the last heartbeat goes to all at once
+    bool fresh_timers;                                   // nobody crashes: all begin with new timers at time 0
+    bool until_elected;                                  // a trial ends when somebody becomes leader, heard or not
     double longest;                                      // when a trial is given up
   };
 
   struct Outcome {
-    double without_leader;  // from the crash until all others that live have heard of one new leader; or `longest`
+    double without_leader;  // from the crash until all others that live have heard of one new leader (or there is one,
+                            // with until_elected); or `longest`
     int terms;              // that began; one where the first election had a winner
     bool elected;
     bool safe;  // never two leaders in a term, nor one without a committed entry

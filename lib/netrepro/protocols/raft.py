@@ -95,7 +95,8 @@ class Raft:
     make a new Raft with its old disk. election_timeout_s : function that draws the next election timeout (section 5.2).
     heartbeat_s : a leader's interval between heartbeats. write_s : function that draws the duration of a write.
     least_timeout_s : a server that has heard from a leader within this time does not help to replace it: it grants no
-    PreVote and, with `keeps_leader`, disregards requests for votes. All times are in seconds.
+    PreVote and, with `keeps_leader`, disregards requests for votes. two_writes : the term of a request for a vote is
+    written before the vote is thought about, and the vote is a second write, as in LogCabin. All times are in seconds.
 
     Raises NetreproError for a server that is its own peer, for a peer that is named twice, and for a heartbeat interval
     that is not above 0.
@@ -113,6 +114,7 @@ class Raft:
         pre_vote: bool = False,
         keeps_leader: bool = False,
         least_timeout_s: float = 0.0,
+        two_writes: bool = False,
     ):
         self.name, self.peers, self.disk = name, tuple(peers), disk
         if name in self.peers:
@@ -123,6 +125,7 @@ class Raft:
             raise NetreproError(f"heartbeat_s {heartbeat_s}", "give more than 0")
         self.election_timeout_s, self.heartbeat_s, self.write_s = election_timeout_s, heartbeat_s, write_s
         self.pre_vote, self.keeps_leader, self.least_timeout_s = pre_vote, keeps_leader, least_timeout_s
+        self.two_writes = two_writes
         self.term, self.voted_for, self.log = disk.term, disk.voted_for, list(disk.log)
         self.role = FOLLOWER
         self.leader: Name | None = None
@@ -197,6 +200,9 @@ class Raft:
         hypothetical = getattr(message, "pre", False) and (is_request or message.granted)
         if ahead and not hypothetical:
             self._step_down(now_s, message.term)
+            if self.two_writes and is_request:
+                self._waiting.appendleft((sender, message))
+                return []
         match message:
             case RequestVote(pre=True):
                 return self._answer_pre_vote(now_s, sender, message)

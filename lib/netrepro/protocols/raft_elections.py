@@ -19,11 +19,15 @@ class Election:
 
     A message's delay is uniform between the two delays. A write takes least_write_ms plus an exponential time of mean
     extra_write_ms. timer_late_ms : mean of the exponential time by which timers are late. tick_ms : timers count whole
-    ticks of this length (as etcd's do); 0 for none. keeps_leader : a server that heard from a leader within the least
-    timeout disregards requests for votes. log_lengths : one for each survivor, fewer than `servers`; the longest log
-    is committed. heartbeat_ms : None for half the least timeout. one_seed : all servers draw the same timeouts.
-    checks_logs : voters refuse candidates with shorter logs. synchronised : True if the last heartbeat went to all
-    servers at once, with the crash at a random time in the interval; False if each server has its own last heartbeat.
+    ticks of this length (as etcd's do); 0 for none. whole_ms : timeouts are rounded to the nearest millisecond.
+    two_writes : a voter writes a new term before it compares logs, and its vote in a second write. keeps_leader : a
+    server that heard from a leader within the least timeout disregards requests for votes. log_lengths : one for each
+    survivor, fewer than `servers`. The longest log that a majority has, together with all dead servers, is committed.
+    heartbeat_ms : None for half the least timeout. one_seed : all servers draw the same timeouts. checks_logs : voters
+    refuse candidates with shorter logs. synchronised : True if the last heartbeat went to all servers at once, with the
+    crash at a random time in the interval; False if each server has its own last heartbeat. fresh_timers : nobody
+    crashes, and all survivors begin with new timers. until_elected : a trial ends as soon as there is a leader, before
+    the others hear of it.
 
     Raises NetreproError for negative or infinite times, for a least delay above the greatest, and for fewer than two
     survivors or more than eight servers.
@@ -38,11 +42,21 @@ class Election:
     servers: int = 5
     heartbeat_ms: float | None = None
     tick_ms: float = 0.0
+    whole_ms: bool = False
+    two_writes: bool = False
     pre_vote: bool = False
     keeps_leader: bool = False
     one_seed: bool = False
     checks_logs: bool = True
     synchronised: bool = True
+    fresh_timers: bool = False
+    until_elected: bool = False
+
+    @property
+    def committed(self) -> int:
+        """The length of the longest log that a majority of servers has, if all dead ones had it."""
+        dead = self.servers - len(self.log_lengths)
+        return sorted(self.log_lengths, reverse=True)[max(0, self.servers // 2 - dead)]
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -70,7 +84,8 @@ def timeouts_of(line: str) -> tuple[float, float]:
 def elect(timeouts: str, election: Election, trials: int, seed: int) -> pd.DataFrame:
     """Run elections and return one row for each trial. `timeouts` is a range as in `timeouts_of`.
 
-    The columns are without_leader_ms (from the crash until every other survivor has heard from one new leader), terms
+    The columns are without_leader_ms (from the crash until every other survivor has heard from one new leader; see
+    `fresh_timers` and `until_elected` for another beginning and end), terms
     (the number of terms that began), elected (whether a leader came within LONGEST_MS), and safe (never two leaders in
     one term, nor a leader that lacks a committed entry).
     """
@@ -78,10 +93,11 @@ def elect(timeouts: str, election: Election, trials: int, seed: int) -> pd.DataF
     core = _core.RaftElection(
         servers=election.servers,
         log_lengths=list(election.log_lengths),
-        committed=max(election.log_lengths),
+        committed=election.committed,
         least_timeout=least,
         greatest_timeout=greatest,
         tick=election.tick_ms,
+        step=float(election.whole_ms),
         timer_late=election.timer_late_ms,
         heartbeat=least / 2 if election.heartbeat_ms is None else election.heartbeat_ms,
         least_delay=election.least_delay_ms,
@@ -92,7 +108,10 @@ def elect(timeouts: str, election: Election, trials: int, seed: int) -> pd.DataF
         keeps_leader=election.keeps_leader,
         one_seed=election.one_seed,
         checks_logs=election.checks_logs,
+        two_writes=election.two_writes,
         synchronised=election.synchronised,
+        fresh_timers=election.fresh_timers,
+        until_elected=election.until_elected,
         longest=LONGEST_MS,
     )
     names = ("without_leader_ms", "terms", "elected", "safe")

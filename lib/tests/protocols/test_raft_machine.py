@@ -378,6 +378,7 @@ ELECTION = {
     "least_timeout": 12.0,
     "greatest_timeout": 24.0,
     "tick": 0.0,
+    "step": 0.0,
     "timer_late": 0.05,
     "heartbeat": 6.0,
     "least_delay": 0.2,
@@ -388,7 +389,10 @@ ELECTION = {
     "keeps_leader": False,
     "one_seed": False,
     "checks_logs": True,
+    "two_writes": False,
     "synchronised": True,
+    "fresh_timers": False,
+    "until_elected": False,
     "longest": 2000.0,
 }
 
@@ -420,7 +424,8 @@ def elect(chosen: dict, seed: int, trial: int) -> tuple[float, int]:
         def timeout(timeouts=timeouts, late=late):
             late_by = e["timer_late"] * late.exponential()
             span = e["greatest_timeout"] - e["least_timeout"]
-            return e["least_timeout"] + span * timeouts.uniform() + late_by
+            drawn = e["least_timeout"] + span * timeouts.uniform()
+            return (math.floor(drawn / e["step"] + 0.5) * e["step"] if e["step"] else drawn) + late_by
 
         machines[name] = Raft(
             name,
@@ -432,6 +437,7 @@ def elect(chosen: dict, seed: int, trial: int) -> tuple[float, int]:
             pre_vote=e["pre_vote"],
             keeps_leader=e["keeps_leader"],
             least_timeout_s=e["least_timeout"],
+            two_writes=e["two_writes"],
         )
         machines[name]._leader_term, machines[name].leader = 1, e["servers"] - 1
     dead = {name: Dead() for name in range(living, e["servers"])}
@@ -462,6 +468,9 @@ def elect(chosen: dict, seed: int, trial: int) -> tuple[float, int]:
         {"pre_vote": True},
         {"keeps_leader": True},
         {"one_seed": True},
+        {"step": 1.0},
+        {"two_writes": True},
+        {"two_writes": True, "step": 1.0, "log_lengths": [12, 11, 10, 9], "committed": 11},
         {"synchronised": False, "log_lengths": [10, 10, 10, 9]},
         {"log_lengths": [12, 11, 10], "least_timeout": 20.0, "greatest_timeout": 40.0},
         {"least_write": 0.0, "mean_extra_write": 0.0, "log_lengths": [10] * 4},
@@ -490,6 +499,50 @@ def test_timers_in_whole_ticks_fire_within_a_tick_before_the_even_one():
     times, terms, *_ = _core.RaftElection(**ELECTION | still | quick | {"log_lengths": [10] * 4}).run(500, 1)
     first = times[terms == 1]
     assert first.min() >= 150 - 15 - 15 and first.max() <= 150.1
+
+
+def test_a_vote_of_two_writes_sets_the_timer_between_them_and_a_refusal_writes_once():
+    voter = server("b", write_s=lambda: 0.1, two_writes=True, disk=Disk(1, None, log(1)))
+    alarm_s = voter.wake_at_s
+    assert voter.receive(0.01, "a", RequestVote(2, 1, 1)) == []
+    assert voter.wake(0.111) == [] and (voter.disk.term, voter.disk.voted_for) == (2, None)
+    answered = voter.wake(0.22)
+    assert [each.message for each in answered] == [Vote(2, True)] and voter.disk.voted_for == "a"
+    assert voter.wake_at_s > alarm_s
+    refuser = server("b", write_s=lambda: 0.1, two_writes=True, disk=Disk(1, None, log(1)))
+    assert refuser.receive(0.01, "a", RequestVote(2, 0, 0)) == []
+    assert [each.message for each in refuser.wake(0.111)] == [Vote(2, False)] and refuser.wake_at_s == alarm_s
+
+
+def test_timeouts_in_whole_milliseconds_are_the_nearest_ones():
+    """Half of the timeouts are 150 ms. One or two servers of four that have it win; three, four or none split votes."""
+    still = {
+        "timer_late": 0.0,
+        "least_write": 0.0,
+        "mean_extra_write": 0.0,
+        "least_delay": 1e-6,
+        "greatest_delay": 1e-6,
+    }
+    ends = {"fresh_timers": True, "until_elected": True, "step": 1.0, "log_lengths": [10] * 4}
+    chosen = ELECTION | still | ends | {"least_timeout": 150.0, "greatest_timeout": 151.0, "heartbeat": 75.0}
+    times, terms, *_ = _core.RaftElection(**chosen).run(4000, 1)
+    first = times[terms == 1]
+    assert set(first.round(3)) == {150.0}
+    assert len(first) / len(times) == pytest.approx((4 + 6) / 16, abs=0.03)
+    even = _core.RaftElection(**chosen | {"step": 0.0}).run(4000, 1)[0]
+    assert len(set(even.round(3))) > 500
+
+
+def test_fresh_timers_and_an_election_that_ends_with_a_leader_need_the_first_timeout_and_two_messages():
+    ends = {"fresh_timers": True, "until_elected": True, "log_lengths": [10] * 4, "timer_late": 0.0}
+    quick = {"least_write": 0.0, "mean_extra_write": 0.0, "least_delay": 1.0, "greatest_delay": 1.0}
+    wide = {"least_timeout": 1000.0, "greatest_timeout": 2000.0, "heartbeat": 500.0}
+    times, terms, elected_, safe = _core.RaftElection(**ELECTION | ends | quick | wide).run(4000, 1)
+    assert safe.all() and elected_.all()
+    assert times[terms == 1].min() >= 1002
+    assert times[terms == 1].mean() == pytest.approx(1000 + 1000 / 5 + 2, abs=12)  # the first of four timeouts
+    heard = _core.RaftElection(**ELECTION | ends | quick | wide | {"until_elected": False}).run(4000, 1)[0]
+    assert (heard - times)[terms == 1] == pytest.approx(1.0)  # one message later
 
 
 # What is no sentence of the paper's.

@@ -12,6 +12,7 @@ tester and all servers share one kernel, and so one clock.
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
@@ -120,6 +121,8 @@ class Server:
 
         def timeout_s() -> float:
             drawn = self.timeouts.uniform(setting["least_s"], setting["greatest_s"])
+            if setting["whole_ms"]:
+                drawn = math.floor(1e3 * drawn + 0.5) / 1e3
             return drawn + delayed(setting["timer_late_s"], late)
 
         self.machine = Raft(
@@ -129,6 +132,7 @@ class Server:
             election_timeout_s=timeout_s,
             heartbeat_s=setting["heartbeat_s"],
             write_s=lambda: setting["least_write_s"] + delayed(setting["extra_write_s"], writes),
+            two_writes=setting["two_writes"],
         )
 
     @property

@@ -66,6 +66,8 @@ def _plan(setting: Setting, seed: int) -> dict[str, Any]:
         "lagging": sum(length < longest_log for length in setting.log_lengths),
         "victims": election.servers - len(setting.log_lengths),
         "one_seed": setting.one_seed,
+        "two_writes": setting.two_writes,
+        "whole_ms": setting.whole_ms,
         "trials": setting.process_control_trials if setting.one_seed else setting.process_trials,
         "seed": seed,
     }

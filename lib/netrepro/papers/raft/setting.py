@@ -20,9 +20,9 @@ class Setting:
     """The paper's cluster in the terms of `Election`, the range of its timeouts, and the number of trials of a run.
 
     A disk write takes least_write_ms and an exponential time with mean extra_write_ms; `calibrate` fits both to one
-    line. splits : count split votes instead of elections. trials : of a line and repetition (Fig. 16 has 1,000).
-    control_trials : with one seed for all servers. calibration_trials : also of split votes. process_trials,
-    process_control_trials : of real processes.
+    line. whole_ms, two_writes : LogCabin's rules (Server/RaftConsensus.cc, Core/Random.cc). splits : count split votes
+    instead of elections. trials : of a line and repetition (Fig. 16 has 1,000). control_trials : with one seed for all
+    servers. calibration_trials : also of split votes. process_trials, process_control_trials : of real processes.
     """
 
     least_delay_ms: float = setting(0.2, "of a message, one way, even between this", low=0, high=1000)
@@ -36,10 +36,14 @@ class Setting:
     log_lengths: tuple[int, ...] = (10, 10, 9, 9)
     least_timeout_ms: float = 150.0
     timeout_range_ms: float = 150.0
+    whole_ms: bool = True
+    two_writes: bool = True
     pre_vote: bool = False
     one_seed: bool = False
     checks_logs: bool = True
     synchronised: bool = True
+    fresh_timers: bool = False
+    until_elected: bool = False
     splits: bool = False
     trials: int = 1000
     control_trials: int = 50

@@ -3,6 +3,7 @@
 The leader of five servers crashes; how long until the others have heard from a new one? Figure 16 answers for eleven
 ranges of randomized election timeouts. A trial here starts as the paper arranged it, at the old leader's last
 heartbeats, which go to all servers at once. Logs have different lengths, so that two of the four survivors cannot win.
+Timeouts are whole milliseconds and a vote is two writes, as in LogCabin, the program that was measured.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ LINES = tuple(dict.fromkeys(RANDOMNESS + SCALE))
 CALIBRATED_ON = "25-50"
 # Without the grey of published curves, and without yellow.
 COLOURS = dict(zip(LINES, (*CURVES[:7], "#332288", "#117733", "#882255"), strict=True))
+LOW_END_MS = 0.3  # two standard errors of a first percentile of 1,000 trials of this line
 WANS = ("WAN, one failed", "WAN, two failed")
+WAN_CRASHES = ("WAN, one crash", "WAN, two crashes")  # from the crash until all have heard, as real processes measure
 PROCESS_LINES = ("150-155", "150-300", "12-24")
 ONE_SEED = "{}, one seed"
 SPLITS, BLIND = "split votes", "voters do not compare logs"
@@ -69,22 +72,30 @@ def timeouts(line: str) -> dict[str, Any]:
     return {"least_timeout_ms": least, "timeout_range_ms": greatest - least}
 
 
-# The dissertation's simulated WAN: without a disk or calibration.
+# The dissertation's simulated WAN, without a disk or calibration. In the authors' simulator (AvailSim) all survivors
+# begin with fresh timers, a trial ends with a leader, and timeouts are any number.
 WAN = timeouts("300-600") | {
     "least_delay_ms": 30.0,
     "greatest_delay_ms": 40.0,
     "least_write_ms": 0.0,
     "extra_write_ms": 0.0,
+    "whole_ms": False,
+    "two_writes": False,
 }
+AVAILSIM = {"fresh_timers": True, "until_elected": True, "trials": 10_000}
+ALL_BUT_ONE, ALL_BUT_TWO = {"log_lengths": (10, 10, 10, 10)}, {"log_lengths": (10, 10, 10)}
 RAFT = {line: timeouts(line) for line in LINES} | {
-    WANS[0]: WAN | {"log_lengths": (10, 10, 10, 10)},
-    WANS[1]: WAN | {"log_lengths": (10, 10, 10)},
+    WANS[0]: WAN | AVAILSIM | ALL_BUT_ONE,
+    WANS[1]: WAN | AVAILSIM | ALL_BUT_TWO,
 }
 CONTROLS = {ONE_SEED.format(name): changes | {"one_seed": True} for name, changes in RAFT.items()}
+CRASHES = {WAN_CRASHES[0]: WAN | ALL_BUT_ONE, WAN_CRASHES[1]: WAN | ALL_BUT_TWO}
 
 
 def cannot(setting: Setting, tier: str) -> str:
     """Return why a tier cannot run a setting; "" where it can."""
+    if tier == VIRTUAL and setting.fresh_timers:
+        return "elections of real processes begin with a crash"
     if tier != VIRTUAL or (setting.checks_logs and not setting.splits and setting.line in (*PROCESS_LINES, "300-600")):
         return ""
     return f"real processes have the lines {', '.join(PROCESS_LINES)} and the WAN"
@@ -126,19 +137,24 @@ def _read_splits(trials: int, seed: int) -> Reading:
 
 
 def calibrate(setting: Setting, profile: str, seed: int, progress: Progress = iter) -> pd.DataFrame:
-    """Compare a grid of disks, nearest first: least_write_ms, extra_write_ms, and distance to only one line,
-    CALIBRATED_ON."""
-    grid = [(least, extra) for least in np.arange(0, 4.1, 0.5) for extra in np.arange(0.5, 6.1, 0.5)]
+    """Compare a grid of disks with only one line, CALIBRATED_ON. Columns: least_write_ms, extra_write_ms, distance, the
+    first percentile of the times (p1_ms), and whether it fits (low_end_fits).
+
+    Disks whose first percentile is the published one, within LOW_END_MS, come first; then the nearest. The distance
+    alone hardly tells a disk's least time, on which elections without randomness depend; the line's low end does.
+    """
+    grid = [(least, extra) for least in np.arange(0, 3.1, 0.25) for extra in np.arange(0.25, 4.1, 0.25)]
     trials = STUDY.scaled(setting, profile).calibration_trials
 
-    def one(least: float, extra: float) -> tuple[float, float, float]:
+    def one(least: float, extra: float) -> tuple[float, float, float, float]:
         disk = replace(setting, least_write_ms=least, extra_write_ms=extra)
         times_ms = elect(CALIBRATED_ON, disk.election, trials, seed).without_leader_ms.to_numpy()
-        return least, extra, distance(times_ms, published()[CALIBRATED_ON])
+        return least, extra, distance(times_ms, published()[CALIBRATED_ON]), float(np.percentile(times_ms, 1))
 
     table = pd.DataFrame(in_parallel(one, grid, progress=progress))
-    table.columns = pd.Index(["least_write_ms", "extra_write_ms", "distance"])
-    return table.sort_values("distance", ignore_index=True)
+    table.columns = pd.Index(["least_write_ms", "extra_write_ms", "distance", "p1_ms"])
+    table["low_end_fits"] = (table.p1_ms - published()[CALIBRATED_ON][1]).abs() <= LOW_END_MS
+    return table.sort_values(["low_end_fits", "distance"], ascending=[False, True], ignore_index=True)
 
 
 def calibrated(setting: Setting, table: pd.DataFrame) -> Setting:
@@ -168,7 +184,7 @@ def tier_table(runs: Runs) -> pd.DataFrame:
     that began. For processes also: the greatest distance of their distribution from the simulated one, and the distance
     that chance alone exceeds in 1 of 20."""
     rows = []
-    for line in [case for case in RAFT if runs.has(case, tier=VIRTUAL)]:
+    for line in [case for case in RAFT | CRASHES if runs.has(case, tier=VIRTUAL)]:
         ours, theirs = times_of(runs, line, VIRTUAL), times_of(runs, line)
         apart, chance = distance(ours, np.percentile(theirs, range(101))), 1.36 / np.sqrt(len(ours))
         for tier, times in ((SIMULATED, theirs), (VIRTUAL, ours)):
@@ -299,21 +315,21 @@ draw_bottom = Picture("Scale of timeouts", _panel(as_published(*SCALE), simulate
 draw_tiers = Picture(
     "Real processes in virtual time, and the simulator",
     _panel(as_published(*PROCESS_LINES), *both_tiers(*PROCESS_LINES), title="Fig. 16's cluster", log="x"),
-    _panel(*both_tiers(*WANS), title="30 to 40 ms apart", log="x"),
+    _panel(*both_tiers(*WAN_CRASHES), title="30 to 40 ms apart", log="x"),
 )
 draw_control = Picture(
     "One random seed for all servers is no randomness",
     _panel(simulated(*TWO, "150-150"), simulated(*TWO, case=ONE_SEED, label="{} ms, one seed", style=":"), log="x"),
 )
 draw_knobs = Picture(
-    "Time without leader: PreVote, and the disk",
+    "Time without leader: PreVote, logs, and the disk",
     *(
         Panel(
             label,
             "90th percentile (ms)",
             Bars("p90_ms", knob, by="least_timeout_ms", looks={12.0: "12-24 ms", 150.0: "150-300 ms"}),
         )
-        for knob, label in {"pre_vote": "PreVote", "disk": "mean write (ms)"}.items()
+        for knob, label in {"pre_vote": "PreVote", "logs": "survivors' logs", "disk": "mean write (ms)"}.items()
     ),
 )
 
@@ -372,9 +388,10 @@ CLAIMS = {
     "wan-mean": _of("mean_ms", WANS[0]),
     "wan-share-below-1500-ms": _share(WANS[0], ONE_SEED.format(WANS[0]), lambda times_ms: times_ms < 1500),
     "wan-two-failed-mean": _of("mean_ms", WANS[1]),
+    "wan-two-failed-share-below-3-s": _share(WANS[1], ONE_SEED.format(WANS[1]), lambda times_ms: times_ms < 3000),
 }
 # Twenty crashes suffice for medians and means; a maximum or a curve needs Fig. 16's 1,000 trials.
-OF_FEW_TRIALS = ("five-ms-median", "short-timeouts-mean", "wan-mean", "wan-two-failed-mean")
+OF_FEW_TRIALS = ("five-ms-median", "short-timeouts-mean")
 PAPER = {
     "control_trials": 1000,
     "calibration_trials": 40_000,
@@ -389,12 +406,16 @@ BOTH_LINES: dict[str, Any] = {
 }
 TRIALS = {"quick": 2000, "paper": 20_000, "test": 50}
 SCALES = {profile: Scale(changes={"trials": trials}) for profile, trials in TRIALS.items()}
+LOGS = {
+    word: BOTH_LINES | {"log_lengths": lengths}
+    for word, lengths in {"two pairs": (10, 10, 9, 9), "all differ": (12, 11, 10, 9)}.items()
+}
 WRITES = {f"{mean:g}": {"least_write_ms": 0.0, "extra_write_ms": mean} for mean in (0.0, 1.0, 4.0, 10.0)}
 
 STUDY = Study(
     slug="raft",
     setting=Setting(),
-    cases=RAFT | CONTROLS | {SPLITS: {"splits": True}, BLIND: {"checks_logs": False}},
+    cases=RAFT | CRASHES | CONTROLS | {SPLITS: {"splits": True}, BLIND: {"checks_logs": False}},
     measure_all=measure_all,
     seeds=seed_and_repetition,
     cannot=cannot,
@@ -410,7 +431,7 @@ STUDY = Study(
             fewer=ONCE,
             unjudged=[claim for claim in CLAIMS if claim not in OF_FEW_TRIALS],
         ),
-        "paper": Scale(changes=PAPER, fewer=ONCE, unjudged=["wan-share-below-1500-ms"]),
+        "paper": Scale(changes=PAPER, fewer=ONCE),
     },
     also_on_virtual={
         "quick": Scale(repetitions=1, without=tuple(CONTROLS)),
@@ -419,6 +440,7 @@ STUDY = Study(
     claims=CLAIMS,
     knobs={
         "pre_vote": Knob({"off": BOTH_LINES, "on": BOTH_LINES | {"pre_vote": True}}, SCALES),
+        "logs": Knob(LOGS, SCALES),
         "disk": Knob({mean: BOTH_LINES | changes for mean, changes in WRITES.items()}, SCALES),
     },
     figures={
