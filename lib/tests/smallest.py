@@ -61,7 +61,7 @@ SCALES = {
     "red": Scale(2.0),
     "repnet": replace(repnet.STUDY.profiles["test"], changes={"size": SMALLEST}),
     "sst": Scale(20.0, changes={"pages": 80}),
-    "tcp_at_scale": replace(tcp_at_scale.STUDY.profiles["quick"], seconds=10.0, unjudged=()),
+    "tcp_at_scale": replace(tcp_at_scale.STUDY.profiles["quick"], seconds=10.0, unjudged=(), without=()),
     "tcp_pacing": Scale(20.0, changes={"many_s": 12.0, "trips_s": 30.0}),
 }
 KNOBS = {

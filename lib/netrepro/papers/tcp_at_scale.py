@@ -8,6 +8,7 @@ it, p is the share of packets lost, and each loss halves a window. In fact one h
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,11 +39,17 @@ MIXES = {"CUBIC + NewReno": "cubic reno", "BBR + NewReno": "bbr reno", "BBR + CU
 CUBIC_RENO, *WITH_BBR = MIXES
 FAIR_CASES = {f"{case}, fair queue": kinds for case, kinds in {BBR: "bbr", **MIXES}.items()}
 SINGLE_DROPS, HALF_GROWTH, FAIR_BBR, *FAIR_MIXES = CONTROLS = ("single drops", "half the growth", *FAIR_CASES)
+# Where the effects are, by the reproduction's tables: longer round trips, and the fewest flows for a rate.
+FAR_MS, FEWEST = (100.0, 200.0), 10
+NEWRENO_FAR, BBR_FAR = (f"{kind}, far" for kind in (NEWRENO, BBR))
+SINGLE_DROPS_FAR, FAIR_BBR_FAR = CONTROLS_FAR = (f"{SINGLE_DROPS}, far", f"{FAIR_BBR}, far")
+CASES_FAR = (NEWRENO_FAR, BBR_FAR, *CONTROLS_FAR)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The edge's rate, flows for a rate, round trip and buffer are those of a reproduction; the rest is our choice.
+    """The edge's rate, flows for a rate, round trips and both buffers are the paper's, as a reproduction tells them;
+    the rest is our choice.
 
     senders : one or more congestion controls, each used by an equal group of flows. grows_by_acknowledgements : a
     window grows by a segment for each window of acknowledgements, and one acknowledges two segments. offload_bytes :
@@ -50,7 +57,8 @@ class Setting:
     """
 
     round_trip_ms: float = setting(20.0, "round trip without queues", "ms", low=2, high=1000)
-    buffer_ms: float = setting(240.0, "buffer of the bottleneck, at its rate", "ms", low=1, high=2000)
+    buffer_ms: float = setting(240.0, "buffer of the bottleneck at the edge", "ms", low=1, high=2000)
+    scale_buffer_ms: float = setting(300.0, "the same at scale, above 100 Mb/s", "ms", low=1, high=2000)
     rate_mbps: float = EDGE_MBPS
     flows_per_100_mbps: int = MOST
     senders: str = "reno"
@@ -64,11 +72,16 @@ class Setting:
         """The number of flows."""
         return round(self.rate_mbps / 100 * self.flows_per_100_mbps)
 
+    @property
+    def queue_ms(self) -> float:
+        """The bottleneck's buffer (ms at its rate)."""
+        return self.buffer_ms if self.rate_mbps <= EDGE_MBPS else self.scale_buffer_ms
+
 
 def queue_of(setting: Setting) -> Queue:
     """Make the bottleneck's queue. RED drops from a quarter of the buffer on; at three quarters it drops one in a
     hundred."""
-    packets = max(4, round(bandwidth_delay_packets(setting.rate_mbps, setting.buffer_ms)))
+    packets = max(4, round(bandwidth_delay_packets(setting.rate_mbps, setting.queue_ms)))
     if setting.queue == EARLY:
         return Red(packets, packets / 4, 3 * packets / 4, max_probability=0.01)
     return Sfq(packets=packets, buckets=2**16) if setting.queue == FAIR else DropTail(packets=packets)
@@ -86,7 +99,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         ends = f"h{pair}", f"h{PAIRS + pair}"
         traffic.append(Flow(*ends, size_bytes=ENDLESS_BYTES, start_s=start, congestion_control=kind))
     # A recovery lasts a round trip with a full queue, so there is at most one halving between two samples.
-    interval_ms = (setting.round_trip_ms + setting.buffer_ms) / 2
+    interval_ms = (setting.round_trip_ms + setting.queue_ms) / 2
     # Slow start loses more than all that follows.
     watched = Measure(windows_interval_ms=interval_ms, since_s=WARM_UP * seconds)
     tcp = Tcp(counts="acknowledgements") if setting.grows_by_acknowledgements else Tcp()
@@ -158,6 +171,11 @@ def least_at_scale(values: pd.Series) -> float:
     return float(at(values).min())
 
 
+def ratio_at_100_ms(values: pd.Series) -> float:
+    """Divide the value at scale by that at the edge, both at a round trip of 100 ms."""
+    return scale_to_edge(values.xs(FAR_MS[0], level="round_trip_ms"))
+
+
 def rank_bbr(*shares: pd.Series) -> list[str]:
     """Rank BBR and its loss-based neighbours. BBR is first if its least lead (ratio of shares) is above LEAST_LEAD."""
     share = min(map(least_at_scale, shares))
@@ -177,15 +195,17 @@ def answer(runs: Runs) -> str:
 
 
 CLAIMS = {
-    "loss-rate-misleads-at-scale": Evidence("constant_losses", NEWRENO, SINGLE_DROPS, scale_to_edge),
+    "loss-rate-misleads-at-scale": Evidence("constant_losses", NEWRENO_FAR, SINGLE_DROPS_FAR, ratio_at_100_ms),
     "halving-rate-holds-at-scale": Evidence("constant_halvings", (NEWRENO,) * 2, (NEWRENO, HALF_GROWTH), scale_to_edge),
     "losses-per-halving-at-edge": Evidence(
         "losses_per_halving", NEWRENO, SINGLE_DROPS, lambda it: at(it, EDGE_MBPS).mean()
     ),
-    "losses-per-halving-at-scale": Evidence("losses_per_halving", NEWRENO, SINGLE_DROPS, least_at_scale),
+    "losses-per-halving-at-scale": Evidence(
+        "losses_per_halving", NEWRENO_FAR, SINGLE_DROPS_FAR, lambda it: float(at(it).mean())
+    ),
     "newreno-fair-at-scale": Evidence("jain", NEWRENO, CUBIC_RENO, least_at_scale),
     "cubic-fair-at-scale": Evidence("jain", CUBIC, CUBIC_RENO, least_at_scale),
-    "bbr-unfair-at-scale": Evidence("jain", BBR, FAIR_BBR, least_at_scale),
+    "bbr-unfair-at-scale": Evidence("jain", BBR_FAR, FAIR_BBR_FAR, least_at_scale),
     "cubic-over-newreno-at-scale": Evidence("share", CUBIC_RENO, FAIR_MIXES[0], least_at_scale),
     "bbr-over-loss-based-at-scale": Evidence("share", tuple(WITH_BBR), tuple(FAIR_MIXES[1:]), rank_bbr),
 }
@@ -257,14 +277,19 @@ def over(rates: tuple[float, ...], densities: tuple[int, ...] = (MOST,), **chang
 
 
 AT_SCALE, AT_EDGE = [claim for claim in CLAIMS if claim.endswith("at-scale")], {"rate_mbps": ALL[:1]}
-ON_KERNEL = Scale(100.0, only=AT_EDGE | {"flows_per_100_mbps": (MOST,)}, unjudged=AT_SCALE)
-# At scale only with most flows for a rate: fewer take long for one cycle of their windows.
-PART = Scale(
-    100.0,
-    only={"rate_mbps": ALL[::2]},
-    where=lambda asked: asked.flows_per_100_mbps == MOST or asked.rate_mbps == EDGE_MBPS,
-    fewer=dict.fromkeys(CONTROLS, 2),
-)
+ON_KERNEL = Scale(100.0, only=AT_EDGE | {"flows_per_100_mbps": (MOST,)}, unjudged=AT_SCALE, without=CASES_FAR)
+
+
+def in_part(asked: Setting) -> bool:
+    """Tell whether a profile runs it: at scale and 20 ms only with most flows for a rate, as fewer take long for one
+    cycle of their windows."""
+    return asked.flows_per_100_mbps == MOST or asked.rate_mbps == EDGE_MBPS or asked.round_trip_ms in FAR_MS
+
+
+PART = Scale(100.0, only={"rate_mbps": ALL[::2]}, where=in_part, fewer=dict.fromkeys((*CONTROLS, *CONTROLS_FAR), 2))
+# In half a minute a window at 100 ms has not had its cycle, and BBR has not found the round trip.
+FAR_CLAIMS = [claim for claim, evidence in CLAIMS.items() if set(evidence.case_names) <= set(CASES_FAR)]
+FAR: dict[str, Any] = {"round_trip_ms": each(*FAR_MS)}
 SHORT, BURSTS, BUFFERS = Scale(30.0), {"offload_bytes": each(0, 5792, 65_536)}, {"buffer_ms": each(20.0, 60.0, 240.0)}
 FASTER = {"rate_mbps": each(*ALL, 10_000.0)}  # as in the paper
 STUDY = Study(
@@ -278,12 +303,23 @@ STUDY = Study(
         SINGLE_DROPS: over(ALL, queue=EARLY),
         HALF_GROWTH: over(ALL[1:], grows_by_acknowledgements=True),
         **{case: over(ALL[1:], senders=kinds, queue=FAIR) for case, kinds in FAIR_CASES.items()},
+        NEWRENO_FAR: over(ALL, (FEWEST,), lasts=LONG, **FAR),
+        SINGLE_DROPS_FAR: over(ALL, (FEWEST,), lasts=LONG, queue=EARLY, **FAR),
+        BBR_FAR: over(ALL[1:], DENSITIES, senders="bbr", lasts=2.0, **FAR),
+        FAIR_BBR_FAR: over(ALL[1:], senders="bbr", lasts=2.0, queue=FAIR, **FAR),
     },
     experiment=experiment,
     read=read,
     answer=answer,
     profiles={
-        "quick": replace(PART, seconds=36.0, repetitions=3, only={"rate_mbps": ALL[:2]}, unjudged=LONG_CLAIMS),
+        "quick": replace(
+            PART,
+            seconds=36.0,
+            repetitions=3,
+            only={"rate_mbps": ALL[:2]},
+            without=CASES_FAR,
+            unjudged=[*LONG_CLAIMS, *FAR_CLAIMS],
+        ),
         "paper": PART,
     },
     on_virtual={"quick": replace(ON_KERNEL, seconds=18.0, repetitions=1), "paper": ON_KERNEL},

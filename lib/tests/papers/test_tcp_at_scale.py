@@ -91,3 +91,19 @@ def test_ratios_compare_scale_and_edge_where_both_have_as_many_flows_for_a_rate(
 def test_who_has_less_than_twice_as_much_is_not_highly_unfair(shares, first):
     index = pd.MultiIndex.from_tuples([(1000.0, 50)], names=["rate_mbps", "flows_per_100_mbps"])
     assert paper.rank_bbr(*(pd.Series([share], index) for share in np.array(shares)))[0] == first
+
+
+def test_losses_are_compared_at_100_ms_and_bbr_and_halvings_at_both_longer_round_trips():
+    places = pd.MultiIndex.from_product(
+        [(100.0, 1000.0), (10,), (100.0, 200.0)], names=["rate_mbps", "flows_per_100_mbps", "round_trip_ms"]
+    )
+    found = pd.Series([2.0, 2.5, 3.0, 6.0], places)
+    assert paper.ratio_at_100_ms(found) == pytest.approx(1.5)
+    assert paper.CLAIMS["losses-per-halving-at-scale"].how(found) == pytest.approx(4.5)
+    assert paper.least_at_scale(found) == 3.0
+
+
+def test_the_buffer_is_the_papers_at_the_edge_and_at_scale():
+    packets = {rate: paper.queue_of(paper.Setting(rate_mbps=rate)).packets for rate in (100.0, 1000.0)}
+    assert packets[100.0] * 1514 == pytest.approx(3e6, rel=0.01)  # 3 MB
+    assert packets[1000.0] * 1514 == pytest.approx(375e6 / 10, rel=0.01)  # 375 MB at ten times the rate
