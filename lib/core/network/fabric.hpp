@@ -130,6 +130,10 @@ class Fabric {
   std::vector<std::unique_ptr<SimulatedLink>>& links() { return links_; }
   const std::vector<std::unique_ptr<SimulatedLink>>& links() const { return links_; }
   SimulatedLink& link(std::uint32_t number) { return *links_[number]; }
+  // Whether fewer packets than that wait at the link.
+  bool fewer_wait(std::uint32_t link, std::uint64_t packets) {
+    return links_[link]->fewer_wait(packets, schedule_.now());
+  }
   Backlog waiting(std::uint32_t link) { return links_[link]->waiting(schedule_.now()); }
   void start_transmission(std::uint32_t link);
   // Whenever a link's next packet may be another one.

@@ -158,7 +158,7 @@ class Endpoints {
   // Ports, by their links.
 
   HostPort& port(std::uint32_t link) { return ports_[link]; }
-  bool has_room(std::uint32_t link) { return fabric_.waiting(link).packets < ports_[link].room; }
+  bool has_room(std::uint32_t link) { return fabric_.fewer_wait(link, ports_[link].room); }
   void wait_for_port(std::uint32_t link, std::uint32_t connection) {
     ports_[link].waiting.push(connection);
     set_port_timer(link);
