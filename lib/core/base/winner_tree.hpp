@@ -1,7 +1,6 @@
 // The earliest of many sources, each with one pending event at most: a tournament in which a change replays only the
 // matches on the way to the root. Events of one time come out in the order in which they were set, or of their sources.
 #pragma once
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -13,11 +12,7 @@
 class WinnerTree {
  public:
   explicit WinnerTree(std::size_t sources)
-      : leaves_(std::bit_ceil(sources)),
-        to_eighth_(std::max(0, std::countr_zero(leaves_) - 3)),
-        times_(2 * leaves_, never),
-        winners_(2 * leaves_, 0),
-        orders_(leaves_, 0) {
+      : leaves_(std::bit_ceil(sources)), times_(2 * leaves_, never), winners_(2 * leaves_, 0), orders_(leaves_, 0) {
     if (sources > most_sources) throw std::invalid_argument("too many event sources");
     for (std::size_t place = 2 * leaves_; --place > 0;)
       winners_[place] = place >= leaves_ ? static_cast<std::uint32_t>(place - leaves_) : winners_[2 * place];
@@ -56,8 +51,6 @@ class WinnerTree {
 
   Time time() const { return times_[1]; }  // never when nothing is pending
   std::uint32_t source() const { return winners_[1]; }
-  // The earliest of an eighth of all sources, the one that this source is in: its event comes soon.
-  std::uint32_t source_soon(std::uint32_t source) const { return winners_[(leaves_ + source) >> to_eighth_]; }
 
  private:
   // Of an event that has just been set and an older one of its time: in the order of setting it is the later one.
@@ -66,7 +59,6 @@ class WinnerTree {
   static constexpr std::size_t most_sources = std::size_t{1} << 24;
 
   std::size_t leaves_;
-  int to_eighth_;
   bool by_source_ = false;
   std::uint64_t sequence_ = 0;
   // By place: the root is 1, the matches below n are 2n and 2n + 1, the leaves are the sources.

@@ -615,7 +615,7 @@ void bind_simulation(py::module_& module) {
       .def("departures", alone(+[](Simulator& simulator, std::uint32_t link) {
              using Departure = SimulatedLink::Departure;
              std::vector<Departure> departures;
-             for (const Departure& departure : simulator.links().at(link)->departures())
+             for (const Departure& departure : simulator.links().at(link).departures())
                if (departure.time <= simulator.now()) departures.push_back(departure);
              py::dict columns;
              columns["flow"] = column(departures, [&](const Departure& d) {

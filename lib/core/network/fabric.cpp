@@ -21,7 +21,7 @@ std::uint32_t Fabric::add_link(const LinkSettings& link, const std::string& rule
   std::shared_ptr<SwitchMemory> memory;
   const auto node_memory = [&] {
     std::shared_ptr<SwitchMemory>& of_node = memories_[link.from];
-    if (!of_node) of_node = std::make_shared<SwitchMemory>();
+    if (!of_node) of_node = std::make_shared<SwitchMemory>(links_);
     return memory = of_node;
   };
   const auto decisions = rule == "pie" ? RandomStreams::pie_decisions : RandomStreams::red_decisions;
@@ -31,12 +31,12 @@ std::uint32_t Fabric::add_link(const LinkSettings& link, const std::string& rule
   routes_.add_link(link.from, link.to);
   const SimulatedLink::Wire wire{link.rate * skew(number), link.delay,     link.jitter,    link.loss,
                                  link.reordering,          link.held_back, link.host_delay};
-  links_.push_back(std::make_unique<SimulatedLink>(
-      wire, std::move(queue), random_.stream(RandomStreams::losses, number),
-      random_.stream(RandomStreams::jitters, number), random_.stream(RandomStreams::reorderings, number),
-      random_.stream(RandomStreams::host_delays, number)));
-  if (link.policer) links_[number]->police(Policer(*link.policer));
-  if (memory) memory->ports.push_back(links_[number].get());
+  links_.emplace_back(wire, std::move(queue), random_.stream(RandomStreams::losses, number),
+                      random_.stream(RandomStreams::jitters, number),
+                      random_.stream(RandomStreams::reorderings, number),
+                      random_.stream(RandomStreams::host_delays, number));
+  if (link.policer) links_[number].police(Policer(*link.policer));
+  if (memory) memory->add_port(number);
   return number;
 }
 
@@ -50,13 +50,13 @@ void Fabric::set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::ve
 void Fabric::use_queue(std::uint32_t link, std::unique_ptr<QueueDiscipline> queue) {
   schedule_.check_set_up();
   check_link(link);
-  links_[link]->use_queue(std::move(queue));
+  links_[link].use_queue(std::move(queue));
 }
 
 void Fabric::record_departures(std::uint32_t link, std::uint64_t most) {
   schedule_.check_set_up();
   check_link(link);
-  links_[link]->record_departures(most);
+  links_[link].record_departures(most);
 }
 
 void Fabric::check_change(const LinkChange& change) const {
@@ -78,16 +78,15 @@ void Fabric::spray_by_node() {
 
 void Fabric::begin() {
   bool transmitters = false;
-  for (const auto& link : links_) transmitters |= link->waits_for_transmitter();
+  for (const auto& link : links_) transmitters |= link.waits_for_transmitter();
   schedule_.begin(links_.size(), transmitters);
-  next_packets_.resize(links_.size(), {0, PathTable::end});
   if (rcp_)
-    for (const auto& link : links_) offers_.emplace_back(*rcp_, link->bytes_per_second());
+    for (const auto& link : links_) offers_.emplace_back(*rcp_, link.bytes_per_second());
 }
 
 Time Fabric::delay(std::uint32_t path) const {
   Time delay = 0;
-  for (; paths_[path] != PathTable::end; ++path) delay += links_[paths_[path]]->delay();
+  for (; paths_[path] != PathTable::end; ++path) delay += links_[paths_[path]].delay();
   return delay;
 }
 
@@ -131,15 +130,15 @@ void Fabric::send(std::uint32_t place) {
 }
 
 void Fabric::pass_on(const SimulatedLink::Traveller& traveller, std::uint32_t number) {
-  SimulatedLink& link = *links_[number];
+  SimulatedLink& link = links_[number];
   if (!link.is_plain() || !offers_.empty()) return offer(traveller, number);
   const bool was_empty = link.is_empty();
   if (!link.offer_plainly(traveller, schedule_.now())) return drop(traveller.packet);
-  if (was_empty) tell_arrival(number);
+  if (was_empty) tell_arrival(number, link);
 }
 
 void Fabric::offer(const SimulatedLink::Traveller& traveller, std::uint32_t number) {
-  SimulatedLink& link = *links_[number];
+  SimulatedLink& link = links_[number];
   Packet& packet = packets_[traveller.packet];
   packet.hop = traveller.hop;
   if (!offers_.empty()) offer_rate(number, packet);
@@ -161,7 +160,7 @@ void Fabric::offer(const SimulatedLink::Traveller& traveller, std::uint32_t numb
 }
 
 void Fabric::start_transmission(std::uint32_t number) {
-  SimulatedLink& link = *links_[number];
+  SimulatedLink& link = links_[number];
   const Time before = link.next_arrival();
   const bool started = link.start_transmission(
       schedule_.now(), [&](std::uint32_t packet) { drop(packet); },
@@ -175,15 +174,14 @@ void Fabric::start_transmission(std::uint32_t number) {
     return;
   }
   schedule_.set_transmitter(number, link.free_at());
-  if (link.next_arrival() != before) tell_arrival(number);
+  if (link.next_arrival() != before) tell_arrival(number, link);
 }
 
 std::uint32_t Fabric::take_arrival(std::uint32_t number) {
-  SimulatedLink& link = *links_[number];
+  SimulatedLink& link = links_[number];
   const SimulatedLink::Traveller traveller = link.next_packet();
   const SimulatedLink::Fate fate = link.take_arrival();
-  tell_arrival(number);
-  fetch_what_follows(number);
+  tell_arrival(number, link);
   if (fate == SimulatedLink::Fate::held_back) return no_packet;
   ++hops_;
   if (fate == SimulatedLink::Fate::lost) return lose(traveller.packet), no_packet;
@@ -193,15 +191,8 @@ std::uint32_t Fabric::take_arrival(std::uint32_t number) {
   return no_packet;
 }
 
-void Fabric::tell_arrival(std::uint32_t number) {
-  const SimulatedLink& link = *links_[number];
-  const Time arrival = link.next_arrival();
-  if (arrival != never) next_packets_[number] = {link.next_packet().packet, link.next_packet().next};
-  schedule_.set_arrival(number, arrival);
-}
-
 void Fabric::apply(const LinkChange& change) {
-  SimulatedLink& link = *links_[change.link];
+  SimulatedLink& link = links_[change.link];
   const Time now = schedule_.now();
   if (change.rate > 0) {
     link.set_rate(change.rate * skew(change.link), now);
@@ -218,7 +209,7 @@ void Fabric::apply(const LinkChange& change) {
 void Fabric::offer_rate(std::uint32_t number, Packet& packet) {
   const bool asks = !(packet.flags & (Packet::acknowledgement | Packet::reset | Packet::posted)) && asks_rate_(packet);
   const Time round_trip = asks ? RcpHeader::round_trip(packet) : 0, now = schedule_.now();
-  const double rate = offers_[number].arrival(packet.wire_bytes, round_trip, links_[number]->drained_at(now), now);
+  const double rate = offers_[number].arrival(packet.wire_bytes, round_trip, links_[number].drained_at(now), now);
   if (asks) RcpHeader::offer(packet, rate);
 }
 

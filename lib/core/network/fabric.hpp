@@ -114,9 +114,9 @@ class Fabric {
   void adopt(const Packet& packet, std::uint32_t link, Time arrival) {
     const std::uint32_t place = packets_.take();
     packets_[place] = packet;
-    const Time before = links_[link]->next_arrival();
-    links_[link]->put_on_wire({place, packet.wire_bytes, packet.hop, paths_[packet.hop + 1]}, arrival);
-    if (links_[link]->next_arrival() != before) tell_arrival(link);
+    const Time before = links_[link].next_arrival();
+    links_[link].put_on_wire({place, packet.wire_bytes, packet.hop, paths_[packet.hop + 1]}, arrival);
+    if (links_[link].next_arrival() != before) tell_arrival(link);
   }
   // Onto the link where its path has it.
   void send(std::uint32_t packet);
@@ -127,34 +127,36 @@ class Fabric {
 
   // Links.
 
-  std::vector<std::unique_ptr<SimulatedLink>>& links() { return links_; }
-  const std::vector<std::unique_ptr<SimulatedLink>>& links() const { return links_; }
-  SimulatedLink& link(std::uint32_t number) { return *links_[number]; }
+  std::vector<SimulatedLink>& links() { return links_; }
+  const std::vector<SimulatedLink>& links() const { return links_; }
+  SimulatedLink& link(std::uint32_t number) { return links_[number]; }
   // Whether fewer packets than that wait at the link.
   bool fewer_wait(std::uint32_t link, std::uint64_t packets) {
-    return links_[link]->fewer_wait(packets, schedule_.now());
+    return links_[link].fewer_wait(packets, schedule_.now());
   }
-  Backlog waiting(std::uint32_t link) { return links_[link]->waiting(schedule_.now()); }
+  Backlog waiting(std::uint32_t link) { return links_[link].waiting(schedule_.now()); }
   void start_transmission(std::uint32_t link);
   // Whenever a link's next packet may be another one.
-  void tell_arrival(std::uint32_t link);
+  void tell_arrival(std::uint32_t link) { tell_arrival(link, links_[link]); }
   void apply(const LinkChange& change);
 
   std::uint64_t packet_hops() const { return hops_; }
   Account account() const;
 
  private:
-  struct NextPacket {
-    std::uint32_t packet, link;  // that arrives next, and where it goes then
-  };
   class SwitchMemory : public BufferPool {
    public:
-    std::vector<SimulatedLink*> ports;
+    explicit SwitchMemory(std::vector<SimulatedLink>& links) : links_(links) {}
+    void add_port(std::uint32_t link) { ports_.push_back(link); }
     std::uint64_t used_bytes(Time now) override {
       std::uint64_t used = 0;
-      for (SimulatedLink* port : ports) used += port->waiting(now).bytes;
+      for (std::uint32_t port : ports_) used += links_[port].waiting(now).bytes;
       return used;
     }
+
+   private:
+    std::vector<SimulatedLink>& links_;
+    std::vector<std::uint32_t> ports_;
   };
 
   void check_node(std::uint32_t node) const {
@@ -168,31 +170,21 @@ class Fabric {
   void lose(std::uint32_t packet) { ++account_.lost, packets_.give_back(packet); }
   // With spraying: between the same nodes.
   std::uint32_t another_path(std::uint32_t path, std::uint64_t key);
+  void tell_arrival(std::uint32_t number, const SimulatedLink& link) {
+    const Time arrival = link.next_arrival();
+    if (arrival != never) {
+      const SimulatedLink::Traveller& next = link.next_packet();
+      if (next.next == PathTable::end) packets_.fetch(next.packet);  // somebody will read it
+    }
+    schedule_.set_arrival(number, arrival);
+  }
   void pass_on(const SimulatedLink::Traveller& traveller, std::uint32_t link);
   void offer(const SimulatedLink::Traveller& traveller, std::uint32_t link);
-  // What happens soon is mostly arrivals that are known already. What they need is fetched into the processor's cache
-  // while this one, of that link, is looked at: in two steps, as one tells where the other is.
-  void fetch_what_follows(std::uint32_t number) const {
-    const std::uint32_t soon = schedule_.link_soon(number), next = schedule_.next_link();
-    if (soon < links_.size()) {
-      links_[soon]->fetch();
-      const NextPacket& packet = next_packets_[soon];
-      if (packet.link == PathTable::end)
-        packets_.fetch(packet.packet);
-      else
-        links_[packet.link]->fetch();
-    }
-    if (next < links_.size()) {
-      links_[next]->fetch_front();
-      if (next_packets_[next].link != PathTable::end) links_[next_packets_[next].link]->fetch_back();
-    }
-  }
 
   Schedule& schedule_;
   RandomStreams random_;
   Settings settings_;
-  std::vector<std::unique_ptr<SimulatedLink>> links_;
-  std::vector<NextPacket> next_packets_;  // by link
+  std::vector<SimulatedLink> links_;
   PathTable paths_;
   PacketSlab packets_;
   Account account_;

@@ -79,11 +79,6 @@ class Schedule {
   // Many events at this time are right.
   void allow_many_events() { look_again_after(now_); }
 
-  // The link of the next arrival if that is what happens next as far as is known, else a number beyond all links.
-  std::uint32_t next_link() const { return tree_.source(); }
-  // The same for one that comes soon, given a link that has just had an arrival.
-  std::uint32_t link_soon(std::uint32_t link) const { return tree_.source_soon(link); }
-
  private:
   static constexpr std::uint64_t most_events_at_a_time = 1'000'000;
 

@@ -123,13 +123,6 @@ class alignas(64) SimulatedLink {
   }
 
   bool is_empty() const { return wire_.empty(); }
-  // What a packet needs that nothing happens to, into the processor's cache.
-  void fetch() const {
-    __builtin_prefetch(this);
-    __builtin_prefetch(reinterpret_cast<const char*>(this) + 64);
-  }
-  void fetch_front() const { wire_.fetch(wire_.head()); }
-  void fetch_back() const { wire_.fetch(wire_.tail()); }
 
   // Packets that wait for the transmitter; the one being sent does not.
   Backlog waiting(Time now) {
@@ -171,6 +164,7 @@ class alignas(64) SimulatedLink {
       ++next_to_start_;
     }
     wire_.pop();  // what it was is there until the next one is pushed
+    wire_.fetch(wire_.head() + 1);
     if (may_lose_ && losses_.uniform() < loss_) return ++counts_.lost_packets, Fate::lost;
     if (may_hold_back_ && reorderings_.uniform() < reordering_)
       return held_.push({flight.arrival + held_back_, flight.traveller}), Fate::held_back;
@@ -351,6 +345,7 @@ class alignas(64) SimulatedLink {
     const Time duration = transmission_from(start, packet.bytes);
     free_at_ = start + duration;
     wire_.push({start, keeps_order_ ? arrival_in_order() : free_at_ + delay_, packet});
+    wire_.fetch(wire_.tail());
     ++counts_.sent_packets;
     counts_.sent_bytes += packet.bytes;
     counts_.busy += duration;

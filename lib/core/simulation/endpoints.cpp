@@ -120,6 +120,12 @@ std::unique_ptr<CongestionControl> Endpoints::control_for(std::uint32_t number, 
 void Endpoints::deliver(std::uint32_t place) {
   const Packet& packet = fabric_.packet(place);
   const std::uint32_t number = packet.flow;
+  Connection* connection = connections_[number].get();
+  if (connection && !halves_) {
+    connection->take(place);
+    if (!followed_.empty()) note_delivery(number);
+    return;
+  }
   if (number < flows_.size() && !flows_[number].is_tcp) {
     const Flow& flow = flows_[number];
     results_[number].delivered_bytes += packet.wire_bytes;
@@ -127,10 +133,7 @@ void Endpoints::deliver(std::uint32_t place) {
     return fabric_.give_back(place);
   }
   if (halves_) return deliver_to_half(place);
-  Connection* connection = connections_[number].get();
-  if (!connection) return fabric_.give_back(place);  // a straggler of a closed connection
-  connection->take(place);
-  if (!followed_.empty()) note_delivery(number);
+  fabric_.give_back(place);  // a straggler of a closed connection
 }
 
 void Endpoints::close_if_done(Connection& connection) {

@@ -155,12 +155,11 @@ bool Simulator::run(std::uint64_t events) try {
 std::vector<SimulatedLink::Counts> Simulator::link_counts() const {
   std::vector<SimulatedLink::Counts> counts;
   counts.reserve(links().size());
-  for (const auto& link : links()) counts.push_back(link->counts(now()));
+  for (const auto& link : links()) counts.push_back(link.counts(now()));
   return counts;
 }
 
-void Simulator::check_time_passes() {
-  if (schedule_.time_passes()) return;
+void Simulator::refuse_to_stand_still() const {
   throw Refusal(
       "time stands still at " + std::to_string(to_seconds(now())) + " s: " + next_event() + " comes again and again",
       "report this fault of the simulator, with the experiment (its to_json())");

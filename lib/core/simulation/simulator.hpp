@@ -156,7 +156,7 @@ class Simulator {
   std::uint64_t events() const { return schedule_.events(); }
   std::uint64_t packet_hops() const { return fabric_.packet_hops(); }
   Fabric::Account account() const { return fabric_.account(); }
-  const std::vector<std::unique_ptr<SimulatedLink>>& links() const { return fabric_.links(); }
+  const std::vector<SimulatedLink>& links() const { return fabric_.links(); }
   std::vector<Endpoints::FlowResult> flow_results() const { return endpoints_.flow_results(); }
   std::vector<SimulatedLink::Counts> link_counts() const;
   Counts counted_before() const { return before_ ? *before_ : counts(); }
@@ -172,7 +172,10 @@ class Simulator {
   };
 
   void step();
-  void check_time_passes();
+  void check_time_passes() {
+    if (!schedule_.time_passes()) refuse_to_stand_still();
+  }
+  [[noreturn]] void refuse_to_stand_still() const;
   std::string next_event() const;
   void on_timer(const TimerHeap::Timer& timer);
   void deliver(std::uint32_t packet);
