@@ -410,7 +410,7 @@ LOGS = {
     word: BOTH_LINES | {"log_lengths": lengths}
     for word, lengths in {"two pairs": (10, 10, 9, 9), "all differ": (12, 11, 10, 9)}.items()
 }
-WRITES = {f"{mean:g}": {"least_write_ms": 0.0, "extra_write_ms": mean} for mean in (0.0, 1.0, 4.0, 10.0)}
+WRITES = {f"{mean:g}": {"least_write_ms": 0.0, "extra_write_ms": mean} for mean in (0.0, 1.0, 4.0, 6.0)}
 
 STUDY = Study(
     slug="raft",
