@@ -279,6 +279,8 @@ class Study:
             for changed in set(changes) - set(known):
                 raise NetreproError(f"{self.slug}: case {name!r} changes {changed!r}", nearest(changed, known))
         self._check_scales()
+        for name in set(self.play.sliders if self.play else ()) - self._fields:
+            raise NetreproError(f"{self.slug}: play has a slider {name!r}", nearest(name, self._fields))
         there = [(claim, each) for claim, given in self.on_kernels.items() for each in several(given)]
         for claim, evidence in [*self.claims.items(), *there]:
             for case in {*evidence.case_names, *(evidence.broken.case_names if evidence.broken else ())}:
@@ -287,12 +289,11 @@ class Study:
 
     def _check_scales(self) -> None:
         """Raise NetreproError for a scale that changes a field which no part has."""
-        known = {each.name for part in self._part_by_setting.values() for each in fields(part.setting)}
         for scales in (self.profiles, self.on_virtual, self.also_on_virtual, self.in_real_time):
             for profile, scale in scales.items():
-                for changed in set(scale.changes) - known:
+                for changed in set(scale.changes) - self._fields:
                     raise NetreproError(
-                        f"{self.slug}: profile {profile!r} changes {changed!r}", nearest(changed, known)
+                        f"{self.slug}: profile {profile!r} changes {changed!r}", nearest(changed, self._fields)
                     )
 
     def scale(self, profile: str, tier: str = SIMULATED) -> Scale:
@@ -312,6 +313,11 @@ class Study:
         if name not in self.cases:
             raise NetreproError(f"{self.slug} has no case {name!r}", nearest(name, self.cases))
         return next(points({name: self.cases[name]}, setting or self.setting)).setting
+
+    @property
+    def _fields(self) -> set[str]:
+        """The fields that any part has."""
+        return {each.name for part in self._part_by_setting.values() for each in fields(part.setting)}
 
     @cached_property
     def _part_by_setting(self) -> dict[type, Part]:

@@ -19,7 +19,7 @@ def explore(study: Study) -> widgets.Widget:
     play, controls = study.play, {}
     controls["case"] = widgets.Dropdown(options=list(play.cases), description="case")
     for name, values in play.sliders.items():
-        start, label = getattr(study.setting, name), {"description": name.replace("_", " ")}
+        start, label = _start(study, name), {"description": name.replace("_", " ")}
         if values == TEXT:
             controls[name] = widgets.Textarea(start, layout={"width": "40em", "height": "6em"}, **label)
         elif isinstance(values, list):
@@ -30,9 +30,18 @@ def explore(study: Study) -> widgets.Widget:
         controls[name].style.description_width = "initial"
 
     def redraw(case: str, **changed: Any) -> None:
+        own = {name: value for name, value in changed.items() if hasattr(study.case(case), name)}
+        for name in changed:
+            controls[name].disabled = name not in own  # the case's part has no such field
         try:
-            display(play.draw(run_once(study, case, play.seconds, **changed), case))
+            display(play.draw(run_once(study, case, play.seconds, **own), case))
         except NetreproError as refused:  # such as half-written rules in a text box
             display(HTML(f"<pre>{escape(str(refused))}</pre>"))
 
     return widgets.VBox([widgets.HBox(list(controls.values())), widgets.interactive_output(redraw, controls)])
+
+
+def _start(study: Study, name: str) -> Any:
+    """Return a field's value in the study's setting, or in the first part that has it."""
+    settings = [study.setting, *(part.setting for part in study.parts)]
+    return next(getattr(setting, name) for setting in settings if hasattr(setting, name))

@@ -10,7 +10,21 @@ import pytest
 from netrepro.errors import NetreproError
 from netrepro.networks import DropTail, Experiment, Flow, Link, dumbbell
 from netrepro.networks.experiment import Measurements
-from netrepro.study import Evidence, Knob, Part, Reading, Scale, Study, each, load_runs, measure, points, run_once, vary
+from netrepro.study import (
+    Evidence,
+    Knob,
+    Part,
+    Play,
+    Reading,
+    Scale,
+    Study,
+    each,
+    load_runs,
+    measure,
+    points,
+    run_once,
+    vary,
+)
 from netrepro.study.setting import setting
 
 
@@ -99,6 +113,28 @@ def test_a_tier_that_cannot_run_a_part_is_asked_about_that_part():
     (point, _) = points({"path": STUDY.cases["path"]}, Setting())
     late = replace(point.setting, size_kb=0)
     assert STUDY.why_not(replace(point, setting=late), "virtual") != ""
+
+
+def test_a_slider_is_for_the_cases_whose_part_has_its_field():
+    pytest.importorskip("ipywidgets")
+    from netrepro.workbench.playing import explore
+
+    drawn = []
+
+    def draw(run, case: str) -> str:
+        drawn.append((case, None if isinstance(run, Reading) else run.experiment.traffic[0].size_bytes))
+        return case
+
+    sliders = {"load": (0.1, 0.9, 0.1), "servers": (1, 4, 1), "size_kb": (10, 100, 10)}
+    controls, _ = explore(replace(STUDY, play=Play(("one", "path"), sliders, draw, seconds=2.0))).children
+    case, _, servers, size_kb = controls.children
+    assert (servers.disabled, size_kb.disabled, size_kb.value) == (False, True, 10)
+    case.value = "path"
+    assert (servers.disabled, size_kb.disabled) == (True, False)
+    size_kb.value = 30
+    assert drawn == [("one", None), ("path", 10_000), ("path", 30_000)]
+    with pytest.raises(NetreproError, match="play has a slider 'size'"):
+        replace(STUDY, play=Play(("one",), {"size": (1, 2, 1)}, draw))
 
 
 def test_what_no_part_has_and_parts_that_cannot_be_told_apart_are_refused():

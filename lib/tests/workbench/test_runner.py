@@ -329,7 +329,7 @@ def test_a_kernel_that_has_not_started_when_its_time_is_over_is_not_asked_where_
 def test_ctrl_c_stops_every_notebook_and_leaves_nothing_half_written(add_notebook, workbench, asked, times):
     """Twice at once is once, as `timeout` asks a process and then its group. SIGHUP: its terminal was closed."""
     add_notebook("endless_cell", 10, budget_s={"quick": 60, "paper": 60})
-    add_notebook("well_behaved", 20)
+    add_notebook("well_behaved", 20, budget_s={"quick": 90, "paper": 90})  # so the other one runs first
     command = [sys.executable, "-m", "netrepro.workbench.cli", "run", "--jobs", "1"]
     with tempfile.TemporaryFile("w+") as output:
         # Who runs the tests under nohup ignores the signal of a closed terminal, and would hand that on.

@@ -150,9 +150,9 @@ def test_a_claim_says_why_and_whose_fault_a_disagreement_is(three_papers):
         assert f"why {table['reason'].iloc[0]}" in words and (fault in words) == disagrees
         page = scorecard_page(table)
         assert ("the authors&#39; trace" in page or "the authors' trace" in page) == disagrees
-    claims.write_text(text + '    settled: "section 10"\n')
+    claims.write_text(text.replace("blame: unknown", "blame: ours") + '    settled: "section 10"\n')
     settled = scorecard(["constructed"], results=lambda slug: results(a_run(BAD)))
-    assert any(line == "  fault      unknown" for line in claim_lines(beside(settled, settled)))
+    assert any(line == "  fault      ours" for line in claim_lines(beside(settled, settled)))
 
 
 def test_the_published_card_stays_in_sight_and_a_dot_says_what_my_run_says(three_papers):
