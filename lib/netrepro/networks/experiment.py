@@ -507,7 +507,7 @@ class Experiment:
         completion_s, delivered = (columns[name].astype(float) for name in ("completion_s", "delivered_bytes"))
         are_datagrams = (table["transport"] == "datagrams").to_numpy()
         stop_s = np.where(are_datagrams, np.fmin(start_s + duration_s, self.duration_s), self.duration_s)
-        lasted_s = np.where(np.isnan(completion_s), stop_s, completion_s) - np.fmax(start_s, self.measure.since_s)
+        lasted_s = np.where(np.isnan(completion_s), stop_s, completion_s) - np.maximum(start_s, self.measure.since_s)
         counted = np.where(are_datagrams, columns["bytes_within_duration"].astype(float), delivered)
         columns["completion_ms"] = (completion_s - start_s) * 1e3
         columns["connected_ms"] = (columns.pop("connected_s", np.full(len(table), np.nan)) - start_s) * 1e3
