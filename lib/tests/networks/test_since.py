@@ -81,6 +81,17 @@ def test_the_virtual_kernel_leaves_out_what_came_before():
     assert after.flows.retransmitted_packets.sum() < whole.flows.retransmitted_packets.sum()
 
 
+@needs_virtual
+def test_a_run_that_ends_early_counts_from_that_time_too():
+    sized = (Flow("h1", "h3", 2_000_000),)
+    run = emulate_virtually(lasting(30, 1.0, sized), until_complete=True)
+    ended_s = run.flows.completion_ms[0] / 1e3
+    assert 1.5 < ended_s < 10
+    port, times = run.links_by_port.loc[("s1", "s2")], run.packets.time_s
+    assert port.sent_packets == pytest.approx((times >= 1).sum(), abs=2) and port.sent_packets > 500
+    assert port.utilisation == pytest.approx(port.sent_bytes * 8e-7 / (ended_s - 1), rel=0.05)
+
+
 def test_a_policers_drops_of_a_part_are_the_simulators_only():
     policed = dumbbell(2, Link(100, 1), Link(10, 5, policer=Policer(5, 20_000)))
     asked = replace(lasting(6, 2), topology=policed)

@@ -144,14 +144,13 @@ class Events:
         table[counted] -= before[counted]
         return table.assign(utilisation=(table.pop("busy_s") / duration_s).clip(upper=1.0))[LINK_COLUMNS]
 
-    def totals(self, until_s: float = np.inf) -> pd.DataFrame:
-        """Return the last totals of each line until then: LINK_COLUMNS, with busy_s in place of the utilisation."""
+    def totals(self, first: bool = False) -> pd.DataFrame:
+        """Return the last totals of each line, or the first: LINK_COLUMNS, with busy_s in place of the utilisation."""
         totals = self._all[self._all["kind"] == TOTALS]
-        totals = totals[self.seconds(totals) <= until_s]
-        last = {int(each["port"]): each for each in totals}
+        told = {int(each["port"]): each for each in (totals[::-1] if first else totals)}
         rows = []
         for number, (source, destination) in enumerate(self._ports):
-            event = last[number] if number in last else np.zeros((), EVENT)
+            event = told[number] if number in told else np.zeros((), EVENT)
             sent_bytes = int(event["from"]) | int(event["to"]) << 32
             counts = (event[name] for name in ("queue_packets", "queue_bytes", "size", "packet"))
             sent, dropped, marked, lost = map(int, counts)

@@ -154,7 +154,10 @@ def emulate_virtually(
             if events is not None:
                 with whole_file(Path(events)) as part:
                     part.write_bytes(seen_bytes)
-            content = {port: file.read() for port, file in files.items() if file.seek(0) == 0}
+            content = {}
+            for port, file in files.items():
+                file.seek(0)
+                content[port] = file.read()
             for port in measure.packets if folder else ():
                 with whole_file(folder / f"{'-'.join(port)}.pcap") as part:  # type: ignore[operator]
                     part.write_bytes(content[port])
@@ -165,9 +168,7 @@ def emulate_virtually(
         Events(part, list(plan.ports), began_ns) for part in (seen_bytes[:settled_bytes], seen_bytes[settled_bytes:])
     )
     lasted_s = result.lasted_s if until_complete else experiment.duration_s
-    counted_before = before.totals()
-    if measure.since_s:
-        counted_before = seen.totals(until_s=(measure.since_s + experiment.duration_s) / 2)
+    counted_before = seen.totals(first=True) if measure.since_s else before.totals()
     deliveries, acknowledgements = streams(experiment, ends, content, result.began_ns)
     if progress is not None:
         progress(1.0)
