@@ -86,9 +86,8 @@ class Endpoints {
     given_paths_[path_owner(flow, place)] = {fabric_.given_path(forward), fabric_.given_path(backward)};
   }
   // Connections are halves from now on, of which only those at these nodes are here. Throws std::invalid_argument where
-  // some flow's cannot be.
+  // some flow's cannot be, or where deliveries are recorded.
   void divide(std::vector<bool> own_nodes);
-  // Throws std::invalid_argument for halves.
   void record_deliveries(std::uint32_t flow);
   // A TCP flow starts when another one is complete, whatever its own time says; never where that one never is.
   void start_after(std::uint32_t flow, std::uint32_t earlier);

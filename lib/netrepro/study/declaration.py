@@ -350,8 +350,8 @@ class Study:
 def points(cases: Mapping[str, Changes], setting: Any, scale: Scale | None = None) -> Iterator[Point]:
     """Yield every setting of every case, in order; of a case with a part, settings of that part.
 
-    A scale's changes of another part's fields do nothing. A change may be a function: it is called
-    with the setting after all other changes, and returns the field's value.
+    A scale's changes of another part's fields do nothing. A change may be a function: it is called with the setting
+    after all other changes, and returns the field's value.
     """
     scale = scale or Scale(1.0)
     for name, said in cases.items():

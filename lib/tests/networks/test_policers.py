@@ -12,14 +12,15 @@ from itertools import groupby
 
 import numpy as np
 import pytest
+from link_under_test import BEFORE, FAST, TIERS, run, sent_over
+from link_under_test import TESTED as POLICED
 from virtual_kernel import needs_virtual
 
-from netrepro.emulation import Emulation, emulate
+from netrepro.emulation import Emulation
 from netrepro.emulation.plan import make_plan
 from netrepro.errors import NetreproError
 from netrepro.networks import (
     Cable,
-    Datagrams,
     DropTail,
     Experiment,
     Flow,
@@ -33,14 +34,6 @@ from netrepro.networks import (
     dumbbell,
 )
 from netrepro.simulation import simulate
-
-TIERS = ["simulated", pytest.param("virtual", marks=needs_virtual)]
-FAST = Link(1000, 0.1, DropTail(packets=10_000))
-BEFORE, POLICED = ("h1", "s1"), ("s1", "h2")
-
-
-def run(experiment: Experiment, tier: str) -> Measurements:
-    return simulate(experiment) if tier == "simulated" else emulate(experiment, "virtual")
 
 
 @dataclass
@@ -93,15 +86,7 @@ class LinuxBucket:
 
 
 def sent_through(policer: Policer, rate_mbps: float, sizes_bytes: Sequence[int], seed: int) -> Experiment:
-    """Datagrams at random times, of each size the same number, over a fast link and then a policed one."""
-    net = Topology((Cable("h1", "s1", FAST), Cable("s1", "h2", replace(FAST, policer=policer), FAST)))
-    shares = [size / sum(sizes_bytes) for size in sizes_bytes]
-    traffic = [
-        Datagrams("h1", "h2", rate_mbps * share, 2.0, packet_bytes=size, spacing="poisson")
-        for size, share in zip(sizes_bytes, shares, strict=True)
-    ]
-    measure = Measure(packets=(BEFORE, POLICED))
-    return Experiment(net, traffic, 2.1, seed, measure, clock_skew_ppm=0)
+    return sent_over(replace(FAST, policer=policer), rate_mbps, sizes_bytes, seed, idle_s=0.1)
 
 
 def came_and_passed(measured: Measurements) -> tuple[list[tuple[Fraction, int]], list[int]]:

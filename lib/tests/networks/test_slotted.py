@@ -11,23 +11,23 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from link_under_test import BEFORE, FAST, TIERS, run, sent_over
+from link_under_test import TESTED as SLOTTED
 from scipy import stats
 from virtual_kernel import needs_virtual
 
-from netrepro.emulation import Emulation, emulate
+from netrepro.emulation import Emulation
 from netrepro.emulation.plan import make_plan
 from netrepro.emulation.virtual.plan import make_virtual_plan
 from netrepro.errors import NetreproError
 from netrepro.networks import (
     Cable,
     Cake,
-    Datagrams,
     DropTail,
     Experiment,
     Flow,
     Link,
     LinkChange,
-    Measure,
     Measurements,
     Slotted,
     Tcp,
@@ -37,15 +37,8 @@ from netrepro.networks import (
 from netrepro.networks.queues import Queue
 from netrepro.simulation import simulate
 
-TIERS = ["simulated", pytest.param("virtual", marks=needs_virtual)]
-FAST = Link(1000, 0.1, DropTail(packets=10_000))
 RATE_MBPS = 100
 WAKES_LATE_S = {"simulated": 0.0, "virtual": 2e-9}  # netem's timer, which counts in the ticks of its clock
-BEFORE, SLOTTED = ("h1", "s1"), ("s1", "h2")
-
-
-def run(experiment: Experiment, tier: str) -> Measurements:
-    return simulate(experiment) if tier == "simulated" else emulate(experiment, "virtual")
 
 
 def sent_through(
@@ -56,15 +49,11 @@ def sent_through(
     seconds: float = 2.0,
     spacing: str = "poisson",
 ) -> Experiment:
-    """Datagrams, of each size the same number, over a fast link and then one of 100 Mb/s with the queue."""
-    net = Topology((Cable("h1", "s1", FAST), Cable("s1", "h2", Link(RATE_MBPS, 0.1, queue), FAST)))
-    shares = [size / sum(sizes_bytes) for size in sizes_bytes]
-    traffic = [
-        Datagrams("h1", "h2", rate_mbps * share, seconds, packet_bytes=size, spacing=spacing)
-        for size, share in zip(sizes_bytes, shares, strict=True)
-    ]
-    measure = Measure(queues=(SLOTTED,), packets=(BEFORE, SLOTTED))
-    return Experiment(net, traffic, seconds + 0.5, seed, measure, clock_skew_ppm=0)
+    """Datagrams at random times, or evenly spaced, over a link of 100 Mb/s with the queue."""
+    link = Link(RATE_MBPS, 0.1, queue)
+    return sent_over(
+        link, rate_mbps, sizes_bytes, seed, seconds=seconds, idle_s=0.5, spacing=spacing, queues=(SLOTTED,)
+    )
 
 
 def crossing(measured: Measurements) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -63,7 +63,9 @@ def streams(
     tables: tuple[list[pd.DataFrame], list[pd.DataFrame]] = ([], [])
     for flow, (towards, back) in ends.items():
         data, answers = (read_headers(captures[port]) for port in (towards, back))
-        for table, kept in zip(stream_of(data, answers) if len(data.syn) else (), tables, strict=False):
+        if not len(data.syn):
+            continue
+        for table, kept in zip(stream_of(data, answers), tables, strict=True):
             timed = table.assign(flow=flow, time_s=(table.pop("time_ns") - began_ns) / 1e9)
             kept.append(timed[timed.time_s <= experiment.duration_s])
     columns = DELIVERY_COLUMNS, ACKNOWLEDGEMENT_COLUMNS
