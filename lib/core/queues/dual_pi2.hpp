@@ -8,6 +8,7 @@
 // is decided. The step counts for packets that found two or more in their queue.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -44,7 +45,8 @@ class DualPi2 final : public QueueDiscipline {
   DualPi2(const Settings& settings, Draws draws)
       : settings_(settings),
         draws_(std::move(draws)),
-        first_credit_(full_packet_bytes * (2 * settings.classic_share - 1)),
+        classic_weight_(std::round(settings.classic_share * 1e6)),
+        first_credit_(full_packet_bytes * (2 * classic_weight_ - 1e6)),
         credit_(first_credit_),
         next_update_(settings.update) {}
 
@@ -71,7 +73,7 @@ class DualPi2 final : public QueueDiscipline {
         continue;
       }
       packet.marked = verdict == Verdict::mark || (steps && now - packet.arrived > settings_.step);
-      if (both) credit_ += packet.bytes * (is_l4s ? settings_.classic_share : settings_.classic_share - 1);
+      if (both) credit_ += packet.bytes * (is_l4s ? classic_weight_ : classic_weight_ - 1e6);
       return packet;
     }
     credit_ = first_credit_;
@@ -133,7 +135,8 @@ class DualPi2 final : public QueueDiscipline {
   Settings settings_;
   Draws draws_;
   Ring<Waiting> l4s_, classic_;
-  double first_credit_, credit_;  // of the classic queue, bytes: above 0 it is its turn
+  double classic_weight_;         // of a million, whole: credits are sums without rounding, as Linux's are
+  double first_credit_, credit_;  // of the classic queue, bytes times a million: above 0 it is its turn
   double probability_ = 0;        // p
   Time delay_before_ = 0, next_update_;
 };

@@ -216,15 +216,15 @@ static void line_note_packet(struct line *line, u8 kind, u64 now, u64 started, s
 	line_note(line, kind, now, started, &described);
 }
 
-static struct line *joined; /* by a packet, at this moment */
+static struct line *deciding; /* its queue, about a packet, at this moment */
 
-/* A queue has drawn a random number that decides what becomes of the packet that joins it (patches/draws.patch). */
+/* A queue has drawn a random number that decides what becomes of a packet (patches/draws.patch, modules/sch_*.c). */
 u64 line_drew(u64 drawn)
 {
 	static const struct line_event nothing;
 
-	if (joined)
-		line_note(joined, LINE_DREW, 0, drawn, &nothing);
+	if (deciding)
+		line_note(deciding, LINE_DREW, 0, drawn, &nothing);
 	return drawn;
 }
 EXPORT_SYMBOL_GPL(line_drew);
@@ -277,9 +277,12 @@ static s64 line_jitter(struct line *line)
 
 static void line_start(struct line *line, u64 at, u64 now)
 {
-	struct sk_buff *skb = line->queue->dequeue(line->queue);
+	struct sk_buff *skb;
 	u64 duration;
 
+	deciding = line;
+	skb = line->queue->dequeue(line->queue);
+	deciding = NULL;
 	if (!skb)
 		return;
 	duration = div64_u64_rem(qdisc_pkt_len(skb) * 8 * (u64)NSEC_PER_SEC + line->remainder, line->wanted.rate,
@@ -314,6 +317,7 @@ static void line_travel(struct Qdisc *sch, struct sk_buff *skb, u64 left)
 		return;
 	}
 	skb_orphan(skb);
+	skb_clear_delivery_time(skb); /* the sender's, which a cable does not carry: fq would take it for its own */
 	due = max_t(u64, left + max_t(s64, delay, 0), line->last_due);
 	if (line->wanted.reordering && line_random(line) < line->wanted.reordering)
 		due += line->wanted.held_ns;
@@ -420,9 +424,9 @@ static int line_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff *
 		line_note(line, LINE_DROPPED, ktime_get_ns(), 0, &described);
 		return qdisc_drop(skb, sch, to_free);
 	}
-	joined = line;
+	deciding = line;
 	result = qdisc_enqueue(skb, line->queue, to_free);
-	joined = NULL;
+	deciding = NULL;
 	if (result != NET_XMIT_SUCCESS) {
 		if (net_xmit_drop_count(result))
 			qdisc_qstats_drop(sch);

@@ -30,7 +30,7 @@ from netrepro.networks.receivers import Receiver
 # the subflows of a flow; for a single connection they are Reno.
 CONGESTION_CONTROLS = tuple(_core.congestion_controls())
 CONTROLS_OF_KERNELS = ("vegas", "westwood")  # that the core lacks
-CONTROLS_OF_THE_SIMULATOR = ("balia", "bbr3", "olia", "prague", "rcp")  # that the virtual kernel lacks
+CONTROLS_OF_THE_SIMULATOR = ("balia", "bbr3", "olia", "rcp")  # that the virtual kernel lacks
 OWN_CONTROL_PREFIX = (
     "my_"  # begins names of a user's own congestion controls; the tier that runs them checks that they are given
 )
@@ -113,7 +113,8 @@ class Tcp:
     `congestion_control="prague"` (draft-briscoe-iccrg-prague-congestion-control) is an L4S sender: it asks for AccECN
     and sends ECT(1) by itself, paces, and starts from `dctcp_alpha` too. After `prague_rounds` rounds outside slow
     start, round trips below `prague_round_trip_ms` count as that (0: never), so that shorter ones do not get more.
-    Where receivers know no AccECN it is Reno with pacing, with classic ECN if they know that.
+    Where receivers know no AccECN it is Reno with pacing, with classic ECN if they know that. On tier "virtual" it is a
+    module whose receiver echoes marks as DCTCP's does, since that kernel has no AccECN.
 
     `congestion_control="bbr3"` is BBR version 3 (draft-ietf-ccwg-bbr-06), and "bbr" is version 1, as in Linux. Version
     3 is the simulator's alone. It asks for no ECN by itself; with `ecn` or `accurate_ecn` marks count as in Google's

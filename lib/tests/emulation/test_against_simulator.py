@@ -13,9 +13,11 @@ from netrepro.emulation.emulate import emulate
 from netrepro.networks import (
     Cable,
     DropTail,
+    DualPi2,
     EcnThreshold,
     Experiment,
     Flow,
+    Fq,
     Link,
     LinkChange,
     Measure,
@@ -229,3 +231,41 @@ def test_flows_that_share_a_queue_lose_as_many_packets_as_in_the_kernel(queue, s
     error = np.hypot(ours.std(ddof=1) / len(ours) ** 0.5, kernels.std(ddof=1) / len(kernels) ** 0.5)
     assert error < 0.03 * kernels.mean()
     assert abs(ours.mean() - kernels.mean()) < 3 * error
+
+
+CUBIC, CUBIC_ECN, PRAGUE = Tcp("cubic"), Tcp("cubic", ecn=True), Tcp("prague")
+
+
+@pytest.mark.parametrize(
+    ("queue", "ways", "seconds"),
+    [
+        (DualPi2(), (PRAGUE, CUBIC), 40),  # losses are few: in 10 s the queue varies by a quarter between seeds
+        (DualPi2(target_ms=5.0, coupling=0.0), (PRAGUE, CUBIC), 10),
+        (DualPi2(), (PRAGUE, PRAGUE), 10),
+        (EcnThreshold(400, 30), (PRAGUE, CUBIC_ECN), 10),
+        (DropTail(packets=80), (PRAGUE, CUBIC), 10),
+        (Fq(400, 200, ce_threshold_ms=1.0), (PRAGUE, CUBIC_ECN), 10),
+        (Fq(168, 168, ce_threshold_ms=5.0, flows=1), (PRAGUE, CUBIC_ECN), 10),
+        (Fq(400, 200), (CUBIC, CUBIC), 10),
+    ],
+    ids=[
+        "dualpi2",
+        "dualpi2 uncoupled",
+        "prague alone",
+        "threshold",
+        "drop tail",
+        "fq",
+        "fq of one queue",
+        "fq, cubic",
+    ],
+)
+def test_prague_and_others_share_a_queue_and_wait_in_it_as_in_the_kernel(queue, ways, seconds):
+    # A flow's rate within a tenth of the link, the mean queue within a tenth or five packets.
+    net = dumbbell(2, Link(1000, 2, DropTail(packets=10_000)), Link(100, 1, queue))
+    flows = tuple(Flow(f"h{i + 1}", f"h{i + 3}", duration_s=seconds, tcp=tcp) for i, tcp in enumerate(ways))
+    measure = Measure(queues=(("s1", "s2"),), queue_interval_ms=1)
+    experiment = Experiment(net, flows, float(seconds), measure=measure, host_delay_packets=1)
+    kernel, ours = emulated(experiment), simulate(experiment)
+    rates = (found.flows["goodput_mbps"].to_numpy() for found in (ours, kernel))
+    assert next(rates) == pytest.approx(next(rates), abs=10)
+    assert settled(ours, 3).mean() == pytest.approx(settled(kernel, 3).mean(), rel=0.1, abs=5)

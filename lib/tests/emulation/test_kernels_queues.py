@@ -24,6 +24,7 @@ from netrepro.networks import (
     CoDel,
     Datagrams,
     DropTail,
+    DualPi2,
     EcnThreshold,
     Experiment,
     Flow,
@@ -67,6 +68,8 @@ QUEUES: dict[str, Queue] = {
     "red, marks": Red(40, 5, 15, 0.05, 0.02, ecn=True),
     "pie": Pie(300),
     "pie, marks": Pie(60, target_ms=5, update_ms=5, ecn=True),
+    "dualpi2": DualPi2(300),
+    "dualpi2, hasty": DualPi2(60, target_ms=5, update_ms=5, step_ms=0.5, coupling=3, classic_share=0.3),
 }
 SENDERS = ("h1", "h2", "h3")
 SIZES_BYTES = (1514, 997, 211)  # of their datagrams
@@ -84,8 +87,6 @@ def experiment(load: str) -> Experiment:
     cables = [Cable(sender, "s1", wire) for sender in SENDERS]
     traffic: list[Datagrams | Flow] = []
     for name, queue in QUEUES.items():
-        if load == "tcp" and isinstance(queue, Fq):
-            queue = DropTail(packets=100)
         port, receiver = port_of(name)
         cables.append(Cable(port, receiver, Link(RATE_MBPS, 2, queue), Link(RATE_MBPS, 2, DropTail(packets=1000))))
         for sender, size in zip(SENDERS, SIZES_BYTES, strict=True):
@@ -93,7 +94,11 @@ def experiment(load: str) -> Experiment:
             pace = {"packet_bytes": size, "spacing": "poisson", "start_s": STARTS_S}
             traffic.append(Datagrams(sender, receiver, rate, SECONDS, **pace))
         if load == "tcp":
-            traffic += [Flow(sender, receiver, duration_s=SECONDS, start_s=STARTS_S) for sender in SENDERS[:2]]
+            controls = ("cubic", "prague" if isinstance(queue, DualPi2) else "cubic")
+            traffic += [
+                Flow(sender, receiver, duration_s=SECONDS, start_s=STARTS_S, congestion_control=control)
+                for sender, control in zip(SENDERS, controls, strict=False)
+            ]
     measure = Measure(queues=tuple(map(port_of, QUEUES)), queue_interval_ms=0)
     return Experiment(Topology(tuple(cables)), traffic, STARTS_S + SECONDS + 0.5, 7, measure, Tcp("cubic", ecn=True))
 
@@ -128,6 +133,7 @@ class Recording:
                 "size_bytes": came["size"].astype(np.int64),
                 "flow": _flows(came),
                 "ecn": came["ecn"] > 0,
+                "ect_1": came["ecn"] == 1,
             }
         )
         starts = kinds == STARTED
@@ -205,13 +211,11 @@ def first_difference(recording: Recording, decisions: pd.DataFrame) -> str:
 @pytest.mark.parametrize("load", SHARES)
 def test_a_queue_decides_as_the_kernels_does_packet_by_packet(name, load, folder):
     queue = QUEUES[name]
-    if load == "tcp" and isinstance(queue, Fq):
-        pytest.skip("TCP's time stamps cross the kernel's links, and its fq takes them for times of arrival")
     if load == "datagrams, light" and name == "fq":
         pytest.skip("the kernel gives a flow its first turn in a band of its own, which Fq has not")
     recording = Recording(recorded(load, folder).of(port_of(name), QUEUED, DROPPED, STARTED, LEFT, DREW))
     assert len(recording.arrivals) >= LEAST_ARRIVALS
-    draws = recording.draws if isinstance(queue, Red | Pie) else None
+    draws = recording.draws if isinstance(queue, Red | Pie | DualPi2) else None
     # No event tells at which of the kernel's ticks PIE's timer began. At another one it also draws more than there is.
     ticks = int(queue.update_ms) + 1 if isinstance(queue, Pie) else 1
     found = []
@@ -228,5 +232,5 @@ def test_a_queue_decides_as_the_kernels_does_packet_by_packet(name, load, folder
     assert found[-1] == "", found
     if load == "datagrams, heavy":
         assert (decisions.decision == "dropped").any()
-    if load == "tcp" and (isinstance(queue, EcnThreshold) or getattr(queue, "ecn", False)):
+    if load == "tcp" and (isinstance(queue, EcnThreshold | DualPi2) or getattr(queue, "ecn", False)):
         assert decisions.marked.any()

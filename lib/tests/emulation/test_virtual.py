@@ -42,7 +42,6 @@ from netrepro.networks.queues import (
     Cake,
     CoDel,
     DropTail,
-    DualPi2,
     EcnThreshold,
     Fq,
     FqCoDel,
@@ -413,7 +412,6 @@ def test_a_red_that_drops_nothing_is_refused_as_the_kernel_takes_0_for_always():
         (Sfq(packets=1), "packets = 1"),
         (Fq(flows=1000), "Fq with flows = 1000"),
         (Fq(quantum_bytes=2**21), "Fq with quantum_bytes"),
-        (DualPi2(), "DualPi2"),
         (NicPacer(), "NicPacer"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -423,14 +421,11 @@ def test_what_no_queue_of_the_kernel_does_is_refused_by_name(queue, said):
         make_virtual_plan(star(3, Link(50.0, 1.0, queue)), 1, None)
 
 
-def test_an_fq_is_refused_where_the_kernels_would_pace_or_read_time_stamps():
+def test_an_fq_is_refused_where_the_kernels_would_pace():
     wire, fq = Link(50.0, 1.0), Link(50.0, 1.0, Fq())
     at_host = Topology((Cable("h1", "s1", fq, wire), Cable("h2", "s1", wire)))
     with pytest.raises(NetreproError, match="Fq at a host's own port"):
         make_virtual_plan(at_host, 1, None)
-    behind = Topology((Cable("h1", "s1", wire), Cable("s1", "h2", fq, wire)))
-    with pytest.raises(NetreproError, match="an Fq and TCP"):
-        emulate_virtually(Experiment(behind, [Flow("h1", "h2", duration_s=0.1)], 0.1))
 
 
 def test_bursts_of_segmentation_offload_are_refused():

@@ -427,11 +427,14 @@ class DualPi2Queue:
 
     def __init__(self, limit, target, alpha, beta, k, step, classic_share, draws):
         self.limit, self.target, self.alpha, self.beta, self.k = limit, target, alpha, beta, k
-        self.step, self.share, self.draws = step, classic_share, iter(draws)
+        self.step, self.draws = step, iter(draws)
+        # Linux's are whole hundredths, so that a credit of exactly 0 is met; these are millionths.
+        self.classic_weight = round(classic_share * 10**6)
+        self.l4s_weight = 10**6 - self.classic_weight
         self.lq: list[tuple[Waiting, bool, int]] = []  # packet, capable, found in the L queue
         self.cq: list[tuple[Waiting, bool, int]] = []
         self.p, self.prevq = 0.0, 0
-        self.credit = 1514 * (classic_share - (1 - classic_share))
+        self.credit = 1514 * (self.classic_weight - self.l4s_weight)
 
     def bytes(self):
         return sum(entry[0].bytes for entry in (*self.lq, *self.cq))
@@ -470,9 +473,9 @@ class DualPi2Queue:
             if from_l and found_in_l > 1 and now - packet.since > self.step:  # laqm
                 marked = True
             if two:
-                self.credit += packet.bytes * self.share if from_l else -packet.bytes * (1 - self.share)
+                self.credit += packet.bytes * (self.classic_weight if from_l else -self.l4s_weight)
             return (packet.name, marked), dropped
-        self.credit = 1514 * (self.share - (1 - self.share))
+        self.credit = 1514 * (self.classic_weight - self.l4s_weight)
         return None, dropped
 
     def update(self, now):

@@ -32,6 +32,7 @@ from netrepro.emulation.virtual.plan import (
     VirtualPlan,
     make_virtual_plan,
     new_line,
+    queues_of_modules,
 )
 from netrepro.emulation.virtual.speech import OF_MODULE, Speech, speech_of
 from netrepro.errors import NetreproError
@@ -46,9 +47,9 @@ from netrepro.networks.experiment import (
     Port,
     check_is_experiment,
 )
-from netrepro.networks.queues import Fq, OwnQueue
+from netrepro.networks.queues import OwnQueue
 from netrepro.networks.routing import LinkChange, links_in_use
-from netrepro.networks.workloads import CONTROLS_OF_THE_SIMULATOR, OWN_CONTROL_PREFIX, Datagrams, Tcp
+from netrepro.networks.workloads import CONTROLS_OF_THE_SIMULATOR, OWN_CONTROL_PREFIX, Tcp
 
 # Fixed before any run; it is strict, because this kernel's clock jumps straight to the next event.
 LEAST_SHARE_WITHIN_1_PERCENT = 0.99
@@ -84,9 +85,8 @@ def emulate_virtually(
     made = connections(experiment)
     speech = speech_of(experiment, made)
     controls = _controls(speech, modules or {})
-    _check_fq(experiment)
     _check_policers(experiment)
-    loaded = modules_for(controls | _own_queues(experiment, modules or {}), modules or {})
+    loaded = modules_for(controls | _queues_of_modules(experiment, modules or {}), modules or {})
     folder = folder_for_captures(captures)
     measure = experiment.measure
     ends = {flow: last_links(experiment, flow) for flow in measure.deliveries}
@@ -203,8 +203,7 @@ def check_virtually(experiment: Experiment) -> None:
     made = connections(experiment)
     speech = speech_of(experiment, made)
     _controls(speech, {})
-    _own_queues(experiment, {})
-    _check_fq(experiment)
+    _queues_of_modules(experiment, {})
     _check_policers(experiment)
     paths = sorted({path for each in made for path in each.paths})
     make_virtual_plan(experiment.topology, experiment.seed, speech.tcp, experiment.routing, paths, ipv6=experiment.ipv6)
@@ -249,7 +248,7 @@ def _settled_bytes(instance: Instance, plan: VirtualPlan, events: int) -> int:
 def whole_settings(tcp: Tcp | None, controls: Collection[str] = ()) -> dict[str, str]:
     """Map file -> content, settings of the whole kernel: high limits, and switches of TCP that all hosts share.
 
-    controls : congestion controls; the switches of SUSS's module are included where a control of the module is used.
+    controls : congestion controls; the switches of the modules of SUSS and Prague are included where one is used.
     """
     tcp = tcp or Tcp()
     suss = {
@@ -260,9 +259,16 @@ def whole_settings(tcp: Tcp | None, controls: Collection[str] = ()) -> dict[str,
         "rounds_from_start": tcp.hystart_rounds_from_start,
     }
     of_suss = {f"/sys/module/tcp_suss/parameters/{name}": str(int(value)) for name, value in suss.items()}
+    prague = {
+        "alpha_on_init": round(1024 * tcp.dctcp_alpha),
+        "virtual_round_trip_us": round(1e3 * tcp.prague_round_trip_ms),
+        "rounds_before": tcp.prague_rounds,
+    }
+    of_prague = {f"/sys/module/tcp_prague/parameters/{name}": str(value) for name, value in prague.items()}
     return (
         WHOLE
         | (of_suss if OF_MODULE & set(controls) else {})
+        | (of_prague if "prague" in controls else {})
         | {
             "/sys/module/tcp_cubic/parameters/hystart": str(int(tcp.hystart)),
             "/sys/module/tcp_dctcp/parameters/dctcp_alpha_on_init": str(round(1024 * tcp.dctcp_alpha)),
@@ -299,20 +305,6 @@ def _controls(speech: Speech, modules: Mapping[str, str | Path]) -> set[str]:
     return wanted
 
 
-def _check_fq(experiment: Experiment) -> None:
-    """Raise NetreproError for an Fq in a network with TCP.
-
-    Linux's TCP stamps its packets, the stamps cross the links of one kernel, and fq takes them for times of arrival. On
-    real cables they are lost.
-    """
-    has_fq = any(isinstance(link.queue, Fq) for link in experiment.topology.ports.values())
-    if has_fq and any(not isinstance(entry, Datagrams) for entry in experiment.traffic):
-        raise NetreproError(
-            "an Fq and TCP in the virtual kernel, where fq sees when a packet was sent and not when it came",
-            "use tier 'simulated', or send datagrams",
-        )
-
-
 def _check_policers(experiment: Experiment) -> None:
     """Raise NetreproError for policers in a run whose beginning does not count: their drops are read at the ends."""
     if experiment.measure.since_s and any(link.policer for link in experiment.topology.ports.values()):
@@ -322,13 +314,16 @@ def _check_policers(experiment: Experiment) -> None:
         )
 
 
-def _own_queues(experiment: Experiment, modules: Mapping[str, str | Path]) -> set[str]:
-    """Return the names of the links' OwnQueues. Raises NetreproError for a queue without C code in `modules`."""
-    queues = [link.queue for link in experiment.topology.ports.values()]
-    wanted = {queue.name for queue in queues if isinstance(queue, OwnQueue)}
-    for name in sorted(wanted - set(modules)):
+def _queues_of_modules(experiment: Experiment, modules: Mapping[str, str | Path]) -> set[str]:
+    """Return the names of the links' queues that modules hold.
+
+    Raises NetreproError for an OwnQueue without C code in `modules`.
+    """
+    links = experiment.topology.ports.values()
+    own = {link.queue.name for link in links if isinstance(link.queue, OwnQueue)}
+    for name in sorted(own - set(modules)):
         raise NetreproError(f"a queue {name} of one's own, and not its C", f"give modules={{{name!r}: ...}}")
-    return wanted
+    return own | queues_of_modules(experiment.topology)
 
 
 @dataclass

@@ -47,15 +47,20 @@ def congestion_controls() -> set[str]:
     """Return the names of the congestion controls that are built in, and of those in lib/kernel/modules."""
     config = (recipe() / "config").read_text()
     built_in = {name.lower() for name in re.findall(r"^CONFIG_TCP_CONG_(\w+)=y", config, re.M)} - {"advanced"}
-    return {"reno", *built_in, *_own_sources()}
+    return {"reno", *built_in, *_own_sources("tcp")}
 
 
-def _own_sources() -> dict[str, Path]:
-    """Map congestion control -> the file in lib/kernel/modules that registers it."""
+# First word of a module's file -> how its source names what it registers: congestion controls, queues.
+_REGISTERS = {"tcp": re.compile(r'(?:\.name = |CUBIC\()"(\w+)"'), "sch": re.compile(r'\.id = "(\w+)"')}
+
+
+def _own_sources(*kinds: str) -> dict[str, Path]:
+    """Map congestion control (kind "tcp") or queue ("sch") -> the file in lib/kernel/modules that registers it."""
     return {
         name: path
-        for path in sorted((recipe() / "modules").glob("tcp_*.c"))
-        for name in re.findall(r'(?:\.name = |CUBIC\()"(\w+)"', path.read_text())
+        for kind in kinds
+        for path in sorted((recipe() / "modules").glob(f"{kind}_*.c"))
+        for name in _REGISTERS[kind].findall(path.read_text())
     }
 
 
@@ -138,6 +143,6 @@ def modules_for(names: Iterable[str], given: Mapping[str, str | Path]) -> list[P
 
     given : name -> source, used before the sources in lib/kernel/modules. Names without a source need no module.
     """
-    sources = {**_own_sources(), **given}
+    sources = {**_own_sources(*_REGISTERS), **given}
     wanted = dict.fromkeys(sources[name] for name in sorted(set(names)) if name in sources)
     return [build_module(source) for source in wanted]

@@ -43,7 +43,15 @@ from netrepro.emulation.virtual.instance import (
     clock_start_ns,
 )
 from netrepro.emulation.virtual.kernel import congestion_controls, modules_for
-from netrepro.emulation.virtual.plan import RECORD, REPORT, Line, VirtualPlan, make_virtual_plan, new_line
+from netrepro.emulation.virtual.plan import (
+    RECORD,
+    REPORT,
+    Line,
+    VirtualPlan,
+    make_virtual_plan,
+    new_line,
+    queues_of_modules,
+)
 from netrepro.emulation.virtual.recording import VirtualRecording
 from netrepro.emulation.virtual.speech import check_ways
 from netrepro.errors import NetreproError
@@ -138,7 +146,7 @@ class VirtualNetwork(Network):
         controls = set(self.plan.congestion_control.values()) - {""}
         for name in sorted(controls - congestion_controls()):
             raise NetreproError(f"the virtual kernel has no {name}", f"use {', '.join(sorted(congestion_controls()))}")
-        modules = modules_for(controls, {})
+        modules = modules_for(controls | queues_of_modules(self.topology), {})
         self._free = [tempfile.TemporaryFile() for _ in range(MOST_CAPTURES)]  # noqa: SIM115  until close
         self._files = [tempfile.TemporaryFile(), *self._free]
         try:
@@ -155,7 +163,7 @@ class VirtualNetwork(Network):
             self.folder.mkdir()
             self._programs_folder = os.open(self.folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             self._instance.load(modules)
-            build(self._instance, self.plan, whole_settings(self._way), named=True)
+            build(self._instance, self.plan, whole_settings(self._way, controls), named=True)
             self._instance.order("share", folder=str(self.folder), also=NAME_INSIDE)
             self._began_ns = self._instance.order("clock")["monotonic_ns"]
         except BaseException:

@@ -13,13 +13,13 @@ queue "step" (lib/kernel/built_in/step.c) where Linux has none:
 | Red          | red, pfifo    | a `max_probability` close to 0 is refused                                            |
 | CoDel        | codel         | `least_bytes` is a full packet                                                       |
 | FqCoDel      | fq_codel      |                                                                                      |
-| Fq           | fq            | `flows` is a power of two; only in front of a switch's link, and only for datagrams   |
+| Fq           | fq            | `flows` is a power of two; only in front of a switch's link                          |
 | Cake         | cake          | besteffort, raw; without `shaped_mbps` it is `unlimited`: turns of 1514 bytes and a  |
 |              |               | target of `round_trip_ms` / 20 at any rate of the link                               |
 | Pie          | pie           | `burst_ms` is 150                                                                    |
 | Sfq          | sfq           | `buckets` is a power of two                                                          |
 | Slotted      | netem         | only in front of a switch's link                                                     |
-| DualPi2      | none          | refused                                                                              |
+| DualPi2      | a module      | Linux has it since 6.17: ours is lib/kernel/modules/sch_dualpi2.c                    |
 | NicPacer     | none          | refused                                                                              |
 | OwnQueue     | a module      | defined by its C code                                                                |
 
@@ -91,6 +91,7 @@ RED_STEPS = 5  # least rise of RED's probability per byte, in units of 2^-32: ro
 CAKE_BYTES_PER_S, CAKE_CLASSES, CAKE_ISOLATION, CAKE_ROUND_TRIP, CAKE_TARGET = 2, 3, 5, 7, 8
 CAKE_MEMORY, CAKE_RAW, CAKE_ACK_FILTER, CAKE_SPLIT_GSO, CAKE_ONE_CLASS = 10, 12, 16, 17, 3
 NETEM_SLOT = 12  # an attribute of netem
+DUAL_PI2 = "dualpi2"  # the module's name of the queue
 MOST_BYTES = 2**32 - 1  # largest limit of a queue in bytes; never reached
 LEAST_IPV6_MTU_BYTES = 1280  # RFC 8200
 CAPTURED_BYTES = 128  # bytes of each packet that a capture keeps
@@ -265,6 +266,11 @@ class VirtualPlan(Plan):
         return source, "", metrics
 
 
+def queues_of_modules(topology: Topology) -> set[str]:
+    """Return the names of the links' queues that are modules of lib/kernel/modules."""
+    return {DUAL_PI2 for link in topology.ports.values() if isinstance(link.queue, DualPi2)}
+
+
 def new_line(index: int, line: Line) -> Request:
     """Make the message for a line at an interface, handle 1:."""
     options = messages.attribute(1, line.options())
@@ -341,6 +347,8 @@ def new_queue(index: int, queue: object, rate_mbps: float, packet_bytes: int) ->
             return [_new_inside(index, "pie", _numbers(words))]
         case Slotted():
             return [_new_inside(index, "netem", _slots(queue))]
+        case DualPi2():
+            return [_new_inside(index, DUAL_PI2, messages.attribute(1, _dual_pi2(queue)))]
     raise NetreproError(f"a queue {queue!r} in virtual time", "use one of netrepro.networks.links")
 
 
@@ -353,6 +361,14 @@ def _slots(queue: Slotted) -> bytes:
     gaps_ns = (round(gap_ms * 1e6) for gap_ms in (queue.min_gap_ms, queue.max_gap_ms))
     slots = struct.pack("=2q2i2q", *gaps_ns, queue.slot_packets or 0, queue.slot_bytes or 0, 0, 0)
     return struct.pack("=6I", 0, queue.packets, 0, 0, 0, 0) + messages.attribute(NETEM_SLOT, slots)
+
+
+def _dual_pi2(queue: DualPi2) -> bytes:
+    """Pack struct dualpi2_parameters (lib/kernel/modules/sch_dualpi2.c)."""
+    times_ns = (round(ms * 1e6) for ms in (queue.target_ms, queue.update_ms, queue.step_ms))
+    factors = (round(factor / 1e9 * 2**48) for factor in (queue.alpha, queue.beta))
+    coupling, share = round(queue.coupling * 2**16), round(queue.classic_share * 1e6)
+    return struct.pack("=5Q4I", *times_ns, *factors, queue.packets, coupling, share, 0)
 
 
 def _cake(queue: Cake) -> bytes:
@@ -482,8 +498,6 @@ _FIXED: Mapping[type, Mapping[str, object]] = {
 
 
 def _check_queue(port: str, queue: Queue) -> None:
-    if isinstance(queue, DualPi2):
-        raise NetreproError(f"{port}: a DualPi2, which the virtual kernel's Linux has not", "use tier 'simulated'")
     for name, value in _FIXED.get(type(queue), {}).items():
         if getattr(queue, name) != value:
             raise NetreproError(

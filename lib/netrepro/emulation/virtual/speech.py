@@ -14,9 +14,11 @@
 |                                                           | destination   |                               |
 | sack, ecn                                                 | both hosts    | if both hosts do              |
 | hystart, dctcp_alpha, suss_rounds, suss_guard,            | the kernel    | no                            |
-| suss_pacing, hystart_rounds_from_start                    |               |                               |
+| suss_pacing, hystart_rounds_from_start,                   |               |                               |
+| prague_round_trip_ms, prague_rounds                       |               |                               |
 
-Reno and CUBIC that count acknowledgements or pace their first segments, and SUSS, are modules (lib/kernel/modules).
+Reno and CUBIC that count acknowledgements or pace their first segments, SUSS and Prague are modules
+(lib/kernel/modules). Prague is paced from its eleventh segment on, and its acknowledgements carry ECT(1) too.
 Only acknowledgements of whole segments count: the kernel does not report others to its congestion controls.
 The kernel wakes a program that has filled its send buffer when a third of the buffer is free. So the buffer is not
 always full.
