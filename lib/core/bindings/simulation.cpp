@@ -506,10 +506,10 @@ void bind_simulation(py::module_& module) {
       .def("request",
            alone(+[](Simulator& simulator, std::uint32_t first_answer, std::uint32_t servers,
                      std::uint64_t request_bytes, std::uint64_t response_bytes, std::uint64_t count, bool barrier,
-                     double think_s, double answer_within_s) {
-             simulator.request(
-                 first_answer, servers,
-                 {request_bytes, response_bytes, count, barrier, from_seconds(think_s), from_seconds(answer_within_s)});
+                     double think_s, double answer_within_s, std::uint64_t first_bytes, double rest_after_s) {
+             simulator.request(first_answer, servers,
+                               {request_bytes, response_bytes, count, barrier, from_seconds(think_s),
+                                from_seconds(answer_within_s), first_bytes, from_seconds(rest_after_s)});
            }),
            "Makes so many flows of TCP, from first_answer on, the answers to requests.")
       .def("sample_queues", alone(+[](Simulator& simulator, std::vector<std::uint32_t> links, double interval_s) {

@@ -2,6 +2,7 @@
 // follows from their answers. A state machine without clock, connections or bytes: its driver tells it what has
 // happened and when, and does what it asks for. The simulator and the traffic program, with real sockets, drive it.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -15,13 +16,17 @@ class RequestRounds {
     std::uint64_t request_bytes, response_bytes, count;  // count: of requests to each server
     bool barrier;                                        // a round begins when all have answered the one before
     std::int64_t think, answer_within;                   // a server answers some time from 0 to the latter
+    std::uint64_t first_bytes;                           // of an answer, or all of it
+    std::int64_t rest_after;                             // what is left of it follows so much later
+
+    std::uint64_t first_part() const { return std::min(first_bytes, response_bytes); }
   };
   enum class Due : std::uint8_t { ask, send_answer };  // what is called when a time has come
   // Times are in its unit. An exchange, of the client and one server, has the driver's number.
   class Driver {
    public:
     virtual bool send_request(std::size_t exchange, std::uint64_t request, std::int64_t now) = 0;  // false if it cannot
-    virtual void send_answer(std::size_t exchange) = 0;
+    virtual void send_answer(std::size_t exchange, std::uint64_t bytes) = 0;                       // or a part of it
     virtual void wake(Due due, std::size_t exchange, std::int64_t at) = 0;
 
    protected:
@@ -57,12 +62,24 @@ class RequestRounds {
     Exchange& with = exchanges_[exchange - first_];
     for (; with.served < requests; ++with.served) {
       if (settings_.answer_within == 0) {
-        driver_->send_answer(exchange);
+        answer(exchange, now);
         continue;
       }
       const double wait = with.delays.uniform() * static_cast<double>(settings_.answer_within);
       driver_->wake(Due::send_answer, exchange, now + static_cast<std::int64_t>(wait));
     }
+  }
+  // A server's time to answer has come: with the first part, or with the rest.
+  void answer(std::size_t exchange, std::int64_t now) {
+    Exchange& with = exchanges_[exchange - first_];
+    const std::uint64_t first = settings_.first_part(), rest = settings_.response_bytes - first;
+    if (!with.rest_is_due) {
+      driver_->send_answer(exchange, first);
+      if (rest > 0) driver_->wake(Due::send_answer, exchange, now + settings_.rest_after);
+    } else {
+      driver_->send_answer(exchange, rest);
+    }
+    with.rest_is_due = !with.rest_is_due && rest > 0;
   }
   // So many answers in all have reached the client. True if that is one more: one at a time is asked for.
   bool take_answer(std::size_t exchange, std::uint64_t answers) {
@@ -82,6 +99,7 @@ class RequestRounds {
   struct Exchange {
     RandomStream delays;
     std::uint64_t asked = 0, served = 0, answered = 0;
+    bool rest_is_due = false;
   };
 
   Driver* driver_;

@@ -31,23 +31,26 @@ void Conversation::Exchange::on_connected(Connection&) { conversation_.rounds_.o
 void Conversation::Exchange::on_data(Connection& connection, const Packet&) {
   RequestRounds& rounds = conversation_.rounds_;
   const std::uint64_t in_order = connection.receiver().in_order();
-  const RequestRounds::Settings& settings = rounds.settings();
   if (connection.number() == requests())
-    rounds.on_requests(number_, conversation_.messages_in(in_order, settings.request_bytes), endpoints_.now());
-  else if (rounds.take_answer(number_, conversation_.messages_in(in_order, settings.response_bytes)))
+    rounds.on_requests(number_, in_order / conversation_.request_end(), endpoints_.now());
+  else if (rounds.take_answer(number_, in_order / conversation_.answer_end()))
     conversation_.on_answer(number_);
 }
 
-// Sequence numbers are whole segments; the last one of an answer may be shorter.
+// Sequence numbers are whole segments; the last one of an answer, or of its first part, may be shorter.
 std::uint64_t Conversation::Exchange::delivered_bytes(const Connection& connection) const {
   if (connection.number() != answers()) return 0;
   const std::uint64_t in_order = connection.receiver().in_order();
-  const std::uint64_t bytes = conversation_.rounds_.settings().response_bytes;
-  const std::uint64_t messages = conversation_.messages_in(in_order, bytes);
-  return messages * bytes + std::min(in_order - conversation_.messages_end(messages, bytes), bytes);
+  const RequestRounds::Settings& settings = conversation_.rounds_.settings();
+  const std::uint64_t first = settings.first_part(), bytes = settings.response_bytes;
+  const std::uint64_t answers = in_order / conversation_.answer_end(), more = in_order % conversation_.answer_end();
+  const std::uint64_t of_rest = more - std::min(more, conversation_.first_part_end());
+  return answers * bytes + std::min(more, first) + std::min(of_rest, bytes - first);
 }
 
 void Conversation::ask(std::size_t exchange) { rounds_.ask(exchange, endpoints_.now()); }
+
+void Conversation::answer(std::size_t exchange) { rounds_.answer(exchange, endpoints_.now()); }
 
 bool Conversation::send_request(std::size_t number, std::uint64_t request, std::int64_t now) {
   exchange(number).result = results_.size();
@@ -56,8 +59,8 @@ bool Conversation::send_request(std::size_t number, std::uint64_t request, std::
   return true;
 }
 
-void Conversation::send_answer(std::size_t number) {
-  endpoints_.connection(exchange(number).answers())->write(rounds_.settings().response_bytes);
+void Conversation::send_answer(std::size_t number, std::uint64_t bytes) {
+  endpoints_.connection(exchange(number).answers())->write(bytes);
 }
 
 void Conversation::wake(RequestRounds::Due due, std::size_t number, std::int64_t at) {

@@ -26,7 +26,7 @@ class Conversation : private RequestRounds::Driver {
 
   // A time of timer::request_due or answer_due has come.
   void ask(std::size_t exchange);
-  void send_answer(std::size_t exchange) override;
+  void answer(std::size_t exchange);
 
  private:
   class Exchange : public ConnectionGroup {
@@ -49,16 +49,19 @@ class Conversation : private RequestRounds::Driver {
     std::size_t number_;
   };
 
-  // Messages of a connection follow each other in whole segments.
-  std::uint64_t messages_end(std::uint64_t messages, std::uint64_t message_bytes) const {
-    return messages * ((message_bytes + segment_bytes_ - 1) / segment_bytes_) * segment_bytes_;
+  // What is written at once takes whole segments.
+  std::uint64_t in_segments(std::uint64_t bytes) const {
+    return (bytes + segment_bytes_ - 1) / segment_bytes_ * segment_bytes_;
   }
-  std::uint64_t messages_in(std::uint64_t in_order, std::uint64_t message_bytes) const {
-    return in_order / messages_end(1, message_bytes);
+  std::uint64_t request_end() const { return in_segments(rounds_.settings().request_bytes); }
+  std::uint64_t first_part_end() const { return in_segments(rounds_.settings().first_part()); }
+  std::uint64_t answer_end() const {
+    return first_part_end() + in_segments(rounds_.settings().response_bytes - rounds_.settings().first_part());
   }
   std::vector<RandomStream> answer_delays(std::uint32_t first_answer, std::uint32_t servers) const;
   Exchange& exchange(std::size_t number) { return *exchanges_[number - first_exchange_]; }
   bool send_request(std::size_t exchange, std::uint64_t request, std::int64_t now) override;
+  void send_answer(std::size_t exchange, std::uint64_t bytes) override;
   void wake(RequestRounds::Due due, std::size_t exchange, std::int64_t at) override;
   void on_answer(std::size_t exchange);
 

@@ -250,7 +250,7 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
       conversation_of_[timer.owner]->ask(timer.owner);
       break;
     case timer::answer_due:
-      conversation_of_[timer.owner]->send_answer(timer.owner);
+      conversation_of_[timer.owner]->answer(timer.owner);
       break;
     case timer::counting_begins:
       before_ = counts();

@@ -407,7 +407,7 @@ void TrafficGenerator::handle(const TimerHeap::Timer& due, std::int64_t at) {
       rounds_of(owner).ask(owner, at);
       break;
     case answer_due:
-      send_answer(owner);
+      rounds_of(owner).answer(owner, at);
       break;
     case sample_windows:
       sample();

@@ -212,7 +212,7 @@ class TrafficGenerator : private RequestRounds::Driver {
   void serve_requests(std::size_t number);
   void take_answers(std::size_t number);
   bool send_request(std::size_t exchange, std::uint64_t request, std::int64_t now) override;
-  void send_answer(std::size_t exchange) override;
+  void send_answer(std::size_t exchange, std::uint64_t bytes) override;
   void wake(RequestRounds::Due due, std::size_t exchange, std::int64_t at) override;
 
   std::vector<Flow> flows_;

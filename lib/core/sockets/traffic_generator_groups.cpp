@@ -66,11 +66,11 @@ bool TrafficGenerator::send_request(std::size_t place, std::uint64_t request, st
   return true;
 }
 
-void TrafficGenerator::send_answer(std::size_t place) {
+void TrafficGenerator::send_answer(std::size_t place, std::uint64_t bytes) {
   const std::size_t number = exchanges_[place].connection;
   End& server = connections_[number].accepter;
   if (server.socket < 0) return;
-  server.to_write += rounds_of(place).settings().response_bytes;
+  server.to_write += bytes;
   fill(number, server);
 }
 

@@ -143,7 +143,8 @@ class TrafficDescription:
                 sizes = asked.request_bytes, asked.response_bytes, asked.count
                 first = int(flows.iloc[0])
                 waits_ns = round(asked.think_ms * 1e6), round(asked.answer_within_ms * 1e6)
-                conversations.append((first, len(flows), *sizes, asked.barrier, *waits_ns))
+                parts = asked.first_bytes or asked.response_bytes, round(asked.rest_after_ms * 1e6)
+                conversations.append((first, len(flows), *sizes, asked.barrier, *waits_ns, *parts))
         return conversations
 
     @property

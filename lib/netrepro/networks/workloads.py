@@ -257,7 +257,8 @@ class Requests:
     """A client that asks `servers` for data, `count` times, over connections that are opened beforehand.
 
     Every server gets `request_bytes` and answers with `response_bytes`, after a time drawn evenly from 0 to
-    `answer_within_ms`. With `barrier` the next round begins `think_ms` after all servers have answered (a striped
+    `answer_within_ms`. The first `first_bytes` of an answer leave then, what is left of it `rest_after_ms` later, as
+    where a back end makes the page whose headers a front end sends at once (0: all leaves at once). With `barrier` the next round begins `think_ms` after all servers have answered (a striped
     read); without, each server is asked again `think_ms` after its own answer.
 
     The connections are opened at `start_s`; the first requests leave when all are open. In the results a server's
@@ -278,6 +279,8 @@ class Requests:
     congestion_control: str | None = None
     label: str = ""
     answer_within_ms: NotNegative = 0.0
+    first_bytes: CountFromZero = 0
+    rest_after_ms: NotNegative = 0.0
     tcp: Tcp | None = None
 
     def __post_init__(self) -> None:
@@ -285,6 +288,11 @@ class Requests:
         if not self.servers or len(set(self.servers)) < len(self.servers):
             raise NetreproError(f"Requests: servers = {self.servers!r}", "give different hosts, one at least")
         check_numbers(self)
+        if self.rest_after_ms and not self.first_bytes:
+            raise NetreproError(
+                f"Requests: rest_after_ms = {self.rest_after_ms} of an answer whose first part is all of it",
+                "give first_bytes, too",
+            )
         in_all = self.count * max(self.request_bytes, self.response_bytes)
         if in_all > DOMAINS["bytes"][1]:
             raise NetreproError(

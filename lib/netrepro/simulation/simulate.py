@@ -159,7 +159,8 @@ def build(
         asked = experiment.traffic[place]
         sizes = asked.request_bytes, asked.response_bytes, asked.count
         waits_s = asked.think_ms / 1e3, asked.answer_within_ms / 1e3
-        simulator.request(answers["flow"].iloc[first], int(count), *sizes, asked.barrier, *waits_s)
+        parts = asked.first_bytes or asked.response_bytes, asked.rest_after_ms / 1e3
+        simulator.request(answers["flow"].iloc[first], int(count), *sizes, asked.barrier, *waits_s, *parts)
     _route(simulator, experiment)
     measure = experiment.measure
     measure.check_sampled()

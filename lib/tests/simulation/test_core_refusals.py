@@ -30,7 +30,7 @@ def simulator(*traffic: Any, **more: Any) -> _core.Simulator:
         "change_link": (1.0, 6, 1e6, None),
         "give_path": (1, 0, [0], [1]),
         "sample_queues": ([0, 6], 0.1),
-        "request": (0, 2, 1, 1, 1, True, 0.0, 0.0),
+        "request": (0, 2, 1, 1, 1, True, 0.0, 0.0, 1, 0.0),
         "set_paths": (0, 9, [[0, 3]]),
         "give_control": (1, object),
     }.items(),
@@ -51,7 +51,7 @@ def test_datagrams_are_asked_for_no_path_control_or_answers() -> None:
     for method, arguments in {
         "give_path": (0, 0, [0, 3], [2, 1]),
         "give_control": (0, object),
-        "request": (0, 1, 1, 1, 1, True, 0.0, 0.0),
+        "request": (0, 1, 1, 1, 1, True, 0.0, 0.0, 1, 0.0),
     }.items():
         with pytest.raises(IndexError, match="no TCP flow 0"):
             getattr(found, method)(*arguments)
@@ -59,9 +59,9 @@ def test_datagrams_are_asked_for_no_path_control_or_answers() -> None:
 
 def test_a_flow_that_has_its_connections_gets_no_others() -> None:
     found = simulator(Flow("h1", "h2", 10_000), Flow("h3", "h2", 10_000))
-    found.request(1, 1, 1, 1, 1, True, 0.0, 0.0)
+    found.request(1, 1, 1, 1, 1, True, 0.0, 0.0, 1, 0.0)
     with pytest.raises(ValueError, match="flow 1 has its connections already"):
-        found.request(0, 2, 1, 1, 1, True, 0.0, 0.0)
+        found.request(0, 2, 1, 1, 1, True, 0.0, 0.0, 1, 0.0)
     assert found.run(1 << 30)
     assert list(found.flows()["delivered_bytes"]) == [10_000, 1]
 

@@ -249,7 +249,9 @@ def random_entry(random: Random, hosts: tuple[str, ...], lasts_s: float) -> Any:
     sizes_bytes = round(between(random, 1, 1e4)), round(between(random, 1, 1e5))
     think_ms, within_ms = random.choice([0, 1]), random.choice([0, 1])
     barrier = random.random() < 0.5
-    return Requests(source, servers, *sizes_bytes, 20, barrier, think_ms, answer_within_ms=within_ms, tcp=tcp)
+    first_bytes = int(random.choice([0, 1, sizes_bytes[1]]))
+    parts = {"first_bytes": first_bytes, "rest_after_ms": think_ms if first_bytes else 0.0}
+    return Requests(source, servers, *sizes_bytes, 20, barrier, think_ms, answer_within_ms=within_ms, **parts, tcp=tcp)
 
 
 def reordered_flow(random: Random, seed: int) -> Experiment:

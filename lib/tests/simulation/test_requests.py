@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import kstest
 
+from netrepro.errors import NetreproError
 from netrepro.networks import Datagrams, DropTail, Experiment, Link, LinkChange, Measure, Requests, Tcp, star
 from netrepro.networks.experiment import REQUEST_COLUMNS
 from netrepro.simulation import simulate
@@ -95,6 +96,27 @@ def test_servers_answer_after_a_time_drawn_evenly_and_each_for_itself():
     assert delays_ms.min().min() >= 0 and delays_ms.max().max() < within_ms + 0.01
     assert kstest(delays_ms.to_numpy().ravel() / within_ms, "uniform").pvalue > 0.01
     assert np.abs(np.corrcoef(delays_ms.to_numpy().T) - np.eye(3)).max() < 0.2
+
+
+def test_an_answer_in_two_parts_is_there_a_round_of_the_rest_after_the_wait():
+    # Five segments at once, acknowledged meanwhile; the rest fits into the window that has grown from 10.
+    wait_ms, first, rest = 30.0, 5 * SEGMENT, 7 * SEGMENT + 100
+    asked = Requests("h1", ("h2",), 100, first + rest, 3, first_bytes=first, rest_after_ms=wait_ms)
+    requests = run(asked).requests["completion_ms"]
+    whole = run(Requests("h1", ("h2",), 100, rest, 3)).requests["completion_ms"]
+    assert requests.to_numpy() == pytest.approx(whole + wait_ms, abs=serialisation_ms(2 * ACK))
+    # The parts' last segments are short ones, and each byte counts once.
+    odd = Requests("h1", ("h2", "h3"), 1, 12_345, 7, first_bytes=1500, rest_after_ms=5)
+    assert run(odd).flows["delivered_bytes"].tolist() == [7 * 12_345] * 2
+    cut = run(odd, duration_s=0.003 + 7 * 0.005 / 2).flows["delivered_bytes"]
+    assert (cut % 12_345).gt(0).all() and (cut < 7 * 12_345).all()
+
+
+def test_an_answer_no_longer_than_its_first_part_does_not_wait():
+    at_once = run(Requests("h1", ("h2",), 100, 5000, 4)).requests
+    assert run(Requests("h1", ("h2",), 100, 5000, 4, first_bytes=5000, rest_after_ms=50)).requests.equals(at_once)
+    with pytest.raises(NetreproError, match="first_bytes"):
+        Requests("h1", ("h2",), 100, 5000, 4, rest_after_ms=50)
 
 
 def test_servers_that_take_their_time_leave_other_traffic_as_it_was():
