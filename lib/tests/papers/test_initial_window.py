@@ -17,7 +17,7 @@ from netrepro.papers import initial_window as paper
 from netrepro.simulation import simulate
 from netrepro.study import Runs, measure, read_once
 
-LOSSLESS = paper.Setting(loss_scale=0.0, buffer_kb=1e6, clients=300)
+LOSSLESS = paper.Setting(loss_scale=0.0, buffer_kb=1e6, back_end_ms=0.0, clients=300)
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +57,13 @@ def test_what_a_link_carries_meanwhile_only_shortens_equation_1_and_never_below_
 @pytest.mark.parametrize("window", [3, 10, 42])
 def test_where_nothing_is_lost_the_simulated_latency_is_the_closed_form_of_idle_times(window):
     """Of clients whose first timeout cannot fire in vain, as it does where a segment takes longer than it; the median
-    is exact, and from the 17th segment on every second acknowledgement is held back."""
+    is exact, and from the 17th segment on every second acknowledgement is held back. The request's acknowledgement
+    crosses the narrow link before the response."""
     setting = replace(LOSSLESS, initial_window_segments=window)
     measured = simulate(paper.experiment(setting, 0.0, 5))
     clients = paper.population(setting, 5)
     expected = paper.pipelined_ms(clients.size_bytes, window, clients.round_trip_ms, clients.rate_kbps)
+    expected += 66 * 8 / clients.rate_kbps
     usual = ((clients.rate_kbps > 100) & (clients.round_trip_ms < 3000)).to_numpy()
     ratio = (paper.latencies(measured) / expected)[usual]
     assert usual.sum() > 250
@@ -94,27 +96,64 @@ def test_on_links_as_fast_as_can_be_latency_is_rounds_times_the_round_trip(monke
 
 def test_clients_follow_the_published_shares_and_medians():
     drawn = paper.population(paper.Setting(clients=40_000), 1)
-    buckets = paper.published("buckets").query("panel == 'round_trip_ms'")
-    ends = [0, *buckets["upper"].fillna(np.inf)]
-    shares = np.histogram(drawn.round_trip_ms, ends)[0] / len(drawn)
-    assert 100 * shares == pytest.approx(buckets["share_percent"].to_numpy(), abs=0.8)
-    assert drawn.round_trip_ms.median() == pytest.approx(70, rel=0.06)
-    assert drawn.rate_kbps.median() == pytest.approx(1200, rel=0.03)
-    assert drawn.loss.mean() == pytest.approx(0.0198, rel=0.03)
     slow = paper.population(paper.Setting(clients=40_000, centre="slow"), 1)
-    assert slow.rate_kbps.median() == pytest.approx(500, rel=0.04)
-    assert (slow.rate_kbps < 100).mean() == pytest.approx(0.2, abs=0.01)
-    assert slow.round_trip_ms[slow.rate_kbps <= 56].mean() == pytest.approx(343, rel=0.12)
+    drawn["size_segments"] = drawn.size_bytes / paper.SEGMENT_BYTES
+    for clients, centre, panel in (
+        (drawn, "average", "round_trip_ms"),
+        (drawn, "average", "rate_kbps"),
+        (drawn, "average", "size_segments"),
+        (slow, "slow", "rate_kbps"),
+    ):
+        buckets = paper.published_buckets(centre, panel)
+        shares = np.histogram(clients[panel], [0, *buckets["upper"].fillna(np.inf)])[0] / len(clients)
+        assert 100 * shares == pytest.approx(buckets["share_percent"].to_numpy(), abs=0.8)
+    assert drawn.round_trip_ms.median() == pytest.approx(70, rel=0.06)
+    assert drawn.size_bytes.mean() == pytest.approx(10_500, rel=0.07)
+    assert drawn.loss.mean() == pytest.approx(0.0155, rel=0.03) and slow.loss.mean() == pytest.approx(0.0298, rel=0.03)
+    maps = paper.population(paper.Setting(clients=40_000, centre="slow", service="maps"), 1)
+    assert maps.size_bytes.mean() == pytest.approx(6400, rel=0.02)
+    assert (maps.size_bytes <= 3 * paper.SEGMENT_BYTES).mean() == pytest.approx(0.62, abs=0.01)
+
+
+def test_rate_and_round_trip_are_tied_as_their_published_product_and_the_slowest_clients_are():
+    """Nearest to both: Fig. 5's shares of products alone ask for -.65, the mean of 343 ms up to 56 kb/s for -.48."""
+    drawn = paper.population(paper.Setting(clients=40_000), 1)
+    buckets = paper.published_buckets("average", "product_kb")
+    shares = 100 * np.histogram(drawn.product_kb, [0, *buckets["upper"].fillna(np.inf)])[0] / len(drawn)
+    assert np.abs(shares - buckets["share_percent"]).sum() / 2 < 8
+    slow = paper.population(paper.Setting(clients=40_000, centre="slow"), 1)
+    assert slow.round_trip_ms[slow.rate_kbps <= 56].mean() == pytest.approx(343, rel=0.3)
+    between = slow.round_trip_ms[(slow.rate_kbps > 56) & (slow.rate_kbps <= 256)]
+    assert between.mean() == pytest.approx(250, rel=0.25)
+
+
+def test_a_back_end_parts_headers_and_rest_and_a_small_response_leaves_at_once():
+    """Where nothing is lost the headers are acknowledged meanwhile, and the rest comes in the window that has grown."""
+    clients = paper.population(replace(LOSSLESS, clients=200), 3)
+    apart, at_once = (
+        paper.latencies(simulate(paper.experiment(replace(LOSSLESS, clients=200, back_end_ms=wait), 0.0, 3)))
+        for wait in (200.0, 0.0)
+    )
+    is_small = (clients.size_bytes <= clients.header_bytes).to_numpy()
+    assert 5 < is_small.sum() < 60
+    assert apart[is_small] == pytest.approx(at_once[is_small], rel=1e-6)
+    near = ~is_small & ((clients.round_trip_ms < 100) & (clients.rate_kbps > 500)).to_numpy()
+    assert near.sum() > 50 and (apart[near] > 200 + clients.round_trip_ms[near]).all()
+    assert (apart[near] < 200 + at_once[near] + 1).all()
+
+
+def test_a_window_of_three_segments_at_the_receiver_leaves_nothing_to_gain(runs):
+    held, free = (runs.reading("mean_ms", case)[0] for case in ("average, held", "average"))
+    assert abs(paper.gain_percent(held)) < 1 < paper.gain_percent(free)
 
 
 def test_few_clients_at_even_steps_have_every_bucket_of_round_trips_up_to_1_s_and_the_same_correlation():
-    buckets = paper.published("buckets").query("panel == 'round_trip_ms' and upper <= 1000")
+    buckets = paper.published_buckets("average", "round_trip_ms").query("upper <= 1000")
     for seed in range(5):
         drawn = paper.population(replace(paper.Setting(), clients=70, evenly=True), seed)
         assert (np.histogram(drawn.round_trip_ms, [0, *buckets["upper"]])[0] > 0).all()
-        assert drawn.loss.mean() == pytest.approx(0.0198, rel=0.05)
-        assert drawn.rate_kbps.median() == pytest.approx(1200, rel=0.05)
-        assert -0.85 < drawn.round_trip_ms.corr(drawn.rate_kbps, method="spearman") < -0.45
+        assert drawn.loss.mean() == pytest.approx(0.0155, rel=0.05)
+        assert -0.75 < drawn.round_trip_ms.corr(drawn.rate_kbps, method="spearman") < -0.3
 
 
 def test_the_same_clients_ask_with_every_initial_window():
@@ -132,7 +171,7 @@ def test_responses_of_three_segments_gain_nothing_and_longer_ones_do(runs):
 
 def test_buffers_lose_more_the_larger_the_window(runs):
     resent = runs.reading("resent_percent", "average")[0]
-    assert resent[42] > resent[16] > resent[3]
+    assert resent[42] >= resent[16] > resent[3]  # few responses are longer than what 16 segments begin with
 
 
 def test_small_buffers_turn_a_gain_into_a_loss():
@@ -152,27 +191,29 @@ def test_a_gain_over_the_round_trip_is_read_as_logarithms_and_no_gain_as_a_tenth
         ],
         columns=["panel", "upper", "initial_window_segments", "mean_ms"],
     )
-    assert paper.gain_over_round_trip(rows) == [(2.0, pytest.approx(1.0)), (2.301, pytest.approx(-1.0))]
+    assert paper.gain_over("round_trip_ms", rows) == [(2.0, pytest.approx(1.0)), (2.301, pytest.approx(-1.0))]
 
 
-def test_what_pages_lose_is_the_same_clients_difference_at_the_99th_percentile_and_no_single_one_decides():
+def test_what_responses_lose_is_the_same_ones_difference_at_the_99th_percentile_and_no_single_one_decides():
     """A window of 10 ends 50 ms later for the slowest 2 %, 5 s sooner for all others, and a minute later for one."""
     random = np.random.default_rng(1)
-    pages = {}
+    responses = {}
     for repetition in range(3):
         old_ms = random.permutation(np.arange(1.0, 1001.0)) * 1e4
         new_ms = old_ms + np.where(old_ms > 9.8e6, 50.0, -5e3)
         new_ms[np.argsort(old_ms)[989]] += 6e4 * (repetition == 0)
-        pages[repetition] = pd.concat(
-            pd.DataFrame({"client": range(1000), "initial_window_segments": window, "page_ms": times})
+        responses[repetition] = pd.concat(
+            pd.DataFrame({"client": range(1000), "initial_window_segments": window, "completion_ms": times}).assign(
+                server="h1", request=0
+            )
             for window, times in ((10, new_ms), (3, old_ms))
         )
-    assert paper.paired_loss_ms(pages) == pytest.approx([50.0] * 3)
+    assert paper.paired_loss_ms(responses) == pytest.approx([50.0] * 3)
 
 
-def test_pages_are_kept_where_they_are_compared(runs):
-    pages = runs.table("pages", "maps")
-    assert len(pages) == 2 * 2 * 150  # windows, repetitions, clients
+def test_responses_are_kept_where_they_are_compared(runs):
+    responses = runs.table("responses", "maps")
+    assert len(responses) == 2 * 2 * 150 * 10  # windows, repetitions, clients, connections
     measured = next(each for each in runs.measured_claims() if each.claim == "parallel-connections-lose")
     assert np.isfinite(measured.values).all() and np.isfinite(measured.control).all()
 
@@ -187,13 +228,19 @@ def test_the_class_gains_nothing_at_20_ms_and_30_ms_at_50_as_it_saw(runs):
 
 def test_published_tables_are_those_of_the_claims():
     claims = load_claims("initial_window")
-    rows = paper.published("retransmissions").pivot(index="centre", columns="initial_window_segments", values="percent")
+    rows = paper.published("retransmissions").query("service == 'search'")
+    rows = rows.pivot(index="centre", columns="initial_window_segments", values="percent")
     for centre in ("average", "slow"):
         ratio = rows.loc[centre, 10] / rows.loc[centre, 3]
         assert claims.claim(f"retransmissions-{centre}").published == pytest.approx(ratio, abs=1e-3)
-    buckets = paper.published("buckets").query("panel == 'round_trip_ms' and upper <= 1000")
-    curve = np.array(claims.claim("gain-over-round-trip").published)
-    assert 10 ** curve[:, 0] == pytest.approx(buckets.upper.to_numpy(), rel=2e-3)
-    assert 10 ** curve[:, 1] == pytest.approx(buckets.gain_ms.to_numpy(), rel=3e-3)
+    for claim, panel in (
+        ("gain-over-round-trip", "round_trip_ms"),
+        ("gain-over-rate", "rate_kbps"),
+        ("gain-over-size", "size_segments"),
+    ):
+        buckets = paper.published_buckets("average", panel).query("upper <= @paper.CURVED[@panel]")
+        curve = np.array(claims.claim(claim).published)
+        assert 10 ** curve[:, 0] == pytest.approx(buckets.upper.to_numpy(), rel=2e-3)
+        assert 10 ** curve[:, 1] == pytest.approx(buckets.gain_ms.to_numpy(), rel=3e-3)
     maps = paper.published("maps").set_index("percentile").loss_ms
     assert claims.claim("parallel-connections-lose").published == maps[99]
