@@ -258,14 +258,16 @@ class Requests:
 
     Every server gets `request_bytes` and answers with `response_bytes`, after a time drawn evenly from 0 to
     `answer_within_ms`. The first `first_bytes` of an answer leave then, what is left of it `rest_after_ms` later, as
-    where a back end makes the page whose headers a front end sends at once (0: all leaves at once). With `barrier` the next round begins `think_ms` after all servers have answered (a striped
-    read); without, each server is asked again `think_ms` after its own answer.
+    where a back end makes the page whose headers a front end sends at once (0: all leaves at once). With `barrier` the
+    next round begins `think_ms` after all servers have answered (a striped read); without, each server is asked again
+    `think_ms` after its own answer.
 
     The connections are opened at `start_s`; the first requests leave when all are open. In the results a server's
     answers are one flow from the server to the client; `requests` has a row for each answer. `tcp` and
     `congestion_control` are as in Flow, and hold for requests and answers.
 
-    Raises NetreproError for no servers, a server named twice, or a client that is its own server.
+    Raises NetreproError for no servers, a server named twice, a client that is its own server, or a rest of answers
+    whose first part is all of them.
     """
 
     client: str
