@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,9 +19,10 @@ from matplotlib.figure import Figure
 
 from netrepro.networks import DropTail, Experiment, Flow, Link, Measurements, Sfq, Tcp, dumbbell
 from netrepro.networks.links import bandwidth_delay_packets
+from netrepro.paths import data_dir
 from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
-from netrepro.study.figures import Level, Panel, Picture, Sweep, plot
+from netrepro.study.figures import Level, Panel, Picture, Published, Sweep, plot
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
@@ -34,12 +36,13 @@ START_WITHIN = 0.1  # of an interval: sessions begin at random in its first tent
 
 @dataclass(frozen=True)
 class Setting:
-    """The ten applications and their treatments are the paper's, from memory; rate, round trip and buffer are
-    choices."""
+    """The ten applications and their treatments are the paper's, from memory. Rate, round trip and buffer are not
+    known; they are those for which others published the same comparison on real hosts
+    (data/unbiased_experiments/SOURCES.md)."""
 
     bottleneck_mbps: float = setting(100.0, "rate of the shared link", "Mb/s", low=1, high=10_000)
-    round_trip_ms: float = setting(20.0, "round trip without queues", "ms", low=5, high=500)
-    buffer_round_trips: float = setting(1.0, "buffer of the shared link", "round trips at its rate", low=0.1, high=20)
+    round_trip_ms: float = setting(40.0, "round trip without queues", "ms", low=5, high=500)
+    buffer_round_trips: float = setting(2.0, "buffer of the shared link", "round trips at its rate", low=0.1, high=20)
     applications: int = APPLICATIONS
     treatment: str = "BBR"
     treated: int = FEW  # number of applications treated in an interval with treatment
@@ -235,6 +238,12 @@ def draw_growth(runs: Runs) -> Figure:
     return draw_knob(runs, "joining", "Traffic that grows meanwhile", {0: "steady", APPLICATIONS: "grows"})
 
 
+def on_hosts(treated: int, _: Runs) -> pd.Series:
+    """Read what others measured on real hosts with so many BBR flows among ten: buffer -> mean ratio."""
+    rows = pd.read_csv(data_dir("unbiased_experiments") / "hosts.csv", comment="#").query("treated == @treated")
+    return rows.groupby("buffer_round_trips").ratio.mean()
+
+
 def draw_run(run: Measurements, case: str) -> Figure:
     """Draw each application's throughput in one run."""
     figure, axis = new_figure(case, "application", "throughput (Mb/s)")
@@ -243,7 +252,9 @@ def draw_run(run: Measurements, case: str) -> Figure:
     return figure
 
 
-QUICKLY, OF_KNOBS = {"treated": (0, FEW, 5, MOST, APPLICATIONS)}, {"quick": Scale(16.0), "paper": Scale(64.0)}
+QUICKLY = {"treated": (0, FEW, 5, MOST, APPLICATIONS)}
+# Shorter runs show how BBR begins: with 4 round trips of buffer and 16 s, anything from 1.5 to 109 came out.
+LONG = {"quick": Scale(64.0, repetitions=2, only={"buffer_round_trips": (1.0, 2.0, 4.0)}), "paper": Scale(64.0)}
 BUFFERS, GROWTH = each(0.5, 1.0, 2.0, 4.0, 8.0, 16.0), {"treated": APPLICATIONS, "joining": each(0, APPLICATIONS)}
 
 STUDY = Study(
@@ -260,7 +271,7 @@ STUDY = Study(
     experiment=experiment,
     read=read,
     answer=answer,
-    profiles={"quick": Scale(16.0, only=QUICKLY), "paper": Scale(64.0)},
+    profiles={"quick": Scale(64.0, repetitions=3, only=QUICKLY), "paper": Scale(64.0)},
     on_virtual={"quick": Scale(8.0, repetitions=2, only=QUICKLY), "paper": Scale(64.0, only=QUICKLY)},
     claims={
         "few-treated-seem-faster": Evidence("estimate", "BBR", "not congested", lambda estimates: estimates[FEW]),
@@ -269,9 +280,9 @@ STUDY = Study(
         "switchback-finds-the-truth": Evidence("estimate", SWITCHBACK, "one in turns"),
     },
     knobs={
-        "buffer": Knob({"BBR": {"treated": each(FEW, MOST), "buffer_round_trips": BUFFERS}}, OF_KNOBS, 5),
-        "is_fair": Knob({name: {"treatment": name, "is_fair": each(False, True)} for name in TREATMENTS}, OF_KNOBS, 3),
-        "joining": Knob({name: GROWTH | {"design": name} for name in (SWITCHBACK, EVENT)}, OF_KNOBS, 5),
+        "buffer": Knob({"BBR": {"treated": each(FEW, MOST), "buffer_round_trips": BUFFERS}}, LONG, 5),
+        "is_fair": Knob({name: {"treatment": name, "is_fair": each(False, True)} for name in TREATMENTS}, LONG, 3),
+        "joining": Knob({name: GROWTH | {"design": name} for name in (SWITCHBACK, EVENT)}, LONG, 5),
     },
     figures={
         "throughput": Picture("Who gets what", *map(_throughput, TREATMENTS)),
@@ -282,6 +293,10 @@ STUDY = Study(
             "buffer (round trips at the link's rate)",
             "throughput, treated / untreated (ratio)",
             Sweep("buffer_round_trips", "estimate", "buffer", by="treated", label="{} of ten treated"),
+            *(
+                Published(partial(on_hosts, number), f"real hosts of others, {number} of ten treated", joined=True)
+                for number in PUBLISHED
+            ),
             *(Level(ratio, f"published: {ratio:g}, {number} of ten treated") for number, ratio in PUBLISHED.items()),
             log="xy",
         ),
