@@ -199,10 +199,21 @@ def test_a_run_that_never_is_fair_counts_as_long_as_it_lasts():
     assert paper.fair_after_s(course.assign(jain=0.5), setting) == 4.0
 
 
-def test_only_what_the_abstract_speaks_of_counts():
-    places = pd.MultiIndex.from_tuples([(1.0, 100.0), (20.0, 100.0), (1.0, 50.0)], names=["size_mb", "round_trip_ms"])
-    cubic, suss = pd.Series(100.0, places), pd.Series([70.0, 99.0, 98.0], places)
-    assert paper.least_improvement(suss, cubic) == pytest.approx(0.3)
+def test_only_sizes_and_paths_as_those_of_figure_12_count():
+    others = [(0.1, 100.0), (5.0, 100.0), (1.0, 75.0), (1.0, 540.0)]
+    places = pd.MultiIndex.from_tuples([(1.0, 100.0), (4.0, 300.0), *others], names=["size_mb", "round_trip_ms"])
+    cubic, suss = pd.Series(100.0, places), pd.Series([70.0, 72.0, *[99.0] * len(others)], places)
+    assert paper.least_improvement(suss, cubic) == pytest.approx(0.28)
+
+
+def test_data_at_the_same_time_is_the_constant_saving_at_the_links_rate(monkeypatch):
+    """The authors' example: 76 ms at 48 Mb/s are .456 MB, of 1, 2 and 4 MB what their plot shows: 45, 23, 11 %."""
+    cubic_s = np.array([0.266, 0.342, 0.510, 0.844])
+    rows = pd.DataFrame({"size_mb": [0.544, 1.0, 2.0, 4.0], "cubic": cubic_s, "suss": cubic_s - 0.076})
+    rows = rows.assign(percent=100 * 0.076 / cubic_s, round_trip_ms=49.5, buffer_bdp=1.0, repetition=0)
+    monkeypatch.setattr(paper, "improvements", lambda *_, **__: rows)
+    ahead = paper.at_the_same_time(None).set_index("size_mb").data_ahead_percent
+    assert ahead[[1.0, 2.0, 4.0]].to_numpy() == pytest.approx([45, 23, 11], abs=1.5)
 
 
 @pytest.mark.parametrize("case", ["example, suss", "example, cubic", "later, suss", "later, not mended"])
