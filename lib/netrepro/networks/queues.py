@@ -124,7 +124,8 @@ class Red(_Queue):
 
     `weight` averages the queue length (1: the length itself). Between the thresholds (packets) a packet is dropped, or
     marked with `ecn=True`, with a probability that rises to `max_probability`; from the upper threshold on always.
-    A `max_probability` of 0 drops nothing in between. Raises NetreproError unless 0 < min < max <= packets.
+    A `max_probability` of 0 drops nothing in between. Raises NetreproError unless 0 < min < max <= packets (with
+    `by_bytes` as many mean packets as that many full ones hold).
 
     `variant` "linux" is the kernel's rule. A packet counts as its bytes over `mean_packet_bytes` (None: a full packet),
     and the weight is the nearest power of two. One random number is drawn after each drop; the next drop comes once the
@@ -156,7 +157,8 @@ class Red(_Queue):
     def __post_init__(self) -> None:
         check_numbers(self)
         check_one_of(self, "variant", RED_VARIANTS)
-        set_number(self, "max_threshold_packets", above=self.min_threshold_packets, most=self.packets)
+        counted = FULL_PACKET_BYTES / (self.mean_packet_bytes or FULL_PACKET_BYTES) if self.by_bytes else 1
+        set_number(self, "max_threshold_packets", above=self.min_threshold_packets, most=self.packets * counted)
         for name in ("by_bytes", "gentle", "wait") if self.variant == LINUX else ():
             if getattr(self, name):
                 raise NetreproError(f"Red with {name}, which Linux's has not", "give variant='floyd1993' with it")

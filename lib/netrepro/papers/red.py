@@ -28,8 +28,9 @@ from netrepro.study.setting import setting
 from netrepro.style import CURVES, new_figure, scheme
 
 HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet
+NS2_HEADER_BYTES = 40  # of a packet in ns-2: the scripts of Fig. 5 count what is left of it
 FAR_ABOVE = 1.4  # a burst: a queue of this many times the average
-BAND = (0.74, 0.77)  # utilisations at which RED's and drop tail's queues are compared
+BAND = (0.74, 0.77)  # shares of the link at which RED's and drop tail's queues are compared
 BUFFERS = (15, 20, 25, 30, 40, 50, 60, 80, 100, 120, 140)
 THRESHOLDS = (3, 5, 7, 9, 11, 13, 15, 20, 25, 30, 40, 50)
 FLAT_FROM = 5  # packets: RED's throughput is flat from this minimum threshold on
@@ -74,7 +75,9 @@ class Setting:
     scene : one of SCENES. sender : one of SENDERS. queue : "drop tail" or "red". threshold_ratio : maximum over minimum
     threshold. flows : number of equal flows on Fig. 5's path. seconds : length of a run, 0 for the profile's.
     unit_bytes : size of a packet in buffer and thresholds, 0 for the packet's own. bottleneck_delay_ms : 0 for the
-    scene's own. variant : of RED, see networks.queues.Red; no kernel has the paper's.
+    scene's own. variant : of RED, see networks.queues.Red; no kernel has the paper's. of_2009 : RED as ns-2 sets it
+    where a script does not. It is gentle, waits and counts bytes, and its mean packet has 500. first_window : of the
+    senders of 1993 (segments).
     """
 
     scene: str = "fig5"
@@ -95,6 +98,8 @@ class Setting:
     bottleneck_delay_ms: float = 0.0
     flows: int = 2
     seconds: float = 0.0
+    of_2009: bool = False
+    first_window: int = 1
 
     @property
     def limits_packets(self) -> tuple[int, float, float]:
@@ -124,6 +129,11 @@ def _scene(setting: Setting) -> Scene:
 def _queue(setting: Setting) -> Queue:
     if setting.queue == "drop tail":
         return DropTail(packets=setting.limits_packets[0])
+    if setting.of_2009:
+        low, set_itself = setting.min_threshold_packets, Red.self_configured(setting.rate_mbps, 140, **MEAN_500)
+        limit = OF_2009_LIMIT * MEAN_500["mean_packet_bytes"] // setting.packet_bytes
+        thresholds = {"min_threshold_packets": low, "max_threshold_packets": low * setting.threshold_ratio}
+        return replace(set_itself, packets=limit, max_probability=setting.max_probability, **thresholds)
     return Red(
         *setting.limits_packets,
         max_probability=setting.max_probability,
@@ -139,7 +149,7 @@ def _tcp(setting: Setting, window: int) -> Tcp:
     return Tcp(
         segment_bytes=setting.segment_bytes,
         receive_window_bytes=window * setting.segment_bytes,
-        initial_window_segments=1 if old else 10,
+        initial_window_segments=setting.first_window if old else 10,
         syn_linear_timeouts=0,
         delayed_ack_ms=0.0 if old else 40.0,
         counts="acknowledgements" if old else "segments",
@@ -169,7 +179,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         queues=(port,),
         queue_interval_ms=5.0,
         windows_interval_ms=5.0 if len(flows) >= 10 else None,
-        packets=(port,) if setting.scene == "fig3" else (),
+        packets=(port,) if setting.scene in ("fig3", "fig5") and setting.flows == 2 else (),
     )
     topology = Topology(tuple(cables), setting.scene)
     # The paper's random overhead replaces the hosts' delay.
@@ -216,8 +226,9 @@ def losing_share(run: Measurements, round_trip_s: float) -> float:
 
 
 def read(run: Measurements, setting: Setting) -> Reading:
-    """Read the bottleneck's utilisation, throughput_mbps and dropped_share, and mean_queue_packets and delay_ms in
-    front of it.
+    """Read the bottleneck's utilisation, throughput_mbps and dropped_share, and mean_queue_packets in front of it.
+    carried_share and delay_ms are as the scripts of Fig. 5 count: new data without headers (share of the link), and the
+    packets' mean wait in the queue, a mean of flows. With other networks the latter follows from mean_queue_packets.
 
     For Fig. 3 it reads share_within (share of the time after .2 s with an average below the reference), greatest_queue,
     greatest_average and FAR_ABOVE times that, and the table `average`. For the bursty node it reads the node's share of
@@ -227,11 +238,16 @@ def read(run: Measurements, setting: Setting) -> Reading:
     links = run.links_by_port
     busy, queue = float(links.utilisation[port]), float(run.queues.queue_packets.mean())
     dropped = int(links.dropped_packets[port])
+    segments = run.flows.delivered_bytes.sum() / setting.segment_bytes
+    carried_bits = segments * (setting.packet_bytes - NS2_HEADER_BYTES) * 8
+    data = run.packets[run.packets.size_bytes > setting.packet_bytes / 2]
+    waits_ms = data.groupby("flow").wait_ms.mean()
     numbers: dict[str, float] = {
         "utilisation": busy,
         "throughput_mbps": busy * setting.rate_mbps,
         "mean_queue_packets": queue,
-        "delay_ms": queue * setting.packet_ms,
+        "carried_share": float(carried_bits / (setting.rate_mbps * 1e6 * run.experiment.duration_s)),
+        "delay_ms": float(waits_ms.mean()) if len(waits_ms) else queue * setting.packet_ms,
         "dropped_share": dropped / (dropped + int(links.sent_packets[port])),
     }
     tables = {}
@@ -259,10 +275,12 @@ def read(run: Measurements, setting: Setting) -> Reading:
 # Cases.
 
 RED, TEN = {"queue": "red"}, {"flows": 10}
+MEAN_500, OF_2009_LIMIT = {"mean_packet_bytes": 500, "adaptive": False}, 140  # ns-2's defaults; the scripts' limit
+FIG5 = {"packet_bytes": 1040, "first_window": 2}  # ns-2's
 FIG3 = RED | {"scene": "fig3", "seconds": 1.0}
 BURSTY = {"scene": "bursty", "seconds": 10.0}
-AT_BUFFERS = {"buffer_packets": each(*BUFFERS)}
-AT_THRESHOLDS = RED | {"min_threshold_packets": each(*THRESHOLDS)}
+AT_BUFFERS = FIG5 | {"buffer_packets": each(*BUFFERS)}
+AT_THRESHOLDS = FIG5 | RED | {"min_threshold_packets": each(*THRESHOLDS)}
 IS_DROP_TAIL: dict[str, Any] = {  # with a queue one short of the buffer a packet passes, with a full one not
     "queue": "red",
     "weight": 1.0,
@@ -277,8 +295,8 @@ BURSTY_RED = BURSTY | {
     "min_threshold_packets": each(3, 4, 6, 8, 10, 12, 14),
     "buffer_packets": lambda setting: int(4 * setting.min_threshold_packets),
 }
-FEW_BUFFERS = {"buffer_packets": each(15, 40, 100, 140)}
-FEW_THRESHOLDS = RED | {"min_threshold_packets": each(3, 5, 15, 50)}
+FEW_BUFFERS = FIG5 | {"buffer_packets": each(15, 40, 100, 140)}
+FEW_THRESHOLDS = FIG5 | RED | {"min_threshold_packets": each(3, 5, 15, 50)}
 LATER_SENDERS = ("reno", "sack", "cubic")
 # Linux's weight for the scripts' `burst`, by minimum threshold: the greatest power of two with which the average stays
 # below the threshold after a burst of 5/3 of it into an empty queue (Floyd and Jacobson, equation 3).
@@ -305,11 +323,14 @@ CASES: dict[str, dict[str, Any]] = {
     "fig3, no drops": FIG3 | NEVER_DROPS,
     "drop tail": AT_BUFFERS,
     "red": AT_THRESHOLDS,
+    "red, ns-2 of 2009": AT_THRESHOLDS | {"of_2009": True},
+    "red, ns-2 of 2009, probability 1": AT_THRESHOLDS | {"of_2009": True, "max_probability": 1.0},
     "red, probability 1": AT_THRESHOLDS | {"max_probability": 1.0},
     "red as drop tail": AT_BUFFERS | IS_DROP_TAIL,
     "bursty, drop tail": BURSTY_BUFFERS,
     "bursty, red": BURSTY_RED,
     "bursty, red, weight 1": BURSTY_RED | {"weight": 1.0},
+    "bursty, red as drop tail": BURSTY_BUFFERS | IS_DROP_TAIL,
     "ten, drop tail": TEN,
     "ten, red": TEN | RED,
     "ten, red as drop tail": TEN | IS_DROP_TAIL,
@@ -325,22 +346,22 @@ CASES: dict[str, dict[str, Any]] = {
 # Functions that claims apply to readings.
 
 
-def queue_in_band(points: pd.DataFrame) -> float:
-    """Compute the mean of mean_queue_packets at utilisations within BAND. If there are none, return the queue at the
-    utilisation nearest to BAND's middle."""
-    far = (points.utilisation - sum(BAND) / 2).abs()
+def delay_in_band(points: pd.DataFrame) -> float:
+    """Compute the mean of delay_ms where carried_share is within BAND. If that is nowhere, return the delay at the
+    share nearest to BAND's middle."""
+    far = (points.carried_share - sum(BAND) / 2).abs()
     inside = points[far <= (BAND[1] - BAND[0]) / 2]
-    return float((inside if len(inside) else points.loc[[far.idxmin()]]).mean_queue_packets.mean())
+    return float((inside if len(inside) else points.loc[[far.idxmin()]]).delay_ms.mean())
 
 
-def queue_ratio(red: pd.DataFrame, drop_tail: pd.DataFrame) -> float:
-    """Divide RED's queue by drop tail's, each at the utilisations of BAND."""
-    return queue_in_band(red) / queue_in_band(drop_tail)
+def delay_ratio(red: pd.DataFrame, drop_tail: pd.DataFrame) -> float:
+    """Divide RED's delay by drop tail's, each at the shares of BAND."""
+    return delay_in_band(red) / delay_in_band(drop_tail)
 
 
-def mean_from_5(utilisation: pd.Series) -> float:
-    """Compute the mean utilisation over the minimum thresholds from FLAT_FROM on."""
-    return float(utilisation[utilisation.index >= FLAT_FROM].mean())
+def mean_from_5(carried_share: pd.Series) -> float:
+    """Compute the mean share that is carried over the minimum thresholds from FLAT_FROM on."""
+    return float(carried_share[carried_share.index >= FLAT_FROM].mean())
 
 
 def _means(rank: Callable[..., list[str]]) -> Callable[..., list[str]]:
@@ -352,10 +373,12 @@ def answer(runs: Runs) -> str:
     """Answer the question in one sentence, with this run's numbers."""
     ratio = float(np.mean(runs.values_of(STUDY.claims["delay-at-equal-utilisation"])))
     first = runs.numbers("fig3")
-    few, many = (float(runs.numbers("drop tail").query(f"buffer_packets == {b}").utilisation.mean()) for b in (15, 140))
+    few, many = (
+        float(runs.numbers("drop tail").query(f"buffer_packets == {b}").carried_share.mean()) for b in (15, 140)
+    )
     return (
         f"RED keeps its average below 15 packets for {100 * first.share_within.mean():.0f} % of the time while the "
-        f"queue reaches {first.greatest_queue.mean():.0f}; where both carry about 75 % of the link, its queue is "
+        f"queue reaches {first.greatest_queue.mean():.0f}; where both carry about 75 % of the link, its delay is "
         f"{ratio:.2f} of drop tail's, which at 15 packets carries {100 * few:.0f} % and at 140 {100 * many:.0f} %."
     )
 
@@ -367,6 +390,8 @@ RED_LOOK: dict[str, Any] = {"label": "RED", "color": CURVES[6], "marker": "s"}
 BROKEN: dict[str, Any] = {"label": "broken on purpose", "color": scheme("control").colour, "marker": "x"}
 BROKEN |= {"linestyle": "--"}
 UTILISATION, MEAN_QUEUE = "utilisation (share of the link)", "mean queue (packets)"
+CARRIED = "new data carried (share of the link)"
+RED_2009: dict[str, Any] = {"label": "RED, ns-2 of 2009", "color": CURVES[2], "marker": "^"}
 BOTH = {"drop tail": DROP_TAIL, "red": RED_LOOK}
 GIVEN = {
     "drop tail": ("buffer_packets", "buffer (packets)"),
@@ -422,10 +447,10 @@ def _average(case: str, title: str = "") -> Panel:
 
 
 def _utilisation(gateway: str, looks: Mapping[str, Look], *published: Published, title: str = "") -> Panel:
-    """Show the utilisation over the gateway's parameter."""
+    """Show what the link carries over the gateway's parameter."""
     x, label = GIVEN[gateway]
-    ours = Sweep(x, "utilisation", looks)
-    return Panel(label, UTILISATION, *published, ours, title=title or gateway, y_range=(0, 1))
+    ours = Sweep(x, "carried_share", looks)
+    return Panel(label, CARRIED, *published, ours, title=title or gateway, y_range=(0, 1))
 
 
 def _beside_replica(gateway: str, looks: Mapping[str, Look], title: str = "") -> Panel:
@@ -454,7 +479,7 @@ OF_BURSTY = {
 OF_CLASS_RED = {"class": "as the scripts ask", "class, as it ran": "as tc took them"}
 OF_CLASS_DROP_TAIL = {"class, drop tail": "as the scripts ask", "class, drop tail as it ran": "as tc took them"}
 AT_FLOWS = {"flows": each(2, 4, 8, 16, 32, 64)}
-POINTS = ("utilisation", "mean_queue_packets")
+POINTS = ("carried_share", "delay_ms")
 # No kernel has Tahoe or RED of 1993; it takes the next power of two for the weight itself.
 OF_KERNEL = {"sender": "linux", "variant": LINUX}
 HALF = {  # every second buffer and threshold, and two of the bursty node's
@@ -489,14 +514,16 @@ STUDY = Study(
             ("greatest_queue", "far_above_average"), "fig3", how=lambda pair: greatest_first("queue", "average")(*pair)
         ),
         "delay-at-equal-utilisation": Evidence(
-            POINTS, ("red", "drop tail"), control=("red as drop tail", "drop tail"), how=queue_ratio
+            POINTS, ("red, ns-2 of 2009", "drop tail"), control=("red as drop tail", "drop tail"), how=delay_ratio
         ),
-        "drop-tail-needs-queue": Evidence("utilisation", "drop tail"),
-        "red-flat": Evidence("utilisation", "red", control="red, probability 1", how=mean_from_5),
+        "drop-tail-needs-queue": Evidence("carried_share", "drop tail"),
+        "red-flat": Evidence(
+            "carried_share", "red, ns-2 of 2009", control="red, ns-2 of 2009, probability 1", how=mean_from_5
+        ),
         "no-bias-against-bursts": Evidence(
             "burst_share",
             ("bursty, red", "bursty, drop tail"),
-            control=("bursty, red, weight 1", "bursty, drop tail"),
+            control=("bursty, red as drop tail", "bursty, drop tail"),
             how=_means(greatest_first("red", "drop tail")),
         ),
         "no-synchronisation": Evidence(
@@ -517,15 +544,16 @@ STUDY = Study(
         "fig3_queue_and_average": Picture("Four flows start one after the other (Fig. 3)", _average("fig3")),
         "fig5_delay_over_throughput": plot(
             "Delay that throughput costs (Fig. 5)",
-            UTILISATION,
+            CARRIED,
             "mean delay in the queue (ms)",
             of_replica("drop tail", "delay_ms"),
             of_replica("red", "delay_ms"),
-            Scatter("utilisation", "delay_ms", BOTH),
+            Scatter("carried_share", "delay_ms", BOTH | {"red, ns-2 of 2009": RED_2009}),
         ),
         "fig5_throughput": Picture(
             "Throughput over what each gateway is given (Fig. 5)",
-            *(_beside_replica(gateway, {gateway: look}) for gateway, look in BOTH.items()),
+            _beside_replica("drop tail", {"drop tail": DROP_TAIL}),
+            _beside_replica("red", {"red": RED_LOOK, "red, ns-2 of 2009": RED_2009}),
         ),
         "fig11_14_bursty_node": plot(
             "Who sends in bursts gets less from drop tail (Figs 11 to 14)",
@@ -573,7 +601,11 @@ STUDY = Study(
         "control_broken": Picture(
             "Broken on purpose",
             _average("fig3, no drops", "Fig. 3: next to nothing is dropped"),
-            _beside_replica("red", {"red": RED_LOOK, "red, probability 1": BROKEN}, "Fig. 5: probability 1"),
+            _beside_replica(
+                "red",
+                {"red, ns-2 of 2009": RED_2009, "red, ns-2 of 2009, probability 1": BROKEN},
+                "Fig. 5: probability 1",
+            ),
         ),
         "knob_flows": beside(
             "How many flows does RED stand?",
