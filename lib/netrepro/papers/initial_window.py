@@ -9,7 +9,7 @@ it. Latency is what this front end measures: from its first segment to the last 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
@@ -133,6 +133,14 @@ def population(setting: Setting, seed: int) -> pd.DataFrame:
     )
 
 
+def sizes_of(setting: Setting, seed: int) -> np.ndarray:
+    """Return the bytes of a response for each client (rows) and connection; those of the first are in `population`."""
+    first = population(setting, seed).size_bytes.to_numpy()[:, None]
+    drawn = np.random.default_rng([seed, 16]).random((len(first), setting.connections - 1))
+    others = np.ceil(setting.size_scale * size_quantile(setting.service, drawn)).astype(int)
+    return np.hstack([first, np.clip(others, 1, setting.most_segments * SEGMENT_BYTES)])
+
+
 def _class_clients(setting: Setting) -> pd.DataFrame:
     """Return a class project's clients: one for each of its round trips, with 28 segments at 1.2 Mb/s and no loss."""
     size_bytes = min(28, setting.most_segments) * SEGMENT_BYTES
@@ -220,7 +228,8 @@ def _on_wire_bytes(size_bytes: Any) -> Any:
 def experiment(setting: Setting, _: float, seed: int) -> Experiment:
     """Make the experiment: servers on fast links, one for each connection of a client, and clients on narrow links, all
     at one switch."""
-    clients, servers = population(setting, seed), tuple(f"h{place + 1}" for place in range(setting.connections))
+    clients, sizes = population(setting, seed), sizes_of(setting, seed)
+    servers = tuple(f"h{place + 1}" for place in range(setting.connections))
     fast = Link(10_000, 0.0, HOST_QUEUE)
     cables = [Cable(server, "s1", fast) for server in servers]
     traffic = []
@@ -229,10 +238,11 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
         queue = DropTail(bytes=int(client.buffer_bytes))
         down = Link(client.rate_kbps / 1e3, one_way_ms, queue, loss=client.loss)
         cables.append(Cable("s1", name, down, Link(1000, one_way_ms, HOST_QUEUE)))
-        size_bytes, start_s = int(client.size_bytes), APART_S * place
-        behind = {"first_bytes": int(client.header_bytes), "rest_after_ms": setting.back_end_ms}
-        asked = Requests(name, servers, REQUEST_BYTES, size_bytes, setting.responses, start_s=start_s)
-        traffic.append(replace(asked, **behind) if setting.back_end_ms and client.header_bytes else asked)
+        parts: dict[str, Any] = {"start_s": APART_S * place}
+        if setting.back_end_ms and client.header_bytes:
+            parts |= {"first_bytes": int(client.header_bytes), "rest_after_ms": setting.back_end_ms}
+        for server, size_bytes in zip(servers, map(int, sizes[place]), strict=True):
+            traffic.append(Requests(name, (server,), REQUEST_BYTES, size_bytes, setting.responses, **parts))
     tcp = Tcp(
         initial_window_segments=setting.initial_window_segments,
         segment_bytes=SEGMENT_BYTES,
@@ -268,7 +278,8 @@ def read(measured: Measurements, setting: Setting) -> Reading:
     table = clients.assign(mean_ms=waits, model_ms=model_ms(*at), pipelined_ms=pipelined_ms(*at))
     table["size_segments"] = clients.size_bytes / SEGMENT_BYTES
     resent = measured.flows.retransmitted_packets.sum()
-    segments = np.ceil(clients.size_bytes / SEGMENT_BYTES).sum() * setting.connections * setting.responses
+    sizes = sizes_of(setting, measured.experiment.seed)
+    segments = np.ceil(sizes / SEGMENT_BYTES).sum() * setting.responses
     every = measured.requests.completion_ms.dropna()
     quantiles = dict(zip(QUANTILES, np.percentile(every, PERCENTILES), strict=True))
     numbers = {
@@ -523,7 +534,7 @@ STUDY = Study(
     answer=answer,
     until_complete=True,
     profiles={
-        "quick": Scale(),
+        "quick": Scale(changes={"clients": 600}),
         "paper": Scale(changes={"clients": 5_000}),
         "test": Scale(changes={"clients": 300}),
     },
