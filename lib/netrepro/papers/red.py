@@ -501,7 +501,7 @@ STUDY = Study(
     answer=answer,
     repetitions=20,
     profiles={
-        "quick": Scale(5.0, repetitions=6),
+        "quick": Scale(5.0, repetitions=5),
         "paper": Scale(5.0),
     },
     on_virtual={
