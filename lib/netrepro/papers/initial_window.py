@@ -534,7 +534,7 @@ STUDY = Study(
     answer=answer,
     until_complete=True,
     profiles={
-        "quick": Scale(changes={"clients": 600}),
+        "quick": Scale(changes={"clients": 500}),
         "paper": Scale(changes={"clients": 5_000}),
         "test": Scale(changes={"clients": 300}),
     },
