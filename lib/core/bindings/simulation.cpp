@@ -16,6 +16,7 @@
 #include "bindings/python_control.hpp"
 #include "bindings/python_queue.hpp"
 #include "congestion/coupled.hpp"
+#include "multipath/rescue.hpp"
 #include "multipath/subflow_schedulers.hpp"
 #include "parallel/parallel_run.hpp"
 #include "simulation/simulator.hpp"
@@ -307,6 +308,15 @@ void bind_simulation(py::module_& module) {
 
   module.def("congestion_controls", &control_names, "Names, as add_flows takes them.");
   module.def("subflow_schedulers", &scheduler_names, "Names, as TcpSettings take them.");
+  module.def(
+      "rescues",
+      [](Time now, Time penalised_until, Time own_round_trip, Time other_round_trip, double other_window,
+         bool other_is_open, bool buffer_is_full, bool is_carried) {
+        const Blocked blocked{now,          penalised_until, own_round_trip, other_round_trip,
+                              other_window, other_is_open,   buffer_is_full, is_carried};
+        return std::pair(blocked.penalises(), blocked.repeats());
+      },
+      "Whether a subflow penalises another, and whether it repeats the oldest segment (multipath/rescue.hpp).");
 
   using Subflows = std::vector<std::array<double, 4>>;
   const auto one_of = [](const std::string& control, const Subflows& subflows, std::uint32_t place) {

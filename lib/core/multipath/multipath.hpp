@@ -5,6 +5,7 @@
 // With a send buffer of its own the writer fills that, sleeps, and wakes when a third of it is free, as Linux's does.
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -49,24 +50,25 @@ class Multipath {
   bool blocked() const { return next_ < segments_ && (next_ == written_ || next_ - first_ >= window_); }
   // As in the authors' kernel: the receiver's buffer is full, or nothing has left the sender's since it was filled.
   bool full() const { return next_ - first_ >= std::min(window_, send_buffer_); }
-  // Whoever sent the oldest segment that is not acknowledged, and so blocks the others.
   std::uint64_t first() const { return first_; }
-  std::uint32_t blocker() const { return board_.front().first_carrier; }
-  bool has_carried(std::uint32_t subflow, std::uint64_t segment) const {
-    return board_[segment].carriers >> subflow & 1;
+  // Another subflow that has sent the oldest segment that is not acknowledged, and so blocks this one.
+  std::optional<std::uint32_t> blocker(std::uint32_t subflow) const {
+    const std::uint64_t others = board_.front() & ~(std::uint64_t{1} << subflow);
+    return others ? std::optional(static_cast<std::uint32_t>(std::countr_zero(others))) : std::nullopt;
   }
+  bool has_carried(std::uint32_t subflow, std::uint64_t segment) const { return board_[segment] >> subflow & 1; }
   Time& penalised_until(std::uint32_t subflow) { return penalised_until_[subflow]; }
 
   // The subflow's next segment is this one. Returns its bytes.
   std::uint32_t carry(std::uint32_t subflow, std::uint64_t segment) {
     if (segment == next_) {
-      board_.push({0, subflow});
+      board_.push(0);
       ++next_;
     } else {
       ++repeated_;
       if (!repeats_.empty() && repeats_.front() == segment) repeats_.pop();
     }
-    board_[segment].carriers |= std::uint64_t{1} << subflow;
+    board_[segment] |= std::uint64_t{1} << subflow;
     carried_[subflow].push(segment);
     scheduler_->on_carried(subflow, segment);
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(segment_bytes_, bytes_ - segment * segment_bytes_));
@@ -108,11 +110,6 @@ class Multipath {
   bool all_arrived() const { return in_order() == segments_; }
 
  private:
-  struct Sent {
-    std::uint64_t carriers;  // a bit a subflow
-    std::uint32_t first_carrier;
-  };
-
   static std::size_t checked(std::size_t subflows) {
     if (subflows < 1 || subflows > most_subflows)
       throw std::invalid_argument(std::to_string(subflows) + " subflows of a flow");
@@ -123,7 +120,7 @@ class Multipath {
   std::uint32_t segment_bytes_;
   std::uint64_t segments_, window_, send_buffer_, written_;
   std::uint64_t first_ = 0, next_ = 0;
-  Ring<Sent> board_;                          // segments first_ to next_
+  Ring<std::uint64_t> board_;                 // of segments first_ to next_: who has carried it, a bit a subflow
   Ring<std::uint64_t> repeats_;               // segments that another subflow should carry as well
   std::vector<Ring<std::uint64_t>> carried_;  // by subflow and its own number: the segment of the stream
   std::unique_ptr<SubflowScheduler> scheduler_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "multipath/rescue.hpp"
 #include "simulation/connection.hpp"
 #include "simulation/endpoints.hpp"
 
@@ -32,29 +33,43 @@ void Subflows::supply(Connection& connection) {
   TcpSender& sender = connection.sender();
   auto segment = stream_.next_for(connection.place());
   sender.expect_more(segment.has_value());
-  if (!sender.could_send_new(now)) return;
+  if (!takes_new(connection)) return;
   if (!segment && stream_.blocked()) segment = rescue(connection);
   if (segment) sender.append(stream_.carry(connection.place(), *segment), now);
 }
 
 bool Subflows::has_supply(Connection& connection) {
-  return connection.sender().could_send_new(endpoints_.now()) && stream_.next_for(connection.place()).has_value();
+  return takes_new(connection) && stream_.next_for(connection.place()).has_value();
 }
 
-// The receiver's window is full because of a slower subflow (Raiciu et al., NSDI 2012, section 4.2; the conditions are
-// those of their kernel): halve its window, and send what it blocks the others with once more.
+// While a subflow repairs a timeout the others carry what is new (mptcp_is_temp_unavailable in the authors' kernel).
+bool Subflows::takes_new(Connection& connection) const {
+  TcpSender& sender = connection.sender();
+  return !sender.repairs_timeout() && sender.could_send_new(endpoints_.now());
+}
+
 std::optional<std::uint64_t> Subflows::rescue(Connection& connection) {
-  if (stream_.has_carried(connection.place(), stream_.first())) return std::nullopt;
-  TcpSender& slow = endpoints_.connection(members_[stream_.blocker()])->sender();
-  const Time own = connection.sender().round_trip().smoothed(), other = slow.round_trip().smoothed();
-  Time& until = stream_.penalised_until(connection.place());
+  const std::uint32_t place = connection.place();
+  const auto blocker = stream_.blocker(place);
+  if (!blocker) return std::nullopt;
+  TcpSender& other = endpoints_.connection(members_[*blocker])->sender();
   const TcpSettings& tcp = endpoints_.tcp_of(members_[0]);
-  if (tcp.penalisation && stream_.full() && endpoints_.now() >= until && own < other && slow.open_state()) {
-    slow.penalise();
-    until = endpoints_.now() + own;
+  const Time own = connection.sender().round_trip().smoothed();
+  Time& until = stream_.penalised_until(place);
+  Blocked blocked{endpoints_.now(),
+                  until,
+                  own,
+                  other.round_trip().smoothed(),
+                  other.window().segments,
+                  other.open_state(),
+                  stream_.full(),
+                  stream_.has_carried(place, stream_.first())};
+  if (tcp.penalisation && blocked.penalises()) {
+    other.penalise();
+    blocked.other_window = other.window().segments;
+    until = blocked.now + own;
   }
-  const bool worth_it = slow.window().segments <= 4 || 4 * own < other;
-  return tcp.opportunistic_retransmission && worth_it ? std::optional(stream_.first()) : std::nullopt;
+  return tcp.opportunistic_retransmission && blocked.repeats() ? std::optional(stream_.first()) : std::nullopt;
 }
 
 void Subflows::stamp(Packet& acknowledgement) const {

@@ -30,6 +30,7 @@ class Subflows : public ConnectionGroup {
   std::uint64_t retransmissions(const Connection& connection) const override;
 
  private:
+  bool takes_new(Connection& connection) const;
   std::optional<std::uint64_t> rescue(Connection& connection);
   void pump_all();
   void close_all();

@@ -101,6 +101,7 @@ class TcpSender {
   std::uint64_t first_unacknowledged() const { return board_.first(); }
   std::uint64_t next_new() const { return board_.next(); }
   bool open_state() const { return state_ == State::open; }
+  bool repairs_timeout() const { return state_ == State::loss; }
   void penalise();
   std::uint64_t bytes() const { return bytes_; }
   // With a receiver that speaks AccECN: its counts; else, of controls that need all marks, RFC 8257's echoes.

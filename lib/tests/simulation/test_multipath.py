@@ -148,6 +148,54 @@ def test_a_send_buffer_of_its_own_is_full_more_seldom_than_a_receive_window_and_
     assert wireless(150_000, send_buffer_bytes=6_000_000, **rescued) == wireless(150_000, **rescued)
 
 
+@pytest.mark.parametrize("lost", [4, 5])
+def test_a_subflow_that_repairs_a_timeout_carries_nothing_new(lost):
+    # Its first window is lost, and repeated in rounds of 40 ms: 1, 2, and what is left. The window of the third round
+    # has room for more (mptcp_is_temp_unavailable in the authors' kernel).
+    net = over(*[Link(100, 20, DropTail(packets=100))] * 2)
+    changes = (LinkChange(0.055, "s1", "s3", up=False), LinkChange(0.2, "s1", "s3", up=True))
+    paths = [("h1", "s1", middle, "s2", "h2") for middle in ("s3", "s4")]
+    flow = Flow("h1", "h2", duration_s=0.5, subflows=2, subflow_paths=paths)
+    tcp = Tcp("reno", initial_window_segments=lost, tail_loss_probe=False, delayed_ack_ms=0)
+    look = Measure(packets=(("s1", "s3"),))
+    packets = simulate(Experiment(net, (flow,), 0.5, 1, look, tcp, changes=changes)).packets
+    data_s = packets.time_s[packets.size_bytes > SEGMENT]
+    timeout_s = data_s[data_s > 0.2].min()
+    rounds = ((data_s[data_s >= timeout_s] - timeout_s) / 0.0405).round().astype(int).value_counts()
+    assert [rounds[each] for each in range(3)] == [1, 2, lost - 3] and rounds[3] > lost - 3
+
+
+@given(
+    now=st.integers(0, 1000),
+    penalised=st.integers(0, 1000),
+    own=st.integers(1, 400),
+    other=st.integers(1, 2000),
+    window=st.integers(1, 20),
+    facts=st.tuples(st.booleans(), st.booleans(), st.booleans()),
+)
+def test_a_blocked_subflow_penalises_and_repeats_as_the_authors_kernel_does(now, penalised, own, other, window, facts):
+    """mptcp_rcv_buf_optimization, read in multipath-tcp/mptcp 0a7e92df: step by step, with its early ends."""
+    is_open, is_full, is_carried = facts
+    penalises = False
+    if is_full and not now - penalised < own and own < other and is_open:  # the last one was a round trip ago
+        penalises = True
+    repeats = False
+    if not is_carried:
+        if window <= 4:
+            repeats = True
+        elif 4 * own >= other:
+            repeats = False
+        else:
+            repeats = True
+    assert core.rescues(now, penalised + own, own, other, window, is_open, is_full, is_carried) == (penalises, repeats)
+
+
+def test_a_segment_that_was_repeated_already_does_not_spare_the_slower_subflow():
+    blocked = dict(zip(("now", "until", "own", "other", "window"), (100, 50, 20, 200, 10), strict=True))
+    assert core.rescues(*blocked.values(), True, True, False) == (True, True)
+    assert core.rescues(*blocked.values(), True, True, True) == (True, False)
+
+
 def test_no_more_of_a_stream_is_under_way_than_the_send_buffer_holds():
     buffer, path_mbps = 40 * SEGMENT, 40
     net = over(*[Link(path_mbps, 10, DropTail(packets=200))] * 2)
