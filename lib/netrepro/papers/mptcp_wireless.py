@@ -49,11 +49,12 @@ CLASS_KB, LARGE_KB, PLENTY_KB, SMALL_KB = 32, 6 * 1024, 8 * 1024, 40
 class Setting:
     """Links as the class took them from the paper's other experiment. Buffers of links are in time at the link's rate.
 
-    networks : one name for TCP, two for MPTCP with a subflow on each. receive_buffer_kb : equal to the send buffer
+    networks : one name for TCP, two for MPTCP with a subflow on each. receive_buffer_kb : as large as the send buffer
     unless a case says otherwise, since the paper gives only the latter. lost : start and end of WiFi's outage, as
     shares of the run's time, or (). told : the path manager learns of the outage at once. mobile_queue : "drop tail" or
-    "codel". own_buffers : send and receive buffer are separate, as in the authors' kernel; otherwise one buffer of the
-    smaller size serves as both. follows_blocks : False where only goodput is needed, which is faster.
+    "codel". own_buffers : MPTCP's send and receive buffer are separate, as in the authors' kernel; otherwise one buffer
+    of the smaller size serves as both, as with TCP. follows_blocks : False where only goodput is needed, which is
+    faster.
     """
 
     wifi_mbps: float = 8.0
@@ -77,7 +78,7 @@ class Setting:
     penalises: bool = False
     lost: tuple[float, ...] = ()
     told: bool = False
-    own_buffers: bool = False
+    own_buffers: bool = True
     follows_blocks: bool = True
 
     @property
@@ -119,7 +120,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         how = {"subflows": len(paths), "subflow_paths": paths, "congestion_control": setting.congestion_control}
     # Bytes that are not acknowledged fill the send buffer, too.
     buffers: dict[str, Any] = {"receive_window_bytes": min(setting.send_buffer_kb, setting.receive_buffer_kb) * KB}
-    if setting.own_buffers:
+    if setting.own_buffers and len(paths) > 1:
         sizes_kb = {"receive_window_bytes": setting.receive_buffer_kb, "send_buffer_bytes": setting.send_buffer_kb}
         buffers = {name: size_kb * KB for name, size_kb in sizes_kb.items()}
     changes = zip(setting.lost, (False, True), strict=False)
@@ -173,15 +174,18 @@ def block_latencies(delivered: pd.DataFrame, acknowledged: pd.DataFrame, send_bu
     """Return a row for each delivered block: accepted_s, when its last byte fitted in the send buffer, and latency_ms
     from then until the whole block had arrived in order.
 
-    The application writes whenever there is room, so the buffer always ends `send_buffer_bytes` beyond the acknowledged
-    bytes. delivered : time_s, delivered_bytes. acknowledged : time_s, acknowledged_bytes. Both ascend.
+    The application writes until the buffer ends `send_buffer_bytes` beyond the acknowledged bytes. It then sleeps until
+    a third is free, as Linux wakes a writer. delivered : time_s, delivered_bytes. acknowledged : time_s,
+    acknowledged_bytes. Both ascend.
     """
     total = delivered.delivered_bytes.max() if len(delivered) else 0
     ends = np.arange(BLOCK_BYTES, total + 1, BLOCK_BYTES)
     arrived_s = delivered.time_s.to_numpy()[np.searchsorted(delivered.delivered_bytes, ends)]
-    known_s = np.concatenate([[0.0], acknowledged.time_s])
-    known = np.concatenate([[0], acknowledged.acknowledged_bytes])
-    accepted_s = known_s[np.searchsorted(known, np.maximum(0, ends - send_buffer_bytes))]
+    known, written, woken_s = acknowledged.acknowledged_bytes.to_numpy(), [send_buffer_bytes], [0.0]
+    while (place := int(np.searchsorted(known, written[-1] - 2 * send_buffer_bytes / 3))) < len(known):
+        written.append(int(known[place]) + send_buffer_bytes)
+        woken_s.append(float(acknowledged.time_s.iloc[place]))
+    accepted_s = np.array(woken_s)[np.minimum(np.searchsorted(written, ends), len(written) - 1)]
     return pd.DataFrame({"accepted_s": accepted_s, "latency_ms": (arrived_s - accepted_s) * 1e3})
 
 
@@ -196,8 +200,7 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
 
     Raises NetreproError for tiers in real time.
     """
-    # Linux's MPTCP has no send buffer that we could set.
-    asked = experiment(replace(setting, own_buffers=setting.own_buffers and tier != VIRTUAL), seconds, seed)
+    asked = experiment(setting, seconds, seed)
     if tier == VIRTUAL and setting.told:
         return read_stream(told_handover(asked), setting, seconds)
     return read(run_experiment(asked, tier), setting)
@@ -251,7 +254,8 @@ def read_blocks(measured: Measurements, setting: Setting) -> Reading:
     """Read the latencies of blocks accepted after `settled_s`: mean_ms, median_ms, spread_ms (10th to 90th percentile),
     late_share (beyond twice the median), and their table."""
     delivered, known = measured.deliveries, acknowledged(measured)
-    every = block_latencies(delivered, known, setting.send_buffer_kb * KB)
+    segment_bytes = measured.experiment.tcp.segment_bytes
+    every = block_latencies(delivered, known, setting.send_buffer_kb * KB // segment_bytes * segment_bytes)
     blocks = every[every.accepted_s >= settled_s(measured.experiment.duration_s)].reset_index(drop=True)
     latency = blocks.latency_ms.to_numpy() if len(blocks) else np.array([np.nan])
     low, median, high = np.percentile(latency, (10, 50, 90))
@@ -391,7 +395,7 @@ def _all(start: str, changes: dict[str, Any], *names: str) -> dict[str, dict[str
 CLASS = {"receive_buffer_kb": CLASS_KB}
 SWEEP = {
     "receive_buffer_kb": each(*RECEIVE_BUFFERS_KB),
-    "send_buffer_kb": lambda setting: setting.receive_buffer_kb,
+    "send_buffer_kb": LARGE_KB,
     "mobile_jitter_ms": 0.0,
     "follows_blocks": False,
 }
@@ -406,7 +410,7 @@ CASES: dict[str, dict[str, Any]] = {
     **_all("class", CLASS, *FIG7),
     **_all("plenty", {"send_buffer_kb": PLENTY_KB, "receive_buffer_kb": PLENTY_KB}, "mptcp", BOTH),
     **_all("small send buffer", {"send_buffer_kb": SMALL_KB}, BOTH, "tcp over wifi"),
-    **_all("large receive buffer", {"receive_buffer_kb": LARGE_KB, "own_buffers": True}, "mptcp", BOTH),
+    **_all("large receive buffer", {"receive_buffer_kb": LARGE_KB}, "mptcp", BOTH),
     **_all("lost", {"lost": LOST, "follows_blocks": False}, "mptcp", BOTH, "tcp over wifi"),
     TOLD: {"lost": LOST, "told": True, "follows_blocks": False},
     **_all("fig 4", SWEEP, *FIG7),
@@ -422,6 +426,7 @@ def latest_first(share: pd.Series) -> list[str]:
     return least_first(*names)(*(-late for late in share.iloc[::-1]))
 
 
+ONE_BUFFER = {"own_buffers": False}  # Linux's MPTCP has no send buffer that we could set
 KNOB = {"quick": Scale(10.0), "paper": Scale(100.0), "test": Scale(6.0)}
 PROJECT_LOSS = 0.0075  # of WiFi in another class's project (2014)
 LOSSES = (0.0, 0.0025, 0.005, PROJECT_LOSS, 0.01)
@@ -440,7 +445,11 @@ STUDY = Study(
         "paper": Scale(100.0),
         "test": Scale(16.0, repetitions=2, only={"receive_buffer_kb": (50, 600), "wifi_mbps": WIFI_MBPS}),
     },
-    on_virtual={"quick": Scale(20.0, repetitions=2)},
+    on_virtual={
+        "quick": Scale(20.0, repetitions=2, changes=ONE_BUFFER),
+        "paper": Scale(100.0, changes=ONE_BUFFER),
+        "test": Scale(16.0, repetitions=2, changes=ONE_BUFFER),
+    },
     claims={
         "latency-order": Evidence(
             "mean_ms", ORDER, control=("mptcp", "tcp over wifi", "mptcp", "tcp over 3g"), how=least_first(*ORDER)
@@ -490,6 +499,8 @@ STUDY = Study(
                 "M1 alone": {"retransmits": True},
                 "M2 alone": {"penalises": True},
                 "M1 and M2": M,
+                "M1 and M2, one buffer": M | ONE_BUFFER,
+                "M1 and M2, 125 KB": M | {"send_buffer_kb": 125, "receive_buffer_kb": 125},
                 "plain, CoDel on 3G": {"mobile_queue": "codel"},
                 "M1 and M2, CoDel on 3G": M | {"mobile_queue": "codel"},
             },
@@ -504,7 +515,7 @@ STUDY = Study(
             Panel(BLOCK, BLOCKS, _draw_fig_7, title="the whole, logarithmic", log="y"),
         ),
         "fig4_goodput": plot(
-            "Goodput over the buffers (Fig. 4)",
+            "Goodput over the receive buffer (Fig. 4)",
             "receive buffer (KB)",
             "goodput (Mb/s)",
             Sweep("receive_buffer_kb", "goodput_mbps", ways("fig 4: "), tiers=True),
