@@ -7,7 +7,7 @@ senders react to the share of marked packets, keeps the queue at the marking thr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, EcnThreshold, Link, Queue, Red, bandwidth_delay_packets
-from netrepro.networks.topology import star
+from netrepro.networks.topology import Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.study import Evidence, Knob, Play, Reading, Runs, Scale, Study, each
@@ -26,55 +26,62 @@ from netrepro.study.setting import setting
 from netrepro.study.trust import gap_checks
 from netrepro.style import CURVES, new_figure, scheme
 
-PORT = ("s1", "h3")
+SENDERS, PORT = ("h1", "h2"), ("s1", "h3")
 PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
-SETTLED_S = 5.0  # slow start and the second flow's arrival are over by then
+SETTLED_S = 5.0  # slow start is over; the hardware's samples count from 5 s after the first of them, too
+ROOMY = DropTail(packets=1_000_000)  # the authors' ports to the senders
+RED_PACKET_BYTES = 1500
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The experiment of section 5.1. Delays and jitter are those of the authors' scripts; TCP-RED's thresholds are our
-    choice. `queue` is "drop tail", "ecn" or "red"."""
+    """The experiment of section 5.1, as the authors' scripts have it. `queue` is "drop tail", "ecn" or "red"."""
 
     rate_mbps: float = setting(100.0, "of every link", "Mb/s", low=1, high=10_000)
     buffer_packets: int = setting(425, "buffer of the port", "packets", low=1, high=100_000)
     threshold_packets: int = setting(20, "marking threshold K of the switch", "packets", low=1, high=100_000)
-    host_delay_ms: float = setting(0.075, "from a host to the switch, one way", "ms", low=0, high=1000)
+    host_delay_ms: float = setting(0.075, "of the senders' links, one way", "ms", low=0, high=1000)
     host_jitter_ms: float = 0.05
-    red_packets: tuple[float, float] = (10, 30)
+    red_packets: tuple[float, float] = (30_000 / RED_PACKET_BYTES, 35_000 / RED_PACKET_BYTES)
     congestion_control: str = "reno"
     queue: str = "drop tail"
 
 
 DCTCP = {"congestion_control": "dctcp", "queue": "ecn"}
+# A public project of the class (sibanez12/dctcp-ns2) has this path, and sweeps K over it.
+LONG_PATH = {"host_delay_ms": 20.0}
+ABOVE_GUIDELINE = 48  # packets: C RTT / 7 is 47.2 on that path
 CASES: dict[str, dict[str, Any]] = {
     "tcp": {},
     "dctcp": DCTCP,
     "red": {"queue": "red"},
     "dctcp, no marking": {"congestion_control": "dctcp"},
-    "tcp, long path": {"host_delay_ms": 5.0},
-    "dctcp, long path, K = 1": DCTCP | {"host_delay_ms": 5.0, "threshold_packets": 1},
+    "tcp, long path": LONG_PATH,
+    "dctcp, long path": DCTCP | LONG_PATH | {"threshold_packets": ABOVE_GUIDELINE},
+    "dctcp, long path, K = 1": DCTCP | LONG_PATH | {"threshold_packets": 1},
 }
 
 
 def _queue(setting: Setting) -> Queue:
-    """Return the queue of every port. Thresholds are lowered where the buffer is too small for them."""
+    """Return the queue of the receiver's port. Thresholds are lowered where the buffer is too small for them."""
     packets = setting.buffer_packets
     if setting.queue == "ecn":
         return EcnThreshold(packets, min(setting.threshold_packets, packets))
     if setting.queue == "red":
         low, high = (min(1.0, packets / setting.red_packets[1]) * each for each in setting.red_packets)
-        return Red(packets, low, high, max_probability=0.1, ecn=True)
+        # tc's weight for 30,000 bytes, packets of 1500 and a burst of 20: it grants such a burst half of the average.
+        return Red(packets, low, high, 1.0, weight=0.5, ecn=True, mean_packet_bytes=RED_PACKET_BYTES)
     return DropTail(packets=packets)
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: two long flows into one port; the second starts half a second after the first."""
-    link = Link(setting.rate_mbps, setting.host_delay_ms, _queue(setting), jitter_ms=setting.host_jitter_ms)
-    flows = [Flow(host, "h3", duration_s=seconds - start, start_s=start) for host, start in (("h1", 0.0), ("h2", 0.5))]
+    """Make the experiment: two long flows, which start together, into one port. Only the senders' links have a delay."""
+    plain = Link(setting.rate_mbps, 0.0, _queue(setting))
+    far = replace(plain, delay_ms=setting.host_delay_ms, jitter_ms=setting.host_jitter_ms, queue=ROOMY)
+    cables = [host_cable(host, "s1", far if host in SENDERS else plain) for host in (*SENDERS, "h3")]
     return Experiment(
-        star(3, link),
-        tuple(flows),
+        Topology(tuple(cables), "star of 3 hosts"),
+        tuple(Flow(host, "h3", duration_s=seconds) for host in SENDERS),
         seconds,
         seed,
         Measure(queues=(PORT,), queue_interval_ms=10.0, packets=(PORT,)),
@@ -84,13 +91,16 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def read(run: Measurements, _: Setting) -> Reading:
-    """Read mean, deviation, percentiles and samples of the queue after SETTLED_S (packets), and the payload rate of
-    both flows (Mb/s)."""
+    """Read mean, deviation, percentiles and samples of the queue (packets) and the share of the port's rate that is used,
+    all after SETTLED_S, and the payload rate of both flows (Mb/s)."""
     seconds = run.experiment.duration_s
     settled = run.queues[run.queues.time_s >= SETTLED_S]
     queue = settled["queue_packets"].to_numpy()
     numbers = {"mean_packets": queue.mean(), "deviation_packets": queue.std()}
     numbers |= dict(zip(QUANTILES, np.percentile(queue, PERCENTILES), strict=True))
+    left = run.packets.size_bytes[run.packets.time_s >= SETTLED_S]
+    rate_bps = run.experiment.topology.link(*PORT).rate_mbps * 1e6
+    numbers["utilisation"] = float(left.sum()) * 8 / (seconds - SETTLED_S) / rate_bps
     numbers["goodput_mbps"] = float(run.flows["delivered_bytes"].sum()) * 8e-6 / seconds
     return Reading(numbers, {"queue": settled[["time_s", "queue_packets"]]}, gap_checks(run, PORT))
 
@@ -201,7 +211,7 @@ def draw_control(runs: Runs) -> Figure:
 def draw_threshold(runs: Runs) -> Figure:
     """Draw goodput and mean queue over K, a curve for each round trip. Dotted: the guideline C RTT / 7 at the setting's
     rate."""
-    table = runs.knobs["threshold"].assign(round_trip_ms=lambda rows: 4 * rows.host_delay_ms)
+    table = runs.knobs["threshold"].assign(round_trip_ms=lambda rows: 2 * rows.host_delay_ms)
     figure = drawing.sweep_figure(
         "How small may the threshold be?",
         table,
@@ -240,7 +250,12 @@ STUDY = Study(
         "tcp-mean-queue": Evidence("mean_packets", "tcp", control="dctcp"),
         "tcp-queue-distribution": Evidence(QUANTILES, "tcp", control="dctcp", how=curve(PERCENTILES)),
         "dctcp-queue-distribution": Evidence(QUANTILES, "dctcp", control=NO_MARKS, how=curve(PERCENTILES)),
-        "dctcp-throughput": Evidence("goodput_mbps", ("dctcp", "tcp"), how=ratio),
+        "dctcp-throughput": Evidence(
+            "utilisation",
+            ("dctcp, long path", "tcp, long path"),
+            control=("dctcp, long path, K = 1", "tcp, long path"),
+            how=ratio,
+        ),
         "dctcp-steadier-than-red": Evidence(
             "deviation_packets", ("dctcp", "red"), control=(NO_MARKS, "red"), how=least_first("dctcp", "red")
         ),
@@ -249,7 +264,7 @@ STUDY = Study(
         "threshold": Knob(
             {
                 "dctcp": DCTCP
-                | {"host_delay_ms": each(0.075, 1.0, 5.0), "threshold_packets": each(1, 2, 4, 8, 16, 32, 64)}
+                | {"host_delay_ms": each(0.075, 2.0, 20.0), "threshold_packets": each(1, 2, 4, 8, 16, 32, 64)}
             },
             Scale(10.0),
         )

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from netrepro.claims import judge, load_claims
-from netrepro.networks.links import FULL_PACKET_BYTES
+from netrepro.networks.links import FULL_PACKET_BYTES, bandwidth_delay_packets
 from netrepro.papers import dctcp as paper
 from netrepro.simulation import simulate
 from netrepro.study import Runs, check_table, measure, run_once, vary
 
 SECONDS = 15.0
+LONG_PATH_K_1 = "dctcp, long path, K = 1"
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def test_reno_fills_whatever_buffer_there_is_and_halves(buffer):
 
 @pytest.mark.parametrize("buffer", [1, 20])
 def test_a_buffer_below_the_thresholds_runs_in_every_case(buffer):
-    """RED's maximum threshold is 30 packets, DCTCP's 20: no queue holds more than there is room for."""
+    """RED's upper threshold is 23 packets, DCTCP's 20: no queue holds more than there is room for."""
     for case in paper.CASES:
         run = run_once(paper.STUDY, case, 1.0, buffer_packets=buffer)
         assert run.flows.delivered_bytes.sum() > 0, case
@@ -59,14 +60,34 @@ def test_goodput_never_exceeds_the_payload_share_of_the_link(runs):
     assert runs.numbers("dctcp").goodput_mbps.min() >= 0.98 * most_mbps
 
 
+def test_fig_5_only_the_senders_links_have_a_delay_and_flows_start_together():
+    asked = paper.experiment(paper.Setting(), 20.0, 1)
+    delays = {(one, other): link.delay_ms for (one, other), link in asked.topology.ports.items()}
+    assert delays == {("h1", "s1"): 0.075, ("s1", "h1"): 0.075, ("h2", "s1"): 0.075, ("s1", "h2"): 0.075} | {
+        ("h3", "s1"): 0.0,
+        ("s1", "h3"): 0.0,
+    }
+    assert {flow.start_s for flow in asked.traffic} == {0.0}
+    assert asked.topology.link("s1", "h1").queue.packets > 425 == asked.topology.link(*paper.PORT).queue.packets
+
+
 def test_section_3_4_a_threshold_far_below_the_guideline_loses_throughput_and_one_above_does_not():
     """C RTT / 7 is 23.6 packets at 20 ms; DCTCP keeps most of its throughput somewhat below it."""
     low, high = (
-        paper.read(found("dctcp", threshold_packets=k, host_delay_ms=5.0), paper.Setting())["goodput_mbps"]
+        paper.read(found("dctcp", threshold_packets=k, host_delay_ms=10.0), paper.Setting())["goodput_mbps"]
         for k in (1, 24)
     )
     assert low < 0.7 * high
     assert high > 0.95 * 100 * 1448 / FULL_PACKET_BYTES
+
+
+def test_the_project_s_threshold_is_the_first_above_the_guideline_and_its_port_is_full():
+    """C RTT / 7 at 100 Mb/s and 40 ms is 47.2 packets."""
+    setting = paper.STUDY.case("dctcp, long path")
+    guideline = bandwidth_delay_packets(setting.rate_mbps, 2 * setting.host_delay_ms) / 7
+    assert setting.threshold_packets - 1 < guideline < setting.threshold_packets
+    full, idle = (paper.read(found(case), setting)["utilisation"] for case in ("dctcp, long path", LONG_PATH_K_1))
+    assert idle < full <= 1 + 2e-4
 
 
 def test_a_port_off_the_rate_fails_the_fidelity_check():
@@ -131,7 +152,7 @@ def test_the_guideline_is_drawn_at_the_settings_rate(runs):
     for rate in (100.0, 10.0):
         at = replace(runs, setting=replace(runs.setting, rate_mbps=rate))
         drawn = paper.draw_threshold(at).axes[0].lines[-1].get_xdata()[0]
-        assert drawn == pytest.approx(rate * 1e6 * 20e-3 / 8 / FULL_PACKET_BYTES / 7)
+        assert drawn == pytest.approx(rate * 1e6 * 40e-3 / 8 / FULL_PACKET_BYTES / 7)
 
 
 def test_the_hardware_table_is_a_distribution():
@@ -148,8 +169,8 @@ def test_the_answer_names_the_hardwares_means_which_are_those_of_the_claims(runs
 
 
 def test_the_network_is_drawn_with_the_threshold_that_was_asked_for():
-    said = paper.draw_network(replace(paper.Setting(), threshold_packets=40)).legends[0].get_texts()[0].get_text()
-    assert "marks from 40 on" in said and "buffer of 425 packets" in said
+    said = [text.get_text() for text in paper.draw_network(paper.Setting(threshold_packets=40)).legends[0].get_texts()]
+    assert any("marks from 40 on" in line and "buffer of 425 packets" in line for line in said), said
 
 
 def test_each_kind_of_tier_runs_as_long_as_it_can_afford():
