@@ -75,7 +75,7 @@ def _queue(setting: Setting) -> Queue:
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: two long flows, which start together, into one port. Only the senders' links have a delay."""
+    """Make the experiment: two long flows, which start together, into one port. The senders' links have the delay."""
     plain = Link(setting.rate_mbps, 0.0, _queue(setting))
     far = replace(plain, delay_ms=setting.host_delay_ms, jitter_ms=setting.host_jitter_ms, queue=ROOMY)
     cables = [host_cable(host, "s1", far if host in SENDERS else plain) for host in (*SENDERS, "h3")]
@@ -91,8 +91,8 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def read(run: Measurements, _: Setting) -> Reading:
-    """Read mean, deviation, percentiles and samples of the queue (packets) and the share of the port's rate that is used,
-    all after SETTLED_S, and the payload rate of both flows (Mb/s)."""
+    """Read mean, deviation, percentiles and samples of the queue (packets) and the used share of the port's rate, all
+    after SETTLED_S, and the payload rate of both flows (Mb/s)."""
     seconds = run.experiment.duration_s
     settled = run.queues[run.queues.time_s >= SETTLED_S]
     queue = settled["queue_packets"].to_numpy()
@@ -209,14 +209,14 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def draw_threshold(runs: Runs) -> Figure:
-    """Draw goodput and mean queue over K, a curve for each round trip. Dotted: the guideline C RTT / 7 at the setting's
+    """Draw the used share of the port's rate and the mean queue over K, a curve for each round trip. Dotted: the guideline C RTT / 7 at the setting's
     rate."""
     table = runs.knobs["threshold"].assign(round_trip_ms=lambda rows: 2 * rows.host_delay_ms)
     figure = drawing.sweep_figure(
         "How small may the threshold be?",
         table,
         ("threshold_packets", "marking threshold K (packets)"),
-        {"goodput_mbps": "goodput of both flows (Mb/s)", "mean_packets": "mean queue (packets)"},
+        {"utilisation": "used of the port's rate (share)", "mean_packets": "mean queue (packets)"},
         by="round_trip_ms",
         label="round trip {} ms",
     )
@@ -266,7 +266,7 @@ STUDY = Study(
                 "dctcp": DCTCP
                 | {"host_delay_ms": each(0.075, 2.0, 20.0), "threshold_packets": each(1, 2, 4, 8, 16, 32, 64)}
             },
-            Scale(10.0),
+            Scale(20.0),
         )
     },
     figures={
