@@ -52,13 +52,15 @@ class Setting:
 
     target : share of the bottleneck's rate that the buffer must keep busy. round_trip_spread : the senders' round trips
     are evenly spaced from 1 - spread to 1 + spread times round_trip_ms. jitter_ms : standard deviation of the delay of
-    the senders' links; the paper gives none, but every real path has some. senders : greatest number of sending hosts,
+    the senders' links; the paper gives none, but real paths have some. senders : greatest number of sending hosts,
     among which the flows are divided. clock_skew_ppm : greatest error of a link's rate.
 
     samples : number of one-second samples in a probe of the authors' search, which takes their median; 0 for our
     search, whose probes last for some periods of the sawtooth. resolution : our search ends when the buffers on both
     sides of the target differ by less than this factor. authors_resolution : the same for the authors' search; 1 for
-    single packets. buffer_packets : a fixed buffer, without a search; 0 to search.
+    single packets. start_gap_s : flows start one after another, so far apart; 0: at random in `start_spread_s`.
+    host_delay_packets : the time that hosts take for a packet, where `jitter_ms` does not stand for it.
+    buffer_packets : a fixed buffer, without a search; 0 to search.
     """
 
     target: float = setting(
@@ -72,6 +74,8 @@ class Setting:
     flows: int = 100
     senders: int = 20
     start_spread_s: float = 3.0
+    start_gap_s: float = 0.0
+    host_delay_packets: float = 0.0
     delayed_ack_ms: float = 40.0
     clock_skew_ppm: float = 100.0
     samples: int = 0
@@ -88,13 +92,18 @@ class Setting:
     def warm_up_s(self) -> float:
         """The time after which all flows have started, and a period of the sawtooth has repaired slow start's
         overshoot. The authors' search has the pauses of their scripts instead."""
-        return self.start_spread_s + (RAMP_S + WAIT_S if self.samples else 3.0 + sawtooth_s(self.flows, self))
+        starts_s = self.start_gap_s * self.flows or self.start_spread_s
+        return starts_s + (RAMP_S + WAIT_S if self.samples else 3.0 + sawtooth_s(self.flows, self))
 
 
 PRINTED = Setting()
 # The control: all flows are alike, so that they lose packets, and halve their windows, together.
 SYNCHRONISED = {"senders": 1, "start_spread_s": 0.001, "clock_skew_ppm": 0.0, "delayed_ack_ms": 0.0, "jitter_ms": 0.0}
-AUTHORS = {"congestion_control": "bic", "target": 0.98, "samples": 3, "senders": 2}  # from their scripts
+# From the authors' scripts. They set no jitter, so hosts take the time that they take elsewhere.
+AUTHORS: dict[str, Any] = {"congestion_control": "bic", "target": 0.98, "samples": 3, "senders": 2}
+AUTHORS |= {"jitter_ms": 0.0, "host_delay_packets": 1.0, "start_gap_s": 0.001}
+AUTHORS_TOGETHER = AUTHORS | SYNCHRONISED | {"host_delay_packets": 0.0, "start_gap_s": 0.0}
+AUTHORS_PACKET_BYTES = 1500  # of RTT C, where their search begins
 
 
 def theory_packets(flows: float | np.ndarray, setting: Setting = PRINTED) -> float | np.ndarray:
@@ -141,6 +150,8 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     lasts_s = setting.samples or max(seconds, PERIODS * sawtooth_s(flows, setting))
     end_s = setting.warm_up_s + lasts_s
     starts = np.random.default_rng(seed).uniform(0, setting.start_spread_s, flows)
+    if setting.start_gap_s:
+        starts = setting.start_gap_s * np.arange(flows)
     traffic = [
         Flow(f"h{i % senders + 1}", receiver, duration_s=end_s - start, start_s=start)
         for i, start in enumerate(starts.tolist())
@@ -150,9 +161,9 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         tuple(traffic),
         end_s,
         seed,
-        Measure(packets=(PORT,)),
+        Measure(packets=(PORT,), since_s=setting.warm_up_s),
         Tcp(setting.congestion_control, delayed_ack_ms=setting.delayed_ack_ms, syn_linear_timeouts=0),
-        host_delay_packets=0,  # `jitter_ms` replaces it; the synchronised cases have neither
+        host_delay_packets=setting.host_delay_packets,
         clock_skew_ppm=setting.clock_skew_ppm,
     )
 
@@ -268,7 +279,8 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
         return Reading(shares, {"queue": one.queues}, checks, one.fidelity)
     theory = float(theory_packets(setting.flows, setting))
     if setting.samples:
-        search = authors_search(probe, setting.target, int(setting.pipe_packets), setting.authors_resolution)
+        most = int(bandwidth_delay_packets(setting.rate_mbps, setting.round_trip_ms, AUTHORS_PACKET_BYTES))
+        search = authors_search(probe, setting.target, most, setting.authors_resolution)
     else:
         most = round(MOST_PIPES * setting.pipe_packets)
         search = smallest_buffer(probe, setting.target, most, setting.resolution, theory)
@@ -392,12 +404,12 @@ def _apart_and_together(apart: str, together: str, title: str) -> Panel:
 # What is measured.
 
 AUTHORS_CASES: dict[str, dict[str, Any]] = {authors_case(n): AUTHORS | {"flows": n} for n in AUTHORS_FLOWS} | {
-    authors_case(n, together=True): AUTHORS | SYNCHRONISED | {"flows": n} for n in BOUNDED_FLOWS
+    authors_case(n, together=True): AUTHORS_TOGETHER | {"flows": n} for n in BOUNDED_FLOWS
 }
 VIRTUAL_CASES = (authors_case(10), authors_case(100), authors_case(100, together=True))
 MANY_CASES = tuple(authors_case(n) for n in AUTHORS_FLOWS if n not in BOUNDED_FLOWS)
 SOME = each(5, 20, 100)
-FEW = Scale(10.0, only={"flows": (5, 10, 100), "jitter_ms": (0.0, 0.1, 0.5, 2.0)})
+FEW = Scale(5.0, only={"flows": (5, 10, 100), "jitter_ms": (0.0, 0.1, 0.5, 2.0)})
 LAW_CASES: dict[str, dict[str, Any]] = {
     "law": {"flows": each(*FLOW_COUNTS)},
     "synchronised": SYNCHRONISED | {"flows": each(*TOGETHER_COUNTS)},
@@ -412,7 +424,13 @@ STUDY = Study(
     repetitions=3,
     cases=LAW_CASES | AUTHORS_CASES,
     profiles={
-        "quick": Scale(10.0, only={"flows": FLOW_COUNTS[:-3]}, without=MANY_CASES),
+        "quick": Scale(
+            5.0,
+            changes={"resolution": 1.4, "authors_resolution": 1.4},
+            only={"flows": FLOW_COUNTS[:-3]},
+            without=MANY_CASES,
+            fewer=dict.fromkeys(("synchronised", *AUTHORS_CASES), 2),
+        ),
         "paper": Scale(60.0),
         "test": Scale(3.0, 3, only={"flows": (1, 2, 10, 100)}, without=MANY_CASES),
     },

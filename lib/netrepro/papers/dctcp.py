@@ -209,8 +209,8 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def draw_threshold(runs: Runs) -> Figure:
-    """Draw the used share of the port's rate and the mean queue over K, a curve for each round trip. Dotted: the guideline C RTT / 7 at the setting's
-    rate."""
+    """Draw the used share of the port's rate and the mean queue over K, a curve for each round trip. Dotted: the
+    guideline C RTT / 7 at the setting's rate."""
     table = runs.knobs["threshold"].assign(round_trip_ms=lambda rows: 2 * rows.host_delay_ms)
     figure = drawing.sweep_figure(
         "How small may the threshold be?",
