@@ -37,16 +37,34 @@ RECEIVER = "h1"
 PORT = ("s1", RECEIVER)
 # Published values, read off figures that a student project copied (data/outcast/SOURCES.md).
 FAT_TREE_MBPS = {NEAR: 12.5, MIDDLE: 37.0, FAR: 70.5}
-PUBLISHED_SHARES = {"drop tail": 0.167, "red": 2.0, "sfq": 0.844, "paced": 0.544}
-ROWS_MBPS = {1: {0: 1000, 5: 680, 6: 0}, 5: {6: 320}, 7: {6: 820}}
+PUBLISHED_SHARES = {"13 flows": 0.167, "red": 2.0, "sfq": 0.844, "paced": 0.468}
+ROWS_MBPS = {
+    1: {1: 1000, 2: 964, 3: 889, 4: 690, 5: 679, 6: 7},
+    3: {3: 1000, 4: 989, 5: 978, 6: 43},
+    5: {5: 997, 6: 870, 7: 732, 8: 797},
+    7: {6: 978, 7: 987, 8: 938},
+}
 FULL_RATE_MBPS = 1000.0
+HEADER_BYTES = FULL_PACKET_BYTES - Tcp().segment_bytes
 ON_AND_OFF_PORT = ("s1", "s2")
 ONE_PATH = Routing("ecmp", rerouting_ms=1e6)
 AT_ONCE_MBPS = 1e6  # of a link on which no packet waits
+LONGEST_S = 0.5  # of the times over which the figures have means: .1, .2 and .5 s, from the start
 SETTLED_S = 0.05  # slow start is over
+ROWS_TIMES_LONGER = 4  # than other runs: as long as ten of the longest timeouts
 ON_S = 0.02  # of a port that is on and off: time from one row of drops to the next
 SAME_S = 4e-7  # packets of one port are 30 times as far apart
 SHOWN_S = (-0.5e-3, 3e-3)  # of arrivals, relative to the longest row of drops: covers a timeout and what follows
+
+
+# Queues of the paper's simulations: 30 packets of 1040 bytes, four buckets. The rest is ns-2.35's default.
+NS2_PACKET_BYTES = 1040
+NS2_RED = Red(30, 5, 15, 0.1, 0.002, by_bytes=True, gentle=True, wait=True, mean_packet_bytes=500, variant="floyd1993")
+NS2_QUEUES: dict[str, Queue] = {
+    "drop tail": DropTail(packets=30),
+    "red": NS2_RED,
+    "sfq": Sfq(30, NS2_PACKET_BYTES, buckets=4),
+}
 
 
 @dataclass(frozen=True)
@@ -55,7 +73,7 @@ class Testbed:
     (.41, .57 and .75 ms over 2, 4 and 6 hops). Our choice: flows start within `start_spread_ms`, so that no SYN meets a
     full queue and every seed has its own phases.
 
-    queue : "drop tail", "red" or "sfq".
+    queue : "drop tail", "red" or "sfq". of_ns2 : the queues and packets of the paper's simulations.
     """
 
     rate_mbps: float = 1000.0
@@ -77,10 +95,13 @@ class Testbed:
     start_spread_ms: float = 0.5
     pacing: bool = False
     recovery: str = "linux"
+    of_ns2: bool = False
 
     @property
     def port_queue(self) -> Queue:
         """The queue of every switch port. RED's buffer is twice its upper threshold; 16 KB would be too small."""
+        if self.of_ns2:
+            return NS2_QUEUES[self.queue]
         packets = max(1, self.buffer_bytes // FULL_PACKET_BYTES)
         if self.queue == "red":
             return Red(max(30, packets), 5, 15, max_probability=0.1, weight=0.002)
@@ -108,9 +129,13 @@ class Setting(Testbed):
 
 @dataclass(frozen=True)
 class Tree(Testbed):
-    """A fat-tree. routes : "one core", "hashed", or "equal length" (section 5)."""
+    """A fat-tree. routes : "one core", "hashed", or "equal length" (section 5). middle : the hosts over 4 hops send,
+    too. far_flows : of the twelve hosts over 6 hops. near_moved : the near host is in another pod."""
 
     routes: str = "one core"
+    middle: bool = True
+    far_flows: int = 12
+    near_moved: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,9 +181,20 @@ def _hops(host: int) -> str:
     return NEAR if host == 2 else MIDDLE if host <= 4 else FAR
 
 
+def senders(setting: Tree) -> dict[str, str]:
+    """Return the sending hosts, with their hops."""
+    hosts = [2, *([3, 4] if setting.middle else []), *range(5, 5 + setting.far_flows)]
+    return {f"h{host}": _hops(host) for host in hosts}
+
+
 def whole_fat_tree(setting: Tree) -> Built:
-    """Build a fat-tree of k = 4, in which all 15 others send to the first host (Fig. 2)."""
-    return fat_tree(4, setting.hop, setting.host_link), {f"h{i}": _hops(i) for i in range(2, 17)}
+    """Build a fat-tree of k = 4, in which others send to the first host (Fig. 2)."""
+    tree = fat_tree(4, setting.hop, setting.host_link)
+    if setting.near_moved:
+        edge = next(iter(tree.graph["h16"]))
+        kept = [cable for cable in tree.cables if "h2" not in (cable.first, cable.second)]
+        tree = Topology((*kept, host_cable("h2", edge, setting.host_link)), tree.name)
+    return tree, senders(setting)
 
 
 def equal_length(setting: Tree) -> Built:
@@ -171,7 +207,7 @@ def equal_length(setting: Tree) -> Built:
         cables.append(Cable(f"s{4 + pod}", "s3", setting.hop))
         cables += [Cable(f"s{8 + edge}", f"s{4 + pod}", setting.hop) for edge in (2 * pod, 2 * pod + 1)]
     cables += [host_cable(f"h{i}", f"s{8 + (i - 1) // 2}", setting.host_link) for i in range(2, 17)]
-    return Topology(tuple(cables), "equal-length routing"), {f"h{i}": _hops(i) for i in range(2, 17)}
+    return Topology(tuple(cables), "equal-length routing"), senders(setting)
 
 
 def on_and_off(setting: OnAndOff) -> Built:
@@ -226,6 +262,7 @@ def switch_experiment(setting: OneSwitch, seconds: float, seed: int) -> Experime
 
 def on_and_off_experiment(setting: OnAndOff, seconds: float, seed: int) -> Experiment:
     """Make the experiment with a port that is on and off."""
+    seconds *= ROWS_TIMES_LONGER
     built, off = on_and_off(setting), changes(setting, lasting(setting, seconds))
     return all_send(setting, built, seconds, seed, (ON_AND_OFF_PORT,), off=off)
 
@@ -249,14 +286,15 @@ def all_send(
     """Make an experiment in which all hosts send to the first one. They start within `start_spread_ms` and send to the
     end. copies : flows of each far host."""
     (topology, hops), seconds = built, lasting(setting, seconds)
-    senders = [host for host, far in hops.items() for _ in range(copies if far == FAR else 1)]
-    starts_s = np.random.default_rng(seed).uniform(0, setting.start_spread_ms / 1e3, len(senders))
+    hosts = [host for host, far in hops.items() for _ in range(copies if far == FAR else 1)]
+    starts_s = np.random.default_rng(seed).uniform(0, setting.start_spread_ms / 1e3, len(hosts))
     flows = [
         Flow(host, RECEIVER, duration_s=seconds - start, start_s=start, label=hops[host])
-        for host, start in zip(senders, starts_s.tolist(), strict=True)
+        for host, start in zip(hosts, starts_s.tolist(), strict=True)
     ]
     tcp = Tcp(
         setting.congestion_control,
+        segment_bytes=NS2_PACKET_BYTES - HEADER_BYTES if setting.of_ns2 else FULL_PACKET_BYTES - HEADER_BYTES,
         min_rto_ms=setting.min_rto_ms,
         syn_linear_timeouts=0,
         tail_loss_probe=False,  # Linux got it after the paper
@@ -332,9 +370,9 @@ def longest_row(table: pd.DataFrame) -> tuple[int, pd.DataFrame]:
 def read_drops(run: Measurements, setting: Setting) -> Reading:
     """Read the shares of packets lost at the near and far port, the share of rows of drops with one packet (both
     ports), the near port's longest row after slow start, the arrivals around it, and a check. NaN where the ports
-    cannot be told apart."""
+    cannot be told apart, and with SFQ, which drops packets that came earlier."""
     names = ("near_lost_share", "far_lost_share", "single_share", "longest_row")
-    if not inputs(setting):
+    if not inputs(setting) or setting.queue == "sfq":
         return Reading(dict.fromkeys(names, np.nan))
     table = arrivals(run, inputs(setting))
     near, far = (table[table.port == hops].dropped.to_numpy() for hops in (NEAR, FAR))
@@ -375,11 +413,13 @@ def read_flows(run: Measurements, setting: Testbed) -> Reading:
 def answer(runs: Runs) -> str:
     """Answer the paper's question in one sentence, with this run's numbers."""
     table = runs.summary().groupby("case").mean()
-    tail, red = table.loc["drop tail"], table.loc["red"]
+    tail, sentence = table.loc["13 flows"], ""
+    if "red" in table.index:
+        red = table.loc["red"]
+        sentence = f"; with RED {red.near_mbps:.0f} and {red.far_mbps:.0f} (146 and 71)"
     return (
         f"At a drop-tail port a flow that comes in alone gets {tail.near_mbps:.0f} Mb/s, each of twelve from afar at "
-        f"the other port {tail.far_mbps:.0f} (published: 13 and 78); with RED {red.near_mbps:.0f} and "
-        f"{red.far_mbps:.0f} (142 and 71)."
+        f"the other port {tail.far_mbps:.0f} (published: 13 and 78){sentence}."
     )
 
 
@@ -440,15 +480,21 @@ def draw_timeline(runs: Runs) -> Figure:
 
 
 # Figure -> title, and label of a row -> case, reading, published value.
-OUTCAST = ("drop tail", "near_share", PUBLISHED_SHARES["drop tail"])
+OUTCAST = ("13 flows", "near_share", PUBLISHED_SHARES["13 flows"])
 SHARES: dict[str, tuple[str, dict[str, tuple[str, str, float | None]]]] = {
     "near_and_far": (
         "One near flow beside several far ones",
-        {"2 far": ("2 far", "near_share", None), "6 far": ("6 far", "near_share", None), "12 far": OUTCAST},
+        {
+            "2 far": ("2 far", "near_share", None),
+            "6 far": ("6 far", "near_share", None),
+            "12 far": OUTCAST,
+            "12 far, two ports": ("drop tail", "near_share", None),
+        },
     ),
     "remedies": (
         "Remedies: the near flow beside twelve far ones (section 5)",
-        {case: (case, "near_share", published) for case, published in PUBLISHED_SHARES.items()},
+        {"drop tail": ("drop tail, ns-2", "near_share", None)}
+        | {case: (case, "near_share", PUBLISHED_SHARES[case]) for case in ("red", "sfq", "paced")},
     ),
     "routes": (
         "Routes in the fat-tree",
@@ -457,8 +503,8 @@ SHARES: dict[str, tuple[str, dict[str, tuple[str, str, float | None]]]] = {
             "4 hops": ("fat-tree", "middle_share", 0.525),
             "2 hops, hashed routes": ("fat-tree, hashed", "near_share", None),
             "4 hops, hashed routes": ("fat-tree, hashed", "middle_share", None),
-            "2 hops, equal length": ("equal length", "near_share", 0.833),
-            "4 hops, equal length": ("equal length", "middle_share", None),
+            "2 hops, 13 flows": OUTCAST,
+            "2 hops, 13 flows, equal length": ("equal length", "near_share", 0.785),
             "2 hops, RED": ("fat-tree, red", "near_share", None),
             "4 hops, RED": ("fat-tree, red", "middle_share", None),
         },
@@ -466,7 +512,7 @@ SHARES: dict[str, tuple[str, dict[str, tuple[str, str, float | None]]]] = {
     "class_report": (
         "What student projects set up",
         {
-            "1 Gb/s, the paper's": OUTCAST,
+            "1 Gb/s, two ports": ("drop tail", "near_share", None),
             "100 Mb/s, BIC, 16 kB": ("class, 16 kB", "near_share", None),
             "128 kB": ("class, 128 kB", "near_share", None),
             "100 Mb/s, Reno, 200 packets": ("class, reno", "near_share", None),
@@ -474,7 +520,7 @@ SHARES: dict[str, tuple[str, dict[str, tuple[str, str, float | None]]]] = {
     ),
     "control_port": (
         "Broken on purpose: the near flow's port",
-        {"a port of its own": OUTCAST, "behind the far flows' port": ("near moved", "near_share", None)},
+        {"a port of its own": OUTCAST, "behind the far flows' port": ("13 flows, near moved", "near_share", None)},
     ),
 }
 
@@ -508,7 +554,9 @@ def _rows(title: str, case: str) -> Panel:
 
 def _draw_published_rows(axis: Axes, _: Runs) -> None:
     for flows, points in ROWS_MBPS.items():
-        axis.plot(list(points), list(points.values()), "D", color=PUBLISHED_GREY, label="published, 1, 5 and 7 flows")
+        axis.plot(
+            list(points), list(points.values()), "D", color=PUBLISHED_GREY, label="published, 1, 3, 5 and 7 flows"
+        )
         for place, mbps in points.items():
             axis.annotate(f"{flows}", (place, mbps), (5, 5), textcoords="offset points", fontsize=7)
 
@@ -543,7 +591,9 @@ def draw_run(run: Measurements, case: str) -> Figure:
 
 
 A_TREE = Part(setting=Tree(), experiment=tree_experiment, read=read_flows)
-TREE = {"part": A_TREE}
+TREE: dict[str, Any] = {"part": A_TREE}
+THIRTEEN = TREE | {"middle": False}
+NS2: dict[str, Any] = {"of_ns2": True}
 SWITCH = Part(setting=OneSwitch(), experiment=switch_experiment, read=read_flows)
 CLASS = {"part": SWITCH, "rate_mbps": 100.0, "host_delay_ms": 1.0}
 CLASS_RENO: dict[str, Any] = {"rate_mbps": 100.0, "host_delay_ms": 1.0, "hop_delay_ms": 0.25, "far_flows": 5}
@@ -554,16 +604,19 @@ OF_1990 = {"congestion_control": "reno", "recovery": "reno"}
 NOT_IN_ROWS = {"drops_in_a_row": ()}  # simulated only, as in the paper
 CASES: dict[str, dict[str, Any]] = {
     "drop tail": {},
-    "2 far": {"far_flows": 2},
-    "6 far": {"far_flows": 6},
     "near moved": {"near_moved": True},
-    "red": {"queue": "red"},
-    "sfq": {"queue": "sfq"},
-    "paced": {"pacing": True},
+    "drop tail, ns-2": NS2,
+    "red": NS2 | {"queue": "red"},
+    "sfq": NS2 | {"queue": "sfq"},
+    "paced": NS2 | {"pacing": True},
+    "13 flows": THIRTEEN,
+    "13 flows, near moved": THIRTEEN | {"near_moved": True},
+    "2 far": THIRTEEN | {"far_flows": 2},
+    "6 far": THIRTEEN | {"far_flows": 6},
     "fat-tree": TREE,
     "fat-tree, red": TREE | {"queue": "red"},
     "fat-tree, hashed": TREE | {"routes": "hashed"},
-    "equal length": TREE | {"routes": "equal length"},
+    "equal length": THIRTEEN | {"routes": "equal length"},
     "class, 16 kB": CLASS,
     "class, 128 kB": CLASS | {"buffer_bytes": 131_072},
     "class, reno": CLASS_RENO,
@@ -584,20 +637,20 @@ STUDY = Study(
     answer=answer,
     profiles={
         "quick": Scale(
-            1.0,
+            LONGEST_S,
             repetitions=8,
             only={"drops_in_a_row": (0, 1, 5, 6), "far_flows": (1, 5, 7)},
-            fewer={name: 4 for name in CASES if name.startswith("rows")},
+            fewer={name: 3 for name in CASES if name.startswith("rows")},
         ),
-        "paper": Scale(10.0, repetitions=5),
+        "paper": Scale(LONGEST_S),
     },
     on_virtual={
-        "quick": Scale(0.4, repetitions=3, only=NOT_IN_ROWS),
-        "paper": Scale(10.0, repetitions=5, only=NOT_IN_ROWS),
+        "quick": Scale(LONGEST_S, repetitions=3, only=NOT_IN_ROWS),
+        "paper": Scale(LONGEST_S, only=NOT_IN_ROWS),
     },
     repetitions=20,
     claims={
-        "near-flow-outcast": Evidence("near_share", "drop tail", control="near moved"),
+        "near-flow-outcast": Evidence("near_share", "13 flows", control="13 flows, near moved"),
         "fat-tree-2-hops": Evidence("near_share", "fat-tree", control="fat-tree, red"),
         "fat-tree-4-hops": Evidence("middle_share", "fat-tree", control="fat-tree, red"),
         "fewer-hops-less": Evidence(
@@ -606,11 +659,11 @@ STUDY = Study(
             control="fat-tree, red",
             how=lambda mbps: greatest_first(FAR, MIDDLE, NEAR)(*mbps),
         ),
-        "red-turns-it": Evidence("near_share", "red", control="drop tail"),
-        "red-single-drops": Evidence("single_share", "red", control="drop tail"),
-        "sfq-fair": Evidence("near_share", "sfq", control="drop tail"),
-        "pacing-partial": Evidence("near_share", "paced", control="drop tail"),
-        "equal-length-routing": Evidence("near_share", "equal length", control="fat-tree"),
+        "red-turns-it": Evidence("near_share", "red", control="drop tail, ns-2"),
+        "red-single-drops": Evidence("single_share", "red", control="drop tail, ns-2"),
+        "sfq-fair": Evidence("near_share", "sfq", control="drop tail, ns-2"),
+        "pacing-partial": Evidence("near_share", "paced", control="drop tail, ns-2"),
+        "equal-length-routing": Evidence("near_share", "equal length", control="13 flows"),
         "one-flow-collapses": Evidence(
             "total_mbps",
             "rows",
@@ -627,7 +680,7 @@ STUDY = Study(
                 "buffer_bytes": TREE | {"buffer_bytes": each(8_192, 16_384, 32_768, 65_536, 131_072)},
                 "min_rto_ms": TREE | {"min_rto_ms": each(2.0, 10.0, 50.0, 200.0)},
             },
-            {"quick": Scale(1.0, repetitions=3), "paper": Scale(10.0)},
+            {"quick": Scale(LONGEST_S, repetitions=3), "paper": Scale(LONGEST_S)},
             repetitions=5,
         ),
     },
@@ -645,7 +698,7 @@ STUDY = Study(
     },
     best=("fig2a_fat_tree", "near_and_far", "fig9_drops", "remedies", "control_port"),
     play=Play(
-        ("drop tail", "red", "sfq", "paced", "near moved", "fat-tree", "equal length"),
+        ("drop tail", "red", "sfq", "paced", "near moved", "fat-tree", "13 flows", "equal length"),
         {
             "far_flows": (1, 20, 1),
             "host_delay_packets": (0.0, 4.0, 0.1),
