@@ -35,13 +35,16 @@ from netrepro.style import CURVES, new_figure, scheme
 
 SETTLED_SHARE = 1 / 3  # of a run with long flows; slow start is over by then
 SMALL_BYTES, LARGE_BYTES = 1000, 10_000_000
-SMALL_SHARE = 0.8  # four small requests for each large one, as in the replica
+SMALL_SHARE = 0.8  # four small requests for each large one; a choice
+REPLICA_SMALL_SHARE = 5 / 6  # five, in the replica's results
+REQUEST_BYTES = 100  # what a client sends to ask, in the replica
+PING_MS, WINDOW_MS = 1.0, 10.0  # samples of the paper's latency, and windows over which the replica takes means
 SERVERS = 9  # and one client
 OPENED_S = 0.1  # time by which all connections that stay open are open
 ARRIVING_SHARE = 0.75  # of a run with requests; the rest is for completing them
 HEADER_BYTES = FULL_PACKET_BYTES - 1448
 PUBLISHED_PQ_US = {2: 11, 3: 13, 4: 14, 5: 17, 6: 22, 7: 22, 8: 48}  # read off a replica's report, Fig. 2(a)
-PUBLISHED_US = {"tcp": 2100.0, "30k": 170.0, "6k": 25.0, "pq950": 11.0}  # two flows, from the same figure
+PUBLISHED_US = {"tcp": 2190.0, "30k": 165.0, "6k": 25.5, "pq950": 11.5}  # two flows, from the same figure
 PUBLISHED_PQ_MBPS = 860.0  # at least, from the same figure
 
 
@@ -57,6 +60,7 @@ class Setting:
     load: float = 0.0
     large_requests: int = 40
     small_bytes: int = SMALL_BYTES
+    small_share: float = SMALL_SHARE
     rate_mbps: float = 1000.0
     link_delay_ms: float = setting(0.04, "of every link, one way; a choice", "ms", low=0.001, high=10)
     buffer_packets: int = setting(425, "of the port; a choice", "packets", low=1, high=100_000)
@@ -90,8 +94,18 @@ LOOKS[GAMMA_1] = {"label": GAMMA_1, "color": scheme("control").colour, "linestyl
 LOADS = {"load": each(0.2, 0.4, 0.6)}
 LONG_FLOWS = {"flows": each(*PUBLISHED_PQ_US)}
 # The replica's packets of 950 bytes are below the threshold, so they may count themselves. 30 KB are 31 of them.
-REPLICA = LOADS | {"small_bytes": 900, "link_delay_ms": 0.005, "buffer_packets": 500, "segment_bytes": 898}
-REPLICA |= {"open_connections": 1, "in_turn": True, "slow_start_after_idle": False}  # from its scripts
+REPLICA = LOADS | {
+    "small_bytes": 900,
+    "link_delay_ms": 0.005,
+    "buffer_packets": 500,
+    "segment_bytes": 990 - HEADER_BYTES,
+}
+REPLICA |= {
+    "small_share": REPLICA_SMALL_SHARE,
+    "open_connections": 1,
+    "in_turn": True,
+    "slow_start_after_idle": False,
+}  # from its scripts
 REPLICA_OWN: dict[str, dict[str, Any]] = {
     "30k": {"threshold_packets": 31},
     "6k": {"threshold_packets": 6},
@@ -160,9 +174,10 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 def _requests(setting: Setting, hosts: list[str]) -> PoissonFlows:
     small, large = setting.small_bytes, LARGE_BYTES
-    sizes = FlowSizeDistribution(((small, 0.0), (small, SMALL_SHARE), (large, SMALL_SHARE), (large, 1.0)), "bytes")
+    share = setting.small_share
+    sizes = FlowSizeDistribution(((small, 0.0), (small, share), (large, share), (large, 1.0)), "bytes")
     per_s = flows_per_s_at_load(sizes, setting.load, setting.rate_mbps)
-    count = round(setting.large_requests / (1 - SMALL_SHARE))
+    count = round(setting.large_requests / (1 - share))
     return PoissonFlows(sizes, per_s, count, tuple(hosts[:-1]), (hosts[-1],))
 
 
@@ -184,9 +199,10 @@ def cannot(setting: Setting, tier: str) -> str:
 def over_open_connections(asked: Experiment, of_each_server: int, *, in_turn: bool = False) -> Measurements:
     """Simulate the same requests, from OPENED_S on, over connections that are opened before and stay open.
 
-    A request takes a random idle connection of its server; where none is idle, it waits on a random one. Servers, which
-    send the requested bytes, open the connections. in_turn : requests of a size ask the servers one after the other,
-    and each server keeps `of_each_server` connections for every size.
+    A request takes a random idle connection of its server; where none is idle, it waits on a random one. The client
+    asks with REQUEST_BYTES, and its clock runs from then until the last byte has come. Servers open the connections.
+    in_turn : requests of a size ask the servers one after the other, and each server keeps `of_each_server` connections
+    for every size.
     """
     requests, seconds = asked.flow_table, asked.duration_s + OPENED_S
     client = requests.destination.iloc[0]
@@ -215,8 +231,11 @@ def over_open_connections(asked: Experiment, of_each_server: int, *, in_turn: bo
             carried[chosen] -= 1
             completion_ms[place] = (now_s - asked_s) * 1e3
 
+        def serve(_: float) -> None:
+            chosen.send(int(requests.size_bytes[place]), arrived)
+
         carried[chosen] += 1
-        chosen.send(int(requests.size_bytes[place]), arrived)
+        chosen.send(REQUEST_BYTES, serve, to_client=True)  # to the server, which opened the connection
 
     for place, start_s in enumerate(requests.start_s):
         hosts.at(OPENED_S + start_s, partial(ask, place))
@@ -226,17 +245,55 @@ def over_open_connections(asked: Experiment, of_each_server: int, *, in_turn: bo
     return replace(hosts.measurements(), flows=flows)
 
 
+def pinged_us(run: Measurements, since_s: float) -> np.ndarray:
+    """Compute how long a packet would wait at the switch (microseconds) that came every PING_MS, until what came before
+    it has left. Idle time counts."""
+    times_s = np.arange(since_s, run.packets.time_s.max(), PING_MS / 1e3)
+    entered_s, _, left_s, _ = _stays(run)
+    last = np.maximum.accumulate(left_s)[np.searchsorted(entered_s, times_s) - 1]
+    return np.maximum(np.where(times_s > entered_s[0], last - times_s, 0.0), 0.0) * 1e6
+
+
+def windows_us(run: Measurements, since_s: float) -> np.ndarray:
+    """Compute the mean queue over windows of WINDOW_MS, as time at the port's rate (microseconds). The packet that is
+    being sent is not in the queue. Idle time counts, but not in windows before the first and after the last queue."""
+    edges_s = np.arange(since_s, run.packets.time_s.max(), WINDOW_MS / 1e3)
+    entered_s, began_s, _, sent_s = _stays(run)
+
+    def seconds_until(times_s: np.ndarray) -> np.ndarray:
+        """Sum up, over packets, their time of sending times how long each is there before each of the edges."""
+        weights, ordered = np.cumsum([0.0, *sent_s[np.argsort(times_s)]]), np.sort(times_s)
+        moments = np.cumsum([0.0, *(sent_s * times_s)[np.argsort(times_s)]])
+        place = np.searchsorted(ordered, edges_s)
+        return np.asarray(weights[place] * edges_s - moments[place])
+
+    means = np.diff(seconds_until(entered_s) - seconds_until(began_s)) / (WINDOW_MS / 1e3)
+    busy = np.flatnonzero(means > 1e-12)
+    return means[busy[0] : busy[-1] + 1] * 1e6 if len(busy) else np.zeros(1)
+
+
+def _stays(run: Measurements) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return when each packet joined the port's queue, began to be sent, and had left, and how long it was sent (s)."""
+    packets, port = run.packets, run.experiment.measure.packets[0]
+    left_s = packets.time_s.to_numpy()
+    sent_s = packets.size_bytes.to_numpy() * 8e-6 / run.experiment.topology.link(*port).rate_mbps
+    began_s = left_s - sent_s
+    return began_s - packets.wait_ms.to_numpy() / 1e3, began_s, left_s, sent_s
+
+
 def read(run: Measurements, setting: Setting) -> Reading:
-    """Read waits at the switch (mean and 99th percentile in microseconds; for long flows after slow start), received
-    payload (Mb/s), and completion times of requests (ms; NaN for long flows)."""
+    """Read the wait at the switch (mean and 99th percentile in microseconds, sampled in time; for long flows after slow
+    start), received payload (Mb/s), and completion times of requests (ms; NaN for long flows). The table `waits` is of
+    packets."""
     seconds, flows = run.experiment.duration_s, run.flows
     settled_s = 0.0 if setting.load else SETTLED_SHARE * seconds
     packets = run.packets[run.packets.time_s >= settled_s]
     waits_us = packets["wait_ms"].to_numpy() * 1e3
+    sampled_us = (windows_us if setting.in_turn else pinged_us)(run, settled_s)
     small, large = (flows.completion_ms[flows.size_bytes == size] for size in (setting.small_bytes, LARGE_BYTES))
     numbers = {
-        "mean_us": float(waits_us.mean()),
-        "p99_us": float(np.quantile(waits_us, 0.99)),
+        "mean_us": float(sampled_us.mean()),
+        "p99_us": float(np.quantile(sampled_us, 0.99)),
         "goodput_mbps": float(flows["delivered_bytes"].sum()) * 8e-6 / seconds,
         "small_mean_ms": small.mean(),
         "small_p99_ms": small.quantile(0.99),
@@ -384,7 +441,7 @@ def _dynamic(baseline: str, size_bytes: int = 0) -> Evidence:
 
 
 OWN = ", a connection each"
-PROFILES = {"quick": Scale(0.6), "paper": Scale(5.0, changes={"large_requests": 250})}
+PROFILES = {"quick": Scale(0.5, changes={"large_requests": 30}), "paper": Scale(5.0, changes={"large_requests": 250})}
 NAMES = ("pq950", "6k", "30k", "tcp")
 PAIRS = dict(zip(PUBLISHED_US, PUBLISHED_US, strict=True))  # of long flows
 MOST_MBPS = 950 * 1448 / FULL_PACKET_BYTES
@@ -417,6 +474,12 @@ STUDY = Study(
         "dynamic-small-30k": _dynamic("30k", SMALL_BYTES),
         "dynamic-large-tcp": _dynamic("tcp", LARGE_BYTES),
         "dynamic-large-30k": _dynamic("30k", LARGE_BYTES),
+        "dynamic-large-mean": Evidence(
+            "large_mean_ms",
+            ("dynamic pq950", "dynamic tcp"),
+            control=(f"dynamic {GAMMA_1}", "dynamic tcp"),
+            how=change_of_means,
+        ),
         "replica-latency-order": Evidence(
             "p99_us",
             tuple(f"replica {name}" for name in NAMES),

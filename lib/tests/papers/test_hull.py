@@ -102,6 +102,30 @@ def test_two_to_eight_flows_wait_as_their_windows_say(runs):
     assert ours[8] > 1.5 * ours[2]
 
 
+def test_latency_is_sampled_in_time_and_idle_time_counts():
+    """Ten packets join at once, which takes .12 ms to send, then nothing comes for a second."""
+    run = simulate(paper.experiment(paper.STUDY.case("tcp"), 0.1, 1))
+    sent_s = FULL_PACKET_BYTES * 8e-9
+    left_s = np.array([*(0.5 + sent_s * np.arange(1, 11)), 1.5])
+    waits_ms = np.array([*(1e3 * sent_s * np.arange(10)), 0.0])
+    packets = pd.DataFrame({"time_s": left_s, "wait_ms": waits_ms, "size_bytes": FULL_PACKET_BYTES})
+    alike = replace(run, packets=packets)
+    pings = paper.pinged_us(alike, 0.50005 - 2e-3)
+    assert list(pings[:2]) == [0, 0] and pings[3:].max() == 0
+    assert pings[2] == pytest.approx((10 * sent_s - 5e-5) * 1e6)
+    # In the window of 10 ms with all ten the queue is 9 packets, then 8, ...: 45 packets' times in all.
+    windows = paper.windows_us(alike, 0.4999)
+    assert windows == pytest.approx([45 * sent_s * sent_s / 0.01 * 1e6])
+
+
+def test_sampled_often_enough_a_busy_port_has_the_packets_own_waits():
+    run = simulate(paper.experiment(paper.STUDY.case("30k"), SECONDS, 1))
+    pings = paper.pinged_us(run, SECONDS / 3)
+    own = run.packets[run.packets.time_s > SECONDS / 3].wait_ms.mean() * 1e3
+    assert pings.mean() == pytest.approx(own, rel=0.05)
+    assert paper.windows_us(run, SECONDS / 3).mean() == pytest.approx(own, rel=0.1)
+
+
 def test_requests_offer_the_load_that_was_asked_for():
     asked = paper.experiment(paper.STUDY.case("replica pq950"), 4.0, 1)
     flows = asked.flow_table
@@ -124,11 +148,14 @@ def test_over_connections_that_stay_open_no_request_waits_for_a_lost_syn():
     kept = paper.over_open_connections(asked, 16)
     assert own.completion_ms.max() > 1000
     assert kept.flows.completion_ms.max() < 1000
-    # The same requests, each whole; and a short one needs no handshake: a way there and a transmission on each link.
+    # The same requests, each whole; and a short one needs no handshake: two ways, and a transmission on each link.
     assert kept.flows.start_s.equals(asked.flow_table.start_s)
     assert kept.flows.delivered_bytes.sum() == asked.flow_table.size_bytes.sum()
-    alone_ms = 2 * (setting.link_delay_ms + (setting.small_bytes + paper.HEADER_BYTES) * 8 / 1e6)
-    assert kept.flows.completion_ms.min() == pytest.approx(alone_ms, rel=0.01)
+    alone_ms = sum(
+        2 * (setting.link_delay_ms + (size + paper.HEADER_BYTES) * 8 / 1e6)
+        for size in (paper.REQUEST_BYTES, setting.small_bytes)
+    )
+    assert alone_ms <= kept.flows.completion_ms.min() < 1.05 * alone_ms  # hosts take a little time
 
 
 def test_a_kernel_is_not_said_to_have_kept_connections_open():
@@ -181,7 +208,7 @@ def test_controls_of_what_agrees_flip(runs):
     claims = measured["static-latency-order"]
     assert all(order[0] == "pq950" for order in claims.values)
     assert all(order[0] != "pq950" for order in claims.control)
-    assert all(0.87 <= value <= 0.92 for value in measured["static-sacrifice"].values)
+    assert all(0.867 <= value <= 0.887 for value in measured["static-sacrifice"].values)
     assert all(value > 0.92 for value in measured["static-sacrifice"].control)
 
 
