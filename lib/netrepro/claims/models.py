@@ -116,7 +116,7 @@ class Claim(_Strict):
     source : whose number the results are judged against.
     role : main where the paper's abstract or key result says it in words; main claims decide the paper's level.
     decided_by : the evidence that judges it. None: the best tier's, shown as "not declared".
-    comparable : False where hardware decides the number, which is then shown and not judged.
+    comparable : False where hardware, or data that we lack, decides the number, which is shown and not judged.
     exact : True for a closed form or a graph, whose repetitions may be equal.
     neutral : for effects, the value that means no effect (1 for a ratio, 0 for a difference).
     bounds : the least and the greatest value that there can be, of an effect or an absolute number, as 0 and 1 of a
@@ -149,7 +149,7 @@ class Claim(_Strict):
     comparable_on: tuple[Tier, ...] = Field(
         (), description="tiers on which it may be judged; all where it is decided_by"
     )
-    comparable: bool = Field(True, description="false: hardware decides the number, which is shown and not judged")
+    comparable: bool = Field(True, description="false: hardware or data decides the number; shown, not judged")
     exact: bool = Field(False, description="a closed form or a graph, of which repetitions may be the same")
     bounds: tuple[float, float] | None = Field(
         None, description="the least and the greatest value that there can be, as [0, 1] of a share"

@@ -177,7 +177,7 @@ def judge(claim: Claim, measured: Measured | None, tier: str) -> Judgement:
     it, or no correlation of an ordering. A curve agrees in direction if it rises and falls with the published one in
     every repetition, could have done otherwise, and is at most SIZE times the accepted distance away.
     `disagrees`: the whole interval lies outside, and does not agree in direction. `undecided`: it straddles an edge.
-    `not judged`: hardware decides the number.
+    `not judged`: hardware, or data that we lack, decides the number.
 
     Raises NetreproError for values that do not have the claim's shape, fewer than two repetitions of
     something inexact, curves that do not cover the published x, and an unknown tier.
@@ -195,7 +195,7 @@ def judge(claim: Claim, measured: Measured | None, tier: str) -> Judgement:
         return blank.model_copy(update={"verdict": UNTRUSTED, "reason": measured.why})
     finding = _find(claim, measured)
     if not claim.comparable:
-        shown = {"verdict": NOT_JUDGED, "reason": "hardware decides the number", "counts": False}
+        shown = {"verdict": NOT_JUDGED, "reason": "hardware or data decides the number", "counts": False}
         return blank.model_copy(update=finding._asdict() | shown)
     counts, remark = _judge_control(claim, measured, finding.verdict)
     reason = f"{finding.reason}; {remark}" if remark else finding.reason

@@ -145,7 +145,9 @@ def artifact_lines(notebook: Notebook) -> list[str]:
     ]
     for claim in claims:
         key = (claim.decided_by.profile, claim.decided_by.tier) if claim.decided_by else None
-        by = f"decided by {experiments[key]}" if key else "shown, not judged, as hardware decides it"
+        by = f"decided by {experiments[key]}" if key else "decided by the best tier"
+        if not claim.comparable:
+            by = "shown, not judged, as hardware or data that we lack decides it"
         row = rows[claim.id] | {"source": claim.source}
         unit = f" {claim.unit}" if claim.unit else ""
         lines += [

@@ -116,7 +116,7 @@ def verdicts() -> Styler:
         "settled": "it disagrees, and the experiment that tells why has run",
         "undecided": "the interval straddles an edge; the reason says how many repetitions would decide",
         "untrusted": "the run's own fidelity check failed, so its numbers decide nothing",
-        "not judged": "hardware decides the number, which is only shown",
+        "not judged": "hardware, or data that we lack, decides the number, which is only shown",
         "not measured": "the evidence that decides was not run; the reason stands beside it",
     }
     rows = [{"sign": sign, "verdict": name, "means": meaning[name]} for name, (_, sign) in VERDICT_LOOKS.items()]
