@@ -42,6 +42,7 @@ try:
     from netrepro.traffic.likelihood_test import ErrorRates, best_threshold, error_rates, verify
     from netrepro.traffic.mixtures import ComponentwiseGaussianMixture, MixturePerClassClassifier
     from netrepro.traffic.rows import Rows, draw_flows, make_rows, of_large_classes
+    from netrepro.traffic.sequences import packet_sequences, sequence_columns
     from netrepro.traffic.splits import day_split, grouped_splits, random_split
     from netrepro.traffic.standin import load_standin
 except ModuleNotFoundError as error:  # the base installation has no scikit-learn
@@ -97,10 +98,12 @@ __all__ = [
     "meter",
     "of_large_classes",
     "oversample",
+    "packet_sequences",
     "random_split",
     "read_ground_truth",
     "score_table",
     "search_features",
+    "sequence_columns",
     "signed_log",
     "verify",
 ]

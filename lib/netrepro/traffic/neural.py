@@ -16,6 +16,7 @@ from torch.optim.adamw import adamw
 
 Part = tuple[NDArray[np.float32], NDArray[np.int64]]
 ROWS_AT_ONCE = 4096
+PACKET_NUMBERS = 3  # length, gap and direction
 _one_draws = threading.Lock()  # one thread at a time: PyTorch's random generator is global
 
 
@@ -54,9 +55,24 @@ class FeatureTokenTransformer(nn.Module):
         return self.head(self.blocks(torch.cat([answers, tokens], dim=1))[:, 0])
 
 
+class PacketGru(nn.Module):
+    """A recurrent network over packets: gated recurrent units (Cho et al., EMNLP 2014), and one output score for each
+    class from their last state. The features are three numbers of each packet, packet after packet."""
+
+    def __init__(self, features: int, classes: int, *, width: int, depth: int, dropout: float, **_: Any):
+        super().__init__()
+        self.units = nn.GRU(PACKET_NUMBERS, width, depth, batch_first=True, dropout=dropout if depth > 1 else 0.0)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        states, _ = self.units(rows.reshape(len(rows), -1, PACKET_NUMBERS))
+        return self.head(states[:, -1])
+
+
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "mlp": MultiLayerPerceptron,
     "ft-transformer": FeatureTokenTransformer,
+    "gru": PacketGru,
 }
 
 

@@ -61,6 +61,32 @@ class Packets:
         return self.ip + self._ip_header_bytes
 
     @property
+    def ip_lengths(self) -> NDArray[np.int64]:
+        """The length of each packet by its IPv4 header, in bytes."""
+        return self._word(self.ip + 2)
+
+    @property
+    def protocols(self) -> NDArray[np.int64]:
+        """The number of each packet's protocol above IPv4: 6 for TCP."""
+        return self.content[self.ip + 9].astype(np.int64)
+
+    @property
+    def times_us(self) -> NDArray[np.int64]:
+        """The time stamp of each packet, in whole microseconds since 1970."""
+        magic = self.content[:4].tobytes()
+        is_little, is_nano = magic[0] in (0xD4, 0x4D), magic in (b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d")
+        bytes_of_words = self.content[self.starts[:, None] + np.arange(8)]
+        words = bytes_of_words.copy().view("<u4" if is_little else ">u4").astype(np.int64)
+        return words[:, 0] * 1_000_000 + words[:, 1] // (1000 if is_nano else 1)
+
+    def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the sender and the receiver of each packet: the IPv4 address times 65,536, plus the port."""
+        words = np.stack([self._word(self.ip + 12 + 2 * i) for i in range(4)], axis=1)
+        hosts = words[:, ::2] << 16 | words[:, 1::2]
+        sender, receiver = (hosts[:, i] << 16 | self._word(self.tcp + 2 * i) for i in range(2))
+        return sender, receiver
+
+    @property
     def _ip_header_bytes(self) -> NDArray[np.int64]:
         return 4 * (self.content[self.ip] & 15).astype(np.int64)
 
@@ -76,7 +102,7 @@ class Packets:
 
     def count_transport_bytes(self) -> None:
         """Subtract the IP header from the IP length. A meter that checks lengths could refuse this; ours does not."""
-        self._set_ip_length(self._word(self.ip + 2) - self._ip_header_bytes)
+        self._set_ip_length(self.ip_lengths - self._ip_header_bytes)
 
     def keep_whole_seconds(self) -> None:
         """Remove the fractions of seconds from all time stamps, as flowtbag does."""
@@ -89,12 +115,8 @@ class Packets:
 
     def drop_handshakes(self) -> None:
         """Drop the first three packets of each connection and every packet with a SYN flag."""
-        tcp = self.tcp
-        ends = np.stack([self._word(self.ip + 12 + 2 * i) for i in range(4)], axis=1)
-        hosts = np.stack([ends[:, 0] << 16 | ends[:, 1], ends[:, 2] << 16 | ends[:, 3]], axis=1)
-        ports = np.stack([self._word(tcp), self._word(tcp + 2)], axis=1)
-        sides = np.sort(hosts << 16 | ports, axis=1)
-        flags = self.content[tcp + 13]
+        sides = np.sort(np.stack(self.ends(), axis=1), axis=1)
+        flags = self.content[self.tcp + 13]
         connection = pd.DataFrame(sides).groupby([0, 1], sort=False).ngroup()
         # Ports may be used again: each SYN begins a new connection.
         turn = pd.Series((flags & (SYN | ACK)) == SYN).groupby(connection).cumsum()

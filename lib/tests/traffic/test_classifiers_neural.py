@@ -75,6 +75,22 @@ def test_a_network_learns_what_no_line_divides_and_its_gradients_name_the_featur
     assert gradients[:2].min() > 2 * gradients[2:].max()
 
 
+def test_a_recurrent_network_learns_an_order_that_no_single_packet_shows() -> None:
+    """The class is whether the two long packets go the same way, wherever they stand among six."""
+    random = np.random.default_rng(3)
+    packets = np.stack([random.normal(size=(900, 6)), random.normal(size=(900, 6)), np.ones((900, 6))], axis=2)
+    packets[..., 2] = random.choice([-1.0, 1.0], (900, 6))
+    long = random.permuted(np.tile(np.arange(6), (900, 1)), axis=1)[:, :2]
+    for i in range(2):
+        packets[np.arange(900), long[:, i], 0] = 5.0
+    ways = [packets[np.arange(900), long[:, i], 2] for i in range(2)]
+    labels = np.where(ways[0] == ways[1], "WEB", "P2P")
+    network = quick("gru", max_epochs=60, patience=15, learning_rate=1e-2).fit(
+        packets[:700].reshape(700, -1), labels[:700]
+    )
+    assert network.score(packets[700:].reshape(200, -1), labels[700:]) > 0.9
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_labels_that_mean_nothing_stop_the_training_early_and_the_best_epoch_is_kept(architecture: str) -> None:
     points, labels = checkerboard(200, seed=2)
@@ -176,6 +192,7 @@ def test_progress_is_told_after_each_epoch() -> None:
         ({"max_epochs": 0}, "max_epochs is 0"),
         ({"validation_share": 1.0}, "validation_share is 1.0"),
         ({"architecture": "ft-transformer", "width": 10}, "cannot be divided among 4 heads"),
+        ({"architecture": "gru"}, "4 features are no whole packets"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings: dict[str, Any], said: str) -> None:

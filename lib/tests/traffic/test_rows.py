@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.dummy import DummyClassifier
+from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.metrics import f1_score
 from sklearn.naive_bayes import GaussianNB
 
@@ -118,7 +119,7 @@ def test_neither_training_nor_a_search_sees_a_row_that_is_tested(trace, monkeypa
     assert list(trained.labels) == list(rows.labels[trained.table[:, 1].astype(int)])
     monkeypatch.setattr(feature_selection, "SequentialFeatureSelector", Recorder)
     for limit in (60, 10_000):
-        search_features("NB", rows, 1, folds=3, limit=limit, seed=2)
+        search_features("DT", rows, 1, folds=3, limit=limit, seed=2)
         searched = Recorder.last.table[:, -1].astype(int)
         assert len(searched) == min(limit, len(training)) and set(searched) <= training
 
@@ -129,3 +130,21 @@ def test_every_baseline_searches_features_of_its_own(trace, model):
     rows = few_rows(trace, 150).only(offered)
     chosen = search_features(model, rows, 2, folds=3, limit=105, seed=2)
     assert len(set(chosen)) == 2 and set(chosen) <= set(offered)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_the_search_for_naive_bayes_is_scikit_learns(share):
+    """A constant class's feature, small classes and features of unlike scale included."""
+    random = np.random.default_rng(4)
+    labels = random.choice(["a", "b", "c", "d"], 300, p=[0.6, 0.3, 0.07, 0.03])
+    values = random.normal(size=(300, 12)) * np.logspace(-2, 3, 12)
+    values += 0.7 * np.logspace(-2, 3, 12) * random.normal(size=(4, 12))[np.unique(labels, return_inverse=True)[1]]
+    values[labels == "b", 3] = 1.0
+    labels = np.where(random.random(300) < share, random.permutation(labels), labels)
+    table = pd.DataFrame(values, columns=[f"f{i}" for i in range(12)])
+    rows = Rows(table, labels, (np.arange(300), np.arange(300)), table)
+    chosen = search_features("NB", rows, 5, folds=3, limit=240, seed=2)
+    training = rows.trained_on_few(240, seed=2).split[0]
+    theirs = SequentialFeatureSelector(GaussianNB(), n_features_to_select=5, scoring="f1_macro", cv=3)
+    theirs.fit(values[training], labels[training])
+    assert chosen == list(table.columns[theirs.get_support()])

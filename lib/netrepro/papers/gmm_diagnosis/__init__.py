@@ -5,10 +5,12 @@ are known to be right: wrong joins, labels drawn anew, other truncations, length
 normalisations. A suspicion that reproduces the report's tables is a candidate; one that does not is cleared.
 
 `setting` has the profiles' sizes and the reported numbers, `noise` re-drawn labels and the fit, `variants` the
-suspicions, `measuring` the experiments. `own_captures` measures a reader's own folder. `study` has the claims,
-`figures` tables and pictures. This package exports what a notebook needs.
+suspicions, `run` what all experiments use, `measuring` the experiments, `features` those that repeat the class's own
+analysis. `own_captures` measures a reader's own folder. `study` has the claims, `figures` and `feature_figures` tables
+and pictures. This package exports what a notebook needs.
 """
 
+from netrepro.papers.gmm_diagnosis.feature_figures import columns_table
 from netrepro.papers.gmm_diagnosis.figures import audited, draw_idea, models_table, summary
 from netrepro.papers.gmm_diagnosis.measuring import packet_lengths
 from netrepro.papers.gmm_diagnosis.own_captures import check_folder, try_real_captures
@@ -22,6 +24,7 @@ __all__ = [
     "audited",
     "check_folder",
     "class_report",
+    "columns_table",
     "draw_idea",
     "models_table",
     "packet_lengths",

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from netrepro.papers.gmm_diagnosis import features
 from netrepro.papers.gmm_diagnosis.noise import (
     NoiseFit,
     collapse,
     fit_noise,
     forest,
-    match_shares,
     named_confusion,
     published_counts,
     redraw,
 )
+from netrepro.papers.gmm_diagnosis.run import Run, flows_as_reported, rows_with_noise, scores_of
 from netrepro.papers.gmm_diagnosis.setting import (
     BALANCED,
     INJECTED,
@@ -42,7 +42,6 @@ from netrepro.traffic import (
     CLASSIFIERS,
     NAMED_CLASSES,
     Rows,
-    class_scores,
     confusion,
     of_large_classes,
     search_features,
@@ -52,31 +51,6 @@ ONE_SHARE = "labels drawn anew"
 NETWORK_FITS = 3  # repetitions that fit the share with transformers, each training one for every share
 Readings = dict[tuple[str, int], Reading]  # (experiment, repetition) -> what was read
 Seeds = Mapping[int, int]  # repetition -> its seed
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run: its setting and seed, and what all runs share.
-
-    curves : the forest's confusions (repetitions, shares, 4, 4). fit : to these, or to a transformer's where the
-    profile trains some. variants : by name.
-    """
-
-    setting: Setting
-    seed: int
-    curves: Floats
-    fit: NoiseFit | None
-    variants: Mapping[str, Variant]
-
-    @property
-    def fitted_share(self) -> float:
-        """The fitted share of labels drawn anew."""
-        assert self.fit is not None
-        return self.fit.share
-
-    def flows(self) -> pd.DataFrame:
-        """Return `flows_as_reported` of this repetition."""
-        return flows_as_reported(self.setting, self.seed)
 
 
 def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
@@ -106,30 +80,6 @@ def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
     return [readings[run.setting.experiment, run.seed[1]] for run in runs]
 
 
-def flows_as_reported(setting: Setting, seed: int, packets: int | None = None) -> pd.DataFrame:
-    """Return flows of the four named classes, with the report's class shares. packets : number of first packets that
-    the features come from; None for whole flows, as in the report."""
-    support = reported("transformer")["support"].drop("all")
-    return match_shares(standin().at(packets).flows, support, setting.noise_flows or 10**9, seed)
-
-
-def rows_with_noise(flows: pd.DataFrame, share: float, setting: Setting, seed: int) -> Rows:
-    """Return the rows of flows, with a share of their labels drawn anew."""
-    rows = setting.method.rows(flows, seed)
-    return rows.relabelled(redraw(rows.labels, share, seed))
-
-
-def _scores(rows: Rows, predicted: NDArray[Any]) -> dict[str, float]:
-    """Compute accuracy, macro-F1 of the named classes, and each class's precision and recall (0 where no flow is named
-    so)."""
-    matrix = confusion(rows.tested_labels, predicted, classes=NAMED_CLASSES)
-    table = class_scores(matrix).fillna(0)
-    scores = {"accuracy": float(np.trace(matrix) / matrix.to_numpy().sum()), "macro-F1": float(table["f1"].mean())}
-    for name in NAMED_CLASSES:
-        scores |= {f"{name} {measure}": float(table.loc[name, measure]) for measure in ("precision", "recall")}
-    return scores
-
-
 # The noise and its fit.
 
 
@@ -142,7 +92,7 @@ def _measure_noise(setting: Setting, seeds: Seeds, progress: Progress) -> tuple[
         seed = seeds[repetition]
         rows = rows_with_noise(flows[repetition], share, setting, seed)
         predicted = rows.train_and_predict(forest(setting.trees, seed))
-        return named_confusion(rows, predicted), _scores(rows, predicted)
+        return named_confusion(rows, predicted), scores_of(rows, predicted)
 
     measured = dict(zip(work, in_processes(run_one, work, progress, at_a_time=4), strict=True))
     curves = np.array([[measured[i, share][0] for share in setting.noise] for i in seeds])
@@ -165,11 +115,17 @@ def _fit(setting: Setting, curves: Floats, seeds: Seeds, progress: Progress, see
 
     def run_one(repetition: int, share: float) -> Floats:
         rows = _rows_for_networks(flows[repetition], share, setting, seeds[repetition])
-        return named_confusion(rows, rows.train_and_predict(setting.method.model(TRANSFORMER, seeds[repetition])))
+        return named_confusion(rows, rows.train_and_predict(_transformer(setting, seeds[repetition], balanced=False)))
 
     measured = in_processes(run_one, work, progress, at_a_time=2)
     shape = (-1, len(setting.network_noise), len(NAMED_CLASSES), len(NAMED_CLASSES))
     return fit_noise(setting.network_noise, np.array(measured).reshape(shape), published_counts(), seed)
+
+
+def _transformer(setting: Setting, seed: int, *, balanced: bool) -> Any:
+    """Make the transformer, plain or with the rows of small classes repeated."""
+    model = setting.method.model(TRANSFORMER, seed)
+    return model.set_params(oversampling=balanced, batch_rows=setting.batch_rows)
 
 
 def _rows_for_networks(flows: pd.DataFrame, share: float, setting: Setting, seed: int) -> Rows:
@@ -217,10 +173,17 @@ def _try_variants(made: Sequence[Variant], setting: Setting, seeds: Seeds, progr
         own = [row for row, (i, _) in zip(rows, work, strict=True) if i == repetition]
         table = pd.DataFrame(own).reindex(columns=TABLE)
         by_name = table.set_index("variant")
+        mistakes = table[table["fault"] == "features"]
         numbers = {
-            "with_right_labels": by_name.loc["right labels", "forest_accuracy"],
-            "joined_by_time": by_name.loc["join by time", "forest_accuracy"],
-            "worst_metering": table[table["fault"] == "features"]["forest_accuracy"].min(),
+            f"{name}{words}": value
+            for words, column in (("", "forest_accuracy"), ("_by_mixtures", "mixtures_accuracy"))
+            for name, value in (
+                ("with_right_labels", by_name.loc["right labels", column]),
+                ("joined_by_time", by_name.loc["join by time", column]),
+                ("worst_metering", mistakes[column].min()),
+            )
+        }
+        numbers |= {
             "first_packet_bytes": by_name.loc["right labels", "first_packet"],
             "first_packet_bytes_without_handshake": by_name.loc["handshakes missed", "first_packet"],
             "longest_over_shortest_first_packet": first.max() / first.min(),
@@ -259,7 +222,7 @@ def _one_share(run: Run) -> Reading:
     rows = rows_with_noise(flows_as_reported(setting, run.seed), setting.share, setting, run.seed)
     predicted = rows.train_and_predict(forest(30, run.seed))
     matrix = confusion(rows.tested_labels, predicted, classes=NAMED_CLASSES)
-    return Reading(_scores(rows, predicted), {"confusion": matrix.rename_axis("label").reset_index()})
+    return Reading(scores_of(rows, predicted), {"confusion": matrix.rename_axis("label").reset_index()})
 
 
 def _remedies(run: Run) -> Reading:
@@ -277,7 +240,8 @@ def _forests(run: Run) -> Reading:
     """Measure forests, plain and balanced, under the fitted noise."""
     rows = rows_with_noise(run.flows(), run.fitted_share, run.setting, run.seed)
     scores = [
-        {"model": words} | _scores(rows, rows.train_and_predict(forest(run.setting.trees, run.seed, balanced=balanced)))
+        {"model": words}
+        | scores_of(rows, rows.train_and_predict(forest(run.setting.trees, run.seed, balanced=balanced)))
         for words, balanced in (("forest", False), (f"forest{BALANCED}", True))
     ]
     return Reading(tables={"models": pd.DataFrame(scores)})
@@ -292,8 +256,8 @@ def _transformers(run: Run) -> Reading:
     for labels, share in (("", run.fitted_share), (RIGHT, 0.0)):
         rows = _rows_for_networks(run.flows(), share, run.setting, run.seed)
         for words, balanced in (("", False), (BALANCED, True)):
-            model = run.setting.method.model(TRANSFORMER, run.seed).set_params(oversampling=balanced)
-            scores.append({"model": TRANSFORMER + words + labels} | _scores(rows, rows.train_and_predict(model)))
+            model = _transformer(run.setting, run.seed, balanced=balanced)
+            scores.append({"model": TRANSFORMER + words + labels} | scores_of(rows, rows.train_and_predict(model)))
     return Reading({row["model"]: row["accuracy"] for row in scores}, {"models": pd.DataFrame(scores)})
 
 
@@ -322,5 +286,10 @@ EXPERIMENTS: dict[str, Callable[[Run], Reading]] = {
     "neural models": _transformers,
     "naive bayes": _naive_bayes,
     "remedies": _remedies,
+    "columns": features.read_columns,
+    "packets": features.read_baselines,
+    "features": features.read_features,
+    "gradients": features.read_gradients,
+    "sequences": features.read_sequences,
     ONE_SHARE: _one_share,
 }

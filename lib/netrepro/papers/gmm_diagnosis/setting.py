@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ SLUG = "gmm_diagnosis"
 Floats = NDArray[np.float64]
 INJECTED = (0.3, 0.5, 0.65)
 TRANSFORMER, BALANCED, RIGHT = "FT-Transformer", ", balanced", ", right labels"
+SMALL_NETWORKS: dict[str, Any] = {"neural_rows": 500, "epochs": (30, 5)}  # of the quick profile
 WRONG = 0.1  # share of wrong labels above which a join must be rejected
 MEANS = ["wrong", "forest_accuracy", "forest_f1", "mixtures_accuracy", "mixtures_f1"]
 TABLE = ["experiment", "variant", "fault", "flows", *MEANS, "header_bytes", "first_packet", "audit"]
@@ -34,7 +36,9 @@ class Setting:
     : shares of re-drawn labels. others_once : measure what no claim needs only in the first repetition. search_rows :
     rows on which naive Bayes searches its features. network_noise : shares for which transformers are trained, to fit
     the share with the report's kind of model; if empty, the forest's curves are used. large_networks : use the larger
-    transformers.
+    transformers. batch_rows : rows in one training step of a transformer. baseline_packets : numbers of first packets for
+    three baselines; baseline_search_rows : rows on which each searches its features, 0 for the features of greatest F.
+    map_flows, map_rounds : flows on the map of t-SNE and its iterations.
     """
 
     normalisation: str = setting("log", "of features", one_of=tuple(NORMALISATIONS))
@@ -45,15 +49,20 @@ class Setting:
     selected_features: int = 10
     experiment: str = "noise"
     share: float = 0.65
-    flows: int | None = 2000
-    noise_flows: int | None = 5000
-    trees: int = 30
+    flows: int | None = 1500
+    noise_flows: int | None = 3000
+    trees: int = 20
     noise: tuple[float, ...] = (0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.95)
     first_packets: tuple[int | None, ...] = (3, 6, 9, None)
     others_once: bool = True
     search_rows: int = 400
     network_noise: tuple[float, ...] = ()
     large_networks: bool = False
+    batch_rows: int = 64
+    baseline_packets: tuple[int, ...] = (3, 4, 6, 10)
+    baseline_search_rows: int = 0
+    map_flows: int = 600
+    map_rounds: int = 400
 
     @property
     def method(self) -> gmm_traffic.Setting:
@@ -62,7 +71,7 @@ class Setting:
             normalisation=self.normalisation,
             regularisation=self.regularisation,
             selected_features=self.selected_features,
-            **(LARGE_NETWORKS if self.large_networks else {}),
+            **(LARGE_NETWORKS if self.large_networks else SMALL_NETWORKS),
         )
 
 
