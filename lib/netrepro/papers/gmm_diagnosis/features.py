@@ -89,7 +89,7 @@ def column_of(scores: pd.DataFrame) -> pd.Series:
 
 
 def read_baselines(run: Run) -> Reading:
-    """Measure three baselines over the number of first packets, standard scores, ten features for each number."""
+    """Measure three baselines over the number of first packets, with standard scores."""
     rows_of: list[dict[str, Any]] = []
     for packets in run.setting.baseline_packets:
         right = run.setting.method.rows(flows_as_reported(run.setting, run.seed, packets), run.seed, normalisation="z")
@@ -112,11 +112,12 @@ def read_baselines(run: Run) -> Reading:
 
 
 def _chosen(model: str, rows: Rows, run: Run) -> list[str]:
-    """Choose ten features: by the model's own forward search, or, without `baseline_search_rows`, by F."""
+    """Choose ten features by the model's own forward search; without `other_search_rows` only naive Bayes searches."""
     setting = run.setting
-    if not setting.baseline_search_rows:
-        return list(rank_features(rows).index[: setting.selected_features])
-    how = {"folds": setting.method.folds, "limit": setting.baseline_search_rows, "seed": run.seed}
+    limit = setting.search_rows if model == BAYES else setting.other_search_rows
+    if not limit:
+        return list(rows.features.columns)
+    how = {"folds": setting.method.folds, "limit": limit, "seed": run.seed}
     with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
         return search_features(model, rows, setting.selected_features, **how)

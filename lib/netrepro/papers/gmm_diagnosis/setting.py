@@ -36,9 +36,9 @@ class Setting:
     : shares of re-drawn labels. others_once : measure what no claim needs only in the first repetition. search_rows :
     rows on which naive Bayes searches its features. network_noise : shares for which transformers are trained, to fit
     the share with the report's kind of model; if empty, the forest's curves are used. large_networks : use the larger
-    transformers. batch_rows : rows in one training step of a transformer. baseline_packets : numbers of first packets for
-    three baselines; baseline_search_rows : rows on which each searches its features, 0 for the features of greatest F.
-    map_flows, map_rounds : flows on the map of t-SNE and its iterations.
+    transformers. batch_rows : rows in one training step of a transformer. baseline_packets : numbers of first packets
+    for three baselines; other_search_rows : rows on which those other than naive Bayes search their features, 0 for all
+    features. map_flows, map_rounds : flows on the map of t-SNE and its iterations.
     """
 
     normalisation: str = setting("log", "of features", one_of=tuple(NORMALISATIONS))
@@ -60,7 +60,7 @@ class Setting:
     large_networks: bool = False
     batch_rows: int = 64
     baseline_packets: tuple[int, ...] = (3, 4, 6, 10)
-    baseline_search_rows: int = 0
+    other_search_rows: int = 0
     map_flows: int = 600
     map_rounds: int = 400
 

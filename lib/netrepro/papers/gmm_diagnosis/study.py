@@ -126,7 +126,7 @@ STUDY = Study(
                 "large_networks": True,
                 "batch_rows": 256,
                 "baseline_packets": tuple(range(3, 11)),
-                "baseline_search_rows": 400,
+                "other_search_rows": 400,
                 "map_flows": 3000,
                 "map_rounds": 1000,
             },
