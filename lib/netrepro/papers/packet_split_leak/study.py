@@ -114,12 +114,11 @@ STUDY = Study(
         "paper": Scale(
             changes={
                 "flows_per_application": 200,
-                "epochs": 30,
-                "pretraining_epochs": 10,
-                "width": 384,
-                "representation": 128,
+                "epochs": 20,  # as the authors train
+                "pretraining_epochs": 5,
+                "pretraining_packets": 12_000,
+                "width": 256,
                 "trees": 100,
-                "pretraining_packets": 30_000,
             }
         ),
         "test": Scale(
