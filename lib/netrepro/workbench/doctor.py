@@ -68,7 +68,7 @@ EXTRAS = {
     "notebooks": "the papers' notebooks and figures (netrepro run)",
     "ml": "classifiers of traffic (netrepro.traffic)",
     "verification": "performance queries (netrepro.verification)",
-    "neural": "neural models (gmm_traffic, gmm_diagnosis)",
+    "neural": "neural models (gmm_traffic, gmm_diagnosis, packet_split_leak)",
     "capture": "making a labelled capture (netrepro capture; the data of gmm_traffic and gmm_diagnosis)",
     "gallery": "pages of the library's functions (netrepro gallery)",
 }

@@ -49,7 +49,7 @@ def _bars(axis: Axes, table: pd.DataFrame, y: str) -> None:
 def draw_splits(runs: Runs) -> Figure:
     """Draw macro-F1 of each model on both splits, with identifiers as captured, removed, and drawn anew."""
     names = [AS_CAPTURED, REMOVED, DRAWN]
-    figure, axes = panels("What does the split add?", "model", SCORE, names, columns=3)
+    figure, axes = panels("What does the split add?", "model", SCORE, names)
     figure.set_size_inches(10, 4)
     table = scores(runs)
     for axis, name in zip(axes, names, strict=True):
@@ -83,7 +83,7 @@ def draw_published(runs: Runs) -> Figure:
     }
     first, *_, last = ours
     up_to = load_claims(SLUG).claim("accuracy-of-the-split-by-packet").expected
-    draw_bars(axis, ours, {first: up_to, last: FROZEN_BELOW}, published_label="published bounds: up to; below")
+    draw_bars(axis, ours, {first: up_to, last: FROZEN_BELOW}, published_label="published: up to (left), below (right)")
     axis.set_ylim(0, 1)
     return figure
 
@@ -118,7 +118,7 @@ def draw_packets(runs: Runs) -> Figure:
 
 def draw_idea() -> Figure:
     """Draw the packets of four flows, and which of them test under each split."""
-    figure, axes = panels("Which packets test?", "packets of a flow", "flow", [BY_PACKET, BY_FLOW], columns=2)
+    figure, axes = panels("Which packets test?", "packets of a flow", "flow", [BY_PACKET, BY_FLOW])
     figure.set_size_inches(8, 2.8)
     test_by_packet = {(0, 3), (1, 6), (2, 1), (3, 5), (0, 7), (2, 4)}
     for axis, by_flow in zip(axes, (False, True), strict=True):

@@ -100,7 +100,7 @@ def answer(runs: Runs) -> str:
     )
 
 
-_KNOB = Scale(repetitions=3)
+_KNOB = Scale(changes={"trees": 20})
 STUDY = Study(
     slug=SLUG,
     setting=Setting(),
