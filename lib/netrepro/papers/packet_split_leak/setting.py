@@ -24,13 +24,13 @@ class Setting:
 
     packets_per_flow: int = setting(KEPT_PACKETS, "the first of each flow", "packets", low=2, high=KEPT_PACKETS)
     corrupted_share: float = setting(0.15, "of a header's bytes, which pre-training hides", low=0, below=1)
-    flows_per_application: int = 70
+    flows_per_application: int = 50
     epochs: int = 12
     pretraining_epochs: int = 3
     headers: str = AS_CAPTURED
     model: str = ENCODER
     labels: str = RIGHT
-    width: int = 192
+    width: int = 128
     representation: int = 64
     trees: int = 40
-    pretraining_packets: int = 6000
+    pretraining_packets: int = 4000
