@@ -34,7 +34,7 @@ FLOORS = {
         "_core",
     },
     1: {"networks", "protocols", "queueing", "traffic", "verification", "dummynet"},
-    2: {"emulation", "simulation", "backends", "transport", "claims", "applications"},
+    2: {"emulation", "simulation", "backends", "transport", "claims", "applications", "conformance"},
     3: {"study"},
     4: {"papers", "guides"},
     5: {"workbench"},
@@ -45,6 +45,7 @@ STANDS_ON = {
     "dummynet": {"networks", "traffic"},
     "applications": {"emulation", "simulation", "transport"},
     "backends": {"emulation", "simulation"},
+    "conformance": {"applications", "emulation", "simulation"},
 }
 # Parts below them that others do not import: they ask `backends`.
 BEHIND_A_DOOR = {"study": {"emulation", "simulation", "applications", "transport"}}

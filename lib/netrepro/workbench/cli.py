@@ -194,6 +194,57 @@ def compare(
     print_lines([f"with figures: {short(done.write(into))}"])
 
 
+@app.command("conform")
+def conform_control(
+    subject: Annotated[
+        str, typer.Argument(metavar="CONTROL", help='a control by name, "./program with words", program.py, module.c')
+    ],
+    suite: Annotated[
+        list[str] | None, typer.Option(help="rfc, bbr, fairness or a YAML file; may be repeated [default: all three]")
+    ] = None,
+    scenario: Annotated[list[str] | None, typer.Option(help="only this scenario; may be repeated")] = None,
+    claims: Annotated[
+        str, typer.Option(help="what it claims, as rfc9438,paced [default: what is known of it, else rfc5681]")
+    ] = "",
+    tier: Annotated[str | None, typer.Option(help="simulated or virtual [default: by the kind of control]")] = None,
+    into: Annotated[Path | None, typer.Option(help="write a page, pictures, traces (qlog), JSON and JUnit here")] = None,
+    junit: Annotated[Path | None, typer.Option(help="write JUnit XML here")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="count departures as failures")] = False,
+    as_json: Json = False,
+) -> None:
+    """Test a congestion control against sentences of RFCs, the BBR draft's cases, and questions of fairness. Exit code
+    1 where a sentence fails."""
+    from netrepro.conformance import SUITES, conform
+    from netrepro.files import write_atomically
+    from netrepro.workbench.conforming import report_lines, write_report
+
+    named = [word.strip() for word in claims.split(",") if word.strip()]
+    with live_lines(silent=True) if as_json else console.status("scenarios run ...") as status:
+
+        def tell(name: str) -> None:
+            if not as_json:
+                status.update(f"{name} has run ...")  # type: ignore[union-attr]
+
+        report = conform(
+            subject,
+            suite or SUITES,
+            scenarios=scenario or (),
+            claims=named,
+            tier=tier,
+            references=into is not None,
+            progress=tell,
+        )
+    if junit:
+        write_atomically(junit, report.to_junit())
+    page = write_report(report, into) if into else None
+    if as_json:
+        typer.echo(report.to_json(), nl=False)
+    else:
+        print_lines(report_lines(report))
+        print_lines([f"with pictures: {short(page)}"] if page else [])
+    raise typer.Exit(int(not report.holds(strict=strict)))
+
+
 @app.command("list")
 def list_notebooks(as_json: Json = False) -> None:
     """List every notebook with its declared cost, lane, tiers and question."""
