@@ -207,7 +207,9 @@ def conform_control(
         str, typer.Option(help="what it claims, as rfc9438,paced [default: what is known of it, else rfc5681]")
     ] = "",
     tier: Annotated[str | None, typer.Option(help="simulated or virtual [default: by the kind of control]")] = None,
-    into: Annotated[Path | None, typer.Option(help="write a page, pictures, traces (qlog), JSON and JUnit here")] = None,
+    into: Annotated[
+        Path | None, typer.Option(help="write a page, pictures, traces (qlog), JSON and JUnit here")
+    ] = None,
     junit: Annotated[Path | None, typer.Option(help="write JUnit XML here")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="count departures as failures")] = False,
     as_json: Json = False,
