@@ -1,6 +1,7 @@
 """A congestion control in any language: a process for each connection, which is asked for the window's size.
 
-`line_process` describes the exchange of lines. Windows are in segments, and need not be whole numbers.
+`line_process` describes the exchange of lines. Windows are in segments, and need not be whole numbers. The page
+conformance/a_control_as_a_program.md has two programs, and says what the interface's version (INTERFACE_VERSION) means.
 
 Events:
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from netrepro._core import CongestionWindow, Delivery
 
 MOST_CONNECTIONS = 200
+INTERFACE_VERSION = "1.0"
 
 
 def simulate_controls(

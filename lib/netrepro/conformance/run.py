@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 import pandas as pd
 
+from netrepro.applications.own_control import INTERFACE_VERSION
 from netrepro.conformance.readings import READINGS
 from netrepro.conformance.scenarios import SUITES, Scenario, Sentence, Suite, chosen, load_controls
 from netrepro.conformance.subjects import Subject, subject_of
@@ -109,6 +110,7 @@ class Report:
             "subject": self.subject.name,
             "tier": self.subject.tier,
             "claims": list(self.subject.claims),
+            "interface": INTERFACE_VERSION,
             "counts": self.counts(),
             "sentences": [each.row() for each in self.judged],
             "not_visible": {suite.suite: suite.not_visible for suite in self.suites if suite.not_visible},
@@ -195,7 +197,7 @@ def write_golden_hashes() -> dict[str, str]:
 
 def words_of(value: float) -> str:
     """Write a reading as text: "not in the trace" for NaN."""
-    return "not in the trace" if math.isnan(value) else f"{value:.3g}"
+    return "not in the trace" if math.isnan(value) else f"{value:.4g}"
 
 
 def conform(
