@@ -19,6 +19,7 @@ from netrepro.errors import nearest
 
 READINGS: dict[str, Reading] = {}
 IDLE_ROUNDS = 2  # a sender that is silent for so long has paused
+LONGEST_PROBE_ROUNDS = 4.5  # a tail loss probe waits two round trips, of which the queue may make four base ones
 DIP_SHARE = 0.6  # a window below this share of its median is a dip
 
 
@@ -256,20 +257,17 @@ def completed_after(trace: Trace, flow: int = 0) -> float:
 
 @_reading("times the gap before")
 def backoff(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
-    """Return the least growth from one gap between lonely retransmissions to the next."""
-    gaps = _long_gaps(trace, from_s, to_s, flow)
+    """Return the least growth from one gap between retransmissions by timeout to the next."""
+    gaps = _timer_gaps(trace, from_s, to_s, flow)
     return float(np.min(gaps[1:] / gaps[:-1])) if len(gaps) > 1 else math.nan
 
 
 @_reading("ms")
 def first_timeout(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
-    """Return how long after the last window of data the first of the retransmissions by timeout comes.
-
-    A tail loss probe does not reset the timer's first term by more than itself, so the gap is that before the second
-    of the lonely packets, halved: each timeout doubles the timer.
-    """
-    gaps = _long_gaps(trace, from_s, to_s, flow)
-    return float(gaps[-1] / 2 ** (len(gaps) - 1) * 1e3) if len(gaps) > 1 else math.nan
+    """Return how long the retransmission timer ran at first: from the last packet, data or a tail loss probe, to the
+    first retransmission by timeout."""
+    gaps = _timer_gaps(trace, from_s, to_s, flow)
+    return float(gaps[0] * 1e3) if len(gaps) else math.nan
 
 
 @_reading("packets")
@@ -372,13 +370,11 @@ def _dips(trace: Trace, from_s: float, to_s: float, share: float, flow: int) -> 
     return [(part.time_s[begin], part.time_s[end - 1]) for begin, end in zip(edges[::2], edges[1::2], strict=True)]
 
 
-def _long_gaps(trace: Trace, from_s: float, to_s: float, flow: int) -> np.ndarray:
-    """Return the gaps between packets, from the first retransmission by timeout on, each longer than the last."""
+def _timer_gaps(trace: Trace, from_s: float, to_s: float, flow: int) -> np.ndarray:
+    """Return the gaps between packets that are longer than a tail loss probe waits."""
     sent = trace.sent(flow)
-    sent = sent[(sent >= from_s) & (sent < to_s)]
-    gaps = np.diff(sent)
-    gaps = gaps[gaps > trace.round_trip_s(flow)]
-    return gaps[1:]  # the first one is before a tail loss probe or the first timeout
+    gaps = np.diff(sent[(sent >= from_s) & (sent < to_s)])
+    return gaps[gaps > LONGEST_PROBE_ROUNDS * trace.round_trip_s(flow)]
 
 
 def _most_within(times: np.ndarray, seconds: float) -> int:

@@ -59,13 +59,14 @@ def run_python(source: str, scenario: Scenario, *, patience_s: float = 20.0) -> 
 
     Raises NetreproError for a text that is not Python, and as `run_programs` does, which runs other languages.
     """
-    with _written(source) as command:
+    with written_program(source) as command:
         return run_programs(command, scenario, patience_s=patience_s)
 
 
 @contextmanager
-def _written(source: str) -> Iterator[list[str]]:
-    """Write a Python program into a temporary folder; yield the command that runs it."""
+def written_program(source: str) -> Iterator[list[str]]:
+    """Write a Python program into a temporary folder; yield the command that runs it. Raises NetreproError for a text
+    that is not Python."""
     try:
         compile(source, PROGRAM, "exec")
     except SyntaxError as error:
@@ -85,7 +86,7 @@ def race_python(source: str, rivals: Iterable[str], seconds: float = 10.0, seed:
     """
     network = dumbbell(2, Link(500, 1), Link(10, 18, DropTail(packets=33)))
     runs = {}
-    with _written(source) as command:
+    with written_program(source) as command:
         for rival in rivals:
             flows = tuple(
                 Flow(
