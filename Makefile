@@ -122,7 +122,7 @@ $(TIDY): lib/requirements-tidy.txt
 	@touch $@
 
 tidy: $(READY) $(TIDY)
-	@printf '%s\n' $(filter-out lib/core/bindings/%,$(filter %.cpp,$(CORE))) | PYTHONPATH=$(TIDY) xargs -P $$(nproc) -I {} \
+	@printf '%s\n' $(filter-out lib/core/bindings/% lib/core/web/exports.cpp,$(filter %.cpp,$(CORE))) | PYTHONPATH=$(TIDY) xargs -P $$(nproc) -I {} \
 	  $(TIDY)/bin/clang-tidy --quiet {} -- -std=c++20 -Ilib/core
 
 format: $(READY)

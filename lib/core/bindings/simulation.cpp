@@ -19,8 +19,11 @@
 #include "multipath/rescue.hpp"
 #include "multipath/subflow_schedulers.hpp"
 #include "parallel/parallel_run.hpp"
+#include "simulation/columns.hpp"
+#include "simulation/set_up.hpp"
 #include "simulation/simulator.hpp"
 #include "tcp/accurate_ecn.hpp"
+#include "web/described_run.hpp"
 
 namespace py = pybind11;
 
@@ -34,7 +37,10 @@ py::array_t<double> column(const Items& items, Field&& field) {
   return values;
 }
 
-double seconds_or_nan(Time time) { return time == never ? std::numeric_limits<double>::quiet_NaN() : to_seconds(time); }
+// Keeps the columns of a table in a dict.
+auto keep_in(py::dict& columns) {
+  return [&columns](const char* name, const auto& items, auto&& value) { columns[name] = column(items, value); };
+}
 
 template <class Item>
 using Items = py::array_t<Item, py::array::c_style | py::array::forcecast>;
@@ -54,50 +60,22 @@ void add_flows(Simulator& simulator, const Items<bool>& is_tcp, const Items<std:
     if (column.ndim() != 1 || column.size() != flows) throw std::invalid_argument("flows: arrays of different lengths");
   std::vector<MakeControl> makers;
   for (const std::string& name : controls) makers.push_back(control_named(name));
-  for (py::ssize_t i = 0; i < flows; ++i) {
-    const std::uint32_t from = source.at(i), to = destination.at(i);
-    const Time start = from_seconds(start_s.at(i)), duration = from_seconds(duration_s.at(i));
-    if (!is_tcp.at(i)) {
-      simulator.add_datagrams(from, to, start, duration, rate.at(i), packet_bytes.at(i), poisson.at(i));
-      continue;
-    }
-    const std::uint64_t bytes = size_bytes.at(i);
-    simulator.add_tcp(from, to, start, bytes ? bytes : TcpSender::unlimited, duration, makers.at(control.at(i)),
-                      tcps.at(tcp.at(i)));
-    const auto flow = static_cast<std::uint32_t>(simulator.flows() - 1);
-    if (replication.at(i))
-      simulator.replicate(flow,
-                          replication.at(i) == 2 ? Simulator::Replication::repsyn : Simulator::Replication::repflow,
-                          same_path.at(i));
-    else if (subflows.at(i) > 1)
-      simulator.split(flow, subflows.at(i));
-  }
+  for (py::ssize_t i = 0; i < flows; ++i)
+    set_up::add_flow(simulator, {is_tcp.at(i), source.at(i), destination.at(i), start_s.at(i), duration_s.at(i),
+                                 size_bytes.at(i), makers.at(control.at(i)), tcps.at(tcp.at(i)), replication.at(i),
+                                 same_path.at(i), subflows.at(i), rate.at(i), packet_bytes.at(i), poisson.at(i)});
 }
 
 py::dict flow_columns(const std::vector<Endpoints::FlowResult>& results) {
-  using Result = Endpoints::FlowResult;
-  py::dict columns;
-  columns["completion_s"] = column(results, [](const Result& r) { return seconds_or_nan(r.completion); });
-  columns["connected_s"] = column(results, [](const Result& r) { return seconds_or_nan(r.connected); });
-  columns["delivered_bytes"] = column(results, [](const Result& r) { return r.delivered_bytes; });
-  columns["bytes_within_duration"] = column(results, [](const Result& r) { return r.bytes_within_duration; });
-  columns["retransmitted_packets"] = column(results, [](const Result& r) { return r.retransmissions; });
-  columns["timeouts"] = column(results, [](const Result& r) { return r.timeouts; });
-  columns["connection_attempts"] = column(results, [](const Result& r) { return r.connection_attempts; });
-  return columns;
+  py::dict kept;
+  columns::of_flows(results, keep_in(kept));
+  return kept;
 }
 
 py::dict link_columns(const std::vector<SimulatedLink::Counts>& counts) {
-  using Counts = SimulatedLink::Counts;
-  py::dict columns;
-  columns["offered_packets"] = column(counts, [](const Counts& c) { return c.offered_packets; });
-  columns["sent_packets"] = column(counts, [](const Counts& c) { return c.sent_packets; });
-  columns["sent_bytes"] = column(counts, [](const Counts& c) { return c.sent_bytes; });
-  columns["dropped_packets"] = column(counts, [](const Counts& c) { return c.dropped_packets; });
-  columns["marked_packets"] = column(counts, [](const Counts& c) { return c.marked_packets; });
-  columns["lost_packets"] = column(counts, [](const Counts& c) { return c.lost_packets; });
-  columns["busy_s"] = column(counts, [](const Counts& c) { return to_seconds(c.busy); });
-  return columns;
+  py::dict kept;
+  columns::of_links(counts, keep_in(kept));
+  return kept;
 }
 
 // A call that has the simulator to itself.
@@ -130,15 +108,32 @@ py::cpp_function number_of_segments(double CongestionWindow::* field, const char
       [field, name](CongestionWindow& window, const py::object& given) { window.*field = segments_in(given, name); });
 }
 
-// Sets one of the values of an enumeration by its name.
-template <class Value>
-py::cpp_function named(Value TcpSettings::* field, std::vector<std::string> names) {
-  return py::cpp_function([field, names = std::move(names)](TcpSettings& tcp, const std::string& name) {
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) throw std::invalid_argument("no " + name);
-    tcp.*field = static_cast<Value>(found - names.begin());
-  });
-}
+// Makes a property of each setting of TCP.
+struct TcpProperties {
+  py::class_<TcpSettings, std::shared_ptr<TcpSettings>>& bound;
+
+  template <class Value>
+  void value(const char* name, Value TcpSettings::* field) {
+    bound.def_readwrite(name, field);
+  }
+  void time(const char* name, Time TcpSettings::* field) {
+    bound.def_property(
+        name, [field](const TcpSettings& tcp) { return to_seconds(tcp.*field); },
+        [field](TcpSettings& tcp, double seconds) { tcp.*field = from_seconds(seconds); });
+  }
+  template <class Value>
+  void choice(const char* name, Value TcpSettings::* field, const std::vector<std::string>& names) {
+    bound.def_property(name, nullptr, py::cpp_function([field, names](TcpSettings& tcp, const std::string& chosen) {
+                         set_up::choose(tcp, field, names, chosen);
+                       }));
+  }
+  void scheduler(const char* name) {
+    bound.def_property(name, nullptr, py::cpp_function([](TcpSettings& tcp, const std::string& chosen) {
+                         tcp.scheduler = scheduler_named(chosen);
+                       }));
+  }
+};
+
 // A congestion control alone, told by hand what a sender would tell it.
 class ControlStand {
  public:
@@ -283,28 +278,9 @@ void bind_simulation(py::module_& module) {
   py::class_<LinkSettings>(module, "LinkSettings",
                            "Rate in bit/s; room: packets of its own that a host lets wait; policer: bytes per second, "
                            "burst in ns, and most bytes of a packet (0: any), or None.")
-      .def(py::init([](std::uint32_t source, std::uint32_t destination, double rate, double delay_s, double jitter_s,
-                       double loss, std::uint64_t room, double reordering, double held_back_s,
-                       std::uint64_t burst_bytes, double host_delay_s,
-                       const std::optional<std::tuple<std::uint64_t, std::int64_t, std::uint64_t>>& policer) {
-             std::optional<Policer::Settings> policed;
-             if (policer) policed = {std::get<0>(*policer), std::get<1>(*policer), std::get<2>(*policer)};
-             return LinkSettings{source,
-                                 destination,
-                                 rate,
-                                 from_seconds(delay_s),
-                                 from_seconds(jitter_s),
-                                 loss,
-                                 room,
-                                 reordering,
-                                 from_seconds(held_back_s),
-                                 burst_bytes,
-                                 from_seconds(host_delay_s),
-                                 policed};
-           }),
-           py::kw_only(), py::arg("source"), py::arg("destination"), py::arg("rate"), py::arg("delay_s"),
-           py::arg("jitter_s"), py::arg("loss"), py::arg("room"), py::arg("reordering"), py::arg("held_back_s"),
-           py::arg("burst_bytes"), py::arg("host_delay_s"), py::arg("policer") = std::nullopt);
+      .def(py::init(&set_up::link_settings), py::kw_only(), py::arg("source"), py::arg("destination"), py::arg("rate"),
+           py::arg("delay_s"), py::arg("jitter_s"), py::arg("loss"), py::arg("room"), py::arg("reordering"),
+           py::arg("held_back_s"), py::arg("burst_bytes"), py::arg("host_delay_s"), py::arg("policer") = std::nullopt);
 
   module.def("congestion_controls", &control_names, "Names, as add_flows takes them.");
   module.def("subflow_schedulers", &scheduler_names, "Names, as TcpSettings take them.");
@@ -346,67 +322,16 @@ void bind_simulation(py::module_& module) {
       py::arg("control"), py::arg("subflows"), py::arg("place"),
       "Segments that a loss leaves a subflow; subflows as coupled_growth takes them.");
 
-  // A line a field; whoever makes one names them all.
-  const auto time = [](Time TcpSettings::* field) {
-    return std::pair([field](const TcpSettings& tcp) { return to_seconds(tcp.*field); },
-                     [field](TcpSettings& tcp, double seconds) { tcp.*field = from_seconds(seconds); });
-  };
-  const auto [minimum, set_minimum] = time(&TcpSettings::minimum_timeout);
-  const auto [initial, set_initial] = time(&TcpSettings::initial_timeout);
-  const auto [delay, set_delay] = time(&TcpSettings::acknowledgement_delay);
-  const auto [interval, set_interval] = time(&TcpSettings::receiver_interval);
-  const auto [prague, set_prague] = time(&TcpSettings::prague_round_trip);
-  py::class_<TcpSettings, std::shared_ptr<TcpSettings>>(
-      module, "TcpSettings", "How a flow speaks TCP, as netrepro.networks.compiled.tcp_settings writes it.")
-      .def(py::init([](const py::kwargs& values) {
-        auto settings = std::make_shared<TcpSettings>();
-        const py::object self = py::cast(settings);
-        for (const auto& [name, value] : values) py::setattr(self, name, value);
-        return settings;
-      }))
-      .def_readwrite("segment_bytes", &TcpSettings::segment_bytes)
-      .def_readwrite("initial_window_segments", &TcpSettings::initial_window)
-      .def_readwrite("receive_window_bytes", &TcpSettings::receive_window_bytes)
-      .def_readwrite("send_buffer_bytes", &TcpSettings::send_buffer_bytes)
-      .def_property("minimum_timeout_s", minimum, set_minimum)
-      .def_property("initial_timeout_s", initial, set_initial)
-      .def_readwrite("syn_linear_timeouts", &TcpSettings::syn_linear_timeouts)
-      .def_property("acknowledgement_delay_s", delay, set_delay)
-      .def_readwrite("selective", &TcpSettings::selective)
-      .def_readwrite("tail_loss_probe", &TcpSettings::tail_loss_probe)
-      .def_readwrite("ecn", &TcpSettings::ecn)
-      .def_readwrite("dctcp_first_alpha", &TcpSettings::dctcp_first_alpha)
-      .def_readwrite("slow_start_exit_share", &TcpSettings::slow_start_exit_share)
-      .def_readwrite("slow_start_after_idle", &TcpSettings::slow_start_after_idle)
-      .def_readwrite("offers_all", &TcpSettings::offers_all)
-      .def_readwrite("hystart", &TcpSettings::hystart)
-      .def_readwrite("hystart_rounds_from_start", &TcpSettings::hystart_rounds_from_start)
-      .def_property("recovery", nullptr, named(&TcpSettings::recovery, {"linux", "sack", "newreno", "reno", "tahoe"}))
-      .def_property("counts", nullptr, named(&TcpSettings::counts, {"segments", "bytes", "acknowledgements"}))
-      .def_property("receiver", nullptr,
-                    named(&TcpSettings::receiver,
-                          {"honest", "ack_division", "duplicate_spoofing", "first_duplicate_spoofing", "optimistic"}))
-      .def_readwrite("receiver_count", &TcpSettings::receiver_count)
-      .def_property("receiver_interval_s", interval, set_interval)
-      .def_readwrite("cumulative_nonce", &TcpSettings::cumulative_nonce)
-      .def_readwrite("boundary_spread_bytes", &TcpSettings::boundary_spread_bytes)
-      .def_property("prague_round_trip_s", prague, set_prague)
-      .def_readwrite("prague_rounds", &TcpSettings::prague_rounds)
-      .def_readwrite("suss_rounds", &TcpSettings::suss_rounds)
-      .def_readwrite("suss_guard", &TcpSettings::suss_guard)
-      .def_readwrite("suss_pacing", &TcpSettings::suss_pacing)
-      .def_readwrite("opportunistic_retransmission", &TcpSettings::opportunistic_retransmission)
-      .def_readwrite("penalisation", &TcpSettings::penalisation)
-      .def_property("scheduler", nullptr, py::cpp_function([](TcpSettings& tcp, const std::string& name) {
-                      tcp.scheduler = scheduler_named(name);
-                    }))
-      .def_readwrite("accurate_ecn", &TcpSettings::accurate_ecn)
-      .def_readwrite("ect_1", &TcpSettings::ect_1)
-      .def_property("receiver_ecn", nullptr, named(&TcpSettings::receiver_ecn, {"accurate", "classic", "none"}))
-      .def_readwrite("pacing", &TcpSettings::pacing)
-      .def_readwrite("pacing_slow_start_ratio", &TcpSettings::pacing_slow_start_ratio)
-      .def_readwrite("pacing_ratio", &TcpSettings::pacing_ratio)
-      .def_readwrite("unpaced_segments", &TcpSettings::unpaced_segments);
+  // Whoever makes one names all fields.
+  py::class_<TcpSettings, std::shared_ptr<TcpSettings>> tcp_settings(
+      module, "TcpSettings", "How a flow speaks TCP, as netrepro.networks.compiled.tcp_settings writes it.");
+  tcp_settings.def(py::init([](const py::kwargs& values) {
+    auto settings = std::make_shared<TcpSettings>();
+    const py::object self = py::cast(settings);
+    for (const auto& [name, value] : values) py::setattr(self, name, value);
+    return settings;
+  }));
+  set_up::each_tcp_setting(TcpProperties{tcp_settings});
 
   py::class_<ControlStand>(module, "ControlStand", "A congestion control alone, told by hand what a sender tells it.")
       .def(py::init<const std::string&, std::shared_ptr<TcpSettings>>(), py::arg("name"), py::arg("tcp"))
@@ -482,16 +407,9 @@ void bind_simulation(py::module_& module) {
              simulator.offer_rates({alpha, beta, from_seconds(update_s), first_share});
            }),
            "All links tell flows with RCP their rates.")
-      .def("change_link",
-           alone(+[](Simulator& simulator, double at_s, std::uint32_t link, double rate, const std::optional<bool>& up,
-                     const std::optional<double>& delay_s, const std::optional<double>& loss) {
-             using State = Fabric::LinkChange::State;
-             const State state = !up ? State::as_before : *up ? State::up : State::down;
-             const std::optional<Time> delay = delay_s ? std::optional(from_seconds(*delay_s)) : std::nullopt;
-             simulator.change_link({from_seconds(at_s), link, rate, state, delay, loss});
-           }),
-           py::arg("at_s"), py::arg("link"), py::arg("rate"), py::arg("up"), py::arg("delay_s") = std::nullopt,
-           py::arg("loss") = std::nullopt, "A rate of 0 and None leave what there was.")
+      .def("change_link", alone(&set_up::change_link), py::arg("at_s"), py::arg("link"), py::arg("rate"), py::arg("up"),
+           py::arg("delay_s") = std::nullopt, py::arg("loss") = std::nullopt,
+           "A rate of 0 and None leave what there was.")
       .def("add_flows", alone(&add_flows), py::kw_only(), py::arg("is_tcp"), py::arg("source"), py::arg("destination"),
            py::arg("start_s"), py::arg("size_bytes"), py::arg("duration_s"), py::arg("control"), py::arg("controls"),
            py::arg("tcp"), py::arg("tcps"), py::arg("replication"), py::arg("same_path"), py::arg("subflows"),
@@ -581,60 +499,29 @@ void bind_simulation(py::module_& module) {
            }),
            "The columns of flows and links at the time from which they count, or now if that is yet to come.")
       .def("deliveries", alone(+[](Simulator& simulator) {
-             using Delivery = Endpoints::Delivery;
-             const std::vector<Delivery>& deliveries = simulator.deliveries();
-             py::dict columns;
-             columns["flow"] = column(deliveries, [](const Delivery& d) { return d.flow; });
-             columns["time_s"] = column(deliveries, [](const Delivery& d) { return to_seconds(d.time); });
-             columns["delivered_bytes"] = column(deliveries, [](const Delivery& d) { return d.bytes; });
-             return columns;
+             py::dict kept;
+             columns::of_deliveries(simulator, keep_in(kept));
+             return kept;
            }))
       .def("requests", alone(+[](Simulator& simulator) {
-             const auto& results = simulator.request_results();
-             using Result = Conversation::Result;
-             py::dict columns;
-             columns["flow"] = column(results, [](const Result& r) { return r.flow; });
-             columns["request"] = column(results, [](const Result& r) { return r.number; });
-             columns["asked_s"] = column(results, [](const Result& r) { return to_seconds(r.asked); });
-             columns["answered_s"] = column(results, [](const Result& r) { return seconds_or_nan(r.answered); });
-             return columns;
+             py::dict kept;
+             columns::of_requests(simulator, keep_in(kept));
+             return kept;
            }))
       .def("queue_samples", alone(+[](Simulator& simulator) {
-             using Sample = Sampler::QueueSample;
-             const auto& samples = simulator.queue_samples();
-             py::dict columns;
-             columns["link"] = column(samples, [](const Sample& s) { return s.link; });
-             columns["time_s"] = column(samples, [](const Sample& s) { return to_seconds(s.time); });
-             columns["queue_packets"] = column(samples, [](const Sample& s) { return s.packets; });
-             columns["queue_bytes"] = column(samples, [](const Sample& s) { return s.bytes; });
-             return columns;
+             py::dict kept;
+             columns::of_queue_samples(simulator, keep_in(kept));
+             return kept;
            }))
       .def("window_samples", alone(+[](Simulator& simulator) {
-             using Sample = Sampler::WindowSample;
-             const auto& samples = simulator.window_samples();
-             py::dict columns;
-             columns["flow"] = column(samples, [](const Sample& s) { return s.flow; });
-             columns["connection"] = column(samples, [](const Sample& s) { return s.connection; });
-             columns["time_s"] = column(samples, [](const Sample& s) { return to_seconds(s.time); });
-             columns["window_segments"] = column(samples, [](const Sample& s) { return s.window; });
-             columns["threshold_segments"] = column(samples, [](const Sample& s) { return s.ssthresh; });
-             columns["in_flight_segments"] = column(samples, [](const Sample& s) { return s.in_flight; });
-             columns["round_trip_s"] = column(samples, [](const Sample& s) { return to_seconds(s.round_trip); });
-             return columns;
+             py::dict kept;
+             columns::of_window_samples(simulator, keep_in(kept));
+             return kept;
            }))
       .def("departures", alone(+[](Simulator& simulator, std::uint32_t link) {
-             using Departure = SimulatedLink::Departure;
-             std::vector<Departure> departures;
-             for (const Departure& departure : simulator.links().at(link).departures())
-               if (departure.time <= simulator.now()) departures.push_back(departure);
-             py::dict columns;
-             columns["flow"] = column(departures, [&](const Departure& d) {
-               return simulator.is_connection(d.flow) ? simulator.flow_of(d.flow) : d.flow;
-             });
-             columns["time_s"] = column(departures, [](const Departure& d) { return to_seconds(d.time); });
-             columns["size_bytes"] = column(departures, [](const Departure& d) { return d.bytes; });
-             columns["wait_s"] = column(departures, [](const Departure& d) { return to_seconds(d.waited); });
-             return columns;
+             py::dict kept;
+             columns::of_departures(simulator, link, keep_in(kept));
+             return kept;
            }),
            "The packets that have left a link whose departures are recorded.");
 
@@ -648,4 +535,18 @@ void bind_simulation(py::module_& module) {
       .def_property_readonly("now_s", [](const ParallelRun& parallel) { return to_seconds(parallel.now()); })
       .def_property_readonly("events", &ParallelRun::events)
       .def("flows", [](const ParallelRun& parallel) { return flow_columns(parallel.flow_results()); });
+
+  py::class_<DescribedRun>(module, "DescribedRun",
+                           "A simulation that is described by text, as netrepro.simulation.described writes it.")
+      .def(py::init<std::string_view>(), py::arg("text"))
+      .def("run", &DescribedRun::run, py::call_guard<py::gil_scoped_release>(), py::arg("events"),
+           "Goes on for so many events at most; True when the end is reached.")
+      .def_property_readonly("share", &DescribedRun::share, "Of the simulated time, what has passed.")
+      .def_property_readonly("events", &DescribedRun::events)
+      .def("columns", [](const DescribedRun& run) {
+        py::dict kept;
+        for (const auto& [name, values] : run.columns())
+          kept[py::str(name)] = py::array_t<double>(static_cast<py::ssize_t>(values.size()), values.data());
+        return kept;
+      });
 }

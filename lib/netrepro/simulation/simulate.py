@@ -106,14 +106,13 @@ def simulate(
     [9.5]
     """
     check_is_experiment(experiment, progress)
-    _check_start_after(experiment, start_after)
+    check_mapping("start_after", start_after, "{1: 0}")
     simulator: _core.Simulator | ParallelSimulator
     if cores is not None and _can_divide(experiment, queues, start_after, cores):
         simulator = build_parallel(experiment, cores)
     else:
         simulator = whole = build(experiment, congestion_controls or {}, queues)
-        for flow, earlier in start_after.items():
-            whole.start_after(flow, earlier)
+        start_flows_after(experiment, whole, start_after)
     while not simulator.run(EVENTS_AT_A_TIME):
         if progress is not None:
             progress(simulator.now_s / experiment.duration_s)
@@ -126,14 +125,18 @@ def build(
     experiment: Experiment,
     own_controls: Mapping[str, type[OwnCongestionControl]] = MappingProxyType({}),
     own_queues: Mapping[Port, Callable[[], OwnQueueDiscipline]] = MappingProxyType({}),
+    core: Any = _core,
 ) -> _core.Simulator:
-    """Build an experiment's simulator, before anything has happened. Raises NetreproError as simulate does."""
+    """Build an experiment's simulator, before anything has happened. Raises NetreproError as simulate does.
+
+    core : what makes the simulator, and the settings of links and of TCP.
+    """
     check_is_experiment(experiment)
     _check_controls(experiment, own_controls)
     _check_packets(experiment)
     topology = experiment.topology
     number, ports = node_numbers(topology), link_numbers(topology)
-    simulator = _core.Simulator(
+    simulator = core.Simulator(
         nodes=len(number),
         seed=experiment.seed,
         duration_s=experiment.duration_s,
@@ -142,7 +145,7 @@ def build(
         header_bytes=header_bytes(experiment.ipv6) + ETHERNET_HEADER_BYTES,
     )
     for settings, rule, numbers in link_calls(topology, experiment.host_delay_ms):
-        simulator.add_link(_core.LinkSettings(**settings), rule, numbers)
+        simulator.add_link(core.LinkSettings(**settings), rule, numbers)
     check_mapping("queues", own_queues, '{("s1", "s2"): MyQueue}')
     go_down = {port for change in experiment.changes if change.up is False for port in change.links}
     for port, make in own_queues.items():
@@ -151,7 +154,7 @@ def build(
                 f"queues: no port {port}", f"a port is (from, to); {nearest(str(port), map(str, ports))}"
             )
         simulator.give_queue(ports[port], _own_queue(make, goes_down=port in go_down))
-    _add_flows(simulator, experiment, number, own_controls)
+    _add_flows(core, simulator, experiment, number, own_controls)
     table = experiment.flow_table
     answers = table[table["transport"] == "requests"]
     # An entry's answers follow one another.
@@ -173,6 +176,13 @@ def build(
         simulator.record_deliveries(flow)
     simulator.count_since(measure.since_s)
     return simulator
+
+
+def start_flows_after(experiment: Experiment, simulator: Any, start_after: Mapping[int, int]) -> None:
+    """Let flows of a simulator start when others are complete; as in `simulate`, which raises the same errors."""
+    _check_start_after(experiment, start_after)
+    for flow, earlier in start_after.items():
+        simulator.start_after(flow, earlier)
 
 
 def build_parallel(experiment: Experiment, cores: int) -> ParallelSimulator:
@@ -226,6 +236,7 @@ def _takes(function: Callable[..., Any], arguments: Iterable[str]) -> bool:
 
 
 def _add_flows(
+    core: Any,
     simulator: _core.Simulator,
     experiment: Experiment,
     number: dict[str, int],
@@ -245,7 +256,7 @@ def _add_flows(
         # Datagrams name none; connections with a control of one's own get that below.
         controls=["reno" if not name or name in own_controls else name for name in names],
         tcp=spoken,
-        tcps=[_core.TcpSettings(**tcp_settings(tcp)) for tcp in tcps],
+        tcps=[core.TcpSettings(**tcp_settings(tcp)) for tcp in tcps],
         replication=[REPLICATIONS.index(name) for name in table["replication"].tolist()],
         same_path=table["replica_same_path"],
         subflows=table["subflows"],
@@ -372,10 +383,13 @@ def _route(simulator: _core.Simulator, experiment: Experiment) -> None:
 
 def measurements(
     experiment: Experiment,
-    simulator: _core.Simulator | ParallelSimulator,
+    simulator: Any,
     start_after: Mapping[int, int] = MappingProxyType({}),
 ) -> Measurements:
-    """Return what the experiment's simulator has measured so far. start_after : as in `simulate`."""
+    """Return what the experiment's simulator has measured so far. start_after : as in `simulate`.
+
+    simulator : one of the core's, or any other object with its columns.
+    """
     # Columns are converted before they become tables: pandas takes longer for a short one than a short run lasts.
     sources, destinations = (np.array(ends) for ends in zip(*experiment.topology.ports, strict=True))
     since_s = experiment.measure.since_s
