@@ -11,7 +11,7 @@ COMMA := ,
 # Made where there is what it is made of; else one line says what is missing, each time.
 KERNEL := $(VENV)/netrepro-kernel
 
-.PHONY: first run test test-all test-bare release paper sanitize sanitize-threads tidy wheels bench lab clean setup lint format lock strip
+.PHONY: site web first run test test-all test-bare release paper sanitize sanitize-threads tidy wheels bench lab clean setup lint format lock strip
 
 setup: $(READY)
 
@@ -102,6 +102,15 @@ sanitize-threads: $(READY)
 # Wheels and source archives of the library and of the kernel, and the kernel's source beside them: lib/dist.
 wheels: $(READY) $(KERNEL)
 	@$(VENV)/bin/python lib/wheels.py $(ARGS)
+
+# The gallery with live pages, as GitHub Pages shows it. Emscripten comes from its package (apt-get install emscripten);
+# where it is missing, one line says so and pages stay still.
+site: $(READY)
+	@$(VENV)/bin/netrepro gallery --into site --live $(ARGS)
+
+# The npm package netrepro-web.
+web: $(READY)
+	@$(VENV)/bin/netrepro web --into lib/dist/netrepro-web $(ARGS)
 
 bench: $(READY) $(KERNEL)
 	@cd lib && ../$(VENV)/bin/python -m benchmarks $(ARGS)

@@ -19,7 +19,7 @@ from netrepro.networks.links import DropTail, EcnThreshold, Link, Queue, Red, ba
 from netrepro.networks.topology import Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
-from netrepro.study import Evidence, Knob, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import curve, least_first, ratio
 from netrepro.study.setting import setting
@@ -236,6 +236,24 @@ def draw_run(run: Measurements, case: str) -> Figure:
 
 
 NO_MARKS = "dctcp, no marking"
+_SETTLED = {"table": "queues", "column": "queue_packets", "from_s": SETTLED_S}
+LIVE = Live(
+    {
+        "mean_packets": Gauge("mean queue", "packets", _SETTLED),
+        "deviation_packets": Gauge("its standard deviation", "packets", _SETTLED | {"reduce": "deviation"}),
+        "goodput_mbps": Gauge(
+            "goodput of both flows",
+            "Mb/s",
+            {"table": "flows", "column": "delivered_bytes", "reduce": "sum", "times": 8e-6, "a_second": True},
+        ),
+    },
+    {"table": "queues", "column": "queue_packets"},
+    "queue (packets)",
+    {"threshold_packets": (1, 2, 4, 8, 12, 16, 20, 32, 48, 64, 100), "host_delay_ms": (0.025, 0.075, 0.25, 1.0, 5.0)},
+    lambda _: PORT,
+    cases=("dctcp", "tcp", "red"),
+    broken={"dctcp": NO_MARKS},
+)
 STUDY = Study(
     slug="dctcp",
     setting=Setting(),
@@ -279,5 +297,6 @@ STUDY = Study(
         ("dctcp", "tcp", "red", NO_MARKS),
         {"threshold_packets": (1, 100, 1), "host_delay_ms": (0.025, 10.0, 0.025)},
         draw_run,
+        live=LIVE,
     ),
 )

@@ -21,7 +21,21 @@ from netrepro.networks.queues import LINUX
 from netrepro.networks.topology import Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, greatest_first, least_first
+from netrepro.study import (
+    Check,
+    Evidence,
+    Gauge,
+    Knob,
+    Live,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    each,
+    greatest_first,
+    least_first,
+)
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Bars, Course, Level, Look, Panel, Picture, Published, Scatter, Sweep, beside, plot
 from netrepro.study.setting import setting
@@ -492,6 +506,30 @@ TWICE = [  # orders, and controls that are the same in every repetition, or near
     *(case for case in CASES if case.startswith("bursty")),
 ]
 RARELY = dict.fromkeys(ONCE, 1) | dict.fromkeys(TWICE, 2)
+_AT_PORT = {"table": "links", "column": "utilisation"}
+LIVE = Live(
+    {
+        "utilisation": Gauge("utilisation of the bottleneck", "share", _AT_PORT),
+        "mean_queue_packets": Gauge("mean queue", "packets", {"table": "queues", "column": "queue_packets"}),
+        "dropped_share": Gauge(
+            "packets dropped",
+            "share",
+            {
+                "table": "links",
+                "column": "dropped_packets",
+                "reduce": "sum",
+                "of": ["dropped_packets", "sent_packets"],
+            },
+        ),
+    },
+    {"table": "queues", "column": "queue_packets"},
+    "queue (packets)",
+    {"min_threshold_packets": (3.0, 5.0, 8.0, 12.0, 18.0, 25.0, 35.0, 45.0), "weight": (0.0005, 0.002, 0.02, 1.0)}
+    | {"gentle": (False, True)},
+    port_of,
+    cases=("red", "drop tail", "ten, red"),
+    broken={"red": "red, probability 1", "ten, red": "ten, red as drop tail"},
+)
 STUDY = Study(
     slug="red",
     setting=Setting(),
@@ -627,5 +665,6 @@ STUDY = Study(
         {"min_threshold_packets": (3.0, 45.0, 1.0), "weight": [0.002, 0.0005, 0.02, 1.0], "gentle": [False, True]},
         draw_run,
         seconds=5.0,
+        live=LIVE,
     ),
 )

@@ -20,7 +20,7 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, bandwidth_delay_packets
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, least_first
+from netrepro.study import Check, Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, each, least_first
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import ratio
 from netrepro.study.figures import Course, Level, Look, Mark, Panel, Picture, Published, Sweep, plot
@@ -466,6 +466,21 @@ NONE_SAVED = partial(improvements, case="none fourfold")
 OF_100_MS = "round_trip_ms == 100 and buffer_bdp == 1"
 _FINE_MB = tuple(float(size) for size in np.round(np.arange(0.02, 2.0, 0.02), 3))
 _KNOB_SIZES = {"size_mb": each(*SIZES_MB), "round_trip_ms": each(75.0, 250.0), "mended": each(False, True)}
+LIVE = Live(
+    {
+        "completion_ms": Gauge("completion", "ms", {"table": "flows", "column": "completion_ms"}),
+        "dropped_packets": Gauge(
+            "packets dropped", "packets", {"table": "links", "column": "dropped_packets", "reduce": "sum"}
+        ),
+    },
+    {"table": "windows", "column": "window_segments"},
+    "window (segments)",
+    {"round_trip_ms": (10.0, 25.0, 50.0, 100.0, 200.0, 300.0), "rate_mbps": (5.0, 20.0, 50.0, 100.0)}
+    | {"size_mb": (0.5, 1.0, 2.0, 5.0), "suss_rounds": (0, 1, 2, 3)},
+    lambda _: PORT,
+    cases=("example, suss", "example, cubic"),
+    broken={"example, suss": "example, none fourfold"},
+)
 STUDY = Study(
     slug="suss",
     setting=Setting(),
@@ -603,5 +618,6 @@ STUDY = Study(
             "suss_rounds": (0, 3, 1),
         },
         draw_run,
+        live=LIVE,
     ),
 )

@@ -19,7 +19,7 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link, Queue, Red, bandwidth_delay_packets
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import Check, Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, jain, least_first, ratio
 from netrepro.study.figures import Bars, Course, Level, Look, Mark, Panel, Picture, Published, Sweep, beside, plot
@@ -407,6 +407,32 @@ def _knob(cases: dict[str, dict[str, Any]], seconds: float, repetitions: int = 3
 
 
 RENO_FIRST, PACED_FIRST = greatest_first("reno", "paced"), greatest_first("paced", "reno")
+LIVE = Live(
+    {
+        "goodput_mbps": Gauge(
+            "goodput",
+            "Mb/s",
+            {"table": "flows", "column": "delivered_bytes", "reduce": "sum", "times": 8e-6, "a_second": True},
+        ),
+        "dropped_share": Gauge(
+            "packets dropped",
+            "share",
+            {
+                "table": "links",
+                "column": "dropped_packets",
+                "reduce": "sum",
+                "of": ["dropped_packets", "sent_packets"],
+            },
+        ),
+    },
+    {"table": "windows", "column": "window_bytes", "times": 1e-3},
+    "window of a flow (kB)",
+    {"buffer_packets": (5, 10, 25, 50, 100, 250, 500, 1000), "slow_start_ratio": (1.0, 1.5, 2.0, 3.0, 4.0)}
+    | {"recovery": ("reno", "newreno", "sack", "linux")},
+    lambda _: CORE,
+    cases=("reno", "paced"),
+    broken={"paced": "reno"},
+)
 STUDY = Study(
     slug="tcp_pacing",
     setting=Setting(),
@@ -596,5 +622,6 @@ STUDY = Study(
         },
         draw_run,
         seconds=20.0,
+        live=LIVE,
     ),
 )

@@ -13,10 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from netrepro import _core
 from netrepro.errors import NetreproError
-from netrepro.networks import description
-from netrepro.networks.compiled import Port
 from netrepro.networks.experiment import Experiment, Measurements, check_is_experiment
 from netrepro.simulation.simulate import build, measurements, start_flows_after
 

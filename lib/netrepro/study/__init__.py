@@ -21,7 +21,9 @@ try:
         TEXT,
         VIRTUAL,
         Each,
+        Gauge,
         Knob,
+        Live,
         OneRun,
         Part,
         Play,
@@ -48,6 +50,7 @@ try:
     )
     from netrepro.study.measuring import (
         HOST_DELAY_PACKETS,
+        between_real_hosts,
         in_parallel,
         in_real_time,
         measure,
@@ -55,6 +58,7 @@ try:
         run_all,
         run_experiment,
         run_once,
+        setting_of,
         vary,
     )
     from netrepro.study.runs import TABLES, Runs, load_runs
@@ -73,7 +77,9 @@ __all__ = [
     "Check",
     "Each",
     "Evidence",
+    "Gauge",
     "Knob",
+    "Live",
     "OneRun",
     "Part",
     "Play",
@@ -83,6 +89,7 @@ __all__ = [
     "Runs",
     "Scale",
     "Study",
+    "between_real_hosts",
     "check_table",
     "curve",
     "each",
@@ -107,6 +114,7 @@ __all__ = [
     "run_once",
     "seed_and_repetition",
     "seed_of",
+    "setting_of",
     "trust_of",
     "trust_table",
     "vary",

@@ -108,17 +108,48 @@ TEXT = "text"  # marks a field whose value the user types into a box
 
 
 @dataclass(frozen=True)
+class Gauge:
+    """A number of a Reading that a live page computes itself. `of` says how, as `Reading` of lib/web/netrepro-web.d.ts
+    does; where its table is of ports, the page adds the port."""
+
+    label: str
+    unit: str
+    of: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Live:
+    """A paper's live page: what the reader's browser runs and shows, by the cases and sliders of its Play.
+
+    gauges : number of the Reading -> how the page computes it; a page is made only where both are equal. course : the
+    table and the column that are drawn over time, with a port as in Gauge. axis : its label, with the unit. values :
+    field -> the values that its slider offers; the page has those of all combinations. port : setting -> the port that
+    is looked at. cases : those of the play that the page has; () for all. broken : case -> the case in which its
+    mechanism is switched off.
+    """
+
+    gauges: Mapping[str, Gauge]
+    course: Mapping[str, Any]
+    axis: str
+    values: Mapping[str, Sequence[Any]]
+    port: Callable[[Any], tuple[str, str]]
+    cases: tuple[str, ...] = ()
+    broken: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Play:
     """Controls of `explore`, and the function that draws one run.
 
     cases : those to choose from. sliders : field -> (least, most, step) of a slider, a list of values of a menu, or
-    TEXT for a box. seconds : of a run.
+    TEXT for a box. seconds : of a run. live : what the paper's live page shows; None where it has none.
     """
 
     cases: tuple[str, ...]
     sliders: Mapping[str, tuple[float, float, float] | list[Any] | str]
     draw: Callable[[Any, str], Figure]  # takes Measurements (else a Reading) and the case
     seconds: float = 10.0
+    live: Live | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,9 +80,15 @@ def run_experiment(
 
     Raises NetreproError as `backends.run` does.
     """
-    if experiment.host_delay_packets is None and len(experiment.flow_table) > 1:
-        experiment = replace(experiment, host_delay_packets=HOST_DELAY_PACKETS)
+    experiment = between_real_hosts(experiment)
     return backends.run(experiment, tier, progress, prepare=prepare, until_complete=until_complete)
+
+
+def between_real_hosts(experiment: Experiment) -> Experiment:
+    """Return the experiment with the hosts' delay that `run_experiment` gives it."""
+    if experiment.host_delay_packets is None and len(experiment.flow_table) > 1:
+        return replace(experiment, host_delay_packets=HOST_DELAY_PACKETS)
+    return experiment
 
 
 def run_all(
@@ -186,14 +192,20 @@ def vary(runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
     return runs.knobs[name]
 
 
+def setting_of(study: Study, case: str, **changed: Any) -> Any:
+    """Return a case's setting with fields changed. Raises NetreproError for one out of its range."""
+    setting = replace(study.case(case), **changed)
+    check_setting(replace(study.part_of(setting).setting, **changed))
+    return setting
+
+
 def run_once(study: Study, case: str, seconds: float, seed: int = 1, **changed: Any) -> Any:
     """Run a case once in the simulator; return Measurements, or a Reading where the study gives no `read`.
 
     changed : fields of the setting, which override the case. Raises NetreproError for one out of its range.
     """
-    setting = replace(study.case(case), **changed)
+    setting = setting_of(study, case, **changed)
     part = study.part_of(setting)
-    check_setting(replace(part.setting, **changed))
     if part.experiment is None or part.read is None:
         return read_once(study, setting, seconds, seed)
     return run_experiment(part.experiment(setting, seconds, seed))

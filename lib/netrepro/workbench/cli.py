@@ -550,17 +550,36 @@ def exercises(
 def gallery(
     into: Annotated[Path, typer.Option(help="folder for the pages")],
     functions: Annotated[bool, typer.Option(help="describe the library's functions too (needs pdoc)")] = True,
+    live: Annotated[
+        bool, typer.Option("--live", help="make live pages too, where Emscripten, node and npm are")
+    ] = False,
 ) -> None:
     """Make static pages of the executed notebooks, with the scorecard as their index."""
     from tqdm import tqdm
 
     from netrepro.workbench.pages import gallery as make
+    from netrepro.workbench.webassembly import why_no_webassembly
 
+    why = why_no_webassembly() if live else ""
     pages = make(
-        into, functions=functions, progress=lambda notebooks: tqdm(notebooks, desc="pages", leave=False, disable=None)
+        into,
+        functions=functions,
+        live=live and not why,
+        progress=lambda notebooks: tqdm(notebooks, desc="pages", leave=False, disable=None),
     )
+    if why:
+        print_lines([f"pages stay still: {why}"])
     run = sum(page.run is not None for page in pages)
     print_lines([f"{len(pages)} pages, {run} of them executed: {short(into / 'index.html')}"])
+
+
+@app.command()
+def web(into: Annotated[Path, typer.Option(help="folder for the package")]) -> None:
+    """Make netrepro-web: the simulator as WebAssembly, an npm package for pages and node (needs Emscripten)."""
+    from netrepro.workbench.webassembly import write_web_package
+
+    files = write_web_package(into)
+    print_lines([f"{path.name}: {path.stat().st_size / 1e3:.0f} kB" for path in files])
 
 
 @app.command()

@@ -8,6 +8,7 @@ import ast
 import base64
 import hashlib
 import html
+import importlib
 import importlib.util
 import io
 import re
@@ -67,7 +68,11 @@ class Page:
 
 
 def gallery(
-    into: Path, *, functions: bool = True, progress: Callable[[Iterable[Notebook]], Iterable[Notebook]] = iter
+    into: Path,
+    *,
+    functions: bool = True,
+    live: bool = False,
+    progress: Callable[[Iterable[Notebook]], Iterable[Notebook]] = iter,
 ) -> list[Page]:
     """Write index.html, a page for each notebook, functions/ and the schema of claims.yaml into a folder.
 
@@ -78,11 +83,12 @@ def gallery(
     Parameters
     ----------
     functions : whether to describe the library's functions too, which needs pdoc.
+    live : whether to make live pages too, in live/ (`netrepro.workbench.live`), which needs Emscripten.
     progress : called with the notebooks, returns an iterable over them, such as a progress bar.
 
     Raises
     ------
-    NetreproError : for a folder that cannot be written, and where pdoc is missing.
+    NetreproError : for a folder that cannot be written, where pdoc is missing, and as the live pages do.
     """
     if functions and importlib.util.find_spec("pdoc") is None:
         raise NetreproError("pdoc is not installed", "pip install pdoc, or leave the functions out: --no-functions")
@@ -90,12 +96,25 @@ def gallery(
         into.mkdir(parents=True, exist_ok=True)
         pages = [_write_page(notebook, into) for notebook in progress(catalogue()) if not notebook.problem]
         write_atomically(into / SCHEMA, claims_schema())
-        write_atomically(into / "index.html", _index(pages, functions, _thumbnails(pages, into)))
+        played = _write_live(pages, into) if live else {}
+        write_atomically(into / "index.html", _index(pages, functions, _thumbnails(pages, into), played))
     except OSError as error:
         raise NetreproError(f"cannot write to {into}: {error.strerror}", "choose another folder") from None
     if functions:
         _describe_functions(into / "functions")
     return pages
+
+
+def _write_live(pages: list[Page], into: Path) -> dict[str, str]:
+    """Write the live pages of papers that have one; return their files by slug."""
+    from netrepro.workbench.live import live_page, write_live_pages
+
+    slugs = [page.notebook.slug for page in pages if page.notebook.declaration.kind == "paper"]
+    made = [live_page(importlib.import_module(f"netrepro.papers.{slug}").STUDY) for slug in slugs]
+    written = write_live_pages(
+        [each for each in made if each], {page.notebook.slug: f"../{page.file}" for page in pages}, into / "live"
+    )
+    return {path.stem: f"live/{path.name}" for path in written}
 
 
 def _write_page(notebook: Notebook, into: Path) -> Page:
@@ -213,7 +232,7 @@ def _with_anchors(page: str, claims: list[str]) -> str:
     return re.sub(r'(<h2 id="8-)', lambda match: anchors + match[1], page, count=1)
 
 
-def _index(pages: list[Page], functions: bool, thumbnails: dict[str, str]) -> str:
+def _index(pages: list[Page], functions: bool, thumbnails: dict[str, str], played: dict[str, str]) -> str:
     links = {page.notebook.slug: page.file for page in pages}
     mine, published = scorecard(results=own_results, code=code_of), scorecard(code=code_of)
     for slug, problem in problems_of(mine, published).items():
@@ -230,7 +249,8 @@ def _index(pages: list[Page], functions: bool, thumbnails: dict[str, str]) -> st
         repository=REPOSITORY,
         badging=BADGING,
         papers=[
-            _paper(str(slug), claims, own[slug], links) | {"picture": thumbnails.get(str(slug), "")}
+            _paper(str(slug), claims, own[slug], links)
+            | {"picture": thumbnails.get(str(slug), ""), "live": played.get(str(slug), "")}
             for slug, claims in published.groupby("paper", sort=False)
         ],
         others=others,

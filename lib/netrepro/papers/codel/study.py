@@ -34,7 +34,7 @@ from netrepro.networks.workloads import Datagrams, Flow, Tcp, Traffic
 from netrepro.papers.codel import edge
 from netrepro.papers.codel.edge import EDGE_CODEL, EDGE_TAIL
 from netrepro.papers.codel.packmime import responses
-from netrepro.study import Check, Evidence, Knob, Part, Play, Reading, Runs, Scale, Study, each, gap_checks
+from netrepro.study import Check, Evidence, Gauge, Knob, Live, Part, Play, Reading, Runs, Scale, Study, each, gap_checks
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, least_first, ratio
 from netrepro.study.figures import Course, Level, Look, Mark, Panel, Picture, Sweep
@@ -514,6 +514,33 @@ def _on_link(column: str, control: str, rate_mbps: float, direction: str) -> Evi
     return _at_edge(column, control, lambda ratios: ratios[rate_mbps, direction])
 
 
+_LATER = {"table": "packets", "from_s": Setting.static_s / 4}
+LIVE = Live(
+    {
+        "median_ms": Gauge("median wait", "ms", _LATER | {"column": "wait_ms", "reduce": "p50"}),
+        "upper_quartile_ms": Gauge("upper quartile of waits", "ms", _LATER | {"column": "wait_ms", "reduce": "p75"}),
+        "sent_mb": Gauge(
+            "sent in these 7.5 s", "MB", _LATER | {"column": "size_bytes", "reduce": "sum", "times": 1e-6}
+        ),
+        "drop_share": Gauge(
+            "packets dropped",
+            "share",
+            {
+                "table": "links",
+                "column": "dropped_packets",
+                "reduce": "sum",
+                "of": ["dropped_packets", "sent_packets"],
+            },
+        ),
+    },
+    {"table": "packets", "column": "wait_ms"},
+    "wait of a packet (ms)",
+    {"target_ms": (1.0, 2.0, 5.0, 10.0, 20.0, 50.0), "interval_ms": (10.0, 30.0, 100.0, 300.0, 1000.0)}
+    | {"round_trip_ms": (20.0, 100.0, 500.0), "rate_mbps": (1.0, 3.0, 10.0, 45.0)},
+    lambda _: PORT,
+    cases=("codel", "red", "drop tail"),
+    broken={"codel": "drop tail"},
+)
 STUDY = Study(
     slug="codel",
     setting=Setting(),
@@ -631,5 +658,6 @@ STUDY = Study(
         {"target_ms": (1.0, 50.0, 1.0), "interval_ms": (10.0, 1000.0, 10.0), "round_trip_ms": (10.0, 500.0, 10.0)},
         draw_run,
         60.0,
+        live=LIVE,
     ),
 )
