@@ -228,6 +228,8 @@ class Check:
 
     @property
     def needed(self) -> str:
+        if np.isinf([self.least, self.most]).all():
+            return "any"
         if self.most == np.inf:
             return f"at least {self.least:.3g}"
         return f"at most {self.most:.3g}" if self.least == -np.inf else f"{self.least:.3g} to {self.most:.3g}"
@@ -288,6 +290,7 @@ def audit_join(
             f"what matches with the log {join.clock_offset_s:g} s ahead, of what does with {best['offset_s']:g} s,",
         ),
         _at_least("matched flows", matched, 0.8, "the share of valid flows that have a label"),
+        _within_a_second(flows),
         _at_least("begin of flows", _share_opened(join.flows), 0.9, "the share of labelled flows that open with SYN"),
     ]
     for name, ports in labels()["server_ports"].items():
@@ -297,6 +300,8 @@ def audit_join(
     checks.append(_at_least("port alone", _score_of_port(flows), 0.6, "macro-F1 of a small tree on the server's port"))
     if trace is not None:
         checks += _published_checks(flows, published_trace(trace))
+        if "made_to_meet" not in published_trace(trace):
+            checks.append(_published_times(flows, published_trace(trace)["times_s"], join.clock_offset_s))
     if first_packets is not None:
         packets = flows["total_fpackets"] + flows["total_bpackets"]
         within = (packets <= first_packets) & (flows["total_fhlen"] <= 120 * first_packets)
@@ -311,6 +316,19 @@ def _at_least(name: str, value: float, least: float, meaning: str) -> Check:
 
 def _share(truths: pd.Series) -> float:
     return float(truths.mean()) if len(truths) else np.nan
+
+
+def _within_a_second(flows: pd.DataFrame) -> Check:
+    """Return how many flows begin within a second of their record: those that a join by whole seconds would find."""
+    share = _share(flows["record_delay_s"].abs() <= 1)
+    return Check("within a second", share, -np.inf, np.inf, "the share of labelled flows within 1 s of their record")
+
+
+def _published_times(flows: pd.DataFrame, days_s: tuple[float, float], clock_offset_s: float) -> Check:
+    """Return how many records that were used are of the trace's days."""
+    times_s = flows["record_time_us"] / 1e6 - clock_offset_s
+    meaning = "the share of the flows' records that are of the trace's days"
+    return _at_least("days of the log", _share(times_s.between(*days_s)), 0.99, meaning)
 
 
 def _share_opened(flows: pd.DataFrame) -> float:

@@ -111,9 +111,11 @@ def read_ground_truth(path: str | PathLike[str]) -> GroundTruth:
     """Read a log in UNIBS's format: a header, then lines of fields between colons.
 
     The fields are time (seconds since 1970), source and destination address, source and destination port, transport
-    protocol, application, protocol; logs with each port directly after its address are read, too. Lines that cannot be
-    read go to `unreadable`. A log may be compressed (.xz). The result is cached and shared between callers, so do not
-    change its tables. Raises NetreproError where the file is missing or no line can be read.
+    protocol, application, protocol; logs with each port directly after its address are read, too. A ";" around a field
+    is no part of it ("http;"), and a sixth field that names no transport protocol (some readers call it "verdict") fits
+    TCP and UDP. Lines that cannot be read go to `unreadable`. A log may be compressed (.xz). The result is cached and
+    shared between callers, so do not change its tables. Raises NetreproError where the file is missing or no line can
+    be read.
     """
     try:
         status = Path(path).stat()
@@ -153,19 +155,18 @@ def _read_log(path: Path, changed_ns: int, size_bytes: int) -> GroundTruth:
 
 def _fields(line: str) -> tuple[int, str, int, str, int, int, str, str]:
     """Read the fields of a line in the order of RECORD_COLUMNS without the class. Raises ValueError."""
-    time, first, second, third, fourth, transport, application, protocol = line.strip().split(":", 7)
-    if second.strip().isdigit():
+    fields = [field.strip("; \t\r\n") for field in line.split(":", 7)]
+    time, first, second, third, fourth, transport, application, protocol = fields
+    if second.isdigit():
         second, third = third, second
     ports = int(third), int(fourth)
     if not all(0 <= port < 65536 for port in ports):
         raise ValueError(line)
     time_us = round(float(time) * 1e6)
-    number = PROTOCOL_NUMBERS.get(transport.strip().lower(), 0)
-    return (
-        time_us, _address(first), ports[0], _address(second), ports[1], number, application.strip(), protocol.strip(),
-    )  # fmt: skip
+    number = PROTOCOL_NUMBERS.get(transport.lower(), 0)
+    return time_us, _address(first), ports[0], _address(second), ports[1], number, application, protocol
 
 
 @cache
 def _address(text: str) -> str:
-    return str(ipaddress.ip_address(text.strip()))
+    return str(ipaddress.ip_address(text))

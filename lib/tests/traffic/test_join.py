@@ -191,6 +191,7 @@ def test_what_a_trace_was_made_to_meet_is_marked_and_no_other_check_is(
     published = audit_join(join, trace="unibs-2009", first_packets=9).table()
     assert set(marked.index[marked["by_design"]]) == {"class shares", "P2P bytes", "MAILS bytes"}
     assert not published["by_design"].any()
+    published = published.drop(index="days of the log")  # a trace that was made has days of its own
     pd.testing.assert_frame_equal(marked.drop(columns="by_design"), published.drop(columns="by_design"))
 
 

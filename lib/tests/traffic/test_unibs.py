@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from netrepro.errors import NetreproError
 from netrepro.paths import data_dir
-from netrepro.traffic import LabelledFlows, classify_label, find_unibs, load_labelled_flows, load_unibs
+from netrepro.traffic import LabelledFlows, audit_join, classify_label, find_unibs, load_labelled_flows, load_unibs
 from netrepro.traffic.unibs import LABELS, RECORD_COLUMNS, read_ground_truth
 
 HEADER = "time:src:dst:sport:dport:transport:application:protocol\n"
@@ -46,6 +47,20 @@ def test_three_archives_and_a_log_become_flows_with_the_right_labels(trace: Labe
 
 def test_a_log_in_local_time_is_found_two_hours_ahead(trace: LabelledFlows) -> None:
     assert trace.join.clock_offset_s == 7200
+
+
+def test_records_are_counted_that_are_of_the_published_days_and_within_a_second(trace: LabelledFlows) -> None:
+    table = trace.audit.table()
+    assert table.loc["days of the log", "value"] == 1
+    share = (trace.flows["record_delay_s"].abs() <= 1).mean()
+    assert 0 < share < 1 and table.loc["within a second", "value"] == pytest.approx(share)
+    assert table.loc["within a second", ["needed", "passed"]].tolist() == ["any", True]
+
+
+def test_a_log_of_other_days_fails_the_audit(trace: LabelledFlows) -> None:
+    flows = trace.join.flows
+    later = replace(trace.join, flows=flows.assign(record_time_us=flows["record_time_us"] + 4 * 86_400e6))
+    assert audit_join(later, trace="unibs-2009").failed == ["days of the log"]
 
 
 def test_each_archive_is_a_day(trace: LabelledFlows) -> None:
@@ -174,3 +189,11 @@ def test_every_line_is_either_read_or_kept_apart(tmp_path_factory: pytest.TempPa
     truth = read_ground_truth(write_log(tmp_path_factory.mktemp("log"), good, *lines))
     assert len(truth.records) + len(truth.unreadable) == 1 + sum(bool(line.strip()) for line in lines)
     assert truth.records[LABELS].notna().all().all()
+
+
+def test_semicolons_are_no_part_of_a_field_and_a_verdict_is_no_protocol(tmp_path: Path) -> None:
+    log = tmp_path / "groundtruth.log"
+    log.write_text(HEADER + "1254297600;:10.0.0.1:85.1.1.9:40000:80:verdict:firefox;:http;\n")
+    record = read_ground_truth(log).records.iloc[0]
+    assert record["class"] == "WEB" and record["application"] == "firefox" and record["application_protocol"] == "http"
+    assert record["time_us"] == 1_254_297_600_000_000 and record["protocol"] == 0
