@@ -14,6 +14,7 @@ from netrepro.traffic.unibs import (
 )
 
 try:
+    from netrepro.traffic.auditing import Audit, audit, draw_audit
     from netrepro.traffic.classifiers import (
         BASELINES,
         CLASSIFIERS,
@@ -45,6 +46,7 @@ try:
     from netrepro.traffic.sequences import packet_sequences, sequence_columns
     from netrepro.traffic.splits import day_split, grouped_splits, random_split
     from netrepro.traffic.standin import load_standin
+    from netrepro.traffic.tables import LabelledTable, load_labelled
 except ModuleNotFoundError as error:  # the base installation has no scikit-learn
     from netrepro.extras import absent
 
@@ -59,6 +61,7 @@ __all__ = [
     "NAMED_CLASSES",
     "NEURAL",
     "NORMALISATIONS",
+    "Audit",
     "Check",
     "ComponentwiseGaussianMixture",
     "ErrorRates",
@@ -66,12 +69,14 @@ __all__ = [
     "Join",
     "JoinAudit",
     "LabelledFlows",
+    "LabelledTable",
     "MeterResult",
     "MixtureFeatureSelector",
     "MixturePerClassClassifier",
     "NeuralClassifier",
     "Rows",
     "TraceFiles",
+    "audit",
     "audit_join",
     "best_threshold",
     "class_scores",
@@ -79,6 +84,7 @@ __all__ = [
     "classify_label",
     "confusion",
     "day_split",
+    "draw_audit",
     "draw_flows",
     "error_rates",
     "evaluate",
@@ -89,6 +95,7 @@ __all__ = [
     "grouped_splits",
     "inspect_capture",
     "join_labels",
+    "load_labelled",
     "load_labelled_flows",
     "load_standin",
     "load_unibs",

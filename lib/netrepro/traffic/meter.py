@@ -218,9 +218,9 @@ def _report(counts: dict[str, int], unsupported_links: Iterable[int]) -> pd.Data
 def _flow_table(columns: dict[str, np.ndarray], first_lengths: int) -> pd.DataFrame:
     versions = columns["ip_version"]
     table: dict[str, object] = {
-        "source_address": _addresses(columns["source_address"], versions),
+        "source_address": address_texts(columns["source_address"], versions),
         "source_port": columns["source_port"],
-        "destination_address": _addresses(columns["destination_address"], versions),
+        "destination_address": address_texts(columns["destination_address"], versions),
         "destination_port": columns["destination_port"],
         "protocol": columns["protocol"],
         "start_us": columns["start_us"],
@@ -240,7 +240,7 @@ def _flow_table(columns: dict[str, np.ndarray], first_lengths: int) -> pd.DataFr
     return pd.DataFrame(table).iloc[order].reset_index(drop=True)
 
 
-def _addresses(words: np.ndarray, versions: np.ndarray) -> np.ndarray:
+def address_texts(words: np.ndarray, versions: np.ndarray) -> np.ndarray:
     """Write addresses as text; each distinct one is formatted once."""
     high, low = (pd.factorize(words[:, side]) for side in (0, 1))
     pairs = (high[0] * len(low[1]) + low[0]) * 2 + (versions == 6)

@@ -476,6 +476,35 @@ def capture(
 
 
 @app.command()
+def audit(
+    path: Annotated[Path, typer.Argument(help="a CSV of flows, Zeek's conn.log, labelled captures, or a folder")],
+    label: Annotated[str | None, typer.Option(help="column of labels, or folder or file for their names")] = None,
+    unit: Annotated[str, typer.Option(help="of captures: flow or packet [auto: packet]")] = "auto",
+    capture: Annotated[
+        list[Path] | None, typer.Option(help="what a table was made of, to compare with; may be repeated")
+    ] = None,
+    sample: Annotated[int, typer.Option(help="rows that train and test forests; other checks see all")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="of splits and forests")] = 0,
+    into: Annotated[
+        Path | None, typer.Option(help="folder for picture and tables [default: below runs/audit/]")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="fail if anything is found")] = False,
+    as_json: Json = False,
+) -> None:
+    """Audit labelled traffic: can a classifier's score on it be believed? A table, a picture, a sentence a finding."""
+    from netrepro.workbench.auditing import audit_lines, audit_path, write_audit
+
+    done = audit_path(path, label=label, unit=unit, captures=capture or [], sample=sample, seed=seed)
+    folder = write_audit(done, path, into)
+    if as_json:
+        print_json(done.content() | {"folder": str(folder)})
+    else:
+        print_lines(audit_lines(done))
+        print_lines(["", f"picture and tables: {short(folder)}/audit.png, checks.csv, scores.csv, columns.csv"])
+    raise typer.Exit(int(check and not done.passed))
+
+
+@app.command()
 def new(
     slug: Annotated[str, typer.Argument(help="small letters, digits and _, such as red_queue")],
     number: Annotated[int | None, typer.Option(help="of the notebook's file [default: a free one from 70 on]")] = None,
