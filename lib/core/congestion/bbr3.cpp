@@ -77,6 +77,8 @@ double Bbr3::probe_round_trip_window() const {
 void Bbr3::on_delivery(CongestionWindow&, const Delivery& delivery) {
   delivered_ += delivery.segments;
   delivered_in_round_ += delivery.segments;
+  heeds_marks_ |= ecn_round_trip_ == 0 || least_round_trip_ <= ecn_round_trip_;
+  if (!heeds_marks_) return;
   marked_in_round_ += delivery.marked_segments;
   mark_in_round_ |= delivery.marked_segments > 0;
   mark_in_cycle_ |= delivery.marked_segments > 0;
@@ -304,7 +306,7 @@ bool Bbr3::adapt_long_term(const CongestionWindow& window, const RateSample& sam
       return true;
     }
   }
-  if (sample.marked > most_marked * delivered_since_) {
+  if (heeds_marks_ && sample.marked > most_marked * delivered_since_) {
     if (probe_sampled_)
       take_too_high(sample.in_flight_at_departure, sample.application_limited, window.segments, sample.now);
     return false;

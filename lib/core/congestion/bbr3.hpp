@@ -6,7 +6,8 @@
 // - The draft leaves ECN open. As in that code a share alpha of marked segments is averaged, and a round with marks
 //   outside of probes takes a third of alpha from the short-term data in flight. More than half of the segments marked
 //   end a probe, and after two rounds Startup. When marks cease that came without losses, the next probe comes at once.
-//   The code does so up to round trips of 5 ms only; here at all, as the draft asks that marks be heeded.
+//   The code does so where the least round trip was 5 ms or less once; here that is a setting, and by default it does
+//   so at all, as the draft asks that marks be heeded.
 // - What a tail loss probe repaired counts as one lost of the segments that the last round delivered.
 // - A timeout outside of probes starts the short-term data in flight from the window of before.
 // - After an idle time, acknowledged data are counted anew for the estimate of aggregation.
@@ -30,6 +31,7 @@ class Bbr3 : public CongestionControl {
       : segment_bytes_(context.tcp.segment_bytes),
         initial_window_(context.tcp.initial_window),
         selective_(context.tcp.selective),
+        ecn_round_trip_(context.tcp.bbr3_ecn_round_trip),
         random_(context.random, 0) {}
 
   bool owns_window() const override { return true; }
@@ -134,6 +136,7 @@ class Bbr3 : public CongestionControl {
 
   double segment_bytes_, initial_window_;
   bool selective_;
+  Time ecn_round_trip_;  // 0: any
   RandomStream random_;
   Mode mode_ = Mode::startup;
   RateSample::State recovery_ = RateSample::State::open;
@@ -173,6 +176,7 @@ class Bbr3 : public CongestionControl {
   std::uint64_t loss_ranges_ = 0;  // apart from each other, in this round
   std::uint64_t lost_last_ = 0;    // segment
 
+  bool heeds_marks_ = false;
   double marked_in_round_ = 0, delivered_in_round_ = 0, marked_share_ = 1;  // the latter averaged
   bool mark_in_round_ = false, mark_in_cycle_ = false, marks_ceased_ = false;
   int marked_rounds_ = 0;

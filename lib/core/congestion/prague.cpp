@@ -7,7 +7,7 @@ void Prague::on_connected(const CongestionWindow& window, Time round_trip, Time 
   fraction_ = window.segments;
   smoothed_ = round_trip;
   averaged_at_ = reduced_at_ = now;
-  if (smoothed_ > 0) pacing_rate_ = 2 * fraction_ * segment_bytes_ / to_seconds(smoothed_);
+  if (smoothed_ > 0) pacing_rate_ = 2 * fraction_ * paced_bytes() / to_seconds(smoothed_);
 }
 
 double Prague::whole_window() const { return std::max(std::ceil(fraction_ - 1e-9), least_window); }
@@ -15,7 +15,7 @@ double Prague::whole_window() const { return std::max(std::ceil(fraction_ - 1e-9
 void Prague::on_rate_sample(CongestionWindow& window, const RateSample& sample) {
   if (heard_.round_trip > 0)
     smoothed_ = smoothed_ == 0 ? heard_.round_trip : smoothed_ + (heard_.round_trip - smoothed_) / 8;
-  const double marks = accurate_ ? heard_.marked_segments : 0;
+  const double marks = accurate_ && heeds_marks_ ? heard_.marked_segments : 0;
   saw_mark_ |= marks > 0;
   delivered_ += heard_.segments;
   marked_ += marks;
@@ -32,7 +32,7 @@ void Prague::on_rate_sample(CongestionWindow& window, const RateSample& sample) 
   if (smoothed_ == 0) return;
   const double sends = std::max(std::max(fraction_, least_window), sample.in_flight);
   const double ratio = window.segments < window.ssthresh / 2 ? 2 : 1;
-  pacing_rate_ = ratio * sends * segment_bytes_ / to_seconds(smoothed_);
+  pacing_rate_ = ratio * sends * paced_bytes() / to_seconds(smoothed_);
 }
 
 // Segments a round trip.
@@ -62,6 +62,7 @@ void Prague::follow(CongestionWindow& window) const {
 }
 
 double Prague::ssthresh_after_mark(const CongestionWindow& window) {
+  if (!heeds_marks_) return window.ssthresh;
   if (!ignores_round_trip(window) || heard_.now - reduced_at_ >= virtual_round_trip_) {
     reduced_at_ = heard_.now;
     fraction_ = std::max(fraction_ * (1 - (accurate_ ? alpha_ : 1) / 2), 1.0);

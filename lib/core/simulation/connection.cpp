@@ -143,7 +143,10 @@ bool Connection::pump(bool at_once, bool one_segment) {
   if (waits_for_port_) return false;
   const std::uint32_t link = endpoints_.fabric().first_link(paths_.forward);
   const HostPort& port = endpoints_.port(link);
-  if (!at_once && collects_burst(port)) return false;
+  if (!at_once && collects_burst(port)) {
+    if (endpoints_.tcp_of(number_).bursts) sender_.wait_for_burst();
+    return false;
+  }
   if (port.waiting.empty())
     while (endpoints_.has_room(link)) {
       if (!send_segment()) return false;
@@ -189,15 +192,21 @@ bool Connection::send_segment() {
 // With segmentation offload a sender lets its window open until it has a burst to hand over, or the rest, as Linux's
 // does: of a third of the window at most, and not while it repairs losses or while nothing is under way that could open
 // it.
-bool Connection::collects_burst(const HostPort& port) const {
-  if (port.burst_bytes == 0 || (group_ && !group_->collects_bursts())) return false;
-  if (!sender_.open_state() || sender_.next_new() == sender_.first_unacknowledged()) return false;
+bool Connection::collects_burst(const HostPort& port) {
   const TcpSettings& tcp = endpoints_.tcp_of(number_);
+  if ((port.burst_bytes == 0 && !tcp.bursts) || (group_ && !group_->collects_bursts())) return false;
+  if (sender_.next_new() == sender_.first_unacknowledged()) return false;
+  if (tcp.bursts ? sender_.repairs() : !sender_.open_state()) return false;
+  // tcp_tso_should_defer: nor after a silence.
+  const Time now = endpoints_.now();
+  if (tcp.bursts && (now - sender_.last_sent() > picoseconds_per_second / 1000 || !sender_.wants_to_send(now)))
+    return false;
   const std::uint64_t segment = tcp.segment_bytes;
   const std::uint64_t window =
       std::min(static_cast<std::uint64_t>(sender_.window().segments), window_limit(tcp) / segment);
   const std::uint64_t end = sender_.first_unacknowledged() + window;  // of what it may send
-  const std::uint64_t burst = std::min(port.burst_bytes / segment, window / 3);
+  const auto most = tcp.bursts ? static_cast<std::uint64_t>(sender_.burst()) : port.burst_bytes / segment;
+  const std::uint64_t burst = std::min(most, window / 3);
   return end < sender_.next_new() + burst && end * segment < sender_.bytes();
 }
 
@@ -224,9 +233,10 @@ void Connection::on_sender_due(Time set_for) {
   if (sender_.deadline() <= now) {
     if (!sender_.connected()) return send_syn();
     const std::uint64_t timeouts = sender_.timeouts();
+    const bool is_pace = endpoints_.tcp_of(number_).bursts && sender_.waits_for_pace();
     sender_.on_deadline(now);
     if (group_ && sender_.timeouts() > timeouts) group_->on_timeout(*this);
-    pump(true);
+    pump(!is_pace);
   }
   set_sender_timer();
 }

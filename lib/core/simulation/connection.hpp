@@ -75,7 +75,7 @@ class Connection {
   void send_answer(std::uint32_t answer, std::uint32_t answers);
   void send_reset(std::uint32_t path);
   bool send_segment();
-  bool collects_burst(const HostPort& port) const;
+  bool collects_burst(const HostPort& port);
   void set_receiver_timer();
 
   TcpSender sender_;

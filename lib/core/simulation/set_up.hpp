@@ -107,6 +107,9 @@ void each_tcp_setting(Visit&& visit) {
   visit.value("boundary_spread_bytes", &Tcp::boundary_spread_bytes);
   visit.time("prague_round_trip_s", &Tcp::prague_round_trip);
   visit.value("prague_rounds", &Tcp::prague_rounds);
+  visit.value("prague_heeds_marks", &Tcp::prague_heeds_marks);
+  visit.time("bbr3_ecn_round_trip_s", &Tcp::bbr3_ecn_round_trip);
+  visit.value("bursts", &Tcp::bursts);
   visit.value("suss_rounds", &Tcp::suss_rounds);
   visit.value("suss_guard", &Tcp::suss_guard);
   visit.value("suss_pacing", &Tcp::suss_pacing);

@@ -81,6 +81,8 @@ class CongestionControl {
   virtual void on_connected(const CongestionWindow&, Time /*round_trip, 0 if unknown*/, Time /*now*/) {}
   // Bytes a second; 0 leaves pacing to the settings.
   virtual double pacing_rate() const { return 0; }
+  // Where senders make bursts: how much of its rate leaves at once (Linux's sk_pacing_shift), two segments at least.
+  virtual double burst_seconds() const { return 1.0 / 1024; }
   // Of those that own the window: it is theirs to set, in on_rate_sample, also in recovery.
   virtual bool owns_window() const { return false; }
   virtual void on_rate_sample(CongestionWindow&, const RateSample&) {}

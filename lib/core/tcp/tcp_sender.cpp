@@ -119,9 +119,11 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   const bool probe = probe_.take_due();
   if (!probe && !repairs_now() && board_.in_flight() >= allowed()) {
     if (has_new() || more_expected_ || (of_old() && has_lost())) usage_.on_held_back(board_);
+    burst_left_ = 0;
     return std::nullopt;
   }
-  waits_for_pace_ = send_from() > now && !probe && (has_lost() || has_new());
+  const bool goes_on = burst_left_ >= 1;
+  waits_for_pace_ = send_from() > now && !goes_on && !probe && (has_lost() || has_new());
   if (waits_for_pace_) return std::nullopt;
   std::uint64_t segment;
   bool is_new = false;
@@ -142,6 +144,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     probe_.on_resent();
   } else {
     heed_application(now);
+    burst_left_ = 0;
     return std::nullopt;
   }
   // Linux's CA_EVENT_TX_START, which BBR heeds only where the application has held it back.
@@ -149,7 +152,8 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   const std::uint32_t length = board_[segment].length;
   const bool alone = segment == board_.first() && board_.outstanding() == 1;
   if (rate_) rate_->on_sent(segment, alone, board_.in_flight(), board_.ever_lost(), marked_, now);
-  pacing_.on_sent(length, pacing_rate(), now);
+  burst_left_ = (goes_on ? burst_left_ : burst()) - 1;
+  pacing_.on_sent(length, pacing_rate(), goes_on, now);
   last_sent_ = now;
   reduction_.on_sent();
   control_->on_sent(window_, board_.next(), now);
@@ -172,6 +176,13 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
 double TcpSender::pacing_rate() const {
   const double own = control_->pacing_rate();
   return own > 0 || !settings_.pacing ? own : window_rate();
+}
+
+// As Linux's tcp_tso_autosize.
+double TcpSender::burst() const {
+  if (!settings_.bursts) return 1;
+  const double own = control_->pacing_rate(), rate = own > 0 ? own : window_rate();
+  return std::max(2.0, std::floor(rate * control_->burst_seconds() / settings_.segment_bytes));
 }
 
 double TcpSender::window_rate() const {

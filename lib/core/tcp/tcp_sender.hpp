@@ -102,6 +102,12 @@ class TcpSender {
   std::uint64_t next_new() const { return board_.next(); }
   bool open_state() const { return state_ == State::open; }
   bool repairs_timeout() const { return state_ == State::loss; }
+  bool repairs() const { return state_ == State::recovery || state_ == State::loss; }
+  // Segments that leave together, where the settings ask for bursts; else one.
+  double burst() const;
+  void wait_for_burst() { usage_.on_held_back(board_); }  // it is the window that has no room for one
+  Time last_sent() const { return last_sent_; }
+  bool waits_for_pace() const { return waits_for_pace_; }
   void penalise();
   std::uint64_t bytes() const { return bytes_; }
   // With a receiver that speaks AccECN: its counts; else, of controls that need all marks, RFC 8257's echoes.
@@ -124,8 +130,9 @@ class TcpSender {
   }
   Time send_from() const { return std::max(pacing_.send_from(), window_.send_from); }
   bool pace_allows(Time now) {
-    waits_for_pace_ |= send_from() > now;
-    return send_from() <= now;
+    const bool waits = send_from() > now && burst_left_ < 1;
+    waits_for_pace_ |= waits;
+    return !waits;
   }
   bool of_old() const { return settings_.recovery != Recovery::linux_like; }
   bool repairs_now() const { return repair_due_ && has_lost(); }
@@ -181,6 +188,7 @@ class TcpSender {
   bool stays_open_ = false, more_expected_ = false;
   Time last_sent_ = 0;
   bool waits_for_pace_ = false;
+  double burst_left_ = 0;             // segments, of the burst that has begun
   std::optional<DeliveryRate> rate_;  // of those who own their window
   double marked_ = 0;                 // segments heard of as marked, of those
   std::uint64_t acknowledged_ = 0;    // bytes; a receiver may acknowledge a part of a segment

@@ -47,10 +47,13 @@ struct TcpSettings {
   bool pacing;
   double pacing_slow_start_ratio, pacing_ratio;  // to the window over the smoothed round trip
   std::uint64_t unpaced_segments;                // at the start of a connection
+  bool bursts = false;                           // segments leave in bursts, as Linux's TCP builds them
   bool slow_start_after_idle;                    // RFC 2861 as in Linux: after a silent timeout the window starts again
   double dctcp_first_alpha;
-  Time prague_round_trip = 0;          // that shorter ones of Prague are as good as; 0: none
-  std::uint64_t prague_rounds = 0;     // from so many rounds on
+  Time prague_round_trip = 0;       // that shorter ones of Prague are as good as; 0: none
+  std::uint64_t prague_rounds = 0;  // from so many rounds on
+  bool prague_heeds_marks = true;
+  Time bbr3_ecn_round_trip = 0;        // up to which least round trip BBRv3 heeds marks; 0: any
   double slow_start_exit_share = 0.5;  // of its window that Reno keeps where a loss ends slow start
   bool hystart, hystart_rounds_from_start;
   Recovery recovery;

@@ -20,6 +20,8 @@ OF_LINUX: dict[str, str | int | None] = {
     "accurate_ecn": False,
     "ect_1": False,
     "receiver_ecn": "accurate",
+    "prague_heeds_marks": True,
+    "bursts": False,  # frames are single segments here (gso_max_segs 1)
 }
 SYN_LINEAR_TIMEOUTS = "net/ipv4/tcp_syn_linear_timeouts"
 DCTCP_ALPHA, UNPACED_SEGMENTS, EXIT_SHARE = 1.0, 10, 0.5

@@ -113,17 +113,24 @@ class Tcp:
     `congestion_control="prague"` (draft-briscoe-iccrg-prague-congestion-control) is an L4S sender: it asks for AccECN
     and sends ECT(1) by itself, paces, and starts from `dctcp_alpha` too. After `prague_rounds` rounds outside slow
     start, round trips below `prague_round_trip_ms` count as that (0: never), so that shorter ones do not get more.
-    Where receivers know no AccECN it is Reno with pacing, with classic ECN if they know that. On tier "virtual" it is a
+    Where receivers know no AccECN it is Reno with pacing, with classic ECN if they know that. With
+    `prague_heeds_marks=False`, which breaks it on purpose, it hears of marks and does nothing. On tier "virtual" it is a
     module whose receiver echoes marks as DCTCP's does, since that kernel has no AccECN.
 
     `congestion_control="bbr3"` is BBR version 3 (draft-ietf-ccwg-bbr-06), and "bbr" is version 1, as in Linux. Version
     3 is the simulator's alone. It asks for no ECN by itself; with `ecn` or `accurate_ecn` marks count as in Google's
-    Linux code, which means marks from a low threshold on.
+    Linux code, which means marks from a low threshold on. That code heeds them where the least round trip has been 5 ms
+    or less: `bbr3_ecn_round_trip_ms=5`. With 0 it heeds them at any.
 
     With `pacing`, segments leave evenly spaced, at the rate of window over smoothed round trip, times
     `pacing_slow_start_ratio` in slow start and `pacing_ratio` after it (Linux's tcp_pacing_ss_ratio and
     tcp_pacing_ca_ratio); the first `unpaced_segments` of a connection leave at once. Both versions of BBR and Prague
     always pace, at rates of their own.
+
+    With `bursts`, segments leave in bursts as Linux's TCP builds them, whatever the interface's offloads are: what its
+    rate sends in 1/1024 s (1/4096 s of Prague), two segments at least. Where the window has no room for so many, nor
+    for a third of it, the sender waits for up to a millisecond. Only the simulator does this: the kernels of the other
+    tiers are told to send single segments.
 
     For flows with subflows: `opportunistic_retransmission` sends again, on a faster subflow, data that block the shared
     receive window; `penalisation` halves the window of the slower one (Raiciu et al., NSDI 2012, section 4.2).
@@ -169,6 +176,9 @@ class Tcp:
     suss_pacing: bool = True
     prague_round_trip_ms: NotNegative = 25.0
     prague_rounds: CountFromZero = 500
+    prague_heeds_marks: bool = True
+    bbr3_ecn_round_trip_ms: NotNegative = 0.0
+    bursts: bool = False
 
     def __post_init__(self) -> None:
         check_congestion_control(self.congestion_control)

@@ -661,6 +661,20 @@ def test_marks_from_a_threshold_on_hold_its_probes_back(how):
     assert marked.flows["goodput_mbps"][0] > 0.85 * 50 * MSS / FULL
 
 
+@pytest.mark.parametrize("round_trip_ms", [4, 20])
+def test_with_googles_limit_marks_count_only_where_the_least_round_trip_is_short(round_trip_ms):
+    queue = EcnThreshold(1000, 16)
+    runs = [
+        alone(Tcp("bbr3", ecn=True, bbr3_ecn_round_trip_ms=limit_ms), 50, round_trip_ms, queue, 10)
+        for limit_ms in (0.0, 5.0)
+    ]
+    same = runs[0].flows.equals(runs[1].flows)
+    assert same == (round_trip_ms < 5)
+    if not same:  # as if it had asked for none
+        deaf = alone(Tcp("bbr3"), 50, round_trip_ms, EcnThreshold(1000, 1000), 10)
+        assert runs[1].flows["goodput_mbps"][0] == pytest.approx(deaf.flows["goodput_mbps"][0], rel=1e-3)
+
+
 def test_pauses_of_the_application_do_not_lower_its_estimate():
     net = Topology((Cable("h1", "s1", Link(1000, 0)), Cable("s1", "h2", Link(50, 20, DropTail(packets=400)))))
     entry = Requests("h2", ("h1",), 100, 300 * MSS, 30, think_ms=100)

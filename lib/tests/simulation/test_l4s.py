@@ -375,7 +375,7 @@ class PragueTwin:
             self.round += self.cwnd >= self.ssthresh
 
     def pacing_rate(self, in_flight, mss):
-        rate = max(self.frac_cwnd, 2, in_flight) * mss / self.srtt
+        rate = max(self.frac_cwnd, 2, in_flight) * (mss + 52 * self.accurate) / self.srtt  # tcp_mss_to_mtu
         return 2 * rate if self.cwnd < self.ssthresh / 2 else rate
 
 
@@ -498,6 +498,14 @@ def test_prague_without_accurate_ecn_is_reno_with_pacing():
         theirs, _ = side_by_side(queue, replace(reno, pacing=True, pacing_ratio=1.0), reno, seconds=60)
         ours, _ = side_by_side(queue, Tcp("prague", receiver_ecn=knows), reno, seconds=60)
         assert ours == pytest.approx(theirs, rel=0.15)
+
+
+def test_prague_that_is_told_to_heed_no_mark_fills_an_l4s_queue_that_it_else_keeps_short():
+    heeds, is_deaf = (
+        side_by_side(DualPi2(), replace(PRAGUE, prague_heeds_marks=heeds), CUBIC)[1].median()[0]
+        for heeds in (True, False)
+    )
+    assert is_deaf > 4 * heeds
 
 
 def test_prague_grows_while_marks_come_and_halves_for_a_loss():
