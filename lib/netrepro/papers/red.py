@@ -144,10 +144,13 @@ def _queue(setting: Setting) -> Queue:
     if setting.queue == "drop tail":
         return DropTail(packets=setting.limits_packets[0])
     if setting.of_2009:
-        low, set_itself = setting.min_threshold_packets, Red.self_configured(setting.rate_mbps, 140, **MEAN_500)
-        limit = OF_2009_LIMIT * MEAN_500["mean_packet_bytes"] // setting.packet_bytes
-        thresholds = {"min_threshold_packets": low, "max_threshold_packets": low * setting.threshold_ratio}
-        return replace(set_itself, packets=limit, max_probability=setting.max_probability, **thresholds)
+        return replace(
+            Red.self_configured(setting.rate_mbps, LIMIT_2009, adaptive=False, mean_packet_bytes=MEAN_2009_BYTES),
+            packets=LIMIT_2009 * MEAN_2009_BYTES // setting.packet_bytes,
+            min_threshold_packets=setting.min_threshold_packets,
+            max_threshold_packets=setting.min_threshold_packets * setting.threshold_ratio,
+            max_probability=setting.max_probability,
+        )
     return Red(
         *setting.limits_packets,
         max_probability=setting.max_probability,
@@ -289,7 +292,7 @@ def read(run: Measurements, setting: Setting) -> Reading:
 # Cases.
 
 RED, TEN = {"queue": "red"}, {"flows": 10}
-MEAN_500, OF_2009_LIMIT = {"mean_packet_bytes": 500, "adaptive": False}, 140  # ns-2's defaults; the scripts' limit
+MEAN_2009_BYTES, LIMIT_2009 = 500, 140  # ns-2's mean packet; the limit of the scripts, in such packets
 FIG5 = {"packet_bytes": 1040, "first_window": 2}  # ns-2's
 FIG3 = RED | {"scene": "fig3", "seconds": 1.0}
 BURSTY = {"scene": "bursty", "seconds": 10.0}

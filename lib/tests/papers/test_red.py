@@ -162,11 +162,39 @@ def test_the_claims_numbers_are_those_of_the_re_run():
     )
 
 
-def test_queues_are_compared_where_both_carry_the_band_or_next_to_it():
-    table = pd.DataFrame({"utilisation": [0.6, 0.75, 0.76, 0.9], "mean_queue_packets": [1.0, 2.0, 4.0, 50.0]})
-    assert paper.queue_in_band(table) == 3.0
-    assert paper.queue_in_band(table.iloc[[0, 3]]) == 50.0  # .9 is nearer to .755 than .6 by .01
-    assert paper.queue_ratio(table.iloc[:2], table) == pytest.approx(2 / 3)
+def test_delays_are_compared_where_both_carry_the_band_or_next_to_it():
+    table = pd.DataFrame({"carried_share": [0.6, 0.75, 0.76, 0.9], "delay_ms": [1.0, 2.0, 4.0, 50.0]})
+    assert paper.delay_in_band(table) == 3.0
+    assert paper.delay_in_band(table.iloc[[0, 3]]) == 50.0  # .9 is nearer to .755 than .6 by .01
+    assert paper.delay_ratio(table.iloc[:2], table) == pytest.approx(2 / 3)
+
+
+def test_the_claims_ratio_of_delays_is_the_re_runs():
+    table = paper.replica().rename(columns={"utilisation": "carried_share"})
+    tail, red = (table[table.gateway == name] for name in ("drop tail", "red"))
+    published = load_claims("red").claim("delay-at-equal-utilisation").published
+    assert paper.delay_ratio(red, tail) == pytest.approx(published, rel=0.02)
+
+
+def test_the_gateway_of_2009_is_as_ns_2_sets_it():
+    """Its thresholds and its limit count 500 bytes, and its weight follows from the link's rate."""
+    setting = replace(paper.STUDY.case("red, ns-2 of 2009"), min_threshold_packets=15.0)
+    gateway = paper.experiment(setting, SECONDS, 1).topology.link(*paper.port_of(setting)).queue
+    assert gateway.weight == pytest.approx(0.000089, rel=0.01) and gateway.mean_packet_bytes == 500
+    assert (gateway.packets, gateway.min_threshold_packets, gateway.max_threshold_packets) == (67, 15, 45)
+    assert gateway.by_bytes and gateway.gentle and gateway.wait and not gateway.adaptive
+    assert gateway.max_probability == 0.02
+
+
+def test_what_is_carried_counts_new_data_without_headers_and_a_delay_is_a_packets():
+    """Without a loss every packet is new: the link is busy with 1040 bytes for each 1000 that count, and Little's law
+    turns the mean queue over time into the packets' mean wait."""
+    setting = replace(paper.STUDY.case("drop tail"), buffer_packets=1000)
+    reading = paper.read(run_once(paper.STUDY, "drop tail", SECONDS, seed=3, buffer_packets=1000), setting)
+    assert reading["dropped_share"] == 0
+    assert reading["carried_share"] == pytest.approx(reading["utilisation"] * 1000 / 1040, rel=0.02)
+    arrivals_per_ms = reading["utilisation"] / setting.packet_ms
+    assert reading["delay_ms"] == pytest.approx(reading["mean_queue_packets"] / arrivals_per_ms, rel=0.05)
 
 
 # Linux's own red, in virtual time.
