@@ -6,24 +6,21 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
 import netrepro.conformance
 from netrepro.applications import own_control
 from netrepro.conformance import PASS, conform, load_controls
-from netrepro.programs import find_program
+from netrepro.paths import all_data
 
 HOME = Path(netrepro.conformance.__file__).parent
 INTERFACE = (HOME / "a_control_as_a_program.md").read_text(encoding="utf-8")
 CONFORMANCE = (HOME / "conformance.md").read_text(encoding="utf-8")
-EXAMPLES = HOME / "examples"
+EXAMPLES = all_data() / "conformance" / "examples"
 
 
 def verdicts(command: str) -> dict[str, str]:
     return {each.sentence.id: each.verdict for each in conform(command, ["rfc"]).judged}
 
 
-@pytest.mark.skipif(find_program("cc") is None, reason="no C compiler")
 def test_the_programs_in_c_and_python_follow_rfc_5681_and_are_as_long_as_is_said(tmp_path):
     lengths = [len((EXAMPLES / name).read_text().splitlines()) for name in ("control.py", "control.c")]
     assert f"in {lengths[0]} and {lengths[1]} lines" in INTERFACE and max(lengths) < 80
