@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -390,8 +390,3 @@ def _after_pause(sent: np.ndarray, round_trip_s: float) -> float | None:
 
 def _from(times: np.ndarray, begin: float) -> np.ndarray:
     return times[times >= begin]
-
-
-def names() -> Iterable[str]:
-    """Return the names of all readings."""
-    return READINGS.keys()
