@@ -168,7 +168,7 @@ def read(task: Task, named: dict[str, Named]) -> Reading:
     scores = pd.DataFrame(rows, columns=["model", "split", "macro_f1", "accuracy"])
     numbers = {f"{model}, {split}": macro_f1 for model, split, macro_f1, _ in rows}
     numbers |= {f"{model}, {split}, accuracy": accuracy for model, split, _, accuracy in rows}
-    checks = [Check("flows on both sides, split by flow", _on_both_sides(task, BY_FLOW), at_most=0)]
+    checks = [Check("testing packets whose flow trains, split by flow", _on_both_sides(task, BY_FLOW), at_most=0)]
     checks.append(
         Check("testing packets whose flow trains, split by packet", _on_both_sides(task, BY_PACKET), at_least=0.5)
     )
