@@ -29,4 +29,5 @@ PYBIND11_MODULE(_core, module) {
   bind_simulation(module);
   bind_verification(module);
   bind_dummynet(module);
+  bind_web(module);
 }

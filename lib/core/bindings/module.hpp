@@ -15,3 +15,4 @@ void bind_traffic(pybind11::module_& module);
 void bind_mixtures(pybind11::module_& module);
 void bind_simulation(pybind11::module_& module);
 void bind_verification(pybind11::module_& module);
+void bind_web(pybind11::module_& module);

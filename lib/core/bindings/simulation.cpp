@@ -23,7 +23,6 @@
 #include "simulation/set_up.hpp"
 #include "simulation/simulator.hpp"
 #include "tcp/accurate_ecn.hpp"
-#include "web/described_run.hpp"
 
 namespace py = pybind11;
 
@@ -535,18 +534,4 @@ void bind_simulation(py::module_& module) {
       .def_property_readonly("now_s", [](const ParallelRun& parallel) { return to_seconds(parallel.now()); })
       .def_property_readonly("events", &ParallelRun::events)
       .def("flows", [](const ParallelRun& parallel) { return flow_columns(parallel.flow_results()); });
-
-  py::class_<DescribedRun>(module, "DescribedRun",
-                           "A simulation that is described by text, as netrepro.simulation.described writes it.")
-      .def(py::init<std::string_view>(), py::arg("text"))
-      .def("run", &DescribedRun::run, py::call_guard<py::gil_scoped_release>(), py::arg("events"),
-           "Goes on for so many events at most; True when the end is reached.")
-      .def_property_readonly("share", &DescribedRun::share, "Of the simulated time, what has passed.")
-      .def_property_readonly("events", &DescribedRun::events)
-      .def("columns", [](const DescribedRun& run) {
-        py::dict kept;
-        for (const auto& [name, values] : run.columns())
-          kept[py::str(name)] = py::array_t<double>(static_cast<py::ssize_t>(values.size()), values.data());
-        return kept;
-      });
 }

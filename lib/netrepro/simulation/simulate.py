@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from inspect import isfunction, signature
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,8 @@ from netrepro.simulation.parallel import ParallelSimulator, parts_of, warn_of_on
 
 # Events between two checks of the progress and of Ctrl-C: a hundredth of a second or so.
 EVENTS_AT_A_TIME = 1 << 17
+# What `build` makes of the core.
+CORE = SimpleNamespace(Simulator=_core.Simulator, LinkSettings=_core.LinkSettings, TcpSettings=_core.TcpSettings)
 
 
 def simulate(
@@ -125,7 +127,7 @@ def build(
     experiment: Experiment,
     own_controls: Mapping[str, type[OwnCongestionControl]] = MappingProxyType({}),
     own_queues: Mapping[Port, Callable[[], OwnQueueDiscipline]] = MappingProxyType({}),
-    core: Any = _core,
+    core: Any = CORE,
 ) -> _core.Simulator:
     """Build an experiment's simulator, before anything has happened. Raises NetreproError as simulate does.
 

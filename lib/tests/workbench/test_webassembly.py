@@ -34,7 +34,7 @@ from netrepro.programs import need_program
 from netrepro.simulation.described import describe, described_measurements, read_described
 from netrepro.study import between_real_hosts, points, run_experiment, run_once
 from netrepro.workbench.live import difference, live_page, patched, write_live_pages
-from netrepro.workbench.webassembly import SCRIPT, why_no_webassembly, write_web_package
+from netrepro.workbench.webassembly import SCRIPT, web_script, why_no_webassembly, write_web_package
 
 CASES_A_PAPER = 3
 MOST_FLOWS = 400  # of an experiment here: larger ones differ in nothing but time
@@ -315,6 +315,14 @@ def test_chromium_gives_the_same_bytes_and_its_experiment_reads_back_in_python(b
     told, _ = read_described(shown)
     setting = dctcp.STUDY.case("dctcp")
     assert told == dctcp.experiment(setting, 10.0, 1)
+
+
+def test_what_is_missing_is_said_in_one_line(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert why_no_webassembly() == "emscripten is not installed: apt-get install emscripten nodejs npm"
+    web_script.cache_clear()
+    with pytest.raises(NetreproError, match="emscripten is not installed"):
+        web_script()
 
 
 @needs_emscripten
