@@ -109,7 +109,7 @@ def test_queues_are_those_that_are_asked_for():
     codel, fair, red, tail = (paper.queue_of(replace(setting, queue=name)) for name in paper.QUEUES)
     assert codel == CoDel(setting.buffer, variant="ns2_2012", least_bytes=500)
     assert fair == FqCoDel(setting.buffer, ecn=False, quantum_bytes=500, variant="rfc8290")
-    assert red == Red.self_configured(10.0, setting.buffer, mean_packet_bytes=500)
+    assert red == Red.self_configured(10.0, setting.buffer, adaptive=False, mean_packet_bytes=500)
     assert tail == DropTail(packets=setting.buffer)
     with pytest.raises(NetreproError, match="did you mean 'drop tail'"):
         paper.queue_of(replace(setting, queue="droptail"))

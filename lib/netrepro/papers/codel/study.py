@@ -51,6 +51,7 @@ ACCESS_BACK = tuple((f"h{i + FTPS}", BACK[0]) for i in range(1, FTPS + 1))
 HEADERS_BYTES = FULL_PACKET_BYTES - 1448
 SCHEDULE_MBPS = (100.0, 10.0, 1.0, 50.0, 1.0, 100.0)  # each for a sixth of the run
 FALLS = (1, 2, 4)  # indices in the schedule where the rate falls
+NS2_MEAN_PACKET_BYTES = 500  # ns-2.35's default for RED, which neither article nor script changes
 BIN_S = 0.1  # bins of the delay over time
 
 
@@ -136,7 +137,9 @@ def queue_of(setting: Line) -> Queue:
         variant = "linux" if setting.reentry == "linux" else "rfc8290"
         return FqCoDel(setting.buffer, *times, ecn=False, quantum_bytes=setting.packet_bytes, variant=variant)
     if setting.queue == "red":
-        ours = Red.self_configured(setting.rate_mbps, setting.buffer, mean_packet_bytes=setting.packet_bytes)
+        ours = Red.self_configured(
+            setting.rate_mbps, setting.buffer, adaptive=False, mean_packet_bytes=NS2_MEAN_PACKET_BYTES
+        )
         linux = replace(ours, by_bytes=False, gentle=False, wait=False, variant="linux")
         return linux if setting.red == "linux" else ours
     return DropTail(packets=setting.buffer)
@@ -163,7 +166,8 @@ def edge_experiment(setting: Edge, seconds: float, seed: int) -> Experiment:
     watched = Measure(packets=(PORT, BACK, *ACCESS, *ACCESS_BACK))
     traffic = tuple(edge.traffic(PAIRS, setting.web_per_s, setting.edge_s))
     at_both = network(setting, queue_of(setting))
-    return Experiment(at_both, traffic, setting.edge_s, seed, watched, replace(tcp_of(setting), delayed_ack_ms=0.0))
+    tcp = replace(tcp_of(setting), slow_start_after_idle=False)  # TCP/Linux of ns-2 sends its old window after a pause
+    return Experiment(at_both, traffic, setting.edge_s, seed, watched, tcp)
 
 
 def network(setting: Line, back: Queue = WIDE) -> Topology:
@@ -180,11 +184,12 @@ def network(setting: Line, back: Queue = WIDE) -> Topology:
 
 
 def tcp_of(setting: Line) -> Tcp:
-    """Return the hosts' TCP."""
+    """Return the hosts' TCP, which acknowledges every packet, as in the authors' script."""
     return Tcp(
         initial_window_segments=4,
         segment_bytes=setting.packet_bytes - HEADERS_BYTES,
         receive_window_bytes=max(2**16, 16 * setting.path_packets * setting.packet_bytes),
+        delayed_ack_ms=0.0,
         hystart=False,  # newer than the simulator's TCP
         syn_linear_timeouts=0,
     )
@@ -192,10 +197,7 @@ def tcp_of(setting: Line) -> Tcp:
 
 def long_flows(setting: Line, seconds: float, udp_share: float) -> tuple[Traffic, ...]:
     """Make a long flow of each pair, or datagrams at a multiple of the rate, and web traffic."""
-    traffic: list[Traffic] = [
-        Flow(*pair, duration_s=seconds - 0.1 * place, start_s=0.1 * place, label="long")
-        for place, pair in enumerate(PAIRS)
-    ]
+    traffic: list[Traffic] = [Flow(*pair, duration_s=seconds, label="long") for pair in PAIRS]
     if udp_share:
         rate = udp_share * setting.rate_mbps
         traffic = [Datagrams(*PAIRS[0], rate, seconds, packet_bytes=setting.packet_bytes, label="unresponsive")]
