@@ -313,8 +313,12 @@ def test_the_kernel_refuses_the_rules_and_the_red_that_it_has_not():
 
 def test_linuxs_red_is_that_of_ns2_but_for_what_linux_has_not():
     ns2, linux = (paper.queue_of(paper.Setting(queue="red", red=red)) for red in ("ns2", "linux"))
-    assert ns2.gentle and ns2.wait and ns2.by_bytes
-    assert linux == replace(ns2, gentle=False, wait=False, by_bytes=False, variant="linux")
+    assert ns2.gentle and ns2.wait and ns2.by_bytes and not (linux.gentle or linux.wait or linux.by_bytes)
+    fast = [paper.queue_of(paper.Setting(rate_mbps=100.0, queue="red", red=red)) for red in ("ns2", "linux")]
+    for threshold in ("min_threshold_packets", "max_threshold_packets"):  # the same bytes on a fast link
+        ours, theirs = (getattr(queue, threshold) * queue.mean_packet_bytes for queue in fast)
+        assert ours == pytest.approx(theirs)
+    assert not ns2.adaptive and not linux.adaptive and linux.variant == "linux"
 
 
 def test_codel_of_a_device_spares_its_greatest_packet():

@@ -137,11 +137,11 @@ def queue_of(setting: Line) -> Queue:
         variant = "linux" if setting.reentry == "linux" else "rfc8290"
         return FqCoDel(setting.buffer, *times, ecn=False, quantum_bytes=setting.packet_bytes, variant=variant)
     if setting.queue == "red":
-        ours = Red.self_configured(
-            setting.rate_mbps, setting.buffer, adaptive=False, mean_packet_bytes=NS2_MEAN_PACKET_BYTES
-        )
-        linux = replace(ours, by_bytes=False, gentle=False, wait=False, variant="linux")
-        return linux if setting.red == "linux" else ours
+        # A kernel's average of so many small packets would overflow its 32 bits; it counts packets of the link's size.
+        is_linux = setting.red == "linux"
+        unit = setting.packet_bytes if is_linux else NS2_MEAN_PACKET_BYTES
+        ours = Red.self_configured(setting.rate_mbps, setting.buffer, adaptive=False, mean_packet_bytes=unit)
+        return replace(ours, by_bytes=False, gentle=False, wait=False, variant="linux") if is_linux else ours
     return DropTail(packets=setting.buffer)
 
 
