@@ -151,7 +151,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     end_s = setting.warm_up_s + lasts_s
     starts = np.random.default_rng(seed).uniform(0, setting.start_spread_s, flows)
     if setting.start_gap_s:
-        starts = setting.start_gap_s * np.arange(flows)
+        starts = np.arange(flows, dtype=float) * setting.start_gap_s
     traffic = [
         Flow(f"h{i % senders + 1}", receiver, duration_s=end_s - start, start_s=start)
         for i, start in enumerate(starts.tolist())
