@@ -5,7 +5,7 @@ package exports what a notebook needs.
 """
 
 from netrepro.papers.propshare.figures import draw_idea, draw_swarm
-from netrepro.papers.propshare.readings import comparison, lending_table, of_trials
+from netrepro.papers.propshare.readings import comparison, lending_table, of_trials, serving_table
 from netrepro.papers.propshare.setting import Setting
 from netrepro.papers.propshare.study import STUDY, answer
 
@@ -18,4 +18,5 @@ __all__ = [
     "draw_swarm",
     "lending_table",
     "of_trials",
+    "serving_table",
 ]

@@ -120,6 +120,13 @@ def _gains_of_identities(runs: Runs) -> pd.DataFrame:
     )
 
 
+def _gains_with_baseline(runs: Runs) -> pd.DataFrame:
+    table = runs.knobs["baseline and Sybil"].pivot(
+        index=["baseline", "repetition"], columns="identities", values="attacker_s"
+    )
+    return (table[1] / table[IDENTITIES]).rename("gain").reset_index().assign(case="propshare")
+
+
 def _cost_of_auction(runs: Runs) -> float:
     table = runs.knobs["riders"]
     return float(table["rider_cost"][table["case"] == "bittorrent"].mean())
@@ -196,6 +203,30 @@ FIGURES = {
             Sweep("reserve", "rider_cost", "riders", looks={"propshare": "propshare"}),
             Level(_cost_of_auction, "BitTorrent's, which has none", published=False),
             title="free riders",
+        ),
+    ),
+    "knob_baseline": Picture(
+        "A baseline for all who ask",
+        Panel(
+            "part of the upload for all who ask (share)",
+            RATIO,
+            Sweep(
+                "baseline",
+                "ratio",
+                lambda runs: over_both_places(runs.knobs["baseline"], "baseline").assign(case="propshare"),
+                looks={"propshare": "propshare"},
+            ),
+            Level(1.0, published=False),
+            title="half PropShare, half BitTorrent",
+            y_range=(None, None),
+        ),
+        Panel(
+            "part of the upload for all who ask (share)",
+            f"time as one peer / as {IDENTITIES} (ratio)",
+            Sweep("baseline", "gain", _gains_with_baseline, looks={"propshare": "propshare"}),
+            Level(1.0, published=False),
+            title="what a Sybil gains, all PropShare",
+            y_range=(None, None),
         ),
     ),
     "knob_identities": plot(

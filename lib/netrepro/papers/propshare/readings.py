@@ -182,6 +182,13 @@ def lending_table(runs: Runs) -> pd.DataFrame:
     return pd.concat(parts, axis=1).sort_index(ascending=False)
 
 
+def serving_table(runs: Runs) -> pd.DataFrame:
+    """Return a row for each rule of serving, by shares and by chance: PropShare's time over BitTorrent's of the same
+    swarm (with the ends of its 95 % interval), and the share of the upload that is used."""
+    both = over_both_places(runs.knobs["serving"], "kind").groupby("kind")
+    return pd.concat({"time": ends(both, "ratio"), "used": ends(both, "used")}, axis=1)
+
+
 def gains(table: pd.DataFrame) -> pd.DataFrame:
     """Divide the attacker's time as one peer by its time as several (gain), for each repetition, case and kind of
     seeds."""

@@ -25,7 +25,8 @@ class Setting:
 
     free_riders : their share of the leechers. seeds_know_clients : seeds serve only one identity of a Sybil. lends :
     the part of a PropShare client's upload that one peer cannot use goes to others; otherwise it is lost. fraction :
-    share of leechers, chosen at random, that use the choker `kind`; the others use BitTorrent's. identities : if above
+    share of leechers, chosen at random, that use the choker `kind`; the others use BitTorrent's. baseline : the
+    part of a PropShare client's upload, without the reserve, that all who ask share equally. identities : if above
     0, the first leecher is an attacker with twice the median rate that appears as this many peers. swapped : at a
     fraction of one half, the two kinds change places. paired : a trial's swarms have the same capacities at every
     fraction; otherwise only pure swarms do. processes : a swarm for processes, of which the simulator makes several
@@ -41,7 +42,8 @@ class Setting:
     )
     pieces: int = setting(48, "of 256 KiB each: how long the file is", low=1, high=10_000)
     blocks_per_piece: int = 16
-    reserve: float = setting(0.2, "PropShare's part of the upload for newcomers", "ratio", low=0, high=1)
+    reserve: float = setting(0.1, "PropShare's part of the upload for newcomers", "ratio", low=0, high=1)
+    baseline: float = 0.0
     free_riders: float = 0.0
     round_s: float = 10.0
     optimistic_s: float = 30.0
@@ -132,4 +134,5 @@ def constants(setting: Setting) -> dict[str, dict[str, float]]:
     return {
         "bittorrent": rounds,
         "seed": {"round_s": setting.round_s, "turn_s": setting.optimistic_s},
-    } | dict.fromkeys(("propshare", "permuted"), rounds | {"reserve": setting.reserve})
+        "by chance": rounds,
+    } | dict.fromkeys(("propshare", "permuted"), rounds | {"reserve": setting.reserve, "baseline": setting.baseline})

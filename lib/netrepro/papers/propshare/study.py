@@ -51,6 +51,12 @@ CASES: dict[str, dict[str, Any]] = {
     SYBIL_4: PURE | {"identities": IDENTITIES},
     "class, no cap": CLASS | dict.fromkeys(RATES, NO_CAP_KILOBYTES_PER_S),
     "class, with upload caps": CLASS,
+    # The class had five clients where all were PropShare's, and twelve where not.
+    **{
+        f"class, {words} {kind}": CLASS | {"leechers": leechers, "fraction": fraction}
+        for words, leechers in (("five", 5), ("twelve", 12))
+        for kind, fraction in (("of PropShare's", 1.0), ("of BitTorrent's", 0.0))
+    },
     PROCESSES: REAL | {"fraction": each(0.0, 0.5, 1.0)},
     PROCESSES_PERMUTED: REAL | {"fraction": each(0.5, 1.0), "kind": "permuted"},
 }
@@ -121,6 +127,7 @@ KNOB_SCALES = {
     "paper": Scale(changes={"leechers": 100}),
     "test": Scale(repetitions=2, changes={"leechers": 10}),
 }
+BASELINES = (0.0, 0.2, 0.4, 0.8)
 RESERVES = (0.05, 0.1, 0.2, 0.4)
 PAIRED = {"paired": True}
 SYBIL = PAIRED | {"identities": each(1, 2, 4, 8), "seeds_know_clients": each(False, True)}
@@ -169,6 +176,11 @@ STUDY = Study(
     knobs={
         "reserve": _half_and_half("reserve", *RESERVES),
         "lending": _half_and_half("lends", True, False),
+        "serving": _half_and_half("kind", "propshare", "by chance"),
+        "baseline": _half_and_half("baseline", *BASELINES),
+        "baseline and Sybil": _knob(
+            {"propshare": PAIRED | {"fraction": 1.0, "identities": each(1, IDENTITIES), "baseline": each(*BASELINES)}}
+        ),
         "identities": _knob({"bittorrent": SYBIL | {"fraction": 0.0}, "propshare": SYBIL | {"fraction": 1.0}}),
         "riders": _knob(
             {

@@ -103,19 +103,29 @@ class TitForTat(_Recent):
 class PropShare(_Recent):
     """PropShare's choker: each interested peer's share is its part of the bytes that all sent in the last round.
 
-    reserve : the part of the upload that is kept for a random one of the peers that sent nothing. While no interested
-    peer has sent anything, SLOTS random peers get equal shares.
+    reserve : the part of the upload that is kept for a random one of the peers that sent nothing (a tenth in a course's
+    example, Harvard's CS 136). baseline : the part of the rest that all interested peers share equally, so that none
+    starves while a single one has all that is new. While no interested peer has sent anything, SLOTS random peers get
+    equal shares.
     """
 
     def __init__(
-        self, random: Random, *, reserve: float = 0.2, round_s: float = ROUND_S, optimistic_s: float = OPTIMISTIC_S
+        self,
+        random: Random,
+        *,
+        reserve: float = 0.1,
+        baseline: float = 0.0,
+        round_s: float = ROUND_S,
+        optimistic_s: float = OPTIMISTIC_S,
     ):
         super().__init__(random, round_s=round_s, optimistic_s=optimistic_s, window_s=round_s)
         if not 0 < reserve < 1:
             raise NetreproError(
                 f"a reserve of {reserve:g}", "give more than 0, or no newcomer is served, and less than 1"
             )
-        self.reserve = reserve
+        if not 0 <= baseline < 1:
+            raise NetreproError(f"a baseline of {baseline:g}", "give 0 or more, and less than 1")
+        self.reserve, self.baseline = reserve, baseline
 
     def decide(
         self, now_s: float, interested: Sequence[Name], received_bytes: Mapping[Name, float]
@@ -127,8 +137,13 @@ class PropShare(_Recent):
         if total <= 0:
             chosen = self.random.sample(newcomers, min(SLOTS, len(newcomers)))
             return dict.fromkeys(chosen, 1.0 / SLOTS)
-        weights = {name: (1 - self.reserve) * bytes_ / total for name, bytes_ in sent.items() if bytes_ > 0}
-        return weights | dict.fromkeys(self._choose_optimistic(now_s, newcomers), self.reserve)
+        shared = (1 - self.reserve) * (1 - self.baseline)
+        weights = {name: shared * bytes_ / total for name, bytes_ in sent.items() if bytes_ > 0}
+        weights |= dict.fromkeys(self._choose_optimistic(now_s, newcomers), self.reserve)
+        if not self.baseline:
+            return weights
+        each = (1 - self.reserve) * self.baseline / len(interested)
+        return {name: weights.get(name, 0.0) + each for name in interested}
 
     def _credit(self, sent: dict[Name, float]) -> dict[Name, float]:
         return sent
@@ -139,6 +154,27 @@ class PermutedPropShare(PropShare):
 
     def _credit(self, sent: dict[Name, float]) -> dict[Name, float]:
         return dict(zip(sent, self.random.sample(list(sent.values()), len(sent)), strict=True))
+
+
+class ServingByChance(_Recent):
+    """A class's reading of PropShare: a peer is served with a probability equal to its part of the bytes that all sent.
+
+    The class decided so for each request; here it is decided for each round, and those that are served share the upload
+    equally. There is no reserve: the optimistic unchoke is always served, and all are while nobody has sent anything.
+    """
+
+    def __init__(self, random: Random, *, round_s: float = ROUND_S, optimistic_s: float = OPTIMISTIC_S):
+        super().__init__(random, round_s=round_s, optimistic_s=optimistic_s, window_s=round_s)
+
+    def decide(
+        self, now_s: float, interested: Sequence[Name], received_bytes: Mapping[Name, float]
+    ) -> dict[Name, float]:
+        """See Choker."""
+        sent = self._recent(now_s, interested, received_bytes)
+        total = sum(sent.values())
+        drawn = [name for name in interested if total <= 0 or self.random.random() < sent[name] / total]
+        served = [*drawn, *self._choose_optimistic(now_s, [name for name in interested if name not in drawn])]
+        return dict.fromkeys(served, 1.0 / max(len(served), 1))
 
 
 class RoundRobin:
@@ -182,6 +218,7 @@ CHOKERS: dict[str, Callable[..., Choker]] = {
     "bittorrent": TitForTat,
     "propshare": PropShare,
     "permuted": PermutedPropShare,
+    "by chance": ServingByChance,
     "seed": RoundRobin,
     "free rider": lambda random: FreeRider(),
 }
