@@ -221,3 +221,17 @@ def test_a_leader_in_oregon_is_better_and_clocks_that_are_apart_bring_conflicts_
     clocks = vary(runs, "clocks")
     held = clocks[clocks.case == "TOQ quorum"].set_index("clock_error_ms").conflicts
     assert held[0] < held[100]
+
+
+def test_switch_by_switch_a_few_hot_keys_hurt_only_under_load():
+    """Multi-Paxos has no conflicts, whatever the keys; EPaxos has none without a hot key, and many where all use it."""
+    table = paper.switch_by_switch(paper.Setting(), 1).droplevel("now")
+    assert len(table) == 2 * (4 * 3 + 3)
+    assert (table.xs("Multi-Paxos", level="protocol").conflicts == 0).all()
+    ours = table.xs("EPaxos", level="protocol")
+    assert (ours.xs("0%", level="hot key").conflicts == 0).all()
+    assert (ours.xs("100%", level="hot key").conflicts > 0.3).all()
+    assert ours.loc[("load", "2%"), "p99_ms"] > 1.5 * ours.loc[("operation schedule", "2%"), "p99_ms"]
+    assert ours.loc[("load", "0%"), "busiest"] > 10 * ours.loc[("configuration", "0%"), "busiest"]
+    axis = paper.draw_switches(table.assign(now="").set_index("now", append=True).reorder_levels([0, 3, 1, 2])).axes[0]
+    assert len(axis.get_xticks()) == 15

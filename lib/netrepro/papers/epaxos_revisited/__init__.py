@@ -8,5 +8,16 @@ from netrepro.papers.epaxos_revisited.figures import draw_idea, draw_network
 from netrepro.papers.epaxos_revisited.readings import process_table
 from netrepro.papers.epaxos_revisited.setting import Setting
 from netrepro.papers.epaxos_revisited.study import STUDY, answer, class_cases
+from netrepro.papers.epaxos_revisited.switches import draw_switches, switch_by_switch
 
-__all__ = ["STUDY", "Setting", "answer", "class_cases", "draw_idea", "draw_network", "process_table"]
+__all__ = [
+    "STUDY",
+    "Setting",
+    "answer",
+    "class_cases",
+    "draw_idea",
+    "draw_network",
+    "draw_switches",
+    "process_table",
+    "switch_by_switch",
+]

@@ -56,6 +56,8 @@ class Setting:
     arrival_ms : mean time between a client's commands (Poisson). cap : the most of its commands under way at once.
     message_cost_us : processor time of a replica for each message; this default keeps Multi-Paxos's leader 80 % busy.
     jitter_ms : mean extra delay of a message between regions; our choice. own_keys : no two clients share a key.
+    hot_share : share of commands that use one hot key, while all others have keys of their own (None: Zipf's keys).
+    lan_round_trip_ms : round trip between any two replicas, 0 for those of the regions.
     clock_error_ms : greatest difference between two clocks. settle_s : time before measuring starts. kind : GRID;
     LIGHT, a load that real processes can carry, for light_s in all; or IDLE, a load so small that commands never meet.
     """
@@ -70,6 +72,8 @@ class Setting:
     theta: float = 0.9
     writes: float = 0.5
     own_keys: bool = False
+    hot_share: float | None = None
+    lan_round_trip_ms: float = 0.0
     leader: str = LEADER
     toq: str = "none"
     chain_fix: bool = True
@@ -106,6 +110,8 @@ def demand(setting: Setting, stop_s: float, seed: int, clients: Sequence[str] | 
     ranks = (gray_ranks if setting.theta < 1 else exact_ranks)(uniform, setting.keys, setting.theta)
     owners = np.repeat(np.arange(len(where)), each)
     keys = ranks * len(where) + owners if setting.own_keys else ranks
+    if setting.hot_share is not None:
+        keys = np.where(uniform < setting.hot_share, 0, 1 + np.arange(len(arrivals)))
     wanted = random.random(len(arrivals)) < setting.writes
     sent = arrivals < stop_s
     return Demand(arrivals[sent], owners[sent], keys[sent], wanted[sent], where, setting.cap, stop_s)
@@ -115,9 +121,10 @@ def deployment(setting: Setting, seed: int, regions: Sequence[str] = REGIONS) ->
     """Return the replicas of a setting."""
     half = setting.clock_error_ms / 2
     errors = np.random.default_rng([seed, 7]).uniform(-half, half, len(regions)) if half else ()
+    near = tuple(tuple(setting.lan_round_trip_ms * (a != b) for b in regions) for a in regions)
     return Deployment(
         tuple(regions),
-        round_trips(regions),
+        near if setting.lan_round_trip_ms else round_trips(regions),
         setting.protocol,
         setting.leader if setting.leader in regions else regions[0],
         setting.chain_fix,
