@@ -28,7 +28,7 @@ class Step:
     row: str
     new: str
     changes: Mapping[str, Any]
-    seconds: float = 3.0
+    seconds: float = 2.0
     settle_s: float = 1.0
 
 
