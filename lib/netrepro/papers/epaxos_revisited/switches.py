@@ -64,7 +64,8 @@ def switch_by_switch(setting: Setting, seed: int, progress: Progress = iter) -> 
     path), and busiest (share of the busiest processor). The first row of the table, which latency is looked at, is in
     the columns.
     """
-    work, changes = [], {}
+    work: list[tuple[Step, float | None, str, Setting]] = []
+    changes: dict[str, Any] = {}
     for step in STEPS:
         changes |= step.changes
         shares = HOT_SHARES if changes.get("hot_share", 0.0) is not None else (None,)
@@ -77,8 +78,8 @@ def switch_by_switch(setting: Setting, seed: int, progress: Progress = iter) -> 
         run = simulate_replication(deployment(own, seed), wanted, seed)
         summary = summary_of(settled(run, step.settle_s), step.seconds).loc["all"]
         hot = "" if share is None else f"{share:.0%}"
-        found = summary[["commit_ms", "mean_ms", "p99_ms", "conflicts"]].to_dict() | {"busiest": run.busy_share.max()}
-        return {"switch": step.row, "now": step.new, "hot key": hot, "protocol": protocol} | found
+        numbers = summary[["commit_ms", "mean_ms", "p99_ms", "conflicts"]].to_dict() | {"busiest": run.busy_share.max()}
+        return {"switch": step.row, "now": step.new, "hot key": hot, "protocol": protocol} | numbers
 
     table = pd.DataFrame(in_parallel(run_one, work, progress=progress))
     return table.set_index(["switch", "now", "hot key", "protocol"])
