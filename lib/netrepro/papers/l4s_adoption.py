@@ -336,7 +336,7 @@ def draw_control(runs: Runs) -> Figure:
     axis.bar([0], [0], color=scheme("control").colour, label="broken")
     axis.set_xticks(range(len(pairs)), list(pairs), fontsize=8)
     axis.set_ylim(0, 100)
-    axis.legend()
+    axis.legend(loc="upper center")
     return figure
 
 

@@ -17,7 +17,7 @@ def test_there_are_225_published_cells_of_ten_trials():
     table = paper.published()
     assert len(table) == 5 * 9 * 5 and table.index.is_unique and (table["trials"] == 10).all()
     assert {case for case, _, _ in table.index} == set(paper.PAIRS)
-    assert (table["prague_mbps"] + table["classic_mbps"]).between(85, 100 * 1448 / 1514).all()
+    assert (table["prague_mbps"] + table["classic_mbps"]).between(85, 97).all()  # 95.6 and what iperf3 rounds
 
 
 def test_the_claims_have_the_numbers_of_the_cells():
