@@ -55,6 +55,7 @@ SCALES = {
     "hull": Scale(0.2, changes={"large_requests": 6}),
     "incast": FEW_BLOCKS,
     "initial_window": FEW_CLIENTS,
+    "l4s_adoption": Scale(2.2),
     "mptcp_wireless": Scale(5.0, only={"receive_buffer_kb": (50, 600), "wifi_mbps": mptcp_wireless.WIFI_MBPS}),
     "outcast": Scale(0.2, only={"drops_in_a_row": (0, 5, 6), "far_flows": (1, 7)}),
     "raft": replace(raft.STUDY.profiles["test"], changes={"trials": 200, "calibration_trials": 1000}),
