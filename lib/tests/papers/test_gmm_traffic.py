@@ -167,6 +167,19 @@ def test_a_file_that_is_no_capture_is_refused_before_anything_is_measured(tmp_pa
     assert paper.check_capture("") == ""
 
 
+def test_a_folder_of_the_papers_trace_is_the_trace_and_no_capture(tmp_path: Path):
+    """Whoever has UNIBS-2009 runs it with -p capture=FOLDER."""
+    setting = paper.Setting(capture=str(tmp_path))
+    assert setting.which_trace == str(tmp_path) and paper.Setting(capture=__file__).which_trace == "auto"
+    with pytest.raises(NetreproError, match=r"not complete in .*no unibs20090930\.anon\.pcap"):
+        paper.check_capture(str(tmp_path))
+    for name in (*(f"unibs{day}.anon.pcap" for day in (20090930, 20091001, 20091002)), "groundtruth.log"):
+        (tmp_path / name).touch()
+    assert paper.check_capture(str(tmp_path)) == ""
+    opened = paper.open_trace(setting.which_trace)
+    assert opened.published and opened.name == "UNIBS-2009"
+
+
 def test_a_capture_without_a_whole_connection_says_what_there_is(trace, tmp_path: Path):
     path = tmp_path / "late.pcap"
     wrpcap(str(path), conversation(40_000, 1e9)[3:6])

@@ -182,7 +182,7 @@ def test_a_class_that_has_one_file_only_is_named():
     frame = clean_flows()
     done = audit(frame.assign(file=frame["label"] + ".pcap"))
     assert says(done, "classes of one file") == (
-        "3 of 3 classes come from one file only (chat, mail, video): class and file cannot be told apart."
+        "Classes from one file only, so that class and file cannot be told apart (3 of 3): chat, mail, video."
     )
     assert "classes of one file" in found(done)
     row = done.scores.set_index("what").loc["by file"]
@@ -277,7 +277,7 @@ def test_one_large_class_and_a_tiny_one_are_found():
         frame["label"] == "video"].head(20)])  # fmt: skip
     done = audit(few)
     assert {"largest class", "classes of few rows"} <= found(done)
-    assert "fewer than 30 flows: video 20" in says(done, "classes of few rows")
+    assert "fewer than 30 flows (1 of 3): video 20" in says(done, "classes of few rows")
 
 
 def test_constant_copied_impossible_and_telling_columns_are_named():
@@ -292,11 +292,11 @@ def test_constant_copied_impossible_and_telling_columns_are_named():
             rate=np.where(np.arange(3000) % 4, frame["dst_port"], np.inf),
         )
     )
-    assert says(done, "constant columns") == "1 columns have one value only: always."
-    assert says(done, "copies") == "1 columns are copies: again is size_4."
-    assert says(done, "columns that tell the label").endswith("known before it: encoded, comment.")
-    assert "10.0% of a column): duration" in says(done, "negative values")
-    assert "25.0% of a column): rate" in says(done, "infinite values")
+    assert says(done, "constant columns") == "Columns with one value only: always."
+    assert says(done, "copies") == "Columns that are copies: again is size_4."
+    assert says(done, "columns that tell the label").endswith("known before it): encoded, comment.")
+    assert "duration (10.0% of it)" in says(done, "negative values")
+    assert "rate (25.0% of it)" in says(done, "infinite values")
     assert {"constant columns", "copies", "columns that tell the label", "negative values", "infinite values"} <= found(
         done
     )

@@ -64,7 +64,7 @@ class Run:
     @property
     def metering(self) -> tuple[str, int, bool]:
         """The arguments of `metered`."""
-        return self.setting.trace, self.setting.first_packets, self.setting.handshake
+        return self.setting.which_trace, self.setting.first_packets, self.setting.handshake
 
     @cached_property
     def flows(self) -> pd.DataFrame:
@@ -133,7 +133,7 @@ def _mixtures(run: Run) -> Reading:
     used = run.selected()
     predicted = used.train_and_predict(run.setting.mixtures(run.seed))
     confusions = confusion(used.tested_labels, predicted).stack().rename("flows").reset_index()
-    failed = open_trace(run.setting.trace).at().audit.failed
+    failed = open_trace(run.setting.which_trace).at().audit.failed
     checks = [Check("checks of the labels that failed (count)", len(failed), at_most=0)]
     tables = {"selections": run.selection(), "confusions": confusions}
     return _scored(used.score(predicted, model="GMM")) | Reading(tables=tables, checks=checks)

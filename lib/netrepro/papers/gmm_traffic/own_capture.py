@@ -15,7 +15,7 @@ from netrepro.errors import NetreproError
 from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, SLUG, Setting, Trace, open_trace
 from netrepro.papers.gmm_traffic.threads import one_thread
 from netrepro.study import Progress
-from netrepro.traffic import CLASSES, MeterResult, draw_flows, inspect_capture, join_labels, meter
+from netrepro.traffic import CLASSES, MeterResult, draw_flows, find_unibs, inspect_capture, join_labels, meter
 from netrepro.traffic.captures import CaptureFile
 
 
@@ -61,7 +61,11 @@ NO_CAPTURE = OwnCapture("", pd.DataFrame({"inspected": [], "predicted": [], "app
 
 
 def check_capture(path: str) -> str:
-    """Check that the path is empty or a capture, and return it. Raises NetreproError otherwise."""
+    """Check that the path is empty or a capture, and return it; for a folder with UNIBS-2009's files, which is a trace
+    and no capture to classify, return "". Raises NetreproError otherwise."""
+    if path and Path(path).is_dir():
+        find_unibs(path)
+        return ""
     if path:
         CaptureFile(path)
     return path

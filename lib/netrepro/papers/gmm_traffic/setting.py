@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,9 @@ class Setting:
     prior: str = setting("map", "with map classes weigh by their size", one_of=("map", "mle"))
     selected_features: int = setting(10, "how many the forward search keeps", low=1, high=100)
     training_share: float = setting(0.7, "of the flows; the rest tests", above=0, below=1)
-    capture: str = setting("", "path of a capture of your own to classify; empty for none", one_of=("empty", "a file"))
+    capture: str = setting(
+        "", "a capture of your own to classify, or UNIBS-2009's folder", one_of=("empty", "a file", "a folder")
+    )
     max_components: int = 10
     folds: int = 3
     condition: str = "mixtures"
@@ -76,6 +79,11 @@ class Setting:
     widths: tuple[int, int] = (64, 32)
     neural_rows: int = 1500
     search_rows: int = 0
+
+    @property
+    def which_trace(self) -> str:
+        """The argument of `open_trace`: the folder `capture`, where that is one, else `trace`."""
+        return self.capture if self.capture and Path(self.capture).is_dir() else self.trace
 
     def mixtures(self, seed: int) -> MixturePerClassClassifier:
         """Return the paper's classifier."""
@@ -173,8 +181,11 @@ class Trace:
 
 @cache
 def open_trace(which: str = "auto") -> Trace:
-    """Open a trace by its name in TRACES. Raises NetreproError for another name, or if UNIBS-2009 is asked for and
-    missing."""
+    """Open a trace by its name in TRACES, or UNIBS-2009 in the folder of this path. Raises NetreproError for another
+    name, or if UNIBS-2009 is asked for and missing."""
+    if which not in TRACES and Path(which).is_dir():
+        find_unibs(which)
+        return Trace("UNIBS-2009", partial(load_unibs, which), published=True)
     if which not in TRACES:
         raise NetreproError(f"no trace {which!r}", nearest(which, TRACES))
     if which != "standin":

@@ -245,17 +245,14 @@ class _Checks:
                 continue
             counts = pd.Series(groups[name]).groupby(labels.to_numpy()).nunique()
             alone = sorted(counts.index[counts == 1])
-            says = (
-                f"{len(alone)} of {len(counts)} classes come from one {name} only ({', '.join(alone[:5])}): class and "
-                f"{name} cannot be told apart."
-            )
-            self.add(f"classes of one {name}", len(alone), 0, bool(alone), says)
+            says = f"Classes from one {name} only, so that class and {name} cannot be told apart"
+            self.add_list(f"classes of one {name}", f"{says} ({len(alone)} of {len(counts)})", alone)
 
-        says = (
-            f"The forest learns next to nothing: macro-F1 {base['macro_f1']:.2f}, by chance "
-            f"{scores.loc[scores['kind'] == CHANCE, 'macro_f1'].iloc[0]:.2f}."
-        )
-        self.add("above chance", scores["macro_f1"].iloc[0], np.nan, not self.is_learnt(scores), says)
+        chance = scores.loc[scores["kind"] == CHANCE, "macro_f1"].iloc[0]
+        says = f"Macro-F1 is {base['macro_f1']:.2f} {base['what']} and {chance:.2f} by chance"
+        nothing = not self.is_learnt(scores)
+        says += ": nothing is learnt." if nothing else "."
+        self.add("above chance", base["macro_f1"], np.nan, nothing, says)
 
     def of_identifiers(self, scores: pd.DataFrame) -> None:
         base, chance = scores.iloc[0], scores[scores["kind"] == CHANCE].iloc[0]
@@ -283,41 +280,33 @@ class _Checks:
         )
         self.add("largest class", share, LIMITS["largest class"], share > LIMITS["largest class"], says)
         few = classes[classes < LIMITS["rows of a class"]]
-        smallest = ", ".join(f"{name} {count}" for name, count in few.tail(5).items())
-        limit = LIMITS["rows of a class"]
-        says = f"{len(few)} of {len(classes)} classes have fewer than {limit} {self.unit}s: {smallest}."
-        self.add("classes of few rows", len(few), 0, len(few) > 0, says)
+        says = f"Classes of fewer than {LIMITS['rows of a class']} {self.unit}s ({len(few)} of {len(classes)})"
+        self.add_list("classes of few rows", says, [f"{name} {count}" for name, count in few.items()])
 
     def of_columns(self, columns: pd.DataFrame) -> None:
-        def listed(chosen: pd.Series) -> str:
-            names = columns.loc[chosen, "column"].tolist()
-            return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-
         constant = columns["constant"]
-        says = f"{constant.sum()} columns have one value only: {listed(constant)}."
-        self.add("constant columns", constant.sum(), 0, constant.any(), says)
-        copies = (columns["copy_of"] != "") & ~constant
-        pairs = [f"{row.column} is {row.copy_of}" for row in columns[copies].head(6).itertuples()]
-        self.add("copies", copies.sum(), 0, copies.any(), f"{copies.sum()} columns are copies: {', '.join(pairs)}.")
-        telling = columns["alone"] >= LIMITS["column"]
+        self.add_list("constant columns", "Columns with one value only", columns.loc[constant, "column"])
+        copies = columns[(columns["copy_of"] != "") & ~constant]
+        pairs = [f"{row.column} is {row.copy_of}" for row in copies.itertuples()]
+        self.add_list("copies", "Columns that are copies", pairs)
         says = (
-            f"{telling.sum()} columns tell the label by themselves (macro-F1 of {LIMITS['column']:.2f} or more), so "
-            f"ask whether they were known before it: {listed(telling)}."
+            f"Columns that tell the label by themselves (macro-F1 of {LIMITS['column']:.2f} or more; ask whether they "
+            "were known before it)"
         )
-        best = columns["alone"].max() if len(columns) else np.nan
-        self.add("columns that tell the label", best, LIMITS["column"], telling.any(), says)
+        self.add_list("columns that tell the label", says, columns.loc[columns["alone"] >= LIMITS["column"], "column"])
         for what, words in (("negative", "below 0, which cannot be"), ("infinite", "infinite")):
-            wrong = columns[what] > 0
-            worst = float(columns[what].max()) if len(columns) else 0.0
-            says = (
-                f"{wrong.sum()} columns have values that are {words} (up to {worst:.1%} of a column): {listed(wrong)}."
-            )
-            self.add(f"{what} values", worst, 0, wrong.any(), says)
-        words_left = columns["role"] == TEXT
-        if words_left.any():
-            self.add(
-                "columns of words", words_left.sum(), np.nan, False, f"Not used as features: {listed(words_left)}."
-            )
+            wrong = columns[columns[what] > 0]
+            says = f"Columns with values that are {words}"
+            shares = [f"{name} ({share:.1%} of it)" for name, share in zip(wrong["column"], wrong[what], strict=True)]
+            self.add_list(f"{what} values", says, shares)
+        words_left = columns.loc[columns["role"] == TEXT, "column"]
+        self.add_list("columns of words", "Columns of words, which are no features", words_left, finding=False)
+
+    def add_list(self, check: str, says: str, names: Iterable[str], *, finding: bool = True) -> None:
+        """Add a check that any name fails: its value is their number."""
+        listed = list(names)
+        shown = ", ".join(listed[:6]) + (f" and {len(listed) - 6} more" if len(listed) > 6 else "")
+        self.add(check, len(listed), 0 if finding else np.nan, bool(listed) and finding, f"{says}: {shown or 'none'}.")
 
     def of_meter(self, compared: pd.DataFrame) -> None:
         for row in compared.to_dict("records"):
@@ -335,7 +324,8 @@ class _Checks:
 
     def of_labels(self, labels: JoinAudit) -> None:
         for check in labels.checks:
-            says = f"Labels: {check.meaning} is {check.value:.3g}, {check.needed} is needed."
+            needed = "" if check.needed == "any" else f", {check.needed} is needed"
+            says = f"Labels: {check.meaning} is {check.value:.3g}{needed}."
             self.add(f"labels: {check.name}", check.value, np.nan, not check.passed, says)
 
 
