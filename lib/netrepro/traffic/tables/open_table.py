@@ -114,7 +114,7 @@ def _kind(path: Path) -> str:
     if is_zeek(path):
         return ZEEK_LOG
     name = path.name.lower()
-    if any(f"{ending}{packed}" == name[-len(ending + packed) :] for ending in (".csv", ".tsv") for packed in _PACKED):
+    if name.endswith(tuple(f".csv{packed}" for packed in _PACKED)):
         return TABLES
     try:
         source = CaptureFile(path)
