@@ -114,8 +114,8 @@ class Tcp:
     and sends ECT(1) by itself, paces, and starts from `dctcp_alpha` too. After `prague_rounds` rounds outside slow
     start, round trips below `prague_round_trip_ms` count as that (0: never), so that shorter ones do not get more.
     Where receivers know no AccECN it is Reno with pacing, with classic ECN if they know that. With
-    `prague_heeds_marks=False`, which breaks it on purpose, it hears of marks and does nothing. On tier "virtual" it is a
-    module whose receiver echoes marks as DCTCP's does, since that kernel has no AccECN.
+    `prague_heeds_marks=False`, which breaks it on purpose, it hears of marks and does nothing. On tier "virtual" it is
+    a module whose receiver echoes marks as DCTCP's does, since that kernel has no AccECN.
 
     `congestion_control="bbr3"` is BBR version 3 (draft-ietf-ccwg-bbr-06), and "bbr" is version 1, as in Linux. Version
     3 is the simulator's alone. It asks for no ECN by itself; with `ecn` or `accurate_ecn` marks count as in Google's
