@@ -132,10 +132,10 @@ void DescribedRun::call(const std::string& method, const Json& a) {
     set_up::change_link(simulator, a.at(1).number(), a.at(2).small(), a.at(3).number(), maybe(a.at(4), &Json::flag),
                         maybe(a.at(5), &Json::number), maybe(a.at(6), &Json::number));
   } else if (method == "request") {
-    simulator.request(a.at(1).small(), a.at(2).small(),
-                      {a.at(3).whole(), a.at(4).whole(), a.at(5).whole(), a.at(6).flag(),
-                       from_seconds(a.at(7).number()), from_seconds(a.at(8).number()), a.at(9).whole(),
-                       from_seconds(a.at(10).number())});
+    simulator.request(
+        a.at(1).small(), a.at(2).small(),
+        {a.at(3).whole(), a.at(4).whole(), a.at(5).whole(), a.at(6).flag(), from_seconds(a.at(7).number()),
+         from_seconds(a.at(8).number()), a.at(9).whole(), from_seconds(a.at(10).number())});
   } else if (method == "start_after") {
     simulator.start_after(a.at(1).small(), a.at(2).small());
   } else if (method == "sample_queues") {
