@@ -58,6 +58,7 @@ TOOLS = (
     Tool("bird", "--version", "a second opinion on BGP routes"),
     Tool("gcc", "--version", "building the virtual kernel and its modules (what else it takes is fetched)"),
     Tool("make", "--version", "building the virtual kernel and its modules"),
+    Tool("emcc", "--version", "live pages in the gallery (netrepro gallery --live, netrepro web)"),
     Tool("chromium", "--version", "tests that open a notebook in a browser"),
     Tool("chromedriver", "--version", "tests that open a notebook in a browser"),
 )

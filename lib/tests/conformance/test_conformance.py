@@ -203,7 +203,9 @@ def test_an_unknown_scenario_and_suite_are_refused():
 
 def test_what_a_tier_cannot_run_is_not_applicable_and_says_why(tmp_path):
     suite = tmp_path / "paced.yaml"
-    suite.write_text((all_data() / "conformance" / "fairness.yaml").read_text().replace("{kind: DualPi2}", "{kind: NicPacer}"))
+    suite.write_text(
+        (all_data() / "conformance" / "fairness.yaml").read_text().replace("{kind: DualPi2}", "{kind: NicPacer}")
+    )
     report = conform("reno", [str(suite)], scenarios=["dual_queue"], tier="virtual")
     assert {each.verdict for each in report.judged} == {NOT_APPLICABLE} and "NicPacer" in report.judged[0].why
 

@@ -32,7 +32,8 @@ def test_every_name_of_the_core_has_its_bindings():
 def test_every_source_is_reached_from_some_name():
     """So every file that the shared object is linked from is in a hash, where its names are used."""
     reached = of_the_core(compiled.sources_of({""}, CORE))
-    assert reached == of_the_core(path for path in CORE.rglob("*") if path.suffix in (".cpp", ".hpp"))
+    sources = of_the_core(path for path in CORE.rglob("*") if path.suffix in (".cpp", ".hpp"))
+    assert reached == sources - {"web/exports.cpp"}  # of WebAssembly alone
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")

@@ -102,8 +102,10 @@ def test_what_has_no_source_is_the_compiled_core(library):
 class _NoWords(ast.NodeTransformer):
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
-        if isinstance(body := getattr(node, "body", None), list):
-            node.body = [each for each in body if not _is_left_out(each)] or [ast.Pass()]
+        for field in ("body", "orelse", "finalbody"):
+            if isinstance(statements := getattr(node, field, None), list):
+                kept = [each for each in statements if not _is_left_out(each)]
+                setattr(node, field, kept or ([ast.Pass()] if field == "body" else []))
         return node
 
 
