@@ -430,7 +430,8 @@ def _percentiles(
 
 def _resent(centre: str) -> Panel:
     def theirs(_: Runs) -> pd.Series:
-        return published("retransmissions").set_index(["centre", "service", WINDOWS_OF]).percent[centre, "search"]
+        table = published("retransmissions").set_index(["centre", "service", WINDOWS_OF]).sort_index()
+        return table.percent[centre, "search"]
 
     def ours(runs: Runs) -> pd.DataFrame:
         return runs.numbers(centre).query("initial_window_segments in (@OLD, @NEW)")
