@@ -120,7 +120,7 @@ def test_whoever_starts_a_program_that_is_missing_names_it_and_starts_nothing(na
 @pytest.mark.parametrize("name", ["clang", "bpftool", "ip", "tc", "iptables-restore"])
 def test_the_tier_of_kernels_is_refused_before_it_starts_where_an_overlay_lacks_a_program(name, without):
     without(name)
-    tried, played = (oncache.Setting(trial=trial) for trial in (oncache.PUBLISHED, oncache.PLAY))
+    tried, played = oncache.Trials(oncache.PUBLISHED), oncache.Eviction()
     assert missing_for_trials() == oncache.cannot(tried, VIRTUAL) == f"not installed: {name}"
     assert oncache.cannot(played, VIRTUAL) == ""  # the model's
 
