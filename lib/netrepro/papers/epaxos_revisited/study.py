@@ -271,7 +271,7 @@ STUDY = Study(
         "knob_leader": figures.draw_leader,
         "knob_clocks": figures.draw_clocks,
     },
-    best=("least_latency", "heat_maps_fig7", "toq", "control"),
+    best=("least_latency", "heat_maps_fig7", "toq"),
     play=Play(
         (GRID, MULTI),
         {
