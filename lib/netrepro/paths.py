@@ -47,6 +47,11 @@ def _require_own(places: list[Path]) -> None:
             )
 
 
+def user_cache() -> Path:
+    """Return the user's folder for caches: XDG_CACHE_HOME, else ~/.cache."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
 def notebooks_dir() -> Path:
     """Return the folder of the source notebooks, NN_<slug>.ipynb, without outputs."""
     return workbench_root() / "notebooks"

@@ -20,3 +20,9 @@ def test_long_files_begin_first_and_all_else_keeps_its_order():
 
 def test_what_is_named_as_long_exists():
     assert all((TESTS / name).exists() for name in conftest.LONGEST_FIRST)
+
+
+def test_no_two_files_have_one_name():
+    """Python knows a module that is in no package by its name alone: the second would be taken for the first."""
+    files = [file for file in TESTS.rglob("*.py") if not (file.parent / "__init__.py").exists()]
+    assert len({file.name for file in files}) == len(files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -23,8 +24,8 @@ def draw_scenario(report: Report, name: str) -> Figure:
         raise NetreproError(f"{name} has not run", nearest(name, report.traces))
     use_style()
     trace, reference = report.traces[name], report.references.get(name)
-    figure = Figure(figsize=(6.4, 5.0), layout="constrained")
-    rate, window, queue = figure.subplots(3, 1, sharex=True)
+    figure, (rate, window, queue) = plt.subplots(3, 1, figsize=(6.4, 5.0), layout="constrained", sharex=True)
+    plt.close(figure)  # a notebook shows what is returned, and nothing twice
     if reference is not None:
         look = {"color": PUBLISHED_GREY, "linewidth": 1.2}
         rate.plot(*_rate(reference, 0), label=f"reference: {reference.controls[0]}", **look)

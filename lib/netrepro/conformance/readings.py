@@ -18,6 +18,7 @@ from netrepro.conformance.traces import Samples, Trace
 from netrepro.errors import nearest
 
 READINGS: dict[str, Reading] = {}
+A_FLIGHT = 0.9  # of a round: what leaves in it was sent before the first acknowledgement could be back
 IDLE_ROUNDS = 2  # a sender that is silent for so long has paused
 LONGEST_PROBE_ROUNDS = 4.5  # a tail loss probe waits two round trips, of which the queue may make four base ones
 DIP_SHARE = 0.6  # a window below this share of its median is a dip
@@ -57,7 +58,7 @@ def _reading(unit: str) -> Callable[[Callable[..., float]], Callable[..., float]
 def first_flight(trace: Trace, flow: int = 0) -> float:
     """Count the segments that leave before the first acknowledgement can be back."""
     sent = trace.sent(flow)
-    return float((sent < sent[0] + 0.9 * trace.round_trip_s(flow)).sum()) if len(sent) else math.nan
+    return float((sent < sent[0] + A_FLIGHT * trace.round_trip_s(flow)).sum()) if len(sent) else math.nan
 
 
 @_reading("times a round")
@@ -85,7 +86,7 @@ def kept_after_congestion(
     """Return the slow-start threshold that the first reduction after `at_s` sets, as a share of the window, or of the
     segments in flight, just before."""
     windows = trace.samples(flow)
-    cuts = [place for place in windows.reductions() if at_s <= windows.time_s[place] <= at_s + within_s]
+    cuts = windows.reductions(at_s, at_s + within_s)
     if not cuts:
         return math.nan
     before = (windows.window if of == "window" else windows.in_flight)[cuts[0] - 1]
@@ -96,22 +97,21 @@ def kept_after_congestion(
 def median_kept(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return the median share of the window that reductions keep."""
     windows = trace.samples(flow)
-    cuts = [place for place in windows.reductions() if from_s <= windows.time_s[place] <= to_s]
+    cuts = windows.reductions(from_s, to_s)
     return float(np.median(windows.threshold[cuts] / windows.window[np.array(cuts) - 1])) if cuts else math.nan
 
 
 @_reading("reductions")
 def reductions(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Count how often the slow-start threshold is set anew."""
-    windows = trace.samples(flow)
-    return float(sum(from_s <= windows.time_s[place] <= to_s for place in windows.reductions()))
+    return float(len(trace.samples(flow).reductions(from_s, to_s)))
 
 
 @_reading("rounds")
 def least_time_between_reductions(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return the shortest time between two reductions, in smoothed round trips; infinite for fewer than two."""
     windows = trace.samples(flow)
-    places = [place for place in windows.reductions() if from_s <= windows.time_s[place] <= to_s]
+    places = windows.reductions(from_s, to_s)
     gaps = (
         np.diff(windows.time_s[places]) / windows.round_trip_s[places][1:] if len(places) > 1 else np.array([math.inf])
     )
@@ -123,7 +123,7 @@ def window_beyond_threshold(trace: Trace, at_s: float, rounds: float, flow: int 
     """Return by how much the window is above the threshold that the first reduction after `at_s` has set, some rounds
     after it."""
     windows = trace.samples(flow)
-    cuts = [place for place in windows.reductions() if windows.time_s[place] >= at_s]
+    cuts = windows.reductions(at_s)
     if not cuts:
         return math.nan
     then = windows.at(windows.time_s[cuts[0]] + rounds * trace.round_trip_s(flow))
@@ -150,7 +150,7 @@ def window_on_the_cubic(trace: Trace, at_s: float, share_of_k: float = 1.0, beta
     """Return the window `share_of_k` of K after the first reduction, over W_max; K is that of RFC 9438, equation 2, and
     W_max the threshold over beta, because a window that doubles grows much between two samples."""
     windows = trace.samples(flow)
-    cuts = [place for place in windows.reductions() if windows.time_s[place] >= at_s]
+    cuts = windows.reductions(at_s)
     if not cuts:
         return math.nan
     top = windows.threshold[cuts[0]] / beta
@@ -186,8 +186,7 @@ def length_of_dips(trace: Trace, from_s: float, to_s: float, share: float = DIP_
 @_reading("bandwidth-delay products")
 def in_flight(trace: Trace, from_s: float, to_s: float, quantile: float = 1.0, flow: int = 0) -> float:
     """Return a quantile of what is in flight."""
-    part = trace.samples(flow).between(from_s, to_s)
-    return float(np.quantile(part.in_flight, quantile) / trace.pipe(flow)) if len(part.window) else math.nan
+    return segments_in_flight(trace, from_s, to_s, quantile, flow) / trace.pipe(flow)
 
 
 @_reading("segments")
@@ -215,9 +214,8 @@ def delivered(
 @_reading("of what was sent")
 def lost(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return the share of a sender's packets that the bottleneck's queue or policer dropped."""
-    sent = float(((trace.sent(flow) >= from_s) & (trace.sent(flow) < to_s)).sum())
-    arrived = trace.passed(from_s, to_s, flow)
-    return max(0.0, 1 - arrived / sent) if sent else math.nan
+    sent = len(trace.sent(flow, from_s, to_s))
+    return max(0.0, 1 - trace.passed(from_s, to_s, flow) / sent) if sent else math.nan
 
 
 @_reading("retransmissions")
@@ -273,35 +271,30 @@ def first_timeout(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> fl
 @_reading("packets")
 def packets_a_timeout(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return the most packets that leave together, within a quarter of a round, while nothing is acknowledged."""
-    sent = trace.sent(flow)
-    sent = sent[(sent >= from_s) & (sent < to_s)]
+    sent = trace.sent(flow, from_s, to_s)
     return float(_most_within(sent, trace.round_trip_s(flow) / 4)) if len(sent) else math.nan
 
 
 @_reading("segments")
 def restart_flight(trace: Trace, flow: int = 0) -> float:
     """Count the segments that leave in the first round after the longest pause."""
-    sent = trace.sent(flow)
-    begin = _after_pause(sent, trace.round_trip_s(flow))
-    return float((_from(sent, begin) < begin + 0.9 * trace.round_trip_s(flow)).sum()) if begin is not None else math.nan
+    begin = _after_pause(trace.sent(flow), trace.round_trip_s(flow))
+    if begin is None:
+        return math.nan
+    return float(len(trace.sent(flow, begin, begin + A_FLIGHT * trace.round_trip_s(flow))))
 
 
 @_reading("of the rate")
 def restart_rate(trace: Trace, flow: int = 0) -> float:
     """Return the rate at which segments leave in the first round after the longest pause, as share of the link's."""
-    sent = trace.sent(flow)
-    begin = _after_pause(sent, trace.round_trip_s(flow))
-    if begin is None:
-        return math.nan
-    count = (_from(sent, begin) < begin + 0.9 * trace.round_trip_s(flow)).sum()
-    return float(count * trace.packet_bytes * 8e-6 / (0.9 * trace.round_trip_s(flow)) / trace.rate_mbps)
+    megabits = restart_flight(trace, flow) * trace.packet_bytes * 8e-6
+    return megabits / (A_FLIGHT * trace.round_trip_s(flow)) / trace.rate_mbps
 
 
 @_reading("segments")
 def largest_burst(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return the most segments that leave back to back: a gap of two packet times of the sender's link ends a burst."""
-    sent = trace.sent(flow)
-    sent = sent[(sent >= from_s) & (sent < to_s)]
+    sent = trace.sent(flow, from_s, to_s)
     if not len(sent):
         return math.nan
     ends = np.flatnonzero(np.diff(sent) > 2 * trace.packet_bytes * 8e-6 / trace.access_mbps)
@@ -321,14 +314,14 @@ def goodput_ratio(trace: Trace, from_s: float, to_s: float, over: int = 0, under
 @_reading("largest over smallest")
 def spread(trace: Trace, from_s: float, to_s: float) -> float:
     """Return the largest rate of a flow over the smallest."""
-    rates = [trace.delivered_mbps(from_s, to_s, flow) for flow in range(len(trace.controls))]
+    rates = trace.goodputs_mbps(from_s, to_s)
     return max(rates) / min(rates) if min(rates) > 0 else math.inf
 
 
 @_reading("of the fair share")
 def share(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return a flow's rate over its fair share of what all flows got."""
-    rates = [trace.delivered_mbps(from_s, to_s, each) for each in range(len(trace.controls))]
+    rates = trace.goodputs_mbps(from_s, to_s)
     return rates[flow] * len(rates) / sum(rates) if sum(rates) else math.nan
 
 
@@ -345,8 +338,7 @@ def over_the_equation(trace: Trace, from_s: float, to_s: float, loss: float, flo
 @_reading("packets a second")
 def packets_a_second(trace: Trace, from_s: float, to_s: float, flow: int = 0) -> float:
     """Return the rate at which a sender's packets leave it."""
-    sent = trace.sent(flow)
-    return float(((sent >= from_s) & (sent < to_s)).sum() / (to_s - from_s))
+    return len(trace.sent(flow, from_s, to_s)) / (to_s - from_s)
 
 
 # Helpers --------------------------------------------------------------------------------------------
@@ -372,8 +364,7 @@ def _dips(trace: Trace, from_s: float, to_s: float, share: float, flow: int) -> 
 
 def _timer_gaps(trace: Trace, from_s: float, to_s: float, flow: int) -> np.ndarray:
     """Return the gaps between packets that are longer than a tail loss probe waits."""
-    sent = trace.sent(flow)
-    gaps = np.diff(sent[(sent >= from_s) & (sent < to_s)])
+    gaps = np.diff(trace.sent(flow, from_s, to_s))
     return gaps[gaps > LONGEST_PROBE_ROUNDS * trace.round_trip_s(flow)]
 
 
@@ -386,7 +377,3 @@ def _after_pause(sent: np.ndarray, round_trip_s: float) -> float | None:
     if not len(gaps) or gaps.max() < IDLE_ROUNDS * round_trip_s:
         return None
     return float(sent[np.argmax(gaps) + 1])
-
-
-def _from(times: np.ndarray, begin: float) -> np.ndarray:
-    return times[times >= begin]

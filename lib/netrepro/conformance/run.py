@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -95,6 +95,13 @@ class Report:
         """Count sentences by verdict."""
         return {verdict: sum(each.verdict == verdict for each in self.judged) for verdict in VERDICTS}
 
+    def by_scenario(self) -> dict[tuple[str, str], list[Judged]]:
+        """Return the sentences of each (suite, scenario), in order."""
+        groups: dict[tuple[str, str], list[Judged]] = {}
+        for each in self.judged:
+            groups.setdefault((each.suite, each.scenario), []).append(each)
+        return groups
+
     def failed(self) -> list[str]:
         """List the sentences that failed, by id."""
         return [each.sentence.id for each in self.judged if each.verdict == FAIL]
@@ -120,8 +127,7 @@ class Report:
     def to_junit(self) -> str:
         """Write the report as JUnit XML: a suite for each scenario, a case for each sentence, without times."""
         root = ElementTree.Element("testsuites", name=f"netrepro conform {self.subject.name}")
-        for suite, scenario in dict.fromkeys((each.suite, each.scenario) for each in self.judged):
-            cases = [each for each in self.judged if (each.suite, each.scenario) == (suite, scenario)]
+        for (suite, scenario), cases in self.by_scenario().items():
             node = ElementTree.SubElement(
                 root,
                 "testsuite",
@@ -155,26 +161,30 @@ class Report:
     def write_traces(self, folder: Path) -> list[str]:
         """Write the traces as qlog into a folder, with their hashes in SHA256SUMS; return what differs from the golden
         traces of a known control, as lines (an empty list where nothing differs)."""
-        golden = golden_hashes()
-        sums, told = [], []
-        for name, text in self.qlogs().items():
+        texts = self.qlogs()
+        for name, text in texts.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, text)
-            digest = hashlib.sha256(text.encode()).hexdigest()
-            sums.append(f"{digest}  {name}\n")
-            known = golden.get(f"{self.subject.name}/{name}")
-            if self.subject.tier == "simulated" and self.subject.own is None and known not in (None, digest):
-                told.append(f"{name} differs from the golden trace")
-        write_atomically(folder / "SHA256SUMS", "".join(sums))
-        return told
+        hashes = _hashes(texts)
+        write_atomically(folder / "SHA256SUMS", _as_sha256sum(hashes))
+        if self.subject.tier != "simulated" or self.subject.own is not None:
+            return []
+        golden = golden_hashes()
+        known = {name: golden.get(f"{self.subject.name}/{name}", digest) for name, digest in hashes.items()}
+        return [f"{name} differs from the golden trace" for name, digest in hashes.items() if known[name] != digest]
 
     def hashes(self) -> dict[str, str]:
         """Return the SHA-256 of each trace, by "<subject>/<scenario>/<flow>.sqlog"."""
-        return {
-            f"{self.subject.name}/{name}": hashlib.sha256(text.encode()).hexdigest()
-            for name, text in self.qlogs().items()
-        }
+        return {f"{self.subject.name}/{name}": digest for name, digest in _hashes(self.qlogs()).items()}
+
+
+def _hashes(texts: Mapping[str, str]) -> dict[str, str]:
+    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+
+
+def _as_sha256sum(hashes: Mapping[str, str]) -> str:
+    return "".join(f"{digest}  {name}\n" for name, digest in hashes.items())
 
 
 def golden_hashes() -> dict[str, str]:
@@ -190,8 +200,7 @@ def write_golden_hashes() -> dict[str, str]:
     hashes = {
         name: each for control, suite in GOLDEN_OF.items() for name, each in conform(control, [suite]).hashes().items()
     }
-    text = "".join(f"{digest}  {name}\n" for name, digest in hashes.items())
-    write_atomically(all_data() / "conformance" / GOLDEN, text)
+    write_atomically(all_data() / "conformance" / GOLDEN, _as_sha256sum(hashes))
     return {name: digest for name, digest in hashes.items() if before.get(name) != digest}
 
 
@@ -269,7 +278,7 @@ def _judge(
     known: Mapping[str, str],
 ) -> Judged:
     if not _applies(sentence, subject):
-        return Judged(suite, scenario.name, sentence, NOT_APPLICABLE, why=f"for {_either(sentence.claims)}")
+        return Judged(suite, scenario.name, sentence, NOT_APPLICABLE, why=f"for {' or '.join(sentence.claims)}")
     read = READINGS[sentence.reading].read
     value, unit, reference = read(traces[scenario.name], **sentence.with_), 1.0, math.nan
     if sentence.than_reference:
@@ -281,7 +290,3 @@ def _judge(
     why = known.get(sentence.id, "")
     departs = why or sentence.level == "SHOULD"
     return Judged(suite, scenario.name, sentence, DEPARTS if departs else FAIL, value, reference, why)
-
-
-def _either(words: Iterable[str]) -> str:
-    return " or ".join(words)

@@ -32,9 +32,10 @@ class Samples:
         """Return the place of the last sample at or before a time."""
         return max(int(np.searchsorted(self.time_s, time_s, side="right")) - 1, 0)
 
-    def reductions(self) -> list[int]:
-        """Return the places of samples at which a reduction begins: the threshold is set anew, below the window; or, as
-        it may be set to what it was, the window begins to fall, two round trips or more after the last reduction."""
+    def reductions(self, from_s: float = 0.0, to_s: float = np.inf) -> list[int]:
+        """Return the places of samples at which a reduction begins, in a part of the time: the threshold is set anew,
+        below the window; or, as it may be set to what it was, the window begins to fall, two round trips or more after
+        the last reduction."""
         set_anew = (self.threshold[1:] != self.threshold[:-1]) & (self.threshold[1:] <= self.window[:-1])
         falls = self.window[1:] < self.window[:-1]
         places: list[int] = []
@@ -44,7 +45,7 @@ class Samples:
             if set_anew[place - 1] or now_s > fell_s + settled_s:
                 places.append(place)
             fell_s = now_s
-        return places
+        return [place for place in places if from_s <= self.time_s[place] <= to_s]
 
 
 class Trace:
@@ -57,6 +58,7 @@ class Trace:
         self.rate_mbps, self.packet_bytes = experiment.topology.link("s1", "s2").rate_mbps, FULL_PACKET_BYTES
         self.access_mbps = measured.experiment.topology.link("h1", "s1").rate_mbps
         self._samples: dict[int, Samples] = {}
+        self._sent: dict[int, np.ndarray] = {}
 
     def round_trip_s(self, flow: int) -> float:
         """Return the base round trip of a flow, in s."""
@@ -83,12 +85,14 @@ class Trace:
             )
         return self._samples[flow]
 
-    def sent(self, flow: int) -> np.ndarray:
-        """Return when the data packets of a flow left its sender, in s."""
-        table = self.measured.packets_by_port.get((f"h{flow + 1}", "s1"))
-        if table is None:
-            return np.array([])
-        return np.sort(table["time_s"][table["size_bytes"] >= LEAST_DATA_BYTES].to_numpy())
+    def sent(self, flow: int, from_s: float = 0.0, to_s: float = np.inf) -> np.ndarray:
+        """Return when the data packets of a flow left its sender, in a part of the time, in s."""
+        if flow not in self._sent:
+            table = self.measured.packets_by_port.get((f"h{flow + 1}", "s1"))
+            of_data = np.array([]) if table is None else table["time_s"][table["size_bytes"] >= LEAST_DATA_BYTES]
+            self._sent[flow] = np.sort(np.asarray(of_data))
+        sent = self._sent[flow]
+        return sent[(sent >= from_s) & (sent < to_s)]
 
     @cached_property
     def _passed(self) -> dict[str, np.ndarray]:
@@ -111,6 +115,10 @@ class Trace:
         """Return the rate at which the bottleneck sent data packets, of all flows or of one, in Mb/s."""
         sizes = self._passed["size_bytes"][self._inside(from_s, to_s, flow)]
         return float(sizes.sum() * 8e-6 / (to_s - from_s))
+
+    def goodputs_mbps(self, from_s: float, to_s: float) -> list[float]:
+        """Return the rate at which the bottleneck sent each flow's data packets, in Mb/s."""
+        return [self.delivered_mbps(from_s, to_s, flow) for flow in range(len(self.controls))]
 
     def rates_mbps(self, edges_s: np.ndarray, flow: int) -> np.ndarray:
         """Return the rates at which the bottleneck sent a flow's data packets between edges in time, in Mb/s."""

@@ -19,7 +19,7 @@ from netrepro.networks.links import DropTail, EcnThreshold, Link, Queue, Red, ba
 from netrepro.networks.topology import Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
-from netrepro.study import Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import GOODPUT_OF_FLOWS, Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import curve, least_first, ratio
 from netrepro.study.setting import setting
@@ -241,11 +241,7 @@ LIVE = Live(
     {
         "mean_packets": Gauge("mean queue", "packets", _SETTLED),
         "deviation_packets": Gauge("its standard deviation", "packets", _SETTLED | {"reduce": "deviation"}),
-        "goodput_mbps": Gauge(
-            "goodput of both flows",
-            "Mb/s",
-            {"table": "flows", "column": "delivered_bytes", "reduce": "sum", "times": 8e-6, "a_second": True},
-        ),
+        "goodput_mbps": Gauge("goodput of both flows", "Mb/s", GOODPUT_OF_FLOWS),
     },
     {"table": "queues", "column": "queue_packets"},
     "queue (packets)",

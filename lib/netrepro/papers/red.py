@@ -22,6 +22,7 @@ from netrepro.networks.topology import Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.study import (
+    DROPPED_PACKETS,
     Check,
     Evidence,
     Gauge,
@@ -514,16 +515,7 @@ LIVE = Live(
     {
         "utilisation": Gauge("utilisation of the bottleneck", "share", _AT_PORT),
         "mean_queue_packets": Gauge("mean queue", "packets", {"table": "queues", "column": "queue_packets"}),
-        "dropped_share": Gauge(
-            "packets dropped",
-            "share",
-            {
-                "table": "links",
-                "column": "dropped_packets",
-                "reduce": "sum",
-                "of": ["dropped_packets", "sent_packets"],
-            },
-        ),
+        "dropped_share": DROPPED_PACKETS,
     },
     {"table": "queues", "column": "queue_packets"},
     "queue (packets)",

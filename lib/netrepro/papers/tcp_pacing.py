@@ -19,7 +19,21 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link, Queue, Red, bandwidth_delay_packets
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import Check, Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import (
+    DROPPED_PACKETS,
+    GOODPUT_OF_FLOWS,
+    Check,
+    Evidence,
+    Gauge,
+    Knob,
+    Live,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    each,
+)
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, jain, least_first, ratio
 from netrepro.study.figures import Bars, Course, Level, Look, Mark, Panel, Picture, Published, Sweep, beside, plot
@@ -409,21 +423,8 @@ def _knob(cases: dict[str, dict[str, Any]], seconds: float, repetitions: int = 3
 RENO_FIRST, PACED_FIRST = greatest_first("reno", "paced"), greatest_first("paced", "reno")
 LIVE = Live(
     {
-        "goodput_mbps": Gauge(
-            "goodput",
-            "Mb/s",
-            {"table": "flows", "column": "delivered_bytes", "reduce": "sum", "times": 8e-6, "a_second": True},
-        ),
-        "dropped_share": Gauge(
-            "packets dropped",
-            "share",
-            {
-                "table": "links",
-                "column": "dropped_packets",
-                "reduce": "sum",
-                "of": ["dropped_packets", "sent_packets"],
-            },
-        ),
+        "goodput_mbps": Gauge("goodput", "Mb/s", GOODPUT_OF_FLOWS),
+        "dropped_share": DROPPED_PACKETS,
     },
     {"table": "windows", "column": "window_bytes", "times": 1e-3},
     "window of a flow (kB)",

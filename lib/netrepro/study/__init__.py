@@ -16,6 +16,8 @@ try:
     from netrepro.networks.checks import CHECK_COLUMNS, Check, check_table
     from netrepro.study import figures, pictures
     from netrepro.study.declaration import (
+        DROPPED_PACKETS,
+        GOODPUT_OF_FLOWS,
         OPEN_FIGURES,
         SIMULATED,
         TEXT,
@@ -68,6 +70,8 @@ except ModuleNotFoundError as error:
 
 __all__ = [
     "CHECK_COLUMNS",
+    "DROPPED_PACKETS",
+    "GOODPUT_OF_FLOWS",
     "HOST_DELAY_PACKETS",
     "OPEN_FIGURES",
     "SIMULATED",

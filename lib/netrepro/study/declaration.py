@@ -117,6 +117,15 @@ class Gauge:
     of: Mapping[str, Any]
 
 
+# Numbers that several papers' pages show.
+DROPPED_PACKETS = Gauge(
+    "packets dropped",
+    "share",
+    {"table": "links", "column": "dropped_packets", "reduce": "sum", "of": ["dropped_packets", "sent_packets"]},
+)
+GOODPUT_OF_FLOWS = {"table": "flows", "column": "delivered_bytes", "reduce": "sum", "times": 8e-6, "a_second": True}
+
+
 @dataclass(frozen=True)
 class Live:
     """A paper's live page: what the reader's browser runs and shows, by the cases and sliders of its Play.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -15,6 +17,7 @@ from netrepro.traffic.captures import CaptureFile
 
 FILE_HEADER, RECORD_HEADER, ETHERNET_HEADER = 24, 16, 14  # bytes
 SYN, ACK = 2, 16  # flags of TCP
+END_OF_OPTIONS, NO_OPERATION, TIME_STAMPS, TIME_STAMPS_BYTES = 0, 1, 8, 10  # options of TCP (RFC 9293, RFC 7323)
 
 
 @dataclass
@@ -128,3 +131,33 @@ class Packets:
         records = [self.content[start : start + size] for start, size in zip(self.starts[kept], sizes, strict=True)]
         self.content, self.captured = np.concatenate([self.content[:FILE_HEADER], *records]), self.captured[kept]
         self.starts = FILE_HEADER + np.cumsum(sizes) - sizes
+
+
+def ends_of(flows: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the source and the destination of each flow of a table of `meter`, as `Packets.ends` has them; IPv4."""
+    source, destination = (_numbers(flows[f"{end}_address"], flows[f"{end}_port"]) for end in ("source", "destination"))
+    return source, destination
+
+
+def _numbers(addresses: pd.Series, ports: pd.Series) -> NDArray[np.int64]:
+    place, distinct = pd.factorize(np.asarray(addresses, object))
+    hosts = np.array([int(ipaddress.IPv4Address(each)) for each in distinct], np.int64)
+    return hosts[place] << 16 | ports.to_numpy(np.int64)
+
+
+def time_stamp_options(
+    byte_at: Callable[[NDArray[np.int64]], NDArray[np.int64]], begin: NDArray[np.int64], end: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.int64]]]:
+    """Walk through the TCP options of many packets at once, and yield where time stamps are met: in which packets, and
+    where the option begins.
+
+    byte_at : gives the byte at a place of each packet. begin, end : of each packet's options. A list of options ends
+    early at a length that cannot be.
+    """
+    place = begin.copy()
+    while (walks := place + 1 < end).any():
+        kind, length = byte_at(place), byte_at(place + 1)
+        fits = place + TIME_STAMPS_BYTES <= end
+        yield walks & (kind == TIME_STAMPS) & (length == TIME_STAMPS_BYTES) & fits, place
+        goes_on = walks & (kind != END_OF_OPTIONS) & ((kind == NO_OPERATION) | (length >= 2))
+        place = np.where(goes_on, place + np.where(kind == NO_OPERATION, 1, length), end)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from netrepro.errors import NetreproError
-from netrepro.traffic.packets import Packets
+from netrepro.traffic.packets import Packets, ends_of
 
 PACKET_MEASURES = ("length", "gap", "direction")
 _KEY = ["low", "high", "protocol"]  # the two ends of a conversation, in numerical order
@@ -31,7 +29,7 @@ def packet_sequences(captures: Iterable[Packets], flows: pd.DataFrame, first_pac
     if first_packets < 1:
         raise NetreproError(f"first_packets is {first_packets}", "give 1 or more")
     seen = pd.concat([_packet_table(each) for each in captures], ignore_index=True)
-    sides = [_ends(flows[f"{end}_address"], flows[f"{end}_port"]) for end in ("source", "destination")]
+    sides = ends_of(flows)
     known = pd.DataFrame(
         {
             "low": np.minimum(*sides),
@@ -71,10 +69,3 @@ def _packet_table(packets: Packets) -> pd.DataFrame:
             "length": packets.ip_lengths,
         }
     )
-
-
-def _ends(addresses: Sequence[str] | pd.Series, ports: pd.Series) -> NDArray[np.int64]:
-    """Return an address and a port as one number, as `Packets.ends` has it."""
-    place, distinct = pd.factorize(np.asarray(addresses, object))
-    numbers = np.array([int(ipaddress.IPv4Address(each)) for each in distinct], np.int64)
-    return numbers[place] << 16 | ports.to_numpy(np.int64)

@@ -23,8 +23,7 @@ def report_lines(report: Report) -> list[str]:
     """Write a report as lines: a line a sentence, words for what is not kept, and the counts."""
     lines: list[str] = []
     before = ""
-    for suite, scenario in dict.fromkeys((each.suite, each.scenario) for each in report.judged):
-        cases = [each for each in report.judged if (each.suite, each.scenario) == (suite, scenario)]
+    for (suite, scenario), cases in report.by_scenario().items():
         if all(each.verdict == NOT_APPLICABLE for each in cases):
             continue
         if suite != before:
@@ -63,11 +62,10 @@ def write_report(report: Report, folder: Path, *, pictures: bool = True) -> Path
 
 
 def _scenarios(report: Report, drawn: dict[str, str]) -> Sequence[dict[str, Any]]:
-    rows = []
+    rows, cases_of = [], report.by_scenario()
     for suite in report.suites:
         for scenario in suite.scenarios:
-            cases = [each for each in report.judged if (each.suite, each.scenario) == (suite.suite, scenario.name)]
-            if cases:
+            if cases := cases_of.get((suite.suite, scenario.name)):
                 rows.append(
                     {
                         "suite": suite,

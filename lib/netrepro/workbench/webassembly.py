@@ -17,6 +17,7 @@ from pathlib import Path
 import netrepro
 from netrepro.errors import NetreproError
 from netrepro.files import held, write_atomically
+from netrepro.paths import user_cache
 from netrepro.programs import PACKAGE_OF, find_program, need_program
 
 LIBRARY = Path(netrepro.__file__).parents[1]
@@ -124,7 +125,7 @@ def _fingerprint() -> str:
 
 
 def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "netrepro" / "web"
+    return user_cache() / "netrepro" / "web"
 
 
 def _compile(folder: Path) -> None:

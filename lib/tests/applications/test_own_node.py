@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 import textwrap
@@ -10,9 +9,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import nbformat
 import pandas as pd
 import pytest
+from notebook_examples import examples_of
 
 from netrepro.applications.own_node import program
 from netrepro.applications.own_node.program import Board, Program
@@ -20,7 +19,6 @@ from netrepro.applications.own_node.raft import run_raft
 from netrepro.applications.own_node.run import Crash, Cut, Scenario, Trial, repeat, run_programs
 from netrepro.errors import NetreproError
 from netrepro.networks import Link, LinkChange, dumbbell
-from netrepro.paths import notebooks_dir
 from netrepro.protocols import judge as rules
 from netrepro.protocols.judge import BROKEN, HOLDS
 from netrepro.protocols.message_log import ARRIVED, LOST
@@ -32,9 +30,7 @@ FAULTS = (Crash("leader", 0.8, 1.5), Cut(("leader", "client1"), 2.0, 2.6))
 @pytest.fixture(scope="module")
 def node() -> str:
     """The notebook's node."""
-    notebook = nbformat.read(notebooks_dir() / "06_own_protocol.ipynb", as_version=4)
-    cell = next(cell.source for cell in notebook.cells if "example" in cell.metadata.get("tags", []))
-    return ast.literal_eval(ast.parse(cell).body[0].value)
+    return examples_of("06_own_protocol")["node"]
 
 
 @pytest.fixture

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from netrepro.simulation import OwnCongestionControl
+from own_reno import MyReno
 
 
-class Reno(OwnCongestionControl):
+class Reno(MyReno):
     """Reno, whose threshold follows from what is in flight, and not from the window as Linux's does."""
 
     flight = 0.0
 
     def on_delivery(self, window, delivery):
         self.flight = delivery.next - delivery.first + delivery.segments
-
-    def grow(self, window, delivery):
-        if not delivery.window_limited:
-            return
-        left = delivery.segments
-        if window.in_slow_start:
-            left = window.slow_start(left)
-        if left > 0:
-            window.avoid_congestion(left, window.segments)
 
     def threshold_after_loss(self, window):
         return max(min(self.flight, window.segments) / 2, 2.0)

@@ -1,15 +1,12 @@
 """The kernel lab: the notebook's own modules do what its text says, mistakes are shown, and no kernel is no crash."""
 
-import ast
-
-import nbformat
 import pytest
+from notebook_examples import examples_of
 from virtual_kernel import needs_virtual
 
 from netrepro.errors import NetreproError
 from netrepro.guides import kernel_lab as lab
 from netrepro.networks import Experiment, Flow, Link, OwnQueue, star
-from netrepro.paths import notebooks_dir
 from netrepro.simulation import simulate
 
 PATH = lab.Path(seconds=15.0)
@@ -18,10 +15,7 @@ PATH = lab.Path(seconds=15.0)
 @pytest.fixture(scope="module")
 def modules() -> dict[str, str]:
     """The C in the notebook's examples: name of the variable -> text."""
-    notebook = nbformat.read(notebooks_dir() / "04_kernel_lab.ipynb", as_version=4)
-    cells = [cell.source for cell in notebook.cells if "example" in cell.metadata.get("tags", [])]
-    assigned = [ast.parse(cell).body[0] for cell in cells]
-    return {each.targets[0].id: ast.literal_eval(each.value) for each in assigned}
+    return examples_of("04_kernel_lab")
 
 
 @needs_virtual

@@ -1,30 +1,20 @@
 """The notebook about a protocol of one's own: its node is correct, and what its text says of broken ones is true."""
 
-import ast
-
-import nbformat
 import pytest
+from notebook_examples import examples_of
 
 from netrepro.errors import NetreproError
 from netrepro.guides import own_protocol as own
-from netrepro.paths import notebooks_dir
 from netrepro.protocols import judge as rules
 from netrepro.protocols.message_log import LOST
 
+NOTEBOOK = "06_own_protocol"
 SCENARIO = own.Scenario(5, 5.0, 1, loss=0.02, faults=(own.Crash("leader", 1.0, 1.6),))
-
-
-def examples() -> dict[str, str]:
-    """The programs in the notebook's examples: name of the variable -> text."""
-    notebook = nbformat.read(notebooks_dir() / "06_own_protocol.ipynb", as_version=4)
-    cells = [cell.source for cell in notebook.cells if "example" in cell.metadata.get("tags", [])]
-    assigned = [ast.parse(cell).body[0] for cell in cells]
-    return {each.targets[0].id: ast.literal_eval(each.value) for each in assigned}
 
 
 @pytest.fixture(scope="module")
 def node() -> str:
-    return examples()["node"]
+    return examples_of(NOTEBOOK)["node"]
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +69,7 @@ def test_what_is_not_python_is_said_with_its_line():
 
 
 def test_a_control_that_listens_to_delay_yields_to_cubic_and_shares_with_itself_without_losses():
-    found = own.race_python(examples()["control"], ["cubic", own.OWN_CONTROL], seconds=8.0)
+    found = own.race_python(examples_of(NOTEBOOK)["control"], ["cubic", own.OWN_CONTROL], seconds=8.0)
     against, itself = (measured.flows.goodput_mbps for measured in found.values())
     assert against[1] > 2 * against[0]
     assert max(itself) < 2 * min(itself) and sum(itself) > 8.5

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from test_own_control import MyReno
+from own_reno import MyReno
 from test_random_networks import between, random_experiment, random_queue, random_tcp, sometimes
 
 from netrepro.errors import NetreproError

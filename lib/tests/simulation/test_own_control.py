@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from own_reno import MyReno
 
 from netrepro.errors import NetreproError
 from netrepro.networks import DropTail, Experiment, Flow, Link, Measure, Tcp, dumbbell
 from netrepro.simulation import OwnCongestionControl, simulate
-
-
-class MyReno(OwnCongestionControl):
-    def grow(self, window, delivery):
-        if not delivery.window_limited:
-            return
-        left = delivery.segments
-        if window.in_slow_start:
-            left = window.slow_start(left)
-        if left > 0:
-            window.avoid_congestion(left, window.segments)
-
-    def threshold_after_loss(self, window):
-        return max(window.segments // 2, 2.0)
 
 
 class MyConstant(OwnCongestionControl):

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from netrepro.errors import NetreproError
-from netrepro.paths import workbench_root
+from netrepro.paths import user_cache, workbench_root
 
 BUILD_HINT = "run `netrepro kernel build` once (about four minutes)"
 
@@ -76,8 +76,7 @@ def recipe_key(folder: Path) -> str:
 
 def cache() -> Path:
     """Return the folder of built kernels: netrepro/kernel in the user's cache."""
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "netrepro" / "kernel"
+    return user_cache() / "netrepro" / "kernel"
 
 
 def kernel_path() -> Path:

@@ -34,7 +34,22 @@ from netrepro.networks.workloads import Datagrams, Flow, Tcp, Traffic
 from netrepro.papers.codel import edge
 from netrepro.papers.codel.edge import EDGE_CODEL, EDGE_TAIL
 from netrepro.papers.codel.packmime import responses
-from netrepro.study import Check, Evidence, Gauge, Knob, Live, Part, Play, Reading, Runs, Scale, Study, each, gap_checks
+from netrepro.study import (
+    DROPPED_PACKETS,
+    Check,
+    Evidence,
+    Gauge,
+    Knob,
+    Live,
+    Part,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    each,
+    gap_checks,
+)
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, least_first, ratio
 from netrepro.study.figures import Course, Level, Look, Mark, Panel, Picture, Sweep
@@ -524,16 +539,7 @@ LIVE = Live(
         "sent_mb": Gauge(
             "sent in these 7.5 s", "MB", _LATER | {"column": "size_bytes", "reduce": "sum", "times": 1e-6}
         ),
-        "drop_share": Gauge(
-            "packets dropped",
-            "share",
-            {
-                "table": "links",
-                "column": "dropped_packets",
-                "reduce": "sum",
-                "of": ["dropped_packets", "sent_packets"],
-            },
-        ),
+        "drop_share": DROPPED_PACKETS,
     },
     {"table": "packets", "column": "wait_ms"},
     "wait of a packet (ms)",

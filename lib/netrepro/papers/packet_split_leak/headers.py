@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 
 from netrepro.paths import data_dir
 from netrepro.traffic import load_standin
-from netrepro.traffic.packets import Packets
+from netrepro.traffic.packets import Packets, ends_of, time_stamp_options
 from netrepro.traffic.standin import KEPT_PACKETS, capture_name
 
 APPLICATIONS = ("bittorrent", "http", "pop3", "skype", "smtp", "ssl")  # of 60 flows or more a day
 UNLABELLED_DAY, LABELLED_DAY = 0, 1
 HEADER_BYTES = 60  # IP without options, TCP with all that it may have
 FIXED_BYTES = 40  # of both headers without options
-TIME_STAMPS = 8  # the kind of TCP's option (RFC 7323)
-NO_OPERATION = 1
 
 # Bytes of the fields, from the beginning of the IP header (RFC 791, RFC 9293).
 ENDS = slice(12, 24)  # addresses and ports
@@ -109,18 +107,15 @@ def identifiers(content: NDArray[np.uint8], kinds: tuple[str, ...] = IDENTIFIERS
 def time_stamps(content: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Find the eight bytes of TCP's time stamps (value and echo) in headers, shape (n, HEADER_BYTES)."""
     stamps = np.zeros(content.shape, bool)
-    rows = np.arange(len(content))
-    end = 20 + 4 * (content[:, 32].astype(np.int64) >> 4)
-    place = np.full(len(content), FIXED_BYTES)
-    while (walks := place + 1 < np.minimum(end, HEADER_BYTES)).any():
-        row, at = rows[walks], place[walks]
-        kind, length = content[row, at], content[row, at + 1].astype(np.int64)
-        stamped = (kind == TIME_STAMPS) & (length == 10) & (at + 10 <= HEADER_BYTES)
-        for byte in range(2, 10):
-            stamps[row[stamped], at[stamped] + byte] = True
-        # Kind 0 ends the list; a length below 2 is none.
-        step = np.where(kind == NO_OPERATION, 1, np.where((kind == 0) | (length < 2), HEADER_BYTES, length))
-        place[walks] += step
+    rows, places = np.arange(len(content)), np.arange(HEADER_BYTES)
+    end = np.minimum(20 + 4 * (content[:, 32].astype(np.int64) >> 4), HEADER_BYTES)
+
+    def byte_at(place: NDArray[np.int64]) -> NDArray[np.int64]:
+        return content[rows, np.minimum(place, HEADER_BYTES - 1)].astype(np.int64)
+
+    for there, option in time_stamp_options(byte_at, np.full(len(content), FIXED_BYTES), end):
+        first = option[:, None] + 2
+        stamps |= there[:, None] & (places >= first) & (places < first + 8)
     return stamps
 
 
@@ -136,36 +131,19 @@ def load_headers(day: int) -> Headers:
     content = packets.content[np.minimum(reach, last)]
     length = 20 + 4 * (content[:, 32].astype(np.int64) >> 4)
     content[np.arange(HEADER_BYTES) >= length[:, None]] = 0
-    names = _ends_of(content)
-    flow, known = pd.factorize(names)
+    flow, known = pd.factorize(_words(packets.ends()))
     flows = load_standin(first_packets=KEPT_PACKETS).flows
-    applications = flows[flows["day"] == day].set_index(_ends_in(flows[flows["day"] == day]))["application_protocol"]
+    flows = flows[flows["day"] == day]
+    applications = flows.set_index(_words(ends_of(flows)))["application_protocol"]
     application = applications.reindex(known).fillna("").to_numpy(str)[flow]
     content[:, ENDS] = 0
     place = pd.Series(flow).groupby(flow).cumcount().to_numpy()
     return Headers(content, flow.astype(np.int64), place, application)
 
 
-def _ends_of(content: NDArray[np.uint8]) -> NDArray:
-    """Return a word for each packet's two ends, the same in both directions."""
-    byte = content.astype(np.int64)
-    hosts = [byte[:, at] << 24 | byte[:, at + 1] << 16 | byte[:, at + 2] << 8 | byte[:, at + 3] for at in (12, 16)]
-    ports = [byte[:, at] << 8 | byte[:, at + 1] for at in (20, 22)]
-    ends = np.sort(np.stack([host << 16 | port for host, port in zip(hosts, ports, strict=True)], axis=1), axis=1)
-    return np.array([f"{low}-{high}" for low, high in ends])
-
-
-def _ends_in(flows: pd.DataFrame) -> NDArray:
-    """Return the same words for a table of flows."""
-
-    def end(side: str) -> pd.Series:
-        host = flows[f"{side}_address"].map(
-            lambda text: sum(int(x) << 8 * (3 - i) for i, x in enumerate(text.split(".")))
-        )
-        return host.to_numpy(np.int64) << 16 | flows[f"{side}_port"].to_numpy(np.int64)
-
-    ends = np.sort(np.stack([end("source"), end("destination")], axis=1), axis=1)
-    return np.array([f"{low}-{high}" for low, high in ends])
+def _words(ends: tuple[NDArray[np.int64], NDArray[np.int64]]) -> NDArray:
+    """Return a word for each pair of ends, the same in both directions."""
+    return np.array([f"{low}-{high}" for low, high in np.sort(np.stack(ends, axis=1), axis=1)])
 
 
 def draw_packets(headers: Headers, flows_per_application: int, packets_per_flow: int, seed: int) -> Headers:

@@ -127,6 +127,17 @@ def _gains_with_baseline(runs: Runs) -> pd.DataFrame:
     return (table[1] / table[IDENTITIES]).rename("gain").reset_index().assign(case="propshare")
 
 
+def _half_and_half(knob: str, label: str) -> Panel:
+    """Show PropShare's time over BitTorrent's of the same swarm, over a part of PropShare's upload."""
+
+    def both(runs: Runs) -> pd.DataFrame:
+        return over_both_places(runs.knobs[knob], knob).assign(case="propshare")
+
+    ours = Sweep(knob, "ratio", both, looks={"propshare": "propshare"})
+    title = "half PropShare, half BitTorrent"
+    return Panel(label, RATIO, ours, Level(1.0, published=False), title=title, y_range=(None, None))
+
+
 def _cost_of_auction(runs: Runs) -> float:
     table = runs.knobs["riders"]
     return float(table["rider_cost"][table["case"] == "bittorrent"].mean())
@@ -184,19 +195,7 @@ FIGURES = {
     ),
     "knob_reserve": Picture(
         "How large may the reserve be?",
-        Panel(
-            "PropShare's reserve for newcomers (share)",
-            RATIO,
-            Sweep(
-                "reserve",
-                "ratio",
-                lambda runs: over_both_places(runs.knobs["reserve"], "reserve").assign(case="propshare"),
-                looks={"propshare": "propshare"},
-            ),
-            Level(1.0, published=False),
-            title="half PropShare, half BitTorrent",
-            y_range=(None, None),
-        ),
+        _half_and_half("reserve", "PropShare's reserve for newcomers (share)"),
         Panel(
             "PropShare's reserve for newcomers (share)",
             "free riders' time / contributors' (ratio)",
@@ -207,19 +206,7 @@ FIGURES = {
     ),
     "knob_baseline": Picture(
         "A baseline for all who ask",
-        Panel(
-            "part of the upload for all who ask (share)",
-            RATIO,
-            Sweep(
-                "baseline",
-                "ratio",
-                lambda runs: over_both_places(runs.knobs["baseline"], "baseline").assign(case="propshare"),
-                looks={"propshare": "propshare"},
-            ),
-            Level(1.0, published=False),
-            title="half PropShare, half BitTorrent",
-            y_range=(None, None),
-        ),
+        _half_and_half("baseline", "part of the upload for all who ask (share)"),
         Panel(
             "part of the upload for all who ask (share)",
             f"time as one peer / as {IDENTITIES} (ratio)",

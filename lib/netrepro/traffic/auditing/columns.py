@@ -43,8 +43,7 @@ def look_at_columns(table: LabelledTable, rows: NDArray[np.int64], *, seed: int)
     known: dict[int, str] = {}
     described = []
     for name in table.of_role(FEATURE, PAYLOAD, TEXT):
-        column = table.columns[name]
-        values = column.cat.codes.to_numpy() if isinstance(column.dtype, pd.CategoricalDtype) else column.to_numpy()
+        values = _values(table, name)
         finite = np.isfinite(values)
         constant = not finite.any() or bool(values[finite].min() == values[finite].max())
         key = hash(name) if constant else int(pd.util.hash_array(values).sum(dtype=np.uint64))

@@ -28,10 +28,9 @@ from netrepro.traffic.auditing.scores import (
 from netrepro.traffic.join import JoinAudit, LabelledFlows
 from netrepro.traffic.tables import FLOW, PACKET, LabelledTable, load_labelled, table_of
 from netrepro.traffic.tables.flow_files import CIC
-from netrepro.traffic.tables.labelled_table import TEXT
+from netrepro.traffic.tables.labelled_table import TEXT, Told
 from netrepro.traffic.tables.open_table import captures_in, load_known_trace
 
-Told = Callable[[int, int], None] | None
 CHECK_COLUMNS = ["check", "value", "limit", "finding", "says"]
 SAMPLE_ROWS = 10_000
 # Where a number becomes a finding. They are our choice, and were fixed before a data set was audited with them.
@@ -152,11 +151,11 @@ def audit(
     columns = look_at_columns(table, rows, seed=seed)
     compared = compare_with_meter(table, files, progress=told("our meter")) if files else None
     scores = scores.assign(survives=_survival(scores))
-    checks = _Checks(table.unit)
+    checks = _Checks(table.unit, scores)
     checks.of_duplicates(duplicates)
-    checks.of_splits(scores, table)
-    checks.of_identifiers(scores)
-    checks.of_classes(classes, scores)
+    checks.of_splits(table)
+    checks.of_identifiers()
+    checks.of_classes(classes)
     checks.of_columns(columns)
     if table.kind == CIC:
         for fault in known_faults(table):
@@ -188,26 +187,28 @@ def audit(
 
 def _survival(scores: pd.DataFrame) -> pd.Series:
     """Return what of the first row's macro-F1 above chance each row has, 0..1 (NaN where there is nothing above)."""
-    chance = float(scores.loc[scores["kind"] == CHANCE, "macro_f1"].iloc[0])
+    chance = _chance(scores)
     above = float(scores["macro_f1"].iloc[0]) - chance
     if not above > 0:
         return pd.Series(np.nan, index=scores.index)
     return ((scores["macro_f1"] - chance) / above).clip(lower=0)
 
 
-class _Checks:
-    """The rows of an audit's table."""
+def _chance(scores: pd.DataFrame) -> float:
+    return float(scores.loc[scores["kind"] == CHANCE, "macro_f1"].iloc[0])
 
-    def __init__(self, unit: str):
-        self.unit, self.rows = unit, []  # type: tuple[str, list[tuple[str, float, float, bool, str]]]
+
+class _Checks:
+    """The rows of an audit's table. base : the first row of `scores`, by the usual split. is_learnt : there is a score
+    above chance that could be lost."""
+
+    def __init__(self, unit: str, scores: pd.DataFrame):
+        self.unit, self.scores, self.base, self.chance = unit, scores, scores.iloc[0], _chance(scores)
+        self.is_learnt = bool(self.base["macro_f1"] - self.chance >= LIMITS["drop"])
+        self.rows: list[tuple[str, float, float, bool, str]] = []
 
     def add(self, check: str, value: float, limit: float, finding: bool, says: str) -> None:
         self.rows.append((check, float(value), float(limit), bool(finding), says))
-
-    def is_learnt(self, scores: pd.DataFrame) -> bool:
-        """Tell whether there is a score above chance that could be lost."""
-        chance = scores.loc[scores["kind"] == CHANCE, "macro_f1"].iloc[0]
-        return bool(scores["macro_f1"].iloc[0] - chance >= LIMITS["drop"])
 
     def of_duplicates(self, duplicates: dict[str, Duplicates]) -> None:
         words = {"exact": "a duplicate", "near": "a near duplicate (all sizes and counts within a tenth)"}
@@ -225,12 +226,12 @@ class _Checks:
             says = f"{each.seen:.0%} of the test's {self.unit}s have {words[kind]} in training, if split at random."
             self.add(f"{kind} duplicates in training", each.seen, limit, each.seen > limit, says)
 
-    def of_splits(self, scores: pd.DataFrame, table: LabelledTable) -> None:
-        base = scores.iloc[0]
+    def of_splits(self, table: LabelledTable) -> None:
+        scores, base = self.scores, self.base
         for row in scores[scores["kind"] == SPLIT].iloc[1:].to_dict("records"):
             drop = base["macro_f1"] - row["macro_f1"]
             # A worse draw than the worst at random: splits by a few groups vary by themselves.
-            finding = drop >= LIMITS["drop"] and row["high"] < base["low"] and self.is_learnt(scores)
+            finding = drop >= LIMITS["drop"] and row["high"] < base["low"] and self.is_learnt
             says = (
                 f"Macro-F1 is {base['macro_f1']:.2f} {base['what']}, {row['macro_f1']:.2f} {row['what']} "
                 f"({row['says']})."
@@ -248,32 +249,28 @@ class _Checks:
             says = f"Classes from one {name} only, so that class and {name} cannot be told apart"
             self.add_list(f"classes of one {name}", f"{says} ({len(alone)} of {len(counts)})", alone)
 
-        chance = scores.loc[scores["kind"] == CHANCE, "macro_f1"].iloc[0]
-        says = f"Macro-F1 is {base['macro_f1']:.2f} {base['what']} and {chance:.2f} by chance"
-        nothing = not self.is_learnt(scores)
-        says += ": nothing is learnt." if nothing else "."
-        self.add("above chance", base["macro_f1"], np.nan, nothing, says)
+        says = f"Macro-F1 is {base['macro_f1']:.2f} {base['what']} and {self.chance:.2f} by chance"
+        says += "." if self.is_learnt else ": nothing is learnt."
+        self.add("above chance", base["macro_f1"], np.nan, not self.is_learnt, says)
 
-    def of_identifiers(self, scores: pd.DataFrame) -> None:
-        base, chance = scores.iloc[0], scores[scores["kind"] == CHANCE].iloc[0]
-        first = base["macro_f1"]
-        for row in scores.to_dict("records"):
-            if row["kind"] == WITHOUT or row["kind"] == SHUFFLED:
+    def of_identifiers(self) -> None:
+        first = self.base["macro_f1"]
+        for row in self.scores.to_dict("records"):
+            if row["kind"] in (WITHOUT, SHUFFLED):
                 drop = first - row["macro_f1"]
                 how = row["what"] if row["kind"] == WITHOUT else "with the identifiers of other classes' rows"
                 says = f"Macro-F1 is {first:.2f} with everything, {row['macro_f1']:.2f} {how}."
-                self.add(row["what"], drop, LIMITS["drop"], drop >= LIMITS["drop"] and self.is_learnt(scores), says)
+                self.add(row["what"], drop, LIMITS["drop"], drop >= LIMITS["drop"] and self.is_learnt, says)
             elif row["kind"] == ALONE:
-                finding = row["survives"] >= LIMITS["alone"] and self.is_learnt(scores)
+                finding = row["survives"] >= LIMITS["alone"] and self.is_learnt
                 says = (
                     f"Macro-F1 is {row['macro_f1']:.2f} with {row['says']}, {first:.2f} with everything and "
-                    f"{chance['macro_f1']:.2f} by chance."
+                    f"{self.chance:.2f} by chance."
                 )
                 self.add(row["what"], row["survives"], LIMITS["alone"], finding, says)
 
-    def of_classes(self, classes: pd.Series, scores: pd.DataFrame) -> None:
-        share, name = float(classes.iloc[0] / classes.sum()), classes.index[0]
-        base = scores.iloc[0]
+    def of_classes(self, classes: pd.Series) -> None:
+        share, name, base = float(classes.iloc[0] / classes.sum()), classes.index[0], self.base
         says = (
             f"{share:.0%} of the {self.unit}s are {name}: who always says so has that accuracy; macro-F1 is "
             f"{base['macro_f1']:.2f} where accuracy is {base['accuracy']:.2f}."

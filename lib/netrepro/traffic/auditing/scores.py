@@ -17,6 +17,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from netrepro.traffic.tables import IDENTIFIERS, PACKET, LabelledTable
+from netrepro.traffic.tables.labelled_table import Told
 
 Rows = NDArray[np.int64]
 TREES, DRAWS = 10, 3
@@ -213,9 +214,6 @@ class _Yardstick:
         columns = np.flatnonzero(np.isin(self.places(names), self.places(headers)))
         values[:, columns] = values[np.ix_(donors, columns)]
         return _score(truth, model.predict(values), np.unique(self.classes[split[0]]))
-
-
-Told = Callable[[int, int], None] | None
 
 
 def measure_scores(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 
 from netrepro.errors import NetreproError
-from netrepro.traffic.tables.labelled_table import plain_name, role_of
+from netrepro.traffic.tables.labelled_table import Told, plain_name, role_of
 
-Told = Callable[[int, int], None] | None
 CHUNK_ROWS, SNIFFED_ROWS = 100_000, 2000
 MOST_LISTED = 32  # numbers of a list in one cell, such as nfstream's splt_ps, that become columns
 CIC = "CICFlowMeter's CSV"

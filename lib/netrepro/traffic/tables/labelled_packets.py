@@ -7,7 +7,7 @@ pcapml (Holland et al., nprint/pcapml) writes in each packet's comment the sampl
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from netrepro.errors import NetreproError
 from netrepro.traffic.captures import CaptureFile
 from netrepro.traffic.meter import address_texts
-from netrepro.traffic.tables.labelled_table import PAYLOAD
+from netrepro.traffic.packets import time_stamp_options
+from netrepro.traffic.tables.labelled_table import PAYLOAD, Told
 
-Told = Callable[[int, int], None] | None
 KEPT_BYTES = 160  # of each packet: link, IP and TCP headers with all options, or fewer and some payload
 PAYLOAD_BYTES = 32
 BATCH_PACKETS = 50_000
@@ -321,17 +321,10 @@ def _columns(
 def _time_stamps(
     fields: _Fields, tcp: NDArray[np.int64], header: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return TCP's time stamp and its echo (RFC 7323, kind 8), or -1."""
-    place, end = tcp + 20, tcp + header
+    """Return TCP's time stamp and its echo, or -1."""
     value, echo = np.full(len(tcp), -1, np.int64), np.full(len(tcp), -1, np.int64)
-    for _ in range(12):
-        inside = place < end
-        if not inside.any():
-            break
-        kind, size = fields.number(place, 1), fields.number(place + 1, 1)
-        is_stamp = inside & (kind == 8) & (size == 10)
-        value = np.where(is_stamp, fields.number(place + 2, 4), value)
-        echo = np.where(is_stamp, fields.number(place + 6, 4), echo)
-        step = np.where(kind == 1, 1, np.maximum(size, 2))
-        place = np.where(inside & (kind != 0) & ~is_stamp, place + step, end)
+    for there, place in time_stamp_options(lambda at: fields.number(at, 1), tcp + 20, tcp + header):
+        first = there & (value < 0)
+        value = np.where(first, fields.number(place + 2, 4), value)
+        echo = np.where(first, fields.number(place + 6, 4), echo)
     return value, echo

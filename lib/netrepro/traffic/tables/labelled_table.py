@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from netrepro.errors import NetreproError, nearest
 
+Told = Callable[[int, int], None] | None  # called with how much is done, of how much
 FLOW, PACKET = "flow", "packet"
 FEATURE, TEXT, PAYLOAD = "feature", "text", "payload"
 # What tells who talks, where and when, and not how: a classifier that needs it has learnt a trace and not a class.

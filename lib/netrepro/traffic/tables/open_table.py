@@ -18,10 +18,9 @@ from netrepro.traffic.standin import FLOWS, load_standin
 from netrepro.traffic.tables.datazoo import is_datazoo, read_datazoo
 from netrepro.traffic.tables.flow_files import NFSTREAM, ZEEK, is_zeek, kind_of, read_flow_csv, read_zeek
 from netrepro.traffic.tables.labelled_packets import payload_roles, read_packets
-from netrepro.traffic.tables.labelled_table import FLOW, PACKET, LabelledTable, make_table
+from netrepro.traffic.tables.labelled_table import FLOW, PACKET, LabelledTable, Told, make_table
 from netrepro.traffic.unibs import published_trace
 
-Told = Callable[[int, int], None] | None
 CAPTURES, TABLES, ZEEK_LOG, DATAZOO = "captures", "tables", "Zeek", "DataZoo"
 UNITS = ("auto", FLOW, PACKET)
 # Columns of the meter's table that say what became of a flow's label, or how it was metered.

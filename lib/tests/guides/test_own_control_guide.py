@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-
-import nbformat
 import pytest
+from notebook_examples import examples_of
 
 from netrepro.errors import NetreproError
 from netrepro.guides import own_control as own
-from netrepro.paths import notebooks_dir
 
 STACKS = {"timer-of-a-second", "restart-window-after-one-timeout"}  # Linux's TCP, whatever the control
 
@@ -17,10 +14,7 @@ STACKS = {"timer-of-a-second", "restart-window-after-one-timeout"}  # Linux's TC
 @pytest.fixture(scope="module")
 def examples() -> dict[str, str]:
     """The programs in the notebook's examples: name of the variable -> text."""
-    notebook = nbformat.read(notebooks_dir() / "07_own_control.ipynb", as_version=4)
-    cells = [cell.source for cell in notebook.cells if "example" in cell.metadata.get("tags", [])]
-    assigned = [ast.parse(cell).body[0] for cell in cells]
-    return {each.targets[0].id: ast.literal_eval(each.value) for each in assigned}
+    return examples_of("07_own_control")
 
 
 def test_each_step_mends_what_the_text_says(examples):
