@@ -1,6 +1,11 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "bindings/module.hpp"
 #include "captures/flow_meter.hpp"
 
@@ -105,6 +110,61 @@ class BoundMeter {
   FlowMeter meter_;
 };
 
+// The packets of a capture, undecoded: the first bytes of each, and what its record says.
+class BoundPacketReader : public PacketSink {
+ public:
+  explicit BoundPacketReader(std::size_t kept_bytes) : kept_bytes_(kept_bytes) {}
+
+  void feed(const py::bytes& chunk) {
+    const auto view = static_cast<std::string_view>(chunk);
+    reader_.feed(reinterpret_cast<const uint8_t*>(view.data()), view.size());
+  }
+  void finish() { reader_.finish(); }
+  void on_packet(const CapturedPacket& packet) override {
+    const std::size_t begin = heads_.size(), kept = std::min<std::size_t>(packet.captured_bytes, kept_bytes_);
+    heads_.resize(begin + kept_bytes_);
+    std::copy_n(packet.bytes, kept, heads_.begin() + static_cast<std::ptrdiff_t>(begin));
+    time_us_.push_back(packet.time_us);
+    captured_bytes_.push_back(packet.captured_bytes);
+    wire_bytes_.push_back(packet.wire_bytes);
+    link_type_.push_back(packet.link_type);
+    comments_.emplace_back(packet.comment);
+  }
+  std::size_t packets() const { return time_us_.size(); }
+  // What was read since the last call.
+  py::dict take() {
+    py::dict out;
+    out["heads"] = copy_out(heads_, packets(), kept_bytes_);
+    out["time_us"] = copy_out(time_us_);
+    out["captured_bytes"] = copy_out(captured_bytes_);
+    out["wire_bytes"] = copy_out(wire_bytes_);
+    out["link_type"] = copy_out(link_type_);
+    py::list comments;
+    for (const std::string& comment : comments_) comments.append(py::bytes(comment));
+    out["comments"] = comments;
+    heads_.clear(), time_us_.clear(), captured_bytes_.clear(), wire_bytes_.clear(), link_type_.clear();
+    comments_.clear();
+    return out;
+  }
+
+ private:
+  CaptureCounts counts_{};
+  CaptureReader reader_{*this, counts_};
+  std::size_t kept_bytes_;
+  std::vector<uint8_t> heads_;
+  std::vector<int64_t> time_us_, captured_bytes_, wire_bytes_, link_type_;
+  std::vector<std::string> comments_;
+};
+
+void bind_packet_reader(py::module_& module) {
+  py::class_<BoundPacketReader>(module, "PacketReader", "The packets of a capture, undecoded, with their comments.")
+      .def(py::init<std::size_t>(), py::arg("kept_bytes"))
+      .def("feed", &BoundPacketReader::feed, "The next bytes of the capture file.")
+      .def("finish", &BoundPacketReader::finish)
+      .def("packets", &BoundPacketReader::packets, "How many wait to be taken.")
+      .def("take", &BoundPacketReader::take, "Columns of what was read since the last call.");
+}
+
 void bind_meter(py::module_& module) {
   module.def("starts_a_capture", [](const py::bytes& head) {
     const auto view = static_cast<std::string_view>(head);
@@ -132,4 +192,7 @@ void bind_meter(py::module_& module) {
 
 }  // namespace
 
-void bind_traffic(py::module_& module) { bind_meter(module); }
+void bind_traffic(py::module_& module) {
+  bind_meter(module);
+  bind_packet_reader(module);
+}

@@ -35,6 +35,15 @@ uint16_t CaptureReader::read16(const uint8_t* bytes) const {
 
 uint32_t CaptureReader::read32(const uint8_t* bytes) const { return big_endian_ ? big32(bytes) : little32(bytes); }
 
+template <typename Take>
+void CaptureReader::for_each_option(const uint8_t* options, std::size_t size, Take take) const {
+  for (std::size_t at = 0; at + 4 <= size;) {
+    const uint16_t code = read16(options + at), length = read16(options + at + 2);
+    if (code == 0 || at + 4 + length > size || !take(code, options + at + 4, length)) return;
+    at += 4 + padded(length);
+  }
+}
+
 void CaptureReader::feed(const uint8_t* chunk, std::size_t size) {
   const uint8_t* const end = chunk + size;
   const auto left = [&] { return static_cast<std::size_t>(end - chunk); };
@@ -195,11 +204,7 @@ void CaptureReader::take_interface(const uint8_t* block, std::size_t size) {
   }
   found.link_type = read16(block + 8);
   found.snap_bytes = read32(block + 12);
-  const std::size_t end = size - 4;
-  for (std::size_t at = 16; at + 4 <= end;) {
-    const uint16_t code = read16(block + at), length = read16(block + at + 2);
-    if (code == 0 || at + 4 + length > end) break;
-    const uint8_t* value = block + at + 4;
+  for_each_option(block + 16, size - 20, [&](uint16_t code, const uint8_t* value, std::size_t length) {
     if (code == 9 && length == 1) {  // if_tsresol: a power of ten, or of two where the top bit is set
       const uint32_t exponent = *value & 0x7F;
       uint64_t ticks = 1;
@@ -212,8 +217,8 @@ void CaptureReader::take_interface(const uint8_t* block, std::size_t size) {
       const uint64_t high = read32(big_endian_ ? value : value + 4);
       found.offset_s = static_cast<int64_t>(high << 32 | low);
     }
-    at += 4 + padded(length);
-  }
+    return true;
+  });
   interfaces_.push_back(found);
 }
 
@@ -235,7 +240,14 @@ void CaptureReader::take_packet_block(const uint8_t* block, std::size_t size, ui
     time_us = (static_cast<int64_t>(whole_s) + from.offset_s) * 1'000'000 +
               static_cast<int64_t>(remainder * 1'000'000 / from.ticks_per_second);
   }
-  sink_.on_packet({block + 28, read32(block + 20), read32(block + 24), time_us, plausible, from.link_type});
+  const uint32_t captured = read32(block + 20);
+  const std::size_t options = std::min(28 + padded(captured), size - 4);
+  std::string_view comment;
+  for_each_option(block + options, size - 4 - options, [&](uint16_t code, const uint8_t* value, std::size_t length) {
+    if (code == 1) comment = {reinterpret_cast<const char*>(value), length};
+    return code != 1;
+  });
+  sink_.on_packet({block + 28, captured, read32(block + 24), time_us, plausible, from.link_type, comment});
 }
 
 void CaptureReader::take_simple_packet(const uint8_t* block, std::size_t size) {

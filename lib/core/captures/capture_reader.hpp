@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "captures/capture_counts.hpp"
@@ -13,6 +14,7 @@ struct CapturedPacket {
   int64_t time_us;  // since 1970
   bool has_time;    // false: there is no time stamp, or it is out of range; time_us is then a guess
   uint32_t link_type;
+  std::string_view comment{};  // the first of a pcapng packet's
 };
 
 class PacketSink {
@@ -57,6 +59,10 @@ class CaptureReader {
   void take_packet_block(const uint8_t* block, std::size_t size, uint32_t interface_number);
   void take_simple_packet(const uint8_t* block, std::size_t size);
   void lose_track(std::size_t unread_bytes);
+
+  // Hands code, value and length of each option to `take`, which returns false after the last that it wants.
+  template <typename Take>
+  void for_each_option(const uint8_t* options, std::size_t size, Take take) const;
 
   uint16_t read16(const uint8_t* bytes) const;
   uint32_t read32(const uint8_t* bytes) const;

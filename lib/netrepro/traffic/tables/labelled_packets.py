@@ -6,9 +6,7 @@ pcapml (Holland et al., nprint/pcapml) writes in each packet's comment the sampl
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+import netrepro._core as _core
 from netrepro.errors import NetreproError
 from netrepro.traffic.captures import CaptureFile
 from netrepro.traffic.meter import address_texts
@@ -29,17 +28,7 @@ BATCH_PACKETS = 50_000
 ETHERNET, RAW, NULL, LOOP, COOKED, COOKED_V2 = 1, 101, 0, 108, 113, 276
 LINK_BYTES = {ETHERNET: 14, RAW: 0, 12: 0, 14: 0, NULL: 4, LOOP: 4, COOKED: 16, COOKED_V2: 20}
 VLAN_TYPES = (0x8100, 0x88A8, 0x9100)
-SECTION, INTERFACE, SIMPLE, ENHANCED = 0x0A0D0D0A, 1, 3, 6
 Bytes = NDArray[np.uint8]
-
-
-@dataclass
-class _Batch:
-    """Packets that are not decoded yet."""
-
-    heads: list[bytes] = field(default_factory=list)
-    rest: list[tuple[int, int, int, int]] = field(default_factory=list)  # time in ns, captured, on the wire, link type
-    comments: list[str] = field(default_factory=list)
 
 
 def parse_comment(comment: str) -> tuple[str | None, str | None]:
@@ -102,121 +91,16 @@ def _flow_numbers(packets: pd.DataFrame) -> NDArray[np.int64]:
     return keys.groupby(["low", "high", "protocol"], sort=False).ngroup().to_numpy(np.int64)
 
 
-def _batches(chunks: Iterator[bytes]) -> Iterator[_Batch]:
-    """Yield the packets of one capture, in batches."""
-    stream = _Stream(chunks)
-    magic = stream.take(4)
-    walk = _pcapng(stream) if magic == b"\n\r\r\n" else _pcap(stream, magic)
-    batch = _Batch()
-    for time_ns, head, captured, wire, link, comment in walk:
-        batch.heads.append(head)
-        batch.rest.append((time_ns, captured, wire, link))
-        batch.comments.append(comment)
-        if len(batch.heads) == BATCH_PACKETS:
-            yield batch
-            batch = _Batch()
-    if batch.heads:
-        yield batch
-
-
-class _Stream:
-    """Bytes of a file, taken in pieces; a piece that the file no longer has is empty."""
-
-    def __init__(self, chunks: Iterator[bytes]):
-        self._chunks, self._held, self._at = chunks, b"", 0
-
-    def take(self, size: int) -> bytes:
-        while len(self._held) - self._at < size:
-            more = next(self._chunks, b"")
-            if not more:
-                self._held, self._at = b"", 0
-                return b""
-            self._held, self._at = self._held[self._at :] + more, 0
-        piece = self._held[self._at : self._at + size]
-        self._at += size
-        return piece
-
-
-Walk = Iterator[tuple[int, bytes, int, int, int, str]]
-
-
-def _pcap(stream: _Stream, magic: bytes) -> Walk:
-    order = "<" if magic in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
-    unit = 1 if magic in (b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d") else 1000
-    head = stream.take(20)
-    if not head:
-        return
-    link = struct.unpack_from(order + "I", head, 16)[0] & 0xFFFF
-    record = struct.Struct(order + "IIII")
-    while block := stream.take(16):
-        seconds, fraction, captured, wire = record.unpack(block)
-        packet = stream.take(captured)
-        if len(packet) < captured:
-            return
-        yield seconds * 1_000_000_000 + fraction * unit, packet[:KEPT_BYTES], captured, wire, link, ""
-
-
-def _pcapng(stream: _Stream) -> Walk:
-    order, kind = "<", SECTION
-    interfaces: list[tuple[int, int, int]] = []
-    while True:
-        if kind == SECTION:
-            sizes = stream.take(8)
-            if not sizes:
-                return
-            order = "<" if sizes[4:] == b"\x4d\x3c\x2b\x1a" else ">"
-            (length,) = struct.unpack_from(order + "I", sizes)
-            stream.take(length - 12)
-            interfaces = []
-        else:
-            size = stream.take(4)
-            if not size:
-                return
-            (length,) = struct.unpack(order + "I", size)
-            body = stream.take(length - 8)[:-4] if length >= 12 else b""
-            if not body and length != 12:
-                return
-            if kind == INTERFACE:
-                interfaces.append(_interface(body, order))
-            elif kind == ENHANCED and len(body) >= 20:
-                number, high, low, captured, wire = struct.unpack_from(order + "5I", body)
-                if number < len(interfaces):
-                    link, per_second, offset_s = interfaces[number]
-                    ticks = high << 32 | low
-                    time_ns = ticks * 1_000_000_000 // per_second + offset_s * 1_000_000_000
-                    after = 20 + captured + -captured % 4
-                    comment = _option(body, after, order, 1).decode("utf-8", "replace").rstrip("\0")
-                    yield time_ns, body[20 : 20 + min(captured, KEPT_BYTES)], captured, wire, link, comment
-            elif kind == SIMPLE and interfaces and len(body) >= 4:
-                (wire,) = struct.unpack_from(order + "I", body)
-                captured = min(wire, len(body) - 4)
-                yield 0, body[4 : 4 + min(captured, KEPT_BYTES)], captured, wire, interfaces[0][0], ""
-        word = stream.take(4)
-        if not word:
-            return
-        kind = SECTION if word == b"\n\r\r\n" else struct.unpack(order + "I", word)[0]
-
-
-def _interface(body: bytes, order: str) -> tuple[int, int, int]:
-    """Return link type, ticks a second and offset in seconds of an interface."""
-    (link,) = struct.unpack_from(order + "H", body)
-    resolution = _option(body, 8, order, 9) or b"\x06"
-    offset = _option(body, 8, order, 14)
-    exponent = resolution[0] & 0x7F
-    per_second = 2**exponent if resolution[0] & 0x80 else 10**exponent
-    return link, per_second, struct.unpack(order + "q", offset)[0] if len(offset) == 8 else 0
-
-
-def _option(body: bytes, place: int, order: str, wanted: int) -> bytes:
-    """Return the value of the first option with a code, or b"" where there is none."""
-    while place + 4 <= len(body):
-        code, length = struct.unpack_from(order + "HH", body, place)
-        if code == 0:
-            return b""
-        if code == wanted:
-            return body[place + 4 : place + 4 + length]
-        place += 4 + length + -length % 4
-    return b""
+def _batches(chunks: Iterator[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the packets of one capture as columns, in batches that are not decoded yet."""
+    reader = _core.PacketReader(KEPT_BYTES)
+    for chunk in chunks:
+        reader.feed(chunk)
+        if reader.packets() >= BATCH_PACKETS:
+            yield reader.take()
+    reader.finish()
+    if reader.packets():
+        yield reader.take()
 
 
 class _Fields:
@@ -238,15 +122,11 @@ class _Fields:
         return _Fields(self.content[chosen], self.captured[chosen])
 
 
-def _decode(batch: _Batch) -> pd.DataFrame:
+def _decode(batch: dict[str, Any]) -> pd.DataFrame:
     """Decode the headers of a batch, all packets at once."""
-    content = np.zeros((len(batch.heads), KEPT_BYTES), np.uint8)
-    for row, head in enumerate(batch.heads):
-        content[row, : len(head)] = np.frombuffer(head, np.uint8)
-    numbers = np.array(batch.rest, np.int64)
-    link = numbers[:, 3]
-    kept = np.minimum(numbers[:, 1], KEPT_BYTES)
-    fields = _Fields(content, kept)
+    link = batch["link_type"]
+    kept = np.minimum(batch["captured_bytes"], KEPT_BYTES)
+    fields = _Fields(batch["heads"], kept)
     ip = np.full(len(link), -1, np.int64)
     for kind, size in LINK_BYTES.items():
         ip[link == kind] = size
@@ -260,9 +140,10 @@ def _decode(batch: _Batch) -> pd.DataFrame:
     good = (ip >= 0) & np.isin(version, (4, 6)) & (header >= 20) & np.isin(protocol, (6, 17)) & first
     good &= ip + header + np.where(protocol == 6, 20, 8) <= kept
     table = _columns(fields.only(good), ip[good], header[good], version[good], protocol[good])
-    table.insert(0, "time_us", numbers[good, 0] / 1000)
-    table["wire_bytes"] = numbers[good, 2].astype(np.float32)
-    told = [parse_comment(each) if each else (None, None) for each in batch.comments]
+    table.insert(0, "time_us", batch["time_us"][good].astype(float))
+    table["wire_bytes"] = batch["wire_bytes"][good].astype(np.float32)
+    comments = [comment.decode("utf-8", "replace").rstrip("\0") for comment in batch["comments"]]
+    told = [parse_comment(comment) if comment else (None, None) for comment in comments]
     if any(label is not None for _, label in told):
         chosen = [told[row] for row in np.flatnonzero(good)]
         table = table.assign(sample=[sample for sample, _ in chosen], label=[label for _, label in chosen])
