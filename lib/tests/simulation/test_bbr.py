@@ -17,8 +17,8 @@ import pytest
 CORE = Path(__file__).parents[2] / "core"
 COMPILER = next(filter(None, map(shutil.which, (os.environ.get("CXX") or "c++", "g++", "clang++"))), "c++")
 SEGMENT_BYTES, PACING_MARGIN = 1448, 0.99
-# Arguments of the policers' program: rounds; of each round, from round `begins` on: segments lost of a hundred, and segments a second; then what
-# happens in one round: "limited" (by the application), "undo", or "none".
+# Arguments of the policers' program: rounds; of each round, from round `begins` on: segments lost of a hundred, and
+# segments a second; then what happens in one round: "limited" (by the application), "undo", or "none".
 POLICERS = r"""
 #include <cstdio>
 #include <cstdlib>
