@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from reno_by_rfc import Reno
 from virtual_kernel import needs_virtual
@@ -27,6 +28,7 @@ from netrepro.conformance import (
     load_suite,
     subject_of,
 )
+from netrepro.conformance.pictures import draw_scenario
 from netrepro.errors import NetreproError
 from netrepro.paths import all_data
 
@@ -248,3 +250,12 @@ def test_verdicts_follow_the_bounds():
     report = conform("bbr", ["fairness"], scenarios=["shallow_buffer"])
     (judged,) = report.judged
     assert judged.verdict == FAIL and judged.value > judged.sentence.at_most
+
+
+@pytest.mark.parametrize("name", ["one_loss", "lost_tail"])
+def test_a_picture_shows_rates_over_a_round_trip_or_longer(name):
+    """Shorter bins show a beat with the bursts that leave once a round trip."""
+    report = conform("reno", ["rfc"], scenarios=[name])
+    (line, *_) = draw_scenario(report, name).axes[0].lines
+    gaps_s = np.diff(np.asarray(line.get_xdata(), dtype=float))
+    assert gaps_s.min() >= report.traces[name].round_trip_s(0) * 0.999
