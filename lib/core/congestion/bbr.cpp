@@ -22,7 +22,7 @@ constexpr double two_segments_from_rate = 1.2e6 / 8;  // bytes a second
 Bbr::Bbr(const ControlContext& context)
     : segment_bytes_(context.tcp.segment_bytes),
       initial_window_(context.tcp.initial_window),
-      random_(context.random),
+      random_(context.random, 0),
       pacing_gain_(high_gain) {}
 
 void Bbr::on_connected(const CongestionWindow& window, Time round_trip, Time now) {
@@ -210,8 +210,7 @@ void Bbr::check_drained(CongestionWindow& window, const RateSample& sample) {
 void Bbr::enter_probe_bandwidth(Time now) {
   mode_ = Mode::probe_bandwidth;
   // Anywhere but at the draining phase.
-  cycle_ = (cycle_phases - static_cast<int>(random_ % 7)) % cycle_phases;
-  random_ /= 7;
+  cycle_ = (cycle_phases - static_cast<int>(random_.below(cycle_phases - 1))) % cycle_phases;
   cycle_began_ = now;
 }
 
@@ -223,8 +222,8 @@ void Bbr::update_round_trip(CongestionWindow& window, const RateSample& sample) 
     round_trip_at_ = sample.now;
   }
   if (expired && !restarts_ && mode_ != Mode::probe_round_trip) {
+    mode_ = Mode::probe_round_trip;  // first, as Linux, so that a window saved before is kept where it is larger
     save_window(window.segments);
-    mode_ = Mode::probe_round_trip;
     probe_ends_ = 0;
   }
   if (mode_ == Mode::probe_round_trip) {

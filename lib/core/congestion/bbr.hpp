@@ -5,12 +5,13 @@
 #pragma once
 #include <deque>
 
+#include "base/random_stream.hpp"
 #include "congestion/control_context.hpp"
 #include "tcp/congestion_control.hpp"
 
 class Bbr : public CongestionControl {
  public:
-  // The context's random number chooses where the first gain cycle begins.
+  // The context's random number is the seed of where gain cycles begin.
   explicit Bbr(const ControlContext& context);
 
   bool owns_window() const override { return true; }
@@ -63,7 +64,7 @@ class Bbr : public CongestionControl {
 
   std::uint32_t segment_bytes_;
   double initial_window_;
-  std::uint64_t random_;
+  RandomStream random_;
   Mode mode_ = Mode::startup;
   double pacing_rate_ = 0;  // bytes a second
   double pacing_gain_;      // of the last acknowledgement

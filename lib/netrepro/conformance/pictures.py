@@ -11,7 +11,7 @@ from netrepro.conformance.traces import Trace
 from netrepro.errors import NetreproError, nearest
 from netrepro.style import CURVES, PUBLISHED_GREY, use_style
 
-BINS = 150  # of the rate over a run
+BINS = 150  # of the rate over a run, at most
 
 
 def draw_scenario(report: Report, name: str) -> Figure:
@@ -48,8 +48,10 @@ def draw_scenario(report: Report, name: str) -> Figure:
 
 
 def _rate(trace: Trace, flow: int) -> tuple[np.ndarray, np.ndarray]:
-    edges = np.linspace(0, trace.seconds, BINS + 1)
-    return edges[:-1], trace.rates_mbps(edges, flow)
+    # A window leaves in bursts, once a round trip: what is shorter shows a beat of bins and bursts.
+    bins = max(min(BINS, int(trace.seconds / trace.round_trip_s(flow))), 1)
+    edges = np.linspace(0, trace.seconds, bins + 1)
+    return (edges[:-1] + edges[1:]) / 2, trace.rates_mbps(edges, flow)
 
 
 def _window(trace: Trace, flow: int) -> tuple[np.ndarray, np.ndarray]:

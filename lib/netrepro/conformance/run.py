@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,13 +21,15 @@ from netrepro.conformance.scenarios import SUITES, Scenario, Sentence, Suite, ch
 from netrepro.conformance.subjects import Subject, subject_of
 from netrepro.conformance.traces import Trace
 from netrepro.files import write_atomically
-from netrepro.networks.qlog import qlog_files
+from netrepro.networks.qlog import RECORD_SEPARATOR, qlog_files
 from netrepro.paths import all_data
 from netrepro.simulation import OwnCongestionControl, simulate
 
 PASS, FAIL, DEPARTS, NOT_APPLICABLE = "pass", "fail", "departs", "not applicable"
 VERDICTS = (PASS, FAIL, DEPARTS, NOT_APPLICABLE)
 GOLDEN = "golden_traces.sha256"  # in data/conformance, as sha256sum writes it
+GOLDEN_BLOCKS = "golden_blocks.txt"  # beside it: of each trace, four digits of the hash of each block of events
+EVENTS_A_BLOCK, DIGITS_A_BLOCK = 100, 4
 GOLDEN_OF = {"reno": "rfc", "cubic": "rfc", "dctcp": "rfc", "bbr3": "bbr"}  # control -> the suite of its golden traces
 AT_A_TIME = 2
 MOST_PACKETS = 50_000  # of a trace as qlog; longer runs have windows only
@@ -77,6 +79,25 @@ class Judged:
 
 
 @dataclass(frozen=True)
+class GoldenDifference:
+    """A trace that is not the golden one. The first event that differs is among `events` from event number `event` on,
+    at `time_s`; without a time, the shorter of both traces is the beginning of the other."""
+
+    scenario: str
+    trace: str
+    event: int
+    time_s: float
+    events: int = EVENTS_A_BLOCK
+
+    @property
+    def where(self) -> str:
+        """The place in words."""
+        if math.isnan(self.time_s):
+            return f"after {self.event} events one of both ends"
+        return f"from {self.time_s:.6g} s on (events {self.event + 1} to {self.event + self.events})"
+
+
+@dataclass(frozen=True)
 class Report:
     """The report on a subject: sentences in the order of the suites, and the traces of the scenarios that ran."""
 
@@ -120,12 +141,28 @@ class Report:
             "interface": INTERFACE_VERSION,
             "counts": self.counts(),
             "sentences": [each.row() for each in self.judged],
+            "golden": {
+                "compared": list(self.golden_scenarios),
+                "differ": [
+                    {
+                        "scenario": each.scenario,
+                        "trace": each.trace,
+                        "from_event": each.event,
+                        "from_s": each.time_s if math.isfinite(each.time_s) else None,
+                    }
+                    for each in self.golden_differences
+                ],
+            },
             "not_visible": {suite.suite: suite.not_visible for suite in self.suites if suite.not_visible},
         }
         return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
     def to_junit(self) -> str:
-        """Write the report as JUnit XML: a suite for each scenario, a case for each sentence, without times."""
+        """Write the report as JUnit XML: a suite for each scenario, a case for each sentence, without times. Where a
+        scenario has golden traces, its suite has a property "golden traces": "same", or where they differ."""
+        differ: dict[str, list[str]] = {}
+        for each in self.golden_differences:
+            differ.setdefault(each.scenario, []).append(f"{each.trace}: {each.where}")
         root = ElementTree.Element("testsuites", name=f"netrepro conform {self.subject.name}")
         for (suite, scenario), cases in self.by_scenario().items():
             node = ElementTree.SubElement(
@@ -136,6 +173,10 @@ class Report:
                 failures=str(sum(each.verdict == FAIL for each in cases)),
                 skipped=str(sum(each.verdict in (NOT_APPLICABLE, DEPARTS) for each in cases)),
             )
+            if scenario in self.golden_scenarios:
+                told = "; ".join(differ.get(scenario, ["same"]))
+                properties = ElementTree.SubElement(node, "properties")
+                ElementTree.SubElement(properties, "property", name="golden traces", value=told)
             for each in cases:
                 case = ElementTree.SubElement(node, "testcase", classname=f"{suite}.{scenario}", name=each.sentence.id)
                 told = f"{each.sentence.says} ({each.sentence.source}): {words_of(each.value)}, {each.bound}"
@@ -149,8 +190,12 @@ class Report:
     def qlogs(self) -> dict[str, str]:
         """Return the traces as qlog: "<scenario>/<flow>.sqlog" -> text. Runs of more than MOST_PACKETS packets have
         windows only."""
+        return self._qlogs_of(self.traces)
+
+    def _qlogs_of(self, names: Iterable[str]) -> dict[str, str]:
         files: dict[str, str] = {}
-        for name, trace in self.traces.items():
+        for name in names:
+            trace = self.traces[name]
             run = trace.measured
             packets = run.packets[run.packets["source"] != "s1"]
             tables = (run.flows, run.windows, packets if len(packets) <= MOST_PACKETS else packets[:0])
@@ -158,49 +203,101 @@ class Report:
             files |= {f"{name}/{file}": text for file, text in texts}
         return files
 
-    def write_traces(self, folder: Path) -> list[str]:
-        """Write the traces as qlog into a folder, with their hashes in SHA256SUMS; return what differs from the golden
-        traces of a known control, as lines (an empty list where nothing differs)."""
+    @cached_property
+    def golden_scenarios(self) -> tuple[str, ...]:
+        """The scenarios that have run as when the golden traces were made: a control of the simulator, as it is."""
+        subject = self.subject
+        if subject.tier != "simulated" or subject.own is not None or subject.tcp or subject.name not in GOLDEN_OF:
+            return ()
+        made = {name.split("/")[1] for name in golden_hashes() if name.startswith(f"{subject.name}/")}
+        own = {each.name for suite in self.suites if suite.suite == GOLDEN_OF[subject.name] for each in suite.scenarios}
+        return tuple(name for name in self.traces if name in made & own)
+
+    @cached_property
+    def golden_differences(self) -> tuple[GoldenDifference, ...]:
+        """The traces of `golden_scenarios` that are not the golden ones, and from where on."""
+        golden, blocks = golden_hashes(), _read_golden(GOLDEN_BLOCKS)
+        found = []
+        for name, text in self._qlogs_of(self.golden_scenarios).items():
+            full = f"{self.subject.name}/{name}"
+            if golden.get(full) != _hash(text):
+                event, time_s = _first_difference(text, blocks.get(full, ""))
+                found.append(GoldenDifference(*name.split("/", 1), event, time_s))
+        return tuple(found)
+
+    def write_traces(self, folder: Path) -> None:
+        """Write the traces as qlog into a folder, with their hashes in SHA256SUMS."""
         texts = self.qlogs()
         for name, text in texts.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, text)
-        hashes = _hashes(texts)
-        write_atomically(folder / "SHA256SUMS", _as_sha256sum(hashes))
-        if self.subject.tier != "simulated" or self.subject.own is not None:
-            return []
-        golden = golden_hashes()
-        known = {name: golden.get(f"{self.subject.name}/{name}", digest) for name, digest in hashes.items()}
-        return [f"{name} differs from the golden trace" for name, digest in hashes.items() if known[name] != digest]
+        write_atomically(folder / "SHA256SUMS", _as_sha256sum(_hashes(texts)))
 
     def hashes(self) -> dict[str, str]:
         """Return the SHA-256 of each trace, by "<subject>/<scenario>/<flow>.sqlog"."""
         return {f"{self.subject.name}/{name}": digest for name, digest in _hashes(self.qlogs()).items()}
 
 
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _hashes(texts: Mapping[str, str]) -> dict[str, str]:
-    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+    return {name: _hash(text) for name, text in texts.items()}
+
+
+def _blocks(text: str) -> list[list[str]]:
+    """Return a trace's events, in blocks; what stands before the first event is no event."""
+    events = text.removesuffix("\n").split("\n")[1:]
+    return [events[place : place + EVENTS_A_BLOCK] for place in range(0, len(events), EVENTS_A_BLOCK)]
+
+
+def _block_digits(text: str) -> str:
+    return "".join(_hash("\n".join(block))[:DIGITS_A_BLOCK] for block in _blocks(text))
+
+
+def _first_difference(text: str, golden: str) -> tuple[int, float]:
+    """Return the number of the first event of the first block that differs from the golden digits, and its time in s
+    (NaN where one trace is the beginning of the other)."""
+    digits, blocks = _block_digits(text), _blocks(text)
+    for place, block in enumerate(blocks):
+        part = slice(place * DIGITS_A_BLOCK, (place + 1) * DIGITS_A_BLOCK)
+        if part.start >= len(golden):
+            return place * EVENTS_A_BLOCK, math.nan
+        if digits[part] != golden[part]:
+            return place * EVENTS_A_BLOCK, json.loads(block[0].lstrip(RECORD_SEPARATOR))["time"] / 1e3
+    return sum(map(len, blocks)), math.nan
 
 
 def _as_sha256sum(hashes: Mapping[str, str]) -> str:
     return "".join(f"{digest}  {name}\n" for name, digest in hashes.items())
 
 
-def golden_hashes() -> dict[str, str]:
-    """Read the hashes of golden traces: "<control>/<scenario>/<flow>.sqlog" -> SHA-256."""
-    path = all_data() / "conformance" / GOLDEN
+def _read_golden(file: str) -> dict[str, str]:
+    path = all_data() / "conformance" / file
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     return {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
 
 
+def golden_hashes() -> dict[str, str]:
+    """Read the hashes of golden traces: "<control>/<scenario>/<flow>.sqlog" -> SHA-256."""
+    return _read_golden(GOLDEN)
+
+
 def write_golden_hashes() -> dict[str, str]:
-    """Write the hashes of the golden traces anew, into data/conformance, and return those that have changed."""
+    """Write the hashes of the golden traces and of their blocks anew, into data/conformance, and return the traces'
+    hashes that have changed."""
     before = golden_hashes()
-    hashes = {
-        name: each for control, suite in GOLDEN_OF.items() for name, each in conform(control, [suite]).hashes().items()
+    texts = {
+        f"{control}/{name}": text
+        for control, suite in GOLDEN_OF.items()
+        for name, text in conform(control, [suite]).qlogs().items()
     }
+    hashes = _hashes(texts)
     write_atomically(all_data() / "conformance" / GOLDEN, _as_sha256sum(hashes))
+    blocks = {name: _block_digits(text) for name, text in texts.items()}
+    write_atomically(all_data() / "conformance" / GOLDEN_BLOCKS, _as_sha256sum(blocks))
     return {name: digest for name, digest in hashes.items() if before.get(name) != digest}
 
 

@@ -34,7 +34,20 @@ def report_lines(report: Report) -> list[str]:
             if each.verdict != NOT_APPLICABLE:
                 lines += _lines_of(each)
     counts = ", ".join(f"{number} {verdict}" for verdict, number in report.counts().items())
-    return [*lines, "", f"{report.subject.name} on tier {report.subject.tier}: {counts}"]
+    return [*lines, "", f"{report.subject.name} on tier {report.subject.tier}: {counts}", *golden_lines(report)]
+
+
+def golden_lines(report: Report) -> list[str]:
+    """Write as lines which traces differ from the golden ones, and where; nothing where none was compared."""
+    if not report.golden_scenarios:
+        return []
+    differ = report.golden_differences
+    if not differ:
+        return folded(f"the traces of {len(report.golden_scenarios)} scenarios are the golden ones", "", "  ")
+    lines = ["these traces differ from the golden ones:"]
+    for each in differ:
+        lines += folded(f"{each.scenario}/{each.trace}: {each.where}", "  ", "    ")
+    return lines
 
 
 def _lines_of(each: Judged) -> list[str]:
@@ -57,7 +70,8 @@ def write_report(report: Report, folder: Path, *, pictures: bool = True) -> Path
     report.write_traces(folder / "traces")
     drawn = {name: _picture(report, name) for name in report.traces} if pictures else {}
     path = folder / "report.html"
-    write_atomically(path, render("conformance", report=report, scenarios=_scenarios(report, drawn), colour=COLOUR))
+    told = {"report": report, "scenarios": _scenarios(report, drawn), "golden": golden_lines(report), "colour": COLOUR}
+    write_atomically(path, render("conformance", **told))
     return path
 
 

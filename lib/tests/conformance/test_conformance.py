@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from reno_by_rfc import Reno
 from virtual_kernel import needs_virtual
@@ -19,12 +21,14 @@ from netrepro.conformance import (
     NOT_APPLICABLE,
     PASS,
     SUITES,
+    Trace,
     conform,
     golden_hashes,
     load_controls,
     load_suite,
     subject_of,
 )
+from netrepro.conformance.pictures import draw_scenario
 from netrepro.errors import NetreproError
 from netrepro.paths import all_data
 
@@ -127,7 +131,7 @@ def test_departures_count_only_where_the_report_is_strict():
 
 def test_traces_are_qlog_with_their_hashes(tmp_path):
     report = conform("reno", ["rfc"], scenarios=["lost_tail"])
-    assert report.write_traces(tmp_path) == []
+    report.write_traces(tmp_path)
     digest, name = (tmp_path / "SHA256SUMS").read_text().strip().split("  ")
     text = (tmp_path / name).read_bytes()
     assert hashlib.sha256(text).hexdigest() == digest
@@ -142,6 +146,31 @@ def test_golden_traces_are_what_these_controls_do(name, suite):
     measured = conform(name, [suite]).hashes()
     changed = sorted(trace for trace in golden.keys() | measured.keys() if golden.get(trace) != measured.get(trace))
     assert changed == [], "if that is meant, netrepro.conformance.write_golden_hashes() writes the new ones"
+
+
+def test_a_report_says_which_traces_differ_from_the_golden_ones_and_from_where_on():
+    report = conform("reno", ["rfc"], scenarios=["lost_tail", "lost_syn"])
+    assert report.golden_scenarios == ("lost_syn", "lost_tail") and report.golden_differences == ()
+    # A segment is lost that was not: the trace is another one from this time on.
+    suite = load_suite("rfc")
+    tail = next(each for each in suite.scenarios if each.name == "lost_tail")
+    (change,) = tail.changes
+    later = tail.model_copy(update={"changes": (change.model_copy(update={"for_s": 0.0015}),)})
+    traces = {**report.traces, "lost_tail": Trace(report.subject.run(later.experiment("reno")))}
+    changed = replace(report, traces=traces)
+    (difference,) = changed.golden_differences
+    assert difference.scenario == "lost_tail" and difference.trace == "0-h1-h2.sqlog"
+    assert change.at_s - 0.1 < difference.time_s < change.at_s + 0.3
+    (told,) = json.loads(changed.to_json())["golden"]["differ"]
+    assert told["from_s"] == difference.time_s
+    values = {each.get("value") for each in ElementTree.fromstring(changed.to_junit()).iter("property")}
+    assert values == {"same", f"0-h1-h2.sqlog: {difference.where}"}
+    assert changed.holds() == report.holds(), "it is no failure"
+
+
+def test_only_what_ran_as_the_golden_traces_did_is_compared():
+    assert conform("reno", ["rfc"], scenarios=["lost_syn"], tcp={"hystart": False}).golden_scenarios == ()
+    assert conform("bbr", ["bbr"], scenarios=["bbr_aggregation"]).golden_scenarios == ()
 
 
 def test_a_suite_of_ones_own_is_a_file(tmp_path):
@@ -221,3 +250,12 @@ def test_verdicts_follow_the_bounds():
     report = conform("bbr", ["fairness"], scenarios=["shallow_buffer"])
     (judged,) = report.judged
     assert judged.verdict == FAIL and judged.value > judged.sentence.at_most
+
+
+@pytest.mark.parametrize("name", ["one_loss", "lost_tail"])
+def test_a_picture_shows_rates_over_a_round_trip_or_longer(name):
+    """Shorter bins show a beat with the bursts that leave once a round trip."""
+    report = conform("reno", ["rfc"], scenarios=[name])
+    (line, *_) = draw_scenario(report, name).axes[0].lines
+    gaps_s = np.diff(np.asarray(line.get_xdata(), dtype=float))
+    assert gaps_s.min() >= report.traces[name].round_trip_s(0) * 0.999

@@ -13,6 +13,7 @@ def test_it_prints_a_line_a_sentence_and_ends_with_0_where_nothing_fails():
     assert done.returncode == 0, done.stderr
     assert "✓ halves-after-a-loss: 0.5" in done.stdout and "! timer-of-a-second" in done.stdout
     assert "reno on tier simulated: 11 pass, 0 fail, 1 departs, 2 not applicable" in done.stdout.replace("\n", " ")
+    assert "the traces of 2 scenarios are the golden ones" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
