@@ -6,12 +6,14 @@ where these equal what the paper's own Python reads from the same run.
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import math
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,9 @@ from netrepro.claims.scorecard import scorecard
 from netrepro.errors import NetreproError
 from netrepro.programs import need_program
 from netrepro.simulation.described import describe
-from netrepro.study import Evidence, Live, Study, between_real_hosts, run_experiment, setting_of
-from netrepro.workbench.templating import Markup, render
+from netrepro.study import Evidence, Live, Study, between_real_hosts, read_once, setting_of
+from netrepro.study.live import LiveRun
+from netrepro.workbench.templating import render
 from netrepro.workbench.webassembly import SCRIPT, SOURCES, drawing_files, web_script
 
 SEED = 1
@@ -49,12 +52,13 @@ def live_page(study: Study) -> LivePage | None:
     play = study.play
     if play is None or play.live is None:
         return None
-    live = play.live
+    live = _as_run(play.live)
     cases = list(live.cases or play.cases)
     shown = [*cases, *(each for each in live.broken.values() if each not in cases)]
     data = {
         "slug": study.slug,
         "seconds": play.seconds,
+        "changes": dict(live.changes),
         "knobs": [_knob(study, name, values) for name, values in live.values.items()],
         "gauges": [{"name": name, "label": each.label, "unit": each.unit} for name, each in live.gauges.items()],
         "axis": live.axis,
@@ -72,18 +76,26 @@ def write_live_pages(pages: Sequence[LivePage], notebooks: Mapping[str, str], in
     notebooks : slug -> the address of its notebook's page.
     """
     into.mkdir(parents=True, exist_ok=True)
-    shared = {SCRIPT: web_script(), "live.js": (SOURCES / "live.js").read_text(encoding="utf-8")} | drawing_files()
+    shared = {name: (SOURCES / name).read_text(encoding="utf-8") for name in ("page.js", "live.js")}
+    shared |= {SCRIPT: web_script()} | drawing_files()
     for name, text in shared.items():
         (into / name).write_text(text, encoding="utf-8")
     written, table = [], scorecard()
     for page in pages:
-        data = json.dumps(page.data, separators=(",", ":")).replace("<", "\\u003c")
         decided = [_decided(row) for row in table[table["paper"] == page.slug].to_dict("records")]
         title = load_claims(page.slug).title
-        text = render("live", title=title, notebook=notebooks[page.slug], decided=decided, data=Markup(data))
+        changes = ", ".join(f"{name} = {value}" for name, value in page.data["changes"].items())
+        text = render(
+            "live", changes=changes, title=title, notebook=notebooks[page.slug], decided=decided, data=packed(page.data)
+        )
         written.append(into / f"{page.slug}.html")
         written[-1].write_text(text, encoding="utf-8")
     return written
+
+
+def packed(data: Any) -> str:
+    """Compress what a page holds: JSON, by gzip, as base64. Experiments of many settings repeat each other."""
+    return base64.b64encode(gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)).decode()
 
 
 def _decided(row: Mapping[str, Any]) -> dict[str, str]:
@@ -101,7 +113,8 @@ def _knob(study: Study, name: str, values: Sequence[Any]) -> dict[str, Any]:
     return {"name": name, "label": label, "unit": unit, "values": list(values), "first": place}
 
 
-_UNITS = {"_ms": "ms", "_mbps": "Mb/s", "_packets": "packets", "_mb": "MB"}
+_UNITS = {"_ms": "ms", "_mbps": "Mb/s", "_packets": "packets", "_segments": "segments", "_bytes": "bytes", "_kb": "kB"}
+_UNITS |= {"_mb": "MB", "_pipes": "bandwidth-delay products", "_round_trips": "round trips"}
 
 
 def _distance(value: Any, start: Any) -> float:
@@ -111,48 +124,71 @@ def _distance(value: Any, start: Any) -> float:
     return abs(math.log(value / start)) if is_number and value > 0 and start > 0 else math.inf
 
 
-def _described(study: Study, case: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe the experiment of a case with these fields, as `run_once` runs it."""
-    setting = _setting(study, case, values)
-    experiment = study.part_of(setting).experiment
-    if experiment is None or study.play is None:
+def _asked(study: Study, live: LiveRun, case: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe the experiment of a case with these fields, as `run_once` runs it, and how its gauges read it."""
+    setting = _setting(study, live, case, values)
+    make = live.experiment or study.part_of(setting).experiment
+    if make is None or study.play is None:
         raise NetreproError(f"{study.slug}: case {case!r} is no experiment", "leave it out of the live page")
-    return describe(between_real_hosts(experiment(setting, study.play.seconds, SEED)))
+    experiment = between_real_hosts(make(setting, study.play.seconds, SEED))
+    watching = replace(experiment, measure=replace(experiment.measure, **live.watched))
+    port = list(live.port(setting))
+    gauges = {}
+    for name, each in live.gauges.items():
+        own = live.of_setting[name](setting) if name in live.of_setting else {}
+        gauges[name] = _at({**each.of, **own}, port)
+    return {"described": describe(watching), "gauges": gauges}
 
 
-def _setting(study: Study, case: str, values: Mapping[str, Any]) -> Any:
-    own = {name: value for name, value in values.items() if hasattr(study.case(case), name)}
+def _as_run(live: Live) -> LiveRun:
+    return live if isinstance(live, LiveRun) else LiveRun(**vars(live))
+
+
+def _setting(study: Study, live: LiveRun, case: str, values: Mapping[str, Any]) -> Any:
+    own = {name: value for name, value in {**live.changes, **values}.items() if hasattr(study.case(case), name)}
     return setting_of(study, case, **own)
 
 
-def _case(study: Study, live: Live, case: str) -> dict[str, Any]:
-    """Describe a case: its first experiment, what each value of each slider changes in it, and what combinations change
-    beside that."""
-    names, values = list(live.values), list(live.values.values())
-    first = [values_[0] for values_ in values]
-    base = _described(study, case, dict(zip(names, first, strict=True)))
-    alone: list[list[Patch]] = []
-    for place, name in enumerate(names):
-        others = dict(zip(names, first, strict=True))
-        alone.append([difference(base, _described(study, case, others | {name: value})) for value in values[place]])
+def _case(study: Study, live: LiveRun, case: str) -> dict[str, Any]:
+    """Describe a case at each value of the first slider, which alone may change the network; the case's fields that the
+    page sets; and which sliders it depends on."""
+    setting, (name, *others) = study.case(case), live.values
+    takes = [each for each in (*live.changes, *live.values) if hasattr(setting, each)]
+    at = [_rest(study, live, case, {name: value}, others) for value in live.values[name]]
+    moved = [any(any(one["alone"][place]) for one in at) for place in range(len(others))]
+    course = _at(live.course, list(live.port(setting)))
+    return {"at": at, "takes": takes, "moves": [any(one != at[0] for one in at), *moved], "course": course}
+
+
+def _rest(study: Study, live: LiveRun, case: str, start: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Describe a case from a start on: its experiment at the first values of the sliders `names`, what each of their
+    values changes in it, and what combinations change beside that."""
+    values = [live.values[name] for name in names]
+    first = dict(start) | {name: each[0] for name, each in zip(names, values, strict=True)}
+    base = _asked(study, live, case, first)
+    alone = [
+        [difference(base, _asked(study, live, case, first | {name: value})) for value in each]
+        for name, each in zip(names, values, strict=True)
+    ]
     more: dict[str, Patch] = {}
     for places in product(*(range(len(each)) for each in values)):
         if sum(place > 0 for place in places) < 2:
             continue
-        wanted = _described(study, case, {name: each[at] for name, each, at in zip(names, values, places, strict=True)})
+        chosen = {name: each[at] for name, each, at in zip(names, values, places, strict=True)}
+        wanted = _asked(study, live, case, first | chosen)
         together = base
         for patches, place in zip(alone, places, strict=True):
             together = patched(together, patches[place])
         if rest := difference(together, wanted):
             more[",".join(map(str, places))] = rest
-    port = list(live.port(study.case(case)))
-    gauges = {name: _at(each.of, port) for name, each in live.gauges.items()}
-    return {"base": base, "alone": alone, "more": more, "gauges": gauges, "course": _at(live.course, port)}
+    return {"base": base, "alone": alone, "more": more}
 
 
 def _at(reading: Mapping[str, Any], port: list[str]) -> dict[str, Any]:
-    of_ports = reading["table"] in ("links", "queues", "packets")
-    return dict(reading) | ({"port": port} if of_ports else {})
+    """Add the port to a reading, and to those that it names, where they have none and need one."""
+    inner = {name: _at(reading[name], port) for name in ("less", "over") if name in reading}
+    of_ports = reading["table"] in ("links", "queues", "packets", "pings")
+    return ({"port": port} if of_ports else {}) | dict(reading) | inner
 
 
 def difference(base: Any, other: Any, at: Path_ = ()) -> Patch:
@@ -214,7 +250,7 @@ def _is_plain(evidence: Evidence, live: Live, cases: Sequence[str]) -> bool:
     return one and evidence.how is None and not evidence.pooled and evidence.reading in live.gauges
 
 
-def _compare(study: Study, live: Live, data: dict[str, Any]) -> int:
+def _compare(study: Study, live: LiveRun, data: dict[str, Any]) -> int:
     """Run a few settings of each case by the page's own script, and compare each number with Python's."""
     knobs = data["knobs"]
     counts = [len(knob["values"]) for knob in knobs]
@@ -226,10 +262,8 @@ def _compare(study: Study, live: Live, data: dict[str, Any]) -> int:
     by_page = _run_by_node(data, wanted)
     for (case, places), ran in zip(wanted, by_page, strict=True):
         values = {knob["name"]: knob["values"][place] for knob, place in zip(knobs, places, strict=True)}
-        setting = _setting(study, case, values)
-        part = study.part_of(setting)
-        assert part.experiment is not None and part.read is not None and study.play is not None
-        numbers = part.read(run_experiment(part.experiment(setting, study.play.seconds, SEED)), setting).numbers
+        assert study.play is not None
+        numbers = read_once(study, _setting(study, live, case, values), study.play.seconds, SEED).numbers
         for name in live.gauges:
             ours, python = ran[name], float(numbers[name])
             same = ours is None if math.isnan(python) else math.isclose(ours or 0, python, rel_tol=MOST_DIFFERENCE)
@@ -263,12 +297,15 @@ _RUN = """
 const [folder] = process.argv.slice(1);
 const read = (name) => JSON.parse(require("fs").readFileSync(`${folder}/${name}`, "utf8"));
 const { run } = require(`${folder}/netrepro-web.js`);
-const { described, numbersOf } = require(`${folder}/live.js`);
+const { asked, numbersOf } = require(`${folder}/live.js`);
 (async () => {
   const data = read("data.json");
   const all = [];
   for (const [name, places] of read("wanted.json"))
-    all.push(numbersOf(data.cases[name], await run(described(data.cases[name], places))));
+  {
+    const { described, gauges } = asked(data.cases[name], places);
+    all.push(numbersOf(gauges, await run(described)));
+  }
   console.log(JSON.stringify(all));
 })();
 """

@@ -309,9 +309,11 @@ def test_chromium_gives_the_same_bytes_and_its_experiment_reads_back_in_python(b
     given = browser.execute_async_script(script, text)
     columns = {name: np.frombuffer(base64.b64decode(each)) for name, each in given.items()}
     assert digest(columns) == digest(columns_of(text))
-    shown = browser.execute_script(
-        "return JSON.stringify(described(JSON.parse(document.getElementById('data').textContent).cases.dctcp, [6, 1]))"
-    )
+    script = """
+      const [done] = arguments;
+      pageData().then((data) => done(JSON.stringify(asked(data.cases.dctcp, [6, 1]).described)));
+    """
+    shown = browser.execute_async_script(script)
     told, _ = read_described(shown)
     setting = dctcp.STUDY.case("dctcp")
     assert told == dctcp.experiment(setting, 10.0, 1)
@@ -323,6 +325,31 @@ def test_what_is_missing_is_said_in_one_line(monkeypatch, tmp_path):
     web_script.cache_clear()
     with pytest.raises(NetreproError, match="emscripten is not installed"):
         web_script()
+
+
+LIVE_PAPERS = [
+    slug
+    for slug in (paper.paper for paper in all_papers())
+    if (play := getattr(getattr(import_module(f"netrepro.papers.{slug}"), "STUDY", None), "play", None)) and play.live
+]
+
+
+def test_most_simulated_papers_have_a_live_page():
+    assert len(LIVE_PAPERS) >= 16
+
+
+@needs_emscripten
+@pytest.mark.parametrize("slug", LIVE_PAPERS)
+def test_a_papers_page_gives_the_numbers_of_its_reading(slug):
+    study = import_module(f"netrepro.papers.{slug}").STUDY
+    live = study.play.live
+    # The ends of each slider: describing all combinations is what takes time.
+    few = {name: tuple(values[:: max(1, len(values) - 1)])[:2] for name, values in live.values.items()}
+    made = live_page(replace(study, play=replace(study.play, live=replace(live, values=few))))
+    assert made is not None and made.compared >= 4 * len(made.data["tabs"])
+    one = made.data["cases"][made.data["tabs"][0]]
+    assert set(one["at"][0]["base"]["gauges"]) == set(live.gauges)
+    assert any(one["moves"]), "no slider changes the first case"
 
 
 @needs_emscripten
