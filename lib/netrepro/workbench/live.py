@@ -25,6 +25,7 @@ from netrepro.programs import need_program
 from netrepro.simulation.described import describe
 from netrepro.study import Evidence, Live, Study, between_real_hosts, read_once, setting_of
 from netrepro.study.live import LiveRun
+from netrepro.workbench.own_network import ACCESS_MS, ACCESS_TIMES, APART_S, OWN_PAGE, page_data
 from netrepro.workbench.templating import render
 from netrepro.workbench.webassembly import SCRIPT, SOURCES, drawing_files, web_script
 
@@ -71,15 +72,19 @@ def live_page(study: Study) -> LivePage | None:
 
 
 def write_live_pages(pages: Sequence[LivePage], notebooks: Mapping[str, str], into: Path) -> list[Path]:
-    """Write a page for each paper into a folder, and the scripts that they share.
+    """Write a page for each paper into a folder, one for a network of the reader's own (OWN_PAGE), and the scripts that
+    they share; return the papers' pages.
 
     notebooks : slug -> the address of its notebook's page.
     """
     into.mkdir(parents=True, exist_ok=True)
-    shared = {name: (SOURCES / name).read_text(encoding="utf-8") for name in ("page.js", "live.js")}
+    shared = {name: (SOURCES / name).read_text(encoding="utf-8") for name in ("page.js", "live.js", "own.js")}
     shared |= {SCRIPT: web_script()} | drawing_files()
     for name, text in shared.items():
         (into / name).write_text(text, encoding="utf-8")
+    access = f"their own links are {ACCESS_TIMES} times as fast as the others and take {ACCESS_MS:g} ms"
+    own = render("own", data=packed(page_data()), apart=APART_S, access=access)
+    (into / OWN_PAGE).write_text(own, encoding="utf-8")
     written, table = [], scorecard()
     for page in pages:
         decided = [_decided(row) for row in table[table["paper"] == page.slug].to_dict("records")]

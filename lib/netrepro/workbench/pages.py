@@ -39,6 +39,7 @@ from netrepro.workbench.catalogue import Notebook, catalogue
 from netrepro.workbench.code import code_of
 from netrepro.workbench.console import judged_cells
 from netrepro.workbench.looks import BADGES, BADGING, REPOSITORY, VERDICT_LOOKS
+from netrepro.workbench.own_network import OWN_PAGE
 from netrepro.workbench.run_folder import newest_executed, own_results, standard_runs
 from netrepro.workbench.scorecard import claims_table, sorting_script
 from netrepro.workbench.templating import anchor, render
@@ -106,7 +107,7 @@ def gallery(
 
 
 def _write_live(pages: list[Page], into: Path) -> dict[str, str]:
-    """Write the live pages of papers that have one; return their files by slug."""
+    """Write the live pages of papers that have one, and a network of one's own; return their files by slug, or name."""
     from netrepro.workbench.live import live_page, write_live_pages
 
     slugs = [page.notebook.slug for page in pages if page.notebook.declaration.kind == "paper"]
@@ -114,7 +115,7 @@ def _write_live(pages: list[Page], into: Path) -> dict[str, str]:
     written = write_live_pages(
         [each for each in made if each], {page.notebook.slug: f"../{page.file}" for page in pages}, into / "live"
     )
-    return {path.stem: f"live/{path.name}" for path in written}
+    return {path.stem: f"live/{path.name}" for path in written} | {OWN_PAGE: f"live/{OWN_PAGE}"}
 
 
 def _write_page(notebook: Notebook, into: Path) -> Page:
@@ -241,6 +242,7 @@ def _index(pages: list[Page], functions: bool, thumbnails: dict[str, str], playe
     own = dict(list(reproduction(published, own_results).groupby("paper")))
     guides = [page for page in pages if page.notebook.declaration.kind == "guide"]
     others = [(page.file, page.notebook.title) for page in guides]
+    others += [(played[OWN_PAGE], "A network of your own")] if OWN_PAGE in played else []
     others += [("functions/index.html", "The library’s functions")] if functions else []
     others.append((SCHEMA, "The schema of claims.yaml"))
     return render(
