@@ -39,7 +39,12 @@ function play(data) {
       if (place >= 0) state.places[i] = place;
     });
   }
+  // In a notebook's page: a frame without an address, as high as what it shows.
+  const isInside = location.protocol === "about:";
+  if (isInside)
+    new ResizeObserver(() => (frameElement.style.height = `${document.body.offsetHeight + 48}px`)).observe(document.body);
   function writeLink() {
+    if (isInside) return;
     const told = new URLSearchParams({ case: state.tab, ...(state.broken ? { broken: 1 } : {}) });
     for (const [name, value] of values()) told.set(name, value);
     history.replaceState(null, "", `#${told}`);

@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from netrepro.simulation.described import describe
 from netrepro.study import Evidence, Live, Study, between_real_hosts, read_once, setting_of
 from netrepro.study.live import LiveRun
 from netrepro.workbench.own_network import ACCESS_MS, ACCESS_TIMES, APART_S, OWN_PAGE, page_data
-from netrepro.workbench.templating import render
+from netrepro.workbench.templating import Markup, render
 from netrepro.workbench.webassembly import SCRIPT, SOURCES, drawing_files, web_script
 
 SEED = 1
@@ -78,24 +79,44 @@ def write_live_pages(pages: Sequence[LivePage], notebooks: Mapping[str, str], in
     notebooks : slug -> the address of its notebook's page.
     """
     into.mkdir(parents=True, exist_ok=True)
-    shared = {name: (SOURCES / name).read_text(encoding="utf-8") for name in ("page.js", "live.js", "own.js")}
-    shared |= {SCRIPT: web_script()} | drawing_files()
+    shared = (
+        {name: _source(name) for name in ("page.js", "live.js", "own.js")} | {SCRIPT: web_script()} | drawing_files()
+    )
     for name, text in shared.items():
         (into / name).write_text(text, encoding="utf-8")
     access = f"their own links are {ACCESS_TIMES} times as fast as the others and take {ACCESS_MS:g} ms"
-    own = render("own", data=packed(page_data()), apart=APART_S, access=access)
-    (into / OWN_PAGE).write_text(own, encoding="utf-8")
+    built = render("own", inside=None, data=packed(page_data()), apart=APART_S, access=access)
+    (into / OWN_PAGE).write_text(built, encoding="utf-8")
     written, table = [], scorecard()
     for page in pages:
         decided = [_decided(row) for row in table[table["paper"] == page.slug].to_dict("records")]
         title = load_claims(page.slug).title
-        changes = ", ".join(f"{name} = {value}" for name, value in page.data["changes"].items())
-        text = render(
-            "live", changes=changes, title=title, notebook=notebooks[page.slug], decided=decided, data=packed(page.data)
-        )
+        told = {"title": title, "notebook": notebooks[page.slug], "decided": decided}
+        text = render("live", inside=None, changes=_changes(page), data=packed(page.data), **told)
         written.append(into / f"{page.slug}.html")
         written[-1].write_text(text, encoding="utf-8")
     return written
+
+
+def play_inside(page: LivePage) -> tuple[str, list[str]]:
+    """Return the play of a paper as HTML for another page, with all that it needs in it, and the texts of its scripts,
+    which that page has to allow."""
+    drawing = drawing_files()
+    scripts = [drawing["uplot.js"], web_script(), _source("page.js"), _source("live.js")]
+    inside = {"style": Markup(drawing["uplot.css"]), "scripts": [Markup(script) for script in scripts]}
+    told = {"title": load_claims(page.slug).title, "changes": _changes(page), "data": packed(page.data)}
+    # A frame, so that its names and styles are not those of the page around it.
+    text = render("live", inside=inside, **told)
+    frame = f'<iframe title="play" style="width: 100%; height: 60em; border: 0" srcdoc="{escape(text)}"></iframe>'
+    return frame, scripts
+
+
+def _changes(page: LivePage) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in page.data["changes"].items())
+
+
+def _source(name: str) -> str:
+    return (SOURCES / name).read_text(encoding="utf-8")
 
 
 def packed(data: Any) -> str:
@@ -285,7 +306,7 @@ def _run_by_node(data: dict[str, Any], wanted: Sequence[tuple[str, Sequence[int]
     with tempfile.TemporaryDirectory() as folder:
         for name, text in {
             SCRIPT: web_script(),
-            "live.js": (SOURCES / "live.js").read_text(encoding="utf-8"),
+            "live.js": _source("live.js"),
             "data.json": json.dumps(data),
             "wanted.json": json.dumps(wanted),
         }.items():

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 from itertools import islice
@@ -33,6 +33,8 @@ from netrepro.papers import dctcp
 from netrepro.programs import need_program
 from netrepro.simulation.described import describe, described_measurements, read_described
 from netrepro.study import between_real_hosts, points, run_experiment, run_once
+from netrepro.workbench import pages
+from netrepro.workbench.catalogue import catalogue
 from netrepro.workbench.live import difference, live_page, patched, write_live_pages
 from netrepro.workbench.webassembly import SCRIPT, web_script, why_no_webassembly, write_web_package
 
@@ -238,7 +240,7 @@ def gauge(browser: webdriver.Chrome, name: str) -> float:
     return float(browser.execute_script(f"return document.getElementById('gauge-{name}').parentElement.dataset.value"))
 
 
-def python_number(case: str, told: dict[str, str], name: str) -> float:
+def python_number(case: str, told: Mapping[str, Any], name: str) -> float:
     changed = {"threshold_packets": int(told["threshold_packets"]), "host_delay_ms": float(told["host_delay_ms"])}
     return float(dctcp.read(run_once(dctcp.STUDY, case, 10.0, **changed), dctcp.STUDY.setting)[name])
 
@@ -290,6 +292,40 @@ def test_the_page_fits_a_telephone_and_a_desk(browser, page, width):
         canvas = browser.find_element(By.CSS_SELECTOR, "#course canvas")
         assert canvas.size["width"] > 0.8 * min(width, 1100) - 40
     finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@needs_emscripten
+@needs_browser
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_notebooks_page_holds_its_play_and_needs_no_other_file(browser, tmp_path, width):
+    (notebook,) = (each for each in catalogue() if each.slug == "dctcp")
+    still = pages.write_page(notebook, tmp_path)
+    weight = (tmp_path / still.file).stat().st_size
+    made = live_page(dctcp.STUDY)
+    written = pages.write_page(notebook, tmp_path, made)
+    assert (tmp_path / written.file).stat().st_size - weight < 500_000
+    assert [path.name for path in tmp_path.iterdir()] == [written.file]
+    size = {"width": width, "height": 1100, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        browser.get((tmp_path / written.file).as_uri())
+        browser.switch_to.frame(browser.find_element(By.CSS_SELECTOR, "iframe[title=play]"))
+        ran = "return document.body.dataset.ran !== undefined"
+        WebDriverWait(browser, 60, poll_frequency=0.05).until(lambda driver: driver.execute_script(ran))
+        assert made is not None
+        first = {knob["name"]: knob["values"][knob["first"]] for knob in made.data["knobs"]}
+        expected = python_number("dctcp", first, "mean_packets")
+        assert gauge(browser, "mean_packets") == pytest.approx(expected, rel=1e-9)
+        browser.find_element(By.ID, "broken").click()
+        broken = python_number(dctcp.NO_MARKS, first, "mean_packets")
+        WebDriverWait(browser, 60).until(lambda driver: abs(gauge(driver, "mean_packets") / broken - 1) < 1e-9)
+        fits = "const { scrollHeight, scrollWidth } = document.documentElement;"
+        assert browser.execute_script(f"{fits} return scrollHeight <= innerHeight && scrollWidth <= innerWidth")
+        assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []
+    finally:
+        browser.switch_to.default_content()
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
