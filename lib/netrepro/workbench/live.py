@@ -22,13 +22,12 @@ from typing import Any
 from netrepro.claims import load_claims
 from netrepro.claims.scorecard import scorecard
 from netrepro.errors import NetreproError
-from netrepro.programs import need_program
 from netrepro.simulation.described import describe
 from netrepro.study import Evidence, Live, Study, between_real_hosts, read_once, setting_of
 from netrepro.study.live import LiveRun
 from netrepro.workbench.own_network import ACCESS_MS, ACCESS_TIMES, APART_S, OWN_PAGE, page_data
 from netrepro.workbench.templating import Markup, render
-from netrepro.workbench.webassembly import SCRIPT, SOURCES, drawing_files, web_script
+from netrepro.workbench.webassembly import SCRIPT, SOURCES, drawing_files, need_tool, web_script
 
 SEED = 1
 MOST_DIFFERENCE = 1e-9  # between a page's number and Python's, relative: sums are added in another order
@@ -134,7 +133,8 @@ def _knob(study: Study, name: str, values: Sequence[Any]) -> dict[str, Any]:
     """Return a slider's label, unit and values, and the place of the value that is shown first."""
     start = getattr(study.setting, name)
     place = min(range(len(values)), key=lambda each: _distance(values[each], start))
-    end, unit = next(((end, unit) for end, unit in _UNITS.items() if name.endswith(end)), ("", ""))
+    units = {} if "_per_" in name else _UNITS  # flows_per_100_mbps has no unit
+    end, unit = next(((end, unit) for end, unit in units.items() if name.endswith(end)), ("", ""))
     label = name.removesuffix(end).replace("_", " ")
     return {"name": name, "label": label, "unit": unit, "values": list(values), "first": place}
 
@@ -302,7 +302,7 @@ def _compare(study: Study, live: LiveRun, data: dict[str, Any]) -> int:
 
 
 def _run_by_node(data: dict[str, Any], wanted: Sequence[tuple[str, Sequence[int]]]) -> list[dict[str, float | None]]:
-    node = need_program("node")
+    node = need_tool("node")
     with tempfile.TemporaryDirectory() as folder:
         for name, text in {
             SCRIPT: web_script(),
