@@ -21,7 +21,7 @@ from netrepro.workbench.live import write_live_pages
 from netrepro.workbench.own_network import OWN_PAGE, page_data
 from netrepro.workbench.webassembly import SOURCES, why_no_webassembly
 
-needs_node = pytest.mark.skipif(find_program("node") is None, reason="needs node (apt-get install nodejs)")
+needs_node = pytest.mark.skipif(find_program("node") is None, reason="nodejs is not installed")
 needs_emscripten = pytest.mark.skipif(bool(why_no_webassembly()), reason=why_no_webassembly())
 needs_browser = pytest.mark.skipif(
     not is_installed(), reason="needs chromium and chromium-driver (apt-get install chromium chromium-driver)"

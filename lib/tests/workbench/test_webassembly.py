@@ -33,10 +33,10 @@ from netrepro.papers import dctcp
 from netrepro.programs import need_program
 from netrepro.simulation.described import describe, described_measurements, read_described
 from netrepro.study import between_real_hosts, points, run_experiment, run_once
-from netrepro.workbench import pages
+from netrepro.workbench import pages, webassembly
 from netrepro.workbench.catalogue import catalogue
 from netrepro.workbench.live import difference, live_page, patched, write_live_pages
-from netrepro.workbench.webassembly import SCRIPT, web_script, why_no_webassembly, write_web_package
+from netrepro.workbench.webassembly import SCRIPT, get_tools, web_script, why_no_webassembly, write_web_package
 
 CASES_A_PAPER = 3
 MOST_FLOWS = 400  # of an experiment here: larger ones differ in nothing but time
@@ -357,6 +357,11 @@ def test_chromium_gives_the_same_bytes_and_its_experiment_reads_back_in_python(b
 
 def test_what_is_missing_is_said_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(webassembly, "LIBRARY", tmp_path)  # no lock, so that pip fetches nothing
+    why = get_tools()
+    assert why.startswith("emscripten is not installed") and "pip cannot fetch node" in why and "\n" not in why
+    assert list((tmp_path / "cache" / "netrepro" / "web" / "tools").iterdir()) == [], "nothing half-made is left"
     assert why_no_webassembly() == "emscripten is not installed: apt-get install emscripten nodejs npm"
     web_script.cache_clear()
     with pytest.raises(NetreproError, match="emscripten is not installed"):
