@@ -103,8 +103,8 @@ sanitize-threads: $(READY)
 wheels: $(READY) $(KERNEL)
 	@$(VENV)/bin/python lib/wheels.py $(ARGS)
 
-# The gallery with live pages, as GitHub Pages shows it. Emscripten comes from its package (apt-get install emscripten);
-# where it is missing, one line says so and pages stay still.
+# The gallery with live pages, as GitHub Pages shows it. Where Emscripten is not installed, apt fetches it into your
+# cache, as yourself; where that cannot be, one line says so and pages stay still.
 site: $(READY)
 	@$(VENV)/bin/netrepro gallery --into site --live $(ARGS)
 
@@ -147,6 +147,7 @@ lock: $(READY)
 	@cd lib && ../$(VENV)/bin/uv $(LOCKED) --extra notebooks --extra ml --extra verification --extra capture --group develop --output-file requirements.txt pyproject.toml
 	@cd lib && ../$(VENV)/bin/uv $(LOCKED) --constraint requirements.txt --group first --output-file requirements-first.txt pyproject.toml
 	@cd lib && ../$(VENV)/bin/uv $(LOCKED) --group tidy --output-file requirements-tidy.txt
+	@cd lib && ../$(VENV)/bin/uv $(LOCKED) --group web --output-file requirements-web.txt
 
 # runs/ holds what cannot be made again in minutes: a person's own runs, and grades.
 clean:

@@ -2,9 +2,10 @@
 // loads the first functions alone, to compare what they give with Python.
 "use strict";
 
-// The described experiment of a case, with each slider at a place.
-function described(one, places) {
-  const text = structuredClone(one.base);
+// The described experiment of a case with each slider at a place, and how its gauges read it.
+function asked(one, [first, ...places]) {
+  const { base, alone, more } = one.at[first];
+  const text = structuredClone(base);
   const put = (patch) => {
     for (const [path, value] of patch) {
       let at = text;
@@ -12,31 +13,19 @@ function described(one, places) {
       at[path.at(-1)] = structuredClone(value);
     }
   };
-  places.forEach((place, knob) => put(one.alone[knob][place]));
-  put(one.more[places.join(",")] ?? []);
+  places.forEach((place, knob) => put(alone[knob][place]));
+  put(more[places.join(",")] ?? []);
   return text;
 }
 
-function numbersOf(one, result) {
-  return Object.fromEntries(Object.entries(one.gauges).map(([name, reading]) => [name, result.read(reading)]));
+function numbersOf(gauges, result) {
+  return Object.fromEntries(Object.entries(gauges).map(([name, reading]) => [name, result.read(reading)]));
 }
 
-if (typeof module === "object" && module.exports) module.exports = { described, numbersOf };
+if (typeof module === "object" && module.exports) module.exports = { asked, numbersOf };
 
-if (typeof document === "object") {
-  const data = JSON.parse(document.getElementById("data").textContent);
+function play(data) {
   const state = { tab: data.tabs[0], broken: false, places: data.knobs.map((knob) => knob.first) };
-  const element = (name, attributes = {}, ...children) => {
-    const made = document.createElement(name);
-    for (const [key, value] of Object.entries(attributes))
-      if (key in made) made[key] = value;
-      else made.setAttribute(key, value);
-    made.append(...children);
-    return made;
-  };
-  const byId = (id) => document.getElementById(id);
-  const words = (value) =>
-    typeof value === "number" ? value.toLocaleString("en", { maximumSignificantDigits: 4 }) : String(value);
   const theCase = () => (state.broken && data.broken[state.tab]) || state.tab;
   const values = () => data.knobs.map((knob, i) => [knob.name, knob.values[state.places[i]]]);
 
@@ -50,7 +39,12 @@ if (typeof document === "object") {
       if (place >= 0) state.places[i] = place;
     });
   }
+  // In a notebook's page: a frame without an address, as high as what it shows.
+  const isInside = location.protocol === "about:";
+  if (isInside)
+    new ResizeObserver(() => (frameElement.style.height = `${document.body.offsetHeight + 48}px`)).observe(document.body);
   function writeLink() {
+    if (isInside) return;
     const told = new URLSearchParams({ case: state.tab, ...(state.broken ? { broken: 1 } : {}) });
     for (const [name, value] of values()) told.set(name, value);
     history.replaceState(null, "", `#${told}`);
@@ -96,15 +90,16 @@ if (typeof document === "object") {
     sliders.forEach(({ input, shown, knob }, i) => {
       const value = knob.values[state.places[i]];
       input.value = state.places[i];
-      input.disabled = one.alone[i].every((patch) => patch.length === 0); // the case does not depend on it
+      input.disabled = !one.moves[i]; // the case does not depend on it
       shown.textContent = `${words(value)} ${knob.unit}`.trim();
       input.setAttribute("aria-valuetext", shown.textContent);
     });
-    const named = values().map(([name, value]) => `${name}=${python(value)}`);
+    const all = [...Object.entries(data.changes), ...values()].filter(([name]) => one.takes.includes(name));
+    const named = all.map(([name, value]) => `, ${name}=${python(value)}`);
     byId("python").textContent =
       `from netrepro.papers import ${data.slug}\n` +
       `from netrepro.study import run_once\n\n` +
-      `run = run_once(${data.slug}.STUDY, ${JSON.stringify(theCase())}, ${data.seconds}, ${named.join(", ")})`;
+      `run = run_once(${data.slug}.STUDY, ${JSON.stringify(theCase())}, ${data.seconds}${named.join("")})`;
   }
   const python = (value) =>
     typeof value === "boolean" ? (value ? "True" : "False") : typeof value === "string" ? JSON.stringify(value) : value;
@@ -154,7 +149,8 @@ if (typeof document === "object") {
 
   // What is published about the column that is drawn, as a grey line.
   function drawPublished(plot) {
-    const { gauges, course } = data.cases[theCase()];
+    const { course } = data.cases[theCase()];
+    const { gauges } = last.asked;
     const told = data.claims.filter(({ gauge, case: of }) => {
       const { table, column, reduce = "mean" } = gauges[gauge];
       return of === state.tab && table === course.table && column === course.column && /^mean$|^p/.test(reduce);
@@ -163,7 +159,7 @@ if (typeof document === "object") {
     plot.ctx.save();
     plot.ctx.lineWidth = 3 * devicePixelRatio;
     plot.ctx.strokeStyle = "#bbb";
-    for (const { published } of told) {
+    for (const { published } of course.distribution ? [] : told) {
       const height = plot.valToPos(published, "y", true);
       plot.ctx.beginPath();
       plot.ctx.moveTo(left, height);
@@ -173,34 +169,25 @@ if (typeof document === "object") {
     plot.ctx.restore();
   }
 
-  let plot = null;
-  const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00"];
   function drawCourse(result) {
     const one = data.cases[theCase()];
     const rows = result.rows(one.course);
     const times = one.course.times ?? 1;
-    const flows = rows.flow && one.course.table === "windows" ? [...new Set(rows.flow)].slice(0, COLOURS.length) : [null];
-    const lines = flows.map((flow) => {
+    const { distribution } = one.course;
+    const flows = rows.flow && one.course.table === "windows" ? [...new Set(rows.flow)].slice(0, 5) : [null];
+    const lines = (distribution ? [] : flows).map((flow) => {
       const chosen = rows.time_s.map((_, row) => row).filter((row) => flow === null || rows.flow[row] === flow);
       return [chosen.map((row) => rows.time_s[row]), chosen.map((row) => rows[one.course.column][row] * times)];
     });
-    const table = lines.length > 1 ? uPlot.join(lines) : lines[0];
-    const box = byId("course");
-    plot?.destroy();
-    plot = new uPlot(
-      {
-        width: box.clientWidth,
-        height: Math.min(360, Math.max(220, box.clientWidth * 0.45)),
-        scales: { x: { time: false }, y: { range: (_, __, most) => [0, most > 0 ? most * 1.05 : 1] } },
-        axes: [{ label: "time (s)" }, { label: data.axis, size: 60 }],
-        legend: { show: false },
-        hooks: { drawClear: [drawPublished] },
-        cursor: { drag: { x: true, y: false } },
-        series: [{}, ...lines.map((_, i) => ({ stroke: COLOURS[i], width: 1, spanGaps: true }))],
-      },
-      table,
-      box,
-    );
+    const values = distribution ? rows[one.course.column].filter((value) => value > 0).sort((a, b) => a - b) : [];
+    const shares = values.map((_, place) => (place + 1) / values.length);
+    const table = distribution ? [values, shares] : lines.length > 1 ? uPlot.join(lines) : lines[0];
+    picture(byId("course"), table, {
+      x: distribution ? data.axis : "time (s)",
+      y: distribution ? "share up to this value" : data.axis,
+      logarithmic: distribution,
+      hooks: { drawClear: [drawPublished] },
+    });
   }
 
   let running = null;
@@ -215,12 +202,12 @@ if (typeof document === "object") {
     const bar = byId("progress");
     bar.value = 0;
     try {
-      const asked = described(data.cases[theCase()], state.places);
-      const result = await netreproWeb.run(asked, { signal: own.signal, progress: (share) => (bar.value = share) });
+      const one = asked(data.cases[theCase()], state.places);
+      const result = await netreproWeb.run(one.described, { signal: own.signal, progress: (share) => (bar.value = share) });
       if (own.signal.aborted) return;
-      last = { asked, result };
+      last = { asked: one, result };
       drawCourse(result);
-      drawGauges(numbersOf(data.cases[theCase()], result));
+      drawGauges(numbersOf(one.gauges, result));
       const took = (performance.now() - began) / 1e3;
       byId("status").textContent = `${words(result.seconds)} simulated seconds in ${took.toFixed(2)} s`;
       document.body.dataset.ran = location.hash;
@@ -232,10 +219,7 @@ if (typeof document === "object") {
   byId("copy").onclick = () => navigator.clipboard.writeText(byId("python").textContent);
   byId("save").onclick = () => {
     if (!last) return;
-    const file = new Blob([JSON.stringify(last.asked)], { type: "application/json" });
-    const link = element("a", { href: URL.createObjectURL(file), download: `${data.slug}.json` });
-    link.click();
-    URL.revokeObjectURL(link.href);
+    saveAs(`${data.slug}.json`, "application/json", JSON.stringify(last.asked.described));
   };
   addEventListener("resize", () => last && drawCourse(last.result));
   addEventListener("hashchange", () => {
@@ -245,3 +229,5 @@ if (typeof document === "object") {
   readLink();
   changed();
 }
+
+if (typeof document === "object") pageData().then(play);

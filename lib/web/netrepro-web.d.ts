@@ -13,21 +13,36 @@ export interface RunOptions {
 /** Columns of one length; numbers are typed arrays, names are lists of strings. */
 export type Table = Record<string, ArrayLike<number> | ArrayLike<string>>;
 
-/** Which rows of a table are read, which column of them, and what is made of it. */
+/** Which rows of a table are read, which column of them, and what is made of it, in this order. */
 export interface Reading {
-  table: "flows" | "links" | "queues" | "windows" | "packets" | "deliveries" | "requests";
+  /** "pings" are made of a port's recorded packets: how long a packet would wait that came every `every_ms`. */
+  table: "flows" | "links" | "queues" | "windows" | "packets" | "pings" | "deliveries" | "requests";
   column: string;
-  /** Rows of a port, (from, to): of links, queues and packets. */
-  port?: [string, string] | null;
-  /** Rows of flows with this label, or this congestion control. */
+  every_ms?: number;
+  /** Rows of a port, (from, to), or of several: of links, queues and packets. */
+  port?: [string, string] | [string, string][] | null;
+  /** Rows of flows with this label, a label with this end, or this congestion control. */
   label?: string | null;
+  label_end?: string | null;
   control?: string | null;
-  /** Rows from this time on. */
+  /** Rows from this time on, and until this time. */
   from_s?: number;
+  until_s?: number;
+  /** Rows between two times after their flow's start (s). */
+  since_start?: [number, number];
+  /** Rows in whose column the value is in this range, its ends included. */
+  where?: { column: string; least?: number; most?: number };
+  /** Make one number (as `reduce` does) of the rows with the same value in the column `by`. */
+  by?: string;
+  each?: string;
   /** "mean" (the default), "sum", "count", "deviation", "least", "most", "jain", or a percentile: "p50". */
   reduce?: string;
+  /** Subtract another reading. */
+  less?: Reading;
   /** Divide by the sum of these columns. */
   of?: string | string[];
+  /** Divide by another reading. */
+  over?: Reading;
   /** Divide by the seconds that count. */
   a_second?: boolean;
   times?: number;

@@ -43,10 +43,15 @@ class Result {
     const starts = given.start_s.map((start, flow) =>
       startAfter.has(flow) ? measured.completion_s[startAfter.get(flow)] : start,
     );
-    const flows = { ...given, start_s: starts };
+    const [, { size_bytes }] = this.description.set_up.find(([method]) => method === "add_flows");
+    const flows = { ...given, start_s: starts, size_bytes: size_bytes.map((size) => (size > 0 ? size : NaN)) };
     for (const name of ["delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts"])
       flows[name] = measured[name];
     flows.completion_ms = measured.completion_s.map((completion, flow) => (completion - starts[flow]) * 1e3);
+    // Where a flow is not complete, the time that it has had.
+    flows.lasted_ms = measured.completion_s.map(
+      (completion, flow) => ((Number.isNaN(completion) ? this.seconds : completion) - starts[flow]) * 1e3,
+    );
     flows.connected_ms = measured.connected_s.map((connected, flow) => (connected - starts[flow]) * 1e3);
     flows.goodput_mbps = measured.completion_s.map((completion, flow) => {
       const datagrams = given.transport[flow] === "datagrams";
@@ -91,6 +96,25 @@ class Result {
     return packets;
   }
 
+  // How long a packet would wait at a port that came at a time, every so many milliseconds: time_s, wait_ms. The
+  // packet that is being sent counts, and idle time too.
+  pings(port, from_s, every_ms) {
+    const { time_s, size_bytes, wait_ms } = this.packets(port);
+    const links = this.description.set_up.filter(([method]) => method === "add_link");
+    const bitsPerSecond = links[this.link(port)][1].rate;
+    const pings = { time_s: [], wait_ms: [] };
+    const count = Math.ceil(((time_s.at(-1) ?? from_s) - from_s) / (every_ms / 1e3));
+    let left = -Infinity;
+    for (let i = 0, packet = 0; i < count; ++i) {
+      const now = from_s + (i * every_ms) / 1e3;
+      const entered = (at) => time_s[at] - (size_bytes[at] * 8) / bitsPerSecond - wait_ms[at] / 1e3;
+      for (; packet < time_s.length && entered(packet) < now; ++packet) left = Math.max(left, time_s[packet]);
+      pings.time_s.push(now);
+      pings.wait_ms.push(Math.max(0, left - now) * 1e3);
+    }
+    return pings;
+  }
+
   get deliveries() {
     return this.#counted("deliveries");
   }
@@ -101,35 +125,49 @@ class Result {
     return requests;
   }
 
-  // The rows of a table that fit, as {name: array}: those of a port, of flows with a label or a congestion control, and
-  // from a time on.
-  rows({ table, port = null, label = null, control = null, from_s = 0 }) {
-    const all = table === "packets" ? this.packets(port) : this[table];
+  // The rows of a table that fit, as {name: array}; see Reading in netrepro-web.d.ts.
+  rows({ table, port, label, label_end, control, from_s = 0, until_s = Infinity, since_start, where, every_ms }) {
+    const own = { packets: () => this.packets(port), pings: () => this.pings(port, from_s, every_ms) };
+    const all = own[table] ? own[table]() : this[table];
     if (!all) throw new Error(`no table ${table}`);
     const names = Object.keys(all).filter((name) => all[name] !== undefined);
     const count = names.length ? all[names[0]].length : 0;
-    const { label: labels, congestion_control: controls } = this.description.flows;
+    const { label: labels, congestion_control: controls, start_s: starts } = this.description.flows;
     const flowOf = (row) => (table === "flows" ? row : all.flow[row]);
-    const link = port && table !== "packets" ? this.link(port) : null;
+    const ports = port && !own[table] ? (Array.isArray(port[0]) ? port : [port]).map((each) => this.link(each)) : null;
+    const timed = all.time_s !== undefined;
     const fits = (row) =>
-      (link === null || (table === "links" ? row : all.link[row]) === link) &&
-      (label === null || labels[flowOf(row)] === label) &&
-      (control === null || controls[flowOf(row)] === control) &&
-      !(from_s > 0 && all.time_s[row] < from_s);
+      (!ports || ports.includes(table === "links" ? row : all.link[row])) &&
+      (label == null || labels[flowOf(row)] === label) &&
+      (label_end == null || labels[flowOf(row)].endsWith(label_end)) &&
+      (control == null || controls[flowOf(row)] === control) &&
+      !(timed && (all.time_s[row] < from_s || all.time_s[row] > until_s)) &&
+      (!since_start ||
+        (all.time_s[row] >= starts[flowOf(row)] + since_start[0] &&
+          all.time_s[row] <= starts[flowOf(row)] + since_start[1])) &&
+      (!where || !(all[where.column][row] < where.least || all[where.column][row] > where.most));
     const kept = [];
     for (let row = 0; row < count; ++row) if (fits(row)) kept.push(row);
     return Object.fromEntries(names.map((name) => [name, kept.map((row) => all[name][row])]));
   }
 
-  // One number: a column of the rows that fit, reduced and multiplied by `times`; a share where `of` names what it is a
-  // share of (a column, or several that add up).
+  // One number; see Reading in netrepro-web.d.ts.
   read(reading) {
+    const { column, by, each, reduce = "mean", of, a_second, less, over, times = 1 } = reading;
     const rows = this.rows(reading);
-    const values = rows[reading.column].filter((value) => !Number.isNaN(value));
-    let number = reduced(values, reading.reduce ?? "mean");
-    if (reading.of) number /= [reading.of].flat().reduce((sum, name) => sum + reduced(rows[name], "sum"), 0);
-    if (reading.a_second) number /= this.seconds - Math.max(this.sinceS, reading.from_s ?? 0);
-    return number * (reading.times ?? 1);
+    const counted = rows[column].map((_, row) => row).filter((row) => !Number.isNaN(rows[column][row]));
+    const groups = new Map();
+    for (const row of by ? counted : []) {
+      const group = groups.get(rows[by][row]) ?? [];
+      groups.set(rows[by][row], [...group, rows[column][row]]);
+    }
+    const values = by ? [...groups.values()].map((group) => reduced(group, each)) : counted.map((row) => rows[column][row]);
+    let number = reduced(values, reduce);
+    if (less) number -= this.read(less);
+    if (of) number /= [of].flat().reduce((sum, name) => sum + reduced(rows[name], "sum"), 0);
+    if (over) number /= this.read(over);
+    if (a_second) number /= this.seconds - Math.max(this.sinceS, reading.from_s ?? 0);
+    return number * times;
   }
 }
 

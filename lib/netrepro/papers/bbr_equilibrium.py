@@ -19,8 +19,9 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, Queue, Sfq, bandwidth_delay_packets
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, greatest_first
+from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, each, greatest_first
 from netrepro.study import pictures as drawing
+from netrepro.study.live import LiveRun
 from netrepro.study.setting import setting
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
@@ -223,6 +224,19 @@ def draw_run(run: Measurements, case: str) -> Figure:
 
 EVERY = tuple(range(11))
 ALL_READ = (*GOODPUTS, "fair_mbps")
+LIVE = LiveRun(
+    {
+        "bbr_mbps": Gauge("a BBR flow", "Mb/s", {"table": "flows", "column": "goodput_mbps", "control": "bbr"}),
+        "cubic_mbps": Gauge("a CUBIC flow", "Mb/s", {"table": "flows", "column": "goodput_mbps", "control": "cubic"}),
+        "queue_of_buffer": Gauge("mean queue, of the buffer", "share", {"table": "queues", "column": "queue_packets"}),
+    },
+    {"table": "queues", "column": "queue_packets"},
+    "queue (packets)",
+    {"bbr_flows": tuple(range(11)), "buffer_pipes": (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)},
+    lambda _: PORT,
+    broken={SHARED: FAIR},
+    of_setting={"queue_of_buffer": lambda asked: {"times": 1 / asked.buffer_packets}},
+)
 STUDY = Study(
     slug="bbr_equilibrium",
     setting=Setting(),
@@ -251,5 +265,5 @@ STUDY = Study(
         "control": lambda runs: draw_goodput(runs, FAIR),
         "knob_buffer": draw_buffers,
     },
-    play=Play((SHARED, FAIR), {"bbr_flows": (0, 10, 1), "buffer_pipes": (0.5, 20.0, 0.5)}, draw_run),
+    play=Play((SHARED, FAIR), {"bbr_flows": (0, 10, 1), "buffer_pipes": (0.5, 20.0, 0.5)}, draw_run, live=LIVE),
 )

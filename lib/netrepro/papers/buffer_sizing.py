@@ -23,9 +23,23 @@ from netrepro.networks.links import DropTail, Link, bandwidth_delay_packets
 from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, gap_checks, run_experiment
+from netrepro.study import (
+    Check,
+    Evidence,
+    Gauge,
+    Knob,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    each,
+    gap_checks,
+    run_experiment,
+)
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Level, Panel, Picture, Published, Sweep, plot
+from netrepro.study.live import LiveRun
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, PUBLISHED_GREY, draw_published, new_figure, scheme
 
@@ -415,6 +429,27 @@ LAW_CASES: dict[str, dict[str, Any]] = {
     "synchronised": SYNCHRONISED | {"flows": each(*TOGETHER_COUNTS)},
 }
 
+
+LIVE = LiveRun(
+    {
+        "utilisation": Gauge(
+            "utilisation of the bottleneck",
+            "share",
+            {"table": "packets", "column": "size_bytes", "reduce": "sum", "a_second": True},
+        )
+    },
+    {"table": "packets", "column": "wait_ms"},
+    "wait of a packet (ms)",
+    {"flows": (5, 10, 20, 50, 100, 200), "buffer_packets": (10, 20, 45, 100, 200, 450)}
+    | {"congestion_control": ("reno", "cubic", "bic")},
+    lambda _: PORT,
+    broken={"law": "synchronised"},
+    of_setting={"utilisation": lambda asked: {"times": 8e-6 / asked.rate_mbps}},
+    # A search's first run, which measure_one makes of a given buffer.
+    experiment=lambda asked, seconds, seed: experiment(
+        asked, seconds, int(np.random.SeedSequence(seed).generate_state(3)[0])
+    ),
+)
 STUDY = Study(
     slug="buffer_sizing",
     setting=PRINTED,
@@ -545,5 +580,6 @@ STUDY = Study(
         ("law", "synchronised"),
         {"flows": (1, 200, 1), "buffer_packets": (1, 600, 1), "congestion_control": ["reno", "cubic", "bic"]},
         draw_run,
+        live=LIVE,
     ),
 )

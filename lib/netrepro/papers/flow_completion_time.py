@@ -24,8 +24,22 @@ from netrepro.networks.links import DropTail, Link
 from netrepro.networks.rcp import Rcp
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import PoissonFlows, Tcp, flows_per_s_at_load
-from netrepro.study import SIMULATED, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, least_first
+from netrepro.study import (
+    SIMULATED,
+    Check,
+    Evidence,
+    Gauge,
+    Knob,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    each,
+    least_first,
+)
 from netrepro.study import pictures as drawing
+from netrepro.study.live import LiveRun
 from netrepro.study.setting import setting
 from netrepro.style import new_figure, scheme
 
@@ -445,6 +459,24 @@ def _both(**changes: Any) -> dict[str, dict[str, Any]]:
     return {"TCP": changes, "RCP": RCP | changes}
 
 
+_TOOK = {"table": "flows", "column": "lasted_ms"}
+_SMALL_BYTES = SMALL_PACKETS * SEGMENT_BYTES
+LIVE = LiveRun(
+    {
+        "small_ms": Gauge(
+            "flows of 100 packets or less", "ms", _TOOK | {"where": {"column": "size_bytes", "most": _SMALL_BYTES}}
+        ),
+        "large_ms": Gauge("larger flows", "ms", _TOOK | {"where": {"column": "size_bytes", "least": _SMALL_BYTES + 1}}),
+        "all_ms": Gauge("all flows", "ms", _TOOK),
+        "queue_packets": Gauge("mean queue", "packets", {"table": "queues", "column": "queue_packets"}),
+    },
+    _TOOK | {"distribution": True},
+    "completion of a flow (ms)",
+    {"load": (0.2, 0.5, 0.7, 0.9), "initial_window_segments": (1, 2, 4, 10, 30), "round_trip_ms": (10.0, 100.0)},
+    lambda _: PORT,
+    broken={"RCP": WITHOUT_FEEDBACK},
+    changes={"rate_mbps": 10.0},  # at 2400 Mb/s there are tens of thousands of flows
+)
 STUDY = Study(
     slug="flow_completion_time",
     setting=PRINTED,
@@ -500,5 +532,6 @@ STUDY = Study(
         {"rate_mbps": [2400.0, 100.0, 500.0], "load": (0.1, 0.95, 0.05), "initial_window_segments": (1, 50, 1)},
         draw_run,
         seconds=4.0,
+        live=LIVE,
     ),
 )

@@ -24,10 +24,24 @@ from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_per_s_at_load
 from netrepro.paths import data_dir
 from netrepro.simulation import Hosts
-from netrepro.study import SIMULATED, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import (
+    GOODPUT_OF_FLOWS,
+    SIMULATED,
+    Check,
+    Evidence,
+    Gauge,
+    Knob,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    each,
+)
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import jackknife, least_first, ratio
 from netrepro.study.figures import Bars, Course, Level, Look, Mark, Panel, Picture, Published, Sweep, beside, plot
+from netrepro.study.live import LiveRun
 from netrepro.study.measuring import HOST_DELAY_PACKETS, run_experiment
 from netrepro.study.setting import setting
 from netrepro.study.trust import gap_checks
@@ -449,6 +463,24 @@ CONTROLS: dict[str, Look] = {"pq950": {"label": "pq950", "linewidth": 5, "alpha"
 CONTROLS |= {name: name for name in ("pq950, no pacer", "pq950, linux pacing", "pq950, counts itself", GAMMA_1, "30k")}
 CONNECTIONS = {name: LOOKS[name] for name in ("tcp", "30k", "pq950")}
 CONNECTIONS |= {name + OWN: look | {"label": name + OWN, "linestyle": "--"} for name, look in CONNECTIONS.items()}
+PLAYED_S = 0.2
+# As read samples the queue of long flows.
+_PINGS = {"table": "pings", "column": "wait_ms", "every_ms": PING_MS, "from_s": SETTLED_SHARE * PLAYED_S, "times": 1e3}
+LIVE = LiveRun(
+    {
+        "mean_us": Gauge("mean wait at the switch", "µs", _PINGS),
+        "p99_us": Gauge("its 99th percentile", "µs", _PINGS | {"reduce": "p99"}),
+        "goodput_mbps": Gauge("goodput", "Mb/s", GOODPUT_OF_FLOWS),
+    },
+    {"table": "packets", "column": "wait_ms"},
+    "wait of a packet (ms)",
+    {"flows": (2, 4, 6, 8, 12, 16), "drain_share": (0.8, 0.85, 0.9, 0.95, 1.0)}
+    | {"link_delay_ms": (0.005, 0.02, 0.04, 0.1, 0.2)},
+    lambda asked: ("s1", f"h{asked.flows + 1}"),
+    cases=("pq950", "30k", "tcp"),
+    broken={"pq950": "pq950, no pacer", "30k": "30k, no marking"},
+    experiment=experiment,
+)
 STUDY = Study(
     slug="hull",
     setting=Setting(),
@@ -544,6 +576,7 @@ STUDY = Study(
         ("pq950", "30k", "tcp", "pq950, no pacer"),
         {"drain_share": (0.8, 1.0, 0.01), "flows": (2, 16, 1), "link_delay_ms": (0.005, 0.2, 0.005)},
         draw_run,
-        seconds=0.2,
+        PLAYED_S,
+        LIVE,
     ),
 )

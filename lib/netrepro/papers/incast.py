@@ -21,7 +21,7 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Requests, Tcp
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import Check, Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first
 from netrepro.study.measuring import HOST_DELAY_PACKETS
@@ -295,6 +295,27 @@ WHY_NOT: dict[str, dict[str, Any]] = {
 KNOB_SERVERS = each(2, 4, 8, 16, 32, 64)
 BLOCKS = {"quick": Scale(changes={"blocks": 3}), "paper": Scale(changes={"blocks": 10})}
 BY_TIMEOUT = ("1 ms", "10 ms", "200 ms")
+_BLOCKS_MS = {"table": "requests", "column": "completion_ms", "by": "request", "each": "most", "reduce": "sum"}
+_A_BLOCK = {"reduce": "sum", "times": 1 / Setting.blocks}
+LIVE = Live(
+    {
+        "goodput_mbps": Gauge(
+            "goodput",
+            "Mb/s",
+            {"table": "flows", "column": "delivered_bytes", "reduce": "sum", "over": _BLOCKS_MS, "times": 8e-3},
+        ),
+        "timeouts_per_block": Gauge("timeouts", "a block", {"table": "flows", "column": "timeouts"} | _A_BLOCK),
+        "drops_per_block": Gauge(
+            "packets dropped", "a block", {"table": "links", "column": "dropped_packets"} | _A_BLOCK
+        ),
+    },
+    {"table": "packets", "column": "wait_ms"},
+    "wait of a packet (ms)",
+    {"servers": (1, 2, 4, 8, 16, 32, 64), "rate_mbps": (10.0, 100.0, 1000.0)}
+    | {"congestion_control": ("reno", "cubic", "dctcp")},
+    lambda _: PORT,
+    broken={name: f"{name}, deep buffer" for name in list(TIMEOUTS_MS)[:3]},
+)
 STUDY = Study(
     slug="incast",
     setting=Setting(),
@@ -382,5 +403,6 @@ STUDY = Study(
             "congestion_control": ["reno", "cubic", "dctcp"],
         },
         draw_run,
+        live=LIVE,
     ),
 )

@@ -24,9 +24,23 @@ from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import HOST_QUEUE, Cable, Topology
 from netrepro.networks.workloads import Requests, Tcp
 from netrepro.paths import data_dir
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, jackknife, least_first
+from netrepro.study import (
+    Check,
+    Evidence,
+    Gauge,
+    Knob,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    each,
+    jackknife,
+    least_first,
+)
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Bars, Level, Mark, Panel, Picture, Published, Sweep, beside, plot
+from netrepro.study.live import LiveRun
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, new_figure, scheme
 
@@ -527,6 +541,22 @@ FEW = Scale(changes={"clients": 300})
 NEED_MANY_CLIENTS = ("gain-over-size",)  # of few, a repetition may have no response of 31 to 50 segments
 UP_TO_16_AND_42 = {"initial_window_segments": (3, 6, 10, 16, 42)}
 OF_KERNEL = {"initial_rto_ms": 1000.0, "evenly": True}  # kernels have no other first timeout; few clients must do
+_WAITS = {"table": "requests", "column": "completion_ms"}
+LIVE = LiveRun(
+    {
+        "mean_ms": Gauge("mean latency", "ms", _WAITS),
+        "p50": Gauge("median", "ms", _WAITS | {"reduce": "p50"}),
+        "p95": Gauge("95th percentile", "ms", _WAITS | {"reduce": "p95"}),
+        "timeouts": Gauge("timeouts", "a connection", {"table": "flows", "column": "timeouts"}),
+    },
+    _WAITS | {"distribution": True},
+    "latency of a response (ms)",
+    {"pacing": (False, True), "initial_window_segments": (3, 6, 10, 16, 42)}
+    | {"buffer_kb": (16.0, 64.0, 256.0), "back_end_ms": (0.0, 200.0)},
+    lambda _: ("s1", "h2"),
+    cases=("average", "slow", "class"),
+    changes={"clients": 60, "evenly": True},  # a page with more would be too large
+)
 STUDY = Study(
     slug="initial_window",
     setting=Setting(),
@@ -657,5 +687,6 @@ STUDY = Study(
             "pacing": [False, True],
         },
         draw_run,
+        live=LIVE,
     ),
 )

@@ -24,8 +24,9 @@ from netrepro.networks.links import CoDel, DropTail, DualPi2, Fq, FqCoDel, Link,
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
+from netrepro.study.live import LiveRun
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
@@ -378,6 +379,33 @@ OF_KERNELS = ("FIFO", "Codel", "Codel_drop", "pie_drop", "FQ_Codel")
 GRID = {"queue": each(*QUEUES), "buffer_pipes": each(*BUFFERS)}
 MAPS = {f"heatmap-{theirs.replace('_', '-')}": pair for pair, (theirs, _) in PAIRS.items()}
 QUICKLY = {"buffer_pipes": (2.0,)}
+PLAYED_S = 10.0
+
+
+def _of_side(side: str) -> dict[str, Gauge]:
+    goodput = {"table": "flows", "column": "delivered_bytes", "label": side, "times": 8e-6 / PLAYED_S}
+    round_trip = {"table": "windows", "column": "round_trip_ms", "label": side, "since_start": [1, PLAYED_S]}
+    name = side.capitalize()
+    return {
+        f"{side}_mbps": Gauge(f"{name} flow", "Mb/s", goodput),
+        f"{side}_round_trip_ms": Gauge(f"{name} flow's round trip", "ms", round_trip),
+    }
+
+
+_AT_PORT = {"table": "links", "reduce": "sum"}
+LIVE = LiveRun(
+    {
+        **_of_side("prague"),
+        **_of_side("classic"),
+        "dropped_packets": Gauge("dropped", "packets", _AT_PORT | {"column": "dropped_packets"}),
+        "marked_packets": Gauge("marked", "packets", _AT_PORT | {"column": "marked_packets"}),
+    },
+    {"table": "queues", "column": "queue_packets"},
+    "queue (packets)",
+    {"queue": tuple(QUEUES), "buffer_pipes": BUFFERS},
+    lambda _: PORT,
+    watched={"queues": (PORT,), "queue_interval_ms": 10.0},
+)
 STUDY = Study(
     slug="l4s_adoption",
     setting=Setting(),
@@ -439,5 +467,5 @@ STUDY = Study(
         "knob_bursts": draw_bursts,
     },
     best=("map_cubic_noecn", "map_cubic_ecn", "map_bbrv1_noecn", "agreement", "control"),
-    play=Play(tuple(PAIRS), {"queue": list(QUEUES), "buffer_pipes": (0.5, 8.0, 0.5)}, draw_run),
+    play=Play(tuple(PAIRS), {"queue": list(QUEUES), "buffer_pipes": (0.5, 8.0, 0.5)}, draw_run, PLAYED_S, LIVE),
 )

@@ -28,7 +28,21 @@ from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.programs import why_missing
-from netrepro.study import SIMULATED, VIRTUAL, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import (
+    SIMULATED,
+    VIRTUAL,
+    Check,
+    Evidence,
+    Gauge,
+    Knob,
+    Live,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    each,
+)
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import least_first, ratio
 from netrepro.study.figures import Distribution, Level, Look, Panel, Picture, Sweep, beside, plot, shown
@@ -431,6 +445,34 @@ KNOB = {"quick": Scale(10.0), "paper": Scale(100.0), "test": Scale(6.0)}
 PROJECT_LOSS = 0.0075  # of WiFi in another class's project (2014)
 LOSSES = (0.0, 0.0025, 0.005, PROJECT_LOSS, 0.01)
 ORDER = (BOTH, "tcp over wifi", "mptcp", "tcp over 3g")
+_DELIVERED = {"table": "deliveries", "column": "delivered_bytes", "reduce": "most"}
+PLAYED_S = 10.0
+_SETTLED_S = settled_s(PLAYED_S)
+_SENT = {"table": "links", "column": "sent_packets", "reduce": "sum"}
+_PORTS = [["s1", switch] for switch in SWITCHES.values()]
+LIVE = Live(
+    {
+        "goodput_mbps": Gauge(
+            "goodput",
+            "Mb/s",
+            _DELIVERED | {"less": _DELIVERED | {"until_s": _SETTLED_S}, "times": 8e-6 / (PLAYED_S - _SETTLED_S)},
+        ),
+        "mobile_share": Gauge(
+            "packets sent on 3G", "share", _SENT | {"port": _PORTS[1], "over": _SENT | {"port": _PORTS}}
+        ),
+        "repeated_share": Gauge(
+            "packets sent again",
+            "share",
+            {"table": "flows", "column": "retransmitted_packets", "reduce": "sum", "over": _SENT | {"port": _PORTS}},
+        ),
+    },
+    {"table": "deliveries", "column": "delivered_bytes", "times": 1e-6},
+    "delivered in order (MB)",
+    {"receive_buffer_kb": (16, 40, 100, 200, 400), "send_buffer_kb": (16, 40, 100, 200, 400)}
+    | {"wifi_mbps": WIFI_MBPS, "wifi_loss": (0.0, 0.005, 0.02)},
+    lambda _: ("s1", "s3"),
+    broken={BOTH: "mptcp"},
+)
 STUDY = Study(
     slug="mptcp_wireless",
     setting=Setting(),
@@ -555,5 +597,7 @@ STUDY = Study(
             "mobile_queue": ["drop tail", "codel"],
         },
         draw_run,
+        PLAYED_S,
+        LIVE,
     ),
 )

@@ -21,7 +21,21 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, Queue, Re
 from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.topology import HOST_QUEUE, Cable, Topology, fat_tree, host_cable
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import Check, Evidence, Knob, Part, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import (
+    GOODPUT_OF_FLOWS,
+    Check,
+    Evidence,
+    Gauge,
+    Knob,
+    Live,
+    Part,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    each,
+)
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first
 from netrepro.study.figures import Panel, Picture, Sweep
@@ -627,6 +641,29 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+_OF_HOPS = {"table": "flows", "column": "goodput_mbps"}
+_NEAR, _FAR = _OF_HOPS | {"label": NEAR}, _OF_HOPS | {"label": FAR}
+LIVE = Live(
+    {
+        "near_share": Gauge("near flow, of a far one", "share", _NEAR | {"over": _FAR}),
+        "near_mbps": Gauge("near flow", "Mb/s", _NEAR),
+        "far_mbps": Gauge("a far flow", "Mb/s", _FAR),
+        "total_mbps": Gauge("goodput of all flows", "Mb/s", GOODPUT_OF_FLOWS),
+    },
+    {"table": "packets", "column": "wait_ms"},
+    "wait of a packet (ms)",
+    {"far_flows": (1, 2, 4, 6, 8, 10, 12), "min_rto_ms": (2.0, 20.0, 200.0)} | {"host_delay_packets": (0.0, 1.0, 4.0)},
+    lambda _: PORT,
+    cases=("13 flows", "fat-tree", "equal length", "red", "sfq", "paced"),
+    broken={
+        "13 flows": "13 flows, near moved",
+        "fat-tree": "fat-tree, red",
+        "equal length": "13 flows",
+        **dict.fromkeys(("red", "sfq", "paced"), "drop tail, ns-2"),
+    },
+)
+
+
 STUDY = Study(
     slug="outcast",
     setting=Setting(),
@@ -707,5 +744,6 @@ STUDY = Study(
         },
         draw_run,
         seconds=1.0,
+        live=LIVE,
     ),
 )

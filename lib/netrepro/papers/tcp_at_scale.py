@@ -18,10 +18,11 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link, Queue, Red, Sfq, bandwidth_delay_packets
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import Check, Evidence, Knob, Reading, Runs, Scale, Study, each, greatest_first
+from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, each, greatest_first
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import jain
 from netrepro.study.figures import Bars, Level, Panel, Picture, Sweep, plot
+from netrepro.study.live import LiveRun
 from netrepro.study.setting import setting
 from netrepro.style import new_figure, scheme
 
@@ -271,6 +272,17 @@ FIGURES = {
 }
 
 
+def draw_run(run: Measurements, case: str) -> Figure:
+    """Draw what each flow of one run delivered after the warm-up, greatest first."""
+    figure, axis = new_figure(case, "flow, the greatest first", "delivered (MB)")
+    for kind, rows in run.flows.sort_values("delivered_bytes", ascending=False, ignore_index=True).groupby(
+        "congestion_control"
+    ):
+        axis.bar(rows.index, rows["delivered_bytes"] / 1e6, color=scheme(kind).colour, label=scheme(kind).label)
+    axis.legend()
+    return figure
+
+
 def over(rates: tuple[float, ...], densities: tuple[int, ...] = (MOST,), **changes: object) -> dict[str, object]:
     """Make the changes of a case that runs with each of these rates and numbers of flows for 100 Mb/s."""
     return {"rate_mbps": each(*rates), "flows_per_100_mbps": each(*densities), **changes}
@@ -292,6 +304,26 @@ FAR_CLAIMS = [claim for claim, evidence in CLAIMS.items() if set(evidence.case_n
 FAR: dict[str, Any] = {"round_trip_ms": each(*FAR_MS)}
 SHORT, BURSTS, BUFFERS = Scale(30.0), {"offload_bytes": each(0, 5792, 65_536)}, {"buffer_ms": each(20.0, 60.0, 240.0)}
 FASTER = {"rate_mbps": each(*ALL, 10_000.0)}  # as in the paper
+_AT_PORT = {"table": "links", "column": "dropped_packets", "reduce": "sum", "of": ["sent_packets", "dropped_packets"]}
+_DELIVERED = {"table": "flows", "column": "delivered_bytes"}
+LIVE = LiveRun(
+    {
+        "jain": Gauge("Jain's index of all flows", "(1: fair)", _DELIVERED | {"reduce": "jain"}),
+        "loss_rate": Gauge("packets lost", "share", _AT_PORT),
+        "mean_round_trip_ms": Gauge("mean round trip", "ms", {"table": "windows", "column": "round_trip_ms"}),
+    },
+    {"table": "windows", "column": "window_bytes", "times": 1e-3},
+    "window of a flow (kB)",
+    {
+        "flows_per_100_mbps": (2, 5, 10, 30, 50),
+        "round_trip_ms": (10.0, 20.0, 100.0),
+        "buffer_ms": (5.0, 20.0, 240.0),
+    },
+    lambda _: ("s1", "s2"),
+    cases=(NEWRENO, CUBIC, BBR, CUBIC_RENO),
+    broken={NEWRENO: SINGLE_DROPS, BBR: FAIR_BBR, CUBIC_RENO: FAIR_MIXES[0]},
+    changes={"rate_mbps": EDGE_MBPS, "lasts": 1.0},
+)
 STUDY = Study(
     slug="tcp_at_scale",
     setting=Setting(),
@@ -331,4 +363,10 @@ STUDY = Study(
         "round_trip": Knob({BBR: {"senders": "bbr", "round_trip_ms": each(20.0, 100.0, 200.0)}}, Scale(100.0)),
     },
     figures=FIGURES,
+    play=Play(
+        (NEWRENO, CUBIC, BBR, *MIXES),
+        {"flows_per_100_mbps": (2, 50, 1), "round_trip_ms": (4.0, 200.0, 2.0), "buffer_ms": (5.0, 300.0, 5.0)},
+        draw_run,
+        live=LIVE,
+    ),
 )

@@ -20,9 +20,10 @@ from matplotlib.figure import Figure
 from netrepro.networks import DropTail, Experiment, Flow, Link, Measurements, Sfq, Tcp, dumbbell
 from netrepro.networks.links import bandwidth_delay_packets
 from netrepro.paths import data_dir
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Level, Panel, Picture, Published, Sweep, plot
+from netrepro.study.live import LiveRun
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
@@ -257,6 +258,21 @@ QUICKLY = {"treated": (0, FEW, 5, MOST, APPLICATIONS)}
 LONG = {"quick": Scale(64.0, repetitions=2, only={"buffer_round_trips": (1.0, 2.0, 4.0)}), "paper": Scale(64.0)}
 AB_TESTS = ("few-treated-seem-faster", "most-treated-seem-slower")  # too short runs show how BBR begins
 BUFFERS, GROWTH = each(0.5, 1.0, 2.0, 4.0, 8.0, 16.0), {"treated": APPLICATIONS, "joining": each(0, APPLICATIONS)}
+_OF_ONE = {"table": "flows", "column": "goodput_mbps", "by": "label", "each": "sum"}
+_TREATED, _UNTREATED = (_OF_ONE | {"label_end": f" {group}"} for group in COLOURS)
+LIVE = LiveRun(
+    {
+        "treated_mbps": Gauge("a treated application", "Mb/s", _TREATED),
+        "untreated_mbps": Gauge("an untreated application", "Mb/s", _UNTREATED),
+        "estimate": Gauge("treated / untreated", "times", _TREATED | {"over": _UNTREATED}),
+        "all_mbps": Gauge("an application, of all", "Mb/s", _OF_ONE),
+    },
+    {"table": "queues", "column": "queue_packets"},
+    "queue of the shared link (packets)",
+    {"treated": tuple(range(APPLICATIONS + 1)), "buffer_round_trips": (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)},
+    lambda _: ("s1", "s2"),
+    watched={"queues": (("s1", "s2"),), "queue_interval_ms": 20.0},
+)
 
 STUDY = Study(
     slug="unbiased_experiments",
@@ -307,5 +323,10 @@ STUDY = Study(
         "fair": draw_fair,
         "growth": draw_growth,
     },
-    play=Play(tuple(TREATMENTS), {"treated": (0, APPLICATIONS, 1), "buffer_round_trips": (0.5, 16.0, 0.5)}, draw_run),
+    play=Play(
+        tuple(TREATMENTS),
+        {"treated": (0, APPLICATIONS, 1), "buffer_round_trips": (0.5, 16.0, 0.5)},
+        draw_run,
+        live=LIVE,
+    ),
 )

@@ -5,7 +5,7 @@ readings are compared with which published claim, knobs and figures. Everything 
 
 declaration : `Study` and its parts. evidence : how readings become a claim's value. measuring : runs cases,
 repetitions and knobs on a tier. runs : all measurements, as tables. trust : checks of whether a run can be believed.
-figures : figures as values. pictures : the functions that draw.
+live : live pages whose runs are not the study's own. figures : figures as values. pictures : the functions that draw.
 
 .. include:: how_a_paper_is_written.md
 """

@@ -587,9 +587,9 @@ def gallery(
     from tqdm import tqdm
 
     from netrepro.workbench.pages import gallery as make
-    from netrepro.workbench.webassembly import why_no_webassembly
+    from netrepro.workbench.webassembly import get_tools
 
-    why = why_no_webassembly() if live else ""
+    why = get_tools() if live else ""
     pages = make(
         into,
         functions=functions,
@@ -605,8 +605,10 @@ def gallery(
 @app.command()
 def web(into: Annotated[Path, typer.Option(help="folder for the package")]) -> None:
     """Make netrepro-web: the simulator as WebAssembly, an npm package for pages and node (needs Emscripten)."""
-    from netrepro.workbench.webassembly import write_web_package
+    from netrepro.workbench.webassembly import get_tools, write_web_package
 
+    if why := get_tools():
+        raise NetreproError(why, "connect this machine to the network, or install it")
     files = write_web_package(into)
     print_lines([f"{path.name}: {path.stat().st_size / 1e3:.0f} kB" for path in files])
 

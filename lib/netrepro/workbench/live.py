@@ -6,12 +6,15 @@ where these equal what the paper's own Python reads from the same run.
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import math
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from html import escape
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,11 +22,12 @@ from typing import Any
 from netrepro.claims import load_claims
 from netrepro.claims.scorecard import scorecard
 from netrepro.errors import NetreproError
-from netrepro.programs import need_program
 from netrepro.simulation.described import describe
-from netrepro.study import Evidence, Live, Study, between_real_hosts, run_experiment, setting_of
+from netrepro.study import Evidence, Live, Study, between_real_hosts, read_once, setting_of
+from netrepro.study.live import LiveRun
+from netrepro.workbench.own_network import ACCESS_MS, ACCESS_TIMES, APART_S, OWN_PAGE, page_data
 from netrepro.workbench.templating import Markup, render
-from netrepro.workbench.webassembly import SCRIPT, SOURCES, drawing_files, web_script
+from netrepro.workbench.webassembly import SCRIPT, SOURCES, drawing_files, need_tool, web_script
 
 SEED = 1
 MOST_DIFFERENCE = 1e-9  # between a page's number and Python's, relative: sums are added in another order
@@ -49,12 +53,13 @@ def live_page(study: Study) -> LivePage | None:
     play = study.play
     if play is None or play.live is None:
         return None
-    live = play.live
+    live = _as_run(play.live)
     cases = list(live.cases or play.cases)
     shown = [*cases, *(each for each in live.broken.values() if each not in cases)]
     data = {
         "slug": study.slug,
         "seconds": play.seconds,
+        "changes": dict(live.changes),
         "knobs": [_knob(study, name, values) for name, values in live.values.items()],
         "gauges": [{"name": name, "label": each.label, "unit": each.unit} for name, each in live.gauges.items()],
         "axis": live.axis,
@@ -67,23 +72,55 @@ def live_page(study: Study) -> LivePage | None:
 
 
 def write_live_pages(pages: Sequence[LivePage], notebooks: Mapping[str, str], into: Path) -> list[Path]:
-    """Write a page for each paper into a folder, and the scripts that they share.
+    """Write a page for each paper into a folder, one for a network of the reader's own (OWN_PAGE), and the scripts that
+    they share; return the papers' pages.
 
     notebooks : slug -> the address of its notebook's page.
     """
     into.mkdir(parents=True, exist_ok=True)
-    shared = {SCRIPT: web_script(), "live.js": (SOURCES / "live.js").read_text(encoding="utf-8")} | drawing_files()
+    shared = (
+        {name: _source(name) for name in ("page.js", "live.js", "own.js")} | {SCRIPT: web_script()} | drawing_files()
+    )
     for name, text in shared.items():
         (into / name).write_text(text, encoding="utf-8")
+    access = f"their own links are {ACCESS_TIMES} times as fast as the others and take {ACCESS_MS:g} ms"
+    built = render("own", inside=None, data=packed(page_data()), apart=APART_S, access=access)
+    (into / OWN_PAGE).write_text(built, encoding="utf-8")
     written, table = [], scorecard()
     for page in pages:
-        data = json.dumps(page.data, separators=(",", ":")).replace("<", "\\u003c")
         decided = [_decided(row) for row in table[table["paper"] == page.slug].to_dict("records")]
         title = load_claims(page.slug).title
-        text = render("live", title=title, notebook=notebooks[page.slug], decided=decided, data=Markup(data))
+        told = {"title": title, "notebook": notebooks[page.slug], "decided": decided}
+        text = render("live", inside=None, changes=_changes(page), data=packed(page.data), **told)
         written.append(into / f"{page.slug}.html")
         written[-1].write_text(text, encoding="utf-8")
     return written
+
+
+def play_inside(page: LivePage) -> tuple[str, list[str]]:
+    """Return the play of a paper as HTML for another page, with all that it needs in it, and the texts of its scripts,
+    which that page has to allow."""
+    drawing = drawing_files()
+    scripts = [drawing["uplot.js"], web_script(), _source("page.js"), _source("live.js")]
+    inside = {"style": Markup(drawing["uplot.css"]), "scripts": [Markup(script) for script in scripts]}
+    told = {"title": load_claims(page.slug).title, "changes": _changes(page), "data": packed(page.data)}
+    # A frame, so that its names and styles are not those of the page around it.
+    text = render("live", inside=inside, **told)
+    frame = f'<iframe title="play" style="width: 100%; height: 60em; border: 0" srcdoc="{escape(text)}"></iframe>'
+    return frame, scripts
+
+
+def _changes(page: LivePage) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in page.data["changes"].items())
+
+
+def _source(name: str) -> str:
+    return (SOURCES / name).read_text(encoding="utf-8")
+
+
+def packed(data: Any) -> str:
+    """Compress what a page holds: JSON, by gzip, as base64. Experiments of many settings repeat each other."""
+    return base64.b64encode(gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)).decode()
 
 
 def _decided(row: Mapping[str, Any]) -> dict[str, str]:
@@ -96,12 +133,14 @@ def _knob(study: Study, name: str, values: Sequence[Any]) -> dict[str, Any]:
     """Return a slider's label, unit and values, and the place of the value that is shown first."""
     start = getattr(study.setting, name)
     place = min(range(len(values)), key=lambda each: _distance(values[each], start))
-    end, unit = next(((end, unit) for end, unit in _UNITS.items() if name.endswith(end)), ("", ""))
+    units = {} if "_per_" in name else _UNITS  # flows_per_100_mbps has no unit
+    end, unit = next(((end, unit) for end, unit in units.items() if name.endswith(end)), ("", ""))
     label = name.removesuffix(end).replace("_", " ")
     return {"name": name, "label": label, "unit": unit, "values": list(values), "first": place}
 
 
-_UNITS = {"_ms": "ms", "_mbps": "Mb/s", "_packets": "packets", "_mb": "MB"}
+_UNITS = {"_ms": "ms", "_mbps": "Mb/s", "_packets": "packets", "_segments": "segments", "_bytes": "bytes", "_kb": "kB"}
+_UNITS |= {"_mb": "MB", "_pipes": "bandwidth-delay products", "_round_trips": "round trips"}
 
 
 def _distance(value: Any, start: Any) -> float:
@@ -111,48 +150,71 @@ def _distance(value: Any, start: Any) -> float:
     return abs(math.log(value / start)) if is_number and value > 0 and start > 0 else math.inf
 
 
-def _described(study: Study, case: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe the experiment of a case with these fields, as `run_once` runs it."""
-    setting = _setting(study, case, values)
-    experiment = study.part_of(setting).experiment
-    if experiment is None or study.play is None:
+def _asked(study: Study, live: LiveRun, case: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe the experiment of a case with these fields, as `run_once` runs it, and how its gauges read it."""
+    setting = _setting(study, live, case, values)
+    make = live.experiment or study.part_of(setting).experiment
+    if make is None or study.play is None:
         raise NetreproError(f"{study.slug}: case {case!r} is no experiment", "leave it out of the live page")
-    return describe(between_real_hosts(experiment(setting, study.play.seconds, SEED)))
+    experiment = between_real_hosts(make(setting, study.play.seconds, SEED))
+    watching = replace(experiment, measure=replace(experiment.measure, **live.watched))
+    port = list(live.port(setting))
+    gauges = {}
+    for name, each in live.gauges.items():
+        own = live.of_setting[name](setting) if name in live.of_setting else {}
+        gauges[name] = _at({**each.of, **own}, port)
+    return {"described": describe(watching), "gauges": gauges}
 
 
-def _setting(study: Study, case: str, values: Mapping[str, Any]) -> Any:
-    own = {name: value for name, value in values.items() if hasattr(study.case(case), name)}
+def _as_run(live: Live) -> LiveRun:
+    return live if isinstance(live, LiveRun) else LiveRun(**vars(live))
+
+
+def _setting(study: Study, live: LiveRun, case: str, values: Mapping[str, Any]) -> Any:
+    own = {name: value for name, value in {**live.changes, **values}.items() if hasattr(study.case(case), name)}
     return setting_of(study, case, **own)
 
 
-def _case(study: Study, live: Live, case: str) -> dict[str, Any]:
-    """Describe a case: its first experiment, what each value of each slider changes in it, and what combinations change
-    beside that."""
-    names, values = list(live.values), list(live.values.values())
-    first = [values_[0] for values_ in values]
-    base = _described(study, case, dict(zip(names, first, strict=True)))
-    alone: list[list[Patch]] = []
-    for place, name in enumerate(names):
-        others = dict(zip(names, first, strict=True))
-        alone.append([difference(base, _described(study, case, others | {name: value})) for value in values[place]])
+def _case(study: Study, live: LiveRun, case: str) -> dict[str, Any]:
+    """Describe a case at each value of the first slider, which alone may change the network; the case's fields that the
+    page sets; and which sliders it depends on."""
+    setting, (name, *others) = study.case(case), live.values
+    takes = [each for each in (*live.changes, *live.values) if hasattr(setting, each)]
+    at = [_rest(study, live, case, {name: value}, others) for value in live.values[name]]
+    moved = [any(any(one["alone"][place]) for one in at) for place in range(len(others))]
+    course = _at(live.course, list(live.port(setting)))
+    return {"at": at, "takes": takes, "moves": [any(one != at[0] for one in at), *moved], "course": course}
+
+
+def _rest(study: Study, live: LiveRun, case: str, start: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Describe a case from a start on: its experiment at the first values of the sliders `names`, what each of their
+    values changes in it, and what combinations change beside that."""
+    values = [live.values[name] for name in names]
+    first = dict(start) | {name: each[0] for name, each in zip(names, values, strict=True)}
+    base = _asked(study, live, case, first)
+    alone = [
+        [difference(base, _asked(study, live, case, first | {name: value})) for value in each]
+        for name, each in zip(names, values, strict=True)
+    ]
     more: dict[str, Patch] = {}
     for places in product(*(range(len(each)) for each in values)):
         if sum(place > 0 for place in places) < 2:
             continue
-        wanted = _described(study, case, {name: each[at] for name, each, at in zip(names, values, places, strict=True)})
+        chosen = {name: each[at] for name, each, at in zip(names, values, places, strict=True)}
+        wanted = _asked(study, live, case, first | chosen)
         together = base
         for patches, place in zip(alone, places, strict=True):
             together = patched(together, patches[place])
         if rest := difference(together, wanted):
             more[",".join(map(str, places))] = rest
-    port = list(live.port(study.case(case)))
-    gauges = {name: _at(each.of, port) for name, each in live.gauges.items()}
-    return {"base": base, "alone": alone, "more": more, "gauges": gauges, "course": _at(live.course, port)}
+    return {"base": base, "alone": alone, "more": more}
 
 
 def _at(reading: Mapping[str, Any], port: list[str]) -> dict[str, Any]:
-    of_ports = reading["table"] in ("links", "queues", "packets")
-    return dict(reading) | ({"port": port} if of_ports else {})
+    """Add the port to a reading, and to those that it names, where they have none and need one."""
+    inner = {name: _at(reading[name], port) for name in ("less", "over") if name in reading}
+    of_ports = reading["table"] in ("links", "queues", "packets", "pings")
+    return ({"port": port} if of_ports else {}) | dict(reading) | inner
 
 
 def difference(base: Any, other: Any, at: Path_ = ()) -> Patch:
@@ -214,7 +276,7 @@ def _is_plain(evidence: Evidence, live: Live, cases: Sequence[str]) -> bool:
     return one and evidence.how is None and not evidence.pooled and evidence.reading in live.gauges
 
 
-def _compare(study: Study, live: Live, data: dict[str, Any]) -> int:
+def _compare(study: Study, live: LiveRun, data: dict[str, Any]) -> int:
     """Run a few settings of each case by the page's own script, and compare each number with Python's."""
     knobs = data["knobs"]
     counts = [len(knob["values"]) for knob in knobs]
@@ -226,10 +288,8 @@ def _compare(study: Study, live: Live, data: dict[str, Any]) -> int:
     by_page = _run_by_node(data, wanted)
     for (case, places), ran in zip(wanted, by_page, strict=True):
         values = {knob["name"]: knob["values"][place] for knob, place in zip(knobs, places, strict=True)}
-        setting = _setting(study, case, values)
-        part = study.part_of(setting)
-        assert part.experiment is not None and part.read is not None and study.play is not None
-        numbers = part.read(run_experiment(part.experiment(setting, study.play.seconds, SEED)), setting).numbers
+        assert study.play is not None
+        numbers = read_once(study, _setting(study, live, case, values), study.play.seconds, SEED).numbers
         for name in live.gauges:
             ours, python = ran[name], float(numbers[name])
             same = ours is None if math.isnan(python) else math.isclose(ours or 0, python, rel_tol=MOST_DIFFERENCE)
@@ -242,11 +302,11 @@ def _compare(study: Study, live: Live, data: dict[str, Any]) -> int:
 
 
 def _run_by_node(data: dict[str, Any], wanted: Sequence[tuple[str, Sequence[int]]]) -> list[dict[str, float | None]]:
-    node = need_program("node")
+    node = need_tool("node")
     with tempfile.TemporaryDirectory() as folder:
         for name, text in {
             SCRIPT: web_script(),
-            "live.js": (SOURCES / "live.js").read_text(encoding="utf-8"),
+            "live.js": _source("live.js"),
             "data.json": json.dumps(data),
             "wanted.json": json.dumps(wanted),
         }.items():
@@ -263,12 +323,15 @@ _RUN = """
 const [folder] = process.argv.slice(1);
 const read = (name) => JSON.parse(require("fs").readFileSync(`${folder}/${name}`, "utf8"));
 const { run } = require(`${folder}/netrepro-web.js`);
-const { described, numbersOf } = require(`${folder}/live.js`);
+const { asked, numbersOf } = require(`${folder}/live.js`);
 (async () => {
   const data = read("data.json");
   const all = [];
   for (const [name, places] of read("wanted.json"))
-    all.push(numbersOf(data.cases[name], await run(described(data.cases[name], places))));
+  {
+    const { described, gauges } = asked(data.cases[name], places);
+    all.push(numbersOf(gauges, await run(described)));
+  }
   console.log(JSON.stringify(all));
 })();
 """

@@ -15,11 +15,11 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 import pandas as pd
@@ -39,9 +39,13 @@ from netrepro.workbench.catalogue import Notebook, catalogue
 from netrepro.workbench.code import code_of
 from netrepro.workbench.console import judged_cells
 from netrepro.workbench.looks import BADGES, BADGING, REPOSITORY, VERDICT_LOOKS
+from netrepro.workbench.own_network import OWN_PAGE
 from netrepro.workbench.run_folder import newest_executed, own_results, standard_runs
 from netrepro.workbench.scorecard import claims_table, sorting_script
 from netrepro.workbench.templating import anchor, render
+
+if TYPE_CHECKING:
+    from netrepro.workbench.live import LivePage
 
 THUMBNAILS = "thumbnails"
 THUMBNAIL_PIXELS = (240, 130)
@@ -53,6 +57,8 @@ INLINE_SCRIPT = re.compile(r"<script\b[^>]*>(.*?)</script>", re.DOTALL)
 META = re.compile(r"<(?=meta\b)", re.IGNORECASE)
 NOTEBOOK_LINK = re.compile(r'(<a [^>]*href=")(?:\./)?(\d\d_[a-z0-9_]+)\.ipynb(?=[#"])')
 SCHEMA = "claims.schema.json"
+EXPLORE = "report.explore("
+PLAY_STANDS = "<p>the play stands here</p>"
 ANCHOR = re.compile(r'\bid="([^"]+)"')
 ANCHOR_LINK = re.compile(r'<a href="(?P<place>[^"#:]*)#(?P<name>[^"]+)">(?P<words>[^<]*)</a>')
 FORMULA = re.compile(r"\$(?!\s)[^$`\n]+(?<!\s)\$")
@@ -94,9 +100,11 @@ def gallery(
         raise NetreproError("pdoc is not installed", "pip install pdoc, or leave the functions out: --no-functions")
     try:
         into.mkdir(parents=True, exist_ok=True)
-        pages = [_write_page(notebook, into) for notebook in progress(catalogue()) if not notebook.problem]
+        shown = [notebook for notebook in catalogue() if not notebook.problem]
+        plays = _plays(shown) if live else {}
+        pages = [write_page(notebook, into, plays.get(notebook.slug)) for notebook in progress(shown)]
         write_atomically(into / SCHEMA, claims_schema())
-        played = _write_live(pages, into) if live else {}
+        played = _write_live(pages, plays, into) if live else {}
         write_atomically(into / "index.html", _index(pages, functions, _thumbnails(pages, into), played))
     except OSError as error:
         raise NetreproError(f"cannot write to {into}: {error.strerror}", "choose another folder") from None
@@ -105,20 +113,29 @@ def gallery(
     return pages
 
 
-def _write_live(pages: list[Page], into: Path) -> dict[str, str]:
-    """Write the live pages of papers that have one; return their files by slug."""
-    from netrepro.workbench.live import live_page, write_live_pages
+def _plays(notebooks: Sequence[Notebook]) -> dict[str, LivePage]:
+    """Describe the live pages of papers that have one, by slug."""
+    from netrepro.workbench.live import live_page
 
-    slugs = [page.notebook.slug for page in pages if page.notebook.declaration.kind == "paper"]
-    made = [live_page(importlib.import_module(f"netrepro.papers.{slug}").STUDY) for slug in slugs]
-    written = write_live_pages(
-        [each for each in made if each], {page.notebook.slug: f"../{page.file}" for page in pages}, into / "live"
-    )
-    return {path.stem: f"live/{path.name}" for path in written}
+    slugs = [each.slug for each in notebooks if each.declaration.kind == "paper"]
+    made = {slug: live_page(importlib.import_module(f"netrepro.papers.{slug}").STUDY) for slug in slugs}
+    return {slug: page for slug, page in made.items() if page is not None}
 
 
-def _write_page(notebook: Notebook, into: Path) -> Page:
+def _write_live(pages: list[Page], plays: Mapping[str, LivePage], into: Path) -> dict[str, str]:
+    """Write the papers' live pages, and a network of one's own; return their files by slug, or name."""
+    from netrepro.workbench.live import write_live_pages
+
+    notebooks = {page.notebook.slug: f"../{page.file}" for page in pages}
+    written = write_live_pages(list(plays.values()), notebooks, into / "live")
+    return {path.stem: f"live/{path.name}" for path in written} | {OWN_PAGE: f"live/{OWN_PAGE}"}
+
+
+def write_page(notebook: Notebook, into: Path, live: LivePage | None = None) -> Page:
+    """Write a notebook's page. live : the play that stands in it for the widgets of `explore`; it needs no kernel."""
     from nbconvert import HTMLExporter
+
+    play, scripts = _play_inside(live) if live else ("", [])
 
     run = _run_shown(notebook)
     content: Any = nbformat.read(run / run_folder.EXECUTED if run else notebook.path, as_version=4)
@@ -131,11 +148,14 @@ def _write_page(notebook: Notebook, into: Path) -> Page:
             data = output.get("data", {})
             if WIDGET in data or SCRIPT.search(data.get("text/html", "")):  # needs a kernel or a script
                 output.data = nbformat.from_dict({"text/plain": FOR_JUPYTERLAB})
+        if play and cell.cell_type == "code" and EXPLORE in cell.source:
+            cell.outputs = [nbformat.v4.new_output("display_data", {"text/html": PLAY_STANDS})]
     content.metadata.pop("widgets", None)
     exporter = HTMLExporter(require_js_url="", jquery_url="", mathjax_url="", mermaid_js_url="")
     body, _ = exporter.from_notebook_node(content)
     empty, _ = exporter.from_notebook_node(nbformat.v4.new_notebook())
-    body = _with_policy(body, INLINE_SCRIPT.findall(empty))
+    body = _with_policy(body, [*INLINE_SCRIPT.findall(empty), *scripts], runs_code=bool(play))
+    body = body.replace(PLAY_STANDS, play)
     page = Page(notebook, f"{notebook.name}.html", run)
     head = render("notebook_head", is_run=run is not None)
     body = NOTEBOOK_LINK.sub(r"\1\2.html", body)
@@ -146,14 +166,23 @@ def _write_page(notebook: Notebook, into: Path) -> Page:
     return page
 
 
-def _with_policy(page: str, scripts: list[str]) -> str:
+def _play_inside(live: LivePage) -> tuple[str, list[str]]:
+    from netrepro.workbench.live import play_inside
+
+    return play_inside(live)
+
+
+def _with_policy(page: str, scripts: list[str], *, runs_code: bool = False) -> str:
     """Forbid a page to load anything and to run a script that is not one of `scripts` (the template's texts).
 
     A run may be somebody else's, and an output of it any HTML. The policy (W3C, Content Security Policy Level 3) stands
     before all of it. A browser obeys meta elements in a body, too, such as redirections: they become text.
+    The policy holds in a play's frame, too. runs_code : whether WebAssembly may run, and a worker.
     """
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes) or "'none'"
+    if runs_code:
+        allowed += " 'wasm-unsafe-eval'; worker-src blob:"
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; font-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -241,6 +270,7 @@ def _index(pages: list[Page], functions: bool, thumbnails: dict[str, str], playe
     own = dict(list(reproduction(published, own_results).groupby("paper")))
     guides = [page for page in pages if page.notebook.declaration.kind == "guide"]
     others = [(page.file, page.notebook.title) for page in guides]
+    others += [(played[OWN_PAGE], "A network of your own")] if OWN_PAGE in played else []
     others += [("functions/index.html", "The library’s functions")] if functions else []
     others.append((SCHEMA, "The schema of claims.yaml"))
     return render(

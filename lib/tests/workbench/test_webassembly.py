@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
 from itertools import islice
@@ -33,8 +33,10 @@ from netrepro.papers import dctcp
 from netrepro.programs import need_program
 from netrepro.simulation.described import describe, described_measurements, read_described
 from netrepro.study import between_real_hosts, points, run_experiment, run_once
+from netrepro.workbench import pages, webassembly
+from netrepro.workbench.catalogue import catalogue
 from netrepro.workbench.live import difference, live_page, patched, write_live_pages
-from netrepro.workbench.webassembly import SCRIPT, web_script, why_no_webassembly, write_web_package
+from netrepro.workbench.webassembly import SCRIPT, get_tools, web_script, why_no_webassembly, write_web_package
 
 CASES_A_PAPER = 3
 MOST_FLOWS = 400  # of an experiment here: larger ones differ in nothing but time
@@ -238,7 +240,7 @@ def gauge(browser: webdriver.Chrome, name: str) -> float:
     return float(browser.execute_script(f"return document.getElementById('gauge-{name}').parentElement.dataset.value"))
 
 
-def python_number(case: str, told: dict[str, str], name: str) -> float:
+def python_number(case: str, told: Mapping[str, Any], name: str) -> float:
     changed = {"threshold_packets": int(told["threshold_packets"]), "host_delay_ms": float(told["host_delay_ms"])}
     return float(dctcp.read(run_once(dctcp.STUDY, case, 10.0, **changed), dctcp.STUDY.setting)[name])
 
@@ -296,6 +298,40 @@ def test_the_page_fits_a_telephone_and_a_desk(browser, page, width):
 @needs_emscripten
 @needs_browser
 @pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_notebooks_page_holds_its_play_and_needs_no_other_file(browser, tmp_path, width):
+    (notebook,) = (each for each in catalogue() if each.slug == "dctcp")
+    still = pages.write_page(notebook, tmp_path)
+    weight = (tmp_path / still.file).stat().st_size
+    made = live_page(dctcp.STUDY)
+    written = pages.write_page(notebook, tmp_path, made)
+    assert (tmp_path / written.file).stat().st_size - weight < 500_000
+    assert [path.name for path in tmp_path.iterdir()] == [written.file]
+    size = {"width": width, "height": 1100, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        browser.get((tmp_path / written.file).as_uri())
+        browser.switch_to.frame(browser.find_element(By.CSS_SELECTOR, "iframe[title=play]"))
+        ran = "return document.body.dataset.ran !== undefined"
+        WebDriverWait(browser, 60, poll_frequency=0.05).until(lambda driver: driver.execute_script(ran))
+        assert made is not None
+        first = {knob["name"]: knob["values"][knob["first"]] for knob in made.data["knobs"]}
+        expected = python_number("dctcp", first, "mean_packets")
+        assert gauge(browser, "mean_packets") == pytest.approx(expected, rel=1e-9)
+        browser.find_element(By.ID, "broken").click()
+        broken = python_number(dctcp.NO_MARKS, first, "mean_packets")
+        WebDriverWait(browser, 60).until(lambda driver: abs(gauge(driver, "mean_packets") / broken - 1) < 1e-9)
+        fits = "const { scrollHeight, scrollWidth } = document.documentElement;"
+        assert browser.execute_script(f"{fits} return scrollHeight <= innerHeight && scrollWidth <= innerWidth")
+        assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []
+    finally:
+        browser.switch_to.default_content()
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@needs_emscripten
+@needs_browser
+@pytest.mark.browser
 def test_chromium_gives_the_same_bytes_and_its_experiment_reads_back_in_python(browser, page):
     browser.get(page)
     settled(browser)
@@ -309,9 +345,11 @@ def test_chromium_gives_the_same_bytes_and_its_experiment_reads_back_in_python(b
     given = browser.execute_async_script(script, text)
     columns = {name: np.frombuffer(base64.b64decode(each)) for name, each in given.items()}
     assert digest(columns) == digest(columns_of(text))
-    shown = browser.execute_script(
-        "return JSON.stringify(described(JSON.parse(document.getElementById('data').textContent).cases.dctcp, [6, 1]))"
-    )
+    script = """
+      const [done] = arguments;
+      pageData().then((data) => done(JSON.stringify(asked(data.cases.dctcp, [6, 1]).described)));
+    """
+    shown = browser.execute_async_script(script)
     told, _ = read_described(shown)
     setting = dctcp.STUDY.case("dctcp")
     assert told == dctcp.experiment(setting, 10.0, 1)
@@ -319,10 +357,40 @@ def test_chromium_gives_the_same_bytes_and_its_experiment_reads_back_in_python(b
 
 def test_what_is_missing_is_said_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(webassembly, "LIBRARY", tmp_path)  # no lock, so that pip fetches nothing
+    why = get_tools()
+    assert why.startswith("emscripten is not installed") and "pip cannot fetch node" in why and "\n" not in why
+    assert list((tmp_path / "cache" / "netrepro" / "web" / "tools").iterdir()) == [], "nothing half-made is left"
     assert why_no_webassembly() == "emscripten is not installed: apt-get install emscripten nodejs npm"
     web_script.cache_clear()
     with pytest.raises(NetreproError, match="emscripten is not installed"):
         web_script()
+
+
+LIVE_PAPERS = [
+    slug
+    for slug in (paper.paper for paper in all_papers())
+    if (play := getattr(getattr(import_module(f"netrepro.papers.{slug}"), "STUDY", None), "play", None)) and play.live
+]
+
+
+def test_most_simulated_papers_have_a_live_page():
+    assert len(LIVE_PAPERS) >= 16
+
+
+@needs_emscripten
+@pytest.mark.parametrize("slug", LIVE_PAPERS)
+def test_a_papers_page_gives_the_numbers_of_its_reading(slug):
+    study = import_module(f"netrepro.papers.{slug}").STUDY
+    live = study.play.live
+    # The ends of each slider: describing all combinations is what takes time.
+    few = {name: tuple(values[:: max(1, len(values) - 1)])[:2] for name, values in live.values.items()}
+    made = live_page(replace(study, play=replace(study.play, live=replace(live, values=few))))
+    assert made is not None and made.compared >= 4 * len(made.data["tabs"])
+    one = made.data["cases"][made.data["tabs"][0]]
+    assert set(one["at"][0]["base"]["gauges"]) == set(live.gauges)
+    assert any(one["moves"]), "no slider changes the first case"
 
 
 @needs_emscripten

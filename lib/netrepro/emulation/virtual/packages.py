@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from netrepro.errors import NetreproError
 from netrepro.files import file_sha256
@@ -37,10 +38,14 @@ def can_fetch() -> bool:
     return bool(shutil.which("apt-get") and shutil.which("dpkg-deb") and _HELPER.exists())
 
 
-def fetch_programs(packages: Mapping[str, str], folder: Path) -> None:
-    """Fetch programs and their dependencies; put a command for each program into `folder`/bin.
+def fetch_programs(
+    packages: Mapping[str, str], folder: Path, scripts: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Fetch programs and their dependencies into `folder`/files; put a command for each program into `folder`/bin.
 
-    packages : program -> package. Raises NetreproError where apt cannot fetch them.
+    packages : program -> package. scripts : program -> the file that its command runs, below `folder`/files, where it
+    is not the one in usr/bin, as that one names another file of the system. Raises NetreproError where apt cannot fetch
+    them.
     """
     names = sorted(set(packages.values()))
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +69,7 @@ def fetch_programs(packages: Mapping[str, str], folder: Path) -> None:
         (made / "bin").mkdir()
         for program in packages:
             command = made / "bin" / program
-            target = shlex.quote(str(files / "usr" / "bin" / program))
+            target = shlex.quote(str(files / scripts.get(program, f"usr/bin/{program}")))
             command.write_text(f'#!/bin/sh\n{settings} exec {target} "$@"\n')
             command.chmod(0o755)
         shutil.rmtree(folder, ignore_errors=True)
