@@ -125,5 +125,17 @@ void bind_queueing(py::module_& module) {
             });
             return delays;
           },
-          py::arg("rounds"), "Summed waits, flows x copies.");
+          py::arg("rounds"), "Summed waits, flows x copies.")
+      .def(
+          "run_first_open",
+          [](ReplicatedFlows& model, const Doubles& rounds) {
+            Doubles delays(rounds.size());
+            const double* from = rounds.data();
+            double* to = delays.mutable_data();
+            in_chunks(static_cast<std::uint64_t>(rounds.size()), 1024, [&](std::uint64_t first, std::uint64_t count) {
+              model.run_first_open(from + first, count, to + first);
+            });
+            return delays;
+          },
+          py::arg("rounds"), "Summed waits of the copy whose SYN waited least, one a flow.");
 }

@@ -70,3 +70,19 @@ void ReplicatedFlows::run(const double* rounds, std::size_t flows, double* delay
     }
   }
 }
+
+void ReplicatedFlows::run_first_open(const double* rounds, std::size_t flows, double* delays) {
+  for (std::size_t flow = 0; flow < flows; ++flow) {
+    choose_paths();
+    advance(settings_.flow_gap * flows_.exponential());
+    const auto waits_less = [this](std::size_t one, std::size_t other) {
+      return work_[one].now() < work_[other].now();
+    };
+    const UnfinishedWork& path = work_[*std::min_element(chosen_.begin(), chosen_.end(), waits_less)];
+    delays[flow] = 0;
+    for (double left = rounds[flow]; left > 0; left -= 1) {
+      advance(settings_.round_gap * flows_.exponential());
+      delays[flow] += std::min(left, 1.0) * path.now();
+    }
+  }
+}

@@ -36,6 +36,9 @@ class ReplicatedFlows {
   // One flow after another. rounds[i] may end in a fraction: the last look counts by that fraction only.
   // delays[i * copies + j] becomes the sum of the waits that copy j of flow i meets.
   void run(const double* rounds, std::size_t flows, double* delays);
+  // The same with RepSYN: SYNs look at the copies' paths a round before the data, which take the path whose SYN waited
+  // least. delays[i] becomes the sum of the waits that the data of flow i meet.
+  void run_first_open(const double* rounds, std::size_t flows, double* delays);
 
  private:
   void choose_paths();

@@ -18,7 +18,13 @@ from matplotlib.figure import Figure
 from netrepro.errors import NetreproError
 from netrepro.networks.flow_sizes import FlowSizeDistribution, load_flow_sizes
 from netrepro.queueing.mg1 import md1_wait_quantile, mean_wait, mm1_wait_quantile, tail_wait_exponential
-from netrepro.queueing.replicated_flows import ReplicatedPaths, simulate_delays, slow_start_rounds, window_rounds
+from netrepro.queueing.replicated_flows import (
+    ReplicatedPaths,
+    simulate_delays,
+    simulate_first_open_delays,
+    slow_start_rounds,
+    window_rounds,
+)
 from netrepro.queueing.replication import ReplicationModel
 from netrepro.queueing.service import ConstantService, ExponentialService, Service
 from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, pictures, seed_and_repetition
@@ -53,8 +59,10 @@ class Setting:
     exponential_bursts : burst sizes exponential instead of constant, which breaks (3) to (8).
     short_flows, long_flows : number of simulated flows in a run; 0 leaves such flows out.
     with_looks : sample how often the paths are busy, which costs as much as the short flows do.
+    with_repsyn : simulate short flows with RepSYN, too: as many connections as `copies`, of which the one whose SYN
+        waited least carries the data. Its paths carry no copies.
 
-    The formulas do not use paths, choice, gaps, whole rounds and exponential bursts.
+    The formulas do not use paths, choice, gaps, whole rounds and exponential bursts, and there is none for RepSYN.
     """
 
     workload: str | FlowSizeDistribution = setting(
@@ -82,6 +90,7 @@ class Setting:
     short_flows: int = 0
     long_flows: int = 0
     with_looks: bool = False
+    with_repsyn: bool = False
 
     @property
     def sizes(self) -> FlowSizeDistribution:
@@ -165,7 +174,7 @@ def measure_one(setting: Setting, seconds: float, seed: Any, tier: str) -> Readi
     """Simulate flows at one load: delays over parallel queues, of which a flow has the least over its copies. Without
     flows, read what needs no simulation.
 
-    Loads are those without replicas; RepFlow's paths carry (1 + (copies - 1) ε) times as much. Both schemes have the
+    Loads are those without replicas; RepFlow's paths carry (1 + (copies - 1) ε) times as much. All schemes have the
     same seed, so that ratios are paired. "busy" is the share of looks in which every copy would wait.
 
     Raises NetreproError when the paths would be full.
@@ -189,18 +198,9 @@ def measure_one(setting: Setting, seconds: float, seed: Any, tier: str) -> Readi
     checks: list[Check] = []
     for name, copies in (("tcp", 1), ("repflow", setting.copies)):
         # Short flows have several copies, long ones one; both use paths that carry the copies.
-        replicated, alone = (
-            ReplicatedPaths(
-                float(model.path_load(load, copies)),
-                setting.bursts,
-                paths=setting.paths,
-                copies=count,
-                path_choice=setting.path_choice,
-                round_gap_packets=gap,
-                flow_gap_packets=max(1000.0, gap),
-            )
-            for count, gap in ((copies, setting.short_round_gap_packets), (1, setting.long_round_gap_packets))
-        )
+        path_load = float(model.path_load(load, copies))
+        replicated = _paths(setting, path_load, copies, setting.short_round_gap_packets)
+        alone = _paths(setting, path_load, 1, setting.long_round_gap_packets)
         if setting.short_flows and setting.with_looks:
             looks = simulate_delays(replicated, np.ones(setting.short_flows), seed=queue_seeds[0]).min(axis=1) > 0
             numbers[f"busy_{name}"] = float(looks.mean())
@@ -211,7 +211,23 @@ def measure_one(setting: Setting, seconds: float, seed: Any, tier: str) -> Readi
         if setting.long_flows:
             delays = simulate_delays(alone, long_rounds, seed=queue_seeds[2])[:, 0]
             numbers |= _summary("long", name, delays / long + 1)
+    if setting.short_flows and setting.with_repsyn:
+        opened = _paths(setting, load, setting.copies, setting.short_round_gap_packets)
+        delays = simulate_first_open_delays(opened, short_rounds, seed=queue_seeds[1])
+        numbers |= _summary("short", "repsyn", delays / short + 1)
     return Reading(numbers | _compared(numbers, setting), checks=checks)
+
+
+def _paths(setting: Setting, path_load: float, copies: int, round_gap_packets: float) -> ReplicatedPaths:
+    return ReplicatedPaths(
+        path_load,
+        setting.bursts,
+        paths=setting.paths,
+        copies=copies,
+        path_choice=setting.path_choice,
+        round_gap_packets=round_gap_packets,
+        flow_gap_packets=max(1000.0, round_gap_packets),
+    )
 
 
 def _summary(kind: str, name: str, completion: np.ndarray) -> dict[str, float]:
@@ -246,7 +262,7 @@ EXPONENTIAL, AUTHORS_SIZES = f"{FORMULAS}, exponential bursts", f"{FORMULAS}, th
 DRAWN = "the sizes that the authors drew, with their own ε"
 OVER_4, OVER_7 = "short_mean_repflow_over_formula", "long_p99_tcp_over_formula"
 _DRAWN: dict[str, Any] = {"workload": DRAWN_SIZES, "extra_load": None}
-_ALL, _SHORT, _LONG = {"with_looks": True}, {"long_flows": 0}, {"short_flows": 0}
+_ALL, _SHORT, _LONG = {"with_looks": True, "with_repsyn": True}, {"long_flows": 0}, {"short_flows": 0}
 _NONE = _SHORT | _LONG
 _FAR_APART = _SHORT | {
     "short_round_gap_packets": INDEPENDENT_ROUNDS,
@@ -293,7 +309,9 @@ def _completion(quantity: str, case: str = AS_PRINTED) -> Picture:
     number, words, _ = QUANTITIES[quantity]
     marks: list[Mark] = [_formula(quantity, name, f"{scheme(name).label}, formula") for name in ("tcp", "repflow")]
     marks += [_simulated(quantity, name, case, "simulated") for name in ("tcp", "repflow")]
-    if quantity.startswith("long"):
+    if quantity.startswith("short"):
+        marks.append(_simulated(quantity, "repsyn", case, "simulated"))
+    else:
         star = {
             "marker": "*",
             "markersize": 11,
@@ -312,9 +330,9 @@ def _tails(runs: Runs) -> pd.DataFrame:
 
 def _knob(knob: str) -> Picture:
     """Make the picture of the mean and 99th percentile of short flows over one knob."""
-    panels = []
+    panels, names = [], ("tcp", "repflow", "repsyn")
     for quantity in ("short_mean", "short_p99"):
-        marks = (Sweep(knob, f"{quantity}_{name}", knob, looks={"testbed": name}) for name in ("tcp", "repflow"))
+        marks = (Sweep(knob, f"{quantity}_{name}", knob, looks={"testbed": name}) for name in names)
         panels.append(Panel(KNOBS[knob][0], FCT_AXIS, *marks, title=QUANTITIES[quantity][1], y_range=(1, None)))
     return Picture("What matters, at the load of section 3", *panels)
 
@@ -393,10 +411,11 @@ def draw_panel(reading: Reading, case: str) -> Figure:
 # The study.
 
 # The testbed: three paths chosen by hashing, whole rounds, the workload's own ε.
-TESTBED: dict[str, Any] = {"extra_load": None, "paths": 3, "path_choice": "hashed", "whole_rounds": True}
+TESTBED: dict[str, Any] = {"extra_load": None, "paths": 3, "path_choice": "hashed"}
+TESTBED |= {"whole_rounds": True, "with_repsyn": True}
 KNOBS: dict[str, tuple[str, tuple[int, ...]]] = {
     "paths": ("equal-cost paths (each copy hashed alone)", (1, 2, 3, 4, 6, 9)),
-    "copies": ("copies of each short flow (1 is TCP)", (1, 2, 3, 4)),
+    "copies": ("copies of each short flow, or RepSYN's connections (1 is TCP)", (1, 2, 3, 4)),
 }
 WHERE_FORMULAS_HOLD = (
     (AS_PRINTED, "short_mean_tcp_over_formula", "(3) short, TCP", "o"),

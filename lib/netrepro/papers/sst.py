@@ -19,6 +19,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from netrepro.applications.web.frames import MEANS, send_frames
 from netrepro.applications.web.run import (
     CLIENT,
     SERVER,
@@ -50,6 +51,7 @@ PANELS = {"1": (1, 1), "2": (2, 2), "3-4": (3, 4), "5-8": (5, 8), "9+": (9, 10**
 UNLIMITED = 10**6
 SHORT_BYTES, LONGER_BYTES = (2000, 3500), (4500, 7000)  # below and above three segments of 1200
 LONG_BYTES = (100_000, 300_000)
+LATE_S = 0.2  # a frame that is not there by then is late
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,9 @@ class Setting:
     `sst_window` is SST's first window (packets). `connections`: greatest number at once; 0 for no limit. `kept`:
     connections stay open from page to page. `fresh`: every page has a new SST channel or QUIC connection. `early`:
     QUIC's requests leave in the first packet of a connection (0-RTT). `in_order`: QUIC's responses count in the order
-    of requests, not of arrival. `server_window`: SST's server has a congestion window. `missed_behind`: see SST's
+    of requests, not of arrival. `server_window`: SST's server has a congestion window. `smallest_first`, `by_bytes`,
+    `more_small`: how a browser that pipelines asks, see `Manner`. `frames_over`: instead of pages, frames of
+    `frame_packets` are sent over SST, see `send_frames`. `missed_behind`: see SST's
     `Manners`; before 2008, the year after the paper, every hole was a loss.
 
     Rate, delay, queue, requests and the missing pause are those of the author's programs (data/sst/SOURCES.md). His
@@ -85,6 +89,11 @@ class Setting:
     in_order: bool = False
     server_window: bool = True
     beside_tcp: bool = False
+    smallest_first: bool = False
+    by_bytes: bool = False
+    more_small: int = 0
+    frames_over: str = ""
+    frame_packets: int = 1
 
 
 SST: dict[str, Any] = {"over": "SST", "connections": 0}
@@ -110,12 +119,22 @@ CONTROLS: dict[str, dict[str, Any]] = {
     "serial, window of 10": {"connections": 1, "initial_window_segments": 10},
     "one connection": {"connections": 1, "kept": True},
 }
+SIX = PIPELINED | {"connections": 6}
+# The browser of the class's program: what each of its three changes does, and all of them.
+BROWSER: dict[str, dict[str, Any]] = {
+    "6 x 4": SIX,
+    "6 x 4, smallest first": SIX | {"smallest_first": True},
+    "6 x 4, fewest bytes": SIX | {"by_bytes": True},
+    "6 x 4, deeper for small": SIX | {"more_small": 2},
+    "6 x 4, all three": SIX | {"smallest_first": True, "by_bytes": True, "more_small": 2},
+}
 CLASS: dict[str, dict[str, Any]] = {
-    "pipelined, 6 x 4": PIPELINED | {"connections": 6},
+    "pipelined, 6 x 4": SIX,
     "SST, no server window": SST | {"server_window": False},
 }
 BESIDE: dict[str, dict[str, Any]] = {
     "SST beside TCP": SST | {"beside_tcp": True},
+    "TCP beside TCP": {"beside_tcp": True},
     "no window, beside TCP": SST | {"beside_tcp": True, "server_window": False},
 }
 LOOKS: dict[str, dict[str, Any]] = {
@@ -134,7 +153,8 @@ def line_of(setting: Setting) -> Line:
 
 def way_of(setting: Setting) -> Way:
     """Make the way in which a setting's pages are requested."""
-    manner = Manner(setting.connections or UNLIMITED, setting.depth, setting.kept)
+    asks = (setting.smallest_first, setting.by_bytes, setting.more_small)
+    manner = Manner(setting.connections or UNLIMITED, setting.depth, setting.kept, *asks)
     tcp = Tcp(
         "reno",
         initial_window_segments=setting.initial_window_segments,
@@ -174,6 +194,8 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
     Where no page of nine or more requests has LONG_BYTES, the longest one replaces them.
     """
     way, line = way_of(setting), line_of(setting)
+    if setting.frames_over:
+        return _read_frames(setting, seed)
     if setting.beside_tcp:
         return Reading({"share": share_beside_tcp(way, line, seconds, seed % 2**31)})
     asked = pages_of(setting, seed)
@@ -211,6 +233,15 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
         Check("fastest page over its closed-form bound", float((table.time_ms / table.bound_ms).min()), at_least=1.0),
     ]
     return Reading(numbers, {"pages": table}, checks)
+
+
+def _read_frames(setting: Setting, seed: int) -> Reading:
+    """Send as many frames as there are `pages`. Read the shares that arrive whole and in time (LATE_S), the share that
+    datagrams of independent packets would bring, and the mean delay of whole frames in ms."""
+    line, packets = line_of(setting), setting.frame_packets
+    delay_s = send_frames(line, setting.frames_over, packets, setting.pages, seed % 2**31, late_s=LATE_S).delay_s
+    numbers = {"whole": delay_s.notna().mean(), "in_time": (delay_s <= LATE_S).mean(), "delay_ms": 1e3 * delay_s.mean()}
+    return Reading({**numbers, "independent": (1 - line.loss) ** packets})
 
 
 def cannot(setting: Setting, tier: str) -> str:
@@ -407,6 +438,27 @@ STUDY = Study(
         "queue": Knob(
             {name: SCHEMES[name] | {"queue_packets": each(9, 37)} for name in ("SST", "pipelined", "serial")},
             {"quick": Scale(changes={"pages": 100}), "paper": Scale(), "test": Scale(changes={"pages": 40})},
+        ),
+        "browser": Knob(
+            {name: changes | {"connections": each(2, 6)} for name, changes in BROWSER.items()},
+            {
+                "quick": Scale(only={"connections": (6,)}),
+                "paper": Scale(),
+                "test": Scale(changes={"pages": 60}),
+            },
+        ),
+        # A datagram has four packets at most.
+        "frames": Knob(
+            {
+                over: {"frames_over": over, "loss_percent": each(0.0, 1.0, 3.0)}
+                | {"frame_packets": each(*(1, 4) if over == MEANS[0] else (1, 4, 16))}
+                for over in MEANS
+            },
+            {
+                "quick": Scale(changes={"pages": 200}, only={"loss_percent": (3.0,)}),
+                "paper": Scale(changes={"pages": 2000}),
+                "test": Scale(changes={"pages": 40}),
+            },
         ),
         "window": Knob(
             {

@@ -121,7 +121,7 @@ CASES: dict[str, dict[str, Any]] = {
     "example, mended": EXAMPLE | SUSS | {"mended": True},
     **_cases("later", LATER, none={"hystart": False}, hystart={}, suss=SUSS, none_fourfold=NONE_FOURFOLD),
     "later, not mended": LATER | SUSS | {"mended": False},
-    **_cases("class", CLASS, cubic={}, suss=SUSS),
+    **_cases("class", CLASS, cubic={}, suss=SUSS, bbr={"congestion_control": "bbr"}),
     **_three("fifth", FIFTH),
     **_cases("near", {"round_trip_ms": each(*NEAR_MS), "size_mb": each(0.5, 2.0)}, cubic={}, suss=SUSS),
 }
@@ -343,6 +343,7 @@ def answer(runs: Runs) -> str:
 
 
 CUBIC, WITH_SUSS = {"label": "CUBIC", "color": CURVES[0]}, {"label": "CUBIC with SUSS", "color": CURVES[6]}
+WITH_BBR = {"label": scheme("bbr").label, "color": scheme("bbr").colour, "linestyle": "-."}
 BROKEN = {"label": "SUSS, no fourfold round", "color": scheme("control").colour}
 SIZE, SINCE_ACK, WINDOW = "flow size (MB)", "time since the first acknowledgement (s)", "window (segments)"
 SINCE_DATA, CARRIED, SAVED = "time since the first data (s)", "acknowledged (MB)", "saved (% of CUBIC's)"
@@ -557,6 +558,25 @@ STUDY = Study(
                     CARRIED,
                     Course("carried", "carried_mb", _both("class"), rows=f"round_trip_ms == {round_trip_ms}"),
                     title=f"round trip {round_trip_ms:g} ms",
+                )
+                for round_trip_ms in CLASS_MS
+            ),
+        ),
+        "class_completion": Picture(
+            "The class's Figure 11: completion over size, from the same downloads",
+            *(
+                Panel(
+                    SIZE,
+                    "completion since the first data (s)",
+                    Course(
+                        "carried",
+                        "time_s",
+                        _both("class") | {"class, bbr": WITH_BBR},
+                        "carried_mb",
+                        f"round_trip_ms == {round_trip_ms}",
+                    ),
+                    title=f"round trip {round_trip_ms:g} ms",
+                    y_range=(0, None),
                 )
                 for round_trip_ms in CLASS_MS
             ),

@@ -17,6 +17,7 @@ from netrepro.protocols.machine import Event
 Ask = tuple[int, int, int]  # connection, request, bytes of its response
 LEAST_REQUEST_BYTES = 12
 MOST_RESPONSE_BYTES = 1 << 30
+SMALL_BYTES = 1000
 
 
 def request(request_bytes: int, response_bytes: int) -> bytes:
@@ -44,14 +45,21 @@ class Manner:
     connections : largest number of connections at once. depth : largest number of open requests on each.
     keeps : True uses the same connections for all pages, and answers come in the order of the requests; False uses a
     new connection for each request.
+    smallest_first : secondaries are asked for in the order of their size. by_bytes : a request goes to the connection
+    with the fewest bytes under way, instead of the fewest requests. more_small : so many more may be open on a
+    connection when the next asks for less than SMALL_BYTES. (The class's browser has all three: data/sst/SOURCES.md.)
     """
 
     connections: int
     depth: int = 1
     keeps: bool = False
+    smallest_first: bool = False
+    by_bytes: bool = False
+    more_small: int = 0
 
     def __post_init__(self) -> None:
-        if self.connections < 1 or self.depth < 1 or (self.depth > 1 and not self.keeps):
+        least, deepest = min(self.connections, self.depth, self.more_small + 1), self.depth + self.more_small
+        if least < 1 or (deepest > 1 and not self.keeps):
             raise NetreproError(f"{self}", "give 1 connection and a depth of 1 at least, and keep what is pipelined")
 
 
@@ -111,6 +119,8 @@ class Browser:
         page = self.pages[len(self.loaded)]
         if request == 0:
             self._waiting = list(range(len(page) - 1, 0, -1))
+            if self.manner.smallest_first:
+                self._waiting.sort(key=lambda each: -page[each])
         asked = self._ask()
         if not any(self._under_way.values()):
             place, count, mean_s = len(self.loaded), len(page), self._waited_s / len(page)
@@ -120,19 +130,22 @@ class Browser:
 
     def _ask(self) -> list[Ask]:
         page, asked = self.pages[len(self.loaded)], []
-        while self._waiting and (connection := self._free()) is not None:
+        while self._waiting and (connection := self._free(page)) is not None:
             request = self._waiting.pop()
             self._under_way.setdefault(connection, []).append(request)
             asked.append((connection, request, page[request]))
         return asked
 
-    def _free(self) -> int | None:
-        """Find the connection with the fewest open requests; None if no connection may take one more."""
+    def _free(self, page: Sequence[int]) -> int | None:
+        """Find the connection for the next request, as the manner says; None if no connection may take one more."""
         if not self.manner.keeps:
             if len(self._under_way) >= self.manner.connections:
                 return None
             self._next_connection += 1
             return self._next_connection - 1
-        loads = [(len(self._under_way.get(each, ())), each) for each in range(self.manner.connections)]
-        load, connection = min(loads)
-        return connection if load < self.manner.depth else None
+        is_small = page[self._waiting[-1]] < SMALL_BYTES
+        depth = self.manner.depth + is_small * self.manner.more_small
+        under_way = [self._under_way.get(each, []) for each in range(self.manner.connections)]
+        loads = [sum(page[one] for one in each) if self.manner.by_bytes else len(each) for each in under_way]
+        free = [number for number, each in enumerate(under_way) if len(each) < depth]
+        return min(free, key=loads.__getitem__, default=None)

@@ -94,9 +94,32 @@ def simulate_delays(setting: ReplicatedPaths, rounds: np.ndarray, *, seed: int) 
 
     Raises NetreproError unless every number of rounds is positive and finite.
     """
+    return _warmed_up(setting, seed).run(_checked(rounds))
+
+
+def simulate_first_open_delays(setting: ReplicatedPaths, rounds: np.ndarray, *, seed: int) -> np.ndarray:
+    """Simulate the total queueing delay of every flow with RepSYN (Liu et al., IEEE TSC 2018, section 2.2), in packet
+    times.
+
+    The SYNs of a flow's copies look at their paths, and a round later the data follow on the path whose SYN waited
+    least. The SYNs' own waits do not count. Parameters and errors are those of `simulate_delays`; the load of
+    `setting` has no copies in it where all flows are RepSYN's.
+
+    Returns
+    -------
+    array, shape (flows,).
+    """
+    return _warmed_up(setting, seed).run_first_open(_checked(rounds))
+
+
+def _checked(rounds: np.ndarray) -> np.ndarray:
     rounds = np.ascontiguousarray(rounds, dtype=float)
     if rounds.ndim != 1 or not np.all(np.isfinite(rounds) & (rounds > 0)):
         raise NetreproError("a flow without a positive number of rounds", "give a one-dimensional array of them")
+    return rounds
+
+
+def _warmed_up(setting: ReplicatedPaths, seed: int) -> _core.ReplicatedFlows:
     bursts, load = setting.bursts, setting.load
     flows = _core.ReplicatedFlows(
         bursts=bursts.sampler(),
@@ -111,4 +134,4 @@ def simulate_delays(setting: ReplicatedPaths, rounds: np.ndarray, *, seed: int) 
     )
     # Paths start empty: warm up for 100 times the time that a queue remembers, E[S^2] / (E[S] (1 - load)^2).
     flows.advance(100 * bursts.second_moment / bursts.mean / (1 - load) ** 2)
-    return flows.run(rounds)
+    return flows

@@ -62,6 +62,14 @@ def test_figures_5_to_8_have_the_values_of_an_independent_evaluation():
     assert len(closed) == 4 * 2 * 9 and not closed.isna().any().any()
 
 
+def test_figures_6_and_8_draw_a_price_of_three_quarters_at_load_0_9():
+    """By hand, with ε = .05: (6) over (5) is 9.59 over 5.50, (8) over (7) 12.74 over 7.15."""
+    closed = paper.closed_form(PRINTED, loads=[0.9])
+    for quantity, price in (("long_mean", 1.744), ("long_p99", 1.782)):
+        rise = _value(closed, quantity, "repflow", 0.9) / _value(closed, quantity, "tcp", 0.9)
+        assert rise == pytest.approx(price, abs=2e-3)
+
+
 def test_as_load_grows_the_effective_load_gains_less():
     """Section 3.2.1: "As ρ increases the difference is smaller"; relative to ρ it is 1 - (1 + ε)^2 ρ."""
     loads = np.array(paper.LOADS)
@@ -141,6 +149,20 @@ def test_both_of_two_independent_paths_are_busy_as_often_as_the_square_of_their_
 def test_figure_5_repflow_is_faster_at_every_load_and_slower_over_one_path(runs):
     ratios = runs.summary()["short_mean_ratio"]
     assert (ratios[paper.AS_PRINTED] < 1).all() and (ratios[paper.SAME_PATH] > 1).all()
+
+
+def test_repsyn_gains_less_than_repflow_at_low_load_more_at_high_load_and_nothing_on_one_path(runs):
+    means = runs.summary()[["short_mean_tcp", "short_mean_repflow", "short_mean_repsyn"]].dropna()
+    printed, same = means.loc[paper.AS_PRINTED], means.loc[paper.SAME_PATH]
+    assert (printed.short_mean_repsyn < printed.short_mean_tcp).all()
+    assert printed.short_mean_repflow[0.3] < printed.short_mean_repsyn[0.3]
+    assert printed.short_mean_repsyn[0.9] < 0.7 * printed.short_mean_repflow[0.9]  # whose paths carry the copies
+    assert (same.short_mean_repsyn / same.short_mean_tcp)[[0.3, 0.5]].between(0.9, 1.1).all()
+
+
+def test_a_third_connection_of_repsyn_brings_less_than_the_second(runs):
+    means = vary(runs, "copies").groupby("copies")["short_mean_repsyn"].mean()
+    assert means[1] - means[2] > 2 * (means[2] - means[3]) > 0
 
 
 def test_epsilon_as_printed_is_not_the_workloads(verdicts):

@@ -159,6 +159,19 @@ def test_a_server_without_a_window_takes_the_line_from_tcp():
     assert 0.3 < shares["SST"] < 0.7 < shares["SST, no server window"]
 
 
+def test_two_tcp_connections_share_the_line_evenly():
+    way = paper.way_of(paper.STUDY.case("TCP beside TCP"))
+    shares = [share_beside_tcp(way, LINE, 300.0, seed) for seed in (1, 2, 3, 4)]
+    assert sum(shares) / 4 == pytest.approx(0.5, abs=0.02) and len(set(shares)) > 1
+
+
+def test_frames_are_read_with_what_independent_packets_would_bring():
+    asked = replace(paper.Setting(pages=20, loss_percent=3.0), frames_over="datagrams", frame_packets=4)
+    numbers = paper.measure_one(asked, 0.0, 2, "simulated")
+    assert numbers["independent"] == pytest.approx(0.97**4)
+    assert 0 <= numbers["in_time"] <= numbers["whole"] <= 1 and numbers["delay_ms"] > 27.5
+
+
 def test_loss_makes_pages_slower_and_loses_none():
     asked = paper.Setting(pages=60)
     for case in ("SST", "serial", *(() if why_no_quic() else ("QUIC",))):

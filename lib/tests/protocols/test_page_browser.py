@@ -49,6 +49,27 @@ def test_two_kept_connections_of_four_take_eight_secondaries_at_once():
     assert [ask[:2] for ask in browser.answered(0.2, 1)] == [(1, 9)]
 
 
+def test_the_smallest_secondaries_are_asked_for_first_and_equals_in_their_order():
+    browser = Browser([[1, 30, 10, 20, 10]], Manner(1, 4, True, smallest_first=True), 0.0)
+    browser.begin(0.0)
+    assert [request for _, request, _ in browser.answered(0.1, 0)] == [2, 4, 3, 1]
+
+
+def test_a_request_goes_where_the_fewest_bytes_are_under_way():
+    page = [1, 5000, 1000, 1000, 1000]
+    for by_bytes, connections in ((True, [0, 1, 1, 1]), (False, [0, 1, 0, 1])):
+        browser = Browser([page], Manner(2, 4, True, by_bytes=by_bytes), 0.0)
+        browser.begin(0.0)
+        assert [connection for connection, _, _ in browser.answered(0.1, 0)] == connections
+
+
+def test_a_connection_takes_more_requests_while_the_next_is_small():
+    for size_bytes, at_once in ((999, 4), (1000, 2)):
+        browser = Browser([[1, *[size_bytes] * 9]], Manner(1, 2, True, more_small=2), 0.0)
+        browser.begin(0.0)
+        assert len(browser.answered(0.1, 0)) == at_once
+
+
 def test_connections_that_are_not_kept_are_new_for_each_request():
     browser = Browser([[1] * 3, [1]], Manner(8), 0.0)
     numbers = [browser.begin(0.0)[0][0]]
@@ -59,7 +80,9 @@ def test_connections_that_are_not_kept_are_new_for_each_request():
     assert numbers == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("given", [(0,), (1, 0, True), (2, 2, False)])
+@pytest.mark.parametrize(
+    "given", [(0,), (1, 0, True), (2, 2, False), (1, 1, False, False, False, 2), (1, 1, True, False, False, -1)]
+)
 def test_a_manner_without_sense_is_refused(given):
     with pytest.raises(NetreproError):
         Manner(*given)

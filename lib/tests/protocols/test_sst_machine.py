@@ -494,6 +494,20 @@ def test_datagrams_arrive_whole_or_not_at_all_and_are_not_sent_again():
         ends["a"].peer.send_datagram(bytes(4801))
 
 
+def test_datagrams_that_the_window_holds_up_let_it_grow():
+    ends = {"a": Echo("b", True), "b": Echo("a")}
+    windows = []
+
+    def send(now_s):
+        windows.append(ends["a"].peer.channel.window)
+        for _ in range(8):
+            ends["a"].peer.send_datagram(bytes(4800))
+        return [("a", output) for output in ends["a"].peer.flush(now_s)]
+
+    drive(ends, lambda *_: 0.025, 60.0, at=[(1.0, send), (3.0, send)])
+    assert len(ends["b"].datagrams) == 16 and windows[1] > 4 * windows[0]
+
+
 def test_a_channel_is_asked_for_until_somebody_answers():
     tries = []
 

@@ -178,6 +178,7 @@ def replicated_delays(
     flow_gap,
     seed,
     warm_up,
+    first_open=False,
 ) -> list[list[float]]:
     common, flows = RandomStream(seed, 0), RandomStream(seed, 1)
     common_mean = mean_interarrival / correlation if correlation > 0 else math.inf
@@ -213,6 +214,9 @@ def replicated_delays(
     table = []
     for count in rounds:
         chosen, delays, left, gap = choose(), [0.0] * copies, count, flow_gap
+        if first_open:
+            advance(gap * flows.exponential())
+            chosen, delays, gap = [min(chosen, key=lambda path: all_paths[path].work)], [0.0], round_gap
         while left > 0:
             advance(gap * flows.exponential())
             for copy, path in enumerate(chosen):

@@ -39,7 +39,8 @@ def test_the_waits_of_the_core_are_those_of_its_twin(kind):
 @pytest.mark.parametrize("choice", ["hashed", "distinct", "same"])
 @pytest.mark.parametrize("correlation", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("kind", ["constant", "piecewise"])
-def test_the_delays_of_replicated_flows_are_those_of_the_twin(choice, correlation, kind):
+@pytest.mark.parametrize("first_open", [False, True])
+def test_the_delays_of_replicated_flows_are_those_of_the_twin(choice, correlation, kind, first_open):
     compiled, plain, mean = SAMPLERS[kind]
     setting = dict(
         paths=3,
@@ -54,8 +55,8 @@ def test_the_delays_of_replicated_flows_are_those_of_the_twin(choice, correlatio
     rounds = np.array([0.4, 1.0, 2.5, 4.0] * 300)
     model = core.ReplicatedFlows(bursts=compiled, **setting)
     model.advance(5000.0)
-    ours = model.run(rounds)
-    theirs = twin.replicated_delays(plain, rounds.tolist(), warm_up=5000.0, **setting)
+    ours = model.run_first_open(rounds).reshape(-1, 1) if first_open else model.run(rounds)
+    theirs = twin.replicated_delays(plain, rounds.tolist(), warm_up=5000.0, first_open=first_open, **setting)
     assert ours.tolist() == theirs and ours.max() > 0
 
 

@@ -17,6 +17,7 @@ from netrepro.queueing.mg1 import mean_wait
 from netrepro.queueing.replicated_flows import (
     ReplicatedPaths,
     simulate_delays,
+    simulate_first_open_delays,
     slow_start_rounds,
     window_rounds,
 )
@@ -168,6 +169,20 @@ def test_copies_on_one_path_gain_nothing_and_distinct_copies_do():
     assert np.array_equal(one_path[:, 0], one_path[:, 1])
     distinct = simulate_delays(ReplicatedPaths(0.6, ConstantService(44), path_choice="distinct"), rounds, seed=3)
     assert distinct.min(axis=1).mean() < 0.6 * distinct[:, 0].mean()
+
+
+def test_the_path_that_waited_least_for_the_syn_is_better_the_sooner_the_data_follow_and_no_better_later():
+    means = []
+    for gap in (0.0, 15.0, 30_000.0):
+        setting = ReplicatedPaths(
+            0.5, ConstantService(44), paths=2, path_choice="distinct", round_gap_packets=gap, flow_gap_packets=3000.0
+        )
+        means.append(simulate_first_open_delays(setting, np.ones(40_000), seed=3).mean())
+    least = simulate_delays(setting, np.ones(40_000), seed=3).min(axis=1).mean()
+    # At once it is the least of two waits; long after, any path's wait by Pollaczek and Khinchine.
+    assert means[0] == pytest.approx(least, rel=0.05)
+    assert means[0] < means[1] < means[2]
+    assert means[2] == pytest.approx(mean_wait(0.5, ConstantService(44)), rel=0.05)
 
 
 def test_paths_that_share_every_burst_make_replication_useless():

@@ -13,7 +13,7 @@ import math
 import socket
 import sys
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ from netrepro.protocols.machine import Machine
 from netrepro.protocols.sst.channel import Manners
 from netrepro.protocols.sst.peer import BUFFER_BYTES
 from netrepro.protocols.sst.web import SstClient, SstServer
-from netrepro.simulation import Hosts, simulate_machines
+from netrepro.simulation import Hosts, simulate, simulate_machines
 from netrepro.simulation.hosts import Connection
 
 if TYPE_CHECKING:
@@ -106,10 +106,16 @@ def why_no_quic() -> str:
 
 
 def share_beside_tcp(way: Way, line: Line, seconds: float, seed: int) -> float:
-    """Measure the share of all bytes that an endless response over SST gets beside a TCP connection from the same
-    server, which begins within the first second."""
+    """Measure the share of all bytes that an endless response gets beside a TCP connection from the same server, which
+    begins within the first second. The response goes over SST, or over another such TCP connection."""
     begins_s = float(np.random.default_rng(seed).random())
     flow = Flow(SERVER, CLIENT, duration_s=seconds - begins_s, start_s=begins_s)
+    if way.over == "TCP":
+        both = Experiment(
+            line.topology, (replace(flow, duration_s=seconds, start_s=0.0), flow), seconds, seed, tcp=way.tcp
+        )
+        first, second = simulate(both).flows.delivered_bytes
+        return float(first / (first + second))
     asked = Experiment(line.topology, (flow,), seconds, seed, tcp=way.tcp)
     most_windows = 1 + seconds / (2 * line.one_way_ms / 1e3)
     endless = int(min(line.rate_mbps * 1e6 / 8 * seconds, BUFFER_BYTES * most_windows))

@@ -103,6 +103,7 @@ class Peer:
             yield self._packet(now_s, self._say.popleft())
         while self._datagrams and (room := channel.room()):
             if room < min(len(self._datagrams[0]), int(channel.window)):
+                channel.is_limited = True  # the window holds it up, so it may grow
                 break
             for segment in self._datagrams.popleft():  # a datagram's packets must have consecutive numbers
                 yield self._packet(now_s, segment, FRAGMENT)
