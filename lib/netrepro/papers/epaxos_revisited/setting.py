@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,8 @@ class Setting:
     light_s: float = 1.0
 
 
-def round_trips(regions: Sequence[str] = REGIONS) -> tuple[tuple[float, ...], ...]:
+@cache
+def round_trips(regions: tuple[str, ...] = REGIONS) -> tuple[tuple[float, ...], ...]:
     """Read the round trips between regions (ms), from data/epaxos_revisited/round_trips.csv."""
     table = pd.read_csv(data_dir(SLUG) / "round_trips.csv")
     known = {(a, b): float(ms) for a, b, ms in zip(table["from"], table["to"], table["round_trip_ms"], strict=True)}
@@ -130,7 +132,7 @@ def deployment(setting: Setting, seed: int, regions: Sequence[str] = REGIONS) ->
     near = tuple(tuple(setting.lan_round_trip_ms * (a != b) for b in regions) for a in regions)
     return Deployment(
         tuple(regions),
-        near if setting.lan_round_trip_ms else round_trips(regions),
+        near if setting.lan_round_trip_ms else round_trips(tuple(regions)),
         setting.protocol,
         setting.leader if setting.leader in regions else regions[0],
         setting.chain_fix,

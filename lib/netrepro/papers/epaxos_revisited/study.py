@@ -250,15 +250,15 @@ STUDY = Study(
     answer=answer,
     repetitions=3,
     profiles={
-        "quick": _scale(1.2, 0.8, QUICK),
+        "quick": _scale(2.0, 1.0, QUICK),
         "paper": _scale(60.0, 20.0, BOTH),
         "test": _scale(1.4, 0.8, SMALL),
     },
     on_virtual={
-        "quick": _scale(1.2, 0.8, SMALL, light_s=2.5),
+        "quick": _scale(2.0, 1.0, SMALL, light_s=2.5),
         "paper": _scale(60.0, 20.0, BOTH, light_s=2.5),
     },
-    also_on_virtual={"quick": _scale(1.2, 0.8, QUICK), "paper": _scale(60.0, 20.0, BOTH)},
+    also_on_virtual={"quick": _scale(2.0, 1.0, QUICK), "paper": _scale(60.0, 20.0, BOTH)},
     claims=CLAIMS,
     knobs={
         "leader": Knob(
