@@ -52,12 +52,23 @@ py::dict simulate(Replication::Settings settings, const Array<double>& arrivals,
 void bind_protocols(py::module_& module) {
   module.def(
       "simulate_replication",
-      [](std::vector<std::vector<double>> delays, double jitter, double message_cost, double stop, std::size_t cap,
-         std::uint64_t seed, bool is_epaxos, std::size_t leader, bool chain_fix, bool fast_path,
-         const std::vector<double>& hold_back, const std::vector<double>& clock_error, const Array<double>& arrivals,
-         const Array<std::int32_t>& clients, const Array<std::int32_t>& keys, const Array<bool>& writes,
-         std::vector<std::size_t> regions, std::vector<std::size_t> replicas, std::size_t key_count) {
-        Replication::Settings settings{std::move(delays), jitter, message_cost, stop, cap, seed, is_epaxos, leader, {}};
+      [](std::vector<std::vector<double>> delays, double jitter, double message_cost, double stop,
+         double execution_interval, std::size_t cap, bool looks_at_arrivals, std::uint64_t seed, bool is_epaxos,
+         std::size_t leader, bool chain_fix, bool fast_path, const std::vector<double>& hold_back,
+         const std::vector<double>& clock_error, const Array<double>& arrivals, const Array<std::int32_t>& clients,
+         const Array<std::int32_t>& keys, const Array<bool>& writes, std::vector<std::size_t> regions,
+         std::vector<std::size_t> replicas, std::size_t key_count) {
+        Replication::Settings settings{std::move(delays),
+                                       jitter,
+                                       message_cost,
+                                       stop,
+                                       execution_interval,
+                                       cap,
+                                       looks_at_arrivals,
+                                       seed,
+                                       is_epaxos,
+                                       leader,
+                                       {}};
         const bool is_held_back = !hold_back.empty();
         for (std::size_t i = 0; i < settings.delays.size(); ++i)
           settings.epaxos.push_back(
@@ -65,9 +76,10 @@ void bind_protocols(py::module_& module) {
         return simulate(std::move(settings), arrivals, clients, keys, writes, std::move(regions), std::move(replicas),
                         key_count);
       },
-      py::kw_only(), py::arg("delays"), py::arg("jitter"), py::arg("message_cost"), py::arg("stop"), py::arg("cap"),
-      py::arg("seed"), py::arg("is_epaxos"), py::arg("leader"), py::arg("chain_fix"), py::arg("fast_path"),
-      py::arg("hold_back"), py::arg("clock_error"), py::arg("arrivals"), py::arg("clients"), py::arg("keys"),
-      py::arg("writes"), py::arg("regions"), py::arg("replicas"), py::arg("key_count"),
+      py::kw_only(), py::arg("delays"), py::arg("jitter"), py::arg("message_cost"), py::arg("stop"),
+      py::arg("execution_interval"), py::arg("cap"), py::arg("looks_at_arrivals"), py::arg("seed"),
+      py::arg("is_epaxos"), py::arg("leader"), py::arg("chain_fix"), py::arg("fast_path"), py::arg("hold_back"),
+      py::arg("clock_error"), py::arg("arrivals"), py::arg("clients"), py::arg("keys"), py::arg("writes"),
+      py::arg("regions"), py::arg("replicas"), py::arg("key_count"),
       "Clients and replicas of a key-value store; times in seconds, -1 for what never happened.");
 }

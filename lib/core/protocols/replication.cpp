@@ -1,6 +1,7 @@
 #include "protocols/replication.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -31,7 +32,7 @@ Replication::Replication(Settings settings, std::vector<StoreCommand> commands, 
   for (std::size_t client = 0; client < regions_.size(); ++client) {
     std::size_t end = next;
     while (end < commands_.size() && commands_[end].client == static_cast<std::int32_t>(client)) ++end;
-    clients_.push_back({next, end});
+    clients_.push_back({next, end, 0, next});
     next = end;
   }
 }
@@ -67,18 +68,24 @@ void Replication::run() {
     result.answered = now_;
     result.value = message.value;
     --clients_[static_cast<std::size_t>(event.client)].under_way;
-    send_due(static_cast<std::size_t>(event.client));
+    if (!settings_.looks_at_arrivals) send_due(static_cast<std::size_t>(event.client));
   }
 }
 
 // Sends what has arrived, as far as the cap allows; where time is what is missing, looks again at the next arrival.
 void Replication::send_due(std::size_t number) {
   Client& client = clients_[number];
+  if (settings_.looks_at_arrivals) {  // this is one of them; the next look is at the next
+    while (client.arrived < client.end && arrivals_[client.arrived] <= now_) ++client.arrived;
+    if (client.arrived < client.end && arrivals_[client.arrived] < settings_.stop)
+      push(arrivals_[client.arrived], What::arrival, 0, 0, static_cast<std::int32_t>(number), 0);
+  }
   while (client.next < client.end && client.under_way < settings_.cap && now_ < settings_.stop) {
     const double arrival = arrivals_[client.next];
     if (arrival >= settings_.stop) return;
     if (arrival > now_) {
-      if (client.alarm != arrival) push(arrival, What::arrival, 0, 0, static_cast<std::int32_t>(number), 0);
+      if (!settings_.looks_at_arrivals && client.alarm != arrival)
+        push(arrival, What::arrival, 0, 0, static_cast<std::int32_t>(number), 0);
       client.alarm = arrival;
       return;
     }
@@ -104,7 +111,11 @@ void Replication::answer(std::size_t from, std::int32_t command, std::int32_t va
   message.command = command;
   message.value = value;
   const std::size_t region = regions_[static_cast<std::size_t>(client)];
-  push(now_ + delay(from, region), What::message, from, region, client, keep(message));
+  // What the order of execution is does not hang on when it is: all are ordered by what is committed.
+  double executed = now_;
+  if (const double interval = settings_.execution_interval; interval > 0)
+    executed = std::max(now_, std::ceil(now_ / interval) * interval);
+  push(executed + delay(from, region), What::message, from, region, client, keep(message));
 }
 
 void Replication::wake_at(std::size_t replica, double time) { push(time, What::wake, 0, replica, -1, 0); }

@@ -18,7 +18,9 @@ class Replication final : public Replica::Host {
   struct Settings {
     std::vector<std::vector<double>> delays;  // one way, between the replicas' regions
     double jitter, message_cost, stop;
+    double execution_interval;  // between two looks for what can be executed; 0: at once
     std::size_t cap;
+    bool looks_at_arrivals;  // a client notices a free place only when its next command arrives
     std::uint64_t seed;
     bool is_epaxos;
     std::size_t leader;                           // Multi-Paxos
@@ -59,7 +61,8 @@ class Replication final : public Replica::Host {
   };
   struct Client {
     std::size_t next, end, under_way = 0;
-    double alarm = -1;  // the arrival for which it is woken already
+    std::size_t arrived = 0;  // the first command that has not arrived yet
+    double alarm = -1;        // the arrival for which it is woken already
   };
 
   void send(std::size_t from, std::size_t to, const ReplicaMessage& message) override;

@@ -116,7 +116,8 @@ class Claim(_Strict):
     source : whose number the results are judged against.
     role : main where the paper's abstract or key result says it in words; main claims decide the paper's level.
     decided_by : the evidence that judges it. None: the best tier's, shown as "not declared".
-    comparable : False where hardware, or data that we lack, decides the number, which is shown and not judged.
+    comparable : False where hardware, or data that we lack, decides the number, which is shown and not judged. A
+        paper's level then rests on its other main claims.
     exact : True for a closed form or a graph, whose repetitions may be equal.
     neutral : for effects, the value that means no effect (1 for a ratio, 0 for a difference).
     bounds : the least and the greatest value that there can be, of an effect or an absolute number, as 0 and 1 of a
@@ -211,8 +212,6 @@ class Claim(_Strict):
             raise ValueError("decided_by: say which evidence judges it (tier, profile, because)")
         if self.decided_by and self.comparable_on and not self.may_be_judged_on(self.decided_by.tier):
             raise ValueError(f"decided_by: {self.decided_by.tier} is not among comparable_on")
-        if self.role == "main" and not self.comparable:
-            raise ValueError("role: what is not comparable is no main claim")
 
     @property
     def limits(self) -> tuple[float, float]:

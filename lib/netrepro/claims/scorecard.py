@@ -42,12 +42,12 @@ def scorecard(
 ) -> pd.DataFrame:
     """Return one row for each claim of every paper (slugs; default all), judged by today's claims.yaml.
 
-    Main claims come first. Columns: paper, title, claim, role, says, where, kind, unit, published, class_report,
-    source; for each tier ours_<tier> and verdict_<tier>; then fixed, blame, settles, settled as claims.yaml has them;
-    then decided_by ("profile/tier", or "not declared"); then, for the run that decides, tier, profile, value, verdict,
-    counts, elsewhere, interval_low, interval_high, repetitions, reason, date, commit, code_changed, stale, of_release;
-    ran, whether there is any run of the paper. Ours, value and interval are in the claim's unit; for orderings they are
-    Kendall's tau, for curves the distance as a share of the published range.
+    Main claims come first. Columns: paper, title, claim, role, comparable, says, where, kind, unit, published,
+    class_report, source; for each tier ours_<tier> and verdict_<tier>; then fixed, blame, settles, settled as
+    claims.yaml has them; then decided_by ("profile/tier", or "not declared"); then, for the run that decides, tier,
+    profile, value, verdict, counts, elsewhere, interval_low, interval_high, repetitions, reason, date, commit,
+    code_changed, stale, of_release; ran, whether there is any run of the paper. Ours, value and interval are in the
+    claim's unit; for orderings they are Kendall's tau, for curves the distance as a share of the published range.
 
     The run that decides is the one that claims.yaml declares, whatever else was measured. Where it declares none, it is
     chosen among those that measured the claim and are trusted: the best tier's whose verdict counts, if any does, and
@@ -95,7 +95,8 @@ def scorecard(
 
 
 _COLUMNS = [
-    *("paper", "title", "claim", "role", "says", "where", "kind", "unit", "published", "class_report", "source"),
+    *("paper", "title", "claim", "role", "comparable", "says", "where", "kind", "unit", "published"),
+    *("class_report", "source"),
     *(f"{column}_{tier}" for column in ("ours", "verdict") for tier in TIERS),
     *("fixed", "blame", "settles", "settled", "decided_by", "tier", "profile", "value", "verdict", "counts"),
     *("elsewhere", "interval_low", "interval_high", "repetitions", "reason", "date", "commit"),
@@ -115,6 +116,7 @@ def _row(
         "title": paper.title,
         "claim": claim.id,
         "role": claim.role,
+        "comparable": claim.comparable,
         "says": claim.says,
         "where": claim.where,
         "kind": claim.kind,

@@ -33,7 +33,15 @@ NOT_JUDGED: Verdict = "not judged"
 NOT_MEASURED: Verdict = "not measured"
 VERDICTS: tuple[Verdict, ...] = (AGREES, DIRECTION, DISAGREES, UNDECIDED, UNTRUSTED, NOT_JUDGED, NOT_MEASURED)
 DECIDED: tuple[Verdict, ...] = (AGREES, DIRECTION, DISAGREES)
-LEVELS = ("replicated", "replicated with differences", "partly", "not reproduced", "undecided", "not measured")
+LEVELS = (
+    "replicated",
+    "replicated with differences",
+    "partly",
+    "not reproduced",
+    "undecided",
+    "not comparable",
+    "not measured",
+)
 
 SIZE = 3.0  # how far an effect or a curve may be off and still have the published direction
 HALF_OF_THE_TRIALS = 0.5  # a share that shows no effect
@@ -138,7 +146,7 @@ class Judgement(BaseModel):
         distance as a share of the published range, else the claim's unit. None where nothing was compared.
     counts : False where the negative control is missing or weak, was not run, or does not disagree. A claim that
         disagrees counts all the same, as it has shown that it can fail.
-    role : the claim's role.
+    role, comparable : the claim's.
     repetitions : number of repetitions, or of counted trials; 1 where they do not vary.
     """
 
@@ -150,6 +158,7 @@ class Judgement(BaseModel):
     reason: str
     counts: bool = True
     role: Literal["main", "detail"] = "detail"
+    comparable: bool = True
     value: float | None = None
     interval: Interval | None = None
     repetitions: int = 0
@@ -183,7 +192,14 @@ def judge(claim: Claim, measured: Measured | None, tier: str) -> Judgement:
     something inexact, curves that do not cover the published x, and an unknown tier.
     """
     check_tier(tier)
-    blank = Judgement(claim=claim.id, tier=tier, verdict=NOT_MEASURED, reason="no measurement", role=claim.role)
+    blank = Judgement(
+        claim=claim.id,
+        tier=tier,
+        verdict=NOT_MEASURED,
+        reason="no measurement",
+        role=claim.role,
+        comparable=claim.comparable,
+    )
     if not claim.may_be_judged_on(tier):
         reason = f"not comparable on tier {tier}, only on {', '.join(claim.comparable_on)}"
         return blank.model_copy(update={"reason": reason})
@@ -203,9 +219,10 @@ def judge(claim: Claim, measured: Measured | None, tier: str) -> Judgement:
 
 
 def level_rests_on(judgements: Iterable[_Judged]) -> list[_Judged]:
-    """Return the main claims; where a paper declares none, all that are judged."""
-    judged = [each for each in judgements if each.verdict != NOT_JUDGED]
-    return [each for each in judged if each.role == "main"] or judged
+    """Return the main claims that are judged, which may be none; where a paper declares none, all that are judged."""
+    every = list(judgements)
+    main = [each for each in every if each.role == "main"]
+    return [each for each in main or every if each.comparable and each.verdict != NOT_JUDGED]
 
 
 def coverage(judgements: Iterable[_Judged]) -> tuple[int, int]:
@@ -217,20 +234,25 @@ def coverage(judgements: Iterable[_Judged]) -> tuple[int, int]:
 
 def coverage_text(judgements: Iterable[_Judged]) -> str:
     """Put the coverage into words: "3 of 4 main claims", or "11 of 32 claims" where none is main."""
-    judged = level_rests_on(judgements)
-    main = "main " if judged and judged[0].role == "main" else ""
+    every = list(judgements)
+    judged = level_rests_on(every)
+    main = "main " if any(each.role == "main" for each in every) else ""
     return f"{len(_decided(judged))} of {len(judged)} {main}claims"
 
 
 def paper_level(judgements: Iterable[_Judged]) -> str:
     """Return one of LEVELS, from the main claims: replicated (all agree), replicated with differences (all agree or
     agree in direction), partly (some hold, some disagree), not reproduced (all disagree), undecided (a claim
-    that is not decided would decide the level), not measured (no claim is).
+    that is not decided would decide the level), not comparable (no main claim can be judged here, as hardware or data
+    decides each), not measured (no claim is).
 
     For a paper without main claims, the level follows from all its judged claims. Where fewer than half of them are
     decided, it is at most partly.
     """
-    judged = level_rests_on(judgements)
+    every = list(judgements)
+    judged = level_rests_on(every)
+    if every and not judged:
+        return "not comparable"
     verdicts = _decided(judged)
     holds, fails = [each for each in verdicts if each != DISAGREES], DISAGREES in verdicts
     is_main = bool(judged) and judged[0].role == "main"
@@ -259,6 +281,8 @@ class _Judged(Protocol):
     def counts(self) -> bool: ...
     @property
     def role(self) -> str: ...
+    @property
+    def comparable(self) -> bool: ...
 
 
 def _judge_control(claim: Claim, measured: Measured, verdict: Verdict) -> tuple[bool, str]:

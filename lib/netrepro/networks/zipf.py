@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from netrepro.errors import NetreproError
 
 
+@cache  # the sum over a million keys is wanted again and again
 def zeta(count: int, theta: float) -> float:
     """Sum k**-theta for k from 1 to `count`; beyond a million terms by Euler and Maclaurin, to 12 digits."""
     direct = min(count, 1_000_000)

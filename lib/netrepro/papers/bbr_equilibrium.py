@@ -36,7 +36,7 @@ OVER_BBR = ("bbr_flows", "flows that speak BBR, of ten")
 
 @dataclass(frozen=True)
 class Setting:
-    """Ten flows, of which `bbr_flows` use BBR. All values are our choice, as the abstract gives no setting.
+    """Ten flows, of which `bbr_flows` use BBR: rate, round trip and buffer of the paper's Figs 7 and 8, at second hand.
 
     buffer_pipes : the bottleneck's buffer, in bandwidth-delay products. fair : a fair queue replaces the shared one.
     Flows begin at random within a second.
@@ -44,7 +44,7 @@ class Setting:
 
     rate_mbps: float = setting(100.0, "of the bottleneck", "Mb/s", low=1, high=10_000)
     round_trip_ms: float = setting(40.0, "without queues", "ms", low=4, high=1000)
-    buffer_pipes: float = setting(5.0, "of the bottleneck", "bandwidth-delay products", low=0.1, high=100)
+    buffer_pipes: float = setting(2.0, "of the bottleneck", "bandwidth-delay products", low=0.1, high=100)
     flows: int = 10
     bbr_flows: int = 5
     fair: bool = False
@@ -252,6 +252,8 @@ STUDY = Study(
             "bbr-has-an-advantage": rank_kinds,
             "advantage-diminishes": rank_mixes,
             "equilibrium-is-mixed": rank_alone,
+            "lone-bbr-rate": lambda table: float(table.loc[1, "bbr_mbps"]),
+            "lone-cubic-rate": lambda table: float(table.loc[9, "cubic_mbps"]),
         }.items()
     },
     knobs={

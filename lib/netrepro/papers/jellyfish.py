@@ -183,10 +183,27 @@ def _mean(pairs: np.ndarray) -> float:
 
 
 def permutation(topology: Topology, seed: int) -> Pairs:
-    """Choose random permutation traffic: every server sends to one other server, and receives from one."""
-    order = list(topology.hosts)
-    Random(seed).shuffle(order)
-    return tuple(zip(order, (*order[1:], order[0]), strict=True))
+    """Choose random permutation traffic: every server sends to one server at another switch, and receives from one.
+
+    Servers choose in turn among those that nobody has chosen, and all choose anew where none is left for one of them,
+    as in the authors' topobench (`Graph.RandomPermutationPairs`). Raises NetreproError where no such permutation
+    exists: one switch has more than half of the servers.
+    """
+    hosts, random = list(topology.hosts), Random(seed)
+    switch_of = {host: next(iter(topology.graph[host])) for host in hosts}
+    switch, most = Counter(switch_of.values()).most_common(1)[0]
+    if 2 * most > len(hosts):
+        raise NetreproError(f"{most} of {len(hosts)} servers at switch {switch}", "spread servers over more switches")
+    while True:
+        free, pairs = hosts.copy(), []
+        for source in hosts:
+            elsewhere = [host for host in free if switch_of[host] != switch_of[source]]
+            if not elsewhere:
+                break
+            pairs.append((source, random.choice(elsewhere)))
+            free.remove(pairs[-1][1])
+        else:
+            return tuple(pairs)
 
 
 # What is measured.

@@ -56,22 +56,38 @@ class Store:
 class Client:
     """A client that sends a command at each of `arrivals_s`, with at most `cap` unanswered; further ones wait in order.
 
-    After `stop_s` it sends no more commands. Events: "sent" (a Command) and "answered" (a Reply).
+    After `stop_s` it sends no more commands. looks_at_arrivals : it notices an answer only at its next arrival, and
+    sends then all that it may, as the released client of EPaxos Revisited does. Events: "sent" (a Command) and
+    "answered" (a Reply).
     Raises NetreproError for a cap below 1.
     """
 
     def __init__(
-        self, replica: Hashable, arrivals_s: Sequence[float], commands: Sequence[Command], cap: int, stop_s: float
+        self,
+        replica: Hashable,
+        arrivals_s: Sequence[float],
+        commands: Sequence[Command],
+        cap: int,
+        stop_s: float,
+        looks_at_arrivals: bool = False,
     ):
         if cap < 1:
             raise NetreproError(f"a client with at most {cap} commands under way", "give 1 at least")
         self.replica, self.arrivals_s, self.commands, self.cap, self.stop_s = replica, arrivals_s, commands, cap, stop_s
-        self.sent = self.answered = 0
+        self.looks_at_arrivals = looks_at_arrivals
+        self.sent = self.answered = self.arrived = 0
         self.has_stopped = False
 
     @property
     def wake_at_s(self) -> float:
-        """The time of the next arrival; math.inf while the cap or the end forbids sending."""
+        """The time of the next arrival; math.inf once the end, or while only an answer, allows sending."""
+        if self.looks_at_arrivals:
+            return math.inf if self.arrived == len(self.commands) else float(self.arrivals_s[self.arrived])
+        return self._next_s
+
+    @property
+    def _next_s(self) -> float:
+        """The time at which the next command arrives or has; math.inf while the cap or the end forbids sending."""
         if self.has_stopped or self.sent == len(self.commands) or self.sent - self.answered == self.cap:
             return math.inf
         return float(self.arrivals_s[self.sent])
@@ -84,7 +100,9 @@ class Client:
         """Send the commands whose arrival times have come."""
         outputs: list[Output] = []
         self.has_stopped = now_s >= self.stop_s
-        while self.wake_at_s <= now_s:
+        while self.arrived < len(self.commands) and self.arrivals_s[self.arrived] <= now_s:
+            self.arrived += 1
+        while self._next_s <= now_s:
             command = self.commands[self.sent]
             self.sent += 1
             outputs += [Event("sent", command), Send(self.replica, Request(command))]
@@ -93,7 +111,7 @@ class Client:
     def receive(self, now_s: float, sender: Hashable, message: Any) -> Iterable[Output]:
         """Handle an answer, which makes room for the next command."""
         self.answered += 1
-        return [Event("answered", message), *self.wake(now_s)]
+        return [Event("answered", message), *(() if self.looks_at_arrivals else self.wake(now_s))]
 
 
 class Processor:
@@ -131,6 +149,44 @@ class Processor:
         if self.machine.wake_at_s <= now_s:
             outputs += self.machine.wake(now_s)
         return outputs
+
+
+class LateAnswers:
+    """A replica whose answers leave at the next multiple of `interval_s`, when a thread looks for what it can execute.
+
+    The order of execution is that of the machine, as it does not depend on when commands are executed.
+    """
+
+    def __init__(self, machine: Machine, interval_s: float):
+        self.machine, self.interval_s = machine, interval_s
+        self._late = HoldBack()
+
+    @property
+    def wake_at_s(self) -> float:
+        """The time at which answers leave, or the machine wants to be woken."""
+        return min(self._late.next_s, self.machine.wake_at_s)
+
+    def start(self, now_s: float) -> Iterable[Output]:
+        """Start the machine."""
+        return self._hold(now_s, self.machine.start(now_s))
+
+    def receive(self, now_s: float, sender: Hashable, message: Any) -> Iterable[Output]:
+        """Pass a message to the machine."""
+        return self._hold(now_s, self.machine.receive(now_s, sender, message))
+
+    def wake(self, now_s: float) -> Iterable[Output]:
+        """Let the answers go that are due, and wake the machine if it is due."""
+        due = list(self._late.due(now_s))
+        return due + (self._hold(now_s, self.machine.wake(now_s)) if self.machine.wake_at_s <= now_s else [])
+
+    def _hold(self, now_s: float, outputs: Iterable[Output]) -> list[Output]:
+        at_once = []
+        for output in outputs:
+            if isinstance(output, Send) and isinstance(output.message, Reply):
+                self._late.put(max(now_s, math.ceil(now_s / self.interval_s) * self.interval_s), output)
+            else:
+                at_once.append(output)
+        return at_once
 
 
 class HoldBack:

@@ -18,7 +18,7 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.protocols import Machine, drive
 from netrepro.protocols.epaxos import EPaxosReplica
 from netrepro.protocols.multi_paxos import MultiPaxosReplica
-from netrepro.protocols.replicated_store import Client, Command, Processor
+from netrepro.protocols.replicated_store import Client, Command, LateAnswers, Processor
 
 PROTOCOLS = ("epaxos", "multi-paxos")
 GROUPS = ("none", "quorum", "union", "all")
@@ -35,6 +35,7 @@ class Deployment:
     clock_errors_ms : time by which each region's clock is ahead of the true time; empty for none.
     message_cost_us : processor time for every message that a replica gets; sending is free.
     jitter_ms : mean extra delay of a message between regions (exponential; connections keep the order).
+    execution_interval_ms : time between two looks for commands that can be executed, at multiples of it; 0: at once.
 
     Raises NetreproError for a deployment that is not possible.
     """
@@ -50,6 +51,7 @@ class Deployment:
     clock_errors_ms: tuple[float, ...] = ()
     message_cost_us: float = 0.0
     jitter_ms: float = 0.0
+    execution_interval_ms: float = 0.0
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -65,8 +67,8 @@ class Deployment:
             raise NetreproError("round_trips_ms is no matrix of the regions", "make it symmetric, 0 on the diagonal")
         if len(self.clock_errors_ms) not in (0, len(self.regions)):
             raise NetreproError(f"{len(self.clock_errors_ms)} clock errors", "give one a region, or none")
-        if min(self.message_cost_us, self.jitter_ms, self.toq_margin_ms) < 0:
-            raise NetreproError("a negative cost, jitter or margin", "give 0 or more")
+        if min(self.message_cost_us, self.jitter_ms, self.toq_margin_ms, self.execution_interval_ms) < 0:
+            raise NetreproError("a negative cost, jitter, margin or interval", "give 0 or more")
 
     @property
     def delays_s(self) -> np.ndarray:
@@ -111,6 +113,7 @@ class Demand:
 
     By command: arrivals_s, clients (ascending numbers), keys, writes; by client: regions (names).
     cap : the most commands that a client has under way. stop_s : the time after which nothing is sent.
+    looks_at_arrivals : whether a client notices a free place only when its next command arrives, not with the answer.
     """
 
     arrivals_s: np.ndarray
@@ -120,6 +123,7 @@ class Demand:
     regions: tuple[str, ...]
     cap: int
     stop_s: float
+    looks_at_arrivals: bool = False
 
     def __post_init__(self) -> None:
         sizes = {len(self.arrivals_s), len(self.clients), len(self.keys), len(self.writes)}
@@ -159,7 +163,9 @@ def simulate_replication(deployment: Deployment, demand: Demand, seed: int = 1) 
         jitter=deployment.jitter_ms / 1e3,
         message_cost=deployment.message_cost_us / 1e6,
         stop=demand.stop_s,
+        execution_interval=deployment.execution_interval_ms / 1e3,
         cap=demand.cap,
+        looks_at_arrivals=demand.looks_at_arrivals,
         seed=seed,
         is_epaxos=is_epaxos,
         leader=leader,
@@ -202,14 +208,19 @@ def drive_replication(deployment: Deployment, demand: Demand) -> ReplicatedRun:
     }
     cost_s = deployment.message_cost_us / 1e6
     hosts: dict[str, Any] = {name: Processor(each, cost_s) if cost_s else each for name, each in replicas.items()}
-    machines: dict[Hashable, Machine] = dict(hosts.items())
+    interval_s = deployment.execution_interval_ms / 1e3
+    machines: dict[Hashable, Machine] = {
+        name: LateAnswers(each, interval_s) if interval_s else each for name, each in hosts.items()
+    }
     rows: dict[Command, int] = {}
     for client, region in enumerate(demand.regions):
         mine = np.flatnonzero(demand.clients == client)
         commands = [Command(client, i, int(demand.keys[row]), bool(demand.writes[row])) for i, row in enumerate(mine)]
         rows |= {command: int(row) for command, row in zip(commands, mine, strict=True)}
         asked = region if deployment.protocol == "epaxos" else leader
-        machines[client] = Client(asked, demand.arrivals_s[mine].tolist(), commands, demand.cap, demand.stop_s)
+        machines[client] = Client(
+            asked, demand.arrivals_s[mine].tolist(), commands, demand.cap, demand.stop_s, demand.looks_at_arrivals
+        )
     place: dict[Hashable, int] = {name: i for i, name in enumerate(names)}
     place.update(enumerate(places))
     delays = deployment.delays_s

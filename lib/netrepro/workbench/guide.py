@@ -17,6 +17,7 @@ from netrepro.claims.reproduction import reproduction
 from netrepro.claims.scorecard import look_of, paper_summary, problems_of, scorecard
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError, nearest
+from netrepro.paths import data_dir
 from netrepro.style import use_style
 from netrepro.workbench.catalogue import catalogue, find
 from netrepro.workbench.code import code_of
@@ -27,7 +28,7 @@ from netrepro.workbench.looks import BADGES, SIGNS, VERDICT_LOOKS
 from netrepro.workbench.run_folder import own_results
 from netrepro.workbench.scorecard import claims_table as sortable_claims
 from netrepro.workbench.scorecard import draw_scorecard, sorting_script
-from netrepro.workbench.tables import dress, number_text
+from netrepro.workbench.tables import dress, number_text, verdict_text
 
 ALL = "all"
 
@@ -133,6 +134,30 @@ def papers_table() -> Styler:
     summary.insert(1, "your runs", [judged[slug] for slug in summary["paper"]])
     counts = summary.drop(columns=["level", "title"])
     return dress(counts.rename(columns=SIGNS | {"coverage": "rests on"}))
+
+
+def class_projects() -> Styler:
+    """List the 18 class projects of Table 2 in the Mininet-HiFi paper (CoNEXT 2012): what each tried to replicate and
+    its outcome, beside our published level of the paper and our verdicts on that result."""
+    _, published, _ = _both()
+    levels = paper_summary(published).set_index("paper")["level"]
+    looks = {
+        (row["paper"], row["claim"]): verdict_text(look_of(row), row["counts"]) for row in published.to_dict("records")
+    }
+    projects = pd.read_csv(data_dir("emulator_fidelity") / "class_projects.csv", comment="#", keep_default_na=False)
+    rows = [
+        {
+            "project": each.project,
+            "result to replicate": each.result,
+            "class of 2012": each.outcome,
+            "here, this result": "; ".join(f"{name}: {looks[each.notebook, name]}" for name in each.claims.split())
+            or "no claim of ours",
+            "here, the paper": f"{BADGES[levels[each.notebook]]} {levels[each.notebook]}",
+            "notebook": f'<a href="{find(each.notebook).path.name}">{find(each.notebook).name}</a>',
+        }
+        for each in projects.itertuples()
+    ]
+    return dress(pd.DataFrame(rows), wide=["result to replicate", "here, this result"])
 
 
 def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> HTML:

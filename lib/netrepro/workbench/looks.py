@@ -6,6 +6,7 @@ BADGES = {
     "partly": "◑",
     "not reproduced": "○",
     "undecided": "◌",
+    "not comparable": "=",
     "not measured": "·",
 }
 REPOSITORY = "https://github.com/netrepro/netrepro"

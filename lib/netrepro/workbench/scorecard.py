@@ -103,6 +103,7 @@ fault it is, or that this is not known.
 | partly | some main claims hold, and some disagree |
 | not reproduced | all main claims disagree |
 | undecided | it is not *partly*, and a main claim is undecided, not counted or not measured |
+| not comparable | hardware, or data that we lack, decides every main claim; details do not stand in for them |
 | not measured | no main claim is measured |
 
 In ACM's words these are replications, by another team and with artifacts of its own: *replicated* is *Results

@@ -77,7 +77,6 @@ def test_the_table_puts_orderings_and_acceptance_in_words(workbench):
         ),
         ("    note:", "    decided_by: {tier: simulated, profile: paper}\n    note:", r"key 'because' is missing"),
         ("    note:", "    role: major\n    note:", r"role: unknown value 'major' \(valid: main, detail"),
-        ("    note:", "    role: main\n    comparable: false\n    note:", r"what is not comparable is no main claim"),
         ("    note:", "    settled: section 10\n    note:", r"settles does not say which experiment"),
         (
             "    note:",

@@ -454,6 +454,9 @@ def test_the_level_of_a_paper_follows_from_its_counted_claims(verdicts, expected
         ("axn", "", "partly"),  # whatever the third would be
         ("au", "a", "undecided"),
         ("nn", "aa", "not measured"),
+        ("aj", "x", "replicated"),  # what is not comparable is shown, and the other main claims decide
+        ("xj", "aa", "not reproduced"),
+        ("jj", "aa", "not comparable"),  # details do not stand in for main claims
     ],
 )
 def test_the_level_of_a_paper_is_that_of_its_main_claims(main, details, expected):
@@ -463,7 +466,25 @@ def test_the_level_of_a_paper_is_that_of_its_main_claims(main, details, expected
         for letter in letters
     ]
     assert paper_level(judged) == expected
-    assert coverage_text(judged) == f"{sum(letter in 'adx' for letter in main)} of {len(main)} main claims"
+    assert (
+        coverage_text(judged)
+        == f"{sum(letter in 'adx' for letter in main)} of {len(main.replace('j', ''))} main claims"
+    )
+
+
+def test_a_main_claim_that_is_not_comparable_decides_nothing_whether_it_was_measured_or_not():
+    claim = a_claim("absolute", 100, {"relative": 0.1}, comparable=False, role="main")
+    other = a_claim("absolute", 100, {"relative": 0.1}, role="main")
+    shown = judge(claim, Measured(claim="it", values=[300, 310]), "simulated")
+    not_measured, untrusted = (
+        judge(claim, None, "simulated"),
+        judge(claim, Measured(claim="it", trusted=False, why="loss"), "simulated"),
+    )
+    agrees = judge(other, Measured(claim="it", values=[100, 101], control=[200, 201]), "simulated")
+    for each in (shown, not_measured, untrusted):
+        assert not each.holds and paper_level([each]) == "not comparable"
+        assert paper_level([each, agrees]) == paper_level([agrees])
+        assert coverage_text([each, agrees]) == coverage_text([agrees])
 
 
 def test_a_main_claim_whose_control_does_not_flip_leaves_the_level_undecided():

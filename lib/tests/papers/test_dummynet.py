@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from netrepro.claims import judge, load_claims
+from netrepro.claims import judge, load_claims, paper_level
 from netrepro.dummynet import Dummynet, Timing, synthetic_headers
 from netrepro.errors import NetreproError
 from netrepro.papers.dummynet import study as paper
@@ -87,7 +87,7 @@ def test_a_machine_like_the_papers_makes_every_claim_agree_and_all_with_a_sound_
 def test_the_class_reports_numbers_disagree_about_the_delay(made_up):
     of_class = {"A": (51, 0), "C0": (182, 0), "Cd": (117, 0), "Cr": (181, 0), "B": (75, 0), "B100": (354, 0)}
     judged = verdicts(made_up(of_class))
-    assert judged["delay-costs"].verdict == "disagrees"
+    assert judged["delay-costs"].value < 1 and paper_level(judged.values()) == "not comparable"
     assert judged["order-of-costs"].verdict != "agrees"
 
 

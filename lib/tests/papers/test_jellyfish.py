@@ -11,7 +11,7 @@ from virtual_kernel import needs_virtual
 
 from netrepro.emulation.virtual.experiment import check_virtually
 from netrepro.errors import NetreproError
-from netrepro.networks.topology import Topology
+from netrepro.networks.topology import Topology, star
 from netrepro.papers import jellyfish as paper
 from netrepro.study import Runs, jain, measure
 
@@ -54,6 +54,18 @@ def test_every_server_sends_once_and_hears_once_in_a_permutation():
     sources, destinations = zip(*paper.permutation(topology, 5), strict=True)
     assert set(sources) == set(destinations) == set(topology.hosts)
     assert len(set(sources)) == len(sources) and all(a != b for a, b in zip(sources, destinations, strict=True))
+
+
+def test_nobody_in_a_permutation_sends_to_a_server_at_its_own_switch():
+    topology = network("edge only")  # two servers or three a switch
+    switch_of = {host: next(iter(topology.graph[host])) for host in topology.hosts}
+    for seed in range(50):
+        assert all(switch_of[a] != switch_of[b] for a, b in paper.permutation(topology, seed))
+
+
+def test_a_permutation_is_refused_where_one_switch_has_most_of_the_servers():
+    with pytest.raises(NetreproError, match="3 of 3 servers at switch s1"):
+        paper.permutation(star(3, SMALL.link), 1)
 
 
 def test_a_random_graph_carries_more_servers_than_one_with_servers_at_the_edge(runs):

@@ -46,23 +46,53 @@ CASES = {
     "TOQ of all without the fix": {"toq": "all", "chain_fix": False},
     "Multi-Paxos": {"protocol": "multi-paxos", "leader": "c"},
 }
+LATE = {
+    "EPaxos that looks for what to execute": {"execution_interval_ms": 7.0},
+    "Multi-Paxos that looks for what to execute": {"protocol": "multi-paxos", "execution_interval_ms": 7.0},
+}
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", CASES | LATE)
 @pytest.mark.parametrize("cost_us", [0.0, 200.0])
 def test_the_core_does_the_same_as_the_machines_command_by_command(case, cost_us):
     for seed in range(2):
-        where = Deployment(NAMES, distances(seed), message_cost_us=cost_us, **CASES[case])
+        where = Deployment(NAMES, distances(seed), message_cost_us=cost_us, **(CASES | LATE)[case])
         quick, plain = simulate_replication(where, wanted(seed)), drive_replication(where, wanted(seed))
         np.testing.assert_allclose(
             quick.commands[COLUMNS].to_numpy(float), plain.commands[COLUMNS].to_numpy(float), atol=1e-9
         )
         assert is_safe(quick) and is_safe(plain) and len(quick.commands) > 50
         share = quick.commands.is_fast.mean()
-        if where.toq == "all" or case == "Multi-Paxos":
+        if where.toq == "all" or where.protocol == "multi-paxos":
             assert share == 1  # with TOQ of all, all look at the same moment
         else:
             assert share == 0 if not where.fast_path else 0 < share < 1
+
+
+@pytest.mark.parametrize("cost_us", [0.0, 200.0])
+def test_clients_that_look_at_arrivals_do_the_same_in_the_core_and_as_machines(cost_us):
+    where = Deployment(NAMES, distances(3), message_cost_us=cost_us)
+    load = replace(wanted(3), looks_at_arrivals=True)
+    quick, plain = simulate_replication(where, load), drive_replication(where, load)
+    np.testing.assert_allclose(
+        quick.commands[COLUMNS].to_numpy(float), plain.commands[COLUMNS].to_numpy(float), atol=1e-9
+    )
+    # Each command is sent at an arrival of its client, and never more than the cap are under way.
+    for client, rows in quick.commands.groupby("client"):
+        arrivals = load.arrivals_s[load.clients == client]
+        assert np.isin(rows.sent_s, arrivals).all()
+        under_way = [((rows.sent_s <= at) & (rows.answered_s > at)).sum() for at in rows.sent_s]
+        assert max(under_way) <= load.cap
+    at_once = simulate_replication(where, replace(load, looks_at_arrivals=False))
+    assert len(at_once.commands) > len(quick.commands) > 50
+
+
+def test_answers_leave_when_the_replica_looks_for_what_it_can_execute():
+    """Seven milliseconds apart: an answer comes up to 7 ms later than at once, and at a multiple at its replica."""
+    where, load = Deployment(NAMES, distances(4)), wanted(4, clients=5, cap=1)
+    late = simulate_replication(replace(where, execution_interval_ms=7.0), load)
+    looks = late.commands.answered_s / 7e-3  # clients are where their replicas are
+    assert np.abs(looks - looks.round()).max() < 1e-6 and is_safe(late)
 
 
 @settings(max_examples=60)

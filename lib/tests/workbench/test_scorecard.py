@@ -14,7 +14,7 @@ from netrepro.claims.reproduction import reproduction
 from netrepro.claims.scorecard import beside, scorecard
 from netrepro.errors import NetreproError
 from netrepro.workbench.console import claim_lines, distrust, summary_lines, untrusted_lines
-from netrepro.workbench.guide import claims_table
+from netrepro.workbench.guide import claims_table, class_projects
 from netrepro.workbench.looks import VERDICT_LOOKS
 from netrepro.workbench.scorecard import claim_cells, draw_scorecard, scorecard_page, to_markdown
 
@@ -128,6 +128,14 @@ def test_a_settled_disagreement_and_a_stale_result_have_marks_of_their_own(three
     assert "⊠*" in [text.get_text() for text in axis.texts]
     (words,) = [line for line in claim_lines(beside(table, table)) if line.startswith("  mine")]
     assert "⊠ disagrees, settled: section 10, stale" in words
+
+
+def test_the_class_projects_of_2012_stand_beside_our_claims():
+    """Table 2 of the Mininet-HiFi paper, section 6.2: 18 projects, of which 16 replicated a result and four added to
+    it. A claim that no longer exists is a KeyError."""
+    outcomes = class_projects().data["class of 2012"]
+    assert len(outcomes) == 18
+    assert (outcomes == "unable to reproduce").sum() == 2 and outcomes.str.contains("extra").sum() == 4
 
 
 def test_a_table_of_claims_is_chosen_by_verdict(three_papers):

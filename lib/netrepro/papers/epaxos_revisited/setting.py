@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,8 @@ class Setting:
     jitter_ms : mean extra delay of a message between regions; our choice. own_keys : no two clients share a key.
     hot_share : share of commands that use one hot key, while all others have keys of their own (None: Zipf's keys).
     lan_round_trip_ms : round trip between any two replicas, 0 for those of the regions.
+    looks_at_arrivals, execution_interval_ms : as the released programs: a client whose places are taken looks again at
+    its next arrival only, and replicas look every millisecond for what they can execute.
     clock_error_ms : greatest difference between two clocks. settle_s : time before measuring starts. kind : GRID;
     LIGHT, a load that real processes can carry, for light_s in all; or IDLE, a load so small that commands never meet.
     """
@@ -66,7 +69,7 @@ class Setting:
     cap: int = setting(10, "commands that a client has under way at most", low=1, high=1_000_000)
     arrival_ms: float = setting(4.5, "mean time between a client's commands", "ms", low=0.01, high=10_000)
     keys: int = 1_000_000
-    message_cost_us: float = setting(35.0, "of a replica's processor, a message", "microseconds", low=0, high=100_000)
+    message_cost_us: float = setting(38.0, "of a replica's processor, a message", "microseconds", low=0, high=100_000)
     jitter_ms: float = setting(0.2, "mean of what a message takes longer", "ms", low=0, high=1000)
     protocol: str = "epaxos"
     theta: float = 0.9
@@ -78,13 +81,16 @@ class Setting:
     toq: str = "none"
     chain_fix: bool = True
     fast_path: bool = True
+    looks_at_arrivals: bool = True
+    execution_interval_ms: float = 1.0
     clock_error_ms: float = 0.0
     settle_s: float = 1.0
     kind: str = GRID
     light_s: float = 1.0
 
 
-def round_trips(regions: Sequence[str] = REGIONS) -> tuple[tuple[float, ...], ...]:
+@cache
+def round_trips(regions: tuple[str, ...] = REGIONS) -> tuple[tuple[float, ...], ...]:
     """Read the round trips between regions (ms), from data/epaxos_revisited/round_trips.csv."""
     table = pd.read_csv(data_dir(SLUG) / "round_trips.csv")
     known = {(a, b): float(ms) for a, b, ms in zip(table["from"], table["to"], table["round_trip_ms"], strict=True)}
@@ -114,7 +120,9 @@ def demand(setting: Setting, stop_s: float, seed: int, clients: Sequence[str] | 
         keys = np.where(uniform < setting.hot_share, 0, 1 + np.arange(len(arrivals)))
     wanted = random.random(len(arrivals)) < setting.writes
     sent = arrivals < stop_s
-    return Demand(arrivals[sent], owners[sent], keys[sent], wanted[sent], where, setting.cap, stop_s)
+    return Demand(
+        arrivals[sent], owners[sent], keys[sent], wanted[sent], where, setting.cap, stop_s, setting.looks_at_arrivals
+    )
 
 
 def deployment(setting: Setting, seed: int, regions: Sequence[str] = REGIONS) -> Deployment:
@@ -124,7 +132,7 @@ def deployment(setting: Setting, seed: int, regions: Sequence[str] = REGIONS) ->
     near = tuple(tuple(setting.lan_round_trip_ms * (a != b) for b in regions) for a in regions)
     return Deployment(
         tuple(regions),
-        near if setting.lan_round_trip_ms else round_trips(regions),
+        near if setting.lan_round_trip_ms else round_trips(tuple(regions)),
         setting.protocol,
         setting.leader if setting.leader in regions else regions[0],
         setting.chain_fix,
@@ -133,4 +141,5 @@ def deployment(setting: Setting, seed: int, regions: Sequence[str] = REGIONS) ->
         clock_errors_ms=tuple(errors),
         message_cost_us=setting.message_cost_us,
         jitter_ms=setting.jitter_ms,
+        execution_interval_ms=setting.execution_interval_ms,
     )

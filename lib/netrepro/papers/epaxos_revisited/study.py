@@ -65,7 +65,9 @@ SMALL = ((0.5, 0.3), (0.9, 0.3), (0.9, 0.5), (0.9, 1.0), *TOQ_CELLS)
 AT_HOTTEST: dict[str, Any] = {"theta": HOTTEST[0], "writes": HOTTEST[1]}
 AT_TOQ = {"theta": each(*dict(TOQ_CELLS)), "writes": lambda setting: dict(TOQ_CELLS)[setting.theta]}
 APART: dict[str, Any] = {"clock_error_ms": CLOCKS_APART_MS}
-IDLE_LOAD: dict[str, Any] = {
+# Not as the released programs: clients notice answers, and replicas commands that can be executed, at once.
+AT_ONCE: dict[str, Any] = {"looks_at_arrivals": False, "execution_interval_ms": 0.0}
+IDLE_LOAD: dict[str, Any] = AT_ONCE | {
     "kind": IDLE,
     "clients_per_region": 1,
     "cap": 1,
@@ -74,7 +76,7 @@ IDLE_LOAD: dict[str, Any] = {
     "jitter_ms": 0.0,
 }
 # Each message of a real process costs real time.
-LIGHT_LOAD: dict[str, Any] = {"kind": LIGHT, "cap": 2, "jitter_ms": 0.0}
+LIGHT_LOAD: dict[str, Any] = AT_ONCE | {"kind": LIGHT, "cap": 2, "jitter_ms": 0.0}
 CASES: dict[str, dict[str, Any]] = {
     GRID: {
         "theta": each(*sorted({theta for theta, _ in (*QUICK, *BOTH, *SMALL)})),
@@ -197,7 +199,9 @@ def class_cases(setting: Setting, profile: str, seed: int, progress: Progress = 
     Returns case, protocol, region, mean_ms, p99_ms, conflicts, per_second, busiest (share of a processor).
     """
     seconds, setting = STUDY.scale(profile).seconds, STUDY.scaled(setting, profile)
-    closed = replace(setting, cap=1, arrival_ms=1.0, leader="OR", chain_fix=False, **AT_HOTTEST)
+    closed = replace(
+        setting, cap=1, arrival_ms=1.0, looks_at_arrivals=False, leader="OR", chain_fix=False, **AT_HOTTEST
+    )
     uncapped = replace(setting, cap=10**6, theta=0.5, writes=0.2)
     clients = {region: (region,) * setting.clients_per_region for region in CLASS_REGIONS}
     loads: list[tuple[str, Setting, Sequence[str], Sequence[str] | None]] = [
@@ -229,7 +233,11 @@ def _scale(seconds: float, settle_s: float, cells: Sequence[Cell], **changes: fl
     return Scale(seconds, changes={"settle_s": settle_s} | changes, where=partial(_is_in, frozenset(cells)), fewer=ONCE)
 
 
-SCALES_OF_KNOBS = {"quick": Scale(3.5), "paper": Scale(60.0, changes={"settle_s": 20.0}), "test": Scale(1.4)}
+SCALES_OF_KNOBS = {
+    "quick": Scale(1.4, changes={"settle_s": 0.8}),
+    "paper": Scale(60.0, changes={"settle_s": 20.0}),
+    "test": Scale(1.4),
+}
 APART_MS = each(0.0, 3.0, 10.0, 30.0, 100.0)
 
 STUDY = Study(
@@ -242,15 +250,15 @@ STUDY = Study(
     answer=answer,
     repetitions=3,
     profiles={
-        "quick": _scale(3.5, 1.0, QUICK),
+        "quick": _scale(2.0, 1.0, QUICK),
         "paper": _scale(60.0, 20.0, BOTH),
         "test": _scale(1.4, 0.8, SMALL),
     },
     on_virtual={
-        "quick": _scale(3.5, 1.0, SMALL, light_s=2.5),
+        "quick": _scale(2.0, 1.0, SMALL, light_s=2.5),
         "paper": _scale(60.0, 20.0, BOTH, light_s=2.5),
     },
-    also_on_virtual={"quick": _scale(3.5, 1.0, QUICK), "paper": _scale(60.0, 20.0, BOTH)},
+    also_on_virtual={"quick": _scale(2.0, 1.0, QUICK), "paper": _scale(60.0, 20.0, BOTH)},
     claims=CLAIMS,
     knobs={
         "leader": Knob(
@@ -259,6 +267,13 @@ STUDY = Study(
         "clocks": Knob(
             {f"TOQ {toq}": AT_HOTTEST | {"toq": toq, "clock_error_ms": APART_MS} for toq in ("quorum", "union")}
             | {GRID: AT_HOTTEST},
+            SCALES_OF_KNOBS,
+        ),
+        "programs": Knob(
+            {
+                name: AT_HOTTEST | changes | {"toq": each("none", "quorum")}
+                for name, changes in {"as released": {}, "at once": AT_ONCE}.items()
+            },
             SCALES_OF_KNOBS,
         ),
     },

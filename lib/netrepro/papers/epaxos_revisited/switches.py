@@ -33,6 +33,7 @@ class Step:
 
 
 _ORIGINAL: dict[str, Any] = {
+    "looks_at_arrivals": False,
     "lan_round_trip_ms": 0.3,
     "jitter_ms": 0.02,
     "clients_per_region": 1,
@@ -42,17 +43,17 @@ _ORIGINAL: dict[str, Any] = {
     "chain_fix": True,
 }
 _WIDE: dict[str, Any] = {"lan_round_trip_ms": 0.0, "jitter_ms": 0.2, "arrival_ms": 1.0}
-_POISSON: dict[str, Any] = {"cap": 10, "arrival_ms": 18.0}  # 5 % of the capacity or so
+_POISSON: dict[str, Any] = {"cap": 10, "arrival_ms": 18.0, "looks_at_arrivals": True}  # 5 % of the capacity or so
 _LOADED: dict[str, Any] = {"clients_per_region": 10, "arrival_ms": 4.5}
 _ZIPF: dict[str, Any] = {"hot_share": None, "theta": 0.9}
 STEPS = (
     Step("original evaluation", "local network, back to back, hot key, only writes", _ORIGINAL, 0.2, 0.05),
     Step("configuration", "wide area", _WIDE),
     Step("operation schedule", "Poisson, cap of 10", _POISSON),
-    Step("load", "80 % of the maximum", _LOADED),
-    Step("interfering keys", "Zipf, theta 0.9", _ZIPF),
-    Step("operation type", "reads and writes, half each", {"writes": 0.5}),
-    Step("access pattern", "the grid's cell theta 0.99, only writes", {"theta": 0.99, "writes": 1.0}),
+    Step("load", "80 % of the maximum", _LOADED, 1.0),
+    Step("interfering keys", "Zipf, theta 0.9", _ZIPF, 1.0),
+    Step("operation type", "reads and writes, half each", {"writes": 0.5}, 1.0),
+    Step("access pattern", "the grid's cell theta 0.99, only writes", {"theta": 0.99, "writes": 1.0}, 1.0),
 )
 
 
