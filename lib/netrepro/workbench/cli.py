@@ -51,7 +51,9 @@ Parameters = Annotated[
 ]
 Jobs = Annotated[int | None, typer.Option(help="notebooks at a time in the compute lane [default: one a core]")]
 Scheduler = Annotated[str | None, typer.Option(help="address of a Dask scheduler, tcp://…")]
-Resume = Annotated[bool, typer.Option("--resume", help="keep runs that ended well and whose inputs are unchanged")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="keep runs that ended well, if notebook, data, settings and code are unchanged")
+]
 Json = Annotated[bool, typer.Option("--json", help="as JSON, for programs")]
 Patience = Annotated[float, typer.Option(help="a cell may take this many times the declared budget")]
 
@@ -349,7 +351,7 @@ def sweep(
 
 def _ended(report: RunReport) -> dict[str, Any]:
     """Describe the end of a run as JSON: every notebook, and every claim of the notebooks that ended well."""
-    left_out = {"log_tail", "fingerprint"}
+    left_out = {"log_tail", "fingerprint", "library"}
     return {
         "interrupted": report.interrupted,
         "notebooks": [status.model_dump(mode="json", exclude=left_out) for status in report.statuses],
