@@ -12,6 +12,7 @@ import networkx as nx
 import pytest
 
 from netrepro.claims import load_claims, published_results
+from netrepro.workbench.checking import puzzling_docstrings
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lib" / "netrepro"
@@ -77,9 +78,6 @@ ALLOWED = {
     "traffic/neural.py": ("threading",),
     "verification/backends.py": ("threading", "time"),
 }
-# A docstring that begins so is half a sentence: a function's begins with a verb, a property's or class's with a noun.
-HALF_A_SENTENCE = re.compile(r"(Of|What|That|Those|As|When|Who|Whose|Which|Whether|How|For)\b")
-A_NOUN = re.compile(r"(The|A|An)\b")
 # Names that could stand for anything: a run, a table, a match. What a thing is makes its name.
 VAGUE_NAMES = {"found"}
 # They look elsewhere than in this process's PATH: in a guest's, and in the folder of fetched build tools.
@@ -182,27 +180,6 @@ def programs_not_asked_for(source: str) -> list[str]:
         if starts or name == "shutil.which":
             wrong.append(f"line {call.lineno}: {name}")
     return wrong
-
-
-def puzzling_docstrings(source: str) -> list[str]:
-    """List the docstrings that begin with half a sentence, and those of functions that begin with a noun."""
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    documented = {
-        node: ast.get_docstring(node) or ""
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, (*functions, ast.ClassDef))
-    }
-    return [
-        f"line {node.lineno}: {node.name}: {begins.group()} …"
-        for node, text in documented.items()
-        if (begins := HALF_A_SENTENCE.match(text))
-        or (isinstance(node, functions) and not is_property(node) and (begins := A_NOUN.match(text)))
-    ]
-
-
-def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Tell whether a method is read like a field."""
-    return any("property" in ast.unparse(decorator) for decorator in function.decorator_list)
 
 
 def offenders(check, paths: list[Path]) -> list[str]:

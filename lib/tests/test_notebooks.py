@@ -207,7 +207,7 @@ def names_in(source: str, context: type[ast.expr_context]) -> set[str]:
 def executed() -> RunReport:
     """The whole set in the quick profile: what `make run` has executed with the same notebook, data and library is
     looked at; what is not there is executed."""
-    return run(resume=True)
+    return run(resume="same library")
 
 
 @pytest.mark.timeout(0)  # the runner limits each notebook

@@ -19,6 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import expon, norm, trim_mean
 
+from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import HOST_QUEUE, Cable, Topology
@@ -348,6 +349,12 @@ def gain_percent(latency: pd.Series) -> float:
 
 
 def resent_ratio(percent: pd.Series) -> float:
+    """Compute how many times as much is sent again with a window of 10 as with 3. Raises NetreproError for no loss."""
+    if not percent[OLD] > 0:
+        raise NetreproError(
+            f"initial_window: no segment was sent again with a window of {OLD}, so there is no ratio to judge",
+            "measure more clients, or larger responses (size_scale), or more loss (loss_scale)",
+        )
     return float(percent[NEW] / percent[OLD])
 
 
@@ -362,7 +369,7 @@ def loss_ms(latency: pd.Series) -> float:
 def paired_loss_ms(responses: Mapping[int, pd.DataFrame]) -> np.ndarray:
     """Compute how much later responses at the 99th percentile end with a window of 10 than of 3 (ms). It uses the
     differences of the same responses, see data/initial_window/SOURCES.md, and gives a `jackknife` value for each
-    repetition.
+    repetition. Raises NetreproError where a response never ended.
 
     responses : repetition -> the rows of a case's table `responses`, with both windows.
     """
@@ -372,6 +379,11 @@ def paired_loss_ms(responses: Mapping[int, pd.DataFrame]) -> np.ndarray:
         )
         for repetition, rows in responses.items()
     }
+    if any(table.isna().any(axis=None) for table in by_window.values()):
+        raise NetreproError(
+            f"initial_window: some responses did not end within {PATIENCE_S:g} s, so their slowest percent is unknown",
+            "measure smaller responses (size_scale), or less loss (loss_scale)",
+        )
 
     def loss(left_out: int | None) -> float:
         times = pd.concat([table for repetition, table in by_window.items() if repetition != left_out])

@@ -24,6 +24,7 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from netrepro.errors import NetreproError, nearest
 from netrepro.study import pictures
 from netrepro.study.runs import Runs
 from netrepro.style import CURVES, PUBLISHED_GREY, SCHEMES, draw_published, shows_ours, use_logarithm
@@ -49,8 +50,14 @@ def shown(
 ) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield (case, tier, look) of each case that was measured, and write into the panel which were not.
 
-    tiers : also yield the tiers beside the one asked for, with dotted lines.
+    tiers : also yield the tiers beside the one asked for, with dotted lines. Raises NetreproError for a case that the
+    study does not have.
     """
+    if not isinstance(cases, Mapping):
+        raise NetreproError(f"{cases!r} in place of cases with their looks", 'give a dict, as in {"paper": "ours"}')
+    for case in cases:
+        if case not in runs.study.cases:
+            raise NetreproError(f"{runs.study.slug} has no case {case!r} to draw", nearest(case, runs.study.cases))
     looks = {case: look_of(look, place) for place, (case, look) in enumerate(cases.items())}
     absent = [look.get("label", case) for case, look in looks.items() if not runs.has(case)]
     if 0 < len(absent) < len(cases):
@@ -145,7 +152,7 @@ class Course:
         style = {"linewidth": 1.3, "drawstyle": "steps-post" if self.step else "default"}
         for case, tier, look in shown(axis, runs, self.cases, self.tiers):
             rows = runs.table(self.table, case, tier)
-            rows = rows.query(self.rows) if self.rows else rows
+            rows = check_columns(rows.query(self.rows) if self.rows else rows, self.x, self.y)
             if self.every:
                 for _, one in rows.groupby("repetition"):
                     faint = {"color": look["color"], "linewidth": 0.8, "alpha": 0.35}
@@ -177,7 +184,7 @@ class Sweep:
     def __call__(self, axis: Axes, runs: Runs) -> set[float]:
         places: set[float] = set()
         for rows, look in self._curves(axis, runs):
-            wanted = rows.query(self.rows) if self.rows else rows
+            wanted = check_columns(rows.query(self.rows) if self.rows else rows, self.x, self.y)
             if self.averaged:
                 wanted = wanted.groupby([self.x, "repetition"])[self.y].mean().reset_index()
             pictures.draw_sweep(axis, wanted, self.x, self.y, **{"marker": "o"} | look)
@@ -209,7 +216,8 @@ class Scatter:
 
     def __call__(self, axis: Axes, runs: Runs) -> None:
         for case, tier, look in shown(axis, runs, self.cases, self.tiers):
-            rows, means = runs.numbers(case, tier), runs.summary(tier).loc[case]
+            rows = check_columns(runs.numbers(case, tier), self.x, self.y)
+            means = runs.summary(tier).loc[case]
             axis.plot(rows[self.x], rows[self.y], ".", color=look["color"], alpha=0.2)
             line = {"linestyle": look["linestyle"] if self.joined else ""}
             axis.plot(means[self.x], means[self.y], **{"marker": "o" if tier == runs.tier else "x"} | look | line)
@@ -225,8 +233,25 @@ def points_of(runs: Runs, points: Points) -> dict[Any, float]:
 
 
 def table_of(runs: Runs, table: Table) -> pd.DataFrame:
-    """Return a knob's table, or the one that a function makes from the runs."""
-    return runs.knobs[table] if isinstance(table, str) else table(runs)
+    """Return a knob's table, or the one that a function makes from the runs. Raises NetreproError for a knob that the
+    study does not have, or that was not turned."""
+    if not isinstance(table, str):
+        return table(runs)
+    if table not in runs.knobs:
+        if table in runs.study.knobs:
+            raise NetreproError(f"the knob {table!r} was not turned", f"call report.vary(runs, {table!r}) before")
+        raise NetreproError(
+            f"{runs.study.slug} has no knob {table!r}", nearest(table, {*runs.study.knobs, *runs.knobs})
+        )
+    return runs.knobs[table]
+
+
+def check_columns(table: pd.DataFrame, *names: str) -> pd.DataFrame:
+    """Return the table. Raises NetreproError, with the nearest name, for a column that it does not have."""
+    for name in names:
+        if name not in table:
+            raise NetreproError(f"nothing of the name {name!r} was read to draw", nearest(name, table.columns))
+    return table
 
 
 @dataclass(frozen=True)
@@ -265,9 +290,9 @@ class Bars:
                 for case, tier, look in shown(
                     axis, runs, {cases: OURS} if isinstance(cases, str) else cases, self.tiers
                 ):
-                    yield runs.numbers(case, tier)[[self.y]].assign(group=group), look
+                    yield check_columns(runs.numbers(case, tier), self.y)[[self.y]].assign(group=group), look
             return
-        table = table_of(runs, self.of)
+        table = check_columns(table_of(runs, self.of), self.y, self.group)
         for place, value in enumerate(self.looks):
             rows = table if value == OURS else table[table[self.by] == value]
             yield rows.assign(group=rows[self.group])[[self.y, "group"]], look_of(self.looks[value], place)

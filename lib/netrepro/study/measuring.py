@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -193,8 +193,13 @@ def vary(runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
 
 
 def setting_of(study: Study, case: str, **changed: Any) -> Any:
-    """Return a case's setting with fields changed. Raises NetreproError for one out of its range."""
-    setting = replace(study.case(case), **changed)
+    """Return a case's setting with fields changed. Raises NetreproError for an unknown one, and for one out of its
+    range."""
+    setting = study.case(case)
+    known = [each.name for each in fields(setting)]
+    for name in set(changed) - set(known):
+        raise NetreproError(f"the setting of {study.slug} has no {name!r}", nearest(name, known))
+    setting = replace(setting, **changed)
     check_setting(replace(study.part_of(setting).setting, **changed))
     return setting
 

@@ -51,7 +51,9 @@ Parameters = Annotated[
 ]
 Jobs = Annotated[int | None, typer.Option(help="notebooks at a time in the compute lane [default: one a core]")]
 Scheduler = Annotated[str | None, typer.Option(help="address of a Dask scheduler, tcp://…")]
-Resume = Annotated[bool, typer.Option("--resume", help="keep runs that ended well and whose inputs are unchanged")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="keep runs that ended well, if notebook, data, settings and code are unchanged")
+]
 Json = Annotated[bool, typer.Option("--json", help="as JSON, for programs")]
 Patience = Annotated[float, typer.Option(help="a cell may take this many times the declared budget")]
 
@@ -349,7 +351,7 @@ def sweep(
 
 def _ended(report: RunReport) -> dict[str, Any]:
     """Describe the end of a run as JSON: every notebook, and every claim of the notebooks that ended well."""
-    left_out = {"log_tail", "fingerprint"}
+    left_out = {"log_tail", "fingerprint", "library"}
     return {
         "interrupted": report.interrupted,
         "notebooks": [status.model_dump(mode="json", exclude=left_out) for status in report.statuses],
@@ -514,7 +516,28 @@ def new(
 
     made = new_paper(slug, number)
     print_lines(["written, with an invented claim to replace:", *(f"  {short(path)}" for path in made)])
-    print_lines([f"it runs: netrepro run {slug}; its test: pytest {short(made[3])}"])
+    print_lines([f"it runs: netrepro run {slug}; while you write: netrepro check {slug}"])
+    print_lines([f"its test: pytest {short(made[3])}"])
+
+
+@app.command("check")
+def check_papers(
+    slugs: Annotated[list[str], typer.Argument(metavar="SLUG...", help="papers that you write")],
+    as_json: Json = False,
+) -> None:
+    """Check a paper that you write, in half a minute: its files fit together, each case runs, figures draw. Exit code 1
+    where something does not."""
+    from netrepro.workbench.checking import Checked, check_paper
+
+    def tell(checked: Checked) -> None:
+        word, colour = ("wrong", "red") if checked.problems else ("ok   ", "green")
+        print_lines([f"{word}  {checked.name}"], colour)
+        print_lines([f"       {line}" for problem in checked.problems for line in problem.splitlines()])
+
+    done = {slug: check_paper(slug, (lambda checked: None) if as_json else tell) for slug in slugs}
+    if as_json:
+        print_json({slug: {each.name: each.problems for each in checks} for slug, checks in done.items()})
+    raise typer.Exit(int(any(each.problems for checks in done.values() for each in checks)))
 
 
 @app.command()

@@ -33,16 +33,16 @@ def notebook_fingerprint(
     slug: str,
     parameters: dict[str, Any],
     root: Path,
-    code: str | None = None,
+    code: str,
     files: Sequence[Path] = (),
 ) -> str:
-    """Return a hash of all that decides a notebook's result: its cells, its data, its parameters and the library.
+    """Return a hash of all that decides a notebook's result: its cells, its data, its parameters and the code.
 
-    files : the files that the parameters name. code : the library's hash; default: computed here.
+    code : the hash of the code behind its numbers. files : the files that the parameters name.
     """
     cells = cell_texts(read_notebook(notebook))
     inputs = [*files, *(path for path in (root / "data" / slug).rglob("*") if path.is_file())]
-    words = f"{code or code_hash()} {sorted(parameters.items())!r} {cells!r} {_digest(inputs)}"
+    words = f"{code} {sorted(parameters.items())!r} {cells!r} {_digest(inputs)}"
     return hashlib.sha256(words.encode()).hexdigest()
 
 

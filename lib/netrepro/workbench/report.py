@@ -145,7 +145,11 @@ class Report:
 
     def measure(self, study: Study, setting: Any, **how: Any) -> Runs:
         """Measure every case and repetition of a study with this report's profile, tier and seed, with a progress bar;
-        save the tables in the run's folder. how : further arguments of `study.measure` (beside)."""
+        save the tables in the run's folder. how : further arguments of `study.measure` (beside).
+
+        Raises NetreproError, before anything is measured, for a claim of the study that claims.yaml does not have.
+        """
+        self._check_claims([*study.claims, *study.on_kernels])
         runs = measure(
             study,
             setting,
@@ -225,16 +229,19 @@ class Report:
         display({"text/html": html, "text/plain": caption}, raw=True)
         plt.close(figure)
 
+    def _check_claims(self, names: Iterable[str]) -> None:
+        known = [claim.id for claim in self.claims.claims]
+        for name in names:
+            if name not in known:
+                raise NetreproError(f"{self.slug} has no claim {name!r}", nearest(name, known))
+
     def judge(self, measured: Sequence[Measured]) -> Styler:
         """Judge every claim of the paper: return a styled table, verdict first, then paper, class report and ours.
 
         Raises NetreproError for a measurement of a claim that claims.yaml does not have.
         """
-        known = [claim.id for claim in self.claims.claims]
         by_claim = {each.claim: each for each in measured}
-        for name in by_claim:
-            if name not in known:
-                raise NetreproError(f"{self.slug} has no claim {name!r}", nearest(name, known))
+        self._check_claims(by_claim)
         self._measured = list(measured)
         judgements = [judge(claim, by_claim.get(claim.id), self.tier) for claim in self.claims.claims]
         self._level = f"{paper_level(judgements)}, {coverage_text(judgements)}"
@@ -253,7 +260,7 @@ class Report:
             }
             for claim, judgement in zip(self.claims.claims, judgements, strict=True)
         ]
-        table = pd.DataFrame(rows, index=pd.Index(known, name="id"))
+        table = pd.DataFrame(rows, index=pd.Index([claim.id for claim in self.claims.claims], name="id"))
         empty = [name for name in ("class report", "unit") if not table[name].any()]
         return dress(table.drop(columns=empty), wide=["claim", "reason"])
 

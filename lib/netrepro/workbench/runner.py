@@ -41,6 +41,7 @@ from netrepro.provenance import check_code, code_hash
 from netrepro.tiers_and_profiles import TIERS, check_profile, check_tier
 from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import Declaration, Notebook, find, select
+from netrepro.workbench.code import code_of, forget
 from netrepro.workbench.kernel_beside import KernelBuild, building
 from netrepro.workbench.manifest import notebook_fingerprint
 from netrepro.workbench.parameters import check_parameters, files_named
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
 POLL_S = 0.1
 START_S = 180  # time for a kernel to start, in addition to the notebook's budget
 ONE_REQUEST_S = 1.0  # signals within this time count as one request to stop
+
+
+Resume = bool | Literal["same library"]
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,7 @@ def run(
     parameters: Mapping[str, Any] | None = None,
     jobs: int | None = None,
     scheduler: str | None = None,
-    resume: bool = False,
+    resume: Resume = False,
     patience: float = 3.0,
     into: Path | None = None,
     build_kernel: bool = False,
@@ -139,7 +143,9 @@ def run(
     parameters : values for notebook parameters; every named notebook must have each of them.
     jobs : number of notebooks at a time in the compute lane; default: one for each core.
     scheduler : address of a Dask scheduler ("tcp://…"), whose workers have this library, instead of local processes.
-    resume : reuse runs that ended well with the same notebook, data, library and parameters.
+    resume : True reuses runs that ended well with the same notebook, data and parameters, and with the same code
+        behind the numbers (`netrepro.workbench.code`); "same library" only those of exactly this library, whose
+        pictures and texts are those of today, too.
     patience : a cell's time limit, as a multiple of the notebook's declared budget. Time spent waiting for processors
         that other programs use does not count.
     into : the folder for executed notebooks, figures, results, logs and manifests; default: runs/<profile>/. A run
@@ -200,7 +206,7 @@ def run_variants(
     tier: str = "auto",
     jobs: int | None = None,
     scheduler: str | None = None,
-    resume: bool = False,
+    resume: Resume = False,
     patience: float = 3.0,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> RunReport:
@@ -248,7 +254,7 @@ def run_on_tiers(
     profile: str,
     *,
     jobs: int | None = None,
-    resume: bool = False,
+    resume: Resume = False,
     patience: float = 3.0,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> RunReport:
@@ -275,6 +281,12 @@ def workers(jobs: int | None) -> int:
     return len(os.sched_getaffinity(0)) if jobs is None else jobs
 
 
+def _library() -> str:
+    """Return the library's hash as its files are now, and forget what was read of them before."""
+    forget()
+    return code_hash()
+
+
 @dataclass(frozen=True)
 class _Settings:
     """The settings that all notebooks of one call share."""
@@ -286,7 +298,7 @@ class _Settings:
     patience: float
     scheduler: str | None = None
     variants: bool = False
-    code: str = field(default_factory=code_hash)
+    library: str = field(default_factory=_library)
     word: str = field(default_factory=unique_word)  # ends the name of each unfinished folder
 
 
@@ -294,7 +306,7 @@ def _execute(
     planned: list[_Planned],
     refused: list[Status],
     settings: _Settings,
-    resume: bool,
+    resume: Resume,
     on_event: Callable[[Event], None],
     rest: _Rest | None = None,
 ) -> RunReport:
@@ -308,7 +320,7 @@ def _execute(
         """Note the order of all runs; return those of them that are new and have not been taken over."""
         new = [item for item in every if item.job.name not in order]
         order.update({item.job.name: index for index, item in enumerate(every)})
-        return [item for item in new if not (resume and _take_over(item, report, on_event))]
+        return [item for item in new if not (resume and _take_over(item, report, on_event, resume == "same library"))]
 
     def add_rest() -> list[_Planned] | None:
         """Return what joins the first group once there is a kernel; None while it is being built."""
@@ -457,8 +469,15 @@ def _plan_one(
         ),
         threads=1 if lane == "quiet" else max(1, len(os.sched_getaffinity(0)) // settings.workers),
         manifest=shown,
-        fingerprint=notebook_fingerprint(notebook.path, notebook.slug, standard | values, root, settings.code, inputs),
-        code=settings.code,
+        fingerprint=notebook_fingerprint(
+            notebook.path,
+            notebook.slug,
+            standard | values,
+            root,
+            code_of(notebook.slug, tier) or settings.library,
+            inputs,
+        ),
+        code=settings.library,
     )
     return _Planned(job, final, lane, declared.last)
 
@@ -499,10 +518,12 @@ def _refusal(notebook: Notebook, settings: _Settings) -> Status:
     )
 
 
-def _take_over(item: _Planned, report: RunReport, on_event: Callable[[Event], None]) -> bool:
+def _take_over(item: _Planned, report: RunReport, on_event: Callable[[Event], None], same_library: bool) -> bool:
     """Report the last good run as reused where its fingerprint is the same; return whether it was."""
     status = run_folder.good_status(item.final)
     if item.last or status is None or status.fingerprint != item.job.fingerprint:
+        return False
+    if same_library and status.library != item.job.code:
         return False
     status.reused = True
     report.statuses.append(status)

@@ -139,7 +139,7 @@ class Setting:
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """One long flow through a bottleneck."""
+    """Make the experiment: one long flow through a bottleneck."""
     bottleneck = Link(setting.bottleneck_mbps, setting.delay_ms, DropTail(packets=setting.buffer_packets))
     network = dumbbell(1, access=Link(10 * setting.bottleneck_mbps, 1.0), bottleneck=bottleneck)
     flow = Flow("h1", "h2", duration_s=seconds)
@@ -147,7 +147,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def read(run: Measurements, setting: Setting) -> Reading:
-    """Share of the bottleneck's rate that arrives as payload, and the queue (packets)."""
+    """Read the share of the bottleneck's rate that arrives as payload, and the queue (packets)."""
     seconds = run.experiment.duration_s
     share = float(run.flows["delivered_bytes"].sum()) * 8e-6 / seconds / setting.bottleneck_mbps
     queue = run.queues[["time_s", "queue_packets"]]
@@ -155,12 +155,12 @@ def read(run: Measurements, setting: Setting) -> Reading:
 
 
 def answer(runs: Runs) -> str:
-    """The paper's question answered in one sentence, with this run's numbers."""
+    """Answer the paper's question in one sentence, with this run's numbers."""
     return f"One flow uses {runs.summary().loc['paper'].share:.0%} of the bottleneck."
 
 
 def draw_idea() -> Figure:
-    """The idea, without any parameter."""
+    """Draw the idea, without any parameter."""
     figure, axis = new_figure("A window that is halved and grows", "time (round trips)", "window (share)")
     time = np.linspace(0, 4, 400)
     axis.plot(time, 0.5 + 0.5 * (time % 1))
@@ -169,12 +169,12 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting) -> Figure:
-    """The network with its rates, delays and buffers."""
+    """Draw the network with its rates, delays and buffers."""
     return drawing.draw_network(experiment(setting, 1.0, 1), "One flow through a bottleneck")
 
 
 def draw_queue(runs: Runs, cases: tuple[str, ...] = ("paper",)) -> Figure:
-    """The queue over time, of the first repetition."""
+    """Draw the queue over time, of the first repetition."""
     figure, axis = new_figure("Queue at the bottleneck", "time (s)", "queue (packets)")
     for case in cases:
         rows = runs.table("queue", case).query("repetition == 0")
@@ -184,18 +184,18 @@ def draw_queue(runs: Runs, cases: tuple[str, ...] = ("paper",)) -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """The queue beside that of the control."""
+    """Draw the queue beside that of the control."""
     return draw_queue(runs, ("paper", "tiny buffer"))
 
 
 def draw_knob(runs: Runs) -> Figure:
-    """What the buffer does to the share."""
+    """Draw the share over the buffer."""
     x, y = ("buffer_packets", "buffer (packets)"), {"share": "share of the bottleneck"}
     return drawing.sweep_figure("How much buffer does one flow need?", runs.knobs["knob"], x, y)
 
 
 def draw_run(run: Measurements, case: str) -> Figure:
-    """One run's queue over time."""
+    """Draw one run's queue over time."""
     figure, axis = new_figure(case, "time (s)", "queue (packets)")
     axis.plot(run.queues.time_s, run.queues.queue_packets, linewidth=1)
     return figure

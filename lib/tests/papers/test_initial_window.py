@@ -13,6 +13,7 @@ from virtual_kernel import needs_virtual
 
 from netrepro.claims import load_claims
 from netrepro.emulation.virtual.experiment import emulate_virtually
+from netrepro.errors import NetreproError
 from netrepro.papers import initial_window as paper
 from netrepro.simulation import simulate
 from netrepro.study import Runs, measure, read_once
@@ -213,6 +214,18 @@ def test_what_responses_lose_is_the_same_ones_difference_at_the_99th_percentile_
             for window, times in ((10, new_ms), (3, old_ms))
         )
     assert paper.paired_loss_ms(responses) == pytest.approx([50.0] * 3)
+
+
+def test_where_nothing_is_lost_or_a_response_never_ends_the_claim_says_what_it_lacks():
+    with pytest.raises(NetreproError, match=r"no segment was sent again with a window of 3.*\n.*more clients"):
+        paper.resent_ratio(pd.Series({3: 0.0, 10: 0.0}))
+    assert paper.resent_ratio(pd.Series({3: 2.0, 10: 3.0})) == 1.5
+    rows = [
+        {"client": "h1", "server": "h2", "request": 0, "completion_ms": ms, "initial_window_segments": window}
+        for window, ms in ((3, 10.0), (10, np.nan))
+    ]
+    with pytest.raises(NetreproError, match=r"did not end within 900 s.*\n.*size_scale"):
+        paper.paired_loss_ms({0: pd.DataFrame(rows)})
 
 
 def test_responses_are_kept_where_they_are_compared(runs):

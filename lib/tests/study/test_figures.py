@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
+from netrepro.errors import NetreproError
 from netrepro.study import Knob, Reading, Runs, Scale, Study, each, measure, vary
 from netrepro.study.figures import Bars, Course, Level, Panel, Picture, Published, Sweep, not_measured
 from netrepro.style import scheme
@@ -98,3 +99,25 @@ def test_a_panel_with_nothing_of_ours_says_so(runs):
     axis = drawn(runs, Course("course", "delay_ms", {"other": "other"}), Published({0: 1}), Level(2, "published: {}"))
     assert [text.get_text() for text in axis.texts] == ["not measured on the simulated tier"]
     assert legend(axis) == ["published", "published: 2"]
+
+
+@pytest.mark.parametrize(
+    ("mark", "words"),
+    [
+        (Course("course", "delay_ms", {"tpc": "tcp"}), "no case 'tpc' to draw\n.*'tcp'"),
+        (Course("course", "delay_ms", "tcp"), "'tcp' in place of cases with their looks\n.*give a dict"),
+        (Course("course", "dellay_ms", {"tcp": "tcp"}), "'dellay_ms' was read to draw\n.*'delay_ms'"),
+        (Bars("delay", {"a": "tcp"}), "'delay' was read to draw\n.*'delay_ms'"),
+        (Bars("delay_ms", {"a": "bussy"}), "no case 'bussy'"),
+        (Sweep("load", "delay_ms", "load"), "no knob 'load'\n.*'loads'"),
+        (Sweep("lod", "delay_ms", "loads"), "'lod' was read to draw\n.*'load'"),
+    ],
+)
+def test_a_figure_of_what_is_not_there_names_the_nearest_that_is(runs, mark, words):
+    with pytest.raises(NetreproError, match=words):
+        drawn(runs, mark)
+
+
+def test_a_knob_that_was_not_turned_says_so(runs):
+    with pytest.raises(NetreproError, match=r"the knob 'loads' was not turned\n.*report.vary"):
+        drawn(replace(runs, knobs={}), Sweep("load", "delay_ms", "loads"))

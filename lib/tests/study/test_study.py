@@ -305,6 +305,8 @@ def test_runs_that_share_something_are_measured_together_and_read_in_their_order
     assert asked == [[(load, seed_of(5, repetition)) for repetition in (0, 1) for load in (0.1, 0.9)]]
     pd.testing.assert_frame_equal(together.values, apart.values)
     assert run_once(study, "low", 1.0, load=0.3)["delay_ms"] == run_once(STUDY, "low", 1.0, load=0.3)["delay_ms"]
+    with pytest.raises(NetreproError, match=r"has no 'lod'\n.*'load'"):
+        run_once(STUDY, "low", 1.0, lod=0.3)
 
 
 @pytest.mark.parametrize("why", ["", "no virtual kernel: not built"])

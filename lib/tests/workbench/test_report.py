@@ -209,3 +209,10 @@ def test_the_verdict_table_puts_paper_and_ours_side_by_side_and_says_what_does_n
     row = table.loc["load-is-half"]
     assert (row["paper"], row["ours"]) == ("0.5", "0.5")
     assert "does not count" in row["verdict"]
+
+
+def test_a_study_with_a_claim_that_is_none_is_refused_before_anything_is_measured(report, monkeypatch):
+    monkeypatch.setattr(report_module, "measure", lambda *given, **how: pytest.fail("it was measured"))
+    study = SimpleNamespace(claims={"load-is-haf": None}, on_kernels={})
+    with pytest.raises(NetreproError, match=r"echo has no claim 'load-is-haf'\n.*'load-is-half'"):
+        report.measure(study, None)

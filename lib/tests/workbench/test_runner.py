@@ -236,6 +236,17 @@ def test_resume_keeps_what_ended_well_and_repeats_what_changed(echo_paper, workb
     assert not run(["echo"], resume=True).statuses[0].reused
 
 
+def test_resume_asks_the_code_behind_the_numbers_and_not_the_whole_library(echo_paper, pretended_runs, monkeypatch):
+    monkeypatch.setattr(runner, "code_of", lambda slug, tier: f"code of {slug}")
+    run(["echo"])
+    monkeypatch.setattr(runner, "code_hash", lambda: "a library with another picture")
+    assert run(["echo"], resume=True).statuses[0].reused
+    assert not run(["echo"], resume="same library").statuses[0].reused
+    assert run(["echo"], resume="same library").statuses[0].reused
+    monkeypatch.setattr(runner, "code_of", lambda slug, tier: f"new code of {slug}")
+    assert not run(["echo"], resume=True).statuses[0].reused
+
+
 def test_resume_repeats_a_run_of_another_profile_in_the_same_folder(echo_paper, workbench, pretended_runs):
     into = workbench / "runs/own"
     assert not run(["echo"], into=into).statuses[0].reused
