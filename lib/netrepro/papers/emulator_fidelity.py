@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,11 +40,14 @@ PORT = ("s1", "s2")
 GUEST_CORES = 1.0  # that all busy hosts share, where they are isolated
 BUSY_LOOP = ["sh", "-c", "read begin; while :; do :; done"]
 FRAMES_BYTES = 131_072  # a token bucket that lets through whole any frame that TCP builds
+IDLE_FIELDS = [3, 4]  # of /proc/stat: idle, and waiting for a disk
 PERCENT = np.geomspace(0.01, 1e4, 240)  # deviations at which distributions are kept
 LINKS = TEN, HUNDRED, GIGABIT = "10 Mb/s", "100 Mb/s", "1000 Mb/s"
 MANY_FLOWS, OFFLOADED = "800 flows, 62.5 Mb/s", "100 Mb/s, offloading left on"
 BESIDE_BUSY, WITH_HTB = "1000 Mb/s beside 16 busy hosts", "100 Mb/s, HTB"
-ALONE, ISOLATED, SHARED = FIG_1 = "Fig. 1, alone", "Fig. 1, isolated", "Fig. 1, not isolated"
+ALONE, ISOLATED, SHARED = "Fig. 1, alone", "Fig. 1, isolated", "Fig. 1, not isolated"
+UNLIMITED = "Fig. 1, no limit"
+FIG_1 = (ALONE, ISOLATED, SHARED, UNLIMITED)
 
 # Greatest shares of the time beside the link of 100 Mb/s, which keeps no processor busy: above, others use the machine.
 # With much other work the second share was 0.95.
@@ -59,8 +63,8 @@ class Setting:
     beside the link, isolated or not.
 
     large_frames : segmentation offload as Linux has it by default, and a shaper that lets its frames pass. htb : shaped
-    like the paper's links. is_judged : its gaps are compared with published ones, and believed only if the link was
-    busy.
+    like the paper's links. unlimited : no shaper limits the flow, as in Mininet without link limits (Fig. 1). is_judged
+    : its gaps are compared with published ones, and believed only if the link was busy.
     """
 
     rate_mbps: float = setting(200.0, "of the link of Fig. 1", "Mb/s", low=1, high=10_000)
@@ -72,6 +76,7 @@ class Setting:
     isolated: bool = False
     large_frames: bool = False
     htb: bool = False
+    unlimited: bool = False
     is_judged: bool = False
 
     @property
@@ -83,9 +88,9 @@ class Setting:
 def cannot(setting: Setting, tier: str) -> str:
     """Return why a tier cannot have such a link, or ""."""
     if not in_real_time(tier):
-        only_real = setting.busy_hosts or setting.large_frames or setting.htb
+        only_real = setting.busy_hosts or setting.large_frames or setting.htb or setting.unlimited
         return "hosts that compute cost no virtual time, nor are its shapers changed" if only_real else ""
-    if (setting.large_frames or setting.htb) and (missing := why_missing("ip", "tc")):
+    if (setting.large_frames or setting.htb or setting.unlimited) and (missing := why_missing("ip", "tc")):
         return missing
     return missing_feature("netem", tier) if setting.delay_ms else ""
 
@@ -158,15 +163,44 @@ class BusyHosts:
                 guest.kill()
 
 
+class IdleTime:
+    """The share of the processors' time that nobody used while traffic ran, by which the paper tells whether an
+    emulator keeps up (section 3.4); NaN before the traffic has ended."""
+
+    def __init__(self) -> None:
+        self._began: np.ndarray | None = None
+        self.share = np.nan
+
+    def follow(self, share: float) -> None:
+        """Begin with the traffic, and end with it (share 1)."""
+        spent = np.array(Path("/proc/stat").read_text().split("\n")[0].split()[1:9], dtype=float)
+        if self._began is None:
+            self._began = spent
+        elif share >= 1:
+            spent -= self._began
+            self.share = float(spent[IDLE_FIELDS].sum() / max(spent.sum(), 1.0))
+
+
 def measure_one(setting: Setting, window_s: float, seed: int, tier: str) -> Reading:
     """Run one link, with its busy hosts or large frames, and read it."""
     with ExitStack() as opened:
         isolated = setting.isolated and setting.busy_hosts
         prefix, how = opened.enter_context(guest_prefix(GUEST_CORES)) if isolated else ([], "")
-        busy = BusyHosts(setting.busy_hosts, prefix)
-        prepare = leave_offloading_on if setting.large_frames else take_htb if setting.htb else busy.prepare
-        measured = run_experiment(experiment(setting, window_s, seed), tier, busy.follow, prepare=prepare)
-    return read(measured, setting) | Reading(tables={"isolation": pd.DataFrame({"how": [how]})} if how else {})
+        busy, idle = BusyHosts(setting.busy_hosts, prefix), IdleTime()
+
+        def prepare(net: RealTimeNetwork) -> None:
+            if setting.unlimited:
+                renew_shapers(net, "tc qdisc add dev {name} root pfifo limit {packets}")
+            (leave_offloading_on if setting.large_frames else take_htb if setting.htb else busy.prepare)(net)
+
+        def follow(share: float) -> None:
+            busy.follow(share)
+            idle.follow(share)
+
+        measured = run_experiment(experiment(setting, window_s, seed), tier, follow, prepare=prepare)
+    idle_share = idle.share if in_real_time(tier) else np.nan
+    tables = {"isolation": pd.DataFrame({"how": [how]})} if how else {}
+    return read(measured, setting) | Reading({"idle_share": idle_share}, tables)
 
 
 def read(measured: Measurements, setting: Setting) -> Reading:
@@ -268,6 +302,11 @@ def beside_loads(runs: Runs) -> pd.DataFrame:
     return pd.concat([pd.concat([alone, runs.numbers(case)]).assign(case=case) for case in LOADS])
 
 
+def _by_idle_time(runs: Runs) -> pd.DataFrame:
+    rows = pd.concat([runs.numbers(case) for case in (ALONE, ISOLATED, SHARED)])
+    return rows.assign(idle_share=rows.idle_share.round(2))
+
+
 def _draw_bound(axis: Axes, _: Runs) -> None:
     axis.plot([10], [0.1], linestyle="none", marker="^", color=PUBLISHED_GREY, label="Mininet-HiFi, 1 Gb/s: above this")
 
@@ -275,6 +314,14 @@ def _draw_bound(axis: Axes, _: Runs) -> None:
 LOADS: dict[str, Look] = {
     ISOLATED: {"label": "isolated", "color": CURVES[0]},
     SHARED: {"label": "not isolated", "color": CURVES[6], "linestyle": "--"},
+}
+POINTS: dict[str, Look] = {
+    case: {"label": label, "color": colour, "linestyle": "none"}
+    for case, label, colour in (
+        (ISOLATED, "isolated", CURVES[0]),
+        (SHARED, "not isolated", CURVES[6]),
+        (ALONE, "no host computes", CURVES[2]),
+    )
 }
 LOOKS: dict[str, dict[str, Any]] = {
     name: {"label": name, "color": colour}
@@ -313,13 +360,18 @@ STUDY = Study(
             }
             for name in (ISOLATED, SHARED)
         },
+        UNLIMITED: {
+            "link_mbps": lambda setting: setting.rate_mbps,
+            "busy_hosts": each(0, 1, 2, 4, 8, 16, 32),
+            "unlimited": True,
+        },
     },
     measure_one=measure_one,
     cannot=cannot,
     answer=answer,
     repetitions=3,
     profiles={
-        "quick": Scale(0.7, only={"busy_hosts": (16,)}),
+        "quick": Scale(0.7, only={"busy_hosts": (0, 16)}),
         "paper": Scale(2.0),
         "test": Scale(0.3, repetitions=2),
     },
@@ -349,6 +401,15 @@ STUDY = Study(
             "throughput (Mb/s)",
             Level(lambda runs: runs.setting.rate_mbps, "ideal, and Mininet-HiFi"),
             Sweep("busy_hosts", "throughput_mbps", beside_loads, looks=LOADS),
+            Sweep("busy_hosts", "throughput_mbps", {UNLIMITED: {"label": "no limit on the link", "color": CURVES[2]}}),
+        ),
+        "idle_time": plot(
+            "Is idle time an indicator? (section 3.4; gaps of the link of Fig. 1)",
+            "time that the processors were idle (share)",
+            "share of gaps within 10 %",
+            Sweep("idle_share", "within_10", _by_idle_time, looks=POINTS),
+            x_range=(-0.02, 1.02),
+            y_range=(0, 1.05),
         ),
         "fig7_deviation": plot(
             "Gaps of a busy link (Fig. 7)",

@@ -169,6 +169,16 @@ class OnAndOff(Testbed):
     drops_apart: bool = False
 
 
+@dataclass(frozen=True)
+class ParkingLot(Testbed):
+    """A row of switches with a host each, of which the first one receives from all others (Mininet-HiFi, section 6.3).
+    The nearest sender has a port of its own on the second switch, where all others come in at one. near_moved : the
+    nearest sender is behind the third switch instead, where it shares that port."""
+
+    senders: int = 6
+    near_moved: bool = False
+
+
 # Networks: the topology, and each sending host's number of hops.
 
 Built = tuple[Topology, dict[str, str]]
@@ -188,6 +198,16 @@ def one_switch(setting: OneSwitch) -> Built:
     """Build a class project's network: three hosts on a switch, one of which sends all far flows."""
     cables = [host_cable(host, "s1", setting.host_link) for host in (RECEIVER, "h2", "h3")]
     return Topology(tuple(cables), "one switch"), {"h2": NEAR, "h3": FAR}
+
+
+def parking_lot(setting: ParkingLot) -> Built:
+    """Build the row of switches; the nearest sender counts as near, all others as far."""
+    count = setting.senders + 1
+    places = {f"h{host}": 3 if host == 2 and setting.near_moved else host for host in range(1, count + 1)}
+    cables = [host_cable(host, f"s{place}", setting.host_link) for host, place in places.items()]
+    cables += [Cable(f"s{i + 1}", f"s{i}", setting.hop) for i in range(1, count)]
+    far = dict.fromkeys([f"h{host}" for host in range(3, count + 1)], FAR)
+    return Topology(tuple(cables), "parking lot"), {"h2": NEAR} | far
 
 
 def _hops(host: int) -> str:
@@ -272,6 +292,11 @@ def tree_experiment(setting: Tree, seconds: float, seed: int) -> Experiment:
 def switch_experiment(setting: OneSwitch, seconds: float, seed: int) -> Experiment:
     """Make the experiment with one switch."""
     return all_send(setting, one_switch(setting), seconds, seed, (PORT,), copies=setting.far_flows)
+
+
+def lot_experiment(setting: ParkingLot, seconds: float, seed: int) -> Experiment:
+    """Make the experiment in a parking lot."""
+    return all_send(setting, parking_lot(setting), seconds, seed, (PORT,))
 
 
 def on_and_off_experiment(setting: OnAndOff, seconds: float, seed: int) -> Experiment:
@@ -530,6 +555,10 @@ SHARES: dict[str, tuple[str, dict[str, tuple[str, str, float | None]]]] = {
             "100 Mb/s, BIC, 16 kB": ("class, 16 kB", "near_share", None),
             "128 kB": ("class, 128 kB", "near_share", None),
             "100 Mb/s, Reno, 200 packets": ("class, reno", "near_share", None),
+            "parking lot, 3 senders": ("parking lot, 3", "near_share", None),
+            "parking lot, 6 senders": ("parking lot, 6", "near_share", None),
+            "the same, near one moved": ("parking lot, 6, near moved", "near_share", None),
+            "6 senders, 100 Mb/s, Reno": ("parking lot, 6, reno", "near_share", None),
         },
     ),
     "control_port": (
@@ -610,8 +639,11 @@ THIRTEEN = TREE | {"middle": False}
 NS2: dict[str, Any] = {"of_ns2": True}
 SWITCH = Part(setting=OneSwitch(), experiment=switch_experiment, read=read_flows)
 CLASS = {"part": SWITCH, "rate_mbps": 100.0, "host_delay_ms": 1.0}
-CLASS_RENO: dict[str, Any] = {"rate_mbps": 100.0, "host_delay_ms": 1.0, "hop_delay_ms": 0.25, "far_flows": 5}
-CLASS_RENO |= {"buffer_bytes": 200 * FULL_PACKET_BYTES, "congestion_control": "reno", "min_rto_ms": 200.0}
+OF_RENO: dict[str, Any] = {"rate_mbps": 100.0, "host_delay_ms": 1.0, "hop_delay_ms": 0.25}
+OF_RENO |= {"buffer_bytes": 200 * FULL_PACKET_BYTES, "congestion_control": "reno", "min_rto_ms": 200.0}
+CLASS_RENO = OF_RENO | {"far_flows": 5}
+A_LOT = Part(setting=ParkingLot(), experiment=lot_experiment, read=read_flows)
+LOT: dict[str, Any] = {"part": A_LOT}
 ON_AND_OFF = Part(setting=OnAndOff(), experiment=on_and_off_experiment, read=read_flows)
 ROW = {"part": ON_AND_OFF, "far_flows": each(1, 3, 5, 7), "drops_in_a_row": each(0, 1, 2, 3, 5, 6, 8)}
 OF_1990 = {"congestion_control": "reno", "recovery": "reno"}
@@ -634,6 +666,10 @@ CASES: dict[str, dict[str, Any]] = {
     "class, 16 kB": CLASS,
     "class, 128 kB": CLASS | {"buffer_bytes": 131_072},
     "class, reno": CLASS_RENO,
+    "parking lot, 3": LOT | {"senders": 3},
+    "parking lot, 6": LOT,
+    "parking lot, 6, near moved": LOT | {"near_moved": True},
+    "parking lot, 6, reno": LOT | OF_RENO,
     "rows": ROW,
     "rows, reno": ROW | OF_1990,
     "rows, reno, 200 ms": ROW | OF_1990 | {"min_rto_ms": 200.0},
@@ -667,7 +703,7 @@ LIVE = Live(
 STUDY = Study(
     slug="outcast",
     setting=Setting(),
-    parts=(A_TREE, SWITCH, ON_AND_OFF),
+    parts=(A_TREE, SWITCH, A_LOT, ON_AND_OFF),
     cases=CASES,
     experiment=experiment,
     read=read,

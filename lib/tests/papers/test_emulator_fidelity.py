@@ -113,7 +113,7 @@ def test_a_machine_without_ip_and_tc_has_no_control_and_its_claims_do_not_count(
     monkeypatch.setattr(paper, "missing_feature", lambda feature, tier: "")
     runs = made_up(cannot=paper.cannot)
     missing = "not installed: ip, tc"
-    assert runs.skipped == {f"rootless: {case}": missing for case in (paper.OFFLOADED, paper.WITH_HTB)}
+    assert runs.skipped == {f"rootless: {case}": missing for case in (paper.OFFLOADED, paper.WITH_HTB, paper.UNLIMITED)}
     measured = {each.claim: each for each in runs.measured_claims()}
     judged = judge(CLAIMS.claim("hundred-within-one-percent"), measured["hundred-within-one-percent"], "rootless")
     assert not judged.counts and "control was not run" in judged.reason
@@ -192,6 +192,33 @@ def test_offloading_left_on_is_caught_by_the_certificate_and_breaks_the_claims()
         largest[name] = bool(checks[checks["check"].str.contains("largest packet")]["holds"].all())
     assert largest == {paper.HUNDRED: True, paper.OFFLOADED: False}
     assert readings[paper.OFFLOADED]["within_10"] < 0.5 < readings[paper.HUNDRED]["within_10"]
+
+
+@rootless
+@needs_programs("ip", "tc")
+def test_without_a_limit_a_flow_exceeds_the_rate_and_every_run_on_a_real_kernel_has_its_idle_time():
+    limited = paper.Setting(link_mbps=20.0)
+    readings = [paper.measure_one(each, 0.3, 1, "rootless") for each in (limited, replace(limited, unlimited=True))]
+    assert readings[0]["throughput_mbps"] < 21 and readings[1]["throughput_mbps"] > 30
+    assert all(0 <= reading["idle_share"] <= 1 for reading in readings)
+
+
+def test_idle_time_is_the_share_of_all_processors_time_from_the_first_call_to_the_last(monkeypatch):
+    """User, nice, system, idle, iowait, irq, softirq, steal: 60 of 100 ticks were idle or waited for a disk."""
+    told = iter(
+        ["cpu  100 0 0 500 0 0 0 0 0 0\ncpu0 1", "cpu  120 0 0 530 0 0 0 0 0 0", "cpu  130 5 5 550 10 0 0 0 7 0"]
+    )
+    monkeypatch.setattr(paper.Path, "read_text", lambda path: next(told))
+    idle = paper.IdleTime()
+    for share in (0.0, 0.5, 1.0):
+        idle.follow(share)
+    assert idle.share == pytest.approx(60 / 100)
+
+
+def test_in_virtual_time_nothing_is_unlimited_and_no_processor_is_idle(simulated):
+    assert "runs" not in paper.cannot(paper.STUDY.case(paper.ALONE), "simulated")
+    assert paper.cannot(paper.STUDY.case(paper.UNLIMITED), "virtual")
+    assert simulated.summary()["idle_share"].isna().all()
 
 
 def test_a_link_with_a_delay_is_left_out_where_the_kernel_has_no_netem(monkeypatch):

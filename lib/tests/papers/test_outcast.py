@@ -196,6 +196,24 @@ def test_behind_the_far_flows_port_the_near_flow_is_no_outcast():
     assert np.median(shares("near moved")) > 2 * np.median(shares("drop tail"))
 
 
+def test_in_a_parking_lot_the_nearest_of_six_senders_gets_least_and_behind_the_next_switch_far_more():
+    """Mininet-HiFi, section 6.3, without a number."""
+    setting = paper.STUDY.case("parking lot, 6")
+    topology, hops = paper.parking_lot(setting)
+    paths = {host: nx.shortest_path(topology.graph, host, paper.RECEIVER) for host in hops}
+    assert [len(path) for path in paths.values()] == [4, 5, 6, 7, 8, 9] and hops["h2"] == paper.NEAR
+    into_second = [path[path.index("s2") - 1] for path in paths.values()]
+    assert sorted(into_second) == ["h2", *["s3"] * 5]
+    run = simulate(paper.lot_experiment(setting, LONGER_S, 1)).flows
+    assert run.goodput_mbps.idxmin() == 0 and run.source[0] == "h2"
+    moved = shares("parking lot, 6, near moved")
+    assert np.median(shares("parking lot, 6")) < 0.7 < np.median(moved)
+
+
+def test_beside_two_others_in_a_parking_lot_the_nearest_sender_is_no_outcast():
+    assert np.median(shares("parking lot, 3")) > 0.8
+
+
 def test_where_hosts_take_up_to_a_packets_time_the_flows_over_4_hops_lose_too():
     def middle(**hosts: float) -> float:
         setting = replace(paper.STUDY.case("fat-tree"), **hosts)

@@ -186,6 +186,49 @@ def test_every_mouse_of_the_incast_comes_from_eleven_hosts_at_once():
     assert not elephants.duplicated(["start_s"]).any()
 
 
+def test_as_many_hosts_answer_at_once_as_the_knob_says():
+    for senders in (1, 3):
+        setting = Setting(network="incast", scheme="repflow", load=0.2, incast_senders=senders)
+        flows = model.experiment(setting, 5, 20).flow_table
+        assert (flows[flows.size_bytes <= MOUSE_BYTES].groupby(["start_s", "destination"]).size() == senders).all()
+
+
+def test_a_controller_serves_the_syns_and_their_answers_one_after_the_other():
+    """By hand, with 1 ms each: SYN and answer; with RepFlow the second SYN comes between them; a flow that comes half a
+    ms after another one waits for what is before it. Six links of .0215 ms lie between SYN and answer."""
+    setting = Setting(network="fat-tree", controller_ms=1.0)
+    tcp, again = (Flow("h1", "h54", size_bytes=1000, start_s=start_s) for start_s in (0.0, 0.0005))
+    repflow = replace(tcp, replication="repflow", replicate_below_bytes=MOUSE_BYTES)
+    elephant = replace(repflow, size_bytes=2 * MOUSE_BYTES)
+    for traffic, done_ms in (
+        ((tcp,), [2.0]),
+        ((elephant,), [2.0]),
+        ((repflow,), [3.0 - 0.129]),  # served at 1 ms, answered at 1.129, second SYN until 2
+        ((tcp, again), [3.0 - 0.129, 3.5 - 0.129]),  # SYN, SYN, answer, answer
+    ):
+        assert 1e3 * model.controller_s(traffic, setting) == pytest.approx(done_ms)
+
+
+def test_with_a_controller_mice_begin_later_and_times_from_their_syn_have_it_in_them():
+    plain = Setting(network="fat-tree", load=0.1, size="test")
+    held = replace(plain, controller_ms=1.0)
+    starts_s = [model.experiment(setting, 3).flow_table.start_s for setting in (plain, held)]
+    assert (starts_s[1] - starts_s[0]).between(0.0018, 0.05).all()
+    readings = [measuring.read(simulate(model.experiment(setting, 3)), setting) for setting in (plain, held)]
+    assert readings[0]["from_syn_ms"] > readings[0]["mean_ms"]
+    gap_ms = [reading["from_syn_ms"] - reading["mean_ms"] for reading in readings]
+    assert 1.5 < gap_ms[1] - gap_ms[0] < 5
+
+
+def test_with_dctcp_switches_mark_and_queues_are_short():
+    setting = replace(PRINTED, congestion_control="dctcp")
+    assert setting.queue.mark_packets == 20 and PRINTED.queue.mark_packets is None and setting.tcp.ecn
+    both = tuple(Flow(host, "h4", duration_s=1.0) for host in ("h1", "h2"))
+    ports = Measure(queues=(("s2", "h4"), *(("s1", f"s{3 + i}") for i in range(model.SPINES))), queue_interval_ms=0.5)
+    found = simulate(Experiment(setting.leaf_spine(), both, 1.0, 1, ports, setting.tcp))
+    assert found.queues.query("time_s > 0.5")["queue_bytes"].max() < 100e3
+
+
 def test_size_groups_are_the_rounds_of_slow_start():
     """Fig. 13, with three segments first: 1, 2, 3, 4 and 5 rounds."""
     for size, rounds in ((4380, 1), (4381, 2), (13140, 2), (13141, 3), (30661, 4), (65701, 5), (100_000, 5)):

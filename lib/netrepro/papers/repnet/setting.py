@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from typing import Any
 
@@ -31,6 +32,7 @@ OFFERED_AT_LOAD_1 = 2**30 / 940e6
 MIXED_NETWORKS = ("1:1", "2:1", "fat-tree")
 FAT_TREE_PODS, FAT_TREE_RATE_MBPS, FAT_TREE_BUFFER_PACKETS = 6, 50.0, 100
 INCAST_SENDERS = 11
+DCTCP_MARKS_FROM = 20  # packets at 1 Gb/s (Alizadeh et al., SIGCOMM 2010, section 4)
 SETTLING_S = 8.0  # after the last arrival: covers two lost SYNs, at 3 s each
 SCALED_SETTLING_S = 4.0  # with a SYN's first timeout of 1 s
 CLAIMED_LOADS = (0.2, 0.4, 0.5)  # with 1:1, for the claims that need most flows
@@ -47,20 +49,24 @@ class Size:
     amounts : by network, the number of flows of all sizes for each scheme; for incast, of bursts; for the probes of
     Fig. 3, of handshakes, and a quarter as many flows of 100 KB; for the loopback, flows a scheme; for bucket sort,
     jobs a master; for the others, seconds. fewer_flows : number with 1:1 at loads outside CLAIMED_LOADS. loads : by
-    network, those that are run. virtual : the networks that a kernel in virtual time runs.
+    network, those that are run. virtual : the networks that a kernel in virtual time runs. alone : flows of all sizes
+    where a run has one scheme; 0 for as many as elsewhere.
     """
 
     amounts: Mapping[str, float]
     fewer_flows: int
     loads: dict[str, tuple[float, ...]]
     virtual: tuple[str, ...] = ()
+    alone: int = 0
 
 
+# Runs of one scheme are read for their elephants, and for MPTCP's tail, which is only drawn.
 QUICK = Size(
     {"1:1": 1000, "2:1": 1000, "incast": 560, "fat-tree": 120, "probes": 1000, "loopback": 80, "sort": 3}
     | {"paths": 12.0, "scaled": 5.0, "kernel sort": 5.0},
     1000,
     {"1:1": (0.1, 0.2, 0.5), "2:1": (0.2, 0.5), "fat-tree": (0.1, 0.8)},
+    alone=400,
 )
 # With five repetitions, 200,000 flows a scheme with 1:1, like the authors.
 PAPER = Size(
@@ -94,7 +100,13 @@ VIRTUAL_TEST = replace(
     amounts={**TEST.amounts, "incast": 4, "full-rate": 0.03, "full-rate-2:1": 0.03, "probes": 40},
     virtual=VIRTUAL_PAPER.virtual,
 )
-SIZES = {"quick": QUICK, "paper": PAPER, "paper's knob": replace(PAPER, amounts={"1:1": 5000}), "test": TEST}
+SIZES = {
+    "quick": QUICK,
+    "paper": PAPER,
+    "paper's knob": replace(PAPER, amounts={"1:1": 5000, "incast": 3000}),
+    "test": TEST,
+}
+SIZES |= {"quick knob": replace(QUICK, amounts={"1:1": 400})}
 SIZES |= {"virtual quick": VIRTUAL_QUICK, "virtual paper": VIRTUAL_PAPER, "virtual test": VIRTUAL_TEST}
 
 
@@ -113,7 +125,10 @@ class Setting:
     "kernel sort". scheme : of SCHEMES, or "mptcp" with `subflows` for every flow. size : a name in SIZES. same_path :
     both connections are hashed to one path. alone : in MIXED_NETWORKS, all flows of a run are the scheme's; else each
     mouse takes one of SCHEMES at random, and the scheme says whose mice are read. long_flows : number in Fig. 3, on one
-    path. Bucket sort (data/repnet/SOURCES.md): numbers : length of an array; starts_within_s : masters start in this
+    path. congestion_control : of all connections; with "dctcp" switches mark packets that find DCTCP_MARKS_FROM
+    waiting. incast_senders : hosts that send at once. controller_ms : in the fat-tree, how long a controller, which
+    serves one packet after the other, takes for the first packet of a connection, each way (section 5.4.3). Bucket sort
+    (data/repnet/SOURCES.md): numbers : length of an array; starts_within_s : masters start in this
     time; scan_ms, range_ms : processor time of a master and of a slave; rest_ms : mean pause between a master's jobs;
     one_master : no other host begins jobs; more_jobs : factor on the number of jobs.
     """
@@ -152,6 +167,9 @@ class Setting:
     subflows: int = SUBFLOWS
     size_bytes: int = 1
     long_flows: int = 2
+    congestion_control: str = "cubic"
+    incast_senders: int = INCAST_SENDERS
+    controller_ms: float = 0.0
     numbers: int = 1_000_000
     starts_within_s: float = 0.01
     scan_ms: float = 76.0
@@ -164,13 +182,14 @@ class Setting:
     def tcp(self) -> Tcp:
         """TCP of Linux 2.6.38, the testbed's."""
         return Tcp(
-            "cubic",
+            self.congestion_control,
             initial_window_segments=self.initial_window_segments,
             min_rto_ms=self.min_rto_ms,
             initial_rto_ms=self.initial_rto_ms,
             syn_linear_timeouts=0,
             delayed_ack_ms=self.delayed_ack_ms,
             tail_loss_probe=False,  # was added later
+            ecn=self.congestion_control == "dctcp",
         )
 
     @property
@@ -189,7 +208,8 @@ class Setting:
         """The queue of every port of the testbed's switches."""
         if self.buffer_packets:
             return DropTail(packets=self.buffer_packets)
-        return SharedBuffer(bytes=self.buffer_kb * 1000, alpha=self.buffer_alpha)
+        marks = DCTCP_MARKS_FROM if self.congestion_control == "dctcp" else None
+        return SharedBuffer(bytes=self.buffer_kb * 1000, alpha=self.buffer_alpha, mark_packets=marks)
 
     @property
     def extra_ms(self) -> float:
@@ -201,8 +221,11 @@ class Setting:
     @property
     def amount(self) -> float:
         """The amount of work in a run, as `Size` defines it."""
+        size = SIZES[self.size]
+        if self.alone and size.alone:
+            return size.alone
         fewer = self.network == "1:1" and self.load not in CLAIMED_LOADS
-        return SIZES[self.size].fewer_flows if fewer else SIZES[self.size].amounts[self.network]
+        return size.fewer_flows if fewer else size.amounts[self.network]
 
     @property
     def is_run(self) -> bool:
@@ -281,6 +304,9 @@ def experiment(setting: Setting, seed: int, flows: int | None = None) -> Experim
     gap_s, schemes = len(others) / per_s, len(SCHEMES) if setting.is_mixed else 1
     of_a_host = max(1, round(flows * schemes / len(others)))
     traffic = _flows(setting, others, gap_s, of_a_host, seed)
+    if setting.controller_ms:
+        starts_s = np.array([flow.start_s for flow in traffic]) + controller_s(traffic, setting)
+        traffic = tuple(replace(flow, start_s=float(at_s)) for flow, at_s in zip(traffic, starts_s, strict=True))
     # Gaps are random: the last flow may come a little later than on average.
     latest_s = max(of_a_host * gap_s * 1.2, max(flow.start_s for flow in traffic))
     return Experiment(topology, traffic, latest_s + SETTLING_S, seed, tcp=setting.tcp)
@@ -309,6 +335,29 @@ def _flows(
     return tuple(traffic)
 
 
+def controller_s(traffic: Sequence[Flow], setting: Setting) -> np.ndarray:
+    """Compute how long the authors' controller holds up each flow (s): it takes `controller_ms` for the SYN of each
+    connection, and as long for its answer, in the order of their arrival (section 5.4.3). A flow goes on with its first
+    connection; the SYN of its second follows at once. Between SYN and answer lie the six links of an idle network."""
+    packets = [(flow.start_s, 2 * place + copy, False) for place, flow in enumerate(traffic) for copy in (0, 1)]
+    packets = [each for each in packets if each[1] % 2 == 0 or _is_replicated(traffic[each[1] // 2])]
+    heapify(packets)
+    free_s, answered_s = 0.0, np.zeros(len(traffic))
+    there_s, serves_s = 6 * setting.link_delay_ms / 1e3, setting.controller_ms / 1e3
+    while packets:
+        at_s, connection, is_answer = heappop(packets)
+        free_s = max(free_s, at_s) + serves_s
+        if not is_answer:
+            heappush(packets, (free_s + there_s, connection, True))
+        elif connection % 2 == 0:
+            answered_s[connection // 2] = free_s
+    return answered_s - there_s - np.array([flow.start_s for flow in traffic])
+
+
+def _is_replicated(flow: Flow) -> bool:
+    return bool(flow.replication) and (flow.size_bytes or 0) <= flow.replicate_below_bytes
+
+
 def _flows_of_fat_tree_per_s(setting: Setting, load: float) -> float:
     return flows_per_s_at_load(setting.sizes, load, FAT_TREE_PODS**3 // 4 * FAT_TREE_RATE_MBPS)
 
@@ -331,8 +380,8 @@ def _directions(topology: Topology) -> tuple[tuple[tuple[str, ...], tuple[str, .
 
 
 def _incast(setting: Setting, bursts: int, seed: int) -> Experiment:
-    """Make the experiment of section 5.2.4: with every mouse, ten more of the same size go to the same host, from other
-    hosts."""
+    """Make the experiment of section 5.2.4: with every mouse, more of the same size go to the same host, from other
+    hosts, `incast_senders` in all."""
     plain = replace(setting, network="2:1", scheme="tcp", alone=True)
     share, copies = setting.sizes.share_of_flows_below(MOUSE_BYTES), _copies(setting)
     base = experiment(plain, seed, max(2, round(bursts / share)))
@@ -341,7 +390,7 @@ def _incast(setting: Setting, bursts: int, seed: int) -> Experiment:
         size_bytes, start_s = int(row.size_bytes), float(row.start_s)
         senders = [row.source]
         if size_bytes <= MOUSE_BYTES:
-            senders = [host for host in base.topology.hosts if host != row.destination][:INCAST_SENDERS]
+            senders = [host for host in base.topology.hosts if host != row.destination][: setting.incast_senders]
         traffic += [Flow(host, row.destination, size_bytes=size_bytes, start_s=start_s, **copies) for host in senders]
     return replace(base, traffic=tuple(traffic))
 
