@@ -55,6 +55,20 @@ def test_without_prepends_proactive_prepending_is_anycast(runs):
     pd.testing.assert_frame_equal(*(each.reset_index(drop=True) for each in same))
 
 
+def test_an_announcement_long_before_the_failure_moves_the_clients_as_anycast_does(world):
+    """Then the routes just before the failure are anycast's, and a failure strikes those whom anycast brings there."""
+    failed, a_moment_before = world.sites[0], np.array([-0.5])
+    early, anycast = (
+        failures.fail(world, technique, failed, SMALL, 0.1, 3)
+        for technique in (setting.Technique(reacts_after_s=-250.0), setting.Technique(setting.SPECIFIC))
+    )
+    reached = [arrivals(each, setting.PREFIXES, world.clients, a_moment_before)[:, 0] for each in (early, anycast)]
+    assert (reached[0] != failed).any()
+    np.testing.assert_array_equal(*reached)
+    assert max(time_s for changes in early.values() for time_s, *_ in changes) < SMALL.watch_s
+    assert "daemons announce" in failures.cannot(replace(SMALL, reaction_s=-1.0), VIRTUAL)
+
+
 def test_reconnection_never_comes_after_failover_and_everybody_is_served_again(runs):
     table = runs.tables["times"]
     assert (table.reconnection_s <= table.failover_s).all() and (table.failover_s < SMALL.watch_s).all()

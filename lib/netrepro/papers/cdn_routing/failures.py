@@ -97,27 +97,30 @@ def fail(
     seed: int,
     converged: Mapping[int, Speaker] | None = None,
 ) -> Changes:
-    """Compute the route changes of every AS when site `failed` fails. Entries at time -1 are the routes before the
-    failure.
+    """Compute the route changes of every AS when site `failed` fails. Entries at time -1, or a second before a
+    technique that acts before the failure does, are the routes before it.
 
     The site withdraws its prefix, as if it were switched off cleanly. converged : speakers from `converge`, which are
     not changed; None to compute them here.
     """
     converged = converged or converge(world, failed, setting, technique.prefix, technique.prepends)
     speakers = {number: each.settled() for number, each in converged.items()}
+    early_s = max(0.0, -(technique.reacts_after_s or 0.0))  # from the first announcement to the failure
     changes: Changes = {
-        number: [(-1.0, prefix, route.next_hop) for prefix, route in each.routes.items()]
+        number: [(-1.0 - early_s, prefix, route.next_hop) for prefix, route in each.routes.items()]
         for number, each in speakers.items()
     }
     if technique.delays:  # set only now: convergence before the failure needs no delays
         slow_down(speakers, setting, mean_delay_s, f"{seed} {{}}")
-    after = [(0.0, _withdraw(speakers, failed))]
+    after = [(early_s, _withdraw(speakers, failed))]
     if technique.reacts_after_s is not None:
         reaction = _announce(speakers, world.others(failed), SPECIFIC, technique.prepends)
-        after.append((technique.reacts_after_s, reaction))
-    for time_s, number, event in drive(speakers, lambda *_: setting.link_delay_ms * 1e-3, setting.watch_s, at=after):
+        after.append((early_s + technique.reacts_after_s, reaction))
+    for time_s, number, event in drive(
+        speakers, lambda *_: setting.link_delay_ms * 1e-3, early_s + setting.watch_s, at=after
+    ):
         prefix, next_hop = event.value
-        changes[number].append((time_s, prefix, next_hop))
+        changes[number].append((time_s - early_s, prefix, next_hop))
     return changes
 
 
@@ -127,6 +130,8 @@ def cannot(setting: Setting, tier: str) -> str:
         return ""
     if setting.advertisement_interval_s:
         return f"advertisement_interval_s = {setting.advertisement_interval_s:g}: BIRD has no such interval"
+    if setting.reaction_s < 0:
+        return f"reaction_s = {setting.reaction_s:g}: daemons announce with the failure or after it"
     if setting.internet != GENERATED and (count := len(internet_of(setting.internet).neighbours)) > MOST_DAEMONS:
         return f"{setting.internet} has {count} ASes: one machine holds {MOST_DAEMONS} daemons"
     try:

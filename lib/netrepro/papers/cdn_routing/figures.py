@@ -124,6 +124,26 @@ draw_prepends = Picture(
         _by_prepends("failover_p50_s", "failover"),
     ),
 )
+
+
+def _by_reaction(column: str, label: str, line: str = "-") -> Sweep:
+    return Sweep("reaction_s", column, "reaction", looks={REACTIVE: {"label": label, "linestyle": line}})
+
+
+REACTION = "announcement after the failure (s)"
+draw_reactions = Picture(
+    "When is immediately?",
+    Panel(REACTION, "share of all clients that go to the site", _by_reaction("share_at_site", "share, before")),
+    Panel(
+        REACTION,
+        "time after the failure (s)",
+        _by_reaction("reconnection_p5_s", "reconnection, one in twenty", ":"),
+        _by_reaction("reconnection_p50_s", "reconnection, median", "--"),
+        _by_reaction("failover_p50_s", "failover, median"),
+        Level(7.0, "published: begins at 7 s, median 10 s"),
+        Level(10.0),
+    ),
+)
 draw_delays = plot(
     "Does it matter how delays are distributed?",
     "law; or share of a withdrawal's time that an announcement takes; or time between announcements",

@@ -30,8 +30,10 @@ class Setting:
 
     internet : GENERATED (of `top`, `transit` and `stubs` ASes), or the path of a file with CAIDA's AS relationships.
     announcement_share : time that an announcement takes through an AS, as a share of a withdrawal's time; the default
-    is from `failures.share_of_beacons`. technique : a name of `techniques`. worlds : number of Internets in a
-    repetition. mean_delay_s : mean time of an update through an AS; 0 to calibrate it on calibration_worlds Internets.
+    is from `failures.share_of_beacons`. reaction_s : when the other sites announce the prefix, with reactive-anycast,
+    after the failure; negative before it, as where operators move clients away. technique : a name of `techniques`.
+    worlds : number of Internets in a repetition. mean_delay_s : mean time of an update through an AS; 0 to calibrate it
+    on calibration_worlds Internets.
     is_small : one Internet small enough for daemons.
     """
 
@@ -61,6 +63,7 @@ class Setting:
         one_of=(GENERATED, "a file"),
     )
     technique: str = "anycast"
+    reaction_s: float = 0.0
     worlds: int = 3
     mean_delay_s: float = 0.0
     calibration_worlds: int = 30
@@ -72,8 +75,8 @@ class Technique:
     """The announcements of all sites but the failing one.
 
     prefix : announced before the failure; "" for none. prepends : number of prepends on their announcements.
-    reacts_after_s : seconds from the failure until they announce the specific prefix; None for never. delays : False
-    for routers that pass on every update at once.
+    reacts_after_s : seconds from the failure until they announce the specific prefix, negative before it; None for
+    never. delays : False for routers that pass on every update at once.
     """
 
     prefix: str = ""
@@ -89,7 +92,7 @@ def small(technique: str) -> str:
 
 def techniques(setting: Setting) -> dict[str, Technique]:
     """Return the paper's techniques, and the variants of them that are broken on purpose."""
-    reactive, prepending = Technique(reacts_after_s=0.0), Technique(SPECIFIC, setting.prepends)
+    reactive, prepending = Technique(reacts_after_s=setting.reaction_s), Technique(SPECIFIC, setting.prepends)
     return {
         ANYCAST: Technique(SPECIFIC),
         REACTIVE: reactive,
