@@ -22,7 +22,7 @@ COLUMNS = [
     *("paper", "claim", "role", "published", "published_value"),
     *("judged_by", "mine", "mine_value", "as_published", "as_its_run", "why"),
 ]
-LONGER, OTHER_TIER = "a longer run", "another tier"
+NOT_RUN, LONGER, OTHER_TIER = "any run", "a longer run", "another tier"
 
 
 def reproduction(published: pd.DataFrame, results: Callable[[str], Results | None]) -> pd.DataFrame:
@@ -31,9 +31,9 @@ def reproduction(published: pd.DataFrame, results: Callable[[str], Results | Non
     Columns: paper, claim, role; published, published_value (what the published deciding run says); judged_by
     ("profile/tier" of the user's run that judges the claim, "" where none does), mine, mine_value (what it says),
     as_published (the same verdict), as_its_run (the same verdict as the published run of that profile and tier); why,
-    where it is another verdict, or where no run of the user's judges the claim: LONGER or OTHER_TIER, which it then
-    needs. Verdicts are those of `look_of`. The user's run is the one that decides, where there is one, or else the one
-    on the best tier at the largest profile; trusted ones come first.
+    where it is another verdict, or where no run of the user's judges the claim: NOT_RUN, LONGER or OTHER_TIER, which it
+    then needs. Verdicts are those of `look_of`. The user's run is the one that decides, where there is one, or else the
+    one on the best tier at the largest profile; trusted ones come first.
 
     results : a function of a slug that returns the user's results.
     """
@@ -58,7 +58,8 @@ def _row(row: dict[str, Any], claim: Claim, own: Results | None, theirs: Results
     if chosen is None:
         tier = claim.decided_by.tier if claim.decided_by else ""
         is_there = own is not None and any(run.tier == tier for run in own.runs.values())
-        needs = OTHER_TIER if tier in REAL_TIME_TIERS and not is_there else LONGER
+        of_this_tier = NOT_RUN if own is None else LONGER
+        needs = OTHER_TIER if tier in REAL_TIME_TIERS and not is_there else of_this_tier
         return [*told, "", "", None, False, False, needs]
     run, judgement = chosen
     mine = _look(claim, judgement)
@@ -103,17 +104,22 @@ def _why(declared: str, run: Run, judgement: Judgement, mine: str, its_look: str
 
 
 def reproduction_text(table: pd.DataFrame) -> str:
-    """Say how many claims the user's runs judged, how many of them as published, and what the others need."""
+    """Say whether the user's runs reproduce what is published: how many claims they judged, how many of them as
+    published, and what the others need."""
     judged = table[table["judged_by"] != ""]
     same = judged["as_published"]
     parts = [f"{int(same.sum())} as published"]
     if expected := int((~same & judged["as_its_run"]).sum()):
         parts.append(f"{expected} otherwise, as the published runs of the same profile and tier")
-    if surprising := int((~same & ~judged["as_its_run"]).sum()):
+    surprising = int((~same & ~judged["as_its_run"]).sum())
+    if surprising:
         parts.append(f"{surprising} otherwise than those, too: look at them")
-    text = f"Your runs judged {len(judged)} of {len(table)} claims: {'; '.join(parts)}."
+    answer = "" if judged.empty else "Not everywhere" if surprising else "Yes, as far as your runs go"
+    text = f"Did this machine reproduce what is published? {answer}. " * bool(answer)
+    text += f"Your runs judged {len(judged)} of {len(table)} claims: {'; '.join(parts)}."
     others = table[table["judged_by"] == ""]["why"]
-    longer, tier = (int((others == need).sum()) for need in (LONGER, OTHER_TIER))
-    needs = [f"{longer} need{'s' * (longer == 1)} a longer run"] if longer else []
+    unrun, longer, tier = (int((others == need).sum()) for need in (NOT_RUN, LONGER, OTHER_TIER))
+    needs = [f"{unrun} {'is' if unrun == 1 else 'are'} of papers that you have not run"] if unrun else []
+    needs += [f"{longer} need{'s' * (longer == 1)} a longer run"] if longer else []
     needs += [f"{tier} need{'s' * (tier == 1)} root or another machine"] if tier else []
-    return f"{text} {' and '.join(needs).capitalize()}." if needs else text
+    return f"{text} {'; '.join(needs)}." if needs else text

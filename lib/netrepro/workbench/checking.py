@@ -200,11 +200,11 @@ def _notebook(notebook: Notebook) -> Iterator[str]:
 
 def _parameters(study: Study) -> Iterator[str]:
     """Yield the parameters whose name stands nowhere in the paper's code but in their declaration."""
-    names = set()
+    names = set[str]()
     for path in _modules(study.slug):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        names |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        names |= {str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     for each in parameter_fields(study.setting):
         if each.name not in names:
             yield f"nothing reads {each.name}: a person who changes it changes nothing; use it, or remove it"

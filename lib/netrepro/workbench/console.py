@@ -465,6 +465,7 @@ def print_scorecard(slugs: list[str] | None = None, *, claims: bool = False, unt
     if claims:
         print_lines([*claim_lines(beside(mine, published)), ""])
     lines = untrusted_lines(mine if untrusted else mine[:0], published)
+    lines += folded(text, "", "") if (text := release_text(published)) else []
     print_lines([*lines, ""] if lines else [])
     if mine["ran"].any() and not claims:
         table = reproduction(published, own_results)
@@ -473,7 +474,6 @@ def print_scorecard(slugs: list[str] | None = None, *, claims: bool = False, unt
         print_lines([f"  {line}" for line in columns_of([list(each) for each in NEXT])])
     else:
         print_lines(summary_lines(mine, published))
-    print_lines(folded(text, "", "") if (text := release_text(published)) else [])
     problems = problems_of(mine, published)
     for slug, problem in problems.items():
         print_lines([f"{slug} is left out: {problem}"], "red")

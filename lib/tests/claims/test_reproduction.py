@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from netrepro.claims.reproduction import LONGER, OTHER_TIER, reproduction, reproduction_text
+from netrepro.claims.reproduction import LONGER, NOT_RUN, OTHER_TIER, reproduction, reproduction_text
 from netrepro.claims.scorecard import scorecard
 
 from .test_scorecard import BAD, DECIDED, FAIR, GOOD, a_run, declare, gain, publish, results
@@ -59,15 +59,25 @@ def test_an_untrusted_run_gives_way_to_a_trusted_one_and_says_so_where_there_is_
     assert row(doubtful)["why"] == "this run failed its own checks"
 
 
-@pytest.mark.parametrize(("tier", "need"), [("simulated", LONGER), ("virtual", LONGER), ("privileged", OTHER_TIER)])
+@pytest.mark.parametrize(("tier", "need"), [("simulated", NOT_RUN), ("virtual", NOT_RUN), ("privileged", OTHER_TIER)])
 def test_what_no_run_judges_says_what_it_needs(workbench, tier, need):
     declare(workbench, lines=DECIDED.replace("simulated", tier))
     assert (row()["why"], row()["judged_by"]) == (need, "")
 
 
-def test_the_sentence_counts_every_claim_once(decided):
+def test_what_the_runs_that_there_are_leave_out_needs_a_longer_one(decided):
+    table = reproduction(scorecard(), lambda slug: results(a_run(gain(FAIR)))).set_index("claim")
+    assert list(table.loc[table["judged_by"] == "", "why"]) == [LONGER]
+
+
+def test_the_sentence_answers_first_and_counts_every_claim_once(decided):
     table = reproduction(scorecard(), lambda slug: results(a_run(gain(FAIR))))
     assert reproduction_text(table) == (
-        "Your runs judged 1 of 2 claims: 0 as published; 1 otherwise, as the published runs of the same profile and "
-        "tier. 1 needs a longer run."
+        "Did this machine reproduce what is published? Yes, as far as your runs go. Your runs judged 1 of 2 claims: 0 "
+        "as published; 1 otherwise, as the published runs of the same profile and tier. 1 needs a longer run."
     )
+    table = reproduction(scorecard(), lambda slug: results(a_run(gain(BAD))))
+    assert reproduction_text(table).startswith("Did this machine reproduce what is published? Not everywhere. Your")
+    table = reproduction(scorecard(), lambda slug: None)
+    text = "Your runs judged 0 of 2 claims: 0 as published. 2 are of papers that you have not run."
+    assert reproduction_text(table) == text
