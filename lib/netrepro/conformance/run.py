@@ -161,8 +161,8 @@ class Report:
         """Write the report as JUnit XML: a suite for each scenario, a case for each sentence, without times. Where a
         scenario has golden traces, its suite has a property "golden traces": "same", or where they differ."""
         differ: dict[str, list[str]] = {}
-        for each in self.golden_differences:
-            differ.setdefault(each.scenario, []).append(f"{each.trace}: {each.where}")
+        for other in self.golden_differences:
+            differ.setdefault(other.scenario, []).append(f"{other.trace}: {other.where}")
         root = ElementTree.Element("testsuites", name=f"netrepro conform {self.subject.name}")
         for (suite, scenario), cases in self.by_scenario().items():
             node = ElementTree.SubElement(
@@ -222,7 +222,8 @@ class Report:
             full = f"{self.subject.name}/{name}"
             if golden.get(full) != _hash(text):
                 event, time_s = _first_difference(text, blocks.get(full, ""))
-                found.append(GoldenDifference(*name.split("/", 1), event, time_s))
+                scenario, trace = name.split("/", 1)
+                found.append(GoldenDifference(scenario, trace, event, time_s))
         return tuple(found)
 
     def write_traces(self, folder: Path) -> None:

@@ -165,6 +165,10 @@ PAIRS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+# Cases that the virtual kernel runs too, with our modules of Prague and DualPI2 -> the pair.
+OF_KERNELS = {f"{pair}, single segments": pair for pair in ("CUBIC", "CUBIC, ECN", "BBRv1")}
+
+
 @cache
 def published() -> pd.DataFrame:
     """Return the authors' cells: means and deviations of goodput (Mb/s) and round trip (ms) by case, queue and
@@ -204,6 +208,19 @@ def shares(runs: Runs) -> pd.DataFrame:
             for pair, rows in groups.items()
         }
     ).T
+
+
+def beside_kernels(runs: Runs) -> pd.DataFrame:
+    """Put the cells that the virtual kernel runs too beside the authors': by case and queue, each side's goodput (Mb/s)
+    by the authors and on each tier; NaN where not measured. The authors' hosts send bursts, these single segments."""
+    rows = runs.values[runs.values["case"].isin(OF_KERNELS)]
+    ours = rows.groupby(["case", "queue", "tier"])[["prague_mbps", "classic_mbps"]].mean().unstack("tier")
+    columns: dict[tuple[str, str], Any] = {}
+    for side in ("prague_mbps", "classic_mbps"):
+        columns[side, "authors"] = [published().loc[(OF_KERNELS[case], queue, 2.0), side] for case, queue in ours.index]
+        columns |= {(side, tier): ours[side][tier] for tier in ours[side]}
+    order = [(case, queue) for case in OF_KERNELS for queue in QUEUES if (case, queue) in ours.index]
+    return pd.DataFrame(columns, index=ours.index).loc[order]
 
 
 def misses(runs: Runs) -> pd.DataFrame:
@@ -373,12 +390,11 @@ def draw_run(run: Measurements, case: str) -> Figure:
 
 HALVES, DEAF, DEAF_L4S = "Prague halves", "Prague is deaf", "Prague is deaf, DualPI2"
 HEEDS, UNCOUPLED = "BBRv3 heeds marks", "DualPI2 without coupling"
-STAND_INS = {"DCTCP beside CUBIC": "cubic", "DCTCP beside BBRv1": "bbr"}
-OF_KERNELS = ("FIFO", "Codel", "Codel_drop", "pie_drop", "FQ_Codel")
 
 GRID = {"queue": each(*QUEUES), "buffer_pipes": each(*BUFFERS)}
 MAPS = {f"heatmap-{theirs.replace('_', '-')}": pair for pair, (theirs, _) in PAIRS.items()}
 QUICKLY = {"buffer_pipes": (2.0,)}
+QUICK_QUEUES = ("FIFO", "single_queue_FQ", "DualPI2")  # of what kernels run too
 PLAYED_S = 10.0
 
 
@@ -416,22 +432,25 @@ STUDY = Study(
         DEAF_L4S: {"classic": "cubic", "queue": "DualPI2", "heeds_marks": False},
         HEEDS: {"classic": "bbr3", "ecn": True, "queue": "DualPI2", "bbr3_ecn_ms": 0.0},
         UNCOUPLED: {"classic": "cubic", "queue": "DualPI2", "coupling": 0.0},
-        # Kernels of this library hand single segments down, and have no Prague.
-        **{
-            name: {"prague": "dctcp", "classic": classic, "bursts": False, "queue": each(*OF_KERNELS)}
-            for name, classic in STAND_INS.items()
-        },
+        # Kernels of this library hand single segments down, and have no BBRv3.
+        **{name: {**PAIRS[pair][1], "bursts": False, "queue": each(*QUEUES)} for name, pair in OF_KERNELS.items()},
     },
     experiment=experiment,
     read=read,
     answer=answer,
     profiles={
-        "quick": Scale(20.0, repetitions=2, only=QUICKLY, unjudged=tuple(MAPS)),
+        "quick": Scale(
+            20.0,
+            repetitions=2,
+            only=QUICKLY,
+            where=lambda setting: setting.bursts or setting.queue in QUICK_QUEUES,
+            unjudged=tuple(MAPS),
+        ),
         "paper": Scale(60.0),
     },
     also_on_virtual={
-        "quick": Scale(6.0, repetitions=1, only={"queue": ("FIFO",)}, where=lambda setting: setting.prague == "dctcp"),
-        "paper": Scale(60.0, repetitions=2, where=lambda setting: setting.prague == "dctcp"),
+        "quick": Scale(6.0, repetitions=1, only={"queue": ("DualPI2",)}, where=lambda setting: not setting.bursts),
+        "paper": Scale(60.0, where=lambda setting: not setting.bursts),
     },
     claims={
         "prague-harms": Evidence("classic_mbps", "CUBIC, ECN", Evidence("classic_mbps", HALVES), at("single_queue_FQ")),

@@ -4,12 +4,16 @@ share. test_studies.py tests the rest."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
+from virtual_kernel import needs_virtual
 
 from netrepro.claims import load_claims
+from netrepro.emulation import emulate
 from netrepro.networks.queues import DropTail, DualPi2
 from netrepro.papers import l4s_adoption as paper
+from netrepro.simulation import simulate
 from netrepro.study import measure, read_once
 
 
@@ -77,3 +81,29 @@ def test_in_a_fair_queue_flows_of_one_kind_on_each_side_share_by_flows():
 def test_alone_prague_has_the_round_trip_of_the_path_in_the_l4s_queue():
     setting = replace(paper.Setting(), queue="DualPI2", classic_flows=0)
     assert read_once(paper.STUDY, setting, 10.0)["prague_round_trip_ms"] == pytest.approx(10.7, abs=0.6)
+
+
+def test_cells_that_kernels_run_too_stand_beside_the_authors_on_each_tier():
+    study = replace(
+        paper.STUDY,
+        cases={case: paper.STUDY.cases[case] for case in paper.OF_KERNELS},
+        profiles={"quick": replace(paper.STUDY.profiles["quick"], seconds=5.0)},
+        also_on_virtual={},
+        claims={},
+    )
+    table = paper.beside_kernels(measure(study, repetitions=1, seed=3))
+    assert list(table.index.get_level_values(1)[:3]) == ["FIFO", "single_queue_FQ", "DualPI2"] and len(table) == 9
+    assert table.loc[("BBRv1, single segments", "DualPI2"), ("prague_mbps", "authors")] == pytest.approx(12.6, abs=0.06)
+    ours = table.xs("simulated", axis=1, level=1)
+    # Flows of 5 s that start within one have 6 s of the link.
+    assert (ours.sum(axis=1) <= paper.Setting().payload_mbps * 6 / 5).all() and (ours > 0).all().all()
+
+
+@needs_virtual
+def test_the_virtual_kernel_shares_dualpi2_between_prague_and_cubic_as_the_simulator_does():
+    setting = replace(paper.Setting(), queue="DualPI2", bursts=False)
+    numbers = [
+        paper.read(run(paper.experiment(setting, 15.0, 1)), setting).numbers["prague_mbps"]
+        for run in (simulate, partial(emulate, tier="virtual"))
+    ]
+    assert numbers[0] == pytest.approx(numbers[1], rel=0.15)
