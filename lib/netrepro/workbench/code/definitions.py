@@ -24,6 +24,7 @@ _FILE_NAME = re.compile(r"\w[\w.]*\.\w+")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 SHOWN = re.compile(r"_repr_\w+_|_ipython_display_")  # methods by which a notebook shows an object
+_CUT = b"\0"  # in place of what is left out of a text
 WHOLE = ""  # in place of a name: all of a module
 
 Target = tuple[str, str | None]  # (module, name in it), or (module, None) for the module itself
@@ -430,8 +431,8 @@ def _blank(lines: list[str], first: int, last: int, spans: Iterable[ast.AST]) ->
             line = parts[number]
             begin = node.col_offset if number == start else 0  # type: ignore[attr-defined]
             stop = node.end_col_offset if number == end else len(line)  # type: ignore[attr-defined]
-            line[begin:stop] = b" " * (stop - begin)
-    return "\n".join(line.decode() for line in parts.values())
+            line[begin:stop] = _CUT * (stop - begin)
+    return "\n".join(line.replace(_CUT, b"").decode() for line in parts.values())  # however wide it was
 
 
 class _Names:
