@@ -29,7 +29,7 @@ $(KERNEL): $(READY) $(shell find lib/kernel -type f)
 # A first figure soon after `git clone`: a tenth of the packages, a core that is compiled quickly, one simulated paper.
 first:
 	@$(PYTHON) lib/bootstrap.py --first
-	@$(VENV)/bin/python -m netrepro.workbench.first_figure
+	@$(VENV)/bin/python -m netrepro.workbench.notebook.first_figure
 
 # The kernel compiles while notebooks run that do not need it.
 run: $(READY)
@@ -117,7 +117,7 @@ bench: $(READY) $(KERNEL)
 
 lab: $(READY) $(KERNEL)
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/jupyter lab --notebook-dir=. \
-	  --ServerApp.contents_manager_class=netrepro.workbench.lab_contents.OutputsAside $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb $(ARGS)
+	  --ServerApp.contents_manager_class=netrepro.workbench.catalogue.lab_contents.OutputsAside $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb $(ARGS)
 
 lint: $(READY)
 	@$(VENV)/bin/ruff check lib && $(VENV)/bin/ruff format --check lib && cd lib && ../$(VENV)/bin/mypy
@@ -138,8 +138,8 @@ format: $(READY)
 	@$(VENV)/bin/ruff format lib && $(VENV)/bin/clang-format -i $(CORE)
 
 strip: $(READY)
-	@$(VENV)/bin/python -m netrepro.workbench.settings_cells
-	@$(VENV)/bin/python lib/netrepro/workbench/clean_notebook.py notebooks/*.ipynb
+	@$(VENV)/bin/python -m netrepro.workbench.catalogue.settings_cells
+	@$(VENV)/bin/python lib/netrepro/workbench/catalogue/clean_notebook.py notebooks/*.ipynb
 
 # Every file that may be installed has its hash there, and the set-up installs no other.
 LOCKED := pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header

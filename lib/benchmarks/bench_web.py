@@ -19,7 +19,7 @@ from netrepro import _core
 from netrepro.networks import DropTail, Experiment, Flow, Link, fat_tree
 from netrepro.simulation.described import describe
 from netrepro.simulation.simulate import EVENTS_AT_A_TIME
-from netrepro.workbench.webassembly import SCRIPT, need_tool, web_script
+from netrepro.workbench.publishing.webassembly import SCRIPT, need_tool, web_script
 
 RUN = """
 const [script, file] = process.argv.slice(1);

@@ -20,7 +20,7 @@ if core := os.environ.get("NETREPRO_CORE"):  # another build of the core than th
 
 # isort: split
 
-import netrepro.workbench.lean_imports  # noqa: F401
+import netrepro.workbench.running.lean_imports  # noqa: F401
 
 # isort: split
 
@@ -31,10 +31,11 @@ from hypothesis import settings
 
 from netrepro.emulation.real_time.machine import processor_ticks
 from netrepro.paths import data_dir
-from netrepro.workbench import run_folder, runner, write_class_copies
-from netrepro.workbench.exercises import FOLDED
-from netrepro.workbench.run_folder import Job, Status
-from netrepro.workbench.sandbox import why_not
+from netrepro.workbench import write_class_copies
+from netrepro.workbench.classroom.exercises import FOLDED
+from netrepro.workbench.running import run_folder, runner
+from netrepro.workbench.running.run_folder import Job, Status
+from netrepro.workbench.running.sandbox import why_not
 
 FIXTURES = Path(__file__).parent / "notebooks"
 REPOSITORY = Path(__file__).parents[2]

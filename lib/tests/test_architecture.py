@@ -12,7 +12,7 @@ import networkx as nx
 import pytest
 
 from netrepro.claims import load_claims, published_results
-from netrepro.workbench.checking import puzzling_docstrings
+from netrepro.workbench.catalogue.checking import puzzling_docstrings
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lib" / "netrepro"
@@ -214,7 +214,7 @@ def test_imports_point_downwards_only():
 @pytest.mark.parametrize(
     ("of", "source", "is_wrong"),
     [
-        ("claims", "from netrepro.workbench.cli import main", True),
+        ("claims", "from netrepro.workbench.cli.commands import main", True),
         ("claims", "import netrepro.papers", True),
         ("claims", "def later():\n    from netrepro import papers", True),
         ("claims", "from netrepro.simulation import run", True),

@@ -17,10 +17,10 @@ import pytest
 
 from netrepro.paths import runs_dir
 from netrepro.study import OPEN_FIGURES
-from netrepro.workbench.catalogue import QUICK_S, Notebook, catalogue, describe
-from netrepro.workbench.exercises import FOLDED, SOLUTION, class_copy, read_exercises
-from netrepro.workbench.ranges import range_of
-from netrepro.workbench.runner import RunReport, run
+from netrepro.workbench.catalogue.notebooks import QUICK_S, Notebook, catalogue, describe
+from netrepro.workbench.catalogue.ranges import range_of
+from netrepro.workbench.classroom.exercises import FOLDED, SOLUTION, class_copy, read_exercises
+from netrepro.workbench.running.runner import RunReport, run
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 PATHS = sorted(FOLDER.glob("*.ipynb"))

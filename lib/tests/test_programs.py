@@ -27,7 +27,7 @@ from netrepro.papers import emulator_fidelity, misbehaving_receiver, mptcp_wirel
 from netrepro.programs import PACKAGE_OF, find_program, need_program, why_missing
 from netrepro.simulation.ns3 import build_ns3
 from netrepro.study import VIRTUAL
-from netrepro.workbench import doctor
+from netrepro.workbench.cli import doctor
 
 
 @pytest.fixture(scope="module")

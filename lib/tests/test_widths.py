@@ -13,9 +13,9 @@ from selenium.webdriver.support.ui import WebDriverWait
 from netrepro.claims import published_results
 from netrepro.claims.scorecard import scorecard
 from netrepro.workbench import guide
-from netrepro.workbench.catalogue import catalogue, find
-from netrepro.workbench.report import open_report
-from netrepro.workbench.scorecard import scorecard_page
+from netrepro.workbench.catalogue.notebooks import catalogue, find
+from netrepro.workbench.notebook.report import open_report
+from netrepro.workbench.publishing.scorecard import scorecard_page
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 SLUGS = [notebook.slug for notebook in catalogue(FOLDER) if notebook.declaration.kind == "paper"]

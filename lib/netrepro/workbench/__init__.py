@@ -6,19 +6,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from netrepro.workbench import guide
-    from netrepro.workbench.class_formats import write_class_copies
-    from netrepro.workbench.comparison import compare
-    from netrepro.workbench.doctor import examine
-    from netrepro.workbench.exercises import check_answer
-    from netrepro.workbench.exporting import export
-    from netrepro.workbench.grading import grade
-    from netrepro.workbench.pages import gallery
-    from netrepro.workbench.publishing import publish
-    from netrepro.workbench.report import answer_slot, open_report
-    from netrepro.workbench.runner import run
-    from netrepro.workbench.skeleton import new_paper
-    from netrepro.workbench.sweeping import sweep
+    from netrepro.workbench.catalogue.skeleton import new_paper
+    from netrepro.workbench.classroom.class_formats import write_class_copies
+    from netrepro.workbench.classroom.exercises import check_answer
+    from netrepro.workbench.classroom.grading import grade
+    from netrepro.workbench.cli.doctor import examine
+    from netrepro.workbench.notebook import guide
+    from netrepro.workbench.notebook.report import answer_slot, open_report
+    from netrepro.workbench.publishing.comparison import compare
+    from netrepro.workbench.publishing.exporting import export
+    from netrepro.workbench.publishing.pages import gallery
+    from netrepro.workbench.publishing.results import publish
+    from netrepro.workbench.running.runner import run
+    from netrepro.workbench.running.sweeping import sweep
 
 __all__ = [
     "answer_slot",
@@ -38,20 +38,20 @@ __all__ = [
 ]
 
 _HOME = {
-    "answer_slot": "report",
-    "open_report": "report",
-    "run": "runner",
-    "sweep": "sweeping",
-    "publish": "publishing",
-    "compare": "comparison",
-    "examine": "doctor",
-    "export": "exporting",
-    "gallery": "pages",
-    "new_paper": "skeleton",
-    "check_answer": "exercises",
-    "write_class_copies": "class_formats",
-    "grade": "grading",
-    "guide": "guide",
+    "answer_slot": "notebook.report",
+    "open_report": "notebook.report",
+    "run": "running.runner",
+    "sweep": "running.sweeping",
+    "publish": "publishing.results",
+    "compare": "publishing.comparison",
+    "examine": "cli.doctor",
+    "export": "publishing.exporting",
+    "gallery": "publishing.pages",
+    "new_paper": "catalogue.skeleton",
+    "check_answer": "classroom.exercises",
+    "write_class_copies": "classroom.class_formats",
+    "grade": "classroom.grading",
+    "guide": "notebook.guide",
 }
 
 
@@ -59,8 +59,9 @@ def __getattr__(name: str) -> Any:
     """Import a name when it is first used: `netrepro list` then needs neither pandas nor matplotlib."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f"netrepro.workbench.{_HOME[name]}")
-    return module if name == _HOME[name] else getattr(module, name)
+    home = _HOME[name]
+    module = import_module(f"netrepro.workbench.{home}")
+    return module if home.endswith(f".{name}") else getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -30,7 +30,7 @@ from netrepro.applications.labelled_traffic import (
 from netrepro.errors import NetreproError
 from netrepro.traffic import CLASSES, FLOW_FEATURES, LabelledFlows, join_labels, load_standin, meter, read_ground_truth
 from netrepro.traffic.standin import FLOWS, KEPT_PACKETS, LOG, RUNS, capture_name
-from netrepro.workbench.cli import app
+from netrepro.workbench.cli.commands import app
 
 ETHERNET = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
 ENDS = ["source_address", "source_port", "destination_address", "destination_port"]

@@ -12,7 +12,7 @@ from netrepro.claims import Measured, Results, Run, write_results
 from netrepro.claims.history import changes_since, history
 from netrepro.claims.scorecard import scorecard
 from netrepro.errors import NetreproError
-from netrepro.workbench.console import change_lines, history_lines
+from netrepro.workbench.cli.console import change_lines, history_lines
 
 from .conftest import CLAIMS, write_claims
 

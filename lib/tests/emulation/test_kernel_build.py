@@ -31,7 +31,7 @@ def test_without_a_kernel_one_line_says_what_to_do(monkeypatch, tmp_path):
         (tmp_path / program).symlink_to("/bin/true")
     with pytest.raises(NetreproError, match=r"flex, bison, bc, patch, xz is missing, and there is no apt"):
         build_kernel()
-    netrepro = [sys.executable, "-m", "netrepro.workbench.cli", "kernel", "build", "--if-possible"]
+    netrepro = [sys.executable, "-m", "netrepro.workbench.cli.commands", "kernel", "build", "--if-possible"]
     told = subprocess.run(netrepro, capture_output=True, text=True, check=True).stdout.split()
     assert " ".join(told).startswith("no virtual kernel: flex, bison, bc, patch, xz is missing")
 

@@ -786,7 +786,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262) as server:
 
 
 def test_the_command_line_says_where_the_kernel_is_and_builds_none_twice():
-    netrepro = [sys.executable, "-m", "netrepro.workbench.cli", "kernel"]
+    netrepro = [sys.executable, "-m", "netrepro.workbench.cli.commands", "kernel"]
     path = subprocess.check_output([*netrepro, "path"], text=True).strip()
     assert Path(path) == kernel_path() and Path(path).stat().st_size <= 12e6
     assert path in subprocess.check_output([*netrepro, "build"], text=True)

@@ -13,7 +13,8 @@ import pytest
 from headless_browser import headless_browser, is_installed
 from selenium import webdriver
 
-from netrepro.workbench import gallery, run_folder
+from netrepro.workbench import gallery
+from netrepro.workbench.running import run_folder
 
 MARK = "document.documentElement.dataset.attacked = '1'"
 ATTACKS = {

@@ -19,16 +19,18 @@ from deep_folders import make_deep
 
 from netrepro.errors import NetreproError
 from netrepro.files import remove
-from netrepro.workbench import grade, grading, run_folder
-from netrepro.workbench.catalogue import catalogue, find
-from netrepro.workbench.class_formats import hidden_test
-from netrepro.workbench.console import _LivePerNotebook, console
-from netrepro.workbench.exercises import exercises
-from netrepro.workbench.parameters import read_parameters
-from netrepro.workbench.ranges import read_range
-from netrepro.workbench.run_folder import Job, Status
-from netrepro.workbench.runner import Event
-from netrepro.workbench.supervise import _status
+from netrepro.workbench import grade
+from netrepro.workbench.catalogue.notebooks import catalogue, find
+from netrepro.workbench.catalogue.parameters import read_parameters
+from netrepro.workbench.catalogue.ranges import read_range
+from netrepro.workbench.classroom import grading
+from netrepro.workbench.classroom.class_formats import hidden_test
+from netrepro.workbench.classroom.exercises import exercises
+from netrepro.workbench.cli.console import _LivePerNotebook, console
+from netrepro.workbench.running import run_folder
+from netrepro.workbench.running.run_folder import Job, Status
+from netrepro.workbench.running.runner import Event
+from netrepro.workbench.running.supervise import _status
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
 HONEST = {
@@ -222,7 +224,8 @@ def test_a_deep_folder_is_removed_whatever_its_names_and_rights(tmp_path, name):
 
 def test_a_help_text_of_many_digits_is_read_at_once():
     """In a process of its own, which is ended if it takes minutes: 20,000 digits did."""
-    code = "from netrepro.workbench.ranges import read_range\ntry:\n read_range('[' + '1' * 200_000 + 'x]', 'load')\n"
+    code = "from netrepro.workbench.catalogue.ranges import read_range\n"
+    code += "try:\n read_range('[' + '1' * 200_000 + 'x]', 'load')\n"
     code += "except Exception as error:\n print(type(error).__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout == "NetreproError\n"
@@ -345,7 +348,8 @@ def test_a_text_that_begins_like_a_formula_is_only_shown(text):
 
 # Classes that nbgrader or Otter grades --------------------------------------------------------------
 
-PATCHES = """from netrepro.workbench import exercises, guide
+PATCHES = """from netrepro.workbench import guide
+from netrepro.workbench.classroom import exercises
 class Right:
     right, text = True, ""
 guide.check_answer = exercises.check_answer = lambda *a, **k: Right()

@@ -13,9 +13,9 @@ from deep_folders import make_deep
 
 from netrepro.errors import NetreproError
 from netrepro.workbench import compare, export
-from netrepro.workbench.publishing import publish
-from netrepro.workbench.redraw import redraw
-from netrepro.workbench.run_folder import own_results, read_kept, standard_runs, strange_entries
+from netrepro.workbench.publishing.redraw import redraw
+from netrepro.workbench.publishing.results import publish
+from netrepro.workbench.running.run_folder import own_results, read_kept, standard_runs, strange_entries
 
 NOTEBOOK = Path(__file__).parents[3] / "notebooks/14_dctcp.ipynb"
 KEY = "-----BEGIN PRIVATE KEY----- of whoever reads the run"

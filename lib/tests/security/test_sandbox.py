@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from virtual_kernel import needs_virtual
 
-from netrepro.workbench import shut_in
-from netrepro.workbench.memory_group import MemoryGroup
-from netrepro.workbench.sandbox import NUMBERS, REFUSED, Sandbox, Started, library_paths
-from netrepro.workbench.used_time import tree_of
+from netrepro.workbench.running import shut_in
+from netrepro.workbench.running.memory_group import MemoryGroup
+from netrepro.workbench.running.sandbox import NUMBERS, REFUSED, Sandbox, Started, library_paths
+from netrepro.workbench.running.used_time import tree_of
 
 pytestmark = pytest.mark.usefixtures("sandbox")
 FOLDER = "/run/mine"

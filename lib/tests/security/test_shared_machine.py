@@ -13,8 +13,8 @@ import pytest
 
 from netrepro.errors import NetreproError
 from netrepro.paths import workbench_root
-from netrepro.workbench import pages
-from netrepro.workbench.runner import run
+from netrepro.workbench.publishing import pages
+from netrepro.workbench.running.runner import run
 
 ANOTHER, ANYBODY = 12345, 12346
 NOT_HERE = "0" * 12
@@ -145,7 +145,7 @@ def test_no_module_in_the_working_directory_runs(echo_paper, workbench, tmp_path
     came = here / "came"
     for name in ("json", "nbformat", "papermill", "pandas", "netrepro", "pdoc", "sitecustomize"):
         (here / f"{name}.py").write_text(f"open({str(came)!r}, 'w').close()")
-    command = [sys.executable, "-P", "-m", "netrepro.workbench.cli", "run", "echo"]
+    command = [sys.executable, "-P", "-m", "netrepro.workbench.cli.commands", "run", "echo"]
     done = subprocess.run(command, cwd=here, capture_output=True, text=True)
     assert done.returncode == 0 and (workbench / "runs/quick/10_echo/results.json").exists(), done.stdout + done.stderr
     monkeypatch.chdir(here)

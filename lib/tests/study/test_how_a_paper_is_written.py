@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import netrepro.study
-from netrepro.workbench import pages
-from netrepro.workbench.skeleton import new_paper
+from netrepro.workbench.catalogue.skeleton import new_paper
+from netrepro.workbench.publishing import pages
 
 PAGE = (Path(netrepro.study.__file__).parent / "how_a_paper_is_written.md").read_text(encoding="utf-8")
 TEMPLATE = Path(__file__).parents[3] / "notebooks/_template.ipynb"

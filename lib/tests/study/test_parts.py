@@ -117,7 +117,7 @@ def test_a_tier_that_cannot_run_a_part_is_asked_about_that_part():
 
 def test_a_slider_is_for_the_cases_whose_part_has_its_field():
     pytest.importorskip("ipywidgets")
-    from netrepro.workbench.playing import explore
+    from netrepro.workbench.notebook.playing import explore
 
     drawn = []
 

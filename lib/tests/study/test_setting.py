@@ -9,8 +9,8 @@ import pytest
 
 from netrepro.errors import NetreproError
 from netrepro.study.setting import check_setting, parameter_fields, parameter_line, setting, with_parameter_lines
-from netrepro.workbench.parameters import read_parameters
-from netrepro.workbench.ranges import read_range
+from netrepro.workbench.catalogue.parameters import read_parameters
+from netrepro.workbench.catalogue.ranges import read_range
 
 
 @dataclass(frozen=True)

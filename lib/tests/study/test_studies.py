@@ -27,8 +27,8 @@ from netrepro.study.declaration import LEAST_REPETITIONS, SIMULATED, several
 from netrepro.study.measuring import _runs_of_knobs
 from netrepro.study.setting import EMPTY, PATHS, parameter_fields, with_parameter_lines
 from netrepro.style import use_style
-from netrepro.workbench.catalogue import cell_source, find, read_notebook
-from netrepro.workbench.settings_cells import PARAMETERS, declared_parameters
+from netrepro.workbench.catalogue.notebooks import cell_source, find, read_notebook
+from netrepro.workbench.catalogue.settings_cells import PARAMETERS, declared_parameters
 
 FOLDER = Path(papers.__file__).parent
 SLUGS = sorted(

@@ -9,7 +9,7 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
-from netrepro.workbench import cli
+from netrepro.workbench.cli import commands as cli
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:

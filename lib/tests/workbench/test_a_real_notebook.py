@@ -14,9 +14,9 @@ from dask.distributed import LocalCluster
 
 from netrepro.claims import read_results
 from netrepro.workbench import grade, run, write_class_copies
-from netrepro.workbench.class_formats import filled_in
-from netrepro.workbench.exercises import exercises
-from netrepro.workbench.sandbox import why_not
+from netrepro.workbench.classroom.class_formats import filled_in
+from netrepro.workbench.classroom.exercises import exercises
+from netrepro.workbench.running.sandbox import why_not
 
 pytestmark = pytest.mark.skipif("NETREPRO_WHOLE" not in os.environ, reason="only in make test-all")
 REPOSITORY = Path(__file__).parents[3]

@@ -13,9 +13,9 @@ import pytest
 
 from netrepro import papers
 from netrepro.errors import NetreproError
-from netrepro.workbench import checking
-from netrepro.workbench.checking import check_paper
-from netrepro.workbench.skeleton import new_paper
+from netrepro.workbench.catalogue import checking
+from netrepro.workbench.catalogue.checking import check_paper
+from netrepro.workbench.catalogue.skeleton import new_paper
 
 LIBRARY = Path(__file__).parents[2]
 
@@ -100,7 +100,7 @@ def test_ruff_and_mypy_are_asked(paper):
 
 
 def test_a_paper_of_the_house_passes_on_the_command_line():
-    words = [sys.executable, "-m", "netrepro.workbench.cli", "check", "red", "--json"]
+    words = [sys.executable, "-m", "netrepro.workbench.cli.commands", "check", "red", "--json"]
     done = subprocess.run(
         words, capture_output=True, text=True, env={**os.environ, "NETREPRO_ROOT": str(LIBRARY.parent)}
     )

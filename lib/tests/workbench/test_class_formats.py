@@ -13,8 +13,8 @@ import pytest
 
 from netrepro.errors import NetreproError
 from netrepro.workbench import write_class_copies
-from netrepro.workbench.class_formats import FORMATS, filled_in, hidden_test
-from netrepro.workbench.exercises import exercises
+from netrepro.workbench.classroom.class_formats import FORMATS, filled_in, hidden_test
+from netrepro.workbench.classroom.exercises import exercises
 
 TOLD = {"answer_1": "2 * load", "answer_2": "[load]", "answer_4": "load / 2"}  # the second is wrong
 

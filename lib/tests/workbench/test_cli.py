@@ -19,9 +19,9 @@ from rich.live import Live
 
 import netrepro
 import netrepro.workbench
-from netrepro.workbench.console import COLUMNS, _LivePerNotebook, columns_of, folded, live_lines
-from netrepro.workbench.run_folder import Progress
-from netrepro.workbench.runner import Event
+from netrepro.workbench.cli.console import COLUMNS, _LivePerNotebook, columns_of, folded, live_lines
+from netrepro.workbench.running.run_folder import Progress
+from netrepro.workbench.running.runner import Event
 
 LONG = "a question so long that it does not fit into one line of eighty columns, whatever else stands there?"
 
@@ -63,7 +63,7 @@ def test_a_narrow_terminal_gets_the_same_lines_as_a_pipe(long_question):
     piped = command("list")
     terminal, end = pty.openpty()
     environment = os.environ | {"COLUMNS": "80", "TERM": "dumb"}
-    called = [sys.executable, "-m", "netrepro.workbench.cli", "list"]
+    called = [sys.executable, "-m", "netrepro.workbench.cli.commands", "list"]
     subprocess.run(called, stdout=end, env=environment, check=True)
     os.close(end)
     said = os.read(terminal, 100_000).decode()
@@ -114,7 +114,7 @@ def test_every_system_of_the_plan_is_listed_and_every_paper_has_claims():
 
 
 def test_it_says_its_version():
-    called = [sys.executable, "-m", "netrepro.workbench.cli", "--version"]
+    called = [sys.executable, "-m", "netrepro.workbench.cli.commands", "--version"]
     assert subprocess.check_output(called, text=True) == f"netrepro {netrepro.__version__}\n"
 
 
@@ -129,7 +129,7 @@ def test_a_claim_that_does_not_count_is_counted_as_such(echo_paper, workbench):
 
 
 def test_an_output_without_our_signs_gets_question_marks_and_no_traceback(echo_paper, workbench):
-    called = [sys.executable, "-m", "netrepro.workbench.cli", "scorecard"]
+    called = [sys.executable, "-m", "netrepro.workbench.cli.commands", "scorecard"]
     done = subprocess.run(called, env=os.environ | {"PYTHONIOENCODING": "latin-1"}, capture_output=True)
     assert done.returncode == 0 and b"Traceback" not in done.stderr and b"replicated" in done.stdout
 
@@ -137,7 +137,7 @@ def test_an_output_without_our_signs_gets_question_marks_and_no_traceback(echo_p
 IN_THE_BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")  # as a shell without job control starts `command &`
 WAITING = """
 import time
-from netrepro.workbench import cli
+from netrepro.workbench.cli import commands as cli
 cli.app = lambda: (print("waiting", flush=True), time.sleep(600))
 cli.main()
 """
@@ -160,7 +160,16 @@ def test_a_parameter_that_is_given_twice_is_refused(echo_paper):
 
 def test_a_working_directory_that_is_gone_is_named(tmp_path):
     (tmp_path / "gone").mkdir()
-    called = ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", sys.executable, "-m", "netrepro.workbench.cli", "list"]
+    called = [
+        "sh",
+        "-c",
+        'rmdir "$PWD" && exec "$@"',
+        "sh",
+        sys.executable,
+        "-m",
+        "netrepro.workbench.cli.commands",
+        "list",
+    ]
     done = subprocess.run(called, cwd=tmp_path / "gone", capture_output=True, text=True)
     assert done.returncode == 2 and "the working directory is gone" in done.stdout and not done.stderr
 

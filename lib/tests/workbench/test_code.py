@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from netrepro.workbench import code
-from netrepro.workbench.releasing import deciding_runs
+from netrepro.workbench.publishing.releasing import deciding_runs
 
 MEASURING = """
 from library import backends

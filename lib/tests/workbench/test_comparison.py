@@ -10,7 +10,7 @@ import pytest
 
 from netrepro.errors import NetreproError
 from netrepro.workbench import compare
-from netrepro.workbench.runner import run_variants
+from netrepro.workbench.running.runner import run_variants
 
 NAMES = ["10_echo--load=0.5", "10_echo--load=0.7"]
 

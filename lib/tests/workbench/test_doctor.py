@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 from netrepro.emulation.tiers import TierProbe, TierStatus
-from netrepro.workbench import doctor
-from netrepro.workbench.catalogue import Declaration
-from netrepro.workbench.doctor import Diagnosis, Machine, Tool
+from netrepro.workbench.catalogue.notebooks import Declaration
+from netrepro.workbench.cli import doctor
+from netrepro.workbench.cli.doctor import Diagnosis, Machine, Tool
 
 ROOT = Path(__file__).resolve().parents[3]
 NO_PACKAGES = pd.DataFrame(
@@ -68,7 +68,7 @@ def test_a_share_of_the_machine_is_what_counts():
     program = (
         "import os, resource; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]);"
         "resource.setrlimit(resource.RLIMIT_RSS, (700_000_000, 700_000_000));"
-        "from netrepro.workbench.doctor import read_machine;"
+        "from netrepro.workbench.cli.doctor import read_machine;"
         "seen = read_machine(); print(seen.cores, seen.memory_mb, seen.memory_available_mb)"
     )
     output = subprocess.check_output([sys.executable, "-c", program], text=True)

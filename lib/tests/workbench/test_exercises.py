@@ -16,9 +16,11 @@ import pandas as pd
 import pytest
 
 from netrepro.errors import NetreproError
-from netrepro.workbench import check_answer, grade, grading, shut_in, write_class_copies
-from netrepro.workbench.exercises import CHECK, FOLDED, difference, exercises, parts_of, solution_of
-from netrepro.workbench.sandbox import Sandbox, library_paths
+from netrepro.workbench import check_answer, grade, write_class_copies
+from netrepro.workbench.classroom import grading
+from netrepro.workbench.classroom.exercises import CHECK, FOLDED, difference, exercises, parts_of, solution_of
+from netrepro.workbench.running import shut_in
+from netrepro.workbench.running.sandbox import Sandbox, library_paths
 
 
 @pytest.mark.parametrize(
@@ -106,7 +108,8 @@ RIGHT = {
     "answer_2": "answer_2 = [load, load + 1]",
     "answer_4": "answer_4 = load / 2",
 }
-FORGED = """from netrepro.workbench import answers, exercises
+FORGED = """from netrepro.workbench.classroom import answers
+from netrepro.workbench.classroom import exercises
 exercises.difference = lambda *_: ""
 exercises.check_answer = answers.parts_of = lambda *_: ([], [])
 import json, os
@@ -330,7 +333,7 @@ def test_a_table_that_the_teacher_has_changed_is_kept_when_the_class_is_graded_a
     assert (folder / "grades-1.csv").read_text() == "of somebody else"
     (folder / "students.csv").write_text("student,grade\nanna,1\n")
     said = subprocess.run(
-        [sys.executable, "-m", "netrepro.workbench.cli", "exercises", "--grade", "class", "--trust"],
+        [sys.executable, "-m", "netrepro.workbench.cli.commands", "exercises", "--grade", "class", "--trust"],
         capture_output=True, text=True, check=True, cwd=tmp_path,
     )  # fmt: skip
     assert "class/students.csv had been changed since: it is kept as class/students-1.csv" in said.stdout
@@ -340,7 +343,7 @@ def test_a_table_that_the_teacher_has_changed_is_kept_when_the_class_is_graded_a
 
 def test_the_command_lists_writes_and_refuses(lesson, tmp_path):
     def command(*words: str) -> subprocess.CompletedProcess[str]:
-        called = [sys.executable, "-m", "netrepro.workbench.cli", "exercises", *words]
+        called = [sys.executable, "-m", "netrepro.workbench.cli.commands", "exercises", *words]
         return subprocess.run(called, capture_output=True, text=True, check=False)
 
     said = command().stdout

@@ -13,8 +13,8 @@ from netrepro.claims import load_claims
 from netrepro.errors import NetreproError
 from netrepro.files import file_sha256
 from netrepro.workbench import export
-from netrepro.workbench.catalogue import catalogue, find
-from netrepro.workbench.exporting import artifact_lines
+from netrepro.workbench.catalogue.notebooks import catalogue, find
+from netrepro.workbench.publishing.exporting import artifact_lines
 
 REPOSITORY = Path(__file__).parents[3]
 PAPERS = [each.slug for each in catalogue(REPOSITORY / "notebooks") if each.declaration.kind == "paper"]

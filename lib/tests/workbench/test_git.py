@@ -15,10 +15,10 @@ from netrepro import git as module
 from netrepro.claims.history import history
 from netrepro.errors import NetreproError
 from netrepro.git import git, require_whole_history
-from netrepro.workbench.catalogue import find
-from netrepro.workbench.manifest import git_state
-from netrepro.workbench.publishing import lost_verdicts, publish
-from netrepro.workbench.standard import commit_name, edited_inputs
+from netrepro.workbench.catalogue.notebooks import find
+from netrepro.workbench.publishing.results import lost_verdicts, publish
+from netrepro.workbench.running.manifest import git_state
+from netrepro.workbench.running.standard import commit_name, edited_inputs
 
 LIBRARY = Path(__file__).parents[2] / "netrepro"
 

@@ -11,7 +11,7 @@ import zmq
 import zmq.asyncio
 from jupyter_client.session import Session
 
-from netrepro.workbench.ipc import IPCKernelManager, WatchfulChannel
+from netrepro.workbench.running.ipc import IPCKernelManager, WatchfulChannel
 
 
 def test_a_reply_that_comes_while_something_is_sent_is_not_missed(tmp_path):

@@ -17,9 +17,9 @@ import pytest
 
 from netrepro.emulation import tiers
 from netrepro.paths import workbench_root
-from netrepro.workbench import kernel_beside
-from netrepro.workbench.catalogue import catalogue
-from netrepro.workbench.runner import Event, RunReport, run
+from netrepro.workbench.catalogue.notebooks import catalogue
+from netrepro.workbench.running import kernel_beside
+from netrepro.workbench.running.runner import Event, RunReport, run
 
 # In place of minutes of a compiler: it goes on until a file is there, and says its process.
 BUILD = """

@@ -10,8 +10,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from netrepro.workbench.clean_notebook import clean_notebook
-from netrepro.workbench.lab_contents import OutputsAside
+from netrepro.workbench.catalogue.clean_notebook import clean_notebook
+from netrepro.workbench.catalogue.lab_contents import OutputsAside
 
 REPOSITORY = Path(__file__).parents[3]
 WIDGETS = {"application/vnd.jupyter.widget-state+json": {"state": {}, "version_major": 2, "version_minor": 0}}

@@ -17,9 +17,9 @@ from dask.distributed import LocalCluster
 from netrepro.errors import NetreproError
 from netrepro.provenance import code_hash
 from netrepro.study.measuring import in_parallel
-from netrepro.workbench import cluster_lane
-from netrepro.workbench.cluster_lane import QUIET_RESOURCE
-from netrepro.workbench.runner import run
+from netrepro.workbench.running import cluster_lane
+from netrepro.workbench.running.cluster_lane import QUIET_RESOURCE
+from netrepro.workbench.running.runner import run
 
 
 def interval(workbench: Path, name: str) -> tuple[datetime, datetime]:

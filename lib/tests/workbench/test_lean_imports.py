@@ -16,7 +16,7 @@ PACKAGE = Path(netrepro.__file__).parent
 
 
 def test_a_process_that_executes_notebooks_parses_no_grammar_of_addresses():
-    code = "import sys, netrepro.workbench.execute; print('jsonschema' in sys.modules, 'lark' in sys.modules)"
+    code = "import sys, netrepro.workbench.running.execute; print('jsonschema' in sys.modules, 'lark' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert told.split() == ["True", "False"]
 
@@ -29,7 +29,7 @@ def test_no_schema_of_a_notebook_has_the_format_that_is_gone_without():
 def test_only_a_process_of_our_own_goes_without_a_format():
     """The executing one, which imports nothing of a person's: what a notebook imports keeps all that it has."""
     files = {path: path.read_text() for path in PACKAGE.rglob("*.py")}
-    assert [path.name for path, text in files.items() if "workbench.lean_imports" in text] == ["execute.py"]
+    assert [path.name for path, text in files.items() if "workbench.running.lean_imports" in text] == ["execute.py"]
     imports = re.compile(r"(import|from) netrepro\.workbench(\.execute| import.*\bexecute\b)")
     assert not [path for path, text in files.items() if imports.search(text)]
 
@@ -44,7 +44,7 @@ class Absent:
         if name in {absent!r}:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Absent)
-from netrepro.workbench.first_figure import draw_first_figure
+from netrepro.workbench.notebook.first_figure import draw_first_figure
 print(draw_first_figure().stat().st_size)"""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -13,8 +13,8 @@ from netrepro.claims.scorecard import scorecard
 from netrepro.errors import NetreproError
 from netrepro.networks import Datagrams, Experiment, Flow, Link, Measure, dumbbell
 from netrepro.paths import check_writable
-from netrepro.workbench.catalogue import find
-from netrepro.workbench.sweeping import cost_of
+from netrepro.workbench.catalogue.notebooks import find
+from netrepro.workbench.running.sweeping import cost_of
 
 
 def test_a_mistyped_tier_names_file_and_tier(echo_paper, add_notebook):

@@ -17,9 +17,9 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from netrepro.programs import find_program, need_program
 from netrepro.simulation.described import describe
-from netrepro.workbench.live import write_live_pages
-from netrepro.workbench.own_network import OWN_PAGE, page_data
-from netrepro.workbench.webassembly import SOURCES, why_no_webassembly
+from netrepro.workbench.publishing.live import write_live_pages
+from netrepro.workbench.publishing.own_network import OWN_PAGE, page_data
+from netrepro.workbench.publishing.webassembly import SOURCES, why_no_webassembly
 
 needs_node = pytest.mark.skipif(find_program("node") is None, reason="nodejs is not installed")
 needs_emscripten = pytest.mark.skipif(bool(why_no_webassembly()), reason=why_no_webassembly())

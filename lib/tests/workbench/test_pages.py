@@ -24,11 +24,11 @@ from selenium.webdriver.support.ui import WebDriverWait
 from netrepro.claims import claims_schema
 from netrepro.errors import NetreproError
 from netrepro.workbench import gallery
-from netrepro.workbench import pages as module
-from netrepro.workbench.catalogue import find
-from netrepro.workbench.looks import VERDICT_LOOKS
-from netrepro.workbench.run_folder import newest_executed
-from netrepro.workbench.runner import run
+from netrepro.workbench.catalogue.notebooks import find
+from netrepro.workbench.notebook.looks import VERDICT_LOOKS
+from netrepro.workbench.publishing import pages as module
+from netrepro.workbench.running.run_folder import newest_executed
+from netrepro.workbench.running.runner import run
 
 FIXTURES = Path(__file__).parents[1] / "notebooks"
 DATA = Path(__file__).parents[3] / "data"
@@ -202,7 +202,15 @@ def test_functions_are_described_module_by_module(tmp_path, monkeypatch):
 
 
 def test_what_cannot_be_made_is_refused_in_two_lines(echo_paper, monkeypatch):
-    command = [sys.executable, "-m", "netrepro.workbench.cli", "gallery", "--no-functions", "--into", "/proc/none"]
+    command = [
+        sys.executable,
+        "-m",
+        "netrepro.workbench.cli.commands",
+        "gallery",
+        "--no-functions",
+        "--into",
+        "/proc/none",
+    ]
     said = subprocess.run(command, capture_output=True, text=True)
     assert said.returncode == 2 and "cannot write to /proc/none" in said.stdout
     monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)

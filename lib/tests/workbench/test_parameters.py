@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netrepro.errors import NetreproError
-from netrepro.workbench.catalogue import Declaration, catalogue, describe, find, select
-from netrepro.workbench.parameters import Parameter, check_parameters, read_parameters, written_value
+from netrepro.workbench.catalogue.notebooks import Declaration, catalogue, describe, find, select
+from netrepro.workbench.catalogue.parameters import Parameter, check_parameters, read_parameters, written_value
 
 REPOSITORY = Path(__file__).parents[3]
 NOTEBOOKS = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))

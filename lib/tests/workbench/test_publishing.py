@@ -14,8 +14,8 @@ from command_line import command
 from netrepro.claims import published_results
 from netrepro.claims.scorecard import scorecard
 from netrepro.errors import NetreproError
-from netrepro.workbench.catalogue import catalogue, find
-from netrepro.workbench.publishing import (
+from netrepro.workbench.catalogue.notebooks import catalogue, find
+from netrepro.workbench.publishing.results import (
     README_BEGIN,
     README_END,
     SCORECARD_PAGE,
@@ -25,10 +25,10 @@ from netrepro.workbench.publishing import (
     refresh_readme,
     write_scorecard,
 )
-from netrepro.workbench.run_folder import own_results
-from netrepro.workbench.runner import run
-from netrepro.workbench.scorecard import counts_by_level, scorecard_text
-from netrepro.workbench.standard import edited_inputs
+from netrepro.workbench.publishing.scorecard import counts_by_level, scorecard_text
+from netrepro.workbench.running.run_folder import own_results
+from netrepro.workbench.running.runner import run
+from netrepro.workbench.running.standard import edited_inputs
 
 FIXTURES = Path(__file__).parents[1] / "notebooks"
 README = Path(__file__).parents[3] / "README.md"

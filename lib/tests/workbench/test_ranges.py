@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netrepro.errors import NetreproError
-from netrepro.workbench.parameters import Parameter
-from netrepro.workbench.ranges import range_of, read_range
-from netrepro.workbench.report import open_report
-from netrepro.workbench.runner import run
+from netrepro.workbench.catalogue.parameters import Parameter
+from netrepro.workbench.catalogue.ranges import range_of, read_range
+from netrepro.workbench.notebook.report import open_report
+from netrepro.workbench.running.runner import run
 
 
 @pytest.mark.parametrize(
@@ -139,13 +139,13 @@ def test_a_notebook_opened_by_a_person_refuses_the_same(echo_paper, changed, wor
 
 def test_the_smallest_patience_is_a_run_out_of_time_and_no_traceback(add_notebook):
     add_notebook("endless_cell", budget_s={"quick": 0.1, "paper": 1})
-    command = [sys.executable, "-m", "netrepro.workbench.cli", "run", "endless_cell", "--patience", "0.01"]
+    command = [sys.executable, "-m", "netrepro.workbench.cli.commands", "run", "endless_cell", "--patience", "0.01"]
     said = subprocess.run(command, capture_output=True, text=True)
     assert said.returncode == 1 and "timed out" in said.stdout and "Trait" not in said.stdout
     assert "executed notebook: " in said.stdout and "runs/quick/10_endless_cell--failed/executed.ipynb" in said.stdout
 
 
 def test_a_folder_that_cannot_be_written_gets_two_lines(echo_paper):
-    command = [sys.executable, "-m", "netrepro.workbench.cli", "scorecard", "--into", "/proc/none"]
+    command = [sys.executable, "-m", "netrepro.workbench.cli.commands", "scorecard", "--into", "/proc/none"]
     said = subprocess.run(command, capture_output=True, text=True)
     assert said.returncode == 2 and "cannot write to /proc/none" in said.stdout and "Traceback" not in said.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from netrepro.errors import NetreproError
-from netrepro.workbench.redraw import redraw
+from netrepro.workbench.publishing.redraw import redraw
 
 NOTEBOOK = Path(__file__).parents[3] / "notebooks/14_dctcp.ipynb"
 

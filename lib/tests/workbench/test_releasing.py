@@ -17,11 +17,10 @@ from netrepro.claims import Results, published_results, write_results
 from netrepro.claims.release import read_release
 from netrepro.claims.scorecard import beside, scorecard, stale_main_claims
 from netrepro.errors import NetreproError
-from netrepro.workbench import releasing
-from netrepro.workbench.catalogue import find
-from netrepro.workbench.console import verdict_words
-from netrepro.workbench.publishing import README_BEGIN, README_END, publish, write_scorecard
-from netrepro.workbench.releasing import (
+from netrepro.workbench.catalogue.notebooks import find
+from netrepro.workbench.cli.console import verdict_words
+from netrepro.workbench.publishing import releasing
+from netrepro.workbench.publishing.releasing import (
     deciding_runs,
     measure_release,
     problems_of_checkout,
@@ -32,6 +31,7 @@ from netrepro.workbench.releasing import (
     tag_release,
     to_measure_lines,
 )
+from netrepro.workbench.publishing.results import README_BEGIN, README_END, publish, write_scorecard
 
 FIXTURES = Path(__file__).parents[1] / "notebooks"
 TODAY = datetime.date(2026, 1, 31)

@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 
 from netrepro.claims import Measured, Results, read_results, write_results
 from netrepro.errors import NetreproError
-from netrepro.workbench import report as report_module
-from netrepro.workbench.report import Report, open_report
+from netrepro.workbench.notebook import report as report_module
+from netrepro.workbench.notebook.report import Report, open_report
 
 SETTINGS = {"profile": "quick", "tier": "auto", "repetitions": 2, "seed": 1, "load": 0.5}
 

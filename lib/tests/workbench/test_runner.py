@@ -24,10 +24,10 @@ from netrepro.errors import NetreproError
 from netrepro.files import held
 from netrepro.provenance import code_hash
 from netrepro.tiers_and_profiles import TIERS
-from netrepro.workbench import runner, supervise
-from netrepro.workbench.catalogue import Declaration
-from netrepro.workbench.run_folder import Status, good_status, own_results
-from netrepro.workbench.runner import Event, RunReport, run, run_variants
+from netrepro.workbench.catalogue.notebooks import Declaration
+from netrepro.workbench.running import runner, supervise
+from netrepro.workbench.running.run_folder import Status, good_status, own_results
+from netrepro.workbench.running.runner import Event, RunReport, run, run_variants
 
 FIXTURES = Path(__file__).parents[1] / "notebooks"
 DAMAGED = (
@@ -182,7 +182,7 @@ def test_a_mistake_is_refused_before_anything_starts(add_notebook, workbench, ar
 
 def test_the_command_line_refuses_a_mistyped_parameter_naming_the_right_one(add_notebook):
     add_notebook("well_behaved")
-    command = [sys.executable, "-m", "netrepro.workbench.cli", "run", "well_behaved", "-p", "laod=0.5"]
+    command = [sys.executable, "-m", "netrepro.workbench.cli.commands", "run", "well_behaved", "-p", "laod=0.5"]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 2
     assert "did you mean 'load'" in result.stdout
@@ -341,7 +341,7 @@ def test_ctrl_c_stops_every_notebook_and_leaves_nothing_half_written(add_noteboo
     """Twice at once is once, as `timeout` asks a process and then its group. SIGHUP: its terminal was closed."""
     add_notebook("endless_cell", 10, budget_s={"quick": 60, "paper": 60})
     add_notebook("well_behaved", 20, budget_s={"quick": 90, "paper": 90})  # so the other one runs first
-    command = [sys.executable, "-m", "netrepro.workbench.cli", "run", "--jobs", "1"]
+    command = [sys.executable, "-m", "netrepro.workbench.cli.commands", "run", "--jobs", "1"]
     with tempfile.TemporaryFile("w+") as output:
         # Who runs the tests under nohup ignores the signal of a closed terminal, and would hand that on.
         heard = partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)
@@ -400,7 +400,7 @@ run(on_event=tell)
 
 def test_nothing_goes_on_without_a_runner_that_was_killed(add_notebook, workbench):
     add_notebook("endless_cell", 10, budget_s={"quick": 600, "paper": 600})
-    called = [sys.executable, "-m", "netrepro.workbench.cli", "run"]
+    called = [sys.executable, "-m", "netrepro.workbench.cli.commands", "run"]
     with subprocess.Popen(called, stdout=subprocess.DEVNULL) as process:
         wait_until(lambda: waits_in_its_endless_cell(workbench), "the endless cell did not start")
         process.kill()
@@ -484,7 +484,7 @@ def test_a_file_in_place_of_the_runs_folder_is_refused_at_once(add_notebook, wor
 def test_a_full_disk_is_a_failed_run_that_says_so(add_notebook, workbench):
     """On a real file system of 1 MB, mounted in a mount namespace of its own."""
     add_notebook("fills_the_disk")
-    script = 'mount -t tmpfs -o size=1m tmpfs "$1" && "$2" -m netrepro.workbench.cli run fills_the_disk'
+    script = 'mount -t tmpfs -o size=1m tmpfs "$1" && "$2" -m netrepro.workbench.cli.commands run fills_the_disk'
     script += '; status=$?; ls -A "$1"/quick; exit $status'
     (workbench / "runs").mkdir()
     command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]

@@ -13,10 +13,10 @@ from netrepro.claims import Measured, Results, Run, publish_run
 from netrepro.claims.reproduction import reproduction
 from netrepro.claims.scorecard import beside, scorecard
 from netrepro.errors import NetreproError
-from netrepro.workbench.console import claim_lines, distrust, summary_lines, untrusted_lines
-from netrepro.workbench.guide import claims_table, class_projects
-from netrepro.workbench.looks import VERDICT_LOOKS
-from netrepro.workbench.scorecard import claim_cells, draw_scorecard, scorecard_page, to_markdown
+from netrepro.workbench.cli.console import claim_lines, distrust, summary_lines, untrusted_lines
+from netrepro.workbench.notebook.guide import claims_table, class_projects
+from netrepro.workbench.notebook.looks import VERDICT_LOOKS
+from netrepro.workbench.publishing.scorecard import claim_cells, draw_scorecard, scorecard_page, to_markdown
 
 GOOD, FAIR, BAD = 0.5, 0.8, 1.5  # agrees, agrees in direction, disagrees
 CLAIMS = """\

@@ -15,10 +15,10 @@ import pytest
 from netrepro import papers
 from netrepro.claims import judge, load_claims, read_results
 from netrepro.errors import NetreproError
-from netrepro.workbench.catalogue import find
-from netrepro.workbench.runner import run
-from netrepro.workbench.settings_cells import declared_parameters, write_parameters
-from netrepro.workbench.skeleton import new_paper
+from netrepro.workbench.catalogue.notebooks import find
+from netrepro.workbench.catalogue.settings_cells import declared_parameters, write_parameters
+from netrepro.workbench.catalogue.skeleton import new_paper
+from netrepro.workbench.running.runner import run
 
 TEMPLATE = Path(__file__).parents[3] / "notebooks/_template.ipynb"
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netrepro.errors import NetreproError
-from netrepro.workbench.console import COLUMNS, sweep_lines
-from netrepro.workbench.parameters import Parameter
-from netrepro.workbench.sweeping import cost_of, parse_range, sweep
+from netrepro.workbench.catalogue.parameters import Parameter
+from netrepro.workbench.cli.console import COLUMNS, sweep_lines
+from netrepro.workbench.running.sweeping import cost_of, parse_range, sweep
 
 LOAD = Parameter("load", "float", 0.5, "")
 COUNT = Parameter("count", "int", 4, "")

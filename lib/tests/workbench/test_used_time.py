@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import pytest
 
-from netrepro.workbench.used_time import UsedTime, look_at, used_s
+from netrepro.workbench.running.used_time import UsedTime, look_at, used_s
 
 Start = Callable[..., subprocess.Popen]
 COMPUTES = "while True: pass"

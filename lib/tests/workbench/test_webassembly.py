@@ -33,10 +33,16 @@ from netrepro.papers import dctcp
 from netrepro.programs import need_program
 from netrepro.simulation.described import describe, described_measurements, read_described
 from netrepro.study import between_real_hosts, points, run_experiment, run_once
-from netrepro.workbench import pages, webassembly
-from netrepro.workbench.catalogue import catalogue
-from netrepro.workbench.live import difference, live_page, patched, write_live_pages
-from netrepro.workbench.webassembly import SCRIPT, get_tools, web_script, why_no_webassembly, write_web_package
+from netrepro.workbench.catalogue.notebooks import catalogue
+from netrepro.workbench.publishing import pages, webassembly
+from netrepro.workbench.publishing.live import difference, live_page, patched, write_live_pages
+from netrepro.workbench.publishing.webassembly import (
+    SCRIPT,
+    get_tools,
+    web_script,
+    why_no_webassembly,
+    write_web_package,
+)
 
 CASES_A_PAPER = 3
 MOST_FLOWS = 400  # of an experiment here: larger ones differ in nothing but time

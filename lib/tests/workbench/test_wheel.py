@@ -237,7 +237,7 @@ def test_what_needs_an_extra_names_it(site, tmp_path, code, extra):
 
 def test_the_command_works_outside_of_a_checkout(site, tmp_path):
     def command(*words: str) -> subprocess.CompletedProcess[str]:
-        code = f"sys.argv = ['netrepro', *{list(words)!r}]\nfrom netrepro.workbench.cli import main\nmain()"
+        code = f"sys.argv = ['netrepro', *{list(words)!r}]\nfrom netrepro.workbench.cli.commands import main\nmain()"
         return run_base(site, tmp_path, code)
 
     doctor = command("doctor")

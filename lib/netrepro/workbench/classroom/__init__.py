@@ -1,0 +1,1 @@
+"""Exercises, their answers, copies for a class, and grading."""

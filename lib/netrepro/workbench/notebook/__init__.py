@@ -1,0 +1,1 @@
+"""What a notebook's cells call: the report, the guide, tables and players."""
