@@ -362,6 +362,22 @@ def vague_names(source: str) -> list[str]:
     return [f"line {line}: {name}" for name, line in sorted(names) if name in VAGUE_NAMES]
 
 
+def borrowed_names(source: str) -> list[str]:
+    """List the variables and parameters that bear the name of something that the module imports."""
+    tree = ast.parse(source)
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    there = {alias.asname or alias.name.split(".")[0] for node in imports for alias in node.names}
+    # A field of a class is asked of its object: it hides nothing.
+    fields = {id(field.target) for field in ast.walk(tree) if isinstance(field, ast.AnnAssign)}
+    names = [
+        (node.id, node.lineno)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in fields
+    ]
+    names += [(node.arg, node.lineno) for node in ast.walk(tree) if isinstance(node, ast.arg)]
+    return [f"line {line}: {name}" for name, line in sorted(names) if name in there]
+
+
 def below_the_workbench() -> list[Path]:
     return [path for path in modules() if part(path) != "workbench"]
 
@@ -391,6 +407,10 @@ def test_names_say_what_a_thing_is():
     assert offenders(vague_names, modules()) == []
 
 
+def test_no_variable_bears_the_name_of_something_imported():
+    assert offenders(borrowed_names, modules()) == []
+
+
 @pytest.mark.parametrize(
     ("check", "source", "is_wrong"),
     [
@@ -415,6 +435,9 @@ def test_names_say_what_a_thing_is():
         (global_randomness, "import random\nrandom.Random(seed)", False),
         (global_randomness, "import numpy as np\nnp.random.default_rng(seed)", False),
         (global_randomness, "def draw(random):\n    return random.normal(0, 1)", False),
+        (borrowed_names, "from study import each\n[each for each in them]", True),
+        (borrowed_names, "import os\ndef read(os): ...", True),
+        (borrowed_names, "from pages import pages\nclass Setting:\n    pages: int = 4", False),
         (vague_names, "found = []", True),
         (vague_names, "[found for found in them]", True),
         (vague_names, "while found := next(them):\n    pass", True),

@@ -217,14 +217,14 @@ class Report:
     def golden_differences(self) -> tuple[GoldenDifference, ...]:
         """The traces of `golden_scenarios` that are not the golden ones, and from where on."""
         golden, blocks = golden_hashes(), _read_golden(GOLDEN_BLOCKS)
-        found = []
+        differences = []
         for name, text in self._qlogs_of(self.golden_scenarios).items():
             full = f"{self.subject.name}/{name}"
             if golden.get(full) != _hash(text):
                 event, time_s = _first_difference(text, blocks.get(full, ""))
                 scenario, trace = name.split("/", 1)
-                found.append(GoldenDifference(scenario, trace, event, time_s))
-        return tuple(found)
+                differences.append(GoldenDifference(scenario, trace, event, time_s))
+        return tuple(differences)
 
     def write_traces(self, folder: Path) -> None:
         """Write the traces as qlog into a folder, with their hashes in SHA256SUMS."""

@@ -19,10 +19,10 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, Queue, Sfq, bandwidth_delay_packets
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
-from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, each, greatest_first
+from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, greatest_first, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.live import LiveRun
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 PORT = ("s1", "s2")
@@ -42,9 +42,9 @@ class Setting:
     Flows begin at random within a second.
     """
 
-    rate_mbps: float = setting(100.0, "of the bottleneck", "Mb/s", low=1, high=10_000)
-    round_trip_ms: float = setting(40.0, "without queues", "ms", low=4, high=1000)
-    buffer_pipes: float = setting(2.0, "of the bottleneck", "bandwidth-delay products", low=0.1, high=100)
+    rate_mbps: float = parameter(100.0, "of the bottleneck", "Mb/s", low=1, high=10_000)
+    round_trip_ms: float = parameter(40.0, "without queues", "ms", low=4, high=1000)
+    buffer_pipes: float = parameter(2.0, "of the bottleneck", "bandwidth-delay products", low=0.1, high=100)
     flows: int = 10
     bbr_flows: int = 5
     fair: bool = False
@@ -240,7 +240,7 @@ LIVE = LiveRun(
 STUDY = Study(
     slug="bbr_equilibrium",
     setting=Setting(),
-    cases={SHARED: {"bbr_flows": each(*EVERY)}, FAIR: {"fair": True, "bbr_flows": each(*MIXES)}},
+    cases={SHARED: {"bbr_flows": swept(*EVERY)}, FAIR: {"fair": True, "bbr_flows": swept(*MIXES)}},
     experiment=experiment,
     read=read,
     answer=answer,
@@ -258,7 +258,7 @@ STUDY = Study(
     },
     knobs={
         "buffer": Knob(
-            {SHARED: {"buffer_pipes": each(0.5, 1.0, 2.0, 5.0, 10.0), "bbr_flows": each(*MIXES)}}, Scale(30.0)
+            {SHARED: {"buffer_pipes": swept(0.5, 1.0, 2.0, 5.0, 10.0), "bbr_flows": swept(*MIXES)}}, Scale(30.0)
         ),
     },
     figures={

@@ -33,14 +33,14 @@ from netrepro.study import (
     Runs,
     Scale,
     Study,
-    each,
     gap_checks,
     run_experiment,
+    swept,
 )
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Level, Panel, Picture, Published, Sweep, plot
 from netrepro.study.live import LiveRun
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import CURVES, PUBLISHED_GREY, draw_published, new_figure, scheme
 
 PORT = ("s1", "s2")
@@ -77,14 +77,14 @@ class Setting:
     buffer_packets : a fixed buffer, without a search; 0 to search.
     """
 
-    target: float = setting(
+    target: float = parameter(
         0.99, "share of the bottleneck's rate that the buffer must keep busy, our search", above=0, below=1
     )
-    congestion_control: str = setting("reno", "of all senders, our search", one_of=("reno", "cubic", "bic"))
-    rate_mbps: float = setting(62.5, "of the bottleneck", "Mb/s", low=0.1, high=10_000)
-    round_trip_ms: float = setting(87.0, "without queues", "ms", low=0.1, high=10_000)
-    round_trip_spread: float = setting(0.0, "of the senders' round trips about it", "share", low=0, below=1)
-    jitter_ms: float = setting(0.5, "of the senders' links, standard deviation", "ms", low=0, high=10)
+    congestion_control: str = parameter("reno", "of all senders, our search", one_of=("reno", "cubic", "bic"))
+    rate_mbps: float = parameter(62.5, "of the bottleneck", "Mb/s", low=0.1, high=10_000)
+    round_trip_ms: float = parameter(87.0, "without queues", "ms", low=0.1, high=10_000)
+    round_trip_spread: float = parameter(0.0, "of the senders' round trips about it", "share", low=0, below=1)
+    jitter_ms: float = parameter(0.5, "of the senders' links, standard deviation", "ms", low=0, high=10)
     flows: int = 100
     senders: int = 20
     start_spread_s: float = 3.0
@@ -422,11 +422,11 @@ AUTHORS_CASES: dict[str, dict[str, Any]] = {authors_case(n): AUTHORS | {"flows":
 }
 VIRTUAL_CASES = (authors_case(10), authors_case(100), authors_case(100, together=True))
 MANY_CASES = tuple(authors_case(n) for n in AUTHORS_FLOWS if n not in BOUNDED_FLOWS)
-SOME = each(5, 20, 100)
+SOME = swept(5, 20, 100)
 FEW = Scale(5.0, only={"flows": (5, 10, 100), "jitter_ms": (0.0, 0.1, 0.5, 2.0)})
 LAW_CASES: dict[str, dict[str, Any]] = {
-    "law": {"flows": each(*FLOW_COUNTS)},
-    "synchronised": SYNCHRONISED | {"flows": each(*TOGETHER_COUNTS)},
+    "law": {"flows": swept(*FLOW_COUNTS)},
+    "synchronised": SYNCHRONISED | {"flows": swept(*TOGETHER_COUNTS)},
 }
 
 
@@ -522,7 +522,7 @@ STUDY = Study(
             quick=FEW,
         ),
         "jitter": Knob(
-            {"jitter": {"jitter_ms": each(0.0, 0.05, 0.1, 0.5, 2.0), "flows": each(10, 50, 100)}},
+            {"jitter": {"jitter_ms": swept(0.0, 0.05, 0.1, 0.5, 2.0), "flows": swept(10, 50, 100)}},
             Scale(10.0),
             quick=FEW,
         ),

@@ -22,10 +22,10 @@ from netrepro.networks import DropTail, EcnThreshold, Experiment, Flow, Link, Me
 from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.papers import buffer_sizing as older
 from netrepro.paths import data_dir
-from netrepro.study import Check, Evidence, Knob, Progress, Reading, Runs, Scale, Study, each, gap_checks, pictures
+from netrepro.study import Check, Evidence, Knob, Progress, Reading, Runs, Scale, Study, gap_checks, pictures, swept
 from netrepro.study.figures import Level, Panel, Picture, Published, Sweep, plot
 from netrepro.study.measuring import in_parallel, run_experiment
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import CURVES, new_figure, scheme
 
 PORT = ("s1", "s2")
@@ -55,8 +55,8 @@ class Setting:
     packets instead of dropping them. others_segments : the largest window of all flows but the first; 0 for no limit.
     """
 
-    pipe_packets: int = setting(166, "bandwidth-delay product", "packets", low=20, high=400)
-    round_trip_ms: float = setting(20.0, "without queues", "ms", low=2, high=200)
+    pipe_packets: int = parameter(166, "bandwidth-delay product", "packets", low=20, high=400)
+    round_trip_ms: float = parameter(20.0, "without queues", "ms", low=2, high=200)
     congestion_control: str = "reno"
     recovery: str = "linux"
     flows: int = 1
@@ -274,9 +274,9 @@ def _points(sender: str, test: str, _: Runs) -> pd.Series:
     return pd.Series(published(sender, test))
 
 
-MANY = {"flows": each(*COUNTS), "buffer_share": each(*SHARES)}
-ONE = MANY | {"flows": each(1)}
-TOGETHER, APART = MANY | {"flows": each(MARKED_FLOWS)}, MANY | {"flows": each(UNFAIR_FLOWS)}
+MANY = {"flows": swept(*COUNTS), "buffer_share": swept(*SHARES)}
+ONE = MANY | {"flows": swept(1)}
+TOGETHER, APART = MANY | {"flows": swept(MARKED_FLOWS)}, MANY | {"flows": swept(UNFAIR_FLOWS)}
 AGAIN = {name: f"{name}, begins again" for name in NAMES}
 MARKS = {"asks_for_ecn": True, "marks": True}
 # Quick runs have 500 round trips, half of the authors': the start is one interval of thirty, which the lowest tenth

@@ -29,10 +29,10 @@ from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.queueing.backpressure import drain
-from netrepro.study import Check, Evidence, Knob, Part, Play, Reading, Runs, Scale, Study, each, ratio
+from netrepro.study import Check, Evidence, Knob, Part, Play, Reading, Runs, Scale, Study, ratio, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Bars, Course, Level, Look, Panel, Picture, Sweep, beside, plot
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import CURVES, draw_published, new_figure, scheme
 
 SOURCE, DESTINATION = (0, 0), (4, 3)
@@ -50,8 +50,8 @@ class Ports:
     """room_packets : of a port, or of an input that pauses. window_kb : receive window (Windows Server 2003 without
     window scaling)."""
 
-    room_packets: int = setting(100, "of a switch's port, or of an input that pauses", "packets", low=2, high=100_000)
-    window_kb: int = setting(64, "what a receiver lets be on its way", "KiB", low=2, high=10_000)
+    room_packets: int = parameter(100, "of a switch's port, or of an input that pauses", "packets", low=2, high=100_000)
+    window_kb: int = parameter(64, "what a receiver lets be on its way", "KiB", low=2, high=10_000)
 
     @property
     def tcp(self) -> Tcp:
@@ -71,8 +71,8 @@ class Setting(Ports):
     rate_mbps: float = 100.0
     timeline_s: tuple[float, ...] = (4.0, 12.0, 20.0, 34.0)
     reroutes: bool = True
-    hello_s: float = setting(1.0, "servers send heart-beats so often", "s", low=0.01, high=5)
-    timeout_s: float = setting(5.0, "silence after which a server counts as down", "s", low=0.01, high=60)
+    hello_s: float = parameter(1.0, "servers send heart-beats so often", "s", low=0.01, high=5)
+    timeout_s: float = parameter(5.0, "silence after which a server counts as down", "s", low=0.01, high=60)
     hello_phase: float = -1.0
 
 
@@ -498,7 +498,7 @@ EARLY = {"timeline_s": (2.0, 5.0, 6.0, 14.0), "rate_mbps": 50.0}  # a faster run
 PHASES = (0.1, 0.3, 0.5, 0.7, 0.9)
 CASES: dict[str, dict[str, Any]] = {
     "fig 11": {},
-    "phases": EARLY | {"hello_phase": each(*PHASES)},
+    "phases": EARLY | {"hello_phase": swept(*PHASES)},
     "rerouting off": {"reroutes": False},
     "noticed at once": EARLY | {"hello_s": 0.01, "timeout_s": 0.01},
     "dcell": FLOWS,
@@ -509,7 +509,7 @@ CASES: dict[str, dict[str, Any]] = {
     "dcell, pause, processor": MODEL | PROCESSOR,
     "tree, pause": MODEL | TREE,
     "tree, pause, past the head": MODEL | TREE | {"looks_past_head": True},
-    "lengths": {"part": PATHS, "n": each(4, 5, 6)},
+    "lengths": {"part": PATHS, "n": swept(4, 5, 6)},
 }
 LIMITED = "dcell, pause, processor"
 # A window of 64 KiB is a quarter of a flow in a quick run, so that much of it is over before processors are busy.
@@ -572,13 +572,13 @@ STUDY = Study(
     },
     knobs={
         "timeout": Knob(
-            {"fig 11": SHORT | {"timeout_s": each(1.0, 2.0, 3.0, 5.0, 8.0, 12.0)}},
+            {"fig 11": SHORT | {"timeout_s": swept(1.0, 2.0, 3.0, 5.0, 8.0, 12.0)}},
             Scale(),
             repetitions=3,
             quick=Scale(repetitions=1),
         ),
         "server queue": Knob(
-            {"dcell, processor": FLOWS | PROCESSOR | {"server_packets": each(10, 30, 100, 1000)}},
+            {"dcell, processor": FLOWS | PROCESSOR | {"server_packets": swept(10, 30, 100, 1000)}},
             Scale(changes={"flow_kb": 2000}),
             quick=Scale(changes={"flow_kb": 1000}),
         ),

@@ -19,10 +19,10 @@ from netrepro.networks.links import DropTail, EcnThreshold, Link, Queue, Red, ba
 from netrepro.networks.topology import Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
-from netrepro.study import GOODPUT_OF_FLOWS, Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import GOODPUT_OF_FLOWS, Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import curve, least_first, ratio
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.study.trust import gap_checks
 from netrepro.style import CURVES, new_figure, scheme
 
@@ -37,10 +37,10 @@ RED_PACKET_BYTES = 1500
 class Setting:
     """The experiment of section 5.1, as the authors' scripts have it. `queue` is "drop tail", "ecn" or "red"."""
 
-    rate_mbps: float = setting(100.0, "of every link", "Mb/s", low=1, high=10_000)
-    buffer_packets: int = setting(425, "buffer of the port", "packets", low=1, high=100_000)
-    threshold_packets: int = setting(20, "marking threshold K of the switch", "packets", low=1, high=100_000)
-    host_delay_ms: float = setting(0.075, "of the senders' links, one way", "ms", low=0, high=1000)
+    rate_mbps: float = parameter(100.0, "of every link", "Mb/s", low=1, high=10_000)
+    buffer_packets: int = parameter(425, "buffer of the port", "packets", low=1, high=100_000)
+    threshold_packets: int = parameter(20, "marking threshold K of the switch", "packets", low=1, high=100_000)
+    host_delay_ms: float = parameter(0.075, "of the senders' links, one way", "ms", low=0, high=1000)
     host_jitter_ms: float = 0.05
     red_packets: tuple[float, float] = (30_000 / RED_PACKET_BYTES, 35_000 / RED_PACKET_BYTES)
     congestion_control: str = "reno"
@@ -278,7 +278,7 @@ STUDY = Study(
         "threshold": Knob(
             {
                 "dctcp": DCTCP
-                | {"host_delay_ms": each(0.075, 2.0, 20.0), "threshold_packets": each(1, 2, 4, 8, 16, 32, 64)}
+                | {"host_delay_ms": swept(0.075, 2.0, 20.0), "threshold_packets": swept(1, 2, 4, 8, 16, 32, 64)}
             },
             Scale(20.0),
         )

@@ -29,10 +29,10 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
 from netrepro.programs import need_program, why_missing
-from netrepro.study import SIMULATED, Check, Evidence, Reading, Runs, Scale, Study, each
+from netrepro.study import SIMULATED, Check, Evidence, Reading, Runs, Scale, Study, swept
 from netrepro.study.figures import Course, Level, Look, Published, Sweep, plot
 from netrepro.study.measuring import in_real_time, run_experiment
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.study.trust import trust_of
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
@@ -67,7 +67,7 @@ class Setting:
     : its gaps are compared with published ones, and believed only if the link was busy.
     """
 
-    rate_mbps: float = setting(200.0, "of the link of Fig. 1", "Mb/s", low=1, high=10_000)
+    rate_mbps: float = parameter(200.0, "of the link of Fig. 1", "Mb/s", low=1, high=10_000)
     link_mbps: float = 100.0
     flows: int = 1
     delay_ms: float = 0.0
@@ -355,14 +355,14 @@ STUDY = Study(
         **{
             name: {
                 "link_mbps": lambda setting: setting.rate_mbps,
-                "busy_hosts": each(1, 2, 4, 8, 16, 32),
+                "busy_hosts": swept(1, 2, 4, 8, 16, 32),
                 "isolated": name == ISOLATED,
             }
             for name in (ISOLATED, SHARED)
         },
         UNLIMITED: {
             "link_mbps": lambda setting: setting.rate_mbps,
-            "busy_hosts": each(0, 1, 2, 4, 8, 16, 32),
+            "busy_hosts": swept(0, 1, 2, 4, 8, 16, 32),
             "unlimited": True,
         },
     },

@@ -35,12 +35,12 @@ from netrepro.study import (
     Runs,
     Scale,
     Study,
-    each,
     least_first,
+    swept,
 )
 from netrepro.study import pictures as drawing
 from netrepro.study.live import LiveRun
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import new_figure, scheme
 
 PACKET_BYTES, SEGMENT_BYTES = 1000, 934  # bytes on the wire, and the data in them
@@ -74,16 +74,16 @@ class Setting:
     profile's run length.
     """
 
-    rate_mbps: float = setting(2400.0, "of the bottleneck", "Mb/s", low=1, high=100_000)
-    round_trip_ms: float = setting(100.0, "without queues", "ms", low=0.1, high=10_000)
-    load: float = setting(0.9, "share of the bottleneck that flows offer", above=0, below=1)
-    mean_packets: float = setting(25.0, "mean flow size", "packets", low=1, high=1_000_000)
-    shape: float = setting(1.2, "of the Pareto distribution of sizes", above=1, high=10)
-    longest_packets: float = setting(1e6, "where it is cut off", "packets", low=100, high=10_000_000)
-    initial_window_segments: int = setting(2, "TCP's first window", "packets", low=1, high=1000)
-    initial_rto_ms: float = setting(3000.0, "timeout of the first SYN", "ms", low=0.1, high=60_000)
-    min_rto_ms: float = setting(200.0, "least variation in a retransmission timeout", "ms", low=0.1, high=60_000)
-    buffer_share: float = setting(1.0, "buffer", "share of a bandwidth-delay product", above=0, high=100)
+    rate_mbps: float = parameter(2400.0, "of the bottleneck", "Mb/s", low=1, high=100_000)
+    round_trip_ms: float = parameter(100.0, "without queues", "ms", low=0.1, high=10_000)
+    load: float = parameter(0.9, "share of the bottleneck that flows offer", above=0, below=1)
+    mean_packets: float = parameter(25.0, "mean flow size", "packets", low=1, high=1_000_000)
+    shape: float = parameter(1.2, "of the Pareto distribution of sizes", above=1, high=10)
+    longest_packets: float = parameter(1e6, "where it is cut off", "packets", low=100, high=10_000_000)
+    initial_window_segments: int = parameter(2, "TCP's first window", "packets", low=1, high=1000)
+    initial_rto_ms: float = parameter(3000.0, "timeout of the first SYN", "ms", low=0.1, high=60_000)
+    min_rto_ms: float = parameter(200.0, "least variation in a retransmission timeout", "ms", low=0.1, high=60_000)
+    buffer_share: float = parameter(1.0, "buffer", "share of a bandwidth-delay product", above=0, high=100)
     access_ratio: float = 100.0
     congestion_control: str = "reno"
     recovery: str = "reno"
@@ -514,8 +514,8 @@ STUDY = Study(
             },
             {"quick": Scale(8.0), "paper": Scale(40.0), "test": Scale(2.0)},
         ),
-        "trips": Knob(_both(round_trip_ms=each(1.0, 10.0, 100.0)), KNOB_SCALE),
-        "windows": Knob(_both(initial_window_segments=each(1, 2, 10, 30)), KNOB_SCALE),
+        "trips": Knob(_both(round_trip_ms=swept(1.0, 10.0, 100.0)), KNOB_SCALE),
+        "windows": Knob(_both(initial_window_segments=swept(1, 2, 10, 30)), KNOB_SCALE),
     },
     figures={
         "completion_by_size": draw_completion,

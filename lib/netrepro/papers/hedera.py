@@ -26,9 +26,9 @@ from netrepro.networks.routing import spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, star
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, pictures
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, pictures, swept
 from netrepro.study.figures import Bars, Level, Panel, Picture, Sweep, plot
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 HOSTS = 16
@@ -65,10 +65,10 @@ class Setting:
     profile's.
     """
 
-    rate_mbps: float = setting(10.0, "of every link", "Mb/s", low=0.1, high=10_000)
-    buffer_packets: int = setting(50, "buffer of every port", "packets", low=1, high=100_000)
-    delay_ms: float = setting(0.05, "of every link, one way", "ms", low=0, high=1000)
-    congestion_control: str = setting("cubic", "of all hosts", one_of=("reno", "cubic"))
+    rate_mbps: float = parameter(10.0, "of every link", "Mb/s", low=0.1, high=10_000)
+    buffer_packets: int = parameter(50, "buffer of every port", "packets", low=1, high=100_000)
+    delay_ms: float = parameter(0.05, "of every link, one way", "ms", low=0, high=1000)
+    congestion_control: str = parameter("cubic", "of all hosts", one_of=("reno", "cubic"))
     starts_within_s: float = 1.0
     counted_from_s: float = 10.0
     counted_s: float = 0.0
@@ -369,12 +369,12 @@ STUDY = Study(
     slug="hedera",
     setting=Setting(),
     cases={
-        ALL[0]: {"how": each(*SCHEMES), "pattern": each(*FEW)},
-        ALL[1]: {"how": each(*SCHEMES), "pattern": each(*(name for name in PATTERNS if name not in FEW))},
-        TO_ONE: {"how": each("spanning tree", "annealing"), "pattern": each(*RANDBIJ), "copies": 4},
+        ALL[0]: {"how": swept(*SCHEMES), "pattern": swept(*FEW)},
+        ALL[1]: {"how": swept(*SCHEMES), "pattern": swept(*(name for name in PATTERNS if name not in FEW))},
+        TO_ONE: {"how": swept("spanning tree", "annealing"), "pattern": swept(*RANDBIJ), "copies": 4},
         GIGABIT: {
-            "how": each("non-blocking", "spanning tree"),
-            "pattern": each("stride1", "stride8"),
+            "how": swept("non-blocking", "spanning tree"),
+            "pattern": swept("stride1", "stride8"),
             "rate_mbps": 1000.0,
             "counted_from_s": 0.2,
             "counted_s": 0.2,
@@ -420,7 +420,7 @@ STUDY = Study(
     },
     knobs={
         "flows": Knob(
-            {"flows a host": {"how": each(*SCHEMES), "flows_per_host": each(1, 2, 4, 8)}},
+            {"flows a host": {"how": swept(*SCHEMES), "flows_per_host": swept(1, 2, 4, 8)}},
             OF_KNOB,
             repetitions=3,
             quick=replace(OF_KNOB, repetitions=1),

@@ -36,14 +36,14 @@ from netrepro.study import (
     Runs,
     Scale,
     Study,
-    each,
+    swept,
 )
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import jackknife, least_first, ratio
 from netrepro.study.figures import Bars, Course, Level, Look, Mark, Panel, Picture, Published, Sweep, beside, plot
 from netrepro.study.live import LiveRun
 from netrepro.study.measuring import HOST_DELAY_PACKETS, run_experiment
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.study.trust import gap_checks
 from netrepro.style import CURVES, new_figure, scheme
 
@@ -76,8 +76,8 @@ class Setting:
     small_bytes: int = SMALL_BYTES
     small_share: float = SMALL_SHARE
     rate_mbps: float = 1000.0
-    link_delay_ms: float = setting(0.04, "of every link, one way; a choice", "ms", low=0.001, high=10)
-    buffer_packets: int = setting(425, "of the port; a choice", "packets", low=1, high=100_000)
+    link_delay_ms: float = parameter(0.04, "of every link, one way; a choice", "ms", low=0.001, high=10)
+    buffer_packets: int = parameter(425, "of the port; a choice", "packets", low=1, high=100_000)
     segment_bytes: int = 1448
     queue: str = "drop tail"
     threshold_packets: int = 20
@@ -105,8 +105,8 @@ SCHEMES: dict[str, dict[str, Any]] = {
 GAMMA_1 = "pq950, gamma 1"
 LOOKS = {name: {"label": name, "color": colour} for name, colour in zip(PUBLISHED_US, CURVES, strict=False)}
 LOOKS[GAMMA_1] = {"label": GAMMA_1, "color": scheme("control").colour, "linestyle": "--"}
-LOADS = {"load": each(0.2, 0.4, 0.6)}
-LONG_FLOWS = {"flows": each(*PUBLISHED_PQ_US)}
+LOADS = {"load": swept(0.2, 0.4, 0.6)}
+LONG_FLOWS = {"flows": swept(*PUBLISHED_PQ_US)}
 # The replica's packets of 950 bytes are below the threshold, so they may count themselves. 30 KB are 31 of them.
 REPLICA = LOADS | {
     "small_bytes": 900,
@@ -535,7 +535,7 @@ STUDY = Study(
             {name: replace(scale, repetitions=1) if name == "quick" else scale for name, scale in PROFILES.items()},
             repetitions=3,
         ),
-        "flows": Knob({name: CASES[name] | {"flows": each(2, 4, 8, 16, 32)} for name in NAMES[:3]}, Scale(0.3)),
+        "flows": Knob({name: CASES[name] | {"flows": swept(2, 4, 8, 16, 32)} for name in NAMES[:3]}, Scale(0.3)),
     },
     figures={
         "static": Picture(

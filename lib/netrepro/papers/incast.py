@@ -21,11 +21,11 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Requests, Tcp
-from netrepro.study import Check, Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import Check, Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first
 from netrepro.study.measuring import HOST_DELAY_PACKETS
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.study.trust import gap_checks
 from netrepro.style import new_figure, scheme
 
@@ -43,15 +43,15 @@ class Setting:
     """The authors' simulation (their public scripts). Our choices are `scatter_ms`, within which servers answer at
     random, and `host_delay_packets`, see Experiment. `blocks` are fetched one after the other."""
 
-    rate_mbps: float = setting(1000.0, "of every link", "Mb/s", low=1, high=100_000)
-    link_delay_ms: float = setting(0.025, "of every link, one way", "ms", low=0, high=1000)
-    buffer_packets: int = setting(64, "buffer of the port to the client", "packets", low=1, high=100_000)
-    block_bytes: int = setting(1_024_000, "of all servers together", "bytes", low=1, high=1_000_000_000)
+    rate_mbps: float = parameter(1000.0, "of every link", "Mb/s", low=1, high=100_000)
+    link_delay_ms: float = parameter(0.025, "of every link, one way", "ms", low=0, high=1000)
+    buffer_packets: int = parameter(64, "buffer of the port to the client", "packets", low=1, high=100_000)
+    block_bytes: int = parameter(1_024_000, "of all servers together", "bytes", low=1, high=1_000_000_000)
     min_rto_ms: float = 200.0
     congestion_control: str = "reno"
-    initial_window_segments: int = setting(3, "of every connection", "segments", low=1, high=1000)
+    initial_window_segments: int = parameter(3, "of every connection", "segments", low=1, high=1000)
     receive_window_segments: int = 20  # ns-2's default, which the scripts keep
-    delayed_ack_ms: float = setting(
+    delayed_ack_ms: float = parameter(
         0.0, "how long the client holds an acknowledgement back, 0 for not at all", "ms", low=0, high=1000
     )
     scatter_ms: float = 0.05
@@ -270,9 +270,9 @@ GOODPUT = {"goodput_mbps": "goodput (Mb/s)"}
 TICKS = (1, 2, 4, 8, 16, 32, 64)
 TIMEOUTS_MS = {"200 ms": 200.0, "10 ms": 10.0, "1 ms": 1.0, "200 us": 0.2}
 CASES: dict[str, dict[str, Any]] = {
-    name: {"min_rto_ms": timeout, "servers": each(*SERVERS)} for name, timeout in TIMEOUTS_MS.items()
+    name: {"min_rto_ms": timeout, "servers": swept(*SERVERS)} for name, timeout in TIMEOUTS_MS.items()
 } | {
-    f"{name}, deep buffer": {"min_rto_ms": timeout, "buffer_packets": _deep, "servers": each(1, *MANY)}
+    f"{name}, deep buffer": {"min_rto_ms": timeout, "buffer_packets": _deep, "servers": swept(1, *MANY)}
     for name, timeout in list(TIMEOUTS_MS.items())[:3]  # nothing can be lost: the control
 }
 WHY_NOT: dict[str, dict[str, Any]] = {
@@ -292,7 +292,7 @@ WHY_NOT: dict[str, dict[str, Any]] = {
     "CUBIC": {"congestion_control": "cubic"},
     "DCTCP, marking from 20 packets on": {"congestion_control": "dctcp"},
 }
-KNOB_SERVERS = each(2, 4, 8, 16, 32, 64)
+KNOB_SERVERS = swept(2, 4, 8, 16, 32, 64)
 BLOCKS = {"quick": Scale(changes={"blocks": 3}), "paper": Scale(changes={"blocks": 10})}
 BY_TIMEOUT = ("1 ms", "10 ms", "200 ms")
 _BLOCKS_MS = {"table": "requests", "column": "completion_ms", "by": "request", "each": "most", "reduce": "sum"}
@@ -353,13 +353,13 @@ STUDY = Study(
         "block_time": Knob(
             {
                 "reno": {
-                    "rate_mbps": each(10.0, 100.0, 1000.0),
-                    "block_bytes": each(*(256_000 * 4**n for n in range(4))),
+                    "rate_mbps": swept(10.0, 100.0, 1000.0),
+                    "block_bytes": swept(*(256_000 * 4**n for n in range(4))),
                 }
             },
             BLOCKS,
         ),
-        "buffer": Knob({"reno": {"buffer_packets": each(32, 64, 128, 256, 512), "servers": KNOB_SERVERS}}, BLOCKS),
+        "buffer": Knob({"reno": {"buffer_packets": swept(32, 64, 128, 256, 512), "servers": KNOB_SERVERS}}, BLOCKS),
         "scheme": Knob(
             {name: {"congestion_control": name, "servers": KNOB_SERVERS} for name in ("reno", "dctcp")},
             BLOCKS,

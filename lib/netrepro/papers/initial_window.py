@@ -35,14 +35,14 @@ from netrepro.study import (
     Runs,
     Scale,
     Study,
-    each,
     jackknife,
     least_first,
+    swept,
 )
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Bars, Level, Mark, Panel, Picture, Published, Sweep, beside, plot
 from netrepro.study.live import LiveRun
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import CURVES, new_figure, scheme
 
 SEGMENT_BYTES = 1430
@@ -84,14 +84,14 @@ class Setting:
     latency, to compare it with the same response's with another window.
     """
 
-    size_scale: float = setting(1.0, "size of responses, times the published", low=0.1, high=100)
-    back_end_ms: float = setting(200.0, "time between a response's headers and the rest", "ms", low=0, high=10_000)
+    size_scale: float = parameter(1.0, "size of responses, times the published", low=0.1, high=100)
+    back_end_ms: float = parameter(200.0, "time between a response's headers and the rest", "ms", low=0, high=10_000)
     service: str = "search"
     receive_window_segments: int = 4000
     most_segments: int = 10_000
-    buffer_kb: float = setting(64.0, "median buffer of the clients' links", "kB", low=1, high=1_000_000)
+    buffer_kb: float = parameter(64.0, "median buffer of the clients' links", "kB", low=1, high=1_000_000)
     buffer_spread: float = 0.69
-    loss_scale: float = setting(1.0, "loss on the wire, times the published mean", low=0, high=10)
+    loss_scale: float = parameter(1.0, "loss on the wire, times the published mean", low=0, high=10)
     centre: str = "average"
     clients: int = 1000
     initial_window_segments: int = NEW
@@ -524,15 +524,15 @@ OF_TIMES = {
     "pipelined_ms": {"label": "idle times, nothing lost", "color": drawing.INK, "linestyle": ":", "marker": ""},
 }
 IDLE_TIMES = OF_TIMES["pipelined_ms"]
-BOTH = {"initial_window_segments": each(OLD, NEW)}
+BOTH = {"initial_window_segments": swept(OLD, NEW)}
 SLOW: dict[str, Any] = BOTH | {"centre": "slow"}
 SHORT, DEEP, HELD = {"most_segments": 3}, {"buffer_kb": 1e6}, {"receive_window_segments": OLD}
-THREE = each(OLD, NEW, 42)
+THREE = swept(OLD, NEW, 42)
 MAPS = SLOW | {"service": "maps", "back_end_ms": 0.0, "keeps_responses": True}
 MAPS |= {"clients": lambda setting: max(1, setting.clients // 2)}
 CASES: dict[str, dict[str, Any]] = {
-    "average": {"initial_window_segments": each(*WINDOWS)},
-    "average, 3 segments": SHORT | {"initial_window_segments": each(3, 6, 10, 16)},
+    "average": {"initial_window_segments": swept(*WINDOWS)},
+    "average, 3 segments": SHORT | {"initial_window_segments": swept(3, 6, 10, 16)},
     "average, held": BOTH | HELD,
     "average, deep buffers": BOTH | DEEP,
     "slow": SLOW,
@@ -618,12 +618,12 @@ STUDY = Study(
         "buffer": Knob(
             {
                 name: {"centre": "slow", "loss_scale": 0.0, "pacing": paced, "initial_window_segments": THREE}
-                | {"buffer_kb": each(8.0, 16.0, 32.0, 64.0, 128.0)}
+                | {"buffer_kb": swept(8.0, 16.0, 32.0, 64.0, 128.0)}
                 for name, paced in (("at once", False), ("paced", True))
             },
             FEW,
         ),
-        "reuse": Knob({"average": BOTH | {"responses": each(1, 2, 4, 8)}}, FEW),
+        "reuse": Knob({"average": BOTH | {"responses": swept(1, 2, 4, 8)}}, FEW),
     },
     figures={
         "fig2_latency_over_window": plot(

@@ -29,11 +29,11 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import Path, Routing, k_shortest_paths, shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, jellyfish
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import SIMULATED, Check, Evidence, Knob, Part, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import SIMULATED, Check, Evidence, Knob, Part, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, jain, least_first, ratio
 from netrepro.study.figures import Bars, Course, Distribution, Level, Look, Panel, Picture, Sweep, beside, plot
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 LARGEST_PROGRAMME = 125  # switches: with 245 the linear programme takes hours for its last thousandth
@@ -64,12 +64,12 @@ class Equipment:
 
     network: str = "jellyfish"
     ports: int = 6
-    server_gain: float = setting(
+    server_gain: float = parameter(
         1.137, "servers of Jellyfish over those of the fat-tree", "ratio", above=0, high=2
     )  # 780 / 686
-    rate_mbps: float = setting(100.0, "of every link", "Mb/s", low=1, high=10_000)
-    link_delay_ms: float = setting(0.02, "of every cable, one way", "ms", low=0, high=1000)
-    buffer_packets: int = setting(50, "at every port", "packets", low=1, high=100_000)
+    rate_mbps: float = parameter(100.0, "of every link", "Mb/s", low=1, high=10_000)
+    link_delay_ms: float = parameter(0.02, "of every cable, one way", "ms", low=0, high=1000)
+    buffer_packets: int = parameter(50, "at every port", "packets", low=1, high=100_000)
     slow_motion: float = 1.0
 
     @property
@@ -435,7 +435,7 @@ LINKS = {f"links, {paths}": paths for paths in ("8 paths", "ECMP", "1 path")}
 OURS, BASELINE, BY_ECMP = "jellyfish, 8 paths, MPTCP", "fat-tree, ECMP, MPTCP", "jellyfish, ECMP, MPTCP"
 CASES: dict[str, dict[str, Any]] = {
     **{  # the longest first
-        f"full rate, {network}": {"part": FULL_RATE, "network": network, "ports": each(10, 8, 6, 4)}
+        f"full rate, {network}": {"part": FULL_RATE, "network": network, "ports": swept(10, 8, 6, 4)}
         for network in NETWORKS[1:]
     },
     **{f"lengths, {network}": {"part": DISTANCES, "network": network} for network in NETWORKS},
@@ -494,13 +494,13 @@ STUDY = Study(
     },
     knobs={
         "paths": Knob(
-            {transport: {"transport": transport, "paths": each(1, 2, 4, 8, 16)} for transport in TRANSPORTS},
+            {transport: {"transport": transport, "paths": swept(1, 2, 4, 8, 16)} for transport in TRANSPORTS},
             {"test": Scale(0.3, changes={"ports": 4}), "quick": Scale(1.0), "paper": Scale(1.0, changes={"ports": 14})},
         ),
         "servers": Knob(
             {
-                "jellyfish": OPTIMUM | {"server_gain": each(0.5, 0.75, 1.0, 1.25, 1.5, 2.0)},
-                "edge only": OPTIMUM | EDGE | {"server_gain": each(0.5, 0.75, 1.0, 1.25, 1.5)},
+                "jellyfish": OPTIMUM | {"server_gain": swept(0.5, 0.75, 1.0, 1.25, 1.5, 2.0)},
+                "edge only": OPTIMUM | EDGE | {"server_gain": swept(0.5, 0.75, 1.0, 1.25, 1.5)},
             },
             {"test": Scale(changes={"ports": 4}), "quick": Scale(), "paper": Scale(changes={"ports": 10})},
             repetitions=3,

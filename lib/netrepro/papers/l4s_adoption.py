@@ -24,10 +24,10 @@ from netrepro.networks.links import CoDel, DropTail, DualPi2, Fq, FqCoDel, Link,
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
-from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.live import LiveRun
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 PORT = ("s1", "s2")
@@ -64,8 +64,8 @@ class Setting:
     Prague does. receiver_ecn : what Prague's receivers know of ECN. coupling : DualPI2's k.
     """
 
-    rate_mbps: float = setting(100.0, "of the bottleneck", "Mb/s", low=5, high=1000)
-    round_trip_ms: float = setting(10.0, "without queues", "ms", low=2, high=200)
+    rate_mbps: float = parameter(100.0, "of the bottleneck", "Mb/s", low=5, high=1000)
+    round_trip_ms: float = parameter(10.0, "without queues", "ms", low=2, high=200)
     buffer_pipes: float = 2.0
     queue: str = "FIFO"
     prague: str = "prague"
@@ -391,7 +391,7 @@ def draw_run(run: Measurements, case: str) -> Figure:
 HALVES, DEAF, DEAF_L4S = "Prague halves", "Prague is deaf", "Prague is deaf, DualPI2"
 HEEDS, UNCOUPLED = "BBRv3 heeds marks", "DualPI2 without coupling"
 
-GRID = {"queue": each(*QUEUES), "buffer_pipes": each(*BUFFERS)}
+GRID = {"queue": swept(*QUEUES), "buffer_pipes": swept(*BUFFERS)}
 MAPS = {f"heatmap-{theirs.replace('_', '-')}": pair for pair, (theirs, _) in PAIRS.items()}
 QUICKLY = {"buffer_pipes": (2.0,)}
 QUICK_QUEUES = ("FIFO", "single_queue_FQ", "DualPI2")  # of what kernels run too
@@ -433,7 +433,7 @@ STUDY = Study(
         HEEDS: {"classic": "bbr3", "ecn": True, "queue": "DualPI2", "bbr3_ecn_ms": 0.0},
         UNCOUPLED: {"classic": "cubic", "queue": "DualPI2", "coupling": 0.0},
         # Kernels of this library hand single segments down, and have no BBRv3.
-        **{name: {**PAIRS[pair][1], "bursts": False, "queue": each(*QUEUES)} for name, pair in OF_KERNELS.items()},
+        **{name: {**PAIRS[pair][1], "bursts": False, "queue": swept(*QUEUES)} for name, pair in OF_KERNELS.items()},
     },
     experiment=experiment,
     read=read,
@@ -470,7 +470,7 @@ STUDY = Study(
     knobs={
         "bursts": Knob(
             {
-                pair: {**side, "queue": each(*QUEUES), "buffer_pipes": each(2.0), "bursts": each(True, False)}
+                pair: {**side, "queue": swept(*QUEUES), "buffer_pipes": swept(2.0), "bursts": swept(True, False)}
                 for pair, (_, side) in PAIRS.items()
             },
             {

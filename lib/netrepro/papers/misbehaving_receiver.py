@@ -27,12 +27,12 @@ from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, Optimist
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.programs import why_missing
-from netrepro.study import VIRTUAL, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import VIRTUAL, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import least_first
 from netrepro.study.figures import Bars, Course, Level, Panel, Picture, Published, Sweep, plot
 from netrepro.study.measuring import run_experiment
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import CURVES, new_figure, scheme
 
 BOTTLENECK = ("s1", "s2")
@@ -63,17 +63,17 @@ class Setting:
     paper's cumulative nonce. boundary_spread_bytes : see Tcp.
     """
 
-    document_bytes: int = setting(60_000, "what the client fetches", "bytes", low=1461, high=100_000_000)
-    round_trip_ms: float = setting(72.0, "of the path, without queues", "ms", low=6, high=10_000)
+    document_bytes: int = parameter(60_000, "what the client fetches", "bytes", low=1461, high=100_000_000)
+    round_trip_ms: float = parameter(72.0, "of the path, without queues", "ms", low=6, high=10_000)
     round_trip_spread_ms: float = 2.5
-    rate_mbps: float = setting(100.0, "of the path", "Mb/s", low=0.1, high=10_000)
+    rate_mbps: float = parameter(100.0, "of the path", "Mb/s", low=0.1, high=10_000)
     buffer_packets: int = 500
     initial_window_segments: int = 1
     receiver: str = "honest"
-    pieces: int = setting(50, "in which a divider acknowledges each segment", low=1, high=1460)
-    copies: int = setting(50, "of an acknowledgement that a spoofer repeats", low=1, high=10_000)
+    pieces: int = parameter(50, "in which a divider acknowledges each segment", low=1, high=1460)
+    copies: int = parameter(50, "of an acknowledgement that a spoofer repeats", low=1, high=10_000)
     first_only: bool = False
-    ack_interval_ms: float = setting(
+    ack_interval_ms: float = parameter(
         5.0, "between optimistic acknowledgements of a segment each", "ms", low=0.01, high=1000
     )
     counts: str = "acknowledgements"
@@ -345,8 +345,8 @@ CASES: dict[str, dict[str, Any]] = {
     "optimistic, nonce": NONCE | {"receiver": "optimistic"},
     f"honest, {VARIED}": VARY,
     f"optimistic, {VARIED}": VARY | {"receiver": "optimistic"},
-    GROWTH: {"receiver": "division", "pieces": each(*PIECES)},
-    f"{GROWTH}, bytes counted": BYTES | {"receiver": "division", "pieces": each(*PIECES)},
+    GROWTH: {"receiver": "division", "pieces": swept(*PIECES)},
+    f"{GROWTH}, bytes counted": BYTES | {"receiver": "division", "pieces": swept(*PIECES)},
     **{f"{LINUX}, {name}": TODAY | {"receiver": name} for name in RECEIVERS},
     **{f"{WITHOUT}, {name}": TODAY | {"recovery": NO_SACK, "receiver": name} for name in RECEIVERS},
 }
@@ -411,10 +411,12 @@ STUDY = Study(
         ),
     },
     knobs={
-        "senders": Knob({name: how | {"receiver": each(*RECEIVERS)} for name, how in SENDERS.items()}, Scale(ENOUGH_S)),
+        "senders": Knob(
+            {name: how | {"receiver": swept(*RECEIVERS)} for name, how in SENDERS.items()}, Scale(ENOUGH_S)
+        ),
         "buffer": Knob(
             {
-                f"{receiver}, {name}": {"receiver": receiver, "recovery": recovery, "buffer_packets": each(*BUFFERS)}
+                f"{receiver}, {name}": {"receiver": receiver, "recovery": recovery, "buffer_packets": swept(*BUFFERS)}
                 for receiver, name, recovery in (
                     ("honest", "Reno", "reno"),
                     ("division", "Reno", "reno"),
@@ -426,7 +428,7 @@ STUDY = Study(
         ),
         "rivals": Knob(
             {
-                name: SHARED | SENDERS[name] | {"receiver": "division", "pieces": each(1, 2, 3, 5, 10)}
+                name: SHARED | SENDERS[name] | {"receiver": "division", "pieces": swept(1, 2, 3, 5, 10)}
                 for name in RIVAL_SENDERS
             },
             {"test": Scale(10.0), "quick": Scale(30.0), "paper": Scale(120.0)},

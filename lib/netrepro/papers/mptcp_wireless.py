@@ -41,13 +41,13 @@ from netrepro.study import (
     Runs,
     Scale,
     Study,
-    each,
+    swept,
 )
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import least_first, ratio
 from netrepro.study.figures import Distribution, Level, Look, Panel, Picture, Sweep, beside, plot, shown
 from netrepro.study.measuring import run_experiment
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import CURVES, new_figure, scheme
 
 KB = 1024
@@ -78,12 +78,12 @@ class Setting:
     mobile_mbps: float = 2.0
     mobile_round_trip_ms: float = 150.0
     mobile_buffer_ms: float = 2000.0
-    mobile_jitter_ms: float = setting(50.0, "of 3G, each way: deviation of the delay", "ms", low=0, high=1000)
+    mobile_jitter_ms: float = parameter(50.0, "of 3G, each way: deviation of the delay", "ms", low=0, high=1000)
     mobile_queue: str = "drop tail"
     mobile_loss: float = 0.0
-    send_buffer_kb: int = setting(200, "of the application's socket", "KB", low=2, high=100_000)
+    send_buffer_kb: int = parameter(200, "of the application's socket", "KB", low=2, high=100_000)
     receive_buffer_kb: int = 200
-    congestion_control: str = setting(
+    congestion_control: str = parameter(
         "lia",
         "of the subflows (no olia, balia on the virtual kernel)",
         one_of=("lia", "olia", "balia", "reno", "cubic"),
@@ -410,7 +410,7 @@ def _all(start: str, changes: dict[str, Any], *names: str) -> dict[str, dict[str
 
 CLASS = {"receive_buffer_kb": CLASS_KB}
 SWEEP = {
-    "receive_buffer_kb": each(*RECEIVE_BUFFERS_KB),
+    "receive_buffer_kb": swept(*RECEIVE_BUFFERS_KB),
     "send_buffer_kb": LARGE_KB,
     "mobile_jitter_ms": 0.0,
     "follows_blocks": False,
@@ -430,8 +430,8 @@ CASES: dict[str, dict[str, Any]] = {
     **_all("lost", {"lost": LOST, "follows_blocks": False}, "mptcp", BOTH, "tcp over wifi"),
     TOLD: {"lost": LOST, "told": True, "follows_blocks": False},
     **_all("fig 4", SWEEP, *FIG7),
-    **_all("ratio", CLASS | {"wifi_mbps": each(*WIFI_MBPS)}, *FIG7[:3]),
-    **_all("equal paths", CLASS | {"wifi_mbps": each(*WIFI_MBPS)} | EQUAL, BOTH),
+    **_all("ratio", CLASS | {"wifi_mbps": swept(*WIFI_MBPS)}, *FIG7[:3]),
+    **_all("equal paths", CLASS | {"wifi_mbps": swept(*WIFI_MBPS)} | EQUAL, BOTH),
 }
 
 
@@ -446,7 +446,7 @@ ONE_BUFFER = {"own_buffers": False}  # Linux's MPTCP has no send buffer that we 
 KNOB = {"quick": Scale(10.0), "paper": Scale(100.0), "test": Scale(6.0)}
 PROJECT_LOSS = 0.0075  # of WiFi in another class's project (2014)
 ON_3G = ("mptcp", BOTH, "tcp over 3g")
-HOLDS = {"send_buffer_kb": each(100, 125, 160, 200), "receive_buffer_kb": lambda setting: setting.send_buffer_kb}
+HOLDS = {"send_buffer_kb": swept(100, 125, 160, 200), "receive_buffer_kb": lambda setting: setting.send_buffer_kb}
 LOSSES = (0.0, 0.0025, 0.005, PROJECT_LOSS, 0.01)
 ORDER = (BOTH, "tcp over wifi", "mptcp", "tcp over 3g")
 _DELIVERED = {"table": "deliveries", "column": "delivered_bytes", "reduce": "most"}
@@ -553,11 +553,11 @@ STUDY = Study(
             KNOB,
         ),
         # The class put its other shape of TCP over 3G down to jitter and loss, which the paper does not give.
-        "jitter": Knob({name: HOW[name] | {"mobile_jitter_ms": each(0.0, 25.0, 50.0, 100.0)} for name in ON_3G}, KNOB),
-        "mobile_loss": Knob({name: HOW[name] | {"mobile_loss": each(0.0, 0.005, 0.01, 0.02)} for name in ON_3G}, KNOB),
+        "jitter": Knob({name: HOW[name] | {"mobile_jitter_ms": swept(0.0, 25.0, 50.0, 100.0)} for name in ON_3G}, KNOB),
+        "mobile_loss": Knob({name: HOW[name] | {"mobile_loss": swept(0.0, 0.005, 0.01, 0.02)} for name in ON_3G}, KNOB),
         # Kernel memory of 200 KB holds fewer data: 125 KB by one reading (data/mptcp_wireless/SOURCES.md).
         "memory": Knob({name: HOW[name] | HOLDS for name in FIG7}, KNOB),
-        "wifi_loss": Knob({name: HOW[name] | CLASS | {"wifi_loss": each(*LOSSES)} for name in FIG7[:3]}, KNOB),
+        "wifi_loss": Knob({name: HOW[name] | CLASS | {"wifi_loss": swept(*LOSSES)} for name in FIG7[:3]}, KNOB),
     },
     figures={
         "fig7_latency": Picture(

@@ -42,11 +42,11 @@ from netrepro.study import (
     Runs,
     Scale,
     Study,
-    each,
     seed_and_repetition,
+    swept,
 )
 from netrepro.study.figures import Mark, Panel, Picture, Sweep, plot
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 PRIVILEGED = "privileged"
@@ -82,14 +82,14 @@ class Setting:
     more. fast_share : least and greatest share of packets on the fast path for which rates are believed.
     """
 
-    tunnel: str = setting("vxlan", "geneve only where the kernel has it", one_of=("vxlan", "geneve"))
-    rules: int = setting(0, "in the chain that forwarded packets pass, none of which matches", low=0, high=60_000)
-    filter_entries: int = setting(4096, "of the cache of the filter's answers", low=1, high=1_000_000)
-    reverse_check: bool = setting(True, "whether the way back must be on the fast path as well")
-    constant_port: int = setting(
+    tunnel: str = parameter("vxlan", "geneve only where the kernel has it", one_of=("vxlan", "geneve"))
+    rules: int = parameter(0, "in the chain that forwarded packets pass, none of which matches", low=0, high=60_000)
+    filter_entries: int = parameter(4096, "of the cache of the filter's answers", low=1, high=1_000_000)
+    reverse_check: bool = parameter(True, "whether the way back must be on the fast path as well")
+    constant_port: int = parameter(
         0, "UDP source port of all tunnelled packets, 0 for one from the flow's hash", low=0, high=65_535
     )
-    prints: bool = setting(False, "whether the programs print where they miss or learn, to the kernel's trace")
+    prints: bool = parameter(False, "whether the programs print where they miss or learn, to the kernel's trace")
     cached: bool = False
     marks: bool = True
     steering: bool = False
@@ -131,18 +131,18 @@ class Eviction:
 # Cases.
 
 CACHED: dict[str, Any] = {"cached": True}
-ONE_TCP = {"kind": each("tcp_rr"), "flows": each(1)}
-ONE_STREAM = {"kind": each("tcp_stream"), "flows": each(1)}
-PAIR = {"kind": each("tcp_rr", "udp_rr"), "flows": each(1)}
-CROWD = {"kind": each("udp_rr"), "flows": each(MANY)}
-FIG5 = {"kind": each(*KINDS), "flows": each(1, 2, 4, 8, 16, MANY)}
+ONE_TCP = {"kind": swept("tcp_rr"), "flows": swept(1)}
+ONE_STREAM = {"kind": swept("tcp_stream"), "flows": swept(1)}
+PAIR = {"kind": swept("tcp_rr", "udp_rr"), "flows": swept(1)}
+CROWD = {"kind": swept("udp_rr"), "flows": swept(MANY)}
+FIG5 = {"kind": swept(*KINDS), "flows": swept(1, 2, 4, 8, 16, MANY)}
 NETWORKS: dict[str, dict[str, Any]] = {
     BARE: {"is_bare": True, **FIG5},
     AGAIN: {"is_bare": True, "again": True, **ONE_TCP},
     OVERLAY: FIG5,
     ONCACHE: CACHED | FIG5 | {"fast_share": (LEAST_FAST, 1.0)},
-    UNMARKED: CACHED | FIG5 | {"marks": False, "flows": each(1), "fast_share": (0.0, 0.0)},
-    f"{UNMARKED}, many flows": CACHED | ONE_TCP | {"marks": False, "flows": each(MANY)},
+    UNMARKED: CACHED | FIG5 | {"marks": False, "flows": swept(1), "fast_share": (0.0, 0.0)},
+    f"{UNMARKED}, many flows": CACHED | ONE_TCP | {"marks": False, "flows": swept(MANY)},
     f"{UNMARKED}, prints": CACHED | ONE_TCP | {"marks": False, "prints": True},
     "constant port": CACHED | CROWD | {"constant_port": PORT},
     "steered": CACHED | CROWD | {"steering": True},
@@ -152,7 +152,7 @@ for _name, _changes in ((BARE, {"is_bare": True}), (OVERLAY, {}), (ONCACHE, CACH
     NETWORKS[TOGETHER.format(_name)] = _changes | PAIR | {"together": True}
     if _name != BARE:
         NETWORKS[f"{_name}, no segmentation"] = _changes | ONE_STREAM | {"segmentation": False}
-        NETWORKS[MORE_RULES.format(_name)] = _changes | ONE_TCP | {"rules": each(10, 100, 1000)}
+        NETWORKS[MORE_RULES.format(_name)] = _changes | ONE_TCP | {"rules": swept(10, 100, 1000)}
 
 
 def cannot(setting: Setting | Trials | Eviction, tier: str) -> str:

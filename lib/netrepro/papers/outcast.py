@@ -34,13 +34,13 @@ from netrepro.study import (
     Runs,
     Scale,
     Study,
-    each,
+    swept,
 )
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first
 from netrepro.study.figures import Panel, Picture, Sweep
 from netrepro.study.measuring import HOST_DELAY_PACKETS
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.study.trust import gap_checks
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
@@ -91,14 +91,14 @@ class Testbed:
     """
 
     rate_mbps: float = 1000.0
-    buffer_bytes: int = setting(16_384, "of every port", "bytes", low=3000, high=10_000_000)
+    buffer_bytes: int = parameter(16_384, "of every port", "bytes", low=3000, high=10_000_000)
     queue: str = "drop tail"
     congestion_control: str = "bic"
-    min_rto_ms: float = setting(2.0, "least retransmission timeout", "ms", low=1, high=1000)
-    clock_skew_ppm: float = setting(
+    min_rto_ms: float = parameter(2.0, "least retransmission timeout", "ms", low=1, high=1000)
+    clock_skew_ppm: float = parameter(
         100.0, "how far links' rates are off at most", "parts per million", low=0, high=10_000
     )
-    host_delay_packets: float = setting(
+    host_delay_packets: float = parameter(
         HOST_DELAY_PACKETS,
         "that hosts take for a packet, at most, in packets' times at the slowest link",
         low=0,
@@ -645,7 +645,7 @@ CLASS_RENO = OF_RENO | {"far_flows": 5}
 A_LOT = Part(setting=ParkingLot(), experiment=lot_experiment, read=read_flows)
 LOT: dict[str, Any] = {"part": A_LOT}
 ON_AND_OFF = Part(setting=OnAndOff(), experiment=on_and_off_experiment, read=read_flows)
-ROW = {"part": ON_AND_OFF, "far_flows": each(1, 3, 5, 7), "drops_in_a_row": each(0, 1, 2, 3, 5, 6, 8)}
+ROW = {"part": ON_AND_OFF, "far_flows": swept(1, 3, 5, 7), "drops_in_a_row": swept(0, 1, 2, 3, 5, 6, 8)}
 OF_1990 = {"congestion_control": "reno", "recovery": "reno"}
 NOT_IN_ROWS = {"drops_in_a_row": ()}  # simulated only, as in the paper
 CASES: dict[str, dict[str, Any]] = {
@@ -673,7 +673,7 @@ CASES: dict[str, dict[str, Any]] = {
     "rows": ROW,
     "rows, reno": ROW | OF_1990,
     "rows, reno, 200 ms": ROW | OF_1990 | {"min_rto_ms": 200.0},
-    "rows, apart": ROW | {"far_flows": 1, "drops_in_a_row": each(6), "drops_apart": True},
+    "rows, apart": ROW | {"far_flows": 1, "drops_in_a_row": swept(6), "drops_apart": True},
 }
 
 
@@ -748,10 +748,10 @@ STUDY = Study(
     knobs={
         "phases": Knob(
             {
-                "clock_skew_ppm": TREE | {"clock_skew_ppm": each(0.0, 10.0, 100.0, 1000.0)},
-                "host_delay_packets": TREE | {"host_delay_packets": each(0.0, 0.25, 1.0, 4.0)},
-                "buffer_bytes": TREE | {"buffer_bytes": each(8_192, 16_384, 32_768, 65_536, 131_072)},
-                "min_rto_ms": TREE | {"min_rto_ms": each(2.0, 10.0, 50.0, 200.0)},
+                "clock_skew_ppm": TREE | {"clock_skew_ppm": swept(0.0, 10.0, 100.0, 1000.0)},
+                "host_delay_packets": TREE | {"host_delay_packets": swept(0.0, 0.25, 1.0, 4.0)},
+                "buffer_bytes": TREE | {"buffer_bytes": swept(8_192, 16_384, 32_768, 65_536, 131_072)},
+                "min_rto_ms": TREE | {"min_rto_ms": swept(2.0, 10.0, 50.0, 200.0)},
             },
             {"quick": Scale(LONGEST_S, repetitions=3), "paper": Scale(LONGEST_S)},
             repetitions=5,

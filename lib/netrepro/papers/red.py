@@ -33,13 +33,13 @@ from netrepro.study import (
     Runs,
     Scale,
     Study,
-    each,
     greatest_first,
     least_first,
+    swept,
 )
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Bars, Course, Level, Look, Panel, Picture, Published, Scatter, Sweep, beside, plot
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import CURVES, new_figure, scheme
 
 HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet
@@ -98,14 +98,14 @@ class Setting:
     scene: str = "fig5"
     queue: str = "drop tail"
     sender: str = "tahoe"
-    rate_mbps: float = setting(45.0, "of the bottleneck", "Mb/s", low=1, high=10_000)
+    rate_mbps: float = parameter(45.0, "of the bottleneck", "Mb/s", low=1, high=10_000)
     buffer_packets: int = 140
     min_threshold_packets: float = 5.0
     threshold_ratio: float = 3.0
-    max_probability: float = setting(
+    max_probability: float = parameter(
         0.02, "RED's probability of a drop at its maximum threshold", "share", above=0, high=1
     )
-    weight: float = setting(0.002, "of a new queue in RED's average", "share", above=0, high=1)
+    weight: float = parameter(0.002, "of a new queue in RED's average", "share", above=0, high=1)
     gentle: bool = False
     variant: str = FLOYD
     packet_bytes: int = 1000
@@ -297,8 +297,8 @@ MEAN_2009_BYTES, LIMIT_2009 = 500, 140  # ns-2's mean packet; the limit of the s
 FIG5 = {"packet_bytes": 1040, "first_window": 2}  # ns-2's
 FIG3 = RED | {"scene": "fig3", "seconds": 1.0}
 BURSTY = {"scene": "bursty", "seconds": 10.0}
-AT_BUFFERS = FIG5 | {"buffer_packets": each(*BUFFERS)}
-AT_THRESHOLDS = FIG5 | RED | {"min_threshold_packets": each(*THRESHOLDS)}
+AT_BUFFERS = FIG5 | {"buffer_packets": swept(*BUFFERS)}
+AT_THRESHOLDS = FIG5 | RED | {"min_threshold_packets": swept(*THRESHOLDS)}
 IS_DROP_TAIL: dict[str, Any] = {  # with a queue one short of the buffer a packet passes, with a full one not
     "queue": "red",
     "weight": 1.0,
@@ -307,14 +307,14 @@ IS_DROP_TAIL: dict[str, Any] = {  # with a queue one short of the buffer a packe
 }
 # The rarest that Linux's red can: between the thresholds its probability rises by whole 2^-32 a byte.
 NEVER_DROPS = {"max_probability": 6e-4, "threshold_ratio": 100.0, "buffer_packets": 1000}
-BURSTY_BUFFERS = BURSTY | {"buffer_packets": each(8, 10, 12, 14, 16, 18, 20, 22)}
+BURSTY_BUFFERS = BURSTY | {"buffer_packets": swept(8, 10, 12, 14, 16, 18, 20, 22)}
 BURSTY_RED = BURSTY | {
     "queue": "red",
-    "min_threshold_packets": each(3, 4, 6, 8, 10, 12, 14),
+    "min_threshold_packets": swept(3, 4, 6, 8, 10, 12, 14),
     "buffer_packets": lambda setting: int(4 * setting.min_threshold_packets),
 }
-FEW_BUFFERS = FIG5 | {"buffer_packets": each(15, 40, 100, 140)}
-FEW_THRESHOLDS = FIG5 | RED | {"min_threshold_packets": each(3, 5, 15, 50)}
+FEW_BUFFERS = FIG5 | {"buffer_packets": swept(15, 40, 100, 140)}
+FEW_THRESHOLDS = FIG5 | RED | {"min_threshold_packets": swept(3, 5, 15, 50)}
 LATER_SENDERS = ("reno", "sack", "cubic")
 # Linux's weight for the scripts' `burst`, by minimum threshold: the greatest power of two with which the average stays
 # below the threshold after a burst of 5/3 of it into an empty queue (Floyd and Jacobson, equation 3).
@@ -325,12 +325,12 @@ CLASS: dict[str, Any] = {  # from the project's scripts; its thresholds count 10
     "packet_bytes": 1514,
     "unit_bytes": 1000,
     "buffer_packets": 100,
-    "min_threshold_packets": each(3, 5, 10, 20, 50),
+    "min_threshold_packets": swept(3, 5, 10, 20, 50),
     "weight": lambda setting: CLASS_WEIGHTS[setting.min_threshold_packets],
 }
 
 CLASS_SENDER = {name: CLASS[name] for name in ("sender", "packet_bytes", "unit_bytes")}
-CLASS_DROP_TAIL = CLASS_SENDER | {"buffer_packets": each(15, 45, 75, 100, 140)}
+CLASS_DROP_TAIL = CLASS_SENDER | {"buffer_packets": swept(15, 45, 75, 100, 140)}
 # What `tc` refuses of the scripts' commands (data/red/SOURCES.md): the delay of 20 ms in front of the bottleneck, so
 # that the round trip is 22 ms; with drop tail also the class of 45 Mb/s, so that only the senders' links limit it.
 AS_IT_RAN = {"bottleneck_delay_ms": 10.0}
@@ -496,7 +496,7 @@ OF_BURSTY = {
 }
 OF_CLASS_RED = {"class": "as the scripts ask", "class, as it ran": "as tc took them"}
 OF_CLASS_DROP_TAIL = {"class, drop tail": "as the scripts ask", "class, drop tail as it ran": "as tc took them"}
-AT_FLOWS = {"flows": each(2, 4, 8, 16, 32, 64)}
+AT_FLOWS = {"flows": swept(2, 4, 8, 16, 32, 64)}
 POINTS = ("carried_share", "delay_ms")
 # No kernel has Tahoe or RED of 1993; it takes the next power of two for the weight itself.
 OF_KERNEL = {"sender": "linux", "variant": LINUX}

@@ -27,10 +27,22 @@ from netrepro.queueing.replicated_flows import (
 )
 from netrepro.queueing.replication import ReplicationModel
 from netrepro.queueing.service import ConstantService, ExponentialService, Service
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, pictures, seed_and_repetition
+from netrepro.study import (
+    Check,
+    Evidence,
+    Knob,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    pictures,
+    seed_and_repetition,
+    swept,
+)
 from netrepro.study.evidence import least_first
 from netrepro.study.figures import Course, Level, Mark, Panel, Picture, Sweep, plot
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import CURVES, new_figure, scheme
 
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -65,20 +77,20 @@ class Setting:
     The formulas do not use paths, choice, gaps, whole rounds and exponential bursts, and there is none for RepSYN.
     """
 
-    workload: str | FlowSizeDistribution = setting(
+    workload: str | FlowSizeDistribution = parameter(
         "web_search", "flow sizes; a CSV file holds a distribution", one_of=("web_search", "data_mining", "a file")
     )
-    extra_load: float | None = setting(
+    extra_load: float | None = parameter(
         0.05, "load that one more copy of each short flow adds, the paper's ε", "share of the load", low=0, high=1
     )
-    initial_window_packets: float = setting(
+    initial_window_packets: float = parameter(
         3.0, "first window of slow start, the paper's k", "packets", low=1, high=1000
     )
-    burst_packets: float = setting(44.0, "window of long flows, the paper's M", "packets", low=1, high=100_000)
-    long_flow_packets: float = setting(
+    burst_packets: float = parameter(44.0, "window of long flows, the paper's M", "packets", low=1, high=100_000)
+    long_flow_packets: float = parameter(
         68.0, "flows up to this size are short, the paper's S_L", "packets", low=1, high=1_000_000
     )
-    load: float = setting(0.5, "load at which section 10 turns its knobs", "share of capacity", above=0, below=0.71)
+    load: float = parameter(0.5, "load at which section 10 turns its knobs", "share of capacity", above=0, below=0.71)
     copies: int = 2
     paths: int = 2
     path_choice: str = "distinct"
@@ -269,16 +281,16 @@ _FAR_APART = _SHORT | {
     "short_flows": lambda setting: round(setting.short_flows / 4),
 }
 CASES: dict[str, dict[str, Any]] = {
-    AS_PRINTED: {"load": each(*LOADS), **_ALL},
-    SAME_PATH: {"load": each(*LOADS), "path_choice": "same", **_ALL, **_SHORT},
-    FAR_APART: {"load": each(0.1, 0.3, 0.5, 0.7), **_FAR_APART},
-    f"{SAME_PATH}, {FAR_APART}": {"load": each(0.5), "path_choice": "same", **_FAR_APART},
-    "exponential bursts": {"load": each(0.5, 0.8), "exponential_bursts": True},
-    DRAWN: {"load": each(0.5, 0.9), **_DRAWN, **_LONG},
-    "copies add half": {"load": each(0.5), **_DRAWN, "extra_load": 0.5, **_LONG},
-    "copies add a tenth": {"load": each(0.9), **_DRAWN, "extra_load": 0.1, **_LONG},
+    AS_PRINTED: {"load": swept(*LOADS), **_ALL},
+    SAME_PATH: {"load": swept(*LOADS), "path_choice": "same", **_ALL, **_SHORT},
+    FAR_APART: {"load": swept(0.1, 0.3, 0.5, 0.7), **_FAR_APART},
+    f"{SAME_PATH}, {FAR_APART}": {"load": swept(0.5), "path_choice": "same", **_FAR_APART},
+    "exponential bursts": {"load": swept(0.5, 0.8), "exponential_bursts": True},
+    DRAWN: {"load": swept(0.5, 0.9), **_DRAWN, **_LONG},
+    "copies add half": {"load": swept(0.5), **_DRAWN, "extra_load": 0.5, **_LONG},
+    "copies add a tenth": {"load": swept(0.9), **_DRAWN, "extra_load": 0.1, **_LONG},
     "one packet a round": {
-        "load": each(0.5),
+        "load": swept(0.5),
         "window_packets": 1,
         "long_round_gap_packets": 1,
         "long_flows": lambda setting: round(setting.long_flows / 5),
@@ -483,7 +495,7 @@ STUDY = Study(
         ),
     },
     knobs={
-        name: Knob({"testbed": {**TESTBED, name: each(*values)}}, _ENOUGH, repetitions=2)
+        name: Knob({"testbed": {**TESTBED, name: swept(*values)}}, _ENOUGH, repetitions=2)
         for name, (_, values) in KNOBS.items()
     },
     figures={

@@ -37,11 +37,11 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.protocols.browser import Manner
 from netrepro.protocols.sst.channel import Manners
-from netrepro.study import VIRTUAL, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import VIRTUAL, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import least_first, ratio
 from netrepro.study.figures import Bars, Course, Level, Look, Mark, Panel, Picture, Sweep, beside, plot
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 from netrepro.traffic.home_ip import pages, read_trace
 
@@ -68,15 +68,17 @@ class Setting:
     Rate, delay, queue, requests and the missing pause are those of the author's programs (data/sst/SOURCES.md). His
     simulator had two queues, of 37 and of 9 packets; which one made Fig. 8 is not known, and we take the older one."""
 
-    rate_mbps: float = setting(1.5, "of the line, in both directions", "Mb/s", low=0.01, high=1000)
-    one_way_ms: float = setting(27.5, "delay of the line", "ms", low=0.1, high=1000)
-    queue_packets: int = setting(37, "buffer at each end of the line", "packets", low=1, high=10_000)
+    rate_mbps: float = parameter(1.5, "of the line, in both directions", "Mb/s", low=0.01, high=1000)
+    one_way_ms: float = parameter(27.5, "delay of the line", "ms", low=0.1, high=1000)
+    queue_packets: int = parameter(37, "buffer at each end of the line", "packets", low=1, high=10_000)
     loss_percent: float = 0.0
-    trace: str = setting("standin", "the pages; a .tr.gz file holds a part of the trace", one_of=("standin", "a file"))
+    trace: str = parameter(
+        "standin", "the pages; a .tr.gz file holds a part of the trace", one_of=("standin", "a file")
+    )
     pages: int = 400
-    request_bytes: int = setting(128, "of a request, which the trace does not say", low=12, high=1200)
+    request_bytes: int = parameter(128, "of a request, which the trace does not say", low=12, high=1200)
     pause_ms: float = 0.0
-    initial_window_segments: int = setting(3, "of a new TCP connection", "segments of 1200 bytes", low=1, high=100)
+    initial_window_segments: int = parameter(3, "of a new TCP connection", "segments of 1200 bytes", low=1, high=100)
     segment_bytes: int = 1200
     sst_window: int = 2
     missed_behind: int = 1
@@ -323,9 +325,9 @@ def _pages_panel(panel: str) -> Panel:
 
     dots = {"linestyle": "", "markersize": 3, "alpha": 0.6}
     looks = {name: look | dots for name, look in reversed(LOOKS.items())}
-    pages = Course("pages", "time_ms", looks, "size_bytes", f"panel == '{panel}'")
+    dots_of_pages = Course("pages", "time_ms", looks, "size_bytes", f"panel == '{panel}'")
     title = f"{panel} request{'s' * (panel != '1')} a page"
-    return Panel(SIZE, TIME, pages, draw_bounds, title=title, log="xy", x_range=(50, 4e5), y_range=(45, 6000))
+    return Panel(SIZE, TIME, dots_of_pages, draw_bounds, title=title, log="xy", x_range=(50, 4e5), y_range=(45, 6000))
 
 
 def _floors(title: str, looks: Mapping[str, Look], *marks: Mark) -> Picture:
@@ -348,9 +350,9 @@ def _fastest(panel: str, least: int, most: int, title: str) -> Panel:
     """Show the fastest page with `least` to `most` requests, and the lowest published points of its panel."""
 
     def table(runs: Runs) -> pd.DataFrame:
-        pages = runs.tables["pages"].query(f"tier == '{runs.tier}' and requests >= {least} and requests <= {most}")
-        pages = pages[pages.case.isin(SCHEMES)]
-        return pages.groupby(["case", "repetition"], sort=False).time_ms.min().reset_index()
+        chosen = runs.tables["pages"].query(f"tier == '{runs.tier}' and requests >= {least} and requests <= {most}")
+        chosen = chosen[chosen.case.isin(SCHEMES)]
+        return chosen.groupby(["case", "repetition"], sort=False).time_ms.min().reset_index()
 
     published = levels().query(f"panel == '{panel}'").set_index("case").least_ms
     return Panel("", "fastest page (ms)", Bars("time_ms", table, published=dict(published)), title=title, log="y")
@@ -426,7 +428,7 @@ STUDY = Study(
     knobs={
         "loss": Knob(
             {
-                name: changes | {"loss_percent": each(0.0, 0.5, 1.0, 2.0, 3.0)}
+                name: changes | {"loss_percent": swept(0.0, 0.5, 1.0, 2.0, 3.0)}
                 for name, changes in (*SCHEMES.items(), (IN_ORDER, QUIC | {"in_order": True}))
             },
             {
@@ -436,11 +438,11 @@ STUDY = Study(
             },
         ),
         "queue": Knob(
-            {name: SCHEMES[name] | {"queue_packets": each(9, 37)} for name in ("SST", "pipelined", "serial")},
+            {name: SCHEMES[name] | {"queue_packets": swept(9, 37)} for name in ("SST", "pipelined", "serial")},
             {"quick": Scale(changes={"pages": 100}), "paper": Scale(), "test": Scale(changes={"pages": 40})},
         ),
         "browser": Knob(
-            {name: changes | {"connections": each(2, 6)} for name, changes in BROWSER.items()},
+            {name: changes | {"connections": swept(2, 6)} for name, changes in BROWSER.items()},
             {
                 "quick": Scale(only={"connections": (6,)}),
                 "paper": Scale(),
@@ -450,8 +452,8 @@ STUDY = Study(
         # A datagram has four packets at most.
         "frames": Knob(
             {
-                over: {"frames_over": over, "loss_percent": each(0.0, 1.0, 3.0)}
-                | {"frame_packets": each(*(1, 4) if over == MEANS[0] else (1, 4, 16))}
+                over: {"frames_over": over, "loss_percent": swept(0.0, 1.0, 3.0)}
+                | {"frame_packets": swept(*(1, 4) if over == MEANS[0] else (1, 4, 16))}
                 for over in MEANS
             },
             {
@@ -462,7 +464,7 @@ STUDY = Study(
         ),
         "window": Knob(
             {
-                name: changes | {"sst_window": each(2, 3, 10)}
+                name: changes | {"sst_window": swept(2, 3, 10)}
                 for name, changes in (("SST", SST), (FRESH, SST | {"fresh": True}))
             },
             {"quick": Scale(changes={"pages": 100}), "paper": Scale(), "test": Scale(changes={"pages": 40})},

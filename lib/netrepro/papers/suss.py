@@ -20,11 +20,11 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, bandwidth_delay_packets
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import Check, Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, each, least_first
+from netrepro.study import Check, Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, least_first, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import ratio
 from netrepro.study.figures import Course, Level, Look, Mark, Panel, Picture, Published, Sweep, plot
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import CURVES, new_figure, scheme
 
 PORT = ("s1", "s2")
@@ -55,11 +55,13 @@ class Setting:
     mended.
     """
 
-    rate_mbps: float = setting(50.0, "of the bottleneck in Fig. 12 and the knobs", "Mb/s", low=1, high=1000)
+    rate_mbps: float = parameter(50.0, "of the bottleneck in Fig. 12 and the knobs", "Mb/s", low=1, high=1000)
     round_trip_ms: float = 100.0
     buffer_bdp: float = 1.0
     buffer_packets: int = 0
-    jitter_ms: float = setting(0.0, "by how much its delay varies from packet to packet at most", "ms", low=0, high=100)
+    jitter_ms: float = parameter(
+        0.0, "by how much its delay varies from packet to packet at most", "ms", low=0, high=100
+    )
     size_mb: float = 2.0
     lasts_s: float = 0.0
     flows: int = 1
@@ -96,26 +98,28 @@ NONE_FOURFOLD = SUSS | {"suss_rounds": 0}
 
 
 def _cases(name: str, common: dict[str, Any], **schemes: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {f"{name}, {scheme.replace('_', ' ')}": common | changes for scheme, changes in schemes.items()}
+    return {f"{name}, {label.replace('_', ' ')}": common | changes for label, changes in schemes.items()}
 
 
 _three = partial(_cases, cubic={}, suss=SUSS, none_fourfold=NONE_FOURFOLD)
-GRID = {"size_mb": each(*SIZES_MB), "round_trip_ms": each(*ROUND_TRIPS_MS), "buffer_bdp": each(0.5, 1.0, 2.0)}
+GRID = {"size_mb": swept(*SIZES_MB), "round_trip_ms": swept(*ROUND_TRIPS_MS), "buffer_bdp": swept(0.5, 1.0, 2.0)}
 LATER_PATH = {"rate_mbps": 50.0, "round_trip_ms": 100.0}
 TWO_SECONDS = {"rate_mbps": 100.0, "round_trip_ms": 270.0, "lasts_s": 2.0, "watch": True}
 EXAMPLE = {
     "rate_mbps": 48.0,
     "round_trip_ms": 49.5,
     "buffer_packets": 1000,
-    "size_mb": each(*EXAMPLE_MB),
+    "size_mb": swept(*EXAMPLE_MB),
     "watch": True,
 }
-LATER = LATER_PATH | {"buffer_packets": 413, "size_mb": each(5.0, 20.0), "mended": True, "watch": True}
-CLASS = {"rate_mbps": 50.0, "round_trip_ms": each(*CLASS_MS), "size_mb": 12.0, "watch": True}
+LATER = LATER_PATH | {"buffer_packets": 413, "size_mb": swept(5.0, 20.0), "mended": True, "watch": True}
+CLASS = {"rate_mbps": 50.0, "round_trip_ms": swept(*CLASS_MS), "size_mb": 12.0, "watch": True}
 FIFTH = LATER_PATH | {"flows": 5, "joins_s": 90.0, "lasts_s": 150.0, "watch": True}
 CASES: dict[str, dict[str, Any]] = {
     **_cases("fig12", GRID, cubic={}, suss=SUSS),
-    "fig12, none fourfold": GRID | NONE_FOURFOLD | {"round_trip_ms": each(75.0, 100.0, 250.0), "buffer_bdp": each(1.0)},
+    "fig12, none fourfold": GRID
+    | NONE_FOURFOLD
+    | {"round_trip_ms": swept(75.0, 100.0, 250.0), "buffer_bdp": swept(1.0)},
     **_three("fig10", TWO_SECONDS),
     **_three("example", EXAMPLE),
     "example, mended": EXAMPLE | SUSS | {"mended": True},
@@ -123,7 +127,7 @@ CASES: dict[str, dict[str, Any]] = {
     "later, not mended": LATER | SUSS | {"mended": False},
     **_cases("class", CLASS, cubic={}, suss=SUSS, bbr={"congestion_control": "bbr"}),
     **_three("fifth", FIFTH),
-    **_cases("near", {"round_trip_ms": each(*NEAR_MS), "size_mb": each(0.5, 2.0)}, cubic={}, suss=SUSS),
+    **_cases("near", {"round_trip_ms": swept(*NEAR_MS), "size_mb": swept(0.5, 2.0)}, cubic={}, suss=SUSS),
 }
 
 
@@ -466,7 +470,7 @@ LARGE = "size_mb >= 16 and time_s <= 0.8"
 NONE_SAVED = partial(improvements, case="none fourfold")
 OF_100_MS = "round_trip_ms == 100 and buffer_bdp == 1"
 _FINE_MB = tuple(float(size) for size in np.round(np.arange(0.02, 2.0, 0.02), 3))
-_KNOB_SIZES = {"size_mb": each(*SIZES_MB), "round_trip_ms": each(75.0, 250.0), "mended": each(False, True)}
+_KNOB_SIZES = {"size_mb": swept(*SIZES_MB), "round_trip_ms": swept(75.0, 250.0), "mended": swept(False, True)}
 LIVE = Live(
     {
         "completion_ms": Gauge("completion", "ms", {"table": "flows", "column": "completion_ms"}),
@@ -503,7 +507,7 @@ STUDY = Study(
                 "round_trip_ms": (9.0, 100.0, 250.0, *CLASS_MS),
                 "buffer_bdp": (1.0,),
             },
-            without=[f"fifth, {scheme}" for scheme in ("cubic", "suss", "none fourfold")],
+            without=[f"fifth, {name}" for name in ("cubic", "suss", "none fourfold")],
         ),
         "paper": Scale(changes={"module_cubic": True}),
     },
@@ -521,7 +525,7 @@ STUDY = Study(
     },
     knobs={
         "mended": Knob({"cubic": _KNOB_SIZES, "suss": _KNOB_SIZES | SUSS}, Scale()),
-        "sizes": Knob({"cubic": {"size_mb": each(*_FINE_MB)}, "suss": {"size_mb": each(*_FINE_MB)} | SUSS}, Scale()),
+        "sizes": Knob({"cubic": {"size_mb": swept(*_FINE_MB)}, "suss": {"size_mb": swept(*_FINE_MB)} | SUSS}, Scale()),
     },
     figures={
         "fig10_two_seconds": plot(

@@ -18,12 +18,12 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link, Queue, Red, Sfq, bandwidth_delay_packets
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, each, greatest_first
+from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, greatest_first, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import jain
 from netrepro.study.figures import Bars, Level, Panel, Picture, Sweep, plot
 from netrepro.study.live import LiveRun
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import new_figure, scheme
 
 EDGE_MBPS, *_ = ALL = 100.0, 200.0, 1000.0
@@ -57,9 +57,9 @@ class Setting:
     largest burst of a host's segmentation offload. lasts : the length of a run as a multiple of the other cases'.
     """
 
-    round_trip_ms: float = setting(20.0, "round trip without queues", "ms", low=2, high=1000)
-    buffer_ms: float = setting(240.0, "buffer of the bottleneck at the edge", "ms", low=1, high=2000)
-    scale_buffer_ms: float = setting(300.0, "the same at scale, above 100 Mb/s", "ms", low=1, high=2000)
+    round_trip_ms: float = parameter(20.0, "round trip without queues", "ms", low=2, high=1000)
+    buffer_ms: float = parameter(240.0, "buffer of the bottleneck at the edge", "ms", low=1, high=2000)
+    scale_buffer_ms: float = parameter(300.0, "the same at scale, above 100 Mb/s", "ms", low=1, high=2000)
     rate_mbps: float = EDGE_MBPS
     flows_per_100_mbps: int = MOST
     senders: str = "reno"
@@ -285,7 +285,7 @@ def draw_run(run: Measurements, case: str) -> Figure:
 
 def over(rates: tuple[float, ...], densities: tuple[int, ...] = (MOST,), **changes: object) -> dict[str, object]:
     """Make the changes of a case that runs with each of these rates and numbers of flows for 100 Mb/s."""
-    return {"rate_mbps": each(*rates), "flows_per_100_mbps": each(*densities), **changes}
+    return {"rate_mbps": swept(*rates), "flows_per_100_mbps": swept(*densities), **changes}
 
 
 AT_SCALE, AT_EDGE = [claim for claim in CLAIMS if claim.endswith("at-scale")], {"rate_mbps": ALL[:1]}
@@ -301,9 +301,9 @@ def in_part(asked: Setting) -> bool:
 PART = Scale(100.0, only={"rate_mbps": ALL[::2]}, where=in_part, fewer=dict.fromkeys((*CONTROLS, *CONTROLS_FAR), 2))
 # In half a minute a window at 100 ms has not had its cycle, and BBR has not found the round trip.
 FAR_CLAIMS = [claim for claim, evidence in CLAIMS.items() if set(evidence.case_names) <= set(CASES_FAR)]
-FAR: dict[str, Any] = {"round_trip_ms": each(*FAR_MS)}
-SHORT, BURSTS, BUFFERS = Scale(30.0), {"offload_bytes": each(0, 5792, 65_536)}, {"buffer_ms": each(20.0, 60.0, 240.0)}
-FASTER = {"rate_mbps": each(*ALL, 10_000.0)}  # as in the paper
+FAR: dict[str, Any] = {"round_trip_ms": swept(*FAR_MS)}
+SHORT, BURSTS, BUFFERS = Scale(30.0), {"offload_bytes": swept(0, 5792, 65_536)}, {"buffer_ms": swept(20.0, 60.0, 240.0)}
+FASTER = {"rate_mbps": swept(*ALL, 10_000.0)}  # as in the paper
 _AT_PORT = {"table": "links", "column": "dropped_packets", "reduce": "sum", "of": ["sent_packets", "dropped_packets"]}
 _DELIVERED = {"table": "flows", "column": "delivered_bytes"}
 LIVE = LiveRun(
@@ -358,9 +358,9 @@ STUDY = Study(
     claims=CLAIMS,
     knobs={
         "scale": Knob({NEWRENO: FASTER}, SHORT, quick=replace(SHORT, only={"rate_mbps": ALL})),
-        "offload": Knob({NEWRENO: {"rate_mbps": each(*ALL[:2]), **BURSTS}}, SHORT),
+        "offload": Knob({NEWRENO: {"rate_mbps": swept(*ALL[:2]), **BURSTS}}, SHORT),
         "buffer": Knob({case: {"senders": kinds, **BUFFERS} for case, kinds in MIXES.items()}, Scale(36.0)),
-        "round_trip": Knob({BBR: {"senders": "bbr", "round_trip_ms": each(20.0, 100.0, 200.0)}}, Scale(100.0)),
+        "round_trip": Knob({BBR: {"senders": "bbr", "round_trip_ms": swept(20.0, 100.0, 200.0)}}, Scale(100.0)),
     },
     figures=FIGURES,
     play=Play(

@@ -32,12 +32,12 @@ from netrepro.study import (
     Runs,
     Scale,
     Study,
-    each,
+    swept,
 )
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, jain, least_first, ratio
 from netrepro.study.figures import Bars, Course, Level, Look, Mark, Panel, Picture, Published, Sweep, beside, plot
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import new_figure, scheme
 
 HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet
@@ -65,18 +65,18 @@ class Setting:
     with one. trips_s : length of runs with two round trips, and of their controls.
     """
 
-    rate_mbps: float = setting(5.0, "of the single flow's bottleneck", "Mb/s", low=0.1, high=1000)
-    buffer_packets: int = setting(25, "of the single flow's bottleneck", "packets", low=1, high=10_000)
+    rate_mbps: float = parameter(5.0, "of the single flow's bottleneck", "Mb/s", low=0.1, high=1000)
+    buffer_packets: int = parameter(25, "of the single flow's bottleneck", "packets", low=1, high=10_000)
     flows: int = 1
     paced: bool = False
     paced_share: float = 1.0
-    core_delay_ms: float = setting(40.0, "of the bottleneck, one way", "ms", low=0.1, high=1000)
+    core_delay_ms: float = parameter(40.0, "of the bottleneck, one way", "ms", low=0.1, high=1000)
     side_delay_ms: float = 5.0
     host_delay_packets: float | None = None
     far_round_trip_ms: float = 0.0
-    packet_bytes: int = setting(576, "on the wire", "bytes", low=100, high=9000)
-    initial_window_segments: int = setting(1, "of every flow", "segments", low=1, high=1000)
-    min_rto_ms: float = setting(200.0, "least variation in a retransmission timeout", "ms", low=1, high=10_000)
+    packet_bytes: int = parameter(576, "on the wire", "bytes", low=100, high=9000)
+    initial_window_segments: int = parameter(1, "of every flow", "segments", low=1, high=1000)
+    min_rto_ms: float = parameter(200.0, "least variation in a retransmission timeout", "ms", low=1, high=10_000)
     delayed_ack_ms: float = 0.0
     recovery: str = "reno"
     slow_start_ratio: float = 1.0
@@ -380,8 +380,8 @@ TRIPS: dict[str, Any] = {"flows": 50, "rate_mbps": 20.0, "buffer_packets": 312}
 TRIPS |= {"seconds": lambda setting: setting.trips_s}
 CLASS = {"packet_bytes": 1514, "initial_window_segments": 10, "recovery": "linux", "delayed_ack_ms": 40.0}
 CLASS |= {"flows": 5, "rate_mbps": 5.0}
-COURSE_S = each(*(float(second) for second in range(1, 31)))
-UNTIL_20_S = {"seconds": each(*COURSE_S.values[:20])}
+COURSE_S = swept(*(float(second) for second in range(1, 31)))
+UNTIL_20_S = {"seconds": swept(*COURSE_S.values[:20])}
 
 
 def _senders(changes: dict[str, Any], name: str = "{}") -> dict[str, dict[str, Any]]:
@@ -499,23 +499,25 @@ STUDY = Study(
             quick=Scale(40.0, only={"seconds": COURSE_S.values[1::2]}),
         ),
         "buffer": Knob(
-            _senders(ROUNDS_150 | {"rate_mbps": each(2.0, 5.0, 20.0), "buffer_share": each(0.1, 0.25, 0.5, 1.0, 2.0)}),
+            _senders(
+                ROUNDS_150 | {"rate_mbps": swept(2.0, 5.0, 20.0), "buffer_share": swept(0.1, 0.25, 0.5, 1.0, 2.0)}
+            ),
             Scale(15.0),
         ),
         "recovery": _knob(
-            _senders(FIFTY | FIRST | {"recovery": each("tahoe", "reno", "newreno", "sack", "linux")}), 4.0
+            _senders(FIFTY | FIRST | {"recovery": swept("tahoe", "reno", "newreno", "sack", "linux")}), 4.0
         ),
-        "hosts": _knob(_senders(FIFTY | {"host_delay_packets": each(0.0, 1.0, 4.0, 12.0)}), 20.0),
-        "hosts_of_one": _knob(_senders(ROUNDS_150 | {"host_delay_packets": each(0.0, 0.05, 0.25, 0.5, 1.0)}), 15.0, 5),
+        "hosts": _knob(_senders(FIFTY | {"host_delay_packets": swept(0.0, 1.0, 4.0, 12.0)}), 20.0),
+        "hosts_of_one": _knob(_senders(ROUNDS_150 | {"host_delay_packets": swept(0.0, 0.05, 0.25, 0.5, 1.0)}), 15.0, 5),
         "mix": _knob(
             {
-                name: changes | PACED | {"paced_share": each(0.1, 0.3, 0.5, 0.7, 0.9)}
+                name: changes | PACED | {"paced_share": swept(0.1, 0.3, 0.5, 0.7, 0.9)}
                 for name, changes in (("5000 packets", MIXED), ("300 packets", SHORT))
             },
             120.0,
         ),
         "ratio": _knob(
-            {"paced": FIFTY | PACED | FIRST | {"slow_start_ratio": each(1.0, 1.25, 1.5, 2.0, 3.0, 4.0)}}, 4.0
+            {"paced": FIFTY | PACED | FIRST | {"slow_start_ratio": swept(1.0, 1.25, 1.5, 2.0, 3.0, 4.0)}}, 4.0
         ),
     },
     figures={

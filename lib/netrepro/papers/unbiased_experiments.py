@@ -20,11 +20,11 @@ from matplotlib.figure import Figure
 from netrepro.networks import DropTail, Experiment, Flow, Link, Measurements, Sfq, Tcp, dumbbell
 from netrepro.networks.links import bandwidth_delay_packets
 from netrepro.paths import data_dir
-from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Level, Panel, Picture, Published, Sweep, plot
 from netrepro.study.live import LiveRun
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
 TREATMENTS = {"BBR": "bbr", "two connections": "cubic", "pacing": "cubic"}  # a treated connection's control
@@ -41,9 +41,9 @@ class Setting:
     known; they are those for which others published the same comparison on real hosts
     (data/unbiased_experiments/SOURCES.md)."""
 
-    bottleneck_mbps: float = setting(100.0, "rate of the shared link", "Mb/s", low=1, high=10_000)
-    round_trip_ms: float = setting(40.0, "round trip without queues", "ms", low=5, high=500)
-    buffer_round_trips: float = setting(2.0, "buffer of the shared link", "round trips at its rate", low=0.1, high=20)
+    bottleneck_mbps: float = parameter(100.0, "rate of the shared link", "Mb/s", low=1, high=10_000)
+    round_trip_ms: float = parameter(40.0, "round trip without queues", "ms", low=5, high=500)
+    buffer_round_trips: float = parameter(2.0, "buffer of the shared link", "round trips at its rate", low=0.1, high=20)
     applications: int = APPLICATIONS
     treatment: str = "BBR"
     treated: int = FEW  # number of applications treated in an interval with treatment
@@ -257,7 +257,7 @@ QUICKLY = {"treated": (0, FEW, 5, MOST, APPLICATIONS)}
 # Shorter runs show how BBR begins: with 4 round trips of buffer and 16 s, anything from 1.5 to 109 came out.
 LONG = {"quick": Scale(64.0, repetitions=2, only={"buffer_round_trips": (1.0, 2.0, 4.0)}), "paper": Scale(64.0)}
 AB_TESTS = ("few-treated-seem-faster", "most-treated-seem-slower")  # too short runs show how BBR begins
-BUFFERS, GROWTH = each(0.5, 1.0, 2.0, 4.0, 8.0, 16.0), {"treated": APPLICATIONS, "joining": each(0, APPLICATIONS)}
+BUFFERS, GROWTH = swept(0.5, 1.0, 2.0, 4.0, 8.0, 16.0), {"treated": APPLICATIONS, "joining": swept(0, APPLICATIONS)}
 _OF_ONE = {"table": "flows", "column": "goodput_mbps", "by": "label", "each": "sum"}
 _TREATED, _UNTREATED = (_OF_ONE | {"label_end": f" {group}"} for group in COLOURS)
 LIVE = LiveRun(
@@ -278,12 +278,12 @@ STUDY = Study(
     slug="unbiased_experiments",
     setting=Setting(),
     cases={
-        **{name: {"treatment": name, "treated": each(0, FEW, 3, 5, 7, MOST, APPLICATIONS)} for name in TREATMENTS},
+        **{name: {"treatment": name, "treated": swept(0, FEW, 3, 5, 7, MOST, APPLICATIONS)} for name in TREATMENTS},
         SWITCHBACK: {"treated": APPLICATIONS, "design": SWITCHBACK},
         EVENT: {"treated": APPLICATIONS, "design": EVENT},
         "one in turns": {"treated": FEW, "design": SWITCHBACK},
-        "not congested": {"treated": each(FEW, MOST), "is_shared": False},
-        "losses by chance": {"treated": each(0, APPLICATIONS), "loss": 0.03},
+        "not congested": {"treated": swept(FEW, MOST), "is_shared": False},
+        "losses by chance": {"treated": swept(0, APPLICATIONS), "loss": 0.03},
     },
     experiment=experiment,
     read=read,
@@ -300,8 +300,8 @@ STUDY = Study(
         "switchback-finds-the-truth": Evidence("estimate", SWITCHBACK, "one in turns"),
     },
     knobs={
-        "buffer": Knob({"BBR": {"treated": each(FEW, MOST), "buffer_round_trips": BUFFERS}}, LONG, 5),
-        "is_fair": Knob({name: {"treatment": name, "is_fair": each(False, True)} for name in TREATMENTS}, LONG, 3),
+        "buffer": Knob({"BBR": {"treated": swept(FEW, MOST), "buffer_round_trips": BUFFERS}}, LONG, 5),
+        "is_fair": Knob({name: {"treatment": name, "is_fair": swept(False, True)} for name in TREATMENTS}, LONG, 3),
         "joining": Knob({name: GROWTH | {"design": name} for name in (SWITCHBACK, EVENT)}, LONG, 5),
     },
     figures={

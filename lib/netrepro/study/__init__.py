@@ -34,11 +34,11 @@ try:
         Reading,
         Scale,
         Study,
-        each,
         of_profile,
         points,
         seed_and_repetition,
         seed_of,
+        swept,
     )
     from netrepro.study.evidence import (
         Evidence,
@@ -96,7 +96,6 @@ __all__ = [
     "between_real_hosts",
     "check_table",
     "curve",
-    "each",
     "figures",
     "gap_checks",
     "greatest_first",
@@ -119,6 +118,7 @@ __all__ = [
     "seed_and_repetition",
     "seed_of",
     "setting_of",
+    "swept",
     "trust_of",
     "trust_table",
     "vary",

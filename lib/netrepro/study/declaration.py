@@ -45,7 +45,7 @@ def of_profile(profile: str, values: Mapping[str, Value]) -> Value:
 
 @dataclass(frozen=True)
 class Each:
-    """Values of one field of the setting, each of which is measured; made by `each`."""
+    """Values of one field of the setting, each of which is measured; made by `swept`."""
 
     values: tuple[Any, ...]
 
@@ -54,7 +54,7 @@ OPEN_FIGURES = 5  # that a notebook shows; it folds the others
 LEAST_REPETITIONS = 5  # of profile "paper" by default, unless its scale allows fewer
 
 
-def each(*values: Any) -> Each:
+def swept(*values: Any) -> Each:
     """Let a field of a case take all of these values, one after the other."""
     return Each(values)
 
@@ -67,7 +67,7 @@ class Scale:
     repetitions, least_repetitions : the largest and the smallest number, whatever the user asks for; for a knob, only
         the largest counts.
     changes : field of the setting -> its value at this scale.
-    only : field -> those of its values swept by `each` that are measured; a field not named is swept in full.
+    only : field -> those of its swept values that are measured; a field not named is swept in full.
     where : function of a setting; true for the settings that are measured.
     without : cases left out, because they would take too long.
     fewer : case -> the largest number of its repetitions.

@@ -84,7 +84,7 @@ class Range:
         return nearest(value, [word for word in self.words if word != EMPTY])
 
 
-def setting(
+def parameter(
     default: Any,
     help: str,
     unit: str = "",

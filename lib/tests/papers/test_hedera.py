@@ -15,7 +15,7 @@ from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
 from netrepro.networks.topology import fat_tree
 from netrepro.papers import hedera as paper
-from netrepro.study import Runs, Scale, each, measure, read_once
+from netrepro.study import Runs, Scale, measure, read_once, swept
 
 TREE = fat_tree(4, Link(10.0, 0.05))
 
@@ -151,7 +151,7 @@ def test_rates_from_3_s_on_are_those_from_10_s_on(how):
 
 @needs_virtual
 def test_a_kernels_hosts_lose_most_of_stride_8_in_one_tree():
-    cases = {"stride 8": {"how": each("non-blocking", "spanning tree", "first fit")}}
+    cases = {"stride 8": {"how": swept("non-blocking", "spanning tree", "first fit")}}
     scale = {"quick": Scale(1.0, changes={"counted_from_s": 1.0, "starts_within_s": 0.2})}
     study = replace(paper.STUDY, cases=cases, claims={}, on_kernels={}, profiles=scale, on_virtual=scale)
     runs = measure(study, tier="virtual", repetitions=1)

@@ -15,7 +15,7 @@ from netrepro.errors import NetreproError
 from netrepro.networks.routing import LinkChange
 from netrepro.papers import incast as paper
 from netrepro.simulation import simulate
-from netrepro.study import Knob, Point, Runs, Scale, check_table, each, measure, read_once, run_experiment, vary
+from netrepro.study import Knob, Point, Runs, Scale, check_table, measure, read_once, run_experiment, swept, vary
 
 DEFAULT = paper.Setting()
 
@@ -115,7 +115,7 @@ def turned(cases, blocks, seed=5):
 
 def test_a_larger_buffer_delays_the_collapse_until_the_block_fits():
     # Half the link is lost. Forty blocks: with 16 packets and few servers about every tenth waits for a timeout.
-    grid = {"buffer_packets": each(16, 64, 256, 1024), "servers": each(2, 4, 8, 16, 32, 64)}
+    grid = {"buffer_packets": swept(16, 64, 256, 1024), "servers": swept(2, 4, 8, 16, 32, 64)}
     table = turned({"reno": grid}, blocks=40)
     collapsed = table[table.goodput_mbps < 470].groupby("buffer_packets")["servers"].min()
     assert collapsed[16] < collapsed[64] < collapsed[256]
@@ -141,7 +141,7 @@ def test_with_few_servers_it_is_packets_in_step_that_wait_and_with_many_it_is_no
 
 
 def test_dctcp_holds_out_longer_than_reno_but_not_for_ever():
-    schemes = {name: {"congestion_control": name, "servers": each(8, 16, 64)} for name in ("reno", "dctcp")}
+    schemes = {name: {"congestion_control": name, "servers": swept(8, 16, 64)} for name in ("reno", "dctcp")}
     table = turned(schemes, blocks=3).pivot(index="servers", columns="case", values="goodput_mbps")
     assert table["dctcp"][8] > 5 * table["reno"][8]
     assert table["dctcp"][64] < 0.2 * table["dctcp"][8]

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.axes import Axes
 
 from netrepro.errors import NetreproError
-from netrepro.study import Knob, Reading, Runs, Scale, Study, each, measure, vary
+from netrepro.study import Knob, Reading, Runs, Scale, Study, measure, swept, vary
 from netrepro.study.figures import Bars, Course, Level, Panel, Picture, Published, Sweep, not_measured
 from netrepro.style import scheme
 
@@ -32,7 +32,7 @@ STUDY = Study(
     cases={"tcp": {}, "busy": {"load": 0.9}},
     measure_one=measure_one,
     profiles={"quick": Scale()},
-    knobs={"loads": Knob({"tcp": {"load": each(0.1, 0.9)}}, Scale(), repetitions=3)},
+    knobs={"loads": Knob({"tcp": {"load": swept(0.1, 0.9)}}, Scale(), repetitions=3)},
 )
 
 

@@ -18,25 +18,25 @@ from netrepro.study import (
     Reading,
     Scale,
     Study,
-    each,
     load_runs,
     measure,
     points,
     run_once,
+    swept,
     vary,
 )
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 
 
 @dataclass(frozen=True)
 class Setting:
-    load: float = setting(0.5, "of the server", "share", above=0, below=1)
+    load: float = parameter(0.5, "of the server", "share", above=0, below=1)
     servers: int = 1
 
 
 @dataclass(frozen=True)
 class Path:
-    load: float = setting(0.5, "of the server", "share", above=0, below=1)
+    load: float = parameter(0.5, "of the server", "share", above=0, below=1)
     size_kb: int = 10
 
 
@@ -65,10 +65,10 @@ STUDY = Study(
     setting=Setting(),
     parts=(A_PATH,),
     measure_one=measure_one,
-    cases={"one": {}, "many": {"servers": each(1, 2)}, "path": PATH | {"size_kb": each(10, 100)}},
+    cases={"one": {}, "many": {"servers": swept(1, 2)}, "path": PATH | {"size_kb": swept(10, 100)}},
     profiles={"quick": Scale(2.0, repetitions=2), "paper": Scale(2.0, changes={"size_kb": 50, "servers": 3})},
     claims={"wait": Evidence("wait", "one"), "ended": Evidence("ended_ms", "path", how=lambda ended: ended[100])},
-    knobs={"size": Knob({"path": PATH | {"size_kb": each(20, 40)}}, Scale(2.0))},
+    knobs={"size": Knob({"path": PATH | {"size_kb": swept(20, 40)}}, Scale(2.0))},
 )
 
 

@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 
 from netrepro.errors import NetreproError
-from netrepro.study.setting import check_setting, parameter_fields, parameter_line, setting, with_parameter_lines
+from netrepro.study.setting import check_setting, parameter, parameter_fields, parameter_line, with_parameter_lines
 from netrepro.workbench.catalogue.parameters import read_parameters
 from netrepro.workbench.catalogue.ranges import read_range
 
 
 @dataclass(frozen=True)
 class Setting:
-    rate_mbps: float = setting(100.0, "of every link", "Mb/s", low=0.5, high=10_000)
-    load: float = setting(0.5, "of the bottleneck", "share", above=0, below=1)
-    spread: float = setting(0.0, "of round trips", low=0, below=1)
-    shape: float = setting(1.2, "of sizes", above=1)
-    block_bytes: int = setting(1_024_000, "of all servers", "bytes", low=1, high=1e9)
-    control: str = setting("reno", "of all hosts", one_of=("reno", "cubic"))
-    trace: str = setting("", "of your own", one_of=("empty", "a file"))
-    paced: bool = setting(False, "whether senders pace")
+    rate_mbps: float = parameter(100.0, "of every link", "Mb/s", low=0.5, high=10_000)
+    load: float = parameter(0.5, "of the bottleneck", "share", above=0, below=1)
+    spread: float = parameter(0.0, "of round trips", low=0, below=1)
+    shape: float = parameter(1.2, "of sizes", above=1)
+    block_bytes: int = parameter(1_024_000, "of all servers", "bytes", low=1, high=1e9)
+    control: str = parameter("reno", "of all hosts", one_of=("reno", "cubic"))
+    trace: str = parameter("", "of your own", one_of=("empty", "a file"))
+    paced: bool = parameter(False, "whether senders pace")
     queue: str = "drop tail"
 
     def __post_init__(self) -> None:

@@ -22,7 +22,6 @@ from netrepro.study import (
     Study,
     check_table,
     curve,
-    each,
     greatest_first,
     jackknife,
     least_first,
@@ -32,6 +31,7 @@ from netrepro.study import (
     ratio,
     run_once,
     seed_of,
+    swept,
     trust_of,
     trust_table,
     vary,
@@ -61,7 +61,7 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
 CASES = {
     "low": {"load": 0.1},
     "high": {"load": 0.9, "label": "loaded"},
-    "many": {"servers": each(1, 2, 4)},
+    "many": {"servers": swept(1, 2, 4)},
     "twice": {"load": 0.2, "servers": lambda setting: int(20 * setting.load)},
 }
 STUDY = Study(
@@ -73,7 +73,7 @@ STUDY = Study(
         "quick": Scale(1.0),
         "paper": Scale(9.0, repetitions=2, changes={"label": "paper"}, only={"servers": (1, 4)}),
     },
-    knobs={"load": Knob({"knob": {"load": each(0.2, 0.4)}}, Scale(2.0), repetitions=2)},
+    knobs={"load": Knob({"knob": {"load": swept(0.2, 0.4)}}, Scale(2.0), repetitions=2)},
 )
 
 
@@ -277,7 +277,7 @@ def test_what_a_case_and_a_knob_have_in_common_runs_once():
 
     cases = {**CASES, "low by another name": {"load": 0.1}}
     knobs = {
-        "load": Knob({"knob": {"load": each(0.1, 0.3)}}, Scale(1.0), repetitions=2),
+        "load": Knob({"knob": {"load": swept(0.1, 0.3)}}, Scale(1.0), repetitions=2),
         "longer": Knob({"knob": {"load": 0.1}}, Scale(2.0), repetitions=2),
     }
     study = replace(STUDY, measure_one=count, cases=cases, knobs=knobs)

@@ -56,7 +56,7 @@ def test_what_is_still_to_replace_is_counted(paper, without_style):
     assert len(said) == 2 and "no section Artefacts" in said[0] and "claims.yaml has 1 times" in said[1]
 
 
-IDLE = '    idle: float = setting(1.0, "nothing", low=0)\n    delay_ms: float'
+IDLE = '    idle: float = parameter(1.0, "nothing", low=0)\n    delay_ms: float'
 # What is written instead of what, the check that finds it, and what it says.
 MISTAKES = [
     ('"one-flow-fills-the-link": Ev', '"one-flow-fils-the-link": Ev', "claims are", "did you mean 'one-flow-fills"),

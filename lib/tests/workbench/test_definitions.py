@@ -144,7 +144,7 @@ def test_a_statement_without_its_words_does_what_it_did():
         ("def a():\n    # why\n    return b'#' b'#'", "def a():\n    return b'#' b'#'"),
         ("a = f'{1}#{2!r:>{3}}'", "a = f'{1}#{2!r:>{3}}'"),
         ("class A:\n    x = 1\n    '''Of x.'''\n\n    def _repr_html_(self): ...", "class A:\n    x = 1"),
-        ("def é(ü='ß'):\n    'Ä.'; return ü", "def é(ü='ß'):\n         ; return ü"),
+        ("def é(ü='ß'):\n    'Ä.'; return ü", "def é(ü='ß'):\n    ; return ü"),
     ],
 )
 def test_words_go_and_strings_stay(text, kept):

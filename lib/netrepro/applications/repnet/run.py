@@ -110,11 +110,11 @@ class Programs:
         stream.flush()
 
     def _hear(self, host: str) -> str:
-        guest = self._guests[host]
-        assert guest.stdout is not None and guest.stderr is not None
-        line = guest.stdout.readline()
+        program = self._guests[host]
+        assert program.stdout is not None and program.stderr is not None
+        line = program.stdout.readline()
         if not line:
-            said = guest.stderr.read().strip().splitlines()[-1:]
+            said = program.stderr.read().strip().splitlines()[-1:]
             raise NetreproError(f"the program of {host} has ended: {''.join(said)}", "run the notebook again")
         return line
 

@@ -8,6 +8,7 @@ The caches' programs are compiled on this machine (clang) and loaded by bpftool,
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import json
 import os
@@ -18,7 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from netrepro.emulation.tiers import missing_feature
@@ -482,12 +483,12 @@ def compiled_programs(cache: Cache, tunnel: str = "vxlan") -> Iterator[Path]:
         yield out
 
 
-@cache
+@functools.cache
 def _folder_of_programs() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory(prefix="netrepro-traffic-")
 
 
-@cache
+@functools.cache
 def traffic_program() -> Path:
     """Return the traffic program, which is compiled once per process. Raises NetreproError where that fails."""
     out = Path(_folder_of_programs().name) / "traffic"
@@ -495,7 +496,7 @@ def traffic_program() -> Path:
     return out
 
 
-@cache
+@functools.cache
 def _iptables(ending: str = "") -> str:
     """Return the iptables program that works on this kernel: "iptables", or without nftables "iptables-legacy".
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from netrepro.errors import NetreproError
 from netrepro.protocols.as_graph import AsGraph, Relation, hierarchy, load_as_relationships
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 
 SPECIFIC, COVERING = PREFIXES = "184.164.244.0/24", "184.164.244.0/23"
 CDN = 47065  # the sites' AS number
@@ -41,23 +41,23 @@ class Setting:
     transit: int = 80
     stubs: int = 240
     peering: float = 0.4
-    sites: int = setting(5, "of the CDN; every one fails in turn", low=2, high=20)
-    prepends: int = setting(3, "of the other sites, with proactive-prepending", low=0, high=20)
-    ping_interval_s: float = setting(1.5, "between two pings to a client", "s", low=0.1, high=60)
-    watch_s: float = setting(600.0, "how long clients are pinged after the failure", "s", low=10, high=100_000)
+    sites: int = parameter(5, "of the CDN; every one fails in turn", low=2, high=20)
+    prepends: int = parameter(3, "of the other sites, with proactive-prepending", low=0, high=20)
+    ping_interval_s: float = parameter(1.5, "between two pings to a client", "s", low=0.1, high=60)
+    watch_s: float = parameter(600.0, "how long clients are pinged after the failure", "s", low=10, high=100_000)
     link_delay_ms: float = 20.0
-    delay_law: str = setting("exponential", "of an update's way through an AS", one_of=DELAY_LAWS)
-    advertisement_interval_s: float = setting(
+    delay_law: str = parameter("exponential", "of an update's way through an AS", one_of=DELAY_LAWS)
+    advertisement_interval_s: float = parameter(
         0.0,
         "least time between two announcements to a neighbour; RFC 4271 suggests 30; on tier virtual 0",
         "s",
         low=0,
         high=300,
     )
-    announcement_share: float = setting(
+    announcement_share: float = parameter(
         0.4, "of a withdrawal's time through an AS that an announcement takes; from beacons", low=0.01, high=1
     )
-    internet: str = setting(
+    internet: str = parameter(
         GENERATED,
         "a file holds CAIDA's AS relationships (as-rel, serial-1), in place of the levels below",
         one_of=(GENERATED, "a file"),

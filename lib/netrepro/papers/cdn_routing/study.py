@@ -53,10 +53,10 @@ from netrepro.study import (
     Runs,
     Scale,
     Study,
-    each,
     in_parallel,
     seed_and_repetition,
     seed_of,
+    swept,
 )
 from netrepro.study.evidence import least_first, ratio
 
@@ -268,9 +268,9 @@ STUDY = Study(
     also_on_virtual={"quick": BESIDE, "paper": BESIDE},
     claims=CLAIMS,
     knobs={
-        "prepends": Knob({PREPENDING: {"technique": PREPENDING, "prepends": each(0, 1, 2, 3, 5)}}, _scales(1)),
-        "reaction": Knob({REACTIVE: {"technique": REACTIVE, "reaction_s": each(*REACTIONS_S)}}, _scales(1)),
-        "delays": Knob({name: law | {"technique": each(*PAPER)} for name, law in LAWS.items()}, _scales(2)),
+        "prepends": Knob({PREPENDING: {"technique": PREPENDING, "prepends": swept(0, 1, 2, 3, 5)}}, _scales(1)),
+        "reaction": Knob({REACTIVE: {"technique": REACTIVE, "reaction_s": swept(*REACTIONS_S)}}, _scales(1)),
+        "delays": Knob({name: law | {"technique": swept(*PAPER)} for name, law in LAWS.items()}, _scales(2)),
     },
     figures={
         "fig2_reconnection_and_failover": figures.draw_times,

@@ -47,13 +47,13 @@ from netrepro.study import (
     Runs,
     Scale,
     Study,
-    each,
     gap_checks,
+    swept,
 )
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, least_first, ratio
 from netrepro.study.figures import Course, Level, Look, Mark, Panel, Picture, Sweep
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import CURVES, new_figure
 
 PORT, BACK = ("s1", "s2"), ("s2", "s1")
@@ -83,8 +83,8 @@ class Line:
     rate_mbps: float = 10.0
     round_trip_ms: float = 100.0
     queue: str = "codel"
-    target_ms: float = setting(5.0, "a wait that may stand", "ms", low=0.1, high=10_000)
-    interval_ms: float = setting(100.0, "for how long it may be exceeded", "ms", low=1, high=10_000)
+    target_ms: float = parameter(5.0, "a wait that may stand", "ms", low=0.1, high=10_000)
+    interval_ms: float = parameter(100.0, "for how long it may be exceeded", "ms", low=1, high=10_000)
     reentry: str = "ns2_2012"
     buffer_packets: int = 0
     packet_bytes: int = FULL_PACKET_BYTES
@@ -451,8 +451,8 @@ OVER_TIME = {"greatest_ms": "greatest delay (ms)", "mean_ms": "mean delay (ms)",
 TAIL, RED_QUEUE = {"queue": "drop tail"}, {"queue": "red"}
 COUNTED = {"count_drops": True}
 NEVER_DROPS = {"target_ms": 10_000.0, "interval_ms": 10_000.0}
-STATIC = {"rate_mbps": each(*RATES), "round_trip_ms": each(*ROUND_TRIPS)}
-LOW = {"rate_mbps": each(*LOW_RATES), "packet_bytes": each(*PACKETS), "round_trip_ms": each(30.0, 100.0)}
+STATIC = {"rate_mbps": swept(*RATES), "round_trip_ms": swept(*ROUND_TRIPS)}
+LOW = {"rate_mbps": swept(*LOW_RATES), "packet_bytes": swept(*PACKETS), "round_trip_ms": swept(30.0, 100.0)}
 DYNAMIC_LINK = Part(setting=Dynamic(), experiment=dynamic_experiment, read=read_dynamic)
 CONSUMER_EDGE = Part(setting=Edge(), experiment=edge_experiment, read=read_edge)
 DYNAMIC = {"part": DYNAMIC_LINK}
@@ -476,11 +476,11 @@ CONTROL_NAMES: dict[str, Look] = {
 ROUND_TRIP = "round trip (ms)"
 EDGE: dict[str, Any] = {
     "part": CONSUMER_EDGE,
-    "edge_mbps": each(*edge.RATES),
+    "edge_mbps": swept(*edge.RATES),
     "rate_mbps": lambda setting: setting.edge_mbps,
     "packet_bytes": lambda setting: 500 if setting.edge_mbps < 1 else FULL_PACKET_BYTES,
 }
-EDGE_BUFFERS = {"buffer_packets": each(6, 13, 20, 26, 52, 104)}
+EDGE_BUFFERS = {"buffer_packets": swept(6, 13, 20, 26, 52, 104)}
 CASES: dict[str, dict[str, Any]] = {
     "codel": STATIC | COUNTED,
     "red": STATIC | RED_QUEUE | COUNTED,
@@ -620,7 +620,7 @@ STUDY = Study(
     },
     knobs={
         "interval": Knob(
-            {"codel": {"interval_ms": each(*INTERVALS), "round_trip_ms": each(10.0, 30.0, 100.0, 500.0)}},
+            {"codel": {"interval_ms": swept(*INTERVALS), "round_trip_ms": swept(10.0, 30.0, 100.0, 500.0)}},
             Scale(changes={"static_s": 15.0}),
         ),
         "edge_buffer": Knob(

@@ -39,7 +39,7 @@ from netrepro.study import (
 from netrepro.study.evidence import least_first, ratio
 from netrepro.study.figures import Bars, Sweep, plot
 from netrepro.study.measuring import in_real_time
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.study.trust import trust_of
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
@@ -65,9 +65,9 @@ class Setting:
     spacing_us : only for PLAY.
     """
 
-    delay_ms: float = setting(20.0, "of the pipe in case Cd", "ms", low=0.1, high=10_000)
-    rules: int = setting(100, "in case B100, an even number", low=4, high=10_000)
-    bandwidth_mbps: float = setting(
+    delay_ms: float = parameter(20.0, "of the pipe in case Cd", "ms", low=0.1, high=10_000)
+    rules: int = parameter(100, "in case B100, an even number", low=4, high=10_000)
+    bandwidth_mbps: float = parameter(
         600.0, "of the pipe in case Cr; packets fill 368 of it, 0 for no limit", "Mb/s", low=0, high=1e6
     )
     stage: str = "A"

@@ -14,7 +14,7 @@ from netrepro.errors import NetreproError
 from netrepro.networks.zipf import exact_ranks, gray_ranks
 from netrepro.paths import data_dir
 from netrepro.simulation.replication import Demand, Deployment
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 
 SLUG = "epaxos_revisited"
 REGIONS = ("CA", "VA", "OR", "JP", "EU")
@@ -65,12 +65,12 @@ class Setting:
     LIGHT, a load that real processes can carry, for light_s in all; or IDLE, a load so small that commands never meet.
     """
 
-    clients_per_region: int = setting(10, "at each of the five sites", low=1, high=1000)
-    cap: int = setting(10, "commands that a client has under way at most", low=1, high=1_000_000)
-    arrival_ms: float = setting(4.5, "mean time between a client's commands", "ms", low=0.01, high=10_000)
+    clients_per_region: int = parameter(10, "at each of the five sites", low=1, high=1000)
+    cap: int = parameter(10, "commands that a client has under way at most", low=1, high=1_000_000)
+    arrival_ms: float = parameter(4.5, "mean time between a client's commands", "ms", low=0.01, high=10_000)
     keys: int = 1_000_000
-    message_cost_us: float = setting(38.0, "of a replica's processor, a message", "microseconds", low=0, high=100_000)
-    jitter_ms: float = setting(0.2, "mean of what a message takes longer", "ms", low=0, high=1000)
+    message_cost_us: float = parameter(38.0, "of a replica's processor, a message", "microseconds", low=0, high=100_000)
+    jitter_ms: float = parameter(0.2, "mean of what a message takes longer", "ms", low=0, high=1000)
     protocol: str = "epaxos"
     theta: float = 0.9
     writes: float = 0.5

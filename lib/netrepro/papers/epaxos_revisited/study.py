@@ -51,8 +51,8 @@ from netrepro.study import (
     Runs,
     Scale,
     Study,
-    each,
     seed_and_repetition,
+    swept,
 )
 from netrepro.study.evidence import least_first
 from netrepro.study.measuring import in_parallel
@@ -63,7 +63,7 @@ QUICK = tuple(product((0.5, 0.8, 0.9, 0.99), (0.1, 0.3, 0.5, 1.0)))
 BOTH = (*product(SKEWS_AS_RELEASED, WRITES_AS_RELEASED), *product(SKEWS_OF_THE_CLASS, WRITES_OF_THE_CLASS))
 SMALL = ((0.5, 0.3), (0.9, 0.3), (0.9, 0.5), (0.9, 1.0), *TOQ_CELLS)
 AT_HOTTEST: dict[str, Any] = {"theta": HOTTEST[0], "writes": HOTTEST[1]}
-AT_TOQ = {"theta": each(*dict(TOQ_CELLS)), "writes": lambda setting: dict(TOQ_CELLS)[setting.theta]}
+AT_TOQ = {"theta": swept(*dict(TOQ_CELLS)), "writes": lambda setting: dict(TOQ_CELLS)[setting.theta]}
 APART: dict[str, Any] = {"clock_error_ms": CLOCKS_APART_MS}
 # Not as the released programs: clients notice answers, and replicas commands that can be executed, at once.
 AT_ONCE: dict[str, Any] = {"looks_at_arrivals": False, "execution_interval_ms": 0.0}
@@ -79,8 +79,8 @@ IDLE_LOAD: dict[str, Any] = AT_ONCE | {
 LIGHT_LOAD: dict[str, Any] = AT_ONCE | {"kind": LIGHT, "cap": 2, "jitter_ms": 0.0}
 CASES: dict[str, dict[str, Any]] = {
     GRID: {
-        "theta": each(*sorted({theta for theta, _ in (*QUICK, *BOTH, *SMALL)})),
-        "writes": each(*sorted({writes for _, writes in (*QUICK, *BOTH, *SMALL)})),
+        "theta": swept(*sorted({theta for theta, _ in (*QUICK, *BOTH, *SMALL)})),
+        "writes": swept(*sorted({writes for _, writes in (*QUICK, *BOTH, *SMALL)})),
     },
     MULTI: MULTI_PAXOS,
     MULTI_FAR: SCHEMES[MULTI_FAR],
@@ -238,7 +238,7 @@ SCALES_OF_KNOBS = {
     "paper": Scale(60.0, changes={"settle_s": 20.0}),
     "test": Scale(1.4),
 }
-APART_MS = each(0.0, 3.0, 10.0, 30.0, 100.0)
+APART_MS = swept(0.0, 3.0, 10.0, 30.0, 100.0)
 
 STUDY = Study(
     slug="epaxos_revisited",
@@ -262,7 +262,7 @@ STUDY = Study(
     claims=CLAIMS,
     knobs={
         "leader": Knob(
-            {MULTI: MULTI_PAXOS | {"leader": each(*REGIONS)}, GRID: {"theta": 0.9, "writes": 0.5}}, SCALES_OF_KNOBS
+            {MULTI: MULTI_PAXOS | {"leader": swept(*REGIONS)}, GRID: {"theta": 0.9, "writes": 0.5}}, SCALES_OF_KNOBS
         ),
         "clocks": Knob(
             {f"TOQ {toq}": AT_HOTTEST | {"toq": toq, "clock_error_ms": APART_MS} for toq in ("quorum", "union")}
@@ -271,7 +271,7 @@ STUDY = Study(
         ),
         "programs": Knob(
             {
-                name: AT_HOTTEST | changes | {"toq": each("none", "quorum")}
+                name: AT_HOTTEST | changes | {"toq": swept("none", "quorum")}
                 for name, changes in {"as released": {}, "at once": AT_ONCE}.items()
             },
             SCALES_OF_KNOBS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 
 Size = tuple[int, int, int]  # spines, leaves, hosts
 SIZES = ("S2-L2-H4", "S2-L3-H6", "S2-L4-H8", "S2-L5-H10", "S2-L6-H12", "S3-L4-H12", "S4-L4-H16")
@@ -20,11 +20,11 @@ class Setting:
     of a host's queue, which "larger queues" increases.
     """
 
-    horizon: int = setting(10, "steps of the report's query", low=1, high=100)
-    packet_networks: int = setting(
+    horizon: int = parameter(10, "steps of the report's query", low=1, high=100)
+    packet_networks: int = parameter(
         32, "packet networks, which differ in how they hash flows to spines", low=1, high=1024
     )
-    timeout_s: float = setting(1800.0, "limit of one question", "s", above=0, high=86_400)
+    timeout_s: float = parameter(1800.0, "limit of one question", "s", above=0, high=86_400)
     task: str = "find the plainest example"
     subject: str = ""
     size: str = "S2-L3-H6"

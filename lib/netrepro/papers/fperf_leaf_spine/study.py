@@ -34,7 +34,7 @@ from netrepro.papers.fperf_leaf_spine.times import (
     timed_tasks,
 )
 from netrepro.processes import in_processes
-from netrepro.study import Check, Evidence, OneRun, Play, Progress, Reading, Runs, Scale, Study, each
+from netrepro.study import Check, Evidence, OneRun, Play, Progress, Reading, Runs, Scale, Study, swept
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.examples import base_example
 from netrepro.verification.workloads import Query
@@ -138,8 +138,8 @@ STUDY_CASES: dict[str, dict[str, Any]] = {
     EXAMPLE: {},
     **{question: {"task": "ask", "subject": question} for question in QUESTIONS},
     **{name: {"task": "case study", "subject": name} for name in CASES},
-    "times": {"task": "time", "size": each(*SIZES)},
-    "larger queues": {"task": "time larger queues", "size": SIZES[0], "queue_packets": each(40, 400, 4000)},
+    "times": {"task": "time", "size": swept(*SIZES)},
+    "larger queues": {"task": "time larger queues", "size": SIZES[0], "queue_packets": swept(40, 400, 4000)},
     SPREAD: _STEPS | {"timed_horizon": lambda setting: setting.horizon},
     SPREAD_CONTROL: _STEPS | {"timed_horizon": NO_SEARCH},
     "packet networks": {"task": "run packet networks"},

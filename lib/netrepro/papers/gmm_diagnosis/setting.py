@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from netrepro.papers import gmm_traffic
 from netrepro.papers.gmm_traffic.setting import LARGE_NETWORKS, Trace
 from netrepro.paths import data_dir
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.traffic import NORMALISATIONS
 
 SLUG = "gmm_diagnosis"
@@ -41,9 +41,9 @@ class Setting:
     features. map_flows, map_rounds : flows on the map of t-SNE and its iterations.
     """
 
-    normalisation: str = setting("log", "of features", one_of=tuple(NORMALISATIONS))
-    regularisation: float = setting(1e-2, "added to every variance of normalised features", above=0, high=1)
-    pcaps: str = setting(
+    normalisation: str = parameter("log", "of features", one_of=tuple(NORMALISATIONS))
+    regularisation: float = parameter(1e-2, "added to every variance of normalised features", above=0, high=1)
+    pcaps: str = parameter(
         "", "folder of captures of your own for E13; empty to leave it out", one_of=("empty", "a folder")
     )
     selected_features: int = 10

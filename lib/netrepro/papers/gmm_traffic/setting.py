@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.traffic import (
     BASELINES,
     CLASSES,
@@ -59,14 +59,14 @@ class Setting:
     search_rows : rows on which each baseline searches its own features (0 for no search).
     """
 
-    trace: str = setting("auto", "auto is UNIBS-2009 where present", one_of=TRACES)
-    feature_set: str = setting("netmate59", "of data/gmm_traffic/feature_sets.yaml", one_of=tuple(feature_sets()))
-    normalisation: str = setting("log", "of features", one_of=tuple(NORMALISATIONS))
-    regularisation: float = setting(1e-2, "added to every variance of normalised features", above=0, high=1)
-    prior: str = setting("map", "with map classes weigh by their size", one_of=("map", "mle"))
-    selected_features: int = setting(10, "how many the forward search keeps", low=1, high=100)
-    training_share: float = setting(0.7, "of the flows; the rest tests", above=0, below=1)
-    capture: str = setting(
+    trace: str = parameter("auto", "auto is UNIBS-2009 where present", one_of=TRACES)
+    feature_set: str = parameter("netmate59", "of data/gmm_traffic/feature_sets.yaml", one_of=tuple(feature_sets()))
+    normalisation: str = parameter("log", "of features", one_of=tuple(NORMALISATIONS))
+    regularisation: float = parameter(1e-2, "added to every variance of normalised features", above=0, high=1)
+    prior: str = parameter("map", "with map classes weigh by their size", one_of=("map", "mle"))
+    selected_features: int = parameter(10, "how many the forward search keeps", low=1, high=100)
+    training_share: float = parameter(0.7, "of the flows; the rest tests", above=0, below=1)
+    capture: str = parameter(
         "", "a capture of your own to classify, or UNIBS-2009's folder", one_of=("empty", "a file", "a folder")
     )
     max_components: int = 10

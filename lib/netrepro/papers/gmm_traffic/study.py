@@ -21,23 +21,23 @@ from netrepro.papers.gmm_traffic.setting import (
     neural_models,
     open_trace,
 )
-from netrepro.study import Evidence, Play, Runs, Scale, Study, each, ratio
+from netrepro.study import Evidence, Play, Runs, Scale, Study, ratio, swept
 from netrepro.traffic import NAMED_CLASSES, NORMALISATIONS
 
 LEAD = 0.02  # in macro-F1; a smaller lead gives no order
-PACKETS = each(*range(3, 11))
+PACKETS = swept(*range(3, 11))
 OTHERS = tuple(name for name in figures.CONDITIONS_AT_NINE if name not in (RIGHT, figures.NO_HANDSHAKE))
 CASES: dict[str, dict[str, Any]] = {
     RIGHT: {},
     "first packets": {"first_packets": PACKETS},
-    f"first packets, {SHUFFLED}": {"condition": SHUFFLED, "first_packets": each(3, BEST_PACKETS)},
+    f"first packets, {SHUFFLED}": {"condition": SHUFFLED, "first_packets": swept(3, BEST_PACKETS)},
     "baselines": {"condition": "baselines"},
     "baselines, first packets": {"condition": "baselines", "first_packets": PACKETS},
     **{name: {"condition": name} for name in OTHERS},
     figures.NO_HANDSHAKE: {"first_packets": 3, "handshake": False},
     "neural models": {"condition": "neural models"},
     "normalisations": {"condition": "normalisations"},
-    "verification": {"condition": "verification", "first_packets": each(3, VERIFIED_PACKETS, BEST_PACKETS)},
+    "verification": {"condition": "verification", "first_packets": swept(3, VERIFIED_PACKETS, BEST_PACKETS)},
     f"verification, {SHUFFLED}": {"condition": f"verification, {SHUFFLED}", "first_packets": VERIFIED_PACKETS},
 }
 

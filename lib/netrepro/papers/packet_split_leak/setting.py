@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from netrepro.papers.packet_split_leak.headers import AS_CAPTURED, KEPT_PACKETS
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 
 SLUG = "packet_split_leak"
 ENCODER, FOREST = "encoder", "forest"
@@ -22,8 +22,8 @@ class Setting:
     encoder's hidden layer; representation : numbers that it makes of a header. trees : of a forest.
     """
 
-    packets_per_flow: int = setting(KEPT_PACKETS, "the first of each flow", "packets", low=2, high=KEPT_PACKETS)
-    corrupted_share: float = setting(0.15, "of a header's bytes, which pre-training hides", low=0, below=1)
+    packets_per_flow: int = parameter(KEPT_PACKETS, "the first of each flow", "packets", low=2, high=KEPT_PACKETS)
+    corrupted_share: float = parameter(0.15, "of a header's bytes, which pre-training hides", low=0, below=1)
     flows_per_application: int = 50
     epochs: int = 12
     pretraining_epochs: int = 3

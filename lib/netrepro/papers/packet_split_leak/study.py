@@ -19,7 +19,7 @@ from netrepro.papers.packet_split_leak.measuring import (
     why_no_encoder,
 )
 from netrepro.papers.packet_split_leak.setting import DEALT, ENCODER, FOREST, SLUG, Setting
-from netrepro.study import Evidence, Knob, Play, Runs, Scale, Study, each, seed_and_repetition
+from netrepro.study import Evidence, Knob, Play, Runs, Scale, Study, seed_and_repetition, swept
 
 LEAD = 0.1  # a smaller one gives no order; in claims.yaml
 SEEN: dict[str, dict[str, Any]] = {
@@ -129,9 +129,9 @@ STUDY = Study(
     claims=_claims(),
     knobs={
         "identifiers": Knob(
-            {FOREST_CASE: {"model": FOREST, "headers": each(AS_CAPTURED, *WITHOUT, REMOVED)}}, _KNOB, 3
+            {FOREST_CASE: {"model": FOREST, "headers": swept(AS_CAPTURED, *WITHOUT, REMOVED)}}, _KNOB, 3
         ),
-        "packets": Knob({FOREST_CASE: {"model": FOREST, "packets_per_flow": each(2, 4, 8, KEPT_PACKETS)}}, _KNOB, 3),
+        "packets": Knob({FOREST_CASE: {"model": FOREST, "packets_per_flow": swept(2, 4, 8, KEPT_PACKETS)}}, _KNOB, 3),
     },
     figures={
         "splits": figures.draw_splits,

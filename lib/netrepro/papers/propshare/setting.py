@@ -13,7 +13,7 @@ from netrepro.errors import NetreproError
 from netrepro.protocols.bittorrent.chokers import Choker, RoundRobin, choker
 from netrepro.simulation.swarm import BLOCK_BYTES, SwarmPeer
 from netrepro.study import seed_of
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 
 BETWEEN = (0.0, 1.0)  # fractions of pure swarms
 
@@ -35,14 +35,14 @@ class Setting:
 
     leechers: int = 30
     seeds: int = 3
-    seed_kilobytes_per_s: float = setting(128.0, "upload of each of the three seeds", "kB/s", low=1, high=100_000)
+    seed_kilobytes_per_s: float = parameter(128.0, "upload of each of the three seeds", "kB/s", low=1, high=100_000)
     slowest_kilobytes_per_s: float = 20.0
-    fastest_kilobytes_per_s: float = setting(
+    fastest_kilobytes_per_s: float = parameter(
         300.0, "upload of the fastest leecher; the slowest has 20", "kB/s", low=20, high=100_000
     )
-    pieces: int = setting(48, "of 256 KiB each: how long the file is", low=1, high=10_000)
+    pieces: int = parameter(48, "of 256 KiB each: how long the file is", low=1, high=10_000)
     blocks_per_piece: int = 16
-    reserve: float = setting(0.1, "PropShare's part of the upload for newcomers", "ratio", low=0, high=1)
+    reserve: float = parameter(0.1, "PropShare's part of the upload for newcomers", "ratio", low=0, high=1)
     baseline: float = 0.0
     free_riders: float = 0.0
     round_s: float = 10.0

@@ -29,24 +29,24 @@ from netrepro.papers.propshare.readings import (
     sybil_gain,
 )
 from netrepro.papers.propshare.setting import BETWEEN, Setting
-from netrepro.study import VIRTUAL, Evidence, Knob, Play, Runs, Scale, Study, each, seed_and_repetition
+from netrepro.study import VIRTUAL, Evidence, Knob, Play, Runs, Scale, Study, seed_and_repetition, swept
 
 SYBIL_1, SYBIL_4 = "sybil, 1", f"sybil, {IDENTITIES}"
 PROCESSES_PERMUTED = "processes, permuted"
 TENTHS = tuple(i / 10 for i in range(11))
 QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 FRACTIONS = tuple(sorted({*TENTHS, *QUARTERS}))
-PURE = {"fraction": each(*BETWEEN)}
+PURE = {"fraction": swept(*BETWEEN)}
 CLASS: dict[str, Any] = {"leechers": 12, "pieces": 256, "blocks_per_piece": 1, "round_s": 2.0, "optimistic_s": 5.0}
 RATES = ("seed_kilobytes_per_s", "slowest_kilobytes_per_s", "fastest_kilobytes_per_s")
 # 20 peers with the three seeds.
 REAL: dict[str, Any] = {"leechers": 17, "pieces": 8, "paired": True, "processes": True}
 CASES: dict[str, dict[str, Any]] = {
-    FIGURE_8: {"fraction": each(*FRACTIONS)},
-    PERMUTED: {"fraction": each(*FRACTIONS[1:]), "kind": "permuted"},
+    FIGURE_8: {"fraction": swept(*FRACTIONS)},
+    PERMUTED: {"fraction": swept(*FRACTIONS[1:]), "kind": "permuted"},
     "equal": {name: lambda setting: setting.median_kilobytes_per_s for name in RATES[1:]},
     RIDERS: PURE | {"free_riders": 0.2},
-    RIDERS_PERMUTED: {"fraction": each(1.0), "free_riders": 0.2, "kind": "permuted"},
+    RIDERS_PERMUTED: {"fraction": swept(1.0), "free_riders": 0.2, "kind": "permuted"},
     SYBIL_1: PURE | {"identities": 1},
     SYBIL_4: PURE | {"identities": IDENTITIES},
     "class, no cap": CLASS | dict.fromkeys(RATES, NO_CAP_KILOBYTES_PER_S),
@@ -57,8 +57,8 @@ CASES: dict[str, dict[str, Any]] = {
         for words, leechers in (("five", 5), ("twelve", 12))
         for kind, fraction in (("of PropShare's", 1.0), ("of BitTorrent's", 0.0))
     },
-    PROCESSES: REAL | {"fraction": each(0.0, 0.5, 1.0)},
-    PROCESSES_PERMUTED: REAL | {"fraction": each(0.5, 1.0), "kind": "permuted"},
+    PROCESSES: REAL | {"fraction": swept(0.0, 0.5, 1.0)},
+    PROCESSES_PERMUTED: REAL | {"fraction": swept(0.5, 1.0), "kind": "permuted"},
 }
 
 
@@ -130,7 +130,7 @@ KNOB_SCALES = {
 BASELINES = (0.0, 0.2, 0.4, 0.8)
 RESERVES = (0.05, 0.1, 0.2, 0.4)
 PAIRED = {"paired": True}
-SYBIL = PAIRED | {"identities": each(1, 2, 4, 8), "seeds_know_clients": each(False, True)}
+SYBIL = PAIRED | {"identities": swept(1, 2, 4, 8), "seeds_know_clients": swept(False, True)}
 AMONG_RIDERS = PAIRED | {"free_riders": 0.2}
 
 
@@ -140,7 +140,7 @@ def _knob(cases: dict[str, dict[str, Any]]) -> Knob:
 
 def _half_and_half(name: str, *values: Any) -> Knob:
     """Make a knob with half of each kind; every swarm runs once more with the kinds exchanged."""
-    return _knob({"half and half": PAIRED | {name: each(*values), "swapped": each(False, True)}})
+    return _knob({"half and half": PAIRED | {name: swept(*values), "swapped": swept(False, True)}})
 
 
 def _fewer_of_processes(trials: int) -> dict[str, int]:
@@ -179,12 +179,12 @@ STUDY = Study(
         "serving": _half_and_half("kind", "propshare", "by chance"),
         "baseline": _half_and_half("baseline", *BASELINES),
         "baseline and Sybil": _knob(
-            {"propshare": PAIRED | {"fraction": 1.0, "identities": each(1, IDENTITIES), "baseline": each(*BASELINES)}}
+            {"propshare": PAIRED | {"fraction": 1.0, "identities": swept(1, IDENTITIES), "baseline": swept(*BASELINES)}}
         ),
         "identities": _knob({"bittorrent": SYBIL | {"fraction": 0.0}, "propshare": SYBIL | {"fraction": 1.0}}),
         "riders": _knob(
             {
-                "propshare": AMONG_RIDERS | {"fraction": 1.0, "reserve": each(*RESERVES)},
+                "propshare": AMONG_RIDERS | {"fraction": 1.0, "reserve": swept(*RESERVES)},
                 "bittorrent": AMONG_RIDERS | {"fraction": 0.0},
             }
         ),

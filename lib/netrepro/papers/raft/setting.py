@@ -12,7 +12,7 @@ import pandas as pd
 from netrepro.paths import data_dir
 from netrepro.protocols.raft_elections import Election
 from netrepro.study import Check, Reading
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Setting:
     servers. calibration_trials : also of split votes. process_trials, process_control_trials : of real processes.
     """
 
-    least_delay_ms: float = setting(0.2, "of a message, one way, even between this", low=0, high=1000)
-    greatest_delay_ms: float = setting(0.6, "and this", "ms", low=0, high=1000)
-    timer_late_ms: float = setting(0.05, "mean by which a timer fires too late, Linux' slack", "ms", low=0, high=1000)
-    etcd_crashes: int = setting(
+    least_delay_ms: float = parameter(0.2, "of a message, one way, even between this", low=0, high=1000)
+    greatest_delay_ms: float = parameter(0.6, "and this", "ms", low=0, high=1000)
+    timer_late_ms: float = parameter(0.05, "mean by which a timer fires too late, Linux' slack", "ms", low=0, high=1000)
+    etcd_crashes: int = parameter(
         10, "of a real etcd's leader, in section 10, in real and in virtual time; 0 for none", low=0, high=1000
     )
     least_write_ms: float = 0.0

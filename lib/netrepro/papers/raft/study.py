@@ -39,11 +39,11 @@ from netrepro.study import (
     Runs,
     Scale,
     Study,
-    each,
     in_parallel,
     least_first,
     seed_and_repetition,
     seed_of,
+    swept,
 )
 from netrepro.study.figures import Bars, Distribution, Mark, Panel, Picture, not_measured
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
@@ -401,7 +401,7 @@ PAPER = {
 ONCE = {SPLITS: 1, BLIND: 1}
 
 BOTH_LINES: dict[str, Any] = {
-    "least_timeout_ms": each(12.0, 150.0),
+    "least_timeout_ms": swept(12.0, 150.0),
     "timeout_range_ms": lambda setting: setting.least_timeout_ms,
 }
 TRIALS = {"quick": 2000, "paper": 20_000, "test": 50}

@@ -18,7 +18,7 @@ from netrepro.networks.links import DropTail, Link, SharedBuffer
 from netrepro.networks.routing import shortest_paths
 from netrepro.networks.topology import Topology, fat_tree, leaf_spine
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, flows_per_s_at_load
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 
 SCHEMES = ("tcp", "repflow", "repsyn")
 REPLICATED = SCHEMES[1:]
@@ -135,28 +135,30 @@ class Setting:
 
     rate_mbps: float = 1000.0
     link_delay_ms: float = 0.0215
-    buffer_kb: int = setting(
+    buffer_kb: int = parameter(
         4000, "memory of a switch of the testbed, which its ports share", "KB", low=2, high=1_000_000
     )
-    buffer_alpha: float = setting(0.21, "a port takes this many times what is free of it", low=0.001, high=1000)
+    buffer_alpha: float = parameter(0.21, "a port takes this many times what is free of it", low=0.001, high=1000)
     buffer_packets: int = 0
-    initial_window_segments: int = setting(3, "of every connection", "segments", low=1, high=1000)
-    min_rto_ms: float = setting(10.0, "least retransmission timeout", "ms", low=0.1, high=60_000)
-    initial_rto_ms: float = setting(3000.0, "timeout of the first SYN; kernels have 1000", "ms", low=0.1, high=60_000)
-    delayed_ack_ms: float = setting(
+    initial_window_segments: int = parameter(3, "of every connection", "segments", low=1, high=1000)
+    min_rto_ms: float = parameter(10.0, "least retransmission timeout", "ms", low=0.1, high=60_000)
+    initial_rto_ms: float = parameter(3000.0, "timeout of the first SYN; kernels have 1000", "ms", low=0.1, high=60_000)
+    delayed_ack_ms: float = parameter(
         5.0,
         "how long a lone segment waits for its acknowledgement, 0 for not at all; kernels have 40",
         "ms",
         low=0,
         high=1000,
     )
-    gaps: str = setting(
+    gaps: str = parameter(
         "uniform",
         "between the starts of a host's flows: .5 to 1.5 times their mean (the script), or exponential (the text)",
         one_of=("uniform", "poisson"),
     )
-    repflow_extra_ms: float = setting(0.49, "of a mouse's software with RepFlow, beyond TCP's", "ms", low=0, high=1000)
-    repsyn_extra_ms: float = setting(0.32, "the same with RepSYN", "ms", low=0, high=1000)
+    repflow_extra_ms: float = parameter(
+        0.49, "of a mouse's software with RepFlow, beyond TCP's", "ms", low=0, high=1000
+    )
+    repsyn_extra_ms: float = parameter(0.32, "the same with RepSYN", "ms", low=0, high=1000)
     network: str = "1:1"
     scheme: str = "tcp"
     load: float = 0.5

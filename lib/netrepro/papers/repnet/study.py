@@ -29,7 +29,7 @@ from netrepro.papers.repnet.setting import (
     SORTED,
     Setting,
 )
-from netrepro.study import SIMULATED, VIRTUAL, Evidence, Knob, Runs, Scale, Study, each
+from netrepro.study import SIMULATED, VIRTUAL, Evidence, Knob, Runs, Scale, Study, swept
 from netrepro.study.evidence import greatest_first, jackknife, least_first
 
 LOADS = {"1:1": (0.1, 0.2, 0.3, 0.4, 0.5), "2:1": (0.1, 0.2, 0.3, 0.5), "fat-tree": (0.1, 0.2, 0.4, 0.6, 0.8)}
@@ -42,12 +42,12 @@ MEMORIES = ((1000, 0.21), (2000, 0.21), (4000, 0.21), (4000, 0.5), (4000, 1.0), 
 def _cases() -> dict[str, dict[str, Any]]:
     """Return the cases that figures, claims and their controls need."""
     one_path: dict[str, Any] = {"same_path": True}
-    probes: dict[str, Any] = {"size_bytes": each(1, MOUSE_BYTES)}
+    probes: dict[str, Any] = {"size_bytes": swept(1, MOUSE_BYTES)}
     large: dict[str, Any] = {"buffer_kb": lambda setting: 16 * setting.buffer_kb}  # so that hardly a packet is lost
     cases: dict[str, dict[str, Any]] = {"paths": {"network": "paths"}, "loopback": {"network": "loopback"}}
 
     def add(network: str, name: str, control: str = "", loads: Sequence[float] = (), **changes: Any) -> None:
-        grid = {"load": each(*loads)} if loads else {}
+        grid = {"load": swept(*loads)} if loads else {}
         cases[f"{network} {name}{control and ', '}{control}"] = {"network": network, "scheme": name} | grid | changes
 
     for name in SCHEMES:
@@ -420,8 +420,8 @@ STUDY = Study(
     knobs={
         "memory": Knob(
             {
-                name: {"scheme": name, "buffer_kb": each(1000, 2000, 4000), "buffer_alpha": each(0.21, 0.5, 1.0, 8.0)}
-                | {"min_rto_ms": each(10.0, 200.0)}
+                name: {"scheme": name, "buffer_kb": swept(1000, 2000, 4000), "buffer_alpha": swept(0.21, 0.5, 1.0, 8.0)}
+                | {"min_rto_ms": swept(10.0, 200.0)}
                 for name in SCHEMES
             },
             {
@@ -432,14 +432,14 @@ STUDY = Study(
         ),
         # The paper's text has Poisson arrivals, the authors' script even gaps.
         "gaps": Knob(
-            {name: {"scheme": name, "gaps": each("uniform", "poisson")} for name in SCHEMES},
+            {name: {"scheme": name, "gaps": swept("uniform", "poisson")} for name in SCHEMES},
             {size: Scale(changes={"size": size}) for size in ("quick", "paper", "test")},
             repetitions=3,
             quick=Scale(changes={"size": "quick"}, repetitions=1),
         ),
         # What the paper says would combine, and what it put its losses at low load down to.
         "dctcp": Knob(
-            {name: {"scheme": name, "congestion_control": each("cubic", "dctcp")} for name in SCHEMES},
+            {name: {"scheme": name, "congestion_control": swept("cubic", "dctcp")} for name in SCHEMES},
             OF_KNOBS,
         ),
         "senders": Knob(
@@ -448,7 +448,7 @@ STUDY = Study(
                     "network": "incast",
                     "load": 0.2,
                     "scheme": name,
-                    "incast_senders": each(1, 3, 6, INCAST_SENDERS),
+                    "incast_senders": swept(1, 3, 6, INCAST_SENDERS),
                 }
                 for name in SCHEMES
             },
@@ -457,7 +457,7 @@ STUDY = Study(
         ),
         "controller": Knob(
             {
-                name: {"network": "fat-tree", "load": 0.1, "scheme": name, "controller_ms": each(0.0, 1.0)}
+                name: {"network": "fat-tree", "load": 0.1, "scheme": name, "controller_ms": swept(0.0, 1.0)}
                 for name in SCHEMES
             },
             {size: Scale(changes={"size": size}) for size in ("quick", "paper", "test")},

@@ -118,9 +118,9 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
-from netrepro.study.setting import setting
+from netrepro.study.setting import parameter
 from netrepro.style import new_figure
 
 PORT = ("s1", "s2")
@@ -133,7 +133,7 @@ class Setting:
     `make strip` writes the notebook's line of each that is a `setting`, which a person may change.
     """
 
-    bottleneck_mbps: float = setting(10.0, "rate of the bottleneck", "Mb/s", low=0.1, high=10_000)
+    bottleneck_mbps: float = parameter(10.0, "rate of the bottleneck", "Mb/s", low=0.1, high=10_000)
     delay_ms: float = 10.0
     buffer_packets: int = 50
 
@@ -210,7 +210,7 @@ STUDY = Study(
     answer=answer,
     profiles={"quick": Scale(10.0), "paper": Scale(60.0)},
     claims={"one-flow-fills-the-link": Evidence("share", "paper", control="tiny buffer")},
-    knobs={"knob": Knob({"paper": {"buffer_packets": each(1, 2, 5, 10, 20, 50)}}, Scale(10.0))},
+    knobs={"knob": Knob({"paper": {"buffer_packets": swept(1, 2, 5, 10, 20, 50)}}, Scale(10.0))},
     figures={"fig1": draw_queue, "control": draw_control, "knob": draw_knob},
     play=Play(("paper", "tiny buffer"), {"buffer_packets": (1, 100, 1)}, draw_run),
 )

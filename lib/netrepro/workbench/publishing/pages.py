@@ -221,10 +221,10 @@ def _thumbnails(pages: list[Page], into: Path) -> dict[str, str]:
         figures = sorted((page.run or figures_dir(slug)).glob("*.png"))
         if page.notebook.declaration.kind == "paper" and figures:
             made[slug] = f"{THUMBNAILS}/{slug}.png"
-            with Image.open(min(figures, key=_is_a_strip)) as picture, whole_file(into / made[slug]) as partial:
+            with Image.open(min(figures, key=_is_a_strip)) as picture, whole_file(into / made[slug]) as file:
                 small = picture.convert("RGB")
                 small.thumbnail(THUMBNAIL_PIXELS)
-                small.save(partial, format="PNG")
+                small.save(file, format="PNG")
     return made
 
 

@@ -34,8 +34,9 @@ from netrepro.tiers_and_profiles import TIERS
 from netrepro.workbench.catalogue.notebooks import find
 from netrepro.workbench.code import code_of
 from netrepro.workbench.publishing.results import judged_text, publish, refresh_readme, write_scorecard
+from netrepro.workbench.running import runner
 from netrepro.workbench.running.run_folder import Kept, standard_run, standard_runs
-from netrepro.workbench.running.runner import Event, RunReport, run, run_on_tiers
+from netrepro.workbench.running.runner import Event, RunReport
 
 CHANGELOG, UNRELEASED = "CHANGELOG.md", "## Unreleased\n"
 READY, OTHER_CODE = "ready", "other code"
@@ -185,12 +186,12 @@ def measure_release(
     """Execute `runs_to_measure`, and nothing else."""
     missing = runs_to_measure()
     quick = [each.slug for each in missing if not each.tier]
-    report = run(quick, jobs=jobs, resume=True, patience=patience, on_event=on_event) if quick else RunReport()
+    report = runner.run(quick, jobs=jobs, resume=True, patience=patience, on_event=on_event) if quick else RunReport()
     for profile in ("quick", "paper"):
         own = [each for each in missing if each.tier and each.profile == profile]
         wanted = [(each.slug, each.tier) for each in own]
         if wanted and not report.interrupted:
-            more = run_on_tiers(wanted, profile, jobs=jobs, resume=True, patience=patience, on_event=on_event)
+            more = runner.run_on_tiers(wanted, profile, jobs=jobs, resume=True, patience=patience, on_event=on_event)
             report.statuses += more.statuses
             report.interrupted = more.interrupted
     return report

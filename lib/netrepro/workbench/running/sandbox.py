@@ -222,8 +222,8 @@ def library_paths(root: Path) -> dict[str, str]:
 def font_lists() -> dict[str, str]:
     """Return matplotlib's files of fonts, path in the sandbox -> path outside. Without them matplotlib needs a second
     of processor time to make them."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "matplotlib")
-    folder = Path(os.environ.get("MPLCONFIGDIR") or cache)
+    usual = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "matplotlib")
+    folder = Path(os.environ.get("MPLCONFIGDIR") or usual)
     return {f"{HOME}/.cache/matplotlib/{path.name}": str(path.resolve()) for path in folder.glob("fontlist-*.json")}
 
 
