@@ -33,8 +33,8 @@ from netrepro.errors import NetreproError
 from netrepro.paths import all_data
 
 # What fails though the control is as its authors made it. Of BBR version 1, RFC 9743 says so in section 5.1.3; the
-# virtual kernel's fails the same, but for the dual queue, which that kernel lacks. BBR version 3 accepts the few drops
-# of CoDel. The dual queue's coupling is meant for equal round trips, and CUBIC's is longer by the classic queue.
+# virtual kernel's fails the same; its dual queue was not asked. BBR version 3 accepts the few drops of CoDel. The dual
+# queue's coupling is meant for equal round trips, and CUBIC's is longer by the classic queue.
 KNOWN_FAILURES = {
     "reno": set(),
     "cubic": set(),
