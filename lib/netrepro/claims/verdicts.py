@@ -236,6 +236,8 @@ def coverage_text(judgements: Iterable[_Judged]) -> str:
     """Put the coverage into words: "3 of 4 main claims", or "11 of 32 claims" where none is main."""
     every = list(judgements)
     judged = level_rests_on(every)
+    if every and not judged:
+        return "no main claim can be judged here"
     main = "main " if any(each.role == "main" for each in every) else ""
     return f"{len(_decided(judged))} of {len(judged)} {main}claims"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-import netrepro.workbench
+import netrepro.workbench.running
 
-PAGE = (Path(netrepro.workbench.__file__).parent / "on_a_cluster.md").read_text(encoding="utf-8")
+PAGE = (Path(netrepro.workbench.running.__file__).with_name("on_a_cluster.md")).read_text(encoding="utf-8")
 ON_ONE_MACHINE, ON_SLURM, ON_KUBERNETES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
