@@ -39,6 +39,7 @@ def scorecard(
     *,
     results: Callable[[str], Results | None] | None = None,
     code: Callable[[str, str], str] | None = None,
+    as_declared: bool = True,
 ) -> pd.DataFrame:
     """Return one row for each claim of every paper (slugs; default all), judged by today's claims.yaml.
 
@@ -54,6 +55,7 @@ def scorecard(
     within a tier the paper profile's. The verdict itself plays no part. `elsewhere` names the other runs whose trusted
     verdict counts and differs, better or worse, and that verdict.
 
+    Without `as_declared` it is chosen so for every claim, whatever claims.yaml declares: what do these runs say?
     `profile` and `tier` restrict the runs. `results` is a function of a slug that returns its results; default: the
     published ones. `code` is a function of a slug and a tier that returns today's hash of the code of the paper's
     numbers there; `code_changed` is true where other code measured the run, or it is not known which code.
@@ -87,7 +89,7 @@ def scorecard(
         ]
         runs.sort(key=lambda run: (TIERS.index(run.tier), -PROFILES.index(run.profile)))
         today: dict[str, str] = {tier: code(paper.paper, tier) for tier in {run.tier for run in runs}} if code else {}
-        rows += [_row(paper, claim, runs, today, release) for claim in paper.main_first()]
+        rows += [_row(paper, claim, runs, today, release, as_declared) for claim in paper.main_first()]
     numbers = [f"ours_{tier}" for tier in TIERS] + ["value", "interval_low", "interval_high"]
     table = pd.DataFrame(rows, columns=_COLUMNS).astype(dict.fromkeys(numbers, float))
     table.attrs["problems"] = problems
@@ -105,7 +107,12 @@ _COLUMNS = [
 
 
 def _row(
-    paper: PaperClaims, claim: Claim, runs: list[Run], today: Mapping[str, str], release: Release | None
+    paper: PaperClaims,
+    claim: Claim,
+    runs: list[Run],
+    today: Mapping[str, str],
+    release: Release | None,
+    as_declared: bool,
 ) -> dict[str, object]:
     judged = [(run, judge(claim, run.measurement(claim.id), run.tier)) for run in runs]
     declared = claim.decided_by.key if claim.decided_by else ""
@@ -132,7 +139,7 @@ def _row(
     }
     for tier, (_, judgement) in by_tier.items():
         row |= {f"ours_{tier}": judgement.value, f"verdict_{tier}": judgement.verdict}
-    run, judgement = _declared(claim, declared, judged) if declared else _best(by_tier.values())
+    run, judgement = _declared(claim, declared, judged) if declared and as_declared else _best(by_tier.values())
     low, high = judgement.interval or (None, None)
     code_changed = run is not None and bool(code := today.get(run.tier, "")) and run.code != code
     of_release = run is None or release is None or release.holds(paper.paper, run)

@@ -2,8 +2,8 @@
 
     @dataclass(frozen=True)
     class Setting:
-        rate_mbps: float = setting(100.0, "of every link", "Mb/s", low=1, high=10_000)
-        load: float = setting(0.5, "of the bottleneck", "share", above=0, below=1)
+        rate_mbps: float = parameter(100.0, "of every link", "Mb/s", low=1, high=10_000)
+        load: float = parameter(0.5, "of the bottleneck", "share", above=0, below=1)
         queue: str = "drop tail"  # changed by cases, not by a notebook
 
 The notebook's line is `parameter_line` of the field; `make strip` writes it, and a test checks that they are equal.

@@ -158,6 +158,14 @@ def test_a_parameter_that_is_given_twice_is_refused(echo_paper):
     assert done.returncode == 2 and "load is given twice" in done.stdout
 
 
+@pytest.mark.parametrize("words", [["exercises", "--into", ""], ["audit", ""], ["publish", "--run="]])
+def test_an_empty_value_is_refused(words):
+    """As `--into "$FOLDER"` has it where the shell has no FOLDER: it would mean the working directory."""
+    called = [sys.executable, "-m", "netrepro.workbench.cli.commands", *words]
+    done = subprocess.run(called, capture_output=True, text=True)
+    assert done.returncode == 2 and "an empty value" in done.stdout + done.stderr
+
+
 def test_a_working_directory_that_is_gone_is_named(tmp_path):
     (tmp_path / "gone").mkdir()
     called = [

@@ -47,6 +47,14 @@ def test_two_runs_show_settings_values_verdicts_and_figures(two_runs, workbench)
     assert done.write(workbench / "page.html").read_text() == page
 
 
+def test_a_run_that_decides_no_claim_is_compared_by_its_numbers(two_runs, workbench):
+    claims = workbench / "data/echo/claims.yaml"
+    decided = "decided_by: {tier: simulated, profile: paper, because: scale}\n    note:"
+    claims.write_text(claims.read_text().replace("note:", decided, 1))
+    (row,) = compare(*two_runs).table.to_dict("records")
+    assert (row["mine_value"], row["published_value"], row["decided_by"]) == (0.5, 0.7, "paper/simulated")
+
+
 def test_a_run_is_named_by_number_and_slug_too_and_is_there_as_json(two_runs):
     assert compare("10_echo", two_runs[0]).first.slug == "echo"  # the newest
     said = compare(two_runs[1], two_runs[0]).content()

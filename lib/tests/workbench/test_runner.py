@@ -358,6 +358,7 @@ def test_ctrl_c_stops_every_notebook_and_leaves_nothing_half_written(add_noteboo
         output.seek(0)
         text = output.read()
     assert "2 interrupted" in text and "10_endless_cell: interrupted in '5 Measure', cell " in text
+    assert "1 not begun; to go on: the same command with --resume" in text
     assert list((workbench / "runs/quick").iterdir()) == []
     assert our_processes(workbench) == []
 

@@ -33,6 +33,7 @@ from netrepro.workbench.catalogue.settings_cells import PARAMETERS, declared_par
 SECONDS, SHARE = 2.0, 2 / 3
 PROFILE, REPETITIONS, SEED = "check", 2, 1  # two, so that there are intervals to draw
 TO_REPLACE = "TO REPLACE"
+OF_EVERY_PAPER = {"profile", "tier", "repetitions", "seed", "jobs"}  # parameters that no Setting declares
 # A docstring that begins so is half a sentence: a function's begins with a verb, a property's or class's with a noun.
 _HALF_A_SENTENCE = re.compile(r"(Of|What|That|Those|As|When|Who|Whose|Which|Whether|How|For)\b")
 _A_NOUN = re.compile(r"(The|A|An)\b")
@@ -54,6 +55,7 @@ def check_paper(slug: str, on_check: Callable[[Checked], None] = lambda checked:
     Raises NetreproError for a slug without a notebook.
     """
     notebook = find(slug)
+    slug = notebook.slug
     done: list[Checked] = []
 
     def add(name: str, problems: Iterator[str]) -> bool:
@@ -192,6 +194,8 @@ def _notebook(notebook: Notebook) -> Iterator[str]:
     for cell in read_notebook(notebook.path)["cells"]:
         if PARAMETERS in cell["metadata"].get("tags", []):
             declared = declared_parameters(notebook.slug, list(notebook.parameters))
+            for name in sorted(set(notebook.parameters) - {field.name for field in declared} - OF_EVERY_PAPER):
+                yield f"the cell of parameters has {name}, which the Setting has not: remove its line"
             if cell_source(cell) != with_parameter_lines(cell_source(cell), declared):
                 yield "the cell of parameters is not what the Setting declares: make strip"
     if json.loads(clean_notebook(text)) != json.loads(text):

@@ -130,7 +130,7 @@ PORT = ("s1", "s2")
 class Setting:
     """The experiment of the paper's section; say of each value whether it is the paper's or a choice.
 
-    `make strip` writes the notebook's line of each that is a `setting`, which a person may change.
+    `make strip` writes the notebook's line of each that is a `parameter`, which a person may change.
     """
 
     bottleneck_mbps: float = parameter(10.0, "rate of the bottleneck", "Mb/s", low=0.1, high=10_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import re
 import signal
 import sys
 from dataclasses import asdict
@@ -49,7 +50,7 @@ Tier = Annotated[str, typer.Option(help="auto, virtual, privileged, rootless or 
 Parameters = Annotated[
     list[str] | None, typer.Option("-p", "--parameter", metavar="NAME=VALUE", help="may be repeated")
 ]
-Jobs = Annotated[int | None, typer.Option(help="notebooks at a time in the compute lane [default: one a core]")]
+Jobs = Annotated[int | None, typer.Option(help="notebooks at a time in the compute lane (default: one a core)")]
 Scheduler = Annotated[str | None, typer.Option(help="address of a Dask scheduler, tcp://…")]
 Resume = Annotated[
     bool, typer.Option("--resume", help="keep runs that ended well, if notebook, data, settings and code are unchanged")
@@ -137,7 +138,7 @@ def publish(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would change")] = False,
     dirty: Annotated[bool, typer.Option("--dirty", help="take runs of a library that was not committed")] = False,
     fewer: Annotated[bool, typer.Option("--fewer", help="take runs with fewer claims or figures")] = False,
-    pictures: Annotated[bool | None, typer.Option(help="publish the figures too [default: the best run's]")] = None,
+    pictures: Annotated[bool | None, typer.Option(help="publish the figures too (default: the best run's)")] = None,
 ) -> None:
     """Copy figures and results of good runs from runs/ to figures/, after showing what would change."""
     given = [word for word, said in {"papers": slugs, "--all": every, "--run": run is not None}.items() if said]
@@ -182,7 +183,7 @@ def publish(
 def compare(
     first: Annotated[str, typer.Argument(metavar="RUN", help="a folder, or its name below runs/, or a published slug")],
     second: Annotated[str, typer.Argument(metavar="RUN", help="another")],
-    into: Annotated[Path | None, typer.Option(help="the page to write [default: below runs/compare/]")] = None,
+    into: Annotated[Path | None, typer.Option(help="the page to write (default: below runs/compare/)")] = None,
     as_json: Json = False,
 ) -> None:
     """Compare two runs: settings, values and verdicts; also write a page with their figures."""
@@ -202,13 +203,13 @@ def conform_control(
         str, typer.Argument(metavar="CONTROL", help='a control by name, "./program with words", program.py, module.c')
     ],
     suite: Annotated[
-        list[str] | None, typer.Option(help="rfc, bbr, fairness or a YAML file; may be repeated [default: all three]")
+        list[str] | None, typer.Option(help="rfc, bbr, fairness or a YAML file; may be repeated (default: all three)")
     ] = None,
     scenario: Annotated[list[str] | None, typer.Option(help="only this scenario; may be repeated")] = None,
     claims: Annotated[
-        str, typer.Option(help="what it claims, as rfc9438,paced [default: what is known of it, else rfc5681]")
+        str, typer.Option(help="what it claims, as rfc9438,paced (default: what is known of it, else rfc5681)")
     ] = "",
-    tier: Annotated[str | None, typer.Option(help="simulated or virtual [default: by the kind of control]")] = None,
+    tier: Annotated[str | None, typer.Option(help="simulated or virtual (default: by the kind of control)")] = None,
     into: Annotated[
         Path | None, typer.Option(help="write a page, pictures, traces (qlog), JSON and JUnit here")
     ] = None,
@@ -365,9 +366,9 @@ app.add_typer(kernel, name="kernel")
 
 @kernel.command("build")
 def build_kernel(
-    jobs: Annotated[int | None, typer.Option(help="compilers at a time [default: one a core]")] = None,
+    jobs: Annotated[int | None, typer.Option(help="compilers at a time (default: one a core)")] = None,
     source: Annotated[
-        Path | None, typer.Option(help="an archive, package or folder of Linux 6.12 [default: Debian's 6.12.117]")
+        Path | None, typer.Option(help="an archive, package or folder of Linux 6.12 (default: Debian's 6.12.117)")
     ] = None,
     quietly: Annotated[
         bool, typer.Option("--if-possible", help="say in one line what is missing, and fail never")
@@ -422,8 +423,8 @@ def kernel_shell() -> None:
 def export(
     slug: str,
     kind: Annotated[str, typer.Option("--as", help="artifact, codecheck or ro-crate")],
-    into: Annotated[Path | None, typer.Option(help="a new folder [default: below runs/export/]")] = None,
-    run: Annotated[Path | None, typer.Option(help="the folder of a run [default: the newest good one]")] = None,
+    into: Annotated[Path | None, typer.Option(help="a new folder (default: below runs/export/)")] = None,
+    run: Annotated[Path | None, typer.Option(help="the folder of a run (default: the newest good one)")] = None,
 ) -> None:
     """Write a paper, or a run of it, in a form that others check: an artifact's appendix, a codecheck, an RO-Crate."""
     from netrepro.workbench.publishing.exporting import export as write_export
@@ -434,7 +435,7 @@ def export(
 @app.command()
 def draw(
     slug: str,
-    folder: Annotated[Path | None, typer.Option("--from", help="folder of a run [default: the newest]")] = None,
+    folder: Annotated[Path | None, typer.Option("--from", help="folder of a run (default: the newest)")] = None,
 ) -> None:
     """Draw a paper's figures and judge its claims again from the tables of a run, without measuring."""
     from netrepro.workbench.publishing.redraw import redraw
@@ -488,7 +489,7 @@ def audit(
     sample: Annotated[int, typer.Option(help="rows that train and test forests; other checks see all")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="of splits and forests")] = 0,
     into: Annotated[
-        Path | None, typer.Option(help="folder for picture and tables [default: below runs/audit/]")
+        Path | None, typer.Option(help="folder for picture and tables (default: below runs/audit/)")
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="fail if anything is found")] = False,
     as_json: Json = False,
@@ -509,7 +510,7 @@ def audit(
 @app.command()
 def new(
     slug: Annotated[str, typer.Argument(help="small letters, digits and _, such as red_queue")],
-    number: Annotated[int | None, typer.Option(help="of the notebook's file [default: a free one from 70 on]")] = None,
+    number: Annotated[int | None, typer.Option(help="of the notebook's file (default: a free one from 70 on)")] = None,
 ) -> None:
     """Begin a paper: write a module, claims, a notebook and a test, which run and which you then fill in."""
     from netrepro.workbench.catalogue.skeleton import new_paper
@@ -528,13 +529,14 @@ def check_papers(
     """Check a paper that you write, in half a minute: its files fit together, each case runs, figures draw. Exit code 1
     where something does not."""
     from netrepro.workbench.catalogue.checking import Checked, check_paper
+    from netrepro.workbench.catalogue.notebooks import find
 
     def tell(checked: Checked) -> None:
         word, colour = ("wrong", "red") if checked.problems else ("ok   ", "green")
         print_lines([f"{word}  {checked.name}"], colour)
         print_lines([f"       {line}" for problem in checked.problems for line in problem.splitlines()])
 
-    done = {slug: check_paper(slug, (lambda checked: None) if as_json else tell) for slug in slugs}
+    done = {find(slug).slug: check_paper(slug, (lambda checked: None) if as_json else tell) for slug in slugs}
     if as_json:
         print_json({slug: {each.name: each.problems for each in checks} for slug, checks in done.items()})
     raise typer.Exit(int(any(each.problems for checks in done.values() for each in checks)))
@@ -810,6 +812,8 @@ def main() -> None:
     try:
         if not _has_folder():
             raise NetreproError("the working directory is gone", "change into another")
+        if empty := [word for word in sys.argv[1:] if not word or re.fullmatch(r"--[\w-]+=", word)]:
+            raise NetreproError(f"an empty value ({empty[0]!r})", "give one; is a variable of the shell not set?")
         app()
     except (NetreproError, ModuleNotFoundError) as error:
         from netrepro.extras import what_is_missing

@@ -419,10 +419,14 @@ def outcomes_of(report: RunReport) -> list[str]:
 
 
 def print_failures(report: RunReport) -> None:
-    """Print where and why each failed notebook ended."""
+    """Print where and why each failed notebook ended; of those that were stopped, how to go on."""
+    stopped = [status for status in report.statuses if status.outcome == "interrupted"]
+    not_begun = [status for status in stopped if status.cell is None]
     for status in report.statuses:
-        if not status.ok:
+        if not status.ok and status not in not_begun:
             print_lines([status.explanation()], "red")
+    if stopped:
+        print_lines([f"{len(not_begun)} not begun; to go on: the same command with --resume"], "red")
 
 
 def print_untrusted(report: RunReport) -> None:

@@ -117,7 +117,7 @@ def compare(first: str | Path, second: str | Path) -> Comparison:
 
 def _sheet(side: Side) -> pd.DataFrame:
     alone = Results(paper=side.slug, runs={side.run.key: side.run})
-    return scorecard([side.slug], results=lambda slug: alone)
+    return scorecard([side.slug], results=lambda slug: alone, as_declared=False)
 
 
 def _kept(given: str | Path, key: str = "") -> Side | None:
@@ -141,7 +141,8 @@ def _newest(slug: str) -> Side:
         if kept.result is not None:
             return Side(kept.name.removeprefix("runs/"), kept.slug, kept.folder, kept.result)
     raise NetreproError(
-        f"no run called {slug!r} in runs/", "run it first, or give a folder, such as runs/quick/14_dctcp"
+        f"no run called {slug!r} in runs/",
+        f"run it first: netrepro run {slug}; or give a folder, such as runs/quick/14_dctcp",
     )
 
 

@@ -153,16 +153,18 @@ def _chosen(names: Sequence[str] | None, folder: Path | None, profile: str | Non
         newest = {each.result.key: each for each in reversed(fitting) if each.result}
         failed = [each for each in fitting if each.result is None and not each.manifest.get("changed")]
         if names and not newest and not failed:
-            raise NetreproError(f"no run of {notebook.slug} with its standard settings lies in runs/", _advice(kept))
+            raise NetreproError(
+                f"no run of {notebook.slug} with its standard settings lies in runs/", _advice(notebook.slug, kept)
+            )
         chosen += sorted(newest.values(), key=lambda each: each.result.key if each.result else "")
         chosen += failed
     return chosen
 
 
-def _advice(kept: list[Kept]) -> str:
+def _advice(slug: str, kept: list[Kept]) -> str:
     others = [each for each in kept if each.result and each.result.changed]
     if not others:
-        return "run it first: netrepro run"
+        return f"run it first: netrepro run {slug}"
     return f"{others[0].name} has {_settings(others[0])}, which never stands for the standard one"
 
 
