@@ -57,7 +57,7 @@ TITLES = {
     "udp_stream": "UDP, datagrams (1000/s)",
     "udp_rr": "UDP, transactions (1000/s)",
 }
-OF_CLASS = {"bare": "no overlay", "overlay": "Antrea", "oncache": "its ONCache"}
+OF_CLASS = {"bare": "no overlay", "overlay": "Antrea", "oncache": "its ONCache", "cilium": "Cilium"}
 UNITS = {"tcp_stream": 8e-9, "tcp_rr": 1e-3, "udp_stream": 1e-3, "udp_rr": 1e-3}
 TOGETHER, MORE_RULES = "{}, one processor", "{}, more rules"
 PORT = 49_152  # source port of all packets in a control
@@ -371,8 +371,9 @@ def answer(runs: Runs) -> str:
 
 
 def published() -> pd.DataFrame:
-    """Read the class project's tables, indexed by number of flows."""
-    return pd.read_csv(data_dir("oncache") / "class_rates.csv", comment="#").set_index("flows")
+    """Read the class project's tables: rows by transport, network and flows; gbps, processors and rr of one flow."""
+    table = pd.read_csv(data_dir("oncache") / "class_rates.csv", comment="#")
+    return table.set_index(["transport", "network", "flows"]).sort_index()
 
 
 def draw_idea() -> Figure:
@@ -415,11 +416,10 @@ def _draw_class(kind: str) -> Mark:
     def draw(axis: Axes, runs: Runs) -> None:
         if not runs.has(OVERLAY):
             return
-        table, column = published(), f"{kind[:3]}_{{}}_{'rr' if kind.endswith('rr') else 'gbps'}"
-        scale = rate(runs, OVERLAY, kind).median() * UNITS[kind] / table[column.format("overlay")].iloc[0]
-        for (name, label), marker in zip(OF_CLASS.items(), "osv", strict=True):
-            values = scale * table[column.format(name)]
-            axis.plot(values, f"{marker}:", color=PUBLISHED_GREY, lw=1, label=f"class: {label}", zorder=1)
+        column = published().loc[kind[:3], "rr" if kind.endswith("rr") else "gbps"]
+        scale = rate(runs, OVERLAY, kind).median() * UNITS[kind] / column["overlay", 1]
+        for (name, label), marker in zip(OF_CLASS.items(), "osv^", strict=True):
+            axis.plot(scale * column[name], f"{marker}:", color=PUBLISHED_GREY, lw=1, label=f"class: {label}", zorder=1)
 
     return draw
 
