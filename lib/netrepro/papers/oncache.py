@@ -60,6 +60,8 @@ TITLES = {
 OF_CLASS = {"bare": "no overlay", "overlay": "Antrea", "oncache": "its ONCache", "cilium": "Cilium"}
 UNITS = {"tcp_stream": 8e-9, "tcp_rr": 1e-3, "udp_stream": 1e-3, "udp_rr": 1e-3}
 TOGETHER, MORE_RULES = "{}, one processor", "{}, more rules"
+UNCUT, WHOLE, IN_FRAGMENTS = "{}, no segmentation", "{}, 8 KB whole", "{}, 8 KB in fragments"
+EIGHT_KB, WITH_HEADERS = 8192, 8192 + 28
 PORT = 49_152  # source port of all packets in a control
 MANY = 32
 LEAST_FAST = 0.95
@@ -77,9 +79,10 @@ PLAY = "one eviction"
 class Setting:
     """Traffic over the network of two hosts: the parameters that a reader may change, and the values that cases set.
 
-    cached, marks, steering, segmentation : options of the overlay. is_bare : traffic between the hosts themselves.
-    kind, flows : of the traffic. together : both ends of a flow run on one processor. again : the same measurement once
-    more. fast_share : least and greatest share of packets on the fast path for which rates are believed.
+    cached, marks, steering, segmentation, packet_bytes : options of the overlay. is_bare : traffic between the hosts
+    themselves. kind, flows, datagram_bytes : of the traffic. together : both ends of a flow run on one processor.
+    again : the same measurement once more. fast_share : least and greatest share of packets on the fast path for which
+    rates are believed.
     """
 
     tunnel: str = parameter("vxlan", "geneve only where the kernel has it", one_of=("vxlan", "geneve"))
@@ -94,9 +97,11 @@ class Setting:
     marks: bool = True
     steering: bool = False
     segmentation: bool = True
+    packet_bytes: int = 1450
     is_bare: bool = False
     kind: str = "tcp_rr"
     flows: int = 1
+    datagram_bytes: int = 1400
     together: bool = False
     again: bool = False
     fast_share: tuple[float, float] | None = None
@@ -106,7 +111,7 @@ class Setting:
         """The network of two hosts; the bare network is the hosts of the overlay."""
         names = ("filter_entries", "reverse_check", "constant_port", "prints")
         cache = Cache(**{name: getattr(self, name) for name in names})
-        more = (self.rules, self.marks, self.steering, self.segmentation)
+        more = (self.rules, self.marks, self.steering, self.segmentation, self.packet_bytes)
         return Overlay(self.tunnel, cache if self.cached else None, *more)
 
 
@@ -133,6 +138,8 @@ class Eviction:
 CACHED: dict[str, Any] = {"cached": True}
 ONE_TCP = {"kind": swept("tcp_rr"), "flows": swept(1)}
 ONE_STREAM = {"kind": swept("tcp_stream"), "flows": swept(1)}
+FRAGMENTS = {"kind": swept("udp_stream"), "flows": swept(1), "datagram_bytes": EIGHT_KB}
+LARGE = FRAGMENTS | {"kind": swept("tcp_stream", "udp_stream"), "packet_bytes": WITH_HEADERS, "segmentation": False}
 PAIR = {"kind": swept("tcp_rr", "udp_rr"), "flows": swept(1)}
 CROWD = {"kind": swept("udp_rr"), "flows": swept(MANY)}
 FIG5 = {"kind": swept(*KINDS), "flows": swept(1, 2, 4, 8, 16, MANY)}
@@ -151,7 +158,9 @@ NETWORKS: dict[str, dict[str, Any]] = {
 for _name, _changes in ((BARE, {"is_bare": True}), (OVERLAY, {}), (ONCACHE, CACHED)):
     NETWORKS[TOGETHER.format(_name)] = _changes | PAIR | {"together": True}
     if _name != BARE:
-        NETWORKS[f"{_name}, no segmentation"] = _changes | ONE_STREAM | {"segmentation": False}
+        NETWORKS[UNCUT.format(_name)] = _changes | ONE_STREAM | {"segmentation": False}
+        NETWORKS[WHOLE.format(_name)] = _changes | LARGE
+        NETWORKS[IN_FRAGMENTS.format(_name)] = _changes | FRAGMENTS
         NETWORKS[MORE_RULES.format(_name)] = _changes | ONE_TCP | {"rules": swept(10, 100, 1000)}
 
 
@@ -206,7 +215,8 @@ def _read_rounds(
     traffic: dict[OneRun, Traffic] = {}
     for run in progress([cells[place] for cells in rounds for place in random.permutation(len(cells))]):
         own = run.setting
-        traffic[run] = nets[own.overlay].run_traffic(own.kind, run.seconds, own.flows, own.is_bare, own.together)
+        how = (own.kind, run.seconds, own.flows, own.is_bare, own.together, own.datagram_bytes)
+        traffic[run] = nets[own.overlay].run_traffic(*how)
     return {
         run: Reading({"rate": each.rate, "processor_us": each.processor_us}, checks=list(_checks(run, traffic, nets)))
         for run, each in traffic.items()
@@ -436,6 +446,33 @@ def _one_or_two(kind: str) -> Panel:
     return Panel("processors for both ends of a flow (count)", TITLES[kind], ours)
 
 
+def packets(kind: str) -> Callable[[Runs], pd.DataFrame]:
+    """Make the function that returns streams of one kind and flow in ONCache and overlay, with three new columns:
+    network, packet (what one holds, in words) and gbps."""
+    sizes = {
+        "tcp_stream": {UNCUT: 1, WHOLE: 1, "{}": 1},
+        "udp_stream": {"{}": 1400, WHOLE: EIGHT_KB, IN_FRAGMENTS: EIGHT_KB},
+    }
+    words = {UNCUT: "1.4 KB", WHOLE: "8 KB", IN_FRAGMENTS: "8 KB,\nin fragments"}
+    words["{}"] = "64 KB" if kind == "tcp_stream" else "1.4 KB"
+
+    def rows(runs: Runs) -> pd.DataFrame:
+        table = rates(runs).query("kind == @kind and flows == 1")
+        parts = [
+            table[table["case"] == case.format(name)].assign(network=name, packet=words[case], counted=size)
+            for case, size in sizes[kind].items()
+            for name in (OVERLAY, ONCACHE)
+        ]
+        return pd.concat(parts).eval("gbps = rate * counted * 8e-9")
+
+    return rows
+
+
+def _by_packet(kind: str, name: str) -> Panel:
+    ours = Sweep("packet", "gbps", packets(kind), "network", {each: LOOKS[each] for each in (OVERLAY, ONCACHE)})
+    return Panel("bytes in a packet", f"{name}, throughput (Gbit/s)", ours, y_range=(0, None))
+
+
 def _draw_symmetric_logarithm(axis: Axes, _: Runs) -> None:
     axis.set_xscale("symlog", linthresh=10)
 
@@ -508,6 +545,7 @@ def _measured_together(setting: Trials | Eviction, seconds: float, seed: Any, ti
 OF_PROGRAMS = Part(setting=Trials(), measure_one=_measured_together)
 OF_MODEL = Part(setting=Eviction(), measure_one=_measured_together)
 ONCE = dict.fromkeys(TRIALS, 1)
+TWICE = {each.format(name): 2 for each in (WHOLE, IN_FRAGMENTS) for name in (OVERLAY, ONCACHE)}
 
 STUDY = Study(
     slug="oncache",
@@ -524,7 +562,7 @@ STUDY = Study(
             only={"flows": (1, 8, MANY), "rules": (100, 1000)},
             where=lambda setting: not isinstance(setting, Setting) or setting.flows == 1 or setting.kind.endswith("rr"),
             without=(PLAY,),
-            fewer=ONCE,
+            fewer=ONCE | TWICE,
         ),
         "paper": Scale(LONG_CELL_S, without=(PLAY,), fewer=ONCE),
     },
@@ -569,6 +607,9 @@ STUDY = Study(
             ),
         ),
         "knob_processors": Picture("One processor or two?", _one_or_two("tcp_rr"), _one_or_two("udp_rr")),
+        "knob_packets": Picture(
+            "What one packet holds", _by_packet("tcp_stream", "TCP"), _by_packet("udp_stream", "UDP")
+        ),
     },
     play=Play(
         (PLAY,),

@@ -19,6 +19,7 @@ def test_bad_descriptions_are_refused_by_name():
     for overlay, name in (
         (Overlay(tunnel="gre"), "tunnel"),
         (Overlay(rules=-1), "rules"),
+        (Overlay(packet_bytes=9000), "packet_bytes"),
         (Overlay(cache=Cache(filter_entries=0)), "filter_entries"),
         (Overlay(cache=Cache(constant_port=1 << 16)), "constant_port"),
     ):
@@ -57,6 +58,17 @@ def test_tcp_passes_the_fast_path_whole_and_a_deleted_flow_is_refused():
             assert flow.exchange(2) == 0
         with pytest.raises(NetreproError, match="kind"):
             net.run_traffic("sctp", 0.1)
+
+
+@needs_root
+def test_8_kb_take_the_fast_path_in_one_packet_and_the_overlay_in_fragments():
+    for packet_bytes, fast in ((8220, True), (1450, False)):
+        with OverlayNetwork(Overlay(cache=Cache(), segmentation=False, packet_bytes=packet_bytes)) as net:
+            received = net.run_traffic("udp_stream", 0.1, datagram_bytes=8192).count
+            assert received > 100
+            assert (net.counters(1)["egress_hit"] > received) == fast
+            with pytest.raises(NetreproError, match="datagram_bytes"):
+                net.run_traffic("udp_stream", 0.1, datagram_bytes=1)
 
 
 @needs_root

@@ -32,6 +32,7 @@ COUNTERS = ("egress_hit", "egress_miss", "ingress_hit", "ingress_miss", "egress_
 CACHES = ("to_host", "to_route", "containers", "filter")
 KINDS = ("tcp_rr", "udp_rr", "tcp_stream", "udp_stream")
 MOST_FLOWS, FIRST_PORT = 256, 5000
+TUNNEL_BYTES = 50  # Ethernet, IP, UDP and tunnel headers around a container's packet
 _BUILDING = (
     *("clang", "bpftool", "ip", "bridge", "tc", "iptables", "iptables-restore", "ethtool"),
     *("sysctl", "mount", "umount", "nsenter"),
@@ -70,7 +71,8 @@ class Overlay:
     tunnel : "vxlan" or "geneve". cache : options of ONCache's programs, or None for the overlay alone. rules : number
     of rules, none of which matches, in the chain for forwarded packets. marks : True if the overlay marks packets of
     established connections. steering : True if network cards spread packets over processors by their outer headers.
-    segmentation : True if containers send segments of 64 KB that are cut later.
+    segmentation : True if containers send segments of 64 KB that are cut later. packet_bytes : greatest IP packet of
+    the containers; the hosts' cards take 50 bytes more.
     """
 
     tunnel: str = "vxlan"
@@ -79,6 +81,7 @@ class Overlay:
     marks: bool = True
     steering: bool = False
     segmentation: bool = True
+    packet_bytes: int = 1450
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,8 @@ class OverlayNetwork:
             raise NetreproError(f"tunnel = {overlay.tunnel!r}", f"give one of {', '.join(TUNNEL_PORTS)}")
         if not 0 <= overlay.rules <= 60_000:
             raise NetreproError(f"rules = {overlay.rules}", "give 0 to 60000")
+        if not 576 <= overlay.packet_bytes <= 9000 - TUNNEL_BYTES:
+            raise NetreproError(f"packet_bytes = {overlay.packet_bytes}", "give 576 to 8950")
         for name in ("host_entries", "route_entries", "container_entries", "filter_entries"):
             if overlay.cache and getattr(overlay.cache, name) < 1:
                 raise NetreproError(f"{name} = {getattr(overlay.cache, name)}", "give 1 or more")
@@ -187,6 +192,7 @@ class OverlayNetwork:
     def _build_host(self, number: int, other: int) -> None:
         host, container, port = self.host(number), self.container(number), TUNNEL_PORTS[self.overlay.tunnel]
         own, far = self.address(number, bare=True), self.address(other, bare=True)
+        packet = self.overlay.packet_bytes
         kind = (
             f"vxlan id 1 local {own} dstport {port} dev nic nolearning noudpcsum"
             if self.overlay.tunnel == "vxlan"
@@ -194,14 +200,14 @@ class OverlayNetwork:
         )
         lines = [
             "link set lo up",
-            f"link set nic address {_mac(1, number)} up",
+            f"link set nic address {_mac(1, number)} mtu {packet + TUNNEL_BYTES} up",
             f"addr add {own}/24 dev nic",
             "link add bridge type bridge",
             f"link set bridge address {_mac(2, number)} up",
             f"addr add 10.10.{number}.1/24 dev bridge",
-            f"link add veth0 type veth peer name eth0 netns {container}",
+            f"link add veth0 mtu {packet + TUNNEL_BYTES} type veth peer name eth0 netns {container}",
             "link set veth0 master bridge up",
-            f"link add tunnel mtu 1450 address {_mac(3, number)} type {kind}",
+            f"link add tunnel mtu {packet} address {_mac(3, number)} type {kind}",
             "link set tunnel up",
             f"addr add 10.10.{number}.0/32 dev tunnel",
             f"route add 10.10.{other}.0/24 via 10.10.{other}.0 dev tunnel onlink",
@@ -215,7 +221,7 @@ class OverlayNetwork:
             raise
         _ip(
             "link set lo up",
-            f"link set eth0 address {_mac(4, number)} mtu 1450 up",
+            f"link set eth0 address {_mac(4, number)} mtu {packet} up",
             f"addr add {self.address(number)}/24 dev eth0",
             f"route add default via 10.10.{number}.1",
             namespace=container,
@@ -351,14 +357,21 @@ class OverlayNetwork:
     # Traffic.
 
     def run_traffic(
-        self, kind: str, seconds: float, flows: int = 1, bare: bool = False, one_processor: bool = False
+        self,
+        kind: str,
+        seconds: float,
+        flows: int = 1,
+        bare: bool = False,
+        one_processor: bool = False,
+        datagram_bytes: int = 1400,
     ) -> Traffic:
         """Send from the first container (with `bare`, host) to the second; each flow has a process at both ends.
 
         kind : one of KINDS. Each host's processes use one half of the processors, as on two machines; with
         `one_processor` all use the same one. Otherwise the rate would depend on whether the kernel puts both ends of a
         flow on one processor. They have real-time priority, so that other work on the machine does not interrupt them;
-        the kernel limits that to 0.95 s of each second. Streams are counted at the receiver.
+        the kernel limits that to 0.95 s of each second. Streams are counted at the receiver. datagram_bytes : of UDP's
+        streams; what a packet cannot hold is sent in fragments.
 
         Raises NetreproError for an unknown kind, bad numbers, and traffic that fails or does not end in time.
         """
@@ -366,6 +379,8 @@ class OverlayNetwork:
             raise NetreproError(f"kind = {kind!r}", f"give one of {', '.join(KINDS)}")
         if not 1 <= flows <= MOST_FLOWS or not 0 < seconds <= 3600:
             raise NetreproError(f"{flows} flows for {seconds} s", f"give 1 to {MOST_FLOWS} flows, and a time")
+        if not 2 <= datagram_bytes <= 65_507:
+            raise NetreproError(f"datagram_bytes = {datagram_bytes}", "give 2 to 65507")
         program, port = str(traffic_program()), str(next(self._ports))
         where = self.host if bare else self.container
         words = [kind, self.address(2, bare), port, str(flows)]
@@ -376,9 +391,8 @@ class OverlayNetwork:
             try:
                 assert server.stdout
                 server.stdout.readline()
-                client = _run(
-                    [*apart(1), *_within(where(1)), program, "client", *words, str(seconds)], timeout_s=seconds + 10
-                )
+                more = [str(seconds), str(datagram_bytes)]
+                client = _run([*apart(1), *_within(where(1)), program, "client", *words, *more], timeout_s=seconds + 10)
                 at_its_server, _ = server.communicate(timeout=10)
             except subprocess.TimeoutExpired:
                 raise NetreproError(f"{kind} of {flows} flows does not end", "see whether packets pass") from None
