@@ -59,6 +59,14 @@ TITLES = {
 }
 OF_CLASS = {"bare": "no overlay", "overlay": "Antrea", "oncache": "its ONCache", "cilium": "Cilium"}
 UNITS = {"tcp_stream": 8e-9, "tcp_rr": 1e-3, "udp_stream": 1e-3, "udp_rr": 1e-3}
+COSTS = {
+    "tcp_stream": "TCP, processor time (s/GB)",
+    "tcp_rr": "TCP, processor (µs a transaction)",
+    "udp_stream": "UDP, processor time (s/GB)",
+    "udp_rr": "UDP, processor (µs a transaction)",
+}
+COST_UNITS = {"tcp_stream": 1e3, "tcp_rr": 1.0, "udp_stream": 1e3 / 1400, "udp_rr": 1.0}
+PARTS = ["client_us", "server_us", "processor_us"]
 TOGETHER, MORE_RULES = "{}, one processor", "{}, more rules"
 UNCUT, WHOLE, IN_FRAGMENTS = "{}, no segmentation", "{}, 8 KB whole", "{}, 8 KB in fragments"
 EIGHT_KB, WITH_HEADERS = 8192, 8192 + 28
@@ -203,8 +211,8 @@ def _built(overlays: Iterable[Overlay]) -> Iterator[dict[Overlay, OverlayNetwork
 def _read_rounds(
     runs: Sequence[OneRun], nets: Mapping[Overlay, OverlayNetwork], progress: Progress
 ) -> dict[OneRun, Reading]:
-    """Read the rate (transactions, bytes or datagrams a second, all flows together), and processor_us for each of
-    these."""
+    """Read the rate (transactions, bytes or datagrams a second, all flows together), and for each of these the
+    processor time: client_us, server_us and their sum processor_us."""
     if not runs:
         return {}
     for net in nets.values():  # work that is done only once (connections, neighbours) belongs to no round
@@ -218,7 +226,7 @@ def _read_rounds(
         how = (own.kind, run.seconds, own.flows, own.is_bare, own.together, own.datagram_bytes)
         traffic[run] = nets[own.overlay].run_traffic(*how)
     return {
-        run: Reading({"rate": each.rate, "processor_us": each.processor_us}, checks=list(_checks(run, traffic, nets)))
+        run: Reading({name: getattr(each, name) for name in ("rate", *PARTS)}, checks=list(_checks(run, traffic, nets)))
         for run, each in traffic.items()
     }
 
@@ -338,7 +346,7 @@ def trial_table(runs: Runs) -> pd.DataFrame:
 
 def rates(runs: Runs) -> pd.DataFrame:
     """Return the rows of traffic; none where costs were not measured."""
-    columns = ["repetition", "case", "kind", "flows", "rules", "rate", "processor_us"]
+    columns = ["repetition", "case", "kind", "flows", "rules", "rate", *PARTS]
     return runs.values.reindex(columns=columns).dropna(subset="rate")
 
 
@@ -360,6 +368,16 @@ def summary(runs: Runs) -> pd.DataFrame:
     overlay = table["rate"].xs(OVERLAY, level="case").droplevel("rules") if len(table) else table["rate"]
     of_overlay = overlay.reindex(table.index.droplevel(["case", "rules"])) if len(table) else overlay
     return table.assign(to_overlay=table["rate"].to_numpy() / of_overlay.to_numpy()).sort_index()
+
+
+def processor_times(runs: Runs) -> pd.DataFrame:
+    """Return the processor time of the client, the server and both (medians), and that of both over the overlay's, for
+    each kind of traffic, network and number of flows: seconds a gigabyte of streams, microseconds a transaction."""
+    rows = rates(runs).query("case in @LOOKS").groupby(["kind", "case", "flows"], sort=False)[PARTS].median()
+    both = rows["processor_us"]
+    overlay = both.xs(OVERLAY, level="case").reindex(both.index.droplevel("case")).to_numpy() if len(both) else both
+    times = rows.mul(rows.index.get_level_values("kind").map(COST_UNITS).to_numpy(), axis=0) if len(both) else rows
+    return times.set_axis(["client", "server", "both"], axis=1).assign(to_overlay=both / overlay).sort_index()
 
 
 def answer(runs: Runs) -> str:
@@ -408,26 +426,33 @@ def draw_idea() -> Figure:
 
 
 def of_kind(kind: str) -> Callable[[Runs], pd.DataFrame]:
-    """Make the function that returns one kind of traffic with three new columns: rate (for each flow), network (the
-    case without its other changes) and processors (whether both ends of a flow share one)."""
+    """Make the function that returns one kind of traffic with four new columns: rate (for each flow), cost (seconds a
+    gigabyte of streams, microseconds a transaction), network (the case without its other changes) and processors
+    (whether both ends of a flow share one)."""
 
     def rows(runs: Runs) -> pd.DataFrame:
         table = rates(runs).query("kind == @kind")
         network = table["case"].str.replace(", one processor|, more rules", "", regex=True)
         together = np.where(table["case"].str.endswith(", one processor"), "one for both", "one a host")
-        return table.assign(rate=table["rate"] / table["flows"] * UNITS[kind], network=network, processors=together)
+        new = {"network": network, "processors": together, "cost": table["processor_us"] * COST_UNITS[kind]}
+        return table.assign(rate=table["rate"] / table["flows"] * UNITS[kind], **new)
 
     return rows
 
 
-def _draw_class(kind: str) -> Mark:
-    """Draw the class's rates in grey, scaled so that its overlay with one flow coincides with ours."""
+def _draw_class(kind: str, reading: str = "rate") -> Mark:
+    """Draw the class's rates, or a stream's costs, in grey, scaled so that its overlay with one flow coincides with
+    ours."""
 
     def draw(axis: Axes, runs: Runs) -> None:
         if not runs.has(OVERLAY):
             return
-        column = published().loc[kind[:3], "rr" if kind.endswith("rr") else "gbps"]
-        scale = rate(runs, OVERLAY, kind).median() * UNITS[kind] / column["overlay", 1]
+        table = published().loc[kind[:3]]
+        column = table["rr" if kind.endswith("rr") else "gbps"]
+        if reading == "cost":
+            column = table["processors"] / column
+        ours = of_kind(kind)(runs).query("case == @OVERLAY and flows == 1")[reading]
+        scale = ours.median() / column["overlay", 1]
         for (name, label), marker in zip(OF_CLASS.items(), "osv^", strict=True):
             axis.plot(scale * column[name], f"{marker}:", color=PUBLISHED_GREY, lw=1, label=f"class: {label}", zorder=1)
 
@@ -585,10 +610,10 @@ STUDY = Study(
             *(_over_flows(kind, "rate", label, _draw_class(kind)) for kind, label in TITLES.items()),
         ),
         "fig5_processor": Picture(
-            "Processor time, client and server together",
+            "Processor time, client and server together (Fig. 5)",
             *(
-                _over_flows(kind, "processor_us", f"{name}, processor time a transaction (µs)")
-                for kind, name in (("tcp_rr", "TCP"), ("udp_rr", "UDP"))
+                _over_flows(kind, "cost", label, *([_draw_class(kind, "cost")] if kind.endswith("stream") else []))
+                for kind, label in COSTS.items()
             ),
         ),
         "evictions": draw_trials,

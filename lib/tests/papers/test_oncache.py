@@ -160,7 +160,7 @@ class MadeUpNetwork:
         if self.uneven and bare and (kind, flows, one_processor) == ("tcp_rr", 1, False):
             self.bare_runs += 1
             fast *= 1 + self.bare_runs % 2
-        return Traffic(1e5 * fast * (1 + 0.01 * self.random.standard_normal()), 1.0, 1.0)
+        return Traffic(1e5 * fast * (1 + 0.01 * self.random.standard_normal()), 1.0, 0.75, 0.25)
 
     def counters(self, number: int) -> dict[str, int]:
         return {"egress_hit": 100 * self.marked, "egress_miss": 1}
@@ -193,6 +193,16 @@ def test_the_published_gain_agrees_and_no_gain_disagrees(made_up):
     assert fast["source-port"][0] == "not judged"  # dozens of processors decide it
     for claim in ("tcp-rr", "udp-rr", "tcp-throughput", "udp-throughput", "cpu-per-rr", "gap-to-bare"):
         assert none[claim][0] == "disagrees", claim
+
+
+def test_processor_time_is_told_for_each_side_and_gigabyte(made_up):
+    times = paper.processor_times(made_up()).xs(1, level="flows")
+    assert np.allclose(times["client"], 3 * times["server"])
+    assert np.allclose(times["both"], times["client"] + times["server"])
+    # Made up: a processor second for the overlay's 1e5 bytes, datagrams of 1400 bytes, or transactions.
+    for kind, cost in (("tcp_stream", 1e4), ("udp_stream", 1e4 / 1400), ("tcp_rr", 10.0)):
+        assert times.loc[(kind, "overlay"), "both"] == pytest.approx(cost, rel=0.03), kind
+    assert times.loc[("udp_stream", "ONCache"), "to_overlay"] == pytest.approx(1 / 1.36, rel=0.04)
 
 
 def test_every_cell_is_measured_once_a_round_and_its_trials_are_tried_once(made_up):

@@ -89,12 +89,13 @@ class Traffic:
     """The result of one run of the traffic program.
 
     count : transactions, bytes received or datagrams received. seconds : the duration of the longest flow.
-    processor_s : processor time of client and server, including the kernel's work that is charged to them.
+    client_s, server_s : processor time of their programs, including the kernel's work that is charged to them.
     """
 
     count: float
     seconds: float
-    processor_s: float
+    client_s: float
+    server_s: float
 
     @property
     def rate(self) -> float:
@@ -103,8 +104,18 @@ class Traffic:
 
     @property
     def processor_us(self) -> float:
-        """The processor time of one transaction, byte or datagram, in microseconds."""
-        return 1e6 * self.processor_s / self.count if self.count else float("nan")
+        """The processor time of one transaction, byte or datagram, in microseconds: client and server together."""
+        return self.client_us + self.server_us
+
+    @property
+    def client_us(self) -> float:
+        """The client's part of processor_us."""
+        return 1e6 * self.client_s / self.count if self.count else float("nan")
+
+    @property
+    def server_us(self) -> float:
+        """The server's part of processor_us."""
+        return 1e6 * self.server_s / self.count if self.count else float("nan")
 
 
 def missing_for_overlays() -> str:
@@ -400,7 +411,7 @@ class OverlayNetwork:
                 server.kill()
         at_client, at_server = (list(map(float, line.split())) for line in (client, at_its_server))
         counted = at_server if kind.endswith("stream") else at_client
-        return Traffic(counted[0], counted[1], at_client[2] + at_server[2])
+        return Traffic(counted[0], counted[1], at_client[2], at_server[2])
 
 
 @dataclass(frozen=True)
