@@ -23,6 +23,7 @@ from netrepro.emulation.overlay.network import (
     Overlay,
     OverlayNetwork,
     Traffic,
+    missing_for_kube_proxy,
     missing_for_overlays,
     missing_for_trials,
 )
@@ -69,6 +70,7 @@ COST_UNITS = {"tcp_stream": 1e3, "tcp_rr": 1.0, "udp_stream": 1e3 / 1400, "udp_r
 PARTS = ["client_us", "server_us", "processor_us"]
 TOGETHER, MORE_RULES = "{}, one processor", "{}, more rules"
 UNCUT, WHOLE, IN_FRAGMENTS = "{}, no segmentation", "{}, 8 KB whole", "{}, 8 KB in fragments"
+FRESH, KUBE_PROXY = "bare, fresh hosts", "bare, kube-proxy"
 EIGHT_KB, WITH_HEADERS = 8192, 8192 + 28
 PORT = 49_152  # source port of all packets in a control
 MANY = 32
@@ -87,10 +89,10 @@ PLAY = "one eviction"
 class Setting:
     """Traffic over the network of two hosts: the parameters that a reader may change, and the values that cases set.
 
-    cached, marks, steering, segmentation, packet_bytes : options of the overlay. is_bare : traffic between the hosts
-    themselves. kind, flows, datagram_bytes : of the traffic. together : both ends of a flow run on one processor.
-    again : the same measurement once more. fast_share : least and greatest share of packets on the fast path for which
-    rates are believed.
+    cached, marks, steering, segmentation, packet_bytes, netfilter : options of the overlay. is_bare : traffic between
+    the hosts themselves. kind, flows, datagram_bytes : of the traffic. together : both ends of a flow run on one
+    processor. again : the same measurement once more. fast_share : least and greatest share of packets on the fast path
+    for which rates are believed.
     """
 
     tunnel: str = parameter("vxlan", "geneve only where the kernel has it", one_of=("vxlan", "geneve"))
@@ -106,6 +108,7 @@ class Setting:
     steering: bool = False
     segmentation: bool = True
     packet_bytes: int = 1450
+    netfilter: str = "overlay"
     is_bare: bool = False
     kind: str = "tcp_rr"
     flows: int = 1
@@ -119,7 +122,7 @@ class Setting:
         """The network of two hosts; the bare network is the hosts of the overlay."""
         names = ("filter_entries", "reverse_check", "constant_port", "prints")
         cache = Cache(**{name: getattr(self, name) for name in names})
-        more = (self.rules, self.marks, self.steering, self.segmentation, self.packet_bytes)
+        more = (self.rules, self.marks, self.steering, self.segmentation, self.packet_bytes, self.netfilter)
         return Overlay(self.tunnel, cache if self.cached else None, *more)
 
 
@@ -154,6 +157,8 @@ FIG5 = {"kind": swept(*KINDS), "flows": swept(1, 2, 4, 8, 16, MANY)}
 NETWORKS: dict[str, dict[str, Any]] = {
     BARE: {"is_bare": True, **FIG5},
     AGAIN: {"is_bare": True, "again": True, **ONE_TCP},
+    FRESH: {"is_bare": True, "netfilter": "nothing", **PAIR},
+    KUBE_PROXY: {"is_bare": True, "netfilter": "kube-proxy", **PAIR},
     OVERLAY: FIG5,
     ONCACHE: CACHED | FIG5 | {"fast_share": (LEAST_FAST, 1.0)},
     UNMARKED: CACHED | FIG5 | {"marks": False, "flows": swept(1), "fast_share": (0.0, 0.0)},
@@ -176,6 +181,8 @@ def cannot(setting: Setting | Trials | Eviction, tier: str) -> str:
     """Return why a tier cannot run a setting, or ""."""
     if isinstance(setting, Setting) and tier != PRIVILEGED:
         return f"costs are of a processor in real time, which tier {tier} has not; root's tier privileged has"
+    if isinstance(setting, Setting) and setting.netfilter == "kube-proxy" and not missing_for_overlays():
+        return missing_for_kube_proxy()
     if setting == Trials(GENEVE) and tier != VIRTUAL:
         return "many kernels of virtual machines lack GENEVE; the virtual one has it"
     if tier == VIRTUAL and not isinstance(setting, Eviction):
@@ -380,6 +387,18 @@ def processor_times(runs: Runs) -> pd.DataFrame:
     return times.set_axis(["client", "server", "both"], axis=1).assign(to_overlay=both / overlay).sort_index()
 
 
+def bare_hosts(runs: Runs) -> pd.DataFrame:
+    """Return the request-response rates of hosts without an overlay, over those of fresh hosts in the same round
+    (medians): a row for what netfilter has, a column for each kind of traffic."""
+    hosts = {FRESH: "nothing", BARE: "connection tracking", KUBE_PROXY: "connection tracking, kube-proxy's rules"}
+    return pd.DataFrame(
+        {
+            kind: {what: ratio(runs, case, FRESH, kind).median() for case, what in hosts.items()}
+            for kind in ("tcp_rr", "udp_rr")
+        }
+    )
+
+
 def answer(runs: Runs) -> str:
     """Answer the paper's question in one sentence, with this run's numbers."""
     where = runs.tier if runs.has(PUBLISHED) else SIMULATED
@@ -570,7 +589,9 @@ def _measured_together(setting: Trials | Eviction, seconds: float, seed: Any, ti
 OF_PROGRAMS = Part(setting=Trials(), measure_one=_measured_together)
 OF_MODEL = Part(setting=Eviction(), measure_one=_measured_together)
 ONCE = dict.fromkeys(TRIALS, 1)
-TWICE = {each.format(name): 2 for each in (WHOLE, IN_FRAGMENTS) for name in (OVERLAY, ONCACHE)}
+TWICE = {FRESH: 2, KUBE_PROXY: 2} | {
+    each.format(name): 2 for each in (WHOLE, IN_FRAGMENTS) for name in (OVERLAY, ONCACHE)
+}
 
 STUDY = Study(
     slug="oncache",

@@ -170,10 +170,11 @@ class MadeUpNetwork:
 def made_up(monkeypatch):
     """Measure, as root would, networks that are made up; the trials of the programs are the model's."""
 
-    def measured(**changes) -> Runs:
+    def measured(refusal="", **changes) -> Runs:
         monkeypatch.setattr(paper, "OverlayNetwork", type("Network", (MadeUpNetwork,), changes))
         monkeypatch.setattr(paper, "kernel_trials", lambda tier: paper.model_trials())
         monkeypatch.setattr(paper, "missing_for_overlays", lambda: "")
+        monkeypatch.setattr(paper, "missing_for_kube_proxy", lambda: refusal)
         return measure(paper.STUDY, tier="privileged")
 
     return measured
@@ -208,8 +209,16 @@ def test_processor_time_is_told_for_each_side_and_gigabyte(made_up):
 def test_every_cell_is_measured_once_a_round_and_its_trials_are_tried_once(made_up):
     runs = made_up()
     rounds = paper.rates(runs).groupby("repetition").size()
-    assert list(rounds) == [52, 52, 46, 46, 46]  # quick has packets of 8 KB in two rounds only
+    assert list(rounds) == [56, 56, 46, 46, 46]  # quick has packets of 8 KB and other bare hosts in two rounds only
     assert (runs.values[runs.values["case"].isin(paper.TRIALS)].groupby(["tier", "case"]).size() == 1).all()
+
+
+def test_a_netfilter_that_refuses_kube_proxys_rules_costs_only_that_row(made_up):
+    assert paper.bare_hosts(made_up()).notna().all(axis=None)
+    runs = made_up(refusal="no addrtype")
+    assert runs.why_not(paper.KUBE_PROXY) == "no addrtype"
+    assert list(paper.bare_hosts(runs).notna()["tcp_rr"]) == [True, True, False]
+    assert verdicts(runs)["tcp-rr"] == ("agrees", True)
 
 
 def test_a_machine_that_does_not_repeat_itself_is_not_believed_but_its_trials_are(made_up):
@@ -229,6 +238,7 @@ def test_a_machine_without_root_gets_the_models_trials_and_is_told_why_there_are
     assert set(verdicts(runs)) == {"refused-stays-refused", "learns-again"}
     assert "real time" in runs.why_not(paper.ONCACHE)
     assert "not measured" in paper.answer(runs)
+    assert paper.processor_times(runs).empty and paper.bare_hosts(runs).isna().all(axis=None)
 
 
 def test_root_without_a_compiler_is_told_what_lacks_and_the_model_stands_for_no_program(monkeypatch):

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from netrepro.emulation.overlay.kube_proxy import filter_rules, nat_rules
 from netrepro.emulation.tiers import missing_feature
 from netrepro.errors import NetreproError
 from netrepro.programs import need_program, why_missing
@@ -30,6 +31,7 @@ SOURCES = Path(__file__).with_name("sources")
 TUNNEL_PORTS = {"vxlan": 4789, "geneve": 6081}
 COUNTERS = ("egress_hit", "egress_miss", "ingress_hit", "ingress_miss", "egress_learned", "ingress_learned")
 CACHES = ("to_host", "to_route", "containers", "filter")
+NETFILTERS = ("nothing", "overlay", "kube-proxy")
 KINDS = ("tcp_rr", "udp_rr", "tcp_stream", "udp_stream")
 MOST_FLOWS, FIRST_PORT = 256, 5000
 TUNNEL_BYTES = 50  # Ethernet, IP, UDP and tunnel headers around a container's packet
@@ -72,7 +74,8 @@ class Overlay:
     of rules, none of which matches, in the chain for forwarded packets. marks : True if the overlay marks packets of
     established connections. steering : True if network cards spread packets over processors by their outer headers.
     segmentation : True if containers send segments of 64 KB that are cut later. packet_bytes : greatest IP packet of
-    the containers; the hosts' cards take 50 bytes more.
+    the containers; the hosts' cards take 50 bytes more. netfilter : what the hosts' netfilter has: "nothing" (then no
+    connection is tracked, and no packet marked), "overlay" or "kube-proxy" (kube-proxy's rules besides).
     """
 
     tunnel: str = "vxlan"
@@ -82,6 +85,7 @@ class Overlay:
     steering: bool = False
     segmentation: bool = True
     packet_bytes: int = 1450
+    netfilter: str = "overlay"
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,19 @@ def missing_for_trials() -> str:
     return missing or ("" if HEADER.exists() else f"libbpf's headers are not installed (no {HEADER})")
 
 
+@functools.cache
+def missing_for_kube_proxy() -> str:
+    """Return, in words, why this machine's kernel cannot have kube-proxy's rules; "" where it can. Needs root."""
+    missing = why_missing("unshare", "iptables", "iptables-restore")
+    if missing:
+        return missing
+    words = [need_program("unshare"), "--net", need_program(_iptables("-restore"))]
+    given = _tables(filter=filter_rules(), nat=nat_rules())
+    done = subprocess.run(words, input=given, capture_output=True, text=True)
+    why = (done.stderr.strip().splitlines() or ["no reason given"])[0]
+    return f"kube-proxy's rules are refused by this kernel's netfilter: {why}" if done.returncode else ""
+
+
 class OverlayNetwork:
     """A running network of two hosts, numbered 1 and 2, with a container each; use it as a context manager.
 
@@ -144,6 +161,10 @@ class OverlayNetwork:
             raise NetreproError(f"tunnel = {overlay.tunnel!r}", f"give one of {', '.join(TUNNEL_PORTS)}")
         if not 0 <= overlay.rules <= 60_000:
             raise NetreproError(f"rules = {overlay.rules}", "give 0 to 60000")
+        if overlay.netfilter not in NETFILTERS:
+            raise NetreproError(f"netfilter = {overlay.netfilter!r}", f"give one of {', '.join(NETFILTERS)}")
+        if overlay.netfilter == "nothing" and (overlay.rules or overlay.cache):
+            raise NetreproError("netfilter = 'nothing' with rules or a cache", "leave these out, or the netfilter")
         if not 576 <= overlay.packet_bytes <= 9000 - TUNNEL_BYTES:
             raise NetreproError(f"packet_bytes = {overlay.packet_bytes}", "give 576 to 8950")
         for name in ("host_entries", "route_entries", "container_entries", "filter_entries"):
@@ -243,9 +264,12 @@ class OverlayNetwork:
         mark = "-A FORWARD -m conntrack --ctstate ESTABLISHED -m dscp --dscp 0x1 -j DSCP --set-dscp 0x3"
         # A rule on the connections' state turns on connection tracking, for the overlay with and without caches.
         asks = mark if self.overlay.marks else mark.replace("--set-dscp 0x3", "--set-dscp 0x1")
-        tables = ["*mangle", asks, "COMMIT", "*filter", *chain, "COMMIT", ""]
+        tables = {"mangle": [asks], "filter": chain}
+        if self.overlay.netfilter == "kube-proxy":
+            tables |= {"filter": [*filter_rules(), *chain], "nat": nat_rules()}
         self.inside(host, ["sysctl", "-qw", "net.ipv4.ip_forward=1"])
-        self.inside(host, [_iptables("-restore")], given="\n".join(tables))
+        if self.overlay.netfilter != "nothing":
+            self.inside(host, [_iptables("-restore")], given=_tables(**tables))
         if self.overlay.steering:
             everyone = f"{(1 << min(os.cpu_count() or 1, 32)) - 1:x}"
             write = f"echo {everyone} > /sys/class/net/nic/queues/rx-0/rps_cpus"
@@ -529,6 +553,12 @@ def _iptables(ending: str = "") -> str:
     """
     done = subprocess.run([need_program("iptables"), "-S"], capture_output=True)
     return f"iptables{ending}" if not done.returncode else f"iptables-legacy{ending}"
+
+
+def _tables(**lines: list[str]) -> str:
+    """Make the input of iptables-restore: table -> its lines, chains before rules."""
+    ordered = {name: sorted(own, key=lambda line: line[0] != ":") for name, own in lines.items()}
+    return "".join("\n".join([f"*{name}", *own, "COMMIT", ""]) for name, own in ordered.items())
 
 
 def _apart(number: int, kind: str, flows: int, one_processor: bool) -> list[str]:
