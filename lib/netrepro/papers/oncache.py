@@ -354,7 +354,7 @@ def trial_table(runs: Runs) -> pd.DataFrame:
 def rates(runs: Runs) -> pd.DataFrame:
     """Return the rows of traffic; none where costs were not measured."""
     columns = ["repetition", "case", "kind", "flows", "rules", "rate", *PARTS]
-    return runs.values.reindex(columns=columns).dropna(subset="rate")
+    return runs.values.reindex(columns=columns).dropna(subset="rate").astype({"flows": int, "rules": int})
 
 
 def rate(runs: Runs, case: str, kind: str, flows: int = 1, column: str = "rate") -> pd.Series:
@@ -369,12 +369,16 @@ def ratio(runs: Runs, ours: str, other: str, kind: str, flows: int = 1, column: 
 
 
 def summary(runs: Runs) -> pd.DataFrame:
-    """Return a row for each network, kind and number of flows: median rate and processor time, and the rate over the
-    overlay's."""
+    """Return a row for each network, kind and number of flows: median rate and processor time, and the rate over that
+    of the overlay with the same changes, or where there is none of the overlay."""
     table = rates(runs).groupby(["kind", "flows", "case", "rules"], sort=False)[["rate", "processor_us"]].median()
-    overlay = table["rate"].xs(OVERLAY, level="case").droplevel("rules") if len(table) else table["rate"]
-    of_overlay = overlay.reindex(table.index.droplevel(["case", "rules"])) if len(table) else overlay
-    return table.assign(to_overlay=table["rate"].to_numpy() / of_overlay.to_numpy()).sort_index()
+    rate_of = table["rate"].to_dict()
+
+    def overlay(kind: str, flows: int, case: str, rules: int) -> float:
+        changed = kind, flows, case.replace(ONCACHE, OVERLAY).replace(BARE, OVERLAY), rules
+        return rate_of.get(changed) or rate_of[kind, flows, OVERLAY, 0]
+
+    return table.assign(to_overlay=[own / overlay(*key) for key, own in rate_of.items()]).sort_index()
 
 
 def processor_times(runs: Runs) -> pd.DataFrame:

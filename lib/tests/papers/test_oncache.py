@@ -206,6 +206,17 @@ def test_processor_time_is_told_for_each_side_and_gigabyte(made_up):
     assert times.loc[("udp_stream", "ONCache"), "to_overlay"] == pytest.approx(1 / 1.36, rel=0.04)
 
 
+def test_a_network_is_compared_with_the_overlay_that_has_the_same_changes(made_up):
+    def run_traffic(self, kind, seconds, flows=1, bare=False, one_processor=False, datagram_bytes=1400) -> Traffic:
+        return Traffic(1e8 * (1 + self.marked) / datagram_bytes / (1 + self.overlay.rules), 1.0, 1.0, 1.0)
+
+    table = paper.summary(made_up(run_traffic=run_traffic))["to_overlay"]
+    for case, rules in (("ONCache, 8 KB whole", 0), ("ONCache, 8 KB in fragments", 0), ("ONCache", 0)):
+        assert table["udp_stream", 1, case, rules] == pytest.approx(2), case
+    assert table["tcp_rr", 1, "ONCache, more rules", 1000] == pytest.approx(2)
+    assert table["udp_rr", 1, paper.FRESH, 0] == 1
+
+
 def test_every_cell_is_measured_once_a_round_and_its_trials_are_tried_once(made_up):
     runs = made_up()
     rounds = paper.rates(runs).groupby("repetition").size()
