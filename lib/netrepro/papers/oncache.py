@@ -518,7 +518,7 @@ def packets(kind: str) -> Callable[[Runs], pd.DataFrame]:
 
 def _by_packet(kind: str, name: str) -> Panel:
     ours = Sweep("packet", "gbps", packets(kind), "network", {each: LOOKS[each] for each in (OVERLAY, ONCACHE)})
-    return Panel("bytes in a packet", f"{name}, throughput (Gbit/s)", ours, y_range=(0, None))
+    return Panel("what a packet holds (bytes)", f"{name}, throughput (Gbit/s)", ours, y_range=(0, None))
 
 
 def _draw_symmetric_logarithm(axis: Axes, _: Runs) -> None:
