@@ -23,6 +23,7 @@ from netrepro.emulation.overlay.network import (
     Overlay,
     OverlayNetwork,
     Traffic,
+    missing_for_kube_proxy,
     missing_for_overlays,
     missing_for_trials,
 )
@@ -57,9 +58,20 @@ TITLES = {
     "udp_stream": "UDP, datagrams (1000/s)",
     "udp_rr": "UDP, transactions (1000/s)",
 }
-OF_CLASS = {"bare": "no overlay", "overlay": "Antrea", "oncache": "its ONCache"}
+OF_CLASS = {"bare": "no overlay", "overlay": "Antrea", "oncache": "its ONCache", "cilium": "Cilium"}
 UNITS = {"tcp_stream": 8e-9, "tcp_rr": 1e-3, "udp_stream": 1e-3, "udp_rr": 1e-3}
+COSTS = {
+    "tcp_stream": "TCP, processor time (s/GB)",
+    "tcp_rr": "TCP, processor (µs a transaction)",
+    "udp_stream": "UDP, processor time (s/GB)",
+    "udp_rr": "UDP, processor (µs a transaction)",
+}
+COST_UNITS = {"tcp_stream": 1e3, "tcp_rr": 1.0, "udp_stream": 1e3 / 1400, "udp_rr": 1.0}
+PARTS = ["client_us", "server_us", "processor_us"]
 TOGETHER, MORE_RULES = "{}, one processor", "{}, more rules"
+UNCUT, WHOLE, IN_FRAGMENTS = "{}, no segmentation", "{}, 8 KB whole", "{}, 8 KB in fragments"
+FRESH, KUBE_PROXY = "bare, fresh hosts", "bare, kube-proxy"
+EIGHT_KB, WITH_HEADERS = 8192, 8192 + 28
 PORT = 49_152  # source port of all packets in a control
 MANY = 32
 LEAST_FAST = 0.95
@@ -77,9 +89,10 @@ PLAY = "one eviction"
 class Setting:
     """Traffic over the network of two hosts: the parameters that a reader may change, and the values that cases set.
 
-    cached, marks, steering, segmentation : options of the overlay. is_bare : traffic between the hosts themselves.
-    kind, flows : of the traffic. together : both ends of a flow run on one processor. again : the same measurement once
-    more. fast_share : least and greatest share of packets on the fast path for which rates are believed.
+    cached, marks, steering, segmentation, packet_bytes, netfilter : options of the overlay. is_bare : traffic between
+    the hosts themselves. kind, flows, datagram_bytes : of the traffic. together : both ends of a flow run on one
+    processor. again : the same measurement once more. fast_share : least and greatest share of packets on the fast path
+    for which rates are believed.
     """
 
     tunnel: str = parameter("vxlan", "geneve only where the kernel has it", one_of=("vxlan", "geneve"))
@@ -94,9 +107,12 @@ class Setting:
     marks: bool = True
     steering: bool = False
     segmentation: bool = True
+    packet_bytes: int = 1450
+    netfilter: str = "overlay"
     is_bare: bool = False
     kind: str = "tcp_rr"
     flows: int = 1
+    datagram_bytes: int = 1400
     together: bool = False
     again: bool = False
     fast_share: tuple[float, float] | None = None
@@ -106,7 +122,7 @@ class Setting:
         """The network of two hosts; the bare network is the hosts of the overlay."""
         names = ("filter_entries", "reverse_check", "constant_port", "prints")
         cache = Cache(**{name: getattr(self, name) for name in names})
-        more = (self.rules, self.marks, self.steering, self.segmentation)
+        more = (self.rules, self.marks, self.steering, self.segmentation, self.packet_bytes, self.netfilter)
         return Overlay(self.tunnel, cache if self.cached else None, *more)
 
 
@@ -133,12 +149,16 @@ class Eviction:
 CACHED: dict[str, Any] = {"cached": True}
 ONE_TCP = {"kind": swept("tcp_rr"), "flows": swept(1)}
 ONE_STREAM = {"kind": swept("tcp_stream"), "flows": swept(1)}
+FRAGMENTS = {"kind": swept("udp_stream"), "flows": swept(1), "datagram_bytes": EIGHT_KB}
+LARGE = FRAGMENTS | {"kind": swept("tcp_stream", "udp_stream"), "packet_bytes": WITH_HEADERS, "segmentation": False}
 PAIR = {"kind": swept("tcp_rr", "udp_rr"), "flows": swept(1)}
 CROWD = {"kind": swept("udp_rr"), "flows": swept(MANY)}
 FIG5 = {"kind": swept(*KINDS), "flows": swept(1, 2, 4, 8, 16, MANY)}
 NETWORKS: dict[str, dict[str, Any]] = {
     BARE: {"is_bare": True, **FIG5},
     AGAIN: {"is_bare": True, "again": True, **ONE_TCP},
+    FRESH: {"is_bare": True, "netfilter": "nothing", **PAIR},
+    KUBE_PROXY: {"is_bare": True, "netfilter": "kube-proxy", **PAIR},
     OVERLAY: FIG5,
     ONCACHE: CACHED | FIG5 | {"fast_share": (LEAST_FAST, 1.0)},
     UNMARKED: CACHED | FIG5 | {"marks": False, "flows": swept(1), "fast_share": (0.0, 0.0)},
@@ -151,7 +171,9 @@ NETWORKS: dict[str, dict[str, Any]] = {
 for _name, _changes in ((BARE, {"is_bare": True}), (OVERLAY, {}), (ONCACHE, CACHED)):
     NETWORKS[TOGETHER.format(_name)] = _changes | PAIR | {"together": True}
     if _name != BARE:
-        NETWORKS[f"{_name}, no segmentation"] = _changes | ONE_STREAM | {"segmentation": False}
+        NETWORKS[UNCUT.format(_name)] = _changes | ONE_STREAM | {"segmentation": False}
+        NETWORKS[WHOLE.format(_name)] = _changes | LARGE
+        NETWORKS[IN_FRAGMENTS.format(_name)] = _changes | FRAGMENTS
         NETWORKS[MORE_RULES.format(_name)] = _changes | ONE_TCP | {"rules": swept(10, 100, 1000)}
 
 
@@ -159,6 +181,8 @@ def cannot(setting: Setting | Trials | Eviction, tier: str) -> str:
     """Return why a tier cannot run a setting, or ""."""
     if isinstance(setting, Setting) and tier != PRIVILEGED:
         return f"costs are of a processor in real time, which tier {tier} has not; root's tier privileged has"
+    if isinstance(setting, Setting) and setting.netfilter == "kube-proxy" and not missing_for_overlays():
+        return missing_for_kube_proxy()
     if setting == Trials(GENEVE) and tier != VIRTUAL:
         return "many kernels of virtual machines lack GENEVE; the virtual one has it"
     if tier == VIRTUAL and not isinstance(setting, Eviction):
@@ -194,8 +218,8 @@ def _built(overlays: Iterable[Overlay]) -> Iterator[dict[Overlay, OverlayNetwork
 def _read_rounds(
     runs: Sequence[OneRun], nets: Mapping[Overlay, OverlayNetwork], progress: Progress
 ) -> dict[OneRun, Reading]:
-    """Read the rate (transactions, bytes or datagrams a second, all flows together), and processor_us for each of
-    these."""
+    """Read the rate (transactions, bytes or datagrams a second, all flows together), and for each of these the
+    processor time: client_us, server_us and their sum processor_us."""
     if not runs:
         return {}
     for net in nets.values():  # work that is done only once (connections, neighbours) belongs to no round
@@ -206,9 +230,10 @@ def _read_rounds(
     traffic: dict[OneRun, Traffic] = {}
     for run in progress([cells[place] for cells in rounds for place in random.permutation(len(cells))]):
         own = run.setting
-        traffic[run] = nets[own.overlay].run_traffic(own.kind, run.seconds, own.flows, own.is_bare, own.together)
+        how = (own.kind, run.seconds, own.flows, own.is_bare, own.together, own.datagram_bytes)
+        traffic[run] = nets[own.overlay].run_traffic(*how)
     return {
-        run: Reading({"rate": each.rate, "processor_us": each.processor_us}, checks=list(_checks(run, traffic, nets)))
+        run: Reading({name: getattr(each, name) for name in ("rate", *PARTS)}, checks=list(_checks(run, traffic, nets)))
         for run, each in traffic.items()
     }
 
@@ -328,8 +353,8 @@ def trial_table(runs: Runs) -> pd.DataFrame:
 
 def rates(runs: Runs) -> pd.DataFrame:
     """Return the rows of traffic; none where costs were not measured."""
-    columns = ["repetition", "case", "kind", "flows", "rules", "rate", "processor_us"]
-    return runs.values.reindex(columns=columns).dropna(subset="rate")
+    columns = ["repetition", "case", "kind", "flows", "rules", "rate", *PARTS]
+    return runs.values.reindex(columns=columns).dropna(subset="rate").astype({"flows": int, "rules": int})
 
 
 def rate(runs: Runs, case: str, kind: str, flows: int = 1, column: str = "rate") -> pd.Series:
@@ -344,12 +369,38 @@ def ratio(runs: Runs, ours: str, other: str, kind: str, flows: int = 1, column: 
 
 
 def summary(runs: Runs) -> pd.DataFrame:
-    """Return a row for each network, kind and number of flows: median rate and processor time, and the rate over the
-    overlay's."""
+    """Return a row for each network, kind and number of flows: median rate and processor time, and the rate over that
+    of the overlay with the same changes, or where there is none of the overlay."""
     table = rates(runs).groupby(["kind", "flows", "case", "rules"], sort=False)[["rate", "processor_us"]].median()
-    overlay = table["rate"].xs(OVERLAY, level="case").droplevel("rules") if len(table) else table["rate"]
-    of_overlay = overlay.reindex(table.index.droplevel(["case", "rules"])) if len(table) else overlay
-    return table.assign(to_overlay=table["rate"].to_numpy() / of_overlay.to_numpy()).sort_index()
+    rate_of = table["rate"].to_dict()
+
+    def overlay(kind: str, flows: int, case: str, rules: int) -> float:
+        changed = kind, flows, case.replace(ONCACHE, OVERLAY).replace(BARE, OVERLAY), rules
+        return rate_of.get(changed) or rate_of[kind, flows, OVERLAY, 0]
+
+    return table.assign(to_overlay=[own / overlay(*key) for key, own in rate_of.items()]).sort_index()
+
+
+def processor_times(runs: Runs) -> pd.DataFrame:
+    """Return the processor time of the client, the server and both (medians), and that of both over the overlay's, for
+    each kind of traffic, network and number of flows: seconds a gigabyte of streams, microseconds a transaction."""
+    rows = rates(runs).query("case in @LOOKS").groupby(["kind", "case", "flows"], sort=False)[PARTS].median()
+    both = rows["processor_us"]
+    overlay = both.xs(OVERLAY, level="case").reindex(both.index.droplevel("case")).to_numpy() if len(both) else both
+    times = rows.mul(rows.index.get_level_values("kind").map(COST_UNITS).to_numpy(), axis=0) if len(both) else rows
+    return times.set_axis(["client", "server", "both"], axis=1).assign(to_overlay=both / overlay).sort_index()
+
+
+def bare_hosts(runs: Runs) -> pd.DataFrame:
+    """Return the request-response rates of hosts without an overlay, over those of fresh hosts in the same round
+    (medians): a row for what netfilter has, a column for each kind of traffic."""
+    hosts = {FRESH: "nothing", BARE: "connection tracking", KUBE_PROXY: "connection tracking, kube-proxy's rules"}
+    return pd.DataFrame(
+        {
+            kind: {what: ratio(runs, case, FRESH, kind).median() for case, what in hosts.items()}
+            for kind in ("tcp_rr", "udp_rr")
+        }
+    )
 
 
 def answer(runs: Runs) -> str:
@@ -371,8 +422,9 @@ def answer(runs: Runs) -> str:
 
 
 def published() -> pd.DataFrame:
-    """Read the class project's tables, indexed by number of flows."""
-    return pd.read_csv(data_dir("oncache") / "class_rates.csv", comment="#").set_index("flows")
+    """Read the class project's tables: rows by transport, network and flows; gbps, processors and rr of one flow."""
+    table = pd.read_csv(data_dir("oncache") / "class_rates.csv", comment="#")
+    return table.set_index(["transport", "network", "flows"]).sort_index()
 
 
 def draw_idea() -> Figure:
@@ -397,29 +449,35 @@ def draw_idea() -> Figure:
 
 
 def of_kind(kind: str) -> Callable[[Runs], pd.DataFrame]:
-    """Make the function that returns one kind of traffic with three new columns: rate (for each flow), network (the
-    case without its other changes) and processors (whether both ends of a flow share one)."""
+    """Make the function that returns one kind of traffic with four new columns: rate (for each flow), cost (seconds a
+    gigabyte of streams, microseconds a transaction), network (the case without its other changes) and processors
+    (whether both ends of a flow share one)."""
 
     def rows(runs: Runs) -> pd.DataFrame:
         table = rates(runs).query("kind == @kind")
         network = table["case"].str.replace(", one processor|, more rules", "", regex=True)
         together = np.where(table["case"].str.endswith(", one processor"), "one for both", "one a host")
-        return table.assign(rate=table["rate"] / table["flows"] * UNITS[kind], network=network, processors=together)
+        new = {"network": network, "processors": together, "cost": table["processor_us"] * COST_UNITS[kind]}
+        return table.assign(rate=table["rate"] / table["flows"] * UNITS[kind], **new)
 
     return rows
 
 
-def _draw_class(kind: str) -> Mark:
-    """Draw the class's rates in grey, scaled so that its overlay with one flow coincides with ours."""
+def _draw_class(kind: str, reading: str = "rate") -> Mark:
+    """Draw the class's rates, or a stream's costs, in grey, scaled so that its overlay with one flow coincides with
+    ours."""
 
     def draw(axis: Axes, runs: Runs) -> None:
         if not runs.has(OVERLAY):
             return
-        table, column = published(), f"{kind[:3]}_{{}}_{'rr' if kind.endswith('rr') else 'gbps'}"
-        scale = rate(runs, OVERLAY, kind).median() * UNITS[kind] / table[column.format("overlay")].iloc[0]
-        for (name, label), marker in zip(OF_CLASS.items(), "osv", strict=True):
-            values = scale * table[column.format(name)]
-            axis.plot(values, f"{marker}:", color=PUBLISHED_GREY, lw=1, label=f"class: {label}", zorder=1)
+        table = published().loc[kind[:3]]
+        column = table["rr" if kind.endswith("rr") else "gbps"]
+        if reading == "cost":
+            column = table["processors"] / column
+        ours = of_kind(kind)(runs).query("case == @OVERLAY and flows == 1")[reading]
+        scale = ours.median() / column["overlay", 1]
+        for (name, label), marker in zip(OF_CLASS.items(), "osv^", strict=True):
+            axis.plot(scale * column[name], f"{marker}:", color=PUBLISHED_GREY, lw=1, label=f"class: {label}", zorder=1)
 
     return draw
 
@@ -434,6 +492,33 @@ def _one_or_two(kind: str) -> Panel:
     cases = [*LOOKS, *map(TOGETHER.format, LOOKS)]
     ours = Sweep("processors", "rate", of_kind(kind), "network", LOOKS, rows=f"flows == 1 and case in {cases}")
     return Panel("processors for both ends of a flow (count)", TITLES[kind], ours)
+
+
+def packets(kind: str) -> Callable[[Runs], pd.DataFrame]:
+    """Make the function that returns streams of one kind and flow in ONCache and overlay, with three new columns:
+    network, packet (what one holds, in words) and gbps."""
+    sizes = {
+        "tcp_stream": {UNCUT: 1, WHOLE: 1, "{}": 1},
+        "udp_stream": {"{}": 1400, WHOLE: EIGHT_KB, IN_FRAGMENTS: EIGHT_KB},
+    }
+    words = {UNCUT: "1.4 KB", WHOLE: "8 KB", IN_FRAGMENTS: "8 KB,\nin fragments"}
+    words["{}"] = "64 KB" if kind == "tcp_stream" else "1.4 KB"
+
+    def rows(runs: Runs) -> pd.DataFrame:
+        table = rates(runs).query("kind == @kind and flows == 1")
+        parts = [
+            table[table["case"] == case.format(name)].assign(network=name, packet=words[case], counted=size)
+            for case, size in sizes[kind].items()
+            for name in (OVERLAY, ONCACHE)
+        ]
+        return pd.concat(parts).eval("gbps = rate * counted * 8e-9")
+
+    return rows
+
+
+def _by_packet(kind: str, name: str) -> Panel:
+    ours = Sweep("packet", "gbps", packets(kind), "network", {each: LOOKS[each] for each in (OVERLAY, ONCACHE)})
+    return Panel("what a packet holds (bytes)", f"{name}, throughput (Gbit/s)", ours, y_range=(0, None))
 
 
 def _draw_symmetric_logarithm(axis: Axes, _: Runs) -> None:
@@ -508,6 +593,9 @@ def _measured_together(setting: Trials | Eviction, seconds: float, seed: Any, ti
 OF_PROGRAMS = Part(setting=Trials(), measure_one=_measured_together)
 OF_MODEL = Part(setting=Eviction(), measure_one=_measured_together)
 ONCE = dict.fromkeys(TRIALS, 1)
+TWICE = {FRESH: 2, KUBE_PROXY: 2} | {
+    each.format(name): 2 for each in (WHOLE, IN_FRAGMENTS) for name in (OVERLAY, ONCACHE)
+}
 
 STUDY = Study(
     slug="oncache",
@@ -524,7 +612,7 @@ STUDY = Study(
             only={"flows": (1, 8, MANY), "rules": (100, 1000)},
             where=lambda setting: not isinstance(setting, Setting) or setting.flows == 1 or setting.kind.endswith("rr"),
             without=(PLAY,),
-            fewer=ONCE,
+            fewer=ONCE | TWICE,
         ),
         "paper": Scale(LONG_CELL_S, without=(PLAY,), fewer=ONCE),
     },
@@ -547,10 +635,10 @@ STUDY = Study(
             *(_over_flows(kind, "rate", label, _draw_class(kind)) for kind, label in TITLES.items()),
         ),
         "fig5_processor": Picture(
-            "Processor time, client and server together",
+            "Processor time, client and server together (Fig. 5)",
             *(
-                _over_flows(kind, "processor_us", f"{name}, processor time a transaction (µs)")
-                for kind, name in (("tcp_rr", "TCP"), ("udp_rr", "UDP"))
+                _over_flows(kind, "cost", label, *([_draw_class(kind, "cost")] if kind.endswith("stream") else []))
+                for kind, label in COSTS.items()
             ),
         ),
         "evictions": draw_trials,
@@ -569,6 +657,9 @@ STUDY = Study(
             ),
         ),
         "knob_processors": Picture("One processor or two?", _one_or_two("tcp_rr"), _one_or_two("udp_rr")),
+        "knob_packets": Picture(
+            "What one packet holds", _by_packet("tcp_stream", "TCP"), _by_packet("udp_stream", "UDP")
+        ),
     },
     play=Play(
         (PLAY,),

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from netrepro.emulation.overlay.network import CACHES, Cache, Overlay, OverlayNetwork, missing_for_overlays
+from netrepro.emulation.overlay.network import (
+    CACHES,
+    Cache,
+    Overlay,
+    OverlayNetwork,
+    _iptables,
+    missing_for_kube_proxy,
+    missing_for_overlays,
+)
 from netrepro.errors import NetreproError
 from netrepro.protocols import oncache as model
 
@@ -19,6 +27,9 @@ def test_bad_descriptions_are_refused_by_name():
     for overlay, name in (
         (Overlay(tunnel="gre"), "tunnel"),
         (Overlay(rules=-1), "rules"),
+        (Overlay(packet_bytes=9000), "packet_bytes"),
+        (Overlay(netfilter="nftables"), "netfilter"),
+        (Overlay(netfilter="nothing", cache=Cache()), "cache"),
         (Overlay(cache=Cache(filter_entries=0)), "filter_entries"),
         (Overlay(cache=Cache(constant_port=1 << 16)), "constant_port"),
     ):
@@ -57,6 +68,32 @@ def test_tcp_passes_the_fast_path_whole_and_a_deleted_flow_is_refused():
             assert flow.exchange(2) == 0
         with pytest.raises(NetreproError, match="kind"):
             net.run_traffic("sctp", 0.1)
+
+
+@needs_root
+def test_8_kb_take_the_fast_path_in_one_packet_and_the_overlay_in_fragments():
+    for packet_bytes, fast in ((8220, True), (1450, False)):
+        with OverlayNetwork(Overlay(cache=Cache(), segmentation=False, packet_bytes=packet_bytes)) as net:
+            received = net.run_traffic("udp_stream", 0.1, datagram_bytes=8192).count
+            assert received > 100
+            assert (net.counters(1)["egress_hit"] > received) == fast
+            with pytest.raises(NetreproError, match="datagram_bytes"):
+                net.run_traffic("udp_stream", 0.1, datagram_bytes=1)
+
+
+@needs_root
+def test_bare_hosts_track_connections_only_with_netfilter_and_pass_kube_proxys_rules():
+    tracked, passed = {}, {}
+    for netfilter in ("nothing", "overlay", *([] if missing_for_kube_proxy() else ["kube-proxy"])):
+        with OverlayNetwork(Overlay(netfilter=netfilter)) as net:
+            assert net.run_traffic("udp_rr", 0.05, bare=True).count > 100
+            asked = net.inside(net.host(2), ["sysctl", "-n", "net.netfilter.nf_conntrack_count"])
+            tracked[netfilter] = int(asked) > 0
+            listed = net.inside(net.host(2), [_iptables(), "-xnvL", "INPUT"]) if netfilter == "kube-proxy" else ""
+            passed[netfilter] = [int(line.split()[0]) for line in listed.splitlines() if "KUBE-FIREWALL" in line]
+    assert tracked.pop("nothing") is False
+    assert all(tracked.values())
+    assert not passed.get("kube-proxy") or passed["kube-proxy"][0] > 100
 
 
 @needs_root

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from netrepro.emulation.overlay.kube_proxy import filter_rules, nat_rules
 from netrepro.emulation.tiers import missing_feature
 from netrepro.errors import NetreproError
 from netrepro.programs import need_program, why_missing
@@ -30,8 +31,10 @@ SOURCES = Path(__file__).with_name("sources")
 TUNNEL_PORTS = {"vxlan": 4789, "geneve": 6081}
 COUNTERS = ("egress_hit", "egress_miss", "ingress_hit", "ingress_miss", "egress_learned", "ingress_learned")
 CACHES = ("to_host", "to_route", "containers", "filter")
+NETFILTERS = ("nothing", "overlay", "kube-proxy")
 KINDS = ("tcp_rr", "udp_rr", "tcp_stream", "udp_stream")
 MOST_FLOWS, FIRST_PORT = 256, 5000
+TUNNEL_BYTES = 50  # Ethernet, IP, UDP and tunnel headers around a container's packet
 _BUILDING = (
     *("clang", "bpftool", "ip", "bridge", "tc", "iptables", "iptables-restore", "ethtool"),
     *("sysctl", "mount", "umount", "nsenter"),
@@ -70,7 +73,9 @@ class Overlay:
     tunnel : "vxlan" or "geneve". cache : options of ONCache's programs, or None for the overlay alone. rules : number
     of rules, none of which matches, in the chain for forwarded packets. marks : True if the overlay marks packets of
     established connections. steering : True if network cards spread packets over processors by their outer headers.
-    segmentation : True if containers send segments of 64 KB that are cut later.
+    segmentation : True if containers send segments of 64 KB that are cut later. packet_bytes : greatest IP packet of
+    the containers; the hosts' cards take 50 bytes more. netfilter : what the hosts' netfilter has: "nothing" (then no
+    connection is tracked, and no packet marked), "overlay" or "kube-proxy" (kube-proxy's rules besides).
     """
 
     tunnel: str = "vxlan"
@@ -79,6 +84,8 @@ class Overlay:
     marks: bool = True
     steering: bool = False
     segmentation: bool = True
+    packet_bytes: int = 1450
+    netfilter: str = "overlay"
 
 
 @dataclass(frozen=True)
@@ -86,12 +93,13 @@ class Traffic:
     """The result of one run of the traffic program.
 
     count : transactions, bytes received or datagrams received. seconds : the duration of the longest flow.
-    processor_s : processor time of client and server, including the kernel's work that is charged to them.
+    client_s, server_s : processor time of their programs, including the kernel's work that is charged to them.
     """
 
     count: float
     seconds: float
-    processor_s: float
+    client_s: float
+    server_s: float
 
     @property
     def rate(self) -> float:
@@ -100,8 +108,18 @@ class Traffic:
 
     @property
     def processor_us(self) -> float:
-        """The processor time of one transaction, byte or datagram, in microseconds."""
-        return 1e6 * self.processor_s / self.count if self.count else float("nan")
+        """The processor time of one transaction, byte or datagram, in microseconds: client and server together."""
+        return self.client_us + self.server_us
+
+    @property
+    def client_us(self) -> float:
+        """The client's part of processor_us."""
+        return 1e6 * self.client_s / self.count if self.count else float("nan")
+
+    @property
+    def server_us(self) -> float:
+        """The server's part of processor_us."""
+        return 1e6 * self.server_s / self.count if self.count else float("nan")
 
 
 def missing_for_overlays() -> str:
@@ -118,6 +136,19 @@ def missing_for_trials() -> str:
     return missing or ("" if HEADER.exists() else f"libbpf's headers are not installed (no {HEADER})")
 
 
+@functools.cache
+def missing_for_kube_proxy() -> str:
+    """Return, in words, why this machine's kernel cannot have kube-proxy's rules; "" where it can. Needs root."""
+    missing = why_missing("unshare", "iptables", "iptables-restore")
+    if missing:
+        return missing
+    words = [need_program("unshare"), "--net", need_program(_iptables("-restore"))]
+    given = _tables(filter=filter_rules(), nat=nat_rules())
+    done = subprocess.run(words, input=given, capture_output=True, text=True)
+    why = (done.stderr.strip().splitlines() or ["no reason given"])[0]
+    return f"kube-proxy's rules are refused by this kernel's netfilter: {why}" if done.returncode else ""
+
+
 class OverlayNetwork:
     """A running network of two hosts, numbered 1 and 2, with a container each; use it as a context manager.
 
@@ -130,6 +161,12 @@ class OverlayNetwork:
             raise NetreproError(f"tunnel = {overlay.tunnel!r}", f"give one of {', '.join(TUNNEL_PORTS)}")
         if not 0 <= overlay.rules <= 60_000:
             raise NetreproError(f"rules = {overlay.rules}", "give 0 to 60000")
+        if overlay.netfilter not in NETFILTERS:
+            raise NetreproError(f"netfilter = {overlay.netfilter!r}", f"give one of {', '.join(NETFILTERS)}")
+        if overlay.netfilter == "nothing" and (overlay.rules or overlay.cache):
+            raise NetreproError("netfilter = 'nothing' with rules or a cache", "leave these out, or the netfilter")
+        if not 576 <= overlay.packet_bytes <= 9000 - TUNNEL_BYTES:
+            raise NetreproError(f"packet_bytes = {overlay.packet_bytes}", "give 576 to 8950")
         for name in ("host_entries", "route_entries", "container_entries", "filter_entries"):
             if overlay.cache and getattr(overlay.cache, name) < 1:
                 raise NetreproError(f"{name} = {getattr(overlay.cache, name)}", "give 1 or more")
@@ -187,6 +224,7 @@ class OverlayNetwork:
     def _build_host(self, number: int, other: int) -> None:
         host, container, port = self.host(number), self.container(number), TUNNEL_PORTS[self.overlay.tunnel]
         own, far = self.address(number, bare=True), self.address(other, bare=True)
+        packet = self.overlay.packet_bytes
         kind = (
             f"vxlan id 1 local {own} dstport {port} dev nic nolearning noudpcsum"
             if self.overlay.tunnel == "vxlan"
@@ -194,14 +232,14 @@ class OverlayNetwork:
         )
         lines = [
             "link set lo up",
-            f"link set nic address {_mac(1, number)} up",
+            f"link set nic address {_mac(1, number)} mtu {packet + TUNNEL_BYTES} up",
             f"addr add {own}/24 dev nic",
             "link add bridge type bridge",
             f"link set bridge address {_mac(2, number)} up",
             f"addr add 10.10.{number}.1/24 dev bridge",
-            f"link add veth0 type veth peer name eth0 netns {container}",
+            f"link add veth0 mtu {packet + TUNNEL_BYTES} type veth peer name eth0 netns {container}",
             "link set veth0 master bridge up",
-            f"link add tunnel mtu 1450 address {_mac(3, number)} type {kind}",
+            f"link add tunnel mtu {packet} address {_mac(3, number)} type {kind}",
             "link set tunnel up",
             f"addr add 10.10.{number}.0/32 dev tunnel",
             f"route add 10.10.{other}.0/24 via 10.10.{other}.0 dev tunnel onlink",
@@ -215,7 +253,7 @@ class OverlayNetwork:
             raise
         _ip(
             "link set lo up",
-            f"link set eth0 address {_mac(4, number)} mtu 1450 up",
+            f"link set eth0 address {_mac(4, number)} mtu {packet} up",
             f"addr add {self.address(number)}/24 dev eth0",
             f"route add default via 10.10.{number}.1",
             namespace=container,
@@ -226,9 +264,12 @@ class OverlayNetwork:
         mark = "-A FORWARD -m conntrack --ctstate ESTABLISHED -m dscp --dscp 0x1 -j DSCP --set-dscp 0x3"
         # A rule on the connections' state turns on connection tracking, for the overlay with and without caches.
         asks = mark if self.overlay.marks else mark.replace("--set-dscp 0x3", "--set-dscp 0x1")
-        tables = ["*mangle", asks, "COMMIT", "*filter", *chain, "COMMIT", ""]
+        tables = {"mangle": [asks], "filter": chain}
+        if self.overlay.netfilter == "kube-proxy":
+            tables |= {"filter": [*filter_rules(), *chain], "nat": nat_rules()}
         self.inside(host, ["sysctl", "-qw", "net.ipv4.ip_forward=1"])
-        self.inside(host, [_iptables("-restore")], given="\n".join(tables))
+        if self.overlay.netfilter != "nothing":
+            self.inside(host, [_iptables("-restore")], given=_tables(**tables))
         if self.overlay.steering:
             everyone = f"{(1 << min(os.cpu_count() or 1, 32)) - 1:x}"
             write = f"echo {everyone} > /sys/class/net/nic/queues/rx-0/rps_cpus"
@@ -351,14 +392,21 @@ class OverlayNetwork:
     # Traffic.
 
     def run_traffic(
-        self, kind: str, seconds: float, flows: int = 1, bare: bool = False, one_processor: bool = False
+        self,
+        kind: str,
+        seconds: float,
+        flows: int = 1,
+        bare: bool = False,
+        one_processor: bool = False,
+        datagram_bytes: int = 1400,
     ) -> Traffic:
         """Send from the first container (with `bare`, host) to the second; each flow has a process at both ends.
 
         kind : one of KINDS. Each host's processes use one half of the processors, as on two machines; with
         `one_processor` all use the same one. Otherwise the rate would depend on whether the kernel puts both ends of a
         flow on one processor. They have real-time priority, so that other work on the machine does not interrupt them;
-        the kernel limits that to 0.95 s of each second. Streams are counted at the receiver.
+        the kernel limits that to 0.95 s of each second. Streams are counted at the receiver. datagram_bytes : of UDP's
+        streams; what a packet cannot hold is sent in fragments.
 
         Raises NetreproError for an unknown kind, bad numbers, and traffic that fails or does not end in time.
         """
@@ -366,6 +414,8 @@ class OverlayNetwork:
             raise NetreproError(f"kind = {kind!r}", f"give one of {', '.join(KINDS)}")
         if not 1 <= flows <= MOST_FLOWS or not 0 < seconds <= 3600:
             raise NetreproError(f"{flows} flows for {seconds} s", f"give 1 to {MOST_FLOWS} flows, and a time")
+        if not 2 <= datagram_bytes <= 65_507:
+            raise NetreproError(f"datagram_bytes = {datagram_bytes}", "give 2 to 65507")
         program, port = str(traffic_program()), str(next(self._ports))
         where = self.host if bare else self.container
         words = [kind, self.address(2, bare), port, str(flows)]
@@ -376,9 +426,8 @@ class OverlayNetwork:
             try:
                 assert server.stdout
                 server.stdout.readline()
-                client = _run(
-                    [*apart(1), *_within(where(1)), program, "client", *words, str(seconds)], timeout_s=seconds + 10
-                )
+                more = [str(seconds), str(datagram_bytes)]
+                client = _run([*apart(1), *_within(where(1)), program, "client", *words, *more], timeout_s=seconds + 10)
                 at_its_server, _ = server.communicate(timeout=10)
             except subprocess.TimeoutExpired:
                 raise NetreproError(f"{kind} of {flows} flows does not end", "see whether packets pass") from None
@@ -386,7 +435,7 @@ class OverlayNetwork:
                 server.kill()
         at_client, at_server = (list(map(float, line.split())) for line in (client, at_its_server))
         counted = at_server if kind.endswith("stream") else at_client
-        return Traffic(counted[0], counted[1], at_client[2] + at_server[2])
+        return Traffic(counted[0], counted[1], at_client[2], at_server[2])
 
 
 @dataclass(frozen=True)
@@ -504,6 +553,12 @@ def _iptables(ending: str = "") -> str:
     """
     done = subprocess.run([need_program("iptables"), "-S"], capture_output=True)
     return f"iptables{ending}" if not done.returncode else f"iptables-legacy{ending}"
+
+
+def _tables(**lines: list[str]) -> str:
+    """Make the input of iptables-restore: table -> its lines, chains before rules."""
+    ordered = {name: sorted(own, key=lambda line: line[0] != ":") for name, own in lines.items()}
+    return "".join("\n".join([f"*{name}", *own, "COMMIT", ""]) for name, own in ordered.items())
 
 
 def _apart(number: int, kind: str, flows: int, one_processor: bool) -> list[str]:

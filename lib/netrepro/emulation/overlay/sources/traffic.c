@@ -1,6 +1,6 @@
 // Request-response and bulk traffic of many flows, and what it costs.
 // traffic server KIND ADDRESS PORT FLOWS          prints "ready", then a line of results when all flows have ended
-// traffic client KIND ADDRESS PORT FLOWS SECONDS  prints a line of results
+// traffic client KIND ADDRESS PORT FLOWS SECONDS BYTES  prints a line of results; BYTES of each datagram of a stream
 // KIND: tcp_rr, udp_rr, tcp_stream, udp_stream. Results: transactions (or bytes, or datagrams), the longest time of a
 // flow in seconds, processor seconds of all flows. A server's flow ends with its connection or with an empty datagram.
 #include <arpa/inet.h>
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { DATAGRAM = 1400, BLOCK = 1 << 20, MOST_FLOWS = 256 };
+enum { BLOCK = 1 << 20, MOST_FLOWS = 256 };
 struct result { double count, seconds; };
 
 static double now(void) {
@@ -64,7 +64,7 @@ static void serve(int s, int tcp, int stream, struct result *r) {
     }
 }
 
-static void ask(int s, int tcp, int stream, double seconds, struct result *r) {
+static void ask(int s, int tcp, int stream, double seconds, int datagram, struct result *r) {
     static char buffer[BLOCK];
     double begin = now(), end = begin + seconds, at = begin;
     struct timeval patience = {0, 200000};
@@ -76,7 +76,7 @@ static void ask(int s, int tcp, int stream, double seconds, struct result *r) {
         if (recv(s, buffer, 1, 0) > 0) break;
     }
     while ((at = now()) < end) {
-        ssize_t sent = send(s, buffer, !stream ? 1 : tcp ? BLOCK : DATAGRAM, 0);
+        ssize_t sent = send(s, buffer, !stream ? 1 : tcp ? BLOCK : datagram, 0);
         if (sent < 0 && errno != EAGAIN && errno != ENOBUFS && errno != EPERM) break;
         if (stream) {
             r->count += sent < 0 ? 0 : tcp ? sent : 1;
@@ -94,12 +94,13 @@ static void ask(int s, int tcp, int stream, double seconds, struct result *r) {
 }
 
 int main(int n, char **words) {
-    if (n < 6) return 2;
-    int client = !strcmp(words[1], "client"), tcp = !strncmp(words[2], "tcp", 3), stream = !!strstr(words[2], "stream");
-    int flows = atoi(words[5]), one = 1, sockets[MOST_FLOWS], failed = 0;
+    int client = n > 1 && !strcmp(words[1], "client");
+    if (n < (client ? 8 : 6)) return 2;
+    int tcp = !strncmp(words[2], "tcp", 3), stream = !!strstr(words[2], "stream");
+    int flows = atoi(words[5]), datagram = client ? atoi(words[7]) : 0, one = 1, sockets[MOST_FLOWS], failed = 0;
     double seconds = client ? atof(words[6]) : 0;
     struct sockaddr_in at = {.sin_family = AF_INET};
-    if (flows < 1 || flows > MOST_FLOWS) return 2;
+    if (flows < 1 || flows > MOST_FLOWS || datagram > BLOCK) return 2;
     inet_pton(AF_INET, words[3], &at.sin_addr);
     struct result *results = mmap(0, flows * sizeof *results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     for (int i = 0; i < flows; i++) {
@@ -113,7 +114,7 @@ int main(int n, char **words) {
     if (!client) printf("ready\n"), fflush(stdout);
     for (int i = 0; i < flows; i++) {
         if (fork()) continue;
-        client ? ask(sockets[i], tcp, stream, seconds, results + i) : serve(sockets[i], tcp, stream, results + i);
+        client ? ask(sockets[i], tcp, stream, seconds, datagram, results + i) : serve(sockets[i], tcp, stream, results + i);
         _exit(0);
     }
     for (int i = 0; i < flows; i++) close(sockets[i]);
