@@ -96,6 +96,7 @@ def test_a_tier_that_was_not_measured_is_named_where_a_panel_waits_for_it(runs):
 
 
 def test_a_panel_with_nothing_of_ours_says_so(runs):
+    runs = replace(runs, study=replace(runs.study, cases={**runs.study.cases, "other": {}}))
     axis = drawn(runs, Course("course", "delay_ms", {"other": "other"}), Published({0: 1}), Level(2, "published: {}"))
     assert [text.get_text() for text in axis.texts] == ["not measured on the simulated tier"]
     assert legend(axis) == ["published", "published: 2"]

@@ -236,8 +236,8 @@ def answer(runs: Runs) -> str:
 
 
 def _scales(worlds: int) -> dict[str, Scale]:
-    few, more = {"worlds": 1, "calibration_worlds": 4}, {"worlds": 2 * worlds, "calibration_worlds": 8}
-    changes = {"quick": few, "paper": PAPER_SIZE | more, "test": TEST_SIZE | few}
+    few, more = ({"worlds": times * worlds, "calibration_worlds": 4 * times} for times in (1, 2))
+    changes = {"quick": few | {"worlds": 1}, "paper": PAPER_SIZE | more, "test": TEST_SIZE | few}
     return {profile: Scale(changes=own) for profile, own in changes.items()}
 
 
