@@ -145,13 +145,17 @@ for end in (lambda: os._exit(3), lambda: os.kill(os.getpid(), 9), os.abort, lamb
     if not os.fork():
         end()
     print(os.waitstatus_to_exitcode(os.wait()[1]))
+hears, tells = os.pipe()
 child = os.fork()
 if not child:
     os.kill(os.getpid(), signal.SIGSTOP)
+    os.read(hears, 1)  # else it may have ended before it was seen to go on
     os._exit(5)
 stopped = os.waitpid(child, os.WUNTRACED)[1]
 os.kill(child, signal.SIGCONT)
-print(os.WSTOPSIG(stopped), os.WIFCONTINUED(os.waitpid(child, os.WCONTINUED)[1]), os.waitpid(child, 0)[1])
+print(os.WSTOPSIG(stopped), os.WIFCONTINUED(os.waitpid(child, os.WCONTINUED)[1]))
+os.write(tells, b"x")
+print(os.waitpid(child, 0)[1])
 try:
     os.wait()
 except ChildProcessError as error:
