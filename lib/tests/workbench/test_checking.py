@@ -62,6 +62,12 @@ MISTAKES = [
     ('"one-flow-fills-the-link": Ev', '"one-flow-fils-the-link": Ev', "claims are", "did you mean 'one-flow-fills"),
     ('cases={"paper": {}', 'cases={"papr": {}', "Study", "did you mean 'papr'"),
     ("high=10_000)", "high=500)", "settings", "make strip"),
+    (
+        "    bottleneck_mbps: float",
+        "    link_mbps: float",
+        "settings",
+        "has bottleneck_mbps, which the Setting has not",
+    ),
     ("    delay_ms: float", IDLE, "read", "nothing reads idle"),
     ('"""Draw the idea', '"""The idea', "docstrings", "draw_idea: The"),
     ('{"share": share}', '{"share": share / 0}', "case", "ZeroDivisionError: float division by zero (checked_paper.py"),
@@ -106,6 +112,10 @@ def test_a_paper_of_the_house_passes_on_the_command_line():
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert not any(json.loads(done.stdout)["red"].values()) and len(json.loads(done.stdout)["red"]) == 11
+
+
+def test_a_paper_may_be_named_by_its_notebook(paper, without_style):
+    assert not any(each.problems for each in check_paper("70_checked_paper.ipynb"))
 
 
 def test_a_paper_that_is_not_there_is_refused_by_the_nearest_name(workbench, echo_paper):
