@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from headless_browser import headless_browser, is_installed
-from hypothesis import given
+from headless_browser import complaints, headless_browser, is_installed, of_width
+from hypothesis import example, given
 from hypothesis import strategies as st
 from selenium import webdriver
 from selenium.webdriver.common.by import By
@@ -56,6 +56,7 @@ json_values = st.recursive(
 
 
 @given(json_values, json_values)
+@example({"a": 1, "b": 2}, {"b": 2, "a": 1})
 def test_a_difference_makes_one_description_of_another(base, other):
     wrapped, wanted = {"all": base}, {"all": other}
     before = json.dumps(wrapped)
@@ -281,7 +282,7 @@ def test_a_reader_moves_every_slider_and_sees_what_python_computes(browser, page
     assert browser.find_elements(By.CSS_SELECTOR, "#course canvas")
     loaded = browser.execute_script("return performance.getEntriesByType('resource').map((entry) => entry.name)")
     assert all(re.match("file:|blob:", name) for name in loaded)
-    assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []
+    assert complaints(browser) == []
 
 
 @needs_emscripten
@@ -289,16 +290,12 @@ def test_a_reader_moves_every_slider_and_sees_what_python_computes(browser, page
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_fits_a_telephone_and_a_desk(browser, page, width):
-    size = {"width": width, "height": 1100, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
+    with of_width(browser, width):
         browser.get(page)
         settled(browser)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
         canvas = browser.find_element(By.CSS_SELECTOR, "#course canvas")
         assert canvas.size["width"] > 0.8 * min(width, 1100) - 40
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 @needs_emscripten
@@ -313,9 +310,7 @@ def test_a_notebooks_page_holds_its_play_and_needs_no_other_file(browser, tmp_pa
     written = pages.write_page(notebook, tmp_path, made)
     assert (tmp_path / written.file).stat().st_size - weight < 500_000
     assert [path.name for path in tmp_path.iterdir()] == [written.file]
-    size = {"width": width, "height": 1100, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
+    with of_width(browser, width):
         browser.get((tmp_path / written.file).as_uri())
         browser.switch_to.frame(browser.find_element(By.CSS_SELECTOR, "iframe[title=play]"))
         ran = "return document.body.dataset.ran !== undefined"
@@ -329,10 +324,7 @@ def test_a_notebooks_page_holds_its_play_and_needs_no_other_file(browser, tmp_pa
         WebDriverWait(browser, 60).until(lambda driver: abs(gauge(driver, "mean_packets") / broken - 1) < 1e-9)
         fits = "const { scrollHeight, scrollWidth } = document.documentElement;"
         assert browser.execute_script(f"{fits} return scrollHeight <= innerHeight && scrollWidth <= innerWidth")
-        assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []
-    finally:
-        browser.switch_to.default_content()
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        assert complaints(browser) == []
 
 
 @needs_emscripten

@@ -219,12 +219,13 @@ def _at(reading: Mapping[str, Any], port: list[str]) -> dict[str, Any]:
 
 def difference(base: Any, other: Any, at: Path_ = ()) -> Patch:
     """List [path, value] of what differs in two JSON values; a list of another length is one difference."""
-    if isinstance(base, dict) and isinstance(other, dict) and base.keys() == other.keys():
+    if isinstance(base, dict) and isinstance(other, dict) and list(base) == list(other):
         return [each for name in base for each in difference(base[name], other[name], (*at, name))]
     if isinstance(base, list) and isinstance(other, list) and len(base) == len(other):
         pairs = zip(base, other, strict=True)
         return [each for place, pair in enumerate(pairs) for each in difference(*pair, (*at, place))]
-    return [] if base == other and type(base) is type(other) else [[list(at), other]]
+    # As texts: 1, 1.0 and true are equal for Python, and so are names in another order.
+    return [] if json.dumps(base) == json.dumps(other) else [[list(at), other]]
 
 
 def patched(base: Any, patch: Patch) -> Any:
