@@ -190,30 +190,19 @@ function play(data) {
     });
   }
 
-  let running = null;
   let last = null;
-  async function changed() {
+  function changed() {
     showState();
     writeLink();
-    running?.abort();
-    const own = (running = new AbortController());
-    const began = performance.now();
-    byId("status").textContent = "running …";
-    const bar = byId("progress");
-    bar.value = 0;
-    try {
-      const one = asked(data.cases[theCase()], state.places);
-      const result = await netreproWeb.run(one.described, { signal: own.signal, progress: (share) => (bar.value = share) });
-      if (own.signal.aborted) return;
-      last = { asked: one, result };
-      drawCourse(result);
-      drawGauges(numbersOf(one.gauges, result));
-      const took = (performance.now() - began) / 1e3;
-      byId("status").textContent = `${words(result.seconds)} simulated seconds in ${took.toFixed(2)} s`;
-      document.body.dataset.ran = location.hash;
-    } catch (error) {
-      if (error.name !== "AbortError") byId("status").textContent = `not run: ${error.message}`;
-    }
+    let one;
+    runShown(
+      () => (one = asked(data.cases[theCase()], state.places)).described,
+      (result) => {
+        last = { asked: one, result };
+        drawCourse(result);
+        drawGauges(numbersOf(one.gauges, result));
+      },
+    );
   }
 
   byId("copy").onclick = () => navigator.clipboard.writeText(byId("python").textContent);

@@ -164,28 +164,15 @@ function build(data) {
     );
   }
 
-  let running = null;
   let last = null;
-  async function run() {
+  function run() {
     const chosen = choice();
     history.replaceState(null, "", `#${new URLSearchParams(chosen)}`);
     byId("python").textContent = ownScript(data, chosen);
-    running?.abort();
-    const own = (running = new AbortController());
-    const began = performance.now();
-    byId("status").textContent = "running …";
-    try {
-      const progress = (share) => (byId("progress").value = share);
-      const result = await netreproWeb.run(ownExperiment(data, chosen), { signal: own.signal, progress });
-      if (own.signal.aborted) return;
-      last = { chosen, result };
-      draw(last);
-      const took = (performance.now() - began) / 1e3;
-      byId("status").textContent = `${words(result.seconds)} simulated seconds in ${took.toFixed(2)} s`;
-      document.body.dataset.ran = location.hash;
-    } catch (error) {
-      if (error.name !== "AbortError") byId("status").textContent = `not run: ${error.message}`;
-    }
+    runShown(
+      () => ownExperiment(data, chosen),
+      (result) => draw((last = { chosen, result })),
+    );
   }
 
   byId("run").onclick = run;

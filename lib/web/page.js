@@ -53,6 +53,29 @@ function picture(box, table, { x, y, names = null, logarithmic = false, hooks = 
   );
 }
 
+let running = null;
+
+// Runs an experiment in place of the one under way, and tells how it goes. make : returns its description. draw : shows
+// the result.
+async function runShown(make, draw) {
+  running?.abort();
+  const own = (running = new AbortController());
+  const began = performance.now();
+  const bar = byId("progress");
+  bar.value = 0;
+  byId("status").textContent = "running …";
+  try {
+    const result = await netreproWeb.run(make(), { signal: own.signal, progress: (share) => (bar.value = share) });
+    if (own.signal.aborted) return;
+    draw(result);
+    const took = (performance.now() - began) / 1e3;
+    byId("status").textContent = `${words(result.seconds)} simulated seconds in ${took.toFixed(2)} s`;
+    document.body.dataset.ran = location.hash;
+  } catch (error) {
+    if (error.name !== "AbortError") byId("status").textContent = `not run: ${error.message}`;
+  }
+}
+
 function saveAs(name, type, text) {
   const link = element("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
   link.click();

@@ -21,7 +21,7 @@ from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
 from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, greatest_first, swept
 from netrepro.study import pictures as drawing
-from netrepro.study.live import LiveRun
+from netrepro.study.live import QUEUE, LiveRun
 from netrepro.study.setting import parameter
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
@@ -228,9 +228,9 @@ LIVE = LiveRun(
     {
         "bbr_mbps": Gauge("a BBR flow", "Mb/s", {"table": "flows", "column": "goodput_mbps", "control": "bbr"}),
         "cubic_mbps": Gauge("a CUBIC flow", "Mb/s", {"table": "flows", "column": "goodput_mbps", "control": "cubic"}),
-        "queue_of_buffer": Gauge("mean queue, of the buffer", "share", {"table": "queues", "column": "queue_packets"}),
+        "queue_of_buffer": Gauge("mean queue, of the buffer", "share", QUEUE),
     },
-    {"table": "queues", "column": "queue_packets"},
+    QUEUE,
     "queue (packets)",
     {"bbr_flows": tuple(range(11)), "buffer_pipes": (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)},
     lambda _: PORT,

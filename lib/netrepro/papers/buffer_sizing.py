@@ -39,7 +39,7 @@ from netrepro.study import (
 )
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Level, Panel, Picture, Published, Sweep, plot
-from netrepro.study.live import LiveRun
+from netrepro.study.live import WAIT, LiveRun
 from netrepro.study.setting import parameter
 from netrepro.style import CURVES, PUBLISHED_GREY, draw_published, new_figure, scheme
 
@@ -438,7 +438,7 @@ LIVE = LiveRun(
             {"table": "packets", "column": "size_bytes", "reduce": "sum", "a_second": True},
         )
     },
-    {"table": "packets", "column": "wait_ms"},
+    WAIT,
     "wait of a packet (ms)",
     {"flows": (5, 10, 20, 50, 100, 200), "buffer_packets": (10, 20, 45, 100, 200, 450)}
     | {"congestion_control": ("reno", "cubic", "bic")},

@@ -22,6 +22,7 @@ from netrepro.paths import data_dir
 from netrepro.study import GOODPUT_OF_FLOWS, Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import curve, least_first, ratio
+from netrepro.study.live import QUEUE
 from netrepro.study.setting import parameter
 from netrepro.study.trust import gap_checks
 from netrepro.style import CURVES, new_figure, scheme
@@ -236,14 +237,14 @@ def draw_run(run: Measurements, case: str) -> Figure:
 
 
 NO_MARKS = "dctcp, no marking"
-_SETTLED = {"table": "queues", "column": "queue_packets", "from_s": SETTLED_S}
+_SETTLED = QUEUE | {"from_s": SETTLED_S}
 LIVE = Live(
     {
         "mean_packets": Gauge("mean queue", "packets", _SETTLED),
         "deviation_packets": Gauge("its standard deviation", "packets", _SETTLED | {"reduce": "deviation"}),
         "goodput_mbps": Gauge("goodput of both flows", "Mb/s", GOODPUT_OF_FLOWS),
     },
-    {"table": "queues", "column": "queue_packets"},
+    QUEUE,
     "queue (packets)",
     {"threshold_packets": (1, 2, 4, 8, 12, 16, 20, 32, 48, 64, 100), "host_delay_ms": (0.025, 0.075, 0.25, 1.0, 5.0)},
     lambda _: PORT,

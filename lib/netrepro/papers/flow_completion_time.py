@@ -39,7 +39,7 @@ from netrepro.study import (
     swept,
 )
 from netrepro.study import pictures as drawing
-from netrepro.study.live import LiveRun
+from netrepro.study.live import QUEUE, LiveRun
 from netrepro.study.setting import parameter
 from netrepro.style import new_figure, scheme
 
@@ -468,7 +468,7 @@ LIVE = LiveRun(
         ),
         "large_ms": Gauge("larger flows", "ms", _TOOK | {"where": {"column": "size_bytes", "least": _SMALL_BYTES + 1}}),
         "all_ms": Gauge("all flows", "ms", _TOOK),
-        "queue_packets": Gauge("mean queue", "packets", {"table": "queues", "column": "queue_packets"}),
+        "queue_packets": Gauge("mean queue", "packets", QUEUE),
     },
     _TOOK | {"distribution": True},
     "completion of a flow (ms)",

@@ -41,7 +41,7 @@ from netrepro.study import (
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import jackknife, least_first, ratio
 from netrepro.study.figures import Bars, Course, Level, Look, Mark, Panel, Picture, Published, Sweep, beside, plot
-from netrepro.study.live import LiveRun
+from netrepro.study.live import WAIT, LiveRun
 from netrepro.study.measuring import HOST_DELAY_PACKETS, run_experiment
 from netrepro.study.setting import parameter
 from netrepro.study.trust import gap_checks
@@ -472,7 +472,7 @@ LIVE = LiveRun(
         "p99_us": Gauge("its 99th percentile", "µs", _PINGS | {"reduce": "p99"}),
         "goodput_mbps": Gauge("goodput", "Mb/s", GOODPUT_OF_FLOWS),
     },
-    {"table": "packets", "column": "wait_ms"},
+    WAIT,
     "wait of a packet (ms)",
     {"flows": (2, 4, 6, 8, 12, 16), "drain_share": (0.8, 0.85, 0.9, 0.95, 1.0)}
     | {"link_delay_ms": (0.005, 0.02, 0.04, 0.1, 0.2)},

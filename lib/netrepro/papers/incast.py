@@ -24,6 +24,7 @@ from netrepro.networks.workloads import Requests, Tcp
 from netrepro.study import Check, Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first
+from netrepro.study.live import WAIT
 from netrepro.study.measuring import HOST_DELAY_PACKETS
 from netrepro.study.setting import parameter
 from netrepro.study.trust import gap_checks
@@ -309,7 +310,7 @@ LIVE = Live(
             "packets dropped", "a block", {"table": "links", "column": "dropped_packets"} | _A_BLOCK
         ),
     },
-    {"table": "packets", "column": "wait_ms"},
+    WAIT,
     "wait of a packet (ms)",
     {"servers": (1, 2, 4, 8, 16, 32, 64), "rate_mbps": (10.0, 100.0, 1000.0)}
     | {"congestion_control": ("reno", "cubic", "dctcp")},

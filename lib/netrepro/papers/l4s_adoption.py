@@ -26,7 +26,7 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
-from netrepro.study.live import LiveRun
+from netrepro.study.live import QUEUE, LiveRun
 from netrepro.study.setting import parameter
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
@@ -416,7 +416,7 @@ LIVE = LiveRun(
         "dropped_packets": Gauge("dropped", "packets", _AT_PORT | {"column": "dropped_packets"}),
         "marked_packets": Gauge("marked", "packets", _AT_PORT | {"column": "marked_packets"}),
     },
-    {"table": "queues", "column": "queue_packets"},
+    QUEUE,
     "queue (packets)",
     {"queue": tuple(QUEUES), "buffer_pipes": BUFFERS},
     lambda _: PORT,

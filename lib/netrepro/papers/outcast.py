@@ -39,6 +39,7 @@ from netrepro.study import (
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first
 from netrepro.study.figures import Panel, Picture, Sweep
+from netrepro.study.live import WAIT
 from netrepro.study.measuring import HOST_DELAY_PACKETS
 from netrepro.study.setting import parameter
 from netrepro.study.trust import gap_checks
@@ -686,7 +687,7 @@ LIVE = Live(
         "far_mbps": Gauge("a far flow", "Mb/s", _FAR),
         "total_mbps": Gauge("goodput of all flows", "Mb/s", GOODPUT_OF_FLOWS),
     },
-    {"table": "packets", "column": "wait_ms"},
+    WAIT,
     "wait of a packet (ms)",
     {"far_flows": (1, 2, 4, 6, 8, 10, 12), "min_rto_ms": (2.0, 20.0, 200.0)} | {"host_delay_packets": (0.0, 1.0, 4.0)},
     lambda _: PORT,

@@ -39,6 +39,7 @@ from netrepro.study import (
 )
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Bars, Course, Level, Look, Panel, Picture, Published, Scatter, Sweep, beside, plot
+from netrepro.study.live import QUEUE
 from netrepro.study.setting import parameter
 from netrepro.style import CURVES, new_figure, scheme
 
@@ -514,10 +515,10 @@ _AT_PORT = {"table": "links", "column": "utilisation"}
 LIVE = Live(
     {
         "utilisation": Gauge("utilisation of the bottleneck", "share", _AT_PORT),
-        "mean_queue_packets": Gauge("mean queue", "packets", {"table": "queues", "column": "queue_packets"}),
+        "mean_queue_packets": Gauge("mean queue", "packets", QUEUE),
         "dropped_share": DROPPED_PACKETS,
     },
-    {"table": "queues", "column": "queue_packets"},
+    QUEUE,
     "queue (packets)",
     {"min_threshold_packets": (3.0, 5.0, 8.0, 12.0, 18.0, 25.0, 35.0, 45.0), "weight": (0.0005, 0.002, 0.02, 1.0)}
     | {"gentle": (False, True)},

@@ -18,7 +18,20 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link, Queue, Red, Sfq, bandwidth_delay_packets
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, greatest_first, swept
+from netrepro.study import (
+    DROPPED_PACKETS,
+    Check,
+    Evidence,
+    Gauge,
+    Knob,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    greatest_first,
+    swept,
+)
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import jain
 from netrepro.study.figures import Bars, Level, Panel, Picture, Sweep, plot
@@ -304,12 +317,11 @@ FAR_CLAIMS = [claim for claim, evidence in CLAIMS.items() if set(evidence.case_n
 FAR: dict[str, Any] = {"round_trip_ms": swept(*FAR_MS)}
 SHORT, BURSTS, BUFFERS = Scale(30.0), {"offload_bytes": swept(0, 5792, 65_536)}, {"buffer_ms": swept(20.0, 60.0, 240.0)}
 FASTER = {"rate_mbps": swept(*ALL, 10_000.0)}  # as in the paper
-_AT_PORT = {"table": "links", "column": "dropped_packets", "reduce": "sum", "of": ["sent_packets", "dropped_packets"]}
 _DELIVERED = {"table": "flows", "column": "delivered_bytes"}
 LIVE = LiveRun(
     {
         "jain": Gauge("Jain's index of all flows", "(1: fair)", _DELIVERED | {"reduce": "jain"}),
-        "loss_rate": Gauge("packets lost", "share", _AT_PORT),
+        "loss_rate": DROPPED_PACKETS,
         "mean_round_trip_ms": Gauge("mean round trip", "ms", {"table": "windows", "column": "round_trip_ms"}),
     },
     {"table": "windows", "column": "window_bytes", "times": 1e-3},

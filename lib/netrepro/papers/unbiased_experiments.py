@@ -23,7 +23,7 @@ from netrepro.paths import data_dir
 from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Level, Panel, Picture, Published, Sweep, plot
-from netrepro.study.live import LiveRun
+from netrepro.study.live import QUEUE, LiveRun
 from netrepro.study.setting import parameter
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
@@ -267,7 +267,7 @@ LIVE = LiveRun(
         "estimate": Gauge("treated / untreated", "times", _TREATED | {"over": _UNTREATED}),
         "all_mbps": Gauge("an application, of all", "Mb/s", _OF_ONE),
     },
-    {"table": "queues", "column": "queue_packets"},
+    QUEUE,
     "queue of the shared link (packets)",
     {"treated": tuple(range(APPLICATIONS + 1)), "buffer_round_trips": (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)},
     lambda _: ("s1", "s2"),

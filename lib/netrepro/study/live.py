@@ -10,6 +10,10 @@ from typing import Any
 from netrepro.networks.experiment import Experiment
 from netrepro.study.declaration import Changes, Live
 
+# Readings of a run that several papers' pages draw.
+QUEUE = {"table": "queues", "column": "queue_packets"}
+WAIT = {"table": "packets", "column": "wait_ms"}
+
 
 @dataclass(frozen=True)
 class LiveRun(Live):

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from headless_browser import headless_browser, is_installed
+from headless_browser import complaints, headless_browser, is_installed, of_width
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select, WebDriverWait
@@ -120,7 +120,7 @@ def test_a_reader_builds_a_network_and_its_script_gives_the_same_numbers(browser
     browser.get(link)
     settled(browser)
     assert shown(browser, 3) == numbers
-    assert [line for line in browser.get_log("browser") if line["level"] == "SEVERE"] == []
+    assert complaints(browser) == []
 
 
 @needs_emscripten
@@ -128,11 +128,7 @@ def test_a_reader_builds_a_network_and_its_script_gives_the_same_numbers(browser
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [390, 1280])
 def test_a_network_of_ones_own_fits_a_telephone_and_a_desk(browser, page, width):
-    size = {"width": width, "height": 1100, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
+    with of_width(browser, width):
         browser.get(page)
         settled(browser)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 import yaml
-from headless_browser import headless_browser, is_installed
+from headless_browser import complaints, headless_browser, is_installed
 from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.support.color import Color
@@ -102,7 +102,7 @@ def test_a_click_on_a_cell_leads_to_its_claim_and_nothing_comes_from_elsewhere(s
         assert time.monotonic() < deadline, "the claim is not on the screen"
     fetched = browser.execute_script("return performance.getEntriesByType('resource').map(entry => entry.name)")
     assert [name for name in fetched if not name.startswith(("file:", "data:", "blob:"))] == []
-    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    assert complaints(browser) == []
     widths = "return [...document.images].map(image => image.naturalWidth)"
     assert all(browser.execute_script(widths)) and len(browser.execute_script(widths)) == 2  # formula and figure
 

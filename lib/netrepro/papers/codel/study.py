@@ -53,6 +53,7 @@ from netrepro.study import (
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, least_first, ratio
 from netrepro.study.figures import Course, Level, Look, Mark, Panel, Picture, Sweep
+from netrepro.study.live import WAIT
 from netrepro.study.setting import parameter
 from netrepro.style import CURVES, new_figure
 
@@ -541,7 +542,7 @@ LIVE = Live(
         ),
         "drop_share": DROPPED_PACKETS,
     },
-    {"table": "packets", "column": "wait_ms"},
+    WAIT,
     "wait of a packet (ms)",
     {"target_ms": (1.0, 2.0, 5.0, 10.0, 20.0, 50.0), "interval_ms": (10.0, 30.0, 100.0, 300.0, 1000.0)}
     | {"round_trip_ms": (20.0, 100.0, 500.0), "rate_mbps": (1.0, 3.0, 10.0, 45.0)},

@@ -145,6 +145,7 @@ def class_projects() -> Styler:
         (row["paper"], row["claim"]): verdict_text(look_of(row), row["counts"]) for row in published.to_dict("records")
     }
     projects = pd.read_csv(data_dir("emulator_fidelity") / "class_projects.csv", comment="#", keep_default_na=False)
+    notebooks = {slug: find(slug) for slug in projects["notebook"]}
     rows = [
         {
             "project": each.project,
@@ -153,7 +154,7 @@ def class_projects() -> Styler:
             "here, this result": "; ".join(f"{name}: {looks[each.notebook, name]}" for name in each.claims.split())
             or "no claim of ours",
             "here, the paper": f"{BADGES[levels[each.notebook]]} {levels[each.notebook]}",
-            "notebook": f'<a href="{find(each.notebook).path.name}">{find(each.notebook).name}</a>',
+            "notebook": f'<a href="{notebooks[each.notebook].path.name}">{notebooks[each.notebook].name}</a>',
         }
         for each in projects.itertuples()
     ]

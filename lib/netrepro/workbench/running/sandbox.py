@@ -222,8 +222,9 @@ def library_paths(root: Path) -> dict[str, str]:
 def font_lists() -> dict[str, str]:
     """Return matplotlib's files of fonts, path in the sandbox -> path outside. Without them matplotlib needs a second
     of processor time to make them."""
-    usual = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "matplotlib")
-    folder = Path(os.environ.get("MPLCONFIGDIR") or usual)
+    from netrepro.paths import user_cache
+
+    folder = Path(os.environ.get("MPLCONFIGDIR") or user_cache() / "matplotlib")
     return {f"{HOME}/.cache/matplotlib/{path.name}": str(path.resolve()) for path in folder.glob("fontlist-*.json")}
 
 
