@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from netrepro.claims import load_claims
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, Queue, Sfq, bandwidth_delay_packets
 from netrepro.networks.topology import dumbbell
@@ -23,7 +24,7 @@ from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Sc
 from netrepro.study import pictures as drawing
 from netrepro.study.live import QUEUE, LiveRun
 from netrepro.study.setting import parameter
-from netrepro.style import PUBLISHED_GREY, new_figure, scheme
+from netrepro.style import PUBLISHED_GREY, draw_published, new_figure, scheme
 
 PORT = ("s1", "s2")
 SHARED, FAIR = "shared queue", "fair queue"
@@ -173,7 +174,8 @@ def draw_network(setting: Setting) -> Figure:
 
 
 def draw_goodput(runs: Runs, case: str = SHARED) -> Figure:
-    """Draw the goodput of each kind of flow over the number of BBR flows, beside a fair share."""
+    """Draw the goodput of each kind of flow over the number of BBR flows, beside a fair share and what is published of
+    one flow among nine others."""
     figure, axis = new_figure(f"What a flow gets: {case}", OVER_BBR[1], "goodput of a flow (Mb/s)")
     rows = runs.numbers(case)
     for kind in ("bbr", "cubic"):
@@ -181,6 +183,10 @@ def draw_goodput(runs: Runs, case: str = SHARED) -> Figure:
         look = {"color": scheme(kind).colour, "marker": scheme(kind).marker}
         drawing.draw_sweep(axis, known, OVER_BBR[0], f"{kind}_mbps", label=scheme(kind).label, **look)
     drawing.draw_published_level(axis, runs.setting.fair_mbps, "fair share")
+    if case == SHARED:
+        claims = load_claims(runs.study.slug)
+        alone = {1: claims.claim("lone-bbr-rate").published, 9: claims.claim("lone-cubic-rate").published}
+        draw_published(axis, list(alone), list(alone.values()))
     axis.set_ylim(0)
     axis.legend()
     return figure
