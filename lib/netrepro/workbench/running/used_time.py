@@ -60,6 +60,16 @@ def tree_of(process: int) -> set[int]:
     return _below(process, {number: int(fields[1]) for number, fields in processes if fields})
 
 
+def started_at(process: int) -> int:
+    """Return when a process has started, in clock ticks since the machine did: with its id, it names one process alone.
+
+    Raises ProcessLookupError where there is none.
+    """
+    if fields := _fields(Path(f"/proc/{process}")):
+        return int(fields[19])
+    raise ProcessLookupError(process)
+
+
 def _below(process: int, parents: Mapping[int, int]) -> set[int]:
     tree, newest = {process}, {process}
     while newest:
