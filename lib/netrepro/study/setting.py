@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from netrepro.errors import NetreproError, nearest
 
 PATHS = {"a file": Path.is_file, "a folder": Path.is_dir}
 EMPTY = "empty"
+NAME = re.compile(r"(\w+)\s*:")  # with which the line of a parameter begins
 
 
 @dataclass(frozen=True)
@@ -133,11 +135,20 @@ def parameter_line(of: Field[Any]) -> str:
     return f"{of.name}: {type(of.default).__name__} = {_literal(of.default)}  # {' '.join(filter(None, words))}"
 
 
-def with_parameter_lines(source: str, parameters: Sequence[Field[Any]]) -> str:
-    """Return a parameters cell in which these fields' lines are as declared, and all others as they were."""
+def with_parameter_lines(source: str, parameters: Sequence[Field[Any]], others: Collection[str] = ()) -> str:
+    """Return a parameters cell in which these fields' lines are as declared. Lines of `others` stay as they are; those
+    of any other name go, as what they set is read by nothing. Without fields, the cell stays as it is."""
+    if not parameters:
+        return source
     declared = {each.name: parameter_line(each) for each in parameters}
-    lines = [declared.pop(line.split(":")[0], line) for line in source.splitlines()]
-    return "\n".join([*lines, *declared.values()])
+    kept = []
+    for line in source.splitlines():
+        name = NAME.match(line)
+        if name is None or name[1] in others:
+            kept.append(line)
+        elif name[1] in declared:
+            kept.append(declared.pop(name[1]))
+    return "\n".join([*kept, *declared.values()])
 
 
 def _literal(value: Any) -> str:

@@ -22,18 +22,22 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.paths import workbench_root
 from netrepro.study import Runs, Study, measure, vary
 from netrepro.study.declaration import Knob, Scale, several
-from netrepro.study.setting import parameter_fields, with_parameter_lines
+from netrepro.study.setting import parameter_fields
 from netrepro.study.trust import trust_table
 from netrepro.style import use_style
 from netrepro.workbench.catalogue.clean_notebook import clean_notebook
 from netrepro.workbench.catalogue.notebooks import Notebook, cell_source, find, read_notebook
-from netrepro.workbench.catalogue.settings_cells import PARAMETERS, declared_parameters
+from netrepro.workbench.catalogue.settings_cells import (
+    OF_EVERY_PAPER,
+    PARAMETERS,
+    declared_parameters,
+    written_cell,
+)
 
 # Of a run, where the paper has no profile "test": a share of its quick seconds, so that what is read has begun.
 SECONDS, SHARE = 2.0, 2 / 3
 PROFILE, REPETITIONS, SEED = "check", 2, 1  # two, so that there are intervals to draw
 TO_REPLACE = "TO REPLACE"
-OF_EVERY_PAPER = {"profile", "tier", "repetitions", "seed", "jobs"}  # parameters that no Setting declares
 # A docstring that begins so is half a sentence: a function's begins with a verb, a property's or class's with a noun.
 _HALF_A_SENTENCE = re.compile(r"(Of|What|That|Those|As|When|Who|Whose|Which|Whether|How|For)\b")
 _A_NOUN = re.compile(r"(The|A|An)\b")
@@ -193,10 +197,11 @@ def _notebook(notebook: Notebook) -> Iterator[str]:
     text = notebook.path.read_text(encoding="utf-8")
     for cell in read_notebook(notebook.path)["cells"]:
         if PARAMETERS in cell["metadata"].get("tags", []):
-            declared = declared_parameters(notebook.slug, list(notebook.parameters))
-            for name in sorted(set(notebook.parameters) - {field.name for field in declared} - OF_EVERY_PAPER):
-                yield f"the cell of parameters has {name}, which the Setting has not: remove its line"
-            if cell_source(cell) != with_parameter_lines(cell_source(cell), declared):
+            shown = list(notebook.parameters)
+            declared = {field.name for field in declared_parameters(notebook.slug, shown)}
+            for name in sorted(set(shown) - declared - set(OF_EVERY_PAPER)):
+                yield f"the cell of parameters has {name}, which the Setting has not: make strip removes its line"
+            if cell_source(cell) != written_cell(cell_source(cell), notebook.slug, shown):
                 yield "the cell of parameters is not what the Setting declares: make strip"
     if json.loads(clean_notebook(text)) != json.loads(text):
         yield "the notebook has outputs or metadata of a run: make strip"

@@ -49,6 +49,7 @@ from netrepro.style import save_figure, use_style
 from netrepro.tiers_and_profiles import check_profile
 from netrepro.workbench.catalogue.notebooks import find
 from netrepro.workbench.catalogue.parameters import check_parameters
+from netrepro.workbench.catalogue.settings_cells import check_in_setting
 from netrepro.workbench.code import code_of
 from netrepro.workbench.notebook.looks import BADGES
 from netrepro.workbench.notebook.tables import dress, interval_text, number_text, verdict_text
@@ -330,7 +331,7 @@ def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any =
     Raises
     ------
     NetreproError : for an unknown slug or profile, fewer than two repetitions, a parameter that is missing, unknown to
-        the notebook or out of its range, a tier that this machine or notebook does not have, and code that is not this
+        the notebook or to the Setting, or out of its range, a tier that this machine or notebook does not have, and code that is not this
         checkout's.
     """
     use_style()
@@ -343,6 +344,7 @@ def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any =
             raise NetreproError(f"{slug} has no parameter {name!r}", nearest(name, notebook.parameters))
         if name not in namespace:
             raise NetreproError(f"{slug}: {name} has no value", "run the cell of section 3 that gives it")
+    check_in_setting(notebook, notebook.parameters)
     given = {name: namespace[name] for name in notebook.parameters}
     profile, tier, repetitions, seed = (given.pop(name) for name in ("profile", "tier", "repetitions", "seed"))
     check_profile(profile)

@@ -41,6 +41,7 @@ from netrepro.provenance import check_code, code_hash
 from netrepro.tiers_and_profiles import TIERS, check_profile, check_tier
 from netrepro.workbench.catalogue.notebooks import Declaration, Notebook, find, select
 from netrepro.workbench.catalogue.parameters import check_parameters, files_named
+from netrepro.workbench.catalogue.settings_cells import check_in_setting
 from netrepro.workbench.code import code_of, forget
 from netrepro.workbench.running import run_folder
 from netrepro.workbench.running.kernel_beside import KernelBuild, building
@@ -426,6 +427,7 @@ def _plan_one(
     resolved_tier: tuple[str, str],
     settings: _Settings,
 ) -> _Planned:
+    check_in_setting(notebook, given)
     declared, (tier, why_tier) = notebook.declaration, resolved_tier
     lane = lane_on(declared, tier)
     standard = {"profile": settings.profile, "tier": tier}
