@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from netrepro.study.refusals import refuse_no_baseline
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -55,7 +57,8 @@ def as_it_is(value: Any) -> Any:
 
 
 def ratio(ours: float, baseline: float) -> float:
-    """Divide the first case by the second."""
+    """Divide the first case by the second. Raises NetreproError where that reads 0."""
+    refuse_no_baseline(baseline)
     return ours / baseline
 
 

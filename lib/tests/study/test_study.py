@@ -383,6 +383,40 @@ def test_what_is_misspelt_is_refused_by_name(runs):
         measure(STUDY, repetitions=0)
 
 
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [
+        (Evidence(("delay_ms", "seconds"), "low"), r"2 readings \(delay_ms, seconds\) without how\n.*curve"),
+        (Evidence("delay_ms", ("low", "high")), r"2 cases without how\n.*ratio"),
+        (Evidence("delay_ms", "low", pooled=True), "pooled without how"),
+        (Evidence("delay_ms", "low", how=ratio), "how cannot be called with 1 argument\n.*one argument a case"),
+        (Evidence("delay_ms", "low", control=Evidence("delay_ms", "high", how=ratio)), r"'a \(control\)': how cannot"),
+    ],
+)
+def test_evidence_that_could_never_be_computed_is_refused_where_it_is_declared(evidence, words):
+    with pytest.raises(NetreproError, match=words):
+        replace(STUDY, claims={"a": evidence})
+    with pytest.raises(NetreproError, match=words):
+        replace(STUDY, on_kernels={"a": (evidence,)})
+
+
+def test_evidence_needs_no_how_where_its_readings_are_a_value_as_they_are():
+    both = Evidence(("servers", "delay_ms"), "many")
+    study = replace(STUDY, claims={"grid": both, "trials": Evidence(("a", "b"), "low", counted=True)})
+    assert len(study.claims) == 2
+
+
+def test_a_ratio_to_nothing_says_so_and_names_what_to_do():
+    assert ratio(1.0, 2.0) == 0.5
+    with pytest.raises(NetreproError, match=r"second case reads 0\n.*difference"):
+        ratio(1.0, 0.0)
+
+
+def test_a_read_that_nothing_calls_is_refused():
+    with pytest.raises(NetreproError, match="read is never called"):
+        replace(STUDY, read=lambda run, setting: Reading())
+
+
 # Readings.
 
 

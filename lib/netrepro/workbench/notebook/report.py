@@ -331,8 +331,8 @@ def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any =
     Raises
     ------
     NetreproError : for an unknown slug or profile, fewer than two repetitions, a parameter that is missing, unknown to
-        the notebook or to the Setting, or out of its range, a tier that this machine or notebook does not have, and code that is not this
-        checkout's.
+        the notebook or to the Setting, or out of its range, a tier that this machine or notebook does not have, and
+        code that is not this checkout's.
     """
     use_style()
     check_code()
