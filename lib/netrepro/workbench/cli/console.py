@@ -243,10 +243,17 @@ def side_words(row: dict, side: str) -> str:
 
 
 def said_words(row: Mapping[str, Any]) -> str:
-    """Return the number that a claim is judged against: the paper's or, marked as such, the class report's."""
-    value = row["published"] if row["source"] == "paper" else row["class_report"]
+    """Return the number that a claim is judged against: the paper's or, marked as such, the class report's. A number
+    that is not from the paper itself says so."""
+    value = row["class_report"] if row["source"] == "class" else row["published"]
     said = value if isinstance(value, str) else f"{value:.4g}"
-    return said if row["source"] == "paper" else f"{said} in the class report"
+    marks = {
+        "class": " in the class report",
+        "artefact": ", from the authors' programs or data",
+        "second_hand": ", at second hand",
+        "recalled": ", recalled: it never counts",
+    }
+    return said + marks.get(row["source"], "")
 
 
 def verdict_words(row: Mapping[str, Any], side: str) -> str:
