@@ -329,7 +329,7 @@ class Study:
             for case in {*evidence.case_names, *(evidence.broken.case_names if evidence.broken else ())}:
                 if case not in self.cases:
                     raise NetreproError(f"{self.slug}: claim {claim!r} needs case {case!r}", nearest(case, self.cases))
-        refuse_misfit(self)
+        refuse_misfit(self, swept_fields)
 
     def _check_scales(self) -> None:
         """Raise NetreproError for a scale that changes a field which no part has."""

@@ -25,6 +25,7 @@ from netrepro.study import (
     greatest_first,
     jackknife,
     least_first,
+    least_first_by,
     load_runs,
     measure,
     points,
@@ -218,6 +219,22 @@ def test_a_ranking_sorts(numbers):
     ranked = least_first(*names)(*numbers)
     assert [numbers[int(name)] for name in ranked] == sorted(numbers)
     assert greatest_first(*names)(*numbers) == ranked[::-1]
+
+
+@given(st.lists(st.sampled_from([-2.0, 0.0, 1.0, 1.05, 3.0]), min_size=2, max_size=5))
+def test_a_ranking_with_no_least_lead_is_the_plain_one(numbers):
+    names = [str(each) for each in range(len(numbers))]
+    assert least_first_by(0.0, *names)(*numbers) == least_first(*names)(*numbers)
+
+
+def test_a_lead_that_is_too_small_is_none_and_counts_against_the_order():
+    by_a_tenth = least_first_by(0.1, "a", "b", "c")
+    assert by_a_tenth(1.0, 2.0, 3.0) == ["a", "b", "c"]
+    assert by_a_tenth(1.0, 1.05, 3.0) == ["b", "a", "c"]
+    assert by_a_tenth(2.95, 2.9, 3.0) == ["c", "b", "a"]
+    assert least_first_by(0.1, "a", "b")(-3.0, -2.9) == ["b", "a"]
+    with pytest.raises(NetreproError, match="share = 10"):
+        least_first_by(10, "a", "b")
 
 
 def test_a_control_may_be_computed_otherwise():

@@ -17,6 +17,7 @@ import typer
 from netrepro.errors import NetreproError
 from netrepro.workbench.cli.console import (
     COLUMNS,
+    SPENT,
     change_lines,
     columns_of,
     console,
@@ -122,6 +123,7 @@ def run(
     print_lines([report.no_kernel] if report.no_kernel else [], "yellow")
     print_untrusted(report)
     print_places(report)
+    print_lines(folded(SPENT) if report.statuses else [], "dim")
     ended = {outcome: sum(status.outcome == outcome for status in report.statuses) for outcome in outcomes_of(report)}
     console.print(", ".join(f"{count} {outcome}" for outcome, count in ended.items()) or "nothing to run")
     raise typer.Exit(code)

@@ -148,7 +148,8 @@ class Report:
         """Measure every case and repetition of a study with this report's profile, tier and seed, with a progress bar;
         save the tables in the run's folder. how : further arguments of `study.measure` (beside).
 
-        Raises NetreproError, before anything is measured, for a claim of the study that claims.yaml does not have.
+        Raises NetreproError, before anything is measured, for a claim of the study that claims.yaml does not have; and
+        where no run was checked, so that nothing says whether it is to be believed.
         """
         self._check_claims([*study.claims, *study.on_kernels])
         runs = measure(
@@ -161,6 +162,11 @@ class Report:
             progress=self.progress("cases and repetitions"),
             **how,
         )
+        if self.tier in set(runs.values["tier"]) and self.tier not in set(runs.checks["tier"]):
+            raise NetreproError(
+                f"{self.slug}: no run on tier {self.tier} has a check, so nothing says whether to believe it",
+                "give Reading(..., fidelity=run.fidelity), or a Check that would catch a bad run",
+            )
         self.repetitions = runs.repetitions  # a profile may measure more, or fewer, than were asked for
         self._seconds = runs.seconds or None
         runs.save(self.folder / TABLES)
