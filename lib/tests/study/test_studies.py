@@ -19,13 +19,14 @@ from matplotlib.text import Text
 from smallest import REPETITIONS, SMALLEST, smallest
 
 from netrepro import papers
+from netrepro.allowed_values import EMPTY, PATHS
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.study import Runs, Study, load_runs, measure, points, read_once, vary
 from netrepro.study.declaration import LEAST_REPETITIONS, SIMULATED, several
 from netrepro.study.measuring import _runs_of_knobs
-from netrepro.study.setting import EMPTY, PATHS, parameter_fields
+from netrepro.study.setting import parameter_fields
 from netrepro.style import use_style
 from netrepro.workbench.catalogue.notebooks import cell_source, find, read_notebook
 from netrepro.workbench.catalogue.settings_cells import OF_EVERY_PAPER, PARAMETERS, declared_parameters, written_cell

@@ -82,7 +82,7 @@ claims:
     where: "Fig. 1"
     kind: effect  # or absolute, proportion, ordering, curve
     fixed: before  # or "after a first look"
-    published: 1.7
+    published: 1.8
     source: paper  # or artefact, second_hand, class, recalled
     role: main  # said in the abstract or key result; else detail
     accept: {factor: 1.4}  # or relative, band, kendall_at_least, curve_distance
@@ -227,7 +227,7 @@ STUDY = Study(
     experiment=experiment,
     read=read,
     answer=answer,
-    profiles={"quick": Scale(10.0), "paper": Scale(60.0)},
+    profiles={"quick": Scale(20.0), "paper": Scale(60.0)},
     claims={"bbr-takes-more": Evidence("share", ("bbr", "cubic"), control=("fair queue", "cubic"), how=ratio)},
     knobs={"knob": Knob({"bbr": {"buffer_share": swept(0.25, 0.5, 1.0, 2.0, 4.0, 8.0)}}, Scale(10.0))},
     figures={"fig1": draw_queue, "control": draw_control, "knob": draw_knob},
