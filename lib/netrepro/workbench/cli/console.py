@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from netrepro.claims import Run
-    from netrepro.workbench.running.runner import Event, RunReport
+    from netrepro.workbench.running.events import Event, RunReport
 
 console = Console()
 COLUMNS = 80

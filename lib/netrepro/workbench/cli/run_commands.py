@@ -43,7 +43,7 @@ from netrepro.workbench.cli.options import (
 
 if TYPE_CHECKING:
     from netrepro.workbench.catalogue.notebooks import Notebook
-    from netrepro.workbench.running.runner import RunReport
+    from netrepro.workbench.running.events import RunReport
 
 
 @app.command()
