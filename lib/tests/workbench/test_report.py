@@ -54,6 +54,7 @@ def test_the_first_answer_is_of_the_run_that_decides_with_the_papers_level(repor
     monkeypatch.setattr(report_module, "display", lambda html, display_id: pages.append(html.data))
     report_module.AnswerSlot("echo")
     assert "Of the longer run. <small>(● replicated; published" in pages[0]
+    assert "published 0.5, ours 0.5005" in pages[0]
 
 
 def test_the_same_figure_is_saved_with_the_same_bytes(report):

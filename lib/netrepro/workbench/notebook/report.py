@@ -59,19 +59,21 @@ from netrepro.workbench.running.run_folder import folder_suffix
 from netrepro.workbench.running.standard import changed_parameters, commit_name, made_by
 
 Item = TypeVar("Item")
+FIRST_NUMBERS = 3  # of main claims, beside the first answer
 
 
 class AnswerSlot:
     """A place at the top of a notebook that shows the published answer of the run that decides the paper's main claims,
-    with the paper's level; then this run's answer."""
+    with the paper's level and the published numbers of its first main claims beside ours; then this run's answer."""
 
     def __init__(self, slug: str):
         results = published_results(slug)
         text = "not run yet: run all cells, or <code>netrepro run " + escape(slug) + "</code>"
         if results and results.runs:
             run = _deciding_run(slug, results)
-            level = paper_level(scorecard([slug]).itertuples())
-            told = f"{BADGES[level]} {level}; published {run.date}, {run.key}"
+            claims = scorecard([slug])
+            level = paper_level(claims.itertuples())
+            told = f"{BADGES[level]} {level}; published {run.date}, {run.key}{_main_numbers(claims)}"
             text = f"{escape(run.answer)} <small>({told})</small>"
         self._handle: DisplayHandle | None = display(self._html(text), display_id=True)
 
@@ -84,6 +86,17 @@ class AnswerSlot:
     def _html(text: str) -> HTML:
         style = "border-left: 4px solid #0072B2; padding: 0.4em 0.8em; margin: 0.4em 0"
         return HTML(f'<div style="{style}"><b>Answer.</b> {text}</div>')
+
+
+def _main_numbers(claims: pd.DataFrame) -> str:
+    """Put the paper's numbers of a scorecard's first main claims beside ours; "" where these are no numbers."""
+    numbers = claims[(claims["role"] == "main") & ~claims["kind"].isin(["ordering", "curve"]) & claims["value"].notna()]
+    told = [
+        f"{row['claim'].replace('-', ' ')}: published {number_text(row['published' if row['source'] != 'class' else 'class_report'])}, "
+        f"ours {number_text(row['value'])}{row['unit'] and ' '}{row['unit']}"
+        for row in numbers.head(FIRST_NUMBERS).to_dict("records")
+    ]
+    return "".join(f"; {escape(each)}" for each in told)
 
 
 def _deciding_run(slug: str, results: Results) -> Run:
