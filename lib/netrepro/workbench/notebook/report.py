@@ -91,11 +91,11 @@ class AnswerSlot:
 def _main_numbers(claims: pd.DataFrame) -> str:
     """Put the paper's numbers of a scorecard's first main claims beside ours; "" where these are no numbers."""
     numbers = claims[(claims["role"] == "main") & ~claims["kind"].isin(["ordering", "curve"]) & claims["value"].notna()]
-    told = [
-        f"{row['claim'].replace('-', ' ')}: published {number_text(row['published' if row['source'] != 'class' else 'class_report'])}, "
-        f"ours {number_text(row['value'])}{row['unit'] and ' '}{row['unit']}"
-        for row in numbers.head(FIRST_NUMBERS).to_dict("records")
-    ]
+    told = []
+    for row in numbers.head(FIRST_NUMBERS).to_dict("records"):
+        theirs = row["class_report"] if row["source"] == "class" else row["published"]
+        ours = f"{number_text(row['value'])} {row['unit']}".strip()
+        told.append(f"{row['claim'].replace('-', ' ')}: published {number_text(theirs)}, ours {ours}")
     return "".join(f"; {escape(each)}" for each in told)
 
 
