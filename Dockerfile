@@ -8,4 +8,6 @@ USER netrepro
 COPY --chown=netrepro:netrepro . /netrepro
 WORKDIR /netrepro
 RUN make setup && mkdir -p runs
+# So that each container has it at once. Without it (no network), one line says so, and the simulator serves.
+RUN .venv/bin/netrepro kernel build --if-possible
 CMD ["./reproduce.sh"]

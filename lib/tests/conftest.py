@@ -33,7 +33,7 @@ from netrepro.emulation.real_time.machine import processor_ticks
 from netrepro.paths import data_dir
 from netrepro.workbench import write_class_copies
 from netrepro.workbench.classroom.exercises import FOLDED
-from netrepro.workbench.running import run_folder, runner
+from netrepro.workbench.running import lanes, run_folder, runner
 from netrepro.workbench.running.run_folder import Job, Status
 from netrepro.workbench.running.sandbox import why_not
 
@@ -126,7 +126,7 @@ def pretended_runs(finished_echo: Path, monkeypatch: pytest.MonkeyPatch) -> None
         of_job = ("slug", "name", "budget_s", "fingerprint", "parameters", "command")
         return Status(outcome="ok", seconds=0, library_code=job.code, **{name: getattr(job, name) for name in of_job})
 
-    monkeypatch.setattr(runner, "supervise", supervise)
+    monkeypatch.setattr(lanes, "supervise", supervise)
 
 
 @pytest.fixture

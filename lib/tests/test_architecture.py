@@ -20,6 +20,7 @@ PACKAGE = ROOT / "lib" / "netrepro"
 FLOORS = {
     0: {
         "netrepro",
+        "allowed_values",
         "cluster",
         "errors",
         "extras",

@@ -77,7 +77,9 @@ def test_what_reproduces_everything_is_make():
     assert os.access(script, os.X_OK) and "make run" in script.read_text()
     said = subprocess.run([script, "--dry-run"], capture_output=True, text=True, check=True, cwd="/").stdout
     assert "netrepro run" in said
-    assert instructions("RUN")[-1].startswith("make setup") and "reproduce.sh" in instructions("CMD")[0]
+    *_, sets_up, builds = instructions("RUN")
+    assert sets_up.startswith("make setup") and builds == ".venv/bin/netrepro kernel build --if-possible"
+    assert "reproduce.sh" in instructions("CMD")[0]
 
 
 def instructions(kind: str = "") -> list[str]:

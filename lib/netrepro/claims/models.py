@@ -32,6 +32,8 @@ from netrepro.tiers_and_profiles import Profile, Tier
 
 Kind = Literal["effect", "absolute", "proportion", "ordering", "curve"]
 KINDS: tuple[str, ...] = get_args(Kind)
+Source = Literal["paper", "artefact", "second_hand", "class", "recalled"]
+RECALLED: Source = "recalled"
 Curve = list[tuple[float, float]]
 _End = Annotated[float, Field(allow_inf_nan=True)]
 
@@ -113,7 +115,8 @@ class Claim(_Strict):
     published : a float (effect, absolute, proportion), names best first (ordering), or [x, y] points (curve) of the
         paper; None where only the class report has it.
     class_report : the same shape, as a class project measured it, or None.
-    source : whose number the results are judged against.
+    source : where the number is from that results are judged against: the paper, its authors' programs or data, others
+        who tell of it, the class report, or memory. A recalled number is shown, and never counts.
     role : main where the paper's abstract or key result says it in words; main claims decide the paper's level.
     decided_by : the evidence that judges it. None: the best tier's, shown as "not declared".
     comparable : False where hardware, or data that we lack, decides the number, which is shown and not judged. A
@@ -143,7 +146,11 @@ class Claim(_Strict):
         None, description="the paper's number, names best first (ordering), or [x, y] points (curve)"
     )
     class_report: Any = Field(None, description="as a class project measured it, of the same shape")
-    source: Literal["paper", "class"] = Field("paper", description="whose number is judged against")
+    source: Source = Field(
+        "paper",
+        description="where the number is from: the paper, its authors' programs or data (artefact), others who tell of "
+        "it (second_hand), the class report (class), or memory (recalled: shown, never counted)",
+    )
     role: Literal["main", "detail"] = Field("detail", description="main: said in the abstract or key result")
     accept: Accept = Field(description="what counts as agreement, written before anything is measured: one key")
     decided_by: DecidedBy | None = Field(None, description="the evidence that judges it, chosen before the run")
@@ -202,7 +209,7 @@ class Claim(_Strict):
             if getattr(self, key) is not None:
                 object.__setattr__(self, key, self._shaped(key, getattr(self, key)))
         if self.expected is None:
-            key = "published" if self.source == "paper" else "class_report"
+            key = "class_report" if self.is_of_class else "published"
             raise ValueError(f"{key}: a claim of source {self.source!r} needs it")
         self._check_expected()
         return self
@@ -227,7 +234,12 @@ class Claim(_Strict):
     @property
     def expected(self) -> Any:
         """The value that results are judged against: the paper's, or the class report's."""
-        return self.published if self.source == "paper" else self.class_report
+        return self.class_report if self.is_of_class else self.published
+
+    @property
+    def is_of_class(self) -> bool:
+        """True where the class report's number is judged against."""
+        return self.source == "class"
 
     def _shaped(self, key: str, value: Any) -> Any:
         shape, words = _SHAPES.get(self.kind, _NUMBER)
@@ -239,7 +251,7 @@ class Claim(_Strict):
             raise ValueError(f"{key}: kind {self.kind!r} needs {words}; got {value!r}") from None
 
     def _check_expected(self) -> None:
-        key, words = ("published", "published") if self.source == "paper" else ("class_report", "class report's")
+        key, words = ("class_report", "class report's") if self.is_of_class else ("published", "published")
         if self.kind == "ordering":
             if len(set(self.expected)) < max(2, len(self.expected)):
                 raise ValueError(f"{key}: an ordering needs two or more names, each once")
@@ -309,6 +321,7 @@ class PaperClaims(_Strict):
                     "unit": claim.unit,
                     "published": readable(claim.published),
                     "class_report": readable(claim.class_report),
+                    "source": claim.source.replace("_", " "),
                     "accepted": str(claim.accept),
                     "role": claim.role,
                     "decided_by": claim.decided_by.key if claim.decided_by else "not declared",

@@ -23,6 +23,7 @@ COLUMNS = [
     *("judged_by", "mine", "mine_value", "as_published", "as_its_run", "why"),
 ]
 NOT_RUN, LONGER, OTHER_TIER = "any run", "a longer run", "another tier"
+UNPUBLISHED = "nothing is published"
 
 
 def reproduction(published: pd.DataFrame, results: Callable[[str], Results | None]) -> pd.DataFrame:
@@ -69,7 +70,7 @@ def _row(row: dict[str, Any], claim: Claim, own: Results | None, theirs: Results
     why = (
         ""
         if mine == said
-        else "nothing is published"
+        else UNPUBLISHED
         if theirs is None
         else _why(declared, run, judgement, mine, its_look, same is not None and same.code != run.code)
     )
@@ -107,14 +108,17 @@ def reproduction_text(table: pd.DataFrame) -> str:
     """Say whether the user's runs reproduce what is published: how many claims they judged, how many of them as
     published, and what the others need."""
     judged = table[table["judged_by"] != ""]
-    same = judged["as_published"]
+    new = int((judged["why"] == UNPUBLISHED).sum())
+    known = judged[judged["why"] != UNPUBLISHED]
+    same = known["as_published"]
     parts = [f"{int(same.sum())} as published"]
-    if expected := int((~same & judged["as_its_run"]).sum()):
+    if expected := int((~same & known["as_its_run"]).sum()):
         parts.append(f"{expected} otherwise, as the published runs of the same profile and tier")
-    surprising = int((~same & ~judged["as_its_run"]).sum())
+    surprising = int((~same & ~known["as_its_run"]).sum())
     if surprising:
         parts.append(f"{surprising} otherwise than those, too: look at them")
-    answer = "" if judged.empty else "Not everywhere" if surprising else "Yes, as far as your runs go"
+    parts += [f"{new} of papers of which {UNPUBLISHED}"] if new else []
+    answer = "" if known.empty else "Not everywhere" if surprising else "Yes, as far as your runs go"
     text = f"Did this machine reproduce what is published? {answer}. " * bool(answer)
     text += f"Your runs judged {len(judged)} of {len(table)} claims: {'; '.join(parts)}."
     others = table[table["judged_by"] == ""]["why"]

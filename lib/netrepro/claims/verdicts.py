@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 from scipy.special import ndtri
 
-from netrepro.claims.models import Claim, Curve
+from netrepro.claims.models import RECALLED, Claim, Curve, Source
 from netrepro.errors import NetreproError, nearest
 from netrepro.intervals import CONFIDENCE, Interval, mean_interval, two_groups
 from netrepro.tiers_and_profiles import check_tier
@@ -145,8 +145,8 @@ class Judgement(BaseModel):
     value, interval : mean and interval of what was compared: for orderings Kendall's tau, for curves the
         distance as a share of the published range, else the claim's unit. None where nothing was compared.
     counts : False where the negative control is missing or weak, was not run, or does not disagree. A claim that
-        disagrees counts all the same, as it has shown that it can fail.
-    role, comparable : the claim's.
+        disagrees counts all the same, as it has shown that it can fail. A claim of a recalled number never counts.
+    role, comparable, source : the claim's.
     repetitions : number of repetitions, or of counted trials; 1 where they do not vary.
     """
 
@@ -159,6 +159,7 @@ class Judgement(BaseModel):
     counts: bool = True
     role: Literal["main", "detail"] = "detail"
     comparable: bool = True
+    source: Source = "paper"
     value: float | None = None
     interval: Interval | None = None
     repetitions: int = 0
@@ -199,6 +200,7 @@ def judge(claim: Claim, measured: Measured | None, tier: str) -> Judgement:
         reason="no measurement",
         role=claim.role,
         comparable=claim.comparable,
+        source=claim.source,
     )
     if not claim.may_be_judged_on(tier):
         reason = f"not comparable on tier {tier}, only on {', '.join(claim.comparable_on)}"
@@ -219,10 +221,12 @@ def judge(claim: Claim, measured: Measured | None, tier: str) -> Judgement:
 
 
 def level_rests_on(judgements: Iterable[_Judged]) -> list[_Judged]:
-    """Return the main claims that are judged, which may be none; where a paper declares none, all that are judged."""
+    """Return the main claims that are judged, which may be none; where a paper declares none, all that are judged. A
+    recalled number is no published one: no level rests on it."""
     every = list(judgements)
     main = [each for each in every if each.role == "main"]
-    return [each for each in main or every if each.comparable and each.verdict != NOT_JUDGED]
+    judged = [each for each in main or every if each.comparable and each.verdict != NOT_JUDGED]
+    return [each for each in judged if each.source != RECALLED]
 
 
 def coverage(judgements: Iterable[_Judged]) -> tuple[int, int]:
@@ -246,7 +250,7 @@ def paper_level(judgements: Iterable[_Judged]) -> str:
     """Return one of LEVELS, from the main claims: replicated (all agree), replicated with differences (all agree or
     agree in direction), partly (some hold, some disagree), not reproduced (all disagree), undecided (a claim
     that is not decided would decide the level), not comparable (no main claim can be judged here, as hardware or data
-    decides each), not measured (no claim is).
+    decides each, or its number is only recalled), not measured (no claim is).
 
     For a paper without main claims, the level follows from all its judged claims. Where fewer than half of them are
     decided, it is at most partly.
@@ -285,10 +289,14 @@ class _Judged(Protocol):
     def role(self) -> str: ...
     @property
     def comparable(self) -> bool: ...
+    @property
+    def source(self) -> str: ...
 
 
 def _judge_control(claim: Claim, measured: Measured, verdict: Verdict) -> tuple[bool, str]:
-    """Return (True where the claim counts, a comment on its control)."""
+    """Return (True where the claim counts, a comment on its control or its number)."""
+    if claim.source == RECALLED:
+        return False, "its published number is only recalled, and supports nothing"
     # A claim that disagrees has shown that it can fail.
     if not claim.control:
         return verdict == DISAGREES, "it has no control"

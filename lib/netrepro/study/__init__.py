@@ -47,6 +47,7 @@ try:
         jackknife,
         jain,
         least_first,
+        least_first_by,
         rankings,
         ratio,
     )
@@ -104,6 +105,7 @@ __all__ = [
     "jackknife",
     "jain",
     "least_first",
+    "least_first_by",
     "load_runs",
     "measure",
     "of_profile",

@@ -17,6 +17,7 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.networks.checks import Check
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.study.evidence import Evidence
+from netrepro.study.refusals import refuse_misfit
 from netrepro.study.setting import parameter_fields
 from netrepro.tiers_and_profiles import REAL_TIME_TIERS
 
@@ -250,7 +251,8 @@ class Point:
 class Study:
     """The declaration of a paper's experiments; the text of `netrepro.study` shows an example with all of it.
 
-    setting, experiment, read, measure_one : of the cases that name no part. parts : those that cases name.
+    setting, experiment, read, measure_one : of the cases that name no part; beside measure_one or measure_all, an
+        experiment is never run, and tells what kernels cannot run. parts : those that cases name.
     measure_all : in place of measure_one, measures all runs of one tier together, where they share something costly;
         returns their readings in the same order.
     knobs : name -> Knob; or a function of the runs that makes a table itself, where the knob is no grid of cases.
@@ -267,7 +269,8 @@ class Study:
         itself refuses.
     seeds : (seed, repetition) -> the seed of that repetition.
 
-    Raises NetreproError for cases, evidence or knobs that name something that does not exist.
+    Raises NetreproError for cases, evidence or knobs that name something that does not exist, and for evidence whose
+    `how` does not fit its readings and cases.
     """
 
     slug: str
@@ -326,6 +329,7 @@ class Study:
             for case in {*evidence.case_names, *(evidence.broken.case_names if evidence.broken else ())}:
                 if case not in self.cases:
                     raise NetreproError(f"{self.slug}: claim {claim!r} needs case {case!r}", nearest(case, self.cases))
+        refuse_misfit(self, swept_fields)
 
     def _check_scales(self) -> None:
         """Raise NetreproError for a scale that changes a field which no part has."""

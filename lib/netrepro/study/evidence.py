@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from netrepro.errors import NetreproError
+from netrepro.study.refusals import refuse_no_baseline
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -55,7 +58,8 @@ def as_it_is(value: Any) -> Any:
 
 
 def ratio(ours: float, baseline: float) -> float:
-    """Divide the first case by the second."""
+    """Divide the first case by the second. Raises NetreproError where that reads 0."""
+    refuse_no_baseline(baseline)
     return ours / baseline
 
 
@@ -75,6 +79,29 @@ def least_first(*names: str) -> Callable[..., list[str]]:
 def greatest_first(*names: str) -> Callable[..., list[str]]:
     """Make a `how` that ranks like `least_first`, but with the greatest reading first."""
     return lambda *values: _ranked(names, [-value for value in values])
+
+
+def least_first_by(share: float, *names: str) -> Callable[..., list[str]]:
+    """Make a `how` that ranks like `least_first`, but takes a reading for less than another one only where it is less
+    by more than this share of it (0.1: a tenth). With a smaller lead they are equal, which cannot agree with the order.
+
+    Raises NetreproError for a share below 0 or from 1 on.
+    """
+    if not 0 <= share < 1:
+        raise NetreproError(f"share = {share}", "a lead is a share of the greater reading, 0 <= share < 1")
+
+    def ranked(*values: float) -> list[str]:
+        order: list[int] = []
+        for place in reversed(range(len(names))):
+            before = next((at for at, other in enumerate(order) if _leads(values[place], values[other], share)), None)
+            order.insert(len(order) if before is None else before, place)
+        return [names[place] for place in order]
+
+    return ranked
+
+
+def _leads(value: float, other: float, share: float) -> bool:
+    return value < other - share * abs(other)
 
 
 def rankings(values: Mapping[str, Sequence[float] | np.ndarray]) -> list[list[str]]:

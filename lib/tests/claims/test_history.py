@@ -150,7 +150,12 @@ def test_a_control_or_a_deciding_run_that_came_after_results_is_noticed(workbenc
     shown = history().set_index("claim")
     assert dict(shown["git_evidence"]) == {"mean-gain": "after results", "best-first": "before"}
     assert set(shown["git"]) == {"before"} and shown.evidence["mean-gain"] == "2026-11-03 12:00"
-    assert "git says before, of its control and evidence after results" in _told(history_lines(history()))
+    lines = history_lines(history())
+    told = _told(lines)
+    assert "git: acceptance before any code; control and deciding run after the first result" in told
+    assert "mean-gain: acceptance written before, as the claim says" in told
+    (late,) = [line.strip() for line in lines if line.strip().startswith("2026-11-03 12:00")]
+    assert late.endswith("  control and deciding run") and "Git proves only 'before any code'" in told
 
 
 def _told(lines: list[str]) -> str:
@@ -190,8 +195,9 @@ def test_what_changed_since_a_release_is_told_claim_by_claim(workbench, commit):
         ("first", "claim"),
     }
     lines = _told(change_lines(table, "0.1.0"))
-    assert "best-first, claim: gone" in lines and "first, claim: new" in lines
-    assert "since 0.1.0: 1 verdicts have changed; 1 agrees -> agrees in direction" in lines
+    assert "best-first: no claim any more" in lines and "first: new" in lines
+    assert "mean-gain: size of that run was 2 repetitions of 10 s, is 3 repetitions of 30 s" in lines
+    assert "since 0.1.0: 1 verdicts have changed; 1 were: agrees, now agrees in direction" in lines
     assert changes_since("0.2.0").empty
     with pytest.raises(NetreproError, match=r"no release '0\.3\.0'"):
         changes_since("0.3.0")

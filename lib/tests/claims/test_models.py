@@ -84,6 +84,11 @@ def test_the_table_puts_orderings_and_acceptance_in_words(workbench):
             r"the experiment has not shown whose fault it is",
         ),
         ("    note:", "    source: class\n    note:", r"class_report: a claim of source 'class' needs it"),
+        (
+            "    note:",
+            "    source: memory\n    note:",
+            r"source: unknown value 'memory' \(valid: paper, artefact, second_hand",
+        ),
         ("[simulated]", "[simulated, simulated]", r"a tier is named twice"),
         ("id: best-first", "id: mean-gain", r"id 'mean-gain' is used more than once"),
         ("fixed: before", "fixed: later", r"'mean-gain': fixed: unknown value 'later'"),

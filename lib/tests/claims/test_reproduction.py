@@ -6,6 +6,7 @@ import pytest
 
 from netrepro.claims.reproduction import LONGER, NOT_RUN, OTHER_TIER, reproduction, reproduction_text
 from netrepro.claims.scorecard import scorecard
+from netrepro.workbench.cli.console import judged_cells, reproduction_lines
 
 from .test_scorecard import BAD, DECIDED, FAIR, GOOD, a_run, declare, gain, publish, results
 
@@ -81,3 +82,12 @@ def test_the_sentence_answers_first_and_counts_every_claim_once(decided):
     table = reproduction(scorecard(), lambda slug: None)
     text = "Your runs judged 0 of 2 claims: 0 as published. 2 are of papers that you have not run."
     assert reproduction_text(table) == text
+
+
+def test_a_paper_of_which_nothing_is_published_differs_from_nothing(workbench):
+    declare(workbench)
+    table = reproduction(scorecard(), lambda slug: results(a_run(gain(GOOD), profile="paper")))
+    text = "Your runs judged 1 of 2 claims: 0 as published; 1 of papers of which nothing is published."
+    assert reproduction_text(table).startswith(text)
+    assert judged_cells(table) == ["1/2", "", "", ""]
+    assert not any("otherwise" in line for line in reproduction_lines(table, scorecard()))

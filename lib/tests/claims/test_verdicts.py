@@ -485,6 +485,23 @@ def test_a_main_claim_that_is_not_comparable_decides_nothing_whether_it_was_meas
         assert coverage_text([each, agrees]) == coverage_text([agrees])
 
 
+@pytest.mark.parametrize("source", ["artefact", "second_hand", "recalled"])
+def test_a_recalled_number_is_shown_and_no_level_rests_on_it(source):
+    claim = a_claim("absolute", 100, {"relative": 0.1}, role="main", control="cut it", source=source)
+    other = a_claim("absolute", 100, {"relative": 0.1}, role="main", control="cut it")
+    told, fails = (
+        judge(each, Measured(claim="it", values=values, control=[200, 201]), "simulated")
+        for each, values in ((claim, [100, 101]), (other, [300, 301]))
+    )
+    recalled = source == "recalled"
+    assert (told.verdict, told.value, told.counts) == ("agrees", 100.5, not recalled)
+    assert ("only recalled" in told.reason) == recalled
+    assert paper_level([told]) == ("not comparable" if recalled else "replicated")
+    assert paper_level([told, fails]) == ("not reproduced" if recalled else "partly")
+    wrong = judge(claim, Measured(claim="it", values=[300, 301], control=[200, 201]), "simulated")
+    assert wrong.verdict == "disagrees" and wrong.counts == (not recalled)
+
+
 def test_a_main_claim_whose_control_does_not_flip_leaves_the_level_undecided():
     counted, uncounted = (
         Judgement(claim="it", tier="simulated", verdict="agrees", reason="", role="main", counts=counts)

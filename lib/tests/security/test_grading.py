@@ -28,8 +28,8 @@ from netrepro.workbench.classroom.class_formats import hidden_test
 from netrepro.workbench.classroom.exercises import exercises
 from netrepro.workbench.cli.console import _LivePerNotebook, console
 from netrepro.workbench.running import run_folder
+from netrepro.workbench.running.events import Event
 from netrepro.workbench.running.run_folder import Job, Status
-from netrepro.workbench.running.runner import Event
 from netrepro.workbench.running.supervise import _status
 
 NOTEBOOKS = Path(__file__).parents[3] / "notebooks"

@@ -20,20 +20,20 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 @pytest.fixture
 def files(workbench) -> list[Path]:
-    """What `netrepro new one_flow` writes."""
+    """What `netrepro new two_flows` writes."""
     shutil.copy(TEMPLATE, workbench / "notebooks")
-    return new_paper("one_flow")
+    return new_paper("two_flows")
 
 
 def test_its_examples_lead_from_a_claim_to_a_verdict_that_its_control_makes_flip(workbench):
-    folder = workbench / "data/one_flow"
+    folder = workbench / "data/two_flows"
     folder.mkdir(parents=True)
     (folder / "claims.yaml").write_text(CLAIMS)
     names: dict = {}
     for example in EXAMPLES:
         exec(example, names)  # the page's own text
     (verdict,) = names["verdicts"]
-    assert (verdict.claim, verdict.verdict, verdict.counts) == ("one-flow-fills-the-link", "agrees", True)
+    assert (verdict.claim, verdict.verdict, verdict.counts) == ("bbr-takes-more", "agrees", True)
     assert names["figure"].axes and len(names["runs"].knobs["knob"]) == 6
 
 

@@ -80,9 +80,10 @@ def test_the_ends_of_a_range_and_fields_without_one_are_taken(changes: dict[str,
     assert replace(Setting(), **changes)
 
 
-def test_lines_of_the_cell_that_are_no_field_stay_and_a_new_field_comes_last():
-    cell = 'seed: int = 1  # of all random streams\nload: float = 0.7  # old [0 to 1]\nown: str = ""  # of the notebook'
-    written = with_parameter_lines(cell, parameter_fields(Setting)).splitlines()
-    assert written[:3] == [cell.splitlines()[0], LINES[1], cell.splitlines()[2]]
-    assert written[3:] == [LINES[0], *LINES[2:]]
-    assert with_parameter_lines("\n".join(written), parameter_fields(Setting)).splitlines() == written
+def test_lines_of_every_paper_stay_and_those_of_a_field_that_is_gone_go_and_a_new_field_comes_last():
+    kept = ["seed: int = 1  # of all random streams", "# a remark"]
+    cell = "\n".join([kept[0], "load: float = 0.7  # old [0 to 1]", 'gone: str = ""  # of an older Setting', kept[1]])
+    written = with_parameter_lines(cell, parameter_fields(Setting), ["seed"]).splitlines()
+    assert written == [kept[0], LINES[1], kept[1], LINES[0], *LINES[2:]]
+    assert with_parameter_lines("\n".join(written), parameter_fields(Setting), ["seed"]).splitlines() == written
+    assert with_parameter_lines(cell, []) == cell, "a guide has no Setting"

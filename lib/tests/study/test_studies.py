@@ -19,16 +19,17 @@ from matplotlib.text import Text
 from smallest import REPETITIONS, SMALLEST, smallest
 
 from netrepro import papers
+from netrepro.allowed_values import EMPTY, PATHS
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.study import Runs, Study, load_runs, measure, points, read_once, vary
 from netrepro.study.declaration import LEAST_REPETITIONS, SIMULATED, several
 from netrepro.study.measuring import _runs_of_knobs
-from netrepro.study.setting import EMPTY, PATHS, parameter_fields, with_parameter_lines
+from netrepro.study.setting import parameter_fields
 from netrepro.style import use_style
 from netrepro.workbench.catalogue.notebooks import cell_source, find, read_notebook
-from netrepro.workbench.catalogue.settings_cells import PARAMETERS, declared_parameters
+from netrepro.workbench.catalogue.settings_cells import OF_EVERY_PAPER, PARAMETERS, declared_parameters, written_cell
 
 FOLDER = Path(papers.__file__).parent
 SLUGS = sorted(
@@ -36,7 +37,6 @@ SLUGS = sorted(
     for path in [*FOLDER.glob("[a-z]*.py"), *FOLDER.glob("[a-z]*/*.py")]
     if re.search(r"^STUDY\b", path.read_text(encoding="utf-8"), re.MULTILINE)
 )
-NOT_OF_THE_SETTING = {"profile", "tier", "repetitions", "seed"}
 # Papers that time this machine's processor in every case: two runs differ, and beside other work none is trusted.
 TIMED = {"dummynet"}
 UNITLESS = ("share of", "load", "Jain's index", "correlation coefficient")
@@ -83,7 +83,7 @@ def figures(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, F
 def test_the_notebook_has_the_settings_parameters_and_the_standard_ones(study):
     parameters = find(study.slug).parameters
     assert parameters["repetitions"].default == study.repetitions
-    assert set(parameters) - NOT_OF_THE_SETTING == {each.name for each in parameter_fields(study.setting)}
+    assert set(parameters) - set(OF_EVERY_PAPER) == {each.name for each in parameter_fields(study.setting)}
     for scale in [*study.profiles.values(), *study.on_virtual.values()]:
         assert not set(scale.changes) & set(parameters), "what a profile changes, a parameter could not"
 
@@ -119,8 +119,8 @@ def test_the_notebooks_lines_are_the_settings(slug):
     """`make strip` writes them."""
     cells = [cell for cell in read_notebook(find(slug).path)["cells"] if PARAMETERS in cell["metadata"].get("tags", [])]
     (source,) = map(cell_source, cells)
-    declared = declared_parameters(slug, list(find(slug).parameters))
-    assert declared and source == with_parameter_lines(source, declared)
+    shown = list(find(slug).parameters)
+    assert declared_parameters(slug, shown) and source == written_cell(source, slug, shown)
 
 
 # What a notebook's section 4 draws, and parameters that must be seen in it.

@@ -25,6 +25,7 @@ from netrepro.study import (
     greatest_first,
     jackknife,
     least_first,
+    least_first_by,
     load_runs,
     measure,
     points,
@@ -220,6 +221,22 @@ def test_a_ranking_sorts(numbers):
     assert greatest_first(*names)(*numbers) == ranked[::-1]
 
 
+@given(st.lists(st.sampled_from([-2.0, 0.0, 1.0, 1.05, 3.0]), min_size=2, max_size=5))
+def test_a_ranking_with_no_least_lead_is_the_plain_one(numbers):
+    names = [str(each) for each in range(len(numbers))]
+    assert least_first_by(0.0, *names)(*numbers) == least_first(*names)(*numbers)
+
+
+def test_a_lead_that_is_too_small_is_none_and_counts_against_the_order():
+    by_a_tenth = least_first_by(0.1, "a", "b", "c")
+    assert by_a_tenth(1.0, 2.0, 3.0) == ["a", "b", "c"]
+    assert by_a_tenth(1.0, 1.05, 3.0) == ["b", "a", "c"]
+    assert by_a_tenth(2.95, 2.9, 3.0) == ["c", "b", "a"]
+    assert least_first_by(0.1, "a", "b")(-3.0, -2.9) == ["b", "a"]
+    with pytest.raises(NetreproError, match="share = 10"):
+        least_first_by(10, "a", "b")
+
+
 def test_a_control_may_be_computed_otherwise():
     claims = {"low": Evidence("delay_ms", "low", control=Evidence("seconds", ("low", "high"), how=ratio))}
     measured = measure(replace(STUDY, claims=claims), repetitions=2).measured_claims()[0]
@@ -381,6 +398,40 @@ def test_what_is_misspelt_is_refused_by_name(runs):
         replace(STUDY, measure_one=None)
     with pytest.raises(NetreproError, match="repetitions = 0"):
         measure(STUDY, repetitions=0)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [
+        (Evidence(("delay_ms", "seconds"), "low"), r"2 readings \(delay_ms, seconds\) without how\n.*curve"),
+        (Evidence("delay_ms", ("low", "high")), r"2 cases without how\n.*ratio"),
+        (Evidence("delay_ms", "low", pooled=True), "pooled without how"),
+        (Evidence("delay_ms", "low", how=ratio), "how cannot be called with 1 argument\n.*one argument a case"),
+        (Evidence("delay_ms", "low", control=Evidence("delay_ms", "high", how=ratio)), r"'a \(control\)': how cannot"),
+    ],
+)
+def test_evidence_that_could_never_be_computed_is_refused_where_it_is_declared(evidence, words):
+    with pytest.raises(NetreproError, match=words):
+        replace(STUDY, claims={"a": evidence})
+    with pytest.raises(NetreproError, match=words):
+        replace(STUDY, on_kernels={"a": (evidence,)})
+
+
+def test_evidence_needs_no_how_where_its_readings_are_a_value_as_they_are():
+    both = Evidence(("servers", "delay_ms"), "many")
+    study = replace(STUDY, claims={"grid": both, "trials": Evidence(("a", "b"), "low", counted=True)})
+    assert len(study.claims) == 2
+
+
+def test_a_ratio_to_nothing_says_so_and_names_what_to_do():
+    assert ratio(1.0, 2.0) == 0.5
+    with pytest.raises(NetreproError, match=r"second case reads 0\n.*difference"):
+        ratio(1.0, 0.0)
+
+
+def test_a_read_that_nothing_calls_is_refused():
+    with pytest.raises(NetreproError, match="read is never called"):
+        replace(STUDY, read=lambda run, setting: Reading())
 
 
 # Readings.

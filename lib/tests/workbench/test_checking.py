@@ -50,7 +50,7 @@ def test_a_new_paper_lacks_nothing_but_its_own_words(paper, without_style):
 
 def test_what_is_still_to_replace_is_counted(paper, without_style):
     claims = paper["claims.yaml"]
-    claims.write_text(claims.read_text().replace("one flow uses", "TO REPLACE: one flow uses"))
+    claims.write_text(claims.read_text().replace("beside a CUBIC", "TO REPLACE: beside a CUBIC", 1))
     paper["SOURCES.md"].write_text("# Sources\n")
     said = problems()["claims.yaml and SOURCES.md"]
     assert len(said) == 2 and "no section Artefacts" in said[0] and "claims.yaml has 1 times" in said[1]
@@ -59,8 +59,8 @@ def test_what_is_still_to_replace_is_counted(paper, without_style):
 IDLE = '    idle: float = parameter(1.0, "nothing", low=0)\n    delay_ms: float'
 # What is written instead of what, the check that finds it, and what it says.
 MISTAKES = [
-    ('"one-flow-fills-the-link": Ev', '"one-flow-fils-the-link": Ev', "claims are", "did you mean 'one-flow-fills"),
-    ('cases={"paper": {}', 'cases={"papr": {}', "Study", "did you mean 'papr'"),
+    ('"bbr-takes-more": Ev', '"bbr-tekes-more": Ev', "claims are", "did you mean 'bbr-takes-more"),
+    ('cases={"bbr": {}', 'cases={"brr": {}', "Study", "did you mean 'brr'"),
     ("high=10_000)", "high=500)", "settings", "make strip"),
     (
         "    bottleneck_mbps: float",
@@ -73,7 +73,7 @@ MISTAKES = [
     ('{"share": share}', '{"share": share / 0}', "case", "ZeroDivisionError: float division by zero (checked_paper.py"),
     ("at_most=1.0", "at_most=0.1", "own checks", "payload of the link at most: 0."),
     ('runs.knobs["knob"], x', 'runs.knobs["nob"], x', "figure", "knob: KeyError: 'nob' (checked_paper.py, line"),
-    ('Evidence("share", "paper"', 'Evidence("shar", "paper"', "reading", "shar"),
+    ('Evidence("share", (', 'Evidence("shar", (', "reading", "shar"),
 ]
 
 
@@ -85,6 +85,33 @@ def test_a_mistake_is_found_by_its_check_and_named(paper, without_style, right, 
     said = {name: lines for name, lines in problems().items() if lines}
     (name,) = [name for name in said if check in name]
     assert any(words in line for line in said[name]), said
+
+
+ITS_OWN_WAY = """
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
+    \"\"\"Measure one run.\"\"\"
+    return read(run_experiment(experiment(setting, seconds, seed), tier), setting)
+"""
+
+
+def test_a_networks_own_check_that_a_reading_leaves_out_is_missed(paper, without_style):
+    module = paper["checked_paper.py"]
+    text = module.read_text().replace("STUDY = Study(", f"{ITS_OWN_WAY}\n\nSTUDY = Study(")
+    text = text.replace("    experiment=experiment,\n    read=read,\n", "    measure_one=measure_one,\n")
+    module.write_text(text.replace("import Check, ", "import run_experiment, Check, "))
+    said = problems()["the runs' own checks hold"]
+    assert said == [
+        "the network's own check, 'packets unaccounted for', is lost: give Reading(..., fidelity=run.fidelity)"
+    ]
+    module.write_text(
+        module.read_text()
+        .replace("return read(run_ex", "run = run_ex")
+        .replace(
+            "seed), tier), setting)", "seed), tier)\n    return replace(read(run, setting), fidelity=run.fidelity)"
+        )
+        .replace("import dataclass\n", "import dataclass, replace\n")
+    )
+    assert problems()["the runs' own checks hold"] == []
 
 
 def test_outputs_of_a_notebook_are_found(paper, without_style):

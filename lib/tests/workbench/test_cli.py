@@ -20,8 +20,8 @@ from rich.live import Live
 import netrepro
 import netrepro.workbench
 from netrepro.workbench.cli.console import COLUMNS, _LivePerNotebook, columns_of, folded, live_lines
+from netrepro.workbench.running.events import Event
 from netrepro.workbench.running.run_folder import Progress
-from netrepro.workbench.running.runner import Event
 
 LONG = "a question so long that it does not fit into one line of eighty columns, whatever else stands there?"
 

@@ -150,3 +150,17 @@ def test_a_statement_without_its_words_does_what_it_did():
 def test_words_go_and_strings_stay(text, kept):
     module = read_text("m", Path("m.py"), text, ())
     assert [statement.text for some in module.bound.values() for statement in some] == [kept]
+
+
+def test_a_statement_that_only_refuses_is_no_part_of_a_text_and_needs_nothing():
+    cut = (("refuse", ("*",)),)
+    plain, guarded, used = (
+        read_text("m", Path("m.py"), text, cut).bound["f"][0]
+        for text in (
+            "def f(x):\n    return x\n",
+            "def f(x):\n    refuse(x, other)\n    return x\n",
+            "def f(x):\n    x = refuse(x)\n    return x\n",
+        )
+    )
+    assert (plain.text, plain.uses) == (guarded.text, guarded.uses)
+    assert used.text != plain.text and "refuse" in used.uses

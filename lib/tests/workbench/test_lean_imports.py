@@ -21,6 +21,11 @@ def test_a_process_that_executes_notebooks_parses_no_grammar_of_addresses():
     assert told.split() == ["True", "False"]
 
 
+def test_what_lists_notebooks_loads_no_tables_and_no_figures():
+    code = "import sys, netrepro.workbench.catalogue.notebooks; print({'pandas', 'matplotlib'}.isdisjoint(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
+
+
 def test_no_schema_of_a_notebook_has_the_format_that_is_gone_without():
     schemas = [path.read_text() for path in Path(nbformat.__file__).parent.rglob("*.schema.json")]
     assert len(schemas) >= 6 and not any('"iri' in schema for schema in schemas)

@@ -21,11 +21,12 @@ from selenium import webdriver
 from selenium.webdriver.support.color import Color
 from selenium.webdriver.support.ui import WebDriverWait
 
+from netrepro import __version__
 from netrepro.claims import claims_schema
 from netrepro.errors import NetreproError
 from netrepro.workbench import gallery
 from netrepro.workbench.catalogue.notebooks import find
-from netrepro.workbench.notebook.looks import VERDICT_LOOKS
+from netrepro.workbench.notebook.looks import BINDER, VERDICT_LOOKS
 from netrepro.workbench.publishing import pages as module
 from netrepro.workbench.running.run_folder import newest_executed
 from netrepro.workbench.running.runner import run
@@ -79,7 +80,10 @@ def test_a_click_on_a_cell_leads_to_its_claim_and_nothing_comes_from_elsewhere(s
     ]
     assert dots == [Color.from_string(VERDICT_LOOKS["agrees"][0]).rgba]
     rows = [row.text for row in browser.find_elements("css selector", ".papers tr")]
-    assert "your runs judge 1/1: 1 otherwise" in rows[0] and "your runs" not in rows[1]
+    assert "your runs judge 1/1" in rows[0] and "otherwise" not in rows[0] and "your runs" not in rows[1]
+    top = browser.find_element("css selector", "body").text.partition("One row a paper")[0]
+    assert "2 papers: · 2 not measured." in top and f"netrepro {__version__}. Please cite" in top
+    assert browser.find_elements("link text", "Binder")[0].get_attribute("href") == BINDER
     WebDriverWait(browser, 60).until(lambda _: browser.find_elements("css selector", "table.dataTable#claims td"))
     shown = "return [...document.querySelectorAll('#claims tbody tr')].map(row => row.cells[1].textContent)"
     assert browser.execute_script(shown) == ["echo", "silent"]

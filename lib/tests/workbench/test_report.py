@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 from IPython.display import HTML, Image
 from matplotlib.figure import Figure
@@ -53,6 +54,7 @@ def test_the_first_answer_is_of_the_run_that_decides_with_the_papers_level(repor
     monkeypatch.setattr(report_module, "display", lambda html, display_id: pages.append(html.data))
     report_module.AnswerSlot("echo")
     assert "Of the longer run. <small>(● replicated; published" in pages[0]
+    assert "published 0.5, ours 0.5005" in pages[0]
 
 
 def test_the_same_figure_is_saved_with_the_same_bytes(report):
@@ -209,6 +211,14 @@ def test_the_verdict_table_puts_paper_and_ours_side_by_side_and_says_what_does_n
     row = table.loc["load-is-half"]
     assert (row["paper"], row["ours"]) == ("0.5", "0.5")
     assert "does not count" in row["verdict"]
+
+
+def test_runs_that_nothing_has_checked_are_refused(report, monkeypatch):
+    values, checks = ({"tier": ["simulated"]}, {"tier": []})
+    runs = SimpleNamespace(values=pd.DataFrame(values), checks=pd.DataFrame(checks))
+    monkeypatch.setattr(report_module, "measure", lambda *given, **how: runs)
+    with pytest.raises(NetreproError, match=r"no run on tier simulated has a check.*\n.*fidelity=run.fidelity"):
+        report.measure(SimpleNamespace(claims={}, on_kernels={}), None)
 
 
 def test_a_study_with_a_claim_that_is_none_is_refused_before_anything_is_measured(report, monkeypatch):

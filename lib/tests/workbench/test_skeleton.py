@@ -18,6 +18,7 @@ from netrepro.errors import NetreproError
 from netrepro.workbench.catalogue.notebooks import find
 from netrepro.workbench.catalogue.settings_cells import declared_parameters, write_parameters
 from netrepro.workbench.catalogue.skeleton import new_paper
+from netrepro.workbench.notebook.report import open_report
 from netrepro.workbench.running.runner import run
 
 TEMPLATE = Path(__file__).parents[3] / "notebooks/_template.ipynb"
@@ -63,6 +64,23 @@ def test_a_range_that_changes_in_its_module_is_written_into_its_notebook(made):
     module.write_text(module.read_text().replace("low=0.1, high=10_000", "low=0.1, high=500"))
     assert write_parameters() == ["70_red_queue"]
     assert find("red_queue").parameters["bottleneck_mbps"].help.endswith("[0.1 to 500]")
+
+
+def test_a_parameter_that_its_setting_has_no_more_is_refused_until_its_line_is_removed(made):
+    notebook = made[-1]
+    old = "bottleneck_mbps: float = 10.0  # rate of the bottleneck (Mb/s) [0.1 to 10000]"
+    notebook.write_text(
+        notebook.read_text().replace(f'"{old}"', f'"{old}\\n", "bottleneck_mps: float = 1.0  # of old"')
+    )
+    assert "bottleneck_mps" in find("red_queue").parameters
+    with pytest.raises(NetreproError, match=r"'bottleneck_mps', and the Setting has none\n.*'bottleneck_mbps'.*strip"):
+        run(["red_queue"], parameters={"bottleneck_mps": 5})
+    study = import_module("netrepro.papers.red_queue").STUDY
+    given = {name: each.default for name, each in find("red_queue").parameters.items()}
+    with pytest.raises(NetreproError, match="bottleneck_mps"):
+        open_report(study, given)
+    assert write_parameters() == ["70_red_queue"]
+    assert "bottleneck_mps" not in find("red_queue").parameters and "bottleneck_mbps" in find("red_queue").parameters
 
 
 def test_its_notebook_runs_its_claim_agrees_and_its_control_does_not(made):

@@ -12,28 +12,36 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+from netrepro import backends
 from netrepro.claims import load_claims
 from netrepro.errors import NetreproError, nearest
+from netrepro.networks.experiment import Measurements
 from netrepro.paths import workbench_root
 from netrepro.study import Runs, Study, measure, vary
 from netrepro.study.declaration import Knob, Scale, several
-from netrepro.study.setting import parameter_fields, with_parameter_lines
+from netrepro.study.setting import parameter_fields
 from netrepro.study.trust import trust_table
 from netrepro.style import use_style
 from netrepro.workbench.catalogue.clean_notebook import clean_notebook
 from netrepro.workbench.catalogue.notebooks import Notebook, cell_source, find, read_notebook
-from netrepro.workbench.catalogue.settings_cells import PARAMETERS, declared_parameters
+from netrepro.workbench.catalogue.settings_cells import (
+    OF_EVERY_PAPER,
+    PARAMETERS,
+    declared_parameters,
+    written_cell,
+)
 
 # Of a run, where the paper has no profile "test": a share of its quick seconds, so that what is read has begun.
 SECONDS, SHARE = 2.0, 2 / 3
 PROFILE, REPETITIONS, SEED = "check", 2, 1  # two, so that there are intervals to draw
 TO_REPLACE = "TO REPLACE"
-OF_EVERY_PAPER = {"profile", "tier", "repetitions", "seed", "jobs"}  # parameters that no Setting declares
 # A docstring that begins so is half a sentence: a function's begins with a verb, a property's or class's with a noun.
 _HALF_A_SENTENCE = re.compile(r"(Of|What|That|Those|As|When|Who|Whose|Which|Whether|How|For)\b")
 _A_NOUN = re.compile(r"(The|A|An)\b")
@@ -69,6 +77,7 @@ def check_paper(slug: str, on_check: Callable[[Checked], None] = lambda checked:
 
     loaded: list[Study] = []
     measured: list[Runs] = []
+    of_networks: set[str] = set()
     add("claims.yaml and SOURCES.md", _sources(slug))
     add("style (ruff, mypy)", _style(slug))
     add("docstrings", _docstrings(slug))
@@ -77,10 +86,10 @@ def check_paper(slug: str, on_check: Callable[[Checked], None] = lambda checked:
         add("the Study's claims are those of claims.yaml", _claims(study))
         add("the notebook's settings are the Setting's", _notebook(notebook))
         add("every parameter is read", _parameters(study))
-        if add("every case runs, for a short time", _cases(study, measured)):
+        if add("every case runs, for a short time", _cases(study, measured, of_networks)):
             (runs,) = measured
             add("every claim has its reading", _readings(runs))
-            add("the runs' own checks hold", _fidelity(runs))
+            add("the runs' own checks hold", _fidelity(runs, of_networks))
             add("every figure is drawn", _figures(runs))
     return done
 
@@ -193,10 +202,11 @@ def _notebook(notebook: Notebook) -> Iterator[str]:
     text = notebook.path.read_text(encoding="utf-8")
     for cell in read_notebook(notebook.path)["cells"]:
         if PARAMETERS in cell["metadata"].get("tags", []):
-            declared = declared_parameters(notebook.slug, list(notebook.parameters))
-            for name in sorted(set(notebook.parameters) - {field.name for field in declared} - OF_EVERY_PAPER):
-                yield f"the cell of parameters has {name}, which the Setting has not: remove its line"
-            if cell_source(cell) != with_parameter_lines(cell_source(cell), declared):
+            shown = list(notebook.parameters)
+            declared = {field.name for field in declared_parameters(notebook.slug, shown)}
+            for name in sorted(set(shown) - declared - set(OF_EVERY_PAPER)):
+                yield f"the cell of parameters has {name}, which the Setting has not: make strip removes its line"
+            if cell_source(cell) != written_cell(cell_source(cell), notebook.slug, shown):
                 yield "the cell of parameters is not what the Setting declares: make strip"
     if json.loads(clean_notebook(text)) != json.loads(text):
         yield "the notebook has outputs or metadata of a run: make strip"
@@ -214,8 +224,23 @@ def _parameters(study: Study) -> Iterator[str]:
             yield f"nothing reads {each.name}: a person who changes it changes nothing; use it, or remove it"
 
 
-def _cases(study: Study, measured: list[Runs]) -> Iterator[str]:
-    runs = measure(_short(study), profile=PROFILE, repetitions=REPETITIONS, seed=SEED)
+@contextmanager
+def _checks_noted(names: set[str]) -> Iterator[None]:
+    """Note the names of the checks that networks make of their own runs meanwhile."""
+    run = backends.run
+
+    def noted(*given: Any, **how: Any) -> Measurements:
+        measured = run(*given, **how)
+        names.update(measured.fidelity["check"])
+        return measured
+
+    with patch.object(backends, "run", noted):
+        yield
+
+
+def _cases(study: Study, measured: list[Runs], of_networks: set[str]) -> Iterator[str]:
+    with _checks_noted(of_networks):
+        runs = measure(_short(study), profile=PROFILE, repetitions=REPETITIONS, seed=SEED)
     for name in runs.study.knobs:
         try:
             vary(runs, name)
@@ -253,10 +278,12 @@ def _readings(runs: Runs) -> Iterator[str]:
             yield f"{name} is not judged: its cases or its reading are missing"
 
 
-def _fidelity(runs: Runs) -> Iterator[str]:
+def _fidelity(runs: Runs, of_networks: set[str]) -> Iterator[str]:
     if runs.checks.empty:
         yield "no run has a Check: give Reading(numbers, tables, [Check(...)]) one that would catch a bad run"
         return
+    for name in sorted(of_networks - set(runs.checks["check"])):
+        yield f"the network's own check, {name!r}, is lost: give Reading(..., fidelity=run.fidelity)"
     table = trust_table(runs.checks)
     for (_, name), row in table[table["failed"] > 0].iterrows():
         bounds = f"{row['at least']:g} to {row['at most']:g}".replace("nan to", "at most").replace("to nan", "at least")

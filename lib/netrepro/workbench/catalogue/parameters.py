@@ -20,8 +20,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from netrepro.allowed_values import PATHS
 from netrepro.errors import NetreproError, nearest
-from netrepro.study.setting import PATHS
 from netrepro.workbench.catalogue.ranges import range_of
 
 # The types that a parameter may have; a string from the command line is converted to the parameter's type.

@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 import re
 
+from netrepro.allowed_values import Range
 from netrepro.errors import NetreproError
-from netrepro.study.setting import Range
 
 BRACKET = re.compile(r"\[(?P<inside>[^\[\]]*)\]\s*$")
 NUMBER = r"[-+]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?"

@@ -77,17 +77,17 @@ _CLAIMS = """\
 paper: PAPER_SLUG
 title: "Title (Authors, Venue Year)"
 claims:
-  - id: one-flow-fills-the-link
-    says: "TO REPLACE: one flow uses nearly all of the bottleneck"
+  - id: bbr-takes-more
+    says: "TO REPLACE: beside a CUBIC flow, a BBR flow gets nearly twice what a CUBIC flow gets in its place"
     where: "Fig. 1"
-    kind: absolute  # or effect, proportion, ordering, curve
+    kind: effect  # or absolute, proportion, ordering, curve
     fixed: before  # or "after a first look"
-    unit: "goodput / rate"
-    published: 0.95
+    published: 1.8
+    source: paper  # or artefact, second_hand, class, recalled
     role: main  # said in the abstract or key result; else detail
-    accept: {relative: 0.05}  # or factor, band, kendall_at_least, curve_distance
+    accept: {factor: 1.4}  # or relative, band, kendall_at_least, curve_distance
     decided_by: {tier: simulated, profile: quick, because: "TO REPLACE: why this evidence is nearest to the paper"}
-    control: "a buffer of one packet; the flow must lose its share"
+    control: "a fair queue at the bottleneck; the lead must vanish"
     note: "An invented claim, so that everything runs. Write where the number stands and why this much is accepted."
 """
 
@@ -115,14 +115,17 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from netrepro.networks.experiment import Experiment, Measure, Measurements
-from netrepro.networks.links import DropTail, Link
+from netrepro.networks.links import DropTail, Fq, Link, bandwidth_delay_packets
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
-from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, swept
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, ratio, swept
 from netrepro.study import pictures as drawing
+from netrepro.study.figures import Bars, Level, plot
 from netrepro.study.setting import parameter
 from netrepro.style import new_figure
 
+ACCESS_MS = 1.0
+DEEP = 10  # a fair queue with less room drops what comes last, whoever sends it
 PORT = ("s1", "s2")
 
 
@@ -135,45 +138,57 @@ class Setting:
 
     bottleneck_mbps: float = parameter(10.0, "rate of the bottleneck", "Mb/s", low=0.1, high=10_000)
     delay_ms: float = 10.0
-    buffer_packets: int = 50
+    buffer_share: float = 1.0  # of what the path holds
+    scheme: str = "bbr"  # of the first flow; the second one is CUBIC
+    is_fair: bool = False
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: one long flow through a bottleneck."""
-    bottleneck = Link(setting.bottleneck_mbps, setting.delay_ms, DropTail(packets=setting.buffer_packets))
-    network = dumbbell(1, access=Link(10 * setting.bottleneck_mbps, 1.0), bottleneck=bottleneck)
-    flow = Flow("h1", "h2", duration_s=seconds)
-    return Experiment(network, (flow,), seconds, seed, Measure(queues=(PORT,), queue_interval_ms=10.0))
+    """Make the experiment: a flow of the scheme beside a CUBIC flow, through one bottleneck."""
+    round_trip_ms = 2 * (setting.delay_ms + 2 * ACCESS_MS)  # both ends of a dumbbell have an access link
+    path = bandwidth_delay_packets(setting.bottleneck_mbps, round_trip_ms)
+    packets = max(2, round(setting.buffer_share * path))
+    queue = Fq(packets=DEEP * packets, flow_packets=packets) if setting.is_fair else DropTail(packets=packets)
+    bottleneck = Link(setting.bottleneck_mbps, setting.delay_ms, queue)
+    network = dumbbell(2, access=Link(10 * setting.bottleneck_mbps, ACCESS_MS), bottleneck=bottleneck)
+    first = Flow("h1", "h3", duration_s=seconds, congestion_control=setting.scheme)
+    second = Flow("h2", "h4", duration_s=seconds, congestion_control="cubic")
+    return Experiment(network, (first, second), seconds, seed, Measure(queues=(PORT,), queue_interval_ms=10.0))
 
 
 def read(run: Measurements, setting: Setting) -> Reading:
-    """Read the share of the bottleneck's rate that arrives as payload, and the queue (packets)."""
-    seconds = run.experiment.duration_s
-    share = float(run.flows["delivered_bytes"].sum()) * 8e-6 / seconds / setting.bottleneck_mbps
+    """Read the first flow's share of the payload that arrives, and the queue (packets)."""
+    arrived = run.flows["delivered_bytes"]
+    share = float(arrived.iloc[0] / arrived.sum())
+    used = float(arrived.sum()) * 8e-6 / run.experiment.duration_s / setting.bottleneck_mbps
     queue = run.queues[["time_s", "queue_packets"]]
-    return Reading({"share": share}, {"queue": queue}, [Check("payload of the link at most", share, at_most=1.0)])
+    return Reading({"share": share}, {"queue": queue}, [Check("payload of the link at most", used, at_most=1.0)])
 
 
 def answer(runs: Runs) -> str:
     """Answer the paper's question in one sentence, with this run's numbers."""
-    return f"One flow uses {runs.summary().loc['paper'].share:.0%} of the bottleneck."
+    shares = runs.summary().share
+    fair = f"behind a fair queue {shares['fair queue']:.0%}"
+    return f"Beside a CUBIC flow, a BBR flow gets {shares['bbr']:.0%} of what arrives; {fair}."
 
 
 def draw_idea() -> Figure:
     """Draw the idea, without any parameter."""
-    figure, axis = new_figure("A window that is halved and grows", "time (round trips)", "window (share)")
+    figure, axis = new_figure("One halves its window, the other does not", "time (round trips)", "window (share)")
     time = np.linspace(0, 4, 400)
-    axis.plot(time, 0.5 + 0.5 * (time % 1))
+    axis.plot(time, 0.5 + 0.5 * (time % 1), label="CUBIC")
+    axis.plot(time, np.ones_like(time), label="BBR")
     axis.set_ylim(0, 1.05)
+    axis.legend()
     return figure
 
 
 def draw_network(setting: Setting) -> Figure:
     """Draw the network with its rates, delays and buffers."""
-    return drawing.draw_network(experiment(setting, 1.0, 1), "One flow through a bottleneck")
+    return drawing.draw_network(experiment(setting, 1.0, 1), "Two flows through a bottleneck")
 
 
-def draw_queue(runs: Runs, cases: tuple[str, ...] = ("paper",)) -> Figure:
+def draw_queue(runs: Runs, cases: tuple[str, ...] = ("bbr", "cubic")) -> Figure:
     """Draw the queue over time, of the first repetition."""
     figure, axis = new_figure("Queue at the bottleneck", "time (s)", "queue (packets)")
     for case in cases:
@@ -183,15 +198,19 @@ def draw_queue(runs: Runs, cases: tuple[str, ...] = ("paper",)) -> Figure:
     return figure
 
 
-def draw_control(runs: Runs) -> Figure:
-    """Draw the queue beside that of the control."""
-    return draw_queue(runs, ("paper", "tiny buffer"))
+draw_control = plot(
+    "Who gets the bottleneck, and behind a fair queue?",
+    "first flow",
+    "share of what arrives",
+    Bars("share", {"BBR": "bbr", "CUBIC": "cubic", "BBR, fair queue": "fair queue"}),
+    Level(0.5, "half", published=False),
+)
 
 
 def draw_knob(runs: Runs) -> Figure:
     """Draw the share over the buffer."""
-    x, y = ("buffer_packets", "buffer (packets)"), {"share": "share of the bottleneck"}
-    return drawing.sweep_figure("How much buffer does one flow need?", runs.knobs["knob"], x, y)
+    x, y = ("buffer_share", "buffer (bandwidth-delay products)"), {"share": "share of what arrives"}
+    return drawing.sweep_figure("Does a deeper buffer help CUBIC?", runs.knobs["knob"], x, y)
 
 
 def draw_run(run: Measurements, case: str) -> Figure:
@@ -204,15 +223,15 @@ def draw_run(run: Measurements, case: str) -> Figure:
 STUDY = Study(
     slug="PAPER_SLUG",
     setting=Setting(),
-    cases={"paper": {}, "tiny buffer": {"buffer_packets": 1}},
+    cases={"bbr": {}, "cubic": {"scheme": "cubic"}, "fair queue": {"is_fair": True}},
     experiment=experiment,
     read=read,
     answer=answer,
-    profiles={"quick": Scale(10.0), "paper": Scale(60.0)},
-    claims={"one-flow-fills-the-link": Evidence("share", "paper", control="tiny buffer")},
-    knobs={"knob": Knob({"paper": {"buffer_packets": swept(1, 2, 5, 10, 20, 50)}}, Scale(10.0))},
+    profiles={"quick": Scale(20.0), "paper": Scale(60.0)},
+    claims={"bbr-takes-more": Evidence("share", ("bbr", "cubic"), control=("fair queue", "cubic"), how=ratio)},
+    knobs={"knob": Knob({"bbr": {"buffer_share": swept(0.25, 0.5, 1.0, 2.0, 4.0, 8.0)}}, Scale(10.0))},
     figures={"fig1": draw_queue, "control": draw_control, "knob": draw_knob},
-    play=Play(("paper", "tiny buffer"), {"buffer_packets": (1, 100, 1)}, draw_run),
+    play=Play(("bbr", "cubic", "fair queue"), {"buffer_share": (0.25, 8.0, 0.25)}, draw_run),
 )
 '''
 
@@ -226,15 +245,14 @@ from __future__ import annotations
 
 import pytest
 
-from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.papers import PAPER_SLUG as paper
 from netrepro.study import run_once
 
 
 @pytest.mark.parametrize("rate_mbps", [5.0, 20.0])
-def test_a_flow_with_a_buffer_of_a_round_trip_fills_links_of_any_rate(rate_mbps):
-    """TO REPLACE: a buffer of one bandwidth-delay product keeps the link busy when Reno halves its window."""
+def test_a_fair_queue_gives_both_flows_half_at_any_rate(rate_mbps):
+    """TO REPLACE: who has data waiting gets the same share of turns, whatever it sends (Nagle, RFC 970)."""
     setting = paper.Setting(bottleneck_mbps=rate_mbps)
-    run = run_once(paper.STUDY, "paper", 20.0, seed=1, bottleneck_mbps=rate_mbps)
-    assert 0.9 < paper.read(run, setting)["share"] <= 1448 / FULL_PACKET_BYTES
+    run = run_once(paper.STUDY, "fair queue", 10.0, seed=1, bottleneck_mbps=rate_mbps)
+    assert paper.read(run, setting)["share"] == pytest.approx(0.5, abs=0.02)
 '''

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from netrepro.claims import Run
-    from netrepro.workbench.running.runner import Event, RunReport
+    from netrepro.workbench.running.events import Event, RunReport
 
 console = Console()
 COLUMNS = 80
@@ -95,13 +95,15 @@ def reproduction_lines(table: DataFrame, published: DataFrame) -> list[str]:
     table : what `reproduction` returns. published : the published scorecard.
     """
     from netrepro.claims import paper_level
+    from netrepro.claims.reproduction import UNPUBLISHED
 
     own = dict(list(table.groupby("paper")))
     rows = [["paper", "published", "judged", "same", "its run", "other"]]
     for slug, claims in published.groupby("paper", sort=False):
         level = paper_level(claims.itertuples())
         rows.append([str(slug), f"{BADGES[level]} {level}", *judged_cells(own[slug])])
-    others = table[(table["judged_by"] != "") & ~table["as_published"] & ~table["as_its_run"]]
+    differs = (table["judged_by"] != "") & ~table["as_published"] & ~table["as_its_run"]
+    others = table[differs & (table["why"] != UNPUBLISHED)]
     lines = [*columns_of(rows), "", *folded(_COUNTED, "", "")]
     for slug, claims in others.groupby("paper", sort=False):
         lines += ["", f"{slug}: otherwise than published"]
@@ -114,11 +116,14 @@ def reproduction_lines(table: DataFrame, published: DataFrame) -> list[str]:
 def judged_cells(claims: DataFrame) -> list[str]:
     """Count a paper's claims of `reproduction` that are judged, of all, and those with the published verdict, with that
     of their own run, and with another one."""
+    from netrepro.claims.reproduction import UNPUBLISHED
+
     judged = claims[claims["judged_by"] != ""]
     if judged.empty:
         return ["not run", "", "", ""]
     same, its_run = judged["as_published"], judged["as_its_run"]
-    counts = (int(same.sum()), int((~same & its_run).sum()), int((~same & ~its_run).sum()))
+    other = ~same & ~its_run & (judged["why"] != UNPUBLISHED)
+    counts = (int(same.sum()), int((~same & its_run).sum()), int(other.sum()))
     return [f"{len(judged)}/{len(claims)}", *(str(count or "") for count in counts)]
 
 
@@ -129,6 +134,11 @@ def _value_words(look: str, value: float) -> str:
 _COUNTED = (
     "judged: claims that your runs judge, of all. same: with the published verdict. its run: with another one, which "
     "the published run of that profile and tier has, too. other: with a verdict that neither has."
+)
+SPENT = (
+    "42 s of 60 s: time that a notebook used, of its budget; time in which other programs had the processors is left "
+    "out (0 s: it did not start). in 145 s: by the clock, where that is much longer. CPU: processor time of all its "
+    "programs together. MB: the most memory that they held."
 )
 NEXT = (
     ("netrepro scorecard SLUG", "each claim of a paper, with its number, verdict and reason"),
@@ -243,10 +253,17 @@ def side_words(row: dict, side: str) -> str:
 
 
 def said_words(row: Mapping[str, Any]) -> str:
-    """Return the number that a claim is judged against: the paper's or, marked as such, the class report's."""
-    value = row["published"] if row["source"] == "paper" else row["class_report"]
+    """Return the number that a claim is judged against: the paper's or, marked as such, the class report's. A number
+    that is not from the paper itself says so."""
+    value = row["class_report"] if row["source"] == "class" else row["published"]
     said = value if isinstance(value, str) else f"{value:.4g}"
-    return said if row["source"] == "paper" else f"{said} in the class report"
+    marks = {
+        "class": " in the class report",
+        "artefact": ", from the authors' programs or data",
+        "second_hand": ", at second hand",
+        "recalled": ", recalled: it never counts",
+    }
+    return said + marks.get(row["source"], "")
 
 
 def verdict_words(row: Mapping[str, Any], side: str) -> str:
@@ -290,39 +307,73 @@ def verdict_lines(table: DataFrame) -> list[str]:
 
 
 def history_lines(table: DataFrame) -> list[str]:
-    """Write a few lines for each claim of a table from `history`, below its paper: when its acceptance was fixed, as
-    the claim says and as git says, and the commits of acceptance, code and first result."""
+    """Write each claim of a table from `history`, below its paper: what it says of its acceptance, what git says, and
+    a line for each commit that fixed, ran or first measured it, oldest first; last what the words mean."""
     lines: list[str] = []
     for paper, rows in table.fillna("").groupby("paper", sort=False):
-        lines.append(str(paper))
+        lines += ["", str(paper)]
         for row in rows.to_dict("records"):
-            said = f"{row['claim']}: says {row['fixed']}, git says {row['git']}"
-            later = row["git_evidence"] if row["git_evidence"] != row["git"] else ""
-            lines += folded(f"{said}{later and f', of its control and evidence {later}'}", "  ", "    ")
-            came = [
-                f"{name} {row[name]} {row[f'{name}_commit']}"
-                for name in ("accepted", "evidence", "code", "measured")
-                if row[name]
-            ]
-            lines += folded(", ".join(came), "    ") if came else []
-    return lines
+            shown = GIT_SHOWS[row["git"]]
+            if row["git_evidence"] != row["git"]:
+                shown += f"; control and deciding run {GIT_SHOWS[row['git_evidence']]}"
+            lines += folded(f"{row['claim']}: acceptance written {row['fixed']}, as the claim says", "  ", "    ")
+            lines += folded(f"git: acceptance {shown}", "    ", "      ")
+            commits: dict[tuple[str, str], list[str]] = {}
+            for name, what in CAME.items():
+                if row[name]:
+                    commits.setdefault((row[name], row[f"{name}_commit"]), []).append(what)
+            for (date, commit), came in sorted(commits.items()):
+                lines += folded(f"{date}  {commit}  {', '.join(came)}", "    ", " " * 31)
+    return [*lines[1:], "", *folded(HISTORY_WORDS)] if lines else []
+
+
+CAME = {
+    "accepted": "acceptance",
+    "code": "the paper's first code",
+    "evidence": "control and deciding run",
+    "measured": "first result",
+}
+GIT_SHOWS = {
+    "before": "before any code",
+    "before results": "before results",
+    "with results": "with the first result",
+    "after results": "after the first result",
+    "not measured": "without a result yet",
+    "not committed": "not committed yet",
+}
+HISTORY_WORDS = (
+    "A date is of the commit since which a thing is as it is now. acceptance: what counts as agreement, and the number "
+    "that is compared. control and deciding run: what is broken on purpose, and which tier and profile decide. Git "
+    "proves only 'before any code'; else what the claim says has to be believed. What changed between releases, a "
+    "line each: --since VERSION."
+)
 
 
 def change_lines(table: DataFrame, version: str) -> list[str]:
-    """Write a few lines for each row of a table from `changes_since`, below its paper; last how many verdicts changed,
-    and how."""
+    """Write a sentence for each row of a table from `changes_since`, below its paper; last how many verdicts changed,
+    and how. Texts that were reworded are not repeated."""
     lines: list[str] = []
     for paper, rows in table.groupby("paper", sort=False):
         lines.append(str(paper))
         for row in rows.to_dict("records"):
-            what = f"{row['claim']}, {row['what']}"
-            told = "new" if row["what"] == "claim" and not row["before"] else f"{row['before']} -> {row['after']}"
-            told = "gone" if row["what"] == "claim" and not row["after"] else told
-            lines += folded(f"{what}: {told}", "  ", "    ")
+            told = _change_words(row["what"], row["before"], row["after"])
+            lines += folded(f"{row['claim']}: {told}", "  ", "    ")
     verdicts = table[table["what"] == "verdict"]
-    ways = (verdicts["before"] + " -> " + verdicts["after"]).value_counts()
-    summary = "".join(f"; {count} {way}" for way, count in ways.items())
-    return [*lines, *folded(f"since {version}: {len(verdicts)} verdicts have changed{summary}", "", "  ")]
+    ways = (verdicts["before"] + ", now " + verdicts["after"]).value_counts()
+    summary = "".join(f"; {count} were: {way}" for way, count in ways.items())
+    lines += folded(f"since {version}: {len(verdicts)} verdicts have changed{summary}", "", "  ")
+    return [*lines, "texts in full, before and after: --json"] if len(table) else lines
+
+
+def _change_words(what: str, before: str, after: str) -> str:
+    """Put a row of `changes_since` into words."""
+    was_none, is_none = before in ("", "none"), after in ("", "none")
+    if what == "claim":
+        return "new" if was_none else "no claim any more" if is_none else "is worded otherwise"
+    if what == "control":
+        return "has a control now" if was_none else "has no control any more" if is_none else "has another control"
+    names = {"published": "published number", "evidence": "deciding run", "run": "size of that run"}
+    return f"{names.get(what, what)} was {before or 'none'}, is {after or 'none'}"
 
 
 def difference_lines(table: DataFrame) -> list[str]:

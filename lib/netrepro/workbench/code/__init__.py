@@ -22,15 +22,27 @@ import netrepro
 from netrepro.paths import all_data, notebooks_dir
 from netrepro.tiers_and_profiles import check_tier
 from netrepro.workbench.code import compiled
-from netrepro.workbench.code.definitions import Library, Needs, Statement, Target, file_of, read_module, script
+from netrepro.workbench.code.definitions import (
+    ALL_OF_IT,
+    Library,
+    Needs,
+    Statement,
+    Target,
+    file_of,
+    read_module,
+    script,
+)
 
 PACKAGE = Path(netrepro.__file__).parent
 LETTERS = 16  # of a hash
 SAYS_ONLY = ("claims.yaml", "SOURCES.md", "README.md")  # files of a paper's data that no measurement reads
 # Calls of a notebook by which it measures and judges; what they need is measured, too.
 _MEASURES = ("report.measure", "report.judge")
-# Keywords of a Study that decide no claim: pictures, texts and what a reader may play with.
-_NOT_MEASURED = {"Study": ("answer", "best", "figures", "knobs", "play")}
+# Keywords of a Study that decide no claim (pictures, texts, what a reader may play with); and calls that only refuse.
+_NOT_MEASURED = {
+    "Study": ("answer", "best", "figures", "knobs", "play"),
+    **dict.fromkeys(("refuse_misfit", "refuse_no_baseline"), ALL_OF_IT),
+}
 # What a measurement needs by its names, and which makes no number of it: "module", "module.*" with all below,
 # "module:name". The left side is without the package's name.
 TELLS = {
@@ -50,6 +62,7 @@ TELLS = {
     "emulation.virtual.probe": "says which tiers the machine has",
     "tiers_and_profiles:check_tier": "refuses an unknown name",
     "errors": "words of a refusal",
+    "study.refusals": "refuses a declaration",
     "extras": "words of a refusal",
     "cluster": "chooses where runs are computed",
     "provenance": "names the code",

@@ -26,6 +26,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 SHOWN = re.compile(r"_repr_\w+_|_ipython_display_")  # methods by which a notebook shows an object
 _CUT = b"\0"  # in place of what is left out of a text
 WHOLE = ""  # in place of a name: all of a module
+ALL_OF_IT = ("*",)  # in place of keywords: a statement that is only this call is left out
 
 Target = tuple[str, str | None]  # (module, name in it), or (module, None) for the module itself
 
@@ -107,7 +108,8 @@ class Library:
 
     folder : the package's. left_out : what is not followed, as "module", "module.*" (with all below) or "module:name".
     elsewhere : likewise; and functions of `programs` that name any of it are left out, too: they run what it has.
-    programs : the name of a part of the package. cut : calls of this name lose the keywords in the tuple.
+    programs : the name of a part of the package. cut : calls of this name lose the keywords in the tuple; with
+    ALL_OF_IT, a statement that is only this call is left out.
     """
 
     def __init__(
@@ -478,6 +480,8 @@ class _Names:
             for field_of in (node.target, node.value, node.annotation if in_class else None):
                 if field_of is not None:
                     self.visit(field_of, local, in_class=False)
+        elif self._is_cut(node):
+            self.spans.append(node)
         elif isinstance(node, ast.Attribute):
             self._visit_chain(node, local)
         elif isinstance(node, ast.Name):
@@ -491,6 +495,12 @@ class _Names:
         else:
             for part in ast.iter_child_nodes(node):
                 self.visit(part, local, in_class=False)
+
+    def _is_cut(self, node: ast.AST) -> bool:
+        """Tell whether this is a statement that is only a call which is left out."""
+        call = node.value if isinstance(node, ast.Expr) else None
+        name = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
+        return self._cut.get(name) == ALL_OF_IT
 
     def _visit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, local: frozenset[str]) -> None:
         for decorator in node.decorator_list:

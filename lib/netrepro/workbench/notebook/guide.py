@@ -92,14 +92,15 @@ def parameters_of(slug: str) -> Styler:
 def claims_of(slug: str) -> Styler:
     """List a paper's claims: where each stands, what counts as agreement, and the negative control."""
     table = load_claims(slug).table()
-    columns = ["role", "says", "where", "unit", "published", "class_report", "accepted"]
+    columns = ["role", "says", "where", "source", "unit", "published", "class_report", "accepted"]
     shown = table[[*columns, "decided_by", "fixed", "control"]]
     shown = shown.assign(
         published=table["published"].map(number_text), class_report=table["class_report"].map(number_text)
     )
     # A column that says the same in every row is left out, as where claims do not declare it yet.
-    shown = shown.drop(columns=[name for name in ("role", "decided_by") if shown[name].nunique() == 1])
+    shown = shown.drop(columns=[name for name in ("role", "source", "decided_by") if shown[name].nunique() == 1])
     names = {"says": "claim", "class_report": "class report", "control": "negative control", "decided_by": "decided by"}
+    names |= {"source": "number from"}
     return dress(shown.rename(columns=names), wide=["claim", "negative control"])
 
 

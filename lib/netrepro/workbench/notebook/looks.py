@@ -10,6 +10,7 @@ BADGES = {
     "not measured": "·",
 }
 REPOSITORY = "https://github.com/netrepro/netrepro"
+BINDER = "https://mybinder.org/v2/gh/netrepro/netrepro/main?urlpath=lab/tree/notebooks/00_start_here.ipynb"
 # Artifact Review and Badging, version 1.1.
 BADGING = (
     "In ACM's words these are replications: by another team, with artifacts of its own. Where a paper's claims agree, "

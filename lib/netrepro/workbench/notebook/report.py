@@ -49,6 +49,7 @@ from netrepro.style import save_figure, use_style
 from netrepro.tiers_and_profiles import check_profile
 from netrepro.workbench.catalogue.notebooks import find
 from netrepro.workbench.catalogue.parameters import check_parameters
+from netrepro.workbench.catalogue.settings_cells import check_in_setting
 from netrepro.workbench.code import code_of
 from netrepro.workbench.notebook.looks import BADGES
 from netrepro.workbench.notebook.tables import dress, interval_text, number_text, verdict_text
@@ -58,19 +59,21 @@ from netrepro.workbench.running.run_folder import folder_suffix
 from netrepro.workbench.running.standard import changed_parameters, commit_name, made_by
 
 Item = TypeVar("Item")
+FIRST_NUMBERS = 3  # of main claims, beside the first answer
 
 
 class AnswerSlot:
     """A place at the top of a notebook that shows the published answer of the run that decides the paper's main claims,
-    with the paper's level; then this run's answer."""
+    with the paper's level and the published numbers of its first main claims beside ours; then this run's answer."""
 
     def __init__(self, slug: str):
         results = published_results(slug)
         text = "not run yet: run all cells, or <code>netrepro run " + escape(slug) + "</code>"
         if results and results.runs:
             run = _deciding_run(slug, results)
-            level = paper_level(scorecard([slug]).itertuples())
-            told = f"{BADGES[level]} {level}; published {run.date}, {run.key}"
+            claims = scorecard([slug])
+            level = paper_level(claims.itertuples())
+            told = f"{BADGES[level]} {level}; published {run.date}, {run.key}{_main_numbers(claims)}"
             text = f"{escape(run.answer)} <small>({told})</small>"
         self._handle: DisplayHandle | None = display(self._html(text), display_id=True)
 
@@ -83,6 +86,17 @@ class AnswerSlot:
     def _html(text: str) -> HTML:
         style = "border-left: 4px solid #0072B2; padding: 0.4em 0.8em; margin: 0.4em 0"
         return HTML(f'<div style="{style}"><b>Answer.</b> {text}</div>')
+
+
+def _main_numbers(claims: pd.DataFrame) -> str:
+    """Put the paper's numbers of a scorecard's first main claims beside ours; "" where these are no numbers."""
+    numbers = claims[(claims["role"] == "main") & ~claims["kind"].isin(["ordering", "curve"]) & claims["value"].notna()]
+    told = []
+    for row in numbers.head(FIRST_NUMBERS).to_dict("records"):
+        theirs = row["class_report"] if row["source"] == "class" else row["published"]
+        ours = f"{number_text(row['value'])} {row['unit']}".strip()
+        told.append(f"{row['claim'].replace('-', ' ')}: published {number_text(theirs)}, ours {ours}")
+    return "".join(f"; {escape(each)}" for each in told)
 
 
 def _deciding_run(slug: str, results: Results) -> Run:
@@ -147,7 +161,8 @@ class Report:
         """Measure every case and repetition of a study with this report's profile, tier and seed, with a progress bar;
         save the tables in the run's folder. how : further arguments of `study.measure` (beside).
 
-        Raises NetreproError, before anything is measured, for a claim of the study that claims.yaml does not have.
+        Raises NetreproError, before anything is measured, for a claim of the study that claims.yaml does not have; and
+        where no run was checked, so that nothing says whether it is to be believed.
         """
         self._check_claims([*study.claims, *study.on_kernels])
         runs = measure(
@@ -160,6 +175,11 @@ class Report:
             progress=self.progress("cases and repetitions"),
             **how,
         )
+        if self.tier in set(runs.values["tier"]) and self.tier not in set(runs.checks["tier"]):
+            raise NetreproError(
+                f"{self.slug}: no run on tier {self.tier} has a check, so nothing says whether to believe it",
+                "give Reading(..., fidelity=run.fidelity), or a Check that would catch a bad run",
+            )
         self.repetitions = runs.repetitions  # a profile may measure more, or fewer, than were asked for
         self._seconds = runs.seconds or None
         runs.save(self.folder / TABLES)
@@ -330,8 +350,8 @@ def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any =
     Raises
     ------
     NetreproError : for an unknown slug or profile, fewer than two repetitions, a parameter that is missing, unknown to
-        the notebook or out of its range, a tier that this machine or notebook does not have, and code that is not this
-        checkout's.
+        the notebook or to the Setting, or out of its range, a tier that this machine or notebook does not have, and
+        code that is not this checkout's.
     """
     use_style()
     check_code()
@@ -343,6 +363,7 @@ def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any =
             raise NetreproError(f"{slug} has no parameter {name!r}", nearest(name, notebook.parameters))
         if name not in namespace:
             raise NetreproError(f"{slug}: {name} has no value", "run the cell of section 3 that gives it")
+    check_in_setting(notebook, notebook.parameters)
     given = {name: namespace[name] for name in notebook.parameters}
     profile, tier, repetitions, seed = (given.pop(name) for name in ("profile", "tier", "repetitions", "seed"))
     check_profile(profile)

@@ -30,16 +30,16 @@ from PIL import Image
 import netrepro
 from netrepro.claims import claims_schema, load_claims, paper_level
 from netrepro.claims.reproduction import reproduction
-from netrepro.claims.scorecard import look_of, problems_of, scorecard
+from netrepro.claims.scorecard import look_of, problems_of, release_text, scorecard
 from netrepro.errors import NetreproError
 from netrepro.files import whole_file, write_atomically
 from netrepro.paths import figures_dir
 from netrepro.workbench.catalogue.notebooks import Notebook, catalogue
 from netrepro.workbench.cli.console import judged_cells
 from netrepro.workbench.code import code_of
-from netrepro.workbench.notebook.looks import BADGES, BADGING, REPOSITORY, VERDICT_LOOKS
+from netrepro.workbench.notebook.looks import BADGES, BADGING, BINDER, REPOSITORY, VERDICT_LOOKS
 from netrepro.workbench.publishing.own_network import OWN_PAGE
-from netrepro.workbench.publishing.scorecard import claims_table, sorting_script
+from netrepro.workbench.publishing.scorecard import claims_table, counts_by_level, sorting_script
 from netrepro.workbench.publishing.templating import anchor, render
 from netrepro.workbench.running import run_folder
 from netrepro.workbench.running.run_folder import newest_executed, own_results, standard_runs
@@ -263,6 +263,7 @@ def _with_anchors(page: str, claims: list[str]) -> str:
 
 def _index(pages: list[Page], functions: bool, thumbnails: dict[str, str], played: dict[str, str]) -> str:
     links = {page.notebook.slug: page.file for page in pages}
+    questions = {page.notebook.slug: page.notebook.title for page in pages}
     mine, published = scorecard(results=own_results, code=code_of), scorecard(code=code_of)
     for slug, problem in problems_of(mine, published).items():
         warnings.warn(f"{slug} is left out: {problem}", stacklevel=3)
@@ -278,8 +279,13 @@ def _index(pages: list[Page], functions: bool, thumbnails: dict[str, str], playe
         looks=VERDICT_LOOKS,
         repository=REPOSITORY,
         badging=BADGING,
+        binder=BINDER,
+        counts=counts_by_level(published) if len(published) else "",
+        release=release_text(published),
+        version=netrepro.__version__,
         papers=[
             _paper(str(slug), claims, own[slug], links)
+            | {"question": questions.get(slug, "")}
             | {"picture": thumbnails.get(str(slug), ""), "live": played.get(str(slug), "")}
             for slug, claims in published.groupby("paper", sort=False)
         ],
@@ -297,9 +303,10 @@ def _paper(slug: str, claims: pd.DataFrame, own: pd.DataFrame, links: dict[str, 
     cells = [row | {"look": look_of(row), "mine": mine[row["claim"]]} for row in claims.to_dict("records")]
     level = paper_level(claims.itertuples())
     judged, same, its_run, other = judged_cells(own)
-    said = f"your runs judge {judged}" if same or its_run or other else ""
+    said = f"your runs judge {judged}" if judged != "not run" else ""
     parts = [f"{same} as published"] * bool(same) + [f"{its_run} as the published run of that size"] * bool(its_run)
-    said += f": {', '.join(parts + [f'{other} otherwise'] * bool(other))}" if said else ""
+    parts += [f"{other} otherwise"] * bool(other)
+    said += f": {', '.join(parts)}" if parts else ""
     told = {"level": f"{BADGES[level]} {level}", "own": said}
     return {"slug": slug, "title": title, "page": page, "claims": cells, **told}
 

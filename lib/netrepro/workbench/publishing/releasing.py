@@ -35,8 +35,8 @@ from netrepro.workbench.catalogue.notebooks import find
 from netrepro.workbench.code import code_of
 from netrepro.workbench.publishing.results import judged_text, publish, refresh_readme, write_scorecard
 from netrepro.workbench.running import runner
+from netrepro.workbench.running.events import Event, RunReport
 from netrepro.workbench.running.run_folder import Kept, standard_run, standard_runs
-from netrepro.workbench.running.runner import Event, RunReport
 
 CHANGELOG, UNRELEASED = "CHANGELOG.md", "## Unreleased\n"
 READY, OTHER_CODE = "ready", "other code"

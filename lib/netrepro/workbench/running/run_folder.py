@@ -14,12 +14,14 @@ import re
 import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
 from netrepro.errors import NetreproError
+from netrepro.files import file_sha256, remove, replace_folder, write_atomically
 from netrepro.paths import runs_dir, workbench_root
 from netrepro.tiers_and_profiles import PROFILES
 
@@ -316,3 +318,55 @@ def own_results(slug: str) -> Results | None:
         if kept.result is not None and not kept.result.changed:
             runs.setdefault(kept.result.key, kept.result)
     return Results(paper=slug, runs=dict(sorted(runs.items()))) if runs else None
+
+
+def keep(job: Job, final: Path, status: Status) -> None:
+    """Complete the manifest of a job that has ended, remove files that only the running job needed, and give the folder
+    its final name. A good run replaces the last good run; a failed one gets a folder beside it."""
+    folder, failed = job.folder, failed_beside(final)
+    status.folder = final if status.ok else failed
+    status.stays = final if not status.ok and good_status(final) else None
+    made = [path for path in sorted(folder.iterdir()) if path.suffix in (".png", ".svg", ".csv")]
+    made += [path for path in [folder / RESULTS] if path.exists()]
+    try:
+        before = json.loads((folder / MANIFEST).read_text())
+    except (OSError, ValueError):
+        before = job.manifest
+    after = {
+        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+        "outcome": status.outcome,
+        "seconds": round(status.seconds, 2),
+        "used_s": round(status.used_s, 2),
+        "cpu_s": round(status.cpu_s, 2),
+        "peak_mb": round(status.peak_mb),
+        "sha256": {path.name: file_sha256(path) for path in made},
+    }
+    write_atomically(folder / MANIFEST, json.dumps(before | after, indent=1, default=str))
+    write_atomically(folder / STATUS, status.model_dump_json(indent=1))
+    for leftover in (
+        JOB,
+        PROGRESS,
+        KERNEL_PID,
+        CANCEL,
+        RUNNER_LOG,
+    ):
+        (folder / leftover).unlink(missing_ok=True)
+    replace_folder(folder, status.folder, _aside(folder, status.folder))
+    if status.ok:
+        remove(failed)
+
+
+def keep_what_is_left(job: Job, final: Path) -> Path | None:
+    """Keep what is left of a run whose last files cannot be written, such as on a full disk; None where it is lost."""
+    folder, failed = job.folder, failed_beside(final)
+    try:
+        if folder.is_dir():
+            replace_folder(folder, failed, _aside(folder, failed))
+    except OSError:
+        return None
+    return failed if failed.is_dir() else None
+
+
+def _aside(folder: Path, final: Path) -> Path:
+    word = folder.name.rpartition("-")[2]
+    return final.with_name(f"{ASIDE}{final.name}-{word}")

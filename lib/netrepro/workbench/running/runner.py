@@ -7,32 +7,24 @@ quiet lane asks for the worker resource `quiet_machine`. Notebooks that read oth
 
 from __future__ import annotations
 
-import json
-import math
 import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, Literal
 
 from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError
 from netrepro.files import (
-    file_sha256,
     held,
     is_own,
     left_behind,
     remove,
-    replace_folder,
     unique_word,
     write_atomically,
 )
@@ -41,80 +33,25 @@ from netrepro.provenance import check_code, code_hash
 from netrepro.tiers_and_profiles import TIERS, check_profile, check_tier
 from netrepro.workbench.catalogue.notebooks import Declaration, Notebook, find, select
 from netrepro.workbench.catalogue.parameters import check_parameters, files_named
+from netrepro.workbench.catalogue.settings_cells import check_in_setting
 from netrepro.workbench.code import code_of, forget
 from netrepro.workbench.running import run_folder
+from netrepro.workbench.running.events import Event, RunReport
 from netrepro.workbench.running.kernel_beside import KernelBuild, building
+from netrepro.workbench.running.lanes import Lane, lanes
 from netrepro.workbench.running.manifest import notebook_fingerprint
 from netrepro.workbench.running.run_folder import Job, Progress, Status, folder_suffix
 from netrepro.workbench.running.standard import changed_parameters, edited_inputs, run_command
-from netrepro.workbench.running.supervise import supervise
+from netrepro.workbench.running.stopping import stop_on_interrupt
 
 if TYPE_CHECKING:
-    from netrepro.workbench.running.cluster_lane import Cluster
+    pass
 
 POLL_S = 0.1
 START_S = 180  # time for a kernel to start, in addition to the notebook's budget
-ONE_REQUEST_S = 1.0  # signals within this time count as one request to stop
 
 
 Resume = bool | Literal["same library"]
-
-
-@dataclass(frozen=True)
-class Event:
-    """An event while notebooks run. The command line shows it; a notebook may do so, too."""
-
-    kind: Literal["started", "progress", "ended", "skipped", "waiting", "kernel"]
-    name: str
-    budget_s: float
-    elapsed_s: float = 0.0
-    progress: Progress | None = None
-    status: Status | None = None
-    reason: str = ""
-
-
-@dataclass
-class RunReport:
-    """The end of every notebook. A failed run leaves the folder of the last good run unchanged."""
-
-    statuses: list[Status] = field(default_factory=list)
-    interrupted: bool = False
-    no_kernel: str = ""  # why the virtual kernel was not built, where it was to be
-
-    @property
-    def ok(self) -> bool:
-        return not self.interrupted and all(status.ok for status in self.statuses)
-
-    @property
-    def exit_code(self) -> int:
-        """0: all ran; 1: some did not; 130: interrupted."""
-        return 130 if self.interrupted else int(not self.ok)
-
-    def table(self) -> pd.DataFrame:
-        """Return one row for each run: name, outcome, seconds, budget_s, cpu_s, peak_mb, reused, exception, folder,
-        stays."""
-        columns = ["name", "outcome", "seconds", "budget_s", "cpu_s", "peak_mb", "reused", "exception"]
-        columns += ["folder", "stays"]
-        return pd.DataFrame([status.model_dump(include=set(columns)) for status in self.statuses], columns=columns)
-
-    def claims(self, parameters: Sequence[str] = ()) -> pd.DataFrame:
-        """Return one row for each claim of every run that ended well: name, the run's values of `parameters`, claim,
-        unit, value, interval_low, interval_high, verdict, reason."""
-        from netrepro.claims import judge, load_claims, read_results
-
-        rows = []
-        for status in self.statuses:
-            if not status.ok or status.folder is None or not (status.folder / run_folder.RESULTS).exists():
-                continue
-            given = {"name": status.name} | {name: status.parameters[name] for name in parameters}
-            for result in read_results(status.folder / run_folder.RESULTS).runs.values():
-                for claim in load_claims(status.slug).claims:
-                    judgement = judge(claim, result.measurement(claim.id), result.tier)
-                    low, high = judgement.interval or (None, None)
-                    row = {"claim": claim.id, "unit": claim.unit, "value": judgement.value}
-                    row |= {"interval_low": low, "interval_high": high}
-                    rows.append(given | row | {"verdict": judgement.verdict, "reason": judgement.reason})
-        return pd.DataFrame(rows)
 
 
 def run(
@@ -335,8 +272,8 @@ def _execute(
     to_run = add(planned)
     with (
         _alive(settings),
-        _lanes(settings.workers, settings.scheduler, on_event) as lane_of,
-        _stop_on_interrupt() as stop,
+        lanes(settings.workers, settings.scheduler, on_event) as lane_of,
+        stop_on_interrupt() as stop,
     ):
         for phase in _PHASES:
             group, more = _group(to_run, *phase), add_rest if rest is not None and phase == _PHASES[0] else None
@@ -426,6 +363,7 @@ def _plan_one(
     resolved_tier: tuple[str, str],
     settings: _Settings,
 ) -> _Planned:
+    check_in_setting(notebook, given)
     declared, (tier, why_tier) = notebook.declaration, resolved_tier
     lane = lane_on(declared, tier)
     standard = {"profile": settings.profile, "tier": tier}
@@ -542,119 +480,9 @@ def _group(planned: Sequence[_Planned], lane: str, last: bool) -> list[_Planned]
     return [*group[-1:], *group[:-1]]
 
 
-class _Lane(Protocol):
-    """A place where jobs run."""
-
-    def submit(self, folder: Path) -> Future[Status]:
-        """Queue the job of a folder; return the future of its status."""
-
-    def look(self) -> None:
-        """Do the lane's periodic work; called while jobs run."""
-
-    def stop(self) -> None:
-        """Ask all jobs to end, in addition to the file `cancel` in their folders."""
-
-    def end(self) -> None:
-        """Give the lane up, as this process cannot go on; the jobs' folders ask them to end already."""
-
-
-class _Here:
-    """A lane of this machine."""
-
-    def __init__(self, executor: Executor):
-        self.executor = executor
-
-    def submit(self, folder: Path) -> Future[Status]:
-        return self.executor.submit(supervise, folder)
-
-    def look(self) -> None:
-        """Do nothing: jobs of this machine need no periodic work."""
-
-    def stop(self) -> None:
-        """Do nothing: the file `cancel` in each folder is enough."""
-
-    def end(self) -> None:
-        self.executor.shutdown(cancel_futures=True)
-
-
-@dataclass(frozen=True)
-class _There:
-    """A lane of a cluster."""
-
-    cluster: Cluster
-    quiet: bool
-
-    def submit(self, folder: Path) -> Future[Status]:
-        return self.cluster.submit(folder, quiet=self.quiet)
-
-    def look(self) -> None:
-        self.cluster.look()
-
-    def stop(self) -> None:
-        self.cluster.stop()
-
-    def end(self) -> None:
-        if self.cluster.client.status == "running":  # a lost scheduler would not answer
-            self.cluster.stop()
-
-
-@contextmanager
-def _lanes(
-    workers: int, scheduler: str | None, on_event: Callable[[Event], None]
-) -> Iterator[Callable[[str, bool], _Lane]]:
-    """Yield the function that chooses a group's lane, from its name and whether it comes last. What comes last reads
-    other runs: it stays on this machine."""
-    with ThreadPoolExecutor(workers) as compute, ThreadPoolExecutor(1) as quiet:
-        here = {"compute": _Here(compute), "quiet": _Here(quiet)}
-        if scheduler is None:
-            yield lambda lane, last: here[lane]
-            return
-        from netrepro.workbench.running.cluster_lane import Cluster
-
-        cluster = Cluster(scheduler, lambda reason: on_event(Event("waiting", "", 0, reason=reason)))
-        try:
-            yield lambda lane, last: here[lane] if last else _There(cluster, lane == "quiet")
-        finally:
-            cluster.close()
-
-
-@contextmanager
-def _stop_on_interrupt() -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl-C, SIGTERM or closed terminal sets instead of ending this process. So no
-    folder is left half-moved, and no notebook goes on without its runner. The next signal ends this process. Under
-    nohup a closed terminal has no effect.
-
-    Signals within `ONE_REQUEST_S` are the same request: `timeout` signals a process and then its group.
-    """
-    stop, first_s = threading.Event(), math.inf
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    if before[signal.SIGHUP] is signal.SIG_IGN:
-        del before[signal.SIGHUP]
-
-    def ask(number: int, frame: Any) -> None:
-        nonlocal first_s
-        stop.set()
-        now_s = time.monotonic()
-        first_s = min(first_s, now_s)
-        if now_s > first_s + ONE_REQUEST_S:
-            signal.signal(number, before[signal.Signals(number)])
-            signal.raise_signal(number)
-
-    for number in before:
-        signal.signal(number, ask)
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _run_group(
     group: list[_Planned],
-    lane: _Lane,
+    lane: Lane,
     stop: threading.Event,
     report: RunReport,
     on_event: Callable[[Event], None],
@@ -746,61 +574,9 @@ def _finish(item: _Planned, future: Future, report: RunReport, on_event: Callabl
         )
     if status.outcome != "interrupted":
         try:
-            _keep(item, status)
+            run_folder.keep(job, item.final, status)
         except OSError as error:
-            status.outcome, status.folder = "failed", _left_of(item)
+            status.outcome, status.folder = "failed", run_folder.keep_what_is_left(job, item.final)
             status.exception = f"its results cannot be kept: {error.strerror} ({error.filename or item.final})"
     report.statuses.append(status)
     on_event(Event("ended", job.name, job.budget_s, status.seconds, status=status))
-
-
-def _keep(item: _Planned, status: Status) -> None:
-    """Complete the manifest, remove files that only the running job needed, and give the folder its final name. A good
-    run replaces the last good run; a failed one gets a folder beside it."""
-    folder, failed = item.job.folder, run_folder.failed_beside(item.final)
-    status.folder = item.final if status.ok else failed
-    status.stays = item.final if not status.ok and run_folder.good_status(item.final) else None
-    made = [path for path in sorted(folder.iterdir()) if path.suffix in (".png", ".svg", ".csv")]
-    made += [path for path in [folder / run_folder.RESULTS] if path.exists()]
-    try:
-        before = json.loads((folder / run_folder.MANIFEST).read_text())
-    except (OSError, ValueError):
-        before = item.job.manifest
-    after = {
-        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
-        "outcome": status.outcome,
-        "seconds": round(status.seconds, 2),
-        "used_s": round(status.used_s, 2),
-        "cpu_s": round(status.cpu_s, 2),
-        "peak_mb": round(status.peak_mb),
-        "sha256": {path.name: file_sha256(path) for path in made},
-    }
-    write_atomically(folder / run_folder.MANIFEST, json.dumps(before | after, indent=1, default=str))
-    write_atomically(folder / run_folder.STATUS, status.model_dump_json(indent=1))
-    for leftover in (
-        run_folder.JOB,
-        run_folder.PROGRESS,
-        run_folder.KERNEL_PID,
-        run_folder.CANCEL,
-        run_folder.RUNNER_LOG,
-    ):
-        (folder / leftover).unlink(missing_ok=True)
-    replace_folder(folder, status.folder, _aside(folder, status.folder))
-    if status.ok:
-        remove(failed)
-
-
-def _left_of(item: _Planned) -> Path | None:
-    """Keep what is left of a run whose last files cannot be written, such as on a full disk; None where it is lost."""
-    folder, failed = item.job.folder, run_folder.failed_beside(item.final)
-    try:
-        if folder.is_dir():
-            replace_folder(folder, failed, _aside(folder, failed))
-    except OSError:
-        return None
-    return failed if failed.is_dir() else None
-
-
-def _aside(folder: Path, final: Path) -> Path:
-    word = folder.name.rpartition("-")[2]
-    return final.with_name(f"{run_folder.ASIDE}{final.name}-{word}")
