@@ -30,11 +30,13 @@ from netrepro.networks.receivers import Receiver
 # the subflows of a flow; for a single connection they are Reno.
 CONGESTION_CONTROLS = tuple(_core.congestion_controls())
 CONTROLS_OF_KERNELS = ("vegas", "westwood")  # that the core lacks
-CONTROLS_OF_THE_SIMULATOR = ("balia", "bbr3", "olia", "rcp")  # that the virtual kernel lacks
+CONTROLS_OF_LINKS = ("rcp", "xcp")  # whose links tell senders what to do
+CONTROLS_OF_THE_SIMULATOR = ("balia", "bbr3", "olia", *CONTROLS_OF_LINKS)  # that the virtual kernel lacks
 OWN_CONTROL_PREFIX = (
     "my_"  # begins names of a user's own congestion controls; the tier that runs them checks that they are given
 )
 MOST_SUBFLOWS, MOST_POISSON_FLOWS = 64, 10_000_000  # the core keeps one bit for each subflow
+MAX_RTO_MS = 120_000.0  # Linux's TCP_RTO_MAX
 MOST_SEGMENT_BYTES, MOST_PACKET_BYTES = 65_495, 65_549  # of IPv4, without and with all headers
 REPLICATIONS = ("", "repflow", "repsyn")
 SCHEDULERS = tuple(_core.subflow_schedulers())
