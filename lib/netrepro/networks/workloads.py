@@ -64,7 +64,8 @@ class Tcp:
 
     Sizes of segments are payload. The retransmission timeout is the smoothed round trip plus four times its variation,
     the latter at least `min_rto_ms`. The first SYN waits `initial_rto_ms`, and so do the next `syn_linear_timeouts` (0
-    in kernels before 6.5 of 2023); after these, SYN timeouts double each time, as retransmission timeouts do.
+    in kernels before 6.5 of 2023); after these, SYN timeouts double each time, as retransmission timeouts do, up to
+    `max_rto_ms`. With `max_rto_ms` no longer than a first timeout, timeouts do not double.
 
     A receive window of 1 MiB or more begins with 64 KiB and grows as the reader takes data, unless
     `receive_window_grows` is False. With `send_buffer_bytes` a sender has no more payload under way than fits into so
@@ -181,6 +182,7 @@ class Tcp:
     prague_heeds_marks: bool = True
     bbr3_ecn_round_trip_ms: NotNegative = 0.0
     bursts: bool = False
+    max_rto_ms: Positive = MAX_RTO_MS
 
     def __post_init__(self) -> None:
         check_congestion_control(self.congestion_control)
