@@ -246,7 +246,8 @@ def random_entry(random: Random, hosts: tuple[str, ...], lasts_s: float) -> Any:
         until_s = sometimes(random, 0.5, lambda: max((lasts_s - start_s) * random.random(), 1e-3), None)
         size = size_bytes if until_s is None else None
         return Flow(source, destination, size, until_s, start_s, tcp=tcp)
-    tcp = replace(tcp, congestion_control="olia" if tcp.congestion_control in CONTROLS_OF_LINKS else tcp.congestion_control)
+    if tcp.congestion_control in CONTROLS_OF_LINKS:
+        tcp = replace(tcp, congestion_control="olia")
     if kind == "subflows":
         return Flow(source, destination, size_bytes, start_s=start_s, subflows=random.randint(2, 8), tcp=tcp)
     copies = random.choice(["repflow", "repsyn"])

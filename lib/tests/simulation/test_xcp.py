@@ -79,9 +79,7 @@ def test_long_flows_share_a_link_evenly_and_fill_it_with_hardly_a_queue(flows):
 def late_flow_mbps(xcp: Xcp) -> np.ndarray:
     """The rate of a flow that comes to a link that another one fills, from 5 to 8, 10 to 13, ... round trips on."""
     traffic = (Flow("h1", "h3", duration_s=15), Flow("h2", "h4", duration_s=10, start_s=5))
-    measured = simulate(
-        Experiment(shared(2, 400), traffic, 15, measure=Measure(packets=(PORT,)), tcp=XCP, xcp=xcp)
-    )
+    measured = simulate(Experiment(shared(2, 400), traffic, 15, measure=Measure(packets=(PORT,)), tcp=XCP, xcp=xcp))
     trips = np.array([[k, k + 3] for k in (5, 10, 20, 40)])
     return np.array([rates_mbps(measured, 1, 5 + pair * ROUND_TRIP_S)[0] for pair in trips])
 
@@ -100,8 +98,8 @@ def test_without_shuffling_a_new_flow_on_a_full_link_starves():
 def test_flows_with_other_round_trips_get_the_same_rate():
     # Reno's share would go with the round trip's inverse.
     near, far = Link(10_000, 0.5, PLENTY), Link(10_000, 20, PLENTY)
-    cables = (Cable("h1", "s1", near), Cable("h2", "s1", far), Cable("s1", "s2", Link(400, 10, PLENTY)),
-              Cable("s2", "h3", near), Cable("s2", "h4", near))  # fmt: skip
+    ends = [Cable("h1", "s1", near), Cable("h2", "s1", far), Cable("h3", "s2", near), Cable("h4", "s2", near)]
+    cables = (*ends, Cable("s1", "s2", Link(400, 10, PLENTY)))
     traffic = (Flow("h1", "h3", duration_s=30), Flow("h2", "h4", duration_s=30))
     measured = simulate(Experiment(Topology(cables), traffic, 30, measure=Measure(packets=(PORT,)), tcp=XCP))
     got = [rates_mbps(measured, flow, np.array([20.0, 30.0]))[0] for flow in (0, 1)]
@@ -116,8 +114,9 @@ def test_without_feedback_the_first_windows_stand():
 
 def test_a_flow_keeps_to_the_slowest_link_and_what_it_leaves_is_for_others():
     # h1 to h3 passes 200 and 50 Mb/s; h2 to h4 passes the 200 alone, and may have what the other cannot use.
-    cables = (Cable("h1", "s1", ACCESS), Cable("h2", "s1", ACCESS), Cable("s1", "s2", Link(200, 10, PLENTY)),
-              Cable("s2", "h4", ACCESS), Cable("s2", "s3", Link(50, 10, PLENTY)), Cable("s3", "h3", ACCESS))  # fmt: skip
+    wide, narrow = Link(200, 10, PLENTY), Link(50, 10, PLENTY)
+    ends = [Cable(host, switch, ACCESS) for host, switch in (("h1", "s1"), ("h2", "s1"), ("h4", "s2"), ("h3", "s3"))]
+    cables = (*ends, Cable("s1", "s2", wide), Cable("s2", "s3", narrow))
     traffic = (Flow("h1", "h3", duration_s=30), Flow("h2", "h4", duration_s=30))
     measured = simulate(Experiment(Topology(cables), traffic, 30, measure=Measure(packets=(PORT,)), tcp=XCP))
     got = [rates_mbps(measured, flow, np.array([20.0, 30.0]))[0] for flow in (0, 1)]
