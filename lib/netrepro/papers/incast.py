@@ -17,8 +17,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.errors import NetreproError
-from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.compiled import ETHERNET_HEADER_BYTES, HEADER_BYTES
+from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, EcnThreshold, Link
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import MAX_RTO_MS, Requests, Tcp
@@ -295,8 +295,8 @@ CASES: dict[str, dict[str, Any]] = {
 } | {LARGE_BLOCK: {"block_bytes": lambda setting: 4 * setting.block_bytes, "servers": swept(1, *MANY)}}  # fmt: skip
 WHY_NOT: dict[str, dict[str, Any]] = {
     "as published": {},
-    "8 servers": {"servers": 8},
-    "8 servers, hosts take no time": {"servers": 8, "host_delay_packets": 0.0},
+    "16 servers": {"servers": 16},
+    "16 servers, hosts take no time": {"servers": 16, "host_delay_packets": 0.0},
     "hosts take no time": {"host_delay_packets": 0.0},
     "queue of 1000 packets (Linux's default)": {"buffer_packets": 1000},
     "100 Mb/s": {"rate_mbps": 100.0},
