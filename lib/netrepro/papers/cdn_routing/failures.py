@@ -45,8 +45,8 @@ BEFORE_S = np.array([-0.5])  # a moment before the failure
 
 @contextmanager
 def _no_search_for_cycles() -> Iterator[None]:
-    """Stop Python from looking for cycles of references: updates are many objects and make none, and the search took
-    two fifths of the processor time."""
+    """Stop Python from looking for cycles of references: updates are many objects and make none, and the searches took
+    a fifth of the processor time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
