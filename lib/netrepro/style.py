@@ -50,6 +50,7 @@ SCHEMES = {
     "QUIC": Scheme("QUIC", "#E31A1C", "x"),
     "QUIC, in order": Scheme("QUIC, in order", "#FB9A99", "+"),
     "RCP": Scheme("RCP", "#01665E", "^"),
+    "XCP": Scheme("XCP", "#7B3294", "s"),
     "processor sharing": Scheme("processor sharing", "#444444", "."),
     "fat-tree": Scheme("fat-tree", "#4477AA", "s"),
     "jellyfish": Scheme("Jellyfish", "#EE6677", "o"),

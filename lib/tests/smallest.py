@@ -40,7 +40,7 @@ SCALES = {
         only={"rate_mbps": (0.128, 0.512, 3.0, 45.0), "round_trip_ms": (100.0,)},
     ),
     "dcell": Scale(changes=SHORT_FLOWS),
-    "flow_completion_time": Scale(2.5),
+    "flow_completion_time": Scale(5.0),
     "gmm_diagnosis": replace(
         gmm_diagnosis.STUDY.profiles["test"],
         changes=gmm_diagnosis.STUDY.profiles["test"].changes

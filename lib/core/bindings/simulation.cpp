@@ -406,6 +406,10 @@ void bind_simulation(py::module_& module) {
              simulator.offer_rates({alpha, beta, from_seconds(update_s), first_share});
            }),
            "All links tell flows with RCP their rates.")
+      .def("give_feedback", alone(+[](Simulator& simulator, double alpha, double beta, double gamma) {
+             simulator.give_feedback({alpha, beta, gamma});
+           }),
+           "All links tell flows with XCP what becomes of their windows.")
       .def("change_link", alone(&set_up::change_link), py::arg("at_s"), py::arg("link"), py::arg("rate"), py::arg("up"),
            py::arg("delay_s") = std::nullopt, py::arg("loss") = std::nullopt,
            "A rate of 0 and None leave what there was.")

@@ -13,6 +13,7 @@
 #include "congestion/rcp.hpp"
 #include "congestion/reno.hpp"
 #include "congestion/suss.hpp"
+#include "congestion/xcp.hpp"
 
 namespace {
 template <class Control>
@@ -34,9 +35,10 @@ constexpr struct {
   const char* name;
   MakeControl make;
 } registry[] = {
-    {"reno", made<Reno>},  {"cubic", made<Cubic>},    {"dctcp", made<Dctcp>},    {"bbr", made<Bbr>},
-    {"lia", coupled<Lia>}, {"olia", coupled<Olia>},   {"rcp", made<RcpControl>}, {"bic", made<Bic>},
-    {"suss", made<Suss>},  {"balia", coupled<Balia>}, {"prague", made<Prague>},  {"bbr3", made<Bbr3>},
+    {"reno", made<Reno>},      {"cubic", made<Cubic>},    {"dctcp", made<Dctcp>},    {"bbr", made<Bbr>},
+    {"lia", coupled<Lia>},     {"olia", coupled<Olia>},   {"rcp", made<RcpControl>}, {"bic", made<Bic>},
+    {"suss", made<Suss>},      {"balia", coupled<Balia>}, {"prague", made<Prague>},  {"bbr3", made<Bbr3>},
+    {"xcp", made<XcpControl>},
 };
 }  // namespace
 

@@ -6,17 +6,21 @@
 
 #include "base/simulated_time.hpp"
 #include "congestion/control_context.hpp"
-#include "network/packet.hpp"
-#include "tcp/congestion_control.hpp"
+#include "congestion/explicit_control.hpp"
+#include "network/rcp_link.hpp"
 
-class RcpControl : public CongestionControl {
+class RcpControl : public ExplicitControl {
  public:
   static constexpr double no_window = 1e9;
 
   explicit RcpControl(const ControlContext& context) : segment_bytes_(context.tcp.segment_bytes) {}
 
-  void be_told(std::uint32_t kilobits_per_second, Time round_trip) {
-    const double on_the_wire = kilobits_per_second * 125.0;
+  void adapt(TcpSettings& tcp) const override { tcp.initial_window = no_window, tcp.unpaced_segments = 0; }
+  void ask(Packet& packet, const Asking& asking) override { RcpHeader::ask(packet, asking.round_trip); }
+  void hear(const Packet& packet) override { heard_rate_ = RcpHeader::offered(packet); }
+  void answer(Packet& packet) override { RcpHeader::answer(packet, heard_rate_); }
+  void be_told(const Packet& packet, Time round_trip) override {
+    const double on_the_wire = RcpHeader::answered(packet) * 125.0;
     const double least = round_trip > 0 ? segment_bytes_ / to_seconds(round_trip) : 0;
     rate_ = std::max(on_the_wire * segment_bytes_ / (segment_bytes_ + Packet::header_bytes), least);
   }
@@ -26,4 +30,5 @@ class RcpControl : public CongestionControl {
 
  private:
   double segment_bytes_, rate_ = 0;
+  std::uint32_t heard_rate_ = RcpHeader::unlimited;  // by the receiver
 };

@@ -66,11 +66,6 @@ void Fabric::check_change(const LinkChange& change) const {
   if (change.loss && !(*change.loss >= 0 && *change.loss < 1)) throw std::invalid_argument("no loss for a link");
 }
 
-void Fabric::offer_rates(const RcpLink::Settings& rcp, std::function<bool(const Packet&)> asks) {
-  rcp_ = rcp;
-  asks_rate_ = std::move(asks);
-}
-
 void Fabric::spray_by_node() {
   for (std::uint32_t node = 0; node < routes_.nodes(); ++node)
     spraying_by_node_.push_back(random_.stream(RandomStreams::spraying, node + 1));
@@ -80,8 +75,10 @@ void Fabric::begin() {
   bool transmitters = false;
   for (const auto& link : links_) transmitters |= link.waits_for_transmitter();
   schedule_.begin(links_.size(), transmitters);
-  if (rcp_)
-    for (const auto& link : links_) offers_.emplace_back(*rcp_, link.bytes_per_second());
+  for (const auto& link : links_) {
+    if (rcp_) offers_.emplace_back(*rcp_, link.bytes_per_second());
+    if (xcp_) feedbacks_.emplace_back(*xcp_, link.bytes_per_second());
+  }
 }
 
 Time Fabric::delay(std::uint32_t path) const {
@@ -131,7 +128,7 @@ void Fabric::send(std::uint32_t place) {
 
 void Fabric::pass_on(const SimulatedLink::Traveller& traveller, std::uint32_t number) {
   SimulatedLink& link = links_[number];
-  if (!link.is_plain() || !offers_.empty()) return offer(traveller, number);
+  if (!link.is_plain() || answers_packets()) return offer(traveller, number);
   const bool was_empty = link.is_empty();
   if (!link.offer_plainly(traveller, schedule_.now())) return drop(traveller.packet);
   if (was_empty) tell_arrival(number, link);
@@ -141,7 +138,7 @@ void Fabric::offer(const SimulatedLink::Traveller& traveller, std::uint32_t numb
   SimulatedLink& link = links_[number];
   Packet& packet = packets_[traveller.packet];
   packet.hop = traveller.hop;
-  if (!offers_.empty()) offer_rate(number, packet);
+  if (answers_packets()) answer(number, packet);
   const Time before = link.next_arrival();
   const Verdict verdict = link.offer({.name = traveller.packet,
                                       .bytes = packet.wire_bytes,
@@ -196,7 +193,8 @@ void Fabric::apply(const LinkChange& change) {
   const Time now = schedule_.now();
   if (change.rate > 0) {
     link.set_rate(change.rate * skew(change.link), now);
-    if (!offers_.empty()) offers_[change.link].set_capacity(link.bytes_per_second());
+    if (rcp_) offers_[change.link].set_capacity(link.bytes_per_second());
+    if (xcp_) feedbacks_[change.link].set_capacity(link.bytes_per_second());
   }
   if (change.delay) link.set_delay(*change.delay, now);
   if (change.loss) link.set_loss(*change.loss);
@@ -206,10 +204,13 @@ void Fabric::apply(const LinkChange& change) {
   tell_arrival(change.link);
 }
 
-void Fabric::offer_rate(std::uint32_t number, Packet& packet) {
-  const bool asks = !(packet.flags & (Packet::acknowledgement | Packet::reset | Packet::posted)) && asks_rate_(packet);
-  const Time round_trip = asks ? RcpHeader::round_trip(packet) : 0, now = schedule_.now();
-  const double rate = offers_[number].arrival(packet.wire_bytes, round_trip, links_[number].drained_at(now), now);
+void Fabric::answer(std::uint32_t number, Packet& packet) {
+  const Time now = schedule_.now(), drained_at = links_[number].drained_at(now);
+  if (xcp_) feedbacks_[number].arrival(packet, drained_at, now);
+  if (!rcp_) return;
+  const bool asks = packet.has(Packet::asks_rate);
+  const Time round_trip = asks ? RcpHeader::round_trip(packet) : 0;
+  const double rate = offers_[number].arrival(packet.wire_bytes, round_trip, drained_at, now);
   if (asks) RcpHeader::offer(packet, rate);
 }
 

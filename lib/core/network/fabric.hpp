@@ -5,7 +5,6 @@
 // cannot be, and std::logic_error for setting up what runs.
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -25,6 +24,7 @@
 #include "network/schedule.hpp"
 #include "network/simulated_link.hpp"
 #include "network/spraying_tree.hpp"
+#include "network/xcp_link.hpp"
 
 class Fabric {
  public:
@@ -78,9 +78,10 @@ class Fabric {
   Routes& routes() { return routes_; }
   void spray() { sprays_ = true; }  // a path for every packet
   void spray_by_node();             // if at all, with a random stream for each node, not one for all
-  // All links tell the packets of flows with RCP their rates; asks(packet): whether it is one of those that ask.
-  void offer_rates(const RcpLink::Settings& rcp, std::function<bool(const Packet&)> asks);
-  bool offers_rates() const { return rcp_.has_value(); }
+  // All links tell packets that ask for it their rate (RCP), or what becomes of their window (XCP).
+  void offer_rates(const RcpLink::Settings& rcp) { rcp_ = rcp; }
+  void give_feedback(const XcpLink::Settings& xcp) { xcp_ = xcp; }
+  bool answers_packets() const { return rcp_ || xcp_; }
   void begin();
 
   void check_ends(std::uint32_t from, std::uint32_t to) const {
@@ -165,7 +166,7 @@ class Fabric {
   double skew(std::uint32_t link) const {
     return 1 + settings_.clock_skew * (2 * random_.stream(RandomStreams::skews, link).uniform() - 1);
   }
-  void offer_rate(std::uint32_t link, Packet& packet);
+  void answer(std::uint32_t link, Packet& packet);
   void drop(std::uint32_t packet) { ++account_.dropped, packets_.give_back(packet); }
   void lose(std::uint32_t packet) { ++account_.lost, packets_.give_back(packet); }
   // With spraying: between the same nodes.
@@ -197,6 +198,7 @@ class Fabric {
   std::vector<RandomStream> spraying_by_node_;
   std::unordered_map<std::uint32_t, std::shared_ptr<SwitchMemory>> memories_;  // by node
   std::optional<RcpLink::Settings> rcp_;
-  std::function<bool(const Packet&)> asks_rate_;
-  std::vector<RcpLink> offers_;  // with RCP, one a link
+  std::optional<XcpLink::Settings> xcp_;
+  std::vector<RcpLink> offers_;     // with RCP, one a link
+  std::vector<XcpLink> feedbacks_;  // with XCP
 };

@@ -18,7 +18,9 @@ struct alignas(64) Packet {                          // a line of a processor's 
     reset = 128,                     // RST
     posted = 256,                    // a datagram of a program
     unproven = 512,                  // acknowledgement: its receiver does not know the nonces of all that it tells of
-    ect_1 = 1024                     // ecn_capable, with the code point of L4S (RFC 9331)
+    ect_1 = 1024,                    // ecn_capable, with the code point of L4S (RFC 9331)
+    asks_rate = 2048,                // of links with RCP
+    asks_feedback = 4096             // of links with XCP
   };
   struct Block {
     std::uint32_t start, end;  // bytes from the cumulative acknowledgement on

@@ -83,6 +83,7 @@ struct RcpHeader {
   static constexpr std::uint32_t unlimited = ~0u;
 
   static void ask(Packet& packet, Time round_trip) {
+    packet.flags |= Packet::asks_rate;
     packet.selective[0] = {unlimited, static_cast<std::uint32_t>(std::min<Time>(round_trip / 1'000'000, unlimited))};
   }
   static Time round_trip(const Packet& packet) { return Time{packet.selective[0].end} * 1'000'000; }

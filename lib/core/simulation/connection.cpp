@@ -14,14 +14,14 @@ void Connection::send_syn() {
   const std::uint32_t syn = fabric.new_packet(number_, paths_.forward, fabric.syn_bytes(), Packet::synchronise);
   fabric.packet(syn).stamp_ms = stamp_of(endpoints_.now());
   fabric.packet(syn).ace = sender_.asks_ecn();
-  if (rcp_) RcpHeader::ask(fabric.packet(syn), 0);
+  if (told_) told_->ask(fabric.packet(syn), {0, sender_.window().segments, 0});
   fabric.send(syn);
   set_sender_timer();
 }
 
 void Connection::take_syn(std::uint32_t place) {
   Fabric& fabric = endpoints_.fabric();
-  if (rcp_) heard_rate_ = RcpHeader::offered(fabric.packet(place));
+  if (told_) told_->hear(fabric.packet(place));
   const std::uint32_t stamp_ms = fabric.packet(place).stamp_ms;
   const std::uint8_t agreed = receiver_.answer_syn(fabric.packet(place).ace, endpoints_.now());
   fabric.give_back(place);
@@ -30,13 +30,13 @@ void Connection::take_syn(std::uint32_t place) {
   fabric.packet(answer).stamp_ms = stamp_of(endpoints_.now());
   fabric.packet(answer).echo_ms = stamp_ms;
   fabric.packet(answer).ace = agreed;
-  if (rcp_) RcpHeader::answer(fabric.packet(answer), heard_rate_);
+  if (told_) told_->answer(fabric.packet(answer));
   fabric.send(answer);
 }
 
 void Connection::take_syn_answer(std::uint32_t place) {
   Fabric& fabric = endpoints_.fabric();
-  if (rcp_) rcp_->be_told(RcpHeader::answered(fabric.packet(place)), 0);
+  if (told_) told_->be_told(fabric.packet(place), 0);
   const std::uint32_t echo_ms = fabric.packet(place).echo_ms;
   const std::uint8_t agreed = fabric.packet(place).ace;
   heard_ms_ = fabric.packet(place).stamp_ms;
@@ -77,7 +77,7 @@ void Connection::take_acknowledgement(std::uint32_t place) {
   const Time now = endpoints_.now();
   const std::uint64_t stream_in_order = packet.stream_in_order;
   if (packet.has(Packet::congestion_echo)) fabric.link(fabric.first_link(paths_.forward)).hear_echo(number_, now);
-  if (rcp_) rcp_->be_told(RcpHeader::answered(packet), sender_.round_trip().smoothed());
+  if (told_) told_->be_told(packet, sender_.round_trip().smoothed());
   heard_ms_ = std::max(heard_ms_, packet.stamp_ms);
   const std::uint64_t marks_before = sender_.marks_heard();
   sender_.on_acknowledgement(packet, now);
@@ -97,7 +97,7 @@ void Connection::take_data(std::uint32_t place) {
   Fabric& fabric = endpoints_.fabric();
   const Packet packet = fabric.packet(place);
   fabric.give_back(place);
-  if (rcp_) heard_rate_ = RcpHeader::offered(packet);
+  if (told_) told_->hear(packet);
   if (receiver_.must_acknowledge_before(packet)) acknowledge();
   const bool at_once = receiver_.take(packet, endpoints_.now());
   // What a program hears of is acknowledged before it can answer.
@@ -126,7 +126,7 @@ void Connection::send_answer(std::uint32_t answer, std::uint32_t answers) {
   receiver_.acknowledge(packet, answer, answers);
   packet.stamp_ms = stamp_of(endpoints_.now());
   if (group_) group_->stamp(packet);
-  if (rcp_) RcpHeader::answer(packet, heard_rate_);
+  if (told_) told_->answer(packet);
   const std::uint32_t blocks = packet.blocks + (packet.has(Packet::duplicate_seen) ? 1u : 0u);
   packet.wire_bytes = fabric.header_bytes() + (blocks > 0 ? 4 + 8 * blocks : 0);
   fabric.send(place);
@@ -184,7 +184,11 @@ bool Connection::send_segment() {
   packet.length = segment->length;
   packet.stamp_ms = stamp_of(now);
   packet.echo_ms = heard_ms_;
-  if (rcp_) RcpHeader::ask(packet, sender_.round_trip().smoothed());
+  if (told_) {
+    const double left =
+        static_cast<double>(sender_.bytes() - segment->sequence) / endpoints_.tcp_of(number_).segment_bytes;
+    told_->ask(packet, {sender_.round_trip().smoothed(), sender_.window().segments, left});
+  }
   fabric.send(place);
   return true;
 }

@@ -5,9 +5,8 @@
 #include <utility>
 
 #include "base/simulated_time.hpp"
-#include "congestion/rcp.hpp"
+#include "congestion/explicit_control.hpp"
 #include "network/packet.hpp"
-#include "network/rcp_link.hpp"
 #include "simulation/connection_group.hpp"
 #include "simulation/host_port.hpp"
 #include "tcp/tcp_receiver.hpp"
@@ -18,9 +17,11 @@ class Connection {
   struct Paths {  // places in the fabric's path table
     std::uint32_t forward, backward;
   };
-  // place: in its group, if it has one. path_key: by which its paths are chosen. rcp: the sender's, if it has that.
+  // place: in its group, if it has one. path_key: by which its paths are chosen. told: the sender's control,
+  // if it is of that kind.
   Connection(Endpoints& endpoints, std::uint32_t number, ConnectionGroup* group, std::uint32_t place,
-             std::uint64_t path_key, const Paths& paths, TcpSender sender, const TcpReceiver& receiver, RcpControl* rcp)
+             std::uint64_t path_key, const Paths& paths, TcpSender sender, const TcpReceiver& receiver,
+             ExplicitControl* told)
       : sender_(std::move(sender)),
         receiver_(receiver),
         paths_(paths),
@@ -28,7 +29,7 @@ class Connection {
         group_(group),
         number_(number),
         place_(place),
-        rcp_(rcp),
+        told_(told),
         path_key_(path_key) {}
 
   std::uint32_t number() const { return number_; }
@@ -37,7 +38,6 @@ class Connection {
   TcpSender& sender() { return sender_; }
   const TcpSender& sender() const { return sender_; }
   const TcpReceiver& receiver() const { return receiver_; }
-  bool has_rcp() const { return rcp_; }
   std::uint64_t path_key() const { return path_key_; }
   const Paths& paths() const { return paths_; }
   void take_paths(const Paths& paths) { paths_ = paths; }
@@ -86,8 +86,7 @@ class Connection {
   ConnectionGroup* group_;
   std::uint32_t number_, place_;
   bool waits_for_port_ = false, sender_gone_ = false, receiver_gone_ = false, opened_ = false;
-  RcpControl* rcp_;
-  std::uint32_t heard_ms_ = 0;                       // newest stamp of the receiver, known to the sender
-  std::uint32_t heard_rate_ = RcpHeader::unlimited;  // by the receiver
+  ExplicitControl* told_;
+  std::uint32_t heard_ms_ = 0;  // newest stamp of the receiver, known to the sender
   std::uint64_t path_key_;
 };

@@ -101,12 +101,12 @@ std::unique_ptr<Connection> Endpoints::new_connection(std::uint32_t number, Conn
   TcpSettings tcp = *flows_[flow].tcp;
   tcp.receive_window_bytes = window_limit(tcp);  // for the sender, which heeds the smaller of the two
   if (tcp.boundary_spread_bytes > 0) tcp.boundary_key = random_.stream(RandomStreams::segment_ends, number).next();
-  auto* rcp = dynamic_cast<RcpControl*>(control.get());
-  if (rcp) tcp.initial_window = RcpControl::no_window, tcp.unpaced_segments = 0;
+  auto* told = dynamic_cast<ExplicitControl*>(control.get());
+  if (told) told->adapt(tcp);
   TcpSender sender =
       appends ? TcpSender(tcp, std::move(control)) : TcpSender(tcp, std::move(control), flows_[flow].bytes);
   const TcpReceiver receiver(*flows_[flow].tcp, sender.precise_ecn(), appends);
-  return std::make_unique<Connection>(*this, number, group, place, key, paths, std::move(sender), receiver, rcp);
+  return std::make_unique<Connection>(*this, number, group, place, key, paths, std::move(sender), receiver, told);
 }
 
 std::unique_ptr<CongestionControl> Endpoints::control_for(std::uint32_t number, const ConnectionGroup* group,

@@ -85,6 +85,7 @@ void each_tcp_setting(Visit&& visit) {
   visit.value("receive_window_bytes", &Tcp::receive_window_bytes);
   visit.value("send_buffer_bytes", &Tcp::send_buffer_bytes);
   visit.time("minimum_timeout_s", &Tcp::minimum_timeout);
+  visit.time("maximum_timeout_s", &Tcp::maximum_timeout);
   visit.time("initial_timeout_s", &Tcp::initial_timeout);
   visit.value("syn_linear_timeouts", &Tcp::syn_linear_timeouts);
   visit.time("acknowledgement_delay_s", &Tcp::acknowledgement_delay);

@@ -45,12 +45,8 @@ void Simulator::change_link(const Fabric::LinkChange& change) {
   changes_.push_back(change);
 }
 
-void Simulator::offer_rates(const RcpLink::Settings& rcp) {
-  fabric_.offer_rates(rcp, [this](const Packet& packet) {
-    const Connection* connection = endpoints_.connection(packet.flow);
-    return connection && connection->has_rcp();
-  });
-}
+void Simulator::offer_rates(const RcpLink::Settings& rcp) { fabric_.offer_rates(rcp); }
+void Simulator::give_feedback(const XcpLink::Settings& xcp) { fabric_.give_feedback(xcp); }
 
 void Simulator::add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
                         MakeControl control, std::shared_ptr<const TcpSettings> tcp) {
@@ -89,7 +85,7 @@ void Simulator::request(std::uint32_t first_answer, std::uint32_t servers, const
 }
 
 void Simulator::become_part(const std::vector<bool>& own_nodes) {
-  if (fabric_.offers_rates()) throw std::invalid_argument("links with RCP, which look at connections");
+  if (fabric_.answers_packets()) throw std::invalid_argument("links with RCP or XCP, whose controls know both ends");
   schedule_.order_by_owner();
   endpoints_.divide(own_nodes);
   fabric_.spray_by_node();

@@ -24,6 +24,7 @@
 #include "network/random_streams.hpp"
 #include "network/rcp_link.hpp"
 #include "network/schedule.hpp"
+#include "network/xcp_link.hpp"
 #include "protocols/request_rounds.hpp"
 #include "simulation/conversation.hpp"
 #include "simulation/dialogue.hpp"
@@ -80,7 +81,8 @@ class Simulator {
                  const std::vector<std::uint32_t>& backward) {
     endpoints_.give_path(flow, place, forward, backward);
   }
-  void offer_rates(const RcpLink::Settings& rcp);  // all links, for flows with RCP
+  void offer_rates(const RcpLink::Settings& rcp);    // all links, for flows with RCP
+  void give_feedback(const XcpLink::Settings& xcp);  // all links, for flows with XCP
   void change_link(const Fabric::LinkChange& change);
 
   // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.

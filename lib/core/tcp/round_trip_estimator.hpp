@@ -10,7 +10,9 @@
 
 class RoundTripEstimator {
  public:
-  RoundTripEstimator(Time minimum, Time initial, bool of_old) : minimum_(minimum), initial_(initial), of_old_(of_old) {}
+  // maximum: up to which doubling goes; no timeout is shorter than without it.
+  RoundTripEstimator(Time minimum, Time maximum, Time initial, bool of_old)
+      : minimum_(minimum), maximum_(maximum), initial_(initial), of_old_(of_old) {}
 
   // The time since the first and since the last of those segments left that are acknowledged now. first, next: the
   // oldest segment outstanding, and the next new one.
@@ -43,15 +45,14 @@ class RoundTripEstimator {
     const Time variation = of_old_ ? std::max(minimum_, deviation_) : variation_;
     const Time base = smoothed_ == 0 ? initial_ : smoothed_ + variation;
     Time timeout = base;
-    for (int i = 0; i < doublings_ && timeout < largest; ++i) timeout *= 2;
-    return std::max(base, std::min(timeout, largest));
+    for (int i = 0; i < doublings_ && timeout < maximum_; ++i) timeout *= 2;
+    return std::max(base, std::min(timeout, maximum_));
   }
   Time smoothed() const { return smoothed_; }
   Time smallest() const { return smallest_; }
 
  private:
-  static constexpr Time largest = 120 * picoseconds_per_second;
-  Time minimum_, initial_;
+  Time minimum_, maximum_, initial_;
   bool of_old_;
   Time smoothed_ = 0, smallest_ = never;
   Time deviation_ = 0;  // four times the mean one

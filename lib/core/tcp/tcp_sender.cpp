@@ -15,7 +15,7 @@ TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionCont
       reads_pacing_rate_(control_->reads_pacing_rate()),
       stays_open_(true),
       window_{settings.initial_window, 1e18},
-      round_trip_(settings.minimum_timeout, settings.initial_timeout, of_old()),
+      round_trip_(settings.minimum_timeout, settings.maximum_timeout, settings.initial_timeout, of_old()),
       asks_accurate_ecn_(settings.accurate_ecn || control_->wants_l4s()),
       ecn_(settings.ecn || asks_accurate_ecn_ || control_->wants_precise_ecn()),
       precise_(precise_ecn() && settings.receiver_ecn == ReceiverEcn::accurate),

@@ -36,6 +36,8 @@ struct TcpSettings {
   std::uint64_t send_buffer_bytes = ~std::uint64_t{0};  // payload that a sender may have under way, beside that
   bool offers_all;  // from the start, whatever it holds; else a window of 1 MiB or more grows
   Time minimum_timeout, initial_timeout;
+  // Doubling goes up to this.
+  Time maximum_timeout = 120 * picoseconds_per_second;
   std::uint64_t syn_linear_timeouts = 0;  // so many repeated SYNs do not double the timeout
   Time acknowledgement_delay;             // 0: every segment is acknowledged at once
   bool selective;                         // SACK

@@ -126,6 +126,8 @@ void DescribedRun::call(const std::string& method, const Json& a) {
     simulator.set_paths(a.at(1).small(), a.at(2).small(), std::move(paths));
   } else if (method == "give_path") {
     simulator.give_path(a.at(1).small(), a.at(2).small(), places(a.at(3)), places(a.at(4)));
+  } else if (method == "give_feedback") {
+    simulator.give_feedback({a.at(1).number(), a.at(2).number(), a.at(3).number()});
   } else if (method == "offer_rates") {
     simulator.offer_rates({a.at(1).number(), a.at(2).number(), from_seconds(a.at(3).number()), a.at(4).number()});
   } else if (method == "change_link") {

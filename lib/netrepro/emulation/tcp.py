@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from netrepro.errors import NetreproError
-from netrepro.networks.workloads import Tcp
+from netrepro.networks.workloads import MAX_RTO_MS, Tcp
 
 # Values that are constants of the kernel, and the shortest time that its timers resolve (they tick every 1 to 10 ms).
 INITIAL_RTO_MS, DELAYED_ACK_MS, LEAST_RTO_MS = 1000.0, 40.0, 10.0
 FULL_SEGMENT_BYTES, LEAST_SEGMENT_BYTES = 1448, 76  # limits: an Ethernet frame, the kernel's TCP_MAXSEG
 TIMESTAMP_BYTES = 12
-OF_LINUX: dict[str, str | int | None] = {
+OF_LINUX: dict[str, str | float | None] = {
     "recovery": "linux",
     "counts": "segments",
     "receiver": None,
@@ -21,6 +21,7 @@ OF_LINUX: dict[str, str | int | None] = {
     "ect_1": False,
     "receiver_ecn": "accurate",
     "prague_heeds_marks": True,
+    "max_rto_ms": MAX_RTO_MS,
     "bursts": False,  # frames are single segments here (gso_max_segs 1)
 }
 SYN_LINEAR_TIMEOUTS = "net/ipv4/tcp_syn_linear_timeouts"

@@ -55,6 +55,7 @@ from netrepro.networks.workloads import (
     Traffic,
     flows_per_s_at_load,
 )
+from netrepro.networks.xcp import Xcp
 
 __all__ = [
     "CONGESTION_CONTROLS",
@@ -97,6 +98,7 @@ __all__ = [
     "Tcp",
     "Topology",
     "Traffic",
+    "Xcp",
     "bandwidth_delay_packets",
     "cellular_trace",
     "dumbbell",

@@ -100,6 +100,7 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
         **({} if tcp.send_buffer_bytes is None else {"send_buffer_bytes": tcp.send_buffer_bytes}),
         offers_all=not tcp.receive_window_grows,
         minimum_timeout_s=tcp.min_rto_ms / 1e3,
+        maximum_timeout_s=tcp.max_rto_ms / 1e3,
         initial_timeout_s=tcp.initial_rto_ms / 1e3,
         syn_linear_timeouts=tcp.syn_linear_timeouts,
         acknowledgement_delay_s=tcp.delayed_ack_ms / 1e3,

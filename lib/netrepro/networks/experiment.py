@@ -33,6 +33,7 @@ from netrepro.networks.rcp import Rcp
 from netrepro.networks.routing import LinkChange, Routing, check_path
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Requests, Tcp, Traffic, own_tcp
+from netrepro.networks.xcp import Xcp
 
 Port = tuple[str, str]
 
@@ -202,8 +203,8 @@ class Experiment:
     Experiments with equal fields are equal, have equal hashes, and give equal JSON.
 
     `routing` is a Routing or the name of its scheme; by default each flow takes a shortest path, chosen among equals
-    by a hash (ECMP). `changes` happen to the network during the experiment. `rcp` says how links compute rates for
-    flows with RCP, where there are any. Everything random comes from `seed`.
+    by a hash (ECMP). `changes` happen to the network during the experiment. `rcp` and `xcp` say what links compute
+    for flows with RCP and XCP, where there are any. Everything random comes from `seed`.
 
     `host_delay_packets`: a host delays each packet that it sends or forwards by a random time. This time is uniform
     from 0 to that of so many full packets (the largest of the traffic) at the network's slowest link
@@ -237,6 +238,7 @@ class Experiment:
     host_delay_packets: NotNegative | None = None
     ipv6: bool = False
     clock_skew_ppm: NotNegative = 100.0
+    xcp: Xcp = field(default_factory=Xcp)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "traffic", as_tuple(self.traffic))
@@ -245,7 +247,7 @@ class Experiment:
             raise NetreproError(
                 f"Experiment: clock_skew_ppm = {self.clock_skew_ppm:g}", "give parts per million, 0 to below 1,000,000"
             )
-        for name, kind in (("topology", Topology), ("measure", Measure), ("tcp", Tcp), ("rcp", Rcp)):
+        for name, kind in (("topology", Topology), ("measure", Measure), ("tcp", Tcp), ("rcp", Rcp), ("xcp", Xcp)):
             if not isinstance(getattr(self, name), kind):
                 raise NetreproError(f"Experiment: {name} = {getattr(self, name)!r}", f"give a {kind.__name__}")
         self._check_samples()

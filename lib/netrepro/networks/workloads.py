@@ -30,11 +30,13 @@ from netrepro.networks.receivers import Receiver
 # the subflows of a flow; for a single connection they are Reno.
 CONGESTION_CONTROLS = tuple(_core.congestion_controls())
 CONTROLS_OF_KERNELS = ("vegas", "westwood")  # that the core lacks
-CONTROLS_OF_THE_SIMULATOR = ("balia", "bbr3", "olia", "rcp")  # that the virtual kernel lacks
+CONTROLS_OF_LINKS = ("rcp", "xcp")  # whose links tell senders what to do
+CONTROLS_OF_THE_SIMULATOR = ("balia", "bbr3", "olia", *CONTROLS_OF_LINKS)  # that the virtual kernel lacks
 OWN_CONTROL_PREFIX = (
     "my_"  # begins names of a user's own congestion controls; the tier that runs them checks that they are given
 )
 MOST_SUBFLOWS, MOST_POISSON_FLOWS = 64, 10_000_000  # the core keeps one bit for each subflow
+MAX_RTO_MS = 120_000.0  # Linux's TCP_RTO_MAX
 MOST_SEGMENT_BYTES, MOST_PACKET_BYTES = 65_495, 65_549  # of IPv4, without and with all headers
 REPLICATIONS = ("", "repflow", "repsyn")
 SCHEDULERS = tuple(_core.subflow_schedulers())
@@ -62,7 +64,8 @@ class Tcp:
 
     Sizes of segments are payload. The retransmission timeout is the smoothed round trip plus four times its variation,
     the latter at least `min_rto_ms`. The first SYN waits `initial_rto_ms`, and so do the next `syn_linear_timeouts` (0
-    in kernels before 6.5 of 2023); after these, SYN timeouts double each time, as retransmission timeouts do.
+    in kernels before 6.5 of 2023); after these, SYN timeouts double each time, as retransmission timeouts do, up to
+    `max_rto_ms`. With `max_rto_ms` no longer than a first timeout, timeouts do not double.
 
     A receive window of 1 MiB or more begins with 64 KiB and grows as the reader takes data, unless
     `receive_window_grows` is False. With `send_buffer_bytes` a sender has no more payload under way than fits into so
@@ -179,6 +182,7 @@ class Tcp:
     prague_heeds_marks: bool = True
     bbr3_ecn_round_trip_ms: NotNegative = 0.0
     bursts: bool = False
+    max_rto_ms: Positive = MAX_RTO_MS
 
     def __post_init__(self) -> None:
         check_congestion_control(self.congestion_control)

@@ -17,10 +17,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.errors import NetreproError
+from netrepro.networks.compiled import ETHERNET_HEADER_BYTES, HEADER_BYTES
 from netrepro.networks.experiment import Experiment, Measure, Measurements
-from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link
+from netrepro.networks.links import DropTail, EcnThreshold, Link
 from netrepro.networks.topology import star
-from netrepro.networks.workloads import Requests, Tcp
+from netrepro.networks.workloads import MAX_RTO_MS, Requests, Tcp
 from netrepro.study import Check, Evidence, Gauge, Knob, Live, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first
@@ -35,6 +36,7 @@ PORT = ("s1", CLIENT)
 REQUEST_BYTES = 100
 SERVERS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 MANY = (32, 48, 64)  # numbers of servers among which the claims look for the collapse
+NS2_LEAST_MS = 200.0  # ns-2's own minimum timeout
 DEEP = 2000  # packets: more than a block
 MARKING = 20  # DCTCP's threshold (packets)
 
@@ -42,7 +44,11 @@ MARKING = 20  # DCTCP's threshold (packets)
 @dataclass(frozen=True)
 class Setting:
     """The authors' simulation (their public scripts). Our choices are `scatter_ms`, within which servers answer at
-    random, and `host_delay_packets`, see Experiment. `blocks` are fetched one after the other."""
+    random, and `host_delay_packets`, see Experiment. `blocks` are fetched one after the other.
+
+    short_timers_double : whether a timeout doubles whose least is below ns-2's own of 200 ms. In the scripts' sweep of
+    timeouts the least and the greatest are the same, so that it does not. segment_bytes : of payload.
+    """
 
     rate_mbps: float = parameter(1000.0, "of every link", "Mb/s", low=1, high=100_000)
     link_delay_ms: float = parameter(0.025, "of every link, one way", "ms", low=0, high=1000)
@@ -55,15 +61,22 @@ class Setting:
     delayed_ack_ms: float = parameter(
         0.0, "how long the client holds an acknowledgement back, 0 for not at all", "ms", low=0, high=1000
     )
+    segment_bytes: int = 1000
+    short_timers_double: bool = False
     scatter_ms: float = 0.05
     host_delay_packets: float = HOST_DELAY_PACKETS
     servers: int = 32
     blocks: int = 3
 
     @property
+    def packet_bytes(self) -> int:
+        """The size of a full packet on the wire; 1040 in the scripts."""
+        return self.segment_bytes + HEADER_BYTES + ETHERNET_HEADER_BYTES
+
+    @property
     def ideal_block_ms(self) -> float:
         """The time (ms) for which one block of full packets keeps the client's link busy."""
-        return self.block_bytes / 1448 * FULL_PACKET_BYTES * 8 / (self.rate_mbps * 1e3)
+        return self.block_bytes / self.segment_bytes * self.packet_bytes * 8 / (self.rate_mbps * 1e3)
 
 
 def experiment(setting: Setting, _: float, seed: int) -> Experiment:
@@ -84,13 +97,16 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
         answer_within_ms=setting.scatter_ms,
     )
     marks = setting.congestion_control == "dctcp"
+    doubles = setting.short_timers_double or setting.min_rto_ms >= NS2_LEAST_MS
     buffer = setting.buffer_packets
     queue = EcnThreshold(buffer, min(MARKING, buffer)) if marks else DropTail(packets=buffer)
     tcp = Tcp(
         setting.congestion_control,
         initial_window_segments=setting.initial_window_segments,
-        receive_window_bytes=setting.receive_window_segments * 1448,
+        segment_bytes=setting.segment_bytes,
+        receive_window_bytes=setting.receive_window_segments * setting.segment_bytes,
         min_rto_ms=setting.min_rto_ms,
+        max_rto_ms=MAX_RTO_MS if doubles else setting.min_rto_ms,
         syn_linear_timeouts=0,
         delayed_ack_ms=setting.delayed_ack_ms,
         tail_loss_probe=False,  # Linux got it after the paper
@@ -126,7 +142,7 @@ def read(run: Measurements, setting: Setting) -> Reading:
     dropped = run.links_by_port.dropped_packets[PORT]
     numbers = {
         "goodput_mbps": goodput_mbps,
-        "goodput_share": goodput_mbps / (setting.rate_mbps * 1448 / FULL_PACKET_BYTES),
+        "goodput_share": goodput_mbps / (setting.rate_mbps * setting.segment_bytes / setting.packet_bytes),
         "median_delay_ms": float(times_s.median() * 1e3 - setting.ideal_block_ms),
         "timeouts_per_block": float(run.flows.timeouts.sum() / len(times)),
         "drops_per_block": float(dropped / len(times)),
@@ -263,11 +279,12 @@ def draw_run(run: Measurements, case: str) -> Figure:
 
 
 def _deep(setting: Setting) -> int:
-    return max(DEEP, 2 * -(-setting.block_bytes // 1448))
+    return max(DEEP, 2 * -(-setting.block_bytes // setting.segment_bytes))
 
 
 OVER_SERVERS, SHARE = ("servers", "servers"), {"goodput_share": "goodput (share of the link)"}
 GOODPUT = {"goodput_mbps": "goodput (Mb/s)"}
+LARGE_BLOCK = "200 ms, block of 4 MB"  # the scripts' other size
 TICKS = (1, 2, 4, 8, 16, 32, 64)
 TIMEOUTS_MS = {"200 ms": 200.0, "10 ms": 10.0, "1 ms": 1.0, "200 us": 0.2}
 CASES: dict[str, dict[str, Any]] = {
@@ -275,16 +292,18 @@ CASES: dict[str, dict[str, Any]] = {
 } | {
     f"{name}, deep buffer": {"min_rto_ms": timeout, "buffer_packets": _deep, "servers": swept(1, *MANY)}
     for name, timeout in list(TIMEOUTS_MS.items())[:3]  # nothing can be lost: the control
-}
+} | {LARGE_BLOCK: {"block_bytes": lambda setting: 4 * setting.block_bytes, "servers": swept(1, *MANY)}}  # fmt: skip
 WHY_NOT: dict[str, dict[str, Any]] = {
     "as published": {},
-    "8 servers": {"servers": 8},
-    "8 servers, hosts take no time": {"servers": 8, "host_delay_packets": 0.0},
+    "16 servers": {"servers": 16},
+    "16 servers, hosts take no time": {"servers": 16, "host_delay_packets": 0.0},
     "hosts take no time": {"host_delay_packets": 0.0},
     "queue of 1000 packets (Linux's default)": {"buffer_packets": 1000},
     "100 Mb/s": {"rate_mbps": 100.0},
     "10 Mb/s": {"rate_mbps": 10.0},
     "1 MB from every server": {"block_bytes": lambda setting: 32 * setting.block_bytes},
+    "packets of 1514 bytes": {"segment_bytes": 1448},
+    "servers start at once": {"scatter_ms": 0.0},
     "servers start within 10 ms": {"scatter_ms": 10.0},
     "servers start within 100 ms": {"scatter_ms": 100.0},
     "receive window of 6 MB (Linux's most)": {"receive_window_segments": 4344},
@@ -295,6 +314,7 @@ WHY_NOT: dict[str, dict[str, Any]] = {
 }
 KNOB_SERVERS = swept(2, 4, 8, 16, 32, 64)
 BLOCKS = {"quick": Scale(changes={"blocks": 3}), "paper": Scale(changes={"blocks": 10})}
+OF_KERNELS = {"short_timers_double": True}  # whatever their minimum
 BY_TIMEOUT = ("1 ms", "10 ms", "200 ms")
 _BLOCKS_MS = {"table": "requests", "column": "completion_ms", "by": "request", "each": "most", "reduce": "sum"}
 _A_BLOCK = {"reduce": "sum", "times": 1 / Setting.blocks}
@@ -326,10 +346,15 @@ STUDY = Study(
     answer=answer,
     repetitions=4,
     until_complete=True,
-    profiles={"quick": Scale(changes={"blocks": 3}), "paper": Scale(changes={"blocks": 20})},
+    profiles={"quick": Scale(changes={"blocks": 3}, without=(LARGE_BLOCK,)), "paper": Scale(changes={"blocks": 20})},
     on_virtual={
-        "quick": Scale(repetitions=3, changes={"blocks": 3}, only={"servers": (1, 8, *MANY)}),
-        "paper": Scale(changes={"blocks": 10}),
+        "quick": Scale(
+            repetitions=3,
+            changes={"blocks": 3} | OF_KERNELS,
+            only={"servers": (1, 8, *MANY)},
+            without=(LARGE_BLOCK,),
+        ),
+        "paper": Scale(changes={"blocks": 10} | OF_KERNELS, without=(LARGE_BLOCK,)),
     },
     claims={
         "collapse": Evidence("goodput_share", "200 ms", control="200 ms, deep buffer", how=least_of_many),

@@ -28,6 +28,7 @@ def why_undivided(experiment: Experiment) -> str | None:
         "replicated flows": (table["replication"] != "").any(),
         "subflows": (table["subflows"] > 1).any(),
         "rcp": (controls == "rcp").any(),
+        "xcp": (controls == "xcp").any(),
         "a congestion control in Python": controls.str.startswith(OWN_CONTROL_PREFIX).any(),
         "what deliveries record": bool(experiment.measure.deliveries),
         "an OptimisticAck": any(isinstance(tcp.receiver, OptimisticAck) for tcp in spoken),

@@ -41,6 +41,7 @@ from netrepro.networks.experiment import (
 from netrepro.networks.workloads import (
     CONGESTION_CONTROLS,
     CONTROLS_OF_KERNELS,
+    CONTROLS_OF_LINKS,
     OWN_CONTROL_PREFIX,
     REPLICATIONS,
     Datagrams,
@@ -345,12 +346,14 @@ def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnC
             raise NetreproError(f"{control.__name__} is not made without arguments", "give each of them a default")
         _check_methods(control, OwnCongestionControl, ("grow", "threshold_after_loss"))
     table = experiment.flow_table
-    if ((table["congestion_control"] == "rcp") & (table["subflows"] > 1)).any():
-        raise NetreproError(
-            "subflows with rcp, which couples nothing", "give such flows lia, olia or balia, or one subflow"
-        )
-    if experiment.ipv6 and (table["congestion_control"] == "rcp").any():
-        raise NetreproError("rcp over IPv6, whose rates reckon with IPv4's headers", "leave ipv6 away")
+    for name in CONTROLS_OF_LINKS:
+        told = table["congestion_control"] == name
+        if (told & (table["subflows"] > 1)).any():
+            raise NetreproError(
+                f"subflows with {name}, which couples nothing", "give such flows lia, olia or balia, or one subflow"
+            )
+        if experiment.ipv6 and told.any():
+            raise NetreproError(f"{name} over IPv6, whose links reckon with IPv4's headers", "leave ipv6 away")
     for name in table["congestion_control"].unique():
         if name in CONTROLS_OF_KERNELS:
             here = ", ".join(CONGESTION_CONTROLS)
@@ -376,6 +379,9 @@ def _route(simulator: _core.Simulator, experiment: Experiment) -> None:
     if (table["congestion_control"] == "rcp").any():
         rcp = experiment.rcp
         simulator.offer_rates(rcp.alpha, rcp.beta, rcp.update_ms / 1e3, rcp.first_share)
+    if (table["congestion_control"] == "xcp").any():
+        xcp = experiment.xcp
+        simulator.give_feedback(xcp.alpha, xcp.beta, xcp.gamma)
     for change in experiment.changes:
         for port in change.links:
             delay_s = None if change.delay_ms is None else change.delay_ms / 1e3

@@ -31,6 +31,7 @@ from netrepro.networks import (
     leaf_spine,
 )
 from netrepro.networks.description import from_json, to_json
+from netrepro.networks.workloads import CONTROLS_OF_LINKS
 from netrepro.simulation import simulate
 
 TIERS = [
@@ -194,8 +195,10 @@ def test_what_does_not_go_over_ipv6_is_refused_by_name():
     split = Flow("h1", "h2", size_bytes=1000, subflows=2, congestion_control="lia")
     with pytest.raises(NetreproError, match="subflows over IPv6"):
         emulate(Experiment(SMALL, (split,), 1.0, ipv6=True), "virtual")
-    with pytest.raises(NetreproError, match="rcp over IPv6"):
-        simulate(Experiment(SMALL, (Flow("h1", "h2", size_bytes=1000, congestion_control="rcp"),), 1.0, ipv6=True))
+    for name in CONTROLS_OF_LINKS:
+        told = Flow("h1", "h2", size_bytes=1000, congestion_control=name)
+        with pytest.raises(NetreproError, match=f"{name} over IPv6"):
+            simulate(Experiment(SMALL, (told,), 1.0, ipv6=True))
 
 
 @pytest.mark.skipif(not probe_tiers().rootless.available, reason="needs user namespaces")

@@ -47,6 +47,7 @@ from netrepro.networks import (
     Slotted,
     Tcp,
     Topology,
+    Xcp,
     load_flow_sizes,
     star,
 )
@@ -62,6 +63,7 @@ DESCRIPTIONS = {
     "requests": Requests("h1", ("h2",), 100, 1000, 2),
     "tcp": Tcp(),
     "rcp": Rcp(),
+    "xcp": Xcp(),
     "measure": Measure(queues=(("s1", "h2"),), windows_interval_ms=1.0),
     "link": dataclasses.replace(LINK, loss=0.1, jitter_ms=0.1, reordering=0.1, reordering_ms=1.0),
     "experiment": Experiment(star(2, LINK), (FLOW,), SECONDS),
@@ -122,7 +124,7 @@ def experiment_with(name: str, changed: Any) -> Experiment:
     if name == "lossy tcp":
         link = dataclasses.replace(LINK, loss=0.3)
     network = changed if name == "topology" else Topology((changed,)) if name == "cable" else star(2, link)
-    more = {name: changed} if name in ("tcp", "rcp", "measure", "routing") else {}
+    more = {name: changed} if name in ("tcp", "rcp", "xcp", "measure", "routing") else {}
     if isinstance(changed, Receiver | Tcp):
         more = {"tcp": changed if isinstance(changed, Tcp) else Tcp(receiver=changed)}
     if name == "change":

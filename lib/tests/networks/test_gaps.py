@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from netrepro.networks import DropTail, Experiment, Flow, Link, Measure, dumbbell
+from netrepro.networks import DropTail, Experiment, Flow, Link, Measure, Tcp, dumbbell
 from netrepro.simulation import gap_shares, simulate
 
 PORT = ("s1", "s2")
@@ -16,3 +16,12 @@ def test_gaps_are_those_of_the_port_whatever_else_is_recorded():
         for ports in ((PORT,), (("h1", "s1"), PORT, ("s2", "h3"), ("s2", "s1")))
     )
     assert alone == among_others and all(share > bound for _, share, bound in alone)
+
+
+def test_full_packets_are_those_that_tcp_fills():
+    network = dumbbell(1, Link(100, 1), Link(10, 5, DropTail(packets=30)))
+    flow = Flow("h1", "h2", duration_s=3)
+    asked = Experiment(network, flow, 3, measure=Measure(packets=(PORT,)), tcp=Tcp(segment_bytes=1000))
+    found = simulate(asked)
+    assert set(found.packets["size_bytes"]) == {66 + 8, 1066}
+    assert all(share > bound for _, share, bound in gap_shares(found, PORT))

@@ -39,6 +39,18 @@ def test_rcp_is_near_processor_sharing_and_faster_than_tcp(tables):
     assert means["TCP"] > 2 * means["RCP"]
 
 
+def test_xcp_keeps_the_queue_short_and_has_flows_wait_all_the_same():
+    numbers = {}
+    for case in ("TCP", "RCP", "XCP"):
+        setting = replace(SLOWER, **paper.STUDY.cases[case])
+        run = simulate(paper.experiment(setting, 6.0, 3))
+        numbers[case] = paper.read(run, setting).numbers
+    xcp = numbers["XCP"]
+    assert xcp["dropped_share"] == 0 and xcp["queue_packets"] < 0.1 * numbers["TCP"]["queue_packets"]
+    assert xcp["small_ms"] > 1.5 * numbers["RCP"]["small_ms"]
+    assert xcp["processor_sharing_ms"] == numbers["RCP"]["processor_sharing_ms"]  # the same flows
+
+
 @pytest.mark.parametrize("packets", [1, 3, 7, 31, 127, 511])
 def test_one_tcp_flow_alone_takes_what_slow_start_takes(packets):
     """Windows that are full to the last packet, where the formula is exact but for the packets' own times."""
@@ -96,7 +108,7 @@ def test_sizes_have_the_wanted_mean_and_tail(mean, shape):
 
 def test_every_case_sees_the_same_flows_and_they_offer_the_wanted_load():
     ended = replace(SLOWER, longest_packets=1000.0)  # so that a few flows do not make the load
-    settings = [paper.STUDY.case(case, ended) for case in ("TCP", "RCP", paper.WITHOUT_FEEDBACK)]
+    settings = [paper.STUDY.case(case, ended) for case in ("TCP", "RCP", "XCP", paper.WITHOUT_FEEDBACK)]
     tables = [paper.experiment(each, 100.0, 7).flow_table for each in settings]
     assert all((table["size_bytes"] == tables[0]["size_bytes"]).all() for table in tables)
     wire = tables[0]["size_bytes"].sum() * 1000 / 934 * 8e-6

@@ -37,6 +37,7 @@ from netrepro.networks import (
 )
 from netrepro.networks.partition import partition
 from netrepro.networks.topology import Cable, host_cable
+from netrepro.networks.workloads import CONTROLS_OF_LINKS
 from netrepro.simulation import simulate
 
 RUNS = int(os.environ.get("NETREPRO_RANDOM_RUNS", "100")) // 4
@@ -106,7 +107,7 @@ def random_divided(seed: int) -> Experiment:
         tcp = random.choice([shared, random_tcp(random, alone=True)])
         if isinstance(tcp.receiver, OptimisticAck):
             tcp = replace(tcp, receiver=AckDivision(3))
-        if tcp.congestion_control == "rcp":
+        if tcp.congestion_control in CONTROLS_OF_LINKS:
             tcp = replace(tcp, congestion_control="cubic")
         if random.random() < 0.2:
             spacing = random.choice(["constant", "poisson"])
@@ -206,6 +207,7 @@ WHOLE: dict[str, list[Any]] = {
     "replicated flows": [Flow("h1", "h3", 10_000, replication="repflow")],
     "subflows": [Flow("h1", "h3", 10_000, subflows=2)],
     "rcp": [Flow("h1", "h3", 10_000, congestion_control="rcp")],
+    "xcp": [Flow("h1", "h3", 10_000, congestion_control="xcp")],
     "an OptimisticAck": [Flow("h1", "h3", 10_000, tcp=Tcp(receiver=OptimisticAck(5)))],
 }
 

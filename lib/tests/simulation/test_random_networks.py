@@ -45,7 +45,14 @@ from netrepro.networks import (
 from netrepro.networks.flow_sizes import empirical_flow_sizes
 from netrepro.networks.queues import CODEL_VARIANTS, FQ_CODEL_VARIANTS, PIE_VARIANTS
 from netrepro.networks.topology import Cable
-from netrepro.networks.workloads import CONGESTION_CONTROLS, COUNTS, RECEIVERS_ECN, RECOVERIES, SCHEDULERS
+from netrepro.networks.workloads import (
+    CONGESTION_CONTROLS,
+    CONTROLS_OF_LINKS,
+    COUNTS,
+    RECEIVERS_ECN,
+    RECOVERIES,
+    SCHEDULERS,
+)
 from netrepro.simulation.simulate import EVENTS_AT_A_TIME, build, measurements
 
 RUNS = int(os.environ.get("NETREPRO_RANDOM_RUNS", "100"))  # `make test-all` asks for ten thousand
@@ -239,7 +246,8 @@ def random_entry(random: Random, hosts: tuple[str, ...], lasts_s: float) -> Any:
         until_s = sometimes(random, 0.5, lambda: max((lasts_s - start_s) * random.random(), 1e-3), None)
         size = size_bytes if until_s is None else None
         return Flow(source, destination, size, until_s, start_s, tcp=tcp)
-    tcp = replace(tcp, congestion_control="olia" if tcp.congestion_control == "rcp" else tcp.congestion_control)
+    if tcp.congestion_control in CONTROLS_OF_LINKS:
+        tcp = replace(tcp, congestion_control="olia")
     if kind == "subflows":
         return Flow(source, destination, size_bytes, start_s=start_s, subflows=random.randint(2, 8), tcp=tcp)
     copies = random.choice(["repflow", "repsyn"])

@@ -60,7 +60,7 @@ from netrepro.networks.experiment import (
     WINDOW_COLUMNS,
 )
 from netrepro.networks.flow_sizes import load_flow_sizes
-from netrepro.networks.workloads import RECEIVERS_ECN
+from netrepro.networks.workloads import CONTROLS_OF_LINKS, RECEIVERS_ECN
 from netrepro.simulation import Hosts, simulate
 from netrepro.simulation.simulate import build
 
@@ -90,7 +90,7 @@ links = st.builds(Link, st.floats(1, 1000), st.floats(0, 20), queues, shares, ji
 routings = st.builds(Routing, st.sampled_from(ROUTINGS), st.integers(1, 4), rerouting_ms=st.sampled_from([0.0, 50.0]))
 tcps = st.builds(
     Tcp,
-    st.sampled_from(["reno", "cubic", "dctcp", "bbr", "bbr3", "lia", "olia", "balia", "rcp", "prague"]),
+    st.sampled_from(["reno", "cubic", "dctcp", "bbr", "bbr3", "lia", "olia", "balia", "rcp", "xcp", "prague"]),
     st.integers(1, 20),
     receive_window_bytes=st.integers(1448, 300_000),
     min_rto_ms=st.sampled_from([1.0, 200.0]),
@@ -159,8 +159,8 @@ def experiments(draw, links=links, routings=routings, changing=True) -> Experime
     found = tuple(draw(st.lists(changes, max_size=4))) if changing else ()
     seed = draw(st.integers(0, 99))
     tcp = draw(tcps)
-    if any(getattr(entry, "subflows", 1) > 1 for entry in traffic):
-        tcp = replace(tcp, congestion_control=tcp.congestion_control.replace("rcp", "lia"))
+    if any(getattr(entry, "subflows", 1) > 1 for entry in traffic) and tcp.congestion_control in CONTROLS_OF_LINKS:
+        tcp = replace(tcp, congestion_control="lia")
     host_delay_packets = draw(st.sampled_from([0.0, 1.0, 30.0]))
     return Experiment(
         net, tuple(traffic), 1.5, seed, measure, tcp, draw(routings), found, host_delay_packets=host_delay_packets

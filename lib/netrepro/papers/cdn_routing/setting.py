@@ -34,7 +34,8 @@ class Setting:
     after the failure; negative before it, as where operators move clients away. technique : a name of `techniques`.
     worlds : number of Internets in a repetition. mean_delay_s : mean time of an update through an AS; 0 to calibrate it
     on calibration_worlds Internets.
-    is_small : one Internet small enough for daemons.
+    is_small : one Internet small enough for daemons. site_providers : of each site. peers_of_one_site : share of the
+    transit ASes that peer with the first site, as at an exchange.
     """
 
     top: int = 8
@@ -68,6 +69,8 @@ class Setting:
     mean_delay_s: float = 0.0
     calibration_worlds: int = 30
     is_small: bool = False
+    site_providers: int = 2
+    peers_of_one_site: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -132,8 +135,8 @@ def internet_of(path: str) -> AsGraph:
 
 @lru_cache(maxsize=1)  # the sites of an Internet fail one after the other
 def make_world(setting: Setting, seed: int) -> World:
-    """Make an Internet in which every site is a customer of two transit ASes. In a file, transit ASes are those with
-    both customers and providers.
+    """Make an Internet in which every site is a customer of `site_providers` transit ASes, and the first one has
+    `peers_of_one_site`. In a file, transit ASes are those with both customers and providers.
 
     Raises NetreproError for a file with too few transit ASes, or with an AS number that a site has.
     """
@@ -144,13 +147,18 @@ def make_world(setting: Setting, seed: int) -> World:
         graph = internet_of(setting.internet)
         both = {Relation.CUSTOMER, Relation.PROVIDER}
         transits = [number for number, near in graph.neighbours.items() if both <= set(near.values())]
-    if len(transits) < 2 * setting.sites or max(graph.neighbours) >= FIRST_SITE:
+    wanted = setting.site_providers * setting.sites
+    if len(transits) < wanted or max(graph.neighbours) >= FIRST_SITE:
         raise NetreproError(
             f"{setting.internet}: {len(transits)} ASes have customers and providers, the greatest number is "
             f"{max(graph.neighbours)}",
-            f"give {2 * setting.sites} such ASes, for {setting.sites} sites, and numbers below {FIRST_SITE}",
+            f"give {wanted} such ASes, for {setting.sites} sites, and numbers below {FIRST_SITE}",
         )
-    providers = np.random.default_rng([seed, 1]).choice(transits, size=(setting.sites, 2), replace=False)
+    random = np.random.default_rng([seed, 1])
+    providers = random.choice(transits, size=(setting.sites, setting.site_providers), replace=False)
     sites = tuple(FIRST_SITE + place for place in range(setting.sites))
-    links = [(site, int(one), Relation.PROVIDER) for site, pair in zip(sites, providers, strict=True) for one in pair]
+    links = [(site, int(one), Relation.PROVIDER) for site, own in zip(sites, providers, strict=True) for one in own]
+    others = sorted(set(transits) - set(providers[0].tolist()))
+    peers = random.choice(others, size=round(setting.peers_of_one_site * len(others)), replace=False)
+    links += [(sites[0], int(peer), Relation.PEER) for peer in peers]
     return World(graph.joined(links), sites)

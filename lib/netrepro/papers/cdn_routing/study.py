@@ -237,7 +237,8 @@ def answer(runs: Runs) -> str:
 
 def _scales(worlds: int) -> dict[str, Scale]:
     few, more = ({"worlds": times * worlds, "calibration_worlds": 4 * times} for times in (1, 2))
-    changes = {"quick": few | {"worlds": 1}, "paper": PAPER_SIZE | more, "test": TEST_SIZE | few}
+    quick = {"worlds": 1, "calibration_worlds": 4}
+    changes = {"quick": quick, "paper": PAPER_SIZE | more, "test": TEST_SIZE | few}
     return {profile: Scale(changes=own) for profile, own in changes.items()}
 
 
@@ -246,6 +247,12 @@ LAWS: dict[str, dict[str, Any]] = {law: {"delay_law": law} for law in DELAY_LAWS
     "share 1/4": {"announcement_share": 1 / 4},
     "share 1/8": {"announcement_share": 1 / 8},
     "30 s apart": {"advertisement_interval_s": 30.0},
+}
+# As PEERING's sites were: most with one provider, one with peers at an exchange. A quarter of the transit ASes is ours.
+AS_PEERING: dict[str, dict[str, Any]] = {
+    "sites as above": {},
+    "8 sites, one provider each": {"sites": 8, "site_providers": 1},
+    "8 sites, and one has peers": {"sites": 8, "site_providers": 1, "peers_of_one_site": 0.25},
 }
 
 STUDY = Study(
@@ -257,7 +264,7 @@ STUDY = Study(
     cannot=cannot,
     answer=answer,
     profiles={
-        "quick": Scale(fewer=ONCE),
+        "quick": Scale(changes={"worlds": 2, "calibration_worlds": 20}, fewer=ONCE),
         "paper": Scale(changes=PAPER_SIZE, fewer=ONCE),
         "test": Scale(changes=TEST_SIZE, fewer=ONCE),
     },
@@ -270,6 +277,9 @@ STUDY = Study(
     knobs={
         "prepends": Knob({PREPENDING: {"technique": PREPENDING, "prepends": swept(0, 1, 2, 3, 5)}}, _scales(1)),
         "reaction": Knob({REACTIVE: {"technique": REACTIVE, "reaction_s": swept(*REACTIONS_S)}}, _scales(1)),
+        "sites": Knob(
+            {name: own | {"technique": swept(REACTIVE, PREPENDING)} for name, own in AS_PEERING.items()}, _scales(1)
+        ),
         "delays": Knob({name: law | {"technique": swept(*PAPER)} for name, law in LAWS.items()}, _scales(2)),
     },
     figures={
