@@ -107,7 +107,7 @@ def test_a_source_that_no_patch_is_written_for_is_refused(packed, monkeypatch, t
     monkeypatch.setattr(build, "_with_tools", lambda tell: dict(os.environ))
     cases = {"6.1.3": "is Linux 6.1.3\n.*Linux 6.12", "6.13.0": "is Linux 6.13.0"}
     if shutil.which("patch"):
-        cases["6.12.1"] = r"clock\.patch does not fit Linux 6.12.1"
+        cases["6.12.1"] = r"calls\.patch does not fit Linux 6.12.1"
     for version, said in cases.items():
         given = source_of_linux(tmp_path / f"linux-{version}", version)
         if packed:
