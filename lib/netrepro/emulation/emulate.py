@@ -12,6 +12,7 @@ from netrepro.emulation.real_time.network import RealTimeNetwork
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.instance import MEMORY_MB, STARTS_AT, SYSCALL_COST_NS
 from netrepro.emulation.virtual.network import PATIENCE_S, VirtualNetwork
+from netrepro.emulation.virtual.spinning import SPIN_AFTER_S
 from netrepro.errors import NetreproError
 from netrepro.networks.description import check_not_negative, whole_number
 from netrepro.networks.experiment import Experiment, Measurements, check_is_experiment
@@ -109,6 +110,8 @@ class Emulation:
     syscall_cost_ns : in virtual time, the least time (ns) that a system call of a program takes, reads of the clock
         included; None for 1000. Computing takes no time. With 0 a program that polls, as iperf3 does, may never get on
         (lib/kernel/README.md tells what the cost does to results).
+    spin_after_s : in virtual time, the processor time (s) after which a program that makes no system call, such as a
+        spin lock, loses the processor; None for 5. It is not watched with a `syscall_cost_ns` of 0. `net.spins` counts.
     starts_at : in virtual time, the date and time at which the clock starts, in ISO 8601 (without a zone: UTC) or as a
         datetime; None for 2020-01-01T00:00:00Z. Programs and files' times see it, and so do time stamps in captures.
 
@@ -138,6 +141,7 @@ class Emulation:
         memory_mb: int | None = None,
         syscall_cost_ns: int | None = None,
         starts_at: str | datetime | None = None,
+        spin_after_s: float | None = None,
     ):
         if not isinstance(topology, Topology):
             raise NetreproError(
@@ -167,6 +171,7 @@ class Emulation:
                 memory_mb=MEMORY_MB if memory_mb is None else memory_mb,
                 syscall_cost_ns=SYSCALL_COST_NS if syscall_cost_ns is None else syscall_cost_ns,
                 starts_at=STARTS_AT if starts_at is None else starts_at,
+                spin_after_s=SPIN_AFTER_S if spin_after_s is None else spin_after_s,
             )
         else:
             _check_absent(
@@ -176,6 +181,7 @@ class Emulation:
                 memory_mb=memory_mb,
                 syscall_cost_ns=syscall_cost_ns,
                 starts_at=starts_at,
+                spin_after_s=spin_after_s,
             )
             network = RealTimeNetwork(
                 topology, tier, congestion_control, seed, address_pool, tcp, routing, paths, cpu_limits, ipv6

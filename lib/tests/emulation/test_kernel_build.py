@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -106,7 +107,7 @@ def test_a_source_that_no_patch_is_written_for_is_refused(packed, monkeypatch, t
     monkeypatch.setattr(build, "_with_tools", lambda tell: dict(os.environ))
     cases = {"6.1.3": "is Linux 6.1.3\n.*Linux 6.12", "6.13.0": "is Linux 6.13.0"}
     if shutil.which("patch"):
-        cases["6.12.1"] = r"clock\.patch does not fit Linux 6.12.1"
+        cases["6.12.1"] = r"calls\.patch does not fit Linux 6.12.1"
     for version, said in cases.items():
         given = source_of_linux(tmp_path / f"linux-{version}", version)
         if packed:
@@ -118,3 +119,32 @@ def test_a_source_that_no_patch_is_written_for_is_refused(packed, monkeypatch, t
         with pytest.raises(NetreproError, match=said):
             build_kernel(source=wrong)
     assert not list((tmp_path / "cache").rglob("build-*"))
+
+
+def test_the_next_build_removes_what_a_killed_one_has_left_and_what_its_programs_still_write(monkeypatch, tmp_path):
+    """The tar that a killed build has started goes on for a second, and makes its folder anew."""
+    cache = tmp_path / "cache" / "netrepro" / "kernel"
+    for name in ("build-old/tree/deep", "apt-old", "sources/apt-old", "6.12.1-0123456789ab"):
+        (cache / name).mkdir(parents=True)
+    tar = tmp_path / "bin" / "tar"
+    tar.parent.mkdir()
+    tar.write_text(f'#!/bin/sh\necho "$PWD" > {tmp_path}/started\nsleep 1\nmkdir -p "$PWD/late"\n')
+    tar.chmod(0o755)
+    given = source_of_linux(tmp_path / "given", "6.1.3")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    call = "import os\nfrom netrepro.emulation.virtual import build\nbuild._with_tools = lambda tell: dict(os.environ)"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{call}\nbuild.build_kernel(source={str(given)!r})"],
+        env=os.environ | {"PATH": f"{tar.parent}:{os.environ['PATH']}"},
+    ) as killed:
+        while not (tmp_path / "started").exists():
+            assert killed.poll() is None
+            time.sleep(0.01)
+        killed.kill()
+    left = Path((tmp_path / "started").read_text().strip())
+    assert left.is_dir() and not any(cache.glob("build-old")), "it has left a folder, and removed the one before"
+    monkeypatch.setattr(build, "_with_tools", lambda tell: dict(os.environ))
+    with pytest.raises(NetreproError, match=r"is Linux 6\.1\.3"):
+        build_kernel(source=given)
+    assert sorted(path.name for path in cache.iterdir()) == ["6.12.1-0123456789ab", "lock", "sources"]
+    assert not any((cache / "sources").iterdir())

@@ -4,6 +4,8 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -148,6 +150,115 @@ def test_a_thread_that_yields_lets_other_threads_and_other_hosts_run():
         assert net["h1"].python(spin) == ["set"]
         assert net["h1"].run(["sleep", "0.01"]).returncode == 0
         spinner.kill()
+
+
+# Two threads: one sleeps inside of the lock, so that the other one spins. Then a process spins on a word in memory
+# that another one shares with it.
+SPIN_LOCK = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static pthread_spinlock_t lock;
+static int counted;
+static void *hold(void *nothing) {
+    for (int turn = 0; turn < 3; turn++) {
+        pthread_spin_lock(&lock);
+        usleep(1000);
+        counted++;
+        pthread_spin_unlock(&lock);
+        usleep(1000);
+    }
+    return nothing;
+}
+int main(void) {
+    pthread_t threads[2];
+    volatile int *flag = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pthread_spin_init(&lock, 0);
+    for (int i = 0; i < 2; i++) pthread_create(threads + i, 0, hold, 0);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+    if (!fork()) {
+        usleep(5000);
+        *flag = 7;
+        _exit(0);
+    }
+    while (!*flag) ;
+    printf("%d %d\n", counted, *flag);
+    wait(0);
+    return 0;
+}
+"""
+
+
+@needs("gcc")
+def test_a_spin_lock_and_a_word_in_shared_memory_are_waited_for():
+    with Emulation(SMALL, "virtual", spin_after_s=0.1, patience_s=60.0) as net:
+        (net.folder / "spin.c").write_text(SPIN_LOCK)
+        compiled = subprocess.run(["gcc", "-O1", "-pthread", "-o", net.folder / "spin", net.folder / "spin.c"])
+        assert compiled.returncode == 0
+        outputs = [net["h1"].run([str(net.folder / "spin")], timeout=30).stdout for _ in range(2)]
+        assert net.spins > 0
+    assert outputs == ["6 7\n", "6 7\n"]
+
+
+def test_a_thread_that_waits_for_another_ones_flag_lets_time_pass():
+    def wait() -> tuple[list[str], float]:
+        told: list[str] = []
+        threading.Thread(target=lambda: (time.sleep(0.003), told.append("set"))).start()
+        begun = time.monotonic()
+        while not told:
+            pass
+        return told, time.monotonic() - begun
+
+    with Emulation(SMALL, "virtual", spin_after_s=0.1) as net:
+        told, took_s = net["h1"].python(wait)
+        spins = net.spins
+    assert told == ["set"] and spins > 0
+    assert 0.003 <= took_s <= 0.003 + 0.001 * spins
+
+
+def test_a_program_that_spins_for_ever_keeps_nobody_else_waiting():
+    with Emulation(SMALL, "virtual", spin_after_s=0.1) as net:
+        spinner = net["h2"].popen([sys.executable, "-c", "while True: pass"])
+        assert net["h1"].run(["sh", "-c", "sleep .01; echo on"]).stdout == "on\n"
+        assert net["h1"].run(["ping", "-c", "1", net["h2"].address]).returncode == 0
+        assert spinner.poll() is None
+        spinner.kill()
+        assert spinner.wait() == -signal.SIGKILL
+
+
+def test_a_run_counts_the_ticks_of_programs_that_spin():
+    spins = "import time; time.sleep(0.01)\nwhile True: pass"
+    programs = [Program("h1", [sys.executable, "-c", spins]), Program("h2", ["sleep", "0.1"])]
+    spinner, other = run_programs(SMALL, programs, 0.2, spin_after_s=0.1)
+    assert spinner.returncode == -signal.SIGTERM and other.returncode == 0
+    assert spinner.spins == other.spins > 100  # of 1 ms, nearly all of the 0.2 s and the second in which programs end
+
+
+def test_who_computes_for_a_short_time_takes_none_and_is_not_counted():
+    def compute() -> float:
+        begun = time.monotonic()
+        sum(number * number for number in range(3_000_000))
+        return time.monotonic() - begun
+
+    with Emulation(SMALL, "virtual") as net:
+        assert net["h1"].python(compute) < 1e-4
+        assert net.spins == 0
+
+
+def test_at_no_cost_of_calls_nobody_is_watched():
+    with (
+        Emulation(SMALL, "virtual", syscall_cost_ns=0, spin_after_s=0.1, patience_s=2.0) as net,
+        pytest.raises(NetreproError, match="not advanced"),
+    ):
+        net["h1"].run([sys.executable, "-c", "while True: pass"])
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, True, "5", float("nan")])
+def test_a_time_after_which_a_program_spins_is_positive(seconds):
+    with pytest.raises(NetreproError, match="spin_after_s = "):
+        Emulation(SMALL, "virtual", spin_after_s=seconds)
 
 
 @needs("redis-server", "redis-cli")

@@ -588,7 +588,8 @@ def test_traffic_in_which_time_stands_still_is_named(monkeypatch):
         def order(self, what, /, *more, **arguments):
             if what == "traffic":
                 self._patience_s = 0.0
-                monkeypatch.setattr(instance, "_LOOK_S", 0.0)
+                self.spins.wait_s = 0.0
+                monkeypatch.setattr(self._outside, "clock_ns", lambda: None)
             return super().order(what, *more, **arguments)
 
     monkeypatch.setattr("netrepro.emulation.virtual.experiment.Instance", Impatient)

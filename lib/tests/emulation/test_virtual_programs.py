@@ -25,8 +25,8 @@ from netrepro.networks.topology import star
 
 pytestmark = needs_virtual
 NET = star(2, Link(10.0, 5.0))
-# Keeps virtual time from passing until a file is there.
-SPIN = "import os, time; time.sleep(0.5)\nwhile not os.path.exists('go'): pass\nos._exit(5)"
+# Keeps virtual time, where calls cost none, from passing until something is written to a file.
+SPIN = "import os, time; time.sleep(0.5)\nwhile not os.path.getsize('go'): pass\nos._exit(5)"
 
 
 def virtual(hosts: int = 2, **how: object) -> Emulation:
@@ -38,12 +38,13 @@ def exits(status: int) -> list[str]:
 
 
 def test_after_time_stood_still_every_call_gets_its_own_answer():
-    with virtual(patience_s=2.0) as net:
+    with virtual(patience_s=2.0, syscall_cost_ns=0) as net:
+        (net.folder / "go").touch()
         other = net["h2"].popen(["sh", "-c", "sleep 1; exit 0"])
         spins = net["h1"].popen([sys.executable, "-c", SPIN])
         with pytest.raises(NetreproError, match="not advanced"):
             spins.wait()
-        (net.folder / "go").touch()
+        (net.folder / "go").write_text("go")
         assert other.wait() == 0 and spins.poll() == 5
         before = net.now_s
         net.sleep(10)

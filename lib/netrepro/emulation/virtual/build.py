@@ -18,7 +18,7 @@ from pathlib import Path
 from netrepro.emulation.virtual.kernel import cache, kernel_path, recipe, recipe_key
 from netrepro.emulation.virtual.packages import can_fetch, fetch_package, fetch_programs
 from netrepro.errors import NetreproError
-from netrepro.files import file_sha256
+from netrepro.files import file_sha256, remove
 
 # The reference: the version with which the tier's published results and the tests are made.
 REFERENCE = "6.12.117"
@@ -48,7 +48,9 @@ _LEFT_OUT = (
 # Files that are not source, in a folder in which a kernel was built before.
 _MADE = ("*.o", "*.a", "*.cmd", "*.ko", "*.mod", "*/.config", "*/.git", "*/include/config", "*/include/generated")
 _NEEDED = ("UML_TIME_TRAVEL_SUPPORT", "HOSTFS", "NET_NS", "VETH", "NET_SCHED")
+_DRIVERS = ("tty", "char", "base", "net", "netrepro")  # in Linux's order; make would visit a hundred empty folders
 _EXPECTED_LINES = 1350  # lines of make's output, for the progress
+_LEFT_BY_BUILDS = ("build-*", "apt-*", "sources/apt-*")  # folders in the cache, of builds that are killed
 Tell = Callable[[str, float], None]
 
 
@@ -71,6 +73,9 @@ def build_kernel(progress: Tell | None = None, source: str | Path | None = None,
     tell = progress or (lambda what, share: None)
     cache().mkdir(parents=True, exist_ok=True)
     with _alone(cache() / "lock"), tempfile.TemporaryDirectory(prefix="build-", dir=cache()) as build:
+        for left in (path for pattern in _LEFT_BY_BUILDS for path in cache().glob(pattern)):
+            if left != Path(build):  # of a build that was killed: another one would hold the lock
+                remove(left)
         if source is None:  # another process may have built it meanwhile
             with suppress(NetreproError):
                 return kernel_path()
@@ -128,8 +133,10 @@ def _with_tools(tell: Tell) -> dict[str, str]:
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
+    """Hold the lock of all builds. Programs of a build hold it, too: they may outlive one that is killed."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
+        os.set_inheritable(file.fileno(), True)
         yield
 
 
@@ -164,8 +171,7 @@ def _prepare(folder: Path, tree: Path, environment: dict[str, str], tell: Tell) 
         problem = f"{path.name} does not fit Linux {_release(tree)}"
         _run(["patch", "-p1", "--batch", "--forward", "-i", str(path)], tree, environment, problem)
     shutil.copytree(folder / "built_in", tree / "drivers" / "netrepro")
-    with (tree / "drivers" / "Makefile").open("a") as file:
-        file.write("\nobj-y += netrepro/\n")
+    (tree / "drivers" / "Makefile").write_text(f"obj-y := {' '.join(f'{name}/' for name in _DRIVERS)}\n")
     make = ["make", "-s", "ARCH=um"]
     _run([*make, "allnoconfig"], tree, environment, "the configuration cannot be made")
     with (tree / ".config").open("a") as file:
@@ -195,6 +201,7 @@ def _compile(tree: Path, environment: dict[str, str], tell: Tell, jobs: int) -> 
         text=True,
         errors="replace",
         env=environment | stamps,
+        close_fds=False,  # keeps the lock
     ) as made:
         lines: list[str] = []
         assert made.stdout
@@ -236,6 +243,7 @@ def _run(command: list[str], folder: Path, environment: dict[str, str], problem:
         text=True,
         errors="replace",
         stdin=subprocess.DEVNULL,
+        close_fds=False,  # keeps the lock
     )
     if done.returncode:
         last = "\n".join((done.stdout + done.stderr).strip().splitlines()[-5:])

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from math import inf
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,6 +30,8 @@ from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
 from netrepro.emulation.virtual.guest import DEVICE_LINKS
 from netrepro.emulation.virtual.kernel import cache, kernel_path
+from netrepro.emulation.virtual.outside import Outside
+from netrepro.emulation.virtual.spinning import Spins
 from netrepro.errors import NetreproError
 from netrepro.files import is_own, remove
 
@@ -53,10 +56,10 @@ _ARGUMENTS = (
 )
 _PREFIX = "netrepro-virtual-"
 _SHELL_MOUNTS = (("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/run"))
-_LOOK_S = 0.5
 _HEAD = struct.Struct("<cII")  # of a message: its kind, the number of its order, the bytes that follow
 _NO_MORE_EVENTS = r"takes no more events: -28$"  # panic of line.c where a disk is full (ENOSPC)
 MEMORY_MB = 512
+_START_S = 60.0  # least patience with a kernel that starts, whose clock hardly advances
 
 
 class Instance:
@@ -67,9 +70,10 @@ class Instance:
     forked copy of this process may not use it.
 
     descriptors : file descriptors that the kernel's process inherits; its links' events and captures are written to
-    them. patience_s : the longest real time (s) without a message from the kernel while an order is carried out.
+    them. patience_s : the longest real time (s) in which virtual time stands still while an order is carried out.
     memory_mb : memory of kernel and programs. syscall_cost_ns : the least virtual time (ns) that a system call of a
-    program takes; orders take none. starts_at : the date at which the clock starts (clock_start_ns).
+    program takes; orders take none. starts_at : the date at which the clock starts (clock_start_ns). spin_after_s : the
+    processor time (s) after which a program that makes no system call loses the processor (Spins).
 
     Raises NetreproError where no kernel is built, or where the kernel cannot start.
     """
@@ -82,8 +86,9 @@ class Instance:
         memory_mb: int = MEMORY_MB,
         syscall_cost_ns: int = 0,
         starts_at: str | datetime = STARTS_AT,
+        spin_after_s: float = inf,
     ):
-        self._patience_s = patience_s
+        self._patience_s = max(patience_s, _START_S)
         self._folder, self._keeps = _own_folder()
         self._log = _file_in_memory("console")
         self._left, self._closed, self._interrupted = bytearray(), False, False
@@ -131,11 +136,14 @@ class Instance:
         finally:
             os.close(orders)
             os.close(answers)
+        self._outside, self._cost_ns = Outside(self._process.pid, Path(kernel)), syscall_cost_ns
+        self.spins = Spins(self._outside, spin_after_s)
         try:
             self.begun = self._answer("to start")
         except BaseException:
             self.close()
             raise
+        self._patience_s = patience_s
 
     @property
     def kernel(self) -> str:
@@ -229,13 +237,20 @@ class Instance:
     ) -> dict[str, Any]:
         contents: list[bytes] = []
         share, told = 0.0, time.monotonic()
+        since_ns: int | None = None  # virtual time at the first look after the last message
         while True:
             message = self._message()
             if message is None:
+                self.spins.look()
+                if since_ns is None:
+                    since_ns = self._outside.clock_ns()
                 if time.monotonic() - told > self._patience_s:
-                    raise self._stuck(what, share)
+                    now_ns = self._outside.clock_ns()
+                    if not _has_passed(since_ns, now_ns, self._patience_s):
+                        raise self._stuck(what, share)
+                    told, since_ns = time.monotonic(), now_ns
                 continue
-            told = time.monotonic()
+            told, since_ns = time.monotonic(), None
             kind, number, content = message
             if kind == b"E":
                 self.programs.pop(int(content), None)
@@ -258,7 +273,7 @@ class Instance:
                 return answer | {"contents": contents}
 
     def _message(self) -> tuple[bytes, int, bytes] | None:
-        """Return the next message (kind, number of its order, content), or None after _LOOK_S.
+        """Return the next message (kind, number of its order, content), or None when it is time to look again.
 
         Raises NetreproError for an ended kernel.
         """
@@ -270,17 +285,21 @@ class Instance:
                     content = bytes(self._left[_HEAD.size : whole])
                     del self._left[:whole]
                     return kind, number, content
-            if not self._heard.poll(1e3 * _LOOK_S):
+            if not self._heard.poll(1e3 * self.spins.wait_s):
                 return None
             more = os.read(self._from_guest, 1 << 20)
             if not more:
                 raise self._ended()
             self._left += more
 
+    def _console(self) -> str:
+        """Return what the kernel has said so far."""
+        # The kernel writes through the same position of the file: leave it where it is.
+        return os.pread(self._log.fileno(), os.fstat(self._log.fileno()).st_size, 0).decode(errors="replace")
+
     def _said(self) -> str:
         """Return the last lines of the kernel's console."""
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        lines = self._console().strip().splitlines()
         return "\n".join(f"  | {line}" for line in lines[-_LAST_LINES:])
 
     def _ended(self) -> NetreproError:
@@ -290,8 +309,7 @@ class Instance:
             status = str(self._process.wait(timeout=5))
         except subprocess.TimeoutExpired:
             status = "that it does not tell"
-        self._log.seek(0)
-        said = self._log.read().decode(errors="replace")
+        said = self._console()
         panic = re.search(r"(Kernel panic.*|BUG: .*)", said)
         full = self._full_disk(panic[0] if panic else "")
         if full:
@@ -314,11 +332,11 @@ class Instance:
 
     def _stuck(self, what: str, share: float) -> NetreproError:
         running = _listed(list(self.programs.values()))
+        why, remedy = self._outside.why_time_stands(self._console, self._cost_ns)
         return NetreproError(
-            f"virtual time has not advanced for {self._patience_s:g} s ({what}, after {share:.0%} of its time)"
-            + (f" while these programs run: {running}" if running else ""),
-            "a program that never sleeps, or a path without a rate, keeps it from passing; give the path a rate, let "
-            "the program wait, or give more patience_s",
+            f"virtual time has not advanced for {self._patience_s:g} s ({what}, after {share:.0%} of its time): {why}"
+            + (f"; while these programs run: {running}" if running else ""),
+            remedy,
         )
 
     def __enter__(self) -> Instance:
@@ -352,6 +370,15 @@ class Instance:
             self._log.close()
         self._processor.free()
         remove(self.folder)  # however deep programs inside have made it
+
+
+def _has_passed(before_ns: int | None, after_ns: int | None, seconds: float) -> bool:
+    """Tell whether virtual time has passed during so many real seconds: a five-thousandth of them at least.
+
+    A program that polls where calls cost nothing reads a clock that advances by a nanosecond in ten microseconds or
+    more. At the usual cost it advances by one microsecond, also beside much other work.
+    """
+    return before_ns is not None and after_ns is not None and after_ns - before_ns >= 2e5 * seconds
 
 
 def clock_start_ns(starts_at: str | datetime) -> int:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from io import TextIOWrapper
+from math import inf
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
@@ -54,6 +55,7 @@ from netrepro.emulation.virtual.plan import (
 )
 from netrepro.emulation.virtual.recording import VirtualRecording
 from netrepro.emulation.virtual.speech import check_ways
+from netrepro.emulation.virtual.spinning import SPIN_AFTER_S, check_spin_after
 from netrepro.errors import NetreproError
 from netrepro.networks.description import whole_number
 from netrepro.networks.experiment import longest_host_delay_ms
@@ -78,12 +80,12 @@ class VirtualNetwork(Network):
 
     Virtual time passes while `run`, `wait`, `python` or `sleep` wait, and stands still otherwise, except that a start
     takes some microseconds. The kernel's clock starts at `starts_at`, and files in `folder` have times of that clock.
-    Computing takes no time; a system call takes at least `syscall_cost_ns`, so that a program that polls
-    lets time pass. A loop without any system call never ends by itself. Programs read the
-    machine's files with the caller's rights, may write to `folder` and to /run, and have only their node's network.
-    They are root inside the kernel. Landlock, on machines that have it (`netrepro doctor` tells), also keeps root and
-    kernel modules from writing elsewhere. Their host's name is that of their node, and nodes' names lead to their
-    addresses. The same seed and the same calls give the same output.
+    Computing takes no time; a system call takes at least `syscall_cost_ns`, so that a program that polls lets time
+    pass. So does a loop without any system call, after `spin_after_s`, but not with the same bytes each time (`spins`).
+    Programs read the machine's files with the caller's rights, may write to `folder` and to /run, and have only their
+    node's network. They are root inside the kernel. Landlock, on machines that have it (`netrepro doctor` tells), also
+    keeps root and kernel modules from writing elsewhere. Their host's name is that of their node, and nodes' names lead
+    to their addresses. The same seed and the same calls give the same output.
 
     Programs start in `folder`, for which they have a second name, /run/folder, that is the same in every run. Their
     output is stored there. A file that a program writes, so its output too, may have `memory_mb` at most; a program
@@ -114,11 +116,14 @@ class VirtualNetwork(Network):
         memory_mb: int = MEMORY_MB,
         syscall_cost_ns: int = SYSCALL_COST_NS,
         starts_at: str | datetime = STARTS_AT,
+        spin_after_s: float = SPIN_AFTER_S,
     ):
         self.topology, self._seed, self._patience_s, self._memory_mb = topology, seed, patience_s, memory_mb
         self._syscall_cost_ns = whole_number(syscall_cost_ns, "syscall_cost_ns", 0, 10**9)
         clock_start_ns(starts_at)  # refuses what is no date
         self._starts_at = starts_at
+        # A program that polls may never get on at a cost of 0, and so may one that spins.
+        self._spin_after_s = check_spin_after(spin_after_s) if self._syscall_cost_ns else inf
         self._described: dict[str, Any] = {
             "tcp": tcp,
             "routing": routing,
@@ -152,7 +157,13 @@ class VirtualNetwork(Network):
         try:
             files = [file.fileno() for file in self._files]
             self._instance = Instance(
-                self._seed, files, self._patience_s, self._memory_mb, self._syscall_cost_ns, self._starts_at
+                self._seed,
+                files,
+                self._patience_s,
+                self._memory_mb,
+                self._syscall_cost_ns,
+                self._starts_at,
+                self._spin_after_s,
             )
             seeds = release_numbers(self._instance.kernel) >= (6, 11)
             self._plan = make_virtual_plan(
@@ -208,6 +219,15 @@ class VirtualNetwork(Network):
     def now_s(self) -> float:
         """The virtual time since the network was built, in seconds."""
         return self.monotonic_s - self._began_ns / 1e9
+
+    @property
+    def spins(self) -> int:
+        """The number of times that a program which made no system call lost the processor for a tick of 1 ms.
+
+        What a program had done until then depends on the machine. So where this is not 0, the same seed need not give
+        the same output.
+        """
+        return self.instance.spins.count
 
     @property
     def monotonic_s(self) -> float:

@@ -33,13 +33,17 @@ class Program:
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a program: exit status (negative for a signal), virtual time, output and error output."""
+    """The end of a program: exit status (negative for a signal), virtual time, output and error output.
+
+    spins : VirtualNetwork.spins of the whole run; where it is not 0, another run may give other bytes.
+    """
 
     program: Program
     returncode: int
     ended_s: float
     output: str
     errors: str
+    spins: int = 0
 
 
 @dataclass(frozen=True)
@@ -129,15 +133,15 @@ def run_programs(
             if started.poll() is None:
                 started.send_signal(signal.SIGTERM)
         net.sleep(1.0)
-        ends = [_how_it_ended(each, running[place]) for place, each in enumerate(programs)]
+        ends = [_how_it_ended(each, running[place], net.spins) for place, each in enumerate(programs)]
     if progress is not None:
         progress(1.0)
     return ends
 
 
-def _how_it_ended(program: Program, started: VirtualProgram) -> Ended:
+def _how_it_ended(program: Program, started: VirtualProgram, spins: int) -> Ended:
     if started.poll() is None:
         started.kill_all()
         started.wait()
     assert started.returncode is not None and started.ended_s is not None
-    return Ended(program, started.returncode, started.ended_s, started.output, started.errors)
+    return Ended(program, started.returncode, started.ended_s, started.output, started.errors, spins)
