@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pandas as pd
 
+from netrepro.claims.results import published_results
 from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError
 from netrepro.files import (
@@ -351,12 +352,14 @@ def _execute(
 
 @dataclass(frozen=True)
 class _Planned:
-    """A job, the final place of its folder, its lane, and whether it runs after all others (`last`)."""
+    """A job, the final place of its folder, its lane, whether it runs after all others (`last`), and the seconds that
+    it is expected to take."""
 
     job: Job
     final: Path
     lane: str
     last: bool
+    expected_s: float
 
 
 def _plan(
@@ -484,7 +487,21 @@ def _plan_one(
         ),
         code=settings.library_code,
     )
-    return _Planned(job, final, lane, declared.last)
+    return _Planned(job, final, lane, declared.last, _expected_s(job, final, f"{settings.profile}/{tier}"))
+
+
+def _expected_s(job: Job, final: Path, key: str) -> float:
+    """Return the processor seconds that the last good run took here, or else the published run of that profile and
+    tier, or else the budget."""
+    last = run_folder.good_status(final)
+    if last is not None and last.cpu_s:
+        return last.cpu_s
+    try:
+        published = published_results(job.slug)
+    except NetreproError:  # a malformed file is told where it is read for itself
+        published = None
+    run = published.runs.get(key) if published else None
+    return run.cpu_s if run and run.cpu_s else job.budget_s
 
 
 @contextmanager
@@ -543,7 +560,7 @@ _PHASES = (("compute", False), ("quiet", False), ("compute", True), ("quiet", Tr
 def _group(planned: Sequence[_Planned], lane: str, last: bool) -> list[_Planned]:
     """List the jobs of a group: the shortest, so that there is something to see soon, and then the longest first."""
     group = [item for item in planned if item.last == last and item.lane == lane]
-    group.sort(key=lambda item: -item.job.budget_s)
+    group.sort(key=lambda item: -item.expected_s)
     return [*group[-1:], *group[:-1]]
 
 
