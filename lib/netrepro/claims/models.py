@@ -360,7 +360,10 @@ def load_claims(slug: str) -> PaperClaims:
     if not path.is_file():
         known = [file.parent.name for file in _claim_files()]
         raise NetreproError(f"no claims for {slug!r}: {_shown(path)} does not exist", nearest(slug, known))
-    paper = _validated(path, _read_yaml(path))
+    try:
+        paper = _validated(path, _read_yaml(path))
+    except RecursionError:
+        raise NetreproError(f"{_shown(path)} cannot be read: lists too deep in each other", "mend the YAML") from None
     if paper.paper != path.parent.name:
         raise NetreproError(f"{_shown(path)}: paper is {paper.paper!r}", f"its folder asks for {path.parent.name!r}")
     return paper
@@ -395,7 +398,11 @@ def _shown(path: Path) -> str:
     return str(path.relative_to(all_data().parent))
 
 
-class _StrictLoader(yaml.SafeLoader):
+# libyaml's parser takes a tenth of the time; PyYAML can be built without it.
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _StrictLoader(_SafeLoader):
     """A loader that refuses equal keys and impossible values, with their line.
 
     PyYAML's own silently keeps the last of two equal keys, and raises any error for an impossible value.
@@ -428,8 +435,6 @@ def _read_yaml(path: Path) -> Any:
         raise NetreproError(f"{_shown(path)}{line}: {error.problem}", "mend the YAML there") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise NetreproError(f"{_shown(path)} cannot be read: {error}", "save it as YAML in UTF-8") from None
-    except RecursionError:
-        raise NetreproError(f"{_shown(path)} cannot be read: lists too deep in each other", "mend the YAML") from None
 
 
 def _validated(path: Path, content: Any) -> PaperClaims:

@@ -17,8 +17,9 @@ from dask.distributed import LocalCluster
 from netrepro.errors import NetreproError
 from netrepro.provenance import code_hash
 from netrepro.study.measuring import in_parallel
-from netrepro.workbench.running import cluster_lane
+from netrepro.workbench.running import cluster_lane, run_folder
 from netrepro.workbench.running.cluster_lane import QUIET_RESOURCE
+from netrepro.workbench.running.run_folder import Status
 from netrepro.workbench.running.runner import run
 
 
@@ -45,6 +46,20 @@ def test_what_is_marked_last_begins_when_all_others_have_ended(add_notebook: Cal
     report = run(jobs=2)
     assert [status.slug for status in report.statuses] == ["well_behaved", "summary"]
     assert interval(workbench, first.stem)[1] <= interval(workbench, "10_summary")[0]
+
+
+def test_the_shortest_runs_first_then_the_longest_as_they_took_last_or_else_by_their_budgets(
+    add_notebook, workbench, pretended_runs
+):
+    for number, budget_s in ((10, 30), (11, 20), (12, 40), (13, 90)):
+        add_notebook("well_behaved", number, slug=f"copy_{number}", budget_s={"quick": budget_s, "paper": 600})
+    last = Status(slug="copy_13", name="13_copy_13", outcome="ok", seconds=9, budget_s=90, cpu_s=5)
+    folder = workbench / "runs/quick/13_copy_13"
+    folder.mkdir(parents=True)
+    (folder / run_folder.STATUS).write_text(last.model_dump_json())
+    ended: list[str] = []
+    assert run(jobs=1, on_event=lambda event: ended.append(event.name) if event.kind == "ended" else None).ok
+    assert ended == ["13_copy_13", "12_copy_12", "10_copy_10", "11_copy_11"]
 
 
 @pytest.fixture(scope="module")

@@ -240,6 +240,12 @@ def test_it_says_beforehand_what_it_will_measure_and_how_long_that_takes(measure
     assert release_plan()["cpu_s"].notna().all()
 
 
+def test_a_notebook_of_both_kinds_is_also_measured_on_the_other_tier(measured, monkeypatch):
+    monkeypatch.setattr(releasing.runner, "second_tier", lambda declared: ["virtual"])
+    (other,) = runs_to_measure()
+    assert (other.slug, other.profile, other.tier) == ("echo", "quick", "virtual")
+
+
 def test_a_run_that_nobody_has_timed_counts_with_all_that_it_may_take(measured):
     shutil.rmtree(measured / "runs")
     guesses = runs_to_measure()

@@ -516,7 +516,7 @@ def offer(monkeypatch, *available: str) -> None:
     ("available", "second"),
     [(TIERS, "privileged"), (("rootless", "simulated"), "rootless"), (("simulated",), "")],
 )
-def test_the_whole_set_runs_what_asks_for_it_on_both_kinds_of_tiers(
+def test_with_both_a_notebook_that_asks_for_it_runs_on_both_kinds_of_tiers(
     echo_paper, add_notebook, workbench, monkeypatch, pretended_runs, available, second
 ):
     offer(monkeypatch, *available)
@@ -524,7 +524,7 @@ def test_the_whole_set_runs_what_asks_for_it_on_both_kinds_of_tiers(
     budgets = {"tiers": tiers, "emulated_budget_s": {"quick": 77}}
     add_notebook("echo", both_kinds=True, **budgets)
     add_notebook("well_behaved", 11, **budgets)
-    report = run()
+    report = run(both=True)
     assert report.ok, [status.explanation() for status in report.statuses]
     expected = ["10_echo", *([f"10_echo--tier={second}"] if second else []), "11_well_behaved"]
     assert [status.name for status in report.statuses] == expected
@@ -534,9 +534,15 @@ def test_the_whole_set_runs_what_asks_for_it_on_both_kinds_of_tiers(
     assert sorted(tiers) == sorted(["simulated", *([second] if second else [])])
 
 
-def test_only_a_quick_run_of_the_whole_set_takes_both_kinds(add_notebook, workbench, monkeypatch, pretended_runs):
+def test_a_notebook_runs_on_one_tier_where_nobody_asks_for_both(add_notebook, workbench, monkeypatch, pretended_runs):
     offer(monkeypatch, *TIERS)
     add_notebook("well_behaved", both_kinds=True, tiers=["privileged", "simulated"])
-    assert [status.name for status in run().statuses] == ["10_well_behaved", "10_well_behaved--tier=simulated"]
-    for options in ({"names": ["well_behaved"]}, {"tier": "simulated"}, {"profile": "paper"}):
-        assert len(run(**options).statuses) == 1
+    assert [status.name for status in run().statuses] == ["10_well_behaved"]
+    for options in ({}, {"names": ["well_behaved"]}):
+        names = [status.name for status in run(both=True, **options).statuses]
+        assert names == ["10_well_behaved", "10_well_behaved--tier=simulated"]
+
+
+def test_both_tiers_and_one_tier_are_not_asked_for_together(workbench):
+    with pytest.raises(NetreproError, match="--both with --tier virtual"):
+        run(both=True, tier="virtual")

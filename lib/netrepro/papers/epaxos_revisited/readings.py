@@ -14,16 +14,19 @@ from netrepro.study import SIMULATED, VIRTUAL, Check, OneRun, Progress, Reading,
 
 LIGHT_SETTLES_S = 0.5
 IDLE_S = {SIMULATED: 3.0, VIRTUAL: 1.0}
+ONE_KERNEL_S = 1.0  # of a light load at most
 SAME_MS = 0.1
 
 
 def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
-    """Read runs in the simulator, or of real processes. The latter share two kernels: one runs all but the light runs
-    and the first two of these, the other the remaining light ones."""
+    """Read runs in the simulator, or of real processes. The latter share a kernel, as its start and that of ten
+    programs cost as much as a light run. Where light runs are longer there are two, side by side: one runs all but the
+    light runs and the first two of these, the other the remaining light ones."""
     if runs[0].tier == SIMULATED:
         return in_parallel(_simulated, [(each,) for each in runs], progress=progress)
     light = [each for each in runs if each.setting.kind == LIGHT]
-    halves = [[each for each in runs if each not in light[2:]], light[2:]]
+    others = light[2:] if any(each.setting.light_s > ONE_KERNEL_S for each in light) else []
+    halves = [[each for each in runs if each not in others], others]
     readings = in_parallel(_of_processes, [(half,) for half in halves if half], progress=progress)
     by_run = {run: reading for half in readings for run, reading in half.items()}
     return [by_run[each] for each in runs]

@@ -250,7 +250,9 @@ STUDY = Study(
     answer=answer,
     repetitions=3,
     profiles={
-        "quick": _scale(2.0, 1.0, QUICK),
+        # A quarter of a second of the light load: a process's message costs real time, and the longest round trip is
+        # 220 ms.
+        "quick": _scale(2.0, 1.0, QUICK, light_s=0.75),
         "paper": _scale(60.0, 20.0, BOTH),
         "test": _scale(1.4, 0.8, SMALL),
     },
@@ -258,7 +260,7 @@ STUDY = Study(
         "quick": _scale(2.0, 1.0, SMALL, light_s=2.5),
         "paper": _scale(60.0, 20.0, BOTH, light_s=2.5),
     },
-    also_on_virtual={"quick": _scale(2.0, 1.0, QUICK), "paper": _scale(60.0, 20.0, BOTH)},
+    also_on_virtual={"quick": _scale(2.0, 1.0, QUICK, light_s=0.75), "paper": _scale(60.0, 20.0, BOTH)},
     claims=CLAIMS,
     knobs={
         "leader": Knob(

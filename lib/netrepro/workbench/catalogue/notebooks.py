@@ -36,7 +36,7 @@ class Declaration(BaseModel):
     longer_because: str = ""  # why the quick profile takes more than QUICK_S
     memory_mb: dict[str, int] = {"quick": 500, "paper": 1000}
     figures_of: dict[str, list[str]] = {}  # tier -> figures that are published from the run on that tier
-    both_kinds: bool = False  # a quick run of all notebooks runs this one in the simulator and on real kernels
+    both_kinds: bool = False  # with --both it runs in the simulator and on real kernels
     beside_kernel: bool = False  # shows or measures something on the virtual kernel, whatever its tier
     last: bool = False  # runs after all others (the scorecard)
 

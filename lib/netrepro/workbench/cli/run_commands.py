@@ -59,6 +59,9 @@ def run(
     build_kernel: Annotated[
         bool, typer.Option("--build-kernel", help="build a missing virtual kernel; only what uses it waits for it")
     ] = False,
+    both: Annotated[
+        bool, typer.Option("--both", help="run notebooks that can on two tiers: the simulator and real kernels")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Execute notebooks headlessly; then show your own scorecard beside the published one."""
@@ -78,6 +81,7 @@ def run(
             resume=resume,
             patience=patience,
             build_kernel=build_kernel,
+            both=both,
             on_event=tell,
         )
     if as_json:

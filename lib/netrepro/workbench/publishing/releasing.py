@@ -110,12 +110,17 @@ class RunToMeasure(NamedTuple):
 def runs_to_measure() -> list[RunToMeasure]:
     """List the runs that a release lacks and this machine can make: quick runs first, then deciding runs.
 
-    These are a quick run of each paper, and each run that decides claims, where today's code has made none.
+    These are a quick run of each paper, one on a tier of the other kind where the notebook declares both_kinds, and
+    each run that decides claims, where today's code has made none.
     """
     missing = [each for each in deciding_runs() if not each.why_not and not each.ready()]
-    own = {each.slug for each in missing if each.profile == "quick"}  # their quick run decides
-    others = [paper.paper for paper in all_papers() if paper.paper not in own and not _has_quick_run(paper.paper)]
-    quick = [_to_measure(slug, "quick", "") for slug in others]
+    deciding = {(each.slug, each.tier) for each in missing if each.profile == "quick"}
+    slugs = [paper.paper for paper in all_papers()]
+    own = {slug for slug, _ in deciding}  # their quick run decides
+    wanted = [(slug, "") for slug in slugs if slug not in own and not _has_quick_run(slug)]
+    pairs = [(slug, tier) for slug in slugs for tier in runner.second_tier(find(slug).declaration)]
+    wanted += [pair for pair in pairs if pair not in deciding and not _has_quick_run(*pair)]
+    quick = [_to_measure(slug, "quick", tier) for slug, tier in wanted]
     return quick + [_to_measure(each.slug, each.profile, each.tier) for each in missing]
 
 
@@ -197,12 +202,12 @@ def measure_release(
     return report
 
 
-def _has_quick_run(slug: str) -> bool:
-    """Tell whether runs/ or figures/ holds a quick run of a paper that today's code measured."""
+def _has_quick_run(slug: str, tier: str = "") -> bool:
+    """Tell whether runs/ or figures/ holds a quick run of a paper, on a tier or on any, that today's code measured."""
     published = published_results(slug)
     runs = [each.result for each in standard_runs(slug) if each.result]
     runs += published.runs.values() if published else ()
-    return any(each.profile == "quick" and _is_of_today(slug, each) for each in runs)
+    return any(each.profile == "quick" and tier in ("", each.tier) and _is_of_today(slug, each) for each in runs)
 
 
 def problems_of_release(version: str, since: str = "") -> list[str]:

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from netrepro.claims.results import published_results
 from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError
 from netrepro.files import (
@@ -66,15 +67,14 @@ def run(
     patience: float = 3.0,
     into: Path | None = None,
     build_kernel: bool = False,
+    both: bool = False,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> RunReport:
     """Execute notebooks and return how each ended; figures/ is not changed (see `publish`).
 
     Parameters
     ----------
-    names : slugs, or None for the whole set. Quick runs of the whole set on the tier "auto" execute notebooks that
-        declare both_kinds twice: on that tier, and on a tier of the other kind (simulator or real kernels) if the
-        machine has one.
+    names : slugs, or None for the whole set.
     profile : "quick" or "paper" (the published scale).
     tier : "auto", or a tier that each named notebook must support.
     parameters : values for notebook parameters; every named notebook must have each of them.
@@ -89,18 +89,22 @@ def run(
         whose parameters are not the committed notebook's defaults gets its own folder, named after them.
     build_kernel : build the virtual kernel where it is missing. Notebooks that use it wait for it, the others run
         meanwhile. Where it cannot be built, they run without it, and `RunReport.no_kernel` says why.
+    both : execute notebooks that declare both_kinds twice: on the tier that "auto" takes, and on a tier of the other
+        kind (simulator or real kernels) if the machine has one.
     on_event : called with an Event at every start, at the end of every run, and several times a second in between.
 
     Raises
     ------
     NetreproError : before anything starts, for an unknown notebook, profile, tier or parameter, a value of the wrong
-        type, or a folder that cannot be written. An error in a notebook raises nothing: see its Status.
+        type, a folder that cannot be written, or `both` with a tier. An error in a notebook raises nothing: see its
+        Status.
     """
+    if both and tier != "auto":
+        raise NetreproError(f"--both with --tier {tier}", "leave --tier out: --both chooses two tiers for a notebook")
     asked = [(notebook, dict(parameters or {})) for notebook in select(names)]
     settings = _Settings(profile, tier, into or runs_dir() / profile, workers(jobs), patience, scheduler=scheduler)
-    whole_set = not names and not parameters
     with building(build_kernel, lambda line: on_event(Event("kernel", "", 0, reason=line))) as build:
-        plan = partial(_plan, settings=settings, named=bool(names), on_event=on_event, both_kinds=whole_set)
+        plan = partial(_plan, settings=settings, named=bool(names), on_event=on_event, both_kinds=both)
         now, rest = asked, None
         if build is not None:
             now = [pair for pair in asked if not _awaits_kernel(pair[0], tier)]
@@ -285,12 +289,14 @@ def _execute(
 
 @dataclass(frozen=True)
 class _Planned:
-    """A job, the final place of its folder, its lane, and whether it runs after all others (`last`)."""
+    """A job, the final place of its folder, its lane, whether it runs after all others (`last`), and the seconds that
+    it is expected to take."""
 
     job: Job
     final: Path
     lane: str
     last: bool
+    expected_s: float
 
 
 def _plan(
@@ -304,7 +310,7 @@ def _plan(
     """Check everything that can be checked before anything starts; return the jobs and the notebooks refused.
 
     named : whether the user named the notebooks. Then a tier that is missing raises; otherwise the notebook is skipped.
-    both_kinds : whether notebooks that declare both_kinds run on both kinds of tiers, where "auto" chooses.
+    both_kinds : whether notebooks that declare both_kinds run on both kinds of tiers.
     """
     check_profile(settings.profile)
     check_tier(settings.tier, or_auto=True)
@@ -333,18 +339,20 @@ def _plan(
             on_event(Event("skipped", notebook.name, 0, reason=error.problem))
             continue
         planned.append(_plan_one(notebook, given, tier, settings))
-        if both_kinds and settings.tier == "auto" and settings.profile == "quick" and notebook.declaration.both_kinds:
-            for other in _other_kind(notebook.declaration.tiers, tier[0]):
-                planned.append(_plan_one(notebook, given, other, replace(settings, tier=other[0])))
+        for other in second_tier(notebook.declaration) if both_kinds else ():
+            why = probe_tiers()[other].why
+            planned.append(_plan_one(notebook, given, (other, why), replace(settings, tier=other)))
     return planned, refused
 
 
-def _other_kind(supported: Sequence[str], tier: str) -> list[tuple[str, str]]:
-    """Return the best supported tier of the other kind that this machine has, as a list of one pair (tier, why), or an
-    empty list. The two kinds are the simulator and real kernels."""
-    probe = probe_tiers()
-    others = [each for each in TIERS if each in supported and (each == "simulated") != (tier == "simulated")]
-    return [(each, probe[each].why) for each in others if probe[each].available][:1]
+def second_tier(declared: Declaration) -> list[str]:
+    """List the tier that a notebook with both_kinds runs on besides the one that "auto" takes: the best one of the
+    other kind that it supports and this machine has. The two kinds are the simulator and real kernels."""
+    if not declared.both_kinds:
+        return []
+    probe, is_simulated = probe_tiers(), _usual_tier(declared) == "simulated"
+    others = [each for each in TIERS if each in declared.tiers and (each == "simulated") != is_simulated]
+    return [each for each in others if probe[each].available][:1]
 
 
 def _usual_tier(declared: Declaration) -> str:
@@ -417,7 +425,21 @@ def _plan_one(
         ),
         code=settings.library_code,
     )
-    return _Planned(job, final, lane, declared.last)
+    return _Planned(job, final, lane, declared.last, _expected_s(job, final, f"{settings.profile}/{tier}"))
+
+
+def _expected_s(job: Job, final: Path, key: str) -> float:
+    """Return the processor seconds that the last good run took here, or else the published run of that profile and
+    tier, or else the budget."""
+    last = run_folder.good_status(final)
+    if last is not None and last.cpu_s:
+        return last.cpu_s
+    try:
+        published = published_results(job.slug)
+    except NetreproError:  # a malformed file is told where it is read for itself
+        published = None
+    run = published.runs.get(key) if published else None
+    return run.cpu_s if run and run.cpu_s else job.budget_s
 
 
 @contextmanager
@@ -476,7 +498,7 @@ _PHASES = (("compute", False), ("quiet", False), ("compute", True), ("quiet", Tr
 def _group(planned: Sequence[_Planned], lane: str, last: bool) -> list[_Planned]:
     """List the jobs of a group: the shortest, so that there is something to see soon, and then the longest first."""
     group = [item for item in planned if item.last == last and item.lane == lane]
-    group.sort(key=lambda item: -item.job.budget_s)
+    group.sort(key=lambda item: -item.expected_s)
     return [*group[-1:], *group[:-1]]
 
 
