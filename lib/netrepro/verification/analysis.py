@@ -48,6 +48,7 @@ class Answer:
 
     @property
     def is_known(self) -> bool:
+        """True unless the solver gave up."""
         return self.status != "unknown"
 
     def grid(self, metric: Metric | str = Metric.QSIZE) -> pd.DataFrame:
@@ -159,6 +160,7 @@ class Analysis:
 
     @property
     def backend(self) -> str:
+        """The solver that was asked for, by name."""
         return str(self._options["backend"])
 
     @property

@@ -101,6 +101,7 @@ class Encoding(ABC):
     def length(self, name: str, time: int) -> Number: ...
 
     def nonempty(self, name: str, time: int) -> Bit:
+        """Return the bit that holds where a packet of the queue may be taken at `time`."""
         return self.logic.at_least(self.length(name, time), 1)
 
     @abstractmethod

@@ -115,9 +115,11 @@ class Term:
 
     @property
     def size(self) -> int:
+        """Number of nodes of the syntax tree."""
         return 1 if len(self.queues) == 1 else 2 + len(self.queues)
 
     def value(self, trace: MeasuredTrace, time: int) -> int | None:
+        """Return the sum of the metric over the queues at `time`; None where it is not valid in one of them."""
         total = 0
         for queue in self.queues:
             value = trace.metric(self.metric, queue, time)
@@ -145,9 +147,11 @@ class Line:
 
     @property
     def size(self) -> int:
+        """Number of nodes of the syntax tree."""
         return 1 + (self.slope > 1) + (self.slope > 0 and self.offset > 0)
 
     def value(self, trace: MeasuredTrace | None, time: int) -> int:
+        """Return slope * time + offset; the trace does not matter."""
         return self.slope * time + self.offset
 
     def __str__(self) -> str:
@@ -188,13 +192,17 @@ class Comp:
 
     @property
     def queues(self) -> tuple[str, ...]:
+        """The names of the queues that both sides ask about."""
         return self.left.queues + (self.right.queues if isinstance(self.right, Term) else ())
 
     @property
     def size(self) -> int:
+        """Number of nodes of the syntax tree."""
         return 1 + self.left.size + self.right.size
 
     def holds(self, trace: MeasuredTrace, first: int, last: int) -> bool:
+        """Tell whether the comparison holds at every step from `first` to `last`."""
+
         def at(time: int) -> bool:
             left, right = self.left.value(trace, time), self.right.value(trace, time)
             return left is not None and right is not None and OPERATORS[self.sign](left, right)
@@ -227,9 +235,11 @@ class Same:
 
     @property
     def size(self) -> int:
+        """Number of nodes of the syntax tree."""
         return 2
 
     def holds(self, trace: MeasuredTrace, first: int, last: int) -> bool:
+        """Tell whether it holds from `first` to `last`."""
         if self.metric in FIELDS:
             silent_from = first + 1 if self.original else first
             if all(trace.offered(self.queue, time) == 0 for time in range(silent_from, last + 1)):
@@ -258,9 +268,11 @@ class Steps:
 
     @property
     def size(self) -> int:
+        """Number of nodes of the syntax tree."""
         return 2
 
     def holds(self, trace: MeasuredTrace, first: int, last: int) -> bool:
+        """Tell whether it holds from `first` to `last`."""
         values = [trace.metric(self.metric, self.queue, time) for time in range(first, last + 1)]
         pairs = itertools.pairwise(values)
         return all(a is not None and b is not None and (a < b if self.rising else a > b) for a, b in pairs)
@@ -293,9 +305,11 @@ class Uniq:
 
     @property
     def size(self) -> int:
+        """Number of nodes of the syntax tree."""
         return 2 + len(self.queues)
 
     def holds(self, trace: MeasuredTrace, first: int, last: int) -> bool:
+        """Tell whether it holds from `first` to `last`."""
         for time in range(first, last + 1):
             values = [trace.metric(self.metric, queue, time) for queue in self.queues]
             valid = [value for value in values if value is not None]
@@ -329,9 +343,11 @@ class TimedSpec:
 
     @property
     def size(self) -> int:
+        """Number of nodes of the syntax tree."""
         return 1 + self.spec.size
 
     def holds(self, trace: MeasuredTrace) -> bool:
+        """Tell whether the specification holds in `trace` at its steps."""
         return self.spec.holds(trace, self.first, self.last)
 
     def __str__(self) -> str:
@@ -354,6 +370,7 @@ class Workload:
 
     @property
     def queues(self) -> frozenset[str]:
+        """The names of all queues that the specifications ask about."""
         return frozenset(queue for timed in self.specs for queue in timed.spec.queues)
 
     def holds(self, trace: MeasuredTrace) -> bool:
@@ -361,12 +378,15 @@ class Workload:
         return all(spec.holds(trace) for spec in self.specs)
 
     def add(self, *specs: TimedSpec) -> Workload:
+        """Return this workload with more specifications at its end."""
         return Workload(self.specs + specs)
 
     def without(self, position: int) -> Workload:
+        """Return this workload without the specification at a position (from 0)."""
         return Workload(self.specs[:position] + self.specs[position + 1 :])
 
     def with_spec(self, position: int, spec: TimedSpec) -> Workload:
+        """Return this workload with another specification at a position (from 0)."""
         return Workload((*self.specs[:position], spec, *self.specs[position + 1 :]))
 
     def as_original(self) -> Workload:
@@ -432,9 +452,11 @@ class Difference:
 
     @property
     def queues(self) -> tuple[str, ...]:
+        """The two queues, the one that is subtracted last."""
         return (self.queue, self.minus)
 
     def value(self, trace: MeasuredTrace, time: int) -> int | None:
+        """Return the difference at `time`; None where the metric is not valid in one of them."""
         a, b = (trace.metric(self.metric, queue, time) for queue in self.queues)
         return None if a is None or b is None else a - b
 
@@ -503,11 +525,13 @@ class Query:
 
     @property
     def measure(self) -> Term | Difference:
+        """The left side of the comparison."""
         assert isinstance(self.lhs, Term | Difference)
         return self.lhs
 
     @property
     def queues(self) -> tuple[str, ...]:
+        """The names of the queues that the left side asks about."""
         return self.measure.queues
 
     def holds(self, trace: MeasuredTrace) -> bool:

@@ -16,7 +16,8 @@ from virtual_kernel import needs_virtual
 from netrepro.networks.dcell import DCell
 from netrepro.networks.experiment import Experiment
 from netrepro.papers import dcell as paper
-from netrepro.papers.dcell import Setting, experiments
+from netrepro.papers.dcell import experiments
+from netrepro.papers.dcell.experiments import Setting
 from netrepro.paths import data_dir
 from netrepro.queueing.backpressure import drain
 from netrepro.study import run_experiment

@@ -14,7 +14,8 @@ from virtual_kernel import needs_virtual
 
 from netrepro.errors import NetreproError
 from netrepro.papers import mptcp_wireless as paper
-from netrepro.papers.mptcp_wireless import BOTH, KB, Setting, experiments, study
+from netrepro.papers.mptcp_wireless import experiments, study
+from netrepro.papers.mptcp_wireless.experiments import BOTH, KB, Setting
 from netrepro.programs import why_missing
 from netrepro.simulation import simulate
 from netrepro.study import Point, run_once

@@ -13,7 +13,8 @@ from virtual_kernel import needs_virtual
 
 from netrepro.claims import load_claims
 from netrepro.papers import suss as paper
-from netrepro.papers.suss import SUSS, Setting, closed_form, experiments, figures
+from netrepro.papers.suss import closed_form, experiments, figures
+from netrepro.papers.suss.experiments import SUSS, Setting
 from netrepro.study import Runs, Scale, measure, points, read_once, run_once
 
 

@@ -197,10 +197,12 @@ def resent_ratio(percent: pd.Series) -> float:
 
 
 def rank_windows(latency: pd.Series) -> list[str]:
+    """Rank the windows of 3, 6 and 16 segments by latency (ms, a Series by window), fastest first."""
     return least_first("16", "6", "3")(latency[16], latency[6], latency[3])
 
 
 def loss_ms(latency: pd.Series) -> float:
+    """Compute how much longer the new window takes than the old (ms). latency : Series by window."""
     return -gain_ms(latency)
 
 
