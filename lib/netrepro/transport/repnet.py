@@ -22,11 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from netrepro.errors import NetreproError
-from netrepro.transport.replicated_stream import (
-    THRESHOLD_BYTES,
-    ReplicatedStream,
-    State,
-)
+from netrepro.transport.replicated_stream import THRESHOLD_BYTES, ReplicatedStream, State
 from netrepro.transport.replicated_transport import ReplicatedTransport, _Member
 
 __all__ = ["ReplicatedServer", "ReplicatedTransport", "State", "open_connection", "start_server"]

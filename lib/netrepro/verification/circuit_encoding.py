@@ -16,10 +16,7 @@ from netrepro.verification.encodings import Encoding, choice_label
 from netrepro.verification.logic import Binary, CircuitLogic, Number
 from netrepro.verification.points import ContentionPoint, QueuingModule
 from netrepro.verification.traces import Packet, Trace
-from netrepro.verification.workloads import (
-    FIELDS,
-    Metric,
-)
+from netrepro.verification.workloads import FIELDS, Metric
 
 
 class _Contents:

@@ -99,7 +99,8 @@ def test_a_kernel_sends_headers_at_once_and_the_rest_after_the_back_end_as_the_s
 def test_on_links_as_fast_as_can_be_latency_is_rounds_times_the_round_trip(monkeypatch):
     clients = paper_clients.population(replace(LOSSLESS, clients=60), 3).assign(rate_kbps=1e6)
     clients = clients.assign(round_trip_ms=np.linspace(10, 900, 60))
-    monkeypatch.setattr(experiments, "population", lambda *_: clients)
+    for module in (paper_clients, experiments):
+        monkeypatch.setattr(module, "population", lambda *_: clients)
     for window in (3, 10):
         measured = simulate(experiments.experiment(replace(LOSSLESS, initial_window_segments=window), 0.0, 3))
         rounds = paper.rounds(np.ceil(clients.size_bytes / paper_clients.SEGMENT_BYTES), window)

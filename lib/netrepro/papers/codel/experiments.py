@@ -24,11 +24,7 @@ from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Datagrams, Flow, Tcp, Traffic
 from netrepro.papers.codel import edge
 from netrepro.papers.codel.packmime import responses
-from netrepro.study import (
-    Check,
-    Reading,
-    gap_checks,
-)
+from netrepro.study import Check, Reading, gap_checks
 from netrepro.study.setting import parameter
 
 PORT, BACK = ("s1", "s2"), ("s2", "s1")

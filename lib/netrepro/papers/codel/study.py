@@ -16,9 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from netrepro.networks.experiment import Measurements
-from netrepro.networks.links import (
-    FULL_PACKET_BYTES,
-)
+from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.papers.codel import edge
 from netrepro.papers.codel.edge import EDGE_CODEL, EDGE_TAIL
 from netrepro.papers.codel.experiments import (
@@ -35,19 +33,7 @@ from netrepro.papers.codel.experiments import (
     read_dynamic,
     read_edge,
 )
-from netrepro.study import (
-    DROPPED_PACKETS,
-    Evidence,
-    Gauge,
-    Knob,
-    Live,
-    Part,
-    Play,
-    Runs,
-    Scale,
-    Study,
-    swept,
-)
+from netrepro.study import DROPPED_PACKETS, Evidence, Gauge, Knob, Live, Part, Play, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, least_first, ratio
 from netrepro.study.figures import Course, Level, Look, Mark, Panel, Picture, Sweep

@@ -35,7 +35,6 @@ PANELS = {
     "product_kb": "rate x round trip (kB)",
     "size_segments": "size (segments)",
 }
-CURVED = {"round_trip_ms": 1000, "rate_kbps": 5000, "size_segments": 50}  # claims look at gains up to these
 
 
 @dataclass(frozen=True)

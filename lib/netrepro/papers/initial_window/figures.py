@@ -12,9 +12,7 @@ from matplotlib.figure import Figure
 from netrepro.networks.experiment import Measurements
 from netrepro.papers.initial_window.clients import LEAST_GAIN_MS, NEW, OLD, published, published_buckets
 from netrepro.papers.initial_window.experiments import bucket_gains, latencies, rounds
-from netrepro.study import (
-    Runs,
-)
+from netrepro.study import Runs
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Bars, Level, Mark, Panel, Published, Sweep
 from netrepro.style import CURVES, new_figure, scheme
@@ -60,7 +58,8 @@ def _resent(centre: str) -> Panel:
         return table.percent[centre, "search"]
 
     def ours(runs: Runs) -> pd.DataFrame:
-        return runs.numbers(centre).query("initial_window_segments in (@OLD, @NEW)")
+        rows = runs.numbers(centre)
+        return rows[rows.initial_window_segments.isin((OLD, NEW))]
 
     bars = Bars("resent_percent", ours, "initial_window_segments", published=theirs)
     return Panel(WINDOW, "segments sent again (%)", bars, title=f"{centre} clients")

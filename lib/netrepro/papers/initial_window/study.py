@@ -35,15 +35,7 @@ from netrepro.papers.initial_window.figures import (
     draw_run,
     gains_by_responses,
 )
-from netrepro.study import (
-    Evidence,
-    Gauge,
-    Knob,
-    Play,
-    Scale,
-    Study,
-    swept,
-)
+from netrepro.study import Evidence, Gauge, Knob, Play, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Picture, Published, Sweep, beside, plot
 from netrepro.study.live import LiveRun

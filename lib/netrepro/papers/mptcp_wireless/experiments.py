@@ -17,13 +17,7 @@ from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.programs import why_missing
-from netrepro.study import (
-    SIMULATED,
-    VIRTUAL,
-    Check,
-    Reading,
-    Runs,
-)
+from netrepro.study import SIMULATED, VIRTUAL, Check, Reading, Runs
 from netrepro.study.measuring import run_experiment
 from netrepro.study.setting import parameter
 

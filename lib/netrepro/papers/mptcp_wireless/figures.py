@@ -11,10 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from netrepro.papers.mptcp_wireless.experiments import BOTH, FIG7, Setting, experiment
-from netrepro.study import (
-    Reading,
-    Runs,
-)
+from netrepro.study import Reading, Runs
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Look, shown
 from netrepro.style import CURVES, new_figure, scheme

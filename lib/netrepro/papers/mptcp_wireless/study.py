@@ -26,16 +26,7 @@ from netrepro.papers.mptcp_wireless.experiments import (
     settled_s,
 )
 from netrepro.papers.mptcp_wireless.figures import _draw_fig_7, draw_run, ways
-from netrepro.study import (
-    Evidence,
-    Gauge,
-    Knob,
-    Live,
-    Play,
-    Scale,
-    Study,
-    swept,
-)
+from netrepro.study import Evidence, Gauge, Knob, Live, Play, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import least_first, ratio
 from netrepro.study.figures import Distribution, Level, Panel, Picture, Sweep, beside, plot

@@ -30,12 +30,7 @@ from netrepro.papers.oncache.measuring import (
     WHOLE,
 )
 from netrepro.paths import data_dir
-from netrepro.study import (
-    SIMULATED,
-    Evidence,
-    Reading,
-    Runs,
-)
+from netrepro.study import SIMULATED, Evidence, Reading, Runs
 from netrepro.study.figures import Mark, Panel, Sweep
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 

@@ -23,15 +23,7 @@ from netrepro.emulation.overlay.network import (
 )
 from netrepro.emulation.overlay.trials import AFTER, COLUMNS, WARM_UP, run_trials
 from netrepro.protocols import oncache as model
-from netrepro.study import (
-    SIMULATED,
-    VIRTUAL,
-    Check,
-    OneRun,
-    Progress,
-    Reading,
-    swept,
-)
+from netrepro.study import SIMULATED, VIRTUAL, Check, OneRun, Progress, Reading, swept
 from netrepro.study.setting import parameter
 
 PRIVILEGED = "privileged"

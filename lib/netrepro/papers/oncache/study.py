@@ -50,16 +50,7 @@ from netrepro.papers.oncache.measuring import (
     measure_all,
 )
 from netrepro.protocols import oncache as model
-from netrepro.study import (
-    Evidence,
-    OneRun,
-    Part,
-    Play,
-    Reading,
-    Scale,
-    Study,
-    seed_and_repetition,
-)
+from netrepro.study import Evidence, OneRun, Part, Play, Reading, Scale, Study, seed_and_repetition
 from netrepro.study.figures import Picture, Sweep, plot
 
 

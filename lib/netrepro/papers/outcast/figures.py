@@ -18,9 +18,7 @@ from netrepro.papers.outcast.experiments import (
     PUBLISHED_SHARES,
     ROWS_MBPS,
 )
-from netrepro.study import (
-    Runs,
-)
+from netrepro.study import Runs
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Panel, Sweep
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure

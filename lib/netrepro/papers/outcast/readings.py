@@ -19,10 +19,7 @@ from netrepro.papers.outcast.experiments import (
     Testbed,
     inputs,
 )
-from netrepro.study import (
-    Check,
-    Reading,
-)
+from netrepro.study import Check, Reading
 from netrepro.study.trust import gap_checks
 
 

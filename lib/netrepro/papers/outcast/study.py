@@ -35,19 +35,7 @@ from netrepro.papers.outcast.figures import (
     draw_timing,
 )
 from netrepro.papers.outcast.readings import read, read_flows
-from netrepro.study import (
-    GOODPUT_OF_FLOWS,
-    Evidence,
-    Gauge,
-    Knob,
-    Live,
-    Part,
-    Play,
-    Runs,
-    Scale,
-    Study,
-    swept,
-)
+from netrepro.study import GOODPUT_OF_FLOWS, Evidence, Gauge, Knob, Live, Part, Play, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first
 from netrepro.study.figures import Picture

@@ -12,11 +12,7 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link, Queue, Red
 from netrepro.networks.topology import Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import (
-    Check,
-    Reading,
-    swept,
-)
+from netrepro.study import Check, Reading, swept
 from netrepro.study.setting import parameter
 
 HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet

@@ -12,9 +12,7 @@ from matplotlib.figure import Figure
 
 from netrepro.networks.experiment import Measurements
 from netrepro.papers.tcp_pacing.experiments import PAYLOAD
-from netrepro.study import (
-    Runs,
-)
+from netrepro.study import Runs
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Course, Look, Mark, Panel, Sweep
 from netrepro.style import new_figure, scheme

@@ -19,10 +19,7 @@ from netrepro.papers.tcp_pacing.experiments import (
     WINDOWS_MS,
     Setting,
 )
-from netrepro.study import (
-    Check,
-    Reading,
-)
+from netrepro.study import Check, Reading
 from netrepro.study.evidence import jain
 
 

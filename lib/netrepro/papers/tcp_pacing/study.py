@@ -9,18 +9,7 @@ from matplotlib.figure import Figure
 from netrepro.papers.tcp_pacing.experiments import CORE, PAYLOAD, Setting, experiment
 from netrepro.papers.tcp_pacing.figures import BOTH, PACED_LOOK, RENO, _course, _holds, _windows, answer, draw_run, gain
 from netrepro.papers.tcp_pacing.readings import read
-from netrepro.study import (
-    DROPPED_PACKETS,
-    GOODPUT_OF_FLOWS,
-    Evidence,
-    Gauge,
-    Knob,
-    Live,
-    Play,
-    Scale,
-    Study,
-    swept,
-)
+from netrepro.study import DROPPED_PACKETS, GOODPUT_OF_FLOWS, Evidence, Gauge, Knob, Live, Play, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, least_first, ratio
 from netrepro.study.figures import Bars, Level, Panel, Picture, Published, Sweep, beside, plot
