@@ -263,7 +263,7 @@ def test_published_tables_are_those_of_the_claims():
         ("gain-over-rate", "rate_kbps"),
         ("gain-over-size", "size_segments"),
     ):
-        buckets = paper_clients.published_buckets("average", panel).query("upper <= @paper_clients.CURVED[@panel]")
+        buckets = paper_clients.published_buckets("average", panel).query("upper <= @experiments.CURVED[@panel]")
         curve = np.array(claims.claim(claim).published)
         assert 10 ** curve[:, 0] == pytest.approx(buckets.upper.to_numpy(), rel=2e-3)
         assert 10 ** curve[:, 1] == pytest.approx(buckets.gain_ms.to_numpy(), rel=3e-3)
