@@ -25,8 +25,9 @@ from netrepro.verification.analysis import Analysis
 from netrepro.verification.examples import base_example
 from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query
 from netrepro.verification.loom import loom
+from netrepro.verification.parsing import parse_workload
 from netrepro.verification.schedulers import scheduler_point
-from netrepro.verification.workloads import Workload, parse_workload
+from netrepro.verification.workloads import Workload
 
 # Some proven, some refuted.
 WORKLOADS = [

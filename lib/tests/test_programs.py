@@ -23,7 +23,8 @@ from netrepro.emulation.overlay.network import (
 from netrepro.emulation.overlay.trials import run_trials
 from netrepro.errors import NetreproError
 from netrepro.git import git
-from netrepro.papers import emulator_fidelity, misbehaving_receiver, mptcp_wireless, oncache
+from netrepro.papers import emulator_fidelity, misbehaving_receiver, mptcp_wireless
+from netrepro.papers.oncache import measuring
 from netrepro.programs import PACKAGE_OF, find_program, need_program, why_missing
 from netrepro.simulation.ns3 import build_ns3
 from netrepro.study import VIRTUAL
@@ -120,9 +121,9 @@ def test_whoever_starts_a_program_that_is_missing_names_it_and_starts_nothing(na
 @pytest.mark.parametrize("name", ["clang", "bpftool", "ip", "tc", "iptables-restore"])
 def test_the_tier_of_kernels_is_refused_before_it_starts_where_an_overlay_lacks_a_program(name, without):
     without(name)
-    tried, played = oncache.Trials(oncache.PUBLISHED), oncache.Eviction()
-    assert missing_for_trials() == oncache.cannot(tried, VIRTUAL) == f"not installed: {name}"
-    assert oncache.cannot(played, VIRTUAL) == ""  # the model's
+    tried, played = measuring.Trials(measuring.PUBLISHED), measuring.Eviction()
+    assert missing_for_trials() == measuring.cannot(tried, VIRTUAL) == f"not installed: {name}"
+    assert measuring.cannot(played, VIRTUAL) == ""  # the model's
 
 
 @pytest.mark.parametrize(

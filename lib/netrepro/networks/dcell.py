@@ -301,6 +301,7 @@ class DCell:
 
     @property
     def name(self) -> str:
+        """The network in words: "DCell_1 of n = 4"."""
         return f"DCell_{self.k} of n = {self.n}"
 
     def topology(self, link: Link, inside: Link) -> Topology:

@@ -22,6 +22,7 @@ from netrepro.networks.description import (
     set_number,
     whole,
 )
+from netrepro.networks.queue_base import Rule, _Queue
 
 # A full segment on the wire: 1448 bytes of data, TCP with timestamps 32, IPv4 20, Ethernet 14.
 FULL_PACKET_BYTES = 1514
@@ -46,26 +47,6 @@ ISOLATIONS = (
     "dual-dsthost",
     "triple-isolate",
 )
-
-Rule = tuple[str, tuple]  # the core's name of a queue, and its numbers in the core's order; times are seconds
-
-
-class _Queue:
-    packets: int | None
-
-    def rule(self) -> Rule:
-        """Return the core's name of the queue, and its numbers in the core's order; times are seconds."""
-        raise NotImplementedError
-
-    @property
-    def most_packets(self) -> int:
-        """The largest number of full packets that fit in."""
-        return self.packets or 1
-
-    @property
-    def holds_back(self) -> bool:
-        """True where packets may wait while the link is free."""
-        return False
 
 
 @described

@@ -394,6 +394,7 @@ def _draw_replicas_own(axis: Axes, _: Runs) -> None:
 
 
 def looks_of(group: str) -> dict[str, dict[str, str]]:
+    """Return the look of each case of a group that exists, by the case's name: "<group> <scheme>"."""
     return {f"{group} {name}": look for name, look in LOOKS.items() if f"{group} {name}" in CASES}
 
 

@@ -89,6 +89,7 @@ class Equipment:
 
     @property
     def link(self) -> Link:
+        """A cable between switches, or from a host, at the rate and delay of slow motion."""
         delay_ms = self.link_delay_ms * self.slow_motion
         return Link(self.rate_mbps / self.slow_motion, delay_ms, DropTail(packets=self.buffer_packets))
 

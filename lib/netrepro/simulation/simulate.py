@@ -27,17 +27,8 @@ from netrepro.networks.compiled import (
     within_mtu,
 )
 from netrepro.networks.description import check_mapping
-from netrepro.networks.experiment import (
-    DELIVERY_COLUMNS,
-    LINK_COLUMNS,
-    MOST_SAMPLES,
-    PACKET_COLUMNS,
-    QUEUE_COLUMNS,
-    WINDOW_COLUMNS,
-    Experiment,
-    Measurements,
-    check_is_experiment,
-)
+from netrepro.networks.experiment import MOST_SAMPLES, Experiment, Measurements, check_is_experiment
+from netrepro.networks.tables import DELIVERY_COLUMNS, LINK_COLUMNS, PACKET_COLUMNS, QUEUE_COLUMNS, WINDOW_COLUMNS
 from netrepro.networks.workloads import (
     CONGESTION_CONTROLS,
     CONTROLS_OF_KERNELS,

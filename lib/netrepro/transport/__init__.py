@@ -5,13 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from netrepro.transport.repnet import (
-        ReplicatedServer,
-        ReplicatedTransport,
-        State,
-        open_connection,
-        start_server,
-    )
+    from netrepro.transport.replicated_transport import ReplicatedTransport
+    from netrepro.transport.repnet import ReplicatedServer, State, open_connection, start_server
 
 __all__ = ["ReplicatedServer", "ReplicatedTransport", "State", "open_connection", "start_server"]
 

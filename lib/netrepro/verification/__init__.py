@@ -44,6 +44,7 @@ try:
     from netrepro.verification.analysis import Analysis, Answer, Verification
     from netrepro.verification.examples import BaseExample, base_example, examples
     from netrepro.verification.logic import Logic
+    from netrepro.verification.parsing import parse_query, parse_workload
     from netrepro.verification.points import ContentionPoint, QueuingModule
     from netrepro.verification.queues import ImmediateQueue, Link, Queue
     from netrepro.verification.schedulers import (
@@ -73,8 +74,6 @@ try:
         TimedSpec,
         Uniq,
         Workload,
-        parse_query,
-        parse_workload,
     )
 except ModuleNotFoundError as error:  # the base installation has no solver
     from netrepro.extras import absent

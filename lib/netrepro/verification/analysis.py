@@ -17,7 +17,8 @@ import z3
 from netrepro._core import BooleanCircuit
 from netrepro.errors import NetreproError, nearest
 from netrepro.verification.backends import BACKENDS, ClauseSolver, check_z3, clause_solver, z3_steps
-from netrepro.verification.encodings import CircuitEncoding, IntegerEncoding
+from netrepro.verification.circuit_encoding import CircuitEncoding
+from netrepro.verification.encodings import IntegerEncoding
 from netrepro.verification.points import ContentionPoint
 from netrepro.verification.portfolio import PortfolioClauses
 from netrepro.verification.traces import Trace
@@ -47,6 +48,7 @@ class Answer:
 
     @property
     def is_known(self) -> bool:
+        """True unless the solver gave up."""
         return self.status != "unknown"
 
     def grid(self, metric: Metric | str = Metric.QSIZE) -> pd.DataFrame:
@@ -158,6 +160,7 @@ class Analysis:
 
     @property
     def backend(self) -> str:
+        """The solver that was asked for, by name."""
         return str(self._options["backend"])
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 from netrepro._core import BooleanCircuit
 from netrepro.errors import NetreproError
 from netrepro.verification.analysis import Analysis
-from netrepro.verification.encodings import CircuitEncoding
+from netrepro.verification.circuit_encoding import CircuitEncoding
 from netrepro.verification.traces import Trace
 
 

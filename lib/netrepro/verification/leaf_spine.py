@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from netrepro.errors import NetreproError
+from netrepro.verification.parsing import parse_workload
 from netrepro.verification.points import ContentionPoint, QueuingModule
 from netrepro.verification.queues import ImmediateQueue, Link, Queue
 from netrepro.verification.step import Step
 from netrepro.verification.traces import Packet, Run
-from netrepro.verification.workloads import Query, Workload, parse_workload, refuse_unknown
+from netrepro.verification.workloads import Query, Workload, refuse_unknown
 
 
 class Forwarder(QueuingModule):

@@ -86,6 +86,7 @@ class Logic(ABC):
         return number
 
     def implies(self, a: Bit, b: Bit) -> Bit:
+        """Return the bit that holds unless `a` holds without `b`."""
         return self.any_of([self.opposite(a), b])
 
     def match_ports(

@@ -16,12 +16,13 @@ from typing import Any, ClassVar
 from netrepro.errors import NetreproError
 from netrepro.verification.leaf_spine import Forwarder
 from netrepro.verification.logic import Number
+from netrepro.verification.parsing import parse_workload
 from netrepro.verification.points import ContentionPoint, QueuingModule
 from netrepro.verification.queues import ImmediateQueue, Queue
 from netrepro.verification.schedulers import RoundRobin, StrictPriority
 from netrepro.verification.step import Step
 from netrepro.verification.traces import Packet, Run
-from netrepro.verification.workloads import Query, Workload, parse_workload
+from netrepro.verification.workloads import Query, Workload
 
 FLOWS = ("tenant1_spark", "tenant2_spark", "tenant2_memcached")  # their packets have dst 0, 1 and 2
 MEMCACHED = frozenset([2])

@@ -46,6 +46,7 @@ class QueuingModule:
 
     @property
     def can_run(self) -> bool:
+        """True where the module can serve real packets."""
         return type(self).serve is not QueuingModule.serve
 
 

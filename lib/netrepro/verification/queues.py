@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 
 from netrepro.errors import NetreproError
-from netrepro.verification.workloads import NAME, whole
+from netrepro.verification.parsing import NAME
+from netrepro.verification.workloads import whole
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,7 @@ class Lossy(Mover):
     """A link that may lose any packet."""
 
     def keeps(self, step: Step, position: int) -> Bit:
+        """Return the bit that holds unless the packet at a position (0: the front) is lost in this step."""
         return step.logic.opposite(step.free(f"lose_{position}"))
 
     def constraints(self, step: Step) -> Iterable[Any]:

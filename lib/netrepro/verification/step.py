@@ -80,6 +80,7 @@ class Step:
         return self._encoding.length(queue.name, self.time)
 
     def nonempty(self, queue: Queue) -> Bit:
+        """Return the bit that holds where a packet may be taken now."""
         return self._encoding.nonempty(queue.name, self.time)
 
     def packet(self, queue: Queue, position: int = 0) -> Any:
@@ -87,6 +88,7 @@ class Step:
         return self._encoding.packet(queue.name, self.time, position)
 
     def present(self, packet: Any) -> Bit:
+        """Return the bit that holds unless the packet is an absent one."""
         return self._encoding.present(packet)
 
     def only(self, packet: Any, *, destinations: Container[int] | None = None, path: int | None = None) -> Any:

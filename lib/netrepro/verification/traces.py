@@ -168,6 +168,7 @@ class Run:
         return self._memory.setdefault(self.module, {})
 
     def begin(self, time: int) -> None:
+        """Begin a step: nothing is offered or taken yet."""
         self.time = time
         self._merged = set()
         for name in self.queues:
@@ -208,6 +209,7 @@ class Run:
         self._choices[label] = bool(value)
 
     def end(self) -> None:
+        """End a step: record lengths and arrivals, and admit what was offered."""
         for name, queue in self.queues.items():
             self.waiting(name)
             self._length[name].append(len(self._waiting[name]) + self._taken[name][self.time])
@@ -216,4 +218,5 @@ class Run:
                 self._admit(name)
 
     def trace(self) -> Trace:
+        """Return what was recorded so far."""
         return Trace(self.horizon, self._arrived, self._taken, self._length, self._choices)

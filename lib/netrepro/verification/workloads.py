@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import itertools
 import operator
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -116,9 +115,11 @@ class Term:
 
     @property
     def size(self) -> int:
+        """Number of nodes of the syntax tree."""
         return 1 if len(self.queues) == 1 else 2 + len(self.queues)
 
     def value(self, trace: MeasuredTrace, time: int) -> int | None:
+        """Return the sum of the metric over the queues at `time`; None where it is not valid in one of them."""
         total = 0
         for queue in self.queues:
             value = trace.metric(self.metric, queue, time)
@@ -146,9 +147,11 @@ class Line:
 
     @property
     def size(self) -> int:
+        """Number of nodes of the syntax tree."""
         return 1 + (self.slope > 1) + (self.slope > 0 and self.offset > 0)
 
     def value(self, trace: MeasuredTrace | None, time: int) -> int:
+        """Return slope * time + offset; the trace does not matter."""
         return self.slope * time + self.offset
 
     def __str__(self) -> str:
@@ -189,13 +192,17 @@ class Comp:
 
     @property
     def queues(self) -> tuple[str, ...]:
+        """The names of the queues that both sides ask about."""
         return self.left.queues + (self.right.queues if isinstance(self.right, Term) else ())
 
     @property
     def size(self) -> int:
+        """Number of nodes of the syntax tree."""
         return 1 + self.left.size + self.right.size
 
     def holds(self, trace: MeasuredTrace, first: int, last: int) -> bool:
+        """Tell whether the comparison holds at every step from `first` to `last`."""
+
         def at(time: int) -> bool:
             left, right = self.left.value(trace, time), self.right.value(trace, time)
             return left is not None and right is not None and OPERATORS[self.sign](left, right)
@@ -228,9 +235,11 @@ class Same:
 
     @property
     def size(self) -> int:
+        """Number of nodes of the syntax tree."""
         return 2
 
     def holds(self, trace: MeasuredTrace, first: int, last: int) -> bool:
+        """Tell whether it holds from `first` to `last`."""
         if self.metric in FIELDS:
             silent_from = first + 1 if self.original else first
             if all(trace.offered(self.queue, time) == 0 for time in range(silent_from, last + 1)):
@@ -259,9 +268,11 @@ class Steps:
 
     @property
     def size(self) -> int:
+        """Number of nodes of the syntax tree."""
         return 2
 
     def holds(self, trace: MeasuredTrace, first: int, last: int) -> bool:
+        """Tell whether it holds from `first` to `last`."""
         values = [trace.metric(self.metric, self.queue, time) for time in range(first, last + 1)]
         pairs = itertools.pairwise(values)
         return all(a is not None and b is not None and (a < b if self.rising else a > b) for a, b in pairs)
@@ -294,9 +305,11 @@ class Uniq:
 
     @property
     def size(self) -> int:
+        """Number of nodes of the syntax tree."""
         return 2 + len(self.queues)
 
     def holds(self, trace: MeasuredTrace, first: int, last: int) -> bool:
+        """Tell whether it holds from `first` to `last`."""
         for time in range(first, last + 1):
             values = [trace.metric(self.metric, queue, time) for queue in self.queues]
             valid = [value for value in values if value is not None]
@@ -330,9 +343,11 @@ class TimedSpec:
 
     @property
     def size(self) -> int:
+        """Number of nodes of the syntax tree."""
         return 1 + self.spec.size
 
     def holds(self, trace: MeasuredTrace) -> bool:
+        """Tell whether the specification holds in `trace` at its steps."""
         return self.spec.holds(trace, self.first, self.last)
 
     def __str__(self) -> str:
@@ -355,6 +370,7 @@ class Workload:
 
     @property
     def queues(self) -> frozenset[str]:
+        """The names of all queues that the specifications ask about."""
         return frozenset(queue for timed in self.specs for queue in timed.spec.queues)
 
     def holds(self, trace: MeasuredTrace) -> bool:
@@ -362,12 +378,15 @@ class Workload:
         return all(spec.holds(trace) for spec in self.specs)
 
     def add(self, *specs: TimedSpec) -> Workload:
+        """Return this workload with more specifications at its end."""
         return Workload(self.specs + specs)
 
     def without(self, position: int) -> Workload:
+        """Return this workload without the specification at a position (from 0)."""
         return Workload(self.specs[:position] + self.specs[position + 1 :])
 
     def with_spec(self, position: int, spec: TimedSpec) -> Workload:
+        """Return this workload with another specification at a position (from 0)."""
         return Workload((*self.specs[:position], spec, *self.specs[position + 1 :]))
 
     def as_original(self) -> Workload:
@@ -433,9 +452,11 @@ class Difference:
 
     @property
     def queues(self) -> tuple[str, ...]:
+        """The two queues, the one that is subtracted last."""
         return (self.queue, self.minus)
 
     def value(self, trace: MeasuredTrace, time: int) -> int | None:
+        """Return the difference at `time`; None where the metric is not valid in one of them."""
         a, b = (trace.metric(self.metric, queue, time) for queue in self.queues)
         return None if a is None or b is None else a - b
 
@@ -504,11 +525,13 @@ class Query:
 
     @property
     def measure(self) -> Term | Difference:
+        """The left side of the comparison."""
         assert isinstance(self.lhs, Term | Difference)
         return self.lhs
 
     @property
     def queues(self) -> tuple[str, ...]:
+        """The names of the queues that the left side asks about."""
         return self.measure.queues
 
     def holds(self, trace: MeasuredTrace) -> bool:
@@ -520,163 +543,6 @@ class Query:
     def __str__(self) -> str:
         first, last = self.time_range
         return f"{self.quantifier} t in [{first},{last}]: {self.measure} {self.op} {self.threshold}"
-
-
-# --- parsing ---
-
-NAME = r"[A-Za-z_][\w.\->]*"  # pattern of a queue's name
-_TOKEN = re.compile(rf"\s*(>=|<=|==|[><=(){{}}\[\],:*+\-]|\d+|{NAME}|\S)")
-
-
-class _Words:
-    """A cursor over the words of a text."""
-
-    def __init__(self, text: str):
-        self.text = text
-        self.words: list[str] = _TOKEN.findall(text)
-        self.place = 0
-
-    @property
-    def next(self) -> str:
-        return self.words[self.place] if self.place < len(self.words) else ""
-
-    def take(self, *expected: str) -> str:
-        word = self.next
-        if expected and word.lower() not in expected:
-            raise self.problem(" or ".join(repr(choice) for choice in expected))
-        self.place += 1
-        return word
-
-    def accept(self, word: str) -> bool:
-        if self.next.lower() == word:
-            self.place += 1
-            return True
-        return False
-
-    def number(self) -> int:
-        sign = -1 if self.accept("-") else 1
-        if not self.next.isdecimal():
-            raise self.problem("a whole number")
-        return sign * int(self.take())
-
-    def queue(self) -> str:
-        if not re.match(r"[A-Za-z_]", self.next):
-            raise self.problem("the name of a queue")
-        return self.take()
-
-    def problem(self, expected: str) -> NetreproError:
-        before = " ".join(self.words[max(0, self.place - 6) : self.place])
-        word = repr(self.next) if self.next else "the end"
-        return NetreproError(f"after {before!r}: expected {expected}, found {word}", f"in: {self.text.strip()}")
-
-
-def _range(words: _Words) -> tuple[int, int]:
-    words.take("[")
-    first = words.number()
-    words.take(",")
-    last = words.number()
-    words.take("]")
-    return first, last
-
-
-def _queues(words: _Words) -> tuple[str, ...]:
-    if not words.accept("{"):
-        return (words.queue(),)
-    queues = [words.queue()]
-    while words.accept(","):
-        queues.append(words.queue())
-    words.take("}")
-    return tuple(queues)
-
-
-def _term(words: _Words) -> Term:
-    words.accept("sum")
-    if not words.next:
-        raise words.problem("a metric")
-    metric = as_metric(words.take())
-    words.take("(")
-    queues = _queues(words)
-    words.take(",")
-    words.take("t")
-    words.take(")")
-    return Term(metric, queues)
-
-
-def _right(words: _Words) -> Term | Line:
-    if words.next.isdecimal() or words.next in ("t", "-"):
-        slope, offset = 0, 0
-        if words.accept("t"):
-            slope = 1
-        else:
-            offset = words.number()
-            if words.accept("*"):
-                words.take("t")
-                slope, offset = offset, 0
-            elif words.accept("t"):
-                slope, offset = offset, 0
-        if slope and words.accept("+"):
-            offset = words.number()
-        return Line(slope, offset)
-    return _term(words)
-
-
-def _spec(words: _Words) -> Spec:
-    if words.next.lower() in ("same", "original_same", "incr", "decr", "uniq"):
-        kind = words.take().lower()
-        words.take("(")
-        term = _term(words)
-        words.take(")")
-        if kind == "uniq":
-            return Uniq(term.metric, term.queues)
-        if len(term.queues) != 1:
-            raise NetreproError(f"{kind} is asked of {len(term.queues)} queues", "write one queue")
-        if kind in ("same", "original_same"):
-            return Same(term.metric, term.queues[0], original=kind == "original_same")
-        return Steps(term.metric, term.queues[0], rising=kind == "incr")
-    left = _term(words)
-    sign = as_operator(words.take())
-    return Comp(left, sign, _right(words))
-
-
-def parse_workload(text: str) -> Workload:
-    """Parse a workload written in this module's grammar. Raises NetreproError at the first wrong word."""
-    words = _Words(text)
-    if words.words in ([], ["*"]):
-        return Workload()
-    specs = []
-    while True:
-        first, last = _range(words)
-        words.take(":")
-        specs.append(TimedSpec(_spec(words), first, last))
-        if not words.next:
-            return Workload(tuple(specs))
-        words.take("and")
-
-
-def parse_query(text: str) -> Query:
-    """Parse a query written in this module's grammar. Raises NetreproError at the first wrong word.
-
-    >>> query = parse_query("exists t in [1,8]: cblocked(thin,t) >= 5")
-    >>> query.time_range, query.op, query.threshold
-    ((1, 8), '>=', 5)
-    """
-    words = _Words(text)
-    quantifier = words.take("exists", "forall")
-    words.take("t")
-    words.take("in")
-    time_range = _range(words)
-    words.take(":")
-    left: Term | Difference = _term(words)
-    if words.accept("-"):
-        other = _term(words)
-        if len(left.queues) != 1 or len(other.queues) != 1 or left.metric != other.metric:
-            raise NetreproError("a difference is taken between one metric of two queues", f"in: {text.strip()}")
-        left = Difference(left.metric, left.queues[0], other.queues[0])
-    sign = as_operator(words.take())
-    query = Query(quantifier, time_range, left, left.metric, sign, words.number())
-    if words.next:
-        raise words.problem("the end")
-    return query
 
 
 # --- checking against a model ---

@@ -9,7 +9,7 @@ from virtual_kernel import needs_virtual
 from netrepro.emulation import emulate
 from netrepro.emulation.source_routes import connections
 from netrepro.networks import DropTail, Experiment, Flow, Link, Measure, Requests, Tcp, dumbbell, fat_tree, star
-from netrepro.networks.experiment import FLOW_COLUMNS, REQUEST_COLUMNS
+from netrepro.networks.tables import FLOW_COLUMNS, REQUEST_COLUMNS
 from netrepro.simulation import simulate
 
 pytestmark = needs_virtual

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from netrepro.emulation.overlay.iptables import _iptables
 from netrepro.emulation.overlay.network import (
     CACHES,
     Cache,
     Overlay,
     OverlayNetwork,
-    _iptables,
     missing_for_kube_proxy,
     missing_for_overlays,
 )

@@ -12,7 +12,7 @@ from virtual_kernel import needs_virtual
 from netrepro.claims import load_claims
 from netrepro.errors import NetreproError
 from netrepro.networks.queues import CoDel, DropTail, FqCoDel, Red
-from netrepro.papers.codel import edge, packmime
+from netrepro.papers.codel import edge, experiments, packmime
 from netrepro.papers.codel import study as paper
 from netrepro.simulation import simulate
 from netrepro.study import points, read_once, run_experiment, run_once
@@ -30,14 +30,14 @@ def numbers(case: str, **changed):
 
 
 def dropped(measured) -> int:
-    return int(measured.links_by_port.dropped_packets[paper.PORT])
+    return int(measured.links_by_port.dropped_packets[experiments.PORT])
 
 
 @pytest.mark.parametrize("case", [paper.DYNAMIC_CODEL, paper.NEVER, paper.DYNAMIC_RED, paper.UNRESPONSIVE])
 def test_drops_are_counted_from_what_comes_and_what_leaves_as_the_link_counts_them(case):
     setting = replace(paper.STUDY.case(case), count_drops=True)
-    measured = simulate(paper.dynamic_experiment(setting, SECONDS, 3))  # by hosts that take no time
-    drops = paper.drops_over_time(measured).drops
+    measured = simulate(experiments.dynamic_experiment(setting, SECONDS, 3))  # by hosts that take no time
+    drops = experiments.drops_over_time(measured).drops
     assert np.all(np.diff(drops) >= 0) and drops.iloc[0] >= 0
     assert abs(drops.iloc[-1] - dropped(measured)) <= 1  # one may be on its way in
 
@@ -45,7 +45,7 @@ def test_drops_are_counted_from_what_comes_and_what_leaves_as_the_link_counts_th
 def test_a_queue_that_drops_nothing_is_seen_to_drop_nothing():
     measured = run(paper.NEVER, count_drops=True, buffer_packets=100_000, web_per_s=0.0, udp_share=0.5)
     calm = replace(measured, queues=measured.queues[measured.queues.time_s < SECONDS / 6])
-    assert paper.drops_over_time(calm).drops.max() == 0
+    assert experiments.drops_over_time(calm).drops.max() == 0
 
 
 def test_codel_that_never_drops_is_drop_tail_packet_by_packet():
@@ -85,36 +85,36 @@ def test_the_rate_is_that_of_the_schedule():
     packets = run(paper.UNRESPONSIVE).packets.query("source == 's1'")
     place = (packets.time_s // (SECONDS / 6)).astype(int)
     sent_mbps = packets.groupby(place).size_bytes.sum() * 8e-6 / (SECONDS / 6)
-    assert list(sent_mbps[:6]) == pytest.approx(list(paper.SCHEDULE_MBPS), rel=0.02)
+    assert list(sent_mbps[:6]) == pytest.approx(list(experiments.SCHEDULE_MBPS), rel=0.02)
 
 
 def test_over_time_counts_every_byte_and_is_zero_where_nothing_leaves():
     packets = pd.DataFrame({"time_s": [0.01, 0.02, 0.35], "wait_ms": [1.0, 3.0, 7.0], "size_bytes": [100, 200, 300]})
-    course = paper.over_time(packets, 0.0, 0.5)
+    course = experiments.over_time(packets, 0.0, 0.5)
     assert list(course.mean_ms) == [2.0, 0.0, 0.0, 7.0, 0.0]
     assert list(course.greatest_ms) == [3.0, 0.0, 0.0, 7.0, 0.0]
     assert course.sent_mb.iloc[-1] * 1e6 == pytest.approx(600)
 
 
 def test_the_buffer_is_eight_times_the_path_or_what_is_asked_for():
-    path = paper.Setting(rate_mbps=100.0, round_trip_ms=100.0)
+    path = experiments.Setting(rate_mbps=100.0, round_trip_ms=100.0)
     assert path.path_packets == round(1.25e6 / 1514)
     assert path.buffer == 8 * path.path_packets
     assert replace(path, buffer_packets=830).buffer == 830
-    assert paper.Setting(rate_mbps=0.128, round_trip_ms=30.0).buffer == 50
+    assert experiments.Setting(rate_mbps=0.128, round_trip_ms=30.0).buffer == 50
 
 
 def test_queues_are_those_that_are_asked_for():
-    setting = paper.Setting(packet_bytes=500)
-    codel, fair, red, tail = (paper.queue_of(replace(setting, queue=name)) for name in paper.QUEUES)
+    setting = experiments.Setting(packet_bytes=500)
+    codel, fair, red, tail = (experiments.queue_of(replace(setting, queue=name)) for name in experiments.QUEUES)
     assert codel == CoDel(setting.buffer, variant="ns2_2012", least_bytes=500)
     assert fair == FqCoDel(setting.buffer, ecn=False, quantum_bytes=500, variant="rfc8290")
     assert red == Red.self_configured(10.0, setting.buffer, adaptive=False, mean_packet_bytes=500)
     assert tail == DropTail(packets=setting.buffer)
     with pytest.raises(NetreproError, match="did you mean 'drop tail'"):
-        paper.queue_of(replace(setting, queue="droptail"))
+        experiments.queue_of(replace(setting, queue="droptail"))
     with pytest.raises(NetreproError, match="CoDel: variant"):
-        paper.queue_of(replace(setting, reentry="rfc8290"))
+        experiments.queue_of(replace(setting, reentry="rfc8290"))
 
 
 def test_web_objects_have_packmimes_mean_and_median():
@@ -145,7 +145,7 @@ def test_packmimes_runs_are_those_of_weibulls_rounded_up():
 
 
 def test_web_objects_end_with_the_run():
-    asked = paper.dynamic_experiment(paper.STUDY.case(paper.DYNAMIC_CODEL), 300.0, 1)
+    asked = experiments.dynamic_experiment(paper.STUDY.case(paper.DYNAMIC_CODEL), 300.0, 1)
     web = asked.flow_table[asked.flow_table.label == "web"]
     assert len(web) / 300 == pytest.approx(5, rel=0.06)
 
@@ -162,17 +162,19 @@ def test_what_does_not_count_says_why():
 def test_drops_by_source_are_as_many_as_the_link_counts_and_as_the_senders_repeat(queue):
     """Of the whole run, but for what still waits at its end; a sender may repeat a few in vain."""
     measured = run(queue, rate_mbps=10.0, round_trip_ms=30.0, static_s=20.0)
-    drops = edge.drops_by_source(measured, paper.PORT, 10.0)
-    assert list(drops.index) == list(paper.SENDERS)
+    drops = edge.drops_by_source(measured, experiments.PORT, 10.0)
+    assert list(drops.index) == list(experiments.SENDERS)
     assert drops.dropped.sum() > 50
     assert drops.dropped.sum() == pytest.approx(dropped(measured), abs=5)
-    repeated = measured.flows.set_index("source").retransmitted_packets[list(paper.SENDERS)]
+    repeated = measured.flows.set_index("source").retransmitted_packets[list(experiments.SENDERS)]
     assert np.all(np.abs(drops.dropped - repeated) <= 5 + 0.1 * repeated)
 
 
 def test_drops_by_source_of_a_part_of_the_run_are_no_more_than_of_the_whole():
     measured = run("codel", rate_mbps=10.0, round_trip_ms=30.0, static_s=20.0)
-    whole, late, never = (edge.drops_by_source(measured, paper.PORT, 10.0, since_s) for since_s in (0.0, 5.0, 19.99))
+    whole, late, never = (
+        edge.drops_by_source(measured, experiments.PORT, 10.0, since_s) for since_s in (0.0, 5.0, 19.99)
+    )
     assert np.all((late <= whole) & (late >= 0))
     assert 0 < late.dropped.sum() < whole.dropped.sum()
     assert never.dropped.sum() <= 3
@@ -202,7 +204,7 @@ def test_links_with_few_drops_do_not_rank_the_schemes():
 def at_edge(case: str, rate: float, **changed):
     (setting,) = [
         point.setting
-        for point in points({case: paper.CASES[case]}, paper.Setting())
+        for point in points({case: paper.CASES[case]}, experiments.Setting())
         if point.swept["edge_mbps"] == rate
     ]
     return replace(setting, **{"edge_s": 60.0} | changed)
@@ -211,18 +213,18 @@ def at_edge(case: str, rate: float, **changed):
 def test_the_edge_has_thirteen_packets_of_buffer_before_both_directions_and_its_own_packets():
     """Section "Consumer edge", and codel.tcl: a path of 100 ms; packets of 500 bytes below 1 Mb/s."""
     for rate, size in ((0.512, 500), (1.5, 1514)):
-        asked = paper.edge_experiment(at_edge(paper.EDGE_TAIL, rate), 0.0, 1)
-        for port in (paper.PORT, paper.BACK):
+        asked = experiments.edge_experiment(at_edge(edge.EDGE_TAIL, rate), 0.0, 1)
+        for port in (experiments.PORT, experiments.BACK):
             link = asked.topology.link(*port)
             assert (link.rate_mbps, link.queue) == (rate, DropTail(packets=13))
-        assert asked.tcp.segment_bytes + paper.HEADERS_BYTES == size
+        assert asked.tcp.segment_bytes + experiments.HEADERS_BYTES == size
         assert 13 * size * 8 / rate / 1e3 == pytest.approx(100, rel=0.06)  # ms
         assert asked.tcp.delayed_ack_ms == 0
 
 
 def test_uploads_are_of_a_megabyte_with_pauses_of_five_to_fifteen_seconds():
-    setting = at_edge(paper.EDGE_CODEL, 1.5, edge_s=600.0)
-    measured = run_experiment(paper.edge_experiment(setting, 0.0, 3))
+    setting = at_edge(edge.EDGE_CODEL, 1.5, edge_s=600.0)
+    measured = run_experiment(experiments.edge_experiment(setting, 0.0, 3))
     uploads = measured.requests.sort_values("request")
     assert list(uploads.server.unique()) == ["h8"] and list(uploads.client.unique()) == ["h4"]
     done = uploads.dropna()
@@ -239,18 +241,18 @@ def test_uploads_are_of_a_megabyte_with_pauses_of_five_to_fifteen_seconds():
 def test_codel_that_never_drops_is_drop_tail_at_the_edge_too():
     never, tail, ours = (
         read_once(paper.STUDY, at_edge(case, 0.512))["edge"]
-        for case in (paper.EDGE_NEVER, paper.EDGE_TAIL, paper.EDGE_CODEL)
+        for case in (paper.EDGE_NEVER, edge.EDGE_TAIL, edge.EDGE_CODEL)
     )
     pd.testing.assert_frame_equal(never, tail)
     assert np.all(ours.median_ms < tail.median_ms)
 
 
 def test_the_edges_table_is_of_what_the_ports_saw():
-    setting = at_edge(paper.EDGE_TAIL, 0.512)
-    measured = run_experiment(paper.edge_experiment(setting, 0.0, 3))
-    table = paper.read_edge(measured, setting)["edge"].set_index("direction")
+    setting = at_edge(edge.EDGE_TAIL, 0.512)
+    measured = run_experiment(experiments.edge_experiment(setting, 0.0, 3))
+    table = experiments.read_edge(measured, setting)["edge"].set_index("direction")
     links = measured.links_by_port
-    for direction, port in zip(edge.DIRECTIONS, (paper.PORT, paper.BACK), strict=True):
+    for direction, port in zip(edge.DIRECTIONS, (experiments.PORT, experiments.BACK), strict=True):
         link = links.loc[port]
         assert table.sent_mb[direction] / 5 == pytest.approx(link.sent_bytes / 1e6, abs=0.002)  # 60 s of 300
         share = link.dropped_packets / (link.dropped_packets + link.sent_packets)
@@ -298,13 +300,15 @@ def on_kernel(case: str, seconds: float = 18.0, tier: str = "virtual", **changed
 
 
 def read_there(case: str, tier: str = "virtual", **changed):
-    return paper.read(*on_kernel(case, tier=tier, **changed))
+    return experiments.read(*on_kernel(case, tier=tier, **changed))
 
 
 def test_the_kernel_refuses_the_rules_and_the_red_that_it_has_not():
     scale = paper.STUDY.scale("quick", "virtual")
     wanted = points(
-        {name: changes for name, changes in paper.CASES.items() if name not in scale.without}, paper.Setting(), scale
+        {name: changes for name, changes in paper.CASES.items() if name not in scale.without},
+        experiments.Setting(),
+        scale,
     )
     refused = {point.case: why for point in wanted if (why := paper.STUDY.why_not(point, "virtual", 6.0))}
     assert set(refused) == {paper.NS2, paper.LOW_RED}
@@ -312,9 +316,11 @@ def test_the_kernel_refuses_the_rules_and_the_red_that_it_has_not():
 
 
 def test_linuxs_red_is_that_of_ns2_but_for_what_linux_has_not():
-    ns2, linux = (paper.queue_of(paper.Setting(queue="red", red=red)) for red in ("ns2", "linux"))
+    ns2, linux = (experiments.queue_of(experiments.Setting(queue="red", red=red)) for red in ("ns2", "linux"))
     assert ns2.gentle and ns2.wait and ns2.by_bytes and not (linux.gentle or linux.wait or linux.by_bytes)
-    fast = [paper.queue_of(paper.Setting(rate_mbps=100.0, queue="red", red=red)) for red in ("ns2", "linux")]
+    fast = [
+        experiments.queue_of(experiments.Setting(rate_mbps=100.0, queue="red", red=red)) for red in ("ns2", "linux")
+    ]
     for threshold in ("min_threshold_packets", "max_threshold_packets"):  # the same bytes on a fast link
         ours, theirs = (getattr(queue, threshold) * queue.mean_packet_bytes for queue in fast)
         assert ours == pytest.approx(theirs)
@@ -322,8 +328,8 @@ def test_linuxs_red_is_that_of_ns2_but_for_what_linux_has_not():
 
 
 def test_codel_of_a_device_spares_its_greatest_packet():
-    assert paper.queue_of(paper.Setting(packet_bytes=500, least_bytes=1514)).least_bytes == 1514
-    assert paper.queue_of(paper.Setting(packet_bytes=500)).least_bytes == 500
+    assert experiments.queue_of(experiments.Setting(packet_bytes=500, least_bytes=1514)).least_bytes == 1514
+    assert experiments.queue_of(experiments.Setting(packet_bytes=500)).least_bytes == 500
 
 
 def test_claims_of_the_whole_300_s_are_not_judged_by_less():
@@ -369,18 +375,18 @@ def test_the_kernels_link_follows_the_schedule():
     """Drop tail keeps the link busy: each sixth of the run sends what its rate can, to 2 %."""
     packets = on_kernel(paper.DYNAMIC_TAIL, buffer_packets=4000)[0].packets.query("source == 's1' and time_s > 3")
     sent_mbps = packets.groupby((packets.time_s // 3).astype(int)).size_bytes.sum() * 8e-6 / 3
-    assert list(sent_mbps) == pytest.approx(list(paper.SCHEDULE_MBPS[1:]), rel=0.02)
+    assert list(sent_mbps) == pytest.approx(list(experiments.SCHEDULE_MBPS[1:]), rel=0.02)
 
 
 @needs_virtual
 def test_the_kernels_edge_is_near_the_simulators():
     """Seen over 60 s: medians within 4 ms (a packet lasts 8), megabytes 4 % apart, drops less than a point."""
-    for case in (paper.EDGE_CODEL, paper.EDGE_TAIL):
+    for case in (edge.EDGE_CODEL, edge.EDGE_TAIL):
         setting = replace(at_edge(case, 0.512), **paper.LINUX)
         kernel, ours = (
-            paper.read_edge(run_experiment(paper.edge_experiment(setting, 0.0, 3), tier), setting)["edge"].set_index(
-                "direction"
-            )
+            experiments.read_edge(run_experiment(experiments.edge_experiment(setting, 0.0, 3), tier), setting)[
+                "edge"
+            ].set_index("direction")
             for tier in ("virtual", "simulated")
         )
         assert list(kernel.median_ms) == pytest.approx(list(ours.median_ms), abs=8), case

@@ -16,7 +16,8 @@ from virtual_kernel import needs_virtual
 from netrepro.networks.dcell import DCell
 from netrepro.networks.experiment import Experiment
 from netrepro.papers import dcell as paper
-from netrepro.papers.dcell import Setting
+from netrepro.papers.dcell import experiments
+from netrepro.papers.dcell.experiments import Setting
 from netrepro.paths import data_dir
 from netrepro.queueing.backpressure import drain
 from netrepro.study import run_experiment
@@ -42,7 +43,7 @@ def next_retransmission_s(known_s: float) -> float:
 def test_an_outage_ends_with_the_first_retransmission_over_the_new_path(phase):
     setting = replace(FIG_11, hello_phase=phase)
     run = measured(setting)
-    down = paper.failures(setting, 1)[2]
+    down = experiments.failures(setting, 1)[2]
     waited_s = next_retransmission_s(down.known_s - down.at_s)
     assert waited_s <= run["node_outage_s"] < waited_s * 1.05 + 0.05  # the timer is a little above 0.2 s
     assert run["link_outage_s"] < LEAST_TIMER_S * 1.05 + 0.05  # known at once
@@ -53,18 +54,18 @@ def test_an_outage_ends_with_the_first_retransmission_over_the_new_path(phase):
 @given(st.floats(0.0, 0.999), st.floats(0.1, 1.0), st.floats(1.0, 5.0), st.integers(1, 50))
 def test_a_link_is_known_at_once_and_a_server_within_the_timeout(phase, hello_s, timeout_s, seed):
     setting = replace(FIG_11, hello_phase=phase, hello_s=hello_s, timeout_s=timeout_s)
-    out, back, down = paper.failures(setting, seed)
+    out, back, down = experiments.failures(setting, seed)
     for change in (out, back):
         assert change.known_s == change.at_s
     assert timeout_s - hello_s - 1e-9 <= down.known_s - down.at_s <= timeout_s + 1e-9
 
 
 def test_the_connection_takes_the_published_paths():
-    first, around, back, last = (path for _, path in paper.known_paths(FIG_11, 1))
+    first, around, back, last = (path for _, path in experiments.known_paths(FIG_11, 1))
     assert first == back == ((0, 0), (0, 3), (4, 0), (4, 3))
-    assert paper.FIRST_SERVER in first and tuple(sorted(paper.FIRST_LINK)) in pairwise(first)
+    assert experiments.FIRST_SERVER in first and tuple(sorted(experiments.FIRST_LINK)) in pairwise(first)
     assert last == ((0, 0), (1, 0), (1, 3), (4, 1), (4, 3))
-    assert tuple(sorted(paper.FIRST_LINK)) not in pairwise(around)
+    assert tuple(sorted(experiments.FIRST_LINK)) not in pairwise(around)
 
 
 def test_without_rerouting_the_link_must_come_back_and_the_server_never_does():
@@ -75,9 +76,9 @@ def test_without_rerouting_the_link_must_come_back_and_the_server_never_does():
 
 def test_silence_is_the_longest_gap_ends_of_the_time_included():
     times_s = np.array([0.0, 2.5, 3.0, 7.0, 7.5, 30.0])
-    assert paper.longest_silence(times_s, 2.0, 8.0) == 4.0
-    assert paper.longest_silence(times_s, 4.0, 6.0) == 2.0
-    assert paper.longest_silence(times_s, 7.0, 20.0) == 12.5
+    assert experiments.longest_silence(times_s, 2.0, 8.0) == 4.0
+    assert experiments.longest_silence(times_s, 4.0, 6.0) == 2.0
+    assert experiments.longest_silence(times_s, 7.0, 20.0) == 12.5
 
 
 def test_counted_links_are_those_that_were_counted_by_hand():
@@ -88,16 +89,16 @@ def test_counted_links_are_those_that_were_counted_by_hand():
         "tree": 64,  # 4 servers, each to 16 others
         "tree, 4 x uplinks": 19,
     }
-    assert paper.ONE_HOP.sum() == 20 and len(paper.PAIRS) == 380
+    assert experiments.ONE_HOP.sum() == 20 and len(experiments.PAIRS) == 380
 
 
 def test_forwarded_flows_are_those_that_lie_inside_the_paths():
     """A second count of what passes a processor: every server on a path, its ends included."""
-    counted = {server: 0 for server in paper.NETWORK.servers}
-    for pair in paper.PAIRS:
-        for server in paper.NETWORK.route(*pair):
+    counted = {server: 0 for server in experiments.NETWORK.servers}
+    for pair in experiments.PAIRS:
+        for server in experiments.NETWORK.route(*pair):
             counted[server] += 1
-    of_model = paper.flows_on_links(paper.Machines(processor_share=1.07))
+    of_model = experiments.flows_on_links(experiments.Machines(processor_share=1.07))
     assert counted == {server: of_model[("in", server), ("out", server)] for server in counted}
 
 
@@ -131,11 +132,11 @@ def test_pause_costs_the_tree_what_head_of_line_blocking_of_five_inputs_leaves()
 
 
 @settings(max_examples=20)
-@given(st.sampled_from(paper.PAIRS), st.booleans())
+@given(st.sampled_from(experiments.PAIRS), st.booleans())
 def test_ways_of_the_model_are_paths_with_mini_switches_between(pair, has_processor):
-    way = paper.lossless_way(paper.Machines(processor_share=1.07 if has_processor else 0.0), *pair)
+    way = experiments.lossless_way(experiments.Machines(processor_share=1.07 if has_processor else 0.0), *pair)
     servers = [node[1] for node in way if node[0] == "out"]
-    assert tuple(servers) == paper.NETWORK.route(*pair)
+    assert tuple(servers) == experiments.NETWORK.route(*pair)
     assert len(set(way)) == len(way)
 
 

@@ -14,13 +14,14 @@ from virtual_kernel import needs_virtual
 
 from netrepro.errors import NetreproError
 from netrepro.papers import mptcp_wireless as paper
-from netrepro.papers.mptcp_wireless import BOTH, KB, Setting
+from netrepro.papers.mptcp_wireless import experiments, study
+from netrepro.papers.mptcp_wireless.experiments import BOTH, KB, Setting
 from netrepro.programs import why_missing
 from netrepro.simulation import simulate
 from netrepro.study import Point, run_once
 
 SECONDS = 15.0
-ON_KERNEL = Setting(**paper.ONE_BUFFER)
+ON_KERNEL = Setting(**study.ONE_BUFFER)
 
 
 def read(case: str, **changed):
@@ -28,8 +29,8 @@ def read(case: str, **changed):
 
 
 def test_the_links_buffers_are_the_classs_packets():
-    assert paper.buffer_packets(8, 80) == 54 and paper.buffer_packets(2, 2000) == 334
-    asked = paper.experiment(Setting(), 1.0, 1).topology
+    assert experiments.buffer_packets(8, 80) == 54 and experiments.buffer_packets(2, 2000) == 334
+    asked = experiments.experiment(Setting(), 1.0, 1).topology
     assert asked.link("s1", "s3").queue.packets == 54 and asked.link("s1", "s4").queue.packets == 334
 
 
@@ -47,12 +48,12 @@ def writes(acknowledged, send_buffer):
 
 def one_by_one(delivered, wrote):
     """The application as a loop over its blocks."""
-    latencies, end = [], paper.BLOCK_BYTES
+    latencies, end = [], experiments.BLOCK_BYTES
     while end <= max((held for _, held in delivered), default=0):
         accepted = next(at for at, until in wrote if until >= end)
         arrived = next(at for at, held in delivered if held >= end)
         latencies.append((arrived - accepted) * 1e3)
-        end += paper.BLOCK_BYTES
+        end += experiments.BLOCK_BYTES
     return latencies
 
 
@@ -70,11 +71,11 @@ def test_latencies_are_those_of_an_application_that_writes_in_a_loop(steps, dela
         for rows, name in ((delivered, "delivered_bytes"), (known, "acknowledged_bytes"))
     ]
     # Acknowledgements must let the sender write what it delivered: only then is the trace one that could be.
-    blocks = paper.block_latencies(*tables, 10**9)
+    blocks = experiments.block_latencies(*tables, 10**9)
     assert (blocks.accepted_s == 0).all()
     wrote = writes(known, send_buffer)
     tables[0] = tables[0][tables[0].delivered_bytes <= wrote[-1][1]]
-    ours = paper.block_latencies(*tables, send_buffer).latency_ms
+    ours = experiments.block_latencies(*tables, send_buffer).latency_ms
     assert list(ours) == pytest.approx(one_by_one(list(tables[0].itertuples(index=False)), wrote))
 
 
@@ -86,14 +87,14 @@ def test_on_one_path_a_block_waits_for_the_send_buffer_to_drain(network, one_way
     readings = read(network, send_buffer_kb=send_buffer_kb, receive_buffer_kb=60, mobile_jitter_ms=0.0)
     drain_ms = 5 / 6 * send_buffer_kb * KB * 8 / (mbps * 1448 / 1514) / 1e3
     packet_ms = 1514 * 8 / (mbps * 1e3)
-    block_ms = paper.BLOCK_BYTES * 8 / (mbps * 1e3)
+    block_ms = experiments.BLOCK_BYTES * 8 / (mbps * 1e3)
     assert readings["median_ms"] == pytest.approx(drain_ms - one_way_ms, abs=block_ms + 2 * packet_ms)
 
 
 def test_what_the_sender_knows_is_what_the_receiver_held_one_way_delay_before():
     setting = replace(paper.STUDY.case("tcp over wifi"), receive_buffer_kb=40)
-    measured = simulate(paper.experiment(setting, 4.0, 3))
-    delivered, known = measured.deliveries, paper.acknowledged(measured)
+    measured = simulate(experiments.experiment(setting, 4.0, 3))
+    delivered, known = measured.deliveries, experiments.acknowledged(measured)
     before = np.searchsorted(delivered.time_s, known.time_s - 10e-3, side="right")
     held = np.concatenate([[0], delivered.delivered_bytes])
     assert (known.acknowledged_bytes.to_numpy() == held[before]).mean() > 0.99
@@ -106,7 +107,7 @@ def test_what_3g_holds_slows_plain_mptcp_and_both_mechanisms_bring_it_back_to_wi
     plain, both, wifi = (read(name) for name in ("mptcp", BOTH, "tcp over wifi"))
     assert plain["mean_ms"] > 1.1 * both["mean_ms"] > 1.4 * wifi["mean_ms"]
     assert all(check.holds for each in (plain, both, wifi) for check in each.checks)
-    assert read(BOTH, **paper.ONE_BUFFER)["mean_ms"] < 1.1 * wifi["mean_ms"]
+    assert read(BOTH, **study.ONE_BUFFER)["mean_ms"] < 1.1 * wifi["mean_ms"]
 
 
 def test_on_two_equal_paths_the_mechanisms_make_no_difference():
@@ -117,9 +118,9 @@ def test_on_two_equal_paths_the_mechanisms_make_no_difference():
 
 
 def test_the_classs_receive_buffer_reaches_3g_only_where_wifi_loses_packets():
-    clean, lossy = (read("class: mptcp", wifi_loss=loss) for loss in (0.0, paper.PROJECT_LOSS))
+    clean, lossy = (read("class: mptcp", wifi_loss=loss) for loss in (0.0, study.PROJECT_LOSS))
     assert clean["mobile_share"] < 0.01 < 0.1 < lossy["mobile_share"]
-    rescued = read(f"class: {BOTH}", wifi_loss=paper.PROJECT_LOSS)
+    rescued = read(f"class: {BOTH}", wifi_loss=study.PROJECT_LOSS)
     assert rescued["mean_ms"] < 0.7 * lossy["mean_ms"]
 
 
@@ -132,34 +133,34 @@ def test_a_connection_over_both_survives_the_loss_of_wifi_and_tcp_stalls():
 
 def test_progress_counts_whole_seconds_without_wifi_only():
     table = pd.DataFrame({"second": np.arange(9.0), "goodput_mbps": [1, 1, 1, 0, 2, 0, 1, 1, 1]})
-    assert paper.without_wifi(table, Setting(lost=(1 / 3, 2 / 3)), 9.0).second.tolist() == [3, 4, 5]
-    assert paper.without_wifi(table, Setting(), 9.0).empty
+    assert experiments.without_wifi(table, Setting(lost=(1 / 3, 2 / 3)), 9.0).second.tolist() == [3, 4, 5]
+    assert experiments.without_wifi(table, Setting(), 9.0).empty
 
 
 # Rankings and mistakes.
 
 
 def test_equal_ratios_stand_in_the_reverse_of_the_claims_order():
-    by_rate = pd.Series([0.1, 0.2, 0.3, 0.4], index=paper.WIFI_MBPS)
-    assert paper.latest_first(by_rate) == ["32", "16", "8", "4"]
-    assert paper.latest_first(0 * by_rate) == ["4", "8", "16", "32"]
+    by_rate = pd.Series([0.1, 0.2, 0.3, 0.4], index=experiments.WIFI_MBPS)
+    assert study.latest_first(by_rate) == ["32", "16", "8", "4"]
+    assert study.latest_first(0 * by_rate) == ["4", "8", "16", "32"]
 
 
 def test_a_buffer_below_a_packet_is_refused():
     with pytest.raises(NetreproError, match="less than a packet"):
-        paper.experiment(Setting(receive_buffer_kb=1), 1.0, 1)
+        experiments.experiment(Setting(receive_buffer_kb=1), 1.0, 1)
 
 
 def test_tiers_in_real_time_are_refused():
     with pytest.raises(NetreproError, match="simulated"):
-        paper.measure_one(Setting(), 1.0, 1, "privileged")
+        experiments.measure_one(Setting(), 1.0, 1, "privileged")
 
 
 # Linux's MPTCP, in virtual time.
 
 
 def test_each_tier_says_what_it_cannot_run():
-    told, both = (Point(name, {}, paper.STUDY.case(name, ON_KERNEL)) for name in (paper.TOLD, BOTH))
+    told, both = (Point(name, {}, paper.STUDY.case(name, ON_KERNEL)) for name in (study.TOLD, BOTH))
     assert "no path manager" in paper.STUDY.why_not(told, "simulated")
     assert "opportunistic_retransmission" in paper.STUDY.why_not(both, "virtual")
     assert paper.STUDY.why_not(told, "virtual") == why_missing("ip")
@@ -170,8 +171,8 @@ def test_each_tier_says_what_it_cannot_run():
 def test_tcp_on_one_path_is_the_same_on_both_tiers_and_linuxs_mptcp_uses_3g_with_the_classs_buffer():
     kernel, ours = (
         {
-            name: paper.measure_one(paper.STUDY.case(f"class: {name}", ON_KERNEL), SECONDS, 3, tier)
-            for name in paper.FIG7[::2]
+            name: experiments.measure_one(paper.STUDY.case(f"class: {name}", ON_KERNEL), SECONDS, 3, tier)
+            for name in experiments.FIG7[::2]
         }
         for tier in ("virtual", "simulated")
     )
@@ -187,8 +188,8 @@ def test_tcp_on_one_path_is_the_same_on_both_tiers_and_linuxs_mptcp_uses_3g_with
 def test_a_path_manager_that_is_told_hands_over_at_once_and_a_silent_loss_takes_timeouts():
     """Tested with a control that breaks it: single-path TCP stalls until after WiFi is back."""
     silent, told, alone = (
-        paper.measure_one(paper.STUDY.case(name, ON_KERNEL), 18.0, 3, "virtual")
-        for name in ("lost: mptcp", paper.TOLD, "lost: tcp over wifi")
+        experiments.measure_one(paper.STUDY.case(name, ON_KERNEL), 18.0, 3, "virtual")
+        for name in ("lost: mptcp", study.TOLD, "lost: tcp over wifi")
     )
     assert told["without_wifi_mbps"] > 1.4 > silent["without_wifi_mbps"] > 0.1 > alone["without_wifi_mbps"]
     assert told["progress_share"] == 1.0 and told["longest_stall_s"] < alone["longest_stall_s"] > 6.0
@@ -200,6 +201,6 @@ def test_a_path_manager_that_is_told_hands_over_at_once_and_a_silent_loss_takes_
 def test_the_longest_stall_counts_from_the_loss_to_the_end():
     lost = Setting(lost=(1 / 3, 2 / 3))
     at = pd.DataFrame({"time_s": [1.0, 3.5, 5.0, 8.5], "delivered_bytes": [1, 2, 3, 4]})
-    assert paper.longest_stall_s(at, lost, 9.0) == pytest.approx(3.5)
-    assert paper.longest_stall_s(at[:1], lost, 9.0) == pytest.approx(6.0)
-    assert np.isnan(paper.longest_stall_s(at, Setting(), 9.0))
+    assert experiments.longest_stall_s(at, lost, 9.0) == pytest.approx(3.5)
+    assert experiments.longest_stall_s(at[:1], lost, 9.0) == pytest.approx(6.0)
+    assert np.isnan(experiments.longest_stall_s(at, Setting(), 9.0))

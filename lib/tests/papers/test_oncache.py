@@ -13,6 +13,7 @@ from netrepro.claims.verdicts import judge
 from netrepro.emulation.overlay.network import Overlay, Traffic, missing_for_trials
 from netrepro.errors import NetreproError
 from netrepro.papers import oncache as paper
+from netrepro.papers.oncache import figures, measuring
 from netrepro.protocols import oncache as model
 from netrepro.study import Runs, measure
 
@@ -79,7 +80,7 @@ def test_any_flow_that_is_let_through_comes_to_the_fast_path_when_the_route_is_c
 
 
 def test_the_published_reverse_check_leaves_a_flow_slow_whose_route_alone_was_evicted():
-    holds = paper.model_trials().query("what == 'evict'").set_index(["case", "trial"])["holds"]
+    holds = measuring.model_trials().query("what == 'evict'").set_index(["case", "trial"])["holds"]
     lost = holds["as published"].index[~holds["as published"].astype(bool)]
     assert list(lost) == ["to_route of host 1", "to_route of host 2"]
     assert holds["route checked too"].all()
@@ -171,10 +172,10 @@ def made_up(monkeypatch):
     """Measure, as root would, networks that are made up; the trials of the programs are the model's."""
 
     def measured(refusal="", **changes) -> Runs:
-        monkeypatch.setattr(paper, "OverlayNetwork", type("Network", (MadeUpNetwork,), changes))
-        monkeypatch.setattr(paper, "kernel_trials", lambda tier: paper.model_trials())
-        monkeypatch.setattr(paper, "missing_for_overlays", lambda: "")
-        monkeypatch.setattr(paper, "missing_for_kube_proxy", lambda: refusal)
+        monkeypatch.setattr(measuring, "OverlayNetwork", type("Network", (MadeUpNetwork,), changes))
+        monkeypatch.setattr(measuring, "kernel_trials", lambda tier: measuring.model_trials())
+        monkeypatch.setattr(measuring, "missing_for_overlays", lambda: "")
+        monkeypatch.setattr(measuring, "missing_for_kube_proxy", lambda: refusal)
         return measure(paper.STUDY, tier="privileged")
 
     return measured
@@ -214,20 +215,20 @@ def test_a_network_is_compared_with_the_overlay_that_has_the_same_changes(made_u
     for case, rules in (("ONCache, 8 KB whole", 0), ("ONCache, 8 KB in fragments", 0), ("ONCache", 0)):
         assert table["udp_stream", 1, case, rules] == pytest.approx(2), case
     assert table["tcp_rr", 1, "ONCache, more rules", 1000] == pytest.approx(2)
-    assert table["udp_rr", 1, paper.FRESH, 0] == 1
+    assert table["udp_rr", 1, measuring.FRESH, 0] == 1
 
 
 def test_every_cell_is_measured_once_a_round_and_its_trials_are_tried_once(made_up):
     runs = made_up()
-    rounds = paper.rates(runs).groupby("repetition").size()
-    assert list(rounds) == [56, 56, 46, 46, 46]  # quick has packets of 8 KB and other bare hosts in two rounds only
-    assert (runs.values[runs.values["case"].isin(paper.TRIALS)].groupby(["tier", "case"]).size() == 1).all()
+    rounds = figures.rates(runs).groupby("repetition").size()
+    assert list(rounds) == [50, 50, 27, 27, 27]  # quick has in two rounds only what no claim needs
+    assert (runs.values[runs.values["case"].isin(measuring.TRIALS)].groupby(["tier", "case"]).size() == 1).all()
 
 
 def test_a_netfilter_that_refuses_kube_proxys_rules_costs_only_that_row(made_up):
     assert paper.bare_hosts(made_up()).notna().all(axis=None)
     runs = made_up(refusal="no addrtype")
-    assert runs.why_not(paper.KUBE_PROXY) == "no addrtype"
+    assert runs.why_not(measuring.KUBE_PROXY) == "no addrtype"
     assert list(paper.bare_hosts(runs).notna()["tcp_rr"]) == [True, True, False]
     assert verdicts(runs)["tcp-rr"] == ("agrees", True)
 
@@ -247,19 +248,19 @@ def test_packets_that_miss_the_fast_path_make_costs_untrusted(made_up):
 def test_a_machine_without_root_gets_the_models_trials_and_is_told_why_there_are_no_costs():
     runs = measure(paper.STUDY)
     assert set(verdicts(runs)) == {"refused-stays-refused", "learns-again"}
-    assert "real time" in runs.why_not(paper.ONCACHE)
+    assert "real time" in runs.why_not(measuring.ONCACHE)
     assert "not measured" in paper.answer(runs)
     assert paper.processor_times(runs).empty and paper.bare_hosts(runs).isna().all(axis=None)
 
 
 def test_root_without_a_compiler_is_told_what_lacks_and_the_model_stands_for_no_program(monkeypatch):
     for tier, name in (("privileged", "missing_for_overlays"), ("virtual", "missing_for_trials")):
-        monkeypatch.setattr(paper, name, lambda: "not installed: clang")
+        monkeypatch.setattr(measuring, name, lambda: "not installed: clang")
         runs = measure(paper.STUDY, tier=tier)
         assert runs.measured_claims() == []
-        assert "not installed: clang" in (paper.answer(runs), runs.why_not(paper.PUBLISHED))[tier == "virtual"]
+        assert "not installed: clang" in (paper.answer(runs), runs.why_not(measuring.PUBLISHED))[tier == "virtual"]
         assert "in the model" in paper.answer(runs)
-        assert paper.draw_trials(runs).axes
+        assert figures.draw_trials(runs).axes
 
 
 def test_figures_of_a_whole_run_show_every_network(made_up):
@@ -271,7 +272,7 @@ def test_figures_of_a_whole_run_show_every_network(made_up):
 
 def test_the_class_tables_are_those_of_the_report():
     def gain(transport: str, column: str, of: str = "oncache") -> float:
-        rows = paper.published()[column]
+        rows = figures.published()[column]
         return rows[transport, of, 1] / rows[transport, "overlay", 1]
 
     assert gain("tcp", "gbps") == pytest.approx(1.17, abs=0.01)  # "17 % better"
@@ -301,6 +302,6 @@ def test_programs_and_model_agree_in_every_trial_without_privileges():
 
 
 def test_a_trial_that_differs_from_the_models_is_not_believed():
-    table = paper.model_trials()
+    table = measuring.model_trials()
     other = table.assign(holds=~table["holds"].astype(bool))
-    assert not all(each.holds for each in paper.read_trials("as published", other, table).checks)
+    assert not all(each.holds for each in measuring.read_trials("as published", other, table).checks)

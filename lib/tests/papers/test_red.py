@@ -17,11 +17,12 @@ from netrepro.claims import load_claims
 from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.networks import Link, star
 from netrepro.papers import red as paper
+from netrepro.papers.red import experiments, figures, study
 from netrepro.study import Reading, points, read_once, run_experiment, run_once
 
 SECONDS = 5.0
-RATE = paper.Setting().rate_mbps
-ON_KERNEL = replace(paper.Setting(), **paper.OF_KERNEL)
+RATE = experiments.Setting().rate_mbps
+ON_KERNEL = replace(experiments.Setting(), **study.OF_KERNEL)
 
 
 def run_of(case: str, seconds: float = SECONDS, seed: int = 3, **changed):
@@ -36,10 +37,10 @@ def packets_at(leaves_ms, waits_ms):
 
 def burst(packets: int, weight: float) -> pd.DataFrame:
     """The average of a burst that comes at once."""
-    one_ms = paper.Setting().packet_ms
+    one_ms = experiments.Setting().packet_ms
     leaves = one_ms * np.arange(1, packets + 1)
     waits = np.maximum(leaves - one_ms - 1e-9 * np.arange(packets), 0.0)
-    return paper.averages(packets_at(leaves, waits), paper.Setting(weight=weight))
+    return experiments.averages(packets_at(leaves, waits), experiments.Setting(weight=weight))
 
 
 @pytest.mark.parametrize("weight", [0.002, 0.1])
@@ -61,10 +62,12 @@ def test_the_average_lies_between_none_and_the_greatest_queue_and_weight_1_is_th
 
 
 def test_while_the_link_is_idle_the_average_falls_as_if_packets_found_no_queue():
-    one_ms = paper.Setting().packet_ms
+    one_ms = experiments.Setting().packet_ms
     leaves = [*(one_ms * np.arange(1, 21)), 20 * one_ms + 10.5 * one_ms + one_ms]
     waits = [*np.maximum(one_ms * np.arange(20) - 1e-6, 0), 0.0]
-    average = paper.averages(packets_at(leaves, waits), paper.Setting(weight=0.1)).average_packets.to_numpy()
+    average = experiments.averages(
+        packets_at(leaves, waits), experiments.Setting(weight=0.1)
+    ).average_packets.to_numpy()
     assert average[-2] > 1
     assert average[-1] == pytest.approx(average[-2] * 0.9**10)
 
@@ -72,7 +75,7 @@ def test_while_the_link_is_idle_the_average_falls_as_if_packets_found_no_queue()
 def test_the_queue_computed_again_is_the_sampled_one():
     """Without drops every arrival is recorded: the queue's time average must be that of the samples."""
     run = run_of("fig3, no drops", 1.0)
-    table = paper.averages(run, paper.STUDY.case("fig3, no drops"))
+    table = experiments.averages(run, paper.STUDY.case("fig3, no drops"))
     samples = run.queues[run.queues.time_s < table.time_s.iloc[-1]]  # who came later had not left at the end
     at = np.searchsorted(table.time_s, samples.time_s) - 1
     later, sampled = table.queue_packets.to_numpy()[at[1:]], samples.queue_packets.to_numpy()[1:]
@@ -84,14 +87,14 @@ def test_the_queue_computed_again_is_the_sampled_one():
 def test_nothing_is_dropped_while_the_average_stays_below_the_minimum_threshold():
     setting = replace(paper.STUDY.case("fig3"), min_threshold_packets=400.0, buffer_packets=1000)
     run = run_once(paper.STUDY, "fig3", 1.0, min_threshold_packets=400.0, buffer_packets=1000)
-    assert paper.averages(run, setting).average_packets.max() < 400
-    assert paper.read(run, setting)["dropped_share"] == 0
+    assert experiments.averages(run, setting).average_packets.max() < 400
+    assert experiments.read(run, setting)["dropped_share"] == 0
 
 
 @pytest.mark.parametrize("buffer", [15, 60, 140])
 def test_with_weight_1_and_thresholds_next_to_each_other_red_is_drop_tail(buffer):
     same, tail = (
-        next(points({"": paper.CASES[name] | {"buffer_packets": buffer}}, paper.Setting())).setting
+        next(points({"": experiments.CASES[name] | {"buffer_packets": buffer}}, experiments.Setting())).setting
         for name in ("red as drop tail", "drop tail")
     )
     ours, theirs = (read_once(paper.STUDY, setting, SECONDS, seed=5) for setting in (same, tail))
@@ -117,12 +120,12 @@ def windows(limits: dict[int, list[float]]) -> SimpleNamespace:
 
 def test_flows_that_lose_in_one_round_trip_are_counted_together_and_each_once():
     both = windows({0: [9, 9, 4, 4, 2, 2, 2, 2], 1: [9, 9, 9, 5, 5, 5, 5, 5]})
-    assert paper.losing_share(both, 0.035) == 1.0  # flow 0 twice, flow 1 once, within one round trip
-    assert paper.losing_share(both, 0.005) == 0.5  # three, one after the other
-    assert np.isnan(paper.losing_share(windows({0: [9, 9], 1: [9, 12]}), 0.05))
+    assert experiments.losing_share(both, 0.035) == 1.0  # flow 0 twice, flow 1 once, within one round trip
+    assert experiments.losing_share(both, 0.005) == 0.5  # three, one after the other
+    assert np.isnan(experiments.losing_share(windows({0: [9, 9], 1: [9, 12]}), 0.05))
 
 
-@pytest.mark.parametrize(("low", "weight"), paper.CLASS_WEIGHTS.items())
+@pytest.mark.parametrize(("low", "weight"), experiments.CLASS_WEIGHTS.items())
 def test_the_weight_that_tc_takes_is_the_greatest_that_lets_the_burst_pass(low, weight):
     burst = 5 * low // 3
 
@@ -136,7 +139,9 @@ def test_the_weight_that_tc_takes_is_the_greatest_that_lets_the_burst_pass(low, 
 
 def test_what_ran_of_the_class_projects_drop_tail_had_no_bottleneck_and_so_no_buffer_to_vary():
     small, large = (
-        paper.read(run_of("class, drop tail as it ran", 2.0, buffer_packets=packets), paper.Setting(rate_mbps=1000.0))
+        experiments.read(
+            run_of("class, drop tail as it ran", 2.0, buffer_packets=packets), experiments.Setting(rate_mbps=1000.0)
+        )
         for packets in (15, 140)
     )
     assert small["throughput_mbps"] == pytest.approx(large["throughput_mbps"], rel=0.02)
@@ -150,36 +155,36 @@ def test_the_class_counts_thousands_of_bytes():
 
 
 def test_the_claims_numbers_are_those_of_the_re_run():
-    table = paper.replica()
+    table = figures.replica()
     tail, red = (table[table.gateway == name] for name in ("drop tail", "red"))
-    assert tuple(tail.packets) == paper.BUFFERS and tuple(red.packets) == paper.THRESHOLDS
+    assert tuple(tail.packets) == experiments.BUFFERS and tuple(red.packets) == experiments.THRESHOLDS
     claims = load_claims("red")
     assert claims.claim("drop-tail-needs-queue").published == list(
         zip(map(float, tail.packets), tail.utilisation, strict=True)
     )
-    assert paper.mean_from_5(red.set_index("packets").utilisation) == pytest.approx(
+    assert figures.mean_from_5(red.set_index("packets").utilisation) == pytest.approx(
         claims.claim("red-flat").published, rel=0.01
     )
 
 
 def test_delays_are_compared_where_both_carry_the_band_or_next_to_it():
     table = pd.DataFrame({"carried_share": [0.6, 0.75, 0.76, 0.9], "delay_ms": [1.0, 2.0, 4.0, 50.0]})
-    assert paper.delay_in_band(table) == 3.0
-    assert paper.delay_in_band(table.iloc[[0, 3]]) == 50.0  # .9 is nearer to .755 than .6 by .01
-    assert paper.delay_ratio(table.iloc[:2], table) == pytest.approx(2 / 3)
+    assert figures.delay_in_band(table) == 3.0
+    assert figures.delay_in_band(table.iloc[[0, 3]]) == 50.0  # .9 is nearer to .755 than .6 by .01
+    assert figures.delay_ratio(table.iloc[:2], table) == pytest.approx(2 / 3)
 
 
 def test_the_claims_ratio_of_delays_is_the_re_runs():
-    table = paper.replica().rename(columns={"utilisation": "carried_share"})
+    table = figures.replica().rename(columns={"utilisation": "carried_share"})
     tail, red = (table[table.gateway == name] for name in ("drop tail", "red"))
     published = load_claims("red").claim("delay-at-equal-utilisation").published
-    assert paper.delay_ratio(red, tail) == pytest.approx(published, rel=0.02)
+    assert figures.delay_ratio(red, tail) == pytest.approx(published, rel=0.02)
 
 
 def test_the_gateway_of_2009_is_as_ns_2_sets_it():
     """Its thresholds and its limit count 500 bytes, and its weight follows from the link's rate."""
     setting = replace(paper.STUDY.case("red, ns-2 of 2009"), min_threshold_packets=15.0)
-    gateway = paper.experiment(setting, SECONDS, 1).topology.link(*paper.port_of(setting)).queue
+    gateway = experiments.experiment(setting, SECONDS, 1).topology.link(*experiments.port_of(setting)).queue
     assert gateway.weight == pytest.approx(0.000089, rel=0.01) and gateway.mean_packet_bytes == 500
     assert (gateway.packets, gateway.min_threshold_packets, gateway.max_threshold_packets) == (67, 15, 45)
     assert gateway.by_bytes and gateway.gentle and gateway.wait and not gateway.adaptive
@@ -190,7 +195,7 @@ def test_what_is_carried_counts_new_data_without_headers_and_a_delay_is_a_packet
     """Without a loss every packet is new: the link is busy with 1040 bytes for each 1000 that count, and Little's law
     turns the mean queue over time into the packets' mean wait."""
     setting = replace(paper.STUDY.case("drop tail"), buffer_packets=1000)
-    reading = paper.read(run_once(paper.STUDY, "drop tail", SECONDS, seed=3, buffer_packets=1000), setting)
+    reading = experiments.read(run_once(paper.STUDY, "drop tail", SECONDS, seed=3, buffer_packets=1000), setting)
     assert reading["dropped_share"] == 0
     assert reading["carried_share"] == pytest.approx(reading["utilisation"] * 1000 / 1040, rel=0.02)
     arrivals_per_ms = reading["utilisation"] / setting.packet_ms
@@ -203,7 +208,7 @@ def test_what_is_carried_counts_new_data_without_headers_and_a_delay_is_a_packet
 def read_on(tier: str, case: str, seed: int = 1, seconds: float = SECONDS, **changed) -> Reading:
     """What is read of one run of a case that the kernel can run, too."""
     setting = replace(paper.STUDY.case(case, ON_KERNEL), **changed)
-    return paper.read(run_experiment(paper.experiment(setting, seconds, seed), tier), setting)
+    return experiments.read(run_experiment(experiments.experiment(setting, seconds, seed), tier), setting)
 
 
 @needs_virtual
@@ -231,8 +236,8 @@ def test_on_the_kernel_bursts_are_far_above_the_average_unless_the_average_is_th
 @needs_virtual
 def test_on_the_kernel_red_of_weight_1_with_thresholds_next_to_each_other_is_drop_tail():
     ours, theirs = (
-        run_experiment(paper.experiment(next(points({"": changes}, ON_KERNEL)).setting, SECONDS, 5), "virtual")
-        for changes in (paper.IS_DROP_TAIL | {"buffer_packets": 60}, {"buffer_packets": 60})
+        run_experiment(experiments.experiment(next(points({"": changes}, ON_KERNEL)).setting, SECONDS, 5), "virtual")
+        for changes in (experiments.IS_DROP_TAIL | {"buffer_packets": 60}, {"buffer_packets": 60})
     )
     assert ours.queues.queue_packets.max() >= 59
     pd.testing.assert_frame_equal(ours.queues, theirs.queues)
@@ -253,12 +258,12 @@ def test_the_kernel_drops_as_much_as_the_simulator_where_no_setting_differs(case
     assert kernel.utilisation == pytest.approx(ours.utilisation, rel=0.1)
 
 
-def replay(tier: str, setting: paper.Setting) -> pd.DataFrame:
+def replay(tier: str, setting: experiments.Setting) -> pd.DataFrame:
     """Every packet of the first second that came to the gateway: dropped or not, the queue that it found, and two
     averages. As the paper's, while the queue is empty every arrival lets it fall by the time since the queue became
     empty; as Linux's, the first arrival does, and the next count as arrivals at a queue of none. Without jitter the
     time of an arrival says which packet passed."""
-    asked, port = paper.experiment(setting, 1.0, 1), paper.port_of(setting)
+    asked, port = experiments.experiment(setting, 1.0, 1), experiments.port_of(setting)
     flows = range(1, 1 + len(asked.traffic))
     measure = replace(asked.measure, packets=(port, *((f"h{each}", "s1") for each in flows)))
     packets = run_experiment(replace(asked, measure=measure), tier).packets
@@ -288,10 +293,10 @@ def replay(tier: str, setting: paper.Setting) -> pd.DataFrame:
 def test_linux_goes_on_to_drop_at_an_empty_queue_as_a_dropped_packet_ends_its_idle_time(monkeypatch):
     """The paper's RED lets packets in again once its queue has been empty for a while. Linux's drops on, and its
     average, which each arrival then lowers by a 512th only, is where it says."""
-    monkeypatch.setattr(paper, "OVERHEAD_MS", 0.0)
+    monkeypatch.setattr(experiments, "OVERHEAD_MS", 0.0)
     setting = replace(paper.STUDY.case("class", ON_KERNEL), weight=2.0**-9)
     _, low, high = setting.limits_packets
-    kernel, ours = replay("virtual", setting), replay("simulated", replace(setting, variant=paper.FLOYD))
+    kernel, ours = replay("virtual", setting), replay("simulated", replace(setting, variant=experiments.FLOYD))
     on_kernel, in_simulator = (table[table.dropped & (table.queue == 0)] for table in (kernel, ours))
     assert len(on_kernel) > 100 and (on_kernel.linux > 0.95 * high).mean() > 0.95
     assert (on_kernel.paper < low).mean() > 0.8
@@ -312,9 +317,9 @@ def test_what_the_kernel_answers_to_the_class_projects_commands():
             for row in commands.itertuples():
                 assert say(host, row.command)[1] == row.answer
         assert "red" in say("h1", "tc qdisc show dev port")[0]
-        for low in paper.CLASS_WEIGHTS:
+        for low in experiments.CLASS_WEIGHTS:
             say("h2", "tc qdisc del dev port root")
             say("h2", f"tc qdisc add dev port root red limit 100000 min {low}000 max {3 * low}000 avpkt 1000 "
                 f"burst {5 * low // 3} bandwidth 45mbit probability 0.02")  # fmt: skip
             logarithm = int(say("h2", "tc -d qdisc show dev port")[0].split("ewma ")[1].split()[0])
-            assert paper.CLASS_WEIGHTS[low] == 2.0**-logarithm
+            assert experiments.CLASS_WEIGHTS[low] == 2.0**-logarithm

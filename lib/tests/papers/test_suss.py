@@ -13,7 +13,8 @@ from virtual_kernel import needs_virtual
 
 from netrepro.claims import load_claims
 from netrepro.papers import suss as paper
-from netrepro.papers.suss import SUSS, Setting
+from netrepro.papers.suss import closed_form, experiments, figures
+from netrepro.papers.suss.experiments import SUSS, Setting
 from netrepro.study import Runs, Scale, measure, points, read_once, run_once
 
 
@@ -21,7 +22,9 @@ from netrepro.study import Runs, Scale, measure, points, read_once, run_once
 def runs() -> Runs:
     """All but the grid and the fifth flow, once each."""
     few = {
-        name: changes for name, changes in paper.CASES.items() if name.split(",")[0] in ("example", "later", "class")
+        name: changes
+        for name, changes in experiments.CASES.items()
+        if name.split(",")[0] in ("example", "later", "class")
     }
     return measure(replace(paper.STUDY, cases=few, claims={}), repetitions=1, seed=11)
 
@@ -38,11 +41,11 @@ def saved(**changed) -> float:
 
 def test_the_closed_form_by_hand():
     """196 segments fill the example's path: 10 20 40 80 160 against 10 40 160."""
-    assert paper.round_windows(196, 0) == [10, 20, 40, 80, 160]
-    assert paper.round_windows(196, 2) == [10, 40, 160]
-    assert paper.saved_round_trips(196) == pytest.approx((5 - 310 / 196) - (3 - 210 / 196))
-    assert paper.round_windows(1000, 3) == [10, 40, 160, 640]
-    assert paper.round_windows(5000, 3) == [10, 40, 160, 640, 1280, 2560]
+    assert closed_form.round_windows(196, 0) == [10, 20, 40, 80, 160]
+    assert closed_form.round_windows(196, 2) == [10, 40, 160]
+    assert closed_form.saved_round_trips(196) == pytest.approx((5 - 310 / 196) - (3 - 210 / 196))
+    assert closed_form.round_windows(1000, 3) == [10, 40, 160, 640]
+    assert closed_form.round_windows(5000, 3) == [10, 40, 160, 640, 1280, 2560]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ def test_the_closed_form_by_hand():
 )
 def test_the_saving_is_the_closed_forms_where_hystart_is_mended(rate_mbps, round_trip_ms):
     path = {"rate_mbps": rate_mbps, "round_trip_ms": round_trip_ms, "buffer_bdp": 2.0, "mended": True}
-    closed = paper.saved_round_trips(Setting(**path).bdp_packets)
+    closed = closed_form.saved_round_trips(Setting(**path).bdp_packets)
     assert 1.4 < closed < 2.7
     for size_mb in (4.0, 10.0):
         assert saved(size_mb=size_mb, **path) == pytest.approx(closed, abs=0.06)
@@ -101,20 +104,20 @@ def test_the_simulator_grows_fourfold_as_often_as_the_closed_form_says(bdp_packe
 
 @given(st.floats(20, 20_000))
 def test_the_closed_form_saves_never_less_than_nothing_nor_more_than_the_rounds_it_skips(bdp_packets):
-    skipped = len(paper.round_windows(bdp_packets, 0)) - len(
-        paper.round_windows(bdp_packets, paper.rounds_that_grow_fourfold(bdp_packets))
+    skipped = len(closed_form.round_windows(bdp_packets, 0)) - len(
+        closed_form.round_windows(bdp_packets, paper.rounds_that_grow_fourfold(bdp_packets))
     )
-    assert 0 <= paper.saved_round_trips(bdp_packets) <= skipped + 1e-9 <= 3 + 1e-9
-    assert paper.saved_round_trips(bdp_packets, most=0) == 0
+    assert 0 <= closed_form.saved_round_trips(bdp_packets) <= skipped + 1e-9 <= 3 + 1e-9
+    assert closed_form.saved_round_trips(bdp_packets, most=0) == 0
 
 
 def flights(segments: int, fourfold: int) -> int:
     """The round trips in which so many segments leave a sender that nothing holds up."""
-    return int(np.searchsorted(np.cumsum(paper.round_windows(1e9, fourfold)), segments)) + 1
+    return int(np.searchsorted(np.cumsum(closed_form.round_windows(1e9, fourfold)), segments)) + 1
 
 
 def test_a_tenth_of_a_megabyte_cannot_gain_as_it_takes_as_many_flights():
-    segments = -(-100_000 // paper.SEGMENT_BYTES)
+    segments = -(-100_000 // experiments.SEGMENT_BYTES)
     assert flights(segments, 0) == flights(segments, 3) == 3
     assert saved(size_mb=0.1, rate_mbps=200.0, round_trip_ms=250.0) < 0.05
     assert flights(2 * segments, 0) == flights(2 * segments, 3) + 1
@@ -127,8 +130,8 @@ def test_where_suss_is_off_nothing_is_saved(changed):
 
 
 def test_the_authors_example_run(runs):
-    table = paper.improvements(runs, "example", "completion_s").set_index("size_mb")
-    for size_mb, (off_ms, on_ms) in paper.EXAMPLE_PUBLISHED_MS.items():
+    table = closed_form.improvements(runs, "example", "completion_s").set_index("size_mb")
+    for size_mb, (off_ms, on_ms) in figures.EXAMPLE_PUBLISHED_MS.items():
         assert table.cubic[size_mb] * 1e3 == pytest.approx(off_ms, rel=0.04)
         assert table.suss[size_mb] * 1e3 == pytest.approx(on_ms, rel=0.04)
 
@@ -136,8 +139,8 @@ def test_the_authors_example_run(runs):
 def test_the_published_numbers_of_module_and_claims_are_the_same():
     claims = load_claims("suss")
     curve = dict(claims.claim("example-improvement").published)
-    assert set(curve) == set(paper.EXAMPLE_PUBLISHED_MS) == set(paper.EXAMPLE_MB)
-    for size_mb, (off_ms, on_ms) in paper.EXAMPLE_PUBLISHED_MS.items():
+    assert set(curve) == set(figures.EXAMPLE_PUBLISHED_MS) == set(experiments.EXAMPLE_MB)
+    for size_mb, (off_ms, on_ms) in figures.EXAMPLE_PUBLISHED_MS.items():
         assert curve[size_mb] == pytest.approx(1 - on_ms / off_ms, abs=6e-4)
 
 
@@ -168,14 +171,14 @@ def test_in_the_later_test_suss_leaves_slow_start_a_round_trip_sooner_and_too_la
 
 
 def test_the_class_saw_little_without_more_delay_and_much_with_it(runs):
-    table = paper.improvements(runs, "class").set_index("round_trip_ms").improvement
+    table = closed_form.improvements(runs, "class").set_index("round_trip_ms").improvement
     assert table[40.0] < 0.05 and table[540.0] > 0.3
     mended = 540 * saved(round_trip_ms=540.0, size_mb=12.0, mended=True)  # most of it is HyStart's fault
     assert mended < 0.4 * table_ms(runs)[540.0]
 
 
 def table_ms(runs: Runs) -> pd.Series:
-    return paper.improvements(runs, "class").set_index("round_trip_ms").saved_ms
+    return closed_form.improvements(runs, "class").set_index("round_trip_ms").saved_ms
 
 
 def test_what_was_carried_is_acknowledged_a_round_trip_after_it_left(runs):
@@ -186,24 +189,24 @@ def test_what_was_carried_is_acknowledged_a_round_trip_after_it_left(runs):
 
 def test_jains_index():
     even = pd.DataFrame({"time_s": np.repeat([0.5, 1.5], 4), "flow": [0, 1, 2, 3] * 2, "size_bytes": 1514})
-    assert list(paper.jain_by_second(even, 4).jain) == [1.0, 1.0]
-    assert list(paper.jain_by_second(even, 5).jain) == pytest.approx([0.8, 0.8])
+    assert list(experiments.jain_by_second(even, 4).jain) == [1.0, 1.0]
+    assert list(experiments.jain_by_second(even, 5).jain) == pytest.approx([0.8, 0.8])
     alone = even[even.flow == 2]
-    assert list(paper.jain_by_second(alone, 4).jain) == [0.25, 0.25]
+    assert list(experiments.jain_by_second(alone, 4).jain) == [0.25, 0.25]
 
 
 def test_a_run_that_never_is_fair_counts_as_long_as_it_lasts():
     setting = replace(Setting(), flows=5, joins_s=2.0, lasts_s=6.0)
     course = pd.DataFrame({"time_s": range(6), "jain": [1.0, 1.0, 0.5, 0.6, 0.97, 0.9]})
-    assert paper.fair_after_s(course, setting) == 2.0
-    assert paper.fair_after_s(course.assign(jain=0.5), setting) == 4.0
+    assert experiments.fair_after_s(course, setting) == 2.0
+    assert experiments.fair_after_s(course.assign(jain=0.5), setting) == 4.0
 
 
 def test_only_sizes_and_paths_as_those_of_figure_12_count():
     others = [(0.1, 100.0), (5.0, 100.0), (1.0, 75.0), (1.0, 540.0)]
     places = pd.MultiIndex.from_tuples([(1.0, 100.0), (4.0, 300.0), *others], names=["size_mb", "round_trip_ms"])
     cubic, suss = pd.Series(100.0, places), pd.Series([70.0, 72.0, *[99.0] * len(others)], places)
-    assert paper.least_improvement(suss, cubic) == pytest.approx(0.28)
+    assert closed_form.least_improvement(suss, cubic) == pytest.approx(0.28)
 
 
 def test_data_at_the_same_time_is_the_constant_saving_at_the_links_rate(monkeypatch):
@@ -211,7 +214,7 @@ def test_data_at_the_same_time_is_the_constant_saving_at_the_links_rate(monkeypa
     cubic_s = np.array([0.266, 0.342, 0.510, 0.844])
     rows = pd.DataFrame({"size_mb": [0.544, 1.0, 2.0, 4.0], "cubic": cubic_s, "suss": cubic_s - 0.076})
     rows = rows.assign(percent=100 * 0.076 / cubic_s, round_trip_ms=49.5, buffer_bdp=1.0, repetition=0)
-    monkeypatch.setattr(paper, "improvements", lambda *_, **__: rows)
+    monkeypatch.setattr(closed_form, "improvements", lambda *_, **__: rows)
     ahead = paper.at_the_same_time(None).set_index("size_mb").data_ahead_percent
     assert ahead[[1.0, 2.0, 4.0]].to_numpy() == pytest.approx([45, 23, 11], abs=1.5)
 
@@ -219,15 +222,15 @@ def test_data_at_the_same_time_is_the_constant_saving_at_the_links_rate(monkeypa
 @pytest.mark.parametrize("case", ["example, suss", "example, cubic", "later, suss", "later, not mended"])
 def test_every_case_to_play_with_is_drawn(case):
     assert paper.STUDY.play and case in paper.STUDY.play.cases
-    figure = paper.draw_run(run_once(paper.STUDY, case, 0.0, size_mb=0.5), case)
+    figure = figures.draw_run(run_once(paper.STUDY, case, 0.0, size_mb=0.5), case)
     assert np.max(np.asarray(figure.axes[0].lines[0].get_ydata())) > 100
 
 
 def test_another_rate_is_not_that_of_published_runs():
     setting = replace(Setting(), rate_mbps=20.0)
-    rates = {name: paper.STUDY.case(name, setting).rate_mbps for name in paper.CASES}
+    rates = {name: paper.STUDY.case(name, setting).rate_mbps for name in experiments.CASES}
     assert {name for name, rate in rates.items() if rate == 20.0} == {
-        name for name in paper.CASES if name.split(",")[0] in ("fig12", "near")
+        name for name in experiments.CASES if name.split(",")[0] in ("fig12", "near")
     }
 
 
@@ -237,7 +240,11 @@ def test_another_rate_is_not_that_of_published_runs():
 @pytest.fixture(scope="module")
 def tiers() -> Runs:
     """The example and the test of 2025, once each on both tiers."""
-    few = {name: changes for name, changes in paper.CASES.items() if name.split(",")[0] in ("example", "later", "near")}
+    few = {
+        name: changes
+        for name, changes in experiments.CASES.items()
+        if name.split(",")[0] in ("example", "later", "near")
+    }
     few = {name: changes for name, changes in few.items() if name != "example, none fourfold"}
     scale = Scale(
         changes={"module_cubic": True},
@@ -276,9 +283,9 @@ def test_the_module_has_the_authors_round_log_and_so_has_the_simulator(tiers):
 
 @needs_virtual
 def test_the_module_has_the_authors_completion_times_and_table(tiers):
-    table = paper.improvements(tiers, "example", "completion_s").set_index("size_mb")
+    table = closed_form.improvements(tiers, "example", "completion_s").set_index("size_mb")
     for size_mb in (0.5, 4.0, 16.0):
-        off_ms, on_ms = paper.EXAMPLE_PUBLISHED_MS[size_mb]
+        off_ms, on_ms = figures.EXAMPLE_PUBLISHED_MS[size_mb]
         assert table.cubic[size_mb] * 1e3 == pytest.approx(off_ms, rel=0.04)
         assert table.suss[size_mb] * 1e3 == pytest.approx(on_ms, rel=0.04)
     assert later_s(tiers) == pytest.approx(LATER_S, rel=0.05)
@@ -297,9 +304,9 @@ def test_the_kernels_own_cubic_takes_as_long_as_the_module_without_a_fourfold_ro
 def test_in_virtual_time_every_case_runs_and_cubic_with_the_fault_is_the_module():
     for profile in ("quick", "paper"):
         scale = paper.STUDY.scale(profile, "virtual")
-        wanted = list(points(paper.CASES, Setting(), scale))
+        wanted = list(points(experiments.CASES, Setting(), scale))
         assert {paper.STUDY.why_not(point, "virtual") for point in wanted} == {""}
-        assert {point.case for point in wanted} == set(paper.CASES)
+        assert {point.case for point in wanted} == set(experiments.CASES)
         for point in wanted:
             faulty = not point.setting.mended
             assert (point.setting.control[0] == "cubic") == (point.case in ("later, none", "later, hystart"))

@@ -9,7 +9,7 @@ from scipy.stats import kstest
 
 from netrepro.errors import NetreproError
 from netrepro.networks import Datagrams, DropTail, Experiment, Link, LinkChange, Measure, Requests, Tcp, star
-from netrepro.networks.experiment import REQUEST_COLUMNS
+from netrepro.networks.tables import REQUEST_COLUMNS
 from netrepro.simulation import simulate
 
 SEGMENT, FULL, ACK = 1448, 1514, 66

@@ -52,14 +52,8 @@ from netrepro.networks import (
     star,
 )
 from netrepro.networks.checks import CHECK_COLUMNS
-from netrepro.networks.experiment import (
-    FLOW_COLUMNS,
-    LINK_COLUMNS,
-    PACKET_COLUMNS,
-    QUEUE_COLUMNS,
-    WINDOW_COLUMNS,
-)
 from netrepro.networks.flow_sizes import load_flow_sizes
+from netrepro.networks.tables import FLOW_COLUMNS, LINK_COLUMNS, PACKET_COLUMNS, QUEUE_COLUMNS, WINDOW_COLUMNS
 from netrepro.networks.workloads import CONTROLS_OF_LINKS, RECEIVERS_ECN
 from netrepro.simulation import Hosts, simulate
 from netrepro.simulation.simulate import build

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from netrepro.emulation.plan import check_experiment
+from netrepro.emulation.refusals import check_experiment
 from netrepro.errors import NetreproError
 from netrepro.networks import (
     DropTail,

@@ -20,22 +20,13 @@ from netrepro.verification.backends import Z3Clauses
 from netrepro.verification.examples import base_example, examples
 from netrepro.verification.leaf_spine import base_workload, leaf_spine, path_queues, throughput_query
 from netrepro.verification.loom import TenantQueues, loom, steady_tenants, unfair_query
+from netrepro.verification.parsing import parse_query, parse_workload
 from netrepro.verification.points import ContentionPoint, QueuingModule
 from netrepro.verification.queues import Queue
 from netrepro.verification.schedulers import FirstInFirstOut, StrictPriority, WeightedRoundRobin, scheduler_point
 from netrepro.verification.search import Search, SearchResult
 from netrepro.verification.shapers import TokenBucket, delay_line
-from netrepro.verification.workloads import (
-    Comp,
-    Line,
-    Metric,
-    Query,
-    Term,
-    TimedSpec,
-    Workload,
-    parse_query,
-    parse_workload,
-)
+from netrepro.verification.workloads import Comp, Line, Metric, Query, Term, TimedSpec, Workload
 
 
 def priority() -> Analysis:

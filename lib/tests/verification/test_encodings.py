@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from small_points import POINTS, random_query, random_workload
 
 from netrepro.verification.analysis import Analysis
-from netrepro.verification.encodings import CircuitEncoding
+from netrepro.verification.circuit_encoding import CircuitEncoding
 from netrepro.verification.leaf_spine import leaf_spine
+from netrepro.verification.parsing import parse_workload
 from netrepro.verification.schedulers import scheduler_point
-from netrepro.verification.workloads import Metric, Query, Workload, parse_workload
+from netrepro.verification.workloads import Metric, Query, Workload
 
 CIRCUITS = {name: CircuitEncoding(point) for name, point in POINTS.items()}
 SEEDS = st.integers(0, 2**32 - 1)

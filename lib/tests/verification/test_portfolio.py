@@ -17,10 +17,10 @@ from netrepro.processes import as_they_come
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.backends import BACKENDS, PySatClauses, clause_solver
 from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query
+from netrepro.verification.parsing import parse_query, parse_workload
 from netrepro.verification.portfolio import PortfolioClauses, members
 from netrepro.verification.schedulers import scheduler_point
 from netrepro.verification.search import Search
-from netrepro.verification.workloads import parse_query, parse_workload
 
 
 def stubborn(portfolio: int) -> PortfolioClauses:

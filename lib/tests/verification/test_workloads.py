@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from small_points import POINTS, random_query, random_workload
 
 from netrepro import NetreproError
+from netrepro.verification.parsing import NAME, parse_query, parse_workload
 from netrepro.verification.traces import Trace
 from netrepro.verification.workloads import (
-    NAME,
     Comp,
     Difference,
     Line,
@@ -24,8 +24,6 @@ from netrepro.verification.workloads import (
     TimedSpec,
     Uniq,
     Workload,
-    parse_query,
-    parse_workload,
 )
 
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from netrepro.emulation.overlay.iptables import _iptables, _tables
 from netrepro.emulation.overlay.kube_proxy import filter_rules, nat_rules
 from netrepro.emulation.tiers import missing_feature
 from netrepro.errors import NetreproError
@@ -543,22 +544,6 @@ def traffic_program() -> Path:
     out = Path(_folder_of_programs().name) / "traffic"
     _run(["cc", "-O2", str(SOURCES / "traffic.c"), "-o", str(out)])
     return out
-
-
-@functools.cache
-def _iptables(ending: str = "") -> str:
-    """Return the iptables program that works on this kernel: "iptables", or without nftables "iptables-legacy".
-
-    ending : added to the name, such as "-restore".
-    """
-    done = subprocess.run([need_program("iptables"), "-S"], capture_output=True)
-    return f"iptables{ending}" if not done.returncode else f"iptables-legacy{ending}"
-
-
-def _tables(**lines: list[str]) -> str:
-    """Make the input of iptables-restore: table -> its lines, chains before rules."""
-    ordered = {name: sorted(own, key=lambda line: line[0] != ":") for name, own in lines.items()}
-    return "".join("\n".join([f"*{name}", *own, "COMMIT", ""]) for name, own in ordered.items())
 
 
 def _apart(number: int, kind: str, flows: int, one_processor: bool) -> list[str]:

@@ -11,25 +11,19 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity
-from netrepro.emulation.plan import check_experiment
 from netrepro.emulation.real_time.changes import MOST_LATE_MS, Changes, now_ns
 from netrepro.emulation.real_time.generated_traffic import GeneratedTraffic
 from netrepro.emulation.real_time.machine import awake_processors
 from netrepro.emulation.real_time.network import RealTimeNetwork
 from netrepro.emulation.real_time.recording import RealTimeRecording
 from netrepro.emulation.recording import folder_for_captures
+from netrepro.emulation.refusals import check_experiment
 from netrepro.emulation.source_routes import Connection, connections
 from netrepro.errors import NetreproError
 from netrepro.networks.checks import Check, check_table
-from netrepro.networks.experiment import (
-    PACKET_COLUMNS,
-    QUEUE_COLUMNS,
-    WINDOW_COLUMNS,
-    Experiment,
-    Measurements,
-    Port,
-)
+from netrepro.networks.experiment import Experiment, Measurements, Port
 from netrepro.networks.links import FULL_PACKET_BYTES
+from netrepro.networks.tables import PACKET_COLUMNS, QUEUE_COLUMNS, WINDOW_COLUMNS
 
 # Bounds of the sampling interval: samples also show whether a port was busy, so they are taken at least this often.
 MOST_QUEUE_INTERVAL_MS, LEAST_QUEUE_INTERVAL_MS = 10.0, 0.1

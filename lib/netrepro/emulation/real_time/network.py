@@ -24,13 +24,14 @@ from netrepro.emulation.call import CALL_GUEST, Call, pickled_call
 from netrepro.emulation.messages import Request
 from netrepro.emulation.netem import INSTEAD
 from netrepro.emulation.network import Network, Node
-from netrepro.emulation.plan import HUB, Plan, check_change, check_name, make_plan
+from netrepro.emulation.plan import HUB, Plan, check_name, make_plan
 from netrepro.emulation.real_time.changes import Links, make
 from netrepro.emulation.real_time.cpu_limits import CpuLimits, check_cpu_limits
 from netrepro.emulation.real_time.guests import Guest, LauncherConnection, errno_text, last_line
 from netrepro.emulation.real_time.recording import RealTimeRecording
 from netrepro.emulation.real_time.running import Made
 from netrepro.emulation.recording import folder_for_captures
+from netrepro.emulation.refusals import check_change
 from netrepro.emulation.tiers import check_feature, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.routing import LinkChange, Path, Routing

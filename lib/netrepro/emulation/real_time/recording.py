@@ -28,7 +28,7 @@ from netrepro.emulation.traffic import end_key
 from netrepro.errors import NetreproError
 from netrepro.files import whole_file
 from netrepro.networks.checks import Check, check_table
-from netrepro.networks.experiment import LINK_COLUMNS, QUEUE_COLUMNS
+from netrepro.networks.tables import LINK_COLUMNS, QUEUE_COLUMNS
 
 _SAMPLE = np.dtype(
     [(name, np.int64) for name in ("time_ns", "port", "queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")]

@@ -17,7 +17,8 @@ import pandas as pd
 
 from netrepro.emulation.virtual.plan import CAPTURED_BYTES
 from netrepro.errors import NetreproError
-from netrepro.networks.experiment import ACKNOWLEDGEMENT_COLUMNS, DELIVERY_COLUMNS, Experiment, Port
+from netrepro.networks.experiment import Experiment, Port
+from netrepro.networks.tables import ACKNOWLEDGEMENT_COLUMNS, DELIVERY_COLUMNS
 
 _FILE_HEADER, _RECORD = 24, struct.Struct("=4I")
 _IP, _TCP, _OPTIONS = 14, 34, 54  # offsets in a frame; hosts send no IP options

@@ -15,7 +15,8 @@ import pandas as pd
 from netrepro.emulation import fidelity
 from netrepro.emulation.traffic import end_key
 from netrepro.errors import NetreproError
-from netrepro.networks.experiment import LINK_COLUMNS, MOST_SAMPLES, PACKET_COLUMNS, QUEUE_COLUMNS
+from netrepro.networks.experiment import MOST_SAMPLES
+from netrepro.networks.tables import LINK_COLUMNS, PACKET_COLUMNS, QUEUE_COLUMNS
 
 QUEUED, DROPPED, STARTED, LEFT, TOTALS, DREW = 1, 2, 3, 4, 5, 6
 EVENT = np.dtype(

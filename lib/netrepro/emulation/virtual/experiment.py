@@ -39,16 +39,10 @@ from netrepro.errors import NetreproError
 from netrepro.files import whole_file
 from netrepro.networks.checks import Check, check_table
 from netrepro.networks.description import check_mapping, check_not_negative
-from netrepro.networks.experiment import (
-    HOST_COLUMNS,
-    WINDOW_COLUMNS,
-    Experiment,
-    Measurements,
-    Port,
-    check_is_experiment,
-)
+from netrepro.networks.experiment import Experiment, Measurements, Port, check_is_experiment
 from netrepro.networks.queues import OwnQueue
 from netrepro.networks.routing import LinkChange, links_in_use
+from netrepro.networks.tables import HOST_COLUMNS, WINDOW_COLUMNS
 from netrepro.networks.workloads import CONTROLS_OF_THE_SIMULATOR, OWN_CONTROL_PREFIX, Tcp
 
 # Fixed before any run; it is strict, because this kernel's clock jumps straight to the next event.

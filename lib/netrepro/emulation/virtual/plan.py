@@ -42,16 +42,8 @@ import numpy as np
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
-from netrepro.emulation.plan import (
-    NO_SPRAYING,
-    Plan,
-    Port,
-    addresses,
-    check_host_port,
-    host_controls,
-    tcp_by_host,
-    tree_in_use,
-)
+from netrepro.emulation.plan import Plan, Port, addresses, host_controls, tcp_by_host, tree_in_use
+from netrepro.emulation.refusals import NO_SPRAYING, check_host_port
 from netrepro.errors import NetreproError
 from netrepro.networks.compiled import ETHERNET_HEADER_BYTES, header_bytes, policer_numbers, within_mtu
 from netrepro.networks.links import Link

@@ -108,6 +108,7 @@ def fairer(*names: str) -> Callable[..., list[str]]:
 
 
 def named(rate_mbps: float, direction: str) -> str:
+    """Name a direction of a link in words: "1.5 Mb/s, upload"."""
     return f"{rate_mbps:g} Mb/s, {direction}"
 
 

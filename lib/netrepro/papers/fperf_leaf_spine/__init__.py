@@ -15,7 +15,7 @@ from netrepro.papers.fperf_leaf_spine.setting import Setting
 from netrepro.papers.fperf_leaf_spine.study import STUDY, answer, answers
 from netrepro.papers.fperf_leaf_spine.times import fit_growth, spread_summary
 from netrepro.verification.analysis import Analysis
-from netrepro.verification.workloads import parse_query, parse_workload
+from netrepro.verification.parsing import parse_query, parse_workload
 
 __all__ = [
     "CORRECTED_FORMULA",

@@ -12,12 +12,13 @@ from netrepro.papers.fperf_leaf_spine.setting import Size
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.leaf_spine import leaf_spine, path_queues
 from netrepro.verification.loom import loom, loom_inputs, steady_tenants, unfair_query
+from netrepro.verification.parsing import parse_query, parse_workload
 from netrepro.verification.points import ContentionPoint
 from netrepro.verification.queues import Queue
 from netrepro.verification.schedulers import scheduler_point
 from netrepro.verification.search import Search
 from netrepro.verification.shapers import TokenBucket
-from netrepro.verification.workloads import Comp, Query, Workload, parse_query, parse_workload
+from netrepro.verification.workloads import Comp, Query, Workload
 
 
 @dataclass(frozen=True)

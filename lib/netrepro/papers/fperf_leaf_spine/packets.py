@@ -17,9 +17,10 @@ from netrepro.simulation import simulate
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.examples import base_example
 from netrepro.verification.leaf_spine import received
+from netrepro.verification.parsing import parse_workload
 from netrepro.verification.search import Search
 from netrepro.verification.traces import Trace
-from netrepro.verification.workloads import Workload, parse_workload
+from netrepro.verification.workloads import Workload
 
 PACKET_RATE_MBPS = 1000.0
 PACKET_BYTES = 1514

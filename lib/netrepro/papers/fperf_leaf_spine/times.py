@@ -17,8 +17,8 @@ from netrepro.paths import data_dir
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.examples import base_example
 from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query
+from netrepro.verification.parsing import parse_workload
 from netrepro.verification.search import Search
-from netrepro.verification.workloads import parse_workload
 
 Clock = Callable[[], float]
 

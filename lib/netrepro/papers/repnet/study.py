@@ -278,8 +278,9 @@ ON_KERNELS: dict[str, Evidence | Sequence[Evidence]] = {
     "elephants-unaffected": _elephants("full-rate", ""),
 }
 
-# A claim on a percentile is not judged where a run has fewer than five mice (or jobs) beyond it. A claim on a median or
-# mean is not judged where that is true of the 99th percentile: mice that meet the same elephants take similar times.
+# A claim on a percentile is not judged where fewer than five mice (or jobs) lie beyond it: of a run, or of all
+# repetitions where the claim is on them together. A claim on a median or mean is not judged where that is true of the
+# 99th percentile: mice that meet the same elephants take similar times.
 NO_SORT_CONTROLS = [name for name in of_network("sort", "kernel sort") if name.endswith(("same path", "large memory"))]
 LESS_OFTEN = [name for name in of_network("1:1") if name.endswith(("alone", "all twice"))]
 # Only larger runs judge the claims whose controls these are.
@@ -293,12 +294,13 @@ QUICK = Scale(
     where=lambda setting: setting.is_run,
     without=[*NO_SORT_CONTROLS, *NO_SMALL_CONTROLS, *AT_FULL_RATE],
     fewer={
-        **dict.fromkeys(of_network("fat-tree"), 2),  # only drawn
-        **dict.fromkeys((*of_network("2:1"), *LESS_OFTEN), 3),
+        **dict.fromkeys(of_network("2:1", "fat-tree", "scaled"), 2),  # only drawn
+        **dict.fromkeys((*of_network("sort"), *LESS_OFTEN), 3),
     },
     unjudged=[
-        *(claim for claim in CLAIMS if "p999" in claim or claim.startswith("fat-tree")),
+        *(claim for claim in CLAIMS if "p999" in claim or claim.startswith(("fat-tree", "longer"))),
         "repflow-ahead-p99",
+        "more-when-oversubscribed",
         "equal-by-size",
         *SORT_TAILS,
     ],
@@ -425,7 +427,7 @@ STUDY = Study(
                 for name in SCHEMES
             },
             {
-                "quick": _memory_of(MEMORIES[::2], "quick knob"),
+                "quick": _memory_of(MEMORIES[::2], "quick"),
                 "paper": _memory_of(MEMORIES, "paper's knob"),
                 "test": _memory_of(MEMORIES, "test"),
             },

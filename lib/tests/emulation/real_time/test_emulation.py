@@ -27,8 +27,9 @@ from jupyter_client.manager import start_new_kernel
 
 import netrepro
 from netrepro.emulation import Emulation
-from netrepro.emulation.plan import check_experiment, has_hash_seeds, hashed_fields, make_plan
+from netrepro.emulation.plan import has_hash_seeds, hashed_fields, make_plan
 from netrepro.emulation.real_time.launcher import RT_SIGACTION
+from netrepro.emulation.refusals import check_experiment
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks import (

@@ -12,8 +12,9 @@ from emulation_traffic import emulation, rootless
 
 from netrepro.emulation import emulate, messages
 from netrepro.emulation.netem import wire
-from netrepro.emulation.plan import HUB, check_change, make_plan
+from netrepro.emulation.plan import HUB, make_plan
 from netrepro.emulation.real_time.changes import Links
+from netrepro.emulation.refusals import check_change
 from netrepro.emulation.tiers import check_feature, probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks import DropTail, Link, LinkChange, Red, dumbbell, star

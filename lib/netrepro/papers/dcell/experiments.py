@@ -1,39 +1,25 @@
-"""DCell: Guo et al., "DCell: A Scalable and Fault-Tolerant Network Structure for Data Centers", SIGCOMM 2008, section
-7.3 and Figs 11 and 12.
-
-Twenty servers in a DCell_1 of n = 4 forward for each other. One connection survives a failed link and server on its
-path; 380 flows between all servers end in half the time of a two-level tree. Two effects of the authors' machines,
-processors that forward packets and switches that send pause frames, can be switched on and off here.
-"""
+"""DCell's settings, networks, experiments and readings: failures, all to all, lengths of paths."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import networkx as nx
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from netrepro.networks.dcell import DCell, Server, ServerPath, two_level_tree
 from netrepro.networks.experiment import Experiment, Measure, Measurements, Port
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.paths import data_dir
 from netrepro.queueing.backpressure import drain
-from netrepro.study import Check, Evidence, Knob, Part, Play, Reading, Runs, Scale, Study, ratio, swept
-from netrepro.study import pictures as drawing
-from netrepro.study.figures import Bars, Course, Level, Look, Panel, Picture, Sweep, beside, plot
+from netrepro.study import Check, Part, Reading, Runs
 from netrepro.study.setting import parameter
-from netrepro.style import CURVES, draw_published, new_figure, scheme
 
 SOURCE, DESTINATION = (0, 0), (4, 3)
 FIRST_LINK, FIRST_SERVER = ((0, 3), (4, 0)), (0, 3)  # those that fail
@@ -367,6 +353,9 @@ def busiest_links() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["network", "flows", "least_finish"])
 
 
+FIG_12 = Part(setting=AllToAll(), experiment=all_to_all, read=read_all_to_all, until_complete=True)
+
+
 # Lengths of paths.
 
 
@@ -393,246 +382,6 @@ def answer(runs: Runs) -> str:
     )
 
 
-# Figures.
-
-TREE_LOOK, DCELL = {"label": "tree", "color": CURVES[1]}, {"label": "DCell", "color": CURVES[0]}
-
-
-def _places() -> dict[Any, tuple[float, float]]:
-    """Place cells around a circle, each with its servers side by side and its mini-switch beyond them."""
-    places: dict[Any, tuple[float, float]] = {}
-    for cell in range(5):
-        turn = math.pi / 2 - 2 * math.pi * cell / 5
-        x, y = 3.2 * math.cos(turn), 2.6 * math.sin(turn)
-        places[f"mini {cell}"] = (x * 1.45, y * 1.4)
-        for server in range(4):
-            off = (server - 1.5) * 0.62
-            places[cell, server] = (x + off * math.sin(turn), y - off * math.cos(turn))
-    return places
-
-
-def draw_idea() -> Figure:
-    """Draw a DCell_1 of n = 4 with the path of Fig. 11 and the one around [0,3]."""
-    figure, axis = new_figure("A DCell_1 of n = 4: servers (dots) forward", "", "")
-    places, servers = _places(), NETWORK.servers
-    graph = nx.Graph((one, other) for one in servers for other in (f"mini {one[0]}", NETWORK.peer(one, 1)))
-    nx.draw_networkx_edges(graph, places, ax=axis, edge_color="#bbbbbb")
-    first_path, around = (
-        NETWORK.route_around(SOURCE, DESTINATION, down, state_level=1) for down in ((), (FIRST_SERVER,))
-    )
-    for path, colour, label in ((first_path, CURVES[0], "first path"), (around, CURVES[6], "around [0,3]")):
-        steps = [ends for hop in pairwise(path or ()) for ends in pairwise(nx.shortest_path(graph, *hop))]
-        nx.draw_networkx_edges(graph, places, steps, 2.4, colour, label=label, ax=axis)
-    for nodes, shape in ((servers, "o"), ([f"mini {cell}" for cell in range(5)], "s")):
-        nx.draw_networkx_nodes(graph, places, nodes, 30, drawing.INK, shape, ax=axis)
-    for one, other in servers:
-        axis.annotate(f"{one},{other}", places[one, other], (4, 4), textcoords="offset points", fontsize=7)
-    axis.set_axis_off()
-    axis.set_aspect("equal")
-    axis.legend(loc="upper left", fontsize=8)
-    return figure
-
-
-def draw_tree(setting: Setting) -> Figure:
-    """Draw the two-level tree of the comparison, with the ports that the setting gives its switches."""
-    asked = all_to_all(replace(FIG_12.setting_with(setting), network="tree"), 0.0, 1)
-    return drawing.draw_network(asked, "The same servers on a two-level tree")
-
-
-def _goodput(cases: Mapping[str, Look], tiers: bool = False, title: str = "") -> Panel:
-    """Show the goodput over time as a share of the link's rate, with the failures."""
-    course = Course("goodput", "goodput_share", cases, step=True, tiers=tiers)
-    published = Level(0.91, "published before failures: 910 of 1000 Mb/s")
-    label = "goodput (share of the link's rate)"
-    return Panel("time (s)", label, published, course, _mark_failures, title=title, y_range=(0, 1.2))
-
-
-def _mark_failures(axis: Axes, runs: Runs) -> None:
-    changes = runs.study.scale(runs.profile, runs.tier).changes
-    timeline_s = changes.get("timeline_s", runs.setting.timeline_s)
-    heights = {"link out": 1.03, "link back": 1.11, "server down": 1.03}
-    for at_s, (said, height) in zip(timeline_s, heights.items(), strict=False):
-        axis.axvline(at_s, color=drawing.INK, linestyle=":", linewidth=1)
-        axis.annotate(said, (at_s, height), (2, 0), textcoords="offset points", fontsize=8)
-
-
-def _draw_diagonal(axis: Axes, _: Runs) -> None:
-    axis.axline((1, 1), (2, 2), color=drawing.INK, linestyle=":", label="the time-out itself")
-
-
-def _draw_published(axis: Axes, _: Runs) -> None:
-    for _network, rows in pd.read_csv(data_dir("dcell") / "fig12.csv", comment="#").groupby("network"):
-        draw_published(axis, rows.time_s / PUBLISHED_S, rows.gbps, "published")
-
-
-def _throughput(title: str, dcell: str, tree: str) -> Panel:
-    course = Course("throughput", "rates", {dcell: DCELL, tree: TREE_LOOK}, x="time", step=True)
-    label = "time (of a flow's bytes on an idle link; 40 s for 5 GB at 1 Gb/s)"
-    return Panel(label, "goodput (rates of a link)", _draw_published, course, title=title)
-
-
-def draw_run(run: Measurements, case: str) -> Figure:
-    """Draw one run: what all servers receive, over time."""
-    came = run.packets[run.packets.destination.isin(run.experiment.topology.hosts)]
-    ends_s = came.time_s.max()
-    edges = np.linspace(0, ends_s, 4 * INTERVALS + 1)
-    megabits, _ = np.histogram(came.time_s, edges, weights=came.size_bytes * 8e-6)
-    figure, axis = new_figure(f"{case}: over after {ends_s:.1f} s", "time (s)", "received by all servers (Mb/s)")
-    axis.step(edges[:-1], megabits / np.diff(edges), where="post")
-    axis.set_ylim(bottom=0)
-    return figure
-
-
-def _ratio_of_means(outages: Any) -> float:
-    return float(np.mean(outages["node_outage_s"]) / np.mean(outages["link_outage_s"]))
-
-
-FIG_12 = Part(setting=AllToAll(), experiment=all_to_all, read=read_all_to_all, until_complete=True)
-PAUSE = Part(setting=Lossless(), measure_one=measure_lossless)
-PATHS = Part(setting=Lengths(), measure_one=measure_lengths)
-FLOWS, MODEL = {"part": FIG_12}, {"part": PAUSE}
 TREE: dict[str, Any] = {"network": "tree"}
 PROCESSOR: dict[str, Any] = {"processor_share": 1.07}  # 910 Mb/s: 40 to 45 % of two cores; one core runs the driver
-SHORT = {"timeline_s": (2.0, 4.0, 6.0, 26.0)}
-EARLY = {"timeline_s": (2.0, 5.0, 6.0, 14.0), "rate_mbps": 50.0}  # a faster run: outages do not depend on the rate
-PHASES = (0.1, 0.3, 0.5, 0.7, 0.9)
-CASES: dict[str, dict[str, Any]] = {
-    "fig 11": {},
-    "phases": EARLY | {"hello_phase": swept(*PHASES)},
-    "rerouting off": {"reroutes": False},
-    "noticed at once": EARLY | {"hello_s": 0.01, "timeout_s": 0.01},
-    "dcell": FLOWS,
-    "dcell, processor": FLOWS | PROCESSOR,
-    "tree": FLOWS | TREE,
-    "tree, 4 x uplinks": FLOWS | TREE | {"uplink_share": 4.0},
-    "dcell, pause": MODEL,
-    "dcell, pause, processor": MODEL | PROCESSOR,
-    "tree, pause": MODEL | TREE,
-    "tree, pause, past the head": MODEL | TREE | {"looks_past_head": True},
-    "lengths": {"part": PATHS, "n": swept(4, 5, 6)},
-}
 LIMITED = "dcell, pause, processor"
-# A window of 64 KiB is a quarter of a flow in a quick run, so that much of it is over before processors are busy.
-NEED_LONG_FLOWS = ("dcell-peak", "one-hop-flows")
-FAILURES = ("fig 11", "phases", "rerouting off", "noticed at once")
-# Fig. 11's without its last 42 s, when nothing changes: a port records at most ten million packets.
-PUBLISHED_TIMELINE = {"timeline_s": (34.0, 42.0, 104.0, 118.0)}
-
-STUDY = Study(
-    slug="dcell",
-    setting=Setting(),
-    parts=(FIG_12, PAUSE, PATHS),
-    cases=CASES,
-    experiment=experiment,
-    read=read,
-    answer=answer,
-    repetitions=3,
-    profiles={
-        "quick": Scale(changes={"flow_kb": 2000, "model_kb": 250}, unjudged=NEED_LONG_FLOWS),
-        "paper": Scale(changes=PUBLISHED_TIMELINE | {"rate_mbps": 1000.0, "flow_kb": 20_000, "model_kb": 4000}),
-    },
-    on_virtual={
-        "quick": Scale(
-            repetitions=2,
-            changes={"timeline_s": (2.0, 10.0, 11.0, 19.5), "flow_kb": 120, "model_kb": 200},
-            only={"hello_phase": PHASES[::2]},
-            unjudged=NEED_LONG_FLOWS,
-        ),
-        "paper": Scale(
-            changes=PUBLISHED_TIMELINE | {"rate_mbps": 1000.0, "flow_kb": 4000, "model_kb": 4000},
-            fewer=dict.fromkeys([case for case in CASES if case not in FAILURES], 2),  # these decide nothing here
-        ),
-    },
-    claims={
-        "link-outage": Evidence(
-            "link_outage_s", "phases", control="rerouting off", how=lambda outages: float(np.mean(outages))
-        ),
-        "node-outage": Evidence("node_outage_s", "fig 11", control="rerouting off"),
-        "node-against-link": Evidence(
-            ("node_outage_s", "link_outage_s"), "phases", control="noticed at once", how=_ratio_of_means
-        ),
-        "new-path": Evidence("new_path_share", "fig 11", control="rerouting off"),
-        "finish-ratio": Evidence("finish", ("tree", "dcell"), control=("tree, 4 x uplinks", "dcell"), how=ratio),
-        "finish-ratio-limited": Evidence(
-            "finish",
-            ("tree, pause", LIMITED),
-            control=("tree, pause, past the head", LIMITED),
-            how=ratio,
-        ),
-        "tree-finish": Evidence("finish", "tree, pause", control="tree, pause, past the head"),
-        "dcell-peak": Evidence("peak_rates", LIMITED, control="dcell, pause"),
-        "tree-peak": Evidence("peak_rates", "tree, pause", control="tree, pause, past the head"),
-        "one-hop-flows": Evidence("one_hop_share", LIMITED, control="tree, pause"),
-        "routing-path-length": Evidence(
-            "routed_hops", "lengths", control=Evidence("shortest_hops", "lengths", exact=True), exact=True
-        ),
-        "shortest-path-length": Evidence(
-            "shortest_hops", "lengths", control=Evidence("routed_hops", "lengths", exact=True), exact=True
-        ),
-    },
-    knobs={
-        "timeout": Knob(
-            {"fig 11": SHORT | {"timeout_s": swept(1.0, 2.0, 3.0, 5.0, 8.0, 12.0)}},
-            Scale(),
-            repetitions=3,
-            quick=Scale(repetitions=1),
-        ),
-        "server queue": Knob(
-            {"dcell, processor": FLOWS | PROCESSOR | {"server_packets": swept(10, 30, 100, 1000)}},
-            Scale(changes={"flow_kb": 2000}),
-            quick=Scale(changes={"flow_kb": 1000}),
-        ),
-    },
-    figures={
-        "fig11_failures": Picture("A link and a server fail (Fig. 11)", _goodput({"fig 11": "tcp"}, tiers=True)),
-        "fig12_throughput": Picture(
-            "380 flows together (Fig. 12)",
-            _throughput("machines that cost nothing", "dcell", "tree"),
-            _throughput("processors of 1.07 links, switches that pause", LIMITED, "tree, pause"),
-        ),
-        "control": Picture(
-            "Broken on purpose",
-            _goodput(
-                {
-                    "rerouting off": {"label": "rerouting off", "color": scheme("control").colour},
-                    "fig 11": {"label": "as published", "color": scheme("tcp").colour, "linewidth": 0.8},
-                },
-                title="no rerouting",
-            ),
-            Panel(
-                "",
-                "last flow ends (times of a flow's bytes)",
-                Bars("finish", {case: case for case in ("tree, 4 x uplinks", "tree", "dcell")}),
-                title="uplinks of four links' rate",
-            ),
-        ),
-        "knob_timeout": plot(
-            "How soon may silence count as death?",
-            "time-out of link state (s)",
-            "nothing arrives (s)",
-            Sweep("timeout_s", "node_outage_s", "timeout", label="Fig. 11"),
-            _draw_diagonal,
-        ),
-        "knob_server_queue": beside(
-            "How long must the queue in front of a processor be? (published: 9.6, 0.154 and 56.75)",
-            "queue in a server (packets)",
-            {
-                "peak_rates": "greatest goodput (rates of a link)",
-                "one_hop_share": "one-hop flows end (share of the finish)",
-                "finish": "last flow ends (times of a flow's bytes)",
-            },
-            lambda reading: Sweep("server_packets", reading, "server queue"),
-            log="x",
-        ),
-    },
-    play=Play(
-        ("fig 11", "rerouting off", "dcell", "dcell, processor", "tree"),
-        {
-            "timeout_s": (0.5, 12.0, 0.5),
-            "hello_s": (0.1, 3.0, 0.1),
-            "uplink_share": (0.5, 8.0, 0.5),
-            "flow_kb": (100, 4000, 100),
-        },
-        draw_run,
-    ),
-)
