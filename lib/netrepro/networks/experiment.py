@@ -410,7 +410,8 @@ class Experiment:
         )
         row |= dict(replication=np.where(row["size_bytes"] <= entry.replicate_below_bytes, entry.replication, ""))
         hosts = self.topology.hosts
-        sources, destinations = (np.array(names or hosts) for names in (entry.sources, entry.destinations))
+        # Objects, so that a million flows share the names of their hosts.
+        sources, destinations = (np.array(ends or hosts, dtype=object) for ends in (entry.sources, entry.destinations))
         source, destination = _pairs(pairs, sources, destinations, entry.count)
         row |= dict(source=sources[source], destination=destinations[destination])
         return pd.DataFrame(row)
@@ -437,8 +438,12 @@ class Experiment:
         np.divide(counted * 8 / 1e6, lasted_s, out=columns["goodput_mbps"], where=lasted_s > 0)
         inner = ("completion_s", "connected_s", "bytes_within_duration")
         own = [name for name in measured if name not in (*FLOW_COLUMNS, *inner)]
-        known = {name: table[name] for name in FLOW_COLUMNS[:9]} | {"start_s": start_s}
-        return pd.DataFrame(known | {name: columns[name] for name in (*FLOW_COLUMNS[9:], *own)})
+        del stop_s, lasted_s, counted, completion_s, delivered  # a million flows are 8 MB a column
+        # What is known the table shares until somebody writes; what is measured is its own.
+        known = {name: table[name] for name in FLOW_COLUMNS[:9]}
+        told = {"start_s": start_s} | {name: columns[name] for name in (*FLOW_COLUMNS[9:], *own)}
+        told = {name: np.require(column, requirements="W") for name, column in told.items()}
+        return pd.DataFrame(known | told, copy=False)
 
     def request_results(self, measured: pd.DataFrame) -> pd.DataFrame:
         """Return REQUEST_COLUMNS. measured : flow, request, asked_s, answered_s (NaN if never), a row an answer."""

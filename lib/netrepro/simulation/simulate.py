@@ -436,8 +436,11 @@ def _without(columns: Mapping[str, np.ndarray], before: Mapping[str, np.ndarray]
 
 
 def _whole(columns: Mapping[str, np.ndarray], *names: str) -> dict[str, np.ndarray]:
-    """Return the columns, the named ones as integers."""
-    return {name: column.astype(int) if name in names else column for name, column in columns.items()}
+    """Return the columns, the named ones as integers; the core's counts are not copied."""
+    return {
+        name: column if name not in names else column.view(int) if column.dtype == np.uint64 else column.astype(int)
+        for name, column in columns.items()
+    }
 
 
 def _table(columns: Mapping[str, np.ndarray], names: list[str]) -> pd.DataFrame:
@@ -446,7 +449,8 @@ def _table(columns: Mapping[str, np.ndarray], names: list[str]) -> pd.DataFrame:
 
 def _flows(experiment: Experiment, measured: Mapping[str, np.ndarray], start_after: Mapping[int, int]) -> pd.DataFrame:
     counts = "delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts", "bytes_within_duration"
-    flows = pd.DataFrame(_whole(measured, *counts)).iloc[: len(experiment.flow_table)]  # others: of programs
+    flows = pd.DataFrame(_whole(measured, *counts), copy=False)
+    flows = flows.iloc[: len(experiment.flow_table)]  # others: of programs
     if start_after:
         start_s = experiment.flow_table["start_s"].to_numpy(dtype=float, copy=True)
         start_s[list(start_after)] = flows["completion_s"].to_numpy()[list(start_after.values())]
