@@ -150,7 +150,8 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   // Linux's CA_EVENT_TX_START, which BBR heeds only where the application has held it back.
   if (was_silent && (!rate_ || rate_->application_limited())) control_->on_restart(now - last_sent_, now);
   const std::uint32_t length = board_[segment].length;
-  const bool alone = segment == board_.first() && board_.outstanding() == 1;
+  // Linux's packets_out is 0 then: a sole segment that is sent again is one of those that are out.
+  const bool alone = is_new && segment == board_.first() && board_.outstanding() == 1;
   if (rate_) rate_->on_sent(segment, alone, board_.in_flight(), board_.ever_lost(), marked_, now);
   burst_left_ = (goes_on ? burst_left_ : burst()) - 1;
   pacing_.on_sent(length, pacing_rate(), goes_on, now);
