@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from optional_programs import needs_programs
 from virtual_kernel import needs_virtual
 
 from netrepro.emulation import Emulation
@@ -282,3 +283,12 @@ def test_a_full_disk_is_said_as_such(monkeypatch):
     ):
         net["h1"].run(["ping", "-c", "100", "-i", "0.01", net["h2"].address])
         net.report()
+
+
+@needs_programs("iptables-legacy", "ping")
+def test_a_host_has_a_firewall():
+    with virtual() as net:
+        reaches = ["ping", "-c", "1", "-W", "1", "h2"]
+        assert net["h1"].run(reaches).returncode == 0
+        net["h2"].run(["iptables-legacy", "-A", "INPUT", "-p", "icmp", "-j", "DROP"])
+        assert net["h1"].run(reaches, check=False).returncode == 1
