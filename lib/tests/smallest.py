@@ -10,12 +10,12 @@ from netrepro.papers import (
     gmm_diagnosis,
     gmm_traffic,
     hedera,
-    mptcp_wireless,
     raft,
     repnet,
     tcp_at_scale,
 )
 from netrepro.papers.cdn_routing import study as cdn_routing
+from netrepro.papers.mptcp_wireless.experiments import WIFI_MBPS
 from netrepro.papers.repnet.setting import SIZES
 from netrepro.study import Knob, Scale, Study
 
@@ -56,7 +56,7 @@ SCALES = {
     "incast": FEW_BLOCKS,
     "initial_window": FEW_CLIENTS,
     "l4s_adoption": Scale(2.2),
-    "mptcp_wireless": Scale(5.0, only={"receive_buffer_kb": (50, 600), "wifi_mbps": mptcp_wireless.WIFI_MBPS}),
+    "mptcp_wireless": Scale(5.0, only={"receive_buffer_kb": (50, 600), "wifi_mbps": WIFI_MBPS}),
     "outcast": Scale(0.2, only={"drops_in_a_row": (0, 5, 6), "far_flows": (1, 7)}),
     "raft": replace(raft.STUDY.profiles["test"], changes={"trials": 200, "calibration_trials": 1000}),
     "red": Scale(2.0),

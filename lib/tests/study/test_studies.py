@@ -139,7 +139,7 @@ DRAWN: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("slug", DRAWN)
 def test_the_network_is_drawn_with_the_parameters(slug):
     paper, (name, changes) = import_module(f"netrepro.papers.{slug}"), DRAWN[slug]
-    standard, changed = (getattr(paper, name)(replace(paper.Setting(), **each)) for each in ({}, changes))
+    standard, changed = (getattr(paper, name)(replace(paper.STUDY.setting, **each)) for each in ({}, changes))
     assert _shown_in(standard) != _shown_in(changed)
 
 
@@ -218,7 +218,12 @@ def test_the_same_seed_gives_the_same_runs(study, runs):
     pd.testing.assert_frame_equal(first[columns].reset_index(drop=True), again[columns], check_dtype=False)
 
 
-WITH_EXPERIMENT = [slug for slug in SLUGS if hasattr(import_module(f"netrepro.papers.{slug}"), "experiment")]
+def has_experiment(slug: str) -> bool:
+    paper = import_module(f"netrepro.papers.{slug}")
+    return paper.STUDY.experiment is not None or hasattr(paper, "experiment")
+
+
+WITH_EXPERIMENT = [slug for slug in SLUGS if has_experiment(slug)]
 
 
 @pytest.mark.parametrize("slug", WITH_EXPERIMENT)

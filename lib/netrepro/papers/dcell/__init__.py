@@ -6,11 +6,11 @@ path; 380 flows between all servers end in half the time of a two-level tree. Tw
 processors that forward packets and switches that send pause frames, can be switched on and off here.
 
 `experiments` has the networks, the traffic and the readings, `figures` the pictures, `study` the cases, claims and
-profiles. This package exports what a notebook needs.
+profiles. This package exports what a notebook and its parameters need.
 """
 
-from netrepro.papers.dcell.experiments import answer, busiest_links
+from netrepro.papers.dcell.experiments import Setting, answer, busiest_links
 from netrepro.papers.dcell.figures import draw_idea, draw_tree
 from netrepro.papers.dcell.study import STUDY
 
-__all__ = ["STUDY", "answer", "busiest_links", "draw_idea", "draw_tree"]
+__all__ = ["STUDY", "Setting", "answer", "busiest_links", "draw_idea", "draw_tree"]

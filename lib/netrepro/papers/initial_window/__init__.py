@@ -6,11 +6,12 @@ again with every initial window. A front end sends a response's headers at once,
 it. Latency is what this front end measures: from its first segment to the last acknowledgement, without the handshake.
 
 `clients` has the setting and who asks, `experiments` the closed form, the experiment and its readings, `figures` the
-pictures, `study` the cases, claims and profiles. This package exports what a notebook needs.
+pictures, `study` the cases, claims and profiles. This package exports what a notebook and its parameters need.
 """
 
+from netrepro.papers.initial_window.clients import Setting
 from netrepro.papers.initial_window.experiments import answer, rounds
 from netrepro.papers.initial_window.figures import draw_idea
 from netrepro.papers.initial_window.study import STUDY, draw_network
 
-__all__ = ["STUDY", "answer", "draw_idea", "draw_network", "rounds"]
+__all__ = ["STUDY", "Setting", "answer", "draw_idea", "draw_network", "rounds"]

@@ -6,11 +6,11 @@ both share. Opportunistic retransmission (M1) sends these data again on the fast
 path's window. An application that writes blocks sees all this as latency.
 
 `experiments` has the network, the traffic and the readings, `figures` the pictures, `study` the cases, claims and
-profiles. This package exports what a notebook needs.
+profiles. This package exports what a notebook, its parameters and the tests of all papers need.
 """
 
-from netrepro.papers.mptcp_wireless.experiments import answer
+from netrepro.papers.mptcp_wireless.experiments import Setting, answer, experiment
 from netrepro.papers.mptcp_wireless.figures import draw_idea, draw_network
 from netrepro.papers.mptcp_wireless.study import STUDY
 
-__all__ = ["STUDY", "answer", "draw_idea", "draw_network"]
+__all__ = ["STUDY", "Setting", "answer", "draw_idea", "draw_network", "experiment"]
