@@ -7,7 +7,6 @@
 // max(0, gamma y - |phi|) is taken and given at the same time, so that flows become equal. Each packet has its share.
 #pragma once
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -17,6 +16,7 @@
 
 // XCP's header, where TCP's packets have nothing else: on the way there the change of the window (bytes), the sender's
 // round trip (microseconds) and window (bytes), on the way back the change that the receiver heard of.
+// (__builtin_bit_cast, since libraries of 2022, as Debian's Emscripten has one, lack std::bit_cast.)
 struct XcpHeader {
   static void ask(Packet& packet, Time round_trip, double window, bool wants_more) {
     constexpr std::uint32_t most = ~0u;
@@ -27,14 +27,14 @@ struct XcpHeader {
   }
   static Time round_trip(const Packet& packet) { return Time{packet.selective[0].end} * 1'000'000; }
   static double window(const Packet& packet) { return packet.selective[1].start; }
-  static double feedback(const Packet& packet) { return std::bit_cast<float>(packet.selective[0].start); }
+  static double feedback(const Packet& packet) { return __builtin_bit_cast(float, packet.selective[0].start); }
   static void set_feedback(Packet& packet, double bytes) {
-    packet.selective[0].start = std::bit_cast<std::uint32_t>(static_cast<float>(bytes));
+    packet.selective[0].start = __builtin_bit_cast(std::uint32_t, static_cast<float>(bytes));
   }
   static void answer(Packet& packet, double bytes) {
-    packet.stream_in_order = std::bit_cast<std::uint32_t>(static_cast<float>(bytes));
+    packet.stream_in_order = __builtin_bit_cast(std::uint32_t, static_cast<float>(bytes));
   }
-  static double answered(const Packet& packet) { return std::bit_cast<float>(packet.stream_in_order); }
+  static double answered(const Packet& packet) { return __builtin_bit_cast(float, packet.stream_in_order); }
 };
 
 class XcpLink {
