@@ -116,13 +116,14 @@ def test_stretching_all_times_alike_changes_nothing(timeout_ms, factor):
 def test_the_virtual_kernel_measures_what_its_timers_can_and_says_what_they_cannot():
     study, asked = paper.STUDY, {}
     for case in paper.CASES:
-        asked[case] = study.why_not(Point(case, {}, study.case(case)), "virtual")
+        setting = replace(study.case(case), **paper.OF_KERNELS)
+        asked[case] = study.why_not(Point(case, {}, setting), "virtual")
     assert "timers tick" in asked.pop("200 us") and not any(asked.values())
 
 
 @needs_virtual
 def test_a_kernel_collapses_too():
-    setting = replace(DEFAULT, min_rto_ms=50.0, blocks=2)
+    setting = replace(DEFAULT, min_rto_ms=50.0, blocks=2, **paper.OF_KERNELS)
     alone, many = (
         paper.read(run_experiment(paper.experiment(at, 0.0, 1), "virtual", until_complete=True), at)
         for at in (replace(setting, servers=servers) for servers in (1, 32))

@@ -17,7 +17,7 @@ from dask.distributed import LocalCluster
 from netrepro.errors import NetreproError
 from netrepro.provenance import code_hash
 from netrepro.study.measuring import in_parallel
-from netrepro.workbench.running import cluster_lane, run_folder
+from netrepro.workbench.running import cluster_lane, lanes, run_folder
 from netrepro.workbench.running.cluster_lane import QUIET_RESOURCE
 from netrepro.workbench.running.run_folder import Status
 from netrepro.workbench.running.runner import run
@@ -49,7 +49,7 @@ def test_what_is_marked_last_begins_when_all_others_have_ended(add_notebook: Cal
 
 
 def test_the_shortest_runs_first_then_the_longest_as_they_took_last_or_else_by_their_budgets(
-    add_notebook, workbench, pretended_runs
+    add_notebook, workbench, pretended_runs, monkeypatch
 ):
     for number, budget_s in ((10, 30), (11, 20), (12, 40), (13, 90)):
         add_notebook("well_behaved", number, slug=f"copy_{number}", budget_s={"quick": budget_s, "paper": 600})
@@ -57,9 +57,16 @@ def test_the_shortest_runs_first_then_the_longest_as_they_took_last_or_else_by_t
     folder = workbench / "runs/quick/13_copy_13"
     folder.mkdir(parents=True)
     (folder / run_folder.STATUS).write_text(last.model_dump_json())
-    ended: list[str] = []
-    assert run(jobs=1, on_event=lambda event: ended.append(event.name) if event.kind == "ended" else None).ok
-    assert ended == ["13_copy_13", "12_copy_12", "10_copy_10", "11_copy_11"]
+    begun, pretend = [], lanes.supervise
+
+    def note_and_pretend(folder: Path) -> Status:
+        status = pretend(folder)
+        begun.append(status.name)
+        return status
+
+    monkeypatch.setattr(lanes, "supervise", note_and_pretend)
+    assert run(jobs=1).ok
+    assert begun == ["13_copy_13", "12_copy_12", "10_copy_10", "11_copy_11"]
 
 
 @pytest.fixture(scope="module")

@@ -458,8 +458,11 @@ def test_a_failed_run_leaves_the_good_one_and_is_named_beside_it(good_echo, echo
     assert not run(["echo"], resume=True).ok  # the good one is of another notebook
 
 
-def test_a_run_out_of_time_leaves_the_good_one(good_echo):
+def test_a_run_out_of_time_leaves_the_good_one(good_echo, echo_paper):
     good = good_echo
+    notebook = nbformat.read(echo_paper, as_version=4)
+    notebook.cells.append(nbformat.v4.new_code_cell("__import__('time').sleep(60)"))
+    nbformat.write(notebook, echo_paper)
     (status,) = run(["echo"], patience=0.01).statuses
     assert status.outcome == "timed out" and good_status(good) is not None and status.stays == good
 

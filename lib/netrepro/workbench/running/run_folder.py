@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import signal
@@ -257,7 +258,7 @@ def read_kept(folder: Path) -> Kept:
             if not status.ok:
                 return Kept(folder, slug, outcome, None, 0.0, f"it {_ended(outcome)}: {status.exception}", manifest)
         (run,) = read_results(results).runs.values()
-        run = run.model_copy(update={"cpu_s": round(status.cpu_s)}) if status is not None else run
+        run = run.model_copy(update={"cpu_s": math.ceil(status.cpu_s)}) if status is not None else run
         return Kept(folder, slug, outcome, run, results.stat().st_mtime, manifest=manifest)
     except NetreproError as error:
         problem = error.problem
