@@ -224,8 +224,8 @@ def draw_threshold(runs: Runs) -> Figure:
     for axis in figure.axes:
         for colour, round_trip_ms in zip(CURVES, table.round_trip_ms.unique(), strict=False):
             guideline = bandwidth_delay_packets(runs.setting.rate_mbps, round_trip_ms) / 7
-            look = {"color": colour, "linestyle": ":", "linewidth": 1}
-            axis.axvline(guideline, **look, label=f"C RTT / 7 at {round_trip_ms:g} ms")
+            name = f"C RTT / 7 at {round_trip_ms:g} ms"
+            axis.axvline(guideline, color=colour, linestyle=":", linewidth=1, label=name)
     drawing.share_legend(figure)
     return figure
 

@@ -125,7 +125,7 @@ def test_a_run_of_some_notebooks_ends_with_what_it_ran(echo_paper, add_notebook,
     claims = workbench / "data/other/claims.yaml"
     claims.write_text(claims.read_text().replace("paper: echo", "paper: other"))
     said = command("run", "echo", "well_behaved").stdout
-    assert re.search("^echo +· not measured +1/1 +1$", said, re.M) and not re.search("^other", said, re.M)
+    assert re.search("^echo +· not measured +1/1$", said, re.M) and not re.search("^other", said, re.M)
     assert "replicated" not in command("run", "well_behaved").stdout  # a guide has no verdicts
     whole = command("run", "--resume").stdout
     assert re.search("^echo +·", whole, re.M) and re.search("^other +·", whole, re.M)
