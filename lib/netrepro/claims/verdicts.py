@@ -308,12 +308,8 @@ def _judge_control(claim: Claim, measured: Measured, verdict: Verdict) -> tuple[
     if broken == DISAGREES:
         return True, ""
     if verdict == DISAGREES:
-        return True, f"the control {_said(broken)}, which the claim does not"
-    return False, f"control did not flip: it {_said(broken)}"
-
-
-def _said(verdict: Verdict) -> str:
-    return f"is {verdict}" if verdict == UNDECIDED else verdict
+        return True, f"with the mechanism broken, the verdict is {broken!r}; the claim disagrees, so it counts anyway"
+    return False, f"control did not flip: with the mechanism broken, the verdict is {broken!r}"
 
 
 def _find(claim: Claim, measured: Measured, whose: str = "") -> _Finding:
@@ -346,7 +342,7 @@ def _find_number(claim: Claim, measured: Measured, name: str) -> _Finding:
         neutral = HALF_OF_THE_TRIALS
     verdict, reason = _place(claim, value, interval, repetitions, neutral)
     if repetitions > 1 and not measured.trials and not claim.exact and _are_one_run(measured.values):
-        reason += f"; its {repetitions} repetitions differ by less than {ONE_RUN:.1%} and are one run"
+        reason += f"; its {repetitions} repetitions differ by less than {ONE_RUN:.1%}, so they count as one"
         repetitions = 1
     return _Finding(verdict, reason + _groups(measured.values), value, interval, repetitions)
 

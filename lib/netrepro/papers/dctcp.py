@@ -224,7 +224,9 @@ def draw_threshold(runs: Runs) -> Figure:
     for axis in figure.axes:
         for colour, round_trip_ms in zip(CURVES, table.round_trip_ms.unique(), strict=False):
             guideline = bandwidth_delay_packets(runs.setting.rate_mbps, round_trip_ms) / 7
-            axis.axvline(guideline, color=colour, linestyle=":", linewidth=1)
+            name = f"C RTT / 7 at {round_trip_ms:g} ms"
+            axis.axvline(guideline, color=colour, linestyle=":", linewidth=1, label=name)
+    drawing.share_legend(figure)
     return figure
 
 

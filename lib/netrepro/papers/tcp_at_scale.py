@@ -200,11 +200,12 @@ def answer(runs: Runs) -> str:
     """Answer the paper's question in one sentence, with this run's numbers."""
     low, high = runs.summary().loc[NEWRENO].min(), runs.summary().loc[NEWRENO].max()
     bbr = runs.summary().loc[BBR]["jain"]
+    costs = " to ".join(dict.fromkeys(f"{each.losses_per_halving:.2g}" for each in (low, high)))
     return (
         f"From {low.flows:.0f} to {high.flows:.0f} NewReno flows Mathis's constant is {low.constant_halvings:.3g} to "
         f"{high.constant_halvings:.3g} with the halving rate and {low.constant_losses:.3g} to "
-        f"{high.constant_losses:.3g} with the loss rate, as a halving costs {low.losses_per_halving:.2g} to "
-        f"{high.losses_per_halving:.2g} packets; Jain's index of BBR flows is {bbr.min():.3g} to {bbr.max():.3g}."
+        f"{high.constant_losses:.3g} with the loss rate, as a halving costs {costs} packets; "
+        f"Jain's index of BBR flows is {bbr.min():.3g} to {bbr.max():.3g}."
     )
 
 

@@ -258,11 +258,12 @@ def check_columns(table: pd.DataFrame, *names: str) -> pd.DataFrame:
 class Bars:
     """Means of a number with their intervals, in groups of bars; a group has a bar for each look.
 
-    of : group -> a case, or group -> (case -> its look); or a table with the columns `group` and `by`. looks : value of
-    `by` -> its look. published : group -> value, drawn in grey beside ours.
+    y : the number; or several of one unit, reading -> its look, which stand side by side in each group. of : group -> a
+    case, or group -> (case -> its look); or a table with the columns `group` and `by`. looks : value of `by` -> its
+    look. published : group -> value, drawn in grey beside ours.
     """
 
-    y: str
+    y: str | Mapping[str, Look]
     of: Mapping[str, str | Mapping[str, Look]] | Table
     group: str = "case"
     by: str = "case"
@@ -280,22 +281,43 @@ class Bars:
         theirs = {group: known[group] for group in dict.fromkeys(table.group) if group in known}
         if theirs:
             table = pd.concat(
-                [table, pd.DataFrame({"group": list(theirs), self.y: list(theirs.values()), "bar": "published"})]
+                [table, pd.DataFrame({"group": list(theirs), _VALUE: list(theirs.values()), "bar": "published"})]
             )
-        draw_groups(axis, table, self.y, {name: palette[name] for name in dict.fromkeys(table.bar)})
+        draw_groups(axis, table, _VALUE, {name: palette[name] for name in dict.fromkeys(table.bar)})
 
     def _bars(self, axis: Axes, runs: Runs) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
+        for rows, look in self._groups(axis, runs):
+            if isinstance(self.y, str):
+                yield _bars_of(rows, self.y), look
+                continue
+            if look["label"] != OURS:
+                raise NetreproError(
+                    "several readings in one group of bars, with several cases or tiers",
+                    "give each group one case: of={group: case}",
+                )
+            for place, (reading, own) in enumerate(self.y.items()):
+                yield _bars_of(rows, reading), {"label": reading, **look_of(own, place)}
+
+    def _groups(self, axis: Axes, runs: Runs) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
+        """Yield the rows that share a look, with their `group`."""
         if isinstance(self.of, Mapping):
             for group, cases in self.of.items():
                 for case, tier, look in shown(
                     axis, runs, {cases: OURS} if isinstance(cases, str) else cases, self.tiers
                 ):
-                    yield check_columns(runs.numbers(case, tier), self.y)[[self.y]].assign(group=group), look
+                    yield runs.numbers(case, tier).assign(group=group), look
             return
-        table = check_columns(table_of(runs, self.of), self.y, self.group)
+        table = check_columns(table_of(runs, self.of), self.group)
         for place, value in enumerate(self.looks):
             rows = table if value == OURS else table[table[self.by] == value]
-            yield rows.assign(group=rows[self.group])[[self.y, "group"]], look_of(self.looks[value], place)
+            yield rows.assign(group=rows[self.group]), look_of(self.looks[value], place)
+
+
+_VALUE = "value"  # the column of what the bars show
+
+
+def _bars_of(rows: pd.DataFrame, reading: str) -> pd.DataFrame:
+    return check_columns(rows, reading)[[reading, "group"]].set_axis([_VALUE, "group"], axis="columns")
 
 
 def draw_groups(axis: Axes, table: pd.DataFrame, y: str, palette: Mapping[str, str]) -> None:

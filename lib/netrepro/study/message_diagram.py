@@ -82,8 +82,7 @@ def draw_messages(
         _draw_arrow(axis, ends, str(row.fate), colours[row.kind], half_s)
     if cuts is not None:
         _draw_cuts(axis, cuts, from_s, last_s)
-    if announced is not None:
-        _draw_announced(axis, announced, height, from_s, to_s)
+    commits = announced is not None and _draw_announced(axis, announced, height, from_s, to_s)
     axis.set(yticks=list(height.values()), ylim=(-len(names) + 0.4, 0.6))
     axis.set_yticklabels([str(name) for name in names])
     axis.set_xlim(from_s, last_s)
@@ -92,6 +91,8 @@ def draw_messages(
     marks = [Line2D([], [], color=colours[kind], label=kind) for kind in kinds]
     if (shown["fate"] == LOST).any():
         marks.append(Line2D([], [], color=INK, marker="x", linestyle="none", label="lost"))
+    if commits:
+        marks.append(Line2D([], [], color=INK, marker="|", markersize=11, linestyle="none", label="commits"))
     axis.legend(handles=marks, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 
@@ -139,8 +140,8 @@ def _draw_arrow(
 
 def _draw_announced(
     axis: Axes, announced: pd.DataFrame, height: Mapping[Hashable, int], from_s: float, to_s: float
-) -> None:
-    """Draw where nodes begin to lead, commit and note something."""
+) -> bool:
+    """Draw where nodes begin to lead, commit and note something; tell whether any commits."""
     rows = announced[announced["time_s"].between(from_s, to_s) & announced["node"].isin(height)]
     for row in rows[rows["kind"] == LEADER].itertuples():
         axis.plot(row.time_s, height[row.node], marker="*", markersize=13, color=INK, zorder=5, gid="leader")
@@ -163,6 +164,7 @@ def _draw_announced(
     commits = rows[rows["kind"] == COMMIT]
     places = [height[name] for name in commits["node"]]
     axis.plot(commits["time_s"], places, marker="|", markersize=11, color=INK, linestyle="none", gid="commits")
+    return not commits.empty
 
 
 def _draw_cuts(axis: Axes, cuts: pd.DataFrame, from_s: float, to_s: float) -> None:

@@ -163,11 +163,10 @@ def draw_bars(
     for place, (name, values) in enumerate(ours.items()):
         at = place - (width / 2 if published else 0)
         draw_bar(axis, at, values, width, color=colours.get(name, CURVES[0]))
-    known = [place for place, name in enumerate(names) if name in published]
-    heights = [published[names[place]] for place in known]
-    axis.bar([place + width / 2 for place in known], heights, width, color=PUBLISHED_GREY, label=published_label)
     axis.set_xticks(range(len(names)), names)
-    if known:
+    if known := [place for place, name in enumerate(names) if name in published]:
+        heights = [published[names[place]] for place in known]
+        axis.bar([place + width / 2 for place in known], heights, width, color=PUBLISHED_GREY, label=published_label)
         axis.legend()
 
 
@@ -179,7 +178,9 @@ def name_ticks(axis: Axes, which: str, values: Iterable[float]) -> None:
 
 
 def share_legend(figure: Figure) -> None:
-    """Draw one legend below all panels, each label once, in place of one in each."""
+    """Draw one legend below all panels, each label once, in place of one in each and of an earlier one."""
+    for earlier in list(figure.legends):
+        earlier.remove()
     handles: dict[str, Any] = {}
     for axis in figure.axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):

@@ -138,7 +138,7 @@ def test_repetitions_that_do_not_vary_are_one_run_unless_the_claim_is_exact():
     values = Measured(claim="it", values=[100, 100.2, 100.4])
     claim = a_claim("absolute", 100, {"relative": 0.1})
     one = judge(claim, values, "simulated")
-    assert (one.verdict, one.repetitions) == ("agrees", 1) and "are one run" in one.reason
+    assert (one.verdict, one.repetitions) == ("agrees", 1) and "count as one" in one.reason
     exact = judge(claim.model_copy(update={"exact": True}), values, "simulated")
     assert exact.repetitions == 3 and "one run" not in exact.reason
     assert judge(claim, Measured(claim="it", values=[100, 100.2, 100.6]), "simulated").repetitions == 3

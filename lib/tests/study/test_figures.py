@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from netrepro.errors import NetreproError
 from netrepro.study import Knob, Reading, Runs, Scale, Study, measure, swept, vary
 from netrepro.study.figures import Bars, Course, Level, Panel, Picture, Published, Sweep, not_measured
-from netrepro.style import scheme
+from netrepro.study.pictures import draw_bars
+from netrepro.style import new_figure, scheme
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Setting:
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     noise = np.random.default_rng(seed).random()
     course = pd.DataFrame({"time_s": [0.0, 1.0], "delay_ms": [setting.load, noise]})
-    return Reading({"delay_ms": 10 * setting.load + noise}, {"course": course})
+    return Reading({"delay_ms": 10 * setting.load + noise, "wait_ms": setting.load}, {"course": course})
 
 
 STUDY = Study(
@@ -81,6 +82,25 @@ def test_published_bars_stand_beside_ours_where_there_are_any(runs):
     assert heights == pytest.approx([*runs.summary().delay_ms[["tcp", "busy"]], 8.0])
     assert legend(axis) == ["ours", "published"]
     assert [text.get_text() for text in axis.get_xticklabels()] == ["idle", "busy"]
+
+
+def test_two_readings_of_a_case_stand_side_by_side(runs):
+    both = {"delay_ms": "delay", "wait_ms": {"label": "wait", "color": "black"}}
+    axis = drawn(runs, Bars(both, {"idle": "tcp", "busy": "busy"}))
+    means = runs.summary().loc[["tcp", "busy"]]
+    heights = [bar.get_height() for bar in axis.patches if bar.get_height()]
+    assert heights == pytest.approx([*means.delay_ms, *means.wait_ms])
+    assert legend(axis) == ["delay", "wait"]
+    with pytest.raises(NetreproError, match="several readings"):
+        drawn(runs, Bars(both, {"paths": {"tcp": "tcp", "busy": "busy"}}))
+
+
+def test_a_legend_names_published_bars_only_where_there_are_any(runs):
+    _, axis = new_figure("title", "", "y (ms)")
+    draw_bars(axis, {"idle": [1.0, 2.0]})
+    assert axis.get_legend_handles_labels()[1] == []
+    draw_bars(axis, {"idle": [1.0, 2.0]}, {"idle": 3.0})
+    assert axis.get_legend_handles_labels()[1] == ["published"]
 
 
 def test_a_case_that_was_not_measured_is_named(runs):

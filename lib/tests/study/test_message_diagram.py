@@ -72,6 +72,7 @@ def test_leaders_and_commits_are_marked_at_their_host():
     figure = draw_messages(MESSAGES, announced=announcements_of(rows))
     (star,), (commits,) = lines(figure, "leader"), lines(figure, "commits")
     assert list(star.get_xydata()[0]) == [0.1, -1] and commits.get_xydata().tolist() == [[0.2, 0]]
+    assert "commits" in {text.get_text() for text in figure.axes[0].get_legend().get_texts()}
     texts = {text.get_text(): tuple(text.xy) for text in figure.axes[0].texts}
     assert texts == {"leads term 7": (0.1, -1), "waits": (0.3, -2)}
 

@@ -117,7 +117,7 @@ def rewrite(folder: Path, **changes: object) -> None:
     results = json.loads(path.read_text())
     (result,) = results["runs"].values()
     (measured,) = result["measured"]
-    measured.update({name: value for name, value in changes.items() if name in ("values", "trusted", "why")})
+    measured.update({name: value for name, value in changes.items() if name in ("values", "control", "trusted", "why")})
     of_run = ("profile", "tier", "measured", "changed")
     result.update({name: value for name, value in changes.items() if name in of_run})
     path.write_text(json.dumps(results | {"runs": {f"{result['profile']}/{result['tier']}": result}}))
@@ -198,6 +198,19 @@ def test_a_part_does_not_replace_the_whole_unless_that_is_meant(ran, figures):
     assert set(content(figures)) == {"results.json"}
 
 
+def test_a_claim_is_not_decided_by_a_control_of_few_repetitions_unless_that_is_meant(ran, figures, workbench):
+    claims = workbench / "data/echo/claims.yaml"
+    decided = 'decided_by: {tier: simulated, profile: quick, because: "it is as large"}'
+    claims.write_text(claims.read_text().replace("comparable_on: [simulated]", decided))
+    rewrite(ran, values=[0.5] * 5, control=[1.0, 1.01])
+    assert "it decides load-is-half with a control of fewer than 5 repetitions" in refusals()
+    assert content(figures) == {}
+    rewrite(ran, values=[0.5] * 5, control=[1.0, 1.01, 1.0, 1.02, 1.0])
+    assert refusals(dry_run=True) == ""
+    rewrite(ran, control=[1.0, 1.01])
+    assert refusals(fewer=True) == "" and "results.json" in content(figures)
+
+
 @pytest.mark.parametrize("edited", [False, True])
 def test_other_settings_are_never_published_as_the_standard_ones(ran, echo_paper, figures, workbench, edited):
     shutil.rmtree(ran)
@@ -224,7 +237,9 @@ def test_code_that_no_commit_has_is_refused_unless_asked_for(ran, workbench, fig
     module.parent.mkdir(parents=True)
     module.write_text("")
     (workbench / "README.md").write_text("no code")
-    assert run(["echo"]).ok
+    said: list[str] = []
+    assert run(["echo"], on_event=lambda event: said.append(event.reason) if event.kind == "note" else None).ok
+    assert said and said[0].startswith("not yet committed: lib/netrepro/module.py; netrepro publish refuses")
     assert refusals() == "lib/netrepro/module.py differed from the commit (if that may be: --dirty)"
     assert content(figures) == {}
     assert refusals(dirty=True) == ""

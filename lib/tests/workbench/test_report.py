@@ -55,6 +55,9 @@ def test_the_first_answer_is_of_the_run_that_decides_with_the_papers_level(repor
     report_module.AnswerSlot("echo")
     assert "Of the longer run. <small>(● replicated; published" in pages[0]
     assert "published 0.5, ours 0.5005" in pages[0]
+    assert "published" not in report.finish("Again.").data
+    report.judge([Measured(claim="load-is-half", values=[0.4, 0.6], control=[1, 1.001])])
+    assert "The published runs say: <b>● replicated</b>, 1 of 1 main claims." in report.finish("Undecided.").data
 
 
 def test_the_same_figure_is_saved_with_the_same_bytes(report):

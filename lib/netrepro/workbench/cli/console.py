@@ -412,8 +412,9 @@ class _LivePerNotebook:
             print_marked("skipped", f"{event.name}: {event.reason}")
         elif event.kind == "waiting":
             print_marked("waiting", event.reason)
-        elif event.kind == "kernel":
-            print_lines([event.reason], "yellow" if event.reason.startswith("no virtual kernel") else None)
+        elif event.kind in ("kernel", "note"):
+            is_warning = event.kind == "note" or event.reason.startswith("no virtual kernel")
+            print_lines(folded(event.reason, "", "  "), "yellow" if is_warning else None)
         elif event.kind == "ended" and event.status is not None:
             self.running.pop(event.name, None)
             status = event.status

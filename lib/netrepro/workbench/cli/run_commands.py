@@ -124,7 +124,9 @@ def sweep(
     from netrepro.workbench.running.sweeping import sweep as run_sweep
 
     given = assignments(parameter)
-    cost = cost_of(slug, vary, points=points, profile=profile, tier=tier, parameters=given, jobs=jobs)
+    cost = cost_of(
+        slug, vary, points=points, profile=profile, tier=tier, parameters=given, jobs=jobs, scheduler=scheduler
+    )
     print_lines(folded(cost, "", "  ") if cost and not as_json else [])
     with live_lines(silent=as_json) as tell:
         done = run_sweep(

@@ -29,9 +29,7 @@ def build_kernel(
     source: Annotated[
         Path | None, typer.Option(help="an archive, package or folder of Linux 6.12 (default: Debian's 6.12.117)")
     ] = None,
-    quietly: Annotated[
-        bool, typer.Option("--if-possible", help="say in one line what is missing, and fail never")
-    ] = False,
+    quietly: Annotated[bool, typer.Option("--if-possible", help="say what is missing, and fail never")] = False,
 ) -> None:
     """Build the virtual kernel from the source of Linux into your cache, once, in minutes. It needs no root and fetches
     the tools that are missing."""
@@ -55,7 +53,8 @@ def build_kernel(
     except NetreproError as error:
         if not quietly:
             raise
-        print_lines([f"no virtual kernel: {error.problem.splitlines()[0]}; {error.remedy}"])
+        first, *lines = error.problem.splitlines()  # such as the compiler's
+        print_lines([f"no virtual kernel: {first}; {error.remedy}", *(f"  {line}" for line in lines)])
         return
     print_lines([f"the virtual kernel: {path} ({path.stat().st_size / 1e6:.1f} MB)"])
     if path != kernel_path():
@@ -139,7 +138,8 @@ def capture(
     days: Annotated[int, typer.Option(help="runs, each on a day of its own")] = 2,
     seed: Annotated[int, typer.Option(min=0, help="of who does what when")] = 1,
 ) -> None:
-    """Make a labelled capture of real applications in virtual time, as data/gmm_traffic/standin."""
+    """Make a labelled capture of real applications in virtual time, as data/gmm_traffic/standin. By default this takes
+    a processor ten minutes or more."""
     from tqdm import tqdm
 
     from netrepro.applications.labelled_traffic import check_capture, make_capture

@@ -173,7 +173,9 @@ def publish(
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would change")] = False,
     dirty: Annotated[bool, typer.Option("--dirty", help="take runs of a library that was not committed")] = False,
-    fewer: Annotated[bool, typer.Option("--fewer", help="take runs with fewer claims or figures")] = False,
+    fewer: Annotated[
+        bool, typer.Option("--fewer", help="take runs with fewer claims, figures or repetitions of controls")
+    ] = False,
     pictures: Annotated[bool | None, typer.Option(help="publish the figures too (default: the best run's)")] = None,
 ) -> None:
     """Copy figures and results of good runs from runs/ to figures/, after showing what would change."""

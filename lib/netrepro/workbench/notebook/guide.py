@@ -31,6 +31,7 @@ from netrepro.workbench.publishing.scorecard import draw_scorecard, sorting_scri
 from netrepro.workbench.running.run_folder import own_results
 
 ALL = "all"
+LEFT = "<style>#claims th, #claims td { text-align: left }</style>"  # JupyterLab aligns cells to the right
 
 
 def _both() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
@@ -183,4 +184,4 @@ def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> HT
     for column, chosen in (("paper", paper), ("verdict", verdict), ("tier", tier)):
         fits &= (shown[column] == chosen) | (chosen == ALL)
     own = mine[fits] if mine["ran"].any() else None
-    return HTML(sorting_script() + sortable_claims(published[fits], own))
+    return HTML(LEFT + sorting_script() + sortable_claims(published[fits], own))

@@ -11,6 +11,8 @@ from IPython.display import HTML, display
 from netrepro.errors import NetreproError
 from netrepro.study import TEXT, Study, run_once
 
+READOUT = ".6"  # six digits at most, without trailing zeros (d3-format)
+
 
 def explore(study: Study) -> widgets.Widget:
     """Return the widgets that a Study's `play` declares. Raises NetreproError for a study without `play`."""
@@ -26,6 +28,7 @@ def explore(study: Study) -> widgets.Widget:
             controls[name] = widgets.Dropdown(options=values, value=start, **label)
         else:
             kind = widgets.IntSlider if isinstance(start, int) else widgets.FloatSlider
+            label |= {} if isinstance(start, int) else {"readout_format": READOUT}
             controls[name] = kind(start, **dict(zip(("min", "max", "step"), values, strict=True)), **label)
         controls[name].style.description_width = "initial"
 

@@ -59,6 +59,7 @@ from netrepro.workbench.running.run_folder import folder_suffix
 from netrepro.workbench.running.standard import changed_parameters, commit_name, made_by
 
 Item = TypeVar("Item")
+OPEN_LEVELS = ("undecided", "not measured")  # of a paper whose runs do not decide
 FIRST_NUMBERS = 3  # of main claims, beside the first answer
 
 
@@ -97,6 +98,19 @@ def _main_numbers(claims: pd.DataFrame) -> str:
         ours = f"{number_text(row['value'])} {row['unit']}".strip()
         told.append(f"{row['claim'].replace('-', ' ')}: published {number_text(theirs)}, ours {ours}")
     return "".join(f"; {escape(each)}" for each in told)
+
+
+def _published_level(slug: str) -> str:
+    """Say as HTML which level the published runs give a paper; "" where they give none."""
+    results = published_results(slug)
+    if results is None or not results.runs:
+        return ""
+    claims = scorecard([slug])
+    level = paper_level(claims.itertuples())
+    if level in OPEN_LEVELS:
+        return ""
+    said = f"This run alone decides no level. The published runs say: <b>{BADGES[level]} {level}</b>, "
+    return f"<br>{said}{escape(coverage_text(claims.itertuples()))}."
 
 
 def _deciding_run(slug: str, results: Results) -> Run:
@@ -151,7 +165,7 @@ class Report:
         self._answer = answer
         self._open: set[str] = set()
         self._measured: list[Measured] | None = None
-        self._level = "not measured"
+        self._level, self._decides = "not measured", False
 
     def progress(self, label: str) -> Callable[[Iterable[Item]], Iterable[Item]]:
         """Return a function that wraps items in a progress bar; paper modules take it as their `progress` argument."""
@@ -264,7 +278,8 @@ class Report:
         self._check_claims(by_claim)
         self._measured = list(measured)
         judgements = [judge(claim, by_claim.get(claim.id), self.tier) for claim in self.claims.claims]
-        self._level = f"{paper_level(judgements)}, {coverage_text(judgements)}"
+        level = paper_level(judgements)
+        self._level, self._decides = f"{level}, {coverage_text(judgements)}", level not in OPEN_LEVELS
         rows = [
             {
                 "verdict": verdict_text(judgement.verdict, judgement.counts),
@@ -290,7 +305,8 @@ class Report:
         return f". Another run decides: {claim.decided_by.key}, because {claim.decided_by.because}"
 
     def finish(self, answer: str) -> HTML:
-        """Write results.json, put the one-sentence answer at the top, and return the paper-level verdict to show.
+        """Write results.json, put the one-sentence answer at the top, and return the paper-level verdict to show. Where
+        this run decides no level, the published level stands beside it.
 
         Raises NetreproError when nothing was judged before.
         """
@@ -318,7 +334,8 @@ class Report:
             self._answer.fill(answer)
         settings = "".join(f", {name} = {value!r}" for name, value in self.changed.items())
         how = escape(f"{self.profile} profile, {self.tier}{settings}")
-        return HTML(f"<b>{escape(self._level)}</b> ({how}): {escape(answer)}")
+        published = "" if self._decides else _published_level(self.slug)
+        return HTML(f"<b>{escape(self._level)}</b> ({how}): {escape(answer)}{published}")
 
     def _commit(self) -> str:
         return commit_name(git_state(workbench_root()).get("commit"), find(self.slug))

@@ -36,7 +36,7 @@ def verdict_text(verdict: str, counts: bool) -> str:
 def dress(table: pd.DataFrame, *, wide: Sequence[str] = ()) -> Styler:
     """Style a table for reading: left-aligned, `wide` columns with room for a sentence, verdicts with their colour."""
     styles = [{"selector": "th, td", "props": "text-align: left; vertical-align: top; padding: 3px 6px"}]
-    styled = table.style.set_table_styles(styles).format(precision=4).hide(axis="index")
+    styled = table.style.set_table_styles(styles).format(precision=4, na_rep="").hide(axis="index")
     styled = styled.set_properties(subset=[name for name in wide if name in table], **{"min-width": "10em"})
     return styled.map(_edge, subset=["verdict"]) if "verdict" in table else styled
 

@@ -166,7 +166,7 @@ def artifact_lines(notebook: Notebook) -> list[str]:
             + " ".join(f"{reason[:1].upper()}{reason[1:]}." for reason in _reasons(deciding)),
             "",
             *_commands(
-                *(["netrepro kernel build   # once; 10 compute-minutes"] if tier == "virtual" else []),
+                *(["netrepro kernel build   # once; 6 compute-minutes"] if tier == "virtual" else []),
                 run_command(slug, profile, tier, {}),
                 f"netrepro scorecard {slug}",
             ),

@@ -34,6 +34,7 @@ from netrepro.claims.scorecard import beside, regressions
 from netrepro.errors import NetreproError
 from netrepro.files import whole_file, write_atomically
 from netrepro.paths import figures_dir, runs_dir
+from netrepro.study.declaration import LEAST_REPETITIONS
 from netrepro.style import save_figure, use_style
 from netrepro.tiers_and_profiles import check_profile, check_tier
 from netrepro.workbench.catalogue.notebooks import find, select
@@ -93,7 +94,8 @@ def publish(
     run : the folder of one run, to publish it instead of the newest.
     profile, tier : publish only runs of this profile or tier.
     dirty : also publish runs whose library, data or notebook differed from a commit; their results say "-dirty".
-    fewer : let a run replace another that measured more claims or drew more figures.
+    fewer : let a run replace another that measured more claims or drew more figures, and let it decide a claim by a
+        control of fewer than five repetitions.
     pictures : whether to publish figures too, except those that belong to another tier's run. None: all of these where
         the run's tier is the one that "auto" takes, else only those that belong to its own tier. None also keeps the
         published figures where a run of the paper profile on that tier, which has the better ones, is published.
@@ -220,6 +222,11 @@ def _refusals_of_claims(paper: PaperClaims, run: Run, old: Run | None, fewer: bo
     strange = [each.claim for each in run.measured if each.claim not in known]
     if strange:
         refusals.append(f"it measured claims that claims.yaml no longer has: {_some(strange)}")
+    if not fewer and (few := _with_few_controls(paper, run)):
+        refusals.append(
+            f"it decides {_some(few)} with a control of fewer than {LEAST_REPETITIONS} repetitions: such a control may "
+            "flip by chance (if its scale has a reason: --fewer)"
+        )
     if old is None:
         return refusals
     lost, doubtful = [], []
@@ -234,6 +241,21 @@ def _refusals_of_claims(paper: PaperClaims, run: Run, old: Run | None, fewer: bo
     if doubtful:
         refusals.append(f"it is untrusted where what is published is trusted: {_some(doubtful)}")
     return refusals
+
+
+def _with_few_controls(paper: PaperClaims, run: Run) -> list[str]:
+    """List the claims that this run decides and whose control has fewer than LEAST_REPETITIONS values. Exact values and
+    counts of trials need no repetitions."""
+    few = []
+    for claim in paper.claims:
+        own = run.measurement(claim.id)
+        if own is None or not claim.control or not claim.decided_by or claim.decided_by.key != run.key:
+            continue
+        control = own.broken()
+        is_exact = claim.exact or control.exact or control.trials is not None
+        if not is_exact and 0 < len(control.values) < LEAST_REPETITIONS:
+            few.append(claim.id)
+    return few
 
 
 def _some(names: Sequence[str], most: int = 4) -> str:

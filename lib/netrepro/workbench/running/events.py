@@ -16,7 +16,7 @@ from netrepro.workbench.running.run_folder import Progress, Status
 class Event:
     """An event while notebooks run. The command line shows it; a notebook may do so, too."""
 
-    kind: Literal["started", "progress", "ended", "skipped", "waiting", "kernel"]
+    kind: Literal["started", "progress", "ended", "skipped", "waiting", "kernel", "note"]
     name: str
     budget_s: float
     elapsed_s: float = 0.0

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     pass
 
 POLL_S = 0.1
+MOST_NAMED = 3  # of files that are not committed
 START_S = 180  # time for a kernel to start, in addition to the notebook's budget
 
 
@@ -114,9 +115,23 @@ def run(
                 build.wait()
                 now = asked
         planned, refused = plan(now)
+        if note := _note_of_edits([item.job for item in planned]):
+            on_event(Event("note", "", 0, reason=note))
         report = _execute(planned, refused, settings, resume, on_event, rest)
         report.no_kernel = "" if build is None else build.problem
         return report
+
+
+def _note_of_edits(jobs: Sequence[Job]) -> str:
+    """Say that `publish` will refuse the standard runs among these jobs, as files differ from the commit; "" where it
+    will not, and where git says nothing."""
+    asked = [job.manifest for job in jobs if job.kind == "paper" and not job.manifest["changed"]]
+    edited = sorted({name for manifest in asked for name in manifest["edited"] or ()})
+    if not edited:
+        return ""
+    more = f" and {len(edited) - MOST_NAMED} more" if len(edited) > MOST_NAMED else ""
+    files = ", ".join(edited[:MOST_NAMED]) + more
+    return f"not yet committed: {files}; netrepro publish refuses what runs now, so commit before a run to publish"
 
 
 def _awaits_kernel(notebook: Notebook, tier: str) -> bool:

@@ -125,8 +125,11 @@ def cost_of(
     tier: str = "auto",
     parameters: Mapping[str, Any] | None = None,
     jobs: int | None = None,
+    scheduler: str | None = None,
 ) -> str:
     """Say what a sweep would cost: the number of runs, and minutes as the notebook declares; "" for an unknown profile.
+
+    scheduler : address of a Dask scheduler; its workers may come and go, so that only all runs one by one are counted.
 
     Raises NetreproError, as `sweep` does, for an unknown notebook, parameter or tier, and for a malformed range.
     """
@@ -136,11 +139,11 @@ def cost_of(
         return ""
     resolved, _ = resolve_tier(tier, notebook.declaration.tiers, probe_tiers())
     each_s = notebook.declaration.budget_on(resolved, profile)
+    told = f"{runs} runs of {notebook.slug}, {each_s:g} s each at most as declared, "
+    if scheduler is not None:
+        return f"{told}as many at a time as the cluster takes: {runs * each_s / 60:.0f} min in all"
     at_once = 1 if lane_on(notebook.declaration, resolved) == "quiet" else workers(jobs)
-    minutes = -(-runs // at_once) * each_s / 60
-    return (
-        f"{runs} runs of {notebook.slug}, {each_s:g} s each at most as declared, {at_once} at a time: {minutes:.0f} min"
-    )
+    return f"{told}{at_once} at a time: {-(-runs // at_once) * each_s / 60:.0f} min"
 
 
 def sweep(
