@@ -61,7 +61,7 @@ STARTS_MS = tuple(range(16))  # starts of flows that time out, in ms after a who
 
 
 @dataclass(frozen=True)
-class Scale:
+class ComparisonSize:
     """The duration of a run of long flows, in seconds, and the number of seeds."""
 
     seconds: float
@@ -83,10 +83,10 @@ class Comparison:
     why: str = ""
 
 
-def scale(profile: str) -> Scale:
+def scale(profile: str) -> ComparisonSize:
     """Return the length of the runs and the number of seeds. Raises NetreproError for a profile other than quick and
     paper."""
-    return of_profile(profile, {"quick": Scale(10.0, 2), "paper": Scale(60.0, 10)})
+    return of_profile(profile, {"quick": ComparisonSize(10.0, 2), "paper": ComparisonSize(60.0, 10)})
 
 
 def _path(rate_mbps: float, round_trip_ms: float, queue: Queue | None = None, pairs: int = 1) -> Topology:
@@ -174,7 +174,7 @@ def _incast(seconds: float, seed: int) -> Experiment:
     return Experiment(net, flows, seconds + BLOCK_S, seed, tcp=Tcp("reno"))
 
 
-def _experiments(size: Scale, seed: int) -> dict[tuple[str, str], Experiment]:
+def _experiments(size: ComparisonSize, seed: int) -> dict[tuple[str, str], Experiment]:
     experiments = {
         ("single flows", f"{rate:g} Mb/s, {trip:g} ms"): _single_flows(rate, trip, seed) for rate, trip in PATHS
     }

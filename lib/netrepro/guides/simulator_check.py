@@ -57,7 +57,7 @@ class Scenario:
 
 
 @dataclass(frozen=True)
-class Scale:
+class ScenarioSize:
     """The duration of a long scenario (s), the buffer that two flows share, and the number of incast's blocks."""
 
     seconds: float
@@ -65,12 +65,12 @@ class Scale:
     blocks: int
 
 
-def scale(profile: str) -> Scale:
+def scale(profile: str) -> ScenarioSize:
     """Return the length of the scenarios. Raises NetreproError for a profile other than quick and paper."""
-    return of_profile(profile, {"quick": Scale(3.0, 100, 3), "paper": Scale(60.0, 425, 30)})
+    return of_profile(profile, {"quick": ScenarioSize(3.0, 100, 3), "paper": ScenarioSize(60.0, 425, 30)})
 
 
-def scenarios(size: Scale, seed: int) -> list[Scenario]:
+def scenarios(size: ScenarioSize, seed: int) -> list[Scenario]:
     """Return the eight scenarios."""
     shared = DropTail(packets=size.buffer_packets)
     return [
@@ -90,7 +90,7 @@ def goodput_mbps(flows: pd.DataFrame, queues: pd.DataFrame) -> float:
     return float(flows["goodput_mbps"].sum())
 
 
-def _ten_flows(size: Scale, seed: int) -> Scenario:
+def _ten_flows(size: ScenarioSize, seed: int) -> Scenario:
     net = dumbbell(10, Link(1000, 0.5, DropTail(packets=1000)), Link(100, 10, DropTail(packets=100)))
     flows = tuple(
         Flow(f"h{i + 1}", f"h{i + 11}", duration_s=size.seconds - i / 100, start_s=i / 100) for i in range(10)
@@ -100,7 +100,7 @@ def _ten_flows(size: Scale, seed: int) -> Scenario:
     return Scenario("ten Reno flows share 100 Mb/s", experiment, {"goodput (Mb/s)": goodput_mbps})
 
 
-def _two_flows(name: str, control: str, queue: DropTail | EcnThreshold, size: Scale, seed: int) -> Scenario:
+def _two_flows(name: str, control: str, queue: DropTail | EcnThreshold, size: ScenarioSize, seed: int) -> Scenario:
     def settled(flows: pd.DataFrame, queues: pd.DataFrame) -> pd.Series:
         return queues["queue_packets"][queues["time_s"] > size.seconds / 4]
 
@@ -134,7 +134,7 @@ def _slow_start(seed: int) -> Scenario:
     return Scenario("slow start over a round trip of 80 ms", experiment, readings)
 
 
-def _random_loss(size: Scale, seed: int) -> Scenario:
+def _random_loss(size: ScenarioSize, seed: int) -> Scenario:
     """Make the scenario of four flows that do not fill their link, on a wire that loses one packet in a hundred. The
     square-root law gives 113 Mb/s."""
     wire = Link(200, 2.4, DropTail(packets=1000))
@@ -144,7 +144,7 @@ def _random_loss(size: Scale, seed: int) -> Scenario:
     return Scenario("Reno where 1 % is lost", experiment, {"goodput of four flows (Mb/s)": goodput_mbps})
 
 
-def _permutation(size: Scale, seed: int) -> Scenario:
+def _permutation(size: ScenarioSize, seed: int) -> Scenario:
     """Make the scenario in which every host sends to the host half the tree away. The links are slow enough for a
     kernel that emulates all 48 of them."""
     net = fat_tree(4, Link(5, 0.5, DropTail(packets=20)))
@@ -155,7 +155,7 @@ def _permutation(size: Scale, seed: int) -> Scenario:
     return Scenario("a permutation in a fat-tree (k = 4)", experiment, {"goodput of 16 flows (Mb/s)": goodput_mbps})
 
 
-def _incast(size: Scale, seed: int) -> Scenario:
+def _incast(size: ScenarioSize, seed: int) -> Scenario:
     """Make the scenario in which eight servers answer at once into a buffer of 20 packets, every two seconds."""
     servers, fragment_bytes, apart_s = 8, 64_000, 2.0
 

@@ -101,7 +101,7 @@ def test_a_quantity_that_a_seed_lacks_is_left_out():
 
 def test_without_a_kernel_the_pictures_say_so(monkeypatch):
     monkeypatch.setattr(comparison, "why_no_processes", lambda: "no virtual kernel: not built")
-    monkeypatch.setattr(comparison, "scale", lambda profile: comparison.Scale(2.0, 1))
+    monkeypatch.setattr(comparison, "scale", lambda profile: comparison.ComparisonSize(2.0, 1))
     found = comparison.measure("quick", 1)
     table = comparison.side_by_side(found, COMPLETIONS)
     assert found.why and len(table) and table[KERNEL].isna().all() and (table.iloc[:, -1] == "not measured").all()

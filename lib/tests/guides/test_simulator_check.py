@@ -14,7 +14,7 @@ from netrepro.networks import DropTail, Experiment, Flow, Link, Measure, Request
 from netrepro.simulation import simulate
 from netrepro.simulation.ns3 import build_ns3, simulate_ns3
 
-SMALL = check.Scale(1.0, 100, 1)
+SMALL = check.ScenarioSize(1.0, 100, 1)
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["of Debian", "of PyPI"])
@@ -73,7 +73,7 @@ def test_ns3_is_refused_what_its_program_does_not_do(tmp_path):
 
 def test_ns3_and_the_simulator_agree_on_slow_start_and_on_the_share_of_a_dumbbell(program):
     """Within 10 % where only delayed acknowledgements differ, 3 % on a full link (0.8 % is the frames')."""
-    ten_flows, *_, slow_start = check.scenarios(check.Scale(4.0, 100, 1), 1)[:5]
+    ten_flows, *_, slow_start = check.scenarios(check.ScenarioSize(4.0, 100, 1), 1)[:5]
     for scenario, tolerance in ((ten_flows, 0.03), (slow_start, 0.10)):
         found = simulate_ns3(scenario.experiment, program)
         ours = simulate(scenario.experiment)

@@ -17,12 +17,12 @@ from netrepro.claims import load_claims
 from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.networks import Link, star
 from netrepro.papers import red as paper
-from netrepro.papers.red import experiments, figures, study
+from netrepro.papers.red import experiments, figures
 from netrepro.study import Reading, points, read_once, run_experiment, run_once
 
 SECONDS = 5.0
 RATE = experiments.Setting().rate_mbps
-ON_KERNEL = replace(experiments.Setting(), **study.OF_KERNEL)
+OF_KERNEL = paper.STUDY.scale("paper", "virtual")
 
 
 def run_of(case: str, seconds: float = SECONDS, seed: int = 3, **changed):
@@ -86,9 +86,9 @@ def test_the_queue_computed_again_is_the_sampled_one():
 
 def test_nothing_is_dropped_while_the_average_stays_below_the_minimum_threshold():
     setting = replace(paper.STUDY.case("fig3"), min_threshold_packets=400.0, buffer_packets=1000)
-    run = run_once(paper.STUDY, "fig3", 1.0, min_threshold_packets=400.0, buffer_packets=1000)
-    assert experiments.averages(run, setting).average_packets.max() < 400
-    assert experiments.read(run, setting)["dropped_share"] == 0
+    reading = read_once(paper.STUDY, setting)
+    assert 1 < reading["greatest_average"] < 400
+    assert reading["dropped_share"] == 0
 
 
 @pytest.mark.parametrize("buffer", [15, 60, 140])
@@ -205,10 +205,16 @@ def test_what_is_carried_counts_new_data_without_headers_and_a_delay_is_a_packet
 # Linux's own red, in virtual time.
 
 
-def read_on(tier: str, case: str, seed: int = 1, seconds: float = SECONDS, **changed) -> Reading:
+def kernel_setting(changes: dict[str, object]):
+    """The setting of a case that the kernel can run, too."""
+    return next(points({"": changes}, experiments.Setting(), OF_KERNEL)).setting
+
+
+def read_on(tier: str, case: str, seed: int = 1, **changed) -> Reading:
     """What is read of one run of a case that the kernel can run, too."""
-    setting = replace(paper.STUDY.case(case, ON_KERNEL), **changed)
-    return experiments.read(run_experiment(experiments.experiment(setting, seconds, seed), tier), setting)
+    setting = replace(kernel_setting(experiments.CASES[case]), **changed)
+    part = paper.STUDY.part_of(setting)
+    return part.read(run_experiment(part.experiment(setting, SECONDS, seed), tier), setting)
 
 
 @needs_virtual
@@ -236,7 +242,7 @@ def test_on_the_kernel_bursts_are_far_above_the_average_unless_the_average_is_th
 @needs_virtual
 def test_on_the_kernel_red_of_weight_1_with_thresholds_next_to_each_other_is_drop_tail():
     ours, theirs = (
-        run_experiment(experiments.experiment(next(points({"": changes}, ON_KERNEL)).setting, SECONDS, 5), "virtual")
+        run_experiment(experiments.experiment(kernel_setting(changes), SECONDS, 5), "virtual")
         for changes in (experiments.IS_DROP_TAIL | {"buffer_packets": 60}, {"buffer_packets": 60})
     )
     assert ours.queues.queue_packets.max() >= 59
@@ -294,7 +300,7 @@ def test_linux_goes_on_to_drop_at_an_empty_queue_as_a_dropped_packet_ends_its_id
     """The paper's RED lets packets in again once its queue has been empty for a while. Linux's drops on, and its
     average, which each arrival then lowers by a 512th only, is where it says."""
     monkeypatch.setattr(experiments, "OVERHEAD_MS", 0.0)
-    setting = replace(paper.STUDY.case("class", ON_KERNEL), weight=2.0**-9)
+    setting = replace(kernel_setting(experiments.CASES["class"]), weight=2.0**-9)
     _, low, high = setting.limits_packets
     kernel, ours = replay("virtual", setting), replay("simulated", replace(setting, variant=experiments.FLOYD))
     on_kernel, in_simulator = (table[table.dropped & (table.queue == 0)] for table in (kernel, ours))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link, Queue, Red
 from netrepro.networks.topology import Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import Check, Reading, swept
+from netrepro.study import Check, Part, Reading, swept
 from netrepro.study.setting import parameter
 
 HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet
@@ -23,27 +24,11 @@ BUFFERS = (15, 20, 25, 30, 40, 50, 60, 80, 100, 120, 140)
 THRESHOLDS = (3, 5, 7, 9, 11, 13, 15, 20, 25, 30, 40, 50)
 FLAT_FROM = 5  # packets: RED's throughput is flat from this minimum threshold on
 REFERENCE_PACKETS = 15.0  # the paper's maximum threshold
+FIG3_S, BURSTY_S = 1.0, 10.0  # lengths of the other networks' runs
+NEAR_MS = 2.0  # delay of their bottlenecks
 OVERHEAD_MS = 0.05  # deviation of the scripts' random delay of senders, uniform in 0 to .17 ms
 
 
-@dataclass(frozen=True)
-class Scene:
-    """A network of the paper and its senders: each one's delay (ms), greatest window (packets) and rate (Mb/s), starts
-    (s; None: the first at once, others at random up to `within_s`), and the bottleneck's delay (ms)."""
-
-    delays_ms: tuple[float, ...]
-    windows: tuple[int, ...]
-    bottleneck_delay_ms: float
-    rates_mbps: tuple[float, ...] = ()
-    starts_s: tuple[float, ...] | None = None
-    within_s: float = 0.01
-
-
-SCENES = {
-    "fig3": Scene((1, 4, 8, 5), (33, 67, 112, 78), 2, starts_s=(0.0, 0.2, 0.4, 0.6)),
-    "fig5": Scene((1, 1), (240, 240), 20),
-    "bursty": Scene((1, 1, 1, 1, 16), (12, 12, 12, 12, 8), 2, (100, 100, 100, 100, 45), within_s=0.1),
-}
 SENDERS: dict[str, dict[str, Any]] = {
     "tahoe": {"congestion_control": "reno", "recovery": "tahoe", "sack": False},
     "reno": {"congestion_control": "reno", "recovery": "reno", "sack": False},
@@ -57,18 +42,15 @@ OF_1993 = ("tahoe", "reno", "sack", "linux")  # they count acknowledgements, and
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The gateway and the senders; what `scene` leaves open.
+class Gateway:
+    """The gateway, and the TCP of all senders to it.
 
-    scene : one of SCENES. sender : one of SENDERS. queue : "drop tail" or "red". threshold_ratio : maximum over minimum
-    threshold. flows : number of equal flows on Fig. 5's path. seconds : length of a run, 0 for the profile's.
-    unit_bytes : size of a packet in buffer and thresholds, 0 for the packet's own. bottleneck_delay_ms : 0 for the
-    scene's own. variant : of RED, see networks.queues.Red; no kernel has the paper's. of_2009 : RED as ns-2 sets it
-    where a script does not. It is gentle, waits and counts bytes, and its mean packet has 500. first_window : of the
-    senders of 1993 (segments).
+    queue : "drop tail" or "red". sender : one of SENDERS. threshold_ratio : maximum over minimum threshold.
+    unit_bytes : size of a packet in buffer and thresholds, 0 for the packet's own. variant : of RED, see
+    networks.queues.Red; no kernel has the paper's. of_2009 : RED as ns-2 sets it where a script does not. It is gentle,
+    waits and counts bytes, and its mean packet has 500. first_window : of the senders of 1993 (segments).
     """
 
-    scene: str = "fig5"
     queue: str = "drop tail"
     sender: str = "tahoe"
     rate_mbps: float = parameter(45.0, "of the bottleneck", "Mb/s", low=1, high=10_000)
@@ -83,9 +65,6 @@ class Setting:
     variant: str = FLOYD
     packet_bytes: int = 1000
     unit_bytes: int = 0
-    bottleneck_delay_ms: float = 0.0
-    flows: int = 2
-    seconds: float = 0.0
     of_2009: bool = False
     first_window: int = 1
 
@@ -107,14 +86,35 @@ class Setting:
         return self.packet_bytes * 8 / (self.rate_mbps * 1e3)
 
 
-def _scene(setting: Setting) -> Scene:
-    scene = SCENES[setting.scene]
-    if setting.scene == "fig5":
-        scene = replace(scene, delays_ms=scene.delays_ms[:1] * setting.flows, windows=scene.windows[:1] * setting.flows)
-    return replace(scene, bottleneck_delay_ms=setting.bottleneck_delay_ms or scene.bottleneck_delay_ms)
+@dataclass(frozen=True)
+class Setting(Gateway):
+    """Fig. 5's equal flows, which start within 10 ms. bottleneck_delay_ms : one way."""
+
+    flows: int = 2
+    bottleneck_delay_ms: float = 20.0
 
 
-def _queue(setting: Setting) -> Queue:
+@dataclass(frozen=True)
+class FourFlows(Gateway):
+    """Fig. 3's four flows, which start one after the other."""
+
+
+@dataclass(frozen=True)
+class BurstyNode(Gateway):
+    """Figs 11 to 14: four near nodes, and one far away whose small window comes in bursts."""
+
+
+class Sender(NamedTuple):
+    """A host with one flow: its link's delay (ms), its greatest window (packets), when it starts (s) and its link's
+    rate (Mb/s)."""
+
+    delay_ms: float
+    window: int
+    start_s: float
+    rate_mbps: float = 100.0
+
+
+def _queue(setting: Gateway) -> Queue:
     if setting.queue == "drop tail":
         return DropTail(packets=setting.limits_packets[0])
     if setting.of_2009:
@@ -135,7 +135,7 @@ def _queue(setting: Setting) -> Queue:
     )
 
 
-def _tcp(setting: Setting, window: int) -> Tcp:
+def _tcp(setting: Gateway, window: int) -> Tcp:
     old = setting.sender in OF_1993
     return Tcp(
         segment_bytes=setting.segment_bytes,
@@ -150,34 +150,62 @@ def _tcp(setting: Setting, window: int) -> Tcp:
 
 
 def port_of(setting: Setting) -> tuple[str, str]:
-    """Return the gateway's port to the bottleneck."""
-    return "s1", f"h{len(_scene(setting).delays_ms) + 1}"
+    """Return the gateway's port to the bottleneck, with Fig. 5's flows."""
+    return _port(setting.flows)
+
+
+def _port(senders: int) -> tuple[str, str]:
+    return "s1", f"h{senders + 1}"
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: all senders at one gateway; the bottleneck leads from it to the receiving host."""
-    scene, port, seconds = _scene(setting), port_of(setting), setting.seconds or seconds
-    random = np.random.default_rng([seed, len(scene.delays_ms)])
-    starts_s = scene.starts_s or (0.0, *map(float, random.uniform(0, scene.within_s, len(scene.delays_ms) - 1)))
-    rates = scene.rates_mbps or (100.0,) * len(scene.delays_ms)
-    cables = [host_cable(port[1], "s1", Link(setting.rate_mbps, scene.bottleneck_delay_ms, _queue(setting)))]
+    """Make Fig. 5's experiment: equal flows. Of two, packets are recorded, and of ten or more, windows."""
+    senders = [Sender(1, 240, start_s) for start_s in _starts_s(setting.flows, 0.01, seed)]
+    made = _at_gateway(setting, senders, setting.bottleneck_delay_ms, seconds, seed, "fig5")
+    look = replace(made.measure, windows_interval_ms=5.0 if setting.flows >= 10 else None)
+    return replace(made, measure=_with_packets(look) if setting.flows == 2 else look)
+
+
+def four_experiment(setting: FourFlows, _: float, seed: int) -> Experiment:
+    """Make Fig. 3's experiment, which always takes FIG3_S."""
+    senders = [Sender(1, 33, 0.0), Sender(4, 67, 0.2), Sender(8, 112, 0.4), Sender(5, 78, 0.6)]
+    made = _at_gateway(setting, senders, NEAR_MS, FIG3_S, seed, "fig3")
+    return replace(made, measure=_with_packets(made.measure))
+
+
+def bursty_experiment(setting: BurstyNode, _: float, seed: int) -> Experiment:
+    """Make the experiment of Figs 11 to 14, which always takes BURSTY_S; the bursty node is the last."""
+    *near, far = _starts_s(5, 0.1, seed)
+    senders = [*(Sender(1, 12, start_s) for start_s in near), Sender(16, 8, far, rate_mbps=45)]
+    return _at_gateway(setting, senders, NEAR_MS, BURSTY_S, seed, "bursty")
+
+
+def _starts_s(senders: int, within_s: float, seed: int) -> list[float]:
+    """Draw when senders start (s): the first at once, the others at random."""
+    return [0.0, *np.random.default_rng([seed, senders]).uniform(0, within_s, senders - 1).tolist()]
+
+
+def _with_packets(look: Measure) -> Measure:
+    return replace(look, packets=look.queues)
+
+
+def _at_gateway(
+    setting: Gateway, senders: Sequence[Sender], bottleneck_delay_ms: float, seconds: float, seed: int, name: str
+) -> Experiment:
+    """Make an experiment with all senders at one gateway; the bottleneck leads from it to the receiving host."""
+    port = _port(len(senders))
+    cables = [host_cable(port[1], "s1", Link(setting.rate_mbps, bottleneck_delay_ms, _queue(setting)))]
     flows = []
-    for place, (delay_ms, window, start_s) in enumerate(zip(scene.delays_ms, scene.windows, starts_s, strict=True)):
-        host, link = f"h{place + 1}", Link(rates[place], delay_ms, jitter_ms=OVERHEAD_MS)
-        cables.append(host_cable(host, "s1", link))
+    for place, (delay_ms, window, start_s, rate_mbps) in enumerate(senders):
+        host = f"h{place + 1}"
+        cables.append(host_cable(host, "s1", Link(rate_mbps, delay_ms, jitter_ms=OVERHEAD_MS)))
         flows.append(Flow(host, port[1], duration_s=seconds - start_s, start_s=start_s, tcp=_tcp(setting, window)))
-    look = Measure(
-        queues=(port,),
-        queue_interval_ms=5.0,
-        windows_interval_ms=5.0 if len(flows) >= 10 else None,
-        packets=(port,) if setting.scene in ("fig3", "fig5") and setting.flows == 2 else (),
-    )
-    topology = Topology(tuple(cables), setting.scene)
+    look = Measure(queues=(port,), queue_interval_ms=5.0)
     # The paper's random overhead replaces the hosts' delay.
-    return Experiment(topology, tuple(flows), seconds, seed, look, host_delay_packets=0)
+    return Experiment(Topology(tuple(cables), name), tuple(flows), seconds, seed, look, host_delay_packets=0)
 
 
-def averages(run: Measurements, setting: Setting) -> pd.DataFrame:
+def averages(run: Measurements, setting: Gateway) -> pd.DataFrame:
     """Compute RED's average again from the packets that the gateway let in: time_s of each arrival, the queue (packets)
     before it and the average after it. As in the paper's Fig. 2, while the link is idle the average falls as if packets
     of the mean size found no queue. Dropped arrivals are not recorded, so they are left out."""
@@ -216,16 +244,12 @@ def losing_share(run: Measurements, round_trip_s: float) -> float:
     return float(np.mean(shares)) if shares else float("nan")
 
 
-def read(run: Measurements, setting: Setting) -> Reading:
+def read_gateway(run: Measurements, setting: Gateway) -> Reading:
     """Read the bottleneck's utilisation, throughput_mbps and dropped_share, and mean_queue_packets in front of it.
     carried_share and delay_ms are as the scripts of Fig. 5 count: new data without headers (share of the link), and the
-    packets' mean wait in the queue, a mean of flows. With other networks the latter follows from mean_queue_packets.
-
-    For Fig. 3 it reads share_within (share of the time after .2 s with an average below the reference), greatest_queue,
-    greatest_average and FAR_ABOVE times that, and the table `average`. For the bursty node it reads the node's share of
-    all throughput, and for ten flows or more losing_share.
-    """
-    port = port_of(setting)
+    packets' mean wait in the queue, a mean of flows. Where no packets were recorded the latter follows from
+    mean_queue_packets."""
+    (port,) = run.experiment.measure.queues
     links = run.links_by_port
     busy, queue = float(links.utilisation[port]), float(run.queues.queue_packets.mean())
     dropped = int(links.dropped_packets[port])
@@ -241,26 +265,38 @@ def read(run: Measurements, setting: Setting) -> Reading:
         "delay_ms": float(waits_ms.mean()) if len(waits_ms) else queue * setting.packet_ms,
         "dropped_share": dropped / (dropped + int(links.sent_packets[port])),
     }
-    tables = {}
-    if setting.scene == "fig3":
-        table = averages(run, setting)
-        later = table[table.time_s >= 0.2]
-        lasts = np.diff(later.time_s, append=later.time_s.iloc[-1])  # later arrivals had not left at the end
-        greatest = float(table.average_packets.max())
-        tables["average"] = table.iloc[::4]
-        numbers |= {
-            "share_within": float(lasts[later.average_packets < REFERENCE_PACKETS].sum() / lasts.sum()),
-            "greatest_queue": float(table.queue_packets.max()),
-            "greatest_average": greatest,
-            "far_above_average": FAR_ABOVE * greatest,
-        }
-    if setting.scene == "bursty":
-        delivered = run.flows.delivered_bytes
-        numbers["burst_share"] = float(delivered.iloc[-1] / delivered.sum())
+    return Reading(numbers, {}, [Check("utilisation of the bottleneck", busy, at_least=0.0, at_most=1.0)])
+
+
+def read(run: Measurements, setting: Setting) -> Reading:
+    """Read what `read_gateway` does, and for ten flows or more losing_share."""
+    reading = read_gateway(run, setting)
     if len(run.windows):
-        scene = _scene(setting)
-        numbers["losing_share"] = losing_share(run, 2e-3 * (scene.delays_ms[0] + scene.bottleneck_delay_ms))
-    return Reading(numbers, tables, [Check("utilisation of the bottleneck", busy, at_least=0.0, at_most=1.0)])
+        round_trip_s = 2e-3 * (run.experiment.topology.link("h1", "s1").delay_ms + setting.bottleneck_delay_ms)
+        return reading | Reading({"losing_share": losing_share(run, round_trip_s)})
+    return reading
+
+
+def read_average(run: Measurements, setting: FourFlows) -> Reading:
+    """Read what `read_gateway` does, share_within (share of the time after .2 s with an average below the reference),
+    greatest_queue, greatest_average and FAR_ABOVE times that (packets), and the table `average`."""
+    table = averages(run, setting)
+    later = table[table.time_s >= 0.2]
+    lasts = np.diff(later.time_s, append=later.time_s.iloc[-1])  # later arrivals had not left at the end
+    greatest = float(table.average_packets.max())
+    numbers = {
+        "share_within": float(lasts[later.average_packets < REFERENCE_PACKETS].sum() / lasts.sum()),
+        "greatest_queue": float(table.queue_packets.max()),
+        "greatest_average": greatest,
+        "far_above_average": FAR_ABOVE * greatest,
+    }
+    return read_gateway(run, setting) | Reading(numbers, {"average": table.iloc[::4]})
+
+
+def read_bursty(run: Measurements, setting: BurstyNode) -> Reading:
+    """Read what `read_gateway` does, and burst_share, the bursty node's share of all throughput."""
+    delivered = run.flows.delivered_bytes
+    return read_gateway(run, setting) | Reading({"burst_share": float(delivered.iloc[-1] / delivered.sum())})
 
 
 # Cases.
@@ -268,8 +304,10 @@ def read(run: Measurements, setting: Setting) -> Reading:
 RED, TEN = {"queue": "red"}, {"flows": 10}
 MEAN_2009_BYTES, LIMIT_2009 = 500, 140  # ns-2's mean packet; the limit of the scripts, in such packets
 FIG5 = {"packet_bytes": 1040, "first_window": 2}  # ns-2's
-FIG3 = RED | {"scene": "fig3", "seconds": 1.0}
-BURSTY = {"scene": "bursty", "seconds": 10.0}
+FOUR = Part(setting=FourFlows(), experiment=four_experiment, read=read_average)
+A_BURSTY_NODE = Part(setting=BurstyNode(), experiment=bursty_experiment, read=read_bursty)
+FIG3: dict[str, Any] = RED | {"part": FOUR}
+BURSTY: dict[str, Any] = {"part": A_BURSTY_NODE}
 AT_BUFFERS = FIG5 | {"buffer_packets": swept(*BUFFERS)}
 AT_THRESHOLDS = FIG5 | RED | {"min_threshold_packets": swept(*THRESHOLDS)}
 IS_DROP_TAIL: dict[str, Any] = {  # with a queue one short of the buffer a packet passes, with a full one not

@@ -6,7 +6,19 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from netrepro.networks.queues import LINUX
-from netrepro.papers.red.experiments import BUFFERS, CASES, RED, THRESHOLDS, Setting, experiment, port_of, read
+from netrepro.papers.red.experiments import (
+    A_BURSTY_NODE,
+    BUFFERS,
+    CASES,
+    FOUR,
+    RED,
+    THRESHOLDS,
+    Setting,
+    experiment,
+    four_experiment,
+    port_of,
+    read,
+)
 from netrepro.papers.red.figures import (
     BOTH,
     BROKEN,
@@ -60,7 +72,8 @@ def answer(runs: Runs) -> str:
 
 def draw_network(setting: Setting) -> Figure:
     """Draw Fig. 3's four senders and their gateway."""
-    return drawing.draw_network(experiment(STUDY.case("fig3", setting), 1.0, 1), "Four senders, one gateway (Fig. 3)")
+    made = four_experiment(STUDY.case("fig3", setting), 1.0, 1)
+    return drawing.draw_network(made, "Four senders, one gateway (Fig. 3)")
 
 
 _TEN = ("ten, drop tail", "ten, red", "ten, red as drop tail")
@@ -103,6 +116,7 @@ LIVE = Live(
 STUDY = Study(
     slug="red",
     setting=Setting(),
+    parts=(FOUR, A_BURSTY_NODE),
     cases=CASES,
     experiment=experiment,
     read=read,
