@@ -4,20 +4,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
-#include <system_error>
+
+#include "sockets/system_calls.hpp"
 
 namespace {
-
 constexpr unsigned most_at_once = 64;
-
-std::int64_t read_clock(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
-
-}  // namespace
 
 std::vector<std::array<std::int64_t, 3>> send_datagrams(int socket, std::uint64_t batches, unsigned packets,
                                                         unsigned payload_bytes) {
@@ -28,7 +20,7 @@ std::vector<std::array<std::int64_t, 3>> send_datagrams(int socket, std::uint64_
   std::vector<std::array<std::int64_t, 3>> timed;
   timed.reserve(batches);
   for (std::uint64_t batch = 0; batch < batches; ++batch) {
-    const std::int64_t wall = read_clock(CLOCK_MONOTONIC), processor = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    const std::int64_t wall = clock_ns(CLOCK_MONOTONIC), processor = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     std::int64_t accepted = 0;
     for (unsigned left = packets; left > 0;) {
       const int sent = sendmmsg(socket, messages.data(), std::min(left, most_at_once), 0);
@@ -38,10 +30,10 @@ std::vector<std::array<std::int64_t, 3>> send_datagrams(int socket, std::uint64_
       } else if (errno == ENOBUFS) {
         --left;
       } else if (errno != EINTR) {
-        throw std::system_error(errno, std::generic_category(), "sendmmsg");
+        throw_errno("sendmmsg");
       }
     }
-    timed.push_back({read_clock(CLOCK_MONOTONIC) - wall, read_clock(CLOCK_THREAD_CPUTIME_ID) - processor, accepted});
+    timed.push_back({clock_ns(CLOCK_MONOTONIC) - wall, clock_ns(CLOCK_THREAD_CPUTIME_ID) - processor, accepted});
   }
   return timed;
 }

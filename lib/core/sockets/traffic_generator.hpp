@@ -5,12 +5,15 @@
 // accepting side has one too) and each kind of sockets; a connection is known by its source port. The first
 // connections are those of the flows, in their order; the replicas of replicated flows follow.
 //
-// Where the kernel has sources and sinks of its own (/dev/streams of the virtual kernel,
-// lib/kernel/built_in/streams.c), they write and read what nobody looks at, and note when the last byte was read; they
-// send datagrams at the times that they are given, and count those that come, by flow. Else this thread does.
+// Where the kernel has sources and sinks of its own (kernel_streams.hpp), they write and read what nobody looks at, and
+// note when the last byte was read; they send datagrams at the times that they are given, and count those that come, by
+// flow. Else this thread does.
 //
 // A client's requests and a server's answers travel on one connection, which the client opens; the answers are the
-// flow. Replicated flows and requests are in traffic_generator_groups.cpp.
+// flow.
+//
+// traffic_generator.cpp opens what receives and runs the loop of events; beside it are the parts for TCP
+// (_connections), datagrams (_datagrams), replicated flows and requests (_groups), and what is reported (_results).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +26,9 @@
 #include "base/random_stream.hpp"
 #include "base/timer_heap.hpp"
 #include "protocols/request_rounds.hpp"
+#include "sockets/kernel_streams.hpp"
 #include "sockets/lateness_histogram.hpp"
+#include "sockets/socket_address.hpp"
 
 class TrafficGenerator : private RequestRounds::Driver {
  public:
@@ -64,7 +69,7 @@ class TrafficGenerator : private RequestRounds::Driver {
     int sample_descriptor;            // file that samples are appended to
     bool until_complete;              // ends when all flows are over, if that is earlier
     int streams = -1;                 // /dev/streams, where there is one
-    bool ipv6 = false;                // hosts' addresses are those of IPv4 behind ipv6_prefix
+    bool ipv6 = false;                // hosts' addresses are those of IPv4 behind SocketAddress::ipv6_prefix
   };
   static constexpr std::int64_t none = -1;     // not yet, or not known
   struct Result {                              // counts are those of all connections of the flow
@@ -89,7 +94,6 @@ class TrafficGenerator : private RequestRounds::Driver {
   };
 
   static constexpr int first_server_port = 5001, first_source_port = 10'000, source_ports = 50'000;
-  static constexpr std::uint8_t ipv6_prefix = 0xFD;  // the first byte; those up to the last four are 0
 
   // `shared` has room for `Shared`, results and answers, zeroed, and outlives the generator.
   // Throws std::system_error when a socket is refused, std::runtime_error for a congestion control that is not kept.
@@ -102,6 +106,8 @@ class TrafficGenerator : private RequestRounds::Driver {
   void run();  // until the experiment's time has passed; throws std::system_error
 
  private:
+  static constexpr int multipath_tcp = 262;  // IPPROTO_MPTCP, absent from older headers
+  static constexpr std::size_t datagrams_an_order = 1024;
   enum Timer : std::uint32_t {
     start_flow,
     stop_flow,
@@ -145,6 +151,7 @@ class TrafficGenerator : private RequestRounds::Driver {
   // Whether nobody looks at its bytes, and only their number counts.
   bool may_stream(std::size_t number) const;
   int server_port(const Flow& flow) const { return port_of_.at({flow.congestion_control, flow.kind}); }
+  static int protocol_of(const SocketKind& kind) { return kind.multipath ? multipath_tcp : 0; }
   static std::uint64_t key(std::uint32_t address, int port) { return std::uint64_t{address} << 16 | port; }
 
   std::int64_t now() const;  // since the beginning
@@ -159,42 +166,48 @@ class TrafficGenerator : private RequestRounds::Driver {
   void watch(int descriptor, std::uint32_t events, Source source, std::size_t number);
   void open_receivers();
   void close_all();
-
-  void stream(std::size_t number, End& end, std::uint64_t bytes);
-  std::uint64_t expected(const Connection& connection) const;
-  void note_received(std::size_t number);
-  void take_finished_streams();
+  void arm_timer();
   void handle_due();
   void handle(const TimerHeap::Timer& due, std::int64_t at);
   void handle_event(Source source, std::size_t number);
   void start(std::size_t flow);
   void open(std::size_t number);
+
+  // In traffic_generator_connections.cpp.
   void open_tcp(std::size_t number);
   void stop(std::size_t flow);
   bool connected(std::size_t number);
+  void accept_from(std::size_t listener);
+  void stream(std::size_t number, End& end, std::uint64_t bytes);
+  std::uint64_t expected(const Connection& connection) const;
+  void note_received(std::size_t number);
+  void take_finished_streams();
   bool fill(std::size_t number, End& from);
   void fill_flow(std::size_t number);
   bool drain(std::size_t number, End& to);
-  void accept_from(std::size_t listener);
   void read_from(std::size_t number);
+  void complete_if_all_arrived(std::size_t number);
+  void complete(std::size_t flow, std::int64_t at);
+  void fail_connection(std::size_t number, int error);
+  void close_ends(std::size_t number);
+
+  // In traffic_generator_datagrams.cpp.
+  void open_datagrams(std::size_t number);
   void connect_datagrams(int socket, std::uint32_t address, int port) const;
   std::int64_t next_gap_ns(std::size_t flow);
   void order_datagrams(std::size_t flow, std::size_t most);
   void count_datagrams(Connection& connection);
   void send_due_datagrams(std::size_t flow, std::int64_t at);
   void read_datagrams(std::size_t sink);
-  void complete_if_all_arrived(std::size_t number);
-  void complete(std::size_t flow, std::int64_t at);
+
+  // In traffic_generator_results.cpp.
   void note_counters(Connection& connection);
   void note_result(std::size_t flow);
   void read_unwoken(std::size_t flow);
   void begin_to_count();
   void leave_out_before();
-  void fail_connection(std::size_t number, int error);
-  void close_ends(std::size_t number);
   void sample();
   void flush_samples();
-  void arm_timer();
 
   // In traffic_generator_groups.cpp.
   void add_replicas(const std::vector<Replica>& replicas);
@@ -218,6 +231,7 @@ class TrafficGenerator : private RequestRounds::Driver {
   std::vector<Flow> flows_;
   Settings settings_;
   Shared* shared_;
+  KernelStreams streams_;
   std::vector<Connection> connections_;
   std::unordered_map<std::size_t, std::size_t> replica_of_, exchange_of_;  // flow -> connection, exchange
   std::vector<Exchange> exchanges_;

@@ -32,9 +32,9 @@ void TrafficGenerator::add_conversations(const std::vector<Conversation>& conver
 }
 
 bool TrafficGenerator::has_open_connection(std::size_t flow) {
-  bool found = false;
-  for_connections(flow, [&](std::size_t number) { found |= connections_[number].state != State::over; });
-  return found;
+  bool any_open = false;
+  for_connections(flow, [&](std::size_t number) { any_open |= connections_[number].state != State::over; });
+  return any_open;
 }
 
 // The receiving host has all bytes: it takes no more of the other copy, and says so with a reset.

@@ -25,6 +25,9 @@
 // It has no clock and sends nothing: the host asks for the next segment while there is room, and gives it the time
 // and the acknowledgements. Bytes are cut into segments once, so that segment n is always the same bytes. What is
 // appended later begins a new segment; the last one before it then counts as a full one in sequence numbers.
+//
+// tcp_sender.cpp opens the connection and sends; beside it are the parts for acknowledgements, for the timer and for
+// the states.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -88,7 +91,7 @@ class TcpSender {
     return probe_.due() ||
            (connected_ && has_some && (repairs_now() || board_.in_flight() < allowed()) && pace_allows(now));
   }
-  // For who does not ask for one because there is none.
+  // To be called in place of next_segment() when there is none.
   void heed_application(Time now);
   void finish();  // nothing more than what has been sent already
 
@@ -136,13 +139,18 @@ class TcpSender {
   }
   bool of_old() const { return settings_.recovery != Recovery::linux_like; }
   bool repairs_now() const { return repair_due_ && has_lost(); }
+  std::uint64_t end_of(std::uint64_t segment) const { return std::min(boundaries_.start(segment + 1), bytes_); }
+  std::uint64_t segment_at(std::uint64_t byte) const { return byte >= bytes_ ? segments_ : boundaries_.holding(byte); }
   void restart_if_idle(Time now);
+  Time by_stamp(std::uint32_t echo_ms, Time now) const;
   double pacing_rate() const;
   double window_rate() const;
   void tell_losses(Time now);
   RateSample rate_sample(Time now, double in_flight_before, std::uint64_t lost_before);
-  std::uint64_t end_of(std::uint64_t segment) const { return std::min(boundaries_.start(segment + 1), bytes_); }
-  std::uint64_t segment_at(std::uint64_t byte) const { return byte >= bytes_ ? segments_ : boundaries_.holding(byte); }
+
+  // In tcp_sender_acknowledgements.cpp.
+  void begin_acknowledgement();
+  void take_old(const Packet& packet, Time now);
   void take_delivered(std::uint64_t segment, const Scoreboard::Sent& sent, Time now, bool an_earlier_copy = false);
   void take_cumulative(std::uint64_t to, std::uint32_t stamp_ms, Time now);
   void take_blocks(const Packet& packet, Time now);
@@ -150,32 +158,34 @@ class TcpSender {
   static std::uint64_t duplicate_end(const Packet& packet) {
     return packet.sequence + static_cast<std::uint64_t>(std::int64_t{packet.duplicate_end});
   }
+  void count_duplicate(const Packet& packet);
   void forget_duplicates() {
     board_.set_arrivals(0);
     duplicates_.forget();
   }
+  Delivery counted(Delivery delivery, std::uint64_t bytes) const;
+
+  // In tcp_sender_timers.cpp.
+  void restart_timeout(Time now, bool judges_first = false);
+  void await_timeout();
+  void schedule_probe(Time now);
   void find_losses(Time now);
-  bool may_begin_recovery(std::uint64_t resent_before) const;
-  void enter_recovery();
+  void take_probe_answer(const Packet& packet, bool duplicate, Time now);
   void on_timeout(Time now);
   void begin_again(Time now);
   void heed_timeout(const Packet& packet, bool progress, bool beyond);
   void send_new_first(Time now);
   void send_all_again(Time spared_after);
-  void restart_timeout(Time now, bool judges_first = false);
-  void await_timeout();
-  void schedule_probe(Time now);
-  void take_probe_answer(const Packet& packet, bool duplicate, Time now);
-  void take_old(const Packet& packet, Time now);
-  Time by_stamp(std::uint32_t echo_ms, Time now) const;
+
+  // In tcp_sender_states.cpp.
+  bool may_begin_recovery(std::uint64_t resent_before) const;
+  void enter_recovery();
   void begin_reduction(State state, double ssthresh);
-  // Whatever the reason, so that no mark of before reduces the window once more.
+  // After any reduction, so that no earlier mark reduces the window again.
   void announce_cwr() { cwr_pending_ = ecn_ && !accurate_ && !precise_; }
   void reduce_proportionally(bool found_no_loss);
   void leave_finished_state(const Packet& packet, bool news);
-  Delivery counted(Delivery delivery, std::uint64_t bytes) const;
   void prepare_undo(bool reduces);
-  void count_duplicate(const Packet& packet);
   void try_undo(const Packet& packet, std::uint64_t first_before);
   void undo_reduction(bool forgets_losses);
 
@@ -189,8 +199,8 @@ class TcpSender {
   Time last_sent_ = 0;
   bool waits_for_pace_ = false;
   double burst_left_ = 0;             // segments, of the burst that has begun
-  std::optional<DeliveryRate> rate_;  // of those who own their window
-  double marked_ = 0;                 // segments heard of as marked, of those
+  std::optional<DeliveryRate> rate_;  // where the control owns the window
+  double marked_ = 0;                 // segments reported as marked, for rate_
   std::uint64_t acknowledged_ = 0;    // bytes; a receiver may acknowledge a part of a segment
   CongestionWindow window_;
   RoundTripEstimator round_trip_;
