@@ -38,7 +38,7 @@ _MOST_NAMED = 3
 
 @dataclass
 class _Seen:
-    """What a program did during the samples: processor time (s), number of stops, and system calls seen at them."""
+    """Counts of a program's samples: processor time (s), number of stops, and system calls seen at them."""
 
     used_s: float = 0.0
     stops: int = 0
