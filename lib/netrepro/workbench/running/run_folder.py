@@ -13,7 +13,7 @@ import math
 import os
 import re
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +36,7 @@ OF_THE_RUNNING = (JOB, PROGRESS, KERNEL_PID, CANCEL, RUNNER_LOG)  # removed when
 RUN_DIR_VARIABLE = "NETREPRO_RUN_DIR"
 ASK_WHERE = signal.SIGUSR1  # a kernel that gets it writes to runner.log what each of its threads is doing
 
+MOST_NAMED = 3  # of files that are not committed
 CLOCK_PER_USED = 10.0  # limits are for the time that a run uses; by the clock it may take this many times its limit
 
 # What an executing process says that it used. A sandboxed one may say anything, so the numbers have bounds.
@@ -371,3 +372,31 @@ def keep_what_is_left(job: Job, final: Path) -> Path | None:
 def _aside(folder: Path, final: Path) -> Path:
     word = folder.name.rpartition("-")[2]
     return final.with_name(f"{ASIDE}{final.name}-{word}")
+
+
+def expected_s(job: Job, final: Path, key: str) -> float:
+    """Return the processor seconds that the last good run took here, or else the published run of that profile and
+    tier, or else the budget."""
+    from netrepro.claims.results import published_results
+
+    last = good_status(final)
+    if last is not None and last.cpu_s:
+        return last.cpu_s
+    try:
+        published = published_results(job.slug)
+    except NetreproError:  # a malformed file is told where it is read for itself
+        published = None
+    run = published.runs.get(key) if published else None
+    return run.cpu_s if run and run.cpu_s else job.budget_s
+
+
+def note_of_edits(jobs: Sequence[Job]) -> str:
+    """Say that `publish` will refuse the standard runs among these jobs, as files differ from the commit; "" where it
+    will not, and where git says nothing."""
+    asked = [job.manifest for job in jobs if job.kind == "paper" and not job.manifest["changed"]]
+    edited = sorted({name for manifest in asked for name in manifest["edited"] or ()})
+    if not edited:
+        return ""
+    more = f" and {len(edited) - MOST_NAMED} more" if len(edited) > MOST_NAMED else ""
+    files = ", ".join(edited[:MOST_NAMED]) + more
+    return f"not yet committed: {files}; netrepro publish refuses what runs now, so commit before a run to publish"

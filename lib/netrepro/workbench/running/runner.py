@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from netrepro.claims.results import published_results
 from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError
 from netrepro.files import (
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     pass
 
 POLL_S = 0.1
-MOST_NAMED = 3  # of files that are not committed
 START_S = 180  # time for a kernel to start, in addition to the notebook's budget
 
 
@@ -115,23 +113,11 @@ def run(
                 build.wait()
                 now = asked
         planned, refused = plan(now)
-        if note := _note_of_edits([item.job for item in planned]):
+        if note := run_folder.note_of_edits([item.job for item in planned]):
             on_event(Event("note", "", 0, reason=note))
         report = _execute(planned, refused, settings, resume, on_event, rest)
         report.no_kernel = "" if build is None else build.problem
         return report
-
-
-def _note_of_edits(jobs: Sequence[Job]) -> str:
-    """Say that `publish` will refuse the standard runs among these jobs, as files differ from the commit; "" where it
-    will not, and where git says nothing."""
-    asked = [job.manifest for job in jobs if job.kind == "paper" and not job.manifest["changed"]]
-    edited = sorted({name for manifest in asked for name in manifest["edited"] or ()})
-    if not edited:
-        return ""
-    more = f" and {len(edited) - MOST_NAMED} more" if len(edited) > MOST_NAMED else ""
-    files = ", ".join(edited[:MOST_NAMED]) + more
-    return f"not yet committed: {files}; netrepro publish refuses what runs now, so commit before a run to publish"
 
 
 def _awaits_kernel(notebook: Notebook, tier: str) -> bool:
@@ -440,21 +426,7 @@ def _plan_one(
         ),
         code=settings.library_code,
     )
-    return _Planned(job, final, lane, declared.last, _expected_s(job, final, f"{settings.profile}/{tier}"))
-
-
-def _expected_s(job: Job, final: Path, key: str) -> float:
-    """Return the processor seconds that the last good run took here, or else the published run of that profile and
-    tier, or else the budget."""
-    last = run_folder.good_status(final)
-    if last is not None and last.cpu_s:
-        return last.cpu_s
-    try:
-        published = published_results(job.slug)
-    except NetreproError:  # a malformed file is told where it is read for itself
-        published = None
-    run = published.runs.get(key) if published else None
-    return run.cpu_s if run and run.cpu_s else job.budget_s
+    return _Planned(job, final, lane, declared.last, run_folder.expected_s(job, final, f"{settings.profile}/{tier}"))
 
 
 @contextmanager
