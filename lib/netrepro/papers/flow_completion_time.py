@@ -351,7 +351,7 @@ def draw_completion(runs: Runs) -> Figure:
     axis.plot(x, slow, "--", color=LOOKS["TCP"].colour, label="slow start from one packet, nothing lost")
     sharing = LOOKS["processor sharing"]
     axis.plot(x, processor_sharing_s(x, runs.setting), "-", color=sharing.colour, label=sharing.label)
-    axis.legend()
+    drawing.share_legend(figure)
     return figure
 
 
@@ -360,7 +360,7 @@ def draw_slowdown(runs: Runs) -> Figure:
     figure = _over_size("Longer than necessary", runs, SCHEMES, "slowdown", "completion / processor sharing")
     drawing.draw_published_level(figure.axes[0], 10, "one order of magnitude")
     figure.axes[0].axhline(1, color=LOOKS["processor sharing"].colour)
-    figure.axes[0].legend()
+    drawing.share_legend(figure)
     return figure
 
 

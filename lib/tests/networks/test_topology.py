@@ -442,7 +442,7 @@ def test_experiments_that_differ_in_anything_are_unequal():
         replace(base, changes=(LinkChange(0.5, "h1", "s1", up=False),)),
         replace(base, traffic=(Flow("h1", "h2", 10, path=("h1", "s1", "h2")),)),
     ]
-    assert len({base, *others}) == 11
+    assert len({base, *others}) == 1 + len(others)
 
 
 def test_hosts_take_up_to_a_full_packets_time_at_the_slowest_link_or_none_at_all():
