@@ -125,7 +125,7 @@ def test_a_release_is_published_marked_and_tagged(measured, monkeypatch):
 
 
 def test_verdicts_are_compared_with_those_of_a_commit_that_one_names(measured, commit_all):
-    publish()
+    publish(fewer=True)
     write_scorecard(scorecard(), measured / "figures")
     card = measured / "figures/scorecard.csv"
     measured_card = card.read_text()
@@ -160,7 +160,7 @@ def test_what_other_code_measured_goes_with_the_release_and_is_marked_after_it(m
 
 
 def test_a_quick_run_that_may_not_be_published_is_left_out_and_a_deciding_run_forbids(measured, commit_all):
-    publish()
+    publish(fewer=True)
     commit_all(measured)
 
     def distrust(profile: str) -> None:
@@ -181,7 +181,7 @@ def test_a_quick_run_that_may_not_be_published_is_left_out_and_a_deciding_run_fo
 
 
 def test_what_is_published_and_committed_counts_on_another_machine(measured, commit_all):
-    publish()
+    publish(fewer=True)
     commit_all(measured)
     shutil.rmtree(measured / "runs")
     assert release_plan()["state"].tolist() == ["ready"]
@@ -191,7 +191,7 @@ def test_what_is_published_and_committed_counts_on_another_machine(measured, com
 
 
 def test_what_was_measured_with_edits_that_nobody_committed_does_not_count(measured):
-    publish(pictures=False)
+    publish(pictures=False, fewer=True)
     shutil.rmtree(measured / "runs")
     found = published_results("echo")
     dirty = {key: run.model_copy(update={"commit": f"{run.commit}-dirty"}) for key, run in found.runs.items()}
@@ -256,7 +256,7 @@ def test_a_run_that_nobody_has_timed_counts_with_all_that_it_may_take(measured):
 
 
 def test_the_time_of_a_run_is_published_with_it(measured, commit_all):
-    publish()
+    publish(fewer=True)
     commit_all(measured)
     times = {key: run.cpu_s for key, run in published_results("echo").runs.items()}
     assert all(time > 0 for time in times.values())
