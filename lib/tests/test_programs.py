@@ -138,9 +138,9 @@ def test_the_tier_of_kernels_is_refused_before_it_starts_where_an_overlay_lacks_
 def test_a_paper_refuses_a_tier_whose_programs_are_missing(paper, tier, changes, name, without):
     setting = type(paper.STUDY.setting)(**changes)
     without("clang")  # which none of these starts
-    assert "not installed" not in paper.cannot(setting, tier)
+    assert "not installed" not in paper.STUDY.cannot(setting, tier)
     without(name)
-    assert paper.cannot(setting, tier) == f"not installed: {name}"
+    assert paper.STUDY.cannot(setting, tier) == f"not installed: {name}"
 
 
 def test_without_a_compiler_there_is_no_ns3(without, tmp_path):
