@@ -393,7 +393,7 @@ def test_the_library_never_reads_the_clock():
 
 def test_the_library_uses_no_global_or_unseeded_randomness():
     # A forked kernel would draw what all its siblings draw in cells that use NumPy's own generator.
-    assert offenders(global_randomness, [path for path in modules() if path.name != "prepared.py"]) == []
+    assert offenders(global_randomness, [path for path in modules() if path.name != "forks.py"]) == []
 
 
 def test_whoever_starts_a_program_asks_for_it_in_one_place():

@@ -245,6 +245,11 @@ def look_of(row: Mapping[str, Any], side: str = "") -> str:
     return "settled" if verdict == DISAGREES and row["settled"] else verdict
 
 
+def expected_of(row: Mapping[str, Any]) -> Any:
+    """Return the number of a row of a scorecard that results are judged against: the paper's, or the class report's."""
+    return row["class_report"] if row["source"] == "class" else row["published"]
+
+
 _CLAIM = ["paper", "title", "claim", "role", "says", "where", "kind", "unit", "published", "class_report", "source"]
 _CLAIM += ["fixed", "blame", "settles", "settled", "decided_by"]
 _SIDE = ["verdict", "value", "interval_low", "interval_high", "counts", "reason"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
+import links_that_answer
 import numpy as np
 import pytest
+from links_that_answer import PAYLOAD, PLENTY, rates_mbps
 
 from netrepro.errors import NetreproError
 from netrepro.networks import (
@@ -26,21 +29,9 @@ from netrepro.networks import (
 from netrepro.networks.flow_sizes import FlowSizeDistribution
 from netrepro.simulation import simulate
 
-PLENTY = DropTail(packets=100_000)
 ACCESS = Link(1000, 0.5, PLENTY)
 RCP = Tcp("rcp", delayed_ack_ms=0)
-PAYLOAD = 1448 / 1514  # of a full packet on the wire
-
-
-def shared(pairs: int, rate_mbps: float = 100, delay_ms: float = 20):
-    return dumbbell(pairs, ACCESS, Link(rate_mbps, delay_ms, PLENTY))
-
-
-def rates_mbps(measured, flow: int, times_s: np.ndarray) -> np.ndarray:
-    """What left the recorded port of a flow between one time and the next."""
-    packets = measured.packets[measured.packets["flow"] == flow]
-    counted, _ = np.histogram(packets["time_s"], times_s, weights=packets["size_bytes"])
-    return counted * 8e-6 / np.diff(times_s)
+shared = partial(links_that_answer.shared, access=ACCESS)
 
 
 @pytest.mark.parametrize("flows", [1, 2, 8])

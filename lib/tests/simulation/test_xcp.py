@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
+import links_that_answer
 import numpy as np
 import pytest
+from links_that_answer import PLENTY, rates_mbps
 
 from netrepro.errors import NetreproError
 from netrepro.networks import (
     Cable,
     Datagrams,
-    DropTail,
     Experiment,
     Flow,
     Link,
@@ -24,23 +26,12 @@ from netrepro.networks import (
 )
 from netrepro.simulation import simulate
 
-PLENTY = DropTail(packets=100_000)
 ACCESS = Link(10_000, 0.5, PLENTY)
 XCP = Tcp("xcp", delayed_ack_ms=0, receive_window_bytes=2**28)
 PORT = ("s1", "s2")
-PACKET_BYTES, PAYLOAD = 1514, 1448 / 1514  # of a full packet on the wire
+PACKET_BYTES = 1514  # full, on the wire
 ROUND_TRIP_S = 0.042
-
-
-def shared(pairs: int, rate_mbps: float = 100, delay_ms: float = 20):
-    return dumbbell(pairs, ACCESS, Link(rate_mbps, delay_ms, PLENTY))
-
-
-def rates_mbps(measured, flow: int, times_s) -> np.ndarray:
-    """What left the recorded port of a flow between one time and the next."""
-    packets = measured.packets[measured.packets["flow"] == flow]
-    counted, _ = np.histogram(packets["time_s"], times_s, weights=packets["size_bytes"])
-    return counted * 8e-6 / np.diff(times_s)
+shared = partial(links_that_answer.shared, access=ACCESS)
 
 
 def test_a_lone_flow_s_window_follows_the_equation_and_fills_the_link_within_ten_round_trips():

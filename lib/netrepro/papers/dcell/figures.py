@@ -76,7 +76,7 @@ def draw_tree(setting: Setting) -> Figure:
     return drawing.draw_network(asked, "The same servers on a two-level tree")
 
 
-def _goodput(cases: Mapping[str, Look], tiers: bool = False, title: str = "") -> Panel:
+def goodput_panel(cases: Mapping[str, Look], tiers: bool = False, title: str = "") -> Panel:
     """Show the goodput over time as a share of the link's rate, with the failures."""
     course = Course("goodput", "goodput_share", cases, step=True, tiers=tiers)
     published = Level(0.91, "published before failures: 910 of 1000 Mb/s")
@@ -93,7 +93,8 @@ def _mark_failures(axis: Axes, runs: Runs) -> None:
         axis.annotate(said, (at_s, height), (2, 0), textcoords="offset points", fontsize=8)
 
 
-def _draw_diagonal(axis: Axes, _: Runs) -> None:
+def draw_diagonal(axis: Axes, _: Runs) -> None:
+    """Draw where an outage is as long as the time-out."""
     axis.axline((1, 1), (2, 2), color=drawing.INK, linestyle=":", label="the time-out itself")
 
 
@@ -102,7 +103,8 @@ def _draw_published(axis: Axes, _: Runs) -> None:
         draw_published(axis, rows.time_s / PUBLISHED_S, rows.gbps, "published")
 
 
-def _throughput(title: str, dcell: str, tree: str) -> Panel:
+def throughput_panel(title: str, dcell: str, tree: str) -> Panel:
+    """Show the rates of a case on DCell and of one on the tree over time, beside the published ones."""
     course = Course("throughput", "rates", {dcell: DCELL, tree: TREE_LOOK}, x="time", step=True)
     label = "time (of a flow's bytes on an idle link; 40 s for 5 GB at 1 Gb/s)"
     return Panel(label, "goodput (rates of a link)", _draw_published, course, title=title)

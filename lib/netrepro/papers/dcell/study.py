@@ -20,7 +20,7 @@ from netrepro.papers.dcell.experiments import (
     measure_lossless,
     read,
 )
-from netrepro.papers.dcell.figures import _draw_diagonal, _goodput, _throughput, draw_run
+from netrepro.papers.dcell.figures import draw_diagonal, draw_run, goodput_panel, throughput_panel
 from netrepro.study import Evidence, Knob, Part, Play, Scale, Study, ratio, swept
 from netrepro.study.figures import Bars, Panel, Picture, Sweep, beside, plot
 from netrepro.style import scheme
@@ -123,15 +123,15 @@ STUDY = Study(
         ),
     },
     figures={
-        "fig11_failures": Picture("A link and a server fail (Fig. 11)", _goodput({"fig 11": "tcp"}, tiers=True)),
+        "fig11_failures": Picture("A link and a server fail (Fig. 11)", goodput_panel({"fig 11": "tcp"}, tiers=True)),
         "fig12_throughput": Picture(
             "380 flows together (Fig. 12)",
-            _throughput("machines that cost nothing", "dcell", "tree"),
-            _throughput("processors of 1.07 links, switches that pause", LIMITED, "tree, pause"),
+            throughput_panel("machines that cost nothing", "dcell", "tree"),
+            throughput_panel("processors of 1.07 links, switches that pause", LIMITED, "tree, pause"),
         ),
         "control": Picture(
             "Broken on purpose",
-            _goodput(
+            goodput_panel(
                 {
                     "rerouting off": {"label": "rerouting off", "color": scheme("control").colour},
                     "fig 11": {"label": "as published", "color": scheme("tcp").colour, "linewidth": 0.8},
@@ -150,7 +150,7 @@ STUDY = Study(
             "time-out of link state (s)",
             "nothing arrives (s)",
             Sweep("timeout_s", "node_outage_s", "timeout", label="Fig. 11"),
-            _draw_diagonal,
+            draw_diagonal,
         ),
         "knob_server_queue": beside(
             "How long must the queue in front of a processor be? (published: 9.6, 0.154 and 56.75)",

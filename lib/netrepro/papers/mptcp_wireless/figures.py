@@ -48,7 +48,8 @@ def draw_masses(axis: Axes, blocks: pd.DataFrame, **look: Any) -> None:
     sns.histplot(x=blocks.latency_ms.to_numpy(), ax=axis, **bins, **{"linewidth": 1.4} | look)
 
 
-def _draw_fig_7(axis: Axes, runs: Runs) -> None:
+def draw_fig_7(axis: Axes, runs: Runs) -> None:
+    """Draw how the delays of blocks are distributed, in each way and on each tier."""
     for case, tier, look in shown(axis, runs, ways(), tiers=True):
         draw_masses(axis, runs.table("blocks", case, tier), **look)
 

@@ -25,7 +25,7 @@ from netrepro.papers.mptcp_wireless.experiments import (
     measure_one,
     settled_s,
 )
-from netrepro.papers.mptcp_wireless.figures import _draw_fig_7, draw_run, ways
+from netrepro.papers.mptcp_wireless.figures import draw_fig_7, draw_run, ways
 from netrepro.study import Evidence, Gauge, Knob, Live, Play, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import least_first, ratio
@@ -202,8 +202,8 @@ STUDY = Study(
     figures={
         "fig7_latency": Picture(
             "Latency of 8 KB blocks (Fig. 7)",
-            Panel(BLOCK, BLOCKS, _draw_fig_7, title="cut at 0.2 (TCP over WiFi goes on)", y_range=(0, 0.2)),
-            Panel(BLOCK, BLOCKS, _draw_fig_7, title="the whole, logarithmic", log="y"),
+            Panel(BLOCK, BLOCKS, draw_fig_7, title="cut at 0.2 (TCP over WiFi goes on)", y_range=(0, 0.2)),
+            Panel(BLOCK, BLOCKS, draw_fig_7, title="the whole, logarithmic", log="y"),
         ),
         "fig4_goodput": plot(
             "Goodput over the receive buffer (Fig. 4)",

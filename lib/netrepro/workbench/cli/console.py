@@ -255,7 +255,9 @@ def side_words(row: dict, side: str) -> str:
 def said_words(row: Mapping[str, Any]) -> str:
     """Return the number that a claim is judged against: the paper's or, marked as such, the class report's. A number
     that is not from the paper itself says so."""
-    value = row["class_report"] if row["source"] == "class" else row["published"]
+    from netrepro.claims.scorecard import expected_of
+
+    value = expected_of(row)
     said = value if isinstance(value, str) else f"{value:.4g}"
     marks = {
         "class": " in the class report",

@@ -38,7 +38,7 @@ from netrepro.claims import (
     write_results,
 )
 from netrepro.claims.models import readable
-from netrepro.claims.scorecard import scorecard
+from netrepro.claims.scorecard import expected_of, scorecard
 from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import runs_dir, workbench_root
@@ -94,9 +94,8 @@ def _main_numbers(claims: pd.DataFrame) -> str:
     numbers = claims[(claims["role"] == "main") & ~claims["kind"].isin(["ordering", "curve"]) & claims["value"].notna()]
     told = []
     for row in numbers.head(FIRST_NUMBERS).to_dict("records"):
-        theirs = row["class_report"] if row["source"] == "class" else row["published"]
         ours = f"{number_text(row['value'])} {row['unit']}".strip()
-        told.append(f"{row['claim'].replace('-', ' ')}: published {number_text(theirs)}, ours {ours}")
+        told.append(f"{row['claim'].replace('-', ' ')}: published {number_text(expected_of(row))}, ours {ours}")
     return "".join(f"; {escape(each)}" for each in told)
 
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import os
-import signal
-import socket
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from queue import Empty
 from typing import Any, ClassVar
@@ -22,6 +18,7 @@ from jupyter_client.provisioning import LocalProvisioner
 from jupyter_core.paths import jupyter_runtime_dir
 from traitlets import Type, default
 
+from netrepro.workbench.running.forks import ForkedKernel
 from netrepro.workbench.running.used_time import started_at
 
 KERNEL_PID_FILE = "NETREPRO_KERNEL_PID_FILE"
@@ -52,49 +49,6 @@ class WatchfulClient(AsyncKernelClient):
     """A client that misses no reply."""
 
     shell_channel_class = Type(WatchfulChannel)
-
-
-class ForkedKernel:
-    """A child process that becomes a kernel when it is told how, with what a provisioner asks of `subprocess.Popen`.
-
-    pid : of the child. asking : where it listens.
-    """
-
-    stdin = stdout = stderr = None
-
-    def __init__(self, pid: int, asking: socket.socket):
-        self.pid, self._asking = pid, asking
-        self.returncode: int | None = None
-
-    def begin(self, argv: Sequence[str], environment: Mapping[str, str], folder: str) -> None:
-        """Have it become a kernel: argv, as of `ipykernel_launcher`."""
-        request = {"argv": list(argv), "environment": dict(environment), "cwd": folder}
-        with self._asking:
-            self._asking.sendall(json.dumps(request).encode() + b"\n")
-
-    def poll(self) -> int | None:
-        """Return its exit code; None while it runs."""
-        return self.wait(os.WNOHANG)
-
-    def wait(self, options: int = 0) -> int | None:
-        """Wait until it has ended and return its exit code."""
-        if self.returncode is None:
-            pid, status = os.waitpid(self.pid, options)
-            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
-        return self.returncode
-
-    def send_signal(self, number: int) -> None:
-        """Send it a signal, unless it has ended."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def kill(self) -> None:
-        """Kill it, unless it has ended."""
-        self.send_signal(signal.SIGKILL)
-
-    def terminate(self) -> None:
-        """Ask it to end."""
-        self.send_signal(signal.SIGTERM)
 
 
 class IPCKernelManager(AsyncKernelManager):

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import atexit
 import gc
-import json
 import os
 import selectors
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -25,10 +23,10 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-import numpy as np
-
+from netrepro.workbench.running.forks import NUMBER, Forked, ForkedKernel, ask, read_request, tell_runner
+from netrepro.workbench.running.ipc import KERNEL_PID_FILE, IPCKernelManager
 from netrepro.workbench.running.run_folder import RUN_DIR_VARIABLE
 
 LOOK_EVERY_S = 0.05
@@ -44,43 +42,12 @@ IMPORTED = (
 OF_ONE_RUN = {
     "NETREPRO_ROOT",
     RUN_DIR_VARIABLE,
-    "NETREPRO_KERNEL_PID_FILE",
+    KERNEL_PID_FILE,
     "JUPYTER_RUNTIME_DIR",
     "PYTEST_CURRENT_TEST",
 }
 # ipykernel sets it, unless somebody has, before a notebook imports matplotlib, which reads it then.
 DRAWS_INLINE = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
-
-
-_NUMBER = struct.Struct("q")
-
-
-class Forked:
-    """A run that is a fork, with what a supervisor asks of a `subprocess.Popen`."""
-
-    def __init__(self, pid: int, told: socket.socket):
-        self.pid = pid
-        self.returncode: int | None = None
-        self._told = told
-
-    def poll(self) -> int | None:
-        """Return its exit code; None while it runs."""
-        with suppress(subprocess.TimeoutExpired):
-            self.wait(0)
-        return self.returncode
-
-    def wait(self, timeout: float) -> int:
-        """Wait until it has ended and return its exit code. Raises subprocess.TimeoutExpired."""
-        if self.returncode is None:
-            self._told.settimeout(timeout)
-            try:
-                said = self._told.recv(_NUMBER.size)
-            except (TimeoutError, BlockingIOError):
-                raise subprocess.TimeoutExpired(f"fork {self.pid}", timeout) from None
-            (self.returncode,) = _NUMBER.unpack(said) if said else (-signal.SIGKILL,)
-            self._told.close()
-        assert self.returncode is not None
-        return self.returncode
 
 
 @dataclass
@@ -150,13 +117,12 @@ def start(
         until_s = time.monotonic() + limit_s
         while not stop() and time.monotonic() < until_s:
             with suppress(TimeoutError):
-                said = told.recv(_NUMBER.size)
+                said = told.recv(NUMBER.size)
                 if not said:
                     _newest.end()
                     break
-                request = {"folder": str(folder), "environment": dict(environment), "cwd": str(Path.cwd())}
-                asking.sendall(json.dumps(request).encode() + b"\n")
-                (pid,) = _NUMBER.unpack(said)
+                ask(asking, {"folder": str(folder), "environment": dict(environment), "cwd": str(Path.cwd())})
+                (pid,) = NUMBER.unpack(said)
                 return Forked(pid, told)
     told.close()
     if not stop():
@@ -164,32 +130,17 @@ def start(
     return None
 
 
-def _read(asked: socket.socket) -> dict[str, Any]:
-    """Read what is asked of a fork and make its environment that of this process. Nothing is asked: end."""
-    with asked, asked.makefile("rb") as stream:
-        text = stream.readline()
-    if not text:
-        os._exit(0)
-    request: dict[str, Any] = json.loads(text)
-    os.environ.clear()
-    os.environ.update(request["environment"])
-    os.chdir(request["cwd"])
-    np.random.seed()  # noqa: NPY002  # for cells that use it; Python's own generator does it at a fork
-    return request
-
-
 def _run(log: int, asked: socket.socket) -> int:
     """Execute one job. A fork that becomes its kernel is made before anything begins that a fork would tear apart."""
     from ipykernel.kernelapp import launch_new_instance
 
     from netrepro.workbench.running.execute import main
-    from netrepro.workbench.running.ipc import ForkedKernel, IPCKernelManager
 
     os.setsid()
     for stream in (1, 2):
         os.dup2(log, stream)
     os.close(log)
-    request = _read(asked)
+    request = read_request(asked)
     asking, asked = socket.socketpair()
     if pid := os.fork():
         asked.close()
@@ -197,7 +148,7 @@ def _run(log: int, asked: socket.socket) -> int:
         return main(Path(request["folder"]))
     asking.close()
     os.setsid()
-    sys.argv = _read(asked)["argv"]
+    sys.argv = read_request(asked)["argv"]
     launch_new_instance()
     return 0
 
@@ -233,7 +184,7 @@ def _serve(control: socket.socket) -> Callable[[], int] | None:
                     running[ended] = pid, telling
                     look.register(ended, selectors.EVENT_READ)
                     look.register(telling, selectors.EVENT_READ, pid)
-                    _tell(telling, pid)
+                    tell_runner(telling, pid)
                 elif key.data is not None:
                     os.kill(key.data, signal.SIGKILL)
                     look.unregister(key.fileobj)
@@ -243,14 +194,9 @@ def _serve(control: socket.socket) -> Callable[[], int] | None:
                     os.close(key.fd)
                     with suppress(KeyError):  # its runner has gone
                         look.unregister(telling)
-                    _tell(telling, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                    tell_runner(telling, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
                     telling.close()
     return None
-
-
-def _tell(runner: socket.socket, number: int) -> None:
-    with suppress(BrokenPipeError):
-        runner.sendall(_NUMBER.pack(number))
 
 
 def main(control: socket.socket) -> int:

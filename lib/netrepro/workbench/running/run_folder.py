@@ -345,13 +345,7 @@ def keep(job: Job, final: Path, status: Status) -> None:
     }
     write_atomically(folder / MANIFEST, json.dumps(before | after, indent=1, default=str))
     write_atomically(folder / STATUS, status.model_dump_json(indent=1))
-    for leftover in (
-        JOB,
-        PROGRESS,
-        KERNEL_PID,
-        CANCEL,
-        RUNNER_LOG,
-    ):
+    for leftover in OF_THE_RUNNING:
         (folder / leftover).unlink(missing_ok=True)
     replace_folder(folder, status.folder, _aside(folder, status.folder))
     if status.ok:

@@ -20,9 +20,9 @@ from typing import IO
 from netrepro.files import remove, write_atomically
 from netrepro.provenance import code_hash
 from netrepro.workbench.running import prepared, run_folder
+from netrepro.workbench.running.forks import Forked
 from netrepro.workbench.running.ipc import KERNEL_PID_FILE
 from netrepro.workbench.running.manifest import describe_machine
-from netrepro.workbench.running.prepared import Forked
 from netrepro.workbench.running.run_folder import Job, Outcome, Progress, Status
 from netrepro.workbench.running.shut_in import ShutIn
 from netrepro.workbench.running.used_time import UsedTime, started_at
