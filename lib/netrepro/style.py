@@ -215,6 +215,6 @@ def shows_ours(axis: Axes) -> bool:
     return ours or bool(axis.images or axis.tables or axis.artists)
 
 
-def draw_published(axis: Axes, x, y, label: str = "published") -> None:
-    """Draw published points, in grey, behind ours."""
-    axis.plot(x, y, linestyle="none", marker="D", color=PUBLISHED_GREY, zorder=1, label=label)
+def draw_published(axis: Axes, x, y, label: str = "published", marker: str = "D") -> None:
+    """Draw published points, in grey, behind ours. marker : of one of several series of them."""
+    axis.plot(x, y, linestyle="none", marker=marker, color=PUBLISHED_GREY, zorder=1, label=label)

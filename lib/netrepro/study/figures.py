@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -378,13 +379,15 @@ def not_measured(tier: str) -> Mark:
 
 @dataclass(frozen=True)
 class Published:
-    """Published points (x -> y), in grey behind ours; or a curve through them."""
+    """Published points (x -> y), in grey behind ours; or a curve through them. marker : of the points, where a figure
+    has several series."""
 
     points: Points
     label: str = "published"
     joined: bool = False
+    marker: str = "D"
 
     def __call__(self, axis: Axes, runs: Runs) -> None:
         points = points_of(runs, self.points)
-        draw = pictures.draw_published_curve if self.joined else draw_published
+        draw = pictures.draw_published_curve if self.joined else partial(draw_published, marker=self.marker)
         draw(axis, list(points), list(points.values()), self.label)

@@ -71,7 +71,9 @@ def class_commands() -> pd.DataFrame:
 def of_replica(gateway: str, y: str, x: str = "utilisation") -> Published:
     """Show y over x of the others' re-run for one gateway."""
     rows = replica().query("gateway == @gateway")
-    return Published(dict(zip(rows[x], rows[y], strict=True)), f"{gateway}, re-run in ns-2", joined=x == "packets")
+    points = dict(zip(rows[x], rows[y], strict=True))
+    marker = BOTH[gateway]["marker"]
+    return Published(points, f"{gateway}, re-run in ns-2", joined=x == "packets", marker=marker)
 
 
 def draw_idea() -> Figure:
