@@ -16,10 +16,12 @@ import pytest
 from IPython.display import HTML, Image
 from matplotlib.figure import Figure
 
-from netrepro.claims import Measured, Results, read_results, write_results
+from netrepro.claims import Measured, Results, load_claims, published_results, read_results, write_results
 from netrepro.errors import NetreproError
+from netrepro.papers import dctcp
 from netrepro.workbench.notebook import report as report_module
 from netrepro.workbench.notebook.report import Report, open_report
+from netrepro.workbench.notebook.sizes import sizes_table
 
 SETTINGS = {"profile": "quick", "tier": "auto", "repetitions": 2, "seed": 1, "load": 0.5}
 
@@ -229,3 +231,15 @@ def test_a_study_with_a_claim_that_is_none_is_refused_before_anything_is_measure
     study = SimpleNamespace(claims={"load-is-haf": None}, on_kernels={})
     with pytest.raises(NetreproError, match=r"echo has no claim 'load-is-haf'\n.*'load-is-half'"):
         report.measure(study, None)
+
+
+def test_section_3_shows_what_each_profile_and_tier_runs_and_which_one_this_is():
+    table = sizes_table(dctcp.STUDY, "paper", "virtual").set_index(["profile", "tier"])
+    assert list(table.index) == [(one, tier) for one in ("quick", "paper") for tier in ("simulated", "virtual")]
+    assert list(table[""]) == ["", "", "", "◂ this run"]
+    assert table.loc[("quick", "virtual"), "one run"] == f"{dctcp.STUDY.scale('quick', 'virtual').seconds:g} s"
+    claims = load_claims("dctcp").claims
+    there = sum(claim.decided_by is not None and claim.decided_by.key == "paper/virtual" for claim in claims)
+    assert table.loc[("paper", "virtual"), "decides"] == f"{there} claims"
+    timed = published_results("dctcp").runs["quick/simulated"].cpu_s
+    assert table.loc[("quick", "simulated"), "processor time"] == f"{timed:.0f} s"

@@ -52,6 +52,7 @@ from netrepro.workbench.catalogue.parameters import check_parameters
 from netrepro.workbench.catalogue.settings_cells import check_in_setting
 from netrepro.workbench.code import code_of
 from netrepro.workbench.notebook.looks import BADGES
+from netrepro.workbench.notebook.sizes import sizes_table
 from netrepro.workbench.notebook.tables import dress, interval_text, number_text, verdict_text
 from netrepro.workbench.running import run_folder
 from netrepro.workbench.running.manifest import git_state
@@ -355,7 +356,7 @@ def _with_blame(reason: str, verdict: str, claim: Claim) -> str:
 
 
 def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any = None) -> Report:
-    """Begin one execution of a paper's notebook.
+    """Begin one execution of a paper's notebook; for a Study, show what each profile and tier runs and costs.
 
     Parameters
     ----------
@@ -399,6 +400,8 @@ def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any =
     changed = said.get("changed", {}) | changed
     answer = namespace.get("answer")
     folder = _folder(slug, profile, tier, changed)
+    if isinstance(paper, Study):
+        display(dress(sizes_table(paper, profile, resolved)))
     return Report(slug, profile, resolved, why, repetitions, seed, setting, checked, changed, answer, folder)
 
 
