@@ -32,9 +32,9 @@ def sizes_table(study: Study, profile: str = "", tier: str = "") -> pd.DataFrame
             key = f"{one}/{where}"
             scale = study.scale(one, where)
             run = published.runs.get(key) if published else None
-            timed = run is not None and run.cpu_s is not None
+            used_s = run.cpu_s if run else None
             asked = max(study.repetitions, LEAST_REPETITIONS) if one == "paper" else study.repetitions
-            cost = _duration(run.cpu_s) if timed else f"at most {_duration(declared.budget_on(where, one))}"
+            cost = _duration(used_s) if used_s else f"at most {_duration(declared.budget_on(where, one))}"
             rows.append(
                 {
                     "profile": one,
