@@ -334,14 +334,15 @@ class Experiment:
             return 0.0
         packet_bytes = max(
             (
-                entry.packet_bytes if isinstance(entry, Datagrams) else self._full_packet_bytes(self.tcp_of(entry))
+                entry.packet_bytes if isinstance(entry, Datagrams) else self.full_packet_bytes(self.tcp_of(entry))
                 for entry in self.traffic
             ),
-            default=self._full_packet_bytes(self.tcp),
+            default=self.full_packet_bytes(self.tcp),
         )
         return longest_host_delay_ms(self.topology, self.host_delay_packets, packet_bytes)
 
-    def _full_packet_bytes(self, tcp: Tcp) -> int:
+    def full_packet_bytes(self, tcp: Tcp) -> int:
+        """Count the bytes of a packet that connections with these settings fill, with Ethernet's header."""
         return within_mtu(tcp, ipv6=self.ipv6).segment_bytes + header_bytes(self.ipv6) + ETHERNET_HEADER_BYTES
 
     def tcp_of(self, entry: Traffic) -> Tcp:
