@@ -277,7 +277,7 @@ def test_the_backends_need_nothing_of_each_other_and_what_they_share_nothing_of_
         ("from netrepro.emulation.real_time.network import Node", {"real_time"}),
         ("def later():\n    from netrepro.emulation import real_time", {"real_time"}),
         ("from ..real_time import network", {"real_time"}),
-        ("from netrepro.emulation.virtual.plan import Line\nimport real_time", {"virtual"}),
+        ("from netrepro.emulation.virtual.plan import PortLine\nimport real_time", {"virtual"}),
         ("from netrepro.emulation.plan import Plan", set()),
     ],
 )
