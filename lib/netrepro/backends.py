@@ -5,7 +5,8 @@ A backend is imported when it is asked for. So a run in the simulator loads no e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from netrepro.errors import NetreproError
@@ -14,6 +15,18 @@ from netrepro.tiers_and_profiles import TIERS
 
 if TYPE_CHECKING:
     from netrepro.emulation.real_time.network import RealTimeNetwork
+
+_watchers: list[Callable[[Measurements], None]] = []
+
+
+@contextmanager
+def watched_runs(watcher: Callable[[Measurements], None]) -> Iterator[None]:
+    """Call `watcher` meanwhile with the measurements of each run of this process, when it has ended."""
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
 
 
 def run(
@@ -33,6 +46,19 @@ def run(
     Raises NetreproError for an unknown tier, one that this machine does not allow, and an experiment that the tier
     cannot run.
     """
+    measured = _run(experiment, tier, progress, prepare, until_complete)
+    for watcher in _watchers:
+        watcher(measured)
+    return measured
+
+
+def _run(
+    experiment: Experiment,
+    tier: str,
+    progress: Callable[[float], None] | None,
+    prepare: Callable[[RealTimeNetwork], None] | None,
+    until_complete: bool,
+) -> Measurements:
     # The simulator runs everywhere, so that nothing has to be probed.
     chosen = tier if tier == "simulated" else _allowed(tier)
     if chosen == "simulated":

@@ -83,6 +83,8 @@ ALLOWED = {
 VAGUE_NAMES = {"found"}
 # They look elsewhere than in this process's PATH: in a guest's, and in the folder of fetched build tools.
 LOOK_ELSEWHERE = ("programs.py", "emulation/real_time/guests.py", "emulation/virtual")
+# The compiled core, and the base of the queues, from which the example in lib/core/README.md derives.
+MAY_BE_IMPORTED = {"netrepro._core", "netrepro.networks.queue_base._Queue"}
 NOT_IN_PURE_MODELS = {"socket", "asyncio", "subprocess", "threading", "multiprocessing", "time", "requests"}
 
 
@@ -122,6 +124,18 @@ def upward_imports(source: str, of: str, package: tuple[str, ...] = ("netrepro",
         elif target != of and FLOOR_OF[target] >= max(FLOOR_OF[of], 1) and target not in STANDS_ON.get(of, ()):
             wrong.append(f"line {line}: {of} (floor {FLOOR_OF[of]}) imports {target} ({FLOOR_OF[target]})")
     return wrong
+
+
+def private_imports(source: str, package: tuple[str, ...] = ("netrepro",)) -> list[str]:
+    """List the private names of other modules that a module of `package` imports. A paper's modules are one whole, cut
+    into files for their length: they share theirs."""
+    shared = ".".join(package[:3]) + "." if package[1:2] == ("papers",) and len(package) > 2 else "netrepro._core."
+    return [
+        f"line {line}: {name}"
+        for name, line in imported(ast.parse(source), package)
+        if name.startswith("netrepro.") and re.match("_(?!_)", name.rpartition(".")[2])
+        if name not in MAY_BE_IMPORTED and not name.startswith(shared)
+    ]
 
 
 def calls(source: str) -> Iterator[tuple[str, ast.Call]]:
@@ -263,7 +277,7 @@ def test_the_backends_need_nothing_of_each_other_and_what_they_share_nothing_of_
         ("from netrepro.emulation.real_time.network import Node", {"real_time"}),
         ("def later():\n    from netrepro.emulation import real_time", {"real_time"}),
         ("from ..real_time import network", {"real_time"}),
-        ("from netrepro.emulation.virtual.plan import Line\nimport real_time", {"virtual"}),
+        ("from netrepro.emulation.virtual.plan import PortLine\nimport real_time", {"virtual"}),
         ("from netrepro.emulation.plan import Plan", set()),
     ],
 )
@@ -338,6 +352,31 @@ def test_folders_of_the_core_include_only_those_above_them_in_its_readme():
 )
 def test_a_circle_is_noticed(first, second, is_wrong):
     assert bool(circles(module_arrows({"n": "", "n.a": first, "n.b": second}))) is is_wrong
+
+
+def test_no_module_imports_another_ones_private_name():
+    wrong = []
+    for path in modules():
+        package = ("netrepro", *path.relative_to(PACKAGE).parent.parts)
+        found = private_imports(path.read_text(encoding="utf-8"), package)
+        wrong += [f"{path.relative_to(ROOT)} {each}" for each in found]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("package", "source", "is_wrong"),
+    [
+        ("netrepro.emulation", "from netrepro.emulation.refusals import check_rate, _check_link", True),
+        ("netrepro.emulation", "def later():\n    from .refusals import _check_link as check_link", True),
+        ("netrepro.emulation", "from netrepro import __version__\nfrom netrepro import _core", False),
+        ("netrepro.emulation", "from concurrent.futures import _base", False),
+        ("netrepro.papers.red", "from netrepro.papers.red.figures import _means", False),
+        ("netrepro.papers.red", "from netrepro.papers.codel.figures import _means", True),
+        ("netrepro.papers", "from netrepro.papers.red.figures import _means", True),
+    ],
+)
+def test_a_private_name_of_another_module_is_noticed(package, source, is_wrong):
+    assert bool(private_imports(source, tuple(package.split(".")))) is is_wrong
 
 
 def test_pure_models_import_no_clock_socket_or_process():

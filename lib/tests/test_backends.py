@@ -12,7 +12,7 @@ from virtual_kernel import needs_virtual
 from netrepro import backends
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.errors import NetreproError
-from netrepro.networks import DropTail, Experiment, Flow, Link, Tcp, dumbbell
+from netrepro.networks import DropTail, Experiment, Flow, Link, Measurements, Tcp, dumbbell
 from netrepro.simulation import simulate
 
 NETWORK = dumbbell(1, access=Link(100, 1), bottleneck=Link(10, 5, DropTail(packets=20)))
@@ -25,6 +25,15 @@ def test_the_simulator_gives_what_it_gives_itself():
     run = backends.run(SHORT, "simulated", shares.append)
     pd.testing.assert_frame_equal(run.flows, simulate(SHORT).flows)
     assert shares[-1] == 1 and backends.why_not(SHORT, "simulated") == backends.why_absent("simulated") == ""
+
+
+def test_runs_are_watched_until_the_block_ends_even_by_an_error():
+    watched: list[Measurements] = []
+    with pytest.raises(KeyError), backends.watched_runs(watched.append):
+        run = backends.run(SHORT)
+        raise KeyError
+    backends.run(SHORT)
+    assert len(watched) == 1 and watched[0] is run
 
 
 @needs_virtual

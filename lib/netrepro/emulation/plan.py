@@ -16,7 +16,7 @@ import numpy as np
 from netrepro.emulation import messages
 from netrepro.emulation.messages import IPV6_PREFIX, Interface, NextHop, Request
 from netrepro.emulation.netem import redirection, wire
-from netrepro.emulation.refusals import NO_SPRAYING, _check_link, _is_wire
+from netrepro.emulation.refusals import NO_SPRAYING, check_link, is_wire
 from netrepro.emulation.tcp import check_tcp, host_sysctls, route_metrics
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.links import Link
@@ -190,7 +190,7 @@ class Plan:
 
     def needs_wire(self, link: Link) -> bool:
         """Tell whether the link needs netem, because it does more than the kernel's shaper."""
-        return _is_wire(link)
+        return is_wire(link)
 
     @property
     def cables(self) -> list[Request]:
@@ -436,7 +436,7 @@ def hashed_fields(topology: Topology, seed: int) -> dict[str, int]:
 
 
 def _drop_tail(link: Link) -> DropTail:
-    assert isinstance(link.queue, DropTail)  # _check_link has made sure
+    assert isinstance(link.queue, DropTail)  # check_link has made sure
     return link.queue
 
 
@@ -466,7 +466,7 @@ def make_plan(
     unknown host, and what check_tcp and check_netem refuse.
     """
     for (source, destination), link in topology.ports.items():
-        _check_link(f"the link from {source} to {destination}", link)
+        check_link(f"the link from {source} to {destination}", link)
     common, of_hosts = tcp_by_host(topology, tcp)
     for each in filter(None, (common, *of_hosts.values())):
         check_tcp(each)

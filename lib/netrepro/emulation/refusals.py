@@ -41,7 +41,8 @@ def check_flows(experiment: Experiment) -> None:
             )
 
 
-def _is_wire(link: Link) -> bool:
+def is_wire(link: Link) -> bool:
+    """Tell whether a link is more than a rate and a buffer: it has a delay, jitter, loss or reordering."""
     return bool(link.delay_ms or link.loss or link.jitter_ms or link.reordering)
 
 
@@ -52,7 +53,7 @@ def check_change(topology: Topology, change: LinkChange) -> None:
     if change.rate_mbps is not None:
         check_rate(what, change.rate_mbps)
     ends = change.source, change.destination
-    if (change.delay_ms or change.loss) and not any(_is_wire(topology.link(*way)) for way in (ends, ends[::-1])):
+    if (change.delay_ms or change.loss) and not any(is_wire(topology.link(*way)) for way in (ends, ends[::-1])):
         raise NetreproError(
             f"{what}: a delay or a loss, and in real time a cable without them has no netem",
             "give the link a small delay_ms from the beginning, or use tier 'virtual' or 'simulated'",
@@ -68,7 +69,8 @@ def check_rate(what: str, rate_mbps: float) -> None:
         )
 
 
-def _check_link(what: str, link: Link) -> None:
+def check_link(what: str, link: Link) -> None:
+    """Raise NetreproError for a link that is impossible in real time; `what` names the link in errors."""
     check_rate(what, link.rate_mbps)
     check_host_port(what, link)
     if link.mtu_bytes is not None:

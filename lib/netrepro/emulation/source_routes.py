@@ -14,7 +14,7 @@ from netrepro.networks.workloads import Flow
 
 
 @dataclass(frozen=True)
-class Connection:
+class FlowConnection:
     """One connection of a flow.
 
     place : 1 for the connection of a replica, else 0. opener, accepter : hosts. there, back : source routes from opener
@@ -41,7 +41,7 @@ class Connection:
         return int(plan.address_over(self.back, self.opener)), int(plan.address_over(self.there, self.accepter))
 
 
-def connections(experiment: Experiment) -> list[Connection]:
+def connections(experiment: Experiment) -> list[FlowConnection]:
     """List the connections of the flows, in the flows' order, then the connections of the replicas.
 
     A client that requests data opens the connection on which the answers come. With "k_shortest_paths" each connection
@@ -51,7 +51,7 @@ def connections(experiment: Experiment) -> list[Connection]:
     return list(_connections(experiment))
 
 
-def _connections(experiment: Experiment) -> Iterator[Connection]:
+def _connections(experiment: Experiment) -> Iterator[FlowConnection]:
     routing, topology = experiment.routing, experiment.topology
     flows = experiment.flow_table
     for place, table in enumerate((flows, flows[flows["replication"] != ""])):
@@ -74,4 +74,4 @@ def _connections(experiment: Experiment) -> Iterator[Connection]:
                 paths = shortest_paths(topology, opener, accepter)
                 there = paths[np.random.default_rng([experiment.seed, row.flow]).integers(len(paths))]
                 back = there[::-1]
-            yield Connection(row.flow, place, opener, accepter, there, back, tuple(subflows[1:]))
+            yield FlowConnection(row.flow, place, opener, accepter, there, back, tuple(subflows[1:]))

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation.plan import Plan
-from netrepro.emulation.source_routes import Connection
+from netrepro.emulation.source_routes import FlowConnection
 from netrepro.emulation.tcp import SocketKind, socket_kind
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Requests
@@ -68,7 +68,7 @@ class TrafficDescription:
     def __init__(
         self,
         experiment: Experiment,
-        made: Sequence[Connection],
+        made: Sequence[FlowConnection],
         plan: Plan,
         until_complete: bool = False,
         *,

@@ -23,7 +23,7 @@ from netrepro.protocols.epaxos import EPaxosReplica
 from netrepro.protocols.judge import BROKEN, LEADER
 from netrepro.protocols.machine import Machine
 from netrepro.protocols.message_log import LOST, Letter, MessageLog
-from netrepro.protocols.replicated_store import Client, Command
+from netrepro.protocols.replicated_store import Command, StoreClient
 from netrepro.simulation import simulate, simulate_machines
 from netrepro.study.message_diagram import draw_messages, draw_time_sequence, segments_of
 from netrepro.study.pictures import panels
@@ -195,7 +195,7 @@ def draw_epaxos(hop_ms: float = 4.0) -> Figure:
     log = MessageLog()
     machines: dict[Hashable, Machine] = {name: log.recorded(name, EPaxosReplica(name, names)) for name in names}
     for name, commands in asks.items():
-        machines[name] = log.recorded(name, Client(name[-1], [0.01, 0.1][: len(commands)], commands, 1, 1.0))
+        machines[name] = log.recorded(name, StoreClient(name[-1], [0.01, 0.1][: len(commands)], commands, 1, 1.0))
     experiment = Experiment(Topology(tuple(cables), name="five replicas in a row"), (), 0.25)
     simulate_machines(experiment, machines, _few_bytes, hosts)
     title = "EPaxos: two writes of one key meet, then a write of another key meets nobody"

@@ -38,8 +38,8 @@ from netrepro.networks.tables import (
     FLOW_TABLE_COLUMNS,
     HOST_COLUMNS,
     REQUEST_COLUMNS,
-    _one_table,
-    _Row,
+    FlowRow,
+    one_table,
 )
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Requests, Tcp, Traffic, own_tcp
@@ -294,16 +294,16 @@ class Experiment:
     def flow_table(self) -> pd.DataFrame:
         """Every flow, one row each: FLOW_TABLE_COLUMNS; the same in all tiers."""
         parts: list[pd.DataFrame] = []
-        rows: list[_Row] = []  # of single flows that follow each other, for one table
+        rows: list[FlowRow] = []  # of single flows that follow each other, for one table
         for place, entry in enumerate(self.traffic):
             if isinstance(entry, PoissonFlows):
-                parts += [_one_table(rows), self._rows(place, entry)]
+                parts += [one_table(rows), self._rows(place, entry)]
                 rows = []
             elif isinstance(entry, Requests):
                 rows += [self._row(place, entry)._replace(source=server) for server in entry.servers]
             else:
                 rows.append(self._row(place, entry))
-        parts = [part for part in (*parts, _one_table(rows)) if len(part)]
+        parts = [part for part in (*parts, one_table(rows)) if len(part)]
         if not parts:
             return pd.DataFrame(columns=FLOW_TABLE_COLUMNS)
         table = pd.concat(parts, ignore_index=True)
@@ -334,23 +334,24 @@ class Experiment:
             return 0.0
         packet_bytes = max(
             (
-                entry.packet_bytes if isinstance(entry, Datagrams) else self._full_packet_bytes(self.tcp_of(entry))
+                entry.packet_bytes if isinstance(entry, Datagrams) else self.full_packet_bytes(self.tcp_of(entry))
                 for entry in self.traffic
             ),
-            default=self._full_packet_bytes(self.tcp),
+            default=self.full_packet_bytes(self.tcp),
         )
         return longest_host_delay_ms(self.topology, self.host_delay_packets, packet_bytes)
 
-    def _full_packet_bytes(self, tcp: Tcp) -> int:
+    def full_packet_bytes(self, tcp: Tcp) -> int:
+        """Count the bytes of a packet that connections with these settings fill, with Ethernet's header."""
         return within_mtu(tcp, ipv6=self.ipv6).segment_bytes + header_bytes(self.ipv6) + ETHERNET_HEADER_BYTES
 
     def tcp_of(self, entry: Traffic) -> Tcp:
         """Return the TCP settings of an entry's connections, without the congestion control that it may name."""
         return own_tcp(entry) or self.tcp
 
-    def _row(self, place: int, entry: Traffic) -> _Row:
+    def _row(self, place: int, entry: Traffic) -> FlowRow:
         if isinstance(entry, Datagrams):
-            return _Row(
+            return FlowRow(
                 "datagrams",
                 entry.source,
                 entry.destination,
@@ -364,7 +365,7 @@ class Experiment:
             )
         control = entry.congestion_control or self.tcp_of(entry).congestion_control
         if isinstance(entry, Requests):
-            return _Row(
+            return FlowRow(
                 "requests",
                 destination=entry.client,
                 start_s=entry.start_s,
@@ -374,7 +375,7 @@ class Experiment:
                 entry=place,
             )
         if isinstance(entry, PoissonFlows):
-            return _Row(
+            return FlowRow(
                 congestion_control=control,
                 label=entry.label,
                 entry=place,
@@ -382,7 +383,7 @@ class Experiment:
                 subflows=entry.subflows,
             )
         small = entry.size_bytes is not None and entry.size_bytes <= entry.replicate_below_bytes
-        return _Row(
+        return FlowRow(
             source=entry.source,
             destination=entry.destination,
             start_s=entry.start_s,

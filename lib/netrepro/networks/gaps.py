@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from netrepro.networks.compiled import ETHERNET_HEADER_BYTES, header_bytes
 from netrepro.networks.experiment import Measurements, Port
 from netrepro.networks.links import FULL_PACKET_BYTES
 
@@ -19,8 +18,7 @@ def gap_shares(run: Measurements, port: Port) -> list[tuple[str, float, float]]:
     A share is NaN where the port was never busy from one full packet to the next.
     """
     asked = run.experiment
-    segment_bytes = asked.tcp.segment_bytes + header_bytes(asked.ipv6) + ETHERNET_HEADER_BYTES
-    full_bytes = min(FULL_PACKET_BYTES, segment_bytes)
+    full_bytes = min(FULL_PACKET_BYTES, asked.full_packet_bytes(asked.tcp))
     ideal_s = full_bytes * 8 / (asked.topology.link(*port).rate_mbps * 1e6)
     packets = run.packets_by_port.get(port, run.packets[:0])
     # A packet that waited longer than the gap before it found the port busy from end to end.

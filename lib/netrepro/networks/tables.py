@@ -72,7 +72,7 @@ ACKNOWLEDGEMENT_COLUMNS = ["flow", "time_s", "acknowledged_bytes"]
 HOST_COLUMNS = ["host"]  # and a column for each counter, by its name in `nstat`
 
 
-class _Row(NamedTuple):
+class FlowRow(NamedTuple):
     """A row of the flow table, without the number of the flow."""
 
     transport: str = "tcp"
@@ -93,6 +93,7 @@ class _Row(NamedTuple):
     path: tuple[str, ...] = ()
 
 
-def _one_table(rows: list[_Row]) -> pd.DataFrame:
+def one_table(rows: list[FlowRow]) -> pd.DataFrame:
+    """Make a table with a line for each row; its columns are those of FlowRow."""
     # pandas reads many thousands of rows faster by columns.
-    return pd.DataFrame({name: [row[place] for row in rows] for place, name in enumerate(_Row._fields)})
+    return pd.DataFrame({name: [row[place] for row in rows] for place, name in enumerate(FlowRow._fields)})

@@ -20,7 +20,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from netrepro.applications.misbehaving_receiver.run import Client, fetch
+from netrepro.applications.misbehaving_receiver.run import ReceivingClient, fetch
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, OptimisticAck, Receiver
@@ -194,7 +194,7 @@ def read_kernel(setting: Setting, seconds: float, seed: int) -> Reading:
     tcp = Tcp("reno", initial_window_segments=setting.initial_window_segments, sack=setting.sack, tail_loss_probe=False)
     control = KERNEL_CONTROLS[setting.counts] if setting.congestion_control == "reno" else setting.congestion_control
     receiver = "first spoofing" if setting.receiver == "spoofing" and setting.first_only else setting.receiver
-    client = Client(receiver, setting.how_many, SEGMENT_BYTES, setting.sack)
+    client = ReceivingClient(receiver, setting.how_many, SEGMENT_BYTES, setting.sack)
     size_bytes, route = setting.document_bytes, ("h2", "s2", "s1", "h1")
     packets, counted = fetch(asked.topology, route, client, size_bytes, control, tcp, seconds=seconds, seed=seed)
     kilobytes = packets.size_bytes.cumsum() / 1e3

@@ -23,7 +23,7 @@ from netrepro.applications.web.frames import MEANS, send_frames
 from netrepro.applications.web.run import (
     CLIENT,
     SERVER,
-    Line,
+    SymmetricLine,
     Way,
     least_s,
     load_pages,
@@ -146,11 +146,11 @@ LOOKS: dict[str, dict[str, Any]] = {
 FRESH, FRESH_ONE, IN_ORDER = "SST, fresh channel", "SST, fresh, one stream", "QUIC, in order"
 
 
-def line_of(setting: Setting) -> Line:
+def line_of(setting: Setting) -> SymmetricLine:
     """Return the line of a setting. Raises NetreproError for a loss outside [0, 100) %."""
     if not 0 <= setting.loss_percent < 100:
         raise NetreproError(f"loss_percent = {setting.loss_percent}", "give 0 or more, and less than 100")
-    return Line(setting.rate_mbps, setting.one_way_ms, setting.queue_packets, setting.loss_percent / 100)
+    return SymmetricLine(setting.rate_mbps, setting.one_way_ms, setting.queue_packets, setting.loss_percent / 100)
 
 
 def way_of(setting: Setting) -> Way:

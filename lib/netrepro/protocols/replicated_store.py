@@ -53,7 +53,7 @@ class Store:
         return self.values.get(command.key)
 
 
-class Client:
+class StoreClient:
     """A client that sends a command at each of `arrivals_s`, with at most `cap` unanswered; further ones wait in order.
 
     After `stop_s` it sends no more commands. looks_at_arrivals : it notices an answer only at its next arrival, and

@@ -18,7 +18,7 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.protocols import Machine, drive
 from netrepro.protocols.epaxos import EPaxosReplica
 from netrepro.protocols.multi_paxos import MultiPaxosReplica
-from netrepro.protocols.replicated_store import Client, Command, LateAnswers, Processor
+from netrepro.protocols.replicated_store import Command, LateAnswers, Processor, StoreClient
 
 PROTOCOLS = ("epaxos", "multi-paxos")
 GROUPS = ("none", "quorum", "union", "all")
@@ -218,7 +218,7 @@ def drive_replication(deployment: Deployment, demand: Demand) -> ReplicatedRun:
         commands = [Command(client, i, int(demand.keys[row]), bool(demand.writes[row])) for i, row in enumerate(mine)]
         rows |= {command: int(row) for command, row in zip(commands, mine, strict=True)}
         asked = region if deployment.protocol == "epaxos" else leader
-        machines[client] = Client(
+        machines[client] = StoreClient(
             asked, demand.arrivals_s[mine].tolist(), commands, demand.cap, demand.stop_s, demand.looks_at_arrivals
         )
     place: dict[Hashable, int] = {name: i for i, name in enumerate(names)}

@@ -26,10 +26,10 @@ from netrepro.transport.replicated_stream import (
 )
 
 
-class _Member(asyncio.Protocol):
+class Member(asyncio.Protocol):
     """One of the two TCP connections of a stream."""
 
-    def __init__(self, number: int, on_open: Callable[[_Member], None]):
+    def __init__(self, number: int, on_open: Callable[[Member], None]):
         self.number, self._on_open = number, on_open
         self.owner: ReplicatedTransport | None = None
         self.transport: asyncio.Transport
@@ -85,7 +85,7 @@ class ReplicatedTransport(asyncio.Transport):
         super().__init__()
         self.stream = stream
         self._loop, self._protocol = loop, protocol
-        self._members: dict[int, _Member] = {}
+        self._members: dict[int, Member] = {}
         self._opening: dict[int, asyncio.Task] = {}
         self._established: asyncio.Future[None] = loop.create_future()
         self._failures: dict[int, Exception] = {}
@@ -119,7 +119,7 @@ class ReplicatedTransport(asyncio.Transport):
     async def _open(self, number: int, plain: socket.socket, address: tuple) -> None:
         try:
             await self._loop.sock_connect(plain, address)
-            await self._loop.create_connection(lambda: _Member(number, self.member_open), sock=plain)
+            await self._loop.create_connection(lambda: Member(number, self.member_open), sock=plain)
         except OSError as error:
             plain.close()
             self._opening.pop(number, None)
@@ -131,7 +131,7 @@ class ReplicatedTransport(asyncio.Transport):
         else:
             self._opening.pop(number, None)
 
-    def member_open(self, member: _Member) -> None:
+    def member_open(self, member: Member) -> None:
         """Note that one of the connections is open."""
         member.owner = self
         self._members[member.number] = member

@@ -23,7 +23,7 @@ from typing import Any
 
 from netrepro.errors import NetreproError
 from netrepro.transport.replicated_stream import THRESHOLD_BYTES, ReplicatedStream, State
-from netrepro.transport.replicated_transport import ReplicatedTransport, _Member
+from netrepro.transport.replicated_transport import Member, ReplicatedTransport
 
 __all__ = ["ReplicatedServer", "ReplicatedTransport", "State", "open_connection", "start_server"]
 
@@ -188,7 +188,7 @@ class ReplicatedServer:
         for number in (0, 1):
             try:
                 listener = await self._loop.create_server(
-                    lambda number=number: _Member(number, self._accepted), host, port + number, **options
+                    lambda number=number: Member(number, self._accepted), host, port + number, **options
                 )
             except OSError as error:
                 self.close()
@@ -197,7 +197,7 @@ class ReplicatedServer:
                 raise OSError(error.errno, f"RepNet: port {port + number}{which}: {error.strerror}") from error
             self._listeners.append(listener)
 
-    def _accepted(self, member: _Member) -> None:
+    def _accepted(self, member: Member) -> None:
         address = member.transport.get_extra_info("peername")
         if address is None:  # the client has disconnected already
             member.transport.abort()

@@ -20,8 +20,8 @@ A module of your own is a subclass of `QueuingModule`. Its method `constraints(s
 returns the bits that must hold. `step` (a `Step`) takes packets from input queues and offers them to output queues;
 `step.logic` (a `Logic`) combines bits and numbers; `step.remember` and `step.recall` keep a state. `step.time` counts
 from 0, while workloads, queries and traces count from 1: t = step.time + 1. A second method, `serve(run)`, does one
-step with real packets (`run` is a `Run`); with it, every answer of the solver is replayed. The following module stops
-every fourth step:
+step with real packets (`run` is a `PacketRun`); with it, every answer of the solver is replayed. The following module
+stops every fourth step:
 
 >>> class Lazy(QueuingModule):
 ...     def constraints(self, step):
@@ -59,7 +59,7 @@ try:
     from netrepro.verification.search import Search, SearchResult
     from netrepro.verification.shapers import Lossy, Mover, Relay, TokenBucket, delay_line
     from netrepro.verification.step import Step
-    from netrepro.verification.traces import Run, Trace
+    from netrepro.verification.traces import PacketRun, Trace
     from netrepro.verification.workloads import (
         Comp,
         Constant,
@@ -98,12 +98,12 @@ __all__ = [
     "Lossy",
     "Metric",
     "Mover",
+    "PacketRun",
     "Query",
     "Queue",
     "QueuingModule",
     "Relay",
     "RoundRobin",
-    "Run",
     "Same",
     "Scheduler",
     "Search",

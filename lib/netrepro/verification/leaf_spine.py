@@ -11,7 +11,7 @@ from netrepro.verification.parsing import parse_workload
 from netrepro.verification.points import ContentionPoint, QueuingModule
 from netrepro.verification.queues import ImmediateQueue, Link, Queue
 from netrepro.verification.step import Step
-from netrepro.verification.traces import Packet, Run
+from netrepro.verification.traces import Packet, PacketRun
 from netrepro.verification.workloads import Query, Workload, refuse_unknown
 
 
@@ -44,7 +44,7 @@ class Forwarder(QueuingModule):
             step.offer(queue, [step.only(head, destinations=destinations, path=path) for head in heads])
         return []
 
-    def serve(self, run: Run) -> None:
+    def serve(self, run: PacketRun) -> None:
         for port in self.inputs:
             for packet in run.take(port.name, min(1, len(run.waiting(port.name)))):
                 for queue, (destinations, path) in zip(self.outputs, self.routes, strict=True):
@@ -94,7 +94,7 @@ class Crossbar(QueuingModule):
             step.offer(queue, [step.pick(heads)])
         return demands
 
-    def serve(self, run: Run) -> None:
+    def serve(self, run: PacketRun) -> None:
         pointers = run.memory.setdefault("last", {})
         wanted = [pair for pair, queue in self.queues.items() if run.waiting(queue.name)]
         labels = {pair: f"{self.name}.{label}@{run.time}" for pair, label in self._labels.items()}

@@ -21,7 +21,7 @@ from netrepro.verification.points import ContentionPoint, QueuingModule
 from netrepro.verification.queues import ImmediateQueue, Queue
 from netrepro.verification.schedulers import RoundRobin, StrictPriority
 from netrepro.verification.step import Step
-from netrepro.verification.traces import Packet, Run
+from netrepro.verification.traces import Packet, PacketRun
 from netrepro.verification.workloads import Query, Workload
 
 FLOWS = ("tenant1_spark", "tenant2_spark", "tenant2_memcached")  # their packets have dst 0, 1 and 2
@@ -72,7 +72,7 @@ class TenantQueues(QueuingModule):
             )
         return []
 
-    def serve(self, run: Run) -> None:
+    def serve(self, run: PacketRun) -> None:
         for tenant, flows in zip(self.outputs, self.flows_of, strict=True):
             moved: list[Packet] = []
             queues = [self.inputs[i].name for i in flows]

@@ -11,7 +11,7 @@ import numpy as np
 from netrepro.errors import NetreproError
 from netrepro.verification.queues import Queue
 from netrepro.verification.step import Step
-from netrepro.verification.traces import Packet, Run, Trace
+from netrepro.verification.traces import Packet, PacketRun, Trace
 from netrepro.verification.workloads import (
     FIELDS,
     Query,
@@ -40,7 +40,7 @@ class QueuingModule:
         """Return the bits that must hold in one step; take and offer packets with `step`."""
         raise NotImplementedError
 
-    def serve(self, run: Run) -> None:
+    def serve(self, run: PacketRun) -> None:
         """Do one step with real packets."""
         raise NotImplementedError
 
@@ -210,7 +210,7 @@ class ContentionPoint:
         missing = next((module.name for module in self.modules if not module.can_run), None)
         if missing is not None:
             raise NetreproError(f"module {missing!r} cannot be run", "give its class the method `serve`")
-        run = Run(self.queues, self.horizon, dict(choices or {}), np.random.default_rng(seed))
+        run = PacketRun(self.queues, self.horizon, dict(choices or {}), np.random.default_rng(seed))
         for time in range(self.horizon):
             run.begin(time)
             for name in self.inputs:

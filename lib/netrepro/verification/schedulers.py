@@ -15,7 +15,7 @@ from netrepro.verification.logic import Bit
 from netrepro.verification.points import ContentionPoint, QueuingModule
 from netrepro.verification.queues import Queue
 from netrepro.verification.step import Step
-from netrepro.verification.traces import Run
+from netrepro.verification.traces import PacketRun
 from netrepro.verification.workloads import whole
 
 
@@ -34,7 +34,7 @@ class Scheduler(QueuingModule):
         heads = [(bit, step.packet(queue)) for queue, bit in zip(self.inputs, served, strict=True)]
         step.offer(self.outputs[0], [step.pick(heads)])
 
-    def forward(self, run: Run, index: int) -> None:
+    def forward(self, run: PacketRun, index: int) -> None:
         """Move one real packet from input queue `index` to the output."""
         run.offer(self.outputs[0].name, run.take(self.inputs[index].name))
 
@@ -55,7 +55,7 @@ class FirstInFirstOut(Scheduler):
         self.send(step, [step.nonempty(self.inputs[0])])
         return []
 
-    def serve(self, run: Run) -> None:
+    def serve(self, run: PacketRun) -> None:
         if run.waiting(self.inputs[0].name):
             self.forward(run, 0)
 
@@ -67,7 +67,7 @@ class StrictPriority(Scheduler):
         self.send(step, serve_first(step, [step.nonempty(queue) for queue in self.inputs]))
         return []
 
-    def serve(self, run: Run) -> None:
+    def serve(self, run: PacketRun) -> None:
         for index, queue in enumerate(self.inputs):
             if run.waiting(queue.name):
                 return self.forward(run, index)
@@ -93,7 +93,7 @@ class RoundRobin(Scheduler):
         self.send(step, chosen)
         return []
 
-    def serve(self, run: Run) -> None:
+    def serve(self, run: PacketRun) -> None:
         count = len(self.inputs)
         last = run.memory.setdefault("last", count - 1)
         for index in ((last + 1 + k) % count for k in range(count)):
@@ -142,7 +142,7 @@ class WeightedRoundRobin(Scheduler):
         self.send(step, [logic.any_of(ways) for ways in served])
         return []
 
-    def serve(self, run: Run) -> None:
+    def serve(self, run: PacketRun) -> None:
         count = len(self.inputs)
         current = run.memory.setdefault("current", count - 1)
         credit = run.memory.setdefault("credit", 0)
@@ -264,7 +264,7 @@ class FlowQueueScheduler(Scheduler):
     def _unless(step: Step, condition: Bit, bit: Bit) -> Bit:
         return step.logic.all_of([step.logic.opposite(condition), bit])
 
-    def serve(self, run: Run) -> None:
+    def serve(self, run: PacketRun) -> None:
         new: list[int] = run.memory.setdefault("new", [])
         old: list[int] = run.memory.setdefault("old", [])
         last, was_new = run.memory.get("visited", (None, False))
@@ -286,7 +286,7 @@ class FlowQueueScheduler(Scheduler):
             run.memory["visited"] = (chosen, False)
         self.forward(run, chosen)
 
-    def _activation_order(self, run: Run, starting: list[int]) -> list[int]:
+    def _activation_order(self, run: PacketRun, starting: list[int]) -> list[int]:
         if not self.any_order:
             return starting
         labels = {

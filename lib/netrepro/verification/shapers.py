@@ -10,7 +10,7 @@ from netrepro.verification.logic import Bit, Number
 from netrepro.verification.points import QueuingModule
 from netrepro.verification.queues import Queue
 from netrepro.verification.step import Step
-from netrepro.verification.traces import Run
+from netrepro.verification.traces import PacketRun
 from netrepro.verification.workloads import whole
 
 
@@ -83,7 +83,7 @@ class TokenBucket(Mover):
         self.move(step, count)
         return []
 
-    def serve(self, run: Run) -> None:
+    def serve(self, run: PacketRun) -> None:
         queue = self.inputs[0].name
         tokens = run.memory.get("tokens", 0)
         packets = run.take(queue, min(tokens, len(run.waiting(queue))))
@@ -103,7 +103,7 @@ class Lossy(Mover):
         self.move(step, step.logic.minimum(step.length(queue), step.logic.number(queue.max_dequeue)))
         return []
 
-    def serve(self, run: Run) -> None:
+    def serve(self, run: PacketRun) -> None:
         queue = self.inputs[0]
         packets = run.take(queue.name, min(queue.max_dequeue, len(run.waiting(queue.name))))
         kept = []
@@ -125,7 +125,7 @@ class Relay(Mover):
         self.move(step, step.logic.minimum(step.length(queue), step.logic.number(queue.max_dequeue)))
         return []
 
-    def serve(self, run: Run) -> None:
+    def serve(self, run: PacketRun) -> None:
         queue = self.inputs[0]
         packets = run.take(queue.name, min(queue.max_dequeue, len(run.waiting(queue.name))))
         run.offer(self.outputs[0].name, packets)

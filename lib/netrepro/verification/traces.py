@@ -137,7 +137,7 @@ class Trace:
                 axis.annotate(f"+{len(self.arrived[queue][t])}", (t + 1, row + 0.3), fontsize=7, ha="center")
 
 
-class Run:
+class PacketRun:
     """The state of a run, with real packets in its queues; a module's `serve` works on this object.
 
     `time` is the step, from 0 as in Step; workloads, queries and traces count from 1.

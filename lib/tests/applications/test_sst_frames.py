@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from netrepro.applications.web.frames import MEANS, send_frames
-from netrepro.applications.web.run import Line
+from netrepro.applications.web.run import SymmetricLine
 from netrepro.errors import NetreproError
 
 LATE_S = 0.2
 
 
 def frames(over: str, packets: int, loss: float, count: int = 300):
-    return send_frames(Line(1.5, 27.5, 37, loss), over, packets, count, 3, late_s=LATE_S)
+    return send_frames(SymmetricLine(1.5, 27.5, 37, loss), over, packets, count, 3, late_s=LATE_S)
 
 
 @pytest.mark.parametrize("over", MEANS)
 def test_without_loss_every_frame_takes_one_way_and_its_transmission(over):
-    line, delay_s = Line(1.5, 27.5, 37), frames(over, 4, 0.0, 40).delay_s
+    line, delay_s = SymmetricLine(1.5, 27.5, 37), frames(over, 4, 0.0, 40).delay_s
     least_s = line.one_way_ms / 1e3 + line.seconds_for(4 * 1200)
     assert delay_s.min() > least_s and delay_s.iloc[10:].max() < 1.1 * least_s  # the window has grown
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from netrepro.emulation.overlay.iptables import _iptables
+from netrepro.emulation.overlay.iptables import iptables_program
 from netrepro.emulation.overlay.network import (
     CACHES,
     Cache,
@@ -89,7 +89,9 @@ def test_bare_hosts_track_connections_only_with_netfilter_and_pass_kube_proxys_r
             assert net.run_traffic("udp_rr", 0.05, bare=True).count > 100
             asked = net.inside(net.host(2), ["sysctl", "-n", "net.netfilter.nf_conntrack_count"])
             tracked[netfilter] = int(asked) > 0
-            listed = net.inside(net.host(2), [_iptables(), "-xnvL", "INPUT"]) if netfilter == "kube-proxy" else ""
+            listed = (
+                net.inside(net.host(2), [iptables_program(), "-xnvL", "INPUT"]) if netfilter == "kube-proxy" else ""
+            )
             passed[netfilter] = [int(line.split()[0]) for line in listed.splitlines() if "KUBE-FIREWALL" in line]
     assert tracked.pop("nothing") is False
     assert all(tracked.values())

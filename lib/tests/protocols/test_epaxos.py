@@ -16,7 +16,7 @@ from netrepro.protocols import Event, Send
 from netrepro.protocols.epaxos import Accept, Attributes, Commit, EPaxosReplica, PreAccept, PreAccepted
 from netrepro.protocols.linearizability import violations
 from netrepro.protocols.multi_paxos import MultiPaxosReplica
-from netrepro.protocols.replicated_store import Client, Command, HoldBack, Processor, Reply, Request
+from netrepro.protocols.replicated_store import Command, HoldBack, Processor, Reply, Request, StoreClient
 
 FIVE = ("a", "b", "c", "d", "e")
 
@@ -151,7 +151,7 @@ def test_toq_holds_back_until_the_time_on_the_clock():
 
 def test_replicas_refuse_what_they_are_not_made_for():
     for wrong in (lambda: EPaxosReplica("a", FIVE[:4]), lambda: EPaxosReplica("z", FIVE), lambda: Processor(None, -1),
-                  lambda: MultiPaxosReplica("a", FIVE, "z"), lambda: Client("a", [], [], 0, 1.0)):  # fmt: skip
+                  lambda: MultiPaxosReplica("a", FIVE, "z"), lambda: StoreClient("a", [], [], 0, 1.0)):  # fmt: skip
         with pytest.raises(NetreproError):
             wrong()
     with pytest.raises(NetreproError, match="leader"):
@@ -160,7 +160,7 @@ def test_replicas_refuse_what_they_are_not_made_for():
 
 def test_a_client_keeps_to_its_cap_and_its_end():
     commands = [write(i) for i in range(5)]
-    client = Client("a", [0.1, 0.2, 0.3, 0.4, 3.0], commands, 2, 2.0)
+    client = StoreClient("a", [0.1, 0.2, 0.3, 0.4, 3.0], commands, 2, 2.0)
     assert client.wake_at_s == 0.1 and len(list(client.wake(0.35))) == 4
     assert client.wake_at_s == math.inf  # two are under way
     answered = list(client.receive(0.38, "a", Reply(commands[0], commands[0])))

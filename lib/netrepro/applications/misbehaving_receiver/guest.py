@@ -59,7 +59,7 @@ def check_sum(content: bytes) -> int:
     return ~total & 0xFFFF
 
 
-class Client:
+class RawSocketClient:
     """One connection. held : number of bytes received in order. acknowledged : number of bytes acknowledged."""
 
     def __init__(self, own: str, server: str, port: int, receiver: str, how_many: float, segment: int, sack: bool):
@@ -175,5 +175,5 @@ if __name__ == "__main__":
     else:
         own, server, port, size, seconds, receiver, how_many, segment, sack = words
         time.sleep(LISTENS_S)
-        client = Client(own, server, int(port), receiver, float(how_many), int(segment), sack == "sack")
+        client = RawSocketClient(own, server, int(port), receiver, float(how_many), int(segment), sack == "sack")
         client.fetch(int(size), float(seconds))

@@ -19,7 +19,7 @@ PORT = 80
 
 
 @dataclass(frozen=True)
-class Client:
+class ReceivingClient:
     """A client and its kind of acknowledgements: honest, division (`how_many` pieces), spoofing (`how_many` copies),
     first spoofing (copies of the first acknowledgement) or optimistic (`how_many` ms between segments).
     """
@@ -31,7 +31,13 @@ class Client:
 
 
 def fetch(
-    topology: Topology, route: tuple[str, ...], client: Client, size_bytes: int, control: str, tcp: Tcp, **run: Any
+    topology: Topology,
+    route: tuple[str, ...],
+    client: ReceivingClient,
+    size_bytes: int,
+    control: str,
+    tcp: Tcp,
+    **run: Any,
 ) -> tuple[pd.DataFrame, dict[str, int]]:
     """Fetch a document from the route's last host by a client at the route's first host.
 

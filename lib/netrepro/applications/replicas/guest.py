@@ -22,7 +22,7 @@ sys.path.insert(0, sys.argv[1])
 from netrepro.applications.datagrams import Post, drive_over_sockets
 from netrepro.protocols import epaxos, multi_paxos
 from netrepro.protocols.machine import Event, Machine
-from netrepro.protocols.replicated_store import Client, Command, Processor, Reply, Request
+from netrepro.protocols.replicated_store import Command, Processor, Reply, Request, StoreClient
 
 KINDS = (Command, Request, Reply, epaxos.Attributes, epaxos.PreAccept, epaxos.PreAccepted, epaxos.Commit)
 # Only one of the two protocols runs at a time.
@@ -58,7 +58,7 @@ def clients_of(region: str, case: dict[str, Any]) -> dict[Hashable, Machine]:
             wanted = case["wanted"][number]
             commands = [Command(number, place, key, write) for place, (_, key, write) in enumerate(wanted)]
             arrivals_s = [at_s for at_s, _, _ in wanted]
-            clients[number] = Client(asked, arrivals_s, commands, case["cap"], case["stop_s"])
+            clients[number] = StoreClient(asked, arrivals_s, commands, case["cap"], case["stop_s"])
     return clients
 
 

@@ -48,7 +48,7 @@ def enter(namespace: str) -> None:
             raise OSError(ctypes.get_errno(), f"no way into the network {namespace}")
 
 
-class Connection:
+class PeerConnection:
     """A socket, and the bytes that its kernel has not yet taken."""
 
     def __init__(self, own: socket.socket):
@@ -88,7 +88,7 @@ class Peer:
 
     def __init__(self, client: Client, sockets: Iterable[socket.socket]):
         self.client = client
-        self.connections = {name: Connection(each) for name, each in enumerate(sockets)}
+        self.connections = {name: PeerConnection(each) for name, each in enumerate(sockets)}
         self.sending: set[Any] = set()
         self.complete_s = 0.0 if client.is_complete else math.inf
 
@@ -124,7 +124,7 @@ class Peer:
         if (too_many := sum(queued.values()) - BLOCK_BYTES) > 0:
             client.free_at_s = now_s + max(too_many, BLOCK_BYTES / 2) / client.rate
 
-    def read(self, now_s: float, name: Any, connection: Connection) -> None:
+    def read(self, now_s: float, name: Any, connection: PeerConnection) -> None:
         try:
             data = connection.socket.recv(READ_BYTES)
         except OSError:
@@ -157,7 +157,7 @@ class Peer:
                 if len(data) >= BLOCK_BYTES:
                     self.sending.add(name)
 
-    def send(self, connection: Connection, data: bytes = b"") -> None:
+    def send(self, connection: PeerConnection, data: bytes = b"") -> None:
         try:
             connection.send(data)
         except OSError:

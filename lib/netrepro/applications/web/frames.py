@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable
 import numpy as np
 import pandas as pd
 
-from netrepro.applications.web.run import ENDS, Line
+from netrepro.applications.web.run import ENDS, SymmetricLine
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.protocols.machine import Event, Machine, Output
@@ -108,7 +108,7 @@ def _arrived(frame: bytes) -> Event:
 
 
 def send_frames(
-    line: Line, over: str, packets: int, count: int, seed: int, *, late_s: float, share_of_line: float = 0.4
+    line: SymmetricLine, over: str, packets: int, count: int, seed: int, *, late_s: float, share_of_line: float = 0.4
 ) -> pd.DataFrame:
     """Send `count` frames of so many full packets over SST in the simulator, which fill `share_of_line` of the line.
 

@@ -42,7 +42,7 @@ def speak_as(plan: dict[str, Any], own: socket.socket) -> None:
     own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-class Connection:
+class WebConnection:
     """A TCP socket, the bytes to write to it, and the responses expected from it."""
 
     def __init__(self, own: socket.socket):
@@ -72,7 +72,7 @@ def serve(plan: dict[str, Any], address: str) -> None:
     speak_as(plan, listener)
     listener.bind((address, PORT))
     listener.listen(64)
-    connections: set[Connection] = set()
+    connections: set[WebConnection] = set()
     ends = [DatagramEnd(server_of(way), (address, PORT + place)) for place, way in
             enumerate(plan["ways"]) if way["over"] != "TCP"]  # fmt: skip
     while True:
@@ -83,7 +83,7 @@ def serve(plan: dict[str, Any], address: str) -> None:
             connection.write()
         for ready in readable:
             if ready is listener:
-                connections.add(Connection(listener.accept()[0]))
+                connections.add(WebConnection(listener.accept()[0]))
             elif isinstance(ready, DatagramEnd):
                 ready.take()
             elif not answer(ready, plan["request_bytes"]):
@@ -93,7 +93,7 @@ def serve(plan: dict[str, Any], address: str) -> None:
             end.wake()
 
 
-def answer(connection: Connection, request_bytes: int) -> bool:
+def answer(connection: WebConnection, request_bytes: int) -> bool:
     """Answer every complete request; return False once the client has closed or has sent an invalid request."""
     try:
         data = connection.socket.recv(MOST_BYTES)
@@ -198,7 +198,7 @@ class OverTcp:
 
     def __init__(self, plan: dict[str, Any], way: dict[str, Any], address: str):
         self.plan, self.address, self.manner = plan, address, Manner(**way["manner"])
-        self.connections: dict[int, Connection] = {}
+        self.connections: dict[int, WebConnection] = {}
         self.browser = Browser(plan["pages"], self.manner, plan["pause_s"])
 
     def connect(self, number: int, waits: bool) -> None:
@@ -206,7 +206,7 @@ class OverTcp:
         speak_as(self.plan, own)
         own.setblocking(waits)
         own.connect_ex((self.address, PORT))
-        self.connections[number] = Connection(own)
+        self.connections[number] = WebConnection(own)
 
     def run(self) -> Browser:
         for number in range(self.manner.connections if self.manner.keeps else 0):
@@ -236,7 +236,7 @@ class OverTcp:
             connection.awaited.append(size)
             connection.write(request(self.plan["request_bytes"], size))
 
-    def take(self, number: int, connection: Connection) -> None:
+    def take(self, number: int, connection: WebConnection) -> None:
         try:
             left = len(connection.socket.recv(MOST_BYTES))
         except BlockingIOError:

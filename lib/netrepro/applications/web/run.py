@@ -62,7 +62,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Line:
+class SymmetricLine:
     """The link between client and server, equal in both directions."""
 
     rate_mbps: float
@@ -81,7 +81,9 @@ class Line:
         return size_bytes * 8 / (self.rate_mbps * 1e6)
 
 
-def load_pages(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s: float, seed: int) -> list[Loaded]:
+def load_pages(
+    pages: Pages, way: Way, line: SymmetricLine, request_bytes: int, pause_s: float, seed: int
+) -> list[Loaded]:
     """Load the pages one after the other in the simulator."""
     asked = Experiment(line.topology, (), MOST_S_A_PAGE * (len(pages) + 1), seed, tcp=way.tcp)
     if way.over == "TCP":
@@ -105,7 +107,7 @@ def why_no_quic() -> str:
     return "" if importlib.util.find_spec("aioquic") else "the package aioquic is not installed: pip install aioquic"
 
 
-def share_beside_tcp(way: Way, line: Line, seconds: float, seed: int) -> float:
+def share_beside_tcp(way: Way, line: SymmetricLine, seconds: float, seed: int) -> float:
     """Measure the share of all bytes that an endless response gets beside a TCP connection from the same server, which
     begins within the first second. The response goes over SST, or over another such TCP connection."""
     begins_s = float(np.random.default_rng(seed).random())
@@ -178,7 +180,9 @@ GUEST = Path(__file__).with_name("guest.py")
 WINDOW_CLAMP = 10  # TCP_WINDOW_CLAMP, for which Python has no name
 
 
-def load_really(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s: float, seed: int) -> list[Loaded]:
+def load_really(
+    pages: Pages, way: Way, line: SymmetricLine, request_bytes: int, pause_s: float, seed: int
+) -> list[Loaded]:
     """Load the pages by two processes on a kernel in virtual time, over the kernel's TCP or UDP. Raises NetreproError
     without the kernel, and if a process fails."""
     kind = socket_kind(way.tcp)
@@ -201,7 +205,7 @@ def load_really(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s:
     return [Loaded(*row) for row in rows]
 
 
-def least_s(page: Sequence[int], way: Way, line: Line, request_bytes: int) -> float:
+def least_s(page: Sequence[int], way: Way, line: SymmetricLine, request_bytes: int) -> float:
     """Compute a lower bound of the page's loading time, in seconds: round trips, and bytes at the line's rate without
     headers.
 

@@ -9,7 +9,7 @@ from netrepro.programs import need_program
 
 
 @functools.cache
-def _iptables(ending: str = "") -> str:
+def iptables_program(ending: str = "") -> str:
     """Return the iptables program that works on this kernel: "iptables", or without nftables "iptables-legacy".
 
     ending : added to the name, such as "-restore".
@@ -18,7 +18,7 @@ def _iptables(ending: str = "") -> str:
     return f"iptables{ending}" if not done.returncode else f"iptables-legacy{ending}"
 
 
-def _tables(**lines: list[str]) -> str:
+def restore_input(**lines: list[str]) -> str:
     """Make the input of iptables-restore: table -> its lines, chains before rules."""
     ordered = {name: sorted(own, key=lambda line: line[0] != ":") for name, own in lines.items()}
     return "".join("\n".join([f"*{name}", *own, "COMMIT", ""]) for name, own in ordered.items())

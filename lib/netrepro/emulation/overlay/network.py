@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from netrepro.emulation.overlay.iptables import _iptables, _tables
+from netrepro.emulation.overlay.iptables import iptables_program, restore_input
 from netrepro.emulation.overlay.kube_proxy import filter_rules, nat_rules
 from netrepro.emulation.tiers import missing_feature
 from netrepro.errors import NetreproError
@@ -143,8 +143,8 @@ def missing_for_kube_proxy() -> str:
     missing = why_missing("unshare", "iptables", "iptables-restore")
     if missing:
         return missing
-    words = [need_program("unshare"), "--net", need_program(_iptables("-restore"))]
-    given = _tables(filter=filter_rules(), nat=nat_rules())
+    words = [need_program("unshare"), "--net", need_program(iptables_program("-restore"))]
+    given = restore_input(filter=filter_rules(), nat=nat_rules())
     done = subprocess.run(words, input=given, capture_output=True, text=True)
     why = (done.stderr.strip().splitlines() or ["no reason given"])[0]
     return f"kube-proxy's rules are refused by this kernel's netfilter: {why}" if done.returncode else ""
@@ -270,7 +270,7 @@ class OverlayNetwork:
             tables |= {"filter": [*filter_rules(), *chain], "nat": nat_rules()}
         self.inside(host, ["sysctl", "-qw", "net.ipv4.ip_forward=1"])
         if self.overlay.netfilter != "nothing":
-            self.inside(host, [_iptables("-restore")], given=_tables(**tables))
+            self.inside(host, [iptables_program("-restore")], given=restore_input(**tables))
         if self.overlay.steering:
             everyone = f"{(1 << min(os.cpu_count() or 1, 32)) - 1:x}"
             write = f"echo {everyone} > /sys/class/net/nic/queues/rx-0/rps_cpus"
@@ -349,7 +349,7 @@ class OverlayNetwork:
     def refuse(self, port: int, delete: bool = True) -> None:
         """Make host 2 drop packets to a UDP port, by delete-and-reinitialise. delete : False to skip the deletion."""
         self.pause(True)
-        rule = [_iptables(), "-I", "FORWARD", "-p", "udp", "--dport", str(port), "-j", "DROP"]
+        rule = [iptables_program(), "-I", "FORWARD", "-p", "udp", "--dport", str(port), "-j", "DROP"]
         if delete:
             for number in (1, 2):
                 for key, _ in self.entries(number, "filter"):

@@ -18,7 +18,7 @@ from netrepro.emulation.real_time.network import RealTimeNetwork
 from netrepro.emulation.real_time.recording import RealTimeRecording
 from netrepro.emulation.recording import folder_for_captures
 from netrepro.emulation.refusals import check_experiment
-from netrepro.emulation.source_routes import Connection, connections
+from netrepro.emulation.source_routes import FlowConnection, connections
 from netrepro.errors import NetreproError
 from netrepro.networks.checks import Check, check_table
 from netrepro.networks.experiment import Experiment, Measurements, Port
@@ -99,7 +99,7 @@ def emulate_in_real_time(
         )
 
 
-def _checked_connections(experiment: Experiment) -> list[Connection]:
+def _checked_connections(experiment: Experiment) -> list[FlowConnection]:
     """List the experiment's connections. Raises NetreproError for an experiment that cannot run in real time."""
     check_experiment(experiment)
     measure = experiment.measure

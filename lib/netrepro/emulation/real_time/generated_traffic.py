@@ -9,7 +9,7 @@ from netrepro.emulation.plan import HUB
 from netrepro.emulation.real_time.changes import Changes
 from netrepro.emulation.real_time.core_guest import CoreGuest
 from netrepro.emulation.real_time.running import RunningNetwork
-from netrepro.emulation.source_routes import Connection
+from netrepro.emulation.source_routes import FlowConnection
 from netrepro.emulation.traffic import TrafficDescription, TrafficResult
 from netrepro.networks.experiment import Experiment
 
@@ -23,7 +23,7 @@ class GeneratedTraffic:
         self,
         net: RunningNetwork,
         experiment: Experiment,
-        made: Sequence[Connection],
+        made: Sequence[FlowConnection],
         until_complete: bool = False,
     ):
         described = TrafficDescription(experiment, made, net.plan, until_complete)

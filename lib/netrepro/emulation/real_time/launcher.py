@@ -113,7 +113,7 @@ def stand_back(nice: int) -> None:
                 time.sleep(0.02)
 
 
-class Connection:
+class CallerConnection:
     """A connection that carries requests, replies and, in both directions, file descriptors."""
 
     def __init__(self, stream: socket.socket):
@@ -146,7 +146,7 @@ class Connection:
 class Launcher:
     """The owner of the namespaces, which starts guests in them and reports the guests' exit statuses."""
 
-    def __init__(self, connection: Connection, may_mount: bool):
+    def __init__(self, connection: CallerConnection, may_mount: bool):
         self.connection, self.may_mount = connection, may_mount
         self.names: list[str] = []  # of the nodes, by the index of their namespaces; "" for the machine's own name
         self.status_of: dict[int, int] = {}  # guest -> file descriptor to which its exit status is written
@@ -549,7 +549,7 @@ def main(tier: str, connection: str, removed: str, caller: str) -> None:
         open_namespaces(tier)
         first = os.fork()
     except OSError as error:
-        Connection(stream).reply({"errno": error.errno})
+        CallerConnection(stream).reply({"errno": error.errno})
         return
     if first:
         stream.close()
@@ -565,7 +565,7 @@ def main(tier: str, connection: str, removed: str, caller: str) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     keep_namespace(HUB_DESCRIPTOR)
-    launcher = Launcher(Connection(stream), may_mount)
+    launcher = Launcher(CallerConnection(stream), may_mount)
     launcher.connection.reply({"process": process})
     launcher.serve(parent, woken)
 

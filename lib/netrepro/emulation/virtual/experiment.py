@@ -28,7 +28,7 @@ from netrepro.emulation.virtual.plan import (
     CAPTURED_BYTES,
     UP,
     WHOLE,
-    Line,
+    PortLine,
     VirtualPlan,
     make_virtual_plan,
     new_line,
@@ -326,7 +326,7 @@ class _Moment:
     requests: dict[str, list[Request]]
 
 
-def changed_line(line: Line, change: LinkChange, clock_factor: float) -> Line:
+def changed_line(line: PortLine, change: LinkChange, clock_factor: float) -> PortLine:
     """Return the line after the change. clock_factor : the line's rate over the link's rate."""
     line = replace(line, link=change.on_wire(line.link))
     if change.rate_mbps is not None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from netrepro.emulation.source_routes import Connection
+from netrepro.emulation.source_routes import FlowConnection
 from netrepro.emulation.tcp import FULL_SEGMENT_BYTES, LARGE_WINDOW_BYTES, SocketKind
 from netrepro.emulation.virtual.instance import Instance
 from netrepro.emulation.virtual.plan import VirtualPlan
@@ -38,7 +38,7 @@ def socket_kind_of_subflows(tcp: Tcp) -> SocketKind:
     return SocketKind(0, buffer_bytes, 0, tcp.pacing, multipath=True)
 
 
-def check_subflows(experiment: Experiment, made: Iterable[Connection]) -> None:
+def check_subflows(experiment: Experiment, made: Iterable[FlowConnection]) -> None:
     """Raise NetreproError for subflows that the kernel cannot open or treat as described."""
     remedy = "use tier 'simulated'"
     for entry in filter(has_subflows, experiment.traffic):
@@ -91,7 +91,7 @@ def check_subflows(experiment: Experiment, made: Iterable[Connection]) -> None:
             )
 
 
-def tell_path_managers(instance: Instance, plan: VirtualPlan, made: Iterable[Connection]) -> None:
+def tell_path_managers(instance: Instance, plan: VirtualPlan, made: Iterable[FlowConnection]) -> None:
     """Let destinations announce their paths' addresses, and sources open subflows to announced addresses."""
     told: dict[str, str] = {}
     for each in made:

@@ -47,7 +47,7 @@ from netrepro.emulation.virtual.kernel import congestion_controls, modules_for
 from netrepro.emulation.virtual.plan import (
     RECORD,
     REPORT,
-    Line,
+    PortLine,
     VirtualPlan,
     make_virtual_plan,
     new_line,
@@ -263,7 +263,7 @@ class VirtualNetwork(Network):
         for port in change.links:
             self._set_line(port, changed_line(self._lines[port], change, self.plan.clock_factors[port]))
 
-    def _set_line(self, port: tuple[str, str], line: Line) -> None:
+    def _set_line(self, port: tuple[str, str], line: PortLine) -> None:
         self._lines[port] = line
         self._tell_lines([port])
 

@@ -107,7 +107,7 @@ OWN = {
 
 
 @dataclass(frozen=True)
-class Line:
+class PortLine:
     """A port's line: the parameters of its link and of its recording.
 
     number : the port's number in events. rate : bits per second, including the clock's skew. events, capture : file
@@ -125,11 +125,11 @@ class Line:
     flags: int = UP
     host_delay_ms: float = 0.0
 
-    def with_rate(self, rate_mbps: float) -> Line:
+    def with_rate(self, rate_mbps: float) -> PortLine:
         """Return the same line with another rate."""
         return replace(self, rate=rate_mbps * 1e6)
 
-    def with_flags(self, flags: int) -> Line:
+    def with_flags(self, flags: int) -> PortLine:
         """Return the same line with other flags."""
         return replace(self, flags=flags)
 
@@ -167,13 +167,13 @@ class VirtualPlan(Plan):
     has_seeds: bool = True  # each router's hash has a seed, from Linux 6.11 on
 
     @cached_property
-    def lines(self) -> dict[tuple[str, str], Line]:
+    def lines(self) -> dict[tuple[str, str], PortLine]:
         """(from, to) -> the port's line."""
         random = np.random.default_rng([self.seed, 1])
         off = 1 + self.skew_ppm * 1e-6 * (2 * random.random(len(self.ports)) - 1)
         seeds = random.integers(1, 2**63, len(self.ports)).tolist()
         return {
-            port: Line(
+            port: PortLine(
                 number,
                 described.link,
                 described.link.rate_mbps * 1e6 * off[number],
@@ -222,7 +222,7 @@ class VirtualPlan(Plan):
             ]
         return new_queue(index, queue, rate_mbps, self.packet_bytes)
 
-    def reports(self, lines: Mapping[tuple[str, str], Line] | None = None) -> dict[str, list[Request]]:
+    def reports(self, lines: Mapping[tuple[str, str], PortLine] | None = None) -> dict[str, list[Request]]:
         """Map node -> messages that make its lines write their totals and all events that they still hold.
 
         lines : (from, to) -> the line as it is after changes; by default as it was built.
@@ -263,7 +263,7 @@ def queues_of_modules(topology: Topology) -> set[str]:
     return {DUAL_PI2 for link in topology.ports.values() if isinstance(link.queue, DualPi2)}
 
 
-def new_line(index: int, line: Line) -> Request:
+def new_line(index: int, line: PortLine) -> Request:
     """Make the message for a line at an interface, handle 1:."""
     options = messages.attribute(1, line.options())
     return messages.new_qdisc(index, _LINE, _ROOT, "line", options, "a link (line)")

@@ -33,7 +33,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from netrepro.emulation.source_routes import Connection
+from netrepro.emulation.source_routes import FlowConnection
 from netrepro.emulation.tcp import (
     BUFFER_PER_WINDOW,
     DCTCP_ALPHA,
@@ -106,7 +106,7 @@ class Speech:
     control_of_flow: tuple[str, ...]
 
 
-def speech_of(experiment: Experiment, made: Sequence[Connection]) -> Speech:
+def speech_of(experiment: Experiment, made: Sequence[FlowConnection]) -> Speech:
     """Return the TCP settings of the experiment's flows. made : the experiment's connections.
 
     Raises NetreproError for settings that this kernel does not have, or cannot have for one flow alone.

@@ -42,7 +42,7 @@ BIN_S = 0.1  # bins of the delay over time
 
 
 @dataclass(frozen=True)
-class Line:
+class SharedLink:
     """The shared link. Delays and windows are those of the authors' script (codel.tcl).
 
     queue : "codel", "fq_codel", "red" or "drop tail". reentry : CoDel's variant, see networks.queues.CoDel; the default
@@ -75,7 +75,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Setting(Line):
+class Setting(SharedLink):
     """Section "Simulation experiments": a link of fixed rate, for `static_s`.
 
     udp_share : in place of long flows, datagrams at this multiple of the rate. count_drops : record arrivals at the
@@ -88,7 +88,7 @@ class Setting(Line):
 
 
 @dataclass(frozen=True)
-class Dynamic(Line):
+class Dynamic(SharedLink):
     """Section "Performance on dynamic links": the rate follows SCHEDULE_MBPS. The rest as in Setting."""
 
     rate_mbps: float = SCHEDULE_MBPS[0]
@@ -99,7 +99,7 @@ class Dynamic(Line):
 
 
 @dataclass(frozen=True)
-class Edge(Line):
+class Edge(SharedLink):
     """A consumer edge of `edge_mbps`, with its own traffic and the queue in both directions; it runs for `edge_s`."""
 
     buffer_packets: int = 13  # 100 ms at the link's rate
@@ -111,7 +111,7 @@ class Edge(Line):
 QUEUES = ("codel", "fq_codel", "red", "drop tail")
 
 
-def queue_of(setting: Line) -> Queue:
+def queue_of(setting: SharedLink) -> Queue:
     """Make the queue before the link. Raises NetreproError, with the nearest name, for an unknown queue."""
     if setting.queue not in QUEUES:
         raise NetreproError(f"queue = {setting.queue!r}", nearest(setting.queue, QUEUES))
@@ -156,7 +156,7 @@ def edge_experiment(setting: Edge, seconds: float, seed: int) -> Experiment:
     return Experiment(at_both, traffic, setting.edge_s, seed, watched, tcp)
 
 
-def network(setting: Line, back: Queue = WIDE) -> Topology:
+def network(setting: SharedLink, back: Queue = WIDE) -> Topology:
     """Build four pairs over one link. One way, each access link takes a fifth of the round trip and the shared link a
     tenth; the pairs' access delays differ by a millisecond. back : the shared link's queue on the way back."""
     access_ms, delay_ms = setting.round_trip_ms / 5, setting.round_trip_ms / 10
@@ -169,7 +169,7 @@ def network(setting: Line, back: Queue = WIDE) -> Topology:
     return Topology((*cables, Cable(*PORT, *ways)), "dumbbell of 4 pairs")
 
 
-def tcp_of(setting: Line) -> Tcp:
+def tcp_of(setting: SharedLink) -> Tcp:
     """Return the hosts' TCP, which acknowledges every packet, as in the authors' script."""
     return Tcp(
         initial_window_segments=4,
@@ -181,7 +181,7 @@ def tcp_of(setting: Line) -> Tcp:
     )
 
 
-def long_flows(setting: Line, seconds: float, udp_share: float) -> tuple[Traffic, ...]:
+def long_flows(setting: SharedLink, seconds: float, udp_share: float) -> tuple[Traffic, ...]:
     """Make a long flow of each pair, or datagrams at a multiple of the rate, and web traffic."""
     traffic: list[Traffic] = [Flow(*pair, duration_s=seconds, label="long") for pair in PAIRS]
     if udp_share:
@@ -220,7 +220,9 @@ def read_edge(run: Measurements, setting: Edge) -> Reading:
     return of_line | Reading({}, {"edge": edge.read(run, ports, setting.edge_mbps)})
 
 
-def read_line(run: Measurements, setting: Line, mean_mbps: float, since_s: float = 0.0) -> tuple[Reading, pd.DataFrame]:
+def read_line(
+    run: Measurements, setting: SharedLink, mean_mbps: float, since_s: float = 0.0
+) -> tuple[Reading, pd.DataFrame]:
     """Read the wait of packets that left the port (median, upper quartile, ms; greatest, s), 95th percentile of the
     delay over time (ms), utilisation, megabytes sent, share dropped. Return the table `over_time`, too."""
     seconds = run.experiment.duration_s

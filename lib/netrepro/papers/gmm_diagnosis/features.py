@@ -16,7 +16,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from netrepro.errors import NetreproError
 from netrepro.papers.gmm_diagnosis.noise import forest, redraw
-from netrepro.papers.gmm_diagnosis.run import Run, flows_as_reported
+from netrepro.papers.gmm_diagnosis.run import DiagnosisRun, flows_as_reported
 from netrepro.papers.gmm_traffic.setting import BEST_PACKETS
 from netrepro.paths import data_dir
 from netrepro.study import Reading
@@ -43,7 +43,7 @@ NEIGHBOURS = 10
 SMALL = ("MAILS", "SKYPE")
 
 
-def _both(right: Rows, run: Run) -> Iterator[tuple[str, Rows]]:
+def _both(right: Rows, run: DiagnosisRun) -> Iterator[tuple[str, Rows]]:
     """Give the rows with right labels, and with the fitted share of them drawn anew."""
     yield RIGHT_LABELS, right
     yield NOISE, right.relabelled(redraw(right.labels, run.fitted_share, run.seed))
@@ -52,7 +52,7 @@ def _both(right: Rows, run: Run) -> Iterator[tuple[str, Rows]]:
 # The columns of the report's table.
 
 
-def read_columns(run: Run) -> Reading:
+def read_columns(run: DiagnosisRun) -> Reading:
     """Measure the mixtures of the report's three columns, with its scores: normalisation, then the prior. Raw features
     may allow no fit; this column is then left out."""
     method, tables = replace(run.setting.method, regularisation=1e-2), []
@@ -88,7 +88,7 @@ def column_of(scores: pd.DataFrame) -> pd.Series:
 # Baselines over the number of packets.
 
 
-def read_baselines(run: Run) -> Reading:
+def read_baselines(run: DiagnosisRun) -> Reading:
     """Measure three baselines over the number of first packets, with standard scores."""
     rows_of: list[dict[str, Any]] = []
     for packets in run.setting.baseline_packets:
@@ -111,7 +111,7 @@ def read_baselines(run: Run) -> Reading:
     return Reading(numbers, {"packets": table})
 
 
-def _chosen(model: str, rows: Rows, run: Run) -> list[str]:
+def _chosen(model: str, rows: Rows, run: DiagnosisRun) -> list[str]:
     """Choose ten features by the model's own forward search; without `other_search_rows` only naive Bayes searches."""
     setting = run.setting
     limit = setting.search_rows if model == BAYES else setting.other_search_rows
@@ -143,7 +143,7 @@ def correlate(rows: Rows) -> pd.DataFrame:
     return pd.DataFrame({name: table.corrwith(is_class[name]) for name in NAMED_CLASSES})
 
 
-def read_features(run: Run) -> Reading:
+def read_features(run: DiagnosisRun) -> Reading:
     """Rank the features by F, correlate them with the classes, and draw some flows' map by t-SNE; of whole flows, with
     standard scores and the destination port, as the report did."""
     method = replace(run.setting.method, feature_set=WITH_PORT)
@@ -161,7 +161,7 @@ def read_features(run: Run) -> Reading:
     return Reading(numbers, tables)
 
 
-def _map(right: Rows, run: Run) -> tuple[pd.DataFrame, dict[str, float]]:
+def _map(right: Rows, run: DiagnosisRun) -> tuple[pd.DataFrame, dict[str, float]]:
     """Map flows to two dimensions by t-SNE (van der Maaten and Hinton, JMLR 2008), and compute how much more often than
     by chance a flow's neighbours on the map have its label (0: as by chance; 1: always)."""
     kept = np.random.default_rng(run.seed).permutation(len(right.labels))[: run.setting.map_flows]
@@ -179,7 +179,7 @@ def _map(right: Rows, run: Run) -> tuple[pd.DataFrame, dict[str, float]]:
     return table, alike
 
 
-def read_gradients(run: Run) -> Reading:
+def read_gradients(run: DiagnosisRun) -> Reading:
     """Measure the mean size of the gradient of a perceptron's answer by each feature (whole flows, standard scores,
     oversampled, as in the report), and the perceptron's accuracy."""
     method = replace(run.setting.method, feature_set=WITH_PORT)
@@ -197,7 +197,7 @@ def read_gradients(run: Run) -> Reading:
 # Sequences of packets.
 
 
-def flows_with_sequences(run: Run) -> pd.DataFrame:
+def flows_with_sequences(run: DiagnosisRun) -> pd.DataFrame:
     """Return flows of nine first packets, with the columns of `packet_sequences`."""
     flows = flows_as_reported(run.setting, run.seed, BEST_PACKETS)
     days = sorted((data_dir("gmm_traffic") / "standin").glob("day*.pcap.xz"))
@@ -205,7 +205,7 @@ def flows_with_sequences(run: Run) -> pd.DataFrame:
     return pd.concat([flows, sequences], axis=1)
 
 
-def read_sequences(run: Run) -> Reading:
+def read_sequences(run: DiagnosisRun) -> Reading:
     """Measure a recurrent network on lengths, gaps and directions of nine packets, beside a perceptron and a forest on
     the features of the same packets; and the network on the same packets in random order."""
     method, flows = run.setting.method, flows_with_sequences(run)

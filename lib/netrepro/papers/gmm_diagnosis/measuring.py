@@ -20,7 +20,7 @@ from netrepro.papers.gmm_diagnosis.noise import (
     published_counts,
     redraw,
 )
-from netrepro.papers.gmm_diagnosis.run import Run, flows_as_reported, rows_with_noise, scores_of
+from netrepro.papers.gmm_diagnosis.run import DiagnosisRun, flows_as_reported, rows_with_noise, scores_of
 from netrepro.papers.gmm_diagnosis.setting import (
     BALANCED,
     INJECTED,
@@ -72,7 +72,7 @@ def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
             readings |= _try_variants(list(made.values()), setting, tried, progress)
 
         def run_one(experiment: str, repetition: int) -> Reading:
-            run = Run(asked[experiment, repetition], seeds[repetition], curves, fit, made)
+            run = DiagnosisRun(asked[experiment, repetition], seeds[repetition], curves, fit, made)
             return EXPERIMENTS[experiment](run)
 
         rest = [each for each in asked if each not in readings]
@@ -140,7 +140,7 @@ def _read_fit(fit: NoiseFit) -> Reading:
     return Reading(numbers, {"likelihood": fit.profile, "cells": cells})
 
 
-def _recover(run: Run) -> Reading:
+def _recover(run: DiagnosisRun) -> Reading:
     """Fit known shares, on splits and draws other than those of the curves."""
     support = reported("transformer")["support"]
     totals = np.array([support["WEB"], support["P2P"], support["MAILS"] + support["SKYPE"]])
@@ -200,7 +200,7 @@ def packet_lengths() -> pd.DataFrame:
     return means.set_axis(["first", "third"])
 
 
-def _method(run: Run) -> Reading:
+def _method(run: DiagnosisRun) -> Reading:
     """Measure the paper's own method, including its selection, with right labels and with labels joined by time
     (E1)."""
     method, limit, numbers = run.setting.method, run.setting.flows, {}
@@ -216,7 +216,7 @@ def _method(run: Run) -> Reading:
 # Experiments under the fitted noise.
 
 
-def _one_share(run: Run) -> Reading:
+def _one_share(run: DiagnosisRun) -> Reading:
     """Read the forest's confusion with one share of labels drawn anew, on a few flows."""
     setting = replace(run.setting, noise_flows=1200)
     rows = rows_with_noise(flows_as_reported(setting, run.seed), setting.share, setting, run.seed)
@@ -225,7 +225,7 @@ def _one_share(run: Run) -> Reading:
     return Reading(scores_of(rows, predicted), {"confusion": matrix.rename_axis("label").reset_index()})
 
 
-def _remedies(run: Run) -> Reading:
+def _remedies(run: DiagnosisRun) -> Reading:
     """Measure normalisation, prior and regularisation, with right labels and under the fitted noise (E6)."""
     flows = run.flows()
     noisy = flows.assign(**{"class": redraw(flows["class"].to_numpy(str), run.fitted_share, run.seed)})
@@ -236,7 +236,7 @@ def _remedies(run: Run) -> Reading:
     return Reading(tables={"remedies": pd.concat(tables)})
 
 
-def _forests(run: Run) -> Reading:
+def _forests(run: DiagnosisRun) -> Reading:
     """Measure forests, plain and balanced, under the fitted noise."""
     rows = rows_with_noise(run.flows(), run.fitted_share, run.setting, run.seed)
     scores = [
@@ -247,7 +247,7 @@ def _forests(run: Run) -> Reading:
     return Reading(tables={"models": pd.DataFrame(scores)})
 
 
-def _transformers(run: Run) -> Reading:
+def _transformers(run: DiagnosisRun) -> Reading:
     """Measure the transformer, plain and balanced, under the fitted noise and with right labels.
 
     It gets the features that the mixtures' search selects, and trains on few rows.
@@ -261,7 +261,7 @@ def _transformers(run: Run) -> Reading:
     return Reading({row["model"]: row["accuracy"] for row in scores}, {"models": pd.DataFrame(scores)})
 
 
-def _naive_bayes(run: Run) -> Reading:
+def _naive_bayes(run: DiagnosisRun) -> Reading:
     """Measure the report's naive Bayes at four packets, with right labels and under the fitted noise."""
     setting, seed, method, numbers = run.setting, run.seed, run.setting.method, {}
     right = method.rows(flows_as_reported(setting, seed, 4), seed, normalisation="z")
@@ -279,7 +279,7 @@ def _naive_bayes(run: Run) -> Reading:
 
 
 # Experiments that are measured one by one; the noise, its fit and the variants are not.
-EXPERIMENTS: dict[str, Callable[[Run], Reading]] = {
+EXPERIMENTS: dict[str, Callable[[DiagnosisRun], Reading]] = {
     "method": _method,
     "recovered": _recover,
     "forests": _forests,

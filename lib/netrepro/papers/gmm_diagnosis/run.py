@@ -17,7 +17,7 @@ from netrepro.traffic import NAMED_CLASSES, Rows, class_scores, confusion
 
 
 @dataclass(frozen=True)
-class Run:
+class DiagnosisRun:
     """One run: its setting and seed, and what all runs share.
 
     curves : the forest's confusions (repetitions, shares, 4, 4). fit : to these, or to a transformer's where the

@@ -54,7 +54,7 @@ class Searches:
 
 
 @dataclass(frozen=True)
-class Run:
+class TrafficRun:
     """One run: its setting and seed, and the searches that it shares with others."""
 
     setting: Setting
@@ -96,13 +96,13 @@ def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
     searches = Searches()
     work = [(run.setting, run.seed, searches) for run in runs]
     with one_thread():
-        one_thread_each(metered, sorted({Run(*each).metering for each in work}))
+        one_thread_each(metered, sorted({TrafficRun(*each).metering for each in work}))
         return one_thread_each(measure_condition, work, progress, cost=_cost)
 
 
 def measure_condition(setting: Setting, seed: int, searches: Searches) -> Reading:
     """Measure the setting's condition."""
-    return CONDITIONS[setting.condition](Run(setting, seed, searches))
+    return CONDITIONS[setting.condition](TrafficRun(setting, seed, searches))
 
 
 def _cost(setting: Setting, *_: Any) -> float:
@@ -128,7 +128,7 @@ def shuffled(labelled: LabelledFlows, seed: int) -> JoinAudit:
     return audit_relabelled(labelled, np.random.default_rng(seed).permutation)
 
 
-def _mixtures(run: Run) -> Reading:
+def _mixtures(run: TrafficRun) -> Reading:
     """Measure the mixtures on a random split (Fig. 3, Table 3), and audit the labels."""
     used = run.selected()
     predicted = used.train_and_predict(run.setting.mixtures(run.seed))
@@ -152,21 +152,21 @@ def _scored(scores: pd.DataFrame) -> Reading:
     return Reading({name: float(number) for name, number in numbers.items()}, {"scores": scores})
 
 
-def _mixtures_on(rows_of: Callable[[Run], Rows]) -> Callable[[Run], Reading]:
+def _mixtures_on(rows_of: Callable[[TrafficRun], Rows]) -> Callable[[TrafficRun], Reading]:
     """Make the condition in which mixtures train and test on other rows."""
 
-    def condition(run: Run) -> Reading:
+    def condition(run: TrafficRun) -> Reading:
         used = rows_of(run)
         return _scored(used.score(used.train_and_predict(run.setting.mixtures(run.seed)), model="GMM"))
 
     return condition
 
 
-def _shuffled(run: Run) -> Rows:
+def _shuffled(run: TrafficRun) -> Rows:
     return run.selected(SHUFFLED).relabelled(run.shuffled.labels)
 
 
-def _fewer(run: Run, *, flows: int) -> Rows:
+def _fewer(run: TrafficRun, *, flows: int) -> Rows:
     """Train on a part of the training rows, with features selected on all of them. flows : number of rows to train on;
     0 for two a class."""
     training = run.rows.split[0]
@@ -175,13 +175,13 @@ def _fewer(run: Run, *, flows: int) -> Rows:
     return run.selected().trained_on(training[few])
 
 
-def _random_features(run: Run) -> Rows:
+def _random_features(run: TrafficRun) -> Rows:
     random = np.random.default_rng(run.seed)
     random.permutation(run.rows.labels)  # `shuffled` draws this first, too
     return run.rows.only(random.choice(run.rows.features.columns, len(run.selection()), replace=False))
 
 
-def _hosts_apart(run: Run) -> Rows:
+def _hosts_apart(run: TrafficRun) -> Rows:
     """Split so that no workstation is in both parts."""
     stations = workstations(run.flows, metered(*run.metering))
     split = grouped_splits(run.flows["class"].to_numpy(str), stations, folds=3, seed=run.seed)[0]
@@ -194,7 +194,7 @@ def workstations(flows: pd.DataFrame, labelled: LabelledFlows) -> NDArray[Any]:
     return np.where(flows["source_address"].isin(watched), flows["source_address"], flows["destination_address"])
 
 
-def _baselines(run: Run) -> Reading:
+def _baselines(run: TrafficRun) -> Reading:
     """Measure the other classifiers on the same split. With `search_rows` each searches features of its own; the first
     run does this, at nine packets, for all."""
     setting, scores = run.setting, []
@@ -208,7 +208,7 @@ def _baselines(run: Run) -> Reading:
     return _scored(pd.concat(scores))
 
 
-def _neural(run: Run) -> Reading:
+def _neural(run: TrafficRun) -> Reading:
     """Measure the neural models, on the mixtures' features and a part of the training rows."""
     used = run.selected().trained_on_few(run.setting.neural_rows, seed=run.seed)
     scores = [
@@ -251,7 +251,7 @@ def _mixtures_or_none(model: MixturePerClassClassifier, rows: Rows) -> MixturePe
         return None
 
 
-def _normalisations(run: Run) -> Reading:
+def _normalisations(run: TrafficRun) -> Reading:
     """Measure normalisations. Read also the macro-F1 with the logarithm over that with raw features, for mixtures (MLE)
     and a tree."""
     table = normalisation_grid(run.flows, run.setting, run.seed)
@@ -264,7 +264,7 @@ def _normalisations(run: Run) -> Reading:
     return Reading(gains, {"normalisations": table})
 
 
-def _verification(run: Run, *, shuffle: bool = False) -> Reading:
+def _verification(run: TrafficRun, *, shuffle: bool = False) -> Reading:
     """Measure the likelihood test: half of the flows train, a quarter sets thresholds, a quarter is tested."""
     setting, seed = run.setting, run.seed
     rows = setting.rows(run.flows, seed, split=random_split(run.flows["class"], training_share=0.5, seed=seed))
@@ -279,7 +279,7 @@ def _verification(run: Run, *, shuffle: bool = False) -> Reading:
     return Reading({"half_total_error": float(errors.mean())}, {"verification": table})
 
 
-CONDITIONS: dict[str, Callable[[Run], Reading]] = {
+CONDITIONS: dict[str, Callable[[TrafficRun], Reading]] = {
     "mixtures": _mixtures,
     SHUFFLED: _mixtures_on(_shuffled),
     "few flows": _mixtures_on(partial(_fewer, flows=FEW_FLOWS)),

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeClassifier
 
-from netrepro.traffic.auditing.scores import _score, _split_at_random
+from netrepro.traffic.auditing.scores import score_predictions, split_at_random
 from netrepro.traffic.tables import LabelledTable
 from netrepro.traffic.tables.labelled_table import FEATURE, PAYLOAD, TEXT, plain_name
 
@@ -39,7 +39,7 @@ def look_at_columns(table: LabelledTable, rows: NDArray[np.int64], *, seed: int)
     """
     labels = table.labels[rows]
     classes = np.unique(labels.astype(str), return_inverse=True)[1]
-    training, testing = _split_at_random(labels, seed)
+    training, testing = split_at_random(labels, seed)
     known: dict[int, str] = {}
     described = []
     for name in table.of_role(FEATURE, PAYLOAD, TEXT):
@@ -60,7 +60,9 @@ def look_at_columns(table: LabelledTable, rows: NDArray[np.int64], *, seed: int)
             tree = DecisionTreeClassifier(max_leaf_nodes=4 * max(len(np.unique(classes)), 2), random_state=seed)
             one = table.numbers([name], rows)
             tree.fit(one[training], classes[training])
-            alone = _score(classes[testing], tree.predict(one[testing]), np.unique(classes[training])).macro_f1
+            alone = score_predictions(
+                classes[testing], tree.predict(one[testing]), np.unique(classes[training])
+            ).macro_f1
         described.append((name, table.roles[name], constant, missing, infinite, negative, alone, copy))
     return pd.DataFrame(described, columns=COLUMN_COLUMNS)
 

@@ -135,7 +135,8 @@ def split_by_group(labels: NDArray[Any], groups: NDArray[np.int64], *, seed: int
     return np.flatnonzero(~tests[numbers]), np.flatnonzero(tests[numbers])
 
 
-def _split_at_random(labels: NDArray[Any], seed: int) -> tuple[Rows, Rows]:
+def split_at_random(labels: NDArray[Any], seed: int) -> tuple[Rows, Rows]:
+    """Draw the rows that train and those that test; TEST_SHARE of each label's rows test. Both are in order."""
     random = np.random.default_rng(seed)
     _, classes = np.unique(labels.astype(str), return_inverse=True)
     order = np.lexsort((random.random(len(labels)), classes))
@@ -155,23 +156,25 @@ def _split_by_time(labels: NDArray[Any], start_s: NDArray[np.float64]) -> tuple[
 
 
 @dataclass(frozen=True)
-class _Score:
+class Score:
+    """Scores, 0 to 1, of the test rows of so many classes."""
+
     macro_f1: float
     accuracy: float
     classes: int
 
 
-def _score(truth: NDArray[Any], predicted: NDArray[Any], known: NDArray[Any]) -> _Score:
+def score_predictions(truth: NDArray[Any], predicted: NDArray[Any], known: NDArray[Any]) -> Score:
     """Score the test rows whose class some training row has; NaN where fewer than two classes are left."""
     kept = np.isin(truth, known)
     truth, predicted = truth[kept], predicted[kept]
     present = np.unique(truth)
     if len(present) < 2:
-        return _Score(np.nan, np.nan, len(present))
+        return Score(np.nan, np.nan, len(present))
     hits = truth == predicted
     top = int(max(truth.max(), predicted.max())) + 1
     hit, of, said = (np.bincount(each, minlength=top)[present] for each in (truth[hits], truth, predicted))
-    return _Score(float(np.mean(2 * hit / (of + said))), float(hits.mean()), len(present))
+    return Score(float(np.mean(2 * hit / (of + said))), float(hits.mean()), len(present))
 
 
 class _Yardstick:
@@ -196,13 +199,13 @@ class _Yardstick:
         truth = self.classes if labels is None else labels
         return model.fit(self.values[np.ix_(split[0], self.places(names))], truth[split[0]])
 
-    def score(self, model: Any, split: tuple[Rows, Rows], names: list[str]) -> _Score:
+    def score(self, model: Any, split: tuple[Rows, Rows], names: list[str]) -> Score:
         predicted = model.predict(self.values[np.ix_(split[1], self.places(names))])
-        return _score(self.classes[split[1]], predicted, np.unique(self.classes[split[0]]))
+        return score_predictions(self.classes[split[1]], predicted, np.unique(self.classes[split[0]]))
 
     def score_with_others_headers(
         self, model: Any, split: tuple[Rows, Rows], names: list[str], headers: list[str]
-    ) -> _Score:
+    ) -> Score:
         """Score test rows whose headers are those of a test row of another class."""
         random, tested = np.random.default_rng(self.seed), split[1]
         values = self.values[np.ix_(tested, self.places(names))]
@@ -213,7 +216,7 @@ class _Yardstick:
             donors[same] = random.integers(len(tested), size=int(same.sum()))
         columns = np.flatnonzero(np.isin(self.places(names), self.places(headers)))
         values[:, columns] = values[np.ix_(donors, columns)]
-        return _score(truth, model.predict(values), np.unique(self.classes[split[0]]))
+        return score_predictions(truth, model.predict(values), np.unique(self.classes[split[0]]))
 
 
 def measure_scores(
@@ -229,7 +232,7 @@ def measure_scores(
     rows = draw_sample(table.labels, coarse, sample, seed=seed)
     yardstick = _Yardstick(table, rows, seed, jobs)
     everything = yardstick.names
-    at_random = [_split_at_random(yardstick.labels, seed + draw) for draw in range(DRAWS)]
+    at_random = [split_at_random(yardstick.labels, seed + draw) for draw in range(DRAWS)]
     done: list[tuple[Any, ...]] = []
     work = list(_work(table, rows, groups, yardstick, at_random, everything, seed))
     for number, (what, kind, says, run) in enumerate(work):
@@ -245,7 +248,7 @@ def measure_scores(
     return pd.DataFrame(done, columns=SCORE_COLUMNS), rows
 
 
-Job = tuple[str, str, str, Callable[[], list[_Score]]]
+Job = tuple[str, str, str, Callable[[], list[Score]]]
 
 
 def _work(
@@ -257,11 +260,11 @@ def _work(
     everything: list[str],
     seed: int,
 ) -> Iterator[Job]:
-    def fit(splits: list[tuple[Rows, Rows]], names: list[str]) -> Callable[[], list[_Score]]:
+    def fit(splits: list[tuple[Rows, Rows]], names: list[str]) -> Callable[[], list[Score]]:
         return lambda: [
             yardstick.score(yardstick.fit(split, names), split, names)
             if len(split[0]) and len(split[1]) and len(np.unique(yardstick.classes[split[0]])) > 1
-            else _Score(np.nan, np.nan, 0)
+            else Score(np.nan, np.nan, 0)
             for split in splits
         ]
 

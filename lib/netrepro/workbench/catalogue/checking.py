@@ -12,17 +12,14 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from netrepro import backends
 from netrepro.claims import load_claims
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.experiment import Measurements
 from netrepro.paths import workbench_root
 from netrepro.study import Runs, Study, measure, vary
 from netrepro.study.declaration import Knob, Scale, several
@@ -224,22 +221,8 @@ def _parameters(study: Study) -> Iterator[str]:
             yield f"nothing reads {each.name}: a person who changes it changes nothing; use it, or remove it"
 
 
-@contextmanager
-def _checks_noted(names: set[str]) -> Iterator[None]:
-    """Note the names of the checks that networks make of their own runs meanwhile."""
-    run = backends.run
-
-    def noted(*given: Any, **how: Any) -> Measurements:
-        measured = run(*given, **how)
-        names.update(measured.fidelity["check"])
-        return measured
-
-    with patch.object(backends, "run", noted):
-        yield
-
-
 def _cases(study: Study, measured: list[Runs], of_networks: set[str]) -> Iterator[str]:
-    with _checks_noted(of_networks):
+    with backends.watched_runs(lambda run: of_networks.update(run.fidelity["check"])):
         runs = measure(_short(study), profile=PROFILE, repetitions=REPETITIONS, seed=SEED)
     for name in runs.study.knobs:
         try:
