@@ -21,7 +21,6 @@ NEAR = 0.08
 
 # Numbers near a claim's which are of something else: where they stand, and what they are.
 OF_SOMETHING_ELSE = {
-    "cdn_routing": ["6.5 s with daemons and 6.6 s with our speakers"],  # an early run with ten Internets
     "suss": ["584 segments"],  # a fault that is mended
     "red": [".93 to .94 of the link", "carries .93 of the link", "carries .94 at 26"],  # the link's load
     "codel": [
