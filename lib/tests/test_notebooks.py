@@ -44,6 +44,13 @@ CHECKED_OTHERWISE = ("tier", "paper", "shown_paper", "internet")
 STANDARD_PARAMETERS = ["profile", "tier", "repetitions", "seed"]
 CELL_LINES = 5
 PAGE_WORDS = 500
+# Processor time, wall time and memory; a size has "of" or "above" before it.
+COST = re.compile(
+    r"\b(?:minutes?|hours?|memory|megabytes?|CPU|processor time)\b"
+    r"|\b(?:of|on) (?:an?|one|two)(?: quiet)? (?:cores?|processors?)\b"
+    r"|\btakes?\b[^.;]*?(?:\d s|\bseconds)\b"
+    r"|(?<!of )(?<!above )\b\d[\d.,]* [MG]B\b"
+)
 FORBIDDEN = (ast.FunctionDef, ast.ClassDef, ast.For, ast.While, ast.If, ast.Try, ast.Lambda)
 
 
@@ -117,6 +124,39 @@ def test_what_differs_from_the_paper_is_a_page_at_most_and_the_rest_is_folded(pa
         if cell.cell_type == "markdown" and cell.source.startswith("## 11"):
             words = re.sub(r"<details>.*?</details>", "", cell.source, flags=re.DOTALL).split()
             assert len(words) <= PAGE_WORDS, f"{len(words)} words: fold what matters least"
+
+
+def test_the_settings_tell_no_cost_which_the_table_below_them_has(path, notebook):
+    if is_paper(path):
+        (text,) = (c.source for c in notebook.cells if c.cell_type == "markdown" and c.source.startswith("## 3 "))
+        assert [said.group() for said in COST.finditer(text)] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "it takes half a minute",
+        "some 35 s of processor time",
+        "20 s of one core",
+        "on two quiet cores",
+        "takes some 20 s",
+        "takes twenty seconds",
+        "real processes take six seconds more",
+        "a second of CPU",
+        "quick has 300 MB",
+        "five swarms and 1.5 GB",
+        "the memory of both profiles",
+    ],
+)
+def test_a_cost_is_found(text):
+    assert COST.search(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["runs last 0.5 s", "flows of 20 MB", "kernels take real time", "the core carries 300 Mb/s"]
+)
+def test_what_is_measured_is_no_cost(text):
+    assert not COST.search(text)
 
 
 def test_every_parameter_is_explained(path):
