@@ -74,7 +74,7 @@ KNOBS = {
     "mptcp_wireless": Scale(4.0),
     "outcast": Scale(0.1),
     "red": Scale(2.0),
-    "repnet": replace(repnet.STUDY.knobs["memory"].scale["test"], changes=FEW_FLOWS),
+    "repnet": Scale(changes=FEW_FLOWS, only={"buffer_kb": (1000, 4000), "buffer_alpha": (0.21, 1.0)}),
     "sst": Scale(changes={"pages": 25}),
     "tcp_at_scale": Scale(10.0, only={"rate_mbps": (100.0, 200.0)}),
 }

@@ -237,36 +237,25 @@ def _of_hosts(
     count: int,
     seed: int,
 ) -> Experiment:
-    """Make the experiment in which hosts send to their `others`: `per_s` flows, `count` for each scheme."""
-    gap_s, schemes = len(others) / per_s, len(SCHEMES) if is_mixed(setting) else 1
-    of_a_host = max(1, round(count * schemes / len(others)))
-    traffic = _flows(setting, others, gap_s, of_a_host, seed)
-    # Gaps are random: the last flow may come a little later than on average.
-    latest_s = max(of_a_host * gap_s * 1.2, max(flow.start_s for flow in traffic))
-    return Experiment(topology, traffic, latest_s + SETTLING_S, seed, tcp=setting.tcp)
-
-
-def _flows(
-    setting: Setting | Incast | FatTree, others: Mapping[str, Sequence[str]], gap_s: float, count: int, seed: int
-) -> tuple[Flow, ...]:
-    """Draw the flows of all hosts as the authors' exp_code/2_run_time_load.py does: `count` of each host, to its
-    `others`, `gap_s` apart on average. The label is the scheme of a mouse."""
-    kinds, copies = setting.sizes, {name: setting.copies(name) for name in {*SCHEMES, setting.scheme}}
-    mixed = is_mixed(setting)
-    traffic = []
+    """Make the experiment in which hosts send to their `others` as in the authors' exp_code/2_run_time_load.py: `per_s`
+    flows, `count` for each scheme. The label is the scheme of a mouse."""
+    mixed, gap_s, kinds = is_mixed(setting), len(others) / per_s, setting.sizes
+    of_a_host = max(1, round(count * (len(SCHEMES) if mixed else 1) / len(others)))
+    copies, traffic = {name: setting.copies(name) for name in {*SCHEMES, setting.scheme}}, []
     for place, (source, ends) in enumerate(others.items()):
         # A random stream for each purpose: other gaps leave sizes, destinations and schemes as they were.
         gaps, sizes, choices, draws = (np.random.default_rng([seed, place, purpose]) for purpose in range(4))
-        drawn = gaps.uniform(0.5, 1.5, count) if setting.gaps == "uniform" else gaps.exponential(size=count)
-        size_bytes = np.maximum(1, np.ceil(kinds.sample(sizes, count)))
-        destination, scheme = choices.integers(len(ends), size=count), draws.integers(len(SCHEMES), size=count)
-        rows = zip(np.cumsum(drawn) * gap_s, size_bytes, destination, scheme, strict=True)
-        for start_s, size, end, draw in rows:
+        drawn = gaps.uniform(0.5, 1.5, of_a_host) if setting.gaps == "uniform" else gaps.exponential(size=of_a_host)
+        size_bytes = np.maximum(1, np.ceil(kinds.sample(sizes, of_a_host)))
+        destination, scheme = choices.integers(len(ends), size=of_a_host), draws.integers(len(SCHEMES), size=of_a_host)
+        for start_s, size, end, draw in zip(np.cumsum(drawn) * gap_s, size_bytes, destination, scheme, strict=True):
             is_mouse = size <= MOUSE_BYTES
             name = setting.scheme if not mixed else SCHEMES[draw] if is_mouse else "tcp"
             own: dict[str, Any] = {"label": name if is_mouse else "", **copies[name]}
             traffic.append(Flow(source, ends[end], size_bytes=int(size), start_s=float(start_s), **own))
-    return tuple(traffic)
+    # Gaps are random: the last flow may come a little later than on average.
+    latest_s = max(of_a_host * gap_s * 1.2, max(flow.start_s for flow in traffic))
+    return Experiment(topology, tuple(traffic), latest_s + SETTLING_S, seed, tcp=setting.tcp)
 
 
 def _directions(topology: Topology) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
