@@ -16,7 +16,6 @@ from netrepro.papers import (
 )
 from netrepro.papers.cdn_routing import study as cdn_routing
 from netrepro.papers.mptcp_wireless.experiments import WIFI_MBPS
-from netrepro.papers.repnet.setting import SIZES
 from netrepro.study import Knob, Scale, Study
 
 SMALLEST = "smallest"
@@ -26,11 +25,8 @@ COARSE = {"resolution": 8.0, "authors_resolution": 8.0}
 SHORT_FLOWS = {"model_kb": 40, "flow_kb": 120}
 SOON = {"counted_from_s": 0.6, "starts_within_s": 0.2}
 # Of cases, and of knobs. A study that is not here has a profile "test", or else "quick", that is small.
-SIZES[SMALLEST] = replace(
-    SIZES["test"],
-    amounts={**SIZES["test"].amounts, "1:1": 100, "2:1": 80, "incast": 20, "fat-tree": 40, "probes": 100},
-    fewer_flows=100,
-)
+FEW_FLOWS = {"flows": 100, "fewer_flows": 100, "oversubscribed_flows": 80, "fat_tree_flows": 40}
+FEW_FLOWS |= {"bursts": 20, "probes": 100}
 SCALES = {
     "buffer_sizing": Scale(1.0, changes=COARSE, only={"flows": (1, 10, 100)}, without=buffer_sizing.MANY_CASES),
     "cdn_routing": Scale(changes=FEW_NETWORKS, fewer=cdn_routing.ONCE),
@@ -60,7 +56,7 @@ SCALES = {
     "outcast": Scale(0.2, only={"drops_in_a_row": (0, 5, 6), "far_flows": (1, 7)}),
     "raft": replace(raft.STUDY.profiles["test"], changes={"trials": 200, "calibration_trials": 1000}),
     "red": Scale(2.0),
-    "repnet": replace(repnet.STUDY.profiles["test"], changes={"size": SMALLEST}),
+    "repnet": replace(repnet.STUDY.profiles["test"], changes=repnet.STUDY.profiles["test"].changes | FEW_FLOWS),
     "sst": Scale(20.0, changes={"pages": 80}),
     "tcp_at_scale": replace(tcp_at_scale.STUDY.profiles["quick"], seconds=10.0, unjudged=(), without=()),
     "tcp_pacing": Scale(20.0, changes={"many_s": 12.0, "trips_s": 30.0}),
@@ -78,7 +74,7 @@ KNOBS = {
     "mptcp_wireless": Scale(4.0),
     "outcast": Scale(0.1),
     "red": Scale(2.0),
-    "repnet": replace(repnet.STUDY.knobs["memory"].scale["test"], changes={"size": SMALLEST}),
+    "repnet": Scale(changes=FEW_FLOWS, only={"buffer_kb": (1000, 4000), "buffer_alpha": (0.21, 1.0)}),
     "sst": Scale(changes={"pages": 25}),
     "tcp_at_scale": Scale(10.0, only={"rate_mbps": (100.0, 200.0)}),
 }

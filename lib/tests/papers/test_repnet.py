@@ -23,11 +23,13 @@ from netrepro.networks.links import SharedBuffer
 from netrepro.networks.workloads import Flow
 from netrepro.papers.repnet import figures, measuring, study
 from netrepro.papers.repnet import setting as model
-from netrepro.papers.repnet.setting import MOUSE_BYTES, PRINTED, SCALED, SCHEMES, Setting
+from netrepro.papers.repnet.setting import MOUSE_BYTES, SCALED, SCHEMES, FatTree, Incast, Setting, Sorting
 from netrepro.simulation import simulate
 from netrepro.study import HOST_DELAY_PACKETS, SIMULATED, VIRTUAL, Runs, check_table, measure
+from netrepro.study.declaration import points
 
 STUDY = study.STUDY
+PRINTED = Setting()
 SMALL = replace(STUDY.profiles["test"], without=[*study.of_network("sort"), *study.AT_FULL_RATE])
 
 
@@ -35,6 +37,16 @@ SMALL = replace(STUDY.profiles["test"], without=[*study.of_network("sort"), *stu
 def runs() -> Runs:
     """Every load of every claim, with few flows; bucket sort has tests of its own."""
     return measure(replace(STUDY, profiles={"test": SMALL}, claims={}, on_kernels={}), profile="test", seed=1)
+
+
+def flows_of(setting: Setting, seed: int, count: int) -> pd.DataFrame:
+    """The flows of the experiment with so many for each scheme."""
+    return made(setting, seed, count).flow_table
+
+
+def made(setting: Setting, seed: int, count: int) -> Experiment:
+    numbers = dict.fromkeys(("flows", "fewer_flows", "oversubscribed_flows"), count)
+    return model.experiment(replace(setting, **numbers), 0.0, seed)
 
 
 def value(runs: Runs, claim: str, control: bool = False) -> float:
@@ -113,16 +125,16 @@ def test_paths_over_the_same_switches_are_correlated(runs):
 
 
 def test_all_schemes_share_one_network_and_alone_they_get_the_same_flows():
-    mixed = [model.experiment(Setting(scheme=name, load=0.3), 7, 200) for name in SCHEMES]
+    mixed = [made(Setting(scheme=name, load=0.3), 7, 200) for name in SCHEMES]
     assert mixed[0] == mixed[1] == mixed[2]
     columns = ["source", "destination", "start_s", "size_bytes"]
     for name in SCHEMES:
-        alone = model.experiment(Setting(scheme=name, load=0.3, alone=True), 7, 600).flow_table
+        alone = flows_of(Setting(scheme=name, load=0.3, alone=True), 7, 600)
         assert alone[columns].equals(mixed[0].flow_table[columns])
 
 
 def test_a_third_of_the_mice_takes_each_scheme_and_no_other_flow_is_replicated():
-    table = model.experiment(Setting(), 7, 3000).flow_table
+    table = flows_of(Setting(), 7, 3000)
     mice = table[table.size_bytes <= MOUSE_BYTES]
     shares = mice.label.value_counts(normalize=True)
     assert set(shares.index) == set(SCHEMES) and shares.between(0.3, 0.37).all()
@@ -131,15 +143,15 @@ def test_a_third_of_the_mice_takes_each_scheme_and_no_other_flow_is_replicated()
 
 
 def test_only_mice_are_replicated_unless_the_control_asks_for_all():
-    table = model.experiment(STUDY.case("1:1 repflow, alone"), 7, 200).flow_table
+    table = flows_of(STUDY.case("1:1 repflow, alone"), 7, 200)
     assert ((table.replication == "repflow") == (table.size_bytes <= MOUSE_BYTES)).all()
-    everything = model.experiment(STUDY.case("1:1 repflow, all twice"), 7, 200).flow_table
+    everything = flows_of(STUDY.case("1:1 repflow, all twice"), 7, 200)
     assert (everything.replication == "repflow").all()
 
 
 @pytest.mark.parametrize(("gaps", "least", "deviation"), [("uniform", 0.5, 1 / 12**0.5), ("poisson", 0.0, 1.0)])
 def test_the_flows_of_a_host_come_at_even_gaps_or_at_those_of_a_poisson_process(gaps, least, deviation):
-    table = model.experiment(Setting(gaps=gaps), 7, 3000).flow_table
+    table = flows_of(Setting(gaps=gaps), 7, 3000)
     gaps_s = table.groupby("source").start_s.diff().dropna()
     assert gaps_s.min() >= least * gaps_s.mean() * 0.95
     assert gaps_s.std() / gaps_s.mean() == pytest.approx(deviation, rel=0.1)
@@ -148,7 +160,7 @@ def test_the_flows_of_a_host_come_at_even_gaps_or_at_those_of_a_poisson_process(
 def test_a_host_offers_what_the_authors_gaps_make():
     """Exp_code: mean KB x 940 / 1024 / 128 / load / 1000 s; 571 Mb/s of payload at load .5."""
     setting = Setting(load=0.5)
-    flows = model.experiment(setting, 7, 6000).flow_table.query("source == 'h1'")
+    flows = flows_of(setting, 7, 6000).query("source == 'h1'")
     mean_kb = setting.sizes.mean / 1024
     assert flows.start_s.diff().mean() == pytest.approx(mean_kb * 940 / 1024 / 128 / 0.5 / 1000, rel=0.02)
     assert setting.sizes.mean * 8e-6 / flows.start_s.diff().mean() == pytest.approx(571, rel=0.02)
@@ -156,7 +168,7 @@ def test_a_host_offers_what_the_authors_gaps_make():
 
 def test_a_mouses_time_has_neither_the_handshake_nor_the_wait_for_a_lost_syn():
     setting = Setting(load=0.3)
-    run = simulate(model.experiment(setting, 2, 200))
+    run = simulate(made(setting, 2, 200))
     flows = run.flows.copy()
     first = flows.index[flows.label == "tcp"][0]
     flows.loc[first, ["completion_ms", "connected_ms"]] += 3000.0
@@ -171,15 +183,15 @@ def test_an_idle_round_trip_is_the_testbeds_178_us():
     assert round_trip_ms == pytest.approx(0.178, abs=0.001)
 
 
-@pytest.mark.parametrize("network", ["1:1", "2:1"])
-def test_the_load_of_the_uplinks_is_the_one_asked_for(network):
-    flows = model.experiment(Setting(network=network, load=0.4), 3, 3000).flow_table
+@pytest.mark.parametrize("oversubscription", [1, 2])
+def test_the_load_of_the_uplinks_is_the_one_asked_for(oversubscription):
+    flows = flows_of(Setting(oversubscription=oversubscription, load=0.4), 3, 3000)
     offered = flows.size_bytes.sum() * 8e-6 / flows.start_s.max() / (2 * 3 * PRINTED.rate_mbps)
     assert offered == pytest.approx(0.4 * model.OFFERED_AT_LOAD_1, rel=0.15)
 
 
 def test_every_mouse_of_the_incast_comes_from_eleven_hosts_at_once():
-    flows = model.experiment(Setting(network="incast", scheme="repsyn", load=0.2), 5, 40).flow_table
+    flows = model.incast_experiment(Incast(scheme="repsyn", load=0.2, bursts=40), 5).flow_table
     mice = flows[flows.size_bytes <= MOUSE_BYTES].groupby(["start_s", "destination"])
     assert (mice.size() == 11).all() and (mice.source.nunique() == 11).all() and (mice.size_bytes.nunique() == 1).all()
     elephants = flows[flows.size_bytes > MOUSE_BYTES]
@@ -188,15 +200,15 @@ def test_every_mouse_of_the_incast_comes_from_eleven_hosts_at_once():
 
 def test_as_many_hosts_answer_at_once_as_the_knob_says():
     for senders in (1, 3):
-        setting = Setting(network="incast", scheme="repflow", load=0.2, incast_senders=senders)
-        flows = model.experiment(setting, 5, 20).flow_table
+        setting = Incast(scheme="repflow", load=0.2, incast_senders=senders, bursts=20)
+        flows = model.incast_experiment(setting, 5).flow_table
         assert (flows[flows.size_bytes <= MOUSE_BYTES].groupby(["start_s", "destination"]).size() == senders).all()
 
 
 def test_a_controller_serves_the_syns_and_their_answers_one_after_the_other():
     """By hand, with 1 ms each: SYN and answer; with RepFlow the second SYN comes between them; a flow that comes half a
     ms after another one waits for what is before it. Six links of .0215 ms lie between SYN and answer."""
-    setting = Setting(network="fat-tree", controller_ms=1.0)
+    setting = FatTree(controller_ms=1.0)
     tcp, again = (Flow("h1", "h54", size_bytes=1000, start_s=start_s) for start_s in (0.0, 0.0005))
     repflow = replace(tcp, replication="repflow", replicate_below_bytes=MOUSE_BYTES)
     elephant = replace(repflow, size_bytes=2 * MOUSE_BYTES)
@@ -210,11 +222,13 @@ def test_a_controller_serves_the_syns_and_their_answers_one_after_the_other():
 
 
 def test_with_a_controller_mice_begin_later_and_times_from_their_syn_have_it_in_them():
-    plain = Setting(network="fat-tree", load=0.1, size="test")
+    plain = FatTree(load=0.1)
     held = replace(plain, controller_ms=1.0)
-    starts_s = [model.experiment(setting, 3).flow_table.start_s for setting in (plain, held)]
+    asked = [model.fat_tree_experiment(setting, 0.0, 3) for setting in (plain, held)]
+    starts_s = [experiment.flow_table.start_s for experiment in asked]
     assert (starts_s[1] - starts_s[0]).between(0.0018, 0.05).all()
-    readings = [measuring.read(simulate(model.experiment(setting, 3)), setting) for setting in (plain, held)]
+    settings = zip(asked, (plain, held), strict=True)
+    readings = [measuring.read_fat_tree(simulate(experiment), setting) for experiment, setting in settings]
     assert readings[0]["from_syn_ms"] > readings[0]["mean_ms"]
     gap_ms = [reading["from_syn_ms"] - reading["mean_ms"] for reading in readings]
     assert 1.5 < gap_ms[1] - gap_ms[0] < 5
@@ -273,7 +287,7 @@ def test_a_percentile_is_that_of_all_repetitions_together_and_its_spread_the_jac
 def test_nfct_has_the_software_of_a_second_connection_and_the_authors_fat_tree_has_not():
     extra_ms = {name: Setting(scheme=name).extra_ms for name in SCHEMES}
     assert extra_ms == {"tcp": 0.0, "repflow": 0.49, "repsyn": 0.32}
-    assert Setting(network="fat-tree", scheme="repflow").extra_ms == 0
+    assert FatTree(scheme="repflow").extra_ms == 0
 
 
 def test_times_are_folded_as_the_authors_script_does():
@@ -291,7 +305,7 @@ def test_elephants_do_not_notice_the_copies_of_mice_but_would_notice_their_own(r
 
 def test_in_a_multipath_flow_the_bytes_are_spread_and_with_one_subflow_it_is_plain():
     cases = (STUDY.case(f"2:1 mptcp{control}") for control in ("", ", one subflow"))
-    spread, plain = (model.experiment(case, 7, 100).flow_table for case in cases)
+    spread, plain = (flows_of(case, 7, 100) for case in cases)
     assert (spread["subflows"] == model.SUBFLOWS).all() and (plain["subflows"] == 1).all()
     columns = ["source", "destination", "size_bytes", "start_s"]
     assert spread[columns].equals(plain[columns])
@@ -303,23 +317,28 @@ ENOUGH_BEYOND = 5  # mice (bursts of incast, jobs) above a percentile, for a cla
 def beyond(scale: str, claim: str) -> float:
     """How many lie beyond the percentile that a claim rests on, by the numbers of flows of a profile: of a run, or of
     all repetitions where the claim is on them together."""
-    evidence, size, sizes = STUDY.claims[claim], STUDY.profiles[scale].changes["size"], PRINTED.sizes
-    left_out, found = STUDY.profiles[scale].without, []
+    evidence, sizes, profile = STUDY.claims[claim], PRINTED.sizes, STUDY.profiles[scale]
+    found = []
     # A median or a mean takes as many as a 99th percentile: mice that meet the same elephants fare alike.
     share = 0.001 if "p999" in claim or claim in ("mptcp-p999", "sort-tcp-tail") else 0.01
     broken = evidence.broken.case_names if evidence.broken else ()
     for case in {*evidence.case_names, *broken}:
-        at = replace(STUDY.case(case), size=size)
-        loads = [load for load in loads_of(claim) or [at.load] if at.network in ("1:1", "2:1", "incast", "fat-tree")]
-        if case in left_out or not all(replace(at, load=load).is_run for load in loads):
+        settings = [point.setting for point in points({case: STUDY.cases[case]}, STUDY.setting, profile)]
+        loads = loads_of(claim) or [settings[0].load] if hasattr(settings[0], "load") else []
+        at = {setting.load: setting for setting in settings} if loads else {}
+        if case in profile.without or not set(loads) <= set(at):
             return 0.0
-        runs = STUDY.profiles[scale].fewer.get(case, STUDY.repetitions) if evidence.pooled else 1
-        if at.network == "sort":
-            jobs_of_a_run = len(at.sort.masters) * max(1, int(at.amount * at.more_jobs))
+        runs = profile.fewer.get(case, STUDY.repetitions) if evidence.pooled else 1
+        if isinstance(settings[0], Sorting):
+            jobs_of_a_run = len(settings[0].sort.masters) * settings[0].jobs * settings[0].more_jobs
             found.append(jobs_of_a_run * share * runs)
         for load in loads:
-            flows = replace(at, load=load).amount
-            mice = flows if at.network == "incast" else flows * sizes.share_of_flows_below(MOUSE_BYTES)
+            setting = at[load]
+            if isinstance(setting, Incast):
+                mice = flows = setting.bursts
+            else:
+                flows = setting.fat_tree_flows if isinstance(setting, FatTree) else setting.count
+                mice = flows * sizes.share_of_flows_below(MOUSE_BYTES)
             group = flows * np.diff(sizes.cdf(np.array(measuring.SIZE_GROUPS_BYTES))).min()
             found.append((group if claim == "equal-by-size" else mice) * share * runs)
     return min(found)
@@ -352,7 +371,7 @@ def test_a_costly_library_is_noticed(more_ms, verdict):
 
 def test_mice_that_never_finish_fail_the_check_and_count_as_slow():
     setting = Setting(load=0.3)
-    found = simulate(model.experiment(setting, 2, 200))
+    found = simulate(made(setting, 2, 200))
     assert check_table(measuring.read(found, setting).checks).holds.all()
     flows = found.flows.copy()
     flows.loc[flows.index[flows.label == setting.scheme][0], "completion_ms"] = np.nan
@@ -367,13 +386,12 @@ def test_real_flows_cross_the_loopback_with_every_scheme():
 
 
 def test_an_experiment_survives_json():
-    experiment = model.experiment(STUDY.case("fat-tree repsyn, same path"), 1, 10)
+    experiment = model.fat_tree_experiment(replace(STUDY.case("fat-tree repsyn, same path"), fat_tree_flows=10), 0.0, 1)
     assert Experiment.from_json(experiment.to_json()) == experiment
 
 
-def test_the_scaled_testbed_has_its_load_and_its_mice(monkeypatch):
-    monkeypatch.setitem(model.SIZES, "long", replace(model.QUICK, amounts={"scaled": 2000.0}))
-    found = model.experiment(replace(STUDY.case("scaled repsyn"), size="long"), 3).flow_table
+def test_the_scaled_testbed_has_its_load_and_its_mice():
+    found = model.with_more_mice(replace(STUDY.case("scaled repsyn"), lasts_s=2000.0), 3).flow_table
     elephants = found[found.size_bytes > MOUSE_BYTES]
     offered_mbps = elephants.size_bytes.sum() * 8e-6 / elephants.start_s.max() / 2
     assert offered_mbps == pytest.approx(0.5 * 60, rel=0.1)
@@ -389,9 +407,10 @@ def test_on_one_simulated_path_the_scaled_testbed_treats_tcp_as_without_the_cont
 
 def test_an_undisturbed_job_takes_its_scan_its_ranges_and_its_answers():
     """Section 5.3.2: most jobs take 95 ms."""
-    jobs, checks = simulate_sort(replace(PRINTED.sort, one_master=True), 2, 5, HOST_DELAY_PACKETS)
-    answers_ms = PRINTED.numbers * NUMBER_BYTES * 8 / (PRINTED.rate_mbps * 1e3)
-    least_ms = PRINTED.scan_ms + PRINTED.range_ms + answers_ms
+    printed = Sorting()
+    jobs, checks = simulate_sort(replace(printed.sort, one_master=True), 2, 5, HOST_DELAY_PACKETS)
+    answers_ms = printed.numbers * NUMBER_BYTES * 8 / (printed.rate_mbps * 1e3)
+    least_ms = printed.scan_ms + printed.range_ms + answers_ms
     assert checks.holds.all() and len(jobs) == 2
     assert jobs.took_ms.between(least_ms, 1.05 * least_ms).all()
     assert jobs.took_ms.between(94, 96).all()
@@ -429,13 +448,9 @@ def _tier_of_kernels() -> str:
     return tier
 
 
-def test_the_library_carries_mice_through_real_kernels_and_a_path_less_changes_nothing_but_the_path(
-    monkeypatch,
-):
+def test_the_library_carries_mice_through_real_kernels_and_a_path_less_changes_nothing_but_the_path():
     tier = _tier_of_kernels()
-    size = replace(model.QUICK, amounts={"scaled": 2.0})
-    monkeypatch.setitem(model.SIZES, "short", size)
-    planned = model.experiment(Setting(**SCALED, network="scaled", scheme="repflow", load=0.2, size="short"), 1)
+    planned = model.with_more_mice(replace(STUDY.case("scaled repflow"), load=0.2, lasts_s=2.0), 1)
     for hash_ports in (True, False):
         found = emulate_with_library(planned, MOUSE_BYTES, tier, hash_ports=hash_ports)
         mice = found.flows[found.flows.size_bytes <= MOUSE_BYTES]
@@ -447,7 +462,7 @@ def test_the_library_carries_mice_through_real_kernels_and_a_path_less_changes_n
 
 
 def test_in_virtual_time_the_testbed_has_its_own_rate_and_says_why_the_rest_is_left_out():
-    reasons = {case: study.cannot(replace(STUDY.case(case), size="virtual paper"), VIRTUAL) for case in STUDY.cases}
+    reasons = {case: study.cannot(STUDY.case(case), VIRTUAL) for case in STUDY.cases}
     able = {case for case, why in reasons.items() if not why}
     assert able == set(study.of_network("full-rate", "full-rate-2:1", "probes", "incast", "sort"))
     for claim, given in study.ON_KERNELS.items():
@@ -455,7 +470,7 @@ def test_in_virtual_time_the_testbed_has_its_own_rate_and_says_why_the_rest_is_l
         assert {*evidence.case_names, *(evidence.broken.case_names if evidence.broken else ())} <= able, claim
     assert STUDY.case("full-rate tcp").rate_mbps == PRINTED.rate_mbps
     with pytest.raises(NetreproError, match="first timeout is a constant"):
-        check_virtually(model.experiment(Setting(network="full-rate", size="virtual test"), 1))
+        check_virtually(model.with_more_mice(model.MoreMice(lasts_s=0.03), 1))
     decided = {claim.id for claim in load_claims("repnet").claims if claim.decided_by.tier == VIRTUAL}
     judged = {claim for claim, each in STUDY.claims.items() if set(each.case_names) <= able} | set(study.ON_KERNELS)
     assert decided <= judged
@@ -465,23 +480,20 @@ def test_in_virtual_time_the_testbed_has_its_own_rate_and_says_why_the_rest_is_l
 def test_a_kernels_connections_carry_every_scheme_at_the_testbeds_rate_and_copies_share_a_path_where_they_must():
     found = {}
     for case in ("full-rate tcp", "full-rate repflow", "full-rate repsyn", "full-rate repflow, same path"):
-        setting = replace(STUDY.case(case), size="virtual test", load=0.5)
-        found[case] = read = measuring.measure_one(setting, 3, VIRTUAL)
+        setting = replace(STUDY.case(case), lasts_s=0.03, load=0.5)
+        found[case] = read = measuring.measure_more_mice(setting, 0.0, 3, VIRTUAL)
         assert check_table(read.checks).holds.all() and read.fidelity.holds.all()
-        assert read["unfinished"] == 0 and read["mice"] == 2 * round(750 * setting.amount)
+        assert read["unfinished"] == 0 and read["mice"] == 2 * round(750 * setting.lasts_s)
     assert len({read["mean_ms"] - read["extra_ms"] for read in found.values()}) == 4, "each scheme is another run"
 
 
 @needs_virtual
 def test_on_a_kernel_a_third_of_the_probes_meets_the_full_path_a_ninth_of_the_pairs_and_one_path_helps_nobody():
     """4 standard deviations of 300 probes."""
-    size = replace(model.VIRTUAL_TEST, amounts={**model.VIRTUAL_TEST.amounts, "probes": 300})
     share = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(model.SIZES, "probes", size)
-        for case in ("probes tcp", "probes repflow", "probes repsyn, same path", "probes tcp, idle"):
-            setting = replace(STUDY.case(case), size="probes")
-            share[case] = measuring.measure_one(setting, 3, VIRTUAL)["slow_share"]
+    for case in ("probes tcp", "probes repflow", "probes repsyn, same path", "probes tcp, idle"):
+        setting = replace(STUDY.case(case), probes=300)
+        share[case] = measuring.measure_probes(setting, 0.0, 3, VIRTUAL)["slow_share"]
     assert share["probes tcp"] == pytest.approx(1 / 3, abs=0.11)
     assert share["probes repflow"] == pytest.approx(1 / 9, abs=0.08)
     assert share["probes repsyn, same path"] == pytest.approx(1 / 3, abs=0.11)

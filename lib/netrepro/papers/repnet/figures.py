@@ -19,7 +19,6 @@ from netrepro.papers.repnet.measuring import CURVE, GROUPS, PERCENTILES, SIZE_GR
 from netrepro.papers.repnet.setting import (
     ELEPHANT_LOADS,
     MOUSE_BYTES,
-    PRINTED,
     REPLICATED,
     SCHEMES,
     SOFTWARE_MS,
@@ -96,7 +95,7 @@ def draw_idea() -> Figure:
 
 def draw_network(setting: Setting) -> Figure:
     """Draw the testbed without oversubscription: six hosts, two leaves, three spines."""
-    return pictures.draw_network(experiment(setting, 1, 2), "Two racks and three spines (Fig. 10)")
+    return pictures.draw_network(experiment(replace(setting, flows=2), 0.0, 1), "Two racks and three spines (Fig. 10)")
 
 
 # Pictures that are not standard: the mice of all repetitions together, and the paper's numbers relative to our TCP.
@@ -256,7 +255,7 @@ OF_MEMORY = {
     for rto_ms, line in ((200.0, "--"), (10.0, "-"))
     for name in SCHEMES
 }
-OVERHEAD = {"repflow": PRINTED.repflow_extra_ms, "repsyn": PRINTED.repsyn_extra_ms}
+OVERHEAD = {"repflow": Setting.repflow_extra_ms, "repsyn": Setting.repsyn_extra_ms}
 SIMULATED_FIGURES = {
     "fig1_round_trips": Picture(
         "Round trips on three disjoint paths (Fig. 1)",

@@ -26,14 +26,25 @@ from netrepro.papers.repnet.setting import (
     ELEPHANT_BYTES,
     FAT_TREE_RATE_MBPS,
     MOUSE_BYTES,
-    OF_LINUX,
     REPLICATED,
     SCHEMES,
+    FatTree,
+    Incast,
+    Loopback,
+    MoreMice,
+    Paths,
+    Probes,
     Setting,
+    Sorting,
+    Timed,
     experiment,
+    fat_tree_experiment,
+    incast_experiment,
+    is_mixed,
     paths_of_fat_tree,
     probing,
     watching,
+    with_more_mice,
 )
 from netrepro.simulation import simulate
 from netrepro.study import (
@@ -42,8 +53,10 @@ from netrepro.study import (
     VIRTUAL,
     Check,
     OneRun,
+    Part,
     Progress,
     Reading,
+    in_real_time,
     jackknife,
     run_all,
     run_experiment,
@@ -61,68 +74,41 @@ AGAIN = "tcp_again"  # plain streams a second time, the control of Fig. 16
 Tables = Mapping[int, pd.DataFrame]  # repetition -> table of a case
 
 
-def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
-    """Measure runs of one tier. Those of mixed schemes that differ only in the scheme are one run."""
-    together: dict[OneRun, list[OneRun]] = {}
-    for run in runs:
-        whole = run._replace(setting=replace(run.setting, scheme="")) if run.setting.is_mixed else run
-        together.setdefault(whole, []).append(run)
-    readings: dict[OneRun, Reading] = {}
-    for own in run_all(_measure_together, [(each,) for each in together.values()], runs[0].tier, progress):
-        readings |= own
-    return [readings[run] for run in runs]
-
-
-def _measure_together(runs: Sequence[OneRun]) -> dict[OneRun, Reading]:
-    first = runs[0]
-    if not first.setting.is_mixed:
-        return {first: measure_one(first.setting, first.seed, first.tier)}
-    measured = run_experiment(experiment(first.setting, first.seed), first.tier)
-    return {run: read(measured, run.setting) for run in runs}
-
-
-def measure_one(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
-    """Measure one run of the setting's network on its tier; the functions below say what is read. A kernel in virtual
-    time uses its own timers instead of the setting's."""
-    if tier == VIRTUAL:
-        setting = replace(setting, **OF_LINUX)
-    others = {"probes": read_probes, "paths": read_round_trips, "loopback": read_loopback}
-    others |= {"sort": read_sort, "kernel sort": read_sort}
-    return others.get(setting.network, read_flows)(setting, seed, tier)
-
-
 # Mice and elephants (Figs 4, 11 to 15 and 18).
 
 
-def read_flows(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
-    """Read the setting's experiment with `read`. In virtual time a kernel's own connections carry all flows. On real
-    kernels RepNet's asyncio library sends the mice, from a program in every host. There, to put both connections on one
-    path, routers choose paths by addresses alone."""
-    planned = experiment(setting, seed)
-    if tier in (SIMULATED, VIRTUAL):
-        return read(run_experiment(planned, tier, until_complete=tier == VIRTUAL), setting)
-    return read(emulate_with_library(planned, MOUSE_BYTES, tier, hash_ports=not setting.same_path), setting)
+def measure_incast(setting: Incast, _: float, seed: int, tier: str) -> Reading:
+    """Measure incast with `read`."""
+    setting = setting.on(tier)
+    return read(run_experiment(incast_experiment(setting, seed), tier, until_complete=True), setting)
 
 
-def read(measurements: Measurements, setting: Setting) -> Reading:
+def measure_more_mice(setting: MoreMice, _: float, seed: int, tier: str) -> Reading:
+    """Measure the racks with additional mice with `read`. In virtual time a kernel's own connections carry all flows.
+    On real kernels RepNet's asyncio library sends the mice, from a program in every host. There, to put both
+    connections on one path, routers choose paths by addresses alone."""
+    setting = setting.on(tier)
+    planned = with_more_mice(setting, seed)
+    if in_real_time(tier):
+        return read(emulate_with_library(planned, MOUSE_BYTES, tier, hash_ports=not setting.same_path), setting)
+    return read(run_experiment(planned, tier, until_complete=True), setting)
+
+
+def read(measurements: Measurements, setting: Timed | FatTree, longest_ms: float = math.inf) -> Reading:
     """Read numbers: mice, unfinished; for mice mean_ms, median_ms, p99_ms, p999_ms and p99 by size group (GROUPS), all
     with extra_ms, their software's time beyond TCP's; elephant_mbps (median), timeouts, dropped_packets. Tables:
-    elephant_speeds (share, mbps) and mice_times, for `times`. In the fat-tree, only times below FAT_TREE_LONGEST_MS
-    count in numbers and tables. An unfinished mouse counts with the time until the end. Where schemes are mixed, mice
-    are those of the setting's scheme.
+    elephant_speeds (share, mbps) and mice_times, for `times`. Only times below `longest_ms` count in both. An
+    unfinished mouse counts with the time until the end. Where schemes are mixed, mice are those of the setting's.
 
     A mouse's time begins when its connection is open, the first where there are two (the authors' exp_code/client.js).
     So neither the handshake nor the wait after a lost SYN is in it. Theirs ends when the server's FIN has come back;
-    ours, when the receiver has the last byte. In the fat-tree from_syn_ms is the mean of times that begin with the
-    SYN."""
+    ours, when the receiver has the last byte."""
     flows = measurements.flows
-    mice, elephants = flows[flows["size_bytes"] <= MOUSE_BYTES], flows[flows["size_bytes"] > ELEPHANT_BYTES]
-    if setting.is_mixed:
-        mice = mice[mice["label"] == setting.scheme]
+    mice, elephants = mice_of(flows, setting.scheme), flows[flows["size_bytes"] > ELEPHANT_BYTES]
     until_end_ms = (measurements.experiment.duration_s - mice["start_s"]) * 1e3
     lasted_ms = mice["completion_ms"].fillna(until_end_ms) - mice["connected_ms"].fillna(0.0)
     took_ms = lasted_ms.to_numpy() + setting.extra_ms
-    kept = took_ms < (FAT_TREE_LONGEST_MS if setting.network == "fat-tree" else math.inf)
+    kept = took_ms < longest_ms
     took_ms = took_ms[kept]
     group = np.searchsorted(SIZE_GROUPS_BYTES, mice["size_bytes"][kept], side="left") - 1
     numbers = {
@@ -136,10 +122,6 @@ def read(measurements: Measurements, setting: Setting) -> Reading:
         "timeouts": int(mice["timeouts"].sum()),
         "dropped_packets": int(measurements.links["dropped_packets"].sum()),
     }
-    if setting.network == "fat-tree":
-        asked = experiment(replace(setting, controller_ms=0.0), measurements.experiment.seed).flow_table
-        from_syn_ms = mice["completion_ms"] + (mice["start_s"] - asked["start_s"][mice.index]) * 1e3
-        numbers["from_syn_ms"] = float(from_syn_ms[from_syn_ms < FAT_TREE_LONGEST_MS].mean())
     speeds = elephants["goodput_mbps"].quantile(CURVE)
     tables = {
         "elephant_speeds": pd.DataFrame({"share": CURVE, "mbps": speeds.to_numpy()}),
@@ -148,6 +130,21 @@ def read(measurements: Measurements, setting: Setting) -> Reading:
     }
     complete = Check("mice that are complete", float(mice["completion_ms"].notna().mean()), at_least=0.9995)
     return Reading(numbers, tables, [complete], measurements.fidelity)
+
+
+def mice_of(flows: pd.DataFrame, scheme: str) -> pd.DataFrame:
+    """Return the flows of mice; where schemes are mixed, which their labels tell, those of one scheme."""
+    return flows[(flows["size_bytes"] <= MOUSE_BYTES) & flows["label"].isin(("", scheme))]
+
+
+def read_fat_tree(measurements: Measurements, setting: FatTree) -> Reading:
+    """Read the fat-tree with `read`, only times below FAT_TREE_LONGEST_MS. from_syn_ms is the mean of times that begin
+    with the SYN, which a controller may hold up."""
+    asked = fat_tree_experiment(replace(setting, controller_ms=0.0), 0.0, measurements.experiment.seed).flow_table
+    mice = mice_of(measurements.flows, setting.scheme)
+    from_syn_ms = mice["completion_ms"] + (mice["start_s"] - asked["start_s"][mice.index]) * 1e3
+    mean_ms = float(from_syn_ms[from_syn_ms < FAT_TREE_LONGEST_MS].mean())
+    return read(measurements, setting, FAT_TREE_LONGEST_MS) | Reading({"from_syn_ms": mean_ms})
 
 
 def times(runs: Tables, load: float, left_out: int | None = None) -> np.ndarray:
@@ -193,8 +190,9 @@ def idle_ms(topology: Topology, tcp: Tcp) -> tuple[np.ndarray, np.ndarray]:
     return sizes.astype(float), measurements.flows["completion_ms"].to_numpy()
 
 
-def read_probes(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
+def measure_probes(setting: Probes, _: float, seed: int, tier: str) -> Reading:
     """Read Fig. 3: slow_share, and the table probes (completion_ms, is_slow: SLOW_MS later than in an idle network)."""
+    setting = setting.on(tier)
     if tier == VIRTUAL:
         asked = probing(setting, seed, together=True)
     else:
@@ -219,14 +217,13 @@ def _seed_of_collision(topology: Topology, tcp: Tcp, seed: int) -> int:
     raise NetreproError("no seed among 100 puts two flows on one of three paths", "take another seed")
 
 
-def read_round_trips(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
+def read_round_trips(measurements: Measurements, setting: Paths) -> Reading:
     """Read Figs 1 and 2. Instead of sending pings, it adds up the queues at the ports there and back at one instant.
 
     Means of the correlation coefficients of pairs of paths: apart (no common link), together. Tables: round_trips
     (path, time_s, round_trip_ms), correlations (pair, shares_links, correlation).
     """
-    measurements, seconds = run_experiment(watching(setting, seed)), setting.amount
-    queues = measurements.queues
+    queues, seconds = measurements.queues, setting.watched_s
     queues = queues[(queues["time_s"] > 0.1 * seconds) & (queues["time_s"] < seconds)]
     waits_ms = queues.pivot_table(index="time_s", columns=["source", "destination"], values="queue_bytes")
     waits_ms *= 8e-3 / FAT_TREE_RATE_MBPS
@@ -248,10 +245,10 @@ def read_round_trips(setting: Setting, seed: int, tier: str = SIMULATED) -> Read
 # Software (Fig. 16).
 
 
-def read_loopback(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
+def measure_loopback(setting: Loopback, _: float, seed: int, tier: str) -> Reading:
     """Read Fig. 16: plain_ms, a plain flow's time, and <scheme>_more_ms, how much longer the others take. Each seed
     begins with another scheme."""
-    took_ms = measure_overhead(int(setting.amount), seed)
+    took_ms = measure_overhead(setting.loopback_flows, seed)
     more_ms = {f"{name}_more_ms": took_ms[name] - took_ms["tcp"] for name in (*REPLICATED, AGAIN)}
     return Reading({"plain_ms": took_ms["tcp"], **more_ms})
 
@@ -301,14 +298,49 @@ async def _loopback(name: str, flows: int, size_bytes: int) -> list[float]:
 # Bucket sort (Fig. 17).
 
 
-def read_sort(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
+def measure_sort(setting: Sorting, _: float, seed: int, tier: str) -> Reading:
     """Run bucket sort on all twelve hosts: in the simulator its traffic, on kernels the application itself. Table: jobs
     (start_s, took_ms)."""
-    count = max(1, int(setting.amount * setting.more_jobs))
+    setting = setting.on(tier)
+    count = setting.jobs * setting.more_jobs
     if tier == SIMULATED:
         jobs, fidelity = simulate_sort(setting.sort, count, seed, HOST_DELAY_PACKETS)
     elif tier == VIRTUAL:
         jobs, fidelity = sort_in_virtual_time(setting.sort, count, seed)
     else:
-        jobs, fidelity = emulate_sort(setting.sort, setting.amount, seed, tier)
+        jobs, fidelity = emulate_sort(setting.sort, setting.sort_s, seed, tier)
     return Reading(tables={"jobs": jobs}, fidelity=fidelity)
+
+
+# Each experiment with its setting and its reading; the first is of the cases that name no part.
+MIX = Part(setting=Setting(), experiment=experiment, read=read)
+FAT_TREE = Part(setting=FatTree(), experiment=fat_tree_experiment, read=read_fat_tree)
+INCAST = Part(setting=Incast(), measure_one=measure_incast)
+MORE_MICE = Part(setting=MoreMice(), measure_one=measure_more_mice)
+PROBES = Part(setting=Probes(), measure_one=measure_probes)
+PATHS = Part(setting=Paths(), experiment=watching, read=read_round_trips)
+LOOPBACK = Part(setting=Loopback(), measure_one=measure_loopback)
+SORTING = Part(setting=Sorting(), measure_one=measure_sort)
+PARTS = (MIX, FAT_TREE, INCAST, MORE_MICE, PROBES, PATHS, LOOPBACK, SORTING)
+
+
+def measure_all(runs: Sequence[OneRun], progress: Progress) -> list[Reading]:
+    """Measure runs of one tier. Those of mixed schemes that differ only in the scheme are one run."""
+    together: dict[OneRun, list[OneRun]] = {}
+    for run in runs:
+        whole = run._replace(setting=replace(run.setting, scheme="")) if is_mixed(run.setting) else run
+        together.setdefault(whole, []).append(run)
+    readings: dict[OneRun, Reading] = {}
+    for own in run_all(_measure_together, [(each,) for each in together.values()], runs[0].tier, progress):
+        readings |= own
+    return [readings[run] for run in runs]
+
+
+def _measure_together(runs: Sequence[OneRun]) -> dict[OneRun, Reading]:
+    setting, seconds, seed, tier = runs[0]
+    part = next(each for each in PARTS if type(each.setting) is type(setting))
+    if part.measure_one is not None:
+        return {runs[0]: part.measure_one(setting, seconds, seed, tier)}
+    assert part.experiment is not None and part.read is not None
+    measured = run_experiment(part.experiment(setting, seconds, seed), tier)
+    return {run: part.read(measured, run.setting) for run in runs}

@@ -5,7 +5,7 @@ A case's name is its network, its scheme, and what is broken in it: "1:1 repflow
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,78 +14,111 @@ import numpy as np
 import pandas as pd
 
 from netrepro.papers.repnet.figures import FIGURES, NAMES
-from netrepro.papers.repnet.measuring import AGAIN, GROUPS, PERCENTILES, Tables, measure_all, pooled, reduction
+from netrepro.papers.repnet.measuring import (
+    AGAIN,
+    FAT_TREE,
+    GROUPS,
+    INCAST,
+    LOOPBACK,
+    MORE_MICE,
+    PARTS,
+    PATHS,
+    PERCENTILES,
+    PROBES,
+    SORTING,
+    Tables,
+    measure_all,
+    pooled,
+    reduction,
+)
 from netrepro.papers.repnet.setting import (
     ELEPHANT_LOADS,
-    FULL_RATE,
     INCAST_SENDERS,
     MOUSE_BYTES,
-    PRINTED,
+    OF_LINUX,
     REPLICATED,
     SCALED,
     SCHEMES,
-    SIZES,
     SOFTWARE_MS,
     SORTED,
+    FatTree,
+    Incast,
+    Loopback,
+    MoreMice,
+    Paths,
     Setting,
+    Sorting,
 )
-from netrepro.study import SIMULATED, VIRTUAL, Evidence, Knob, Runs, Scale, Study, swept
+from netrepro.study import SIMULATED, Evidence, Knob, Runs, Scale, Study, in_real_time, swept
 from netrepro.study.evidence import greatest_first, jackknife, least_first
 
 LOADS = {"1:1": (0.1, 0.2, 0.3, 0.4, 0.5), "2:1": (0.1, 0.2, 0.3, 0.5), "fat-tree": (0.1, 0.2, 0.4, 0.6, 0.8)}
 BENEFIT_LOADS = (0.4, 0.6, 0.8)  # in the fat-tree
 MOST_JOB_RATIO = 100 / 95  # up to this ratio the paper calls a job undisturbed
-# Memory (kB) and alpha; one port may hold at most alpha / (1 + alpha) of the memory.
-MEMORIES = ((1000, 0.21), (2000, 0.21), (4000, 0.21), (4000, 0.5), (4000, 1.0), (4000, 8.0))
+# What begins the names of cases -> what they have in common. In virtual time a kernel runs the testbed at its own rate.
+# The simulator delays acknowledgements there as in other networks, since a kernel does not delay them at the start of a
+# connection, as the simulator would with the kernel's delay.
+FULL_RATE: dict[str, Any] = {"part": MORE_MICE, "initial_rto_ms": OF_LINUX["initial_rto_ms"]}
+NETWORKS: dict[str, dict[str, Any]] = {
+    "1:1": {},
+    "2:1": {"oversubscription": 2},
+    "fat-tree": {"part": FAT_TREE},
+    "incast": {"part": INCAST},
+    "scaled": SCALED | {"part": MORE_MICE, "repflow_extra_ms": 0.0, "repsyn_extra_ms": 0.0},
+    "full-rate": FULL_RATE,
+    "full-rate-2:1": FULL_RATE | {"oversubscription": 2, "lasts_s": lambda setting: 0.3 * setting.lasts_s},
+    "probes": {"part": PROBES, "size_bytes": swept(1, MOUSE_BYTES)},
+    "sort": {"part": SORTING},
+    "kernel sort": SORTED | {"part": SORTING},
+}
 
 
 def _cases() -> dict[str, dict[str, Any]]:
     """Return the cases that figures, claims and their controls need."""
     one_path: dict[str, Any] = {"same_path": True}
-    probes: dict[str, Any] = {"size_bytes": swept(1, MOUSE_BYTES)}
     large: dict[str, Any] = {"buffer_kb": lambda setting: 16 * setting.buffer_kb}  # so that hardly a packet is lost
-    cases: dict[str, dict[str, Any]] = {"paths": {"network": "paths"}, "loopback": {"network": "loopback"}}
+    cases: dict[str, dict[str, Any]] = {"paths": {"part": PATHS}, "loopback": {"part": LOOPBACK}}
 
     def add(network: str, name: str, control: str = "", loads: Sequence[float] = (), **changes: Any) -> None:
         grid = {"load": swept(*loads)} if loads else {}
-        cases[f"{network} {name}{control and ', '}{control}"] = {"network": network, "scheme": name} | grid | changes
+        cases[f"{network} {name}{control and ', '}{control}"] = NETWORKS[network] | {"scheme": name} | grid | changes
 
     for name in SCHEMES:
         for network, loads in LOADS.items():
             add(network, name, "", loads)
         add("incast", name, "", (0.2,))
-        add("probes", name, "", **probes)
-        add("scaled", name, "", (0.5,), **SCALED)
-        add("kernel sort", name, "", **SORTED)
-        add("full-rate", name, "", ELEPHANT_LOADS, **FULL_RATE)
-        add("full-rate-2:1", name, "", (0.5,), **FULL_RATE)
+        add("probes", name)
+        add("scaled", name, "", (0.5,))
+        add("kernel sort", name)
+        add("full-rate", name, "", ELEPHANT_LOADS)
+        add("full-rate-2:1", name, "", (0.5,))
         # On real kernels the control hashes differently, so that TCP must be compared under that hash as well.
-        add("scaled", name, "same path", (0.5,), **SCALED, **one_path)
-        add("kernel sort", name, "same path", **SORTED, **one_path)
+        add("scaled", name, "same path", (0.5,), **one_path)
+        add("kernel sort", name, "same path", **one_path)
         # Where schemes are mixed, TCP is measured among the copies of the same run.
         add("1:1", name, "same path", (0.5,), **one_path)
         add("fat-tree", name, "same path", BENEFIT_LOADS, **one_path)
     for name in REPLICATED:
         add("1:1", name, "large memory", (0.5,), **large)
         add("incast", name, "same path", (0.2,), **one_path)
-        add("probes", name, "same path", **probes, **one_path)
-        add("full-rate", name, "same path", (0.5,), **FULL_RATE, **one_path)
-        add("full-rate", name, "large memory", (0.5,), **FULL_RATE, **large)
-    add("probes", "tcp", "idle", **probes, long_flows=0)
+        add("probes", name, "same path", **one_path)
+        add("full-rate", name, "same path", (0.5,), **one_path)
+        add("full-rate", name, "large memory", (0.5,), **large)
+    add("probes", "tcp", "idle", long_flows=0)
     for name in ("tcp", "repflow"):
         add("1:1", name, "alone", ELEPHANT_LOADS, alone=True)
     add("1:1", "repflow", "all twice", ELEPHANT_LOADS, alone=True, replicate_below_bytes=10**9)
-    add("full-rate", "repflow", "all twice", ELEPHANT_LOADS, **FULL_RATE, replicate_below_bytes=10**9)
+    add("full-rate", "repflow", "all twice", ELEPHANT_LOADS, replicate_below_bytes=10**9)
     add("2:1", "tcp", "alone", LOADS["2:1"], alone=True)
     add("2:1", "mptcp", "", LOADS["2:1"], alone=True)
     add("2:1", "mptcp", "one subflow", LOADS["2:1"], alone=True, subflows=1)
-    add("sort", "tcp", more_jobs=2.0)  # its tail needs them
-    add("sort", "tcp", "large memory", more_jobs=2.0, **large)
+    add("sort", "tcp", more_jobs=2)  # its tail needs them
+    add("sort", "tcp", "large memory", more_jobs=2, **large)
     for name in REPLICATED:
         add("sort", name)
         add("sort", name, "same path", **one_path)
     for name in ("tcp", "repsyn"):
-        add("sort", name, "alone", one_master=True, more_jobs=2.0)
+        add("sort", name, "alone", one_master=True, more_jobs=2)
     return cases
 
 
@@ -94,7 +127,7 @@ CASES = _cases()
 
 def of_network(*networks: str) -> list[str]:
     """Return the names of all cases of these networks."""
-    return [name for name, changes in CASES.items() if changes["network"] in networks]
+    return [name for name in CASES if name.startswith(tuple(f"{network} " for network in networks))]
 
 
 # How readings become a claim's value.
@@ -202,7 +235,7 @@ def _tail_over_median(tcp: Tables) -> np.ndarray:
     return jackknife(tcp, at)
 
 
-FAT_TREE = ("fat-tree repsyn", "fat-tree repflow")
+OF_FAT_TREE = ("fat-tree repsyn", "fat-tree repflow")
 SORTS = ("sort tcp", "sort repsyn")
 CLAIMS = {
     "slow-flows-tcp": _slow("probes tcp", "probes tcp, idle"),
@@ -249,7 +282,7 @@ CLAIMS = {
     **{f"fat-tree-from-0.4-{name}": _gains(f"fat-tree {name}", "p99", *BENEFIT_LOADS) for name in REPLICATED},
     "fat-tree-repsyn-at-least-equal": Evidence(
         "mean_ms",
-        FAT_TREE,
+        OF_FAT_TREE,
         ("fat-tree repsyn, same path", "fat-tree repflow"),
         lambda repsyn, repflow: repsyn[0.8] / repflow[0.8],
     ),
@@ -289,9 +322,32 @@ NO_SMALL_CONTROLS = [name for name in of_network("1:1") if name.endswith("large 
 ]
 SORT_TAILS = ["sort-repsyn-p99", "sort-repflow-p99", "sort-tcp-tail"]
 AT_FULL_RATE = of_network("full-rate", "full-rate-2:1")
+
+
+def _at_loads(
+    once: Sequence[float],
+    twice: Sequence[float],
+    fat_tree: Sequence[float],
+    more_mice: Sequence[float] = ELEPHANT_LOADS,
+) -> Callable[[Any], bool]:
+    """Make the `where` of a scale that runs these loads: with 1:1, with 2:1, in the fat-tree, with more mice."""
+
+    def is_run(setting: Any) -> bool:
+        if isinstance(setting, Setting):
+            return setting.load in (once if setting.oversubscription == 1 else twice)
+        loads = {FatTree: fat_tree, MoreMice: more_mice}.get(type(setting))
+        return loads is None or setting.load in loads
+
+    return is_run
+
+
+# With five repetitions, at least five mice (or bursts) lie beyond a 99th percentile. Bucket sort: in its first jobs all
+# masters begin together, so there is a second one. Of the rest medians, means and shares are read.
+QUICK_LOADS = (0.1, 0.2, 0.5), (0.2, 0.5), (0.1, 0.8)
 QUICK = Scale(
-    changes={"size": "quick"},
-    where=lambda setting: setting.is_run,
+    changes={"flows": 250, "fewer_flows": 150, "oversubscribed_flows": 200, "flows_alone": 150, "fat_tree_flows": 120}
+    | {"bursts": 110, "probes": 300, "loopback_flows": 80, "jobs": 2, "watched_s": 6.0, "lasts_s": 5.0, "sort_s": 5.0},
+    where=_at_loads(*QUICK_LOADS),
     without=[*NO_SORT_CONTROLS, *NO_SMALL_CONTROLS, *AT_FULL_RATE],
     fewer={
         **dict.fromkeys(of_network("2:1", "fat-tree", "scaled"), 2),  # only drawn
@@ -305,77 +361,95 @@ QUICK = Scale(
         *SORT_TAILS,
     ],
 )
+# With five repetitions, 200,000 flows a scheme with 1:1, like the authors.
 PAPER = Scale(
-    changes={"size": "paper"},
-    where=QUICK.where,
+    changes={"flows": 16_000, "fewer_flows": 2700, "oversubscribed_flows": 9000, "fat_tree_flows": 1500}
+    | {"bursts": 20_000, "probes": 2000, "loopback_flows": 1000, "jobs": 42}
+    | {"watched_s": 200.0, "lasts_s": 40.0, "sort_s": 40.0},
+    where=_at_loads(LOADS["1:1"], (0.1, 0.3, 0.5), LOADS["fat-tree"]),
     without=AT_FULL_RATE,
     unjudged=["sort-repsyn-p999", "sort-repflow-p999"],
 )
-# A minute on two cores gives enough mice, but only some thirty elephants a run, which determine the mice's times. So
-# reductions are known only to tens of percentage points, and are only drawn.
+# Every load of every claim, for tests.
+TEST = replace(
+    PAPER,
+    repetitions=2,
+    changes={"flows": 400, "fewer_flows": 400, "oversubscribed_flows": 200, "fat_tree_flows": 120}
+    | {"bursts": 50, "probes": 300, "loopback_flows": 10, "jobs": 1, "watched_s": 6.0, "lasts_s": 4.0, "sort_s": 1.0},
+    where=_at_loads((0.1, 0.2, 0.4, 0.5), (0.2, 0.5), (0.1, 0.4, 0.6, 0.8)),
+    unjudged=(),
+)
+# A packet costs a kernel a hundred times as much as the simulator. A minute on two cores gives enough mice, but only
+# some thirty elephants a run, which determine the mice's times. So reductions are known only to tens of percentage
+# points, and are only drawn.
 VIRTUAL_QUICK = replace(
     QUICK,
     repetitions=3,
-    changes={"size": "virtual quick"},
+    changes={**QUICK.changes, "probes": 400, "lasts_s": 0.4, "left_to_simulator": True},
+    where=_at_loads(*QUICK_LOADS, more_mice=(0.5,)),
     without=[
         *NO_SORT_CONTROLS,
         *NO_SMALL_CONTROLS,
+        *of_network("scaled"),
         *(name for name in AT_FULL_RATE if name.endswith(("large memory", "all twice")) or "2:1" in name),
     ],
     unjudged=list(ON_KERNELS),
 )
+# Beside the kernel the simulator's flows are only drawn.
+OF_SIMULATOR = {name: QUICK.changes[name] for name in QUICK.changes if name.endswith("flows") or name == "watched_s"}
 VIRTUAL_PAPER = replace(
     PAPER,
-    changes={"size": "virtual paper"},
+    changes={**PAPER.changes, **OF_SIMULATOR, "loopback_flows": 1000, "bursts": 1000, "jobs": 4, "lasts_s": 5.0},
     # A job of every master takes a kernel a quarter of a minute, so only the simulator measures bucket sort's tails.
-    without=[name for name in NO_SORT_CONTROLS if name.startswith("sort")],
+    without=[*(name for name in NO_SORT_CONTROLS if name.startswith("sort")), *of_network("scaled")],
     unjudged=[*SORT_TAILS, "sort-repsyn-p999", "sort-repflow-p999", "incast-repflow-p999", "incast-repsyn-p999"],
 )
 
 
-OWN_RATE = "in virtual time a kernel runs the testbed, and bucket sort, at their own rate"
-MICE_ARE_FEW = "a mouse in a hundred packets; a kernel in virtual time runs full-rate, with more mice"
-NOT_VIRTUALLY = {
-    "scaled": OWN_RATE,
-    "kernel sort": OWN_RATE,
-    "loopback": "programs take no time in virtual time",
-    "1:1": MICE_ARE_FEW,
-    "2:1": MICE_ARE_FEW,
-    "incast": "left to the paper profile: a run takes a kernel a minute and a half",
-    "sort": "left to the paper profile: a job of every master takes a kernel a quarter of a minute",
-    "full-rate-2:1": "left to the paper profile",
-    "fat-tree": "54 hosts for so long would take a kernel hours",
-    "paths": "54 hosts for so long would take a kernel hours",
-}
-
-
-def cannot(setting: Setting, tier: str) -> str:
+def cannot(setting: Any, tier: str) -> str:
     """Return why a tier cannot run a setting, or "". Real kernels carry only the scaled testbed; the simulator has the
     application's traffic, but not the application."""
+    is_scaled = isinstance(setting, MoreMice | Sorting) and setting.is_scaled
+    if in_real_time(tier):
+        able = is_scaled or isinstance(setting, Loopback)
+        return "" if able else "real kernels carry a fiftieth of the rate: see the scaled testbed"
     if tier == SIMULATED:
-        return (
-            "the application needs real kernels; its traffic is simulated" if setting.network == "kernel sort" else ""
-        )
-    if tier == VIRTUAL:
-        return "" if setting.network in SIZES[setting.size].virtual else NOT_VIRTUALLY[setting.network]
-    able = setting.network in ("scaled", "kernel sort", "loopback")
-    return "" if able else "real kernels carry a fiftieth of the rate: see the scaled testbed"
+        able = not is_scaled or isinstance(setting, MoreMice)
+        return "" if able else "the application needs real kernels; its traffic is simulated"
+    if is_scaled:
+        return "in virtual time a kernel runs the testbed, and bucket sort, at their own rate"
+    if isinstance(setting, Incast | Sorting):
+        return "left to the paper profile: it takes a kernel minutes" if setting.left_to_simulator else ""
+    return NOT_VIRTUALLY.get(type(setting), "")
 
 
-def _memory_of(memories: Sequence[tuple[int, float]], size: str) -> Scale:
-    return Scale(changes={"size": size}, where=lambda at: (at.buffer_kb, at.buffer_alpha) in memories)
-
-
-OF_KNOBS = {
-    profile: Scale(changes={"size": size})
-    for profile, size in (("quick", "quick"), ("paper", "paper's knob"), ("test", "test"))
+NOT_VIRTUALLY = {
+    Setting: "a mouse in a hundred packets; a kernel in virtual time runs full-rate, with more mice",
+    FatTree: "54 hosts for so long would take a kernel hours",
+    Paths: "54 hosts for so long would take a kernel hours",
+    Loopback: "programs take no time in virtual time",
 }
+
+
+def _is_one_printed(setting: Setting) -> bool:
+    return setting.buffer_kb == 4000 or setting.buffer_alpha == 0.21
+
+
+def _each_scheme(**changes: Any) -> dict[str, dict[str, Any]]:
+    return {name: {"scheme": name} | changes for name in SCHEMES}
+
+
+OF_MIX = {profile: Scale(changes=of.changes) for profile, of in (("quick", QUICK), ("paper", PAPER), ("test", TEST))}
+OF_KNOBS = OF_MIX | {"paper": Scale(changes={**PAPER.changes, "flows": 5000, "bursts": 3000})}
 
 
 def answer(runs: Runs) -> str:
     """Answer the paper's question in one sentence, with the highest percentile that this run's number of flows
     supports."""
-    shares = runs.summary(SIMULATED)["slow_share"].dropna().xs(1, level="size_bytes")
+    shares = {
+        case: runs.numbers(case, SIMULATED).query("size_bytes == 1")["slow_share"].mean()
+        for case in ("probes tcp", "probes repflow")
+    }
     which = "p99" if "repflow-p999" in runs.study.scale(runs.profile).unjudged else "p999"
 
     def gain(network: str, name: str, which: str, load: float) -> float:
@@ -383,8 +457,8 @@ def answer(runs: Runs) -> str:
         return float(reduction(which, load)(ours, tcp).mean())
 
     return (
-        f"Where one of three paths is congested, {shares['probes tcp'].item():.0%} of single connections meet it, and "
-        f"{shares['probes repflow'].item():.0%} of pairs; at load .5 RepFlow takes "
+        f"Where one of three paths is congested, {shares['probes tcp']:.0%} of single connections meet it, and "
+        f"{shares['probes repflow']:.0%} of pairs; at load .5 RepFlow takes "
         f"{gain('1:1', 'repflow', which, 0.5):.0f} % and RepSYN {gain('1:1', 'repsyn', which, 0.5):.0f} % off the "
         f"{NAMES[which]} of short flows; under incast RepFlow changes the 99th by "
         f"{-gain('incast', 'repflow', 'p99', 0.2):+.0f} %."
@@ -393,18 +467,19 @@ def answer(runs: Runs) -> str:
 
 STUDY = Study(
     slug="repnet",
-    setting=PRINTED,
-    measure_all=measure_all,
+    setting=Setting(),
+    parts=PARTS[1:],
     cases=CASES,
-    profiles={
-        "quick": QUICK,
-        "paper": PAPER,
-        "test": replace(PAPER, repetitions=2, changes={"size": "test"}, unjudged=()),
-    },
+    measure_all=measure_all,
+    profiles={"quick": QUICK, "paper": PAPER, "test": TEST},
     on_virtual={
         "quick": VIRTUAL_QUICK,
         "paper": VIRTUAL_PAPER,
-        "test": replace(VIRTUAL_PAPER, repetitions=2, changes={"size": "virtual test"}, unjudged=()),
+        "test": replace(
+            TEST,
+            changes={**TEST.changes, "bursts": 4, "probes": 40, "lasts_s": 0.03},
+            without=VIRTUAL_PAPER.without,
+        ),
     },
     # Real kernels run in real time, with fewer mice and jobs.
     in_real_time={
@@ -417,54 +492,40 @@ STUDY = Study(
     },
     on_kernels=ON_KERNELS,
     cannot=cannot,
-    in_turn=lambda setting: setting.network == "loopback",
+    in_turn=lambda setting: isinstance(setting, Loopback),
     claims=CLAIMS,
     knobs={
+        # One port may hold at most alpha / (1 + alpha) of the memory.
         "memory": Knob(
-            {
-                name: {"scheme": name, "buffer_kb": swept(1000, 2000, 4000), "buffer_alpha": swept(0.21, 0.5, 1.0, 8.0)}
-                | {"min_rto_ms": swept(10.0, 200.0)}
-                for name in SCHEMES
-            },
-            {
-                "quick": _memory_of(MEMORIES[::2], "quick"),
-                "paper": _memory_of(MEMORIES, "paper's knob"),
-                "test": _memory_of(MEMORIES, "test"),
-            },
+            _each_scheme(
+                buffer_kb=swept(1000, 2000, 4000),
+                buffer_alpha=swept(0.21, 0.5, 1.0, 8.0),
+                min_rto_ms=swept(10.0, 200.0),
+            ),
+            {profile: replace(scale, where=_is_one_printed) for profile, scale in OF_KNOBS.items()},
+            quick=replace(
+                OF_MIX["quick"], only={"buffer_kb": (1000, 4000), "buffer_alpha": (0.21, 1.0)}, where=_is_one_printed
+            ),
         ),
         # The paper's text has Poisson arrivals, the authors' script even gaps.
         "gaps": Knob(
-            {name: {"scheme": name, "gaps": swept("uniform", "poisson")} for name in SCHEMES},
-            {size: Scale(changes={"size": size}) for size in ("quick", "paper", "test")},
+            _each_scheme(gaps=swept("uniform", "poisson")),
+            OF_MIX,
             repetitions=3,
-            quick=Scale(changes={"size": "quick"}, repetitions=1),
+            quick=replace(OF_MIX["quick"], repetitions=1),
         ),
         # What the paper says would combine, and what it put its losses at low load down to.
-        "dctcp": Knob(
-            {name: {"scheme": name, "congestion_control": swept("cubic", "dctcp")} for name in SCHEMES},
-            OF_KNOBS,
-        ),
+        "dctcp": Knob(_each_scheme(congestion_control=swept("cubic", "dctcp")), OF_KNOBS),
         "senders": Knob(
-            {
-                name: {
-                    "network": "incast",
-                    "load": 0.2,
-                    "scheme": name,
-                    "incast_senders": swept(1, 3, 6, INCAST_SENDERS),
-                }
-                for name in SCHEMES
-            },
+            _each_scheme(part=INCAST, load=0.2, incast_senders=swept(1, 3, 6, INCAST_SENDERS)),
             OF_KNOBS,
-            quick=Scale(changes={"size": "quick"}, only={"incast_senders": (3, INCAST_SENDERS)}),
+            quick=replace(OF_MIX["quick"], only={"incast_senders": (3, INCAST_SENDERS)}),
         ),
         "controller": Knob(
-            {
-                name: {"network": "fat-tree", "load": 0.1, "scheme": name, "controller_ms": swept(0.0, 1.0)}
-                for name in SCHEMES
-            },
-            {size: Scale(changes={"size": size}) for size in ("quick", "paper", "test")},
+            _each_scheme(part=FAT_TREE, load=0.1, controller_ms=swept(0.0, 1.0)),
+            OF_MIX,
             repetitions=5,
-            quick=Scale(changes={"size": "quick"}, repetitions=2),
+            quick=replace(OF_MIX["quick"], repetitions=2),
         ),
     },
     figures=FIGURES,
