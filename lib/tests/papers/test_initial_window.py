@@ -123,7 +123,7 @@ def test_clients_follow_the_published_shares_and_medians():
     assert drawn.round_trip_ms.median() == pytest.approx(70, rel=0.06)
     assert drawn.size_bytes.mean() == pytest.approx(10_500, rel=0.07)
     assert drawn.loss.mean() == pytest.approx(0.0155, rel=0.03) and slow.loss.mean() == pytest.approx(0.0298, rel=0.03)
-    maps = paper_clients.population(paper_clients.Setting(clients=40_000, centre="slow", service="maps"), 1)
+    maps = paper_clients.population(paper_clients.Maps(clients=40_000), 1)
     assert maps.size_bytes.mean() == pytest.approx(6400, rel=0.02)
     assert (maps.size_bytes <= 3 * paper_clients.SEGMENT_BYTES).mean() == pytest.approx(0.62, abs=0.01)
 

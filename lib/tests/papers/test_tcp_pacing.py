@@ -19,14 +19,26 @@ from netrepro.networks.topology import dumbbell
 from netrepro.papers import tcp_pacing as paper
 from netrepro.papers.tcp_pacing import experiments, readings, study
 from netrepro.simulation import simulate
-from netrepro.study import points, run_experiment
+from netrepro.study import points, read_once
 
 PAPER = experiments.Setting()
 
 
 def readings_of(seconds: float = 40.0, seed: int = 3, **changed):
-    setting = replace(PAPER, **changed)
-    return readings.read(run_experiment(experiments.experiment(setting, seconds, seed)), setting)
+    """Read one flow."""
+    return read_once(paper.STUDY, replace(PAPER, **changed), seconds, seed)
+
+
+def readings_of_fifty(seconds: float, **changed):
+    return read_once(paper.STUDY, replace(paper.STUDY.case("fifty reno"), **changed), seconds, 3)
+
+
+def far(**changed):
+    return experiments.trips_experiment(replace(paper.STUDY.case("two round trips paced"), **changed), 60.0, 1)
+
+
+def late(**changed):
+    return experiments.together_experiment(replace(paper.STUDY.case("fifty reno"), **changed), 10.0, 1)
 
 
 def test_the_published_path_holds_108_packets_of_a_round_trip_of_100_ms():
@@ -81,8 +93,7 @@ def test_a_single_flow_gains_by_pacing_with_a_small_buffer_and_not_with_the_path
 
 
 def test_fifty_paced_flows_overshoot_and_collapse_and_with_selective_acknowledgements_the_fall_is_no_such_one():
-    reno = readings_of(4.0, **study.FIFTY, paced=True)
-    linux = readings_of(4.0, **study.FIFTY, paced=True, recovery="linux")
+    reno, linux = (readings_of_fifty(4.0, paced=True, recovery=recovery) for recovery in ("reno", "linux"))
     holds = paper.STUDY.case("fifty reno").path_packets + 312
     assert reno["peak_packets"] > 1.8 * holds
     assert reno["least_packets"] < 0.2 * holds < linux["least_packets"]
@@ -91,19 +102,19 @@ def test_fifty_paced_flows_overshoot_and_collapse_and_with_selective_acknowledge
 
 def test_only_the_paced_flows_of_a_mix_pace_and_in_the_control_none_does():
     for case, pacing in (("mixed, two paced", 2), ("mixed, none paced", 0)):
-        flows = experiments.experiment(paper.STUDY.case(case), 1.0, 1).traffic
+        flows = experiments.mix_experiment(paper.STUDY.case(case), 1.0, 1).traffic
         assert sum(flow.label == "paced" for flow in flows) * 10 == len(flows) == 20
         assert sum(flow.tcp.pacing for flow in flows) == pacing
         assert {flow.size_bytes for flow in flows} == {5000 * PAPER.segment_bytes}
     paced, none = (
-        experiments.experiment(paper.STUDY.case(case), 1.0, 5) for case in ("mixed, two paced", "mixed, none paced")
+        experiments.mix_experiment(paper.STUDY.case(case), 1.0, 5) for case in ("mixed, two paced", "mixed, none paced")
     )
     assert [flow.start_s for flow in paced.traffic] == [flow.start_s for flow in none.traffic]
 
 
 def test_short_flows_of_a_mix_start_again_every_fifteen_seconds():
-    setting = replace(PAPER, **study.SHORT, paced=True)
-    flows = experiments.experiment(setting, 1.0, 1).traffic
+    setting = replace(paper.STUDY.case("mixed, two paced"), **study.SHORT)
+    flows = experiments.mix_experiment(setting, 1.0, 1).traffic
     assert len(flows) == 200 and sum(flow.label == "paced" for flow in flows) == 20
     assert [int(flow.start_s // 15) for flow in flows] == [place // 20 for place in range(200)]
 
@@ -116,9 +127,7 @@ def test_throughput_times_round_trip_is_shared_fairly_where_shares_go_as_one_ove
 
 
 def test_half_of_the_flows_are_far_by_longer_side_links_and_without_them_the_network_is_a_plain_dumbbell():
-    far = experiments.experiment(paper.STUDY.case("two round trips paced"), 60.0, 1)
-    run = simulate(replace(far, traffic=tuple(replace(flow, duration_s=3.0) for flow in far.traffic), duration_s=3.0))
-    shortest = run.windows.groupby("flow").round_trip_ms.min()
+    shortest = simulate(far(trips_s=3.0)).windows.groupby("flow").round_trip_ms.min()
     np.testing.assert_allclose(shortest[:25], 100, atol=2)
     np.testing.assert_allclose(shortest[25:], 280, atol=2)
     side, core = Link(20.0, 5.0), Link(5.0, 40.0, DropTail(packets=25))
@@ -150,11 +159,11 @@ def test_a_loss_counts_in_the_initial_period_or_after_it():
 
 def test_paced_flows_lose_together_at_first_and_apart_later_and_renos_do_not_change_so():
     """Sections VI.B.1 and VI.B.2, the latter mostly where hosts take no time; with RED they lose apart at all times."""
-    paced, reno = (readings_of(20.0, **study.FIFTY, paced=paced) for paced in (True, False))
+    paced, reno = (readings_of_fifty(20.0, paced=paced) for paced in (True, False))
     assert paced["first_loss_share"] > 1.5 * max(reno["first_loss_share"], paced["later_loss_share"])
-    in_step = readings_of(20.0, **study.FIFTY | {"host_delay_packets": 0.0})
+    in_step = readings_of_fifty(20.0, host_delay_packets=0.0)
     assert in_step["later_loss_share"] > 1.2 * reno["later_loss_share"] > 1.2 * paced["later_loss_share"]
-    random = readings_of(20.0, **study.FIFTY, **study.RED)
+    random = readings_of_fifty(20.0, **study.RED)
     assert random["later_loss_share"] < 0.5 * paced["later_loss_share"]
 
 
@@ -168,18 +177,18 @@ def test_tops_are_the_last_windows_before_the_threshold_changes_or_stays_half_of
 
 
 def test_red_has_the_papers_thresholds():
-    red = experiments.experiment(paper.STUDY.case("fifty paced, RED"), 1.0, 1).topology.link("s1", "s2").queue
+    red = experiments.together_experiment(paper.STUDY.case("fifty paced, RED"), 1.0, 1).topology.link("s1", "s2").queue
     assert (red.packets, red.min_threshold_packets, red.max_probability) == (312, 5, 0.02)
     assert red.max_threshold_packets == pytest.approx(0.9 * 312)
 
 
 @pytest.mark.parametrize(
-    "changed, problem",
-    [({"far_round_trip_ms": 50.0}, "far flows at 50 ms"), ({"starts_within_s": 100.0}, "duration_s")],
+    "make, changed, problem",
+    [(far, {"far_round_trip_ms": 50.0}, "far flows at 50 ms"), (late, {"starts_within_s": 100.0}, "duration_s")],
 )
-def test_what_cannot_be_run_is_refused_by_name(changed, problem):
+def test_what_cannot_be_run_is_refused_by_name(make, changed, problem):
     with pytest.raises(NetreproError, match=problem):
-        experiments.experiment(replace(PAPER, **changed), 10.0, 1)
+        make(**changed)
 
 
 def test_every_case_runs_in_virtual_time_with_linuxs_senders_and_none_with_those_of_2000():
@@ -187,15 +196,16 @@ def test_every_case_runs_in_virtual_time_with_linuxs_senders_and_none_with_those
     wanted = list(points(study.CASES, PAPER, scale))
     assert [paper.STUDY.why_not(point, "virtual", scale.seconds) for point in wanted] == [""] * len(study.CASES)
     trips = [point for point in wanted if "round trips reno" in point.case]
-    assert {experiments.experiment(point.setting, 20.0, 1).duration_s for point in trips} == {30.0}
+    assert {experiments.trips_experiment(point.setting, 20.0, 1).duration_s for point in trips} == {30.0}
     assert "recovery = 'reno'" in paper.STUDY.why_not(next(points(study.CASES, PAPER)), "virtual")
 
 
-def test_several_flows_last_as_long_as_they_are_told_and_single_ones_as_long_as_the_profile():
-    short = replace(PAPER, many_s=12.0)
-    assert experiments.experiment(short, 20.0, 1).duration_s == 20
-    assert experiments.experiment(paper.STUDY.case("fifty reno", short), 20.0, 1).duration_s == 12
-    assert experiments.experiment(paper.STUDY.case("fifty reno, at first", short), 20.0, 1).duration_s == 2.8
+def test_several_flows_last_no_longer_than_their_profile_and_case_say():
+    assert experiments.experiment(PAPER, 20.0, 1).duration_s == 20
+    assert experiments.experiment(paper.STUDY.case("reno, 150 round trips"), 20.0, 1).duration_s == 15
+    for case, seconds in (("fifty reno", 12), ("fifty reno, at first", 2.8)):
+        setting = replace(paper.STUDY.case(case), many_s=12.0)
+        assert experiments.together_experiment(setting, 20.0, 1).duration_s == seconds
 
 
 @needs_virtual

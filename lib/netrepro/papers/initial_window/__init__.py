@@ -5,8 +5,8 @@ Clients are drawn from the published distributions. Each asks once, over its own
 again with every initial window. A front end sends a response's headers at once, and the rest when its back end has made
 it. Latency is what this front end measures: from its first segment to the last acknowledgement, without the handshake.
 
-`clients` has the setting and who asks, `experiments` the closed form, the experiment and its readings, `figures` the
-pictures, `study` the cases, claims and profiles. This package exports what a notebook and its parameters need.
+`clients` has the settings and who asks, `experiments` the closed form, the experiments and their readings, `figures`
+the pictures, `study` the cases, claims and profiles. This package exports what a notebook and its parameters need.
 """
 
 from netrepro.papers.initial_window.clients import Setting

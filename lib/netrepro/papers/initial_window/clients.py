@@ -1,4 +1,4 @@
-"""The clients of the initial window's experiments, and its setting."""
+"""The settings of the initial window's experiments, and their clients."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ MOST_RATE_KBPS = 10_000.0
 RANK_CORRELATION = -0.55  # of rate and round trip; see data/initial_window/SOURCES.md
 HEADER_SEGMENTS = (3, 4)
 MOST_LOSS = 0.3
+BUFFER_SPREAD = 0.69  # deviation of the logarithm
 APART_S = 0.01  # clients ask one after the other, so that they do not meet at the servers
 PATIENCE_S = 900.0
 AT_99TH, TRIMMED = (0.985, 0.995), 0.1  # responses at the 99th percentile; share cut at both ends of their differences
@@ -38,36 +39,56 @@ PANELS = {
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The clients of a data centre ("average" or "slow"; "class": a class project's), and how they are answered.
+class Transport:
+    """How servers send. receive_window_segments : of the clients. initial_rto_ms : the first timeout, 3 s until RFC
+    6298 (2011)."""
 
-    Sizes are the published ones times `size_scale`, of at most `most_segments`; buffers (median in kB) are log-normal,
-    and a spread is the logarithm's deviation. Wire loss is the published mean times `loss_scale`. Each client uses this
-    many `connections` at once, and on each asks for this many `responses`, one after the other.
+    initial_window_segments: int = NEW
+    receive_window_segments: int = 4000
+    pacing: bool = False
+    initial_rto_ms: float = 3000.0
 
-    service : "search" or "maps", whose responses are smaller and have no back end. receive_window_segments : of the
-    clients. initial_rto_ms : the first timeout, 3 s until RFC 6298 (2011). evenly : few clients represent many. Their
-    values are evenly spaced in each distribution; only their combination is random. keeps_responses : keep each
-    latency, to compare it with the same response's with another window.
+
+@dataclass(frozen=True)
+class Clients(Transport):
+    """Clients of a data centre, "average" or "slow", that are drawn from the published distributions.
+
+    Sizes are the published ones times `size_scale`, of at most `most_segments`; buffers (median in kB) are log-normal.
+    Wire loss is the published mean times `loss_scale`. service : "search" or "maps", whose responses are smaller.
+    evenly : few clients represent many. Their values are evenly spaced in each distribution; only their combination is
+    random.
     """
 
     size_scale: float = parameter(1.0, "size of responses, times the published", low=0.1, high=100)
-    back_end_ms: float = parameter(200.0, "time between a response's headers and the rest", "ms", low=0, high=10_000)
-    service: str = "search"
-    receive_window_segments: int = 4000
-    most_segments: int = 10_000
     buffer_kb: float = parameter(64.0, "median buffer of the clients' links", "kB", low=1, high=1_000_000)
-    buffer_spread: float = 0.69
     loss_scale: float = parameter(1.0, "loss on the wire, times the published mean", low=0, high=10)
+    most_segments: int = 10_000
     centre: str = "average"
+    service: str = "search"
     clients: int = 1000
-    initial_window_segments: int = NEW
-    connections: int = 1
-    responses: int = 1
-    pacing: bool = False
-    initial_rto_ms: float = 3000.0
     evenly: bool = False
-    keeps_responses: bool = False
+
+
+@dataclass(frozen=True)
+class Setting(Clients):
+    """Searches. Each client asks for this many `responses`, one after the other."""
+
+    back_end_ms: float = parameter(200.0, "time between a response's headers and the rest", "ms", low=0, high=10_000)
+    responses: int = 1
+
+
+@dataclass(frozen=True)
+class Maps(Clients):
+    """Slow clients of Maps, each with this many `connections` at once; no back end."""
+
+    centre: str = "slow"
+    service: str = "maps"
+    connections: int = 10
+
+
+@dataclass(frozen=True)
+class ClassProject(Transport):
+    """The few clients of a class project."""
 
 
 def published(name: str) -> pd.DataFrame:
@@ -82,12 +103,10 @@ def published_buckets(centre: str, panel: str) -> pd.DataFrame:
 
 
 @lru_cache(maxsize=8)
-def population(setting: Setting, seed: int) -> pd.DataFrame:
+def population(setting: Clients, seed: int) -> pd.DataFrame:
     """Return a row for each client: round_trip_ms, rate_kbps, product_kb (of these two), size_bytes and header_bytes
     (of a response), loss (on the wire), buffer_bytes. They depend on the seed, but not on the initial window or on
     pacing."""
-    if setting.centre == "class":
-        return _class_clients(setting)
     percent = published("retransmissions").set_index(["centre", "service", "initial_window_segments"]).percent
     loss = percent[setting.centre, setting.service, OLD] / 100
     rate, other, size, buffer = np.random.default_rng([seed, 13]).standard_normal((4, setting.clients))
@@ -98,6 +117,7 @@ def population(setting: Setting, seed: int) -> pd.DataFrame:
         rate, tied, size, buffer = (_evenly(drawn, norm) for drawn in (rate, tied, size, buffer))
         losses = _evenly(losses, expon(scale=loss))
     segments = setting.size_scale * size_quantile(setting.service, norm.cdf(size)) / SEGMENT_BYTES
+    buffers = 1e3 * setting.buffer_kb * np.exp(BUFFER_SPREAD * buffer)
     return _with_product(
         {
             "round_trip_ms": round_trip_quantile(norm.cdf(tied)),
@@ -105,14 +125,12 @@ def population(setting: Setting, seed: int) -> pd.DataFrame:
             "size_bytes": np.ceil(SEGMENT_BYTES * np.minimum(segments, setting.most_segments)).astype(int),
             "header_bytes": headers * SEGMENT_BYTES,
             "loss": np.minimum(MOST_LOSS, setting.loss_scale * losses),
-            "buffer_bytes": np.maximum(
-                2 * WIRE_BYTES, 1e3 * setting.buffer_kb * np.exp(setting.buffer_spread * buffer)
-            ).astype(int),
+            "buffer_bytes": np.maximum(2 * WIRE_BYTES, buffers).astype(int),
         }
     )
 
 
-def sizes_of(setting: Setting, seed: int) -> np.ndarray:
+def sizes_of(setting: Maps, seed: int) -> np.ndarray:
     """Return the bytes of a response for each client (rows) and connection; those of the first are in `population`."""
     first = population(setting, seed).size_bytes.to_numpy()[:, None]
     drawn = np.random.default_rng([seed, 16]).random((len(first), setting.connections - 1))
@@ -120,12 +138,11 @@ def sizes_of(setting: Setting, seed: int) -> np.ndarray:
     return np.hstack([first, np.clip(others, 1, setting.most_segments * SEGMENT_BYTES)])
 
 
-def _class_clients(setting: Setting) -> pd.DataFrame:
-    """Return a class project's clients: one for each of its round trips, with 28 segments at 1.2 Mb/s and no loss."""
-    size_bytes = min(28, setting.most_segments) * SEGMENT_BYTES
+def class_clients() -> pd.DataFrame:
+    """Return a class project's clients, as `population` does: one for each of its round trips, with 28 segments at 1.2
+    Mb/s and no loss."""
     round_trips = published("class_gains")["round_trip_ms"].astype(float)
-    fixed = {"rate_kbps": 1200.0, "size_bytes": size_bytes, "loss": 0.0, "buffer_bytes": 100 * WIRE_BYTES}
-    fixed["header_bytes"] = 0
+    fixed = {"rate_kbps": 1200.0, "size_bytes": 28 * SEGMENT_BYTES, "loss": 0.0, "buffer_bytes": 100 * WIRE_BYTES}
     return _with_product({"round_trip_ms": round_trips, **fixed})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,13 +28,17 @@ from netrepro.papers.initial_window.clients import (
     SEGMENT_BYTES,
     TRIMMED,
     WIRE_BYTES,
+    ClassProject,
+    Maps,
     Setting,
+    Transport,
+    class_clients,
     population,
     published,
     published_buckets,
     sizes_of,
 )
-from netrepro.study import Check, Reading, Runs, jackknife, least_first
+from netrepro.study import Check, Part, Reading, Runs, jackknife, least_first
 
 # The closed form, and a version that models idle times.
 
@@ -73,10 +78,34 @@ def _on_wire_bytes(size_bytes: Any) -> Any:
 
 
 def experiment(setting: Setting, _: float, seed: int) -> Experiment:
-    """Make the experiment: servers on fast links, one for each connection of a client, and clients on narrow links, all
-    at one switch."""
-    clients, sizes = population(setting, seed), sizes_of(setting, seed)
-    servers = tuple(f"h{place + 1}" for place in range(setting.connections))
+    """Make the experiment with searches."""
+    clients = population(setting, seed)
+    return _ask(setting, clients, seed, responses=setting.responses, back_end_ms=setting.back_end_ms)
+
+
+def maps_experiment(setting: Maps, _: float, seed: int) -> Experiment:
+    """Make the experiment with Maps."""
+    return _ask(setting, population(setting, seed), seed, sizes_of(setting, seed))
+
+
+def class_experiment(setting: ClassProject, _: float, seed: int) -> Experiment:
+    """Make the class project's experiment."""
+    return _ask(setting, class_clients(), seed)
+
+
+def _ask(
+    setting: Transport,
+    clients: pd.DataFrame,
+    seed: int,
+    sizes: np.ndarray | None = None,
+    responses: int = 1,
+    back_end_ms: float = 0.0,
+) -> Experiment:
+    """Make an experiment: servers on fast links, one for each connection of a client, and clients on narrow links, all
+    at one switch. sizes : bytes of a response, by client (rows) and connection; None: one connection, of
+    `size_bytes`."""
+    sizes = clients.size_bytes.to_numpy()[:, None] if sizes is None else sizes
+    servers = tuple(f"h{place + 1}" for place in range(sizes.shape[1]))
     fast = Link(10_000, 0.0, HOST_QUEUE)
     cables = [Cable(server, "s1", fast) for server in servers]
     traffic = []
@@ -86,10 +115,10 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
         down = Link(client.rate_kbps / 1e3, one_way_ms, queue, loss=client.loss)
         cables.append(Cable("s1", name, down, Link(1000, one_way_ms, HOST_QUEUE)))
         parts: dict[str, Any] = {"start_s": APART_S * place}
-        if setting.back_end_ms and client.header_bytes:
-            parts |= {"first_bytes": int(client.header_bytes), "rest_after_ms": setting.back_end_ms}
+        if back_end_ms:
+            parts |= {"first_bytes": int(client.header_bytes), "rest_after_ms": back_end_ms}
         for server, size_bytes in zip(servers, map(int, sizes[place]), strict=True):
-            traffic.append(Requests(name, (server,), REQUEST_BYTES, size_bytes, setting.responses, **parts))
+            traffic.append(Requests(name, (server,), REQUEST_BYTES, size_bytes, responses, **parts))
     tcp = Tcp(
         initial_window_segments=setting.initial_window_segments,
         segment_bytes=SEGMENT_BYTES,
@@ -116,32 +145,45 @@ def latencies(measured: Measurements) -> np.ndarray:
 
 
 def read(measured: Measurements, setting: Setting) -> Reading:
+    """Read what `read_clients` does of searches."""
+    return read_clients(measured, setting, population(setting, measured.experiment.seed))
+
+
+def read_maps(measured: Measurements, setting: Maps) -> Reading:
+    """Read what `read_clients` does, and the table `responses`: each is compared with the same with another window."""
+    every = measured.requests[["client", "server", "request", "completion_ms"]].reset_index(drop=True)
+    clients = population(setting, measured.experiment.seed)
+    return read_clients(measured, setting, clients) | Reading(tables={"responses": every})
+
+
+def read_class(measured: Measurements, setting: ClassProject) -> Reading:
+    """Read what `read_clients` does of a class project."""
+    return read_clients(measured, setting, class_clients())
+
+
+def read_clients(measured: Measurements, setting: Transport, clients: pd.DataFrame) -> Reading:
     """Read mean_ms and percentiles of latency, model_ms and pipelined_ms (closed forms, means over the same clients),
-    resent_percent (of all segments), and timeouts per connection. Tables: the means by bucket of Figs 5 to 7, each
-    response."""
-    clients, waits = population(setting, measured.experiment.seed), latencies(measured)
-    window, answered = setting.initial_window_segments, np.isfinite(waits)
-    at = (clients.size_bytes, window, clients.round_trip_ms, clients.rate_kbps)
+    resent_percent (of all segments), and timeouts per connection. Table: the means by bucket of Figs 5 to 7."""
+    waits = latencies(measured)
+    at = (clients.size_bytes, setting.initial_window_segments, clients.round_trip_ms, clients.rate_kbps)
     table = clients.assign(mean_ms=waits, model_ms=model_ms(*at), pipelined_ms=pipelined_ms(*at))
     table["size_segments"] = clients.size_bytes / SEGMENT_BYTES
+    asked: Any = measured.experiment.traffic
+    segments = sum(each.count * math.ceil(each.response_bytes / SEGMENT_BYTES) for each in asked)
     resent = measured.flows.retransmitted_packets.sum()
-    sizes = sizes_of(setting, measured.experiment.seed)
-    segments = np.ceil(sizes / SEGMENT_BYTES).sum() * setting.responses
     every = measured.requests.completion_ms.dropna()
-    quantiles = dict(zip(QUANTILES, np.percentile(every, PERCENTILES), strict=True))
     numbers = {
         **{name: float(table[name].mean()) for name in TIMES},
-        **quantiles,
+        **dict(zip(QUANTILES, np.percentile(every, PERCENTILES), strict=True)),
         "resent_percent": 100 * float(resent / segments),  # as Table 7: over unique bytes
         "timeouts": float(measured.flows.timeouts.mean()),
     }
-    complete = Check("responses complete", float(answered.mean()), at_least=1.0)
-    tables = {"buckets": in_buckets(table)}
-    if setting.keeps_responses:
-        tables["responses"] = measured.requests[["client", "server", "request", "completion_ms"]].reset_index(drop=True)
-    return Reading(numbers, tables, [complete])
+    complete = Check("responses complete", float(np.isfinite(waits).mean()), at_least=1.0)
+    return Reading(numbers, {"buckets": in_buckets(table)}, [complete])
 
 
+MAPS = Part(setting=Maps(), experiment=maps_experiment, read=read_maps, until_complete=True)
+CLASS = Part(setting=ClassProject(), experiment=class_experiment, read=read_class, until_complete=True)
 CURVED = {"round_trip_ms": 1000, "rate_kbps": 5000, "size_segments": 50}  # claims look at gains up to these
 TIMES = ("mean_ms", "model_ms", "pipelined_ms")
 QUANTILES = tuple(f"p{percentile:g}" for percentile in PERCENTILES)

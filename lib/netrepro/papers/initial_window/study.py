@@ -9,7 +9,10 @@ from matplotlib.figure import Figure
 
 from netrepro.papers.initial_window.clients import NEW, OLD, PANELS, WINDOWS, Setting, published
 from netrepro.papers.initial_window.experiments import (
+    CLASS,
+    MAPS,
     answer,
+    class_experiment,
     experiment,
     gain_ms,
     gain_over,
@@ -43,7 +46,7 @@ from netrepro.study.live import LiveRun
 
 def draw_network(setting: Setting) -> Figure:
     """Draw the class project's clients, because these are few."""
-    asked = experiment(STUDY.case("class", setting), 0.0, 1)
+    asked = class_experiment(STUDY.case("class", setting), 0.0, 1)
     return drawing.draw_network(asked, "Every client asks the server over a link of its own (here those of the class)")
 
 
@@ -51,8 +54,7 @@ BOTH = {"initial_window_segments": swept(OLD, NEW)}
 SLOW: dict[str, Any] = BOTH | {"centre": "slow"}
 SHORT, DEEP, HELD = {"most_segments": 3}, {"buffer_kb": 1e6}, {"receive_window_segments": OLD}
 THREE = swept(OLD, NEW, 42)
-MAPS = SLOW | {"service": "maps", "back_end_ms": 0.0, "keeps_responses": True}
-MAPS |= {"clients": lambda setting: max(1, setting.clients // 2)}
+OF_MAPS: dict[str, Any] = BOTH | {"part": MAPS, "clients": lambda setting: max(1, setting.clients // 2)}
 CASES: dict[str, dict[str, Any]] = {
     "average": {"initial_window_segments": swept(*WINDOWS)},
     "average, 3 segments": SHORT | {"initial_window_segments": swept(3, 6, 10, 16)},
@@ -61,9 +63,9 @@ CASES: dict[str, dict[str, Any]] = {
     "slow": SLOW,
     "slow, held": SLOW | HELD,
     "slow, deep buffers": SLOW | DEEP,
-    "maps": MAPS | {"connections": 10},
-    "maps, one connection": MAPS,
-    "class": BOTH | {"centre": "class"},
+    "maps": OF_MAPS,
+    "maps, one connection": OF_MAPS | {"connections": 1},
+    "class": BOTH | {"part": CLASS},
     "nothing lost": DEEP
     | {
         "loss_scale": 0.0,
@@ -95,6 +97,7 @@ LIVE = LiveRun(
 STUDY = Study(
     slug="initial_window",
     setting=Setting(),
+    parts=(MAPS, CLASS),
     cases=CASES,
     experiment=experiment,
     read=read,

@@ -61,7 +61,7 @@ def _windows(cases: Mapping[str, Look], rounds: float, *marks: Mark, title: str 
 
 def _holds(runs: Runs) -> float:
     setting = runs.study.case("fifty reno", runs.setting)
-    return setting.path_packets + setting.queue_packets
+    return setting.path_packets + setting.buffer_packets
 
 
 def gain(runs: Runs) -> pd.DataFrame:

@@ -17,47 +17,101 @@ from netrepro.papers.tcp_pacing.experiments import (
     PEAK_ROUNDS,
     SETTLED_ROUNDS,
     WINDOWS_MS,
+    Mix,
+    Path,
     Setting,
+    ShareOfPath,
+    Together,
+    TwoRoundTrips,
+    experiment,
+    mix_experiment,
+    together_experiment,
+    trips_experiment,
 )
-from netrepro.study import Check, Reading
+from netrepro.study import Check, Part, Reading
 from netrepro.study.evidence import jain
 
 
+def read_flows(run: Measurements, setting: Path) -> Reading:
+    """Read carried_mbit (payload in order), goodput_mbps, LOSS_SHARES, dropped_share (of the packets that reach the
+    bottleneck), and the table `windows`, the sum of all over time."""
+    windows, round_s, core = _windows(run, setting), setting.round_trip_ms / 1e3, run.links_by_port.loc[CORE]
+    numbers = {
+        "carried_mbit": _carried_mbit(run),
+        "goodput_mbps": _carried_mbit(run) / run.experiment.duration_s,
+        "dropped_share": float(core.dropped_packets / (core.dropped_packets + core.sent_packets)),
+        **dict(zip(LOSS_SHARES, shares_that_lose(windows, len(run.flows), round_s), strict=True)),
+    }
+    total = windows.groupby("time_s").packets.sum()
+    first = total.index <= INITIAL_ROUNDS * round_s
+    shown = pd.concat([total[first], total[~first].iloc[::5]]).reset_index()
+    return Reading(numbers, {"windows": shown.assign(rounds=shown.time_s / round_s)}, [_within(run, setting)])
+
+
 def read(run: Measurements, setting: Setting) -> Reading:
-    """Read one run. For long flows: carried_mbit (payload in order), goodput_mbps, LOSS_SHARES, dropped_share (of the
-    packets that reach the bottleneck), fairness (`normalised_fairness`) and the table `windows`, the sum of all over
-    time. For one flow also exit_packets and top_packets, for several peak_packets and least_packets. For flows with an
-    end: their mean latencies, and latency_ratio (Reno over paced). Checks: the bottleneck's capacity is not exceeded,
-    and flows with an end are complete."""
-    seconds = run.experiment.duration_s
-    carried_mbit = float(run.flows.delivered_bytes.sum()) * 8e-6
-    most_mbit = setting.rate_mbps * seconds * setting.segment_bytes / setting.packet_bytes
-    checks = [Check("payload within what the bottleneck carries", carried_mbit / most_mbit, at_most=1.0002)]
-    if setting.size_packets:
-        done = Check("flows complete", float(run.flows.completion_ms.notna().mean()), at_least=1.0)
-        means = run.flows.groupby("label").completion_ms.mean()
-        latency = {f"{label}_latency_s": float(mean) / 1e3 for label, mean in means.items()}
-        both = {"latency_ratio": means.reno / means.paced} if len(means) == 2 else {}
-        return Reading(latency | both, checks=[*checks, done])
-    windows = run.windows.assign(
+    """Read what `read_flows` does, exit_packets (slow start's last window), exit_seen_packets (the same, sampled once
+    in a round trip), top_packets (mean peak of the sawtooth after SETTLED_ROUNDS, NaN in a run too short for one)."""
+    windows, round_s = _windows(run, setting), setting.round_trip_ms / 1e3
+    cut, window = tops(windows), windows.set_index("time_s").packets
+    until = cut.index[0] if len(cut) else window.index[-1]
+    step = round(round_s * 1e3 / WINDOWS_MS)
+    seen = window[window.index <= until].iloc[step - 1 :: step]
+    numbers = {
+        "exit_packets": float(window[:until].max()),
+        "exit_seen_packets": float(seen.max()),
+        "top_packets": float(cut[cut.index >= SETTLED_ROUNDS * round_s].mean()),
+    }
+    return read_flows(run, setting) | Reading(numbers)
+
+
+def read_together(run: Measurements, setting: Together) -> Reading:
+    """Read what `read_flows` does, peak_packets of the first rounds, peak_round, and least_packets soon after it."""
+    flows = read_flows(run, setting)
+    total = flows["windows"].set_index("rounds").packets
+    first = total[total.index <= PEAK_ROUNDS]
+    peak = float(first.idxmax())
+    after = total[(total.index > peak) & (total.index <= peak + FALL_ROUNDS)]
+    numbers = {"peak_packets": float(first.max()), "peak_round": peak, "least_packets": float(after.min())}
+    return flows | Reading(numbers)
+
+
+def read_trips(run: Measurements, setting: TwoRoundTrips) -> Reading:
+    """Read what `read_flows` does, and fairness (`normalised_fairness`)."""
+    delivered = run.flows.sort_values("flow").delivered_bytes
+    return read_flows(run, setting) | Reading({"fairness": normalised_fairness(delivered, setting.round_trips_ms)})
+
+
+def read_mix(run: Measurements, setting: Mix) -> Reading:
+    """Read each kind's mean latency, and latency_ratio (Reno over paced). Check that all flows are complete."""
+    done = Check("flows complete", float(run.flows.completion_ms.notna().mean()), at_least=1.0)
+    means = run.flows.groupby("label").completion_ms.mean()
+    latency = {f"{label}_latency_s": float(mean) / 1e3 for label, mean in means.items()}
+    ratio = {"latency_ratio": means.reno / means.paced} if len(means) == 2 else {}
+    return Reading(latency | ratio, checks=[_within(run, setting), done])
+
+
+SHARE = Part(setting=ShareOfPath(), experiment=experiment, read=read)
+MANY = Part(setting=Together(), experiment=together_experiment, read=read_together)
+TWO = Part(setting=TwoRoundTrips(), experiment=trips_experiment, read=read_trips)
+MIXED = Part(setting=Mix(), experiment=mix_experiment, read=read_mix)
+
+
+def _within(run: Measurements, setting: Path) -> Check:
+    """Check that the bottleneck's capacity is not exceeded."""
+    most_mbit = setting.rate_mbps * run.experiment.duration_s * setting.segment_bytes / setting.packet_bytes
+    return Check("payload within what the bottleneck carries", _carried_mbit(run) / most_mbit, at_most=1.0002)
+
+
+def _carried_mbit(run: Measurements) -> float:
+    return float(run.flows.delivered_bytes.sum()) * 8e-6
+
+
+def _windows(run: Measurements, setting: Path) -> pd.DataFrame:
+    """Return the windows, with packets and threshold_packets."""
+    return run.windows.assign(
         packets=run.windows.window_bytes / setting.segment_bytes,
         threshold_packets=run.windows.slow_start_threshold_bytes / setting.segment_bytes,
     )
-    total = windows.groupby("time_s").packets.sum()
-    round_s = setting.round_trip_ms / 1e3
-    core = run.links_by_port.loc[CORE]
-    flows = run.flows.sort_values("flow")
-    numbers = {
-        "carried_mbit": carried_mbit,
-        "goodput_mbps": carried_mbit / seconds,
-        "dropped_share": float(core.dropped_packets / (core.dropped_packets + core.sent_packets)),
-        "fairness": normalised_fairness(flows.delivered_bytes, [setting.round_trip_of(flow) for flow in flows.flow]),
-        **dict(zip(LOSS_SHARES, shares_that_lose(windows, setting.flows, round_s), strict=True)),
-        **(_of_one(windows, round_s) if setting.flows == 1 else _of_many(total, round_s)),
-    }
-    first = total.index <= INITIAL_ROUNDS * round_s
-    shown = pd.concat([total[first], total[~first].iloc[::5]]).reset_index()
-    return Reading(numbers, {"windows": shown.assign(rounds=shown.time_s / round_s)}, checks)
 
 
 def normalised_fairness(throughputs: Sequence[float] | pd.Series, round_trips: Sequence[float]) -> float:
@@ -97,25 +151,3 @@ def _cuts(windows: pd.DataFrame) -> pd.Series:
     highest = windows.packets[falls].groupby([windows.flow, fall]).idxmax()
     cuts[highest] |= np.floor(windows.packets[highest] / 2) == windows.threshold_packets[highest]
     return cuts
-
-
-def _of_one(windows: pd.DataFrame, round_s: float) -> dict[str, float]:
-    """Read exit_packets (slow start's last window), exit_seen_packets (the same, sampled once in a round trip),
-    top_packets (mean peak of the sawtooth after SETTLED_ROUNDS, NaN in a run too short for one)."""
-    cut, window = tops(windows), windows.set_index("time_s").packets
-    until = cut.index[0] if len(cut) else window.index[-1]
-    step = round(round_s * 1e3 / WINDOWS_MS)
-    seen = window[window.index <= until].iloc[step - 1 :: step]
-    return {
-        "exit_packets": float(window[:until].max()),
-        "exit_seen_packets": float(seen.max()),
-        "top_packets": float(cut[cut.index >= SETTLED_ROUNDS * round_s].mean()),
-    }
-
-
-def _of_many(total: pd.Series, round_s: float) -> dict[str, float]:
-    """Read peak_packets of the first rounds, peak_round, and least_packets soon after the peak."""
-    first = total[total.index <= PEAK_ROUNDS * round_s]
-    at_s = float(first.idxmax())
-    after = total[(total.index > at_s) & (total.index <= at_s + FALL_ROUNDS * round_s)]
-    return {"peak_packets": float(first.max()), "peak_round": at_s / round_s, "least_packets": float(after.min())}

@@ -6,9 +6,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from netrepro.papers.tcp_pacing.experiments import CORE, PAYLOAD, Setting, experiment
+from netrepro.papers.tcp_pacing.experiments import CORE, PAYLOAD, Setting, experiment, together_experiment
 from netrepro.papers.tcp_pacing.figures import BOTH, PACED_LOOK, RENO, _course, _holds, _windows, answer, draw_run, gain
-from netrepro.papers.tcp_pacing.readings import read
+from netrepro.papers.tcp_pacing.readings import MANY, MIXED, SHARE, TWO, read
 from netrepro.study import DROPPED_PACKETS, GOODPUT_OF_FLOWS, Evidence, Gauge, Knob, Live, Play, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import greatest_first, least_first, ratio
@@ -18,24 +18,22 @@ from netrepro.style import scheme
 
 def draw_network(setting: Setting) -> Figure:
     """Draw the dumbbell, with the fifty flows' rate and buffer."""
-    return drawing.draw_network(
-        experiment(STUDY.case("fifty reno", setting), 10.0, 1), "Fifty senders, one bottleneck (packets of 576 bytes)"
-    )
+    made = together_experiment(STUDY.case("fifty reno", setting), 10.0, 1)
+    return drawing.draw_network(made, "Fifty senders, one bottleneck (packets of 576 bytes)")
 
 
 STAGGERED = {"color": scheme("control").colour, "label": "paced, start within 10 s"}
 OF_FIFTY = {"fifty reno": RENO, "fifty paced": PACED_LOOK}
-FIFTY: dict[str, Any] = {"flows": 50, "rate_mbps": 57.0, "buffer_packets": 312}
-FIRST, ROUNDS_150 = {"seconds": 4.0}, {"seconds": 15.0}
+FIFTY: dict[str, Any] = {"part": MANY, "rate_mbps": 57.0, "buffer_packets": 312}
+CLASS = {"part": MANY, "flows": 5, "rate_mbps": 5.0, "packet_bytes": 1514, "initial_window_segments": 10}
+CLASS |= {"recovery": "linux", "delayed_ack_ms": 40.0}
+TRIPS: dict[str, Any] = {"part": TWO, "rate_mbps": 20.0, "buffer_packets": 312}
+SAME = {"far_round_trip_ms": lambda setting: setting.round_trip_ms}
+MIX: dict[str, Any] = {"part": MIXED, "rate_mbps": 25.0, "buffer_packets": lambda setting: setting.buffer_of(0.25)}
+SHORT = {"size_packets": 300, "transfers": 10, "every_s": 15.0}
+ROUNDS_150 = {"seconds": 15.0}
 INITIAL = {"seconds": 2.8}  # 28 round trips: twice the time of the collapse in Fig. 8
 PACED, RED, DEEP = {"paced": True}, {"red": True}, {"buffer_packets": 108}
-MIX: dict[str, Any] = {"flows": 20, "rate_mbps": 25.0, "buffer_share": 0.25, "paced_share": 0.1}
-SHORT = MIX | {"size_packets": 300, "every_s": 15.0, "seconds": 150.0}
-MIXED = MIX | {"size_packets": 5000, "every_s": 120.0, "seconds": 120.0}
-TRIPS: dict[str, Any] = {"flows": 50, "rate_mbps": 20.0, "buffer_packets": 312}
-TRIPS |= {"seconds": lambda setting: setting.trips_s}
-CLASS = {"packet_bytes": 1514, "initial_window_segments": 10, "recovery": "linux", "delayed_ack_ms": 40.0}
-CLASS |= {"flows": 5, "rate_mbps": 5.0}
 COURSE_S = swept(*(float(second) for second in range(1, 31)))
 UNTIL_20_S = {"seconds": swept(*COURSE_S.values[:20])}
 
@@ -54,10 +52,10 @@ CASES: dict[str, dict[str, Any]] = {
     "fifty paced, random starts": FIFTY | PACED | {"starts_within_s": 10.0},
     **_senders(FIFTY | INITIAL, "fifty {}, at first"),
     **_senders(FIFTY | RED | INITIAL, "fifty {}, RED, at first"),
-    **_senders(TRIPS | {"far_round_trip_ms": 280.0}, "two round trips {}"),
-    **_senders(TRIPS, "one round trip {}"),
-    "mixed, two paced": MIXED | PACED,
-    "mixed, none paced": MIXED,
+    **_senders(TRIPS, "two round trips {}"),
+    **_senders(TRIPS | SAME, "one round trip {}"),
+    "mixed, two paced": MIX | PACED,
+    "mixed, none paced": MIX,
 }
 
 
@@ -93,6 +91,7 @@ LIVE = Live(
 STUDY = Study(
     slug="tcp_pacing",
     setting=Setting(),
+    parts=(SHARE, MANY, TWO, MIXED),
     repetitions=10,
     cases=CASES,
     experiment=experiment,
@@ -156,25 +155,22 @@ STUDY = Study(
         ),
         "buffer": Knob(
             _senders(
-                ROUNDS_150 | {"rate_mbps": swept(2.0, 5.0, 20.0), "buffer_share": swept(0.1, 0.25, 0.5, 1.0, 2.0)}
+                {"part": SHARE, "rate_mbps": swept(2.0, 5.0, 20.0), "buffer_share": swept(0.1, 0.25, 0.5, 1.0, 2.0)}
+                | {"buffer_packets": lambda setting: setting.buffer_of(setting.buffer_share)}
             ),
             Scale(15.0),
         ),
-        "recovery": _knob(
-            _senders(FIFTY | FIRST | {"recovery": swept("tahoe", "reno", "newreno", "sack", "linux")}), 4.0
-        ),
+        "recovery": _knob(_senders(FIFTY | {"recovery": swept("tahoe", "reno", "newreno", "sack", "linux")}), 4.0),
         "hosts": _knob(_senders(FIFTY | {"host_delay_packets": swept(0.0, 1.0, 4.0, 12.0)}), 20.0),
-        "hosts_of_one": _knob(_senders(ROUNDS_150 | {"host_delay_packets": swept(0.0, 0.05, 0.25, 0.5, 1.0)}), 15.0, 5),
+        "hosts_of_one": _knob(_senders({"host_delay_packets": swept(0.0, 0.05, 0.25, 0.5, 1.0)}), 15.0, 5),
         "mix": _knob(
             {
                 name: changes | PACED | {"paced_share": swept(0.1, 0.3, 0.5, 0.7, 0.9)}
-                for name, changes in (("5000 packets", MIXED), ("300 packets", SHORT))
+                for name, changes in (("5000 packets", MIX), ("300 packets", MIX | SHORT))
             },
             120.0,
         ),
-        "ratio": _knob(
-            {"paced": FIFTY | PACED | FIRST | {"slow_start_ratio": swept(1.0, 1.25, 1.5, 2.0, 3.0, 4.0)}}, 4.0
-        ),
+        "ratio": _knob({"paced": FIFTY | PACED | {"slow_start_ratio": swept(1.0, 1.25, 1.5, 2.0, 3.0, 4.0)}}, 4.0),
     },
     figures={
         "fig3_throughput": Picture(
