@@ -104,8 +104,12 @@ class Together(Path):
     def queue(self) -> Queue:
         """The bottleneck's queue. RED's thresholds are the best in the paper, its variant is that of the senders:
         Linux's or ns-2's."""
+        if not self.red:
+            return super().queue
         variant, packets = "linux" if self.recovery == "linux" else "floyd1993", self.buffer_packets
-        return Red(packets, 5, 0.9 * packets, max_probability=0.02, variant=variant) if self.red else super().queue
+        return Red(
+            packets, 5, 0.9 * packets, max_probability=0.02, variant=variant, mean_packet_bytes=self.packet_bytes
+        )
 
 
 @dataclass(frozen=True)
