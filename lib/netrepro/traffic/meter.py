@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from os import PathLike
-from socket import inet_ntoa
 
 import numpy as np
 import pandas as pd
@@ -256,5 +255,5 @@ def address_texts(words: np.ndarray, versions: np.ndarray) -> np.ndarray:
     for i, pair in enumerate(distinct.tolist()):
         high_place, low_place = divmod(pair // 2, len(low[1]))
         number = int(high[1][high_place]) << 64 | int(low[1][low_place])
-        texts[i] = str(ipaddress.IPv6Address(number)) if pair % 2 else inet_ntoa(number.to_bytes(4))
+        texts[i] = str(ipaddress.IPv6Address(number)) if pair % 2 else ".".join(map(str, number.to_bytes(4)))
     return texts[place]
