@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bindings/module.hpp"
@@ -23,28 +25,80 @@ py::array_t<Value> copy_out(const std::vector<Value>& values) {
   return py::array_t<Value>(values.size(), values.data());
 }
 
-py::dict columns_of(const FlowMeter& meter, std::size_t first_lengths) {
-  const FlowColumns& columns = meter.columns();
-  const std::size_t rows = meter.flow_count();
+// Rows in the order in which flows began, column by column.
+class Columns {
+ public:
+  Columns(const FlowTable& table, std::size_t first_lengths)
+      : rows_(table.rows()), first_lengths_(table.first_lengths()), lengths_of_a_row_(2 * first_lengths) {
+    order_.reserve(rows_.size());
+    for (std::size_t row = 0; row < rows_.size(); ++row) order_.emplace_back(rows_[row].number, row);
+    std::sort(order_.begin(), order_.end());
+  }
+
+  template <typename As, typename Value>
+  py::array_t<As> of(Value FlowRow::* field) const {
+    py::array_t<As> column(order_.size());
+    std::transform(order_.begin(), order_.end(), column.mutable_data(),
+                   [&](const auto& place) { return static_cast<As>(rows_[place.second].*field); });
+    return column;
+  }
+
+  py::array_t<uint64_t> of(uint64_t (FlowRow::*field)[2]) const {
+    py::array_t<uint64_t> words({order_.size(), std::size_t{2}});
+    uint64_t* to = words.mutable_data();
+    for (const auto& [number, row] : order_) to = std::copy_n(rows_[row].*field, 2, to);
+    return words;
+  }
+
+  // A line for each feature.
+  py::array_t<double> features() const {
+    return lines<double>(FlowRecord::kFeatures, [&](std::size_t row) { return rows_[row].features.begin(); });
+  }
+  // A line for each of the first packets.
+  py::array_t<int64_t> first_lengths() const {
+    return lines<int64_t>(lengths_of_a_row_, [&](std::size_t row) {
+      return first_lengths_.begin() + static_cast<std::ptrdiff_t>(row * lengths_of_a_row_);
+    });
+  }
+
+ private:
+  template <typename As, typename Begin>
+  py::array_t<As> lines(std::size_t count, const Begin& begin) const {
+    py::array_t<As> out({count, order_.size()});
+    As* const to = out.mutable_data();
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      auto from = begin(order_[i].second);
+      for (std::size_t line = 0; line < count; ++line) to[line * order_.size() + i] = static_cast<As>(*from++);
+    }
+    return out;
+  }
+
+  const std::deque<FlowRow>& rows_;
+  const std::deque<uint32_t>& first_lengths_;
+  std::size_t lengths_of_a_row_;
+  std::vector<std::pair<uint64_t, std::size_t>> order_;
+};
+
+py::dict columns_of(const FlowTable& table, std::size_t first_lengths) {
+  const Columns columns(table, first_lengths);
   py::dict out;
-  out["source_address"] = copy_out(columns.source_address, rows, 2);
-  out["destination_address"] = copy_out(columns.destination_address, rows, 2);
-  out["source_port"] = copy_out(columns.source_port);
-  out["destination_port"] = copy_out(columns.destination_port);
-  out["protocol"] = copy_out(columns.protocol);
-  out["ip_version"] = copy_out(columns.ip_version);
-  out["valid"] = copy_out(columns.valid);
-  out["starts_with_syn"] = copy_out(columns.starts_with_syn);
-  out["end"] = copy_out(columns.end);
-  out["number"] = copy_out(columns.number);
-  out["forward_packets"] = copy_out(columns.forward_packets);
-  out["forward_bytes"] = copy_out(columns.forward_bytes);
-  out["backward_packets"] = copy_out(columns.backward_packets);
-  out["backward_bytes"] = copy_out(columns.backward_bytes);
-  out["start_us"] = copy_out(columns.start_us);
-  out["end_us"] = copy_out(columns.end_us);
-  out["features"] = copy_out(columns.features, rows, FlowRecord::kFeatures);
-  out["first_lengths"] = copy_out(columns.first_lengths, rows, 2 * first_lengths);
+  out["source_address"] = columns.of(&FlowRow::source_address);
+  out["destination_address"] = columns.of(&FlowRow::destination_address);
+  out["source_port"] = columns.of<uint16_t>(&FlowRow::source_port);
+  out["destination_port"] = columns.of<uint16_t>(&FlowRow::destination_port);
+  out["protocol"] = columns.of<uint8_t>(&FlowRow::protocol);
+  out["ip_version"] = columns.of<uint8_t>(&FlowRow::ip_version);
+  out["valid"] = columns.of<bool>(&FlowRow::valid);
+  out["starts_with_syn"] = columns.of<bool>(&FlowRow::starts_with_syn);
+  out["end"] = columns.of<int8_t>(&FlowRow::end);
+  out["forward_packets"] = columns.of<int64_t>(&FlowRow::forward_packets);
+  out["forward_bytes"] = columns.of<int64_t>(&FlowRow::forward_bytes);
+  out["backward_packets"] = columns.of<int64_t>(&FlowRow::backward_packets);
+  out["backward_bytes"] = columns.of<int64_t>(&FlowRow::backward_bytes);
+  out["start_us"] = columns.of<int64_t>(&FlowRow::start_us);
+  out["end_us"] = columns.of<int64_t>(&FlowRow::end_us);
+  out["features"] = columns.features();
+  out["first_lengths"] = columns.first_lengths();
   return out;
 }
 
@@ -90,7 +144,7 @@ py::dict counts_of(const CaptureCounts& counts) {
 // The meter and its settings, as Python sees them.
 class BoundMeter {
  public:
-  explicit BoundMeter(const MeterSettings& settings) : settings_(settings), meter_(settings) {}
+  BoundMeter(const MeterSettings& settings, bool two_cores) : settings_(settings), meter_(settings, two_cores) {}
 
   void feed(const py::buffer& chunk) {
     const py::buffer_info view = chunk.request();
@@ -100,8 +154,11 @@ class BoundMeter {
     meter_.feed(bytes, size);
   }
   void end_file() { meter_.end_file(); }
-  void end_capture() { meter_.end_capture(); }
-  py::dict columns() const { return columns_of(meter_, settings_.first_lengths); }
+  void end_capture() {
+    py::gil_scoped_release release;
+    meter_.end_capture();
+  }
+  py::dict columns() const { return columns_of(meter_.table(), settings_.first_lengths); }
   py::dict counts() const { return counts_of(meter_.counts()); }
   std::set<uint32_t> unsupported_links() const { return meter_.unsupported_links(); }
 
@@ -174,18 +231,19 @@ void bind_meter(py::module_& module) {
       std::vector<std::string>(FlowRecord::kFeatureNames.begin(), FlowRecord::kFeatureNames.end());
   py::class_<BoundMeter>(module, "FlowMeter")
       .def(py::init([](int64_t timeout_us, int64_t idle_threshold_us, uint64_t first_packets, bool handshake,
-                       bool netmate_quirks, bool end_on_close, bool forward_is_opener, std::size_t first_lengths) {
-             return std::make_unique<BoundMeter>(MeterSettings{timeout_us, idle_threshold_us, first_packets, handshake,
-                                                               netmate_quirks, end_on_close, forward_is_opener,
-                                                               first_lengths});
+                       bool netmate_quirks, bool end_on_close, bool forward_is_opener, std::size_t first_lengths,
+                       bool two_cores) {
+             const MeterSettings settings{timeout_us,     idle_threshold_us, first_packets,     handshake,
+                                          netmate_quirks, end_on_close,      forward_is_opener, first_lengths};
+             return std::make_unique<BoundMeter>(settings, two_cores);
            }),
            py::kw_only(), py::arg("timeout_us"), py::arg("idle_threshold_us"), py::arg("first_packets"),
            py::arg("handshake"), py::arg("netmate_quirks"), py::arg("end_on_close"), py::arg("forward_is_opener"),
-           py::arg("first_lengths"))
+           py::arg("first_lengths"), py::arg("two_cores"))
       .def("feed", &BoundMeter::feed, "The next bytes of the capture file.")
       .def("end_file", &BoundMeter::end_file)
-      .def("end_capture", &BoundMeter::end_capture)
-      .def("columns", &BoundMeter::columns)
+      .def("end_capture", &BoundMeter::end_capture, "Ends every open flow; to be called before what follows.")
+      .def("columns", &BoundMeter::columns, "Of the flows in the order in which they began; features a line each.")
       .def("counts", &BoundMeter::counts)
       .def("unsupported_links", &BoundMeter::unsupported_links, "The link types of packets that were not decoded.");
 }

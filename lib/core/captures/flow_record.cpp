@@ -1,18 +1,46 @@
 #include "captures/flow_record.hpp"
 
+#include <utility>
+
 namespace {
 
 // `own`: the packet was sent by the side whose state this is.
-TcpState next_state(TcpState state, uint8_t flags, bool own) {
+constexpr FlowTcpState next_state(FlowTcpState state, uint32_t flags, bool own) {
   const bool acknowledges = flags & kAcknowledge, opens = flags & kSyn;
-  if (flags & kReset) return TcpState::closed;
-  if ((flags & kFin) && own) return TcpState::fin;
-  if (state == TcpState::fin && acknowledges && !own) return TcpState::closed;
-  if (state == TcpState::initial && opens && own) return TcpState::syn;
-  if (state == TcpState::syn && opens && acknowledges && !own) return TcpState::syn_ack;
-  if (state == TcpState::syn_ack && acknowledges && own) return TcpState::established;
+  if (flags & kReset) return FlowTcpState::closed;
+  if ((flags & kFin) && own) return FlowTcpState::fin;
+  if (state == FlowTcpState::fin && acknowledges && !own) return FlowTcpState::closed;
+  if (state == FlowTcpState::initial && opens && own) return FlowTcpState::syn;
+  if (state == FlowTcpState::syn && opens && acknowledges && !own) return FlowTcpState::syn_ack;
+  if (state == FlowTcpState::syn_ack && acknowledges && own) return FlowTcpState::established;
   return state;
 }
+
+// next_state() of each state, side and combination of flags, since packets' flags are hard to foresee.
+class NextStates {
+ public:
+  constexpr NextStates() {
+    for (uint32_t flags = 0; flags < kFlags; ++flags) {
+      for (uint32_t state = 0; state < kStates; ++state) {
+        for (const uint32_t own : {0u, 1u}) {
+          states_[place(flags, own) + state] = next_state(static_cast<FlowTcpState>(state), flags, own != 0);
+        }
+      }
+    }
+  }
+
+  constexpr FlowTcpState of(FlowTcpState state, uint32_t flags, uint32_t own) const {
+    return states_[place(flags % kFlags, own) + static_cast<uint32_t>(state)];
+  }
+
+ private:
+  static constexpr uint32_t kFlags = 32, kStates = 6;  // the flags up to ACK
+  static constexpr uint32_t place(uint32_t flags, uint32_t own) { return (2 * flags + own) * kStates; }
+
+  std::array<FlowTcpState, std::size_t{2} * kFlags * kStates> states_{};
+};
+
+constexpr NextStates kNextStates;
 
 }  // namespace
 
@@ -26,23 +54,35 @@ const std::array<const char*, FlowRecord::kFeatures> FlowRecord::kFeatureNames =
 
 FlowRecord::FlowRecord(const DecodedPacket& packet, int64_t time_us, uint64_t first_number)
     : key(packet.key),
+      number(first_number),
+      last_us(time_us),
       forward_is_low(packet.from_low),
       starts_with_syn(key.protocol == kTcp && (packet.tcp_flags & (kSyn | kAcknowledge)) == kSyn),
-      number(first_number),
-      start_us(time_us),
-      last_us(time_us) {}
+      start_us(time_us) {}
+
+void FlowRecord::restart(const DecodedPacket& packet, int64_t time_us, uint64_t first_number) {
+  FlowRecord next(packet, time_us, first_number);
+  for (int side = 0; side < 2; ++side) {
+    next.first_lengths[side].swap(first_lengths[side]);
+    next.first_lengths[side].clear();
+  }
+  *this = std::move(next);
+}
 
 // Whether the packet completes the handshake.
-bool FlowRecord::follow_handshake(uint8_t flags, bool backward) {
-  const bool was_established = opener_state_ == TcpState::established || answerer_state_ == TcpState::established;
-  opener_state_ = next_state(opener_state_, flags, !backward);
-  answerer_state_ = next_state(answerer_state_, flags, backward);
-  return !was_established && (opener_state_ == TcpState::established || answerer_state_ == TcpState::established);
+bool FlowRecord::follow_handshake(uint32_t flags, uint32_t backward) {
+  const bool was_established =
+      opener_state_ == FlowTcpState::established || answerer_state_ == FlowTcpState::established;
+  opener_state_ = kNextStates.of(opener_state_, flags, 1 - backward);
+  answerer_state_ = kNextStates.of(answerer_state_, flags, backward);
+  return !was_established &&
+         (opener_state_ == FlowTcpState::established || answerer_state_ == FlowTcpState::established);
 }
 
 void FlowRecord::add(const DecodedPacket& packet, int64_t time_us, const MeterSettings& settings,
                      CaptureCounts& counts) {
-  const bool backward = packet.from_low != forward_is_low;
+  const uint32_t backward = packet.from_low != forward_is_low;
+  const uint32_t flags = packet.tcp_flags;
   const bool was_valid = valid;
   ++packets[backward];
   ip_bytes[backward] += packet.ip_bytes;
@@ -56,9 +96,9 @@ void FlowRecord::add(const DecodedPacket& packet, int64_t time_us, const MeterSe
 
   bool in_handshake = false;
   if (key.protocol == kTcp) {
-    const bool completes = follow_handshake(packet.tcp_flags, backward);
-    in_handshake = (packet.tcp_flags & kSyn) || (completes && !packet.has_payload());
-    const bool established = opener_state_ == TcpState::established || answerer_state_ == TcpState::established;
+    const bool completes = follow_handshake(flags, backward);
+    in_handshake = (flags & kSyn) || (completes && !packet.has_payload());
+    const bool established = opener_state_ == FlowTcpState::established || answerer_state_ == FlowTcpState::established;
     valid = valid || (established && packet.has_payload());
   } else if (key.protocol == kUdp) {
     valid = valid || packet.has_payload();
@@ -73,8 +113,8 @@ void FlowRecord::add(const DecodedPacket& packet, int64_t time_us, const MeterSe
   Direction& direction = directions_[backward];
   const bool counts_header = key.protocol == kTcp || !settings.netmate_quirks || !was_valid;
   direction.header_bytes += packet.ip_header_bytes + (counts_header ? packet.transport_header_bytes : 0);
-  if (packet.tcp_flags & kPush) ++direction.push_flags;
-  if (packet.tcp_flags & kUrgent) ++direction.urgent_flags;
+  direction.push_flags += (flags & kPush) != 0;
+  direction.urgent_flags += (flags & kUrgent) != 0;
 
   if (first_accounted_us_ == kNone) {
     first_accounted_us_ = active_start_us_ = time_us;
@@ -88,7 +128,7 @@ void FlowRecord::add(const DecodedPacket& packet, int64_t time_us, const MeterSe
     direction.gaps_us.add(static_cast<uint64_t>(time_us - direction.last_us), settings.netmate_quirks);
   }
   direction.last_us = time_us;
-  if (first_lengths[backward].size() < settings.first_lengths) {
+  if (direction.lengths.count <= settings.first_lengths) {
     first_lengths[backward].push_back(packet.ip_bytes);
   }
 }

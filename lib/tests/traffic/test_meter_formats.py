@@ -524,7 +524,7 @@ CAPTURES = [
 def columns_by_chunks(content: bytes, sizes: list[int]) -> tuple[dict, dict]:
     core = _core.FlowMeter(
         timeout_us=10**9, idle_threshold_us=10**6, first_packets=0, handshake=True, netmate_quirks=True,
-        end_on_close=True, forward_is_opener=False, first_lengths=10,
+        end_on_close=True, forward_is_opener=False, first_lengths=10, two_cores=False,
     )  # fmt: skip
     start = 0
     for size in sizes:
