@@ -7,7 +7,7 @@ flows (static), or requests of 1 KB and 10 MB (dynamic), as in the paper and in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -31,6 +31,7 @@ from netrepro.study import (
     Evidence,
     Gauge,
     Knob,
+    Part,
     Play,
     Reading,
     Runs,
@@ -63,18 +64,10 @@ PUBLISHED_PQ_MBPS = 860.0  # at least, from the same figure
 
 
 @dataclass(frozen=True)
-class Setting:
+class OnePort:
     """Section 4's mechanisms; link delay and buffer are choices. `queue` is "drop tail", "ecn" or "phantom", `pacer`
-    "none", "nic" (the paper's) or "linux" (paces each segment, at 1.2 windows a round trip). A `load` above 0 (share of
-    the port's rate) replaces the `flows` long flows by requests, until about `large_requests` of 10 MB have come. A
-    request takes an idle one of its server's `open_connections`; with 0 it opens its own. `in_turn`: servers are asked
-    one after the other and keep separate connections for each size, as in the replica."""
+    "none", "nic" (the paper's) or "linux" (paces each segment, at 1.2 windows a round trip)."""
 
-    flows: int = 2
-    load: float = 0.0
-    large_requests: int = 40
-    small_bytes: int = SMALL_BYTES
-    small_share: float = SMALL_SHARE
     rate_mbps: float = 1000.0
     link_delay_ms: float = parameter(0.04, "of every link, one way; a choice", "ms", low=0.001, high=10)
     buffer_packets: int = parameter(425, "of the port; a choice", "packets", low=1, high=100_000)
@@ -86,85 +79,60 @@ class Setting:
     congestion_control: str = "reno"
     pacer: str = "none"
     offload_bytes: int = 65_536
-    open_connections: int = 16
-    in_turn: bool = False
     slow_start_after_idle: bool = True
 
-
-DCTCP = {"congestion_control": "dctcp"}
-ITSELF = DCTCP | {"queue": "phantom", "pacer": "nic"}
-# The marked packet does not count itself. The core counts it, so its threshold is larger by one full packet.
-PQ950 = ITSELF | {"phantom_bytes": 1000 + FULL_PACKET_BYTES}
-SCHEMES: dict[str, dict[str, Any]] = {
-    "tcp": {},
-    "30k": DCTCP | {"queue": "ecn"},
-    "6k": DCTCP | {"queue": "ecn", "threshold_packets": 4, "pacer": "nic"},
-    "pq950": PQ950,
-    "pq950, gamma 1": PQ950 | {"drain_share": 1.0},
-}
-GAMMA_1 = "pq950, gamma 1"
-LOOKS = {name: {"label": name, "color": colour} for name, colour in zip(PUBLISHED_US, CURVES, strict=False)}
-LOOKS[GAMMA_1] = {"label": GAMMA_1, "color": scheme("control").colour, "linestyle": "--"}
-LOADS = {"load": swept(0.2, 0.4, 0.6)}
-LONG_FLOWS = {"flows": swept(*PUBLISHED_PQ_US)}
-# The replica's packets of 950 bytes are below the threshold, so they may count themselves. 30 KB are 31 of them.
-REPLICA = LOADS | {
-    "small_bytes": 900,
-    "link_delay_ms": 0.005,
-    "buffer_packets": 500,
-    "segment_bytes": 990 - HEADER_BYTES,
-}
-REPLICA |= {
-    "small_share": REPLICA_SMALL_SHARE,
-    "open_connections": 1,
-    "in_turn": True,
-    "slow_start_after_idle": False,
-}  # from its scripts
-REPLICA_OWN: dict[str, dict[str, Any]] = {
-    "30k": {"threshold_packets": 31},
-    "6k": {"threshold_packets": 6},
-    "pq950": {"phantom_bytes": 1000},
-    "pq950, gamma 1": {"phantom_bytes": 1000},
-}
-CASES: dict[str, dict[str, Any]] = {
-    **SCHEMES,
-    "30k, no marking": DCTCP,
-    "pq950, no pacer": PQ950 | {"pacer": "none"},
-    "pq950, linux pacing": PQ950 | {"pacer": "linux", "offload_bytes": 0},
-    "pq950, counts itself": ITSELF,
-    "counts itself, gamma 1": ITSELF | {"drain_share": 1.0},
-    **{f"static {name}": SCHEMES[name] | LONG_FLOWS for name in PUBLISHED_US},
-    **{f"dynamic {name}": changes | LOADS for name, changes in SCHEMES.items()},
-    **{f"replica {name}": changes | REPLICA | REPLICA_OWN.get(name, {}) for name, changes in SCHEMES.items()},
-    "replica 6k, no pacer": SCHEMES["6k"] | REPLICA | REPLICA_OWN["6k"] | {"pacer": "none", "load": 0.4},
-}
+    @property
+    def port(self) -> Queue:
+        """The queue of every port of the switch; a threshold larger than the buffer is reduced to it."""
+        if self.queue == "ecn":
+            return EcnThreshold(self.buffer_packets, min(self.threshold_packets, self.buffer_packets))
+        if self.queue == "phantom":
+            return PhantomQueue(self.buffer_packets, self.drain_share, self.phantom_bytes)
+        return DropTail(packets=self.buffer_packets)
 
 
-def as_kernels_can(setting: Setting) -> Setting:
-    """Replace what kernels lack: they use Linux's pacing for the NIC's and their own segmentation offload, and every
-    request opens a connection."""
-    pacer = "linux" if setting.pacer == "nic" else setting.pacer
-    return replace(setting, pacer=pacer, offload_bytes=0, open_connections=0)
+@dataclass(frozen=True)
+class Setting(OnePort):
+    """Long flows."""
+
+    flows: int = 2
 
 
-def _queue(setting: Setting) -> Queue:
-    """Return the queue of every port of the switch; a threshold larger than the buffer is reduced to it."""
-    if setting.queue == "ecn":
-        return EcnThreshold(setting.buffer_packets, min(setting.threshold_packets, setting.buffer_packets))
-    if setting.queue == "phantom":
-        return PhantomQueue(setting.buffer_packets, setting.drain_share, setting.phantom_bytes)
-    return DropTail(packets=setting.buffer_packets)
+@dataclass(frozen=True)
+class Requests(OnePort):
+    """Requests, each over a connection of its own. load : share of the port's rate, until about `large_requests` of 10
+    MB have come."""
+
+    load: float = 0.4
+    large_requests: int = 40
+    small_bytes: int = SMALL_BYTES
+    small_share: float = SMALL_SHARE
 
 
-def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment in which hosts send to one other host through s1: long flows that start a millisecond apart,
-    or requests at random times."""
-    port = Link(setting.rate_mbps, setting.link_delay_ms, _queue(setting))
+@dataclass(frozen=True)
+class KeptOpen(Requests):
+    """A request takes an idle one of its server's `open_connections`."""
+
+    open_connections: int = 16
+
+
+@dataclass(frozen=True)
+class Replica(KeptOpen):
+    """Servers are asked one after the other and keep separate connections for each size, as in the replica. Values are
+    from its scripts."""
+
+    small_bytes: int = 900
+    small_share: float = REPLICA_SMALL_SHARE
+    segment_bytes: int = 990 - HEADER_BYTES
+    open_connections: int = 1
+    slow_start_after_idle: bool = False
+
+
+def at_port(setting: OnePort, senders: int, traffic: Iterable[Traffic], seconds: float, seed: int) -> Experiment:
+    """Make an experiment in which hosts send to one more, the last, through s1."""
+    port = Link(setting.rate_mbps, setting.link_delay_ms, setting.port)
     out = NicPacer() if setting.pacer == "nic" else DropTail(packets=1000)
     own = Link(setting.rate_mbps, setting.link_delay_ms, out, offload_bytes=setting.offload_bytes)
-    senders = SERVERS if setting.load else setting.flows
-    hosts = [f"h{number + 1}" for number in range(senders + 1)]
-    cables = tuple(Cable(host, "s1", own, port) for host in hosts)
     tcp = Tcp(
         setting.congestion_control,
         segment_bytes=setting.segment_bytes,
@@ -174,40 +142,26 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         pacing=setting.pacer == "linux",
         slow_start_after_idle=setting.slow_start_after_idle,
     )
-    traffic: tuple[Traffic, ...]
-    if setting.load:
-        requests = _requests(setting, hosts)
-        traffic, seconds = (requests,), requests.count / requests.flows_per_s / ARRIVING_SHARE
-    else:
-        traffic = tuple(
-            Flow(host, hosts[-1], duration_s=seconds - at * 1e-3, start_s=at * 1e-3)
-            for at, host in enumerate(hosts[:-1])
-        )
-    return Experiment(Topology(cables), traffic, seconds, seed, Measure(packets=(("s1", hosts[-1]),)), tcp)
+    star = Topology(tuple(Cable(f"h{host + 1}", "s1", own, port) for host in range(senders + 1)))
+    return Experiment(star, tuple(traffic), seconds, seed, Measure(packets=(("s1", f"h{senders + 1}"),)), tcp)
 
 
-def _requests(setting: Setting, hosts: list[str]) -> PoissonFlows:
-    small, large = setting.small_bytes, LARGE_BYTES
-    share = setting.small_share
+def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
+    """Make the experiment with long flows that start a millisecond apart."""
+    receiver, starts_s = f"h{setting.flows + 1}", [at * 1e-3 for at in range(setting.flows)]
+    flows = (Flow(f"h{at}", receiver, None, seconds - start_s, start_s) for at, start_s in enumerate(starts_s, 1))
+    return at_port(setting, setting.flows, flows, seconds, seed)
+
+
+def request_experiment(setting: Requests, _: float, seed: int) -> Experiment:
+    """Make the experiment with requests at random times, as long as they take."""
+    small, large, share = setting.small_bytes, LARGE_BYTES, setting.small_share
     sizes = FlowSizeDistribution(((small, 0.0), (small, share), (large, share), (large, 1.0)), "bytes")
     per_s = flows_per_s_at_load(sizes, setting.load, setting.rate_mbps)
     count = round(setting.large_requests / (1 - share))
-    return PoissonFlows(sizes, per_s, count, tuple(hosts[:-1]), (hosts[-1],))
-
-
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
-    """Measure one run on the tier, on kernels with the setting of `as_kernels_can`."""
-    asked = experiment(setting if tier == SIMULATED else as_kernels_can(setting), seconds, seed)
-    if setting.load and setting.open_connections:
-        return read(over_open_connections(asked, setting.open_connections, in_turn=setting.in_turn), setting)
-    run = run_experiment(asked, tier)
-    return replace(read(run, setting), fidelity=None if tier == SIMULATED else run.fidelity)
-
-
-def cannot(setting: Setting, tier: str) -> str:
-    """Return why the tier cannot run a setting, apart from what the kernel refuses; "" where it can."""
-    kept_open = setting.load and setting.open_connections and tier != SIMULATED
-    return "a kernel's requests open a connection each" if kept_open else ""
+    servers = tuple(f"h{number + 1}" for number in range(SERVERS))
+    requests = PoissonFlows(sizes, per_s, count, servers, (f"h{SERVERS + 1}",))
+    return at_port(setting, SERVERS, [requests], count / per_s / ARRIVING_SHARE, seed)
 
 
 def over_open_connections(asked: Experiment, of_each_server: int, *, in_turn: bool = False) -> Measurements:
@@ -295,32 +249,107 @@ def _stays(run: Measurements) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
     return began_s - packets.wait_ms.to_numpy() / 1e3, began_s, left_s, sent_s
 
 
-def read(run: Measurements, setting: Setting) -> Reading:
-    """Read the wait at the switch (mean and 99th percentile in microseconds, sampled in time; for long flows after slow
-    start), received payload (Mb/s), and completion times of requests (ms; NaN for long flows). The table `waits` is of
-    packets."""
-    seconds, flows = run.experiment.duration_s, run.flows
-    settled_s = 0.0 if setting.load else SETTLED_SHARE * seconds
-    packets = run.packets[run.packets.time_s >= settled_s]
-    waits_us = packets["wait_ms"].to_numpy() * 1e3
-    sampled_us = (windows_us if setting.in_turn else pinged_us)(run, settled_s)
-    small, large = (flows.completion_ms[flows.size_bytes == size] for size in (setting.small_bytes, LARGE_BYTES))
+def read_waits(run: Measurements, sampled_us: np.ndarray, since_s: float = 0.0) -> Reading:
+    """Read the wait at the switch (mean and 99th percentile of what was sampled in time, microseconds), and received
+    payload (Mb/s). The table `waits` is of packets."""
     numbers = {
         "mean_us": float(sampled_us.mean()),
         "p99_us": float(np.quantile(sampled_us, 0.99)),
-        "goodput_mbps": float(flows["delivered_bytes"].sum()) * 8e-6 / seconds,
-        "small_mean_ms": small.mean(),
-        "small_p99_ms": small.quantile(0.99),
-        "large_mean_ms": large.mean(),
-        "large_p99_ms": large.quantile(0.99),
+        "goodput_mbps": float(run.flows["delivered_bytes"].sum()) * 8e-6 / run.experiment.duration_s,
     }
-    # Percentiles leave out incomplete requests; long flows must keep the port busy instead.
-    complete = [Check("requests complete", float(flows.completion_ms.notna().mean()), at_least=0.999)]
-    checks = complete if setting.load else gap_checks(run, run.experiment.measure.packets[0])
-    times = {"requests": flows[["size_bytes", "completion_ms"]]} if setting.load else {}
-    shares = np.linspace(0, 1, 101)
-    waits = pd.DataFrame({"share": shares, "wait_us": np.quantile(waits_us, shares)})
-    return Reading(numbers, {"waits": waits, **times}, checks)
+    shares, waits_us = np.linspace(0, 1, 101), run.packets.wait_ms[run.packets.time_s >= since_s].to_numpy() * 1e3
+    return Reading(numbers, {"waits": pd.DataFrame({"share": shares, "wait_us": np.quantile(waits_us, shares)})})
+
+
+def read(run: Measurements, _: Setting) -> Reading:
+    """Read the waits after slow start. The flows must keep the port busy."""
+    settled_s = SETTLED_SHARE * run.experiment.duration_s
+    checks = gap_checks(run, run.experiment.measure.packets[0])
+    return read_waits(run, pinged_us(run, settled_s), settled_s) | Reading({}, {}, checks)
+
+
+def read_requests(run: Measurements, setting: Requests, sampled_us: np.ndarray | None = None) -> Reading:
+    """Read the waits (sampled as a ping does by default), and completion times of requests (ms)."""
+    flows = run.flows
+    small, large = (flows.completion_ms[flows.size_bytes == size] for size in (setting.small_bytes, LARGE_BYTES))
+    numbers = {"small_mean_ms": small.mean(), "small_p99_ms": small.quantile(0.99)}
+    numbers |= {"large_mean_ms": large.mean(), "large_p99_ms": large.quantile(0.99)}
+    # Percentiles leave out incomplete requests.
+    complete = Check("requests complete", float(flows.completion_ms.notna().mean()), at_least=0.999)
+    times = flows[["size_bytes", "completion_ms"]]
+    return read_waits(run, pinged_us(run, 0.0) if sampled_us is None else sampled_us) | Reading(
+        numbers, {"requests": times}, [complete]
+    )
+
+
+def as_kernels_can(setting: OnePort) -> OnePort:
+    """Replace what kernels lack: they use Linux's pacing for the NIC's, and their own segmentation offload."""
+    return replace(setting, pacer="linux" if setting.pacer == "nic" else setting.pacer, offload_bytes=0)
+
+
+def measure_one(
+    setting: Any, seconds: float, seed: int, tier: str, make: Any = experiment, read: Any = read
+) -> Reading:
+    """Measure one run on the tier, on kernels with the setting of `as_kernels_can`."""
+    run = run_experiment(make(setting if tier == SIMULATED else as_kernels_can(setting), seconds, seed), tier)
+    return replace(read(run, setting), fidelity=run.fidelity)
+
+
+def measure_open(setting: KeptOpen, seconds: float, seed: int, _: str, *, in_turn: bool = False) -> Reading:
+    """Measure one run over connections that stay open, in the simulator. in_turn : as the replica does."""
+    asked = request_experiment(setting, seconds, seed)
+    run = over_open_connections(asked, setting.open_connections, in_turn=in_turn)
+    sampled_us = (windows_us if in_turn else pinged_us)(run, 0.0)
+    return replace(read_requests(run, setting, sampled_us), fidelity=run.fidelity)
+
+
+def cannot(setting: OnePort, tier: str) -> str:
+    """Return why the tier cannot run a setting, apart from what the kernel refuses; "" where it can."""
+    kept_open = isinstance(setting, KeptOpen) and tier != SIMULATED
+    return "a kernel's requests open a connection each" if kept_open else ""
+
+
+A_CONNECTION_EACH = Part(
+    setting=Requests(), measure_one=partial(measure_one, make=request_experiment, read=read_requests)
+)
+OPEN = Part(setting=KeptOpen(), measure_one=measure_open)
+THE_REPLICA = Part(setting=Replica(), measure_one=partial(measure_open, in_turn=True))
+DCTCP = {"congestion_control": "dctcp"}
+ITSELF = DCTCP | {"queue": "phantom", "pacer": "nic"}
+# The marked packet does not count itself. The core counts it, so its threshold is larger by one full packet.
+PQ950 = ITSELF | {"phantom_bytes": 1000 + FULL_PACKET_BYTES}
+SCHEMES: dict[str, dict[str, Any]] = {
+    "tcp": {},
+    "30k": DCTCP | {"queue": "ecn"},
+    "6k": DCTCP | {"queue": "ecn", "threshold_packets": 4, "pacer": "nic"},
+    "pq950": PQ950,
+    "pq950, gamma 1": PQ950 | {"drain_share": 1.0},
+}
+GAMMA_1 = "pq950, gamma 1"
+LOOKS = {name: {"label": name, "color": colour} for name, colour in zip(PUBLISHED_US, CURVES, strict=False)}
+LOOKS[GAMMA_1] = {"label": GAMMA_1, "color": scheme("control").colour, "linestyle": "--"}
+LOADS = {"part": OPEN, "load": swept(0.2, 0.4, 0.6)}
+LONG_FLOWS = {"flows": swept(*PUBLISHED_PQ_US)}
+# The replica's packets of 950 bytes are below the threshold, so they may count themselves. 30 KB are 31 of them.
+REPLICA = LOADS | {"part": THE_REPLICA, "link_delay_ms": 0.005, "buffer_packets": 500}
+REPLICA_OWN: dict[str, dict[str, Any]] = {
+    "30k": {"threshold_packets": 31},
+    "6k": {"threshold_packets": 6},
+    "pq950": {"phantom_bytes": 1000},
+    "pq950, gamma 1": {"phantom_bytes": 1000},
+}
+CASES: dict[str, dict[str, Any]] = {
+    **SCHEMES,
+    "30k, no marking": DCTCP,
+    "pq950, no pacer": PQ950 | {"pacer": "none"},
+    "pq950, linux pacing": PQ950 | {"pacer": "linux", "offload_bytes": 0},
+    "pq950, counts itself": ITSELF,
+    "counts itself, gamma 1": ITSELF | {"drain_share": 1.0},
+    **{f"static {name}": SCHEMES[name] | LONG_FLOWS for name in PUBLISHED_US},
+    **{f"dynamic {name}": changes | LOADS for name, changes in SCHEMES.items()},
+    **{f"replica {name}": changes | REPLICA | REPLICA_OWN.get(name, {}) for name, changes in SCHEMES.items()},
+    "replica 6k, no pacer": SCHEMES["6k"] | REPLICA | REPLICA_OWN["6k"] | {"pacer": "none", "load": 0.4},
+}
 
 
 # Closed forms.
@@ -339,6 +368,9 @@ def rule_bounds() -> pd.DataFrame:
     return pd.DataFrame({"round trip (µs)": rows})
 
 
+# Claims.
+
+
 def answer(runs: Runs) -> str:
     """Answer the paper's question in one sentence, with this run's numbers."""
     ours, plain = (runs.numbers(name).mean(numeric_only=True) for name in ("pq950", "30k"))
@@ -346,6 +378,37 @@ def answer(runs: Runs) -> str:
         f"With the phantom queue a packet waits {ours.mean_us:.1f} microseconds at {ours.goodput_mbps:.0f} Mb/s, "
         f"with DCTCP-30K {plain.mean_us:.0f} at {plain.goodput_mbps:.0f} Mb/s."
     )
+
+
+def change_of_means(ours: pd.Series, baseline: pd.Series) -> float:
+    """Compute ours / baseline of the means over the loads, as in the replica's report."""
+    return float(ours.mean() / baseline.mean())
+
+
+def percentile_ms(runs: Mapping[int, pd.DataFrame], size_bytes: int, left_out: int | None = None) -> pd.Series:
+    """Compute the 99th percentile of the completion time (ms) by load, of the requests of one size in all repetitions
+    together, without `left_out`. runs : repetition -> the rows of a case's table `requests`."""
+    rows = pd.concat([table for repetition, table in runs.items() if repetition != left_out])
+    return rows[rows.size_bytes == size_bytes].groupby("load").completion_ms.quantile(0.99)
+
+
+def change_of_requests(size_bytes: int) -> Callable[..., np.ndarray]:
+    """Make the function that computes `change_of_means` of `percentile_ms`, with a `jackknife` value for each
+    repetition."""
+
+    def change(ours: Mapping[int, pd.DataFrame], baseline: Mapping[int, pd.DataFrame]) -> np.ndarray:
+        both = (ours, baseline)
+        return jackknife(ours, lambda out: change_of_means(*(percentile_ms(runs, size_bytes, out) for runs in both)))
+
+    return change
+
+
+def _dynamic(baseline: str, size_bytes: int = 0) -> Evidence:
+    """Make the evidence on the wait at the switch, or on requests of one size, under dynamic load."""
+    pair, broken = ("dynamic pq950", f"dynamic {baseline}"), ("dynamic pq950, gamma 1", f"dynamic {baseline}")
+    if size_bytes:
+        return Evidence("requests", pair, control=broken, how=change_of_requests(size_bytes), pooled=True)
+    return Evidence("p99_us", pair, control=broken, how=change_of_means)
 
 
 # Figures.
@@ -424,37 +487,6 @@ def draw_run(reading: Reading, case: str) -> Figure:
     return figure
 
 
-def change_of_means(ours: pd.Series, baseline: pd.Series) -> float:
-    """Compute ours / baseline of the means over the loads, as in the replica's report."""
-    return float(ours.mean() / baseline.mean())
-
-
-def percentile_ms(runs: Mapping[int, pd.DataFrame], size_bytes: int, left_out: int | None = None) -> pd.Series:
-    """Compute the 99th percentile of the completion time (ms) by load, of the requests of one size in all repetitions
-    together, without `left_out`. runs : repetition -> the rows of a case's table `requests`."""
-    rows = pd.concat([table for repetition, table in runs.items() if repetition != left_out])
-    return rows[rows.size_bytes == size_bytes].groupby("load").completion_ms.quantile(0.99)
-
-
-def change_of_requests(size_bytes: int) -> Callable[..., np.ndarray]:
-    """Make the function that computes `change_of_means` of `percentile_ms`, with a `jackknife` value for each
-    repetition."""
-
-    def change(ours: Mapping[int, pd.DataFrame], baseline: Mapping[int, pd.DataFrame]) -> np.ndarray:
-        both = (ours, baseline)
-        return jackknife(ours, lambda out: change_of_means(*(percentile_ms(runs, size_bytes, out) for runs in both)))
-
-    return change
-
-
-def _dynamic(baseline: str, size_bytes: int = 0) -> Evidence:
-    """Make the evidence on the wait at the switch, or on requests of one size, under dynamic load."""
-    pair, broken = ("dynamic pq950", f"dynamic {baseline}"), ("dynamic pq950, gamma 1", f"dynamic {baseline}")
-    if size_bytes:
-        return Evidence("requests", pair, control=broken, how=change_of_requests(size_bytes), pooled=True)
-    return Evidence("p99_us", pair, control=broken, how=change_of_means)
-
-
 OWN = ", a connection each"
 PROFILES = {"quick": Scale(0.5, changes={"large_requests": 30}), "paper": Scale(5.0, changes={"large_requests": 250})}
 NAMES = ("pq950", "6k", "30k", "tcp")
@@ -485,6 +517,7 @@ LIVE = LiveRun(
 STUDY = Study(
     slug="hull",
     setting=Setting(),
+    parts=(A_CONNECTION_EACH, OPEN, THE_REPLICA),
     cases=CASES,
     measure_one=measure_one,
     cannot=cannot,
@@ -529,7 +562,7 @@ STUDY = Study(
     knobs={
         "connections": Knob(
             {
-                f"{name}{own}": SCHEMES[name] | LOADS | ({"open_connections": 0} if own else {})
+                f"{name}{own}": SCHEMES[name] | LOADS | ({"part": A_CONNECTION_EACH} if own else {})
                 for name in ("tcp", "30k", "pq950")
                 for own in ("", OWN)
             },

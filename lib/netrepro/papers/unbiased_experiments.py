@@ -8,10 +8,9 @@ drawn at random, and none in the others; an event study treats all from one mome
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ from matplotlib.figure import Figure
 from netrepro.networks import DropTail, Experiment, Flow, Link, Measurements, Sfq, Tcp, dumbbell
 from netrepro.networks.links import bandwidth_delay_packets
 from netrepro.paths import data_dir
-from netrepro.study import Check, Evidence, Gauge, Knob, Play, Reading, Runs, Scale, Study, swept
+from netrepro.study import Check, Evidence, Gauge, Knob, Part, Play, Reading, Runs, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.figures import Level, Panel, Picture, Published, Sweep, plot
 from netrepro.study.live import QUEUE, LiveRun
@@ -28,7 +27,7 @@ from netrepro.study.setting import parameter
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
 TREATMENTS = {"BBR": "bbr", "two connections": "cubic", "pacing": "cubic"}  # a treated connection's control
-AB, SWITCHBACK, EVENT = "A/B test", "switchback", "event study"
+SWITCHBACK, EVENT = "switchback", "event study"
 FEW, MOST, APPLICATIONS = 1, 9, 10
 PUBLISHED = {FEW: 2.5, MOST: 0.25}  # treated / untreated, in the A/B tests of the paper's abstract
 COLOURS = {"treated": CURVES[6], "untreated": CURVES[0]}
@@ -36,23 +35,16 @@ START_WITHIN = 0.1  # of an interval: sessions begin at random in its first tent
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The ten applications and their treatments are the paper's, from memory. Rate, round trip and buffer are not
-    known; they are those for which others published the same comparison on real hosts
+class OneLink:
+    """Applications on one link. The ten and their treatments are the paper's, from memory. Rate, round trip and buffer
+    are not known; they are those for which others published the same comparison on real hosts
     (data/unbiased_experiments/SOURCES.md)."""
 
     bottleneck_mbps: float = parameter(100.0, "rate of the shared link", "Mb/s", low=1, high=10_000)
     round_trip_ms: float = parameter(40.0, "round trip without queues", "ms", low=5, high=500)
     buffer_round_trips: float = parameter(2.0, "buffer of the shared link", "round trips at its rate", low=0.1, high=20)
-    applications: int = APPLICATIONS
     treatment: str = "BBR"
-    treated: int = FEW  # number of applications treated in an interval with treatment
-    design: str = AB
-    intervals: int = 8  # of a switchback or an event study
-    joining: int = 0  # number of applications that join in the second half of the run
-    is_shared: bool = True  # if False, each application's own link is its limit
-    loss: float = 0.0  # share of packets lost at random
-    is_fair: bool = False  # the shared link serves its connections in turn
+    treated: int = APPLICATIONS  # number of applications treated in an interval with treatment
 
     @property
     def buffer_packets(self) -> int:
@@ -60,59 +52,78 @@ class Setting:
         in_flight = bandwidth_delay_packets(self.bottleneck_mbps, self.round_trip_ms)
         return max(2, round(self.buffer_round_trips * in_flight))
 
-
-class Session(NamedTuple):
-    """One application in one interval; its connections belong to it alone."""
-
-    application: int
-    interval: int
-    group: str  # treated or untreated
-    start_s: float
-    end_s: float
+    @property
+    def shared(self) -> Link:
+        """The shared link. Hosts' links have 1 ms of the delay on either side."""
+        return Link(self.bottleneck_mbps, self.round_trip_ms / 2 - 2, DropTail(packets=self.buffer_packets))
 
 
-def sessions(setting: Setting, seconds: float, seed: int) -> Iterator[Session]:
-    """Yield which application sends when, and whether it is treated. Half of the intervals have treatment; an A/B test
-    has one interval, with treatment."""
-    random = np.random.default_rng(seed)
-    count = 1 if setting.design == AB else setting.intervals
-    is_on = np.arange(count) >= count // 2  # True for the only interval of an A/B test
-    if setting.design == SWITCHBACK:
-        random.shuffle(is_on)
-    for interval, on in enumerate(is_on):
-        joined = setting.joining if interval >= count / 2 else 0
-        present = setting.applications + joined
-        chosen = random.permutation(present)[: (setting.treated + joined) * on]
+@dataclass(frozen=True)
+class Setting(OneLink):
+    """An A/B test."""
+
+    treated: int = FEW
+    is_shared: bool = True  # if False, each application's own link is its limit
+    loss: float = 0.0  # share of packets lost at random
+    is_fair: bool = False  # the shared link serves its connections in turn
+
+
+@dataclass(frozen=True)
+class Switchback(OneLink):
+    """Half of the intervals, drawn at random, have treatment. joining : applications that join in the second half."""
+
+    intervals: int = 8
+    joining: int = 0
+
+
+@dataclass(frozen=True)
+class EventStudy(Switchback):
+    """The intervals of the second half have treatment."""
+
+
+def traffic(
+    setting: OneLink, intervals: Sequence[Sequence[int]], seconds: float, random: np.random.Generator
+) -> tuple[Flow, ...]:
+    """List the connections; a label holds application, interval and group. intervals : of each, how many applications
+    there are, and how many of them are treated."""
+    pairs, connections = max(present for present, _ in intervals), list[Flow]()
+    for interval, (present, treated) in enumerate(intervals):
+        chosen = random.permutation(present)[:treated]
         for application in range(present):
-            start_s = (interval + START_WITHIN * random.random()) * seconds / count
+            start_s = (interval + START_WITHIN * random.random()) * seconds / len(intervals)
             group = "treated" if application in chosen else "untreated"
-            yield Session(application, interval, group, start_s, (interval + 1) * seconds / count)
-
-
-def flows(setting: Setting, session: Session) -> list[Flow]:
-    """List the connections of a session; their label holds application, interval and group."""
-    application, treatment = session.application + 1, setting.treatment if session.group == "treated" else ""
-    flow = Flow(
-        f"h{application}",
-        f"h{setting.applications + setting.joining + application}",
-        duration_s=session.end_s - session.start_s,
-        start_s=session.start_s,
-        congestion_control=TREATMENTS.get(treatment, "cubic"),
-        label=" ".join(map(str, session[:3])),
-        tcp=Tcp(pacing=True) if treatment == "pacing" else None,
-    )
-    return [flow] * (2 if treatment == "two connections" else 1)
+            treatment = setting.treatment if group == "treated" else ""
+            connection = Flow(
+                f"h{application + 1}",
+                f"h{pairs + application + 1}",
+                duration_s=(interval + 1) * seconds / len(intervals) - start_s,
+                start_s=start_s,
+                congestion_control=TREATMENTS.get(treatment, "cubic"),
+                label=f"{application} {interval} {group}",
+                tcp=Tcp(pacing=True) if treatment == "pacing" else None,
+            )
+            connections += [connection] * (2 if treatment == "two connections" else 1)
+    return tuple(connections)
 
 
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
-    """Make the experiment: each application has two hosts of its own; all send over one link."""
-    rate, delay_ms = setting.bottleneck_mbps, setting.round_trip_ms / 2 - 2  # less 1 ms on either side
-    queue = (Sfq if setting.is_fair else DropTail)(packets=setting.buffer_packets)
-    shared = Link(rate if setting.is_shared else 4 * rate, delay_ms, queue, loss=setting.loss)
-    own = Link(10 * rate if setting.is_shared else rate / setting.applications, 1.0)
-    network = dumbbell(setting.applications + setting.joining, access=own, bottleneck=shared)
-    traffic = [flow for session in sessions(setting, seconds, seed) for flow in flows(setting, session)]
-    return Experiment(network, tuple(traffic), seconds, seed)
+    """Make an A/B test. Each application has two hosts of its own; all send over one link."""
+    rate, queue = setting.bottleneck_mbps, (Sfq if setting.is_fair else DropTail)(packets=setting.buffer_packets)
+    shared_mbps, own_mbps = (rate, 10 * rate) if setting.is_shared else (4 * rate, rate / APPLICATIONS)
+    shared = replace(setting.shared, rate_mbps=shared_mbps, queue=queue, loss=setting.loss)
+    network = dumbbell(APPLICATIONS, access=Link(own_mbps, 1.0), bottleneck=shared)
+    sent = traffic(setting, [(APPLICATIONS, setting.treated)], seconds, np.random.default_rng(seed))
+    return Experiment(network, sent, seconds, seed)
+
+
+def in_intervals(setting: Switchback, seconds: float, seed: int, *, drawn: bool) -> Experiment:
+    """Make a switchback (drawn) or an event study."""
+    random, is_late = np.random.default_rng(seed), np.arange(setting.intervals) >= setting.intervals // 2
+    is_on = random.permutation(is_late) if drawn else is_late
+    joined, own = setting.joining * is_late, Link(10 * setting.bottleneck_mbps, 1.0)
+    intervals = np.column_stack([APPLICATIONS + joined, (setting.treated + joined) * is_on]).tolist()
+    network = dumbbell(APPLICATIONS + setting.joining, access=own, bottleneck=setting.shared)
+    return Experiment(network, traffic(setting, intervals, seconds, random), seconds, seed)
 
 
 def by_session(run: Measurements) -> pd.DataFrame:
@@ -125,17 +136,23 @@ def by_session(run: Measurements) -> pd.DataFrame:
     return rows.groupby(["application", "interval", "group"], as_index=False)[summed].sum()
 
 
-def read(run: Measurements, setting: Setting) -> Reading:
+def read_full(run: Measurements, setting: OneLink, least: float | None = 0.8) -> Reading:
     """Read the mean throughput of all, of treated and of untreated applications (Mb/s), the segments sent again (as a
-    share of those that arrived), and the estimate: treated over untreated."""
+    share of those that arrived), and the estimate: treated over untreated. least : how much of its rate the shared link
+    must carry; None where it need not be full."""
     table, numbers = by_session(run), {}
     for name, rows in {"all": table, **{group: table[table["group"] == group] for group in COLOURS}}.items():
         numbers[f"{name}_mbps"] = rows["mbps"].mean()
         numbers[f"{name}_resent"] = rows["retransmitted_packets"].sum() / (rows["segments"].sum() or np.nan)
     numbers["estimate"] = numbers["treated_mbps"] / numbers["untreated_mbps"]
     used = run.flows["delivered_bytes"].sum() * 8e-6 / run.experiment.duration_s / setting.bottleneck_mbps
-    full, least = ("full", 0.8) if setting.is_shared and not setting.loss else ("free", None)
-    return Reading(numbers, {}, [Check(f"share of a {full} link's rate that arrives", used, least, 1.0)])
+    link = "free" if least is None else "full"
+    return Reading(numbers, {}, [Check(f"share of a {link} link's rate that arrives", used, least, 1.0)])
+
+
+def read(run: Measurements, setting: Setting) -> Reading:
+    """Read an A/B test, as `read_full` does."""
+    return read_full(run, setting, 0.8 if setting.is_shared and not setting.loss else None)
 
 
 def effects(runs: Runs) -> pd.DataFrame:
@@ -229,16 +246,6 @@ def draw_knob(runs: Runs, knob: str, title: str, names: Mapping[object, str]) ->
     return draw_ratios(title, {f"{case},\n{names[value]}".replace(" c", "\nc"): of for (case, value), of in rows})
 
 
-def draw_fair(runs: Runs) -> Figure:
-    """Draw what A/B tests of one in ten estimate, with and without a link that serves connections in turn."""
-    return draw_knob(runs, "is_fair", "A queue that serves connections in turn", {False: "one queue", True: "in turn"})
-
-
-def draw_growth(runs: Runs) -> Figure:
-    """Draw the estimates of switchback and event study where the number of applications doubles in the second half."""
-    return draw_knob(runs, "joining", "Traffic that grows meanwhile", {0: "steady", APPLICATIONS: "grows"})
-
-
 def on_hosts(treated: int, _: Runs) -> pd.Series:
     """Read what others measured on real hosts with so many BBR flows among ten: buffer -> mean ratio."""
     rows = pd.read_csv(data_dir("unbiased_experiments") / "hosts.csv", comment="#").query("treated == @treated")
@@ -257,7 +264,7 @@ QUICKLY = {"treated": (0, FEW, 5, MOST, APPLICATIONS)}
 # Shorter runs show how BBR begins: with 4 round trips of buffer and 16 s, anything from 1.5 to 109 came out.
 LONG = {"quick": Scale(64.0, repetitions=2, only={"buffer_round_trips": (1.0, 2.0, 4.0)}), "paper": Scale(64.0)}
 AB_TESTS = ("few-treated-seem-faster", "most-treated-seem-slower")  # too short runs show how BBR begins
-BUFFERS, GROWTH = swept(0.5, 1.0, 2.0, 4.0, 8.0, 16.0), {"treated": APPLICATIONS, "joining": swept(0, APPLICATIONS)}
+BUFFERS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 _OF_ONE = {"table": "flows", "column": "goodput_mbps", "by": "label", "each": "sum"}
 _TREATED, _UNTREATED = (_OF_ONE | {"label_end": f" {group}"} for group in COLOURS)
 LIVE = LiveRun(
@@ -269,19 +276,24 @@ LIVE = LiveRun(
     },
     QUEUE,
     "queue of the shared link (packets)",
-    {"treated": tuple(range(APPLICATIONS + 1)), "buffer_round_trips": (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)},
+    {"treated": tuple(range(APPLICATIONS + 1)), "buffer_round_trips": BUFFERS},
     lambda _: ("s1", "s2"),
     watched={"queues": (("s1", "s2"),), "queue_interval_ms": 20.0},
 )
 
+PARTS = {
+    SWITCHBACK: Part(setting=Switchback(), experiment=partial(in_intervals, drawn=True), read=read_full),
+    EVENT: Part(setting=EventStudy(), experiment=partial(in_intervals, drawn=False), read=read_full),
+}
+
 STUDY = Study(
     slug="unbiased_experiments",
     setting=Setting(),
+    parts=tuple(PARTS.values()),
     cases={
         **{name: {"treatment": name, "treated": swept(0, FEW, 3, 5, 7, MOST, APPLICATIONS)} for name in TREATMENTS},
-        SWITCHBACK: {"treated": APPLICATIONS, "design": SWITCHBACK},
-        EVENT: {"treated": APPLICATIONS, "design": EVENT},
-        "one in turns": {"treated": FEW, "design": SWITCHBACK},
+        **{name: {"part": part} for name, part in PARTS.items()},
+        "one in turns": {"part": PARTS[SWITCHBACK], "treated": FEW},
         "not congested": {"treated": swept(FEW, MOST), "is_shared": False},
         "losses by chance": {"treated": swept(0, APPLICATIONS), "loss": 0.03},
     },
@@ -300,9 +312,11 @@ STUDY = Study(
         "switchback-finds-the-truth": Evidence("estimate", SWITCHBACK, "one in turns"),
     },
     knobs={
-        "buffer": Knob({"BBR": {"treated": swept(FEW, MOST), "buffer_round_trips": BUFFERS}}, LONG, 5),
+        "buffer": Knob({"BBR": {"treated": swept(FEW, MOST), "buffer_round_trips": swept(*BUFFERS)}}, LONG, 5),
         "is_fair": Knob({name: {"treatment": name, "is_fair": swept(False, True)} for name in TREATMENTS}, LONG, 3),
-        "joining": Knob({name: GROWTH | {"design": name} for name in (SWITCHBACK, EVENT)}, LONG, 5),
+        "joining": Knob(
+            {name: {"part": part, "joining": swept(0, APPLICATIONS)} for name, part in PARTS.items()}, LONG, 5
+        ),
     },
     figures={
         "throughput": Picture("Who gets what", *map(_throughput, TREATMENTS)),
@@ -320,8 +334,15 @@ STUDY = Study(
             *(Level(ratio, f"published: {ratio:g}, {number} of ten treated") for number, ratio in PUBLISHED.items()),
             log="xy",
         ),
-        "fair": draw_fair,
-        "growth": draw_growth,
+        "fair": partial(
+            draw_knob,
+            knob="is_fair",
+            title="A queue that serves connections in turn",
+            names={False: "one queue", True: "in turn"},
+        ),
+        "growth": partial(
+            draw_knob, knob="joining", title="Traffic that grows meanwhile", names={0: "steady", APPLICATIONS: "grows"}
+        ),
     },
     play=Play(
         tuple(TREATMENTS),

@@ -23,13 +23,13 @@ READ = ("dynamic pq950", "dynamic 30k")
 def runs():
     """Without the cases with requests that no test looks at, which take longest."""
     unread = [name for name in paper.CASES if name.startswith(("replica", "dynamic")) and name not in READ]
-    smaller = replace(paper.STUDY, profiles={"quick": Scale(0.6, without=unread)})
-    return measure(smaller, paper.Setting(large_requests=12), repetitions=2, seed=7)
+    smaller = replace(paper.STUDY, profiles={"quick": Scale(0.6, without=unread, changes={"large_requests": 12})})
+    return measure(smaller, repetitions=2, seed=7)
 
 
 @pytest.fixture(scope="module")
 def table(runs):
-    return runs.summary().xs((0.0, 2), level=("load", "flows"))
+    return runs.summary().droplevel("load").xs(2, level="flows")
 
 
 def test_the_phantom_queue_keeps_goodput_below_its_own_rate_and_near_it(table):
@@ -95,7 +95,7 @@ def test_dctcp_waits_about_as_long_as_its_threshold_lasts(table):
 
 def test_two_to_eight_flows_wait_as_their_windows_say(runs):
     """The order holds up to eight, whose windows of two segments are sixteen packets: more than the round trip is."""
-    static = runs.summary().xs(0.0, level="load").mean_us
+    static = runs.summary().droplevel("load").mean_us
     ours, plain, tcp = (static[f"static {name}"] for name in ("pq950", "30k", "tcp"))
     assert list(ours.index) == list(range(2, 9)) == list(plain.index) == list(tcp.index)
     assert (ours < plain).all() and (plain < tcp).all()
@@ -127,7 +127,7 @@ def test_sampled_often_enough_a_busy_port_has_the_packets_own_waits():
 
 
 def test_requests_offer_the_load_that_was_asked_for():
-    asked = paper.experiment(paper.STUDY.case("replica pq950"), 4.0, 1)
+    asked = paper.request_experiment(paper.STUDY.case("replica pq950"), 0.0, 1)
     flows = asked.flow_table
     offered = flows.size_bytes.sum() * 8 / (asked.duration_s * paper.ARRIVING_SHARE) / 1e9
     assert offered == pytest.approx(0.2, rel=0.35)
@@ -142,8 +142,8 @@ def test_small_requests_gain_and_large_ones_pay(runs):
 
 
 def test_over_connections_that_stay_open_no_request_waits_for_a_lost_syn():
-    setting = replace(paper.Setting(**paper.SCHEMES["tcp"]), load=0.6, large_requests=18)
-    asked = paper.experiment(setting, SECONDS, 1)
+    setting = paper.Requests(load=0.6, large_requests=18)
+    asked = paper.request_experiment(setting, 0.0, 1)
     own = simulate(asked).flows  # each opens a connection of its own
     kept = paper.over_open_connections(asked, 16)
     assert own.completion_ms.max() > 1000
@@ -159,14 +159,15 @@ def test_over_connections_that_stay_open_no_request_waits_for_a_lost_syn():
 
 
 def test_a_kernel_is_not_said_to_have_kept_connections_open():
-    kept = paper.STUDY.case("dynamic tcp")
-    assert paper.cannot(kept, "virtual") and not paper.cannot(kept, "simulated")
-    assert not paper.cannot(replace(kept, load=0.0), "virtual")
+    for name in ("dynamic tcp", "replica tcp"):
+        kept = paper.STUDY.case(name)
+        assert paper.cannot(kept, "virtual") and not paper.cannot(kept, "simulated")
+    assert not paper.cannot(paper.Requests(), "virtual") and not paper.cannot(paper.Setting(), "virtual")
 
 
 def test_requests_of_one_connection_wait_for_each_other():
-    setting = replace(paper.Setting(), load=0.6, large_requests=18)
-    asked = paper.experiment(setting, SECONDS, 3)
+    setting = paper.Requests(load=0.6, large_requests=18)
+    asked = paper.request_experiment(setting, 0.0, 3)
     flows = paper.over_open_connections(asked, 1).flows
     arrived = flows.assign(arrived_s=flows.start_s + flows.completion_ms / 1e3).groupby("source").arrived_s
     assert arrived.apply(lambda times: times.is_monotonic_increasing).all()
@@ -174,8 +175,8 @@ def test_requests_of_one_connection_wait_for_each_other():
 
 
 def test_in_turn_requests_of_a_size_wait_for_their_own_size_alone():
-    setting = replace(paper.Setting(), load=0.6, large_requests=18)
-    asked = paper.experiment(setting, SECONDS, 3)
+    setting = paper.Requests(load=0.6, large_requests=18)
+    asked = paper.request_experiment(setting, 0.0, 3)
     flows = paper.over_open_connections(asked, 1, in_turn=True).flows
     arrived = flows.assign(arrived_s=flows.start_s + flows.completion_ms / 1e3)
     for size_bytes, rows in arrived.groupby("size_bytes"):
@@ -237,8 +238,8 @@ def test_requests_wait_on_a_kernel_in_the_simulators_order():
     for tier in ("virtual", "simulated"):
         waits = []
         for name in ("pq950", "30k", "tcp"):
-            setting = replace(paper.Setting(load=0.4, large_requests=10, open_connections=0), **paper.SCHEMES[name])
-            reading = paper.measure_one(setting, 1.0, 1, tier)
+            setting = paper.Requests(load=0.4, large_requests=10, **paper.SCHEMES[name])
+            reading = paper.A_CONNECTION_EACH.measure_one(setting, 0.0, 1, tier)
             assert all(check.holds for check in reading.checks)
             waits.append(reading["p99_us"])
         assert waits[0] < 0.5 * waits[1] < 0.5 * waits[2], tier

@@ -14,7 +14,7 @@ from virtual_kernel import needs_virtual
 from netrepro.claims import load_claims
 from netrepro.papers import suss as paper
 from netrepro.papers.suss import closed_form, experiments, figures
-from netrepro.papers.suss.experiments import SUSS, Setting
+from netrepro.papers.suss.experiments import SUSS, FifthFlow, Setting
 from netrepro.study import Runs, Scale, measure, points, read_once, run_once
 
 
@@ -196,7 +196,7 @@ def test_jains_index():
 
 
 def test_a_run_that_never_is_fair_counts_as_long_as_it_lasts():
-    setting = replace(Setting(), flows=5, joins_s=2.0, lasts_s=6.0)
+    setting = FifthFlow(joins_s=2.0, lasts_s=6.0)
     course = pd.DataFrame({"time_s": range(6), "jain": [1.0, 1.0, 0.5, 0.6, 0.97, 0.9]})
     assert experiments.fair_after_s(course, setting) == 2.0
     assert experiments.fair_after_s(course.assign(jain=0.5), setting) == 4.0

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 from netrepro.papers import unbiased_experiments as paper
-from netrepro.study import run_once
+from netrepro.study import read_once, run_once, setting_of
 
 SECONDS = 16.0
 
 
-def reading(case: str, seed: int = 1, **changed):
-    found = run_once(paper.STUDY, case, SECONDS, seed=seed, **changed)
-    return paper.read(found, paper.Setting(**{"treated": 0, **changed}))
+def reading(case: str, **changed):
+    return read_once(paper.STUDY, setting_of(paper.STUDY, case, **changed), SECONDS)
 
 
-def intervals(seed: int = 1, **changed) -> dict[int, set[str]]:
-    """The groups of each interval."""
-    found: dict[int, set[str]] = {}
-    for session in paper.sessions(paper.Setting(**changed), SECONDS, seed):
-        found.setdefault(session.interval, set()).add(session.group)
-    return found
+def groups(case: str, seed: int = 1, **changed) -> pd.DataFrame:
+    """The group of each application (row) in each interval (column)."""
+    setting = setting_of(paper.STUDY, case, **changed)
+    asked = paper.STUDY.part_of(setting).experiment(setting, SECONDS, seed)
+    labels = asked.flow_table.label.drop_duplicates().str.split(expand=True)
+    return labels.astype({0: int, 1: int}).pivot(index=0, columns=1, values=2)
 
 
 @pytest.mark.parametrize(("treatment", "estimate"), [("BBR", 1.0), ("two connections", 2.0), ("pacing", 1.0)])
@@ -42,28 +42,28 @@ def test_a_full_link_carries_the_same_whoever_is_treated(treatment):
 
 
 def test_an_ab_test_treats_as_many_as_it_is_told_and_another_seed_others():
-    chosen = []
-    for seed in (1, 2):
-        sessions = list(paper.sessions(paper.Setting(treated=3), SECONDS, seed))
-        assert [session.application for session in sessions] == list(range(10))
-        chosen.append({session.application for session in sessions if session.group == "treated"})
-    assert [len(each) for each in chosen] == [3, 3] and chosen[0] != chosen[1]
+    first, second = (groups("BBR", seed, treated=3)[0] for seed in (1, 2))
+    for chosen in (first, second):
+        assert list(chosen.index) == list(range(10)) and (chosen == "treated").sum() == 3
+    assert not first.equals(second)
 
 
 def test_a_switchback_treats_all_in_half_of_the_intervals_and_none_in_the_others():
-    found = intervals(treated=10, design=paper.SWITCHBACK)
-    assert sorted(map(sorted, found.values())) == [["treated"]] * 4 + [["untreated"]] * 4
-    assert found != intervals(seed=2, treated=10, design=paper.SWITCHBACK)
+    found = groups(paper.SWITCHBACK)
+    assert (found.nunique() == 1).all()
+    assert sorted(found.loc[0]) == ["treated"] * 4 + ["untreated"] * 4
+    assert not found.equals(groups(paper.SWITCHBACK, seed=2))
 
 
-def test_an_event_study_treats_all_in_the_second_half():
-    found = intervals(treated=10, design=paper.EVENT)
-    assert list(found.values()) == [{"untreated"}] * 4 + [{"treated"}] * 4
+def test_an_event_study_treats_all_in_the_second_half_and_applications_that_join_then():
+    found = groups(paper.EVENT, joining=2)
+    assert (found.loc[:9, :3] == "untreated").all(axis=None) and (found.loc[:, 4:] == "treated").all(axis=None)
+    assert found.loc[10:, :3].isna().all(axis=None) and len(found) == 12
 
 
 def test_twice_as_many_applications_halve_what_an_event_study_finds_though_the_treatment_does_nothing():
     """Two connections for all change nothing; the event study blames them for the halved shares."""
-    found = reading(paper.EVENT, treatment="two connections", treated=10, design=paper.EVENT, joining=10)
+    found = reading(paper.EVENT, treatment="two connections", joining=10)
     assert found["estimate"] == pytest.approx(0.5, abs=0.03)
 
 

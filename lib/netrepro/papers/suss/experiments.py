@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,7 +14,7 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, bandwidth_delay_packets
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import Check, Reading, swept
+from netrepro.study import Check, Part, Reading, swept
 from netrepro.study.setting import parameter
 
 PORT = ("s1", "s2")
@@ -31,17 +32,16 @@ LIMIT_MB = 5.0  # from the abstract: flows below
 JUDGED_MB, JUDGED_MS = 0.5, (100.0, 300.0)
 FAIR = 0.95  # Jain's index
 ACCESS_MBPS, ACCESS_MS = 1000.0, 0.01
+UNWATCHED, WATCHED = Measure(), Measure(packets=(PORT,), windows_interval_ms=5.0)
 
 
 @dataclass(frozen=True)
-class Setting:
+class Path:
     """A bottleneck and its senders.
 
-    buffer_bdp : the bottleneck's buffer in bandwidth-delay products, unless `buffer_packets` is given. size_mb : size
-    of the flow, unless `lasts_s` gives its duration. mended : HyStart tells rounds apart from the first on, as in
-    kernels since 2025. joins_s : with five flows, start of the fifth. watch : record windows and packets. module_cubic
-    : CUBIC with HyStart's fault is SUSS without fourfold rounds, because the virtual kernel's own CUBIC has been
-    mended.
+    buffer_bdp : the bottleneck's buffer in bandwidth-delay products, unless `buffer_packets` is given. mended : HyStart
+    tells rounds apart from the first on, as in kernels since 2025. module_cubic : CUBIC with HyStart's fault is SUSS
+    without fourfold rounds, because the virtual kernel's own CUBIC has been mended.
     """
 
     rate_mbps: float = parameter(50.0, "of the bottleneck in Fig. 12 and the knobs", "Mb/s", low=1, high=1000)
@@ -51,17 +51,10 @@ class Setting:
     jitter_ms: float = parameter(
         0.0, "by how much its delay varies from packet to packet at most", "ms", low=0, high=100
     )
-    size_mb: float = 2.0
-    lasts_s: float = 0.0
-    flows: int = 1
-    joins_s: float = 0.0
     congestion_control: str = "cubic"
     hystart: bool = True
     mended: bool = False
     suss_rounds: int = MOST_FOURFOLD
-    suss_guard: bool = True
-    suss_pacing: bool = True
-    watch: bool = False
     module_cubic: bool = False
 
     @property
@@ -82,6 +75,149 @@ class Setting:
         return self.buffer_packets or max(1, round(self.buffer_bdp * self.bdp_packets))
 
 
+@dataclass(frozen=True)
+class Setting(Path):
+    """One flow of a size."""
+
+    size_mb: float = 2.0
+
+
+@dataclass(frozen=True)
+class Watched(Setting):
+    """The same, of which windows and packets are recorded."""
+
+
+@dataclass(frozen=True)
+class TwoSeconds(Path):
+    """One flow for a time."""
+
+    lasts_s: float = 2.0
+
+
+@dataclass(frozen=True)
+class FifthFlow(Path):
+    """Flows that last, of which the last one joins the others."""
+
+    flows: int = 5
+    joins_s: float = 90.0
+    lasts_s: float = 150.0
+
+
+def over_path(setting: Path, flows: Sequence[Flow], lasts_s: float, seed: int, measure: Measure) -> Experiment:
+    """Make an experiment in which each flow has hosts of its own, in order, and all share the bottleneck."""
+    one_way_ms = setting.round_trip_ms / 2 - 2 * ACCESS_MS
+    bottleneck = Link(setting.rate_mbps, one_way_ms, DropTail(setting.queue_packets), jitter_ms=setting.jitter_ms)
+    net = dumbbell(len(flows), Link(ACCESS_MBPS, ACCESS_MS, DropTail(packets=100_000)), bottleneck)
+    congestion_control, suss_rounds = setting.control
+    tcp = Tcp(
+        congestion_control,
+        receive_window_bytes=64 * 2**20,
+        receive_window_grows=False,  # SUSS's window outgrows a growing one, so its authors had SUSS ignore that
+        hystart=setting.hystart,
+        hystart_rounds_from_start=setting.mended,
+        suss_rounds=suss_rounds,
+    )
+    return Experiment(net, tuple(flows), lasts_s, seed, measure, tcp)
+
+
+def experiment(setting: Setting, _: float, seed: int, measure: Measure = UNWATCHED) -> Experiment:
+    """Make the experiment with one flow of a size."""
+    lasts_s = 10.0 + 40 * setting.round_trip_ms / 1e3 + 3 * setting.size_mb * 8 / setting.rate_mbps
+    return over_path(setting, [Flow("h1", "h2", round(setting.size_mb * 1e6))], lasts_s, seed, measure)
+
+
+def two_seconds(setting: TwoSeconds, _: float, seed: int) -> Experiment:
+    """Make the experiment with one flow for a time, as in a sender's log: from the first data sent to their
+    acknowledgement. The receiver has them half a round trip earlier, and the connection was opened a round trip
+    before."""
+    lasts_s = setting.lasts_s + setting.round_trip_ms / 2e3
+    return over_path(setting, [Flow("h1", "h2", None, lasts_s)], lasts_s, seed, WATCHED)
+
+
+def fifth_flow(setting: FifthFlow, _: float, seed: int) -> Experiment:
+    """Make the experiment with flows that last. They begin within a second, except the last."""
+    starts_s = [*np.random.default_rng(seed).uniform(0, 1, setting.flows - 1).tolist(), setting.joins_s]
+    flows = [
+        Flow(f"h{host}", f"h{host + setting.flows}", None, setting.lasts_s - start_s, start_s)
+        for host, start_s in enumerate(starts_s, 1)
+    ]
+    return over_path(setting, flows, setting.lasts_s, seed, Measure(packets=(PORT,)))
+
+
+def read_path(run: Measurements) -> Reading:
+    """Read delivered_mb and dropped_packets."""
+    bottleneck, delivered_bytes = run.links_by_port.loc[PORT], run.flows.delivered_bytes.sum()
+    numbers = {"delivered_mb": delivered_bytes / 1e6, "dropped_packets": int(bottleneck.dropped_packets)}
+    used = Check("packets at the bottleneck's rate (utilisation)", float(bottleneck.utilisation), at_most=1.001)
+    return Reading(numbers, {}, [used])
+
+
+def read(run: Measurements, setting: Setting) -> Reading:
+    """Read what `read_path` does, completion_ms (from the connect call) and completion_s (from the first data's
+    arrival, as in logs)."""
+    flow, opening_ms = run.flows.iloc[0], 1.5 * setting.round_trip_ms
+    completion_ms, least_ms = float(flow.completion_ms), opening_ms + flow.size_bytes * 8e-3 / setting.rate_mbps
+    checks = [
+        Check("bytes delivered / sent", flow.delivered_bytes / flow.size_bytes, 1.0, 1.0),
+        Check("completion / least possible", completion_ms / least_ms, at_least=1.0),
+    ]
+    numbers = {"completion_ms": completion_ms, "completion_s": (completion_ms - opening_ms) / 1e3}
+    return read_path(run) | Reading(numbers, {}, checks)
+
+
+def read_course(run: Measurements, setting: Path) -> Reading:
+    """Read exit_segments (where slow start ended; NaN: never), the table `windows` since the first acknowledgement of
+    data, and the table `carried` of what was acknowledged since the first data. Packets that leave the bottleneck are
+    acknowledged a round trip later; data wait one for the connection."""
+    windows = run.windows.assign(time_s=run.windows.time_s - 2 * setting.round_trip_ms / 1e3)
+    left = windows.slow_start_threshold_bytes[np.isfinite(windows.slow_start_threshold_bytes)]
+    data = run.packets[run.packets.size_bytes > FULL_PACKET_BYTES / 2]
+    carried = pd.DataFrame({"time_s": data.time_s.to_numpy()})
+    carried["carried_mb"] = np.arange(1, len(data) + 1) * SEGMENT_BYTES / 1e6
+    window = pd.DataFrame({"time_s": windows.time_s, "window_segments": windows.window_bytes / SEGMENT_BYTES})
+    exit_segments = float(left.iloc[0] / SEGMENT_BYTES) if len(left) else np.nan
+    tables = {"windows": window[window.time_s.between(0.0, 2.0)], "carried": carried.iloc[::10]}
+    return Reading({"exit_segments": exit_segments}, tables)
+
+
+def read_fifth(run: Measurements, setting: FifthFlow) -> Reading:
+    """Read what `read_path` does, fair_after_s (until all are fair), four_fair (the others' index before the last one
+    joins) and the table `fairness`."""
+    fairness = jain_by_second(run.packets, setting.flows)
+    before = fairness.jain[fairness.time_s.between(setting.joins_s - 10, setting.joins_s - 1)]
+    four_fair = float(before.mean() * setting.flows / (setting.flows - 1))
+    numbers = {"fair_after_s": fair_after_s(fairness, setting), "four_fair": four_fair}
+    return read_path(run) | Reading(numbers, {"fairness": fairness})
+
+
+def jain_by_second(packets: pd.DataFrame, flows: int) -> pd.DataFrame:
+    """Compute Jain's index of `flows` over the bytes that each sent through the port in each second: time_s, jain."""
+    second = np.floor(packets.time_s).astype(int).rename("time_s")
+    shares = packets.size_bytes.groupby([second, packets.flow]).sum().unstack(fill_value=0)
+    index = shares.sum(axis=1) ** 2 / (flows * (shares**2).sum(axis=1))
+    return index.rename("jain").reset_index()
+
+
+def fair_after_s(fairness: pd.DataFrame, setting: FifthFlow) -> float:
+    """Compute the whole seconds from the fifth flow's start until the index is FAIR, or until the end if it never
+    is."""
+    after = fairness[fairness.time_s >= setting.joins_s]
+    fair = after.time_s[after.jain >= FAIR]
+    return float((fair.iloc[0] if len(fair) else setting.lasts_s) - setting.joins_s)
+
+
+WATCH = Part(
+    setting=Watched(),
+    experiment=partial(experiment, measure=WATCHED),
+    read=lambda run, setting: read(run, setting) | read_course(run, setting),
+)
+SECONDS = Part(
+    setting=TwoSeconds(),
+    experiment=two_seconds,
+    read=lambda run, setting: read_path(run) | read_course(run, setting),
+)
+FIFTH = Part(setting=FifthFlow(), experiment=fifth_flow, read=read_fifth)
+PARTS = (WATCH, SECONDS, FIFTH)
 SUSS: dict[str, Any] = {"congestion_control": "suss"}
 NONE_FOURFOLD = SUSS | {"suss_rounds": 0}
 
@@ -92,18 +228,16 @@ def _cases(name: str, common: dict[str, Any], **schemes: dict[str, Any]) -> dict
 
 _three = partial(_cases, cubic={}, suss=SUSS, none_fourfold=NONE_FOURFOLD)
 GRID = {"size_mb": swept(*SIZES_MB), "round_trip_ms": swept(*ROUND_TRIPS_MS), "buffer_bdp": swept(0.5, 1.0, 2.0)}
-LATER_PATH = {"rate_mbps": 50.0, "round_trip_ms": 100.0}
-TWO_SECONDS = {"rate_mbps": 100.0, "round_trip_ms": 270.0, "lasts_s": 2.0, "watch": True}
+TWO_SECONDS = {"part": SECONDS, "rate_mbps": 100.0, "round_trip_ms": 270.0}
 EXAMPLE = {
+    "part": WATCH,
     "rate_mbps": 48.0,
     "round_trip_ms": 49.5,
     "buffer_packets": 1000,
     "size_mb": swept(*EXAMPLE_MB),
-    "watch": True,
 }
-LATER = LATER_PATH | {"buffer_packets": 413, "size_mb": swept(5.0, 20.0), "mended": True, "watch": True}
-CLASS = {"rate_mbps": 50.0, "round_trip_ms": swept(*CLASS_MS), "size_mb": 12.0, "watch": True}
-FIFTH = LATER_PATH | {"flows": 5, "joins_s": 90.0, "lasts_s": 150.0, "watch": True}
+LATER = {"part": WATCH, "rate_mbps": 50.0, "buffer_packets": 413, "size_mb": swept(5.0, 20.0), "mended": True}
+CLASS = {"part": WATCH, "rate_mbps": 50.0, "round_trip_ms": swept(*CLASS_MS), "size_mb": 12.0}
 CASES: dict[str, dict[str, Any]] = {
     **_cases("fig12", GRID, cubic={}, suss=SUSS),
     "fig12, none fourfold": GRID
@@ -115,106 +249,6 @@ CASES: dict[str, dict[str, Any]] = {
     **_cases("later", LATER, none={"hystart": False}, hystart={}, suss=SUSS, none_fourfold=NONE_FOURFOLD),
     "later, not mended": LATER | SUSS | {"mended": False},
     **_cases("class", CLASS, cubic={}, suss=SUSS, bbr={"congestion_control": "bbr"}),
-    **_three("fifth", FIFTH),
+    **_three("fifth", {"part": FIFTH, "rate_mbps": 50.0}),
     **_cases("near", {"round_trip_ms": swept(*NEAR_MS), "size_mb": swept(0.5, 2.0)}, cubic={}, suss=SUSS),
 }
-
-
-def experiment(setting: Setting, _: float, seed: int) -> Experiment:
-    """Make the experiment: one flow over the bottleneck, or several long ones. These begin within a second, except the
-    last."""
-    one_way_ms = setting.round_trip_ms / 2 - 2 * ACCESS_MS
-    bottleneck = Link(setting.rate_mbps, one_way_ms, DropTail(setting.queue_packets), jitter_ms=setting.jitter_ms)
-    net = dumbbell(setting.flows, Link(ACCESS_MBPS, ACCESS_MS, DropTail(packets=100_000)), bottleneck)
-    lasts_s, flows = _flows(setting, seed)
-    congestion_control, suss_rounds = setting.control
-    tcp = Tcp(
-        congestion_control,
-        receive_window_bytes=64 * 2**20,
-        receive_window_grows=False,  # SUSS's window outgrows a growing one, so its authors had SUSS ignore that
-        hystart=setting.hystart,
-        hystart_rounds_from_start=setting.mended,
-        suss_rounds=suss_rounds,
-        suss_guard=setting.suss_guard,
-        suss_pacing=setting.suss_pacing,
-    )
-    watch = Measure(packets=(PORT,), windows_interval_ms=5.0 if setting.flows == 1 else None)
-    return Experiment(net, flows, lasts_s, seed, watch if setting.watch else Measure(), tcp)
-
-
-def _flows(setting: Setting, seed: int) -> tuple[float, tuple[Flow, ...]]:
-    """Return the length of the experiment in seconds, and its traffic."""
-    last = f"h{2 * setting.flows}"
-    if setting.flows > 1:
-        starts_s = [*np.random.default_rng(seed).uniform(0, 1, setting.flows - 1), setting.joins_s]
-        pairs = [(f"h{i + 1}", f"h{i + 1 + setting.flows}", float(start)) for i, start in enumerate(starts_s)]
-        long = (Flow(here, there, None, setting.lasts_s - start, start) for here, there, start in pairs)
-        return setting.lasts_s, tuple(long)
-    if setting.lasts_s:
-        # As in a sender's log: from the first data sent to their acknowledgement. The receiver has them half a round
-        # trip earlier, and the connection was opened a round trip before.
-        lasts_s = setting.lasts_s + setting.round_trip_ms / 2e3
-        return lasts_s, (Flow("h1", last, None, lasts_s),)
-    lasts_s = 10.0 + 40 * setting.round_trip_ms / 1e3 + 3 * setting.size_mb * 8 / setting.rate_mbps
-    return lasts_s, (Flow("h1", last, round(setting.size_mb * 1e6)),)
-
-
-def read(run: Measurements, setting: Setting) -> Reading:
-    """Read one run. For one flow: completion_ms (from the connect call), completion_s (from the first data's arrival,
-    as in logs), delivered_mb, dropped_packets. For a watched run: exit_segments (where slow start ended; NaN: never)
-    and the tables `windows` and `carried`. For five flows: seconds until they are fair, the first four's index before
-    the fifth, and the table `fairness`."""
-    flow = run.flows.iloc[0]
-    bottleneck = run.links_by_port.loc[PORT]
-    numbers: dict[str, float] = {
-        "completion_ms": float(flow.completion_ms),
-        "completion_s": float(flow.completion_ms - 1.5 * setting.round_trip_ms) / 1e3,
-        "delivered_mb": float(run.flows.delivered_bytes.sum()) / 1e6,
-        "dropped_packets": int(bottleneck.dropped_packets),
-        "exit_segments": np.nan,
-        "fair_after_s": np.nan,
-    }
-    tables: dict[str, pd.DataFrame] = {}
-    checks = [Check("packets at the bottleneck's rate (utilisation)", float(bottleneck.utilisation), at_most=1.001)]
-    if setting.flows == 1 and not setting.lasts_s:
-        least_ms = 1.5 * setting.round_trip_ms + flow.size_bytes * 8e-3 / setting.rate_mbps
-        checks.append(Check("bytes delivered / sent", flow.delivered_bytes / flow.size_bytes, 1.0, 1.0))
-        checks.append(Check("completion / least possible", flow.completion_ms / least_ms, at_least=1.0))
-    if setting.flows > 1:
-        fairness = jain_by_second(run.packets, setting.flows)
-        numbers["fair_after_s"], tables["fairness"] = fair_after_s(fairness, setting), fairness
-        before = fairness[fairness.time_s.between(setting.joins_s - 10, setting.joins_s - 1)]
-        numbers["four_fair"] = float(before.jain.mean() * setting.flows / (setting.flows - 1))
-    elif setting.watch:
-        numbers["exit_segments"], tables = _course(run, setting)
-    return Reading(numbers, tables, checks)
-
-
-def _course(run: Measurements, setting: Setting) -> tuple[float, dict[str, pd.DataFrame]]:
-    """Compute how a flow's window grew since the first acknowledgement of data, and what was acknowledged since the
-    first data. Packets that leave the bottleneck are acknowledged a round trip later; data wait one for the
-    connection."""
-    windows = run.windows.assign(time_s=run.windows.time_s - 2 * setting.round_trip_ms / 1e3)
-    left = windows.slow_start_threshold_bytes[np.isfinite(windows.slow_start_threshold_bytes)]
-    data = run.packets[run.packets.size_bytes > FULL_PACKET_BYTES / 2]
-    carried = pd.DataFrame({"time_s": data.time_s.to_numpy()})
-    carried["carried_mb"] = np.arange(1, len(data) + 1) * SEGMENT_BYTES / 1e6
-    window = pd.DataFrame({"time_s": windows.time_s, "window_segments": windows.window_bytes / SEGMENT_BYTES})
-    exit_segments = float(left.iloc[0] / SEGMENT_BYTES) if len(left) else np.nan
-    return exit_segments, {"windows": window[window.time_s.between(0.0, 2.0)], "carried": carried.iloc[::10]}
-
-
-def jain_by_second(packets: pd.DataFrame, flows: int) -> pd.DataFrame:
-    """Compute Jain's index of `flows` over the bytes that each sent through the port in each second: time_s, jain."""
-    second = np.floor(packets.time_s).astype(int).rename("time_s")
-    shares = packets.size_bytes.groupby([second, packets.flow]).sum().unstack(fill_value=0)
-    index = shares.sum(axis=1) ** 2 / (flows * (shares**2).sum(axis=1))
-    return index.rename("jain").reset_index()
-
-
-def fair_after_s(fairness: pd.DataFrame, setting: Setting) -> float:
-    """Compute the whole seconds from the fifth flow's start until the index is FAIR, or until the end if it never
-    is."""
-    after = fairness[fairness.time_s >= setting.joins_s]
-    fair = after.time_s[after.jain >= FAIR]
-    return float((fair.iloc[0] if len(fair) else setting.lasts_s) - setting.joins_s)

@@ -19,11 +19,12 @@ from netrepro.papers.suss.experiments import (
     CLASS_MS,
     EXAMPLE_MB,
     FAIR,
-    FIFTH,
     NEAR_MS,
+    PARTS,
     PORT,
     SIZES_MB,
     SUSS,
+    FifthFlow,
     Setting,
     experiment,
     read,
@@ -83,6 +84,7 @@ LIVE = Live(
 STUDY = Study(
     slug="suss",
     setting=Setting(),
+    parts=PARTS,
     cases=CASES,
     experiment=experiment,
     read=read,
@@ -199,7 +201,7 @@ STUDY = Study(
                     "Jain's index",
                     Course("fairness", "jain", {case: look}, rows="time_s >= 70", every=True),
                     Level(FAIR, "{}: fair", published=False),
-                    Level(FIFTH["joins_s"], "the fifth begins", published=False, upright=True),
+                    Level(FifthFlow().joins_s, "the fifth begins", published=False, upright=True),
                     y_range=(0.5, 1.01),
                 )
                 for case, look in _both("fifth").items()
