@@ -15,7 +15,7 @@ def shared(pairs: int, rate_mbps: float = 100, delay_ms: float = 20, *, access: 
 
 
 def rates_mbps(measured: Measurements, flow: int, times_s: np.ndarray) -> np.ndarray:
-    """What left the recorded port of a flow between one time and the next."""
+    """Compute the rate (Mb/s) at which a flow left the recorded port between one time and the next."""
     packets = measured.packets[measured.packets["flow"] == flow]
     counted, _ = np.histogram(packets["time_s"], times_s, weights=packets["size_bytes"])
     return counted * 8e-6 / np.diff(times_s)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 import networkx as nx
 import pytest
@@ -85,6 +90,7 @@ VAGUE_NAMES = {"found"}
 LOOK_ELSEWHERE = ("programs.py", "emulation/real_time/guests.py", "emulation/virtual")
 # The compiled core, and the base of the queues, from which the example in lib/core/README.md derives.
 MAY_BE_IMPORTED = {"netrepro._core", "netrepro.networks.queue_base._Queue"}
+METHODS = (FunctionType, classmethod, staticmethod, property, cached_property)
 NOT_IN_PURE_MODELS = {"socket", "asyncio", "subprocess", "threading", "multiprocessing", "time", "requests"}
 
 
@@ -418,6 +424,24 @@ def borrowed_names(source: str) -> list[str]:
     return [f"line {line}: {name}" for name, line in sorted(names) if name in there]
 
 
+def without_docstrings(module: ModuleType) -> Iterator[str]:
+    """Yield the classes and functions in a module's `__all__` that have no docstring, and the public methods of these
+    classes for which no base has one either. What another library's base has is not ours to describe."""
+    ours = module.__name__.partition(".")[0]
+    for name in module.__all__:
+        thing = getattr(module, name)
+        if not inspect.isclass(thing) and not inspect.isroutine(thing):
+            continue
+        if (thing.__doc__ or f"{name}(").startswith(f"{name}("):  # a dataclass has its signature instead
+            yield f"{module.__name__}.{name}"
+        bases = inspect.getmro(thing) if inspect.isclass(thing) else ()
+        own = {each for base in bases if base.__module__.partition(".")[0] == ours for each in vars(base)}
+        for method in sorted(each for each in own if not each.startswith("_")):
+            versions = [vars(base)[method] for base in bases if method in vars(base)]
+            if isinstance(versions[0], METHODS) and not any(version.__doc__ for version in versions):
+                yield f"{module.__name__}.{name}.{method}"
+
+
 def below_the_workbench() -> list[Path]:
     return [path for path in modules() if part(path) != "workbench"]
 
@@ -442,6 +466,38 @@ def test_whoever_starts_a_program_asks_for_it_in_one_place():
 
 def test_docstrings_begin_with_a_verb_or_a_noun():
     assert offenders(puzzling_docstrings, modules()) == []
+
+
+def test_all_that_a_module_exports_has_a_docstring():
+    names = [
+        ".".join(("netrepro", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+        for path in modules()
+        if re.search("^__all__ =", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert len(names) > 30 and [each for name in names for each in without_docstrings(import_module(name))] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "missing"),
+    [
+        ("def f(): ...", ["m.f"]),
+        ("class f: ...", ["m.f"]),
+        ("from dataclasses import dataclass\n@dataclass\nclass f:\n    size: int", ["m.f"]),
+        ("class f:\n    'A queue.'\n    def add(self): ...\n    def _clear(self): ...", ["m.f.add"]),
+        ("class f:\n    'A queue.'\n    @property\n    def size(self): ...", ["m.f.size"]),
+        ("class f:\n    'A queue.'\n    @classmethod\n    def new(cls): ...", ["m.f.new"]),
+        ("class q:\n    def add(self):\n        'Add.'\nclass f(q):\n    'A queue.'\n    def add(self): ...", []),
+        ("class q:\n    'A queue.'\nclass f(q): ...", ["m.f"]),
+        ("def f():\n    'Add a packet.'\ndef g(): ...", []),
+        ("f = 3", []),
+    ],
+)
+def test_a_missing_docstring_is_noticed(source, missing, monkeypatch):
+    module = ModuleType("m")
+    monkeypatch.setitem(sys.modules, "m", module)  # a dataclass looks its module up
+    exec(source, module.__dict__)
+    module.__all__ = ["f"]
+    assert list(without_docstrings(module)) == missing
 
 
 def test_names_say_what_a_thing_is():

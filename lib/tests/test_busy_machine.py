@@ -12,7 +12,7 @@ import pytest
 def outcome_when(
     monkeypatch: pytest.MonkeyPatch, *, wanted: int, stolen: int, raised: Exception, folder: str = "real_time"
 ) -> tuple[str, str]:
-    """How a test ends that raised, and what is said of it; ticks of processor time wanted and stolen meanwhile."""
+    """Return the outcome of a test that raised, and the words for it. wanted, stolen : processor ticks meanwhile."""
     ticks = iter([(1000, 10), (1000 + wanted, 10 + stolen)])
     monkeypatch.setattr(conftest, "processor_ticks", lambda: next(ticks))
     monkeypatch.setattr(conftest, "_began", {})

@@ -38,7 +38,7 @@ def with_its_line(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the page adds to the core, in a folder that the compiler looks into first."""
+    """The files that the page adds to the core, in a folder that the compiler looks into first."""
     made = tmp_path_factory.mktemp("core")
     for name, text in {**EXAMPLES, **{name: with_its_line(name) for name in LINES}}.items():
         (made / name).parent.mkdir(exist_ok=True)

@@ -188,7 +188,7 @@ def test_no_cell_holds_logic(notebook):
 
 
 def test_nothing_is_drawn_or_measured_before_the_parameters_but_the_idea_which_has_none(notebook):
-    """For what a person sets must be seen in what is drawn: papermill sets it in the cell after the parameters'."""
+    """A person's settings must be seen in what is drawn: papermill sets them in the cell after the parameters'."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     before = takewhile(lambda cell: "parameters" not in cell.metadata.get("tags", []), cells)
     for node in ast.walk(ast.parse("\n".join(cell.source for cell in before))):
@@ -227,7 +227,7 @@ def test_each_solution_says_what_it_solves_and_a_class_copy_holds_none(path, not
 
 
 def test_a_solution_stands_on_nothing_that_another_solution_makes(notebook):
-    """For a check executes it alone, on what the cells above have made."""
+    """A check executes it alone, after the cells above it."""
     above = {cell.source for cell in notebook.cells if cell.cell_type == "code"} - {
         c.source for c in solutions(notebook)
     }

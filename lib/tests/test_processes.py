@@ -121,7 +121,7 @@ def test_an_answer_that_cannot_travel_is_an_error_with_its_reason():
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and that nobody has asked for is not alive."""
+    """Tell whether a process runs; one that has ended and that nobody has waited for is not alive."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
@@ -129,7 +129,7 @@ def is_alive(pid: int) -> bool:
 
 
 def wait_until(holds: Callable[[], bool]) -> bool:
-    """Whether it came to hold; given up after a time that is long on any machine."""
+    """Wait until it holds, for 30 s at most, which is long on any machine; tell whether it does."""
     gives_up_s = time.monotonic() + 30
     while not holds() and time.monotonic() < gives_up_s:
         time.sleep(0.05)

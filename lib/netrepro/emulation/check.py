@@ -47,7 +47,8 @@ class CheckedNetwork(Protocol):
     topology: Topology
 
     @property
-    def plan(self) -> Any: ...
+    def plan(self) -> Any:
+        """The addresses, interfaces and routes of its nodes."""
 
     def __getitem__(self, name: str) -> Any: ...
 

@@ -85,10 +85,12 @@ class Speaker:
 
     @property
     def wake_at_s(self) -> float:
+        """The time at which the next update or announcement is due; math.inf for none."""
         due = self._inbox[0][0] if self._inbox else math.inf
         return min([due, *(self._may_announce_s[each] for each in self._waiting)]) if self._waiting else due
 
     def start(self, now_s: float) -> Iterable[Output]:
+        """Send nothing: a speaker has no route before it originates a prefix or hears of one."""
         return ()
 
     def receive(self, now_s: float, sender: Any, message: Update) -> list[Output]:
@@ -105,6 +107,7 @@ class Speaker:
         return []
 
     def wake(self, now_s: float) -> list[Output]:
+        """Process the updates that are due, then send the announcements whose interval is over."""
         outputs: list[Output] = []
         while self._inbox and self._inbox[0][0] <= now_s:
             _, _, sender, update = heapq.heappop(self._inbox)

@@ -38,11 +38,14 @@ class Machine(Protocol):
     def wake_at_s(self) -> float:
         """The time at which the machine wants `wake` to be called; math.inf for never."""
 
-    def start(self, now_s: float) -> Iterable[Output]: ...
+    def start(self, now_s: float) -> Iterable[Output]:
+        """Begin, at the start of the run or after a restart; return the machine's outputs."""
 
-    def receive(self, now_s: float, sender: Hashable, message: Any) -> Iterable[Output]: ...
+    def receive(self, now_s: float, sender: Hashable, message: Any) -> Iterable[Output]:
+        """Take a message from the machine called `sender`; return the machine's outputs."""
 
-    def wake(self, now_s: float) -> Iterable[Output]: ...
+    def wake(self, now_s: float) -> Iterable[Output]:
+        """Do all that is due by `now_s`; return the machine's outputs. Called at `wake_at_s`."""
 
 
 Delay = Callable[[Hashable, Hashable, Any], float | None]

@@ -146,13 +146,16 @@ class Raft:
 
     @property
     def wake_at_s(self) -> float:
+        """The time at which the write under way ends, or else that of the timer; math.inf for never."""
         return self._alarm_s if self._written_at_s is None else self._written_at_s
 
     def start(self, now_s: float) -> list[Output]:
+        """Set the election timer; a server begins as a follower (paper, section 5.2) and sends nothing."""
         self._set_election_timer(now_s)
         return []
 
     def receive(self, now_s: float, sender: Name, message: Any) -> list[Output]:
+        """Take a message from `sender`; it waits while a write to the disk is under way."""
         self._waiting.append((sender, message))
         return self.wake(now_s)
 

@@ -182,10 +182,12 @@ class SimulatedWaits:
 
     @property
     def mean(self) -> float:
+        """The mean wait, in packet times."""
         return float(self.batch_means.mean())
 
     @property
     def standard_error(self) -> float:
+        """The standard error of the mean, in packet times; batches count as independent."""
         return float(self.batch_means.std(ddof=1) / math.sqrt(len(self.batch_means)))
 
     def quantile(self, probability: float) -> float:

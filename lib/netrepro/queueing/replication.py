@@ -18,19 +18,25 @@ from netrepro.errors import NetreproError
 
 
 class FlowSizes(Protocol):
-    """A distribution of flow sizes in packets, with the methods that the formulas need, such as
-    networks.flow_sizes.FlowSizeDistribution."""
+    """A distribution of flow sizes X in packets, with the methods that the formulas need, such as
+    networks.flow_sizes.FlowSizeDistribution.
+
+    mean_rounds_per_size : E[log2(X/k + 1)/X | low < X <= high], in 1/packets; initial_window is k, in packets.
+    """
 
     @property
-    def unit(self) -> str: ...
+    def unit(self) -> str:
+        """The unit of the sizes; the formulas need "packets"."""
 
-    def mean_inverse(self, low: float | None = None, high: float | None = None) -> float: ...
+    def mean_inverse(self, low: float | None = None, high: float | None = None) -> float:
+        """Compute E[1/X | low < X <= high], in 1/packets."""
 
     def mean_rounds_per_size(
         self, initial_window: float, low: float | None = None, high: float | None = None
     ) -> float: ...
 
-    def share_of_bytes_below(self, size: float) -> float: ...
+    def share_of_bytes_below(self, size: float) -> float:
+        """Compute the share of all bytes, 0 to 1, that flows of at most `size` packets carry."""
 
 
 @dataclass(frozen=True)

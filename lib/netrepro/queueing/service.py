@@ -20,10 +20,12 @@ class Service(Protocol):
     """A distribution of job sizes, in packets."""
 
     @property
-    def mean(self) -> float: ...
+    def mean(self) -> float:
+        """The mean job size E[S], in packets."""
 
     @property
-    def second_moment(self) -> float: ...
+    def second_moment(self) -> float:
+        """The second moment E[S²], in packets squared."""
 
     def residual_cdf(self, packets: np.ndarray) -> np.ndarray:
         """Compute P(rest of the job in service <= packets), as seen by an arrival that finds the server busy."""
@@ -50,16 +52,20 @@ class ConstantService:
 
     @property
     def mean(self) -> float:
+        """The job size, in packets."""
         return self.size_packets
 
     @property
     def second_moment(self) -> float:
+        """The job size squared, in packets squared."""
         return self.size_packets**2
 
     def residual_cdf(self, packets: np.ndarray) -> np.ndarray:
+        """Compute P(rest of the job in service <= packets): a uniform distribution up to the job size."""
         return np.clip(packets / self.size_packets, 0, 1)
 
     def sampler(self) -> _core.SizeSampler:
+        """Return the compiled core's sampler of this one size."""
         return _core.SizeSampler.constant(self.size_packets)
 
 
@@ -74,16 +80,20 @@ class ExponentialService:
 
     @property
     def mean(self) -> float:
+        """The mean job size, in packets."""
         return self.mean_packets
 
     @property
     def second_moment(self) -> float:
+        """The second moment 2 E[S]², in packets squared."""
         return 2 * self.mean_packets**2
 
     def residual_cdf(self, packets: np.ndarray) -> np.ndarray:
+        """Compute P(rest of the job in service <= packets): that of a whole job, as it has no memory."""
         return -np.expm1(-np.maximum(packets, 0) / self.mean_packets)
 
     def sampler(self) -> _core.SizeSampler:
+        """Return the compiled core's sampler of the exponential distribution."""
         return _core.SizeSampler.exponential(self.mean_packets)
 
 
@@ -111,15 +121,18 @@ class PiecewiseService:
 
     @cached_property
     def mean(self) -> float:
+        """The mean job size E[S], in packets, exact."""
         low, high, mass = self._segments
         return float(np.sum(mass * (low + high) / 2))
 
     @cached_property
     def second_moment(self) -> float:
+        """The second moment E[S²], in packets squared, exact."""
         low, high, mass = self._segments
         return float(np.sum(mass * (low**2 + low * high + high**2) / 3))
 
     def residual_cdf(self, packets: np.ndarray) -> np.ndarray:
+        """Compute P(rest of the job in service <= packets), exact; packets : of any shape."""
         # P(residual <= x) = E[min(S, x)] / E[S], and E[min(S, x)] is a sum over segments.
         x = np.asarray(packets, dtype=float)[..., np.newaxis]
         low, high, mass = self._segments
@@ -130,5 +143,6 @@ class PiecewiseService:
         return np.clip(np.sum(mass * least, axis=-1) / self.mean, 0, 1)
 
     def sampler(self) -> _core.SizeSampler:
+        """Return the compiled core's sampler of the points."""
         sizes, probabilities = zip(*self.points, strict=True)
         return _core.SizeSampler.piecewise(sizes, probabilities)

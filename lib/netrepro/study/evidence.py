@@ -38,6 +38,7 @@ class Evidence:
 
     @property
     def case_names(self) -> tuple[str, ...]:
+        """The names of the cases, as a tuple where there is only one, too."""
         return (self.cases,) if isinstance(self.cases, str) else self.cases
 
     @property

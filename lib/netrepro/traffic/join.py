@@ -224,10 +224,12 @@ class Check:
 
     @property
     def passed(self) -> bool:
+        """True where the value is within the limits; NaN never is."""
         return bool(self.least <= self.value <= self.most)
 
     @property
     def needed(self) -> str:
+        """The accepted values in words, such as "at least 0.9"; "any" where there is no limit."""
         if np.isinf([self.least, self.most]).all():
             return "any"
         if self.most == np.inf:
@@ -243,6 +245,7 @@ class JoinAudit:
 
     @property
     def passed(self) -> bool:
+        """True where every check is passed."""
         return all(check.passed for check in self.checks)
 
     @property

@@ -27,6 +27,7 @@ class ErrorRates:
 
     @property
     def half_total_error(self) -> float:
+        """The mean of the two error rates, 0 to 1."""
         return (self.false_acceptance + self.false_rejection) / 2
 
 

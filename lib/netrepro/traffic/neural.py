@@ -50,6 +50,7 @@ class FeatureTokenTransformer(nn.Module):
         self.head = nn.Sequential(nn.LayerNorm(width), nn.ReLU(), nn.Linear(width, classes))
 
     def forward(self, rows: Tensor) -> Tensor:
+        """Compute the scores, shape (rows, classes). rows : shape (rows, features)."""
         tokens = rows[:, :, None] * self.scale + self.shift
         answers = self.answer.expand(len(rows), 1, -1)
         return self.head(self.blocks(torch.cat([answers, tokens], dim=1))[:, 0])
@@ -65,6 +66,7 @@ class PacketGru(nn.Module):
         self.head = nn.Linear(width, classes)
 
     def forward(self, rows: Tensor) -> Tensor:
+        """Compute the scores, shape (rows, classes). rows : shape (rows, features), three numbers a packet."""
         states, _ = self.units(rows.reshape(len(rows), -1, PACKET_NUMBERS))
         return self.head(states[:, -1])
 

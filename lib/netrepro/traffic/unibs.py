@@ -52,6 +52,7 @@ class GroundTruth:
 
     @property
     def unreadable_share(self) -> float:
+        """The share of the log's lines that cannot be read, 0 to 1; 0 for an empty log."""
         lines = len(self.records) + len(self.unreadable)
         return len(self.unreadable) / lines if lines else 0.0
 

@@ -73,7 +73,11 @@ class ClauseSolver(ABC):
         """Add clauses: numbers, with a zero at the end of each clause."""
 
     @abstractmethod
-    def check(self, assumptions: Sequence[int], timeout_s: float | None) -> str: ...
+    def check(self, assumptions: Sequence[int], timeout_s: float | None) -> str:
+        """Ask whether the clauses can hold under `assumptions`, which are numbers of variables, negative where false.
+
+        Returns "sat", "unsat" or, after `timeout_s` seconds (None: never) or `cancel`, "unknown", with its `reason`.
+        """
 
     @abstractmethod
     def values(self, variables: Sequence[int]) -> list[bool]:

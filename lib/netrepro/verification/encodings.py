@@ -95,35 +95,44 @@ class Encoding(ABC):
     def _is_offered(self, name: str, time: int) -> bool: ...
 
     @abstractmethod
-    def free_choice(self, module: QueuingModule, time: int, label: str) -> Bit: ...
+    def free_choice(self, module: QueuingModule, time: int, label: str) -> Bit:
+        """Return a bit that the solver may choose, called "module.label@step" in traces."""
 
     @abstractmethod
-    def length(self, name: str, time: int) -> Number: ...
+    def length(self, name: str, time: int) -> Number:
+        """Count the packets of the queue that may be taken at `time`."""
 
     def nonempty(self, name: str, time: int) -> Bit:
         """Return the bit that holds where a packet of the queue may be taken at `time`."""
         return self.logic.at_least(self.length(name, time), 1)
 
     @abstractmethod
-    def packet(self, name: str, time: int, position: int) -> Any: ...
+    def packet(self, name: str, time: int, position: int) -> Any:
+        """Return the packet at a position (0: the front); an absent packet where the queue is shorter."""
 
     @abstractmethod
-    def present(self, packet: Any) -> Bit: ...
+    def present(self, packet: Any) -> Bit:
+        """Return the bit that holds unless the packet is an absent one."""
 
     @abstractmethod
-    def only(self, packet: Any, destinations: Container[int] | None, path: int | None) -> Any: ...
+    def only(self, packet: Any, destinations: Container[int] | None, path: int | None) -> Any:
+        """Return the packet if its dst is in `destinations` and its ecmp is `path` (None: any); else an absent one."""
 
     @abstractmethod
-    def pick(self, choices: Sequence[tuple[Bit, Any]]) -> Any: ...
+    def pick(self, choices: Sequence[tuple[Bit, Any]]) -> Any:
+        """Return the packet whose condition holds, of (condition, packet) pairs; at most one condition may hold."""
 
     @abstractmethod
-    def take(self, name: str, time: int, count: Bit | Number) -> None: ...
+    def take(self, name: str, time: int, count: Bit | Number) -> None:
+        """Dequeue `count` packets at `time` (a number, or a bit for one packet); so many must be waiting."""
 
     @abstractmethod
-    def taken(self, name: str, time: int) -> Number: ...
+    def taken(self, name: str, time: int) -> Number:
+        """Return the number of packets dequeued at `time`; the solver chooses it unless `take` was called."""
 
     @abstractmethod
-    def offer(self, name: str, time: int, packets: Sequence[Any]) -> None: ...
+    def offer(self, name: str, time: int, packets: Sequence[Any]) -> None:
+        """Offer packets to the queue at `time`, in this order; absent ones are left out."""
 
     @abstractmethod
     def offered_bits(self, name: str, time: int) -> Sequence[Bit]:

@@ -29,23 +29,28 @@ class Logic(ABC):
         """Return a bit that the solver may choose."""
 
     @abstractmethod
-    def opposite(self, bit: Bit) -> Bit: ...
+    def opposite(self, bit: Bit) -> Bit:
+        """Return the bit that holds where `bit` does not."""
 
     @abstractmethod
-    def all_of(self, bits: Iterable[Bit]) -> Bit: ...
+    def all_of(self, bits: Iterable[Bit]) -> Bit:
+        """Return the bit that holds where all of `bits` hold; `true` for no bits."""
 
     @abstractmethod
-    def any_of(self, bits: Iterable[Bit]) -> Bit: ...
+    def any_of(self, bits: Iterable[Bit]) -> Bit:
+        """Return the bit that holds where one of `bits` holds; `false` for no bits."""
 
     @abstractmethod
-    def iff(self, a: Bit, b: Bit) -> Bit: ...
+    def iff(self, a: Bit, b: Bit) -> Bit:
+        """Return the bit that holds where a and b are equal."""
 
     @abstractmethod
     def choose(self, condition: Bit, a: Bit, b: Bit) -> Bit:
         """Return a where the condition holds, otherwise b."""
 
     @abstractmethod
-    def number(self, value: int) -> Number: ...
+    def number(self, value: int) -> Number:
+        """Return a known whole number >= 0."""
 
     @abstractmethod
     def count(self, bits: Sequence[Bit]) -> Number:
@@ -60,20 +65,24 @@ class Logic(ABC):
         """Compute a - b, or 0 where b is larger."""
 
     @abstractmethod
-    def minimum(self, a: Number, b: Number) -> Number: ...
+    def minimum(self, a: Number, b: Number) -> Number:
+        """Return the smaller of two numbers."""
 
     @abstractmethod
-    def choose_number(self, condition: Bit, a: Number, b: Number) -> Number: ...
+    def choose_number(self, condition: Bit, a: Number, b: Number) -> Number:
+        """Return the number a where the condition holds, otherwise b."""
 
     @abstractmethod
-    def at_least(self, a: Number, value: int) -> Bit: ...
+    def at_least(self, a: Number, value: int) -> Bit:
+        """Return the bit a >= value, for a known value."""
 
     @abstractmethod
     def not_below(self, a: Number, b: Number) -> Bit:
         """Return the bit a >= b."""
 
     @abstractmethod
-    def equal(self, a: Number, b: Number) -> Bit: ...
+    def equal(self, a: Number, b: Number) -> Bit:
+        """Return the bit a = b."""
 
     keeps_names: ClassVar[bool] = False
 
@@ -184,6 +193,7 @@ class CircuitLogic(Logic):
         return tuple(self.circuit.count(list(bits), len(bits)))
 
     def unary(self, a: Number) -> tuple[int, ...]:
+        """Return a number in its unary form; a binary one is converted once."""
         if not isinstance(a, Binary):
             return a
         if a.unary is None:

@@ -54,7 +54,8 @@ class MeasuredTrace(Protocol):
     """The interface of a trace on which workloads and queries can be judged."""
 
     @property
-    def horizon(self) -> int: ...
+    def horizon(self) -> int:
+        """The number of steps; times are 1 to this number."""
 
     def metric(self, metric: Metric, queue: str, time: int) -> int | None:
         """Return the value at `time` (1..horizon); None where the metric is not valid."""
@@ -231,6 +232,7 @@ class Same:
 
     @property
     def queues(self) -> tuple[str, ...]:
+        """The name of the queue, in a tuple."""
         return (self.queue,)
 
     @property
@@ -264,6 +266,7 @@ class Steps:
 
     @property
     def queues(self) -> tuple[str, ...]:
+        """The name of the queue, in a tuple."""
         return (self.queue,)
 
     @property

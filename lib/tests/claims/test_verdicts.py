@@ -545,7 +545,7 @@ def test_the_interval_by_resampling_lies_within_the_values_and_around_their_mean
 
 
 def test_resampling_covers_the_mean_of_shares_about_as_often_as_it_says():
-    """Of shares that are often 1, as of seconds in which bytes arrive: beta-distributed, mean 10 / 11."""
+    """The shares are often 1, like those of seconds in which bytes arrive: beta-distributed, with mean 10 / 11."""
     shares = np.random.default_rng(1).beta(5, 0.5, (300, 8))
     covered = [low <= 10 / 11 <= high for low, high in map(bootstrap_interval, shares)]
     assert np.mean(covered) > 0.85

@@ -93,7 +93,7 @@ def test_a_source_with_another_hash_is_not_taken(monkeypatch, tmp_path):
 
 
 def source_of_linux(folder: Path, version: str) -> Path:
-    """As much of it as says that it is one."""
+    """Make the few files by which a folder is taken for Linux's source."""
     (folder / "arch" / "um").mkdir(parents=True)
     (folder / "arch" / "um" / "Kconfig").touch()
     names = zip(("VERSION", "PATCHLEVEL", "SUBLEVEL"), version.split("."), strict=True)

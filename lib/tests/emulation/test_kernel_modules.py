@@ -45,7 +45,7 @@ def completion_ms(found: Measurements) -> float:
 
 
 def sent_s(found: Measurements) -> np.ndarray:
-    """When the sender sent its segments, since the first."""
+    """List the times at which the sender sent its segments, from the first on."""
     times = found.packets[found.packets.size_bytes > 500]["time_s"].to_numpy()
     return times - times[0]
 
@@ -116,7 +116,7 @@ def test_hystart_ends_slow_start_where_it_did_before_and_after_2025():
 
 @pytest.mark.parametrize(("round_trip_ms", "size"), [(20.0, 30_000), (100.0, 300_000)])
 def test_reno_that_counts_acknowledgements_grows_as_they_come(round_trip_ms, size):
-    """Of every second segment: by half a round, where Reno that counts segments doubles."""
+    """Every second segment is acknowledged: a round adds half, where Reno that counts segments doubles."""
     counting = replace(RENO, delayed_ack_ms=40.0, counts="acknowledgements")
     found, simulated = both(one_flow(counting, size, round_trip_ms))
     assert completion_ms(found) == pytest.approx(completion_ms(simulated), rel=0.005)

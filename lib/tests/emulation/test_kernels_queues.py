@@ -118,7 +118,7 @@ def folder(tmp_path_factory):
 
 
 class Recording:
-    """What came to a port and became of it, in the order of the kernel's events."""
+    """The packets that came to a port and their fate, in the order of the kernel's events."""
 
     def __init__(self, events: np.ndarray):
         self.draws = events["started_ns"][events["kind"] == DREW].tolist()

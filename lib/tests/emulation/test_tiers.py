@@ -28,7 +28,7 @@ ERRNO_NAME = re.compile("|".join(rf"\b{name}\b" for name in errno.errorcode.valu
 
 
 def reply_of(*arguments: str, restraint: str | None = None, python: str = sys.executable, **user):
-    """What probe.py answers, under a restraint or as another user."""
+    """Return the answer of probe.py, under a restraint or as another user."""
     prefix = [sys.executable, str(RESTRAINED), restraint] if restraint else []
     command = [*prefix, python, "-P", str(PROBE), *arguments]
     result = subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=60, **user)

@@ -112,7 +112,7 @@ def test_who_listens_at_the_next_hop_sees_the_same_gaps():
     """Packets are stamped by the receiver's kernel as they come in, which knows nothing of links."""
 
     def arrivals(seconds: float) -> list[tuple[int, int]]:
-        """Of full packets, from a packet socket's ring: (when the kernel saw it come in, bytes on the wire)."""
+        """Read full packets from a packet socket's ring: (the kernel's time of arrival in ns, bytes on the wire)."""
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800)) as tap:
             tap.setsockopt(263, 10, 1)  # PACKET_VERSION: TPACKET_V2
             tap.setsockopt(263, 5, struct.pack("=4I", 2**16, 32, 256, 2**13))  # PACKET_RX_RING: frames of 256 bytes
@@ -636,7 +636,7 @@ MODULE_LICENSE("GPL");
 
 
 def race() -> Experiment:
-    """Of a congestion control of one's own against CUBIC."""
+    """Describe a congestion control of one's own against CUBIC."""
     flows = (
         Flow("h1", "h3", duration_s=4.0, congestion_control="my_own"),
         Flow("h2", "h3", duration_s=4.0, congestion_control="cubic"),
@@ -703,7 +703,7 @@ def processes_that_name(folder: str) -> list[str]:
 
 
 def test_only_what_nobody_keeps_is_swept_away():
-    """Of two folders whose processes are not to be seen, one is kept by a process of another namespace (here: ours)."""
+    """The processes of two folders cannot be seen; one is kept by a process of another namespace (here: ours)."""
     home, nobody = Path(instance.folder_for_memory()), 2**22 + 1  # above every process's number
     left, kept = (home / f"netrepro-virtual-{nobody}-{name}" for name in ("left", "kept"))
     for folder in (left, kept):

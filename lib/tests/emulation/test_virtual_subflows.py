@@ -89,7 +89,7 @@ def test_a_flow_fills_both_of_its_paths_which_carry_their_own_acknowledgements()
 @needs_virtual
 @pytest.mark.parametrize("window_kb", [50, 200])
 def test_subflows_share_one_receive_window(window_kb):
-    """Of both a window a round trip, as in the simulator; a window that does not bind carries several times as much."""
+    """Both together carry a window a round trip, as in the simulator; a wide window carries several times as much."""
     link = Link(50.0, 50.0, DropTail(packets=500))
     experiment = phone(replace(RENO, receive_window_bytes=window_kb * 1024), first=link, second=link)
     found = goodput(emulate(experiment, tier="virtual"))
@@ -99,7 +99,7 @@ def test_subflows_share_one_receive_window(window_kb):
 
 @needs_virtual
 def test_a_flow_lives_on_over_the_other_path_while_one_is_down():
-    """What was under way is sent again there; once the path is back it is used again."""
+    """Data that were under way are sent again there; once the path is back it is used again."""
     down = tuple(LinkChange(at_s, "s1", "s3", up=up) for at_s, up in ((3.0, False), (6.0, True)))
     found = emulate(phone(RENO, first=WIFI, second=MOBILE, seconds=12.0, changes=down), tier="virtual")
     data = found.packets[found.packets.size_bytes > 500]

@@ -19,7 +19,7 @@ def found() -> comparison.Comparison:
 
 @pytest.fixture(scope="module")
 def tables(found) -> dict[str, pd.DataFrame]:
-    """How far the simulator is from the kernel, by kind."""
+    """The distances of the simulator from the kernel, by kind."""
     return {kind: comparison.side_by_side(found, kind).sort_index() for kind in comparison.TOLERANCES}
 
 

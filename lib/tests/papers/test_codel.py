@@ -160,7 +160,7 @@ def test_what_does_not_count_says_why():
 
 @pytest.mark.parametrize("queue", ["codel", "red", "codel of 10 packets"])
 def test_drops_by_source_are_as_many_as_the_link_counts_and_as_the_senders_repeat(queue):
-    """Of the whole run, but for what still waits at its end; a sender may repeat a few in vain."""
+    """The whole run is counted, but for packets that still wait at its end; a sender may repeat a few in vain."""
     measured = run(queue, rate_mbps=10.0, round_trip_ms=30.0, static_s=20.0)
     drops = edge.drops_by_source(measured, experiments.PORT, 10.0)
     assert list(drops.index) == list(experiments.SENDERS)

@@ -35,7 +35,7 @@ def measured(setting: Setting, seed: int = 1, tier: str = "simulated"):
 
 
 def next_retransmission_s(known_s: float) -> float:
-    """Of a sender whose timer doubles from 0.2 s on, the first one that finds the new route."""
+    """Return the time of the first retransmission that finds the new route; the timer doubles from 0.2 s on."""
     return next(at for at in (LEAST_TIMER_S * (2**place - 1) for place in range(1, 12)) if at >= known_s)
 
 

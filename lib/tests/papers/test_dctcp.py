@@ -103,7 +103,7 @@ def test_a_port_off_the_rate_fails_the_fidelity_check():
 
 @pytest.fixture(scope="module")
 def tcp_only() -> Runs:
-    """What a kernel without DCTCP leaves, here measured by the simulator."""
+    """The runs that a kernel without DCTCP can make, here made by the simulator."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("netrepro.backends.why_not", lambda experiment, tier: "")
         patch.setattr("netrepro.backends.run", lambda experiment, *_, **__: simulate(experiment))

@@ -197,7 +197,7 @@ def runs() -> Runs:
 
 
 def test_all_work_is_charged_where_it_is_done(runs):
-    """What leaves at once leaves during arrivals; what is held leaves in the timer, and is not free."""
+    """A packet that leaves at once leaves during its arrival; one that is held leaves in the timer, which costs too."""
     for case in ("Cd", "Cr"):
         assert runs.numbers(case).timer_ns.min() > 0
     assert set(paper.ENGINE) == set(runs.values.case)

@@ -140,7 +140,7 @@ def test_section_5_1_800_flows_keep_the_bottleneck_busy(simulated):
 
 
 def all_lie_between(reading: Reading, low_percent: float, high_percent: float) -> bool:
-    """Whether every gap is off by more than the one, and by less than the other."""
+    """Tell whether every gap is off by more than the one, and by less than the other."""
     beyond = reading["deviations"].set_index("percent")["beyond"]
     return bool((beyond.loc[:low_percent] == 1).all() and (beyond.loc[high_percent:] == 0).all())
 

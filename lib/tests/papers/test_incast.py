@@ -134,7 +134,7 @@ def test_a_kernel_collapses_too():
 
 
 def turned(cases, blocks, seed=5):
-    """What a knob with these cases gives, with other numbers of blocks and servers than the notebook's."""
+    """Vary a knob with these cases, with other numbers of blocks and servers than the notebook's."""
     study = replace(paper.STUDY, knobs={"knob": Knob(cases, Scale(changes={"blocks": blocks}))})
     return vary(Runs(study, DEFAULT, "simulated", "quick", seed, 1, 0.0), "knob")
 

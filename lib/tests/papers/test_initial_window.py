@@ -59,7 +59,7 @@ def test_what_a_link_carries_meanwhile_only_shortens_equation_1_and_never_below_
 
 @pytest.mark.parametrize("window", [3, 10, 42])
 def test_where_nothing_is_lost_the_simulated_latency_is_the_closed_form_of_idle_times(window):
-    """Of clients whose first timeout cannot fire in vain, as it does where a segment takes longer than it; the median
+    """The first timeout of these clients cannot fire in vain, as it does where a segment takes longer; the median
     is exact, and from the 17th segment on every second acknowledgement is held back. The request's acknowledgement
     crosses the narrow link before the response."""
     setting = replace(LOSSLESS, initial_window_segments=window)

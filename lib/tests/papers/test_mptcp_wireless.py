@@ -38,7 +38,7 @@ def test_the_links_buffers_are_the_classs_packets():
 
 
 def writes(acknowledged, send_buffer):
-    """When the application has written how much: what has room, and then it sleeps until a third is free."""
+    """List (time, bytes written until then): the application fills the buffer, then sleeps until a third is free."""
     wrote = [(0.0, send_buffer)]
     for at, known in acknowledged:
         if 3 * (wrote[-1][1] - known) <= 2 * send_buffer:
@@ -82,8 +82,8 @@ def test_latencies_are_those_of_an_application_that_writes_in_a_loop(steps, dela
 @pytest.mark.parametrize(("network", "one_way_ms", "mbps"), [("tcp over wifi", 10.0, 8.0), ("tcp over 3g", 75.0, 2.0)])
 @pytest.mark.parametrize("send_buffer_kb", [100, 200])
 def test_on_one_path_a_block_waits_for_the_send_buffer_to_drain(network, one_way_ms, mbps, send_buffer_kb):
-    """What is in the buffer when a block is accepted must be acknowledged, but for the last one-way delay. The buffer
-    is filled by thirds, so the block in the middle finds five sixths of it."""
+    """All that the buffer holds when a block is accepted must be acknowledged, but for the last one-way delay. The
+    buffer is filled by thirds, so the block in the middle finds five sixths of it."""
     readings = read(network, send_buffer_kb=send_buffer_kb, receive_buffer_kb=60, mobile_jitter_ms=0.0)
     drain_ms = 5 / 6 * send_buffer_kb * KB * 8 / (mbps * 1448 / 1514) / 1e3
     packet_ms = 1514 * 8 / (mbps * 1e3)

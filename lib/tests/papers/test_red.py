@@ -30,7 +30,7 @@ def run_of(case: str, seconds: float = SECONDS, seed: int = 3, **changed):
 
 
 def packets_at(leaves_ms, waits_ms):
-    """What a gateway recorded, in the columns that `averages` reads."""
+    """Make the record of a gateway, with the columns that `averages` reads."""
     table = pd.DataFrame({"time_s": np.array(leaves_ms) / 1e3, "wait_ms": waits_ms, "size_bytes": 1000})
     return SimpleNamespace(packets=table)
 
@@ -211,7 +211,7 @@ def kernel_setting(changes: dict[str, object]):
 
 
 def read_on(tier: str, case: str, seed: int = 1, **changed) -> Reading:
-    """What is read of one run of a case that the kernel can run, too."""
+    """Run a case that the kernel can run, too, and return its reading."""
     setting = replace(kernel_setting(experiments.CASES[case]), **changed)
     part = paper.STUDY.part_of(setting)
     return part.read(run_experiment(part.experiment(setting, SECONDS, seed), tier), setting)

@@ -315,8 +315,8 @@ ENOUGH_BEYOND = 5  # mice (bursts of incast, jobs) above a percentile, for a cla
 
 
 def beyond(scale: str, claim: str) -> float:
-    """How many lie beyond the percentile that a claim rests on, by the numbers of flows of a profile: of a run, or of
-    all repetitions where the claim is on them together."""
+    """Count the flows beyond the percentile that a claim rests on, by the numbers of flows of a profile: in a run, or
+    in all repetitions where the claim is on them together."""
     evidence, sizes, profile = STUDY.claims[claim], PRINTED.sizes, STUDY.profiles[scale]
     found = []
     # A median or a mean takes as many as a 99th percentile: mice that meet the same elephants fare alike.

@@ -31,7 +31,7 @@ def table(runs):
 
 
 def time_ms(page, case, **changes):
-    """Of the second of two such pages, on an idle line."""
+    """Measure the time (ms) of the second of two such pages, on an idle line."""
     way = paper.way_of(replace(paper.STUDY.case(case), **changes))
     loaded = load_pages([page, page], way, LINE, 300, 1.0, 1)[1]
     return 1e3 * (loaded.ended_s - loaded.began_s)

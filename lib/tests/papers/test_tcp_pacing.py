@@ -69,7 +69,7 @@ def test_bursts_of_slow_start_overflow_a_buffer_within_a_round_and_paced_ones_on
 
 
 def test_a_paced_flow_spreads_its_packets_over_the_round_trip_and_reno_sends_them_in_bursts():
-    """Of a window well below the path's: the largest gap between packets is most of a round trip, or a share of it."""
+    """The window is well below the path's: Reno's largest gap is most of a round trip, a paced flow's a small part."""
 
     def largest_share(paced: bool) -> float:
         asked = experiments.experiment(replace(PAPER, paced=paced, buffer_packets=500), 0.75, 1)
@@ -168,7 +168,7 @@ def test_paced_flows_lose_together_at_first_and_apart_later_and_renos_do_not_cha
 
 
 def test_tops_are_the_last_windows_before_the_threshold_changes_or_stays_half_of_what_fell():
-    """Of kernels, which count in whole packets: 9 and 8 have the same half. A fall from elsewhere is no loss."""
+    """Kernels count in whole packets: 9 and 8 have the same half. A fall from elsewhere is no loss."""
     packets = [2.0, 4, 8, 4, 4, *range(5, 9), 7, 5, 4, *range(5, 10), 4, 4]
     threshold = [np.inf] * 3 + [4.0] * (len(packets) - 3)
     windows = pd.DataFrame({"time_s": np.arange(len(packets)) / 10, "packets": packets, "threshold_packets": threshold})

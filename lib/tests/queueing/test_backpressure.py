@@ -14,7 +14,7 @@ KAROL = {2: 0.75, 3: 0.6825, 4: 0.6553, 8: 0.6184}  # Karol, Hluchyj and Morgan 
 
 
 def carried(ports, past_head=()):
-    """Of a switch whose inputs are always full, each packet for any output."""
+    """Measure the share that a switch carries whose inputs are always full, each packet for any output."""
     ways = [(("source", i), ("input", i), "switch", ("output", j)) for i in range(ports) for j in range(ports)]
     found = drain(ways, 10**6, room=50, window=400, until=4000, past_head=past_head, seed=3)
     return (found.delivered_at > 500).sum() / 3500 / ports

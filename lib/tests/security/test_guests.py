@@ -31,7 +31,7 @@ TIERS = [pytest.param("virtual", marks=needs_virtual), *IN_REAL_TIME]
 
 
 class Writes:
-    """What writes a file when it is unpickled."""
+    """An object that writes a file when it is unpickled."""
 
     def __init__(self, file: Path):
         self.file = file

@@ -65,7 +65,7 @@ def test_an_ordinary_user_runs_no_other_users_workbench(planted):
 
 
 def test_the_checkout_that_the_library_runs_from_may_be_anybodys(monkeypatch):
-    """As root in a container whose clone is mounted, or with sudo: its code runs already."""
+    """Root in a container with a mounted clone is such a case, as is sudo: the checkout's code runs already."""
     checkout = Path(__file__).parents[3]
     monkeypatch.chdir(checkout / "lib")
     monkeypatch.delenv("NETREPRO_ROOT", raising=False)
@@ -140,7 +140,7 @@ def test_a_run_replaces_a_run_and_an_empty_folder(add_notebook, workbench, prete
 
 
 def test_no_module_in_the_working_directory_runs(echo_paper, workbench, tmp_path_factory, monkeypatch):
-    """As in /tmp, where another user has put modules under names that we import."""
+    """In /tmp another user may have put modules under names that we import."""
     here = tmp_path_factory.mktemp("here")
     came = here / "came"
     for name in ("json", "nbformat", "papermill", "pandas", "netrepro", "pdoc", "sitecustomize"):

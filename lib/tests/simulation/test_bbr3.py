@@ -74,7 +74,7 @@ class Sent:
 
 @dataclass
 class Step:
-    """What is known after an acknowledgement."""
+    """The state of a sender after an acknowledgement."""
 
     now_s: float
     phase: str

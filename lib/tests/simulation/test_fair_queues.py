@@ -146,7 +146,7 @@ def test_fq_serves_flows_in_turn_and_with_one_queue_in_the_order_in_which_they_c
 
 
 def ect_1_and_others(queue, wait_ms):
-    """Whether packets that waited so long are marked: of no ECN, of ECT(0), and of ECT(1)."""
+    """Tell whether packets that waited so long are marked: one without ECN, one with ECT(0) and one with ECT(1)."""
     stand = core.NamedQueue(*queue.rule())
     for name, (ecn, ect_1) in enumerate([(False, False), (True, False), (True, True)]):
         stand.join(name, 1514, 1, ecn, 0, ect_1=ect_1)

@@ -12,7 +12,7 @@ DOWN_S = 12.75  # 63 timeouts of 200 ms, and the round trip's share
 
 
 def timeouts(max_rto_ms: float) -> int:
-    """Of a flow whose link fails for so long."""
+    """Count the timeouts of a flow whose link fails for DOWN_S seconds."""
     change = LinkChange(1.0, "s1", "s2", up=False)
     network = dumbbell(1, Link(100, 0.01), Link(10, 0.1))
     tcp = Tcp("reno", max_rto_ms=max_rto_ms, tail_loss_probe=False)

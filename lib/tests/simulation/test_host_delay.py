@@ -18,7 +18,7 @@ SEEDS = range(1, 6)
 
 
 def delays_ms(host_delay_packets: float, jitter_ms: float = 0) -> np.ndarray:
-    """How long 5,000 datagrams, far apart, took from the host to the switch, less the wire and the port behind it."""
+    """Measure the delays of 5,000 datagrams, far apart, from host to switch, less the wire and the port behind it."""
     net = star(2, Link(100, 1, PLENTY, jitter_ms=jitter_ms))
     ports = (("h1", "s1"), ("s1", "h2"))
     sent = Datagrams("h1", "h2", 1514 * 8e-3, 5.0)  # a millisecond apart
@@ -98,7 +98,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others():
 
 
 def test_what_hosts_draw_moves_no_other_draw():
-    """What h3 sends leaves at the same times, and its line loses and holds back the same of it."""
+    """The packets of h3 leave at the same times, and its line loses and holds back the same ones."""
     prompt, late = (simulate(shaken(packets)) for packets in (0, 1))
     tables = ("packets", "links")
     ours, theirs = (
@@ -113,7 +113,7 @@ def test_what_hosts_draw_moves_no_other_draw():
 
 
 def ratio_of_two_senders(host_delay_packets: float, seed: int) -> float:
-    """How much more one of two equal datagram senders of 60 Mb/s gets of 100 Mb/s."""
+    """Compute the ratio of two equal datagram senders' shares, 60 Mb/s each over 100 Mb/s."""
     net = star(3, Link(100, 0.1, DropTail(packets=50)))
     traffic = tuple(Datagrams(host, "h3", 60, 2) for host in ("h1", "h2"))
     found = simulate(Experiment(net, traffic, 2, seed, host_delay_packets=host_delay_packets))

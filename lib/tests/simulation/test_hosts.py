@@ -33,7 +33,7 @@ def quiet(link: Link = LINK, duration_s: float = 10.0, **more: Any) -> Experimen
 
 
 def arrivals(hosts: Hosts, sizes: list[int], at_s: float = 0.0, **more: Any) -> dict[int, float]:
-    """When datagrams of these payloads arrive that h1 sends to h2 at once."""
+    """Send datagrams of these payloads from h1 to h2 at once; return number -> time of arrival (s)."""
     found: dict[int, float] = {}
 
     def send(_now_s: float) -> None:
@@ -73,7 +73,7 @@ def test_datagrams_that_find_the_queue_full_are_dropped_and_the_others_keep_thei
 
 
 def delays_beside_a_blast(queue: Any) -> tuple[list[float], Any]:
-    """Of a hundred small datagrams (ms), while another host sends twice what the bottleneck takes."""
+    """Measure the delays (ms) of a hundred small datagrams, while another host sends twice the bottleneck's rate."""
     net = dumbbell(2, Link(100, 1), Link(10, 1, queue))
     hosts = Hosts(Experiment(net, (Datagrams("h2", "h4", 20, 3),), 4, measure=Measure(packets=(("s1", "s2"),))))
     found: list[float] = []

@@ -216,7 +216,7 @@ class Listening(OwnCongestionControl):
 
 
 def listened(tcp, *, loss_back=0.0):
-    """What a sender hears in a network that marks, and the marks there were."""
+    """Return the marks that a sender hears of in a network that marks, and the marks that there were."""
     there, back = Link(20, 5, EcnThreshold(200, 15)), Link(20, 5, loss=loss_back)
     network = Topology((Cable("h1", "s1", FAST), Cable("s1", "h2", there, back)))
     flow = Flow("h1", "h2", size_bytes=12_000_000, congestion_control="my_listener")

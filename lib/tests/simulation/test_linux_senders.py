@@ -86,7 +86,7 @@ def on_both(test):
 
 
 def sent_ms(found: Measurements) -> np.ndarray:
-    """When the segments of the first flow left its host, since its first."""
+    """List the times (ms) at which the segments of the first flow left its host, from its first on."""
     packets = found.packets[(found.packets["size_bytes"] > 500) & (found.packets["flow"] == 0)]
     times = packets["time_s"].to_numpy() * 1e3
     return times - times[0]
@@ -134,7 +134,7 @@ def test_dctcps_receiver_acknowledges_what_it_held_back_before_the_mark_changes(
 
 @pytest.mark.parametrize("control", ["reno", "cubic", "dctcp"])
 def test_a_loss_while_the_window_comes_down_for_a_mark_is_a_part_of_that_reduction(control):
-    """As in Linux's tcp_enter_recovery; but for DCTCP, of which RFC 8257, section 3.5, asks for half the window."""
+    """Linux's tcp_enter_recovery does so, except for DCTCP: RFC 8257, section 3.5, asks it for half the window."""
     begins_s = run(marked(control), "simulated").windows.query("slow_start_threshold_bytes < inf")["time_s"].iloc[0]
     found = run(marked(control, (begins_s - 0.020, begins_s - 0.019)), "simulated")
     assert found.links["dropped_packets"].sum() == 1 == found.flows["retransmitted_packets"][0]
@@ -184,7 +184,7 @@ BLIND = Tcp("reno", delayed_ack_ms=0, tail_loss_probe=False)
 
 
 def rounds(found: Measurements, first_ms: float) -> list[int]:
-    """How many segments were sent in each round trip from then on."""
+    """Count the segments sent in each round trip from then on."""
     times = sent_ms(found)
     return np.bincount(((times[times > first_ms - 5] - first_ms) / ROUND_TRIP_MS + 0.2).astype(int)).tolist()
 

@@ -302,7 +302,7 @@ def test_paced_subflows_behind_one_slow_port_take_turns_and_end(control):
 
 @dataclass(frozen=True)
 class Seen:
-    """What a coupled control knows of a subflow."""
+    """The state of a subflow, as a coupled control knows it."""
 
     window: float
     round_trip_s: float  # 0 before the first sample

@@ -30,7 +30,7 @@ UPDATE_US = 64
 
 
 def paced_departures(arrivals, bucket=3000, eta=0.125, beta=16.0, end_us=20_000):
-    """When packets of a flow that is paced are let through, by stepping time: (time_us, name).
+    """List when packets of a paced flow are let through, by stepping time: (time_us, name).
 
     arrivals : (time_us, bytes), in order. The steps are a twentieth of a microsecond.
     """
@@ -60,7 +60,7 @@ def paced_departures(arrivals, bucket=3000, eta=0.125, beta=16.0, end_us=20_000)
 
 
 def let_through(queue, arrivals, end_us=20_000, flow=7):
-    """What the queue does with the same, when it is asked whenever it wants to be."""
+    """List the same for the queue, which is asked whenever it wants to be: (time_us, name)."""
     gone, now, coming = [], 0, list(enumerate(arrivals))
     while now <= end_us * US:
         while coming and coming[0][1][0] * US == now:
@@ -145,7 +145,7 @@ def test_no_packet_overtakes_those_of_its_flow_when_the_association_ends_while_t
 
 
 def waits_us(host_queue, offload_bytes=0, delay_ms=0.02):
-    """Of the packets of two long flows at the port where they meet, behind a phantom queue of 6 KB."""
+    """Measure how long packets of two long flows wait at the port where they meet, behind a phantom queue of 6 KB."""
     port = Link(1000, delay_ms, PhantomQueue(500, 0.95, 6000))
     own = Link(1000, delay_ms, host_queue, offload_bytes=offload_bytes)
     net = Topology(tuple(Cable(f"h{i + 1}", "s1", own, port) for i in range(3)))

@@ -121,7 +121,7 @@ def test_codel_starts_again_as_its_version_says(version, gap, second):
 
 
 def drops_of(queue, wait_ms, count, gap_ms=0.1):
-    """When a queue that keeps its packets drops (ms): of packets that each find `wait_ms` of others before them."""
+    """List when (ms) a queue that keeps its packets drops; packets each find `wait_ms` of others before them."""
     stand = core.NamedQueue(*queue.rule())
     ps, dropped_ms = 10**9, []
     for name in range(count):
@@ -152,7 +152,7 @@ def test_linuxs_codel_drops_after_and_not_at_the_end_of_an_interval(units, dropp
 
 
 def lots(count, average=10_000_000, **options):
-    """Which of so many packets Linux's RED drops while so many bytes wait, and so does their average."""
+    """List which of `count` packets Linux's RED drops while `average` bytes wait, which is also the average queue."""
     stand = core.NamedQueue(*Red(10**6, 5, 15, 0.1, 1.0, **options).rule())
     stand.join(10**6, average, 0, False, 0)
     return [name for name in range(count) if stand.join(name, 0, 0, False, 1)]
@@ -335,7 +335,7 @@ def test_pie_decides_as_the_rfc_with_a_timer_that_runs_by_itself(steps, seed, ra
 
 
 def overloaded(rule: core.PieRule, ecn: bool, packets: int, delay: int, start: int = 0) -> list[core.Verdict]:
-    """What becomes of a packet a millisecond that finds a queue of `delay` (us)."""
+    """List the verdicts on a packet a millisecond, each of which finds a queue of `delay` (us)."""
     times = range(start, start + packets * 1000, 1000)
     return [rule.arrival(50, 75_000, now + delay, 1514, ecn, now) for now in times]
 

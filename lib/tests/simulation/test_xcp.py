@@ -76,7 +76,7 @@ def late_flow_mbps(xcp: Xcp) -> np.ndarray:
 
 
 def test_a_new_flow_on_a_full_link_gets_only_what_is_shuffled():
-    """Of a full link gamma C is taken and given a round trip, half of it to each of two flows: the new one has
+    """A full link takes and gives gamma C a round trip, half of it to each of two flows: the new one has
     C/2 (1 - (1 - gamma)^k) after k of them. Its first data leave after one, and what they ask for comes two later."""
     trips = np.array([5, 10, 20, 40]) + 1.5 - 3
     assert late_flow_mbps(Xcp()) == pytest.approx(200 * (1 - 0.9**trips), rel=0.2)

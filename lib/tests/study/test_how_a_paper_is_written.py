@@ -20,7 +20,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 @pytest.fixture
 def files(workbench) -> list[Path]:
-    """What `netrepro new two_flows` writes."""
+    """The files that `netrepro new two_flows` writes."""
     shutil.copy(TEMPLATE, workbench / "notebooks")
     return new_paper("two_flows")
 

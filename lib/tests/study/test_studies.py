@@ -61,7 +61,7 @@ def executed(study: Study) -> ExecutedCode:
 
 @pytest.fixture(scope="module")
 def runs(study: Study, executed: ExecutedCode) -> Runs:
-    """Of every case with few repetitions, and of every knob."""
+    """The runs of every case, with few repetitions, and of every knob."""
     with executed:
         measured = measure(study, profile=SMALLEST, repetitions=REPETITIONS, seed=7)
         measured.measured_claims()

@@ -148,7 +148,7 @@ def test_the_paper_profile_makes_at_least_five_repetitions_unless_fewer_are_aske
 
 def test_a_pooled_claim_is_a_statistic_of_all_repetitions_together_with_the_jackknifes_spread(runs):
     def greatest(high, low):
-        """Of all repetitions, by how much."""
+        """Return the jackknife's values of the greatest difference over the repetitions."""
         return jackknife(high, lambda out: max(high[each] - low[each] for each in high if each != out))
 
     delays = values(runs, "delay_ms", "high")

@@ -158,7 +158,7 @@ def test_a_classifier_that_knows_files_loses_without_them():
 
 
 def test_packets_that_know_their_flow_lose_without_it(tmp_path):
-    """As in "The Sweet Danger of Sugar" (SIGCOMM 2025): sequence numbers are near each other within a flow only."""
+    """Zhao et al. (SIGCOMM 2025) show it: sequence numbers are near each other only within a flow."""
     random = np.random.default_rng(4)
     for place, name in enumerate(CLASSES):
         (tmp_path / name).mkdir()

@@ -12,7 +12,7 @@ from netrepro.traffic.home_ip import PageSizes, WebRequest, pages, read_trace, w
 
 
 def record(url: bytes, header: int = 200, data: int = 1000, client: int = 7, asked: int = 100) -> bytes:
-    """As the converter of ns-2 describes it, field by field."""
+    """Make a record, field by field as ns-2's converter describes it."""
     times = struct.pack(">6I", asked, 500_000, asked + 1, 0, asked + 2, 0)
     ends = struct.pack(">IHIH", client, 1025, 9, 80)
     rest = struct.pack(">BB", 0, 0) + b"\xff" * 12 + struct.pack(">IIH", header, data, len(url))

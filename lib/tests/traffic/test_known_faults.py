@@ -44,7 +44,7 @@ def test_every_fault_of_cicflowmeter_is_found(tmp_path: Path) -> None:
 
 
 def test_a_clock_of_twelve_hours_is_found() -> None:
-    """As in CIC-IDS2017: from nine to five without AM and PM."""
+    """CIC-IDS2017 has such a clock: from nine to five without AM and PM."""
     frame = cic.rows(cic.connections(40), faulty=True)
     hours = [9, 10, 11, 12, 1, 2, 3, 4]
     twelve = [f"7/7/2017 {hours[place % 8]}:{place % 60:02}" for place in range(len(frame))]

@@ -178,7 +178,7 @@ def test_a_closed_connection_ends_its_flow_and_the_same_ports_begin_another(tmp_
 
 
 def remnants(packets: list[Packet], after_us: int = 10_000) -> list[Packet]:
-    """What follows a close now and then: the last ACK and the answerer's FIN once more."""
+    """Make the packets that follow a close now and then: the last ACK, and the answerer's FIN once more."""
     end_us = packets[-1].time_us + after_us
     return [Packet(end_us), Packet(end_us + 10_000, backward=True, flags=FIN | ACK)]
 

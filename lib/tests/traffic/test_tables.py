@@ -82,7 +82,7 @@ def test_cicflowmeters_csv_is_told_by_its_columns_and_its_day_comes_first(tmp_pa
 
 
 def test_a_header_that_is_repeated_in_a_file_is_left_out(tmp_path: Path) -> None:
-    """As in CSE-CIC-IDS2018's files; here it comes after what is sniffed."""
+    """CSE-CIC-IDS2018's files have such headers; here it comes after the part that is sniffed."""
     path = tmp_path / "flows.csv"
     rows = [f"{port},6,0.5,1,1,{'BENIGN' if port % 2 else 'Bot'}" for port in range(3000)]
     head = "Dst Port,Protocol,Flow Duration,Fwd PSH Flags,Bwd PSH Flags,Label"

@@ -278,7 +278,7 @@ class FakeNetwork:
                     queue.append("eof")
 
     def reset(self, end: int, number: int) -> None:
-        """What was on its way to either end may be destroyed; the other end learns of it in its own time."""
+        """Reset a connection at one end; data on the way may be lost, and the other end learns of it later."""
         self.is_open[end, number] = False
         self.queues[end, number].clear()
         queue = self.queues[1 - end, number]

@@ -433,7 +433,7 @@ def test_the_published_search_finds_what_makes_a_path_wait():
 
 
 def test_the_published_search_claims_of_loom_only_what_another_solver_confirms():
-    """Of Loom's twelve flows it finds nothing in a test's time: then it must say so, and have refused rightly."""
+    """With Loom's twelve flows it finds nothing in a test's time: then it must say so, and have refused rightly."""
     point = loom(4)
     analysis = Analysis(point, unfair_query(point), steady_tenants(point), backend="cadical")
     result = Search(analysis, method="stochastic", seed=1, rounds=60, good_examples=5, bad_examples=5).run()

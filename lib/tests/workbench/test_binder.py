@@ -18,7 +18,7 @@ IMAGE = "docker.io/library/buildpack-deps:24.04"
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """What a clone would hold: tracked and new files, links kept, nothing that git ignores."""
+    """A folder with the files of a clone: tracked and new ones, links kept, nothing that git ignores."""
     listing = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,

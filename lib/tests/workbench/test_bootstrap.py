@@ -174,7 +174,7 @@ class Scratch:
         return found[0].name.removeprefix(f"{package}-").removesuffix(".dist-info") if found else None
 
     def forget_torch(self) -> None:
-        """As on a fresh machine: no PyTorch, no stamp, no wheel of it in the index."""
+        """Make the machine a fresh one: no PyTorch, no stamp, no wheel of it in the index."""
         packages = [name for name in ("torch", "nvidia_cuda_runtime") if self.version(name)]
         if packages:
             python = self.module.PYTHON
@@ -274,7 +274,7 @@ REAL_UV = f"import os, sys\ndef main():\n    os.execv({find_uv_bin()!r}, ['uv', 
 @pytest.mark.parametrize("arguments", [[], ["--first"]])
 @pytest.mark.parametrize("program", ["def main():\n    raise SystemExit('unreachable')\n", REAL_UV])
 def test_a_file_that_is_another_than_the_locks_is_not_installed(tmp_path, monkeypatch, capfd, program, arguments):
-    """As where an index hands out another file under the same name and version."""
+    """An index may hand out another file under the same name and version."""
     scratch = Scratch(tmp_path, monkeypatch)
     for name, value in {"UV_NO_INDEX": "1", "UV_FIND_LINKS": str(scratch.index), "UV_NO_CACHE": "1"}.items():
         monkeypatch.setenv(name, value)
@@ -317,7 +317,7 @@ def test_who_asks_for_torch_where_there_is_none_is_told_so(scratch, capsys):
 
 
 def test_a_terminal_of_make_lab_finds_netrepro():
-    """What JupyterLab starts has the path that make gives it; a dry run says which."""
+    """Programs that JupyterLab starts have the path that make gives it; a dry run says which."""
     root = Path(__file__).resolve().parents[3]
     told = subprocess.run(["make", "-n", "lab"], cwd=root, capture_output=True, text=True, check=True).stdout
     (line,) = (line for line in told.splitlines() if "jupyter lab" in line)

@@ -160,7 +160,7 @@ def test_a_parameter_that_is_given_twice_is_refused(echo_paper):
 
 @pytest.mark.parametrize("words", [["exercises", "--into", ""], ["audit", ""], ["publish", "--run="]])
 def test_an_empty_value_is_refused(words):
-    """As `--into "$FOLDER"` has it where the shell has no FOLDER: it would mean the working directory."""
+    """`--into "$FOLDER"` is empty where the shell has no FOLDER: it would mean the working directory."""
     called = [sys.executable, "-m", "netrepro.workbench.cli.commands", *words]
     done = subprocess.run(called, capture_output=True, text=True)
     assert done.returncode == 2 and "an empty value" in done.stdout + done.stderr

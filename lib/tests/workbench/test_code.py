@@ -109,7 +109,7 @@ def library(tmp_path: Path) -> Path:
 
 
 def hashes(library: Path) -> list[str]:
-    """Of red simulated, red virtual and fperf simulated."""
+    """List the hashes of red simulated, red virtual and fperf simulated."""
     code.forget()
     return [
         code.code_of(slug, tier, library)

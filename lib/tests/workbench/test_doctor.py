@@ -64,7 +64,7 @@ def test_the_machine_is_described_as_other_programs_see_it():
 
 
 def test_a_share_of_the_machine_is_what_counts():
-    """As in a container: one core and 700 MB, by this process's own limits."""
+    """A container has such limits: here one core and 700 MB, by this process's own limits."""
     program = (
         "import os, resource; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]);"
         "resource.setrlimit(resource.RLIMIT_RSS, (700_000_000, 700_000_000));"

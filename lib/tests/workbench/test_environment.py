@@ -54,7 +54,7 @@ def entries(lock: str) -> dict[str, list[str]]:
 
 
 def locked_versions() -> dict[str, str]:
-    """What the lock installs with Python 3.12; PyTorch's version is the bootstrap's."""
+    """Map each package to the version that the lock installs with Python 3.12; PyTorch's is the bootstrap's."""
     locked = {}
     for line in entries("requirements.txt"):
         requirement = Requirement(line)
@@ -71,7 +71,7 @@ def project() -> dict:
 
 
 def needed() -> list[Requirement]:
-    """What the library needs to be built and to run every notebook, neural models included."""
+    """List the packages that the library needs to be built and to run every notebook, neural models included."""
     content = tomllib.loads((ROOT / "lib" / "pyproject.toml").read_text())
     extras = content["project"]["optional-dependencies"]
     lines = [*content["project"]["dependencies"], *content["build-system"]["requires"]]
@@ -80,7 +80,7 @@ def needed() -> list[Requirement]:
 
 
 def allows(name: str, version: str) -> bool:
-    """Whether environment.yml would accept this version of the package."""
+    """Tell whether environment.yml would accept this version of the package."""
     for line in PIP_LINES:
         if canonicalize_name(Requirement(line).name) == name:
             return Requirement(line).specifier.contains(version, prereleases=True)

@@ -15,7 +15,7 @@ from netrepro.workbench.running.ipc import IPCKernelManager, WatchfulChannel
 
 
 def test_a_reply_that_comes_while_something_is_sent_is_not_missed(tmp_path):
-    """As when a widget is drawn at the end of a cell: sending takes away the socket's only sign of the reply."""
+    """A widget at the end of a cell is such a case: sending takes away the socket's only sign of the reply."""
 
     async def exchange() -> dict:
         session, address = Session(key=b""), f"ipc://{tmp_path}/shell"

@@ -178,7 +178,7 @@ def test_a_folder_or_a_dead_link_named_like_a_notebook_is_named_and_stops_no_oth
 
 
 def test_a_copy_under_the_same_slug_never_stands_for_the_notebook(echo_paper, workbench):
-    """As a person makes one to play with: its results would be taken for those of the paper."""
+    """A person may make a copy to play with: its results would be taken for those of the paper."""
     shutil.copy(echo_paper, workbench / "notebooks/70_echo.ipynb")
     assert [(each.name, bool(each.problem)) for each in select(None)] == [("10_echo", False), ("70_echo", True)]
     assert find("echo").name == "10_echo" and find("echo").problem == ""

@@ -137,7 +137,7 @@ def papermill(*words: str, **environment: str) -> subprocess.Popen[str]:
 
 
 def test_papermill_alone_runs_a_notebook_beside_another_and_refuses_a_mistyped_name(echo_paper, workbench):
-    """As the README says."""
+    """The README says so."""
     out, notebook = workbench / "out", str(echo_paper)
     out.mkdir()
     mine, others, mistyped = (

@@ -385,7 +385,7 @@ def test_a_notebook_runs_where_temporary_files_have_a_long_path(echo_paper, tmp_
 
 
 def test_a_runner_whose_output_nobody_reads_any_more_ends_what_it_has_started(add_notebook, workbench):
-    """As under `| head -1`: it cannot tell of the first notebook, while the second goes on."""
+    """`| head -1` is such a reader: the runner cannot tell of the first notebook, while the second goes on."""
     add_notebook("endless_cell", 10, budget_s={"quick": 600, "paper": 600})
     add_notebook("well_behaved", 20, last=True)
     code = """

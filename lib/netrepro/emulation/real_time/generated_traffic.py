@@ -78,4 +78,5 @@ class GeneratedTraffic:
         return self._described.flow_of_end()
 
     def close(self) -> None:
+        """Close the file of the samples; `result` reads it before."""
         os.close(self._samples)

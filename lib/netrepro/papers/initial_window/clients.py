@@ -40,8 +40,10 @@ PANELS = {
 
 @dataclass(frozen=True)
 class Transport:
-    """How servers send. receive_window_segments : of the clients. initial_rto_ms : the first timeout, 3 s until RFC
-    6298 (2011)."""
+    """The TCP of the servers.
+
+    receive_window_segments : of the clients. initial_rto_ms : the first timeout, 3 s until RFC 6298 (2011).
+    """
 
     initial_window_segments: int = NEW
     receive_window_segments: int = 4000

@@ -58,6 +58,7 @@ class Setting:
 
     @property
     def file_bytes(self) -> int:
+        """The size of the shared file, in bytes."""
         return self.pieces * self.blocks_per_piece * BLOCK_BYTES
 
     @property

@@ -97,7 +97,7 @@ class Connections:
 
 @dataclass(frozen=True)
 class Copies(Connections):
-    """Which connections have a copy.
+    """The choice of the connections that have a copy.
 
     scheme : one of SCHEMES. same_path : both connections are hashed to one path. replicate_below_bytes : of a flow,
     with bucket sort the first bytes of a stream.

@@ -117,6 +117,7 @@ class Client:
 
     @property
     def is_complete(self) -> bool:
+        """True where the client has every piece."""
         return self.picker.is_complete
 
     @property
@@ -135,6 +136,7 @@ class Client:
 
     @property
     def wake_at_s(self) -> float:
+        """The earliest time at which a round, a block, a keep-alive or an overdue request is due."""
         times = [self._round_at_s]
         if wanted := [link.may_begin_s for link in self._links.values() if link.wanted]:
             times.append(self.free_at_s if self.lends else max(self.free_at_s, min(wanted)))

@@ -92,6 +92,7 @@ class Torrent:
 
     @property
     def info_hash(self) -> bytes:
+        """The SHA-1 of `info`, 20 bytes, which names the swarm (BEP 3)."""
         return hashlib.sha1(self.info).digest()
 
     @property

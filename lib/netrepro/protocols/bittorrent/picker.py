@@ -27,6 +27,7 @@ class PiecePicker:
 
     @property
     def is_complete(self) -> bool:
+        """True where we have every piece."""
         return all(self.have)
 
     def is_interesting(self, theirs: Sequence[bool]) -> bool:

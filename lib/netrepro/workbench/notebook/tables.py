@@ -30,6 +30,7 @@ def interval_text(interval: tuple[float, float] | None, repetitions: int) -> str
 
 
 def verdict_text(verdict: str, counts: bool) -> str:
+    """Return a verdict, with "(does not count)" behind it where the claim does not count."""
     return verdict if counts else f"{verdict} (does not count)"
 
 

@@ -88,6 +88,7 @@ class Side:
 
     @property
     def words(self) -> str:
+        """The run in words: its name, profile, tier, date, commit and changed parameters."""
         changed = "".join(f", {name} = {value!r}" for name, value in self.run.changed.items())
         return f"{self.name} ({self.run.profile}, {self.run.tier}, {self.run.date}, {self.run.commit}{changed})"
 

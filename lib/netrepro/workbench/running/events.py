@@ -35,6 +35,7 @@ class RunReport:
 
     @property
     def ok(self) -> bool:
+        """True where every run ended well and none was interrupted."""
         return not self.interrupted and all(status.ok for status in self.statuses)
 
     @property

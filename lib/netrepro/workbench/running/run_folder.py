@@ -171,10 +171,12 @@ class Status(BaseModel):
 
     @property
     def ok(self) -> bool:
+        """True where the run ended well."""
         return self.outcome == "ok"
 
     @property
     def over_budget(self) -> bool:
+        """True where the run used more time than its budget; both in seconds."""
         return self.used_s > self.budget_s
 
     def explanation(self) -> str:

@@ -147,7 +147,7 @@ def test_a_group_that_cannot_be_removed_is_left_and_one_that_is_gone_costs_no_ti
 
 
 def group(folder: Path, switches: str | None) -> Path:
-    """What looks like a control group whose children have the controllers `switches`; None: it refuses any."""
+    """Make a folder like a control group whose children have the controllers `switches`; None: it refuses any."""
     folder.mkdir()
     file = folder / "cgroup.subtree_control"
     file.symlink_to("/proc/version") if switches is None else file.write_text(switches)  # the former cannot be written

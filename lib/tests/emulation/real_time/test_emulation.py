@@ -182,7 +182,7 @@ def test_a_frame_is_one_packet_because_tcp_may_not_build_larger_ones():
 
 
 def cores_used(net: Emulation, flows: int) -> int:
-    """How many core switches carry more than a stray packet while h1 sends to another pod."""
+    """Count the core switches that carry more than a stray packet while h1 sends to another pod."""
     carried = {core: int(net[f"s{core}"].python(received_packets)) for core in CORES}
     transfer(net, "h1", "h16", 20_000, flows)
     after = {core: int(net[f"s{core}"].python(received_packets)) for core in CORES}

@@ -190,7 +190,7 @@ def test_a_gap_counts_when_both_its_packets_were_seen_to_wait():
 
 @given(st.lists(st.floats(0.001, 3.0), min_size=2, max_size=60), st.integers(0, 2**31))
 def test_only_gaps_of_a_link_that_is_never_idle_count(spacings, seed):
-    """Of a queue that is simulated packet by packet, sampled whenever: every gap that counts is the link's own."""
+    """A queue is simulated packet by packet and sampled at random times: every gap that counts is the link's own."""
     arrival = np.cumsum(spacings)  # in units of a transmission
     departure = np.empty_like(arrival)  # when transmission begins
     free = 0.0

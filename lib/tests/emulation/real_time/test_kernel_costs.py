@@ -12,7 +12,7 @@ from netrepro.papers.dummynet.kernel_costs import CASES, time_kernel
 
 
 def count_what_passes() -> dict[str, tuple[int, int]]:
-    """Of each case: u32 rules, and packets that reached the interface."""
+    """Count for each case the u32 rules, and the packets that reached the interface."""
     from pyroute2 import IPRoute
 
     from netrepro import _core
@@ -52,7 +52,7 @@ def test_packets_end_in_the_queue_or_behind_it_as_the_case_says():
 
 @rootless
 def test_the_cases_are_timed_in_turn_and_each_in_every_batch():
-    """What disturbs a machine for longer than a batch must fall on all cases, not on one."""
+    """A disturbance that lasts longer than a batch must fall on all cases, not on one."""
     table = time_kernel("rootless", batches=4, batch_packets=20, repetitions=2)
     rounds = [list(rows.case) for _, rows in table.groupby(["repetition", "batch"])]
     assert [set(each) for each in rounds] == [set(CASES)] * 8 and all(len(each) == len(CASES) for each in rounds)

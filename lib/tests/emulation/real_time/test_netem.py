@@ -62,7 +62,7 @@ def attributes(options: bytes) -> dict[int, bytes]:
 
 
 def said_of(link: Link) -> tuple[dict, dict[int, bytes]]:
-    """What a wire's message says: the fields that pyroute2 reads, and the attributes it does not know."""
+    """Decode a wire's message: the fields that pyroute2 reads, and the attributes that it does not know."""
     request = wire(5, link, seed=7)
     message = decoded(request)
     assert (message["index"], message.get_attr("TCA_KIND")) == (5, "netem")
@@ -168,7 +168,7 @@ def test_a_kernel_without_netem_is_told_before_anything_is_built():
 
 
 def arrivals(receiver: socket.socket) -> Iterator[tuple[int, float]]:
-    """What the socket holds, until its time-out: each datagram's number, and for how long it was under way (ms)."""
+    """Read datagrams until the socket's time-out: each one's number, and how long it was under way (ms)."""
     while True:
         try:
             data, extra, _, _ = receiver.recvmsg(2048, 256)
