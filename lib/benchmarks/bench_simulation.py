@@ -1,10 +1,10 @@
-"""Packet-hops a second: the compiled simulator beside ns-3 (Debian's libns3-dev, PyPI's ns3) and SimPy, in one run.
+"""Packet-hops a second: the compiled simulator beside ns-3 (Debian's and PyPI's), htsim and SimPy, in one run.
 
 A packet-hop is one completed transmission, of data or of an acknowledgement. Dumbbell: 10 Reno flows through
-100 Mb/s. Fat-tree: k = 4, 1 Gb/s, 16 flows to the other half. Same links, buffers, windows and timers in ns-3, and a
-path for each destination drawn by a generator of its own. Where an ns-3 is not installed its rows are missing
-(`pip install --target FOLDER ns3` and PYTHONPATH=FOLDER serve); SimPy carries the Poisson packets of one link only, as
-in its documentation. Read the ratios: the machine's speed cancels.
+100 Mb/s. Fat-tree: k = 4 and k = 8, 1 Gb/s, a flow from each host to the other half. Same links, buffers and windows in
+ns-3 and htsim, and a path for each destination drawn by a generator of its own; `simulators.py` has what differs.
+SimPy carries the Poisson packets of one link only, as in its documentation. Read the ratios: the machine's speed
+cancels.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.simulators import HTSIM, Measured, simulators
 from netrepro.networks import (
     Cable,
     Datagrams,
@@ -36,7 +37,6 @@ from netrepro.networks import (
     fat_tree,
 )
 from netrepro.networks.flow_sizes import empirical_flow_sizes
-from netrepro.simulation.ns3 import build_ns3, simulate_ns3
 from netrepro.simulation.simulate import EVENTS_AT_A_TIME, build, simulate
 
 BOTTLENECK_QUEUE = DropTail(packets=100)
@@ -84,11 +84,25 @@ def hops_per_s(experiment: Experiment) -> tuple[float, float]:
     return best, float(simulator.flows()["delivered_bytes"].sum()) * 8 / experiment.duration_s / 1e6
 
 
-def ns3_hops_per_s(program: Path, experiment: Experiment) -> tuple[float, float]:
-    """(packet-hops a CPU second, goodput in Mb/s) of ns-3, with SACK."""
-    found = simulate_ns3(experiment, program)
-    delivered_bytes = float(found.flows["delivered_bytes"].sum())
-    return found.packet_hops / found.cpu_s, delivered_bytes * 8 / experiment.duration_s / 1e6
+def beside_simulators(
+    peers: dict[str, Measured | str],
+    ours: dict[str, tuple[float, float]],
+    theirs: Callable[[str], tuple[Experiment, ...]],
+) -> list[tuple]:
+    """List (benchmark, ours_per_s, peer, peer_per_s, ours_mbps, peer_mbps) for each peer and benchmark.
+
+    ours : (hops a CPU second, Mb/s) by benchmark; theirs : the experiments that a peer runs, in that order. A peer that
+    is not there has one row, which says why.
+    """
+    rows: list[tuple] = []
+    for name, peer in peers.items():
+        if isinstance(peer, str):
+            rows.append(("-", np.nan, f"{name}: {peer}", np.nan, np.nan, np.nan))
+            continue
+        for (benchmark, (per_s, mbps)), experiment in zip(ours.items(), theirs(name), strict=True):
+            peer_per_s, peer_mbps = peer(experiment)
+            rows.append((benchmark, per_s, name, peer_per_s, mbps, peer_mbps))
+    return rows
 
 
 def peak_mb(make: Callable[..., Experiment], size: float) -> float:
@@ -147,9 +161,15 @@ def run(quick: bool = True) -> dict[str, pd.DataFrame]:
     flows" (flows, peak_mb: of a flow that is over its row in the tables is kept).
     """
     scale = 1 if quick else 4
-    d, d_mbps = hops_per_s(dumbbell_experiment(20.0 * scale))
-    f, f_mbps = hops_per_s(fat_tree_experiment(4, 0.3 * scale))
-    f8, _ = hops_per_s(fat_tree_experiment(8, 0.05 * scale))
+    full = (
+        dumbbell_experiment(20.0 * scale),
+        fat_tree_experiment(4, 0.3 * scale),
+        fat_tree_experiment(8, 0.05 * scale),
+    )
+    part = (dumbbell_experiment(5.0 * scale), *(fat_tree_experiment(k, 0.03 * scale) for k in (4, 8)))
+    benchmarks = ("dumbbell, hops/s", "fat-tree k = 4, hops/s", "fat-tree k = 8, hops/s")
+    ours = dict(zip(benchmarks, map(hops_per_s, full), strict=True))
+    (d, d_mbps), (f, f_mbps), (f8, _) = ours.values()
     rows: list[tuple] = [("fat-tree k = 8, hops/s", f8, "ours, k = 4", f, np.nan, np.nan)]
     sprayed, sprayed_mbps = hops_per_s(fat_tree_experiment(4, 0.3 * scale, "packet_spraying"))
     rows.append(("fat-tree k = 4, sprayed, hops/s", sprayed, "ours, a path a flow", f, sprayed_mbps, f_mbps))
@@ -159,14 +179,8 @@ def run(quick: bool = True) -> dict[str, pd.DataFrame]:
     link = simulate_packets_per_s(2_000_000)
     rows.append(("one link, Poisson, packets/s", link, "SimPy", simpy_packets_per_s(20_000 * scale), np.nan, np.nan))
     with tempfile.TemporaryDirectory() as folder:
-        for name, from_pypi in (("ns-3 of Debian", False), ("ns-3 of PyPI", True)):
-            ns3 = build_ns3(Path(folder), from_pypi=from_pypi)
-            if ns3 is None:
-                continue
-            peer, peer_mbps = ns3_hops_per_s(ns3, dumbbell_experiment(5.0 * scale))
-            rows.append(("dumbbell, hops/s", d, name, peer, d_mbps, peer_mbps))
-            peer, peer_mbps = ns3_hops_per_s(ns3, fat_tree_experiment(4, 0.03 * scale))
-            rows.append(("fat-tree k = 4, hops/s", f, name, peer, f_mbps, peer_mbps))
+        peers = simulators(Path(folder))
+        rows += beside_simulators(peers, ours, lambda name: full if name == HTSIM else part)  # ns-3 is slow
     table = pd.DataFrame(rows, columns=["benchmark", "ours_per_s", "peer", "peer_per_s", "ours_mbps", "peer_mbps"])
     memory = pd.DataFrame({"simulated_s": [5.0 * scale, 50.0 * scale]})
     memory["peak_mb"] = [peak_mb(dumbbell_experiment, seconds) for seconds in memory["simulated_s"]]
