@@ -22,6 +22,7 @@ NEAR = 0.08
 # Numbers near a claim's which are of something else: where they stand, and what they are.
 OF_SOMETHING_ELSE = {
     "suss": ["584 segments"],  # a fault that is mended
+    "initial_window": ["Linux 6.12"],  # a version
     "red": [".93 to .94 of the link", "carries .93 of the link", "carries .94 at 26"],  # the link's load
     "codel": [
         ".500, .563 and .488",
