@@ -23,7 +23,7 @@ import pandas as pd
 
 from benchmarks.bench_simulation import hops_per_s
 from benchmarks.simulators import NS3_OF_DEBIAN, simulators
-from netrepro.networks import EcnThreshold, Experiment, Flow, Link, Tcp, fat_tree
+from netrepro.networks import EcnThreshold, Experiment, Flow, Link, Tcp, fat_tree, flows_per_s_at_load
 from netrepro.networks.flow_sizes import load_flow_sizes
 
 UNISON_TIMES_NS3 = {8: 40.0}  # by k, on 24 cores: the abstract
@@ -35,7 +35,7 @@ def experiment(k: int, duration_s: float, seed: int = 1) -> Experiment:
     net = fat_tree(k, Link(RATE_MBPS, 0.003, EcnThreshold(packets=2666, threshold_packets=100)))
     hosts, random = len(net.hosts), np.random.default_rng(seed)
     sizes = load_flow_sizes("web_search").in_bytes()
-    per_s = hosts * LOAD * RATE_MBPS * 1e6 / 8 / sizes.mean
+    per_s = flows_per_s_at_load(sizes, LOAD, hosts * RATE_MBPS)
     starts_s = np.cumsum(random.exponential(1 / per_s, int(2 * per_s * duration_s) + 100))
     starts_s = starts_s[starts_s < duration_s]
     sources = random.integers(hosts, size=len(starts_s))

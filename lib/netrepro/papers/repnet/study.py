@@ -395,11 +395,12 @@ VIRTUAL_QUICK = replace(
     ],
     unjudged=list(ON_KERNELS),
 )
-# Beside the kernel the simulator's flows are only drawn.
-OF_SIMULATOR = {name: QUICK.changes[name] for name in QUICK.changes if name.endswith("flows") or name == "watched_s"}
+ONLY_DRAWN = ("flows", "fewer_flows", "oversubscribed_flows", "fat_tree_flows", "watched_s")
 VIRTUAL_PAPER = replace(
     PAPER,
-    changes={**PAPER.changes, **OF_SIMULATOR, "loopback_flows": 1000, "bursts": 1000, "jobs": 4, "lasts_s": 5.0},
+    # Beside the kernel the simulator's flows are only drawn.
+    changes={**PAPER.changes, **{name: QUICK.changes[name] for name in ONLY_DRAWN}}
+    | {"bursts": 1000, "jobs": 4, "lasts_s": 5.0},
     # A job of every master takes a kernel a quarter of a minute, so only the simulator measures bucket sort's tails.
     without=[*(name for name in NO_SORT_CONTROLS if name.startswith("sort")), *of_network("scaled")],
     unjudged=[*SORT_TAILS, "sort-repsyn-p999", "sort-repflow-p999", "incast-repflow-p999", "incast-repsyn-p999"],
