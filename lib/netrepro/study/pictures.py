@@ -28,6 +28,7 @@ from netrepro.style import CURVES, NOT_MEASURED, PUBLISHED_GREY, SCHEMES, Scheme
 
 MOST_SHOWN = 6  # hosts of one role on a switch; of more, the first two, dots and the last
 INK = "#444444"
+DIGIT_EM, POINT_EM = 0.636, 0.318  # widths of a digit and of a point in the pictures' font, over its size
 
 
 def panels(title: str, x_label: str, y_label: str, names: Sequence[str], **how: Any) -> tuple[Figure, list[Axes]]:
@@ -171,10 +172,26 @@ def draw_bars(
 
 
 def name_ticks(axis: Axes, which: str, values: Iterable[float]) -> None:
-    """Set ticks at just these values of the "x" or "y" axis, in plain numbers."""
+    """Set ticks at just these values of the "x" or "y" axis, in plain numbers. On the x axis a number that would touch
+    the one before it is left out; its tick stays."""
     ticks = sorted(set(values))
-    getattr(axis, f"set_{which}ticks")(ticks, [f"{tick:g}" for tick in ticks])
+    names = [f"{tick:g}" for tick in ticks]
+    getattr(axis, f"set_{which}ticks")(ticks, names)
     (axis.xaxis if which == "x" else axis.yaxis).set_minor_locator(NullLocator())
+    if which == "x":
+        axis.set_xticks(ticks, _apart(axis, ticks, names))
+
+
+def _apart(axis: Axes, ticks: Sequence[float], names: Sequence[str]) -> list[str]:
+    """Return the names of ticks, "" for one that would touch the one before it."""
+    places = axis.get_xaxis_transform().transform([(tick, 0.0) for tick in ticks])[:, 0]
+    size = axis.xaxis.get_ticklabels()[0].get_fontsize() * axis.get_figure(root=True).dpi / 72
+    kept, end = [], -np.inf
+    for place, name in zip(places, names, strict=True):
+        half = size * sum(POINT_EM if letter == "." else DIGIT_EM for letter in name) / 2
+        kept.append(name if place - half > end else "")
+        end = place + half if kept[-1] else end
+    return kept
 
 
 def share_legend(figure: Figure) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from netrepro.errors import NetreproError
 from netrepro.study import Knob, Reading, Runs, Scale, Study, measure, swept, vary
 from netrepro.study.figures import Bars, Course, Level, Panel, Picture, Published, Sweep, not_measured
-from netrepro.study.pictures import draw_bars
+from netrepro.study.pictures import draw_bars, name_ticks, panels
 from netrepro.style import new_figure, scheme
 
 
@@ -64,6 +66,24 @@ def test_a_sweep_shows_the_means_and_names_its_places(runs):
     assert axis.lines[0].get_ydata() == pytest.approx(means)
     assert [text.get_text() for text in axis.get_xticklabels()] == ["0.1", "0.9"]
     assert (axis.get_xlabel(), axis.get_ylabel()) == ("x", "y (ms)")
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+def test_names_of_places_do_not_touch_and_as_many_as_fit_are_there(columns):
+    figure, axes = panels("title", "x", "y (ms)", [""] * columns)
+    places = (0.012, 0.03, 0.25, 0.375, 0.4, 0.5, 0.75, 1.25)
+    for axis in axes:
+        name_ticks(axis, "x", places)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    for axis in axes:
+        assert axis.get_xticks() == pytest.approx(places)
+        labels = [text for text in axis.get_xticklabels() if text.get_text()]
+        boxes = [text.get_window_extent(canvas.get_renderer()) for text in labels]
+        assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+        assert labels[0].get_text() == "0.012" and 3 <= len(labels) < len(places)
+    name_ticks(axes[0], "x", (0.1, 0.9))
+    assert [text.get_text() for text in axes[0].get_xticklabels()] == ["0.1", "0.9"]
 
 
 def test_means_on_a_logarithmic_axis_are_of_the_values_and_not_of_their_logarithms(runs):

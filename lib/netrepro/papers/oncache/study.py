@@ -95,7 +95,7 @@ STUDY = Study(
             without=(PLAY,),
             fewer=ONCE | TWICE,
         ),
-        "paper": Scale(LONG_CELL_S, without=(PLAY,), fewer=ONCE),
+        "paper": Scale(LONG_CELL_S, only={"flows": (1, 4, MANY)}, without=(PLAY,), fewer=ONCE | TWICE),
     },
     claims={"refused-stays-refused": _tried(DELETES, KEEPS), "learns-again": _tried(PUBLISHED, UNREVERSED)},
     on_kernels={
