@@ -201,6 +201,13 @@ def test_without_a_limit_a_flow_exceeds_the_rate_and_every_run_on_a_real_kernel_
     readings = [paper.measure_one(each, 0.3, 1, "rootless") for each in (limited, replace(limited, unlimited=True))]
     assert readings[0]["throughput_mbps"] < 21 and readings[1]["throughput_mbps"] > 30
     assert all(0 <= reading["idle_share"] <= 1 for reading in readings)
+    assert paper.MISSED in [check.name for check in readings[0].checks] and not readings[1].checks
+
+
+def test_the_bytes_that_arrive_give_the_throughput_of_the_packets_that_leave(link):
+    unlimited = replace(LINK, unlimited=True)
+    by_bytes = paper.read(simulate(paper.experiment(unlimited, 0.3, 1)), unlimited)
+    assert by_bytes["throughput_mbps"] == pytest.approx(paper.read(link, LINK)["throughput_mbps"], rel=0.02)
 
 
 def test_idle_time_is_the_share_of_all_processors_time_from_the_first_call_to_the_last(monkeypatch):
