@@ -164,7 +164,6 @@ def mix_experiment(setting: Mix, _: float, seed: int) -> Experiment:
     random, paced = np.random.default_rng([seed, setting.flows]), round(setting.paced_share * setting.flows)
     flows = []
     for begin_s in (np.arange(setting.transfers) * setting.every_s).tolist():
-        random.random(setting.flows)  # not used, but published runs drew these numbers first
         pauses_s = random.exponential(MIXED_THINK_S, setting.flows).clip(max=setting.every_s / 2)
         for place, pause_s in enumerate(pauses_s.tolist()):
             how = {"size_bytes": setting.size_packets * setting.segment_bytes, "start_s": begin_s + pause_s}
