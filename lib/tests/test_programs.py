@@ -24,6 +24,7 @@ from netrepro.emulation.overlay.trials import run_trials
 from netrepro.errors import NetreproError
 from netrepro.git import git
 from netrepro.papers import emulator_fidelity, misbehaving_receiver, mptcp_wireless
+from netrepro.papers.mptcp_wireless.study import TOLD
 from netrepro.papers.oncache import measuring
 from netrepro.programs import PACKAGE_OF, find_program, need_program, why_missing
 from netrepro.simulation.ns3 import build_ns3
@@ -127,16 +128,16 @@ def test_the_tier_of_kernels_is_refused_before_it_starts_where_an_overlay_lacks_
 
 
 @pytest.mark.parametrize(
-    ("paper", "tier", "changes", "name"),
+    ("paper", "tier", "case", "name"),
     [
-        (emulator_fidelity, "rootless", {"htb": True}, "tc"),
-        (emulator_fidelity, "rootless", {"large_frames": True}, "ip"),
-        (misbehaving_receiver, VIRTUAL, {}, "ip"),
-        (mptcp_wireless, VIRTUAL, {"told": True}, "ip"),
+        (emulator_fidelity, "rootless", emulator_fidelity.WITH_HTB, "tc"),
+        (emulator_fidelity, "rootless", emulator_fidelity.OFFLOADED, "ip"),
+        (misbehaving_receiver, VIRTUAL, "division", "ip"),
+        (mptcp_wireless, VIRTUAL, TOLD, "ip"),
     ],
 )
-def test_a_paper_refuses_a_tier_whose_programs_are_missing(paper, tier, changes, name, without):
-    setting = type(paper.STUDY.setting)(**changes)
+def test_a_paper_refuses_a_tier_whose_programs_are_missing(paper, tier, case, name, without):
+    setting = paper.STUDY.case(case)
     without("clang")  # which none of these starts
     assert "not installed" not in paper.STUDY.cannot(setting, tier)
     without(name)

@@ -15,17 +15,20 @@ from virtual_kernel import needs_virtual
 from netrepro.errors import NetreproError
 from netrepro.papers import mptcp_wireless as paper
 from netrepro.papers.mptcp_wireless import experiments, study
-from netrepro.papers.mptcp_wireless.experiments import BOTH, KB, Setting
+from netrepro.papers.mptcp_wireless.experiments import BOTH, KB, Outage, Setting
 from netrepro.programs import why_missing
 from netrepro.simulation import simulate
 from netrepro.study import Point, run_once
 
 SECONDS = 15.0
-ON_KERNEL = Setting(**study.ONE_BUFFER)
 
 
 def read(case: str, **changed):
     return run_once(paper.STUDY, case, SECONDS, seed=3, **changed)
+
+
+def on_kernel(case: str) -> Setting:
+    return replace(paper.STUDY.case(case), **study.ONE_BUFFER)
 
 
 def test_the_links_buffers_are_the_classs_packets():
@@ -133,8 +136,8 @@ def test_a_connection_over_both_survives_the_loss_of_wifi_and_tcp_stalls():
 
 def test_progress_counts_whole_seconds_without_wifi_only():
     table = pd.DataFrame({"second": np.arange(9.0), "goodput_mbps": [1, 1, 1, 0, 2, 0, 1, 1, 1]})
-    assert experiments.without_wifi(table, Setting(lost=(1 / 3, 2 / 3)), 9.0).second.tolist() == [3, 4, 5]
-    assert experiments.without_wifi(table, Setting(), 9.0).empty
+    assert experiments.without_wifi(table, Outage(), 9.0).second.tolist() == [3, 4, 5]
+    assert experiments.without_wifi(table, Outage(down=0.5, up=0.6), 9.0).empty
 
 
 # Rankings and mistakes.
@@ -160,7 +163,7 @@ def test_tiers_in_real_time_are_refused():
 
 
 def test_each_tier_says_what_it_cannot_run():
-    told, both = (Point(name, {}, paper.STUDY.case(name, ON_KERNEL)) for name in (study.TOLD, BOTH))
+    told, both = (Point(name, {}, on_kernel(name)) for name in (study.TOLD, BOTH))
     assert "no path manager" in paper.STUDY.why_not(told, "simulated")
     assert "opportunistic_retransmission" in paper.STUDY.why_not(both, "virtual")
     assert paper.STUDY.why_not(told, "virtual") == why_missing("ip")
@@ -170,10 +173,7 @@ def test_each_tier_says_what_it_cannot_run():
 @needs_virtual
 def test_tcp_on_one_path_is_the_same_on_both_tiers_and_linuxs_mptcp_uses_3g_with_the_classs_buffer():
     kernel, ours = (
-        {
-            name: experiments.measure_one(paper.STUDY.case(f"class: {name}", ON_KERNEL), SECONDS, 3, tier)
-            for name in experiments.FIG7[::2]
-        }
+        {name: experiments.measure_one(on_kernel(f"class: {name}"), SECONDS, 3, tier) for name in experiments.FIG7[::2]}
         for tier in ("virtual", "simulated")
     )
     assert kernel["tcp over wifi"]["median_ms"] == pytest.approx(ours["tcp over wifi"]["median_ms"], rel=0.01)
@@ -188,7 +188,7 @@ def test_tcp_on_one_path_is_the_same_on_both_tiers_and_linuxs_mptcp_uses_3g_with
 def test_a_path_manager_that_is_told_hands_over_at_once_and_a_silent_loss_takes_timeouts():
     """Tested with a control that breaks it: single-path TCP stalls until after WiFi is back."""
     silent, told, alone = (
-        experiments.measure_one(paper.STUDY.case(name, ON_KERNEL), 18.0, 3, "virtual")
+        experiments.measure_outage(on_kernel(name), 18.0, 3, "virtual")
         for name in ("lost: mptcp", study.TOLD, "lost: tcp over wifi")
     )
     assert told["without_wifi_mbps"] > 1.4 > silent["without_wifi_mbps"] > 0.1 > alone["without_wifi_mbps"]
@@ -199,8 +199,6 @@ def test_a_path_manager_that_is_told_hands_over_at_once_and_a_silent_loss_takes_
 
 
 def test_the_longest_stall_counts_from_the_loss_to_the_end():
-    lost = Setting(lost=(1 / 3, 2 / 3))
     at = pd.DataFrame({"time_s": [1.0, 3.5, 5.0, 8.5], "delivered_bytes": [1, 2, 3, 4]})
-    assert experiments.longest_stall_s(at, lost, 9.0) == pytest.approx(3.5)
-    assert experiments.longest_stall_s(at[:1], lost, 9.0) == pytest.approx(6.0)
-    assert np.isnan(experiments.longest_stall_s(at, Setting(), 9.0))
+    assert experiments.longest_stall_s(at, Outage(), 9.0) == pytest.approx(3.5)
+    assert experiments.longest_stall_s(at[:1], Outage(), 9.0) == pytest.approx(6.0)

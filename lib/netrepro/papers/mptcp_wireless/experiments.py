@@ -39,11 +39,9 @@ class Setting:
     """Links as the class took them from the paper's other experiment. Buffers of links are in time at the link's rate.
 
     networks : one name for TCP, two for MPTCP with a subflow on each. receive_buffer_kb : as large as the send buffer
-    unless a case says otherwise, since the paper gives only the latter. lost : start and end of WiFi's outage, as
-    shares of the run's time, or (). told : the path manager learns of the outage at once. mobile_queue : "drop tail" or
-    "codel". own_buffers : MPTCP's send and receive buffer are separate, as in the authors' kernel; otherwise one buffer
-    of the smaller size serves as both, as with TCP. follows_blocks : False where only goodput is needed, which is
-    faster.
+    unless a case says otherwise, since the paper gives only the latter. mobile_queue : "drop tail" or "codel".
+    own_buffers : MPTCP's send and receive buffer are separate, as in the authors' kernel; otherwise one buffer of the
+    smaller size serves as both, as with TCP. follows_blocks : False where only goodput is needed, which is faster.
     """
 
     wifi_mbps: float = 8.0
@@ -66,8 +64,6 @@ class Setting:
     networks: tuple[str, ...] = ("wifi", "3g")
     retransmits: bool = False
     penalises: bool = False
-    lost: tuple[float, ...] = ()
-    told: bool = False
     own_buffers: bool = True
     follows_blocks: bool = True
 
@@ -75,6 +71,21 @@ class Setting:
     def carried_mbps(self) -> float:
         """The payload rate (Mb/s) that both links together can carry."""
         return (self.wifi_mbps + self.mobile_mbps) * 1448 / FULL_PACKET_BYTES
+
+
+@dataclass(frozen=True)
+class Outage(Setting):
+    """The same links, but WiFi fails from `down` to `up`, shares of the run's time. told : the path manager learns of
+    it at once."""
+
+    follows_blocks: bool = False
+    down: float = 1 / 3
+    up: float = 2 / 3
+    told: bool = False
+
+    def without_wifi_s(self, seconds: float) -> tuple[float, float]:
+        """Return when WiFi fails and when it is back (s), in a run of `seconds`."""
+        return self.down * seconds, self.up * seconds
 
 
 def buffer_packets(mbps: float, buffer_ms: float) -> int:
@@ -113,7 +124,6 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     if setting.own_buffers and len(paths) > 1:
         sizes_kb = {"receive_window_bytes": setting.receive_buffer_kb, "send_buffer_bytes": setting.send_buffer_kb}
         buffers = {name: size_kb * KB for name, size_kb in sizes_kb.items()}
-    changes = zip(setting.lost, (False, True), strict=False)
     return Experiment(
         network,
         (Flow("h1", "h2", duration_s=seconds, **how),),
@@ -130,8 +140,14 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
             opportunistic_retransmission=setting.retransmits,
             penalisation=setting.penalises,
         ),
-        changes=tuple(LinkChange(share * seconds, "s1", "s3", up=up) for share, up in changes),
     )
+
+
+def with_outage(setting: Outage, seconds: float, seed: int) -> Experiment:
+    """Make the experiment in which WiFi fails and comes back."""
+    down_s, up_s = setting.without_wifi_s(seconds)
+    changes = (LinkChange(down_s, "s1", "s3", up=False), LinkChange(up_s, "s1", "s3", up=True))
+    return replace(experiment(setting, seconds, seed), changes=changes)
 
 
 # Blocks.
@@ -190,37 +206,51 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Readi
 
     Raises NetreproError for tiers in real time.
     """
-    asked = experiment(setting, seconds, seed)
+    return read(run_experiment(experiment(setting, seconds, seed), tier), setting)
+
+
+def measure_outage(setting: Outage, seconds: float, seed: int, tier: str) -> Reading:
+    """Measure in one run what arrives while WiFi is gone.
+
+    Raises NetreproError for tiers in real time.
+    """
+    asked = with_outage(setting, seconds, seed)
     if tier == VIRTUAL and setting.told:
-        return read_stream(told_handover(asked), setting, seconds)
-    return read(run_experiment(asked, tier), setting)
+        delivered = told_handover(asked)
+        return read_stream(delivered, setting, seconds) | read_outage(delivered, setting, seconds)
+    measured = run_experiment(asked, tier)
+    return read(measured, setting) | read_outage(measured.deliveries, setting, seconds)
 
 
 def cannot(setting: Setting, tier: str) -> str:
     """Return why the tier cannot run a setting, apart from what the kernel refuses; "" where it can."""
-    if setting.told and tier == VIRTUAL:
-        return why_missing("ip")
-    return "the simulator has no path manager that could be told" if setting.told and tier == SIMULATED else ""
+    if not isinstance(setting, Outage) or not setting.told:
+        return ""
+    return "the simulator has no path manager that could be told" if tier == SIMULATED else why_missing("ip")
 
 
 def read_stream(delivered: pd.DataFrame, setting: Setting, seconds: float) -> Reading:
-    """Read goodput_mbps after `settled_s`, carried_share (of what both links can carry), progress_share (of whole
-    seconds without WiFi in which bytes arrived), without_wifi_mbps (in these seconds), and longest_stall_s. The last
-    three are NaN where WiFi stays up. The table seconds has the goodput over time."""
+    """Read goodput_mbps after `settled_s`, and carried_share (of what both links can carry). The table seconds has the
+    goodput over time."""
     begin_s, in_all = settled_s(seconds), held_at(delivered, seconds)
-    each_second = bytes_by_second(delivered, seconds)
-    without_wifi_mbps = without_wifi(each_second, setting, seconds).goodput_mbps
     goodput_mbps = (in_all - held_at(delivered, begin_s)) * 8e-6 / (seconds - begin_s)
     carried = in_all * 8e-6 / seconds / setting.carried_mbps
-    numbers = {
-        "goodput_mbps": goodput_mbps,
-        "carried_share": goodput_mbps / setting.carried_mbps,
-        "progress_share": float((without_wifi_mbps > 0).mean()),
-        "without_wifi_mbps": float(without_wifi_mbps.mean()),
-        "longest_stall_s": longest_stall_s(delivered, setting, seconds),
-    }
+    numbers = {"goodput_mbps": goodput_mbps, "carried_share": goodput_mbps / setting.carried_mbps}
     within = Check("delivered of what both links carry (share)", carried, at_most=1.001)
-    return Reading(numbers, {"seconds": each_second}, [within])
+    return Reading(numbers, {"seconds": bytes_by_second(delivered, seconds)}, [within])
+
+
+def read_outage(delivered: pd.DataFrame, setting: Outage, seconds: float) -> Reading:
+    """Read progress_share (of whole seconds without WiFi in which bytes arrived), without_wifi_mbps (in these seconds),
+    and longest_stall_s (without any byte, from WiFi's loss on)."""
+    mbps = without_wifi(bytes_by_second(delivered, seconds), setting, seconds).goodput_mbps
+    return Reading(
+        {
+            "progress_share": float((mbps > 0).mean()),
+            "without_wifi_mbps": float(mbps.mean()),
+            "longest_stall_s": longest_stall_s(delivered, setting, seconds),
+        }
+    )
 
 
 def read(measured: Measurements, setting: Setting) -> Reading:
@@ -277,18 +307,16 @@ def bytes_by_second(delivered: pd.DataFrame, seconds: float) -> pd.DataFrame:
     return pd.DataFrame({"second": ends[:-1], "goodput_mbps": np.diff(held_at(delivered, ends)) * 8e-6})
 
 
-def longest_stall_s(delivered: pd.DataFrame, setting: Setting, seconds: float) -> float:
-    """Compute the longest time (s) without any byte after the loss of WiFi; NaN where WiFi is never lost."""
-    if not setting.lost:
-        return math.nan
-    down_s = setting.lost[0] * seconds
+def longest_stall_s(delivered: pd.DataFrame, setting: Outage, seconds: float) -> float:
+    """Compute the longest time (s) without any byte after the loss of WiFi."""
+    down_s, _ = setting.without_wifi_s(seconds)
     times_s = delivered.time_s.to_numpy()
     return float(np.diff(np.concatenate([[down_s], times_s[times_s > down_s], [seconds]])).max())
 
 
-def without_wifi(each_second: pd.DataFrame, setting: Setting, seconds: float) -> pd.DataFrame:
-    """Return the rows of whole seconds without WiFi; none where WiFi is never lost."""
-    down_s, up_s = (share * seconds for share in setting.lost or (1.0, 1.0))
+def without_wifi(each_second: pd.DataFrame, setting: Outage, seconds: float) -> pd.DataFrame:
+    """Return the rows of whole seconds without WiFi."""
+    down_s, up_s = setting.without_wifi_s(seconds)
     return each_second[(each_second.second >= down_s) & (each_second.second + 1 <= up_s)]
 
 

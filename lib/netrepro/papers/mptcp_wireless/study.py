@@ -18,15 +18,18 @@ from netrepro.papers.mptcp_wireless.experiments import (
     SMALL_KB,
     SWITCHES,
     WIFI_MBPS,
+    Outage,
     Setting,
     answer,
     cannot,
     experiment,
     measure_one,
+    measure_outage,
     settled_s,
+    with_outage,
 )
 from netrepro.papers.mptcp_wireless.figures import draw_fig_7, draw_run, ways
-from netrepro.study import Evidence, Gauge, Knob, Live, Play, Scale, Study, swept
+from netrepro.study import Evidence, Gauge, Knob, Live, Part, Play, Scale, Study, swept
 from netrepro.study import pictures as drawing
 from netrepro.study.evidence import least_first, ratio
 from netrepro.study.figures import Distribution, Level, Panel, Picture, Sweep, beside, plot
@@ -34,7 +37,6 @@ from netrepro.study.figures import Distribution, Level, Panel, Picture, Sweep, b
 TOLD = "lost: mptcp that is told"
 BLOCK, BLOCKS = "latency of a block (ms)", "blocks (share of all, in each 20 ms)"
 MEAN = "mean latency of a block (ms)"
-LOST = (1 / 3, 2 / 3)
 M: dict[str, Any] = {"retransmits": True, "penalises": True}
 HOW: dict[str, dict[str, Any]] = {
     "mptcp": {},
@@ -61,14 +63,15 @@ EQUAL = {
     "mobile_buffer_ms": lambda setting: setting.wifi_buffer_ms,
     "mobile_jitter_ms": 0.0,
 }
+OUTAGE = Part(setting=Outage(), experiment=with_outage, measure_one=measure_outage)
 CASES: dict[str, dict[str, Any]] = {
     **HOW,
     **_all("class", CLASS, *FIG7),
     **_all("plenty", {"send_buffer_kb": PLENTY_KB, "receive_buffer_kb": PLENTY_KB}, "mptcp", BOTH),
     **_all("small send buffer", {"send_buffer_kb": SMALL_KB}, BOTH, "tcp over wifi"),
     **_all("large receive buffer", {"receive_buffer_kb": LARGE_KB}, "mptcp", BOTH),
-    **_all("lost", {"lost": LOST, "follows_blocks": False}, "mptcp", BOTH, "tcp over wifi"),
-    TOLD: {"lost": LOST, "told": True, "follows_blocks": False},
+    **_all("lost", {"part": OUTAGE}, "mptcp", BOTH, "tcp over wifi"),
+    TOLD: {"part": OUTAGE, "told": True},
     **_all("fig 4", SWEEP, *FIG7),
     **_all("ratio", CLASS | {"wifi_mbps": swept(*WIFI_MBPS)}, *FIG7[:3]),
     **_all("equal paths", CLASS | {"wifi_mbps": swept(*WIFI_MBPS)} | EQUAL, BOTH),
@@ -120,6 +123,7 @@ LIVE = Live(
 STUDY = Study(
     slug="mptcp_wireless",
     setting=Setting(),
+    parts=(OUTAGE,),
     cases=CASES,
     experiment=experiment,
     measure_one=measure_one,
