@@ -185,7 +185,7 @@ def name_ticks(axis: Axes, which: str, values: Iterable[float]) -> None:
 def _apart(axis: Axes, ticks: Sequence[float], names: Sequence[str]) -> list[str]:
     """Return the names of ticks, "" for one that would touch the one before it."""
     places = axis.get_xaxis_transform().transform([(tick, 0.0) for tick in ticks])[:, 0]
-    size = axis.xaxis.get_ticklabels()[0].get_fontsize() * axis.get_figure(root=True).dpi / 72
+    size = float(axis.xaxis.get_ticklabels()[0].get_fontsize()) * axis.figure.dpi / 72
     kept, end = [], -np.inf
     for place, name in zip(places, names, strict=True):
         half = size * sum(POINT_EM if letter == "." else DIGIT_EM for letter in name) / 2
