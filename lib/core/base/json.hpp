@@ -10,11 +10,11 @@ class Json {
  public:
   using Member = std::pair<std::string, Json>;
 
-  // Throws std::invalid_argument, with the place, for any other text.
+  // Throws std::invalid_argument, with the place of the error, for text that is not JSON.
   static Json parse(std::string_view text);
 
   bool is_null() const { return kind_ == Kind::null; }
-  // Throw std::invalid_argument for a value of another kind.
+  // Each throws std::invalid_argument for a value of another kind.
   bool flag() const;
   double number() const;
   std::uint64_t whole() const;

@@ -12,7 +12,7 @@
 class RandomStream {
  public:
   RandomStream(std::uint64_t seed, std::uint64_t stream) {
-    // A multiplier other than splitmix64's own step: with its own, stream s would be stream 0 shifted by s words.
+    // The multiplier is not splitmix64's own step: with that, stream s would be stream 0 shifted by s words.
     std::uint64_t mixer = splitmix64(seed) + stream * 0xD1342543DE82EF95u;
     for (std::uint64_t& word : state_) word = splitmix64(mixer);
   }
@@ -35,14 +35,14 @@ class RandomStream {
   // Uniform on {0, ..., count - 1}.
   std::size_t below(std::size_t count) { return static_cast<std::size_t>(uniform() * static_cast<double>(count)); }
 
-  // Bell-shaped with mean 0 and deviation 1, within two roots of three: the sum of four evens.
+  // Bell-shaped, with mean 0 and standard deviation 1: a sum of four uniform numbers, within +-2 sqrt(3).
   double bell() {
     double sum = 0;
     for (int i = 0; i < 4; ++i) sum += uniform();
     return (sum - 2) * 1.7320508075688772;
   }
 
-  // Exponential with mean 1. One draw in about 98.9 % of calls: low 8 bits name the layer, high 53 the place in it.
+  // Exponential with mean 1. About 98.9 % of calls need one draw: low 8 bits name the layer, high 53 the place in it.
   double exponential() {
     double offset = 0;
     for (;;) {

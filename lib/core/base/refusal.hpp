@@ -1,4 +1,4 @@
-// An error that a person can mend: what is wrong and what to do, which the bindings make a NetreproError of.
+// An error that the user can correct. It says what is wrong and what to do; the bindings turn it into a NetreproError.
 #pragma once
 #include <stdexcept>
 #include <string>

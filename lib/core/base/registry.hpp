@@ -1,10 +1,10 @@
-// Lists of { name, make }, by which parts of one kind are asked for: find by name, and all names.
+// A registry lists { name, make } for all parts of one kind. Here are the search by name and the list of names.
 #pragma once
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-// `kind` says in the error what has no such name.
+// `kind` is the word for such a part in the error message.
 template <class Registry>
 auto made_by_name(const Registry& registry, const std::string& name, const char* kind) {
   for (const auto& entry : registry)

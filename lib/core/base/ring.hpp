@@ -1,4 +1,4 @@
-// First in, first out, with access by running number: what was pushed n-th is [n] until it is popped.
+// A first-in first-out queue with access by running number: the n-th item pushed is [n] until it is popped.
 #pragma once
 #include <algorithm>
 #include <cassert>
@@ -25,7 +25,7 @@ class Ring {
   }
 
   std::uint64_t head() const { return head_; }  // number of the oldest
-  std::uint64_t tail() const { return tail_; }  // number that the next one will get
+  std::uint64_t tail() const { return tail_; }  // number that the next item will get
   bool empty() const { return head_ == tail_; }
   std::uint64_t size() const { return tail_ - head_; }
   Item& operator[](std::uint64_t number) { return items_[place_of(number)]; }
@@ -33,7 +33,7 @@ class Ring {
   Item& front() { return items_[place_of(head_)]; }
   const Item& front() const { return items_[place_of(head_)]; }
 
-  // Its place, used or free, into the processor's cache.
+  // Prefetches the item's place, used or free, into the processor's cache.
   void fetch(std::uint64_t number) const {
     if (capacity_ > 0) __builtin_prefetch(&items_[number & (capacity_ - 1)]);
   }
@@ -46,7 +46,7 @@ class Ring {
     assert(!empty());
     ++head_;
   }
-  // Takes one out of the middle, or the last: those behind it move up.
+  // Removes an item anywhere in the ring; the items behind it move up.
   void erase(std::uint64_t number) {
     for (; number + 1 != tail_; ++number) (*this)[number] = (*this)[number + 1];
     --tail_;

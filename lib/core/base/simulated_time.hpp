@@ -13,10 +13,10 @@ constexpr Time picoseconds_per_second = 1'000'000'000'000;
 // TCP's time stamps, as Linux counts them.
 inline std::uint32_t stamp_of(Time time) { return static_cast<std::uint32_t>(time / (picoseconds_per_second / 1000)); }
 
-// Two of them fit into a Time. Nothing that a person describes lasts so long.
+// The longest time that an experiment may describe. Twice as much still fits into a Time.
 constexpr double longest_seconds = 4e6;
 
-// Throws std::invalid_argument for what is no time, or longer than that.
+// Throws std::invalid_argument for NaN, a negative number, or more than longest_seconds.
 inline Time from_seconds(double seconds) {
   if (!(seconds >= 0 && seconds <= longest_seconds))
     throw std::invalid_argument("a time of " + std::to_string(seconds) + " s");

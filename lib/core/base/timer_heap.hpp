@@ -1,5 +1,5 @@
-// Timers by time, those of one time in the order in which they were set, or of their kinds and owners: a heap with four
-// children a node. Time is in the whole unit of whoever sets them: picoseconds in the simulator and Dummynet,
+// A heap of timers by time, with four children a node. Timers of one time come in the order in which they were set, or
+// in that of their kinds and owners. The unit of time is the caller's: picoseconds in the simulator and Dummynet,
 // nanoseconds in real traffic.
 #pragma once
 #include <algorithm>

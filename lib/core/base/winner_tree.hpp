@@ -1,5 +1,6 @@
-// The earliest of many sources, each with one pending event at most: a tournament in which a change replays only the
-// matches on the way to the root. Events of one time come out in the order in which they were set, or of their sources.
+// Finds the earliest event of many sources, each of which has at most one pending event. It is a tournament: a change
+// replays only the matches on the way to the root. Events of one time come out in the order in which they were set, or
+// in that of their sources.
 #pragma once
 #include <bit>
 #include <cstddef>
@@ -20,13 +21,13 @@ class WinnerTree {
 
   void order_by_source() { by_source_ = true; }  // before anything is set
 
-  // The source's next event is at `time`; never takes it away.
+  // Sets the source's next event to `time`; the time `never` removes it.
   void set(std::uint32_t source, Time time) {
     std::size_t place = leaves_ + source;
     const bool was_none = times_[place] == never;
     times_[place] = time;
     orders_[source] = by_source_ ? source : ++sequence_;
-    if (was_none) {  // nobody waits for this source's old event: it wins until it meets an earlier one
+    if (was_none) {  // this source had no event, so the new one wins until it meets an earlier one
       while (place > 1 &&
              (time < times_[place >>= 1] || (time == times_[place] && comes_before(winners_[place], source)))) {
         times_[place] = time;
@@ -53,7 +54,7 @@ class WinnerTree {
   std::uint32_t source() const { return winners_[1]; }
 
  private:
-  // Of an event that has just been set and an older one of its time: in the order of setting it is the later one.
+  // Whether `source`, set just now, comes before an older event of the same time: never in the order of setting.
   bool comes_before(std::uint32_t older, std::uint32_t source) const { return by_source_ && source < older; }
 
   static constexpr std::size_t most_sources = std::size_t{1} << 24;

@@ -123,7 +123,7 @@ void ComponentwiseEm::normalise_weights() {
 double ComponentwiseEm::log_likelihood_now() {
   double sum = 0;
   for (std::size_t row = 0; row < rows_; ++row) {
-    const double total = total_density(row);  // before its reference, which it may change
+    const double total = total_density(row);  // first, because it may change the point's reference
     sum += std::log(total) + references_[row];
   }
   return sum;

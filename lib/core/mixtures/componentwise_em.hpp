@@ -23,7 +23,7 @@ class ComponentwiseEm {
 
   ComponentwiseEm(Columns columns, std::size_t rows, const Settings& settings);
 
-  // From these means (row by row) and one variance for all. Keeps the mixture of the shortest message.
+  // Fits, starting from these means (row by row) and one variance for all. Keeps the mixture of the shortest message.
   void fit(const std::vector<double>& means, double variance);
 
   const Mixture& best() const { return best_; }

@@ -3,14 +3,14 @@
 
 #include "mixtures/wide_vectors.hpp"
 
-// Sums over points are four side by side: the processor adds them at once, and the order of additions is the same
-// everywhere. Pairs are what every 64-bit processor has registers for; of longer rows the compiler makes shuffles.
+// A sum over points is four partial sums: the processor adds them at once, in the same order on every machine. They are
+// held in pairs, for which every 64-bit processor has registers; with longer vectors the compiler shuffles.
 constexpr std::size_t kLanes = 4;
 typedef double Pair __attribute__((vector_size(16), aligned(8), may_alias));
 
 WITHIN_WIDE_VECTORS const Pair& pair_at(const double* values) { return *reinterpret_cast<const Pair*>(values); }
 
-// The dot products of `a` with each of `count` vectors; several at once, so that no addition waits for the one before.
+// The dot products of `a` with `count` vectors. They are computed together, so that no addition waits for another.
 template <std::size_t count>
 WITHIN_WIDE_VECTORS void dot_products(const double* a, const double* const* vectors, std::size_t size, double* out) {
   Pair low[count] = {}, high[count] = {};
@@ -28,7 +28,7 @@ WITHIN_WIDE_VECTORS void dot_products(const double* a, const double* const* vect
   }
 }
 
-// As many as there are.
+// The same for any number of vectors.
 WITHIN_WIDE_VECTORS void dot_products(const double* a, const double* const* vectors, std::size_t count,
                                       std::size_t size, double* out) {
   std::size_t n = 0;

@@ -5,11 +5,11 @@
 
 #include "mixtures/wide_vectors.hpp"
 
-// e^x for x up to 709, within two units in the last place; 0 below -708, where doubles lose digits. Unlike the
-// mathematical library's it has no branch, so that a loop over points becomes one over vectors of them, and its bytes
-// are the same on every machine. x = n ln 2 + r; Taylor's series of e^r ends where its terms no longer count.
+// Returns e^x for x up to 709, within two units in the last place; 0 below -708, where doubles lose digits. Unlike the
+// library's function it has no branch, so that a loop over points can use vector registers. Its bytes are the same on
+// every machine. x = n ln 2 + r; Taylor's series of e^r ends where its terms no longer count.
 WITHIN_WIDE_VECTORS double exponential(double x) {
-  constexpr double rounding = 0x1.8p52;  // added and taken away: the nearest integer, in the lowest bits meanwhile
+  constexpr double rounding = 0x1.8p52;  // x + rounding holds the nearest integer in its lowest bits
   constexpr double log2_e = 0x1.71547652b82fep0;
   constexpr double ln2_high = 0x1.62e42fefa38p-1, ln2_low = 0x1.ef35793c7673p-45;
   constexpr double factors[] = {

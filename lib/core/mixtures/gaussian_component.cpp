@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kBlock = 256;  // points handled together, so that their features stay in cache
 
-// Four neighbouring features at once, so that `out` is read and written once, in the order of one by one.
+// Adds four neighbouring features at once, so that `out` is read and written once. The order is that of one by one.
 WITHIN_WIDE_VECTORS void add_multiples(double* out, const double* factors, const double* features, std::size_t size) {
   for (std::size_t i = 0; i < size; ++i) {
     double sum = out[i];
@@ -27,14 +27,14 @@ WIDE_VECTORS void weighted_sums(const double* weights, const double* const* colu
   dot_products(weights, columns, dimensions, size, out);
 }
 
-// Points less their mean, times their weights.
+// Subtracts the mean from the points, then multiplies by their weights.
 WIDE_VECTORS void centre(const double* values, double mean, const double* weights, std::size_t size, double* centred,
                          double* weighted) noexcept {
   for (std::size_t i = 0; i < size; ++i) centred[i] = values[i] - mean;
   for (std::size_t i = 0; i < size; ++i) weighted[i] = weights[i] * centred[i];
 }
 
-// Squared Mahalanobis distances of a block from the mean. `centred` and `whitened` are room for it.
+// Squared Mahalanobis distances of a block from the mean; `centred` and `whitened` are work space.
 WIDE_VECTORS void squared_distances(const double* const* columns, const double* mean, const double* whitening,
                                     std::size_t dimensions, std::size_t start, std::size_t size, double* centred,
                                     double* whitened, double* out) noexcept {

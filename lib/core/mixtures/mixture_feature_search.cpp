@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kBlock = 256;  // points handled together, so that their densities stay in cache
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-// From log densities of a block, one component every `stride`, to shares that sum to one.
+// Turns a block's log densities, one component every `stride`, into shares that sum to one.
 WIDE_VECTORS void normalise(double* first, std::size_t count, std::size_t stride, std::size_t size) noexcept {
   double largest[kBlock], total[kBlock];
   std::fill_n(largest, size, kMinusInfinity);
@@ -35,7 +35,7 @@ WIDE_VECTORS void normalise(double* first, std::size_t count, std::size_t stride
   }
 }
 
-// Weighted mean and sum of squared deviations; the sums of `values` with each of `count` columns of deviations.
+// Weighted mean and sum of squared deviations, and the dot products of `values` with `count` columns of deviations.
 WIDE_VECTORS void weighted_moments(const double* weights, const double* values, std::size_t rows, double support,
                                    const double* const* deviations, std::size_t count, double* squares, double* mean,
                                    double* variation, double* covariations) noexcept {
@@ -53,7 +53,7 @@ WIDE_VECTORS void add_slope(double slope, const double* given, double centre, st
   for (std::size_t row = 0; row < rows; ++row) out[row] += slope * (given[row] - centre);
 }
 
-// Adds the log density of a normal distribution around what is expected of each point.
+// Adds the log density of a normal distribution around the value that is expected of each point.
 WIDE_VECTORS void add_log_density(const double* values, const double* expected, double variance, std::size_t rows,
                                   double* out) noexcept {
   const double log_scale = -0.5 * std::log(2 * std::numbers::pi * variance);
@@ -195,7 +195,7 @@ std::vector<std::size_t> MixtureFeatureSearch::chosen_and(std::size_t candidate)
 }
 
 std::vector<double> MixtureFeatureSearch::rank(const std::vector<std::size_t>& candidates) const {
-  constexpr std::size_t iterations_alone = 8;  // a feature alone has no responsibilities to go by
+  constexpr std::size_t iterations_alone = 8;  // the first feature has no responsibilities to start from
   std::vector<double> scores;
   for (const std::size_t candidate : candidates) {
     if (chosen_.empty()) {
@@ -246,9 +246,9 @@ double MixtureFeatureSearch::choose(std::size_t candidate, std::size_t iteration
   return score;
 }
 
-// `joint` has, of each class, log weight + log density by component. The sum over the components is at least its
-// largest term and at most as many times that, so most classes cannot win, and where only one can, it wins without
-// exponentials.
+// `joint` has log weight + log density by component, for each class. The sum over the components lies between its
+// largest term and as many times that as there are components. So most classes cannot win; where only one can, it wins
+// without exponentials.
 std::vector<uint32_t> MixtureFeatureSearch::likeliest(const std::vector<std::vector<double>>& joint) const {
   const std::size_t rows = testing_.rows;
   std::vector<double> largest(classes_ * rows, kMinusInfinity), least(rows, kMinusInfinity);

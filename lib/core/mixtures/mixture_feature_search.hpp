@@ -8,10 +8,10 @@
 
 // One fold of sequential forward selection for a classifier with one Gaussian mixture a class.
 //
-// Trying a feature does not mean fitting anew: given who answers for which point (the responsibilities under
-// the features chosen so far), the mixture with one feature more is p(chosen | component) times a regression of
-// the new feature on the chosen ones. All candidates share the first factor and one pass over the points.
-// The most promising candidates are then refined by expectation maximisation.
+// A candidate feature is tried without a new fit. Given the responsibilities under the features chosen so far (which
+// component answers for which point), the mixture with one more feature is p(chosen | component) times a regression of
+// the new feature on the chosen ones. All candidates share the first factor and one pass over the points. The most
+// promising candidates are then refined by expectation maximisation.
 class MixtureFeatureSearch {
  public:
   struct Settings {
@@ -32,7 +32,7 @@ class MixtureFeatureSearch {
   // The same for one candidate after so many iterations of expectation maximisation.
   double try_out(std::size_t candidate, std::size_t iterations);
 
-  // Adds the candidate for good; its macro-F1. What it was tried out with goes on from there.
+  // Adds the candidate for good and returns its macro-F1. Iterations that try_out() has done are not repeated.
   double choose(std::size_t candidate, std::size_t iterations);
 
  private:
@@ -73,7 +73,7 @@ class MixtureFeatureSearch {
   std::vector<std::size_t> chosen_;
   std::vector<ClassModel> models_;
   std::map<std::size_t, Trial> trials_;  // candidates tried out since the last choice
-  // Of each class, what the candidates share: log weight + log density of the testing points by component;
+  // For each class, what all candidates share: log weight + log density of the testing points by component, and
   // responsibility x deviation from the mean of the training points by component and chosen feature.
   std::vector<std::vector<double>> testing_joint_, weighted_centred_;
 };

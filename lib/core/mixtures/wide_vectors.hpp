@@ -1,6 +1,7 @@
-// A function so marked is compiled also for processors with 256- and 512-bit registers and the best is chosen when the
-// library is loaded. Every operation stays the same in the same order (no -ffast-math, no contraction), so that the
-// results are the same bytes. It must be noexcept: the compiler takes its callers for ones that nothing passes through.
+// A function with this mark is also compiled for processors with 256- and 512-bit registers; the best version is chosen
+// when the library is loaded. Every operation stays the same in the same order (no -ffast-math, no contraction), so
+// that the results are the same bytes. The function must be noexcept: the compiler assumes that no exception passes
+// through its callers.
 #pragma once
 
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
@@ -8,5 +9,5 @@
 #else
 #define WIDE_VECTORS
 #endif
-// What such a function calls for each point has to become a part of it.
+// A function that such a function calls for each point must be inlined into it.
 #define WITHIN_WIDE_VECTORS inline __attribute__((always_inline))

@@ -8,7 +8,7 @@
 
 class UnfinishedWork {
  public:
-  // Bursts arrive Poisson, mean_interarrival apart (infinity: none of its own).
+  // Bursts are a Poisson process, mean_interarrival apart on average (infinity: the path has none of its own).
   UnfinishedWork(const SizeSampler& sizes, double mean_interarrival, std::uint64_t seed, std::uint64_t stream)
       : sizes_(&sizes), mean_interarrival_(mean_interarrival), random_(seed, stream) {
     until_burst_ = mean_interarrival_ * random_.exponential();

@@ -12,7 +12,7 @@ class WaitHistogram {
 
   WaitHistogram() : counts_(octaves * bins_per_octave + 2) {}
 
-  // The first bin takes all waits below 2^-20 (zero above all), the last all from 2^44 on.
+  // The first bin takes all waits below 2^-20 (most of them zero), the last bin all from 2^44 on.
   void record(double wait) {
     const auto bin = static_cast<std::int64_t>(std::bit_cast<std::uint64_t>(wait) >> 44) - first_key + 1;
     ++counts_[static_cast<std::size_t>(std::clamp<std::int64_t>(bin, 0, octaves * bins_per_octave + 1))];

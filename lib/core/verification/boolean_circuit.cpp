@@ -100,13 +100,13 @@ BooleanCircuit::Literal BooleanCircuit::choose(Literal condition, Literal a, Lit
   if (a == never || a == opposite(condition)) return both(opposite(condition), b);
   if (b == always || b == opposite(condition)) return either(opposite(condition), a);
   if (b == never || b == condition) return both(condition, a);
-  // b excludes the condition: an OR has fewer clauses than a multiplexer, and they propagate more.
+  // Where b excludes the condition, an OR is enough: it has fewer clauses than a multiplexer, and they propagate more.
   if (has_conjunct(condition, opposite(b))) return either(b, both(condition, a));
   const Literal sign = a & 1;
   return find_or_add({Kind::choose, condition, a ^ sign, b ^ sign}) ^ sign;
 }
 
-// Whether an AND is seen to have a conjunct, a few gates deep.
+// Whether an AND has this conjunct, as far as a search a few gates deep shows.
 bool BooleanCircuit::has_conjunct(Literal gate, Literal conjunct, std::size_t depth) const {
   if (gate == conjunct) return true;
   const Node& node = nodes_[node_of(gate)];
@@ -160,7 +160,7 @@ BooleanCircuit::Literals BooleanCircuit::choose_number(Literal condition, const 
   return result;
 }
 
-// Literal k: the unary number is k.
+// Literal k of the result says that the unary number is k.
 BooleanCircuit::Literals BooleanCircuit::exactly(const Literals& number) {
   Literals found(number.size() + 1);
   for (std::size_t k = 0; k < found.size(); ++k)
@@ -269,13 +269,13 @@ BooleanCircuit::Literals BooleanCircuit::new_support(const Literals& roots) {
   return inputs;
 }
 
-// Whether an AND is read by one gate only and has no variable yet: that gate can then speak of its conjuncts instead.
+// Whether an AND has no variable yet and one reader only. That gate's clauses can then name its conjuncts instead.
 bool BooleanCircuit::is_private(std::size_t node, const std::vector<std::uint32_t>& readers) const {
   return nodes_[node].kind == Kind::both && readers[node] < 2 && variables_[node] == 0;
 }
 
-// The conjuncts of a gate: an AND below an AND is opened when nobody else reads it, since one wide gate needs
-// fewer variables and clauses than a chain of narrow ones.
+// Collects the conjuncts of a gate. An AND below an AND is replaced by its conjuncts when no other gate reads it, since
+// one wide gate needs fewer variables and clauses than a chain of narrow ones.
 void BooleanCircuit::gather(Literal literal, Literals& conjuncts, const std::vector<std::uint32_t>& readers,
                             std::size_t depth) const {
   const std::size_t index = node_of(literal);
@@ -295,10 +295,10 @@ BooleanCircuit::Literals BooleanCircuit::conjuncts(std::size_t node, const std::
   return found;
 }
 
-// One half of an AND's clauses, literals with `end_of_clause` after each; `gate` stands for its value, or is a constant
-// where that is known. An AND whose opposite is a conjunct, and which nobody else reads, needs no variable: "the gate
-// implies not both x and y" is one clause; in the other half its conjuncts are spread over several clauses, where that
-// is no longer than a variable's clauses would be.
+// Writes one half of an AND's clauses: literals, with `end_of_clause` after each clause. `gate` stands for its value,
+// or is a constant where that is known. An AND whose opposite is a conjunct here, and which no other gate reads, needs
+// no variable. In one half it gives a single clause, "the gate implies not both x and y". In the other half its
+// conjuncts are spread over several clauses, where that is no longer than a variable's clauses would be.
 void BooleanCircuit::write_both(std::size_t node, bool is_opposite, Literal gate,
                                 const std::vector<std::uint32_t>& readers, Literals& clauses) const {
   const auto opened = [&](Literal literal) { return (literal & 1) != 0 && is_private(node_of(literal), readers); };
@@ -337,8 +337,8 @@ void BooleanCircuit::write_both(std::size_t node, bool is_opposite, Literal gate
   }
 }
 
-// That a literal holds for good. A gate that nobody else reads needs no variable for that; and if it says that an AND
-// equals another literal, neither does the AND.
+// Writes that a literal holds for good. A gate that no other gate reads needs no variable for this. If such a gate says
+// that an AND equals another literal, the AND needs none either.
 void BooleanCircuit::write_demand(Literal demand, const std::vector<std::uint32_t>& readers, Literals& clauses) const {
   const std::size_t index = node_of(demand);
   const Node& node = nodes_[index];
@@ -389,7 +389,7 @@ void BooleanCircuit::write_half(std::size_t index, bool is_opposite, const std::
   }
 }
 
-// How many gates read each gate, among those of which clauses may be missing; a root is read from outside too.
+// How many gates read each gate, among gates that may still lack clauses. A root is read from outside, too.
 std::vector<std::uint32_t> BooleanCircuit::count_readers(const Literals& roots, const Literals& demands) const {
   std::vector<std::uint32_t> readers(nodes_.size(), 0);
   std::vector<std::uint8_t> seen(given_);  // halves, as in `given_`
@@ -435,7 +435,7 @@ std::vector<std::int32_t> BooleanCircuit::new_clauses(const Literals& roots, con
   std::vector<Half> halves;
   std::vector<std::size_t> fresh;
   Literals written;
-  // The half that makes `literal` imply what it stands for.
+  // Asks for the half of the clauses by which `literal` implies what it stands for.
   const auto want = [&](Literal literal) {
     const std::size_t index = node_of(literal);
     const std::uint8_t half = (literal & 1) ? 2 : 1;
@@ -464,7 +464,7 @@ std::vector<std::int32_t> BooleanCircuit::new_clauses(const Literals& roots, con
     want_all(begin, node);
   }
 
-  // Gates in the order of their making, so that the solver meets causes before effects.
+  // Variables are numbered in the order in which gates were made, so that the solver meets causes before effects.
   std::sort(fresh.begin(), fresh.end());
   for (const std::size_t index : fresh) variables_[index] = ++variable_count_;
   std::sort(halves.begin(), halves.end(), [](const Half& a, const Half& b) {

@@ -31,35 +31,35 @@ class BooleanCircuit {
   Literals count(const Literals& literals, std::size_t limit);
   Literals choose_number(Literal condition, const Literals& a, const Literals& b);
 
-  // Queues: a row holds one bit of each position's packet, front first; a row that is too short goes on with zeros.
-  // What the rows hold once `taken` packets (in unary) have left, and once `offers` (by row, then by offer; the
-  // offers that are there come first) have come behind the `held` packets, `capacity` in all at most.
+  // Queues. A row holds one bit of the packet at each position, front first; beyond its end it is zero. take_from gives
+  // the rows once `taken` packets (in unary) have left. put_behind gives them once `offers` (by row, then by offer;
+  // absent offers last) have come behind the `held` packets, up to `capacity` packets in all.
   using Rows = std::vector<Literals>;
   Rows take_from(const Rows& rows, const Literals& taken);
   Rows put_behind(const Rows& rows, const Literals& held, const Rows& offers, std::size_t capacity);
 
-  // One step of a crossbar that serves its ports in turn. Pair {i, j} (port in, port out) is matched if and only if it
-  // is wanted and neither of its ports is matched with another port that it prefers; a port prefers the next one after
-  // the one it was matched with last: literal k of row i of `last` says port k for port in i, rows of ports out follow.
+  // One step of a crossbar that serves its ports in turn. Pair {i, j} (input, output) is matched if and only if it is
+  // wanted and neither port is matched with another one that it prefers. A port prefers the next one after its last
+  // partner. Literal k of row i of `last` says that input i was last matched with output k; the rows of outputs follow.
   struct Matching {
-    Literals demands;  // that the matching is such a one
+    Literals demands;  // which say that the matching is of this kind
     Rows last;         // after this step
   };
   using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
   Matching match_ports(const Pairs& pairs, const Literals& wanted, const Literals& matched, const Rows& last);
 
-  // The inputs that a set of literals depends on, as far as they were not named before.
+  // The inputs that these literals depend on, without those that an earlier call has returned.
   Literals new_support(const Literals& roots);
 
-  // Clauses, in DIMACS form (each ends with a zero), by which asserting any of `roots` has its meaning, as far as
-  // they were not given out before; `demands` are asserted for good. An opposite is a root of its own.
-  // dimacs_variable() numbers a literal whose gates have been given out.
+  // Clauses in DIMACS form (each ends with a zero) that give the `roots` their meaning, so that any of them can be
+  // asserted, and that assert the `demands` for good. Clauses given out before are left out. A literal and its opposite
+  // are two roots. dimacs_variable() gives the number of a literal whose gates have been given out.
   std::vector<std::int32_t> new_clauses(const Literals& roots, const Literals& demands);
   std::int32_t dimacs_variable(Literal literal) const;
-  // Of several; zero for a literal whose gates have not been given out.
+  // The same for several literals; zero for a literal whose gates have not been given out.
   std::vector<std::int32_t> dimacs_variables(const Literals& literals) const;
   std::int32_t variable_count() const { return variable_count_; }
-  // The same clauses as DIMACS text, and in an order drawn from the seed, all orders being as likely.
+  // The same clauses as DIMACS text; and in an order drawn from the seed, where all orders are equally likely.
   static std::string dimacs_text(const std::vector<std::int32_t>& clauses);
   static std::vector<std::int32_t> shuffled(const std::vector<std::int32_t>& clauses, std::uint64_t seed);
 
